@@ -1,0 +1,20 @@
+//! The words every part of Toolcrib shares: ids, secrets, the clock, limits and error kinds.
+//!
+//! Feature `rt` adds what the crates with I/O need: task scopes and backoff.
+
+#[cfg(feature = "rt")]
+pub mod backoff;
+pub mod clock;
+pub mod error;
+pub mod id;
+pub mod limits;
+pub mod random;
+pub mod secret;
+#[cfg(feature = "rt")]
+pub mod task;
+
+pub use clock::{Clock, ManualClock, SystemClock, Timestamp};
+pub use error::{Kind, Problem};
+pub use id::{IdError, PrincipalId, ProfileName, ServerName, ToolId};
+pub use limits::Limits;
+pub use secret::Secret;

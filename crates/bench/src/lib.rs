@@ -1,0 +1,1 @@
+//! Load generator, yardsticks and search evaluation; a development crate.

@@ -1,0 +1,1 @@
+//! Definitions on disk: servers and profiles; validate, watch, import.

@@ -1,0 +1,1 @@
+//! The heart: sessions, profile views, meta-tools, operations and the one call path.

@@ -1,0 +1,1 @@
+//! Request and snapshot in, Permit or Denial out; pure.

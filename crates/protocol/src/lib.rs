@@ -1,0 +1,1 @@
+//! JSON-RPC and MCP of every revision, without I/O.

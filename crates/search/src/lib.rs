@@ -1,0 +1,1 @@
+//! Text in, ranked tools out; pure.

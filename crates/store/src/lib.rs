@@ -1,0 +1,1 @@
+//! What outlives the process: records, the audit chain and their SQLite back end.

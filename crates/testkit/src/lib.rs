@@ -1,0 +1,1 @@
+//! Fake servers and fixtures for the tests of the other crates.

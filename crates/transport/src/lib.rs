@@ -1,0 +1,1 @@
+//! Bytes to messages in both directions: child processes, Streamable HTTP, in-memory.

@@ -1,0 +1,1 @@
+//! Connections to servers: one supervised task each, negotiation, health, inventory.

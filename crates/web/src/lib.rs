@@ -1,0 +1,1 @@
+//! The HTTP edge: mounts MCP, REST, health and metrics.
