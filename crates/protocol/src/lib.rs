@@ -1,1 +1,26 @@
-//! JSON-RPC and MCP of every revision, without I/O.
+//! JSON-RPC and MCP of every revision, without I/O: bytes in, checked messages out.
+//!
+//! Raw JSON stays raw. [`json`] checks a text once (grammar, depth, duplicate keys) and finds the members of an object;
+//! [`raw`] holds such a text as a slice of the bytes it arrived in; [`message`] is the JSON-RPC envelope around it.
+//! What the gateway must understand is peeked from the members, everything else travels untouched.
+//!
+//! Only this crate and the negotiation of `upstream` compare revisions; everyone else asks [`Revision`] what it can do.
+
+pub mod convert;
+pub mod error;
+pub mod header;
+pub mod id;
+pub mod inventory;
+pub mod json;
+pub mod message;
+pub mod meta;
+pub mod method;
+pub mod raw;
+pub mod revision;
+pub mod sse;
+
+pub use error::RpcError;
+pub use id::Id;
+pub use message::{Answer, Message, Notification, Request};
+pub use raw::Raw;
+pub use revision::{Era, Revision};

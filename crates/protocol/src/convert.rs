@@ -1,0 +1,83 @@
+//! What a result needs so that a client of the other era can read it.
+
+use crate::meta;
+use crate::method;
+use crate::raw::{Edit, Raw};
+use crate::revision::{Era, Revision};
+
+/// How long and for whom a result may be cached (2026-07-28).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Caching {
+    /// Milliseconds; 0 is "ask again each time".
+    pub ttl_ms: u64,
+    /// Whether everybody sees the same; otherwise it is for one principal only.
+    pub public: bool,
+}
+
+impl Caching {
+    /// What is true of any result: valid now, for this caller.
+    pub const NONE: Caching = Caching { ttl_ms: 0, public: false };
+}
+
+/// A result of `method` for a client that speaks `revision`.
+///
+/// Towards a modern client `resultType`, the serving gateway and the caching hints are added where they are missing;
+/// towards a legacy client they are taken out. A result that needs no change is not copied.
+pub fn result_for(revision: Revision, method: &str, result: &Raw, server_info: &Raw, caching: Caching) -> Raw {
+    match revision.era() {
+        Era::Modern => {
+            let stamped = meta::stamp_server(result, server_info);
+            let ttl = caching.ttl_ms.to_string();
+            let mut edits = vec![("resultType", Edit::Add("\"complete\""))];
+            if method::is_cacheable(method) {
+                edits.push(("ttlMs", Edit::Add(&ttl)));
+                edits.push(("cacheScope", Edit::Add(if caching.public { "\"public\"" } else { "\"private\"" })));
+            }
+            stamped.edit(&edits)
+        }
+        Era::Legacy => {
+            let modern_only = ["resultType", "ttlMs", "cacheScope"];
+            let needless = !result.members().iter().any(|member| modern_only.contains(&&*member.key));
+            if needless {
+                return result.clone();
+            }
+            result.edit(&modern_only.map(|key| (key, Edit::Remove)))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn check(revision: Revision, method: &str, before: &serde_json::Value, after: &serde_json::Value) {
+        let info = Raw::from_value(&json!({"name": "t"}));
+        let got = result_for(revision, method, &Raw::from_value(before), &info, Caching { ttl_ms: 5, public: true });
+        assert_eq!(&got.to_value(), after);
+    }
+
+    #[test]
+    fn results_cross_the_eras() {
+        let stamp = json!({"io.modelcontextprotocol/serverInfo": {"name": "t"}});
+        check(
+            Revision::LATEST,
+            method::TOOLS_LIST,
+            &json!({"tools": []}),
+            &json!({"tools": [], "_meta": stamp, "resultType": "complete", "ttlMs": 5, "cacheScope": "public"}),
+        );
+        check(
+            Revision::LATEST,
+            method::TOOLS_CALL,
+            &json!({"content": [], "resultType": "input_required"}),
+            &json!({"content": [], "resultType": "input_required", "_meta": stamp}),
+        );
+        check(
+            Revision::V2025_06_18,
+            method::TOOLS_LIST,
+            &json!({"tools": [], "resultType": "complete", "ttlMs": 1, "cacheScope": "private"}),
+            &json!({"tools": []}),
+        );
+    }
+}

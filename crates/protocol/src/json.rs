@@ -1,0 +1,475 @@
+//! A strict JSON scanner: checks a whole text in one pass and reports where the members of its outermost object are.
+//!
+//! It builds no tree. serde_json is the oracle of its tests: both accept and refuse the same texts.
+
+use std::borrow::Cow;
+use std::collections::HashSet;
+
+/// From this many keys on an object's keys are looked up in a set instead of one by one.
+const SET_FROM: usize = 16;
+
+/// What to insist on.
+#[derive(Debug, Clone, Copy)]
+pub struct Rules {
+    /// How deep arrays and objects may nest.
+    pub depth: usize,
+    /// Where the same key may not stand twice in one object.
+    pub unique: Unique,
+}
+
+/// Where the same key may not stand twice in one object.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Unique {
+    /// At every level.
+    Everywhere,
+    /// In the outermost object.
+    Outermost,
+    /// Nowhere; the first of two counts.
+    Nowhere,
+}
+
+impl Rules {
+    /// For what clients send: what is authorised must be exactly what is forwarded.
+    pub const fn strict(depth: usize) -> Self {
+        Self { depth, unique: Unique::Everywhere }
+    }
+
+    /// For what servers answer: relayed unread, so only the envelope must be unambiguous.
+    pub const fn relayed(depth: usize) -> Self {
+        Self { depth, unique: Unique::Outermost }
+    }
+
+    /// For parts of a text that was checked before.
+    pub const fn checked() -> Self {
+        Self { depth: usize::MAX, unique: Unique::Nowhere }
+    }
+}
+
+/// Why a text was refused, and at which byte.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Fault {
+    /// Not JSON.
+    #[error("not valid JSON at byte {at}: expected {expected}")]
+    Syntax {
+        /// Offset in bytes.
+        at: usize,
+        /// What would have been right.
+        expected: &'static str,
+    },
+    /// Not UTF-8.
+    #[error("not valid UTF-8 at byte {at}")]
+    Encoding {
+        /// Offset in bytes.
+        at: usize,
+    },
+    /// Nested deeper than the rules allow.
+    #[error("nested deeper than {limit} levels at byte {at}")]
+    Depth {
+        /// Offset in bytes.
+        at: usize,
+        /// The limit in force.
+        limit: usize,
+    },
+    /// The same key twice in one object.
+    #[error("the key `{key}` stands twice in one object at byte {at}")]
+    DuplicateKey {
+        /// Offset in bytes.
+        at: usize,
+        /// The key, at most 64 characters of it.
+        key: String,
+    },
+}
+
+/// One member of an object: the key as text and the value as raw JSON.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Member<'a> {
+    /// The key without its escapes.
+    pub key: Cow<'a, str>,
+    /// The value's raw text without surrounding blanks.
+    pub value: &'a str,
+}
+
+/// What the outermost value is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Outline<'a> {
+    /// An object with its members in order.
+    Object(Vec<Member<'a>>),
+    /// An array with its items in order.
+    Array(Vec<&'a str>),
+    /// Anything else.
+    Scalar(&'a str),
+}
+
+impl<'a> Outline<'a> {
+    /// The members of an object, `None` for anything else.
+    pub fn into_object(self) -> Option<Vec<Member<'a>>> {
+        match self {
+            Outline::Object(members) => Some(members),
+            Outline::Array(_) | Outline::Scalar(_) => None,
+        }
+    }
+}
+
+/// Checks `bytes` whole and gives the outline of the outermost value.
+pub fn scan(bytes: &[u8], rules: Rules) -> Result<Outline<'_>, Fault> {
+    let text = std::str::from_utf8(bytes).map_err(|error| Fault::Encoding { at: error.valid_up_to() })?;
+    scan_text(text, rules)
+}
+
+/// [`scan`] of a text that is known to be UTF-8.
+pub fn scan_text(text: &str, rules: Rules) -> Result<Outline<'_>, Fault> {
+    Scanner { text, bytes: text.as_bytes(), at: 0, rules, keys: Vec::new() }.run()
+}
+
+/// The value of the member `key` among `members`.
+pub fn find<'a>(members: &[Member<'a>], key: &str) -> Option<&'a str> {
+    members.iter().find(|member| member.key == key).map(|member| member.value)
+}
+
+/// The text of a raw JSON string; `None` for anything else. A lone surrogate is not a text.
+pub fn text(raw: &str) -> Option<Cow<'_, str>> {
+    let inner = raw.strip_prefix('"')?.strip_suffix('"')?;
+    if memchr::memchr(b'\\', inner.as_bytes()).is_none() {
+        return Some(Cow::Borrowed(inner));
+    }
+    serde_json::from_str::<String>(raw).ok().map(Cow::Owned)
+}
+
+/// Appends `value` to `out` as a JSON string.
+pub fn write_string(out: &mut Vec<u8>, value: &str) {
+    serde_json::to_writer(&mut *out, value).expect("a string serialises into memory");
+}
+
+/// Keys of one open object.
+enum Keys<'a> {
+    Few(Vec<Cow<'a, str>>),
+    Many(HashSet<Cow<'a, str>>),
+}
+
+impl<'a> Keys<'a> {
+    /// Adds a key; `false` when it was there.
+    fn add(&mut self, key: Cow<'a, str>) -> bool {
+        match self {
+            Keys::Few(list) => {
+                if list.contains(&key) {
+                    return false;
+                }
+                list.push(key);
+                if list.len() >= SET_FROM {
+                    *self = Keys::Many(list.drain(..).collect());
+                }
+                true
+            }
+            Keys::Many(set) => set.insert(key),
+        }
+    }
+}
+
+/// What is open around the scanner's position.
+enum Frame {
+    Array,
+    Object,
+}
+
+struct Scanner<'a> {
+    text: &'a str,
+    bytes: &'a [u8],
+    at: usize,
+    rules: Rules,
+    /// Keys of the open objects, innermost last; only kept where duplicates are refused.
+    keys: Vec<Keys<'a>>,
+}
+
+impl<'a> Scanner<'a> {
+    fn run(mut self) -> Result<Outline<'a>, Fault> {
+        self.blanks();
+        let start = self.at;
+        let outline = match self.peek() {
+            Some(b'{') => self.outer_object()?,
+            Some(b'[') => self.outer_array()?,
+            _ => {
+                self.value()?;
+                Outline::Scalar(&self.text[start..self.at])
+            }
+        };
+        self.blanks();
+        if self.at < self.bytes.len() {
+            return Err(self.syntax("the end of the text"));
+        }
+        Ok(outline)
+    }
+
+    fn outer_object(&mut self) -> Result<Outline<'a>, Fault> {
+        self.enter_check(1)?;
+        self.at += 1;
+        let mut members: Vec<Member<'a>> = Vec::with_capacity(8);
+        let mut seen = Keys::Few(Vec::with_capacity(8));
+        self.blanks();
+        if self.peek() == Some(b'}') {
+            self.at += 1;
+            return Ok(Outline::Object(members));
+        }
+        loop {
+            let key = self.key(&mut seen)?;
+            self.blanks();
+            let start = self.at;
+            self.value()?;
+            members.push(Member { key, value: &self.text[start..self.at] });
+            if self.ends(b'}')? {
+                return Ok(Outline::Object(members));
+            }
+        }
+    }
+
+    fn outer_array(&mut self) -> Result<Outline<'a>, Fault> {
+        self.enter_check(1)?;
+        self.at += 1;
+        let mut items = Vec::new();
+        self.blanks();
+        if self.peek() == Some(b']') {
+            self.at += 1;
+            return Ok(Outline::Array(items));
+        }
+        loop {
+            self.blanks();
+            let start = self.at;
+            self.value()?;
+            items.push(&self.text[start..self.at]);
+            if self.ends(b']')? {
+                return Ok(Outline::Array(items));
+            }
+        }
+    }
+
+    /// After a value: `true` when `close` came, `false` after a comma.
+    fn ends(&mut self, close: u8) -> Result<bool, Fault> {
+        self.blanks();
+        match self.peek() {
+            Some(b',') => {
+                self.at += 1;
+                Ok(false)
+            }
+            Some(byte) if byte == close => {
+                self.at += 1;
+                Ok(true)
+            }
+            _ => Err(self.syntax(if close == b'}' { "`,` or `}`" } else { "`,` or `]`" })),
+        }
+    }
+
+    /// A key, its colon, and whether it is new among `seen`.
+    fn key(&mut self, seen: &mut Keys<'a>) -> Result<Cow<'a, str>, Fault> {
+        self.blanks();
+        let start = self.at;
+        if self.peek() != Some(b'"') {
+            return Err(self.syntax("a key in double quotes"));
+        }
+        self.string()?;
+        let raw = &self.text[start..self.at];
+        let key = text(raw).unwrap_or(Cow::Borrowed(raw));
+        if self.rules.unique != Unique::Nowhere && !seen.add(key.clone()) {
+            return Err(Fault::DuplicateKey { at: start, key: key.chars().take(64).collect() });
+        }
+        self.blanks();
+        if self.peek() != Some(b':') {
+            return Err(self.syntax("`:`"));
+        }
+        self.at += 1;
+        Ok(key)
+    }
+
+    /// One value of any kind, without recursion. Positioned at its first byte, ends after its last.
+    fn value(&mut self) -> Result<(), Fault> {
+        let mut open: Vec<Frame> = Vec::new();
+        // The outermost array or object is open too and counts as one level.
+        let outer = 1;
+        loop {
+            self.blanks();
+            match self.peek() {
+                Some(b'{') => {
+                    self.enter_check(open.len() + outer + 1)?;
+                    self.at += 1;
+                    self.blanks();
+                    if self.peek() == Some(b'}') {
+                        self.at += 1;
+                    } else {
+                        open.push(Frame::Object);
+                        if self.rules.unique == Unique::Everywhere {
+                            self.keys.push(Keys::Few(Vec::new()));
+                        }
+                        self.inner_key()?;
+                        continue;
+                    }
+                }
+                Some(b'[') => {
+                    self.enter_check(open.len() + outer + 1)?;
+                    self.at += 1;
+                    self.blanks();
+                    if self.peek() == Some(b']') {
+                        self.at += 1;
+                    } else {
+                        open.push(Frame::Array);
+                        continue;
+                    }
+                }
+                Some(b'"') => self.string()?,
+                Some(b'-' | b'0'..=b'9') => self.number()?,
+                Some(b't') => self.word("true")?,
+                Some(b'f') => self.word("false")?,
+                Some(b'n') => self.word("null")?,
+                _ => return Err(self.syntax("a value")),
+            }
+            // A value has ended: close what ends with it.
+            loop {
+                match open.last() {
+                    None => return Ok(()),
+                    Some(Frame::Array) => {
+                        if !self.ends(b']')? {
+                            break;
+                        }
+                    }
+                    Some(Frame::Object) => {
+                        if !self.ends(b'}')? {
+                            self.inner_key()?;
+                            break;
+                        }
+                        if self.rules.unique == Unique::Everywhere {
+                            self.keys.pop();
+                        }
+                    }
+                }
+                open.pop();
+            }
+        }
+    }
+
+    /// The key of an inner object; only looked at closely where duplicates are refused.
+    fn inner_key(&mut self) -> Result<(), Fault> {
+        if let Some(mut seen) = self.keys.pop() {
+            let key = self.key(&mut seen);
+            self.keys.push(seen);
+            return key.map(drop);
+        }
+        self.blanks();
+        if self.peek() != Some(b'"') {
+            return Err(self.syntax("a key in double quotes"));
+        }
+        self.string()?;
+        self.blanks();
+        if self.peek() != Some(b':') {
+            return Err(self.syntax("`:`"));
+        }
+        self.at += 1;
+        Ok(())
+    }
+
+    fn enter_check(&self, level: usize) -> Result<(), Fault> {
+        if level > self.rules.depth {
+            return Err(Fault::Depth { at: self.at, limit: self.rules.depth });
+        }
+        Ok(())
+    }
+
+    fn string(&mut self) -> Result<(), Fault> {
+        self.at += 1;
+        loop {
+            let rest = &self.bytes[self.at..];
+            let Some(stop) = memchr::memchr2(b'"', b'\\', rest) else {
+                self.at = self.bytes.len();
+                return Err(self.syntax("the closing quote of a string"));
+            };
+            if let Some(bad) = control_character(&rest[..stop]) {
+                self.at += bad;
+                return Err(self.syntax("no control character in a string"));
+            }
+            self.at += stop + 1;
+            if rest[stop] == b'"' {
+                return Ok(());
+            }
+            self.escape()?;
+        }
+    }
+
+    /// What follows a backslash.
+    fn escape(&mut self) -> Result<(), Fault> {
+        match self.peek() {
+            Some(b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't') => self.at += 1,
+            Some(b'u') => {
+                let digits = self.bytes.get(self.at + 1..self.at + 5);
+                if !digits.is_some_and(|digits| digits.iter().all(u8::is_ascii_hexdigit)) {
+                    return Err(self.syntax("four hexadecimal digits after `\\u`"));
+                }
+                self.at += 5;
+            }
+            _ => return Err(self.syntax("an escape such as `\\n`")),
+        }
+        Ok(())
+    }
+
+    fn number(&mut self) -> Result<(), Fault> {
+        if self.peek() == Some(b'-') {
+            self.at += 1;
+        }
+        match self.peek() {
+            Some(b'0') => self.at += 1,
+            Some(b'1'..=b'9') => self.digits()?,
+            _ => return Err(self.syntax("a digit")),
+        }
+        if self.peek() == Some(b'.') {
+            self.at += 1;
+            self.digits()?;
+        }
+        if matches!(self.peek(), Some(b'e' | b'E')) {
+            self.at += 1;
+            if matches!(self.peek(), Some(b'+' | b'-')) {
+                self.at += 1;
+            }
+            self.digits()?;
+        }
+        Ok(())
+    }
+
+    fn digits(&mut self) -> Result<(), Fault> {
+        let count = self.bytes[self.at..].iter().take_while(|byte| byte.is_ascii_digit()).count();
+        if count == 0 {
+            return Err(self.syntax("a digit"));
+        }
+        self.at += count;
+        Ok(())
+    }
+
+    fn word(&mut self, word: &'static str) -> Result<(), Fault> {
+        if !self.bytes[self.at..].starts_with(word.as_bytes()) {
+            return Err(self.syntax("`true`, `false` or `null`"));
+        }
+        self.at += word.len();
+        Ok(())
+    }
+
+    fn blanks(&mut self) {
+        while matches!(self.bytes.get(self.at), Some(b' ' | b'\n' | b'\r' | b'\t')) {
+            self.at += 1;
+        }
+    }
+
+    fn peek(&self) -> Option<u8> {
+        self.bytes.get(self.at).copied()
+    }
+
+    fn syntax(&self, expected: &'static str) -> Fault {
+        Fault::Syntax { at: self.at, expected }
+    }
+}
+
+/// The first byte below 0x20. Blocks are tested with an OR-free minimum so that the compiler uses vectors.
+fn control_character(bytes: &[u8]) -> Option<usize> {
+    for (index, block) in bytes.chunks(64).enumerate() {
+        if block.iter().fold(false, |bad, byte| bad | (*byte < 0x20)) {
+            return block.iter().position(|byte| *byte < 0x20).map(|at| index * 64 + at);
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests;

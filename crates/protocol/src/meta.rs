@@ -1,0 +1,161 @@
+//! `_meta`: what a modern request says in it, and stripping and stamping the reserved keys at each hop.
+
+use crate::error::{INVALID_PARAMS, REVISION_UNSUPPORTED, RpcError};
+use crate::json;
+use crate::raw::{Edit, Raw, Writer};
+use crate::revision::Revision;
+
+/// The prefix of the keys that only the two ends of one hop may set.
+pub const RESERVED: &str = "io.modelcontextprotocol/";
+/// The revision of the request.
+pub const PROTOCOL_VERSION: &str = "io.modelcontextprotocol/protocolVersion";
+/// What the client can be asked.
+pub const CLIENT_CAPABILITIES: &str = "io.modelcontextprotocol/clientCapabilities";
+/// Who the client says that it is.
+pub const CLIENT_INFO: &str = "io.modelcontextprotocol/clientInfo";
+/// Who the server says that it is, on results.
+pub const SERVER_INFO: &str = "io.modelcontextprotocol/serverInfo";
+/// The token that ties progress to a request.
+pub const PROGRESS_TOKEN: &str = "progressToken";
+
+/// What a modern request declares of itself.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Declared {
+    /// The revision, one that is spoken here.
+    pub revision: Revision,
+    /// The date as it was written.
+    pub date: String,
+    /// The client's capabilities, an object.
+    pub capabilities: Raw,
+    /// Name and version of the client, where it told.
+    pub client_info: Option<Raw>,
+}
+
+/// The revision date that a request names in its `_meta`, if any: this alone makes a request a modern one.
+pub fn declared_date(params: &Raw) -> Option<String> {
+    params.get("_meta")?.text(PROTOCOL_VERSION)
+}
+
+/// Reads what a modern request declares.
+///
+/// Errors: [`INVALID_PARAMS`] for a missing key, [`REVISION_UNSUPPORTED`] with `{supported, requested}` as data.
+pub fn declared(params: &Raw) -> Result<Declared, RpcError> {
+    let missing = |key: &str| RpcError::new(INVALID_PARAMS, format!("`params._meta` lacks `{key}`"));
+    let meta = params.get("_meta").filter(Raw::is_object).ok_or_else(|| missing(PROTOCOL_VERSION))?;
+    let date = meta.text(PROTOCOL_VERSION).ok_or_else(|| missing(PROTOCOL_VERSION))?;
+    let revision = Revision::parse(&date).filter(|revision| *revision == Revision::LATEST);
+    let Some(revision) = revision else {
+        return Err(unsupported(&date));
+    };
+    let capabilities =
+        meta.get(CLIENT_CAPABILITIES).filter(Raw::is_object).ok_or_else(|| missing(CLIENT_CAPABILITIES))?;
+    Ok(Declared { revision, date, capabilities, client_info: meta.get(CLIENT_INFO) })
+}
+
+/// The error for a revision that is not spoken here.
+pub fn unsupported(date: &str) -> RpcError {
+    let supported: Vec<_> = Revision::ALL.iter().rev().map(|revision| revision.as_str()).collect();
+    let message = format!("revision `{date}` is not supported; supported are {}", supported.join(", "));
+    RpcError::new(REVISION_UNSUPPORTED, message)
+        .with_data(&serde_json::json!({ "supported": supported, "requested": date }))
+}
+
+/// The client's progress token, a string or a number, as raw JSON.
+pub fn progress_token(params: &Raw) -> Option<Raw> {
+    params
+        .get("_meta")?
+        .get(PROGRESS_TOKEN)
+        .filter(|token| matches!(token.as_str().as_bytes().first(), Some(b'"' | b'-' | b'0'..=b'9')))
+}
+
+/// `params` for the next hop towards a legacy server: reserved keys are stripped, the progress token is replaced or
+/// taken out, all else stays. An empty `_meta` is left out.
+pub fn for_legacy_server(params: &Raw, progress_token: Option<u64>) -> Raw {
+    let meta = params.get("_meta").filter(Raw::is_object);
+    if meta.is_none() && progress_token.is_none() {
+        return params.clone();
+    }
+    let mut out = Writer::object(64);
+    let mut any = false;
+    for member in meta.iter().flat_map(Raw::members) {
+        if !member.key.starts_with(RESERVED) && member.key != PROGRESS_TOKEN {
+            out.member(&member.key, member.value);
+            any = true;
+        }
+    }
+    if let Some(token) = progress_token {
+        out.member(PROGRESS_TOKEN, &token.to_string());
+        any = true;
+    }
+    if !any {
+        return params.edit(&[("_meta", Edit::Remove)]);
+    }
+    params.edit(&[("_meta", Edit::Set(out.finish().as_str()))])
+}
+
+/// A result for a modern client: `_meta` says which server answers.
+pub fn stamp_server(result: &Raw, server_info: &Raw) -> Raw {
+    let stamped = match result.get("_meta").filter(Raw::is_object) {
+        Some(meta) => meta.edit(&[(SERVER_INFO, Edit::Set(server_info.as_str()))]),
+        None => {
+            let mut out = Writer::object(64);
+            out.member(SERVER_INFO, server_info.as_str());
+            out.finish()
+        }
+    };
+    result.edit(&[("_meta", Edit::Set(stamped.as_str()))])
+}
+
+/// Whether a raw value is an object without members.
+pub fn is_empty_object(raw: &str) -> bool {
+    json::scan_text(raw, json::Rules::checked()).is_ok_and(|outline| outline == json::Outline::Object(Vec::new()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn raw(value: &serde_json::Value) -> Raw {
+        Raw::from_value(value)
+    }
+
+    #[test]
+    fn a_modern_request_must_declare_itself() {
+        let full = serde_json::json!({"_meta": {PROTOCOL_VERSION: "2026-07-28", CLIENT_CAPABILITIES: {}}});
+        assert_eq!(declared(&raw(&full)).unwrap().revision, Revision::LATEST);
+        for (meta, code) in [
+            (serde_json::json!({}), INVALID_PARAMS),
+            (serde_json::json!({PROTOCOL_VERSION: "2026-07-28"}), INVALID_PARAMS),
+            (serde_json::json!({PROTOCOL_VERSION: "2027-01-01", CLIENT_CAPABILITIES: {}}), REVISION_UNSUPPORTED),
+            (serde_json::json!({PROTOCOL_VERSION: "2025-11-25", CLIENT_CAPABILITIES: {}}), REVISION_UNSUPPORTED),
+            (serde_json::json!({PROTOCOL_VERSION: 7}), INVALID_PARAMS),
+        ] {
+            let error = declared(&raw(&serde_json::json!({ "_meta": meta }))).unwrap_err();
+            assert_eq!(error.code, code, "{meta}");
+        }
+    }
+
+    #[test]
+    fn reserved_keys_do_not_reach_a_legacy_server() {
+        let params = raw(&serde_json::json!({
+            "name": "x",
+            "_meta": {PROTOCOL_VERSION: "2026-07-28", "traceparent": "00-1", "progressToken": "mine", "other/key": 1}
+        }));
+        let kept = for_legacy_server(&params, Some(9));
+        assert_eq!(kept.as_str(), r#"{"name":"x","_meta":{"traceparent":"00-1","other/key":1,"progressToken":9}}"#);
+        let only_reserved = raw(&serde_json::json!({"_meta": {CLIENT_CAPABILITIES: {}}, "a": 1}));
+        assert_eq!(for_legacy_server(&only_reserved, None).as_str(), r#"{"a":1}"#);
+        let none = raw(&serde_json::json!({"a": 1}));
+        assert_eq!(for_legacy_server(&none, None), none);
+        assert_eq!(for_legacy_server(&none, Some(3)).as_str(), r#"{"a":1,"_meta":{"progressToken":3}}"#);
+    }
+
+    #[test]
+    fn results_name_the_gateway() {
+        let info = raw(&serde_json::json!({"name": "toolcrib"}));
+        let stamped = stamp_server(&raw(&serde_json::json!({"x": 1, "_meta": {SERVER_INFO: "forged", "k": 1}})), &info);
+        let expect = serde_json::json!({"x": 1, "_meta": {SERVER_INFO: {"name": "toolcrib"}, "k": 1}});
+        assert_eq!(stamped.to_value(), expect);
+        assert!(is_empty_object(" { } ") && !is_empty_object("{\"a\":1}") && !is_empty_object("[]"));
+    }
+}

@@ -1,0 +1,225 @@
+//! Raw JSON: a checked text kept as a slice of the bytes it arrived in, cheap to clone and to forward.
+
+use std::fmt;
+
+use bytes::Bytes;
+use serde::Serialize;
+
+use crate::json::{self, Fault, Member, Outline, Rules};
+
+/// One JSON value as text. It was checked when it was made, so reading its outline cannot fail.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Raw(Bytes);
+
+impl Raw {
+    /// Checks `bytes` and keeps them.
+    pub fn parse(bytes: Bytes, rules: Rules) -> Result<Self, Fault> {
+        json::scan(&bytes, rules)?;
+        Ok(Self(bytes))
+    }
+
+    /// A value of ours. Only for types whose serialisation cannot fail (no maps with keys that are not texts).
+    pub fn from_value(value: &impl Serialize) -> Self {
+        Self(serde_json::to_vec(value).expect("our own types serialise").into())
+    }
+
+    /// A constant of ours.
+    pub(crate) fn from_static(text: &'static str) -> Self {
+        Self(Bytes::from_static(text.as_bytes()))
+    }
+
+    /// A value that a [`Writer`] of this crate made, or a slice of a text that was checked whole.
+    pub(crate) fn trusted(bytes: Bytes) -> Self {
+        debug_assert!(json::scan(&bytes, Rules::checked()).is_ok(), "a checked text: {bytes:?}");
+        Self(bytes)
+    }
+
+    /// The part `text` of `whole`, shared and not copied. `text` must lie inside `whole`.
+    pub(crate) fn slice_of(whole: &Bytes, text: &str) -> Self {
+        Self(whole.slice_ref(text.as_bytes()))
+    }
+
+    /// The empty object.
+    pub fn empty_object() -> Self {
+        Self::from_static("{}")
+    }
+
+    /// The raw text.
+    pub fn as_str(&self) -> &str {
+        std::str::from_utf8(&self.0).expect("checked when it was made")
+    }
+
+    /// The raw bytes, shared.
+    pub fn bytes(&self) -> &Bytes {
+        &self.0
+    }
+
+    /// What the value consists of.
+    pub fn outline(&self) -> Outline<'_> {
+        json::scan_text(self.as_str(), Rules::checked()).unwrap_or(Outline::Scalar(""))
+    }
+
+    /// The members when the value is an object, else none.
+    pub fn members(&self) -> Vec<Member<'_>> {
+        self.outline().into_object().unwrap_or_default()
+    }
+
+    /// The member `key` of an object, shared.
+    pub fn get(&self, key: &str) -> Option<Raw> {
+        json::find(&self.members(), key).map(|value| self.part(value))
+    }
+
+    /// The member `key` of an object as text, when it is a string.
+    pub fn text(&self, key: &str) -> Option<String> {
+        json::find(&self.members(), key).and_then(json::text).map(std::borrow::Cow::into_owned)
+    }
+
+    /// `value`, a part of this text, as a value of its own that shares the bytes.
+    pub fn part(&self, value: &str) -> Raw {
+        Self::slice_of(&self.0, value)
+    }
+
+    /// Whether the value is an object.
+    pub fn is_object(&self) -> bool {
+        self.0.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'{')
+    }
+
+    /// The value as a tree, for the places that own its meaning.
+    pub fn to_value(&self) -> serde_json::Value {
+        serde_json::from_slice(&self.0).unwrap_or(serde_json::Value::Null)
+    }
+
+    /// The same object with members set or removed; the order and the bytes of all others stay.
+    #[must_use]
+    pub fn edit(&self, edits: &[(&str, Edit<'_>)]) -> Raw {
+        let members = self.members();
+        let mut out = Writer::object(self.0.len() + 64);
+        for member in &members {
+            match edits.iter().find(|(key, _)| *key == member.key) {
+                None | Some((_, Edit::Add(_))) => out.member(&member.key, member.value),
+                Some((key, Edit::Set(value))) => out.member(key, value),
+                Some((_, Edit::Remove)) => {}
+            }
+        }
+        for (key, edit) in edits {
+            if let Edit::Set(value) | Edit::Add(value) = edit
+                && !members.iter().any(|member| member.key == *key)
+            {
+                out.member(key, value);
+            }
+        }
+        out.finish()
+    }
+}
+
+impl fmt::Debug for Raw {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+impl From<&serde_json::Value> for Raw {
+    fn from(value: &serde_json::Value) -> Self {
+        Self::from_value(value)
+    }
+}
+
+/// What to do with one member of an object.
+#[derive(Debug, Clone, Copy)]
+pub enum Edit<'a> {
+    /// Replace or append this raw value.
+    Set(&'a str),
+    /// Append this raw value unless the member is there.
+    Add(&'a str),
+    /// Leave the member out.
+    Remove,
+}
+
+/// Writes an object member by member.
+#[derive(Debug)]
+pub struct Writer {
+    out: Vec<u8>,
+}
+
+impl Writer {
+    /// Begins an object with room for `capacity` bytes.
+    pub fn object(capacity: usize) -> Self {
+        let mut out = Vec::with_capacity(capacity);
+        out.push(b'{');
+        Self { out }
+    }
+
+    /// Adds a member whose value is raw JSON.
+    pub fn member(&mut self, key: &str, value: &str) {
+        self.key(key);
+        self.out.extend_from_slice(value.as_bytes());
+    }
+
+    /// Adds a member whose value is a text.
+    pub fn text(&mut self, key: &str, value: &str) {
+        self.key(key);
+        json::write_string(&mut self.out, value);
+    }
+
+    fn key(&mut self, key: &str) {
+        if self.out.len() > 1 {
+            self.out.push(b',');
+        }
+        json::write_string(&mut self.out, key);
+        self.out.push(b':');
+    }
+
+    /// Ends the object.
+    pub fn finish(mut self) -> Raw {
+        self.out.push(b'}');
+        Raw::trusted(self.out.into())
+    }
+}
+
+/// Joins raw values into an array.
+pub fn array<'a>(items: impl IntoIterator<Item = &'a str>) -> Raw {
+    let mut out = vec![b'['];
+    for item in items {
+        if out.len() > 1 {
+            out.push(b',');
+        }
+        out.extend_from_slice(item.as_bytes());
+    }
+    out.push(b']');
+    Raw::trusted(out.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn raw(text: &'static str) -> Raw {
+        Raw::parse(Bytes::from_static(text.as_bytes()), Rules::strict(16)).unwrap()
+    }
+
+    #[test]
+    fn editing_keeps_order_and_bytes() {
+        let before = raw(r#"{"name":"a","arguments":{ "x" : 1.0 },"_meta":{"k":1},"new":[]}"#);
+        let after = before.edit(&[("name", Edit::Set("\"b\"")), ("_meta", Edit::Remove), ("z", Edit::Set("2"))]);
+        assert_eq!(after.as_str(), r#"{"name":"b","arguments":{ "x" : 1.0 },"new":[],"z":2}"#);
+        let kept = before.edit(&[("name", Edit::Add("\"c\"")), ("y", Edit::Add("3"))]);
+        assert_eq!(kept.as_str(), r#"{"name":"a","arguments":{ "x" : 1.0 },"_meta":{"k":1},"new":[],"y":3}"#);
+    }
+
+    #[test]
+    fn parts_share_the_bytes() {
+        let whole = raw(r#"{"a":{"b":"c\n"}}"#);
+        let part = whole.get("a").unwrap();
+        assert_eq!(part.as_str(), r#"{"b":"c\n"}"#);
+        assert_eq!(part.text("b").as_deref(), Some("c\n"));
+        assert_eq!(part.bytes().as_ptr(), whole.bytes()[5..].as_ptr());
+        assert!(whole.get("b").is_none());
+        assert!(whole.is_object() && !raw("[1]").is_object());
+    }
+
+    #[test]
+    fn arrays_are_joined() {
+        assert_eq!(array(["1", "\"x\""]).as_str(), "[1,\"x\"]");
+        assert_eq!(array([]).as_str(), "[]");
+    }
+}
