@@ -1,1 +1,11 @@
-//! Bytes to messages in both directions: child processes, Streamable HTTP, in-memory.
+//! Bytes to messages, in both directions: child processes, Streamable HTTP, memory.
+//!
+//! [`link`] is one connection to one server whatever carries it; [`peer`] matches answers on ordered connections
+//! (a [`process`], memory), [`http::link`] on HTTP. [`http::server`] is the edge towards clients.
+
+pub mod http;
+pub mod link;
+pub mod peer;
+pub mod process;
+
+pub use link::{CallOptions, Inbox, Link, LinkError, Reply};

@@ -1,0 +1,6 @@
+//! Streamable HTTP, both directions: a client on one shared pool, a server, and the bodies both write.
+
+pub mod body;
+pub mod client;
+pub mod link;
+pub mod server;

@@ -1,0 +1,87 @@
+//! Bodies: some pieces that are ready, or a stream fed by a queue.
+
+use std::collections::VecDeque;
+use std::convert::Infallible;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use bytes::Bytes;
+use http_body::{Frame, SizeHint};
+use tokio::sync::mpsc;
+use tokio::time::{Instant, Sleep};
+use toolcrib_protocol::sse;
+
+/// How often a quiet stream gets a comment. Proxies close connections that are silent for 60 s.
+const KEEP_ALIVE_EVERY: Duration = Duration::from_secs(20);
+
+/// A body that we send.
+#[derive(Debug)]
+pub enum Body {
+    /// Pieces that are all there; their sum is the content length.
+    Pieces(VecDeque<Bytes>),
+    /// Server-sent events from a queue, with comments while it is quiet. Ends when the queue is closed.
+    Events {
+        /// The queue.
+        queue: mpsc::Receiver<Bytes>,
+        /// When the next comment is due.
+        quiet: Pin<Box<Sleep>>,
+    },
+}
+
+impl Body {
+    /// No body.
+    pub fn empty() -> Self {
+        Self::Pieces(VecDeque::new())
+    }
+
+    /// A body of one piece.
+    pub fn full(bytes: impl Into<Bytes>) -> Self {
+        Self::Pieces(VecDeque::from([bytes.into()]))
+    }
+
+    /// A body of several pieces.
+    pub fn pieces(pieces: impl IntoIterator<Item = Bytes>) -> Self {
+        Self::Pieces(pieces.into_iter().filter(|piece| !piece.is_empty()).collect())
+    }
+
+    /// A stream of events.
+    pub fn events(queue: mpsc::Receiver<Bytes>) -> Self {
+        Self::Events { queue, quiet: Box::pin(tokio::time::sleep(KEEP_ALIVE_EVERY)) }
+    }
+}
+
+impl http_body::Body for Body {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        match self.get_mut() {
+            Body::Pieces(pieces) => Poll::Ready(pieces.pop_front().map(|piece| Ok(Frame::data(piece)))),
+            Body::Events { queue, quiet } => {
+                if let Poll::Ready(event) = queue.poll_recv(cx) {
+                    quiet.as_mut().reset(Instant::now() + KEEP_ALIVE_EVERY);
+                    return Poll::Ready(event.map(|event| Ok(Frame::data(event))));
+                }
+                if quiet.as_mut().poll(cx).is_pending() {
+                    return Poll::Pending;
+                }
+                quiet.as_mut().reset(Instant::now() + KEEP_ALIVE_EVERY);
+                // Registers the timer that was just set.
+                let _ = quiet.as_mut().poll(cx);
+                Poll::Ready(Some(Ok(Frame::data(Bytes::from_static(sse::KEEP_ALIVE)))))
+            }
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        matches!(self, Body::Pieces(pieces) if pieces.is_empty())
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match self {
+            Body::Pieces(pieces) => SizeHint::with_exact(pieces.iter().map(|piece| piece.len() as u64).sum()),
+            Body::Events { .. } => SizeHint::default(),
+        }
+    }
+}

@@ -1,0 +1,235 @@
+//! The HTTP client: one pool of connections for all servers, answers as JSON or as a stream of events.
+
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use http::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderValue};
+use http::{Method, Request, Response, StatusCode, Uri};
+use http_body_util::{BodyExt, Full};
+use hyper::body::{Body as _, Incoming};
+use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
+use hyper_util::client::legacy::Client;
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::rt::{TokioExecutor, TokioTimer};
+use toolcrib_protocol::sse::{self, Event};
+
+use crate::link::LinkError;
+
+/// How long an unused connection is kept.
+const POOL_IDLE: Duration = Duration::from_secs(90);
+/// How many unused connections are kept for one server: as many as calls run at the same time under load.
+const POOL_PER_HOST: usize = 128;
+/// How much of the body of a refusal is kept for the error's text, in bytes.
+const REFUSAL_BYTES: usize = 2_000;
+/// How long establishing a TCP connection may take; the definition's own deadline may be shorter.
+const CONNECT: Duration = Duration::from_secs(10);
+
+/// The pool. Clones share it.
+#[derive(Debug, Clone)]
+pub struct HttpClient {
+    inner: Client<HttpsConnector<HttpConnector>, Full<Bytes>>,
+}
+
+/// Where a server listens and what every request to it carries.
+#[derive(Debug, Clone)]
+pub struct Endpoint {
+    /// The URL.
+    pub uri: Uri,
+    /// The definition's own headers; values that are secrets are marked sensitive.
+    pub headers: HeaderMap,
+}
+
+/// What came back.
+#[derive(Debug)]
+pub enum Reply {
+    /// A JSON body, not yet parsed.
+    Json(Bytes),
+    /// A stream of events.
+    Stream(EventStream),
+    /// Accepted without a body.
+    Accepted,
+}
+
+impl HttpClient {
+    /// A new pool with the certificates of the platform. TLS by rustls.
+    pub fn new() -> std::io::Result<Self> {
+        let mut tcp = HttpConnector::new();
+        tcp.enforce_http(false);
+        tcp.set_nodelay(true);
+        tcp.set_connect_timeout(Some(CONNECT));
+        let tls = match HttpsConnectorBuilder::new().with_native_roots() {
+            Ok(builder) => builder.https_or_http().enable_http1().wrap_connector(tcp),
+            Err(error) => {
+                // A machine without certificates can still reach plain HTTP; https then fails with its own reason.
+                tracing::warn!(%error, "no certificates found on this machine; https servers cannot be reached");
+                let empty = rustls_without_roots()?;
+                HttpsConnectorBuilder::new().with_tls_config(empty).https_or_http().enable_http1().wrap_connector(tcp)
+            }
+        };
+        let inner = Client::builder(TokioExecutor::new())
+            .pool_idle_timeout(POOL_IDLE)
+            .pool_max_idle_per_host(POOL_PER_HOST)
+            .pool_timer(TokioTimer::new())
+            .build(tls);
+        Ok(Self { inner })
+    }
+
+    /// Sends one request. `headers` come on top of the endpoint's own and win over them.
+    pub async fn send(
+        &self,
+        method: Method,
+        endpoint: &Endpoint,
+        headers: HeaderMap,
+        body: Bytes,
+    ) -> Result<Response<Incoming>, LinkError> {
+        let mut request = Request::new(Full::new(body));
+        *request.method_mut() = method;
+        *request.uri_mut() = endpoint.uri.clone();
+        let all = request.headers_mut();
+        all.clone_from(&endpoint.headers);
+        for (name, value) in &headers {
+            all.insert(name, value.clone());
+        }
+        self.inner.request(request).await.map_err(|error| {
+            let text = chain(&error);
+            if error.is_connect() { LinkError::Unreachable(text) } else { LinkError::Broken(text) }
+        })
+    }
+
+    /// Posts a message and reads how it was answered. Refusals come back as [`LinkError::Status`].
+    pub async fn post(
+        &self,
+        endpoint: &Endpoint,
+        mut headers: HeaderMap,
+        body: Bytes,
+        limit: usize,
+    ) -> Result<(HeaderMap, Reply), LinkError> {
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        headers.insert(ACCEPT, HeaderValue::from_static("application/json, text/event-stream"));
+        let response = self.send(Method::POST, endpoint, headers, body).await?;
+        let (head, body) = response.into_parts();
+        if !head.status.is_success() {
+            return Err(refusal(head.status, body).await);
+        }
+        let reply = match media_type(&head.headers) {
+            "text/event-stream" => Reply::Stream(EventStream::new(body, limit)),
+            "application/json" => Reply::Json(collect(body, limit).await?),
+            _ if matches!(head.status, StatusCode::ACCEPTED | StatusCode::NO_CONTENT) => Reply::Accepted,
+            other => {
+                let other = other.chars().take(80).collect::<String>();
+                return Err(LinkError::NotMcp(format!("content type `{other}`")));
+            }
+        };
+        Ok((head.headers, reply))
+    }
+
+    /// Opens the stream on which a legacy server speaks on its own; `None` when it offers none.
+    pub async fn open_stream(
+        &self,
+        endpoint: &Endpoint,
+        mut headers: HeaderMap,
+        limit: usize,
+    ) -> Result<Option<EventStream>, LinkError> {
+        headers.insert(ACCEPT, HeaderValue::from_static("text/event-stream"));
+        let response = self.send(Method::GET, endpoint, headers, Bytes::new()).await?;
+        let (head, body) = response.into_parts();
+        match head.status {
+            StatusCode::METHOD_NOT_ALLOWED => Ok(None),
+            status if !status.is_success() => Err(refusal(status, body).await),
+            _ if media_type(&head.headers) == "text/event-stream" => Ok(Some(EventStream::new(body, limit))),
+            _ => Ok(None),
+        }
+    }
+}
+
+fn rustls_without_roots() -> std::io::Result<rustls::ClientConfig> {
+    let provider = std::sync::Arc::new(rustls::crypto::ring::default_provider());
+    let builder = rustls::ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .map_err(std::io::Error::other)?;
+    Ok(builder.with_root_certificates(rustls::RootCertStore::empty()).with_no_client_auth())
+}
+
+fn media_type(headers: &HeaderMap) -> &str {
+    let value = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    value.split(';').next().unwrap_or_default().trim()
+}
+
+async fn refusal(status: StatusCode, body: Incoming) -> LinkError {
+    let body = collect(body, 64 * 1024).await.unwrap_or_default();
+    let text = String::from_utf8_lossy(&body[..body.len().min(REFUSAL_BYTES)]).into_owned();
+    LinkError::Status { status: status.as_u16(), body: text }
+}
+
+/// Reads a body whole, at most `limit` bytes. A body of one frame is not copied.
+pub(crate) async fn collect(mut body: Incoming, limit: usize) -> Result<Bytes, LinkError> {
+    let too_large = || LinkError::NotMcp(format!("a body of more than {limit} bytes"));
+    let expected = body.size_hint().exact();
+    if expected.is_some_and(|size| size > limit as u64) {
+        return Err(too_large());
+    }
+    let mut first = Bytes::new();
+    let mut rest = BytesMut::new();
+    while let Some(frame) = body.frame().await {
+        let frame = frame.map_err(|error| LinkError::Broken(chain(&error)))?;
+        let Ok(data) = frame.into_data() else { continue };
+        if first.len() + rest.len() + data.len() > limit {
+            return Err(too_large());
+        }
+        if first.is_empty() && rest.is_empty() {
+            first = data;
+            continue;
+        }
+        if rest.is_empty() {
+            let size = expected.and_then(|size| usize::try_from(size).ok()).unwrap_or(first.len() * 2);
+            rest.reserve(size.min(limit));
+            rest.extend_from_slice(&std::mem::take(&mut first));
+        }
+        rest.extend_from_slice(&data);
+    }
+    Ok(if rest.is_empty() { first } else { rest.freeze() })
+}
+
+/// An error with its causes: hyper's own text is too short to act on.
+pub(crate) fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(next) = cause {
+        let part = next.to_string();
+        if !text.contains(&part) {
+            text.push_str(": ");
+            text.push_str(&part);
+        }
+        cause = next.source();
+    }
+    text
+}
+
+/// Events as they arrive.
+#[derive(Debug)]
+pub struct EventStream {
+    body: Incoming,
+    reader: sse::Reader,
+    ready: std::collections::VecDeque<Event>,
+}
+
+impl EventStream {
+    fn new(body: Incoming, limit: usize) -> Self {
+        Self { body, reader: sse::Reader::new(limit), ready: std::collections::VecDeque::new() }
+    }
+
+    /// The next event; `None` at the end of the stream. Cancel-safe.
+    pub async fn next(&mut self) -> Result<Option<Event>, LinkError> {
+        loop {
+            if let Some(event) = self.ready.pop_front() {
+                return Ok(Some(event));
+            }
+            let Some(frame) = self.body.frame().await else { return Ok(None) };
+            let frame = frame.map_err(|error| LinkError::Broken(chain(&error)))?;
+            if let Ok(data) = frame.into_data() {
+                let events = self.reader.push(&data).map_err(|error| LinkError::NotMcp(error.to_string()))?;
+                self.ready.extend(events);
+            }
+        }
+    }
+}

@@ -1,0 +1,102 @@
+//! The HTTP server's loop: accept, serve each connection in the scope, stop in good manners.
+
+use std::convert::Infallible;
+use std::future::Future;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{Request, Response};
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::net::TcpListener;
+use tokio::sync::Semaphore;
+use toolcrib_base::task::Scope;
+
+use crate::http::client::collect;
+use crate::link::LinkError;
+
+/// How long a client may take to send the head of a request.
+const HEAD: Duration = Duration::from_secs(15);
+/// How long a client may take to send the body of a request.
+const BODY: Duration = Duration::from_secs(60);
+/// How many connections are served at a time; more wait in the system's queue. Each holds about 20 KB.
+const CONNECTIONS: usize = 20_000;
+/// The wait after a failed `accept`, which is nearly always "too many open files".
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+/// Why a body could not be read.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum BodyError {
+    /// More bytes than the limit.
+    #[error("the body has more than {0} bytes")]
+    TooLarge(usize),
+    /// The client went away or was too slow.
+    #[error("the body did not arrive")]
+    Incomplete,
+}
+
+/// Reads the body of a client's request, at most `limit` bytes.
+pub async fn read_body(body: Incoming, limit: usize) -> Result<Bytes, BodyError> {
+    match tokio::time::timeout(BODY, collect(body, limit)).await {
+        Ok(Ok(bytes)) => Ok(bytes),
+        Ok(Err(LinkError::NotMcp(_))) => Err(BodyError::TooLarge(limit)),
+        Ok(Err(_)) | Err(_) => Err(BodyError::Incomplete),
+    }
+}
+
+/// Serves `listener` until the scope stops. `answer` gets each request with the address it came from.
+pub async fn serve<A, F, B>(listener: TcpListener, scope: Scope, answer: A)
+where
+    A: Fn(SocketAddr, Request<Incoming>) -> F + Clone + Send + Sync + 'static,
+    F: Future<Output = Response<B>> + Send + 'static,
+    B: http_body::Body<Data = Bytes, Error: std::error::Error + Send + Sync> + Send + 'static,
+{
+    let mut stop = scope.stop_signal();
+    let places = Arc::new(Semaphore::new(CONNECTIONS));
+    loop {
+        let place = tokio::select! {
+            place = Arc::clone(&places).acquire_owned() => place,
+            () = stop.stopped() => return,
+        };
+        let accepted = tokio::select! {
+            accepted = listener.accept() => accepted,
+            () = stop.stopped() => return,
+        };
+        let (stream, peer) = match accepted {
+            Ok(accepted) => accepted,
+            Err(error) => {
+                tracing::warn!(%error, "cannot accept a connection");
+                tokio::time::sleep(ACCEPT_PAUSE).await;
+                continue;
+            }
+        };
+        // Small messages must not wait for more.
+        let _ = stream.set_nodelay(true);
+        let answer = answer.clone();
+        let mut stop = scope.stop_signal();
+        scope.spawn(async move {
+            let service = service_fn(move |request| {
+                let reply = answer(peer, request);
+                async move { Ok::<_, Infallible>(reply.await) }
+            });
+            let connection = http1::Builder::new()
+                .timer(TokioTimer::new())
+                .header_read_timeout(HEAD)
+                .serve_connection(TokioIo::new(stream), service);
+            let mut connection = std::pin::pin!(connection);
+            // A connection that breaks is the client's affair.
+            tokio::select! {
+                _ = connection.as_mut() => {}
+                () = stop.stopped() => {
+                    connection.as_mut().graceful_shutdown();
+                    let _ = connection.await;
+                }
+            }
+            drop(place);
+        });
+    }
+}

@@ -1,0 +1,166 @@
+//! One connection to one server, whatever carries it: calls go out and are matched with their answers, and what the
+//! server says on its own goes to an [`Inbox`].
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use toolcrib_protocol::error::METHOD_NOT_FOUND;
+use toolcrib_protocol::{Answer, Notification, Raw, Request, RpcError, method};
+
+use crate::http::link::HttpLink;
+use crate::peer::Peer;
+
+/// A connection that calls can be made on.
+#[derive(Debug)]
+pub enum Link {
+    /// Messages both ways in order: a child process or memory.
+    Peer(Arc<Peer>),
+    /// Streamable HTTP.
+    Http(Arc<HttpLink>),
+}
+
+/// Why a call has no answer from the server.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum LinkError {
+    /// The connection is closed; the call may have run.
+    #[error("the connection was closed")]
+    Closed,
+    /// Nothing could be sent; the call has not run.
+    #[error("cannot connect: {0}")]
+    Unreachable(String),
+    /// The connection broke after the call was sent; it may have run.
+    #[error("the connection broke: {0}")]
+    Broken(String),
+    /// No answer in time; the call may still run.
+    #[error("no answer within {} ms", .0.as_millis())]
+    Timeout(Duration),
+    /// The server no longer knows our session; the call has not run.
+    #[error("the server has forgotten the session")]
+    SessionLost,
+    /// An HTTP status that is no answer to a call.
+    #[error("HTTP status {status}: {body}")]
+    Status {
+        /// The status.
+        status: u16,
+        /// The beginning of the body.
+        body: String,
+    },
+    /// The answer is not MCP.
+    #[error("the answer is not MCP: {0}")]
+    NotMcp(String),
+}
+
+/// How one call is made.
+#[derive(Default)]
+pub struct CallOptions {
+    /// How long to wait for the answer.
+    pub deadline: Duration,
+    /// Takes the progress notifications of this call, their token still ours.
+    pub on_progress: Option<Box<dyn Fn(Notification) + Send + Sync>>,
+    /// Whether dropping the call before its answer tells the server to cancel it. May be set while the call runs.
+    pub cancel_on_drop: Arc<AtomicBool>,
+}
+
+impl fmt::Debug for CallOptions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("CallOptions").field("deadline", &self.deadline).finish_non_exhaustive()
+    }
+}
+
+impl CallOptions {
+    /// A call that is cancelled when it is dropped.
+    pub fn within(deadline: Duration) -> Self {
+        Self { deadline, on_progress: None, cancel_on_drop: Arc::new(AtomicBool::new(true)) }
+    }
+
+    pub(crate) fn cancels(&self) -> bool {
+        self.cancel_on_drop.load(Ordering::Relaxed)
+    }
+}
+
+/// What a server says on its own, and what is odd about what it says. Called in the task that reads: must not block.
+pub trait Inbox: Send + Sync + fmt::Debug {
+    /// A notification that belongs to no running call.
+    fn notification(&self, notification: Notification);
+    /// A request of the server; answer through `reply`, now or later.
+    fn request(&self, request: Request, reply: Reply);
+    /// Something that is not a message, or an answer that nobody waits for.
+    fn oddity(&self, what: &str);
+    /// The connection has ended.
+    fn closed(&self);
+}
+
+/// The way back for the answer to a server's request.
+pub struct Reply(Box<dyn FnOnce(Answer) + Send>);
+
+impl Reply {
+    /// A way back.
+    pub fn new(send: impl FnOnce(Answer) + Send + 'static) -> Self {
+        Self(Box::new(send))
+    }
+
+    /// Sends the answer.
+    pub fn send(self, answer: Answer) {
+        (self.0)(answer);
+    }
+
+    /// Answers what every client must: `ping` is answered, anything else is an unknown method.
+    pub fn send_default(self, request: &Request) {
+        let outcome = if request.method == method::PING {
+            Ok(Raw::empty_object())
+        } else {
+            Err(RpcError::new(METHOD_NOT_FOUND, format!("this client does not answer `{}`", request.method)))
+        };
+        self.send(Answer { id: Some(request.id.clone()), outcome });
+    }
+}
+
+impl fmt::Debug for Reply {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Reply")
+    }
+}
+
+impl Link {
+    /// A number for the next call: its id and its progress token.
+    pub fn next_id(&self) -> u64 {
+        match self {
+            Link::Peer(peer) => peer.next_id(),
+            Link::Http(http) => http.next_id(),
+        }
+    }
+
+    /// Makes a call and waits for its answer: a result, or the server's error.
+    ///
+    /// Dropping the future takes the call back; the server is told when [`CallOptions::cancel_on_drop`] is set.
+    pub async fn call(
+        &self,
+        id: u64,
+        method: &str,
+        params: Raw,
+        options: CallOptions,
+    ) -> Result<Result<Raw, RpcError>, LinkError> {
+        match self {
+            Link::Peer(peer) => peer.call(id, method, params, options).await,
+            Link::Http(http) => http.call(id, method, params, options).await,
+        }
+    }
+
+    /// Sends a notification. Whether it arrived is not known.
+    pub async fn notify(&self, notification: Notification) -> Result<(), LinkError> {
+        match self {
+            Link::Peer(peer) => peer.notify(&notification).await,
+            Link::Http(http) => http.notify(&notification).await,
+        }
+    }
+
+    /// Ends the connection in good manners: a process's stdin is closed, a session is deleted.
+    pub async fn close(&self, grace: Duration) {
+        match self {
+            Link::Peer(peer) => peer.close(grace).await,
+            Link::Http(http) => http.close(grace).await,
+        }
+    }
+}
