@@ -19,6 +19,15 @@ impl Caching {
     pub const NONE: Caching = Caching { ttl_ms: 0, public: false };
 }
 
+/// The parameters of a request for a server that speaks `revision`: reserved `_meta` keys of the hop before are
+/// stripped, and the progress token becomes ours or goes.
+pub fn params_for(revision: Revision, params: &Raw, progress_token: Option<u64>) -> Raw {
+    match revision.era() {
+        // A modern connection stamps its own keys on top; see the negotiation in `upstream`.
+        Era::Legacy | Era::Modern => meta::for_legacy_server(params, progress_token),
+    }
+}
+
 /// A result of `method` for a client that speaks `revision`.
 ///
 /// Towards a modern client `resultType`, the serving gateway and the caching hints are added where they are missing;

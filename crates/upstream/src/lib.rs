@@ -1,1 +1,19 @@
-//! Connections to servers: one supervised task each, negotiation, health, inventory.
+//! Connections to servers: one supervised task each, which starts, lists, watches and restarts its server.
+//!
+//! [`Server`] is the handle that callers share; `ServerTask` owns the state and publishes it as [`Status`] and
+//! [`Inventory`]. What happens is told as [`Event`]s; whoever composes the program persists them.
+
+pub mod config;
+pub mod event;
+pub mod inventory;
+mod negotiate;
+mod open;
+pub mod server;
+pub mod status;
+mod task;
+
+pub use config::{Endpoint, ServerConfig, Start, Timeouts};
+pub use event::Event;
+pub use inventory::Inventory;
+pub use server::{Away, CallError, Server, Surroundings};
+pub use status::{State, Status};

@@ -1,0 +1,71 @@
+//! What must be known of a server to connect to it, secrets resolved.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use toolcrib_base::{Secret, ServerName};
+use toolcrib_transport::http::client::Endpoint as HttpEndpoint;
+
+/// One server.
+#[derive(Debug, Clone)]
+pub struct ServerConfig {
+    /// Its name.
+    pub name: ServerName,
+    /// How it is reached.
+    pub endpoint: Endpoint,
+    /// When it is started.
+    pub start: Start,
+    /// How long to wait for it.
+    pub timeouts: Timeouts,
+}
+
+/// How a server is reached.
+#[derive(Debug, Clone)]
+pub enum Endpoint {
+    /// A child process that speaks over stdin and stdout.
+    Stdio {
+        /// A name looked up in `PATH`, or a path.
+        program: String,
+        /// Its arguments.
+        args: Vec<String>,
+        /// Its variables beside the inherited ones.
+        env: Vec<(String, Secret)>,
+        /// Its working folder.
+        cwd: Option<PathBuf>,
+    },
+    /// Streamable HTTP.
+    Http(HttpEndpoint),
+    /// The definition cannot be used as it is, for instance because a secret is missing.
+    Unusable {
+        /// Why, as a fragment.
+        reason: String,
+    },
+}
+
+/// When a server is started.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Start {
+    /// At the first call; once in the background when nothing is known of its tools.
+    Lazy,
+    /// With the gateway.
+    Eager,
+    /// When somebody says so.
+    Manual,
+}
+
+/// How long to wait for a server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Timeouts {
+    /// For starting and the handshake.
+    pub connect: Duration,
+    /// For all pages of its lists.
+    pub list: Duration,
+    /// For one call.
+    pub call: Duration,
+}
+
+impl Default for Timeouts {
+    fn default() -> Self {
+        Self { connect: Duration::from_secs(10), list: Duration::from_secs(10), call: Duration::from_secs(60) }
+    }
+}

@@ -1,0 +1,225 @@
+//! What a server offers: drained from its lists, kept as last known good, written and read as JSON.
+
+use std::collections::HashSet;
+
+use serde::{Deserialize, Serialize};
+use toolcrib_protocol::inventory::{self, Entry, Listing};
+use toolcrib_protocol::raw::{self, Writer};
+use toolcrib_protocol::{Raw, Revision, error};
+use toolcrib_transport::{CallOptions, Link, LinkError};
+
+/// How many pages of one list are read.
+const PAGES: usize = 1_000;
+/// How many entries of one list are kept.
+const ENTRIES: usize = 50_000;
+
+/// What a server offers and says of itself.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Inventory {
+    /// Its tools in its own order.
+    pub tools: Vec<Entry>,
+    /// Its resources.
+    pub resources: Vec<Entry>,
+    /// Its resource templates.
+    pub templates: Vec<Entry>,
+    /// Its prompts.
+    pub prompts: Vec<Entry>,
+    /// Its capabilities, an object.
+    pub capabilities: Option<Raw>,
+    /// Its name and version as it claims them.
+    pub server_info: Option<Raw>,
+    /// Its instructions for the model.
+    pub instructions: Option<String>,
+    /// What was odd in its lists.
+    pub warnings: Vec<String>,
+}
+
+/// The inventory as it is written down.
+#[derive(Serialize, Deserialize)]
+struct Record {
+    tools: Vec<serde_json::Value>,
+    resources: Vec<serde_json::Value>,
+    templates: Vec<serde_json::Value>,
+    prompts: Vec<serde_json::Value>,
+    capabilities: Option<serde_json::Value>,
+    server_info: Option<serde_json::Value>,
+    instructions: Option<String>,
+}
+
+impl Inventory {
+    /// One of the four lists.
+    pub fn list(&self, listing: Listing) -> &[Entry] {
+        match listing {
+            Listing::Tools => &self.tools,
+            Listing::Resources => &self.resources,
+            Listing::Templates => &self.templates,
+            Listing::Prompts => &self.prompts,
+        }
+    }
+
+    fn list_mut(&mut self, listing: Listing) -> &mut Vec<Entry> {
+        match listing {
+            Listing::Tools => &mut self.tools,
+            Listing::Resources => &mut self.resources,
+            Listing::Templates => &mut self.templates,
+            Listing::Prompts => &mut self.prompts,
+        }
+    }
+
+    /// Whether the server declared the capability `name`.
+    pub fn has_capability(&self, name: &str) -> bool {
+        self.capabilities.as_ref().is_some_and(|capabilities| capabilities.get(name).is_some())
+    }
+
+    /// The inventory as JSON, entries byte for byte.
+    pub fn to_json(&self) -> String {
+        let mut out = Writer::object(4_096);
+        for listing in Listing::ALL {
+            let entries = self.list(listing).iter().map(|entry| entry.raw.as_str());
+            let member = if listing == Listing::Templates { "templates" } else { listing.member() };
+            out.member(member, raw::array(entries).as_str());
+        }
+        if let Some(capabilities) = &self.capabilities {
+            out.member("capabilities", capabilities.as_str());
+        }
+        if let Some(info) = &self.server_info {
+            out.member("server_info", info.as_str());
+        }
+        if let Some(instructions) = &self.instructions {
+            out.text("instructions", instructions);
+        }
+        out.finish().as_str().to_owned()
+    }
+
+    /// Reads what [`Inventory::to_json`] wrote; entries that are no longer understood are left out.
+    pub fn from_json(text: &str) -> Result<Self, serde_json::Error> {
+        let record: Record = serde_json::from_str(text)?;
+        let mut inventory = Self {
+            capabilities: record.capabilities.as_ref().map(Raw::from_value),
+            server_info: record.server_info.as_ref().map(Raw::from_value),
+            instructions: record.instructions,
+            ..Self::default()
+        };
+        let lists = [
+            (Listing::Tools, record.tools),
+            (Listing::Resources, record.resources),
+            (Listing::Templates, record.templates),
+            (Listing::Prompts, record.prompts),
+        ];
+        for (listing, values) in lists {
+            let entries = values.iter().filter_map(|value| Entry::from_raw(listing, Raw::from_value(value)).ok());
+            inventory.list_mut(listing).extend(entries);
+        }
+        Ok(inventory)
+    }
+
+    /// What the answer to `initialize` says.
+    pub(crate) fn opened(&mut self, result: &Raw) {
+        self.capabilities = result.get("capabilities").filter(Raw::is_object);
+        self.server_info = result.get("serverInfo").filter(Raw::is_object);
+        self.instructions = result.text("instructions");
+    }
+}
+
+/// The revision named in the answer to `initialize`.
+pub(crate) fn revision(result: &Raw) -> Option<Revision> {
+    Revision::parse(&result.text("protocolVersion")?)
+}
+
+/// Reads the lists that the server declares. A list that fails keeps what `before` knew and leaves a warning, except
+/// for the tools: a server whose tools cannot be listed is not ready.
+pub(crate) async fn drain(
+    link: &Link,
+    mut inventory: Inventory,
+    before: &Inventory,
+    deadline: std::time::Duration,
+) -> Result<Inventory, LinkError> {
+    let started = tokio::time::Instant::now();
+    for listing in Listing::ALL {
+        let capability = match listing {
+            Listing::Tools => "tools",
+            Listing::Resources | Listing::Templates => "resources",
+            Listing::Prompts => "prompts",
+        };
+        if !inventory.has_capability(capability) {
+            continue;
+        }
+        let left = deadline.saturating_sub(started.elapsed());
+        match drain_one(link, listing, left).await {
+            Ok((entries, warnings)) => {
+                *inventory.list_mut(listing) = entries;
+                inventory.warnings.extend(warnings);
+            }
+            Err(error) if listing == Listing::Tools => return Err(error),
+            Err(error) => {
+                inventory.warnings.push(format!("`{}` failed: {error}", listing.method()));
+                *inventory.list_mut(listing) = before.list(listing).to_vec();
+            }
+        }
+    }
+    Ok(inventory)
+}
+
+async fn drain_one(
+    link: &Link,
+    listing: Listing,
+    deadline: std::time::Duration,
+) -> Result<(Vec<Entry>, Vec<String>), LinkError> {
+    let (mut entries, mut warnings, mut seen) = (Vec::new(), Vec::new(), HashSet::new());
+    let until = tokio::time::Instant::now() + deadline;
+    let mut params = Raw::empty_object();
+    for _ in 0..PAGES {
+        let left = until.saturating_duration_since(tokio::time::Instant::now());
+        let id = link.next_id();
+        let result = match link.call(id, listing.method(), params, CallOptions::within(left)).await? {
+            Ok(result) => result,
+            // Many servers declare resources and have no templates.
+            Err(error) if error.code == error::METHOD_NOT_FOUND && listing == Listing::Templates => break,
+            Err(error) => {
+                return Err(LinkError::NotMcp(format!(
+                    "`{}` answered error {}: {}",
+                    listing.method(),
+                    error.code,
+                    error.message
+                )));
+            }
+        };
+        let page = inventory::page(listing, &result);
+        entries.extend(page.entries);
+        warnings.extend(page.warnings);
+        if entries.len() > ENTRIES {
+            warnings.push(format!("only the first {ENTRIES} entries of `{}` are kept", listing.member()));
+            entries.truncate(ENTRIES);
+            break;
+        }
+        let Some(cursor) = page.next else { break };
+        if !seen.insert(cursor.clone()) {
+            warnings.push(format!("`{}` gave the cursor `{cursor}` twice; the rest is not read", listing.method()));
+            break;
+        }
+        params = Raw::from_value(&serde_json::json!({ "cursor": cursor }));
+    }
+    let entries = inventory::without_duplicates(entries, &mut warnings);
+    Ok((entries, warnings))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn an_inventory_survives_being_written() {
+        let entry = |value: &serde_json::Value| Entry::from_raw(Listing::Tools, Raw::from_value(value)).unwrap();
+        let inventory = Inventory {
+            tools: vec![entry(&json!({"name": "a", "future": [1.0]}))],
+            capabilities: Some(Raw::from_value(&json!({"tools": {}}))),
+            instructions: Some("do".into()),
+            ..Inventory::default()
+        };
+        assert_eq!(Inventory::from_json(&inventory.to_json()).unwrap(), inventory);
+        assert!(inventory.has_capability("tools") && !inventory.has_capability("prompts"));
+        assert!(Inventory::from_json("{}").is_err());
+    }
+}

@@ -1,0 +1,147 @@
+//! From a configuration to a connection that has shaken hands.
+
+use std::sync::Arc;
+
+use tokio::sync::mpsc;
+use toolcrib_base::task::Scope;
+use toolcrib_protocol::{Notification, Request, Revision, method};
+use toolcrib_transport::http::link::{Bounds, HttpLink};
+use toolcrib_transport::peer::Peer;
+use toolcrib_transport::process::{self, ProcessLimits, Spec, StderrTail};
+use toolcrib_transport::{Inbox, Link, LinkError, Reply};
+
+use crate::config::{Endpoint, ServerConfig};
+use crate::event::Event;
+use crate::inventory::Inventory;
+use crate::negotiate;
+use crate::server::Surroundings;
+
+/// How many reports may wait for the server's task.
+pub(crate) const REPORTS: usize = 32;
+/// How many of these places are kept for the ends of connections.
+const RESERVED: usize = 8;
+
+/// A connection that calls can be made on.
+#[derive(Debug)]
+pub(crate) struct Live {
+    /// Counts the connections of a server, so that a late report about an old one is not held against the new one.
+    pub(crate) generation: u64,
+    pub(crate) link: Link,
+    pub(crate) revision: Revision,
+}
+
+/// What the tasks of a connection tell the server's task.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Report {
+    /// The connection of this generation has ended.
+    Closed(u64),
+    /// One of the lists changed.
+    ListChanged(u64),
+}
+
+/// Opens a connection. The error is a fragment for people, with the end of stderr where that may explain it.
+pub(crate) async fn open(
+    config: &ServerConfig,
+    around: &Surroundings,
+    generation: u64,
+    reports: mpsc::Sender<Report>,
+    scope: &Scope,
+) -> Result<(Live, Inventory), String> {
+    let inbox =
+        Arc::new(ServerInbox { server: config.name.clone(), generation, reports, events: around.events.clone() });
+    let (link, stderr) = connect(config, around, inbox, scope)?;
+    match negotiate::handshake(&link, config.timeouts.connect).await {
+        Ok(opened) => Ok((Live { generation, link, revision: opened.revision }, opened.inventory)),
+        Err(error) => {
+            let why = explain(&error, &link, stderr.as_ref()).await;
+            link.close(around.grace).await;
+            Err(why)
+        }
+    }
+}
+
+fn connect(
+    config: &ServerConfig,
+    around: &Surroundings,
+    inbox: Arc<ServerInbox>,
+    scope: &Scope,
+) -> Result<(Link, Option<StderrTail>), String> {
+    match &config.endpoint {
+        Endpoint::Unusable { reason } => Err(reason.clone()),
+        Endpoint::Http(endpoint) => {
+            let bounds = Bounds { bytes: around.limits.message_bytes, depth: around.limits.depth };
+            let link = HttpLink::new(around.client.clone(), endpoint.clone(), inbox, scope.clone(), bounds);
+            Ok((Link::Http(link), None))
+        }
+        Endpoint::Stdio { program, args, env, cwd } => {
+            let mut spec = Spec::new(program.clone(), args.clone());
+            spec.name = config.name.to_string();
+            spec.env.clone_from(env);
+            spec.cwd.clone_from(cwd);
+            spec.guard.clone_from(&around.guard);
+            spec.limits = ProcessLimits { line_bytes: around.limits.message_bytes, ..ProcessLimits::default() };
+            let start = |on_line| process::spawn(&spec, scope, on_line);
+            let peer = Peer::over_process(inbox, around.limits.depth, start).map_err(|error| error.to_string())?;
+            let stderr = peer.process().map(process::Process::stderr);
+            Ok((Link::Peer(peer), stderr))
+        }
+    }
+}
+
+/// Why the handshake failed: for a process that ended, how it ended and what it wrote last.
+async fn explain(error: &LinkError, link: &Link, stderr: Option<&StderrTail>) -> String {
+    let mut text = error.to_string();
+    if let (LinkError::Closed, Link::Peer(peer)) = (error, link) {
+        if let Some(process) = peer.process() {
+            text = format!("the program ended with {}", process.exited().await);
+        }
+    }
+    let tail = stderr.map(|stderr| stderr.last(3).join(" / ")).unwrap_or_default();
+    if tail.is_empty() { text } else { format!("{text}; stderr ends with: {tail}") }
+}
+
+/// Takes what a server says on its own.
+#[derive(Debug)]
+struct ServerInbox {
+    server: toolcrib_base::ServerName,
+    generation: u64,
+    reports: mpsc::Sender<Report>,
+    events: mpsc::Sender<Event>,
+}
+
+impl Inbox for ServerInbox {
+    fn notification(&self, notification: Notification) {
+        match notification.method.as_str() {
+            method::TOOLS_CHANGED | method::RESOURCES_CHANGED | method::PROMPTS_CHANGED => {
+                // A queue that fills already holds the same news; the last places are for the end of a connection.
+                if self.reports.capacity() > RESERVED {
+                    let _ = self.reports.try_send(Report::ListChanged(self.generation));
+                }
+            }
+            method::RESOURCE_UPDATED => {
+                if let Some(uri) = notification.params.text("uri") {
+                    // Updates are hints; a client that misses one reads the resource at its own time.
+                    let _ = self.events.try_send(Event::ResourceUpdated { server: self.server.clone(), uri });
+                }
+            }
+            method::MESSAGE => {
+                let text: String = notification.params.as_str().chars().take(2_000).collect();
+                tracing::info!(target: "toolcrib::server", server = %self.server, "message: {text}");
+            }
+            other => tracing::debug!(target: "toolcrib::server", server = %self.server, "notification `{other}`"),
+        }
+    }
+
+    fn request(&self, request: Request, reply: Reply) {
+        reply.send_default(&request);
+    }
+
+    fn oddity(&self, what: &str) {
+        tracing::warn!(target: "toolcrib::server", server = %self.server, "{what}");
+    }
+
+    fn closed(&self) {
+        // There is room: list changes leave the last places free, and a connection ends once.
+        let _ = self.reports.try_send(Report::Closed(self.generation));
+    }
+}
