@@ -194,6 +194,7 @@ impl Builder<'_> {
             self.weigh(Weight { depth: 0, ..weight_of(&node) }, node.at)?;
             self.anchors.insert(anchor, node.clone());
         }
+        let is_absent = matches!(&node.content, Content::Scalar { text, plain: true } if text.is_empty());
         match self.stack.last_mut().map(|frame| &mut frame.open) {
             None => {
                 self.root = Some(node);
@@ -208,7 +209,9 @@ impl Builder<'_> {
                 Some((key, at)) => {
                     // The first of two equal keys stays; the second one was reported when its key came.
                     if keys.insert(key.clone()) {
-                        entries.push(Entry { key, at, value: node });
+                        // What is not there has no place of its own: it is the key that one looks at.
+                        let value = if is_absent { Node { at, ..node } } else { node };
+                        entries.push(Entry { key, at, value });
                     }
                     Ok(())
                 }
