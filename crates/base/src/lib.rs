@@ -6,6 +6,7 @@
 pub mod backoff;
 pub mod clock;
 pub mod error;
+pub mod glob;
 pub mod id;
 pub mod limits;
 pub mod random;
@@ -15,6 +16,7 @@ pub mod task;
 
 pub use clock::{Clock, ManualClock, SystemClock, Timestamp};
 pub use error::{Kind, Problem};
+pub use glob::{Glob, GlobError};
 pub use id::{IdError, PrincipalId, ProfileName, ServerName, ToolId};
 pub use limits::Limits;
 pub use secret::Secret;

@@ -1,1 +1,12 @@
-//! Request and snapshot in, Permit or Denial out; pure.
+//! Request and snapshot in, [`Permit`] or [`Denial`] out. Pure: no files, no sockets, no clock.
+//!
+//! [`Rules`] are compiled once from a profile's settings. [`Rules::decide`] says what may be called, and
+//! [`Rules::visible`] says by the very same rule what is listed, found and described.
+
+mod request;
+mod rules;
+mod verdict;
+
+pub use request::{Act, Annotations, Caller, Request};
+pub use rules::{Rules, Settings};
+pub use verdict::{Denial, Permit, Reason, Rule};

@@ -1,0 +1,117 @@
+//! All definitions together: read, read again, and what is different.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use toolcrib_base::{ProfileName, ServerName};
+
+use crate::define::Define;
+use crate::folder::Folder;
+use crate::problem::DefinitionProblem;
+use crate::profile::ProfileDefinition;
+use crate::server::ServerDefinition;
+
+/// What the files say, and what is wrong with them. Equal files give equal values in equal order.
+#[derive(Debug, Clone, Default)]
+pub struct Loaded {
+    pub servers: BTreeMap<ServerName, Arc<ServerDefinition>>,
+    /// With the built-in `default`, unless a file is there to define it, be it good or bad.
+    pub profiles: BTreeMap<ProfileName, Arc<ProfileDefinition>>,
+    /// In the order of the files and of the places in them.
+    pub problems: Vec<DefinitionProblem>,
+    /// Files that are wrong now while what they said before still counts, relative to the home folder.
+    pub stale: BTreeSet<PathBuf>,
+    server_files: Folder<ServerDefinition>,
+    profile_files: Folder<ProfileDefinition>,
+}
+
+/// What is different between two times of loading.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Changes {
+    pub servers: Delta<ServerName>,
+    pub profiles: Delta<ProfileName>,
+}
+
+/// Names in order.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Delta<N> {
+    pub added: Vec<N>,
+    pub removed: Vec<N>,
+    pub changed: Vec<N>,
+}
+
+impl<N> Default for Delta<N> {
+    fn default() -> Self {
+        Self { added: Vec::new(), removed: Vec::new(), changed: Vec::new() }
+    }
+}
+
+/// Reads `servers/` and `profiles/` under `home`. Folders that do not exist are empty. Reads files: not for the thread
+/// of an async runtime.
+pub fn load(home: &Path) -> Loaded {
+    reload(&Loaded::default(), home).0
+}
+
+/// Reads everything again. A file that became bad keeps its last good version of `previous` while its problem is told;
+/// a file that is gone is gone.
+pub fn reload(previous: &Loaded, home: &Path) -> (Loaded, Changes) {
+    let loaded = Loaded::of(Folder::read(home, &previous.server_files), Folder::read(home, &previous.profile_files));
+    let changes = Changes::between(previous, &loaded);
+    (loaded, changes)
+}
+
+// === impl Loaded ===
+
+impl Loaded {
+    fn of(server_files: Folder<ServerDefinition>, profile_files: Folder<ProfileDefinition>) -> Self {
+        let mut profiles = profile_files.definitions();
+        let built_in = ProfileDefinition::built_in();
+        // A file that is meant to be the default and is wrong must not open what it wanted to close.
+        if profile_files.lacks(built_in.name.as_str()) {
+            profiles.insert(built_in.name.clone(), Arc::new(built_in));
+        }
+        let mut problems: Vec<_> = server_files.problems().chain(profile_files.problems()).cloned().collect();
+        problems.sort();
+        let stale = server_files.stale().union(&profile_files.stale()).cloned().collect();
+        Self { servers: server_files.definitions(), profiles, problems, stale, server_files, profile_files }
+    }
+}
+
+// === impl Changes ===
+
+impl Changes {
+    /// What `after` has that `before` had not, and the other way round.
+    pub fn between(before: &Loaded, after: &Loaded) -> Self {
+        Self {
+            servers: Delta::between(&before.servers, &after.servers),
+            profiles: Delta::between(&before.profiles, &after.profiles),
+        }
+    }
+
+    /// Whether all definitions are the same. Problems may differ.
+    pub fn is_empty(&self) -> bool {
+        self.servers.is_empty() && self.profiles.is_empty()
+    }
+}
+
+impl<N: Ord + Clone> Delta<N> {
+    fn between<D: Define<Name = N>>(before: &BTreeMap<N, Arc<D>>, after: &BTreeMap<N, Arc<D>>) -> Self {
+        let missing_in = |other: &BTreeMap<N, Arc<D>>, names: &BTreeMap<N, Arc<D>>| {
+            names.keys().filter(|name| !other.contains_key(name)).cloned().collect()
+        };
+        let is_changed = |name: &N, now: &Arc<D>| before.get(name).is_some_and(|then| **then != **now);
+        Self {
+            added: missing_in(before, after),
+            removed: missing_in(after, before),
+            changed: after.iter().filter(|(name, now)| is_changed(name, now)).map(|(name, _)| name.clone()).collect(),
+        }
+    }
+}
+
+impl<N> Delta<N> {
+    /// Whether nothing is different.
+    pub fn is_empty(&self) -> bool {
+        self.added.is_empty() && self.removed.is_empty() && self.changed.is_empty()
+    }
+}

@@ -1,0 +1,179 @@
+//! What both kinds of definitions share: their folder, their name, and the keys that mean the same in both.
+
+use std::collections::{BTreeMap, HashMap};
+use std::fmt;
+use std::path::Path;
+
+use toolcrib_base::{Glob, IdError};
+
+use crate::problem::{DefinitionProblem, Sink, shown};
+use crate::reader::{Cursor, Fields};
+use crate::secret::{SecretRef, is_variable};
+use crate::tree;
+
+/// A kind of definition: one file each, in one folder.
+pub(crate) trait Define: Sized + PartialEq {
+    /// The folder under the home folder.
+    const FOLDER: &'static str;
+    type Name: Ord + Clone + fmt::Debug;
+
+    /// Reads the file `stem.yaml`. Whatever is wrong goes to the cursor's sink; a value beside problems is thrown away.
+    fn read(stem: &str, root: Cursor<'_>) -> Option<Self>;
+
+    fn name(&self) -> &Self::Name;
+}
+
+/// A value or what is wrong with the text. `file` is named in the problems, and its stem must be the definition's name.
+pub(crate) fn read<D: Define>(file: &Path, stem: &str, text: &str) -> Result<D, Vec<DefinitionProblem>> {
+    let sink = Sink::new(file);
+    let definition = tree::parse(text, &sink).and_then(|root| D::read(stem, Cursor::root(&root, &sink)));
+    let problems = sink.finish();
+    match definition {
+        Some(definition) if problems.is_empty() => Ok(definition),
+        _ if problems.is_empty() => Err(vec![DefinitionProblem::of_file(file, "expected a definition")]),
+        _ => Err(problems),
+    }
+}
+
+/// A value that is kept for later work: its JSON text. Not printed, as it may hold secrets.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Kept(String);
+
+impl Kept {
+    /// The JSON text.
+    pub fn as_json(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Debug for Kept {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("…")
+    }
+}
+
+pub(crate) fn kept(fields: &Fields<'_>, key: &'static str) -> Option<Kept> {
+    fields.get(key)?.json().map(Kept)
+}
+
+/// The key `name`: a name, and the stem of the file.
+pub(crate) fn name<N>(fields: &Fields<'_>, stem: &str, new: impl FnOnce(&str) -> Result<N, IdError>) -> Option<N> {
+    let cursor = fields.require("name", "the definition's name", format!("add `name: {}`", shown(stem)))?;
+    let text = cursor.text()?;
+    let name = new(text).map_err(|_| {
+        let hint = "a name has at most 64 characters of a-z, 0-9 and `-`, the first not `-`";
+        cursor.problem(format!("expected a name, got {}", cursor.node().describe()), Some(hint.to_owned()));
+    });
+    if name.is_ok() && text != stem {
+        let stem = shown(stem);
+        let message = format!("expected the file's stem `{stem}`, got `{text}`");
+        cursor.problem(message, Some(format!("rename the file to `{text}.yaml` or write `name: {stem}`")));
+    }
+    name.ok()
+}
+
+/// `env`: variables and where their values come from.
+pub(crate) fn environment(cursor: &Cursor<'_>) -> BTreeMap<String, SecretRef> {
+    cursor.map(|key, value| {
+        if !is_variable(key) {
+            value.problem("expected a variable's name of A-Z, a-z, 0-9 and `_`, the first not a digit", None);
+        }
+        secret(value)
+    })
+}
+
+/// `headers`: their names are one whatever their letter case, and those of the protocol are not the file's to set.
+pub(crate) fn headers(cursor: &Cursor<'_>) -> BTreeMap<String, SecretRef> {
+    const OURS: [&str; 8] =
+        ["accept", "connection", "content-length", "content-type", "host", "last-event-id", "te", "transfer-encoding"];
+    let mut seen = HashMap::new();
+    cursor.map(|key, value| {
+        let Ok(name) = http::HeaderName::from_bytes(key.as_bytes()) else {
+            value.problem("expected a header's name such as `X-Key`", None);
+            return None;
+        };
+        if OURS.contains(&name.as_str()) || name.as_str().starts_with("mcp-") {
+            let hint = "remove it: the protocol sets this header".to_owned();
+            value.problem("expected a header that is the server's own, got one of the protocol", Some(hint));
+        }
+        if let Some(earlier) = seen.insert(name, key) {
+            value.problem(format!("expected each header once, got it again (first as `{earlier}`)"), None);
+        }
+        let secret = secret(value)?;
+        if let SecretRef::Literal(text) = &secret
+            && http::HeaderValue::from_str(text.expose()).is_err()
+        {
+            value.problem("expected a header's value in one line", None);
+        }
+        Some(secret)
+    })
+}
+
+/// What a file says here is never repeated: it may be a secret.
+fn secret(value: &Cursor<'_>) -> Option<SecretRef> {
+    let Some(text) = value.node().as_text() else {
+        value.problem("expected a text or a reference such as `env:API_KEY`", None);
+        return None;
+    };
+    if text.contains('\0') {
+        value.problem("expected a text without NUL characters", None);
+        return None;
+    }
+    text.parse().map_err(|error: crate::SecretRefError| value.problem(error.to_string(), None)).ok()
+}
+
+/// What patterns are matched against.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Over {
+    /// Names of servers.
+    Servers,
+    /// `server/tool`.
+    Tools,
+    /// Names that may be anything.
+    Anything,
+}
+
+/// A list of patterns; `default` when the key is absent. A pattern that can never match is a mistake, and in a list of
+/// what to deny a dangerous one.
+pub(crate) fn globs(cursor: Option<Cursor<'_>>, over: Over, default: &[&str]) -> Vec<Glob> {
+    let Some(cursor) = cursor else {
+        return default.iter().filter_map(|pattern| Glob::new(pattern).ok()).collect();
+    };
+    cursor.list(|item| {
+        let text = item.text()?;
+        let glob = match Glob::new(text) {
+            Ok(glob) => glob,
+            Err(error) => {
+                let message = format!("expected a pattern, got {}: {error}", item.node().describe());
+                item.problem(message, Some("write one pattern for each alternative".to_owned()));
+                return None;
+            }
+        };
+        if let Some(hint) = never_matches(text, over) {
+            let what = if over == Over::Tools { "`server/tool`" } else { "the name of a server" };
+            let message = format!("expected a pattern that can match {what}, got {}", item.node().describe());
+            item.problem(message, Some(hint));
+        }
+        Some(glob)
+    })
+}
+
+/// The hint for a pattern that matches nothing that can exist.
+fn never_matches(pattern: &str, over: Over) -> Option<String> {
+    let in_name = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-';
+    match over {
+        Over::Anything => None,
+        Over::Servers => pattern
+            .bytes()
+            .any(|b| !in_name(b) && !matches!(b, b'*' | b'?'))
+            .then(|| "names of servers are made of a-z, 0-9 and `-`; patterns for tools go into `tools`".to_owned()),
+        Over::Tools => {
+            let server = pattern.bytes().position(|b| matches!(b, b'*' | b'?' | b'/'));
+            let fits = server.is_some_and(|end| pattern.bytes().take(end).all(in_name));
+            (!fits).then(|| match server {
+                None => format!("write `*/{pattern}` for this tool of any server, or `{pattern}/*` for a whole server"),
+                Some(_) => format!("write `*/{pattern}`, or the name of the server in front"),
+            })
+        }
+    }
+}

@@ -1,0 +1,219 @@
+//! One folder of definitions: which files count, what they say now, and what they last said when they were right.
+
+use std::collections::hash_map::DefaultHasher;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::File;
+use std::hash::{Hash, Hasher};
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use crate::define::{self, Define};
+use crate::problem::{DefinitionProblem, Position, Sink};
+
+/// The largest file that is read, in bytes.
+const FILE_MAX: u64 = 1024 * 1024;
+/// How many files of a folder are read; the first ones by name.
+const FILES_MAX: usize = 10_000;
+/// What definitions are called. When two files have one stem, the earlier of these counts.
+const EXTENSIONS: [&str; 3] = ["yaml", "yml", "json"];
+
+/// What is known of one folder.
+#[derive(Debug)]
+pub(crate) struct Folder<D> {
+    /// By path relative to the home folder.
+    files: BTreeMap<PathBuf, FileState<D>>,
+    problems: Vec<DefinitionProblem>,
+    /// Whether it was ever looked into, or seen not to exist.
+    is_known: bool,
+}
+
+#[derive(Debug)]
+struct FileState<D> {
+    stem: String,
+    /// Of the bytes it was read from; `None` when it could not be read.
+    digest: Option<u64>,
+    /// What it says, or what it last said when it was right.
+    good: Option<Arc<D>>,
+    problems: Vec<DefinitionProblem>,
+    /// Whether another file of the same stem counts instead.
+    is_shadowed: bool,
+}
+
+impl<D> Clone for Folder<D> {
+    fn clone(&self) -> Self {
+        Self { files: self.files.clone(), problems: self.problems.clone(), is_known: self.is_known }
+    }
+}
+
+impl<D> Clone for FileState<D> {
+    fn clone(&self) -> Self {
+        Self {
+            stem: self.stem.clone(),
+            digest: self.digest,
+            good: self.good.clone(),
+            problems: self.problems.clone(),
+            is_shadowed: self.is_shadowed,
+        }
+    }
+}
+
+impl<D> Default for Folder<D> {
+    fn default() -> Self {
+        Self { files: BTreeMap::new(), problems: Vec::new(), is_known: false }
+    }
+}
+
+// === impl Folder ===
+
+impl<D: Define> Folder<D> {
+    /// Looks into the folder. A file that became bad keeps what it said in `previous`; so do all files of a folder that
+    /// cannot be listed any more.
+    pub(crate) fn read(home: &Path, previous: &Self) -> Self {
+        let relative = Path::new(D::FOLDER);
+        let (paths, problems) = match list(home, relative) {
+            Ok(listed) => listed,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => (Vec::new(), Vec::new()),
+            Err(error) => {
+                let problem = DefinitionProblem::of_file(relative, format!("cannot be listed: {error}"))
+                    .hint("let toolcrib read the folder");
+                return Self { problems: vec![problem], ..previous.clone() };
+            }
+        };
+        let mut files = BTreeMap::new();
+        let mut first_of_stem: BTreeMap<String, PathBuf> = BTreeMap::new();
+        for path in paths {
+            let mut state = FileState::read(home, &path, previous.files.get(&path));
+            match first_of_stem.get(&state.stem) {
+                Some(first) => state.shadow(&path, first),
+                None => {
+                    first_of_stem.insert(state.stem.clone(), path.clone());
+                }
+            }
+            files.insert(path, state);
+        }
+        Self { files, problems, is_known: true }
+    }
+
+    /// Everything that counts, by name.
+    pub(crate) fn definitions(&self) -> BTreeMap<D::Name, Arc<D>> {
+        let counting = self.files.values().filter(|file| !file.is_shadowed).filter_map(|file| file.good.as_ref());
+        counting.map(|definition| (definition.name().clone(), definition.clone())).collect()
+    }
+
+    /// Whether it is certain that no file, good or bad, is meant to define `stem`.
+    pub(crate) fn lacks(&self, stem: &str) -> bool {
+        self.is_known && self.files.values().all(|file| file.stem != stem)
+    }
+
+    pub(crate) fn problems(&self) -> impl Iterator<Item = &DefinitionProblem> {
+        self.problems.iter().chain(self.files.values().flat_map(|file| &file.problems))
+    }
+
+    /// Files that are wrong now while what they said before still counts.
+    pub(crate) fn stale(&self) -> BTreeSet<PathBuf> {
+        let stale = |file: &FileState<D>| !file.problems.is_empty() && file.good.is_some() && !file.is_shadowed;
+        self.files.iter().filter(|(_, file)| stale(file)).map(|(path, _)| path.clone()).collect()
+    }
+}
+
+/// The files that count, in the order of their stems and then of [`EXTENSIONS`], relative to `home`.
+fn list(home: &Path, folder: &Path) -> io::Result<(Vec<PathBuf>, Vec<DefinitionProblem>)> {
+    let mut names = Vec::new();
+    for entry in std::fs::read_dir(home.join(folder))? {
+        let name = PathBuf::from(entry?.file_name());
+        let is_hidden = name.as_os_str().as_encoded_bytes().starts_with(b".");
+        let extension = name.extension().and_then(|extension| extension.to_str());
+        let rank = EXTENSIONS.iter().position(|known| extension.is_some_and(|found| found == *known));
+        if let (false, Some(rank)) = (is_hidden, rank) {
+            names.push((name.with_extension(""), rank, name));
+        }
+    }
+    names.sort();
+    let mut problems = Vec::new();
+    if names.len() > FILES_MAX {
+        let message = format!("expected at most {FILES_MAX} definitions, got {}: the rest is left out", names.len());
+        problems.push(DefinitionProblem::of_file(folder, message));
+        names.truncate(FILES_MAX);
+    }
+    Ok((names.into_iter().map(|(_, _, name)| folder.join(name)).collect(), problems))
+}
+
+// === impl FileState ===
+
+impl<D: Define> FileState<D> {
+    fn read(home: &Path, path: &Path, previous: Option<&Self>) -> Self {
+        let stem = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+        let last_good = previous.and_then(|file| file.good.clone());
+        let bad = |digest, problem| Self {
+            stem: stem.clone(),
+            digest,
+            good: last_good.clone(),
+            problems: vec![problem],
+            is_shadowed: false,
+        };
+        let bytes = match read_bytes(&home.join(path)) {
+            Ok(bytes) => bytes,
+            Err(message) => return bad(None, DefinitionProblem::of_file(path, message)),
+        };
+        let digest = digest(&bytes);
+        if let Some(same) = previous.filter(|file| file.digest == Some(digest) && !file.is_shadowed) {
+            return same.clone();
+        }
+        let text = match std::str::from_utf8(&bytes) {
+            Ok(text) => text,
+            Err(error) => return bad(Some(digest), not_text(path, &bytes[..error.valid_up_to()])),
+        };
+        match define::read::<D>(path, &stem, text) {
+            Ok(definition) => {
+                let good = match last_good {
+                    Some(same) if *same == definition => same,
+                    _ => Arc::new(definition),
+                };
+                Self { stem, digest: Some(digest), good: Some(good), problems: Vec::new(), is_shadowed: false }
+            }
+            Err(problems) => Self { stem, digest: Some(digest), good: last_good, problems, is_shadowed: false },
+        }
+    }
+
+    /// Sets the file aside because `first` has the same stem.
+    fn shadow(&mut self, path: &Path, first: &Path) {
+        self.is_shadowed = true;
+        let message =
+            format!("expected one file for `{}`, got this one beside `{}`, which counts", self.stem, first.display());
+        self.problems.push(DefinitionProblem::of_file(path, message).hint("remove one of the two"));
+    }
+}
+
+fn digest(bytes: &[u8]) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    bytes.hash(&mut hasher);
+    hasher.finish()
+}
+
+/// The content of a file, links followed, or what is wrong with it.
+fn read_bytes(path: &Path) -> Result<Vec<u8>, String> {
+    let unreadable = |error: io::Error| format!("cannot be read: {error}");
+    // Looked at before it is opened: opening a pipe would wait for whoever writes to it.
+    if !std::fs::metadata(path).map_err(unreadable)?.is_file() {
+        return Err("expected a file, got something else".to_owned());
+    }
+    let mut bytes = Vec::new();
+    File::open(path).and_then(|file| file.take(FILE_MAX + 1).read_to_end(&mut bytes)).map_err(unreadable)?;
+    if bytes.len() as u64 > FILE_MAX {
+        return Err(format!("expected a file of at most {FILE_MAX} bytes, got a larger one"));
+    }
+    Ok(bytes)
+}
+
+/// The problem of a file that is text only up to the end of `valid`.
+fn not_text(path: &Path, valid: &[u8]) -> DefinitionProblem {
+    let valid = String::from_utf8_lossy(valid);
+    let line = valid.matches('\n').count();
+    let column = valid.rsplit('\n').next().unwrap_or_default().chars().count();
+    let one_based = |zero_based| u32::try_from(zero_based).unwrap_or(u32::MAX).saturating_add(1);
+    let sink = Sink::new(path);
+    let at = Position { line: one_based(line), column: one_based(column) };
+    sink.add(at, "", "expected UTF-8 text, got other bytes", Some("save the file as UTF-8".to_owned()));
+    sink.finish().remove(0)
+}

@@ -1,0 +1,181 @@
+//! What is wrong with a file, precisely enough to go there and mend it.
+
+use std::cell::{Cell, RefCell};
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use toolcrib_base::{Kind, Problem};
+
+/// How many problems of one file are told one by one.
+const TOLD_MAX: usize = 50;
+/// How many characters of what a file says are repeated in a message.
+const SHOWN_MAX: usize = 80;
+
+/// A place in a file; lines and columns count from 1, columns in characters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Position {
+    pub line: u32,
+    pub column: u32,
+}
+
+impl Position {
+    pub(crate) const START: Position = Position { line: 1, column: 1 };
+}
+
+/// One thing that is wrong with one file.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct DefinitionProblem {
+    /// The file, relative to the home folder.
+    pub file: PathBuf,
+    /// Where in it; `None` when it could not be read at all.
+    pub at: Option<Position>,
+    /// The path of the field, such as `timeouts.call` or `args[2]`; empty when the whole file is meant.
+    pub field: String,
+    /// What was expected and what is there: a lower-case fragment.
+    pub message: String,
+    /// How to mend it.
+    pub hint: Option<String>,
+}
+
+impl DefinitionProblem {
+    pub(crate) fn of_file(file: &Path, message: impl Into<String>) -> Self {
+        Self { file: file.to_owned(), at: None, field: String::new(), message: message.into(), hint: None }
+    }
+
+    #[must_use]
+    pub(crate) fn hint(mut self, hint: impl Into<String>) -> Self {
+        self.hint = Some(hint.into());
+        self
+    }
+}
+
+/// `servers/a.yaml:12:3: timeouts.call: …`, the field in backticks, without the hint.
+impl fmt::Display for DefinitionProblem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&shown(&self.file.to_string_lossy()))?;
+        if let Some(at) = self.at {
+            write!(f, ":{}:{}", at.line, at.column)?;
+        }
+        if !self.field.is_empty() {
+            write!(f, ": `{}`", self.field)?;
+        }
+        write!(f, ": {}", self.message)
+    }
+}
+
+impl std::error::Error for DefinitionProblem {}
+
+impl From<&DefinitionProblem> for Problem {
+    fn from(problem: &DefinitionProblem) -> Self {
+        Problem { kind: Kind::Definition, message: problem.to_string(), hint: problem.hint.clone() }
+    }
+}
+
+/// Collects the problems of one file.
+#[derive(Debug)]
+pub(crate) struct Sink {
+    file: PathBuf,
+    told: RefCell<Vec<DefinitionProblem>>,
+    untold: Cell<usize>,
+}
+
+// === impl Sink ===
+
+impl Sink {
+    pub(crate) fn new(file: &Path) -> Self {
+        Self { file: file.to_owned(), told: RefCell::default(), untold: Cell::new(0) }
+    }
+
+    pub(crate) fn add(&self, at: Position, field: &str, message: impl Into<String>, hint: Option<String>) {
+        if self.is_full() {
+            self.untold.set(self.untold.get() + 1);
+            return;
+        }
+        self.told.borrow_mut().push(DefinitionProblem {
+            file: self.file.clone(),
+            at: Some(at),
+            field: field.to_owned(),
+            message: message.into(),
+            hint,
+        });
+    }
+
+    /// Whether what is added now is only counted, so that finding a hint for it is in vain.
+    pub(crate) fn is_full(&self) -> bool {
+        self.told.borrow().len() >= TOLD_MAX
+    }
+
+    /// The problems in the order of their places; empty when the file is right.
+    pub(crate) fn finish(self) -> Vec<DefinitionProblem> {
+        let mut told = self.told.into_inner();
+        told.sort();
+        if self.untold.get() > 0 {
+            told.push(DefinitionProblem::of_file(&self.file, format!("{} more problems", self.untold.get())));
+        }
+        told
+    }
+}
+
+/// What a file says, fit to be repeated on a terminal: shortened, control characters escaped.
+pub(crate) fn shown(text: &str) -> String {
+    let mut short = String::new();
+    for c in text.chars().take(SHOWN_MAX) {
+        if c.is_control() || is_turning(c) {
+            short.extend(c.escape_default());
+        } else {
+            short.push(c);
+        }
+    }
+    if text.chars().nth(SHOWN_MAX).is_some() {
+        short.push('…');
+    }
+    short
+}
+
+/// Characters that turn the direction of a line around or hide in it.
+fn is_turning(c: char) -> bool {
+    matches!(c, '\u{200B}'..='\u{200F}' | '\u{202A}'..='\u{202E}' | '\u{2066}'..='\u{2069}' | '\u{FEFF}')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_problem_reads_like_a_compilers() {
+        let sink = Sink::new(Path::new("servers/a.yaml"));
+        let hint = Some("write `30s`".to_owned());
+        sink.add(
+            Position { line: 12, column: 3 },
+            "timeouts.call",
+            "expected a duration such as `30s`, got `soon`",
+            hint,
+        );
+        let problems = sink.finish();
+        assert_eq!(
+            problems[0].to_string(),
+            "servers/a.yaml:12:3: `timeouts.call`: expected a duration such as `30s`, got `soon`"
+        );
+        let problem = Problem::from(&problems[0]);
+        assert_eq!((problem.kind, problem.hint.as_deref()), (Kind::Definition, Some("write `30s`")));
+        let whole = DefinitionProblem::of_file(Path::new("servers/a.yaml"), "is not a file");
+        assert_eq!(whole.to_string(), "servers/a.yaml: is not a file");
+    }
+
+    #[test]
+    fn many_problems_are_counted() {
+        let sink = Sink::new(Path::new("a"));
+        for line in 0..1_000 {
+            sink.add(Position { line, column: 1 }, "", "x", None);
+        }
+        let problems = sink.finish();
+        assert_eq!(problems.len(), TOLD_MAX + 1);
+        assert_eq!(problems[TOLD_MAX].to_string(), "a: 950 more problems");
+    }
+
+    #[test]
+    fn what_a_file_says_cannot_steer_the_terminal() {
+        assert_eq!(shown("a\u{1b}[2Jb\n\u{202e}"), "a\\u{1b}[2Jb\\n\\u{202e}");
+        assert_eq!(shown(&"x".repeat(100)).chars().count(), SHOWN_MAX + 1);
+    }
+}

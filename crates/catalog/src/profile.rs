@@ -1,0 +1,212 @@
+//! The definition of a profile: `profiles/<name>.yaml`.
+
+use std::collections::BTreeMap;
+
+use toolcrib_base::{Glob, ProfileName};
+
+use crate::define::{self, Define, Kept, Over};
+use crate::reader::{Cursor, Fields, choice};
+use crate::secret::SecretRef;
+
+/// The name of the profile that `/mcp` serves and that is built in.
+const DEFAULT_NAME: &str = "default";
+/// The answer's budget of `find_tools`, in tokens.
+const MAX_TOKENS: u32 = 800;
+
+/// What one kind of client sees.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ProfileDefinition {
+    pub name: ProfileName,
+    pub title: Option<String>,
+    pub description: Option<String>,
+    /// Patterns over names of servers.
+    pub servers: Vec<Glob>,
+    pub tools: ToolRules,
+    pub exposure: Exposure,
+    /// With exposure `pinned`: patterns of the tools to list.
+    pub pinned: Vec<Glob>,
+    pub dialect: Dialect,
+    pub prefix: Prefix,
+    /// Patterns over registry entries that the profile may find and start.
+    pub registry: Vec<Glob>,
+    /// Groups of meta-tools beside the three of the menu.
+    pub groups: Vec<Group>,
+    /// Whether only tools that say `readOnlyHint: true` may be called.
+    pub read_only: bool,
+    /// Whether a tool must be loaded before it is called. Without the key: in the scooter dialect only.
+    pub require_load: bool,
+    pub active_set: ActiveSet,
+    /// The budget of an answer of `find_tools`, in tokens.
+    pub max_tokens: u32,
+    /// What the servers of this profile get beside their own environment.
+    pub env: BTreeMap<String, SecretRef>,
+    pub ranking: Option<Kept>,
+    pub changed_tools: Option<Kept>,
+    pub quota: Option<Kept>,
+    pub keys: Option<Kept>,
+    pub limits: Option<Kept>,
+}
+
+/// Patterns over `server/tool`; `deny` wins.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ToolRules {
+    pub allow: Vec<Glob>,
+    pub deny: Vec<Glob>,
+}
+
+choice! {
+    /// How tools are shown.
+    Exposure {
+        /// Find, describe and call.
+        Meta = "meta",
+        /// All tools are listed.
+        Direct = "direct",
+        /// Some are listed, the rest by the meta-tools.
+        Pinned = "pinned",
+        /// Loaded ones are listed.
+        Dynamic = "dynamic",
+    }
+}
+
+choice! {
+    /// The names and argument shapes of the meta-tools.
+    Dialect {
+        Native = "native",
+        Muster = "muster",
+        GoEnt = "go-ent",
+        Scooter = "scooter",
+    }
+}
+
+choice! {
+    /// What stands before a tool's exposed name.
+    Prefix {
+        /// The server's prefix or name.
+        Server = "server",
+        /// Nothing, unless two names collide.
+        None = "none",
+    }
+}
+
+choice! {
+    /// A group of meta-tools.
+    Group {
+        Load = "load",
+        Resources = "resources",
+        Prompts = "prompts",
+        Admin = "admin",
+    }
+}
+
+choice! {
+    /// How long the set of loaded tools lives for a legacy client.
+    ActiveSet {
+        /// As long as its session.
+        Session = "session",
+        /// Until it idles, whatever the session.
+        Durable = "durable",
+    }
+}
+
+// === impl ProfileDefinition ===
+
+impl ProfileDefinition {
+    /// The profile that is there without any file.
+    pub fn built_in() -> Self {
+        let name = ProfileName::new(DEFAULT_NAME).expect("`default` is a name");
+        Self::with_defaults(name)
+    }
+
+    /// Everything as printed in the design.
+    fn with_defaults(name: ProfileName) -> Self {
+        Self {
+            name,
+            title: None,
+            description: None,
+            servers: vec![Glob::everything()],
+            tools: ToolRules { allow: vec![Glob::everything()], deny: Vec::new() },
+            exposure: Exposure::Meta,
+            pinned: Vec::new(),
+            dialect: Dialect::Native,
+            prefix: Prefix::Server,
+            registry: Vec::new(),
+            groups: Vec::new(),
+            read_only: false,
+            require_load: false,
+            active_set: ActiveSet::Session,
+            max_tokens: MAX_TOKENS,
+            env: BTreeMap::new(),
+            ranking: None,
+            changed_tools: None,
+            quota: None,
+            keys: None,
+            limits: None,
+        }
+    }
+}
+
+impl Define for ProfileDefinition {
+    const FOLDER: &'static str = "profiles";
+    type Name = ProfileName;
+
+    fn name(&self) -> &ProfileName {
+        &self.name
+    }
+
+    fn read(stem: &str, root: Cursor<'_>) -> Option<Self> {
+        let fields = root.fields()?;
+        let name = define::name(&fields, stem, ProfileName::new);
+        // Read even when the name is wrong, so that all problems are told at once.
+        let default = Self::built_in();
+        let dialect = fields.get("dialect").and_then(|cursor| cursor.choice()).unwrap_or(default.dialect);
+        let read = Self {
+            name: default.name,
+            title: fields.text("title"),
+            description: fields.text("description"),
+            servers: define::globs(fields.get("servers"), Over::Servers, &["*"]),
+            tools: fields.get("tools").and_then(tool_rules).unwrap_or(default.tools),
+            exposure: fields.get("exposure").and_then(|cursor| cursor.choice()).unwrap_or(default.exposure),
+            pinned: define::globs(fields.get("pinned"), Over::Tools, &[]),
+            dialect,
+            prefix: fields.get("prefix").and_then(|cursor| cursor.choice()).unwrap_or(default.prefix),
+            registry: define::globs(fields.get("registry"), Over::Anything, &[]),
+            groups: groups(&fields),
+            read_only: fields.get("read_only").and_then(|cursor| cursor.flag()).unwrap_or(default.read_only),
+            require_load: fields
+                .get("require_load")
+                .and_then(|cursor| cursor.flag())
+                .unwrap_or(dialect == Dialect::Scooter),
+            active_set: fields.get("active_set").and_then(|cursor| cursor.choice()).unwrap_or(default.active_set),
+            max_tokens: fields.get("max_tokens").and_then(|c| c.number(50, 1_000_000)).unwrap_or(MAX_TOKENS),
+            env: fields.get("env").map(|cursor| define::environment(&cursor)).unwrap_or_default(),
+            ranking: define::kept(&fields, "ranking"),
+            changed_tools: define::kept(&fields, "changed_tools"),
+            quota: define::kept(&fields, "quota"),
+            keys: define::kept(&fields, "keys"),
+            limits: define::kept(&fields, "limits"),
+        };
+        fields.finish();
+        Some(Self { name: name?, ..read })
+    }
+}
+
+fn tool_rules(cursor: Cursor<'_>) -> Option<ToolRules> {
+    let fields = cursor.fields()?;
+    let allow = define::globs(fields.get("allow"), Over::Tools, &["*"]);
+    let deny = define::globs(fields.get("deny"), Over::Tools, &[]);
+    fields.finish();
+    Some(ToolRules { allow, deny })
+}
+
+fn groups(fields: &Fields<'_>) -> Vec<Group> {
+    let mut groups: Vec<Group> = Vec::new();
+    for group in fields.get("groups").map(|cursor| cursor.list(|item| item.choice())).unwrap_or_default() {
+        if !groups.contains(&group) {
+            groups.push(group);
+        }
+    }
+    groups
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,135 @@
+//! What profile files mean, and what is said of wrong ones.
+
+use std::path::Path;
+
+use super::*;
+use crate::DefinitionProblem;
+
+fn read(text: &str) -> Result<ProfileDefinition, Vec<DefinitionProblem>> {
+    define::read(Path::new("profiles/default.yaml"), "default", text)
+}
+
+fn good(text: &str) -> ProfileDefinition {
+    read(text).unwrap_or_else(|problems| panic!("{problems:#?}"))
+}
+
+fn bad(text: &str, expected: &str) {
+    let line = |problem: DefinitionProblem| {
+        let text = problem.to_string().replacen("profiles/default.yaml:", "", 1);
+        problem.hint.map_or(text.clone(), |hint| format!("{text} | {hint}"))
+    };
+    let problems: Vec<String> = read(text).expect_err(text).into_iter().map(line).collect();
+    assert_eq!(problems, [expected], "{text}");
+}
+
+fn words(globs: &[Glob]) -> Vec<&str> {
+    globs.iter().map(Glob::as_str).collect()
+}
+
+#[test]
+fn the_printed_profile_is_the_built_in_one() {
+    let printed = good(
+        r#"
+# profiles/default.yaml
+name: default
+servers: ["*"]
+tools: {allow: ["*"], deny: []}     # globs on server/tool
+exposure: meta            # meta | direct | pinned | dynamic
+pinned: []                # with exposure pinned: globs of tools to list
+dialect: native           # native | muster | go-ent | scooter
+prefix: server            # server | none
+"#,
+    );
+    assert_eq!(printed, ProfileDefinition::built_in());
+    assert_eq!(good("name: default\n"), ProfileDefinition::built_in());
+    assert_eq!(good("name: default\ntools: {}\n"), ProfileDefinition::built_in());
+}
+
+#[test]
+fn empty_lists_mean_nothing() {
+    let profile = good("name: default\nservers: []\ntools: {allow: []}\n");
+    assert!(profile.servers.is_empty() && profile.tools.allow.is_empty());
+    let profile = good("name: default\ntools: {deny: ['*/write*']}\n");
+    assert_eq!((words(&profile.tools.allow), words(&profile.tools.deny)), (vec!["*"], vec!["*/write*"]));
+}
+
+#[test]
+fn further_keys_are_read_or_kept() {
+    let profile = good(
+        "name: default\ntitle: T\nregistry: ['*']\ngroups: [load, admin, load]\nread_only: true\nactive_set: durable\n\
+         max_tokens: 1200\nenv: {A: 'env:B'}\nranking: {x: 1}\nchanged_tools: hold\nquota: 7\nkeys: [a]\nlimits: {}\n\
+         exposure: pinned\npinned: ['files/*']\nprefix: none\n",
+    );
+    assert_eq!(profile.groups, [Group::Load, Group::Admin]);
+    assert!(profile.read_only && !profile.require_load);
+    assert_eq!((profile.active_set, profile.max_tokens), (ActiveSet::Durable, 1200));
+    assert_eq!(
+        (profile.exposure, words(&profile.pinned), profile.prefix),
+        (Exposure::Pinned, vec!["files/*"], Prefix::None)
+    );
+    assert_eq!(profile.changed_tools.unwrap().as_json(), "\"hold\"");
+}
+
+#[test]
+fn the_scooter_dialect_wants_tools_loaded() {
+    for (lines, expected) in [
+        ("dialect: scooter", true),
+        ("dialect: scooter\nrequire_load: false", false),
+        ("dialect: go-ent", false),
+        ("dialect: muster\nrequire_load: true", true),
+    ] {
+        assert_eq!(good(&format!("name: default\n{lines}\n")).require_load, expected, "{lines}");
+    }
+}
+
+#[test]
+fn wrong_values_are_told_with_place_and_hint() {
+    for (lines, expected) in [
+        ("read_only: yes", "2:12: `read_only`: expected `true` or `false`, got `yes`"),
+        ("read_only:", "2:1: `read_only`: expected `true` or `false`, got nothing | remove the key for its default"),
+        ("readonly: true", "2:1: `readonly`: expected a known key, got this one | did you mean `read_only`?"),
+        ("tools: {alow: []}", "2:9: `tools.alow`: expected a known key, got this one | did you mean `allow`?"),
+        (
+            "tools: {allow:}",
+            "2:9: `tools.allow`: expected a list, got nothing | write `[]` for nothing, or remove the key for its default",
+        ),
+        ("tools: ['*']", "2:8: `tools`: expected a map of keys and values, got a list"),
+        ("max_tokens: many", "2:13: `max_tokens`: expected a whole number from 50 to 1000000, got `many`"),
+        ("max_tokens: 0", "2:13: `max_tokens`: expected a whole number from 50 to 1000000, got `0`"),
+        (
+            "groups: [loading]",
+            "2:10: `groups[0]`: expected one of `load`, `resources`, `prompts`, `admin`, got `loading`",
+        ),
+        (
+            "dialect: goent",
+            "2:10: `dialect`: expected one of `native`, `muster`, `go-ent`, `scooter`, got `goent` | did you mean `go-ent`?",
+        ),
+        ("servers: files", "2:10: `servers`: expected a list, got `files`"),
+    ] {
+        bad(&format!("name: default\n{lines}\n"), expected);
+    }
+}
+
+/// A rule that silently never matches is worst where it should deny.
+#[test]
+fn patterns_that_cannot_match_are_told() {
+    for (pattern, hint) in [
+        ("write_file", "write `*/write_file` for this tool of any server, or `write_file/*` for a whole server"),
+        ("write_*", "write `*/write_*`, or the name of the server in front"),
+        ("Files/read", "write `*/Files/read`, or the name of the server in front"),
+    ] {
+        let expected =
+            format!("2:16: `tools.deny[0]`: expected a pattern that can match `server/tool`, got `{pattern}` | {hint}");
+        bad(&format!("name: default\ntools: {{deny: [{pattern}]}}\n"), &expected);
+    }
+    bad(
+        "name: default\nservers: [files/read]\n",
+        "2:11: `servers[0]`: expected a pattern that can match the name of a server, got `files/read` | names of servers are made of a-z, 0-9 and `-`; patterns for tools go into `tools`",
+    );
+    bad(
+        "name: default\ntools: {deny: ['files/{a,b}']}\n",
+        "2:16: `tools.deny[0]`: expected a pattern, got `files/{a,b}`: `{` has no meaning in a pattern: `*` is any run of characters, `?` is one | write one pattern for each alternative",
+    );
+    let rules = good("name: default\ntools: {deny: ['*', 'files/x', 'f?les/*', 'git*', '*_write']}\n").tools;
+    assert_eq!(words(&rules.deny), ["*", "files/x", "f?les/*", "git*", "*_write"]);
+}

@@ -1,0 +1,284 @@
+//! Reads values out of the tree, records what is wrong with them and goes on. A key that nobody asked for is unknown.
+
+use std::cell::RefCell;
+use std::collections::{BTreeMap, HashSet};
+use std::fmt::Display;
+use std::str::FromStr;
+
+use crate::nearest::nearest;
+use crate::problem::{Position, Sink};
+use crate::tree::{Content, Entry, Node, item_path, key_path};
+
+/// One value: where it is in the tree and in the file.
+#[derive(Debug, Clone)]
+pub(crate) struct Cursor<'a> {
+    node: &'a Node,
+    path: String,
+    sink: &'a Sink,
+}
+
+/// The keys of one map, each to be asked for once.
+#[derive(Debug)]
+pub(crate) struct Fields<'a> {
+    at: Position,
+    path: String,
+    entries: &'a [Entry],
+    sink: &'a Sink,
+    asked: RefCell<Vec<&'static str>>,
+}
+
+/// An enum whose values are words in a file.
+pub(crate) trait Choice: Copy + 'static {
+    const ALL: &'static [(&'static str, Self)];
+}
+
+// === impl Cursor ===
+
+impl<'a> Cursor<'a> {
+    pub(crate) fn root(node: &'a Node, sink: &'a Sink) -> Self {
+        Self { node, path: String::new(), sink }
+    }
+
+    pub(crate) fn node(&self) -> &'a Node {
+        self.node
+    }
+
+    /// Records "expected …, got …" with what is there.
+    pub(crate) fn expected(&self, what: impl Display) {
+        let what = what.to_string();
+        let hint = (self.node.is_null() && !self.path.ends_with(']')).then(|| {
+            let nothing = if what == "a list" { "write `[]` for nothing, or " } else { "" };
+            format!("{nothing}remove the key for its default")
+        });
+        self.problem(format!("expected {what}, got {}", self.node.describe()), hint);
+    }
+
+    pub(crate) fn problem(&self, message: impl Into<String>, hint: Option<String>) {
+        self.sink.add(self.node.at, &self.path, message, hint);
+    }
+
+    pub(crate) fn text(&self) -> Option<&'a str> {
+        let text = self.node.as_text();
+        if text.is_none() {
+            self.expected("a text");
+        }
+        text.map(|text| &**text)
+    }
+
+    /// A text that is more than nothing, in one line, and can be handed to the operating system.
+    pub(crate) fn word(&self, what: &str) -> Option<String> {
+        let text = self.text()?;
+        if text.trim().is_empty() || text.contains(['\0', '\n', '\r']) {
+            self.expected(what);
+            return None;
+        }
+        Some(text.to_owned())
+    }
+
+    pub(crate) fn flag(&self) -> Option<bool> {
+        let flag = self.node.as_flag();
+        if flag.is_none() {
+            self.expected("`true` or `false`");
+        }
+        flag
+    }
+
+    /// A whole number from `least` to `most`.
+    pub(crate) fn number(&self, least: u32, most: u32) -> Option<u32> {
+        let number = self.node.as_text().and_then(|text| text.parse().ok());
+        let number = number.filter(|number| (least..=most).contains(number));
+        if number.is_none() {
+            self.expected(format_args!("a whole number from {least} to {most}"));
+        }
+        number
+    }
+
+    pub(crate) fn choice<C: Choice>(&self) -> Option<C> {
+        let words = || C::ALL.iter().map(|(word, _)| *word);
+        let text = self.node.as_text();
+        let found = text.and_then(|text| C::ALL.iter().find(|(word, _)| *word == &**text)).map(|(_, value)| *value);
+        if found.is_none() {
+            let quoted: Vec<String> = words().map(|word| format!("`{word}`")).collect();
+            let message = format!("expected one of {}, got {}", quoted.join(", "), self.node.describe());
+            let hint = text.and_then(|text| nearest(text, words())).map(|word| format!("did you mean `{word}`?"));
+            self.problem(message, hint);
+        }
+        found
+    }
+
+    /// A text that reads as a `T`; its error says what was expected.
+    pub(crate) fn parsed<T>(&self) -> Option<T>
+    where
+        T: FromStr,
+        T::Err: Display,
+    {
+        let parsed = self.text()?.parse();
+        parsed.map_err(|error: T::Err| self.problem(format!("{error}, got {}", self.node.describe()), None)).ok()
+    }
+
+    /// The items, each with its own path.
+    pub(crate) fn items(&self) -> Vec<Cursor<'a>> {
+        let Content::List(items) = &self.node.content else {
+            self.expected("a list");
+            return Vec::new();
+        };
+        let cursor = |(index, node)| Cursor { node, path: item_path(&self.path, index), sink: self.sink };
+        items.iter().enumerate().map(cursor).collect()
+    }
+
+    /// Every item as `read` sees it; those that it finds wrong are left out.
+    pub(crate) fn list<T>(&self, read: impl FnMut(Cursor<'a>) -> Option<T>) -> Vec<T> {
+        self.items().into_iter().filter_map(read).collect()
+    }
+
+    /// A map whose keys are the file's own choice.
+    pub(crate) fn map<T>(&self, mut read: impl FnMut(&'a str, &Cursor<'a>) -> Option<T>) -> BTreeMap<String, T> {
+        let Content::Map(entries) = &self.node.content else {
+            self.expected("a map");
+            return BTreeMap::new();
+        };
+        let mut values = BTreeMap::new();
+        for entry in entries {
+            let cursor = Cursor { node: &entry.value, path: key_path(&self.path, &entry.key), sink: self.sink };
+            if let Some(value) = read(&entry.key, &cursor) {
+                values.insert(entry.key.to_string(), value);
+            }
+        }
+        values
+    }
+
+    /// A map whose keys are known.
+    pub(crate) fn fields(self) -> Option<Fields<'a>> {
+        let Content::Map(entries) = &self.node.content else {
+            self.expected("a map of keys and values");
+            return None;
+        };
+        Some(Fields { at: self.node.at, path: self.path, entries, sink: self.sink, asked: RefCell::default() })
+    }
+
+    /// The value as JSON text, whatever it is.
+    pub(crate) fn json(&self) -> Option<String> {
+        self.json_value(self.node).map(|value| value.to_string())
+    }
+
+    fn json_value(&self, node: &Node) -> Option<serde_json::Value> {
+        use serde_json::Value;
+        match &node.content {
+            _ if node.is_null() => Some(Value::Null),
+            Content::List(items) => {
+                items.iter().map(|item| self.json_value(item)).collect::<Option<_>>().map(Value::Array)
+            }
+            Content::Map(entries) => {
+                let entry = |entry: &Entry| Some((entry.key.to_string(), self.json_value(&entry.value)?));
+                entries.iter().map(entry).collect::<Option<_>>().map(Value::Object)
+            }
+            Content::Scalar { text, plain } => {
+                if let Some(flag) = node.as_flag() {
+                    return Some(Value::Bool(flag));
+                }
+                // What JSON would not call a number (`0x10`, `.5`, `.inf`, `007`) is a text.
+                let number = plain.then(|| serde_json::from_str::<serde_json::Number>(text).ok()).flatten();
+                Some(number.map_or_else(|| Value::String(text.to_string()), Value::Number))
+            }
+        }
+    }
+}
+
+// === impl Fields ===
+
+impl<'a> Fields<'a> {
+    /// The value of a key; `None` when it is absent.
+    pub(crate) fn get(&self, key: &'static str) -> Option<Cursor<'a>> {
+        self.asked.borrow_mut().push(key);
+        let entry = self.entries.iter().find(|entry| *entry.key == *key)?;
+        Some(Cursor { node: &entry.value, path: key_path(&self.path, key), sink: self.sink })
+    }
+
+    /// The value of a key that must be there and be something.
+    pub(crate) fn require(&self, key: &'static str, what: &str, hint: String) -> Option<Cursor<'a>> {
+        let cursor = self.get(key);
+        let at = cursor.as_ref().map_or(self.at, |cursor| cursor.node.at);
+        let present = cursor.filter(|cursor| !cursor.node.is_null());
+        if present.is_none() {
+            self.sink.add(at, &key_path(&self.path, key), format!("expected {what}, got nothing"), Some(hint));
+        }
+        present
+    }
+
+    /// A text or `None`.
+    pub(crate) fn text(&self, key: &'static str) -> Option<String> {
+        self.get(key)?.text().map(str::to_owned)
+    }
+
+    /// A list of texts; empty when the key is absent.
+    pub(crate) fn texts(&self, key: &'static str) -> Vec<String> {
+        self.get(key).map(|cursor| cursor.list(|item| item.text().map(str::to_owned))).unwrap_or_default()
+    }
+
+    /// A key that has no meaning here, with the reason.
+    pub(crate) fn misplaced(&self, key: &'static str, why: &str) {
+        if let Some(entry) = self.entry_unless_asked(key) {
+            self.sink.add(entry.at, &key_path(&self.path, key), why, Some("remove the key".to_owned()));
+        }
+    }
+
+    pub(crate) fn has(&self, key: &str) -> bool {
+        self.entries.iter().any(|entry| *entry.key == *key)
+    }
+
+    fn entry_unless_asked(&self, key: &'static str) -> Option<&'a Entry> {
+        self.get(key)?;
+        self.entries.iter().find(|entry| *entry.key == *key)
+    }
+
+    /// Reports every key that nobody asked for, with the nearest of those that somebody did.
+    pub(crate) fn finish(self) {
+        let asked = self.asked.into_inner();
+        let known: HashSet<&str> = asked.iter().copied().collect();
+        for entry in self.entries.iter().filter(|entry| !known.contains(&*entry.key)) {
+            let hint = match &*entry.key {
+                _ if self.sink.is_full() => None,
+                "<<" => Some("merge keys have no meaning here: repeat the keys".to_owned()),
+                key => nearest(key, asked.iter().copied()).map(|word| format!("did you mean `{word}`?")),
+            };
+            let hint = hint.unwrap_or_else(|| format!("known keys are {}", asked.join(", ")));
+            self.sink.add(
+                entry.at,
+                &key_path(&self.path, &entry.key),
+                "expected a known key, got this one",
+                Some(hint),
+            );
+        }
+    }
+}
+
+/// An enum with its words: `as_str`, `Display` and [`Choice`].
+macro_rules! choice {
+    ($(#[$doc:meta])* $name:ident { $($(#[$variant_doc:meta])* $variant:ident = $word:literal,)+ }) => {
+        $(#[$doc])*
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+        pub enum $name {
+            $($(#[$variant_doc])* $variant,)+
+        }
+
+        impl $name {
+            /// The word in a file.
+            pub const fn as_str(self) -> &'static str {
+                match self {
+                    $(Self::$variant => $word,)+
+                }
+            }
+        }
+
+        impl $crate::reader::Choice for $name {
+            const ALL: &'static [(&'static str, Self)] = &[$(($word, Self::$variant),)+];
+        }
+
+        impl std::fmt::Display for $name {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str(self.as_str())
+            }
+        }
+    };
+}
+pub(crate) use choice;

@@ -1,0 +1,315 @@
+//! The definition of a server: `servers/<name>.yaml`.
+
+use std::collections::{BTreeMap, HashSet};
+use std::path::PathBuf;
+
+use toolcrib_base::ServerName;
+
+use crate::define::{self, Define, Kept};
+use crate::endpoint::{Endpoint, EndpointError};
+use crate::period::Period;
+use crate::reader::{Cursor, Fields, choice};
+use crate::secret::SecretRef;
+
+/// A server that can be called.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ServerDefinition {
+    pub name: ServerName,
+    pub title: Option<String>,
+    pub description: Option<String>,
+    pub transport: Transport,
+    pub start: Start,
+    pub session: SessionScope,
+    pub timeouts: Timeouts,
+    pub category: Option<String>,
+    pub tags: Vec<String>,
+    /// Words that searches should find the server by.
+    pub keywords: Vec<String>,
+    pub icon: Option<String>,
+    pub homepage: Option<Endpoint>,
+    pub labels: BTreeMap<String, String>,
+    /// What stands before its tools' names instead of its own name.
+    pub prefix: Option<String>,
+    /// A first snapshot of its tools.
+    pub tools: Vec<ToolText>,
+    /// When the snapshot was taken, as written.
+    pub verified_at: Option<String>,
+    pub auth: Option<Kept>,
+    pub limits: Option<Kept>,
+}
+
+/// How a server is reached, with what that way needs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Transport {
+    /// A child process that speaks over its standard streams.
+    Stdio(Program),
+    /// Streamable HTTP.
+    Http(Remote),
+    /// HTTP with server-sent events, the protocol's first form.
+    Sse(Remote),
+}
+
+/// A program to start.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Program {
+    pub command: String,
+    pub args: Vec<String>,
+    pub env: BTreeMap<String, SecretRef>,
+    /// Its working directory; a relative one begins at the home folder.
+    pub cwd: Option<PathBuf>,
+}
+
+/// An address to connect to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Remote {
+    pub url: Endpoint,
+    /// Names as written, each once whatever its letter case.
+    pub headers: BTreeMap<String, SecretRef>,
+}
+
+choice! {
+    /// When a connection is made.
+    Start {
+        /// When it is needed first.
+        Lazy = "lazy",
+        /// With the gateway.
+        Eager = "eager",
+        /// When somebody says so.
+        Manual = "manual",
+    }
+}
+
+choice! {
+    /// Who shares a connection.
+    SessionScope {
+        /// Everyone.
+        Shared = "shared",
+        /// The clients of one principal.
+        Principal = "principal",
+        /// Whoever names the same handle.
+        Handle = "handle",
+        /// Nobody: one for each request.
+        Request = "request",
+    }
+}
+
+choice! {
+    /// The words for [`Transport`].
+    TransportKind {
+        Stdio = "stdio",
+        Http = "http",
+        Sse = "sse",
+    }
+}
+
+/// How long the server may take.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Timeouts {
+    /// From starting or connecting to being initialised.
+    pub connect: Period,
+    /// For one page of a list.
+    pub list: Period,
+    /// For one call.
+    pub call: Period,
+}
+
+impl Default for Timeouts {
+    fn default() -> Self {
+        Self { connect: Period::seconds(10), list: Period::seconds(10), call: Period::seconds(60) }
+    }
+}
+
+/// One tool of a first snapshot.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ToolText {
+    /// Its name, as in its text.
+    pub name: String,
+    /// The tool object of `tools/list` as JSON text.
+    pub json: String,
+}
+
+// === impl Transport ===
+
+impl Transport {
+    /// Which of the three it is.
+    pub fn kind(&self) -> TransportKind {
+        match self {
+            Self::Stdio(_) => TransportKind::Stdio,
+            Self::Http(_) => TransportKind::Http,
+            Self::Sse(_) => TransportKind::Sse,
+        }
+    }
+}
+
+impl Define for ServerDefinition {
+    const FOLDER: &'static str = "servers";
+    type Name = ServerName;
+
+    fn name(&self) -> &ServerName {
+        &self.name
+    }
+
+    fn read(stem: &str, root: Cursor<'_>) -> Option<Self> {
+        let fields = root.fields()?;
+        let name = define::name(&fields, stem, ServerName::new);
+        let transport = transport(&fields);
+        let definition = |name, transport| ServerDefinition {
+            name,
+            transport,
+            title: fields.text("title"),
+            description: fields.text("description"),
+            start: fields.get("start").and_then(|cursor| cursor.choice()).unwrap_or(Start::Lazy),
+            session: fields.get("session").and_then(|cursor| cursor.choice()).unwrap_or(SessionScope::Principal),
+            timeouts: fields.get("timeouts").and_then(timeouts).unwrap_or_default(),
+            category: fields.text("category"),
+            tags: fields.texts("tags"),
+            keywords: fields.texts("keywords"),
+            icon: fields.text("icon"),
+            homepage: fields.get("homepage").and_then(|cursor| address(&cursor)),
+            labels: fields.get("labels").map(|cursor| labels(&cursor)).unwrap_or_default(),
+            prefix: fields.get("prefix").and_then(|cursor| prefix(&cursor)),
+            tools: fields.get("tools").map(|cursor| tools(&cursor)).unwrap_or_default(),
+            verified_at: fields.text("verified_at"),
+            auth: define::kept(&fields, "auth"),
+            limits: define::kept(&fields, "limits"),
+        };
+        // Read even when the name or the transport is wrong, so that all problems are told at once.
+        let placeholder = || ServerName::new("unnamed").ok();
+        let complete = name.is_some() && transport.is_some();
+        let read = definition(name.or_else(placeholder)?, transport.unwrap_or_else(Transport::nowhere));
+        fields.finish();
+        complete.then_some(read)
+    }
+}
+
+impl Transport {
+    /// Stands in while the rest of a wrong definition is read.
+    fn nowhere() -> Self {
+        Self::Stdio(Program { command: String::new(), args: Vec::new(), env: BTreeMap::new(), cwd: None })
+    }
+}
+
+fn transport(fields: &Fields<'_>) -> Option<Transport> {
+    let written = fields.get("transport");
+    let kind = match &written {
+        Some(cursor) => cursor.choice(),
+        None if fields.has("url") && !fields.has("command") => {
+            let hint = "add `transport: http`, or `transport: sse` for the older form".to_owned();
+            fields.require("transport", "how the `url` is spoken to", hint);
+            None
+        }
+        None => Some(TransportKind::Stdio),
+    };
+    match kind {
+        Some(TransportKind::Stdio) => {
+            misplaced(fields, &["url", "headers"], "belongs to `transport: http` or `sse`, this is `stdio`");
+            program(fields).map(Transport::Stdio)
+        }
+        Some(kind @ (TransportKind::Http | TransportKind::Sse)) => {
+            let why = format!("belongs to `transport: stdio`, this is `{kind}`");
+            misplaced(fields, &["command", "args", "env", "cwd"], &why);
+            let remote = remote(fields)?;
+            Some(if kind == TransportKind::Http { Transport::Http(remote) } else { Transport::Sse(remote) })
+        }
+        None => {
+            // Nobody knows which keys belong here, so all of them are let pass.
+            for key in ["command", "args", "env", "cwd", "url", "headers"] {
+                fields.get(key);
+            }
+            None
+        }
+    }
+}
+
+fn misplaced(fields: &Fields<'_>, keys: &[&'static str], why: &str) {
+    for key in keys {
+        fields.misplaced(key, why);
+    }
+}
+
+fn program(fields: &Fields<'_>) -> Option<Program> {
+    let what = "the program to start";
+    let command = fields.require("command", what, "add a line such as `command: npx`".to_owned());
+    let args = fields.get("args").map(|cursor| cursor.list(|item| argument(&item))).unwrap_or_default();
+    let env = fields.get("env").map(|cursor| define::environment(&cursor)).unwrap_or_default();
+    let cwd = fields.get("cwd").and_then(|cursor| cursor.word("a folder")).map(PathBuf::from);
+    Some(Program { command: command?.word(what)?, args, env, cwd })
+}
+
+/// Arguments may be empty and may have several lines.
+fn argument(item: &Cursor<'_>) -> Option<String> {
+    let text = item.text()?;
+    if text.contains('\0') {
+        item.expected("a text without NUL characters");
+        return None;
+    }
+    Some(text.to_owned())
+}
+
+fn remote(fields: &Fields<'_>) -> Option<Remote> {
+    let hint = "add a line such as `url: https://example.com/mcp`".to_owned();
+    let url = fields.require("url", "the address of the server", hint);
+    let headers = fields.get("headers").map(|cursor| define::headers(&cursor)).unwrap_or_default();
+    Some(Remote { url: address(&url?)?, headers })
+}
+
+/// What is wrong is repeated only where nothing in it can be a secret.
+fn address(cursor: &Cursor<'_>) -> Option<Endpoint> {
+    let text = cursor.text()?;
+    let address = text.parse();
+    if let Err(error) = &address {
+        let error: &EndpointError = error;
+        let got = if text.contains(['@', '?']) { "something else".to_owned() } else { cursor.node().describe() };
+        cursor.problem(format!("{error}, got {got}"), None);
+    }
+    address.ok()
+}
+
+fn timeouts(cursor: Cursor<'_>) -> Option<Timeouts> {
+    let fields = cursor.fields()?;
+    let default = Timeouts::default();
+    let period = |key, default| fields.get(key).and_then(|cursor| cursor.parsed()).unwrap_or(default);
+    let timeouts = Timeouts {
+        connect: period("connect", default.connect),
+        list: period("list", default.list),
+        call: period("call", default.call),
+    };
+    fields.finish();
+    Some(timeouts)
+}
+
+fn labels(cursor: &Cursor<'_>) -> BTreeMap<String, String> {
+    cursor.map(|_, value| value.text().map(str::to_owned))
+}
+
+/// A prefix becomes part of names that clients hold to `[A-Za-z0-9_.-]{1,64}`.
+fn prefix(cursor: &Cursor<'_>) -> Option<String> {
+    let text = cursor.text()?;
+    let fits = !text.is_empty()
+        && text.len() <= 32
+        && text.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'.' | b'-'));
+    if !fits {
+        cursor.expected("a prefix of 1 to 32 characters of A-Z, a-z, 0-9, `_`, `.` and `-`");
+    }
+    fits.then(|| text.to_owned())
+}
+
+fn tools(cursor: &Cursor<'_>) -> Vec<ToolText> {
+    let mut names = HashSet::new();
+    cursor.list(|item| {
+        let json = item.json()?;
+        // The tool's other keys are the server's own, so this map is not finished.
+        let fields = item.fields()?;
+        let name = fields.require("name", "the tool's name", "take tools as `tools/list` gives them".to_owned())?;
+        let text = name.text()?;
+        if text.is_empty() {
+            name.expected("the tool's name");
+        } else if !names.insert(text) {
+            name.expected("each tool once");
+        }
+        Some(ToolText { name: text.to_owned(), json })
+    })
+}
+
+#[cfg(test)]
+mod tests;

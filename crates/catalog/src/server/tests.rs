@@ -1,0 +1,254 @@
+//! What server files mean, and what is said of wrong ones.
+
+use std::path::Path;
+
+use toolcrib_base::Secret;
+
+use super::*;
+use crate::DefinitionProblem;
+
+fn read(text: &str) -> Result<ServerDefinition, Vec<DefinitionProblem>> {
+    define::read(Path::new("servers/files.yaml"), "files", text)
+}
+
+fn good(text: &str) -> ServerDefinition {
+    read(text).unwrap_or_else(|problems| panic!("{problems:#?}"))
+}
+
+/// The problems without the file, each with its hint after ` | `.
+fn problems(text: &str) -> Vec<String> {
+    let line = |problem: DefinitionProblem| {
+        let text = problem.to_string().replacen("servers/files.yaml:", "", 1);
+        problem.hint.map_or(text.clone(), |hint| format!("{text} | {hint}"))
+    };
+    read(text).expect_err(text).into_iter().map(line).collect()
+}
+
+fn bad(text: &str, expected: &str) {
+    assert_eq!(problems(text), [expected], "{text}");
+}
+
+#[test]
+fn the_printed_definition_is_read() {
+    let server = good(
+        r#"
+# servers/files.yaml
+name: files
+title: Files on this machine
+transport: stdio          # stdio | http | sse
+command: npx              # stdio
+args: ["-y", "@modelcontextprotocol/server-filesystem", "/data"]
+env: {API_KEY: "env:FILES_KEY"}
+cwd: /data
+start: lazy               # lazy | eager | manual
+session: principal        # shared | principal | handle | request
+timeouts: {connect: 10s, list: 10s, call: 60s}
+"#,
+    );
+    let program = Program {
+        command: "npx".into(),
+        args: ["-y", "@modelcontextprotocol/server-filesystem", "/data"].map(Into::into).into(),
+        env: [("API_KEY".to_owned(), SecretRef::Env("FILES_KEY".into()))].into(),
+        cwd: Some("/data".into()),
+    };
+    assert_eq!(server.title.as_deref(), Some("Files on this machine"));
+    assert_eq!(server.transport, Transport::Stdio(program));
+}
+
+#[test]
+fn an_absent_key_means_the_printed_value() {
+    let server = good("name: files\ncommand: npx\n");
+    let printed = good(
+        "name: files\ntransport: stdio\ncommand: npx\nargs: []\nenv: {}\nstart: lazy\nsession: principal\ntimeouts: {connect: 10s, list: 10s, call: 60s}\n",
+    );
+    assert_eq!(server, printed);
+    assert_eq!((server.start, server.session), (Start::Lazy, SessionScope::Principal));
+    assert_eq!(server.timeouts.call.to_string(), "1m");
+    let some = good("name: files\ncommand: npx\ntimeouts: {call: 5m}\n").timeouts;
+    assert_eq!(some, Timeouts { call: "5m".parse().unwrap(), ..Timeouts::default() });
+}
+
+#[test]
+fn remote_servers_have_an_address_and_headers() {
+    for (word, kind) in [("http", TransportKind::Http), ("sse", TransportKind::Sse)] {
+        let text = format!(
+            "name: files\ntransport: {word}\nurl: https://example.com/mcp\nheaders: {{X-Key: 'keyring:files', X-Mode: fast}}\n"
+        );
+        let transport = good(&text).transport;
+        assert_eq!(transport.kind(), kind);
+        let (Transport::Http(remote) | Transport::Sse(remote)) = transport else { panic!("not remote") };
+        assert_eq!(remote.url.expose(), "https://example.com/mcp");
+        assert_eq!(remote.headers["X-Key"], SecretRef::Keyring("files".into()));
+        assert_eq!(remote.headers["X-Mode"], SecretRef::Literal(Secret::new("fast")));
+    }
+}
+
+#[test]
+fn further_keys_are_kept() {
+    let server = good(
+        r#"{"name": "files", "command": "x", "description": "d", "category": "c", "tags": ["t"], "keywords": ["k", "l"],
+            "icon": "i", "homepage": "https://example.com", "labels": {"team": "a", "tier": 1}, "prefix": "fs",
+            "verified_at": "2026-11-20T00:00:00Z", "auth": {"type": "oauth", "secret": "hush"}, "limits": {"calls": 3},
+            "tools": [{"name": "read", "inputSchema": {"type": "object", "maximum": 1.5, "x": [null, true, "7", -7]}}]}"#,
+    );
+    assert_eq!(server.keywords, ["k", "l"]);
+    assert_eq!(server.labels["tier"], "1");
+    assert_eq!(server.prefix.as_deref(), Some("fs"));
+    assert_eq!(server.limits.as_ref().unwrap().as_json(), r#"{"calls":3}"#);
+    let tool = ToolText {
+        name: "read".into(),
+        json: r#"{"name":"read","inputSchema":{"type":"object","maximum":1.5,"x":[null,true,"7",-7]}}"#.into(),
+    };
+    assert_eq!(server.tools, [tool]);
+    let printed = format!("{server:?}");
+    assert!(printed.contains("auth: Some(…)") && !printed.contains("hush"), "{printed}");
+}
+
+#[test]
+fn scalars_in_texts_stay_as_they_are_written() {
+    let Transport::Stdio(program) =
+        good("name: files\ncommand: true\nargs: [-p, 0080, 1.10, no, '', '~']\nenv: {PORT: 8080, ON: yes}\n").transport
+    else {
+        panic!("not a program");
+    };
+    assert_eq!(program.command, "true");
+    assert_eq!(program.args, ["-p", "0080", "1.10", "no", "", "~"]);
+    assert_eq!(program.env["PORT"], SecretRef::Literal(Secret::new("8080")));
+}
+
+#[test]
+fn wrong_values_are_told_with_place_and_hint() {
+    for (lines, expected) in [
+        (
+            "timeouts: {call: soon}",
+            "3:18: `timeouts.call`: expected a duration such as `30s`, `500ms`, `2m` or `1h`, more than nothing and at most a week, got `soon`",
+        ),
+        ("timeouts: 30s", "3:11: `timeouts`: expected a map of keys and values, got `30s`"),
+        ("timeouts: {cal: 30s}", "3:12: `timeouts.cal`: expected a known key, got this one | did you mean `call`?"),
+        ("start: lasy", "3:8: `start`: expected one of `lazy`, `eager`, `manual`, got `lasy` | did you mean `lazy`?"),
+        ("session: [x]", "3:10: `session`: expected one of `shared`, `principal`, `handle`, `request`, got a list"),
+        ("args: -y", "3:7: `args`: expected a list, got `-y`"),
+        (
+            "args:",
+            "3:1: `args`: expected a list, got nothing | write `[]` for nothing, or remove the key for its default",
+        ),
+        ("args: [a, {b: c}]", "3:11: `args[1]`: expected a text, got a map"),
+        ("args: [\"a\\0b\"]", "3:8: `args[0]`: expected a text without NUL characters, got `a\\u{0}b`"),
+        ("env: {1A: x}", "3:11: `env.1A`: expected a variable's name of A-Z, a-z, 0-9 and `_`, the first not a digit"),
+        ("env: {A: 'env:'}", "3:10: `env.A`: expected a variable's name after `env:`, such as `env:API_KEY`"),
+        ("env: {A: [hush]}", "3:10: `env.A`: expected a text or a reference such as `env:API_KEY`"),
+        ("cwd: ''", "3:6: `cwd`: expected a folder, got ``"),
+        ("titel: x", "3:1: `titel`: expected a known key, got this one | did you mean `title`?"),
+        (
+            "<<: {a: b}",
+            "3:1: `<<`: expected a known key, got this one | merge keys have no meaning here: repeat the keys",
+        ),
+        ("title: [x]", "3:8: `title`: expected a text, got a list"),
+        (
+            "title: a\ntitle: b",
+            "4:1: `title`: expected each key once, got it again (first on line 3) | keep one of the two",
+        ),
+        (
+            "url: https://example.com",
+            "3:1: `url`: belongs to `transport: http` or `sse`, this is `stdio` | remove the key",
+        ),
+        (
+            "prefix: a/b",
+            "3:9: `prefix`: expected a prefix of 1 to 32 characters of A-Z, a-z, 0-9, `_`, `.` and `-`, got `a/b`",
+        ),
+        (
+            "homepage: 'javascript:alert(1)'",
+            "3:11: `homepage`: expected an address such as `https://example.com/mcp`, got `javascript:alert(1)`",
+        ),
+        (
+            "tools: [{title: x}]",
+            "3:9: `tools[0].name`: expected the tool's name, got nothing | take tools as `tools/list` gives them",
+        ),
+        ("tools: [{name: a}, {name: a}]", "3:27: `tools[1].name`: expected each tool once, got `a`"),
+    ] {
+        bad(&format!("name: files\ncommand: npx\n{lines}\n"), expected);
+    }
+}
+
+#[test]
+fn the_transport_decides_which_keys_belong() {
+    let needs_command =
+        "1:1: `command`: expected the program to start, got nothing | add a line such as `command: npx`";
+    bad("name: files\n", needs_command);
+    bad("name: files\ntransport: stdio\ncommand:\n", &needs_command.replace("1:1", "3:1"));
+    bad("name: files\ncommand: ''\n", "2:10: `command`: expected the program to start, got ``");
+    bad("name: files\ncommand: [npx, -y]\n", "2:10: `command`: expected a text, got a list");
+    bad(
+        "name: files\nurl: https://example.com\n",
+        "1:1: `transport`: expected how the `url` is spoken to, got nothing | add `transport: http`, or `transport: sse` for the older form",
+    );
+    bad(
+        "name: files\ntransport: http\n",
+        "1:1: `url`: expected the address of the server, got nothing | add a line such as `url: https://example.com/mcp`",
+    );
+    bad(
+        "name: files\ntransport: https\nurl: https://example.com\n",
+        "2:12: `transport`: expected one of `stdio`, `http`, `sse`, got `https` | did you mean `http`?",
+    );
+    assert_eq!(
+        problems("name: files\ntransport: sse\nurl: https://example.com\ncommand: npx\nenv: {A: b}\n"),
+        [
+            "4:1: `command`: belongs to `transport: stdio`, this is `sse` | remove the key",
+            "5:1: `env`: belongs to `transport: stdio`, this is `sse` | remove the key",
+        ]
+    );
+    let remote = "name: files\ntransport: http\nurl: ";
+    bad(
+        &format!("{remote}ftp://example.com"),
+        "3:6: `url`: expected an address such as `https://example.com/mcp`, got `ftp://example.com`",
+    );
+    bad(
+        &format!("{remote}ftp://me:hush@example.com"),
+        "3:6: `url`: expected an address such as `https://example.com/mcp`, got something else",
+    );
+    let remote = format!("{remote}https://example.com\nheaders: ");
+    for (headers, expected) in [
+        (
+            "{Mcp-Session-Id: x}",
+            "4:27: `headers.Mcp-Session-Id`: expected a header that is the server's own, got one of the protocol | remove it: the protocol sets this header",
+        ),
+        (
+            "{Content-Length: 0}",
+            "4:27: `headers.Content-Length`: expected a header that is the server's own, got one of the protocol | remove it: the protocol sets this header",
+        ),
+        ("{'X Y': x}", "4:18: `headers.X Y`: expected a header's name such as `X-Key`"),
+        ("{X-A: b, x-a: c}", "4:24: `headers.x-a`: expected each header once, got it again (first as `X-A`)"),
+        ("{X-A: \"b\\nc\"}", "4:16: `headers.X-A`: expected a header's value in one line"),
+    ] {
+        bad(&format!("{remote}{headers}"), expected);
+    }
+}
+
+#[test]
+fn a_name_is_a_name_and_the_files_stem() {
+    let hint = "a name has at most 64 characters of a-z, 0-9 and `-`, the first not `-`";
+    for name in ["..", "../x", "a/b", "Files", "-a", "a_b", "''"] {
+        let shown = name.trim_matches('\'');
+        bad(&format!("name: {name}\ncommand: x\n"), &format!("1:7: `name`: expected a name, got `{shown}` | {hint}"));
+    }
+    bad("command: x\n", "1:1: `name`: expected the definition's name, got nothing | add `name: files`");
+    bad(
+        "name: other\ncommand: x\n",
+        "1:7: `name`: expected the file's stem `files`, got `other` | rename the file to `other.yaml` or write `name: files`",
+    );
+}
+
+#[test]
+fn all_problems_of_a_file_are_told_at_once_in_order() {
+    let told = problems("name: Files\ntransport: carrier\nstart: now\nwat: 1\ntimeouts: {list: 0s}\n");
+    let fields: Vec<&str> = told.iter().map(|line| line.split('`').nth(1).unwrap()).collect();
+    assert_eq!(fields, ["name", "transport", "start", "wat", "timeouts.list"]);
+}
+
+#[test]
+fn other_shapes_are_told() {
+    for (text, got) in [("- a\n", "a list"), ("files\n", "`files`"), ("7", "`7`")] {
+        bad(text, &format!("1:1: expected a map of keys and values, got {got}"));
+    }
+    bad("", "1:1: expected a definition, got nothing: the file is empty");
+}

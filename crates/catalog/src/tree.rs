@@ -1,0 +1,313 @@
+//! A YAML document as a tree in which every value knows its place. Bounded: depth, values, and text, also when
+//! aliases multiply them.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+use saphyr_parser::{Event, Marker, Parser, ScalarStyle, Tag};
+
+use crate::problem::{Position, Sink, shown};
+
+/// How deep lists and maps may nest.
+const DEPTH_MAX: usize = 64;
+/// How many values a file may hold, those that aliases repeat included. A snapshot of a thousand tools has some 50,000.
+const VALUES_MAX: usize = 200_000;
+/// How much text those values may hold, in bytes.
+const TEXT_MAX: usize = 8 * 1024 * 1024;
+
+/// A value and its place.
+#[derive(Debug, Clone)]
+pub(crate) struct Node {
+    pub(crate) at: Position,
+    pub(crate) content: Content,
+}
+
+#[derive(Debug, Clone)]
+pub(crate) enum Content {
+    /// The text as it was written; `plain` when it had no quotes, so that it may be a number, a truth value or nothing.
+    Scalar {
+        text: Arc<str>,
+        plain: bool,
+    },
+    List(Vec<Node>),
+    /// In the file's order, no key twice.
+    Map(Vec<Entry>),
+}
+
+#[derive(Debug, Clone)]
+pub(crate) struct Entry {
+    pub(crate) key: Arc<str>,
+    pub(crate) at: Position,
+    pub(crate) value: Node,
+}
+
+// === impl Node ===
+
+impl Node {
+    pub(crate) fn is_null(&self) -> bool {
+        matches!(&self.content, Content::Scalar { text, plain: true } if matches!(&**text, "" | "~" | "null" | "Null" | "NULL"))
+    }
+
+    /// Truth values of YAML 1.2; `yes` and `on` are texts.
+    pub(crate) fn as_flag(&self) -> Option<bool> {
+        match &self.content {
+            Content::Scalar { text, plain: true } => match &**text {
+                "true" | "True" | "TRUE" => Some(true),
+                "false" | "False" | "FALSE" => Some(false),
+                _ => None,
+            },
+            _ => None,
+        }
+    }
+
+    /// Every text except nothing: `8080` is the text `8080`.
+    pub(crate) fn as_text(&self) -> Option<&Arc<str>> {
+        match &self.content {
+            Content::Scalar { text, .. } if !self.is_null() => Some(text),
+            _ => None,
+        }
+    }
+
+    /// What is there, for "expected …, got …".
+    pub(crate) fn describe(&self) -> String {
+        match &self.content {
+            _ if self.is_null() => "nothing".to_owned(),
+            Content::Scalar { text, .. } => format!("`{}`", shown(text)),
+            Content::List(_) => "a list".to_owned(),
+            Content::Map(_) => "a map".to_owned(),
+        }
+    }
+}
+
+/// Reads one document. `None` when there is no tree to look at; the problem is then in `sink`.
+pub(crate) fn parse(text: &str, sink: &Sink) -> Option<Node> {
+    let mut builder =
+        Builder { sink, stack: Vec::new(), anchors: HashMap::new(), weight: Weight::default(), root: None };
+    for event in Parser::new_from_str(text.strip_prefix('\u{FEFF}').unwrap_or(text)) {
+        match event {
+            Ok((event, span)) => builder.take(event, position(&span.start)).ok()?,
+            Err(error) => {
+                let message = format!("not valid YAML: {}", shown(error.info()));
+                sink.add(position(error.marker()), &builder.path(), message, None);
+                return None;
+            }
+        }
+    }
+    let root = builder.root.filter(|root| !root.is_null());
+    if root.is_none() {
+        sink.add(Position::START, "", "expected a definition, got nothing: the file is empty", None);
+    }
+    root
+}
+
+fn position(marker: &Marker) -> Position {
+    let one_based = |zero_based: usize| u32::try_from(zero_based).unwrap_or(u32::MAX).saturating_add(1);
+    Position { line: one_based(marker.line().saturating_sub(1)), column: one_based(marker.col()) }
+}
+
+/// Stops the reading; the problem is in the sink.
+struct Stop;
+
+struct Builder<'a> {
+    sink: &'a Sink,
+    stack: Vec<Frame>,
+    /// What anchors stand for. A copy each, which the weight counts.
+    anchors: HashMap<usize, Node>,
+    weight: Weight,
+    root: Option<Node>,
+}
+
+/// A list or a map that is not closed yet.
+struct Frame {
+    at: Position,
+    anchor: usize,
+    open: Open,
+}
+
+enum Open {
+    List(Vec<Node>),
+    Map { entries: Vec<Entry>, keys: HashSet<Arc<str>>, pending: Option<(Arc<str>, Position)> },
+}
+
+#[derive(Default, Clone, Copy)]
+struct Weight {
+    values: usize,
+    text: usize,
+    depth: usize,
+}
+
+// === impl Builder ===
+
+impl Builder<'_> {
+    fn take(&mut self, event: Event<'_>, at: Position) -> Result<(), Stop> {
+        match event {
+            Event::DocumentStart(_) if self.root.is_some() => {
+                Err(self.stop(at, "expected one document, got a second one after `---`"))
+            }
+            Event::Scalar(text, style, anchor, tag) => {
+                let tagged = self.check_tag(tag.as_deref(), at);
+                self.weigh(Weight { values: 1, text: text.len(), depth: 0 }, at)?;
+                let plain = style == ScalarStyle::Plain && !tagged;
+                self.place(Node { at, content: Content::Scalar { text: text.into(), plain } }, anchor)
+            }
+            Event::SequenceStart(anchor, tag) => {
+                self.check_tag(tag.as_deref(), at);
+                self.open(Frame { at, anchor, open: Open::List(Vec::new()) })
+            }
+            Event::MappingStart(anchor, tag) => {
+                self.check_tag(tag.as_deref(), at);
+                let open = Open::Map { entries: Vec::new(), keys: HashSet::new(), pending: None };
+                self.open(Frame { at, anchor, open })
+            }
+            Event::SequenceEnd | Event::MappingEnd => {
+                let Some(frame) = self.stack.pop() else { return Ok(()) };
+                let content = match frame.open {
+                    Open::List(items) => Content::List(items),
+                    Open::Map { entries, .. } => Content::Map(entries),
+                };
+                self.place(Node { at: frame.at, content }, frame.anchor)
+            }
+            Event::Alias(anchor) => {
+                let Some(node) = self.anchors.get(&anchor) else {
+                    return Err(self.stop(at, "expected an alias to something above, got one to itself"));
+                };
+                self.weigh(weight_of(node), at)?;
+                // The copy stands where the alias does, what is in it keeps the anchor's place.
+                let node = Node { at, content: self.anchors[&anchor].content.clone() };
+                self.place(node, 0)
+            }
+            Event::Nothing | Event::StreamStart | Event::StreamEnd | Event::DocumentStart(_) | Event::DocumentEnd => {
+                Ok(())
+            }
+        }
+    }
+
+    fn open(&mut self, frame: Frame) -> Result<(), Stop> {
+        self.weigh(Weight { values: 1, text: 0, depth: 1 }, frame.at)?;
+        self.stack.push(frame);
+        Ok(())
+    }
+
+    /// Puts a finished value where it belongs.
+    fn place(&mut self, node: Node, anchor: usize) -> Result<(), Stop> {
+        if anchor != 0 {
+            self.weigh(Weight { depth: 0, ..weight_of(&node) }, node.at)?;
+            self.anchors.insert(anchor, node.clone());
+        }
+        let is_absent = matches!(&node.content, Content::Scalar { text, plain: true } if text.is_empty());
+        match self.stack.last_mut().map(|frame| &mut frame.open) {
+            None => {
+                self.root = Some(node);
+                Ok(())
+            }
+            Some(Open::List(items)) => {
+                items.push(node);
+                Ok(())
+            }
+            Some(Open::Map { entries, keys, pending }) => match pending.take() {
+                None => self.key(&node),
+                Some((key, at)) => {
+                    // The first of two equal keys stays; the second one was reported when its key came.
+                    if keys.insert(key.clone()) {
+                        // What is not there has no place of its own: it is the key that one looks at.
+                        let value = if is_absent { Node { at, ..node } } else { node };
+                        entries.push(Entry { key, at, value });
+                    }
+                    Ok(())
+                }
+            },
+        }
+    }
+
+    /// A value in the place of a key.
+    fn key(&mut self, node: &Node) -> Result<(), Stop> {
+        let Some(text) = node.as_text().cloned() else {
+            return Err(self.stop(node.at, format!("expected a key, got {}", node.describe())));
+        };
+        let Some(Frame { open: Open::Map { entries, keys, pending }, .. }) = self.stack.last_mut() else {
+            return Ok(());
+        };
+        let is_told = keys.contains(&text) && !self.sink.is_full();
+        let earlier = is_told.then(|| entries.iter().find(|entry| entry.key == text)).flatten();
+        let earlier = earlier.map(|entry| entry.at.line);
+        *pending = Some((text, node.at));
+        if let Some(line) = earlier {
+            let hint = "keep one of the two".to_owned();
+            let message = format!("expected each key once, got it again (first on line {line})");
+            self.sink.add(node.at, &self.path(), message, Some(hint));
+        }
+        Ok(())
+    }
+
+    /// Whether a tag makes the scalar a text. Others than YAML's own are refused: they would mean nothing.
+    fn check_tag(&self, tag: Option<&Tag>, at: Position) -> bool {
+        let Some(tag) = tag else { return false };
+        if !tag.is_yaml_core_schema() {
+            let message = format!("expected a plain value, got the tag `{}`", shown(&tag.to_string()));
+            self.sink.add(at, &self.path(), message, Some("remove the tag".to_owned()));
+        }
+        tag.suffix == "str"
+    }
+
+    fn weigh(&mut self, more: Weight, at: Position) -> Result<(), Stop> {
+        self.weight.values = self.weight.values.saturating_add(more.values);
+        self.weight.text = self.weight.text.saturating_add(more.text);
+        if self.stack.len() + more.depth > DEPTH_MAX {
+            return Err(self.stop(at, format!("expected at most {DEPTH_MAX} levels of lists and maps, got more")));
+        }
+        if self.weight.values > VALUES_MAX || self.weight.text > TEXT_MAX {
+            return Err(self.stop(at, format!("expected at most {VALUES_MAX} values, aliases included, got more")));
+        }
+        Ok(())
+    }
+
+    fn stop(&self, at: Position, message: impl Into<String>) -> Stop {
+        self.sink.add(at, &self.path(), message, None);
+        Stop
+    }
+
+    /// The path of the value that is being read.
+    fn path(&self) -> String {
+        let mut path = String::new();
+        for frame in &self.stack {
+            match &frame.open {
+                Open::List(items) => path = item_path(&path, items.len()),
+                Open::Map { pending: Some((key, _)), .. } => path = key_path(&path, key),
+                Open::Map { pending: None, .. } => {}
+            }
+        }
+        path
+    }
+}
+
+/// The path of a key in the map at `path`.
+pub(crate) fn key_path(path: &str, key: &str) -> String {
+    if path.is_empty() { shown(key) } else { format!("{path}.{}", shown(key)) }
+}
+
+/// The path of an item in the list at `path`; items count from 0.
+pub(crate) fn item_path(path: &str, index: usize) -> String {
+    format!("{path}[{index}]")
+}
+
+/// What a copy of a value costs. Its depth is bounded, as everything that was built is.
+fn weight_of(node: &Node) -> Weight {
+    let mut sum = Weight { values: 1, text: 0, depth: 0 };
+    let mut add = |inner: Weight| {
+        sum.values += inner.values;
+        sum.text += inner.text;
+        sum.depth = sum.depth.max(inner.depth);
+    };
+    match &node.content {
+        Content::Scalar { text, .. } => return Weight { text: text.len(), ..sum },
+        Content::List(items) => items.iter().for_each(|item| add(weight_of(item))),
+        Content::Map(entries) => entries.iter().for_each(|entry| {
+            add(Weight { values: 1, text: entry.key.len(), depth: 0 });
+            add(weight_of(&entry.value));
+        }),
+    }
+    Weight { depth: sum.depth + 1, ..sum }
+}
+
+#[cfg(test)]
+mod tests;

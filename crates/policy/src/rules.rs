@@ -1,0 +1,167 @@
+//! A profile's rules, compiled: the one function that decides what may be called and what is listed.
+
+use toolcrib_base::{Glob, ProfileName, ServerName};
+
+use crate::{Act, Annotations, Denial, Permit, Reason, Request, Rule};
+
+/// What a profile says about who may do what. An empty list matches nothing.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Settings {
+    /// The profile that says so.
+    pub profile: ProfileName,
+    /// `servers`: patterns over server names. They bind tools, resources, prompts, completion and forwarded methods.
+    pub servers: Vec<Glob>,
+    /// `tools.allow`: patterns over `server/tool`.
+    pub allow: Vec<Glob>,
+    /// `tools.deny`: patterns over `server/tool`; they win over `allow`.
+    pub deny: Vec<Glob>,
+    /// `read_only`: only tools that say `readOnlyHint: true`.
+    pub read_only: bool,
+}
+
+/// A profile's rules.
+#[derive(Debug, Clone)]
+pub struct Rules {
+    settings: Settings,
+}
+
+/// Why not, with the pattern that decided where one did.
+struct Refusal<'a> {
+    reason: Reason,
+    pattern: Option<&'a Glob>,
+}
+
+impl From<Reason> for Refusal<'_> {
+    fn from(reason: Reason) -> Self {
+        Self { reason, pattern: None }
+    }
+}
+
+// === impl Rules ===
+
+impl Rules {
+    /// Compiles settings. Lists with a `*` in them are cut down to it, so that the common case is one comparison.
+    pub fn new(mut settings: Settings) -> Self {
+        for patterns in [&mut settings.servers, &mut settings.allow, &mut settings.deny] {
+            if patterns.iter().any(Glob::is_everything) {
+                patterns.retain(Glob::is_everything);
+                patterns.truncate(1);
+            }
+        }
+        Self { settings }
+    }
+
+    /// The profile whose rules these are.
+    pub fn profile(&self) -> &ProfileName {
+        &self.settings.profile
+    }
+
+    /// Decides one request. Allocates only for a denial.
+    pub fn decide(&self, request: &Request<'_>) -> Result<Permit, Denial> {
+        match self.judge(request) {
+            Ok(rule) => {
+                let principal = request.caller.principal.clone();
+                Ok(Permit::new(principal, self.settings.profile.clone(), request.act.clone(), rule))
+            }
+            Err(refusal) => {
+                let reason = refusal.reason;
+                Err(Denial { reason, rule: self.words(&refusal), hidden: reason.is_hidden() })
+            }
+        }
+    }
+
+    /// Whether the thing is listed, found and described: unless [`Rules::decide`] would answer a hidden denial.
+    pub fn visible(&self, request: &Request<'_>) -> bool {
+        self.judge(request).map_or_else(|refusal| !refusal.reason.is_hidden(), |_| true)
+    }
+
+    /// Whether the server is among those that the profile shows.
+    pub fn shows_server(&self, server: &ServerName) -> bool {
+        self.settings.servers.iter().any(|pattern| pattern.matches(server.as_str()))
+    }
+
+    /// In words for an administrator: what the rules make of the request, and which of them.
+    pub fn explain(&self, request: &Request<'_>) -> String {
+        let act = request.act;
+        match self.judge(request) {
+            Ok(rule) => format!("{act} is allowed in profile `{}` ({})", self.settings.profile, rule.name()),
+            Err(refusal) if refusal.reason.is_hidden() => format!("{act} is hidden by {}", self.words(&refusal)),
+            Err(refusal) => format!("{act} is refused by {}", self.words(&refusal)),
+        }
+    }
+
+    /// The one path. The order is fixed: the server, what is denied, what is allowed, what only reads.
+    fn judge(&self, request: &Request<'_>) -> Result<Rule, Refusal<'_>> {
+        if let Some(server) = request.act.server()
+            && !self.shows_server(server)
+        {
+            return Err(Reason::ServerNotAllowed.into());
+        }
+        match request.act {
+            Act::CallTool { tool, annotations } => {
+                let matching = |pattern: &&Glob| pattern.matches_id(tool.server.as_str(), &tool.tool);
+                if let Some(pattern) = self.settings.deny.iter().find(matching) {
+                    return Err(Refusal { reason: Reason::ToolDenied, pattern: Some(pattern) });
+                }
+                if !self.settings.allow.iter().any(|pattern| matching(&pattern)) {
+                    return Err(Reason::ToolNotAllowed.into());
+                }
+                self.check_reading(*annotations)?;
+                Ok(if self.settings.read_only { Rule::ReadOnlyToolAllowed } else { Rule::ToolAllowed })
+            }
+            Act::ReadResource { .. } | Act::GetPrompt { .. } | Act::Complete { .. } => Ok(Rule::ServerAllowed),
+            // Nobody knows what an unknown method does, so it has said nothing about only reading.
+            Act::Forward { .. } => {
+                self.check_reading(Annotations::default())?;
+                Ok(Rule::ServerAllowed)
+            }
+            Act::MetaTool { .. } => Ok(Rule::MetaTool),
+            Act::Operation { needs_admin, annotations, .. } => {
+                self.check_reading(*annotations)?;
+                match (needs_admin, request.caller.is_admin) {
+                    (false, _) => Ok(Rule::OpenOperation),
+                    (true, true) => Ok(Rule::AdminOperation),
+                    (true, false) => Err(Reason::NeedsAdmin.into()),
+                }
+            }
+        }
+    }
+
+    fn check_reading(&self, annotations: Annotations) -> Result<(), Refusal<'static>> {
+        if self.settings.read_only && annotations.read_only != Some(true) {
+            return Err(Reason::NotReadOnly.into());
+        }
+        Ok(())
+    }
+
+    fn words(&self, refusal: &Refusal<'_>) -> String {
+        let profile = &self.settings.profile;
+        match (refusal.reason, refusal.pattern) {
+            (Reason::ServerNotAllowed, _) => {
+                format!("`servers: {}` of profile `{profile}`", list(&self.settings.servers))
+            }
+            (Reason::ToolDenied, Some(pattern)) => format!("`tools.deny: {pattern}` of profile `{profile}`"),
+            (Reason::ToolDenied, None) => format!("`tools.deny` of profile `{profile}`"),
+            (Reason::ToolNotAllowed, _) => {
+                format!("`tools.allow: {}` of profile `{profile}`", list(&self.settings.allow))
+            }
+            (Reason::NotReadOnly, _) => {
+                format!("`read_only: true` of profile `{profile}`, as it does not say `readOnlyHint: true`")
+            }
+            (Reason::NeedsAdmin, _) => "the rule that only a principal that may administer can do it".to_owned(),
+        }
+    }
+}
+
+/// A few patterns as they stand in the file.
+fn list(patterns: &[Glob]) -> String {
+    const SHOWN: usize = 5;
+    let mut words: Vec<&str> = patterns.iter().take(SHOWN).map(Glob::as_str).collect();
+    if patterns.len() > SHOWN {
+        words.push("…");
+    }
+    format!("[{}]", words.join(", "))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,248 @@
+//! Tables of decisions, and the properties that hold for all of them.
+
+use std::sync::Arc;
+
+use proptest::prelude::*;
+use toolcrib_base::{PrincipalId, ToolId};
+
+use super::*;
+use crate::Caller;
+
+const READS: Annotations = Annotations { read_only: Some(true), destructive: None, idempotent: None, open_world: None };
+const WRITES: Annotations = Annotations { read_only: Some(false), ..READS };
+const SILENT: Annotations = Annotations { read_only: None, ..READS };
+
+fn globs(patterns: &[&str]) -> Vec<Glob> {
+    patterns.iter().map(|pattern| Glob::new(pattern).unwrap()).collect()
+}
+
+fn rules(servers: &[&str], allow: &[&str], deny: &[&str], read_only: bool) -> Rules {
+    let profile = ProfileName::new("default").unwrap();
+    Rules::new(Settings { profile, servers: globs(servers), allow: globs(allow), deny: globs(deny), read_only })
+}
+
+fn tool(id: &str, annotations: Annotations) -> Act {
+    Act::CallTool { tool: ToolId::parse(id).unwrap(), annotations }
+}
+
+fn of_server(server: &str) -> [Act; 4] {
+    let (server, text) = (ServerName::new(server).unwrap(), Arc::<str>::from("x"));
+    [
+        Act::ReadResource { server: server.clone(), uri: text.clone() },
+        Act::GetPrompt { server: server.clone(), name: text.clone() },
+        Act::Complete { server: server.clone(), reference: text.clone() },
+        Act::Forward { server, method: text },
+    ]
+}
+
+fn operation(needs_admin: bool, annotations: Annotations) -> Act {
+    Act::Operation { name: "server_create".into(), needs_admin, annotations }
+}
+
+/// Asks as a principal that may (not) administer and holds every answer to what must be true of all.
+fn ask(rules: &Rules, act: &Act, is_admin: bool) -> Result<Rule, Reason> {
+    let principal = PrincipalId::new("local");
+    let request = Request { caller: Caller { principal: &principal, is_admin }, act };
+    let decision = rules.decide(&request);
+    let hidden = decision.as_ref().is_err_and(|denial| denial.hidden);
+    assert_eq!(rules.visible(&request), !hidden, "listing and calling disagree on {act}");
+    let words = rules.explain(&request);
+    match decision {
+        Ok(permit) => {
+            assert_eq!((permit.act(), permit.principal(), permit.profile()), (act, &principal, rules.profile()));
+            assert!(words.contains(permit.rule().name()), "{words}");
+            Ok(permit.rule())
+        }
+        Err(denial) => {
+            assert!(words.contains(&denial.rule), "{words} does not name {}", denial.rule);
+            assert_eq!(denial.hint().is_none(), denial.hidden, "a hidden thing has no hint, others have one");
+            Err(denial.reason)
+        }
+    }
+}
+
+fn check(rules: &Rules, act: &Act, expected: Result<Rule, Reason>) {
+    assert_eq!(ask(rules, act, false), expected, "{act} under {:?}", rules.settings);
+}
+
+#[test]
+fn tools_pass_when_allowed_and_not_denied() {
+    let all = rules(&["*"], &["*"], &[], false);
+    check(&all, &tool("files/read", SILENT), Ok(Rule::ToolAllowed));
+
+    let some = rules(&["files", "git*"], &["files/read*", "git/*"], &["*/read_secret*", "git/push"], false);
+    for (id, expected) in [
+        ("files/read", Ok(Rule::ToolAllowed)),
+        ("files/read/deep", Ok(Rule::ToolAllowed)),
+        ("files/read_secrets", Err(Reason::ToolDenied)),
+        ("files/write", Err(Reason::ToolNotAllowed)),
+        ("git/log", Ok(Rule::ToolAllowed)),
+        ("git/push", Err(Reason::ToolDenied)),
+        ("github/log", Err(Reason::ToolNotAllowed)),
+        ("mail/read", Err(Reason::ServerNotAllowed)),
+    ] {
+        check(&some, &tool(id, SILENT), expected);
+    }
+}
+
+#[test]
+fn empty_lists_allow_nothing() {
+    check(&rules(&["*"], &[], &[], false), &tool("files/read", READS), Err(Reason::ToolNotAllowed));
+    check(&rules(&[], &["*"], &[], false), &tool("files/read", READS), Err(Reason::ServerNotAllowed));
+    for act in of_server("files") {
+        check(&rules(&[], &["*"], &[], false), &act, Err(Reason::ServerNotAllowed));
+    }
+}
+
+#[test]
+fn a_denied_everything_wins() {
+    let rules = rules(&["*"], &["files/read", "*"], &["x/*", "*"], false);
+    check(&rules, &tool("files/read", READS), Err(Reason::ToolDenied));
+}
+
+#[test]
+fn server_patterns_bind_resources_and_prompts_but_tool_patterns_do_not() {
+    let rules = rules(&["files"], &[], &["*"], false);
+    for act in of_server("files") {
+        check(&rules, &act, Ok(Rule::ServerAllowed));
+    }
+    for act in of_server("files2") {
+        check(&rules, &act, Err(Reason::ServerNotAllowed));
+    }
+}
+
+#[test]
+fn a_read_only_profile_wants_the_tools_word() {
+    let rules = rules(&["*"], &["*"], &["*/secret"], true);
+    check(&rules, &tool("files/read", READS), Ok(Rule::ReadOnlyToolAllowed));
+    check(&rules, &tool("files/write", WRITES), Err(Reason::NotReadOnly));
+    check(&rules, &tool("files/any", SILENT), Err(Reason::NotReadOnly));
+    check(&rules, &tool("files/secret", READS), Err(Reason::ToolDenied));
+    let [read, get, complete, forward] = of_server("files");
+    for act in [read, get, complete] {
+        check(&rules, &act, Ok(Rule::ServerAllowed));
+    }
+    check(&rules, &forward, Err(Reason::NotReadOnly));
+    check(&rules, &operation(false, WRITES), Err(Reason::NotReadOnly));
+    check(&rules, &operation(false, READS), Ok(Rule::OpenOperation));
+}
+
+#[test]
+fn operations_ask_for_an_administering_principal() {
+    let rules = rules(&[], &[], &["*"], false);
+    for (needs_admin, is_admin, expected) in [
+        (true, true, Ok(Rule::AdminOperation)),
+        (true, false, Err(Reason::NeedsAdmin)),
+        (false, true, Ok(Rule::OpenOperation)),
+        (false, false, Ok(Rule::OpenOperation)),
+    ] {
+        assert_eq!(ask(&rules, &operation(needs_admin, WRITES), is_admin), expected);
+    }
+    check(&rules, &Act::MetaTool { name: "find_tools".into() }, Ok(Rule::MetaTool));
+}
+
+#[test]
+fn only_what_needs_an_administrator_may_be_known_of() {
+    for reason in [Reason::ServerNotAllowed, Reason::ToolDenied, Reason::ToolNotAllowed, Reason::NotReadOnly] {
+        assert!(reason.is_hidden(), "{reason:?}");
+    }
+    assert!(!Reason::NeedsAdmin.is_hidden());
+}
+
+#[test]
+fn administering_opens_no_tool() {
+    let rules = rules(&["*"], &["*"], &["files/write"], true);
+    assert_eq!(ask(&rules, &tool("files/write", READS), true), Err(Reason::ToolDenied));
+    assert_eq!(ask(&rules, &tool("files/other", WRITES), true), Err(Reason::NotReadOnly));
+}
+
+#[test]
+fn the_rule_is_named_in_words() {
+    let rules = rules(&["files"], &["files/read*"], &["files/read_secret*"], true);
+    for (act, expected) in [
+        (
+            tool("files/read_secrets", READS),
+            "tool `files/read_secrets` is hidden by `tools.deny: files/read_secret*` of profile `default`",
+        ),
+        (
+            tool("files/write", READS),
+            "tool `files/write` is hidden by `tools.allow: [files/read*]` of profile `default`",
+        ),
+        (tool("mail/send", READS), "tool `mail/send` is hidden by `servers: [files]` of profile `default`"),
+        (tool("files/read", READS), "tool `files/read` is allowed in profile `default` (read-only-tool-allowed)"),
+        (
+            operation(true, READS),
+            "operation `server_create` is refused by the rule that only a principal that may administer can do it",
+        ),
+    ] {
+        let principal = PrincipalId::new("local");
+        let request = Request { caller: Caller { principal: &principal, is_admin: false }, act: &act };
+        assert_eq!(rules.explain(&request), expected);
+    }
+}
+
+fn any_annotations() -> impl Strategy<Value = Annotations> {
+    (any::<Option<bool>>(), any::<Option<bool>>()).prop_map(|(read_only, destructive)| Annotations {
+        read_only,
+        destructive,
+        ..Annotations::default()
+    })
+}
+
+fn any_act() -> impl Strategy<Value = Act> {
+    let server = prop_oneof![Just("a"), Just("b"), Just("ab")];
+    (server, "[ab]{1,3}", any_annotations(), 0..7_usize, any::<bool>()).prop_map(
+        |(server, name, annotations, kind, needs_admin)| match kind {
+            0..=2 => Act::CallTool { tool: ToolId::parse(&format!("{server}/{name}")).unwrap(), annotations },
+            3..=5 => of_server(server)[kind - 3].clone(),
+            _ => Act::Operation { name: name.into(), needs_admin, annotations },
+        },
+    )
+}
+
+fn any_globs() -> impl Strategy<Value = Vec<Glob>> {
+    prop::collection::vec("[ab*?/]{1,4}".prop_map(|pattern| Glob::new(&pattern).unwrap()), 0..4)
+}
+
+prop_compose! {
+    fn any_settings()(
+        servers in any_globs(), allow in any_globs(), deny in any_globs(), read_only in any::<bool>(),
+    ) -> Settings {
+        Settings { profile: ProfileName::new("p").unwrap(), servers, allow, deny, read_only }
+    }
+}
+
+proptest! {
+    #[test]
+    fn listing_and_calling_agree(settings in any_settings(), act in any_act(), is_admin in any::<bool>()) {
+        // `ask` compares `visible` with `decide`.
+        let answer = ask(&Rules::new(settings), &act, is_admin);
+        if let (Err(Reason::NeedsAdmin), Act::Operation { needs_admin, .. }) = (answer, &act) {
+            prop_assert!(*needs_admin && !is_admin);
+        }
+    }
+
+    #[test]
+    fn one_more_pattern_to_deny_never_opens_anything(settings in any_settings(), more in any_globs(), act in any_act()) {
+        let before = ask(&Rules::new(settings.clone()), &act, false);
+        let mut stricter = settings;
+        stricter.deny.extend(more);
+        stricter.read_only = true;
+        if ask(&Rules::new(stricter), &act, false).is_ok() {
+            prop_assert!(before.is_ok());
+        }
+    }
+
+    #[test]
+    fn permitted_tools_fit_the_plain_reading_of_the_profile(settings in any_settings(), act in any_act()) {
+        let rules = Rules::new(settings.clone());
+        if let Act::CallTool { tool, annotations } = &act {
+            let any = |patterns: &[Glob], text: &str| patterns.iter().any(|pattern| pattern.matches(text));
+            let expected = any(&settings.servers, tool.server.as_str())
+                && any(&settings.allow, &tool.to_string())
+                && !any(&settings.deny, &tool.to_string())
+                && (!settings.read_only || annotations.read_only == Some(true));
+            prop_assert_eq!(ask(&rules, &act, true).is_ok(), expected);
+        }
+    }
+}

@@ -1,0 +1,150 @@
+//! The proof that a request passed the rules, and the reason why it did not.
+
+use std::fmt;
+
+use toolcrib_base::{PrincipalId, ProfileName};
+
+use crate::Act;
+
+/// The rule that allowed a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Rule {
+    /// `servers` and `tools.allow` match and `tools.deny` does not.
+    ToolAllowed,
+    /// As [`Rule::ToolAllowed`], and the tool says that it only reads, as the profile demands.
+    ReadOnlyToolAllowed,
+    /// `servers` matches: resources, prompts, completion and forwarded methods.
+    ServerAllowed,
+    /// Meta-tools are open to everyone who reaches the profile.
+    MetaTool,
+    /// An operation that needs no administering principal.
+    OpenOperation,
+    /// An operation by a principal that may administer.
+    AdminOperation,
+}
+
+impl Rule {
+    /// The stable name in audit events.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::ToolAllowed => "tool-allowed",
+            Self::ReadOnlyToolAllowed => "read-only-tool-allowed",
+            Self::ServerAllowed => "server-allowed",
+            Self::MetaTool => "meta-tool",
+            Self::OpenOperation => "open-operation",
+            Self::AdminOperation => "admin-operation",
+        }
+    }
+}
+
+/// The proof that one request passed the rules. Only [`crate::Rules::decide`] makes one, it cannot be copied, and whoever
+/// calls a server takes it by value: one decision, one call.
+///
+/// ```compile_fail
+/// fn twice(permit: toolcrib_policy::Permit) -> [toolcrib_policy::Permit; 2] {
+///     [permit.clone(), permit]
+/// }
+/// ```
+#[derive(Debug, PartialEq, Eq)]
+#[must_use = "a permit stands for one call and one audit event"]
+pub struct Permit {
+    principal: PrincipalId,
+    profile: ProfileName,
+    act: Act,
+    rule: Rule,
+}
+
+// === impl Permit ===
+
+impl Permit {
+    pub(crate) fn new(principal: PrincipalId, profile: ProfileName, act: Act, rule: Rule) -> Self {
+        Self { principal, profile, act, rule }
+    }
+
+    /// Who it was given to.
+    pub fn principal(&self) -> &PrincipalId {
+        &self.principal
+    }
+
+    /// The profile whose rules allowed it.
+    pub fn profile(&self) -> &ProfileName {
+        &self.profile
+    }
+
+    /// What it was given for. The callee compares it with what it is about to do, or takes its target from here.
+    pub fn act(&self) -> &Act {
+        &self.act
+    }
+
+    /// The rule that allowed it.
+    pub fn rule(&self) -> Rule {
+        self.rule
+    }
+}
+
+/// Why a request did not pass.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Reason {
+    /// No pattern of `servers` matches the server.
+    ServerNotAllowed,
+    /// A pattern of `tools.deny` matches the tool.
+    ToolDenied,
+    /// No pattern of `tools.allow` matches the tool.
+    ToolNotAllowed,
+    /// The profile only reads, and the tool does not say that it does.
+    NotReadOnly,
+    /// The operation needs a principal that may administer.
+    NeedsAdmin,
+}
+
+impl Reason {
+    /// The stable name in audit events.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::ServerNotAllowed => "server-not-allowed",
+            Self::ToolDenied => "tool-denied",
+            Self::ToolNotAllowed => "tool-not-allowed",
+            Self::NotReadOnly => "not-read-only",
+            Self::NeedsAdmin => "needs-admin",
+        }
+    }
+
+    /// Whether the caller must not learn that the thing exists. Then the answer is the one for an unknown name.
+    pub const fn is_hidden(self) -> bool {
+        match self {
+            Self::ServerNotAllowed | Self::ToolDenied | Self::ToolNotAllowed | Self::NotReadOnly => true,
+            Self::NeedsAdmin => false,
+        }
+    }
+}
+
+/// The refusal of one request. `rule` is for audit events and administrators; it must not reach a caller from whom the
+/// thing is hidden.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Denial {
+    /// Why.
+    pub reason: Reason,
+    /// The rule in words, such as `` `tools.deny: files/write*` of profile `default` ``.
+    pub rule: String,
+    /// Whether the caller must not learn that the thing exists.
+    pub hidden: bool,
+}
+
+impl Denial {
+    /// The next step for a caller who may know of the thing; `None` when it is hidden.
+    pub fn hint(&self) -> Option<&'static str> {
+        match self.reason {
+            Reason::NeedsAdmin => Some("send the token of a principal that may administer, such as the token file's"),
+            _ => None,
+        }
+    }
+}
+
+/// Reads after "failed to …": the rule that refused.
+impl fmt::Display for Denial {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "refused by {}", self.rule)
+    }
+}
+
+impl std::error::Error for Denial {}
