@@ -20,7 +20,7 @@ pub(crate) struct ClaimedFolder {
     path: PathBuf,
     /// Open for as long as the claim holds. The file stays behind: removing it would let two processes each lock
     /// a file of that name.
-    _lock: File,
+    lock: File,
 }
 
 impl ClaimedFolder {
@@ -42,7 +42,7 @@ impl ClaimedFolder {
             Err(error) => return Err(at(&lock_path)(error.into())),
         }
         write_pid(&mut lock).map_err(at(&lock_path))?;
-        Ok(Self { path: path.to_owned(), _lock: lock })
+        Ok(Self { path: path.to_owned(), lock })
     }
 
     /// The database file, made empty and private when it is not there: SQLite gives its side files the same mode.
@@ -52,6 +52,13 @@ impl ClaimedFolder {
             Ok(_) => Ok(path),
             Err(source) => Err(StoreError::Folder { path, source }),
         }
+    }
+}
+
+impl Drop for ClaimedFolder {
+    fn drop(&mut self) {
+        // Closing the file is not enough: a child that was forked a moment ago shares the lock until it runs its program.
+        let _ = flock(&self.lock, FlockOperation::Unlock);
     }
 }
 

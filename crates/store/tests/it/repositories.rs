@@ -33,7 +33,8 @@ fn snapshots_are_kept_per_server() {
 
 #[test]
 fn too_large_values_are_refused() {
-    let store = Home::new().open();
+    let home = Home::new();
+    let store = home.open();
     let large = snapshot("files", 1, &"x".repeat(Snapshots::INVENTORY_MAX + 1));
     assert!(matches!(store.snapshots().put(&large), Err(StoreError::TooLarge { .. })));
     let large = "x".repeat(Facts::VALUE_MAX + 1);
@@ -83,7 +84,8 @@ fn the_first_owner_keeps_a_name() {
 
 #[test]
 fn a_server_that_invents_names_fills_no_disk() {
-    let store = Home::new().open();
+    let home = Home::new();
+    let store = home.open();
     let most = usize::try_from(Names::PER_SERVER_MAX).unwrap();
     let tools: Vec<ToolId> = (0..most + 5).map(|number| tool(&format!("hostile/{number}"))).collect();
     let claims: Vec<(&str, &ToolId)> = tools.iter().map(|tool| (&*tool.tool, tool)).collect();
