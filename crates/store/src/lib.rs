@@ -1,1 +1,27 @@
-//! What outlives the process: records, the audit chain and their SQLite back end.
+//! What outlives the process: the audit chain, records, and their SQLite back end.
+//!
+//! All methods that touch the database block and take milliseconds: call them where blocking is allowed
+//! (`spawn_blocking`). The exceptions are the hot path of the audit log, [`AuditLog::reserve`],
+//! [`AuditSlot::record`] and [`AuditLog::hash_arguments`], which only touch memory.
+
+mod active_sets;
+pub mod audit;
+mod database;
+mod error;
+mod facts;
+mod folder;
+mod migration;
+mod names;
+mod snapshots;
+mod store;
+
+pub use active_sets::{ActiveSets, ActiveTool};
+pub use audit::{
+    ArgsHash, AuditClosed, AuditEvent, AuditFilter, AuditHealth, AuditLog, AuditOrder, AuditRecord, AuditSlot, Broken,
+    Decision, Door, Fault, Head, Outcome, RowHash, Verification, Verified,
+};
+pub use error::StoreError;
+pub use facts::{Fact, Facts};
+pub use names::{Names, RememberedName};
+pub use snapshots::{Snapshot, Snapshots};
+pub use store::{Config, Store};

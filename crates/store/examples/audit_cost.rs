@@ -1,0 +1,85 @@
+//! Measures what an audit event costs in CPU time, on the caller's thread and on the writer's (Linux only).
+//! `cargo run --release -p toolcrib-store --example audit_cost -- [events] [events at a time]`, in the folder to write to.
+
+use std::fs;
+use std::io::{self, Write};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use toolcrib_base::{Clock, PrincipalId, ProfileName, SystemClock};
+use toolcrib_store::{AuditEvent, AuditLog, Config, Decision, Door, Outcome, Store};
+
+type AnyError = Box<dyn std::error::Error>;
+
+fn main() -> Result<(), AnyError> {
+    let mut arguments = std::env::args().skip(1).map(|text| text.parse::<u64>());
+    let events = arguments.next().transpose()?.unwrap_or(300_000);
+    let burst = arguments.next().transpose()?.unwrap_or(64).max(1);
+    let folder = tempfile::tempdir_in(".")?;
+    let store = Store::open(folder.path(), Config::default())?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build()?;
+    let (began, before) = (Instant::now(), cpu_by_thread()?);
+    runtime.block_on(record(store.audit(), events, burst))?;
+    let (took, after) = (began.elapsed(), cpu_by_thread()?);
+    runtime.block_on(store.close());
+    let mut out = io::stdout().lock();
+    for (thread, (before, after)) in ["caller", "writer"].iter().zip(before.into_iter().zip(after)) {
+        let micros = Duration::from_nanos(after - before).as_secs_f64() * 1e6;
+        writeln!(out, "{thread}: {:.2} µs CPU per event", micros / events as f64)?;
+    }
+    let bytes: u64 = fs::read_dir(folder.path())?.filter_map(|entry| Some(entry.ok()?.metadata().ok()?.len())).sum();
+    writeln!(out, "{:.0} events per second, {} bytes per event", events as f64 / took.as_secs_f64(), bytes / events)?;
+    let (began, arguments) = (Instant::now(), vec![b'x'; 200]);
+    for _ in 0..100_000 {
+        std::hint::black_box(store.audit().hash_arguments(std::hint::black_box(&arguments)));
+    }
+    writeln!(out, "hash of 200 bytes: {:.2} µs", began.elapsed().as_secs_f64() * 1e6 / 1e5)?;
+    let began = Instant::now();
+    let verified = store.audit().verify(None)?;
+    writeln!(out, "verified in {:.2} s: {verified:?}", began.elapsed().as_secs_f64())?;
+    Ok(())
+}
+
+async fn record(audit: &AuditLog, events: u64, burst: u64) -> Result<(), AnyError> {
+    let (principal, profile) = (PrincipalId::new("local"), ProfileName::new("default")?);
+    let clock = SystemClock;
+    let mut slots = Vec::new();
+    for number in 0..events {
+        if number % burst == 0 {
+            for _ in 0..burst {
+                slots.push(audit.reserve().await?);
+            }
+        }
+        let Some(slot) = slots.pop() else { continue };
+        slot.record(AuditEvent {
+            at: clock.now(),
+            principal: principal.clone(),
+            profile: Some(profile.clone()),
+            door: Door::MCP,
+            method: "tools/call".into(),
+            target: Arc::from("everything/echo"),
+            args_hash: Some(audit.hash_arguments(br#"{"message":"hello from the other side"}"#)),
+            arguments: None,
+            decision: Decision::Permit("profile".into()),
+            outcome: Outcome::Ok,
+            duration: Duration::from_micros(1_234),
+            request_id: number.to_string(),
+            session: Some(Arc::from("0123456789abcdef0123456789abcdef")),
+        });
+    }
+    audit.flush().await?;
+    Ok(())
+}
+
+/// CPU nanoseconds of all threads but the writer's, and of the writer's.
+fn cpu_by_thread() -> Result<[u64; 2], AnyError> {
+    let mut nanos = [0; 2];
+    for task in fs::read_dir("/proc/self/task")? {
+        let task = task?.path();
+        let spent = fs::read_to_string(task.join("schedstat"))?;
+        let spent: u64 = spent.split(' ').next().unwrap_or_default().parse()?;
+        let writer = fs::read_to_string(task.join("comm"))?.trim() == "audit";
+        nanos[usize::from(writer)] += spent;
+    }
+    Ok(nanos)
+}

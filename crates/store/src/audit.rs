@@ -1,0 +1,268 @@
+//! The audit log: append-only, hash-chained, written by one thread, never dropping an event.
+//!
+//! A call first [reserves](AuditLog::reserve) a place, which waits while the queue is full, and later
+//! [records](AuditSlot::record) into it, which cannot fail: so nothing is done that could not be put on record.
+//!
+//! What it promises: after [`AuditLog::close`] everything recorded is on the disk. A process that is killed loses at
+//! most what was recorded since the last commit was begun ([`COMMIT_EVERY`] plus the time of a commit, or
+//! [`COMMIT_EVENTS`] while the disk keeps up), and the rows that are there form an unbroken chain. While the disk is full
+//! or fails, events wait, then callers wait. What it cannot promise: see [`AuditLog::verify`].
+
+mod chain;
+mod event;
+mod hash;
+mod park;
+mod query;
+mod verify;
+mod writer;
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::thread::Thread;
+use std::time::Duration;
+
+use rusqlite::Connection;
+use tokio::sync::{mpsc, watch};
+use toolcrib_base::{Clock, Timestamp, random};
+
+use crate::database::Database;
+use crate::error::StoreError;
+
+use self::hash::ArgumentHasher;
+use self::writer::Writer;
+
+pub use self::chain::Head;
+pub use self::event::{ARGUMENTS_MAX, AuditEvent, Decision, Door, Outcome, TEXT_MAX};
+pub use self::hash::{ArgsHash, BadHash, RowHash};
+pub use self::query::{AuditFilter, AuditOrder, AuditRecord, LIST_MAX, PATTERN_MAX};
+pub use self::verify::{Broken, Fault, Verification, Verified};
+
+/// The places in the queue unless configured otherwise. Each running call holds one and each unwritten event fills
+/// one; full, they take some 8 MB. More calls than this at a time wait for each other.
+pub const DEFAULT_QUEUE: usize = 8_192;
+
+/// How long an event waits for others to share its commit. With `synchronous = FULL` every commit waits for the disk.
+pub const COMMIT_EVERY: Duration = Duration::from_millis(100);
+
+/// With so many events waiting, a commit begins at once; it takes no more than these.
+pub const COMMIT_EVENTS: usize = 1_024;
+
+/// The log. Clones are handles to the same log.
+#[derive(Debug, Clone)]
+pub struct AuditLog {
+    inner: Arc<Inner>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    sender: mpsc::Sender<AuditEvent>,
+    shared: Arc<Shared>,
+    progress: watch::Receiver<Progress>,
+    hasher: ArgumentHasher,
+    database: Arc<Database>,
+}
+
+/// What the callers and the writer tell each other beside the queue.
+#[derive(Debug, Default)]
+struct Shared {
+    writer: OnceLock<Thread>,
+    /// Events recorded since the start.
+    recorded: AtomicU64,
+    /// Events of those that are on the disk.
+    written: AtomicU64,
+    /// The writer was woken because a whole batch waits; one call per batch pays for that.
+    nudged: AtomicBool,
+    /// Somebody waits: commit without waiting for more events.
+    hurry: AtomicBool,
+    closing: AtomicBool,
+}
+
+/// Where the writer is.
+#[derive(Debug, Clone)]
+struct Progress {
+    written: u64,
+    head: Head,
+    blocked: Option<Blocked>,
+}
+
+#[derive(Debug, Clone)]
+struct Blocked {
+    since: Timestamp,
+    error: String,
+}
+
+/// The state of the log, for health checks.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AuditHealth {
+    /// Since when nothing can be written; `None` when all is well.
+    pub blocked_since: Option<Timestamp>,
+    /// Why.
+    pub last_error: Option<String>,
+    /// How many events are recorded but not yet on the disk.
+    pub queued: u64,
+    /// The newest row on the disk. Kept elsewhere, it lets [`AuditLog::verify`] notice that the log was cut or replaced.
+    pub head: Head,
+}
+
+/// The log is closed, so nothing may be done any more that needs a record.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("the audit log is closed")]
+pub struct AuditClosed;
+
+/// A place in the queue, for one event. Dropped without an event it goes back.
+#[derive(Debug)]
+pub struct AuditSlot {
+    permit: mpsc::OwnedPermit<AuditEvent>,
+    shared: Arc<Shared>,
+}
+
+// === impl Shared ===
+
+impl Shared {
+    fn wake(&self) {
+        if let Some(writer) = self.writer.get() {
+            writer.unpark();
+        }
+    }
+
+    fn hurry(&self) {
+        self.hurry.store(true, Ordering::SeqCst);
+        self.wake();
+    }
+
+    /// Events recorded and not yet on the disk.
+    fn queued(&self) -> u64 {
+        // `written` is read first: it never runs ahead of `recorded`.
+        let written = self.written.load(Ordering::SeqCst);
+        self.recorded.load(Ordering::SeqCst).saturating_sub(written)
+    }
+}
+
+// === impl AuditSlot ===
+
+impl AuditSlot {
+    /// Puts the event on record. Does not wait and cannot fail, so that a drop guard may call it.
+    pub fn record(self, mut event: AuditEvent) {
+        event.cut();
+        self.shared.recorded.fetch_add(1, Ordering::SeqCst);
+        self.permit.send(event);
+        let full_batch = self.shared.queued() >= COMMIT_EVENTS as u64;
+        if full_batch && !self.shared.nudged.swap(true, Ordering::SeqCst) {
+            self.shared.wake();
+        }
+    }
+}
+
+// === impl AuditLog ===
+
+impl AuditLog {
+    /// Reads the installation's key and the head of the chain, and starts the writer.
+    pub(crate) fn start(database: Arc<Database>, clock: Arc<dyn Clock>, queue: usize) -> Result<Self, StoreError> {
+        let (key, head) = {
+            let connection = database.writer();
+            let key = installation_key(&connection).map_err(database.error("read the key of the audit log"))?;
+            (key, writer::resume(&connection).map_err(database.error("read the head of the audit log"))?)
+        };
+        let (sender, receiver) = mpsc::channel(queue.max(1));
+        let (report, progress) = watch::channel(Progress { written: 0, head, blocked: None });
+        let shared = Arc::new(Shared::default());
+        let writer = Writer::new(Arc::clone(&database), clock, Arc::clone(&shared), receiver, report);
+        let thread = std::thread::Builder::new().name("audit".into()).spawn(|| writer.run());
+        let thread = thread.map_err(StoreError::Thread)?.thread().clone();
+        shared.writer.set(thread).expect("nobody else sets the writer's thread");
+        // The writer may have looked for work before it could be woken.
+        shared.wake();
+        let hasher = ArgumentHasher::new(key.as_bytes());
+        Ok(Self { inner: Arc::new(Inner { sender, shared, progress, hasher, database }) })
+    }
+
+    /// Waits for a place in the queue. Call this before the deed; it waits while the disk cannot keep up. Cancel-safe.
+    ///
+    /// # Errors
+    /// The log is closed.
+    pub async fn reserve(&self) -> Result<AuditSlot, AuditClosed> {
+        let Inner { sender, shared, .. } = &*self.inner;
+        if sender.capacity() == 0 {
+            shared.hurry();
+        }
+        let permit = sender.clone().reserve_owned().await.map_err(|_| AuditClosed)?;
+        Ok(AuditSlot { permit, shared: Arc::clone(shared) })
+    }
+
+    /// The keyed hash of a call's raw argument bytes, all of them.
+    pub fn hash_arguments(&self, arguments: &[u8]) -> ArgsHash {
+        self.inner.hasher.hash(arguments)
+    }
+
+    /// How the writer is doing. Only touches memory.
+    pub fn health(&self) -> AuditHealth {
+        let progress = self.inner.progress.borrow();
+        AuditHealth {
+            blocked_since: progress.blocked.as_ref().map(|blocked| blocked.since),
+            last_error: progress.blocked.as_ref().map(|blocked| blocked.error.clone()),
+            queued: self.inner.shared.queued(),
+            head: progress.head,
+        }
+    }
+
+    /// Waits until everything recorded so far is on the disk. Waits as long as the disk is full: give it a deadline.
+    /// Cancel-safe.
+    ///
+    /// # Errors
+    /// The log was closed before that.
+    pub async fn flush(&self) -> Result<(), AuditClosed> {
+        let wanted = self.inner.shared.recorded.load(Ordering::SeqCst);
+        self.inner.shared.hurry();
+        let mut progress = self.inner.progress.clone();
+        progress.wait_for(|progress| progress.written >= wanted).await.map(|_| ()).map_err(|_| AuditClosed)
+    }
+
+    /// Takes no more reservations, waits for the slots that are out, writes everything down and ends the writer.
+    ///
+    /// Waits for calls that still hold a slot and for a full disk: end the calls first and give this a deadline.
+    /// Dropping the future does not stop the writer. Closing twice is fine.
+    pub async fn close(&self) {
+        self.inner.shared.closing.store(true, Ordering::SeqCst);
+        self.inner.shared.wake();
+        let mut progress = self.inner.progress.clone();
+        // The writer drops its end when it is done.
+        while progress.changed().await.is_ok() {}
+    }
+
+    /// Like [`AuditLog::close`], for a thread that may block.
+    pub fn close_blocking(&self) {
+        park::block_on(self.close());
+    }
+
+    /// The rows that `filter` asks for, at most [`LIST_MAX`]. What was recorded within the last moments may not be there
+    /// yet: [`AuditLog::flush`] first where that matters.
+    ///
+    /// # Errors
+    /// A pattern is longer than [`PATTERN_MAX`]; the database says no.
+    pub fn list(&self, filter: &AuditFilter) -> Result<Vec<AuditRecord>, StoreError> {
+        query::list(&self.inner.database, filter)
+    }
+
+    /// Reads the whole log and computes the chain anew.
+    ///
+    /// It finds every change to a row, every row missing or added in between, and a log whose newest rows were deleted.
+    /// Whoever may write to the database file can also compute a whole new chain, or cut the log and its recorded
+    /// head together. That can only be noticed against a head that was remembered elsewhere: give it as `expected`.
+    ///
+    /// # Errors
+    /// The database says no.
+    pub fn verify(&self, expected: Option<&Head>) -> Result<Verification, StoreError> {
+        verify::verify(&self.inner.database, expected)
+    }
+}
+
+/// The key of the argument hashes; made at the first start.
+fn installation_key(connection: &Connection) -> rusqlite::Result<String> {
+    const NAME: &str = "audit_arguments_key";
+    let make = "INSERT INTO installation (name, value) VALUES (?1, ?2) ON CONFLICT DO NOTHING";
+    connection.execute(make, (NAME, random::token().expose()))?;
+    connection.query_row("SELECT value FROM installation WHERE name = ?1", [NAME], |row| row.get(0))
+}
+
+#[cfg(test)]
+mod tests;

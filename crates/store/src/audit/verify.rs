@@ -1,0 +1,196 @@
+//! Computes the chain anew and tells where it breaks first.
+
+use rusqlite::{OptionalExtension, Row};
+use serde::Serialize;
+
+use super::Head;
+use super::chain::{Fields, row_hash};
+use super::writer::{from_sql, read_head, to_sql};
+use crate::database::Database;
+use crate::error::StoreError;
+
+/// Rows read at a time: other readers get their turn in between.
+const CHUNK: i64 = 1_000;
+
+/// What the check of the log found.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(tag = "result", rename_all = "snake_case")]
+pub enum Verification {
+    /// The chain is whole.
+    Intact(Verified),
+    /// It is not.
+    Broken(Broken),
+}
+
+/// A log whose chain is whole.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct Verified {
+    /// How many rows there are.
+    pub events: u64,
+    /// The number of the first row, if there is one.
+    pub first: Option<u64>,
+    /// The number of the last row, if there is one.
+    pub last: Option<u64>,
+    /// The last row and its hash: keep it elsewhere and give it to the next check.
+    pub head: Head,
+}
+
+/// Where the chain breaks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct Broken {
+    /// The number of the first row that is wrong or missing.
+    pub seq: u64,
+    /// What is wrong with it.
+    pub fault: Fault,
+}
+
+/// What is wrong with a row.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, thiserror::Error)]
+#[serde(rename_all = "snake_case")]
+pub enum Fault {
+    /// Rows that follow are there, it is not.
+    #[error("the row is missing")]
+    Missing,
+    /// A field does not fit the row's hash.
+    #[error("the row was changed")]
+    Changed,
+    /// The row before is another one than when this row was written.
+    #[error("the row does not follow the one before it")]
+    WrongPrevious,
+    /// The recorded head is further on: this row and those after it were deleted.
+    #[error("the newest rows are missing")]
+    TailMissing,
+    /// The recorded head stands before this row, or names another hash: the row was added or replaced.
+    #[error("the row is not the one that the recorded head names")]
+    NotTheHead,
+    /// Rows are numbered from 1; this one has a smaller number.
+    #[error("a row stands before the first")]
+    BeforeFirst,
+    /// There is no recorded head.
+    #[error("the recorded head is missing")]
+    HeadMissing,
+    /// The row that was remembered elsewhere is another one here: the log was replaced.
+    #[error("the row is not the one that was remembered")]
+    NotTheExpected,
+}
+
+pub(super) fn verify(database: &Database, expected: Option<&Head>) -> Result<Verification, StoreError> {
+    let failed = database.error("read the audit log");
+    // Rows that are written while we read are left for the next check.
+    let Extent { recorded, first, last } = extent(database).map_err(&failed)?;
+    if first < 1 {
+        return Ok(Verification::Broken(Broken { seq: 0, fault: Fault::BeforeFirst }));
+    }
+    let end = from_sql(last);
+    let mut walk = Walk { last: Head::EMPTY, scratch: Vec::new(), expected: expected.copied() };
+    while walk.last.seq < end {
+        let fault = walk.chunk(database, end).map_err(&failed)?;
+        if let Some(broken) = fault {
+            return Ok(Verification::Broken(broken));
+        }
+    }
+    let broken = |seq, fault| Ok(Verification::Broken(Broken { seq, fault }));
+    let last = walk.last;
+    let Some(recorded) = recorded else {
+        return broken(last.seq, Fault::HeadMissing);
+    };
+    if recorded.seq > last.seq || expected.is_some_and(|expected| expected.seq > last.seq) {
+        return broken(last.seq + 1, Fault::TailMissing);
+    }
+    if recorded.seq < last.seq {
+        return broken(recorded.seq + 1, Fault::NotTheHead);
+    }
+    if recorded.hash != last.hash {
+        return broken(last.seq, Fault::NotTheHead);
+    }
+    let (first, newest) = if last.seq == 0 { (None, None) } else { (Some(1), Some(last.seq)) };
+    Ok(Verification::Intact(Verified { events: last.seq, first, last: newest, head: last }))
+}
+
+/// What the log spans, seen at one moment.
+struct Extent {
+    recorded: Option<Head>,
+    first: i64,
+    last: i64,
+}
+
+fn extent(database: &Database) -> rusqlite::Result<Extent> {
+    let mut connection = database.reader();
+    let transaction = connection.transaction()?;
+    let recorded = transaction.query_row("SELECT seq, hash FROM audit_head WHERE only = 1", [], read_head);
+    let number = |sql: &str| transaction.query_row(sql, [], |row| row.get::<_, Option<i64>>(0));
+    Ok(Extent {
+        recorded: recorded.optional()?,
+        first: number("SELECT min(seq) FROM audit")?.unwrap_or(1),
+        last: number("SELECT max(seq) FROM audit")?.unwrap_or(0),
+    })
+}
+
+/// The way along the chain.
+struct Walk {
+    last: Head,
+    scratch: Vec<u8>,
+    expected: Option<Head>,
+}
+
+impl Walk {
+    /// Checks the next rows up to `end`.
+    fn chunk(&mut self, database: &Database, end: u64) -> rusqlite::Result<Option<Broken>> {
+        let connection = database.reader();
+        let sql = "SELECT * FROM audit WHERE seq > ?1 AND seq <= ?2 ORDER BY seq LIMIT ?3";
+        let mut statement = connection.prepare_cached(sql)?;
+        let mut rows = statement.query((to_sql(self.last.seq), to_sql(end), CHUNK))?;
+        let before = self.last.seq;
+        while let Some(row) = rows.next()? {
+            if let Some(fault) = self.step(row)? {
+                return Ok(Some(Broken { seq: self.last.seq + 1, fault }));
+            }
+        }
+        // Rows that were there a moment ago are gone.
+        let vanished = self.last.seq == before;
+        Ok(vanished.then_some(Broken { seq: before + 1, fault: Fault::Missing }))
+    }
+
+    fn step(&mut self, row: &Row<'_>) -> rusqlite::Result<Option<Fault>> {
+        let seq = from_sql(row.get("seq")?);
+        if seq != self.last.seq + 1 {
+            return Ok(Some(Fault::Missing));
+        }
+        // Values that cannot be read as what they should be were not written by us.
+        let Ok((fields, previous, stored)) = parts(row) else { return Ok(Some(Fault::Changed)) };
+        if previous != self.last.hash.0 {
+            return Ok(Some(Fault::WrongPrevious));
+        }
+        let hash = row_hash(seq, self.last.hash, &fields, &mut self.scratch);
+        if stored != hash.0 {
+            return Ok(Some(Fault::Changed));
+        }
+        if self.expected.is_some_and(|expected| expected.seq == seq && expected.hash != hash) {
+            return Ok(Some(Fault::NotTheExpected));
+        }
+        self.last = Head { seq, hash };
+        Ok(None)
+    }
+}
+
+/// The fields of a row, the hash of the row before, and its own.
+fn parts<'a>(row: &'a Row<'_>) -> rusqlite::Result<(Fields<'a>, &'a [u8], &'a [u8])> {
+    let text = |column: &str| -> rusqlite::Result<&'a str> { Ok(row.get_ref(column)?.as_str()?) };
+    let optional = |column: &str| -> rusqlite::Result<Option<&'a str>> { Ok(row.get_ref(column)?.as_str_or_null()?) };
+    let fields = Fields {
+        at: row.get("at")?,
+        principal: text("principal")?,
+        profile: optional("profile")?,
+        door: text("door")?,
+        method: text("method")?,
+        target: text("target")?,
+        args_hash: row.get_ref("args_hash")?.as_blob_or_null()?,
+        arguments: optional("arguments")?,
+        decision: text("decision")?,
+        outcome: text("outcome")?,
+        duration_us: row.get("duration_us")?,
+        request_id: text("request_id")?,
+        session: optional("session")?,
+    };
+    Ok((fields, row.get_ref("prev_hash")?.as_blob()?, row.get_ref("hash")?.as_blob()?))
+}

@@ -1,0 +1,258 @@
+//! The one thread that writes the log: it gathers events into batches, chains them and commits.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::task::{Context, Poll};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rusqlite::{Connection, OptionalExtension, Row, TransactionBehavior, params};
+use tokio::sync::{mpsc, watch};
+use toolcrib_base::Clock;
+use toolcrib_base::backoff::Backoff;
+
+use super::chain::{Fields, row_hash};
+use super::hash::RowHash;
+use super::park::waker;
+use super::{AuditEvent, Blocked, COMMIT_EVENTS, COMMIT_EVERY, Head, Progress, Shared};
+use crate::database::Database;
+
+/// The first wait after a failed commit.
+const RETRY_FIRST: Duration = Duration::from_millis(100);
+/// The longest wait between attempts: how late the log may notice that the disk has room again.
+const RETRY_MOST: Duration = Duration::from_secs(2);
+
+const INSERT: &str = "INSERT INTO audit (seq, at, principal, profile, door, method, target, args_hash, arguments, \
+                      decision, outcome, duration_us, request_id, session, prev_hash, hash) \
+                      VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16)";
+
+/// Owns the receiving end of the queue and the head of the chain.
+#[derive(Debug)]
+pub(super) struct Writer {
+    database: Arc<Database>,
+    clock: Arc<dyn Clock>,
+    shared: Arc<Shared>,
+    queue: mpsc::Receiver<AuditEvent>,
+    batch: Vec<AuditEvent>,
+    /// `None` after a failure: what the database then holds is read anew.
+    head: Option<Head>,
+    scratch: Scratch,
+    /// Dropped last, since that tells `close` that the database is no longer used here.
+    progress: watch::Sender<Progress>,
+}
+
+/// Memory that is used again for each row.
+#[derive(Debug, Default)]
+struct Scratch {
+    bytes: Vec<u8>,
+    decision: String,
+    outcome: String,
+}
+
+impl Writer {
+    pub(super) fn new(
+        database: Arc<Database>,
+        clock: Arc<dyn Clock>,
+        shared: Arc<Shared>,
+        queue: mpsc::Receiver<AuditEvent>,
+        progress: watch::Sender<Progress>,
+    ) -> Self {
+        let head = Some(progress.borrow().head);
+        Self { database, clock, shared, queue, batch: Vec::new(), head, scratch: Scratch::default(), progress }
+    }
+
+    /// Runs until the log is closed, or every handle is gone, and everything is written.
+    pub(super) fn run(mut self) {
+        let waker = waker();
+        let mut context = Context::from_waker(&waker);
+        while self.gather(&mut context) {
+            self.write();
+        }
+    }
+
+    /// Waits for the first event and then for others to share its commit; `false` when there will be none.
+    fn gather(&mut self, context: &mut Context<'_>) -> bool {
+        loop {
+            if self.shared.closing.load(Ordering::SeqCst) {
+                self.queue.close();
+            }
+            match self.queue.poll_recv_many(context, &mut self.batch, COMMIT_EVENTS) {
+                Poll::Ready(0) => return false,
+                Poll::Ready(_) => break,
+                Poll::Pending => thread::park(),
+            }
+        }
+        // From here on the queue wakes nobody: a wake-up per event would cost more than writing it.
+        let deadline = Instant::now() + COMMIT_EVERY;
+        while !self.is_due() {
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                break;
+            }
+            thread::park_timeout(left);
+        }
+        let room = COMMIT_EVENTS - self.batch.len();
+        if room > 0 {
+            // Nothing more, or closed: both are seen at the next round.
+            let _ = self.queue.poll_recv_many(context, &mut self.batch, room);
+        }
+        true
+    }
+
+    fn is_due(&self) -> bool {
+        // Reset before counting: an event that is not counted here finds the flag down and wakes us.
+        self.shared.nudged.store(false, Ordering::SeqCst);
+        self.shared.hurry.swap(false, Ordering::SeqCst)
+            || self.shared.closing.load(Ordering::SeqCst)
+            || self.shared.queued() >= COMMIT_EVENTS as u64
+    }
+
+    /// Writes the batch, however often it takes.
+    fn write(&mut self) {
+        let mut backoff = Backoff::new(RETRY_FIRST, RETRY_MOST);
+        let head = loop {
+            match self.commit() {
+                Ok(head) => break head,
+                Err(error) => self.report_failure(&error),
+            }
+            self.head = None;
+            pause(backoff.next_wait());
+        };
+        self.head = Some(head);
+        let count = self.batch.len();
+        self.batch.clear();
+        let written = self.shared.written.fetch_add(count as u64, Ordering::SeqCst) + count as u64;
+        if self.progress.send_replace(Progress { written, head, blocked: None }).blocked.is_some() {
+            tracing::warn!("the audit log can be written again");
+        }
+    }
+
+    /// One transaction: the rows and the head, or nothing.
+    fn commit(&mut self) -> rusqlite::Result<Head> {
+        let mut connection = self.database.writer();
+        let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+        let mut head = match self.head {
+            Some(head) => head,
+            None => resume(&transaction)?,
+        };
+        {
+            let mut insert = transaction.prepare_cached(INSERT)?;
+            for event in &self.batch {
+                head = insert_row(&mut insert, head, event, &mut self.scratch)?;
+            }
+            let keep = "INSERT OR REPLACE INTO audit_head (only, seq, hash) VALUES (1, ?1, ?2)";
+            transaction.prepare_cached(keep)?.execute((to_sql(head.seq), &head.hash.0))?;
+        }
+        transaction.commit()?;
+        Ok(head)
+    }
+
+    fn report_failure(&self, error: &rusqlite::Error) {
+        let error = error.to_string();
+        let now = self.clock.now();
+        self.progress.send_modify(|progress| match &mut progress.blocked {
+            Some(blocked) => blocked.error = error,
+            None => {
+                tracing::warn!(%error, "the audit log cannot be written: calls wait until it can");
+                progress.blocked = Some(Blocked { since: now, error });
+            }
+        });
+    }
+}
+
+fn insert_row(
+    insert: &mut rusqlite::Statement<'_>,
+    head: Head,
+    event: &AuditEvent,
+    scratch: &mut Scratch,
+) -> rusqlite::Result<Head> {
+    let Scratch { bytes, decision, outcome } = scratch;
+    decision.clear();
+    event.decision.write(decision);
+    outcome.clear();
+    event.outcome.write(outcome);
+    let fields = Fields {
+        at: event.at.0,
+        principal: event.principal.as_str(),
+        profile: event.profile.as_ref().map(toolcrib_base::ProfileName::as_str),
+        door: event.door.as_str(),
+        method: &event.method,
+        target: &event.target,
+        args_hash: event.args_hash.as_ref().map(|hash| &hash.0[..]),
+        arguments: event.arguments.as_deref(),
+        decision,
+        outcome,
+        duration_us: i64::try_from(event.duration.as_micros()).unwrap_or(i64::MAX),
+        request_id: &event.request_id,
+        session: event.session.as_deref(),
+    };
+    let seq = head.seq + 1;
+    let hash = row_hash(seq, head.hash, &fields, bytes);
+    insert.execute(params![
+        to_sql(seq),
+        fields.at,
+        fields.principal,
+        fields.profile,
+        fields.door,
+        fields.method,
+        fields.target,
+        fields.args_hash,
+        fields.arguments,
+        fields.decision,
+        fields.outcome,
+        fields.duration_us,
+        fields.request_id,
+        fields.session,
+        &head.hash.0,
+        &hash.0,
+    ])?;
+    Ok(Head { seq, hash })
+}
+
+/// Where the chain goes on. When the rows and the recorded head disagree, somebody else wrote to the database: the
+/// log goes on after whichever is further, chained to the recorded head, so that `verify` keeps showing the break.
+pub(super) fn resume(connection: &Connection) -> rusqlite::Result<Head> {
+    let head = connection.query_row("SELECT seq, hash FROM audit_head WHERE only = 1", [], read_head).optional()?;
+    let newest = "SELECT seq, hash FROM audit ORDER BY seq DESC LIMIT 1";
+    let last = connection.query_row(newest, [], read_head).optional()?.unwrap_or(Head::EMPTY);
+    let Some(head) = head else {
+        tracing::warn!(last = last.seq, "the audit log's recorded head is missing: run `toolcrib audit verify`");
+        return Ok(last);
+    };
+    if head != last {
+        tracing::warn!(
+            head = head.seq,
+            last = last.seq,
+            "the audit log was changed from outside: run `toolcrib audit verify`"
+        );
+    }
+    Ok(Head { seq: head.seq.max(last.seq), hash: head.hash })
+}
+
+/// Columns `seq` and `hash`; a hash of another length than 32 bytes becomes the empty log's, which fits no row.
+pub(super) fn read_head(row: &Row<'_>) -> rusqlite::Result<Head> {
+    let hash = row.get_ref(1)?.as_blob()?.try_into().map_or(RowHash::GENESIS, RowHash);
+    Ok(Head { seq: from_sql(row.get(0)?), hash })
+}
+
+/// SQLite numbers rows with 63 bits: at a million events a second they last for 290,000 years.
+pub(super) fn to_sql(seq: u64) -> i64 {
+    i64::try_from(seq).unwrap_or(i64::MAX)
+}
+
+/// The inverse; a negative number, which only somebody else can have written, becomes 0.
+pub(super) fn from_sql(seq: i64) -> u64 {
+    u64::try_from(seq).unwrap_or(0)
+}
+
+/// Waits at least `wait`: nobody can make a failing disk be tried more often.
+fn pause(wait: Duration) {
+    let until = Instant::now() + wait;
+    loop {
+        let left = until.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return;
+        }
+        thread::park_timeout(left);
+    }
+}

@@ -1,0 +1,91 @@
+//! The connections to SQLite: one that writes, one that reads the audit log beside it.
+
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use rusqlite::config::DbConfig;
+use rusqlite::{Connection, OpenFlags};
+
+use crate::error::StoreError;
+use crate::folder::ClaimedFolder;
+use crate::migration::migrate;
+
+/// Only a person with a SQLite shell can be in the way, since the folder is locked; such a lock is short.
+const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// After how many pages of 4 KiB the write-ahead log is copied into the database: rarely enough that the audit log's
+/// last page is not copied at every commit.
+const CHECKPOINT_PAGES: i64 = 2_000;
+
+/// To how many bytes the write-ahead log is cut after it was copied.
+const WAL_BYTES: i64 = 32 * 1024 * 1024;
+
+/// One open database. All writers share one connection, so they wait for each other here and not in SQLite.
+#[derive(Debug)]
+pub(crate) struct Database {
+    path: PathBuf,
+    writer: Mutex<Connection>,
+    /// `None` in memory, where a second connection would see another database.
+    reader: Option<Mutex<Connection>>,
+    _folder: Option<ClaimedFolder>,
+}
+
+impl Database {
+    /// Claims the folder and opens its database.
+    pub(crate) fn open(folder: &Path) -> Result<Self, StoreError> {
+        let folder = ClaimedFolder::claim(folder)?;
+        let path = folder.database()?;
+        let failed = |source| StoreError::database(path.clone(), "open the database", source);
+        let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        let mut writer = Connection::open_with_flags(&path, flags).map_err(failed)?;
+        prepare(&mut writer, &path)?;
+        let reader = Connection::open_with_flags(&path, flags).map_err(failed)?;
+        reader.busy_timeout(BUSY_TIMEOUT).map_err(failed)?;
+        reader.pragma_update(None, "query_only", true).map_err(failed)?;
+        Ok(Self { path, writer: Mutex::new(writer), reader: Some(Mutex::new(reader)), _folder: Some(folder) })
+    }
+
+    /// A database that is gone with the process.
+    pub(crate) fn in_memory() -> Result<Self, StoreError> {
+        let path = PathBuf::from(":memory:");
+        let mut writer = Connection::open_in_memory()
+            .map_err(|source| StoreError::database(path.clone(), "open the database", source))?;
+        prepare(&mut writer, &path)?;
+        Ok(Self { path, writer: Mutex::new(writer), reader: None, _folder: None })
+    }
+
+    /// The connection that writes. Hold it for one transaction.
+    pub(crate) fn writer(&self) -> MutexGuard<'_, Connection> {
+        // A panic while it was held rolled its transaction back, so the connection is good to use.
+        self.writer.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The connection for longer reading.
+    pub(crate) fn reader(&self) -> MutexGuard<'_, Connection> {
+        self.reader.as_ref().unwrap_or(&self.writer).lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Names the file and the action in a failure.
+    pub(crate) fn error(&self, action: &'static str) -> impl Fn(rusqlite::Error) -> StoreError {
+        let path = self.path.clone();
+        move |source| StoreError::database(path.clone(), action, source)
+    }
+}
+
+/// Settings and tables. The version is checked first: a refused file is not written to.
+fn prepare(connection: &mut Connection, path: &Path) -> Result<(), StoreError> {
+    let failed = |source| StoreError::database(path.to_owned(), "set up the database", source);
+    connection.busy_timeout(BUSY_TIMEOUT).map_err(failed)?;
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_DEFENSIVE, true).map_err(failed)?;
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_TRUSTED_SCHEMA, false).map_err(failed)?;
+    migrate(connection, path)?;
+    let mode: String = connection.query_row("PRAGMA journal_mode = WAL", [], |row| row.get(0)).map_err(failed)?;
+    if mode != "wal" && mode != "memory" {
+        tracing::warn!(path = %path.display(), mode, "this file system has no write-ahead log: readers block writers");
+    }
+    // A commit returns when the bytes are on the disk, not when the kernel has them.
+    connection.pragma_update(None, "synchronous", "FULL").map_err(failed)?;
+    connection.pragma_update(None, "wal_autocheckpoint", CHECKPOINT_PAGES).map_err(failed)?;
+    connection.pragma_update(None, "journal_size_limit", WAL_BYTES).map_err(failed)
+}

@@ -1,0 +1,74 @@
+//! Brings a database to the form that this program knows.
+//!
+//! To add a migration, put `migrations/NNNN_what.sql` beside the others and append it to [`MIGRATIONS`].
+
+use std::path::Path;
+
+use rusqlite::{Connection, TransactionBehavior};
+
+use crate::error::StoreError;
+
+/// In order; a database's `user_version` is how many of them it has seen.
+const MIGRATIONS: &[&str] = &[include_str!("../migrations/0001_first.sql")];
+
+/// "Crib" in ASCII: marks the file as ours, so that we do not write into another program's database.
+const APPLICATION_ID: i64 = 0x4372_6962;
+
+/// Refuses what is not ours or is newer, then applies what is missing. Does not write to a refused file.
+pub(crate) fn migrate(connection: &mut Connection, path: &Path) -> Result<(), StoreError> {
+    let failed = |source| StoreError::database(path.to_owned(), "bring the tables up to date", source);
+    let found = check(connection, path)?;
+    for (version, sql) in (1_i64..).zip(MIGRATIONS) {
+        if version <= found {
+            continue;
+        }
+        let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate).map_err(failed)?;
+        transaction.execute_batch(sql).map_err(failed)?;
+        transaction.pragma_update(None, "application_id", APPLICATION_ID).map_err(failed)?;
+        transaction.pragma_update(None, "user_version", version).map_err(failed)?;
+        transaction.commit().map_err(failed)?;
+    }
+    Ok(())
+}
+
+/// The version in the file; 0 for an empty one.
+fn check(connection: &Connection, path: &Path) -> Result<i64, StoreError> {
+    let failed = |source| StoreError::database(path.to_owned(), "read the version", source);
+    let number = |sql: &str| connection.query_row(sql, [], |row| row.get::<_, i64>(0)).map_err(failed);
+    let tables = number("SELECT count(*) FROM sqlite_schema")?;
+    let found = number("PRAGMA user_version")?;
+    if tables == 0 && found == 0 {
+        return Ok(0);
+    }
+    if number("PRAGMA application_id")? != APPLICATION_ID {
+        return Err(StoreError::Foreign { path: path.to_owned() });
+    }
+    let known = i64::try_from(MIGRATIONS.len()).unwrap_or(i64::MAX);
+    if found > known {
+        return Err(StoreError::Newer { path: path.to_owned(), found, known });
+    }
+    Ok(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn migrating_twice_changes_nothing() {
+        let path = Path::new("test");
+        let mut connection = Connection::open_in_memory().unwrap();
+        migrate(&mut connection, path).unwrap();
+        connection.execute("INSERT INTO fact VALUES ('a', 'b', '1', 0)", []).unwrap();
+        migrate(&mut connection, path).unwrap();
+        let facts: i64 = connection.query_row("SELECT count(*) FROM fact", [], |row| row.get(0)).unwrap();
+        assert_eq!(facts, 1);
+        assert_eq!(check(&connection, path).unwrap(), i64::try_from(MIGRATIONS.len()).unwrap());
+    }
+
+    #[test]
+    fn files_and_list_of_migrations_agree() {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("migrations");
+        assert_eq!(std::fs::read_dir(folder).unwrap().count(), MIGRATIONS.len());
+    }
+}

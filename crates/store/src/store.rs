@@ -1,0 +1,97 @@
+//! The open state of one installation: the way to the audit log and to the repositories.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use toolcrib_base::{Clock, SystemClock};
+
+use crate::active_sets::ActiveSets;
+use crate::audit::{AuditLog, DEFAULT_QUEUE};
+use crate::database::Database;
+use crate::error::StoreError;
+use crate::facts::Facts;
+use crate::names::Names;
+use crate::snapshots::Snapshots;
+
+/// What the caller may choose.
+#[derive(Debug, Clone)]
+pub struct Config {
+    /// Dates what the store itself dates.
+    pub clock: Arc<dyn Clock>,
+    /// How many audit events may be reserved or wait to be written; at least 1. Every call holds a place while it
+    /// runs, so this also bounds the calls at a time.
+    pub audit_queue: usize,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self { clock: Arc::new(SystemClock), audit_queue: DEFAULT_QUEUE }
+    }
+}
+
+/// The open state. Clones are handles to the same database.
+#[derive(Debug, Clone)]
+pub struct Store {
+    database: Arc<Database>,
+    clock: Arc<dyn Clock>,
+    audit: AuditLog,
+}
+
+impl Store {
+    /// Opens the state folder, which is made when it is not there, and holds it until every handle is gone.
+    ///
+    /// # Errors
+    /// Another process holds the folder; the database is newer, foreign or damaged; the disk says no.
+    pub fn open(folder: &Path, config: Config) -> Result<Self, StoreError> {
+        Self::start(Database::open(folder)?, config)
+    }
+
+    /// State that is gone with the process: for tests and for a gateway that shall leave no trace.
+    ///
+    /// # Errors
+    /// There is no memory or no thread to be had.
+    pub fn in_memory(config: Config) -> Result<Self, StoreError> {
+        Self::start(Database::in_memory()?, config)
+    }
+
+    fn start(database: Database, config: Config) -> Result<Self, StoreError> {
+        let database = Arc::new(database);
+        let audit = AuditLog::start(Arc::clone(&database), Arc::clone(&config.clock), config.audit_queue)?;
+        Ok(Self { database, clock: config.clock, audit })
+    }
+
+    /// The audit log.
+    pub fn audit(&self) -> &AuditLog {
+        &self.audit
+    }
+
+    /// The last good inventories of the servers.
+    pub fn snapshots(&self) -> Snapshots {
+        Snapshots::new(Arc::clone(&self.database))
+    }
+
+    /// Who owns which exposed name.
+    pub fn names(&self) -> Names {
+        Names::new(Arc::clone(&self.database), Arc::clone(&self.clock))
+    }
+
+    /// Small things worth remembering.
+    pub fn facts(&self) -> Facts {
+        Facts::new(Arc::clone(&self.database), Arc::clone(&self.clock))
+    }
+
+    /// The tools that principals have loaded.
+    pub fn active_sets(&self) -> ActiveSets {
+        ActiveSets::new(Arc::clone(&self.database), Arc::clone(&self.clock))
+    }
+
+    /// Writes all audit events down; see [`AuditLog::close`].
+    pub async fn close(&self) {
+        self.audit.close().await;
+    }
+
+    /// Like [`Store::close`], for a thread that may block.
+    pub fn close_blocking(&self) {
+        self.audit.close_blocking();
+    }
+}

@@ -1,0 +1,139 @@
+//! The repositories: what was put is there after a restart, and what is not there is `None`.
+
+use toolcrib_base::{PrincipalId, Timestamp, ToolId};
+use toolcrib_store::{Facts, Names, Snapshot, Snapshots, StoreError};
+
+use crate::{Home, profile, server, tool};
+
+fn snapshot(name: &str, taken_at: i64, inventory: &str) -> Snapshot {
+    let taken_at = Timestamp(taken_at);
+    Snapshot { server: server(name), taken_at, definition_hash: "d".into(), inventory: inventory.into() }
+}
+
+#[test]
+fn snapshots_are_kept_per_server() {
+    let home = Home::new();
+    let store = home.open();
+    let snapshots = store.snapshots();
+    assert_eq!(snapshots.get(&server("files")).unwrap(), None);
+    assert!(!snapshots.remove(&server("files")).unwrap());
+    snapshots.put(&snapshot("time", 1, "{\"tools\": [ ]}")).unwrap();
+    snapshots.put(&snapshot("files", 2, "{}")).unwrap();
+    snapshots.put(&snapshot("files", 3, "{\"tools\":[1]}")).unwrap();
+    store.close_blocking();
+    drop((snapshots, store));
+
+    let store = home.open();
+    let (files, time) = (snapshot("files", 3, "{\"tools\":[1]}"), snapshot("time", 1, "{\"tools\": [ ]}"));
+    assert_eq!(store.snapshots().get(&server("files")).unwrap(), Some(files.clone()));
+    assert_eq!(store.snapshots().all().unwrap(), [files, time.clone()]);
+    assert!(store.snapshots().remove(&server("files")).unwrap());
+    assert_eq!(store.snapshots().all().unwrap(), [time]);
+}
+
+#[test]
+fn too_large_values_are_refused() {
+    let home = Home::new();
+    let store = home.open();
+    let large = snapshot("files", 1, &"x".repeat(Snapshots::INVENTORY_MAX + 1));
+    assert!(matches!(store.snapshots().put(&large), Err(StoreError::TooLarge { .. })));
+    let large = "x".repeat(Facts::VALUE_MAX + 1);
+    assert!(matches!(store.facts().put("era", "files", &large), Err(StoreError::TooLarge { .. })));
+    assert_eq!(store.snapshots().all().unwrap(), []);
+    assert_eq!(store.facts().get("era", "files").unwrap(), None);
+}
+
+#[test]
+fn a_row_with_a_name_that_is_none_harms_no_other() {
+    let home = Home::new();
+    let store = home.open();
+    store.snapshots().put(&snapshot("files", 1, "{}")).unwrap();
+    store.active_sets().add(&PrincipalId::new("p"), &profile("default"), &[tool("files/a")]).unwrap();
+    let rows = "INSERT INTO snapshot VALUES ('../x', 1, 'd', '{}');
+                INSERT INTO active_tool VALUES ('p', 'default', '../x', 'a', 1);
+                INSERT INTO name VALUES ('default', 'a', '../x', 'a', 1);";
+    home.shell().execute_batch(rows).unwrap();
+    assert_eq!(store.snapshots().all().unwrap().len(), 1);
+    assert_eq!(store.active_sets().list(&PrincipalId::new("p"), &profile("default")).unwrap().len(), 1);
+    assert_eq!(store.names().all(&profile("default")).unwrap(), []);
+    // The name counts as free.
+    assert_eq!(store.names().claim(&profile("default"), &[("a", &tool("files/a"))]).unwrap(), [tool("files/a")]);
+    assert_eq!(store.names().all(&profile("default")).unwrap()[0].owner, tool("files/a"));
+}
+
+#[test]
+fn the_first_owner_keeps_a_name() {
+    let home = Home::new();
+    let store = home.open();
+    let (files, git) = (tool("files/search"), tool("git/search"));
+    let claims = [("search", &files), ("search", &git), ("git_search", &git)];
+    let owners = store.names().claim(&profile("default"), &claims).unwrap();
+    assert_eq!(owners, [files.clone(), files.clone(), git.clone()]);
+    let elsewhere = store.names().claim(&profile("other"), &[("search", &git)]).unwrap();
+    assert_eq!(elsewhere, std::slice::from_ref(&git));
+    store.close_blocking();
+    drop(store);
+
+    let store = home.open();
+    let again = store.names().claim(&profile("default"), &[("search", &git)]).unwrap();
+    assert_eq!(again, std::slice::from_ref(&files));
+    let names = store.names().all(&profile("default")).unwrap();
+    let names: Vec<_> = names.into_iter().map(|name| (name.exposed, name.owner, name.remembered_at.0)).collect();
+    assert_eq!(names, [("git_search".to_owned(), git, 50_000), ("search".to_owned(), files, 50_000)]);
+}
+
+#[test]
+fn a_server_that_invents_names_fills_no_disk() {
+    let home = Home::new();
+    let store = home.open();
+    let most = usize::try_from(Names::PER_SERVER_MAX).unwrap();
+    let tools: Vec<ToolId> = (0..most + 5).map(|number| tool(&format!("hostile/{number}"))).collect();
+    let claims: Vec<(&str, &ToolId)> = tools.iter().map(|tool| (&*tool.tool, tool)).collect();
+    assert_eq!(store.names().claim(&profile("default"), &claims).unwrap(), tools);
+    assert_eq!(store.names().all(&profile("default")).unwrap().len(), most);
+    let other = tool("files/read");
+    store.names().claim(&profile("default"), &[("read", &other)]).unwrap();
+    assert_eq!(store.names().all(&profile("default")).unwrap().len(), most + 1, "others are not in its way");
+}
+
+#[test]
+fn facts_are_kept_by_scope_and_key() {
+    let home = Home::new();
+    let store = home.open();
+    let facts = store.facts();
+    assert_eq!(facts.get("era", "files").unwrap(), None);
+    facts.put("era", "files", "\"legacy\"").unwrap();
+    home.clock.advance(1);
+    facts.put("era", "files", "\"modern\"").unwrap();
+    facts.put("era", "a", "1").unwrap();
+    facts.put("other", "files", "null").unwrap();
+    let fact = facts.get("era", "files").unwrap().unwrap();
+    assert_eq!((fact.value.as_str(), fact.updated_at), ("\"modern\"", Timestamp(50_001)));
+    let keys: Vec<String> = facts.all("era").unwrap().into_iter().map(|(key, _)| key).collect();
+    assert_eq!(keys, ["a", "files"]);
+    assert!(facts.remove("era", "files").unwrap());
+    assert!(!facts.remove("era", "files").unwrap());
+    assert_eq!(facts.get("other", "files").unwrap().unwrap().value, "null");
+}
+
+#[test]
+fn active_sets_belong_to_a_principal_and_a_profile() {
+    let home = Home::new();
+    let store = home.open();
+    let sets = store.active_sets();
+    let (alice, bob) = (PrincipalId::new("alice"), PrincipalId::new("bob"));
+    let default = profile("default");
+    assert_eq!(sets.list(&alice, &default).unwrap(), []);
+    sets.add(&alice, &default, &[tool("files/read"), tool("files/a/b"), tool("git/log")]).unwrap();
+    sets.add(&bob, &default, &[tool("time/now")]).unwrap();
+    home.clock.advance(10);
+    sets.add(&alice, &default, &[tool("files/read")]).unwrap();
+    assert_eq!(sets.remove(&alice, &default, &[tool("git/log"), tool("time/now")]).unwrap(), 1);
+    let list = |principal| {
+        let tools = sets.list(principal, &default).unwrap();
+        tools.into_iter().map(|active| (active.tool.to_string(), active.last_used.0)).collect::<Vec<_>>()
+    };
+    assert_eq!(list(&alice), [("files/a/b".to_owned(), 50_000), ("files/read".to_owned(), 50_010)]);
+    assert_eq!(list(&bob), [("time/now".to_owned(), 50_000)]);
+    assert_eq!(sets.list(&alice, &profile("other")).unwrap(), []);
+}
