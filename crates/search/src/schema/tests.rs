@@ -1,0 +1,1 @@
+//! Schemas as servers write them, and as attackers do.
