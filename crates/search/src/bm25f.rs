@@ -40,6 +40,11 @@ pub(crate) fn score(frame: &Frame, mask: &Mask, terms: &[QueryTerm]) -> Vec<f32>
             }
         }
     }
+    for (at, segment) in frame.segments.iter().enumerate() {
+        for (score, damping) in scores[frame.base(at)..].iter_mut().zip(&segment.damping) {
+            *score *= damping;
+        }
+    }
     scores
 }
 

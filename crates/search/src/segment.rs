@@ -24,6 +24,8 @@ const PROSE_BYTES: usize = 8 * 1024;
 /// How many labels are read, and how much of each.
 const LABEL_COUNT: usize = 64;
 const LABEL_BYTES: usize = 64;
+/// How much the length of the whole document counts against it.
+const DAMPING: f32 = 0.06;
 
 /// How often a term occurs in each field of one tool.
 #[derive(Debug, Clone, Copy)]
@@ -55,6 +57,8 @@ pub(crate) struct Segment {
     /// Field lengths in words.
     pub(crate) lengths: Box<[[u16; TOOL_FIELDS]]>,
     pub(crate) server_lengths: [u16; SERVER_FIELDS],
+    /// What each tool's score is multiplied with: a little less for long documents, which match more by chance.
+    pub(crate) damping: Box<[f32]>,
     hashes: Box<[u32]>,
     entries: Box<[Entry]>,
     texts: Box<str>,
@@ -72,7 +76,9 @@ impl Segment {
 
         let mut writer = Writer::default();
         let server_lengths = writer.server(server);
-        let lengths = order.iter().zip(0..).map(|(tool, at)| writer.tool(at, tool)).collect();
+        let lengths: Box<[_]> = order.iter().zip(0..).map(|(tool, at)| writer.tool(at, tool)).collect();
+        let words = |lengths: &[u16]| lengths.iter().map(|length| u32::from(*length)).sum::<u32>();
+        let damping = |own: &[u16; TOOL_FIELDS]| ((words(own) + words(&server_lengths)).max(1) as f32).powf(-DAMPING);
 
         let mut terms: Vec<(u32, String, Draft)> =
             writer.terms.into_iter().map(|(text, draft)| (hash(&text), text, draft)).collect();
@@ -92,6 +98,7 @@ impl Segment {
         Self {
             ids: order.iter().map(|t| ToolId { server: server.server.clone(), tool: t.tool.clone() }).collect(),
             fold_keys: order.iter().map(|tool| tool.fold_key).collect(),
+            damping: lengths.iter().map(damping).collect(),
             lengths,
             server_lengths,
             hashes: terms.iter().map(|term| term.0).collect(),

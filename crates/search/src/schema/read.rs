@@ -6,7 +6,7 @@ use super::{Field, Fields, Type};
 use crate::text::prefix;
 
 /// Deeper parts are cut.
-const DEPTH: usize = 6;
+const DEPTH: usize = 5;
 /// How many schemas are read in all: references may repeat a definition in exponential number.
 const NODES: usize = 400;
 /// How many fields an object, how many types a union and how many values an `enum` shows.
