@@ -1,0 +1,225 @@
+//! Hits as text for a model within a budget of tokens: hits are shortened to fit, never dropped.
+//!
+//! What is given up, in this order, each step from the last hit up to the first before the next step begins:
+//!
+//! 1. the summary is cut to half, then left out together with the list of equal tools;
+//! 2. the output and the types of optional parameters, then the optional parameters;
+//! 3. nested parts and all but few values of required parameters;
+//! 4. the types of required parameters, then their names: `files/read_file(…)`;
+//! 5. everything but the id.
+//!
+//! `…` stands where something was left out; a bare id has nothing but itself. When even the bare ids are more than the
+//! budget they are returned all the same.
+
+use toolcrib_base::ToolId;
+
+use crate::signature::{CUT, Detail, Signature};
+use crate::tokens;
+
+/// The budget for up to [`DEFAULT_HITS`] hits, in tokens.
+pub const DEFAULT_TOKENS: usize = 800;
+/// How many hits are returned when the caller does not say.
+pub const DEFAULT_HITS: usize = 8;
+/// The longest summary, in characters.
+pub const SUMMARY_CHARS: usize = 120;
+/// An id of more bytes is shown as the exposed name, which is short by construction and calls the tool as well.
+const ID_BYTES: usize = 96;
+/// How many equal tools are named.
+const ALSO: usize = 3;
+
+/// What is to be said about one hit.
+#[derive(Debug, Clone, Copy)]
+pub struct Entry<'a> {
+    /// The tool. Shown as it is, unless it is long or has unprintable characters.
+    pub id: &'a ToolId,
+    /// The name under which the profile exposes the tool: `[A-Za-z0-9_.-]{1,64}`.
+    pub name: &'a str,
+    /// The tool's parameters.
+    pub signature: &'a Signature,
+    /// One line of description, see [`summary`].
+    pub summary: &'a str,
+    /// Equal tools of other servers.
+    pub also: &'a [ToolId],
+}
+
+/// A text and what it costs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Rendered {
+    /// One line per hit, each beginning with `- `, without a line break at the end.
+    pub text: String,
+    /// The estimated number of tokens.
+    pub tokens: usize,
+    /// Whether anything was shortened to fit.
+    pub shortened: bool,
+}
+
+/// How much of a hit is shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Step {
+    Whole,
+    HalfSummary,
+    Only(Detail),
+    Bare,
+}
+
+const STEPS: [Step; 9] = [
+    Step::Whole,
+    Step::HalfSummary,
+    Step::Only(Detail::Full),
+    Step::Only(Detail::OptionalNames),
+    Step::Only(Detail::Required),
+    Step::Only(Detail::Flat),
+    Step::Only(Detail::RequiredNames),
+    Step::Only(Detail::Cut),
+    Step::Bare,
+];
+
+/// Renders hits in at most `max_tokens` tokens, or as bare ids when these are more.
+pub fn render(entries: &[Entry<'_>], max_tokens: usize) -> Rendered {
+    let lines = |step| -> Vec<Line> { entries.iter().map(|entry| Line::new(entry, step)).collect() };
+    let cost = |lines: &[Line]| lines.iter().map(|line| line.tokens).sum::<usize>();
+    let bare = lines(Step::Bare);
+    // With many hits the ids alone are the budget, and nothing else needs to be tried.
+    if cost(&bare) >= max_tokens {
+        return Line::join(&bare, !entries.is_empty());
+    }
+    let mut shown = lines(Step::Whole);
+    let mut sum = cost(&shown);
+    let fits = sum <= max_tokens;
+    for step in &STEPS[1..] {
+        for (line, entry) in shown.iter_mut().zip(entries).rev() {
+            if sum <= max_tokens {
+                return Line::join(&shown, !fits);
+            }
+            let shorter = Line::new(entry, *step);
+            // Leaving out a short thing may cost more than it brings: the mark is a token, too.
+            if shorter.tokens < line.tokens {
+                sum = sum - line.tokens + shorter.tokens;
+                *line = shorter;
+            }
+        }
+    }
+    Line::join(&shown, !fits)
+}
+
+/// The first sentence or line of a description in at most [`SUMMARY_CHARS`] characters, on one line, without control
+/// and direction characters.
+pub fn summary(description: &str) -> String {
+    let line = description.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or_default();
+    let mut text = String::new();
+    let mut count = 0;
+    for word in line.split_whitespace() {
+        let word: String = word.chars().filter(|c| is_printable(*c)).take(SUMMARY_CHARS + 1).collect();
+        count += word.chars().count() + 1;
+        if count > SUMMARY_CHARS + 1 {
+            return cut(&format!("{text} {word}"), SUMMARY_CHARS);
+        }
+        if !text.is_empty() {
+            text.push(' ');
+        }
+        text.push_str(&word);
+        if ends_sentence(&word) {
+            break;
+        }
+    }
+    text.trim().to_owned()
+}
+
+/// `1.` and `e.g.` end no sentence.
+fn ends_sentence(word: &str) -> bool {
+    let Some(stem) = word.strip_suffix(['.', '!', '?', '。']) else { return false };
+    stem.chars().count() > 1
+        && stem.contains(char::is_alphabetic)
+        && !stem.contains('.')
+        && !matches!(stem, "etc" | "vs")
+}
+
+/// At most `most` characters, cut at a space where there is one near.
+fn cut(text: &str, most: usize) -> String {
+    let text = text.trim();
+    if text.chars().count() <= most {
+        return text.to_owned();
+    }
+    let kept: String = text.chars().take(most.saturating_sub(1)).collect();
+    let end = kept.rfind(' ').filter(|at| *at * 3 > kept.len() * 2).unwrap_or(kept.len());
+    format!("{}{CUT}", kept[..end].trim_end_matches([' ', ',', ';', ':', '.']))
+}
+
+/// Neither a control character nor one that is invisible or turns the direction of text.
+fn is_printable(c: char) -> bool {
+    !c.is_control()
+        && !matches!(c, '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}')
+        && !matches!(c, '\u{e0000}'..='\u{e007f}')
+}
+
+/// One hit's line.
+#[derive(Debug)]
+struct Line {
+    text: String,
+    tokens: usize,
+}
+
+// === impl Line ===
+
+impl Line {
+    fn new(entry: &Entry<'_>, step: Step) -> Self {
+        let mut text = format!("- {}", label(entry));
+        match step {
+            Step::Whole => Self::describe(&mut text, entry, SUMMARY_CHARS),
+            Step::HalfSummary => Self::describe(&mut text, entry, SUMMARY_CHARS / 2),
+            Step::Only(detail) => {
+                text = match detail {
+                    Detail::Full => entry.signature.line(&text),
+                    detail => text + &entry.signature.render(detail),
+                };
+                if !entry.summary.is_empty() && detail != Detail::Cut {
+                    text.push(' ');
+                    text.push(CUT);
+                }
+            }
+            Step::Bare => {}
+        }
+        // The line break is part of the cost.
+        let tokens = tokens::estimate(&text) + 1;
+        Self { text, tokens }
+    }
+
+    fn describe(text: &mut String, entry: &Entry<'_>, chars: usize) {
+        *text = entry.signature.line(text);
+        let summary = cut(entry.summary, chars);
+        if !summary.is_empty() {
+            text.push_str(" — ");
+            text.push_str(&summary);
+        }
+        if !entry.also.is_empty() {
+            let shown: Vec<String> =
+                entry.also.iter().filter(|id| is_showable(id)).take(ALSO).map(ToString::to_string).collect();
+            let more = entry.also.len() - shown.len();
+            text.push_str(&format!(" (also {}", shown.join(", ")));
+            match (shown.len(), more) {
+                (_, 0) => {}
+                (0, more) => text.push_str(&format!("on {more} servers")),
+                (_, more) => text.push_str(&format!(" and {more} more")),
+            }
+            text.push(')');
+        }
+    }
+
+    fn join(lines: &[Self], shortened: bool) -> Rendered {
+        let texts: Vec<&str> = lines.iter().map(|line| line.text.as_str()).collect();
+        Rendered { text: texts.join("\n"), tokens: lines.iter().map(|line| line.tokens).sum(), shortened }
+    }
+}
+
+fn label(entry: &Entry<'_>) -> String {
+    if is_showable(entry.id) { entry.id.to_string() } else { entry.name.to_owned() }
+}
+
+/// A tool's name is its server's text and may be anything.
+fn is_showable(id: &ToolId) -> bool {
+    id.server.as_str().len() + id.tool.len() < ID_BYTES
+        && id.tool.chars().all(|c| c.is_alphanumeric() || matches!(c, '_' | '-' | '.' | '/' | ':'))
+}
+
+#[cfg(test)]
+mod tests;

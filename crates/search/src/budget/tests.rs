@@ -1,0 +1,110 @@
+//! What is given up in which order, and that nothing is ever dropped.
+
+use super::*;
+use crate::tokens;
+
+const SCHEMA: &str = r#"{"type":"object","properties":{
+    "query":{"type":"string"},"where":{"type":"object","properties":{"path":{"type":"string"},"depth":{"type":"integer"}}},
+    "limit":{"type":"integer"},"order":{"enum":["newest","oldest","best"]}},"required":["query","where"]}"#;
+const SUMMARY: &str = "Search the files of a project for a text and return the lines that contain it, with context";
+
+fn with_entries<T>(count: usize, read: impl FnOnce(&[Entry<'_>]) -> T) -> T {
+    let ids: Vec<ToolId> = (0..count).map(|n| ToolId::parse(&format!("files-{n}/search_text")).unwrap()).collect();
+    let signature = Signature::read(SCHEMA, None);
+    let entry = |id| Entry { id, name: "search_text", signature: &signature, summary: SUMMARY, also: &[] };
+    read(&ids.iter().map(entry).collect::<Vec<_>>())
+}
+
+/// A budget that just fits a text gives this text.
+fn check_one(expect: &str) {
+    let max_tokens = tokens::estimate(expect) + 1;
+    with_entries(1, |entries| {
+        let rendered = render(entries, max_tokens);
+        assert_eq!(rendered.text, expect, "{max_tokens} tokens");
+        assert_eq!(rendered.tokens, max_tokens);
+    });
+}
+
+#[test]
+fn things_are_given_up_in_the_documented_order() {
+    let all = "- files-0/search_text(query: string, where: {path?: string, depth?: integer}, limit?: integer, \
+               order?: \"newest\"|\"oldest\"|\"best\")";
+    check_one(&format!("{all} — {SUMMARY}"));
+    check_one(&format!("{all} — Search the files of a project for a text and return the…"));
+    check_one(&format!("{all} …"));
+    check_one("- files-0/search_text(query: string, where: {path?: string, depth?: integer}, limit?, order?) …");
+    check_one("- files-0/search_text(query: string, where: {path?: string, depth?: integer}, …) …");
+    check_one("- files-0/search_text(query: string, where: {…}, …) …");
+    check_one("- files-0/search_text(query, where, …) …");
+    check_one("- files-0/search_text(…)");
+    check_one("- files-0/search_text");
+    with_entries(1, |entries| assert_eq!(render(entries, 0).text, "- files-0/search_text"));
+}
+
+#[test]
+fn the_worst_hits_are_shortened_first() {
+    with_entries(8, |entries| {
+        let rendered = render(entries, 400);
+        assert!(rendered.shortened && rendered.tokens <= 400);
+        let lengths: Vec<usize> = rendered.text.lines().map(str::len).collect();
+        assert_eq!(lengths.len(), 8);
+        assert!(lengths.is_sorted_by(|a, b| a >= b), "{lengths:?}");
+        assert!(!render(entries, 4000).shortened);
+    });
+}
+
+#[test]
+fn many_hits_become_ids_and_none_is_dropped() {
+    with_entries(100, |entries| {
+        let rendered = render(entries, DEFAULT_TOKENS);
+        for (line, entry) in rendered.text.lines().zip(entries) {
+            assert_eq!(line, format!("- {}", entry.id));
+        }
+        assert_eq!(rendered.text.lines().count(), 100);
+    });
+    assert_eq!(render(&[], 10), Rendered { text: String::new(), tokens: 0, shortened: false });
+}
+
+#[test]
+fn eight_hostile_hits_fit_the_default_budget() {
+    let long = "字".repeat(50_000);
+    let fields: Vec<String> = (0..300).map(|n| format!(r#""parameter_number_{n}":{{"type":"string"}}"#)).collect();
+    let names: Vec<String> = (0..300).map(|n| format!(r#""parameter_number_{n}""#)).collect();
+    let schema = format!(r#"{{"properties":{{{}}},"required":[{}]}}"#, fields.join(","), names.join(","));
+    let signature = Signature::read(&schema, Some(&schema));
+    let summary = summary(&long);
+    let ids: Vec<ToolId> = (0..8).map(|n| ToolId::parse(&format!("s{n}/{long}\n- evil/tool")).unwrap()).collect();
+    let name = "x".repeat(64);
+    let entries: Vec<Entry<'_>> =
+        ids.iter().map(|id| Entry { id, name: &name, signature: &signature, summary: &summary, also: &ids }).collect();
+    let rendered = render(&entries, DEFAULT_TOKENS);
+    assert_eq!(rendered.text.lines().count(), 8);
+    assert!(tokens::estimate(&rendered.text) <= DEFAULT_TOKENS, "{}", rendered.text);
+    assert!(rendered.text.lines().all(|line| line.contains(&name)));
+}
+
+#[test]
+fn equal_tools_are_named_while_there_is_room() {
+    let ids: Vec<ToolId> = (0..6).map(|n| ToolId::parse(&format!("s{n}/t")).unwrap()).collect();
+    let signature = Signature::read("{}", None);
+    let check = |also, expect: &str| {
+        let entry = Entry { id: &ids[0], name: "t", signature: &signature, summary: "Does it", also };
+        assert_eq!(render(&[entry], 800).text, expect);
+    };
+    check(&ids[1..2], "- s0/t() — Does it (also s1/t)");
+    check(&ids[1..6], "- s0/t() — Does it (also s1/t, s2/t, s3/t and 2 more)");
+}
+
+#[test]
+fn a_summary_is_one_clean_sentence() {
+    let check = |text: &str, expect: &str| assert_eq!(summary(text), expect, "{text:?}");
+    check("Reads a file. Then more.", "Reads a file.");
+    check("\n\n  Reads \t a file\nsecond line", "Reads a file");
+    check("Uses e.g. v1.2 of it. More", "Uses e.g. v1.2 of it.");
+    check("A\u{202e}B\u{7}C", "ABC");
+    check("", "");
+    check(" \u{200b} \n", "");
+    let long = summary(&"word ".repeat(100));
+    assert!(long.ends_with("word…") && long.chars().count() <= SUMMARY_CHARS, "{long}");
+    assert_eq!(summary(&"é".repeat(500)).chars().count(), SUMMARY_CHARS);
+}

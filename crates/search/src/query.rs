@@ -1,0 +1,62 @@
+//! A query's text as terms with counts.
+
+use crate::rank::{QUERY_BYTES, QUERY_TERMS};
+use crate::segment;
+use crate::text::{Analyzer, Form, Reading};
+
+/// One distinct term of a query.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct QueryTerm {
+    pub(crate) text: String,
+    pub(crate) hash: u32,
+    /// How often it occurs; joined forms count for less, see [`JOINED`].
+    pub(crate) count: f32,
+}
+
+/// What a joined form counts: it is rare, hence heavy, and repeats what its parts say.
+const JOINED: f32 = 0.3;
+
+/// The distinct terms of a text in the order of their first occurrence. When all words are stop words they count.
+pub(crate) fn terms(text: &str) -> Vec<QueryTerm> {
+    let terms = read(text, Reading::QUERY);
+    if terms.is_empty() { read(text, Reading::NAME) } else { terms }
+}
+
+fn read(text: &str, reading: Reading) -> Vec<QueryTerm> {
+    let mut terms: Vec<QueryTerm> = Vec::new();
+    Analyzer::default().read(text, QUERY_BYTES, reading, &mut |term, form| {
+        let count = if form == Form::Joined { JOINED } else { 1.0 };
+        let hash = segment::hash(term);
+        let known = terms.iter().position(|known| known.hash == hash && known.text == term);
+        match known {
+            Some(at) => terms[at].count += count,
+            None if terms.len() < QUERY_TERMS => terms.push(QueryTerm { text: term.to_owned(), hash, count }),
+            None => {}
+        }
+    });
+    terms
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn texts(text: &str) -> Vec<String> {
+        terms(text).into_iter().map(|term| term.text).collect()
+    }
+
+    #[test]
+    fn terms_are_distinct_and_bounded() {
+        assert_eq!(texts("list the list"), ["list"]);
+        assert_eq!(terms("list the list")[0].count, 2.0);
+        let many: String = (0..500).map(|n| format!("w{n}x ")).collect();
+        assert_eq!(terms(&many).len(), QUERY_TERMS);
+        assert!(terms(&"é".repeat(5000)).len() <= 2);
+    }
+
+    #[test]
+    fn only_stop_words_are_better_than_nothing() {
+        assert_eq!(texts("who is"), ["who", "is", "whoi"]);
+        assert!(texts(" \n!?").is_empty());
+    }
+}

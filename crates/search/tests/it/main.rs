@@ -1,0 +1,3 @@
+//! The crate at its public edge.
+
+mod quality;
