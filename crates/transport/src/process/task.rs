@@ -1,0 +1,142 @@
+//! The task that owns a child: waits for its end, or brings it about step by step.
+
+use std::os::unix::net::UnixStream;
+use std::process::ExitStatus;
+use std::sync::Arc;
+use std::time::Duration;
+
+use std::os::unix::process::ExitStatusExt;
+
+use rustix::process::{Pid, Signal, kill_process_group};
+use tokio::process::Child;
+use tokio::sync::{mpsc, watch};
+use tokio::task::JoinHandle;
+use tokio::time::{sleep, timeout};
+use toolcrib_base::task::Stop;
+
+use super::sender::Outbox;
+use super::{Exit, lifeline};
+
+/// How long a guard may take beyond its grace: it ends as soon as nothing is left below it, which only a process that
+/// hangs in the kernel can delay.
+const GUARD_MARGIN: Duration = Duration::from_secs(5);
+
+/// How long to read on after the program has ended, in case a descendant without guard keeps its pipes open.
+const DRAIN: Duration = Duration::from_secs(1);
+
+/// Owns one child until it is reaped.
+pub(super) struct ProcessTask {
+    pub(super) child: Child,
+    pub(super) pid: u32,
+    /// With a guard: our end of its lifeline. Without: the child leads its own process group.
+    pub(super) lifeline: Option<UnixStream>,
+    pub(super) grace: Duration,
+    pub(super) outbox: Arc<Outbox>,
+    pub(super) readers: [JoinHandle<()>; 2],
+    pub(super) orders: mpsc::Receiver<Duration>,
+    pub(super) exit: watch::Sender<Option<Exit>>,
+}
+
+impl ProcessTask {
+    pub(super) async fn run(mut self, mut stop: Stop) {
+        let order = tokio::select! {
+            // All three are cancel-safe: `Child::wait` documents it, the others keep no state in the future.
+            status = self.child.wait() => {
+                self.finish(status.ok()).await;
+                return;
+            }
+            order = self.orders.recv() => order,
+            () = stop.stopped() => Some(self.grace),
+        };
+        let status = match order {
+            Some(grace) => self.end_gently(grace).await,
+            None => self.end_now().await,
+        };
+        self.finish(status).await;
+    }
+
+    /// Closes stdin, waits, sends SIGTERM, waits, sends SIGKILL.
+    async fn end_gently(&mut self, grace: Duration) -> Option<ExitStatus> {
+        self.outbox.close();
+        if let Some(status) = self.ended_within(grace).await {
+            return status;
+        }
+        let mut patience = grace;
+        match &self.lifeline {
+            Some(ours) => {
+                lifeline::order_end(ours, grace);
+                patience = grace.saturating_add(GUARD_MARGIN);
+            }
+            None => self.signal_group(Signal::TERM),
+        }
+        match self.ended_within(patience).await {
+            Some(status) => status,
+            None => self.end_now().await,
+        }
+    }
+
+    /// SIGKILL for everything.
+    async fn end_now(&mut self) -> Option<ExitStatus> {
+        self.outbox.close();
+        if let Some(ours) = &self.lifeline {
+            lifeline::order_end(ours, Duration::ZERO);
+            if let Ok(status) = timeout(GUARD_MARGIN, self.child.wait()).await {
+                return status.ok();
+            }
+            // The guard hangs or was stopped. The program dies with it, its session is swept in `finish`.
+            let _ = self.child.start_kill();
+        } else {
+            self.signal_group(Signal::KILL);
+        }
+        self.child.wait().await.ok()
+    }
+
+    /// Waits for the end, for the time to pass, or for the [`super::Process`] to be dropped.
+    async fn ended_within(&mut self, time: Duration) -> Option<Option<ExitStatus>> {
+        let dropped = async {
+            // Further orders to stop change nothing: the first one is being carried out.
+            while self.orders.recv().await.is_some() {}
+        };
+        tokio::select! {
+            status = self.child.wait() => Some(status.ok()),
+            () = sleep(time) => None,
+            () = dropped => Some(self.end_now().await),
+        }
+    }
+
+    fn signal_group(&self, signal: Signal) {
+        // The id is there as long as the child is not reaped, and until then nobody else can get it.
+        let pid = self.child.id().and_then(|pid| i32::try_from(pid).ok()).and_then(Pid::from_raw);
+        if let Some(pid) = pid {
+            let _ = kill_process_group(pid, signal);
+        }
+    }
+
+    /// The child is reaped: takes in the last lines and tells everybody.
+    async fn finish(mut self, status: Option<ExitStatus>) {
+        let exit = match &self.lifeline {
+            Some(ours) => lifeline::read_exit(ours),
+            None => status.map_or(Exit::Lost, |status| match (status.code(), status.signal()) {
+                (Some(code), _) => Exit::Code(code),
+                (None, Some(signal)) => Exit::Signal(signal),
+                (None, None) => Exit::Lost,
+            }),
+        };
+        #[cfg(target_os = "linux")]
+        if exit == Exit::Lost && self.lifeline.is_some() {
+            super::table::end_session(self.pid);
+        }
+        self.outbox.close();
+        let drained = timeout(DRAIN, async {
+            for reader in &mut self.readers {
+                let _ = reader.await;
+            }
+        });
+        if drained.await.is_err() {
+            for reader in &self.readers {
+                reader.abort();
+            }
+        }
+        self.exit.send_replace(Some(exit));
+    }
+}
