@@ -1,1 +1,6 @@
 //! Fake servers and fixtures for the tests of the other crates.
+
+pub mod fake;
+mod locate;
+
+pub use locate::fake_server;
