@@ -1,1 +1,29 @@
-//! The heart: sessions, profile views, meta-tools, operations and the one call path.
+//! The heart: sessions, profile views, meta-tools, operations, and the one path that every call takes.
+//!
+//! Read in this order: [`gateway`] holds the parts; [`view`] is what one profile shows; [`request`] is the path
+//! (resolve, decide, dispatch, audit); [`passage`] makes a call without a permit and an audit event impossible;
+//! `meta/` and `operation/` hold one file for each thing that the gateway itself can do.
+
+pub mod active;
+pub mod caller;
+pub mod dialect;
+mod dispatch;
+pub mod gateway;
+mod menu;
+mod meta;
+pub mod metrics;
+mod operation;
+mod passage;
+pub mod request;
+mod reply;
+mod resolve;
+mod schema;
+pub mod servers;
+pub mod session;
+pub mod view;
+
+pub use caller::{Caller, Principal};
+pub use gateway::{Gateway, Parts};
+pub use operation::{Operation, Permission};
+pub use request::Progress;
+pub use session::{Session, Sessions};

@@ -1,0 +1,122 @@
+//! Arguments against a tool's schema, before the server is asked.
+//!
+//! A schema that does not compile disables the check for its tool, with one warning: the server decides then.
+
+use jsonschema::{PatternOptions, Validator};
+use serde_json::Value;
+use toolcrib_base::ToolId;
+use toolcrib_protocol::Raw;
+
+/// A schema of more bytes is not compiled.
+const SCHEMA_BYTES: usize = 256 * 1024;
+/// How many faults one answer names.
+const FAULTS: usize = 3;
+/// How much of the schema an answer shows, in characters.
+const EXCERPT: usize = 300;
+
+/// A compiled schema, or nothing where there is none that can be used.
+#[derive(Debug)]
+pub(crate) struct ArgumentCheck(Option<(Validator, Value)>);
+
+impl ArgumentCheck {
+    /// Compiles a tool's input schema. References to the network are never followed.
+    pub(crate) fn compile(id: &ToolId, schema: Option<&Raw>) -> Self {
+        let Some(schema) = schema else { return Self(None) };
+        if schema.bytes().len() > SCHEMA_BYTES {
+            tracing::warn!(target: "toolcrib::server", server = %id.server, "the schema of `{}` is too large to check arguments with", id.tool);
+            return Self(None);
+        }
+        let value = schema.to_value();
+        let options = jsonschema::options().with_pattern_options(PatternOptions::regex());
+        match options.build(&value) {
+            Ok(validator) => Self(Some((validator, value))),
+            Err(error) => {
+                tracing::warn!(target: "toolcrib::server", server = %id.server, "the schema of `{}` is not valid, so arguments are not checked: {error}", id.tool);
+                Self(None)
+            }
+        }
+    }
+
+    /// What is wrong with the arguments, with the part of the schema that says so.
+    pub(crate) fn faults(&self, arguments: &Raw) -> Option<String> {
+        let (validator, schema) = self.0.as_ref()?;
+        let value = arguments.to_value();
+        if validator.is_valid(&value) {
+            return None;
+        }
+        let mut text = String::new();
+        for error in validator.iter_errors(&value).take(FAULTS) {
+            let place = error.instance_path().to_string();
+            let place = if place.is_empty() { "the arguments".to_owned() } else { format!("`{place}`") };
+            let said: String = error.to_string().chars().take(EXCERPT).collect();
+            text.push_str(&format!("- {place}: {said}"));
+            let part = relevant(schema, error.schema_path().as_str());
+            text.push_str(&format!("\n  schema: {part}\n"));
+        }
+        Some(text.trim_end().to_owned())
+    }
+}
+
+/// The part of the schema around the rule that failed: the property's own schema rather than the single keyword.
+fn relevant(schema: &Value, path: &str) -> String {
+    let parent = path.rsplit_once('/').map_or("", |(parent, _)| parent);
+    let part = schema.pointer(parent).unwrap_or(schema);
+    let text = part.to_string();
+    if text.chars().count() <= EXCERPT {
+        return text;
+    }
+    // The names and types of the properties say more than the beginning of a long text.
+    let Some(properties) = part.get("properties").and_then(Value::as_object) else {
+        return text.chars().take(EXCERPT).chain(['…']).collect();
+    };
+    let types = properties.iter().map(|(name, property)| {
+        let kind = property.get("type").map_or_else(|| "any".to_owned(), |kind| kind.to_string().replace('"', ""));
+        format!("{name}: {kind}")
+    });
+    let required = part.get("required").map(|required| format!("; required: {required}")).unwrap_or_default();
+    let text = format!("{{{}}}{required}", types.collect::<Vec<_>>().join(", "));
+    text.chars().take(2 * EXCERPT).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn check(schema: &Value, arguments: &Value) -> Option<String> {
+        let id = ToolId::parse("s/t").unwrap();
+        ArgumentCheck::compile(&id, Some(&Raw::from_value(schema))).faults(&Raw::from_value(arguments))
+    }
+
+    #[test]
+    fn faults_name_the_place_and_show_the_rule() {
+        let schema = json!({"type": "object", "properties": {"n": {"type": "integer", "minimum": 1}}, "required": ["n"]});
+        assert_eq!(check(&schema, &json!({"n": 1})), None);
+        let missing = check(&schema, &json!({})).unwrap();
+        assert!(missing.contains("required") && missing.contains("\"n\""), "{missing}");
+        let wrong = check(&schema, &json!({"n": "x"})).unwrap();
+        assert!(wrong.contains("`/n`") && wrong.contains("\"minimum\":1"), "{wrong}");
+    }
+
+    #[test]
+    fn a_schema_that_does_not_compile_disables_the_check() {
+        for schema in [
+            json!({"type": "object", "properties": {"a": {"type": "string", "required": true}}}),
+            json!({"type": "objekt"}),
+            json!({"$ref": "http://127.0.0.1:1/schema.json"}),
+            json!({"type": "object", "properties": {"a": {"pattern": "("}}}),
+        ] {
+            assert_eq!(check(&schema, &json!({"a": 1})), None, "{schema}");
+        }
+    }
+
+    #[test]
+    fn large_schemas_are_shown_short() {
+        let properties: serde_json::Map<_, _> =
+            (0..50).map(|n| (format!("p{n}"), json!({"type": "string", "description": "x".repeat(100)}))).collect();
+        let schema = json!({"type": "object", "properties": properties, "required": ["p1"]});
+        let text = check(&schema, &json!({})).unwrap();
+        assert!(text.len() < 1_200 && text.contains("p7: string"), "{text}");
+    }
+}

@@ -1,0 +1,283 @@
+//! Sessions of legacy clients: who they are, what runs for them, and the streams on which they hear news.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use bytes::Bytes;
+use sha2::{Digest, Sha256};
+use tokio::sync::{Notify, mpsc};
+use toolcrib_base::{Clock, Kind, Problem, ProfileName, Timestamp, ToolId, random};
+use toolcrib_protocol::{Id, Notification, Revision};
+
+use crate::caller::Principal;
+use crate::metrics::Metrics;
+
+/// How many messages may wait for a client that reads slowly; further ones are dropped for it.
+pub const STREAM_QUEUE: usize = 64;
+/// How many event streams one session may hold open.
+const STREAMS: usize = 8;
+
+/// One session.
+#[derive(Debug)]
+pub struct Session {
+    /// Its id, a credential: whoever knows it speaks in its name.
+    pub id: String,
+    /// Who opened it.
+    pub principal: Principal,
+    /// In which profile.
+    pub profile: ProfileName,
+    /// In which revision it speaks.
+    pub revision: Revision,
+    audit_name: Arc<str>,
+    last_used: AtomicI64,
+    running: Mutex<HashMap<String, Arc<Notify>>>,
+    streams: Mutex<Vec<mpsc::Sender<Bytes>>>,
+    loaded: Mutex<HashSet<ToolId>>,
+}
+
+/// All open sessions.
+#[derive(Debug)]
+pub struct Sessions {
+    open: Mutex<HashMap<String, Arc<Session>>>,
+    most: usize,
+    idle: Duration,
+    clock: Arc<dyn Clock>,
+    metrics: Arc<Metrics>,
+}
+
+/// A request that runs for a session; forgotten when dropped.
+#[derive(Debug)]
+pub(crate) struct Running {
+    session: Arc<Session>,
+    id: String,
+    cancelled: Arc<Notify>,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+// === impl Session ===
+
+impl Session {
+    /// How the audit log names it: a digest, since the id itself is a credential.
+    pub fn audit_name(&self) -> Arc<str> {
+        Arc::clone(&self.audit_name)
+    }
+
+    /// Notes a request that runs, so that it can be cancelled.
+    pub(crate) fn run(self: &Arc<Self>, id: &Id) -> Running {
+        let cancelled = Arc::new(Notify::new());
+        lock(&self.running).insert(id.as_str().to_owned(), Arc::clone(&cancelled));
+        Running { session: Arc::clone(self), id: id.as_str().to_owned(), cancelled }
+    }
+
+    /// Cancels a running request; nothing happens when it has ended.
+    pub fn cancel(&self, id: &Id) {
+        if let Some(cancelled) = lock(&self.running).get(id.as_str()) {
+            cancelled.notify_one();
+        }
+    }
+
+    /// Opens a stream for what the gateway says on its own.
+    pub fn open_stream(&self) -> Result<mpsc::Receiver<Bytes>, Problem> {
+        let mut streams = lock(&self.streams);
+        streams.retain(|stream| !stream.is_closed());
+        if streams.len() >= STREAMS {
+            return Err(Problem::new(Kind::Busy, format!("the session has {STREAMS} open streams"))
+                .hint("Close one before opening another."));
+        }
+        let (sender, receiver) = mpsc::channel(STREAM_QUEUE);
+        streams.push(sender);
+        Ok(receiver)
+    }
+
+    /// Says something on one of the session's streams, if it has any and the client keeps up.
+    pub fn tell(&self, notification: &Notification) {
+        let mut streams = lock(&self.streams);
+        streams.retain(|stream| !stream.is_closed());
+        let message = notification.to_bytes();
+        for stream in streams.iter() {
+            if stream.try_send(message.clone()).is_ok() {
+                return;
+            }
+        }
+    }
+
+    /// The tools that this session has loaded.
+    pub(crate) fn loaded(&self) -> MutexGuard<'_, HashSet<ToolId>> {
+        lock(&self.loaded)
+    }
+
+    fn touch(&self, now: Timestamp) {
+        self.last_used.store(now.0, Ordering::Relaxed);
+    }
+
+    fn is_quiet(&self) -> bool {
+        lock(&self.running).is_empty() && lock(&self.streams).iter().all(mpsc::Sender::is_closed)
+    }
+}
+
+// === impl Sessions ===
+
+impl Sessions {
+    /// None open; at most `most` at a time, each ended after `idle` without use.
+    pub fn new(most: usize, idle: Duration, clock: Arc<dyn Clock>, metrics: Arc<Metrics>) -> Self {
+        Self { open: Mutex::default(), most, idle, clock, metrics }
+    }
+
+    /// Opens one.
+    pub fn open(&self, principal: Principal, profile: ProfileName, revision: Revision) -> Result<Arc<Session>, Problem> {
+        let id = random::hex_128();
+        let digest = Sha256::digest(id.as_bytes());
+        let audit_name: String = digest.iter().take(8).map(|byte| format!("{byte:02x}")).collect();
+        let session = Arc::new(Session {
+            id: id.clone(),
+            principal,
+            profile,
+            revision,
+            audit_name: audit_name.into(),
+            last_used: AtomicI64::new(self.clock.now().0),
+            running: Mutex::default(),
+            streams: Mutex::default(),
+            loaded: Mutex::default(),
+        });
+        let mut open = lock(&self.open);
+        if open.len() >= self.most {
+            return Err(Problem::new(Kind::Busy, format!("{} sessions are open, which is the limit", self.most))
+                .hint("Close unused clients, or raise `sessions` in config.toml."));
+        }
+        open.insert(id, Arc::clone(&session));
+        self.metrics.set_sessions(open.len());
+        Ok(session)
+    }
+
+    /// The session of an id, for its own principal in its own profile; to others it does not exist.
+    pub fn get(&self, id: &str, principal: &Principal, profile: &ProfileName) -> Option<Arc<Session>> {
+        let session = lock(&self.open).get(id).cloned()?;
+        if session.principal.id != principal.id || session.profile != *profile {
+            return None;
+        }
+        session.touch(self.clock.now());
+        Some(session)
+    }
+
+    /// Ends a session and everything that runs for it.
+    pub fn close(&self, session: &Session) {
+        let mut open = lock(&self.open);
+        open.remove(&session.id);
+        self.metrics.set_sessions(open.len());
+        drop(open);
+        lock(&session.streams).clear();
+        for cancelled in lock(&session.running).values() {
+            cancelled.notify_one();
+        }
+    }
+
+    /// Ends the sessions that nobody used for too long.
+    pub fn close_idle(&self) {
+        let now = self.clock.now();
+        let idle = self.idle.as_millis();
+        let expired: Vec<_> = lock(&self.open)
+            .values()
+            .filter(|session| {
+                let last = Timestamp(session.last_used.load(Ordering::Relaxed));
+                u128::from(now.since(last)) > idle && session.is_quiet()
+            })
+            .cloned()
+            .collect();
+        for session in expired {
+            self.close(&session);
+        }
+    }
+
+    /// The sessions of a profile.
+    pub fn of_profile(&self, profile: &ProfileName) -> Vec<Arc<Session>> {
+        lock(&self.open).values().filter(|session| session.profile == *profile).cloned().collect()
+    }
+
+    /// How many are open.
+    pub fn count(&self) -> usize {
+        lock(&self.open).len()
+    }
+}
+
+// === impl Running ===
+
+impl Running {
+    /// Waits until the client takes the request back. Cancel-safe.
+    pub(crate) async fn cancelled(&self) {
+        self.cancelled.notified().await;
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let mut running = lock(&self.session.running);
+        // A client that used the same id twice has overwritten the entry; the newer one stays.
+        if running.get(&self.id).is_some_and(|entry| Arc::ptr_eq(entry, &self.cancelled)) {
+            running.remove(&self.id);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use toolcrib_base::{ManualClock, PrincipalId};
+
+    use super::*;
+
+    fn sessions(clock: Arc<ManualClock>) -> Sessions {
+        Sessions::new(2, Duration::from_secs(60), clock, Arc::default())
+    }
+
+    fn principal(id: &str) -> Principal {
+        Principal { id: PrincipalId::new(id), is_admin: false }
+    }
+
+    #[test]
+    fn a_session_exists_only_for_its_owner_and_profile() {
+        let sessions = sessions(Arc::default());
+        let (a, b) = (ProfileName::new("a").unwrap(), ProfileName::new("b").unwrap());
+        let session = sessions.open(principal("p"), a.clone(), Revision::LATEST_LEGACY).unwrap();
+        assert!(sessions.get(&session.id, &principal("p"), &a).is_some());
+        assert!(sessions.get(&session.id, &principal("q"), &a).is_none());
+        assert!(sessions.get(&session.id, &principal("p"), &b).is_none());
+        sessions.close(&session);
+        assert!(sessions.get(&session.id, &principal("p"), &a).is_none());
+    }
+
+    #[test]
+    fn sessions_are_bounded_and_idle_ones_end() {
+        let clock = Arc::new(ManualClock::default());
+        let sessions = sessions(Arc::clone(&clock));
+        let profile = ProfileName::new("a").unwrap();
+        let open = || sessions.open(principal("p"), profile.clone(), Revision::LATEST_LEGACY);
+        let first = open().unwrap();
+        open().unwrap();
+        assert_eq!(open().unwrap_err().kind, Kind::Busy);
+        clock.advance(61_000);
+        let stream = first.open_stream().unwrap();
+        sessions.close_idle();
+        assert_eq!(sessions.count(), 1, "a session with an open stream is in use");
+        drop(stream);
+        sessions.close_idle();
+        assert_eq!(sessions.count(), 0);
+    }
+
+    #[tokio::test]
+    async fn a_running_request_can_be_cancelled_once_it_is_known() {
+        let sessions = sessions(Arc::default());
+        let profile = ProfileName::new("a").unwrap();
+        let session = sessions.open(principal("p"), profile, Revision::LATEST_LEGACY).unwrap();
+        let id = Id::from_number(7);
+        session.cancel(&id);
+        let running = session.run(&id);
+        session.cancel(&id);
+        running.cancelled().await;
+        drop(running);
+        assert!(session.is_quiet());
+    }
+}
