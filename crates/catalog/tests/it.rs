@@ -1,4 +1,5 @@
 //! The catalogue at its public edge, over real folders.
+#![allow(clippy::unwrap_used, reason = "these are tests, their fixtures included")]
 
 use std::fs;
 use std::path::Path;
