@@ -18,7 +18,7 @@ pub struct Loaded {
     pub servers: BTreeMap<ServerName, Arc<ServerDefinition>>,
     /// With the built-in `default`, unless a file is there to define it, be it good or bad.
     pub profiles: BTreeMap<ProfileName, Arc<ProfileDefinition>>,
-    /// In the order of the files and of the places in them.
+    /// Those of servers, then those of profiles, in the order of the files and of the places in them.
     pub problems: Vec<DefinitionProblem>,
     /// Files that are wrong now while what they said before still counts, relative to the home folder.
     pub stale: BTreeSet<PathBuf>,
@@ -71,8 +71,7 @@ impl Loaded {
         if profile_files.lacks(built_in.name.as_str()) {
             profiles.insert(built_in.name.clone(), Arc::new(built_in));
         }
-        let mut problems: Vec<_> = server_files.problems().chain(profile_files.problems()).cloned().collect();
-        problems.sort();
+        let problems = server_files.problems().chain(profile_files.problems()).cloned().collect();
         let stale = server_files.stale().union(&profile_files.stale()).cloned().collect();
         Self { servers: server_files.definitions(), profiles, problems, stale, server_files, profile_files }
     }

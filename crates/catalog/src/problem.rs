@@ -110,7 +110,7 @@ impl Sink {
         let mut told = self.told.into_inner();
         told.sort();
         if self.untold.get() > 0 {
-            told.push(DefinitionProblem::of_file(&self.file, format!("{} more problems", self.untold.get())));
+            told.push(DefinitionProblem::of_file(&self.file, format!("and {} more", self.untold.get())));
         }
         told
     }
@@ -170,7 +170,7 @@ mod tests {
         }
         let problems = sink.finish();
         assert_eq!(problems.len(), TOLD_MAX + 1);
-        assert_eq!(problems[TOLD_MAX].to_string(), "a: 950 more problems");
+        assert_eq!(problems[TOLD_MAX].to_string(), "a: and 950 more");
     }
 
     #[test]

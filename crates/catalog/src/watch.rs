@@ -153,3 +153,27 @@ fn tell(before: &Loaded, after: &Loaded) {
         tracing::warn!(hint = problem.hint, "{problem}");
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use notify::event::{CreateKind, ModifyKind, RemoveKind};
+
+    use super::*;
+
+    /// Otherwise every reading would be the reason for the next one.
+    #[test]
+    fn reading_a_file_is_no_change() {
+        for access in [AccessKind::Read, AccessKind::Open(AccessMode::Any), AccessKind::Close(AccessMode::Read)] {
+            assert!(!is_change(EventKind::Access(access)), "{access:?}");
+        }
+        assert!(is_change(EventKind::Access(AccessKind::Close(AccessMode::Write))));
+        for kind in [
+            EventKind::Create(CreateKind::File),
+            EventKind::Modify(ModifyKind::Any),
+            EventKind::Remove(RemoveKind::Any),
+            EventKind::Other,
+        ] {
+            assert!(is_change(kind), "{kind:?}");
+        }
+    }
+}

@@ -1,4 +1,5 @@
 //! The catalogue at its public edge, over real folders.
+#![allow(clippy::unwrap_used, reason = "these are tests, their fixtures included")]
 
 use std::fs;
 use std::path::Path;
@@ -211,7 +212,7 @@ fn what_became_bad_keeps_its_last_good_version() {
 
 #[cfg(unix)]
 #[test]
-fn links_are_followed_and_pipes_are_not_waited_for() {
+fn links_are_followed_to_files_only() {
     use std::os::unix::fs::symlink;
     let home = Home::with(&[("elsewhere/real.yaml", &server("linked", "x"))]);
     fs::create_dir(home.path().join("servers")).unwrap();
