@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use http::header::{HeaderMap, HeaderName, HeaderValue};
 use toolcrib_base::{Secret, ServerName};
 use toolcrib_transport::http::client::Endpoint as HttpEndpoint;
 
@@ -40,6 +41,25 @@ pub enum Endpoint {
         /// Why, as a fragment.
         reason: String,
     },
+}
+
+impl Endpoint {
+    /// Streamable HTTP at `url`; unusable with its reason when the URL or a header cannot be sent.
+    pub fn http(url: &str, headers: &[(String, Secret)]) -> Self {
+        let Ok(uri) = url.parse() else {
+            return Self::Unusable { reason: "its URL cannot be requested".into() };
+        };
+        let mut map = HeaderMap::new();
+        for (name, value) in headers {
+            let header = (HeaderName::from_bytes(name.as_bytes()), HeaderValue::from_str(value.expose()));
+            let (Ok(name), Ok(mut value)) = header else {
+                return Self::Unusable { reason: format!("its header `{name}` cannot be sent") };
+            };
+            value.set_sensitive(true);
+            map.insert(name, value);
+        }
+        Self::Http(HttpEndpoint { uri, headers: map })
+    }
 }
 
 /// When a server is started.

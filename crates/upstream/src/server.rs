@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use arc_swap::{ArcSwap, ArcSwapOption};
 use tokio::sync::{mpsc, watch};
 use toolcrib_base::task::Scope;
-use toolcrib_base::{Clock, Limits, ServerName, Timestamp};
+use toolcrib_base::{Clock, Kind, Limits, ServerName, Timestamp};
 use toolcrib_protocol::{Notification, Raw, RpcError, convert};
 use toolcrib_transport::http::client::HttpClient;
 use toolcrib_transport::process::GuardCommand;
@@ -91,6 +91,22 @@ pub enum CallError {
         /// What happened.
         error: LinkError,
     },
+}
+
+impl CallError {
+    /// The kind of error, for its code and its record.
+    pub fn kind(&self) -> Kind {
+        match self {
+            CallError::Away(_) => Kind::Unavailable,
+            CallError::Link { error, .. } => match error {
+                LinkError::Timeout(_) => Kind::Timeout,
+                LinkError::NotMcp(_) | LinkError::Status { .. } => Kind::BadServer,
+                LinkError::Closed | LinkError::Unreachable(_) | LinkError::Broken(_) | LinkError::SessionLost => {
+                    Kind::Unavailable
+                }
+            },
+        }
+    }
 }
 
 /// One call.

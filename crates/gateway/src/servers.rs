@@ -1,0 +1,156 @@
+//! The running servers: definitions compared with what runs, and started, replaced or retired accordingly.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use arc_swap::ArcSwap;
+use toolcrib_base::task::Scope;
+use toolcrib_base::{Secret, ServerName};
+use toolcrib_catalog::{Program, Remote, ResolveSecret, SecretRef, ServerDefinition, Start, Transport};
+use toolcrib_protocol::inventory::{Entry, Listing};
+use toolcrib_protocol::{Raw, json};
+use toolcrib_store::Snapshots;
+use toolcrib_upstream::{Endpoint, Inventory, Server, ServerConfig, Surroundings, Timeouts};
+
+/// A definition and the server that runs by it.
+#[derive(Debug, Clone)]
+pub struct Running {
+    /// The definition.
+    pub definition: Arc<ServerDefinition>,
+    /// Its connection.
+    pub server: Server,
+}
+
+/// All servers by name.
+pub type Table = BTreeMap<ServerName, Running>;
+
+/// The servers that run.
+#[derive(Debug)]
+pub struct Servers {
+    table: ArcSwap<Table>,
+    around: Surroundings,
+    secrets: Arc<dyn ResolveSecret>,
+    snapshots: Snapshots,
+    scope: Scope,
+}
+
+impl Servers {
+    /// None yet. Their tasks will belong to `scope`.
+    pub fn new(
+        around: Surroundings,
+        secrets: Arc<dyn ResolveSecret>,
+        snapshots: Snapshots,
+        scope: Scope,
+    ) -> Self {
+        Self { table: ArcSwap::default(), around, secrets, snapshots, scope }
+    }
+
+    /// The servers as they are now.
+    pub fn table(&self) -> Arc<Table> {
+        self.table.load_full()
+    }
+
+    /// Makes what runs equal to `wanted`: starts the new, replaces the changed, retires the gone. Blocks: it reads
+    /// secrets and snapshots. Gives the names of what is gone for good.
+    pub(crate) fn reconcile(&self, wanted: &BTreeMap<ServerName, Arc<ServerDefinition>>) -> Vec<ServerName> {
+        let before = self.table.load_full();
+        let mut after = Table::new();
+        for (name, definition) in wanted {
+            let kept = before.get(name).filter(|running| *running.definition == **definition).cloned();
+            after.insert(name.clone(), kept.unwrap_or_else(|| self.start(definition)));
+        }
+        let gone: Vec<_> = before.keys().filter(|name| !wanted.contains_key(*name)).cloned().collect();
+        for (name, running) in before.iter() {
+            let stays = after.get(name).is_some_and(|now| Arc::ptr_eq(&now.definition, &running.definition));
+            if !stays {
+                let (server, grace) = (running.server.clone(), self.around.grace);
+                self.scope.spawn(async move { server.retire(grace * 4).await });
+            }
+        }
+        self.table.store(Arc::new(after));
+        gone
+    }
+
+    fn start(&self, definition: &Arc<ServerDefinition>) -> Running {
+        let config = self.config(definition);
+        let known = self.known(definition);
+        let server = Server::start(config, self.around.clone(), known, &self.scope);
+        Running { definition: Arc::clone(definition), server }
+    }
+
+    /// What is known of the server's tools: the snapshot in `state/`, else the definition's own.
+    fn known(&self, definition: &ServerDefinition) -> Option<Inventory> {
+        match self.snapshots.get(&definition.name) {
+            Ok(Some(snapshot)) if snapshot.definition_hash == fingerprint(definition) => {
+                match Inventory::from_json(&snapshot.inventory) {
+                    Ok(inventory) => return Some(inventory),
+                    Err(error) => tracing::warn!(server = %definition.name, %error, "the snapshot is not readable"),
+                }
+            }
+            Ok(_) => {}
+            Err(error) => tracing::warn!(server = %definition.name, %error, "no snapshot"),
+        }
+        if definition.tools.is_empty() {
+            return None;
+        }
+        let tools = definition.tools.iter().filter_map(|tool| {
+            let raw = Raw::parse(tool.json.clone().into(), json::Rules::relayed(64)).ok()?;
+            Entry::from_raw(Listing::Tools, raw).ok()
+        });
+        Some(Inventory { tools: tools.collect(), ..Inventory::default() })
+    }
+
+    fn config(&self, definition: &ServerDefinition) -> ServerConfig {
+        let endpoint = match &definition.transport {
+            Transport::Stdio(program) => self.program(program),
+            Transport::Http(remote) => self.remote(remote),
+            Transport::Sse(_) => Err("`transport: sse` is not spoken yet; most such servers also offer `http`".into()),
+        };
+        let periods = definition.timeouts;
+        ServerConfig {
+            name: definition.name.clone(),
+            endpoint: endpoint.unwrap_or_else(|reason| Endpoint::Unusable { reason }),
+            start: match definition.start {
+                Start::Lazy => toolcrib_upstream::Start::Lazy,
+                Start::Eager => toolcrib_upstream::Start::Eager,
+                Start::Manual => toolcrib_upstream::Start::Manual,
+            },
+            timeouts: Timeouts {
+                connect: periods.connect.duration(),
+                list: periods.list.duration(),
+                call: periods.call.duration(),
+            },
+        }
+    }
+
+    fn program(&self, program: &Program) -> Result<Endpoint, String> {
+        let env = self.secrets(&program.env)?;
+        Ok(Endpoint::Stdio {
+            program: program.command.clone(),
+            args: program.args.clone(),
+            env,
+            cwd: program.cwd.clone(),
+        })
+    }
+
+    fn remote(&self, remote: &Remote) -> Result<Endpoint, String> {
+        let headers = self.secrets(&remote.headers)?;
+        Ok(Endpoint::http(remote.url.expose(), &headers))
+    }
+
+    fn secrets(&self, references: &BTreeMap<String, SecretRef>) -> Result<Vec<(String, Secret)>, String> {
+        let resolve = |(name, reference): (&String, &SecretRef)| match self.secrets.resolve(reference) {
+            Ok(secret) => Ok((name.clone(), secret)),
+            Err(error) => Err(format!("{error} ({})", error.hint())),
+        };
+        references.iter().map(resolve).collect()
+    }
+}
+
+/// What of a definition decides which tools its server has: a snapshot of another program is not used.
+pub(crate) fn fingerprint(definition: &ServerDefinition) -> String {
+    use sha2::Digest;
+    // Secrets print as stars, so that neither they nor their change is part of it.
+    let text = format!("{:?}", definition.transport);
+    sha2::Sha256::digest(text.as_bytes()).iter().take(16).map(|byte| format!("{byte:02x}")).collect()
+}

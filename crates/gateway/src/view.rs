@@ -1,0 +1,164 @@
+//! What one profile shows: its tools under their exposed names, its resources and prompts, its menu. Immutable; a new
+//! one is built whenever the catalogue or the profile changes.
+
+mod build;
+mod name;
+mod resource;
+
+use std::collections::HashMap;
+use std::sync::{Arc, OnceLock};
+
+use toolcrib_base::{ServerName, ToolId};
+use toolcrib_catalog::{Exposure, ProfileDefinition, ServerDefinition};
+use toolcrib_policy::{Act, Annotations, Rules};
+use toolcrib_protocol::Raw;
+use toolcrib_protocol::inventory::Entry;
+use toolcrib_search::Signature;
+use toolcrib_upstream::Server;
+
+use crate::metrics::ToolMetrics;
+use crate::schema::ArgumentCheck;
+
+pub(crate) use build::Builder;
+pub(crate) use resource::Resources;
+
+/// One tool of one profile.
+#[derive(Debug)]
+pub struct Tool {
+    /// Its exact id.
+    pub id: ToolId,
+    /// The name under which this profile exposes it.
+    pub name: Arc<str>,
+    /// What its server says of it.
+    pub entry: Entry,
+    /// Its hints.
+    pub annotations: Annotations,
+    /// The definition of its server.
+    pub definition: Arc<ServerDefinition>,
+    /// Its server.
+    pub server: Server,
+    pub(crate) metrics: Arc<ToolMetrics>,
+    check: OnceLock<ArgumentCheck>,
+    signature: OnceLock<Signature>,
+}
+
+/// A prompt of one profile.
+#[derive(Debug)]
+pub struct Prompt {
+    /// The server that offers it.
+    pub server: ServerName,
+    /// The name under which this profile exposes it.
+    pub name: Arc<str>,
+    /// What its server says of it.
+    pub entry: Entry,
+    /// Its server.
+    pub handle: Server,
+}
+
+/// Everything that one profile shows.
+pub struct View {
+    /// The profile.
+    pub profile: Arc<ProfileDefinition>,
+    /// Its rules.
+    pub rules: Rules,
+    /// Its tools, sorted by id.
+    pub tools: Vec<Arc<Tool>>,
+    by_name: HashMap<Arc<str>, usize>,
+    /// Its prompts, sorted by exposed name.
+    pub prompts: Vec<Arc<Prompt>>,
+    pub(crate) resources: Resources,
+    /// The servers that it may use.
+    pub servers: Vec<(Arc<ServerDefinition>, Server)>,
+    pub(crate) search: toolcrib_search::View,
+    /// The listed tools as the result of `tools/list`, for every exposure whose list is the same for all callers.
+    pub(crate) listed: Raw,
+    /// The meta-tools of its menu, already rendered.
+    pub(crate) menu: Vec<Raw>,
+    pub(crate) prompts_listed: Raw,
+}
+
+impl std::fmt::Debug for View {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("View").field("profile", &self.profile.name).field("tools", &self.tools.len()).finish()
+    }
+}
+
+impl Tool {
+    /// Its entry under the exposed name.
+    pub(crate) fn exposed(&self) -> Raw {
+        if *self.name == *self.entry.key {
+            return self.entry.raw.clone();
+        }
+        let name = Raw::from_value(&&*self.name);
+        self.entry.raw.edit(&[("name", toolcrib_protocol::raw::Edit::Set(name.as_str()))])
+    }
+
+    /// What is asked when it is called.
+    pub(crate) fn act(&self) -> Act {
+        Act::CallTool { tool: self.id.clone(), annotations: self.annotations }
+    }
+
+    /// The check of its arguments, compiled at the first call.
+    pub(crate) fn check(&self) -> &ArgumentCheck {
+        self.check.get_or_init(|| ArgumentCheck::compile(&self.id, self.entry.input_schema().as_ref()))
+    }
+
+    /// Its parameters for people and models.
+    pub(crate) fn signature(&self) -> &Signature {
+        self.signature.get_or_init(|| {
+            let input = self.entry.input_schema();
+            let output = self.entry.output_schema();
+            let input = input.as_ref().map_or("{}", Raw::as_str);
+            Signature::read(input, output.as_ref().map(Raw::as_str))
+        })
+    }
+
+    /// Its description, or nothing.
+    pub fn description(&self) -> &str {
+        self.entry.description.as_deref().unwrap_or_default()
+    }
+
+    /// How its server is, in the word that hits and descriptions carry.
+    pub(crate) fn state(&self) -> &'static str {
+        self.server.status().state.as_str()
+    }
+}
+
+impl View {
+    /// The tool of an exposed name or an exact id.
+    pub fn tool(&self, name: &str) -> Option<&Arc<Tool>> {
+        if let Some(index) = self.by_name.get(name) {
+            return self.tools.get(*index);
+        }
+        self.tool_by_id(&ToolId::parse(name)?)
+    }
+
+    /// The tool of an exact id.
+    pub fn tool_by_id(&self, id: &ToolId) -> Option<&Arc<Tool>> {
+        let index = self.tools.binary_search_by(|tool| tool.id.cmp(id)).ok()?;
+        self.tools.get(index)
+    }
+
+    /// The prompt of an exposed name.
+    pub fn prompt(&self, name: &str) -> Option<&Arc<Prompt>> {
+        let index = self.prompts.binary_search_by(|prompt| (*prompt.name).cmp(name)).ok()?;
+        self.prompts.get(index)
+    }
+
+    /// Whether a tool stands in `tools/list` for everybody.
+    pub(crate) fn lists(&self, tool: &Tool) -> bool {
+        match self.profile.exposure {
+            Exposure::Direct => true,
+            Exposure::Pinned => {
+                self.profile.pinned.iter().any(|glob| glob.matches_id(tool.id.server.as_str(), &tool.id.tool))
+            }
+            Exposure::Meta | Exposure::Dynamic => false,
+        }
+    }
+
+    /// The servers whose first listing has not ended.
+    pub(crate) fn pending(&self) -> Vec<&ServerName> {
+        let pending = self.servers.iter().filter(|(_, server)| !server.status().listed);
+        pending.map(|(definition, _)| &definition.name).collect()
+    }
+}

@@ -1,0 +1,244 @@
+//! Building views: from profiles, running servers and the index to what each profile shows.
+
+use std::collections::HashMap;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::{Arc, OnceLock};
+
+use toolcrib_base::{ServerName, ToolId};
+use toolcrib_catalog::{ProfileDefinition, ServerDefinition};
+use toolcrib_policy::{Act, Annotations, Caller, Request, Rules, Settings};
+use toolcrib_protocol::Raw;
+use toolcrib_protocol::inventory::Entry;
+use toolcrib_protocol::raw::Edit;
+use toolcrib_search::{Document, Index, ServerText, schema};
+use toolcrib_store::Names;
+use toolcrib_upstream::Inventory;
+
+use super::resource::{Resources, result};
+use super::{Prompt, Tool, View, name};
+use crate::menu;
+use crate::metrics::Metrics;
+use crate::servers::{Running, Table};
+
+/// What building needs and keeps between two builds.
+#[derive(Debug)]
+pub(crate) struct Builder {
+    index: Index,
+    /// Which inventory of each server is in the index.
+    indexed: HashMap<ServerName, Arc<Inventory>>,
+    names: Names,
+    metrics: Arc<Metrics>,
+}
+
+impl Builder {
+    pub(crate) fn new(names: Names, metrics: Arc<Metrics>) -> Self {
+        Self { index: Index::new(), indexed: HashMap::new(), names, metrics }
+    }
+
+    /// Brings the index up to date: only servers whose inventory changed are read again.
+    pub(crate) fn index(&mut self, servers: &Table) {
+        let gone: Vec<_> = self.indexed.keys().filter(|name| !servers.contains_key(*name)).cloned().collect();
+        for name in gone {
+            self.indexed.remove(&name);
+            self.index.remove(&name);
+        }
+        for (name, running) in servers {
+            let inventory = running.server.inventory();
+            if self.indexed.get(name).is_some_and(|known| Arc::ptr_eq(known, &inventory)) {
+                continue;
+            }
+            self.index_server(&running.definition, &inventory);
+            self.indexed.insert(name.clone(), inventory);
+        }
+    }
+
+    fn index_server(&mut self, definition: &ServerDefinition, inventory: &Inventory) {
+        let labels: Vec<&str> = definition
+            .category
+            .iter()
+            .chain(&definition.tags)
+            .chain(&definition.keywords)
+            .map(String::as_str)
+            .collect();
+        let server = ServerText {
+            server: definition.name.clone(),
+            title: definition.title.as_deref().unwrap_or_default(),
+            description: definition.description.as_deref().unwrap_or_default(),
+            labels: &labels,
+        };
+        let documents: Vec<_> = inventory.tools.iter().map(document).collect();
+        self.index.replace(&server, &documents);
+    }
+
+    /// Builds the view of one profile. Blocks: it remembers names.
+    pub(crate) fn view(&self, profile: &Arc<ProfileDefinition>, servers: &Table) -> View {
+        let rules = Rules::new(Settings {
+            profile: profile.name.clone(),
+            servers: profile.servers.clone(),
+            allow: profile.tools.allow.clone(),
+            deny: profile.tools.deny.clone(),
+            read_only: profile.read_only,
+        });
+        let shown: Vec<&Running> = servers.values().filter(|it| rules.shows_server(&it.definition.name)).collect();
+        let menu = menu::of(profile);
+        let tools = self.tools(profile, &rules, &shown, &menu);
+        let prompts = self.prompts(profile, &shown);
+        let by_name = tools.iter().enumerate().map(|(index, tool)| (Arc::clone(&tool.name), index)).collect();
+        let handles: Vec<_> =
+            shown.iter().map(|it| (it.definition.name.clone(), it.server.clone())).collect();
+        let visible = |id: &ToolId| tools.binary_search_by(|tool| tool.id.cmp(id)).is_ok();
+        let search = self.index.view(&visible);
+        let prompts_listed = result("prompts", &prompts.iter().map(|prompt| exposed_prompt(prompt)).collect::<Vec<_>>());
+        let mut view = View {
+            profile: Arc::clone(profile),
+            rules,
+            tools,
+            by_name,
+            prompts,
+            resources: Resources::gather(&handles),
+            servers: shown.iter().map(|it| (Arc::clone(&it.definition), it.server.clone())).collect(),
+            search,
+            listed: Raw::empty_object(),
+            menu: menu.into_iter().map(|(_, raw)| raw).collect(),
+            prompts_listed,
+        };
+        let listed: Vec<_> = view.tools.iter().filter(|tool| view.lists(tool)).map(|tool| tool.exposed()).collect();
+        view.listed = result("tools", &view.menu.iter().cloned().chain(listed).collect::<Vec<_>>());
+        view
+    }
+
+    fn tools(
+        &self,
+        profile: &ProfileDefinition,
+        rules: &Rules,
+        shown: &[&Running],
+        menu: &[(&'static str, Raw)],
+    ) -> Vec<Arc<Tool>> {
+        let mut found = Vec::new();
+        for running in shown {
+            for entry in &running.server.inventory().tools {
+                let id = ToolId::new(running.definition.name.clone(), &entry.key);
+                let annotations = annotations(entry);
+                if visible(rules, &Act::CallTool { tool: id.clone(), annotations }) {
+                    found.push((id, entry.clone(), annotations, *running));
+                }
+            }
+        }
+        found.sort_by(|a, b| a.0.cmp(&b.0));
+        let wanted: Vec<_> =
+            found.iter().map(|(id, _, _, running)| (id.clone(), &*running.definition, id.tool.to_string())).collect();
+        let reserved: Vec<&str> = menu.iter().map(|(name, _)| *name).collect();
+        let names = self.names(profile, &wanted, &reserved, "");
+        let tools = found.into_iter().zip(names).map(|((id, entry, annotations, running), name)| {
+            Arc::new(Tool {
+                metrics: self.metrics.tool(&id),
+                name,
+                entry,
+                annotations,
+                definition: Arc::clone(&running.definition),
+                server: running.server.clone(),
+                check: OnceLock::new(),
+                signature: OnceLock::new(),
+                id,
+            })
+        });
+        tools.collect()
+    }
+
+    fn prompts(&self, profile: &ProfileDefinition, shown: &[&Running]) -> Vec<Arc<Prompt>> {
+        let mut found: Vec<(ToolId, Entry, &Running)> = Vec::new();
+        for running in shown {
+            for entry in &running.server.inventory().prompts {
+                found.push((ToolId::new(running.definition.name.clone(), &entry.key), entry.clone(), running));
+            }
+        }
+        let wanted: Vec<_> =
+            found.iter().map(|(id, _, running)| (id.clone(), &*running.definition, id.tool.to_string())).collect();
+        let names = self.names(profile, &wanted, &[], "prompt:");
+        let mut prompts: Vec<_> = found
+            .into_iter()
+            .zip(names)
+            .map(|((id, entry, running), name)| {
+                Arc::new(Prompt { server: id.server, name, entry, handle: running.server.clone() })
+            })
+            .collect();
+        prompts.sort_by(|a, b| a.name.cmp(&b.name));
+        prompts
+    }
+
+    /// The exposed name of each. The first owner of a name keeps it; a newcomer is prefixed, and if even that name is
+    /// taken it ends in a digest. `space` keeps prompts apart from tools in the records.
+    fn names(
+        &self,
+        profile: &ProfileDefinition,
+        wanted: &[(ToolId, &ServerDefinition, String)],
+        reserved: &[&str],
+        space: &str,
+    ) -> Vec<Arc<str>> {
+        let first: Vec<String> = wanted.iter().map(|(_, server, tool)| name::wanted(profile, server, tool)).collect();
+        let mut given: Vec<Option<Arc<str>>> = wanted
+            .iter()
+            .zip(&first)
+            .map(|((_, server, tool), name)| name::is_own(profile, server, tool, name).then(|| name.as_str().into()))
+            .collect();
+        let second: Vec<String> = wanted.iter().map(|(_, server, tool)| name::prefixed(server, tool)).collect();
+        for round in [&first, &second] {
+            let open: Vec<usize> = (0..wanted.len())
+                .filter(|index| given[*index].is_none() && !reserved.contains(&round[*index].as_str()))
+                .collect();
+            let texts: Vec<String> = open.iter().map(|index| format!("{space}{}", round[*index])).collect();
+            let claims: Vec<_> =
+                open.iter().zip(&texts).map(|(index, text)| (text.as_str(), &wanted[*index].0)).collect();
+            let owners = self.names.claim(&profile.name, &claims).unwrap_or_else(|error| {
+                tracing::warn!(%error, "names are not remembered");
+                Vec::new()
+            });
+            for (index, owner) in open.into_iter().zip(owners) {
+                let (id, _, tool) = &wanted[index];
+                if owner == *id {
+                    given[index] = Some(round[index].as_str().into());
+                } else {
+                    tracing::warn!(
+                        profile = %profile.name,
+                        "`{}` of `{owner}` and `{id}` collide; the first owner keeps the name and `{tool}` of `{}` is prefixed",
+                        round[index], id.server
+                    );
+                }
+            }
+        }
+        let names = given.into_iter().zip(wanted);
+        names.map(|(name, (id, ..))| name.unwrap_or_else(|| name::unique(id).into())).collect()
+    }
+}
+
+fn visible(rules: &Rules, act: &Act) -> bool {
+    // Visibility of tools does not depend on who asks within a profile.
+    let nobody = toolcrib_base::PrincipalId::new("");
+    rules.visible(&Request { caller: Caller { principal: &nobody, is_admin: false }, act })
+}
+
+fn annotations(entry: &Entry) -> Annotations {
+    let hints = entry.hints();
+    Annotations { read_only: hints.read_only, destructive: hints.destructive, ..Annotations::default() }
+}
+
+fn exposed_prompt(prompt: &Prompt) -> Raw {
+    let name = Raw::from_value(&&*prompt.name);
+    prompt.entry.raw.edit(&[("name", Edit::Set(name.as_str()))])
+}
+
+fn document(entry: &Entry) -> Document<'_> {
+    let schema = entry.input_schema();
+    let schema_text = schema.as_ref().map_or("{}", Raw::as_str);
+    let mut hasher = DefaultHasher::new();
+    (&entry.key, &entry.description, schema_text).hash(&mut hasher);
+    Document {
+        tool: entry.key.as_str().into(),
+        title: entry.title.as_deref().unwrap_or_default(),
+        description: entry.description.as_deref().unwrap_or_default(),
+        parameters: schema::parameters(schema_text),
+        labels: &[],
+        fold_key: Some(hasher.finish()),
+    }
+}
+

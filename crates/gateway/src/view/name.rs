@@ -1,0 +1,107 @@
+//! Exposed names: what many clients accept, stable whoever comes and goes.
+
+use sha2::{Digest, Sha256};
+use toolcrib_base::ToolId;
+use toolcrib_catalog::{Dialect, Prefix, ProfileDefinition, ServerDefinition};
+
+/// The longest exposed name; several clients refuse longer ones.
+pub(crate) const NAME_MAX: usize = 64;
+/// How many hexadecimal digits of a digest end a name that was cut or had to give way.
+const DIGEST: usize = 8;
+
+/// The name that a tool asks for in a profile.
+pub(crate) fn wanted(profile: &ProfileDefinition, server: &ServerDefinition, tool: &str) -> String {
+    let prefix = server.prefix.as_deref().unwrap_or(server.name.as_str());
+    match (profile.dialect, profile.prefix) {
+        (Dialect::Muster, _) => {
+            // A tool that begins with its server's prefix does not get it twice.
+            let doubled = tool.strip_prefix(prefix).is_some_and(|rest| rest.starts_with('_'));
+            if doubled { fit(&format!("x_{tool}")) } else { fit(&format!("x_{prefix}_{tool}")) }
+        }
+        (Dialect::Scooter, _) | (_, Prefix::None) => fit(tool),
+        (Dialect::Native | Dialect::GoEnt, Prefix::Server) => prefixed(server, tool),
+    }
+}
+
+/// The name with the server before it: what a newcomer gets whose name is taken.
+pub(crate) fn prefixed(server: &ServerDefinition, tool: &str) -> String {
+    fit(&format!("{}_{tool}", server.prefix.as_deref().unwrap_or(server.name.as_str())))
+}
+
+/// A name that nobody else can ask for: it ends in a digest of the id.
+pub(crate) fn unique(id: &ToolId) -> String {
+    let text = id.to_string();
+    cut(&replaced(&format!("{}_{}", id.server, id.tool)), &text)
+}
+
+/// Whether a name cannot collide: no server has an underscore in its name, so the first one splits it.
+pub(crate) fn is_own(profile: &ProfileDefinition, server: &ServerDefinition, tool: &str, name: &str) -> bool {
+    let plain = matches!(profile.dialect, Dialect::Native | Dialect::GoEnt) && profile.prefix == Prefix::Server;
+    plain
+        && server.prefix.is_none()
+        && name.len() == server.name.as_str().len() + 1 + tool.len()
+        && name.ends_with(tool)
+}
+
+fn fit(text: &str) -> String {
+    let name = replaced(text);
+    if name.len() <= NAME_MAX { name } else { cut(&name, text) }
+}
+
+fn replaced(text: &str) -> String {
+    let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '-');
+    text.chars().map(|c| if allowed(c) { c } else { '_' }).collect()
+}
+
+fn cut(name: &str, of: &str) -> String {
+    let digest: String = Sha256::digest(of.as_bytes()).iter().map(|byte| format!("{byte:02x}")).collect();
+    let kept = name.len().min(NAME_MAX - DIGEST - 1);
+    // Only ASCII is left in `name`.
+    format!("{}_{}", &name[..kept], &digest[..DIGEST])
+}
+
+#[cfg(test)]
+mod tests {
+    use toolcrib_catalog::ProfileDefinition;
+
+    use super::*;
+
+    fn server(name: &str, prefix: Option<&str>) -> ServerDefinition {
+        let home = tempfile::tempdir().unwrap();
+        std::fs::create_dir(home.path().join("servers")).unwrap();
+        let prefix = prefix.map(|prefix| format!("prefix: {prefix}\n")).unwrap_or_default();
+        let text = format!("name: {name}\ncommand: x\n{prefix}");
+        std::fs::write(home.path().join(format!("servers/{name}.yaml")), text).unwrap();
+        let loaded = toolcrib_catalog::load(home.path());
+        (**loaded.servers.values().next().unwrap()).clone()
+    }
+
+    #[test]
+    fn names_fit_what_clients_accept() {
+        let profile = ProfileDefinition::built_in();
+        let files = server("files", None);
+        assert_eq!(wanted(&profile, &files, "read"), "files_read");
+        assert_eq!(wanted(&profile, &files, "read file/ä"), "files_read_file__");
+        let long = wanted(&profile, &files, &"x".repeat(100));
+        assert_eq!(long.len(), NAME_MAX);
+        assert_ne!(long, wanted(&profile, &files, &"x".repeat(101)));
+        assert!(is_own(&profile, &files, "read", "files_read"));
+        assert!(!is_own(&profile, &files, "read a", "files_read_a"));
+    }
+
+    #[test]
+    fn each_dialect_has_its_own_form() {
+        let mut profile = ProfileDefinition::built_in();
+        let github = server("my-github", Some("github"));
+        profile.dialect = Dialect::Muster;
+        assert_eq!(wanted(&profile, &github, "list_prs"), "x_github_list_prs");
+        assert_eq!(wanted(&profile, &github, "github_list_prs"), "x_github_list_prs");
+        profile.dialect = Dialect::Scooter;
+        assert_eq!(wanted(&profile, &github, "list_prs"), "list_prs");
+        profile.dialect = Dialect::GoEnt;
+        assert_eq!(wanted(&profile, &github, "list_prs"), "github_list_prs");
+        profile.prefix = Prefix::None;
+        assert_eq!(wanted(&profile, &github, "list_prs"), "list_prs");
+        assert_eq!(unique(&ToolId::parse("a/b").unwrap()).len(), "a_b_".len() + DIGEST);
+    }
+}
