@@ -17,9 +17,9 @@ struct Candidate {
 }
 
 /// Selects and orders the hits. `scores` has one entry for each tool of the frame; above 0 means a match.
-pub(super) fn hits(frame: &Frame, mask: &Mask, query: &Query<'_>, scores: Vec<f32>) -> Hits {
+pub(super) fn hits(frame: &Frame, mask: &Mask, query: &Query<'_>, scores: &[f32]) -> Hits {
     let listing = query.text.trim().is_empty();
-    let mut candidates = candidates(frame, mask, query, &scores);
+    let mut candidates = candidates(frame, mask, query, scores);
     if !listing {
         lift_exact(frame, mask, query, &mut candidates);
     }

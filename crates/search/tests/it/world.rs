@@ -23,7 +23,10 @@ impl Tool {
 /// Servers by name, each with a description and tools.
 pub(crate) type World = BTreeMap<String, (String, Vec<Tool>)>;
 
-pub(crate) fn world(servers: &[(&str, &str, &[(&str, &str)])]) -> World {
+/// A server's name, its description, and its tools' names and descriptions.
+pub(crate) type Server<'a> = (&'a str, &'a str, &'a [(&'a str, &'a str)]);
+
+pub(crate) fn world(servers: &[Server<'_>]) -> World {
     let tools = |tools: &[(&str, &str)]| tools.iter().map(|(name, text)| Tool::new(name, text)).collect();
     servers.iter().map(|(name, text, list)| ((*name).to_owned(), ((*text).to_owned(), tools(list)))).collect()
 }
