@@ -179,9 +179,7 @@ impl Line {
             }
             Step::Bare => {}
         }
-        // The line break is part of the cost.
-        let tokens = tokens::estimate(&text) + 1;
-        Self { text, tokens }
+        Self { tokens: line_tokens(&text), text }
     }
 
     fn describe(text: &mut String, entry: &Entry<'_>, chars: usize) {
@@ -209,6 +207,11 @@ impl Line {
         let texts: Vec<&str> = lines.iter().map(|line| line.text.as_str()).collect();
         Rendered { text: texts.join("\n"), tokens: lines.iter().map(|line| line.tokens).sum(), shortened }
     }
+}
+
+/// What a line costs with its line break.
+fn line_tokens(line: &str) -> usize {
+    tokens::estimate(&format!("{line}\n"))
 }
 
 fn label(entry: &Entry<'_>) -> String {

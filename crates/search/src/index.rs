@@ -177,7 +177,7 @@ impl Frame {
         let terms = query::terms(query.text);
         // A further component adds its own scores here; see the crate's documentation.
         let scores = bm25f::score(self, mask, &terms);
-        order::hits(self, mask, query, scores)
+        order::hits(self, mask, query, &scores)
     }
 }
 

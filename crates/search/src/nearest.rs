@@ -7,9 +7,12 @@ const PROPOSALS: usize = 3;
 /// Longer names are compared by their first bytes.
 const NAME_BYTES: usize = 128;
 /// More edits than this are no slip.
-const EDITS: usize = 6;
+const EDITS: usize = 4;
 /// Which share of the parts of two names must be equal to make them near without being alike in letters.
 const SHARED: f32 = 0.5;
+/// What a part that is equal but for one edit counts, and how many letters it needs.
+const NEARLY: f32 = 0.8;
+const NEARLY_LETTERS: usize = 4;
 
 /// A name as it is compared.
 struct Shape {
@@ -17,18 +20,31 @@ struct Shape {
     letters: Vec<char>,
     /// The distinct parts, sorted.
     parts: Vec<String>,
-    /// Which of 64 classes of characters occur, to refuse most pairs without looking at them.
+}
+
+/// What can be said of a name without taking memory: enough to refuse most.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Sketch {
+    /// How many letters and digits there are.
+    letters: usize,
+    /// Which of 64 classes of them occur.
     set: u64,
 }
 
+/// The unknown name.
+struct Wanted {
+    shape: Shape,
+    sketch: Sketch,
+}
+
 /// At most three of `known` that are near to `unknown`, the nearest first, equal ones by name. Near are few slips of
-/// the keyboard (Damerau-Levenshtein, at most a third of the letters and 6) and names that share at least half of their
+/// the keyboard (Damerau-Levenshtein, at most a quarter of the letters and 4) and names that share at least half of their
 /// parts. A known `server/tool` is also compared by its `tool` alone.
 pub fn nearest<'a>(unknown: &str, known: impl IntoIterator<Item = &'a str>) -> Vec<&'a str> {
-    let wanted = Shape::new(unknown);
+    let wanted = Wanted::new(unknown);
     let mut best: Vec<(f32, &'a str)> = Vec::new();
     for name in known {
-        let Some(likeness) = likeness(&wanted, name) else { continue };
+        let Some(likeness) = wanted.likeness(name) else { continue };
         let at = best.partition_point(|(other, text)| *other > likeness || (*other == likeness && *text <= name));
         if at < PROPOSALS && best.iter().all(|(_, text)| *text != name) {
             best.insert(at, (likeness, name));
@@ -38,13 +54,68 @@ pub fn nearest<'a>(unknown: &str, known: impl IntoIterator<Item = &'a str>) -> V
     best.into_iter().map(|(_, name)| name).collect()
 }
 
-/// Above 0 when the names are near, and higher the nearer they are.
-fn likeness(wanted: &Shape, name: &str) -> Option<f32> {
-    let whole = wanted.likeness(&Shape::new(name));
-    let tool = name.split_once('/').and_then(|(_, tool)| wanted.likeness(&Shape::new(tool)));
-    match (whole, tool) {
-        (Some(whole), Some(tool)) => Some(whole.max(tool)),
-        (whole, tool) => whole.or(tool),
+fn bound(longest: usize) -> usize {
+    (longest / 4).clamp(usize::from(longest > 2), EDITS)
+}
+
+// === impl Wanted ===
+
+impl Wanted {
+    fn new(name: &str) -> Self {
+        let shape = Shape::new(name);
+        Self { sketch: Sketch::new(prefix(name, NAME_BYTES)), shape }
+    }
+
+    /// Above 0 when a known name is near, and higher the nearer it is.
+    fn likeness(&self, name: &str) -> Option<f32> {
+        let name = prefix(name, NAME_BYTES);
+        let tool = name.split_once('/').map(|(_, tool)| tool);
+        let contained = self.shape.parts.iter().filter(|part| may_contain(name, part)).count();
+        let may_share = 4 * contained > self.shape.parts.len();
+        let near = |name: &str| {
+            let may_slip = self.sketch.may_slip(&Sketch::new(name));
+            if may_share || may_slip { self.shape.likeness(&Shape::new(name), may_slip) } else { None }
+        };
+        let whole = near(name);
+        let tool = tool.and_then(near);
+        match (whole, tool) {
+            (Some(whole), Some(tool)) => Some(whole.max(tool)),
+            (whole, tool) => whole.or(tool),
+        }
+    }
+}
+
+/// Whether a lower-case part may occur in a name; certain when the answer is no.
+fn may_contain(name: &str, part: &str) -> bool {
+    let (name, part) = (name.as_bytes(), part.as_bytes());
+    // Apostrophes are no letters, and other alphabets have their own small letters: no short answer for these.
+    !name.is_ascii() || name.contains(&b'\'') || name.windows(part.len()).any(|at| at.eq_ignore_ascii_case(part))
+}
+
+// === impl Sketch ===
+
+impl Sketch {
+    fn new(name: &str) -> Self {
+        let mut sketch = Self { letters: 0, set: 0 };
+        let mut add = |letter: char| {
+            sketch.letters += 1;
+            sketch.set |= 1 << (u32::from(letter) % 64);
+        };
+        for letter in name.chars() {
+            if letter.is_ascii_alphanumeric() {
+                add(letter.to_ascii_lowercase());
+            } else if !letter.is_ascii() {
+                letter.to_lowercase().for_each(&mut add);
+            }
+        }
+        sketch
+    }
+
+    /// Whether few edits may lead from one to the other. Each edit brings or takes one letter at most.
+    fn may_slip(&self, other: &Self) -> bool {
+        let bound = bound(self.letters.max(other.letters));
+        let unlike = (self.set & !other.set).count_ones().max((other.set & !self.set).count_ones()) as usize;
+        unlike <= bound && self.letters.abs_diff(other.letters) <= bound
     }
 }
 
@@ -54,27 +125,33 @@ impl Shape {
     fn new(name: &str) -> Self {
         let mut parts = parts(prefix(name, NAME_BYTES));
         let letters: Vec<char> = parts.iter().flat_map(|part| part.chars()).collect();
-        let set = letters.iter().fold(0, |set, letter| set | 1 << (u32::from(*letter) % 64));
         parts.sort_unstable();
         parts.dedup();
-        Self { letters, parts, set }
+        Self { letters, parts }
     }
 
-    fn likeness(&self, other: &Self) -> Option<f32> {
+    fn likeness(&self, other: &Self, may_slip: bool) -> Option<f32> {
         let longest = self.letters.len().max(other.letters.len());
         if longest == 0 {
             return None;
         }
-        let bound = (longest / 3).min(EDITS);
-        let unlike = (self.set & !other.set).count_ones().max((other.set & !self.set).count_ones()) as usize;
-        let edits = if unlike > bound { None } else { edits(&self.letters, &other.letters, bound) };
-        let shared = other.parts.iter().filter(|part| self.parts.binary_search(part).is_ok()).count();
-        let shared = 2.0 * shared as f32 / (self.parts.len() + other.parts.len()) as f32;
-        if edits.is_none() && shared < SHARED {
+        let edits = if may_slip { edits(&self.letters, &other.letters, bound(longest)) } else { None };
+        let (equal, unlike): (Vec<_>, Vec<_>) =
+            other.parts.iter().partition(|part| self.parts.binary_search(part).is_ok());
+        let share = |parts: f32| 2.0 * parts / (self.parts.len() + other.parts.len()) as f32;
+        if edits.is_none() && share(equal.len() as f32) < SHARED {
             return None;
         }
+        let nearly = unlike.iter().filter(|part| self.has_nearly(part)).count();
+        let shared = share(equal.len() as f32 + NEARLY * nearly as f32);
         let alike = edits.map_or(0.0, |edits| 1.0 - edits as f32 / longest as f32);
         Some(alike.max(shared) + 0.5 * alike.min(shared))
+    }
+
+    fn has_nearly(&self, part: &str) -> bool {
+        let letters: Vec<char> = part.chars().collect();
+        let mut own = self.parts.iter().map(|own| own.chars().collect::<Vec<_>>());
+        letters.len() >= NEARLY_LETTERS && own.any(|own| edits(&own, &letters, 1).is_some())
     }
 }
 
@@ -134,6 +211,7 @@ mod tests {
         check("github_create_isue", &["github/create_issue", "gitlab/create_issue"]);
         check("create_issue", &["github/create_issue", "gitlab/create_issue"]);
         check("time_convert", &["time/convert_time"]);
+        check("github_list_all_isues", &["github/list_issues"]);
     }
 
     #[test]

@@ -30,8 +30,8 @@ pub struct Query<'a> {
     pub offset: usize,
     /// Whether equal tools of several servers become one hit.
     pub fold: bool,
-    /// Which tools exist for the caller; `None` means all. It is asked once per tool of the index (of `server`, where
-    /// given, for statistics' sake too), so a caller with a slow rule keeps a [`crate::View`] instead.
+    /// Which tools exist for the caller; `None` means all. It is asked once for each tool of the index, also outside
+    /// of `server` because statistics are over all that is visible: who asks often keeps a [`crate::View`] instead.
     pub visible: Option<Visible<'a>>,
 }
 

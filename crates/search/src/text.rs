@@ -103,10 +103,10 @@ impl Analyzer {
     }
 }
 
-/// The lower-case parts of an identifier or word: cut at `_ - . /` and at changes of case.
+/// The lower-case parts of an identifier: cut at `_ - . /` and other signs, and at changes of case.
 pub(crate) fn parts(chunk: &str) -> Vec<String> {
     let mut parts = Vec::new();
-    for word in chunk.split(is_connector) {
+    for word in chunk.split(|c| !(is_letter(c) || is_apostrophe(c))) {
         let mut part = String::new();
         let mut letters = word.chars().filter(|c| !is_apostrophe(*c)).peekable();
         let mut before: Option<char> = None;

@@ -17,7 +17,7 @@ fn with_entries<T>(count: usize, read: impl FnOnce(&[Entry<'_>]) -> T) -> T {
 
 /// A budget that just fits a text gives this text.
 fn check_one(expect: &str) {
-    let max_tokens = tokens::estimate(expect) + 1;
+    let max_tokens = line_tokens(expect);
     with_entries(1, |entries| {
         let rendered = render(entries, max_tokens);
         assert_eq!(rendered.text, expect, "{max_tokens} tokens");

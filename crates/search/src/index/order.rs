@@ -17,9 +17,9 @@ struct Candidate {
 }
 
 /// Selects and orders the hits. `scores` has one entry for each tool of the frame; above 0 means a match.
-pub(super) fn hits(frame: &Frame, mask: &Mask, query: &Query<'_>, scores: Vec<f32>) -> Hits {
+pub(super) fn hits(frame: &Frame, mask: &Mask, query: &Query<'_>, scores: &[f32]) -> Hits {
     let listing = query.text.trim().is_empty();
-    let mut candidates = candidates(frame, mask, query, &scores);
+    let mut candidates = candidates(frame, mask, query, scores);
     if !listing {
         lift_exact(frame, mask, query, &mut candidates);
     }
@@ -80,8 +80,9 @@ fn lift_exact(frame: &Frame, mask: &Mask, query: &Query<'_>, candidates: &mut Ve
     let mut unmatched = Vec::new();
     for segment in segments(frame, query) {
         for (tool, id) in frame.segments[segment].ids.iter().enumerate() {
-            let is_id = wanted_id.is_some_and(|(server, tool)| id.server.as_str() == server && &*id.tool == tool);
-            let lift = match (is_id, id.tool.eq_ignore_ascii_case(text)) {
+            let name = id.tool.trim();
+            let is_id = wanted_id.is_some_and(|(server, tool)| id.server.as_str() == server && name == tool);
+            let lift = match (is_id, name.eq_ignore_ascii_case(text)) {
                 (true, _) => 2.0 * best,
                 (false, true) => best,
                 (false, false) => continue,

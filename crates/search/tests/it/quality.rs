@@ -1,5 +1,8 @@
 //! Quality of the ranking on public query sets. The data lies outside the repository: the environment variable
 //! `TOOLCRIB_ACCEPTANCE` names its folder, by default `shared/acceptance` beside the checkout.
+//!
+//! A sample of each set is asked, because the test runs without optimisation; `TOOLCRIB_SEARCH_ALL=1` asks everything:
+//! `TOOLCRIB_SEARCH_ALL=1 cargo test -p toolcrib-search --test it quality -- --nocapture`.
 
 use std::collections::HashMap;
 use std::fs;
@@ -10,6 +13,12 @@ use toolcrib_base::{ServerName, ToolId};
 use toolcrib_search::{Document, Index, Query, Ranker, ServerText, schema};
 
 const VARIABLE: &str = "TOOLCRIB_ACCEPTANCE";
+const ALL: &str = "TOOLCRIB_SEARCH_ALL";
+/// How many queries of a set are asked, spread evenly over it.
+const SAMPLE: usize = 120;
+/// The mean over the ten sets was .608 with all queries and .603 with the sample. Re-weighting within reason moves it
+/// by less than .01; a change that costs more than .02 is a mistake or needs a reason.
+const FLOOR: f64 = 0.58;
 
 fn folder() -> PathBuf {
     let beside = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/acceptance");
@@ -90,24 +99,26 @@ fn ndcg(relevant: &[&str], ranked: &[&str]) -> f64 {
 #[test]
 fn the_ranking_is_good_on_public_query_sets() {
     let mut means = Vec::new();
+    let most = if std::env::var_os(ALL).is_some() { usize::MAX } else { SAMPLE };
     let mut sets: Vec<PathBuf> = fs::read_dir(folder()).unwrap().map(|entry| entry.unwrap().path()).collect();
     sets.retain(|set| set.is_dir());
     sets.sort();
     for set in &sets {
         let (index, ids) = index(&lines(&set.join("tools.jsonl")));
-        let mut scores: Vec<(String, f64)> = Vec::new();
-        for query in &lines(&set.join("queries.jsonl")) {
+        let queries = lines(&set.join("queries.jsonl"));
+        let mut scores: Vec<f64> = Vec::new();
+        for query in queries.iter().step_by(queries.len().div_ceil(most)) {
             let hits = index.search(&Query { limit: 10, ..Query::new(text(query, "text")) });
             let ranked: Vec<&str> = hits.hits.iter().map(|hit| ids[&hit.id].as_str()).collect();
             let relevant: Vec<&str> = query["relevant"].as_array().unwrap().iter().filter_map(Value::as_str).collect();
-            scores.push((text(query, "style").to_owned(), ndcg(&relevant, &ranked)));
+            scores.push(ndcg(&relevant, &ranked));
         }
-        let mean = scores.iter().map(|(_, score)| score).sum::<f64>() / scores.len() as f64;
+        let mean = scores.iter().sum::<f64>() / scores.len() as f64;
         let name = set.file_name().unwrap().to_string_lossy();
         println!("{name:18} NDCG@10 {mean:.4} over {} queries, {} tools", scores.len(), index.len());
         means.push(mean);
     }
     let mean = means.iter().sum::<f64>() / means.len() as f64;
     println!("mean of {} sets   {mean:.4}", means.len());
-    assert!(mean > 0.5, "the mean NDCG@10 fell to {mean:.4}");
+    assert!(mean > FLOOR, "the mean NDCG@10 fell to {mean:.4}");
 }
