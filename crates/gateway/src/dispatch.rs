@@ -1,0 +1,82 @@
+//! The only place that calls servers. Everything here wants a [`Passage`].
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use toolcrib_policy::Act;
+use toolcrib_protocol::raw::Edit;
+use toolcrib_protocol::{Era, Notification, Raw, RpcError, meta};
+use toolcrib_upstream::server::Call;
+use toolcrib_upstream::{CallError, Server};
+
+use crate::caller::Caller;
+use crate::passage::Passage;
+use crate::request::Progress;
+use crate::session::Running;
+
+/// How a call at a server ended.
+#[derive(Debug)]
+pub(crate) enum Ended {
+    /// The server answered.
+    Answered(Result<Raw, RpcError>),
+    /// The server could not be asked, or did not answer.
+    Failed(CallError),
+    /// The client took the call back.
+    Cancelled,
+}
+
+/// What is sent to the server.
+#[derive(Debug)]
+pub(crate) struct Outgoing<'a> {
+    pub(crate) server: &'a Server,
+    pub(crate) method: &'a str,
+    pub(crate) params: Raw,
+    /// Where the client's progress goes, and its own token.
+    pub(crate) progress: Option<(Raw, Progress)>,
+}
+
+/// Calls the server that the passage was given for.
+pub(crate) async fn call(
+    passage: &Passage,
+    caller: &Caller,
+    running: Option<&Running>,
+    outgoing: Outgoing<'_>,
+) -> Ended {
+    debug_assert_eq!(passage.act().server(), Some(&outgoing.server.config().name), "a permit for another server");
+    if !permitted(passage.act(), outgoing.server) {
+        // Cannot happen while every caller takes the server from what the passage was opened for.
+        return Ended::Cancelled;
+    }
+    // A modern client that goes away cancels; a legacy one may come back for the answer.
+    let cancel_on_drop = Arc::new(AtomicBool::new(caller.revision.era() == Era::Modern));
+    let mut call = Call { cancel_on_drop: Arc::clone(&cancel_on_drop), ..Call::default() };
+    if let Some((token, progress)) = outgoing.progress {
+        call.wants_progress = true;
+        call.on_progress = Some(Box::new(move |notification| relay(&token, &progress, &notification)));
+    }
+    let asking = outgoing.server.call(outgoing.method, &outgoing.params, call);
+    let answered = match running {
+        None => asking.await,
+        Some(running) => tokio::select! {
+            answered = asking => answered,
+            () = running.cancelled() => {
+                cancel_on_drop.store(true, Ordering::Relaxed);
+                return Ended::Cancelled;
+            }
+        },
+    };
+    match answered {
+        Ok(outcome) => Ended::Answered(outcome),
+        Err(error) => Ended::Failed(error),
+    }
+}
+
+fn permitted(act: &Act, server: &Server) -> bool {
+    act.server() == Some(&server.config().name)
+}
+
+/// Sends progress on with the client's own token.
+fn relay(token: &Raw, progress: &Progress, notification: &Notification) {
+    let params = notification.params.edit(&[(meta::PROGRESS_TOKEN, Edit::Set(token.as_str()))]);
+    progress.send(&Notification { method: notification.method.clone(), params });
+}
