@@ -121,7 +121,7 @@ impl Process {
     }
 
     /// Ends the program: closes its stdin, waits up to `grace`, sends SIGTERM, waits up to `grace`, sends SIGKILL.
-    /// With a guard the signals reach every descendant. May be called again and from several tasks.
+    /// Without grace it sends SIGKILL at once. With a guard the signals reach every descendant. May be called again and from several tasks.
     ///
     /// Dropping the future does not take the order back.
     pub async fn stop(&self, grace: Duration) -> Exit {
