@@ -65,6 +65,7 @@ async fn a_file_that_is_no_program_is_reported_on_stderr() {
     let scope = toolcrib_base::task::Scope::new();
     let error = toolcrib_transport::process::spawn(&direct, &scope, |_| ()).unwrap_err();
     assert!(error.to_string().contains("broken`: No such file"), "{error}");
+    assert!(error.hint().contains("interpreter"), "{}", error.hint());
     let running = Running::start(&guarded);
     assert_eq!(running.process.exited().await, Exit::Code(126));
     assert!(running.process.stderr().last(1)[0].contains("cannot run `"), "{:?}", running.process.stderr().last(9));
