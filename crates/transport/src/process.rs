@@ -67,7 +67,7 @@ pub struct Process {
 /// Starts a program. `on_line` is called for every line of its stdout, in order, in the task that reads it: it must
 /// not block. [`Line::End`] comes once and last.
 ///
-/// All tasks belong to `scope`. When the scope is told to stop, the process is stopped with the grace of its limits.
+/// Must be called within a tokio runtime. All tasks belong to `scope`. When the scope is told to stop, the process is stopped with the grace of its limits.
 pub fn spawn(spec: &Spec, scope: &Scope, on_line: impl FnMut(Line) + Send + 'static) -> Result<Process, SpawnError> {
     let started = program::start(spec)?;
     let pid = started.pid;
@@ -121,7 +121,7 @@ impl Process {
     }
 
     /// Ends the program: closes its stdin, waits up to `grace`, sends SIGTERM, waits up to `grace`, sends SIGKILL.
-    /// With a guard the signals reach every descendant. May be called again and from several tasks.
+    /// Without grace it sends SIGKILL at once. With a guard the signals reach every descendant. May be called again and from several tasks.
     ///
     /// Dropping the future does not take the order back.
     pub async fn stop(&self, grace: Duration) -> Exit {

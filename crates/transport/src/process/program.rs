@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
 use rustix::fs::{Access, access};
+use rustix::io::Errno;
 use tokio::net::unix::pipe;
 use tokio::process::{Child, Command};
 use toolcrib_base::{Kind, Problem};
@@ -56,7 +57,7 @@ pub enum SpawnError {
         /// The variable or the argument, without its value.
         what: String,
     },
-    /// The operating system refused: too many processes, no memory, or no pipes.
+    /// The operating system refused: too many processes, no memory, no pipes, or a file that is no program.
     #[error("start `{program}`: {source}")]
     System {
         /// As the definition spells it.
@@ -77,7 +78,11 @@ impl SpawnError {
             SpawnError::NotExecutable { .. } => "make the file executable, or run it by its interpreter",
             SpawnError::NoFolder { .. } => "create the folder or correct `cwd`",
             SpawnError::BadText { .. } => "names must not be empty or hold `=`, and nothing may hold a NUL character",
-            SpawnError::System { .. } => "see the limits on processes, memory and open files",
+            SpawnError::System { source, .. } => match source.raw_os_error().map(Errno::from_raw_os_error) {
+                Some(Errno::NOENT) => "the interpreter that the file's first line names is missing",
+                Some(Errno::NOEXEC) => "the file is not a program for this machine",
+                _ => "see the limits on processes, memory and open files",
+            },
         }
     }
 

@@ -19,6 +19,9 @@ const QUEUE_BYTES: usize = 8 * 1024 * 1024;
 /// How many lines one system call writes at most.
 const BATCH: usize = 32;
 
+/// How many system calls a sender makes for others before it leaves the rest to the writer task.
+const TURN: usize = 16;
+
 /// The program's stdin is closed: it has ended, closed it, or was told to stop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the program's stdin is closed")]
@@ -55,7 +58,7 @@ struct Queue {
     lines: VecDeque<Bytes>,
     /// The bytes of all lines not yet written, those of the turn's batch included.
     bytes: usize,
-    /// The pipe is full and the writer task waits for it, so nobody else needs to try.
+    /// The writer task goes on as soon as the pipe has room, so nobody else needs to try.
     blocked: bool,
     /// No more lines are taken. Those already taken are still written.
     closed: bool,
@@ -84,7 +87,11 @@ impl Sender {
     /// Newlines and carriage returns inside the line become blanks: in JSON they can only stand between tokens, and a
     /// line that passed them on would let a client smuggle a second message past whoever checked the first.
     pub async fn send(&self, line: Bytes) -> Result<(), Shut> {
-        let mut line = line;
+        let mut line = match self.try_send(line) {
+            Ok(()) => return Ok(()),
+            Err(Full::Shut(shut)) => return Err(shut),
+            Err(Full::Full(line)) => line,
+        };
         loop {
             let room = self.0.room.notified();
             tokio::pin!(room);
@@ -170,9 +177,9 @@ impl Outbox {
         }
     }
 
-    /// Writes until the queue is empty or the pipe is full.
+    /// Writes until the queue is empty, the pipe is full, or it was enough for one turn.
     fn write_all(&self, turn: &mut Turn) -> Result<(), Shut> {
-        loop {
+        for _ in 0..TURN {
             {
                 let mut queue = lock(&self.queue);
                 if queue.blocked {
@@ -191,11 +198,7 @@ impl Outbox {
             }
             match pipe.try_write_vectored(&slices(&turn.batch, turn.written)[..turn.batch.len() * 2]) {
                 Ok(count) => self.wrote(turn, count),
-                Err(error) if error.kind() == ErrorKind::WouldBlock => {
-                    lock(&self.queue).blocked = true;
-                    self.writer.notify_one();
-                    return Ok(());
-                }
+                Err(error) if error.kind() == ErrorKind::WouldBlock => break,
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(_) => {
                     self.shut(turn);
@@ -203,6 +206,9 @@ impl Outbox {
                 }
             }
         }
+        lock(&self.queue).blocked = true;
+        self.writer.notify_one();
+        Ok(())
     }
 
     /// Takes `count` written bytes off the batch.
@@ -236,37 +242,61 @@ impl Outbox {
         self.room.notify_waiters();
     }
 
-    /// Closes stdin if all is written after [`Outbox::close`]. `true` when it is closed.
-    fn shut_if_done(&self) -> bool {
-        let mut turn = lock(&self.turn);
-        let done = {
+    /// Closes stdin if all is written after [`Outbox::close`].
+    fn state(&self) -> State {
+        {
             let queue = lock(&self.queue);
-            queue.closed && queue.lines.is_empty() && turn.batch.is_empty()
-        };
-        if done {
-            self.shut(&mut turn);
+            // The turn is only taken when no more lines can come: a line that finds it taken relies on its holder to
+            // write, which is not what happens here.
+            if !queue.closed {
+                return if queue.blocked { State::Blocked } else { State::Idle };
+            }
         }
-        turn.pipe.is_none()
+        let mut turn = lock(&self.turn);
+        let (empty, blocked) = {
+            let queue = lock(&self.queue);
+            (queue.lines.is_empty() && turn.batch.is_empty(), queue.blocked)
+        };
+        if empty || turn.pipe.is_none() {
+            self.shut(&mut turn);
+            return State::Shut;
+        }
+        if blocked { State::Blocked } else { State::Closing }
     }
+}
+
+/// What the writer task has to do.
+enum State {
+    /// Nothing.
+    Idle,
+    /// Wait for the pipe and write.
+    Blocked,
+    /// Write what is left.
+    Closing,
+    /// End: stdin is closed.
+    Shut,
 }
 
 /// The writer task: waits for a full pipe to have room again, and closes stdin at the end.
 pub(super) async fn write_queued(outbox: Arc<Outbox>) {
     loop {
-        outbox.writer.notified().await;
-        loop {
-            if outbox.shut_if_done() {
-                return;
+        match outbox.state() {
+            State::Idle => {
+                outbox.writer.notified().await;
+                continue;
             }
-            if !lock(&outbox.queue).blocked {
-                break;
+            State::Blocked => {
+                let pipe = lock(&outbox.turn).pipe.clone();
+                if let Some(pipe) = pipe {
+                    // An error shows again, and is dealt with, when writing.
+                    let _ = pipe.writable().await;
+                }
             }
-            let Some(pipe) = lock(&outbox.turn).pipe.clone() else { return };
-            // An error shows again, and is dealt with, when writing.
-            let _ = pipe.writable().await;
-            drop(pipe);
-            let _ = outbox.flush(true);
+            // A sender may be writing still.
+            State::Closing => tokio::task::yield_now().await,
+            State::Shut => return,
         }
+        let _ = outbox.flush(true);
     }
 }
 

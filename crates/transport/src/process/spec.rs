@@ -11,7 +11,8 @@ use toolcrib_base::{Limits, Secret};
 pub struct Spec {
     /// Whose process this is, for the log: the server's name.
     pub name: String,
-    /// A name that is looked up in `PATH`, or a path; a relative path starts at `cwd`.
+    /// A name that is looked up in `PATH` (that of `env`, else ours; relative folders in it are passed over), or a path;
+    /// a relative path starts at `cwd`.
     pub program: String,
     /// The arguments, without the program.
     pub args: Vec<String>,

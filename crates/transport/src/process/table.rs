@@ -10,6 +10,9 @@ pub(super) struct Row {
     pub(super) pid: i32,
     pub(super) parent: i32,
     pub(super) session: i32,
+    /// When it started, in ticks since the machine did. With the id this names one process for ever; its parent changes
+    /// as soon as the parent ends.
+    started: u64,
 }
 
 /// All processes that we can see. One that ends or starts meanwhile may be missing, so callers repeat.
@@ -29,7 +32,8 @@ fn parse(pid: i32, stat: &str) -> Option<Row> {
     let mut fields = stat.get(stat.rfind(')')? + 1..)?.split_ascii_whitespace().skip(1);
     let parent = fields.next()?.parse().ok()?;
     let session = fields.nth(1)?.parse().ok()?;
-    Some(Row { pid, parent, session })
+    let started = fields.nth(15)?.parse().ok()?;
+    Some(Row { pid, parent, session, started })
 }
 
 /// All below `ancestor`, parents before their children.
@@ -52,14 +56,18 @@ pub(super) fn signal(expected: Row, signal: Signal) {
     let Ok(handle) = pidfd_open(pid, PidfdFlags::empty()) else {
         // No such process, or a kernel or a sandbox without pidfd: then by number, which is right but for the blink
         // between reading the table and this line.
-        if row(expected.pid) == Some(expected) {
+        if is_still(expected) {
             let _ = kill_process(pid, signal);
         }
         return;
     };
-    if row(expected.pid) == Some(expected) {
+    if is_still(expected) {
         let _ = pidfd_send_signal(handle, signal);
     }
+}
+
+fn is_still(expected: Row) -> bool {
+    row(expected.pid).is_some_and(|now| now.started == expected.started)
 }
 
 /// After a guard was lost: kills what is left of the session that it led. Rounds are bounded: a process that forks faster
@@ -84,16 +92,16 @@ mod tests {
 
     #[test]
     fn a_command_cannot_forge_its_row() {
-        let row = parse(7, "7 (a) S 1 2 3 (b) R 40 41 42 0 -1 4194560 5").unwrap();
-        assert_eq!(row, Row { pid: 7, parent: 40, session: 42 });
-        for bad in ["", "7 (a", "7 (a) S", "7 (a) S x 2 3"] {
+        let stat = "7 (a) S 1 2 3 (b) R 40 41 42 0 -1 4194560 10 11 12 13 14 15 16 17 20 0 1 0 99 19 20";
+        assert_eq!(parse(7, stat).unwrap(), Row { pid: 7, parent: 40, session: 42, started: 99 });
+        for bad in ["", "7 (a", "7 (a) S", "7 (a) S x 2 3", "7 (a) S 1 2 3"] {
             assert_eq!(parse(7, bad), None, "{bad}");
         }
     }
 
     #[test]
     fn descendants_are_found_at_any_depth_and_circles_end() {
-        let row = |pid, parent| Row { pid, parent, session: 1 };
+        let row = |pid, parent| Row { pid, parent, session: 1, started: 0 };
         let rows = [row(2, 1), row(3, 2), row(4, 3), row(5, 1), row(6, 9), row(9, 6)];
         let found = |ancestor| descendants(&rows, ancestor).iter().map(|row| row.pid).collect::<Vec<_>>();
         assert_eq!(found(1), [2, 5, 3, 4]);
@@ -104,6 +112,9 @@ mod tests {
     #[test]
     fn we_are_in_the_table() {
         let own = i32::try_from(std::process::id()).unwrap();
-        assert!(rows().iter().any(|row| row.pid == own && row.parent > 0));
+        let rows = rows();
+        let row = rows.iter().find(|row| row.pid == own).unwrap();
+        assert!(row.parent > 0 && row.session > 0 && row.started > 0 && is_still(*row), "{row:?}");
+        assert!(!is_still(Row { started: row.started + 1, ..*row }));
     }
 }

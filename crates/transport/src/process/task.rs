@@ -57,6 +57,9 @@ impl ProcessTask {
 
     /// Closes stdin, waits, sends SIGTERM, waits, sends SIGKILL.
     async fn end_gently(&mut self, grace: Duration) -> Option<ExitStatus> {
+        if grace.is_zero() {
+            return self.end_now().await;
+        }
         self.outbox.close();
         if let Some(status) = self.ended_within(grace).await {
             return status;
@@ -105,15 +108,18 @@ impl ProcessTask {
     }
 
     fn signal_group(&self, signal: Signal) {
-        // The id is there as long as the child is not reaped, and until then nobody else can get it.
-        let pid = self.child.id().and_then(|pid| i32::try_from(pid).ok()).and_then(Pid::from_raw);
-        if let Some(pid) = pid {
-            let _ = kill_process_group(pid, signal);
+        if let Some(group) = i32::try_from(self.pid).ok().and_then(Pid::from_raw) {
+            let _ = kill_process_group(group, signal);
         }
     }
 
     /// The child is reaped: takes in the last lines and tells everybody.
     async fn finish(mut self, status: Option<ExitStatus>) {
+        if self.lifeline.is_none() {
+            // The group keeps its number while it has members. When it has none, the number would have to be given to a
+            // new group within these microseconds to be hit by mistake.
+            self.signal_group(Signal::KILL);
+        }
         let exit = match &self.lifeline {
             Some(ours) => lifeline::read_exit(ours),
             None => status.map_or(Exit::Lost, |status| match (status.code(), status.signal()) {

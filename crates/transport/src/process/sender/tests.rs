@@ -111,3 +111,34 @@ async fn a_newline_inside_a_line_cannot_smuggle_a_message() {
     reader.read_to_string(&mut text).unwrap();
     assert_eq!(text, "{\"a\":  {\"method\":\"tools/call\"} }\nplain\n");
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_line_sent_while_the_writer_task_looks_around_is_not_left_behind() {
+    let (outbox, sender, reader) = pair();
+    let scope = toolcrib_base::task::Scope::new();
+    scope.spawn(write_queued(Arc::clone(&outbox)));
+    let nudging = scope.spawn({
+        let outbox = Arc::clone(&outbox);
+        async move {
+            while !lock(&outbox.queue).closed {
+                outbox.writer.notify_one();
+                tokio::task::yield_now().await;
+            }
+        }
+    });
+    let (answers, mut answered) = tokio::sync::mpsc::unbounded_channel();
+    let received = std::thread::spawn(move || {
+        for line in BufReader::new(reader).lines() {
+            answers.send(line.unwrap()).unwrap();
+        }
+    });
+    for number in 0..20_000 {
+        sender.send(number.to_string().into()).await.unwrap();
+        let answer = tokio::time::timeout(Duration::from_secs(60), answered.recv()).await;
+        assert_eq!(answer.expect("the line arrives without another one behind it"), Some(number.to_string()));
+    }
+    outbox.close();
+    nudging.await.unwrap();
+    received.join().unwrap();
+    assert!(scope.close(Duration::from_secs(20)).await);
+}

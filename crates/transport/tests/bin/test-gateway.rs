@@ -1,0 +1,94 @@
+//! A process that starts others as the gateway does, for tests that kill it and look at what remains.
+//!
+//! `guard …` is the guard; `hold PROGRAM ARGS…` starts a program, prints its lines and waits to be killed;
+//! `churn N PROGRAM ARGS…` starts and kills a program N times and prints what is left over.
+
+use std::ffi::OsString;
+use std::io::Write;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use tokio::sync::mpsc;
+use toolcrib_base::task::Scope;
+use toolcrib_transport::process::{self, GuardCommand, Line, Spec};
+
+fn main() -> ExitCode {
+    let args: Vec<OsString> = std::env::args_os().skip(1).collect();
+    if args.first().is_some_and(|mode| mode == "guard") {
+        return process::guard::run(args.into_iter().skip(1));
+    }
+    let args: Vec<String> = args.into_iter().filter_map(|arg| arg.into_string().ok()).collect();
+    let args: Vec<&str> = args.iter().map(String::as_str).collect();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    match (runtime, args.as_slice()) {
+        (Ok(runtime), ["hold", program, args @ ..]) => runtime.block_on(hold(&spec(program, args))),
+        (Ok(runtime), ["churn", count, program, args @ ..]) => {
+            runtime.block_on(churn(count.parse().unwrap_or(1), &spec(program, args)));
+        }
+        _ => return ExitCode::from(2),
+    }
+    ExitCode::SUCCESS
+}
+
+fn spec(program: &str, args: &[&str]) -> Spec {
+    let guard = GuardCommand::this_binary().ok();
+    Spec { guard, ..Spec::new(program, args.iter().copied()) }
+}
+
+fn say(text: &str) {
+    let mut out = std::io::stdout().lock();
+    let _ = writeln!(out, "{text}");
+    let _ = out.flush();
+}
+
+async fn hold(spec: &Spec) {
+    let scope = Scope::new();
+    let process = process::spawn(spec, &scope, |line| {
+        if let Line::Text(line) = line {
+            say(&String::from_utf8_lossy(&line));
+        }
+    });
+    match process {
+        Ok(process) => {
+            say(&format!("guard {}", process.pid()));
+            say(&process.exited().await.to_string());
+        }
+        Err(error) => say(&error.to_string()),
+    }
+}
+
+async fn churn(count: usize, spec: &Spec) {
+    let scope = Scope::new();
+    // The first one opens what stays open: the runtime's signal pipe and the like.
+    once(spec, &scope, 0).await;
+    let before = open_files();
+    for number in 0..count {
+        once(spec, &scope, number).await;
+    }
+    let own = std::process::id().to_string();
+    let children = std::fs::read_to_string(format!("/proc/self/task/{own}/children")).unwrap_or_default();
+    say(&format!("files {} children {}", open_files().abs_diff(before), children.split_whitespace().count()));
+}
+
+/// Starts a program, waits for its first line on every second turn, and ends it in one of three ways.
+async fn once(spec: &Spec, scope: &Scope, number: usize) {
+    let (sender, mut receiver) = mpsc::channel(1);
+    let on_line = move |_| {
+        let _ = sender.try_send(());
+    };
+    let Ok(process) = process::spawn(spec, scope, on_line) else { return say("not started") };
+    if number.is_multiple_of(2) {
+        receiver.recv().await;
+    }
+    let exited = process.exited();
+    match number % 3 {
+        0 => drop(process),
+        1 => drop(process.stop(Duration::ZERO).await),
+        _ => drop(process.stop(Duration::from_secs(10)).await),
+    }
+    exited.await;
+}
+
+fn open_files() -> usize {
+    std::fs::read_dir("/proc/self/fd").map_or(0, Iterator::count)
+}
