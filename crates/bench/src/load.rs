@@ -130,12 +130,11 @@ async fn ask_until_done(mut client: Client, asking: Asking, phase: Arc<AtomicU8>
         if before == DONE {
             break;
         }
-        let started = Instant::now();
-        let bytes = asking.once(&mut client, round).await?;
+        let (waited, bytes) = asking.once(&mut client, round).await?;
         round += 1;
         // Only calls that lie wholly within the window count.
         if before == MEASURING && phase.load(Ordering::Relaxed) == MEASURING {
-            found.latency.record(started.elapsed());
+            found.latency.record(waited);
             found.bytes += bytes as u64;
         }
     }
@@ -182,24 +181,29 @@ impl Asking {
         Self { requests, pages }
     }
 
-    /// Makes one call and checks its answer; the number of bytes that came.
-    async fn once(&self, client: &mut Client, round: usize) -> anyhow::Result<usize> {
+    /// Makes one call and checks its answer: how long the answer took, without the check, and its bytes.
+    async fn once(&self, client: &mut Client, round: usize) -> anyhow::Result<(Duration, usize)> {
         let (request, expected) = &self.requests[round % self.requests.len()];
+        let started = Instant::now();
         let (id, answer) = client.call(request).await?;
+        let mut waited = started.elapsed();
         expected.check(id, answer)?;
         let mut bytes = answer.len();
-        let Some(tools) = self.pages else { return Ok(bytes) };
+        let Some(tools) = self.pages else { return Ok((waited, bytes)) };
         let mut count = count_tools(answer);
         let mut cursor = next_cursor(answer)?;
         while let Some(at) = cursor {
-            let (_, answer) = client.call(&Request::list(Some(&at))).await?;
+            let request = Request::list(Some(&at));
+            let started = Instant::now();
+            let (_, answer) = client.call(&request).await?;
+            waited += started.elapsed();
             bytes += answer.len();
             count += count_tools(answer);
             cursor = next_cursor(answer)?;
             ensure!(count <= 10 * tools, "the list does not end");
         }
         ensure!(count >= tools, "{count} tools were listed instead of at least {tools}");
-        Ok(bytes)
+        Ok((waited, bytes))
     }
 }
 

@@ -153,7 +153,7 @@ fn finish(run: &Run, facts: &str, findings: &Findings) -> anyhow::Result<()> {
     let aims = findings.aims.table();
     say(&format!("### Aims\n\n{aims}\n"));
     if let Some(file) = &run.write {
-        let rounds = format!("{} rounds of {:?} per path", run.rounds(), run.window());
+        let rounds = format!("medians of {} rounds of {:?} per path", run.rounds(), run.window());
         let text = format!("{facts}; {rounds}.\n\n### Aims\n\n{aims}\n{}", findings.text);
         write_region(file, "bench", &text)?;
     }

@@ -117,13 +117,13 @@ fn definition(index: usize) -> String {
     let mut properties = format!(
         "\"{noun}_id\":{{\"type\":\"string\",\"description\":\"Identifier of the {noun_words}, as {place} shows it.\"}}"
     );
-    if index % 2 == 0 {
+    if index.is_multiple_of(2) {
         properties.push_str(",\"limit\":{\"type\":\"integer\",\"minimum\":1,\"maximum\":100,\"default\":20,\"description\":\"How many entries to return at most.\"}");
     }
-    if index % 3 == 0 {
+    if index.is_multiple_of(3) {
         properties.push_str(",\"filter\":{\"type\":\"object\",\"properties\":{\"state\":{\"type\":\"string\",\"enum\":[\"open\",\"closed\",\"all\"]},\"since\":{\"type\":\"string\",\"format\":\"date-time\"}},\"additionalProperties\":false}");
     }
-    if index % 5 == 0 {
+    if index.is_multiple_of(5) {
         properties.push_str(",\"labels\":{\"type\":\"array\",\"items\":{\"type\":\"string\"},\"description\":\"Only entries with all of these labels.\"}");
     }
     format!(

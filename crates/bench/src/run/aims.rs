@@ -18,6 +18,7 @@ pub(super) struct Figures {
     stdio_over_sdk: Option<f64>,
     added_micros: Option<f64>,
     list_micros: Option<f64>,
+    list_added_micros: Option<f64>,
     list_cpu_micros: Option<f64>,
     pub(super) find_micros: Option<f64>,
     pub(super) idle_mib: Option<f64>,
@@ -47,11 +48,13 @@ impl Figures {
     pub(super) fn add_list(&mut self, rows: &[Row]) {
         let none = Row::default();
         self.list_micros = of(rows, GATEWAY_HTTP, &none).p50.median();
+        let direct = of(rows, DIRECT, &none);
+        self.list_added_micros = of(rows, GATEWAY_HTTP, &none).p50.with(&direct.p50, |mine, direct| mine - direct);
         self.list_cpu_micros = of(rows, GATEWAY_HTTP, &none).cpu.median();
     }
 
     pub(super) fn table(&self) -> String {
-        let rows: [(&str, Option<f64>, Option<f64>); 11] = [
+        let rows: [(&str, Option<f64>, Option<f64>); 12] = [
             ("CPU per call over HTTP ÷ byte forwarder, 16 clients", Some(1.6), self.over_forwarder),
             ("CPU per call over HTTP ÷ SDK proxy, 16 clients", Some(0.4), self.over_sdk),
             ("CPU per call over HTTP, µs", Some(30.0), self.cpu_micros),
@@ -59,6 +62,7 @@ impl Figures {
             ("CPU per call over stdio ÷ SDK proxy, 16 clients", None, self.stdio_over_sdk),
             ("added median latency at 1 client, µs", Some(80.0), self.added_micros),
             ("`tools/list` of 1,000 tools, median µs over HTTP", None, self.list_micros),
+            ("`tools/list` of 1,000 tools, median µs more than direct", None, self.list_added_micros),
             ("`tools/list` of 1,000 tools, CPU µs", Some(150.0), self.list_cpu_micros),
             ("`find_tools` over 10,000 tools, median µs over HTTP", Some(1_000.0), self.find_micros),
             ("resident when idle with 3 servers, MiB", Some(30.0), self.idle_mib),

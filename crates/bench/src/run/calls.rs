@@ -2,6 +2,7 @@
 //! and ratios are formed within a round.
 
 use crate::load::{Ask, Load, Outcome};
+use crate::process::Process;
 use crate::report::{Table, maybe, median};
 
 use super::yard::{DIRECT, FORWARDER, Path, Payload, SDK_HTTP, SDK_STDIO, Yard};
@@ -75,7 +76,7 @@ pub(super) async fn measure_big(run: &Run, yard: &Yard, findings: &mut Findings)
     let none = Row::default();
     let direct = of(&rows, DIRECT, &none);
     for (row, path) in rows.iter().zip(paths_for(yard, Payload::Big)) {
-        let peak = path.process.and_then(|process| process.sizes()).map(|sizes| mib(sizes.peak_kib));
+        let peak = path.process.and_then(Process::sizes).map(|sizes| mib(sizes.peak_kib));
         out.row(&[
             row.name.clone(),
             maybe(row.p50.median().map(|micros| micros / 1e3)),
