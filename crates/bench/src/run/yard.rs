@@ -102,6 +102,8 @@ pub(super) struct Yard {
     sdk_stdio: Option<Role>,
     pub(super) gateway: Option<Gateway>,
     peers: Vec<Peer>,
+    /// Whether the servers over stdio are there.
+    small: bool,
     /// Holds the definitions as long as the gateway runs.
     _home: Home,
 }
@@ -130,7 +132,7 @@ impl Yard {
             None => None,
         };
         let peers = if small { run.peer.clone() } else { Vec::new() };
-        Ok(Self { backend, forwarder, sdk_http, sdk_stdio, gateway, peers, _home: home })
+        Ok(Self { backend, forwarder, sdk_http, sdk_stdio, gateway, peers, small, _home: home })
     }
 
     /// Every path, in the order of the table.
@@ -144,7 +146,7 @@ impl Yard {
             let direct = gateway.profile("direct");
             let http = Path { server: "bench-http", ..Path::new(GATEWAY_HTTP, &direct, process) };
             paths.push(http.clone());
-            if self.sdk_stdio.is_some() || !cfg!(feature = "sdk") {
+            if self.small {
                 paths.push(Path { server: "bench-stdio", ..Path::new(GATEWAY_STDIO, &direct, process) });
             }
             let (url, name) = (gateway.url.clone(), GATEWAY_CALL_TOOL.to_owned());
