@@ -1,0 +1,87 @@
+//! The backend over Streamable HTTP: plain JSON answers, one session for everybody.
+
+use std::convert::Infallible;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use http_body_util::BodyExt;
+use hyper::body::{Body, Frame, Incoming, SizeHint};
+use hyper::header::{CONTENT_TYPE, HeaderValue};
+use hyper::service::service_fn;
+use hyper::{Method, Request, Response, StatusCode};
+
+use super::{Answer, Backend, CLOSING, Offer};
+use crate::serve::{Listen, serve};
+
+const SESSION: &str = "mcp-session-id";
+const MODERN_METHOD: &str = "mcp-method";
+
+/// Runs until the parent goes.
+pub(crate) async fn run(listen: &Listen, offer: &Offer) -> anyhow::Result<()> {
+    let backend = Arc::new(Backend::new(offer));
+    let service = service_fn(move |request| {
+        let backend = Arc::clone(&backend);
+        async move { Ok::<_, Infallible>(respond(&backend, request).await) }
+    });
+    serve(listen, service).await
+}
+
+async fn respond(backend: &Backend, request: Request<Incoming>) -> Response<Pieces> {
+    match *request.method() {
+        Method::POST => {}
+        // No stream of its own: allowed by the specification, and nothing is ever announced here.
+        Method::DELETE => return empty(StatusCode::OK),
+        _ => return empty(StatusCode::METHOD_NOT_ALLOWED),
+    }
+    let headers = request.headers();
+    let modern = backend.modern && headers.contains_key(MODERN_METHOD);
+    let has_session = headers.contains_key(SESSION);
+    let Ok(body) = request.into_body().collect().await else { return empty(StatusCode::BAD_REQUEST) };
+    let Some(answer) = backend.answer(&body.to_bytes()) else { return empty(StatusCode::ACCEPTED) };
+    if !modern && !has_session && !answer.session {
+        return empty(StatusCode::BAD_REQUEST);
+    }
+    let session = answer.session;
+    let mut response = Response::new(Pieces::from(answer));
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    if session {
+        response.headers_mut().insert(SESSION, HeaderValue::from_static("bench-session"));
+    }
+    response
+}
+
+fn empty(status: StatusCode) -> Response<Pieces> {
+    let mut response = Response::new(Pieces::default());
+    *response.status_mut() = status;
+    response
+}
+
+/// A body of a few pieces whose length is known.
+#[derive(Debug, Default)]
+struct Pieces([Bytes; 3]);
+
+impl From<Answer> for Pieces {
+    fn from(answer: Answer) -> Self {
+        Self([answer.opening, answer.result, Bytes::from_static(CLOSING)])
+    }
+}
+
+impl Body for Pieces {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        let piece = self.0.iter_mut().find(|piece| !piece.is_empty());
+        Poll::Ready(piece.map(|piece| Ok(Frame::data(std::mem::take(piece)))))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.0.iter().all(Bytes::is_empty)
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        SizeHint::with_exact(self.0.iter().map(|piece| piece.len() as u64).sum())
+    }
+}

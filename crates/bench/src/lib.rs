@@ -1,1 +1,0 @@
-//! Load generator, yardsticks and search evaluation; a development crate.

@@ -1,0 +1,203 @@
+//! Everything that a run compares, started beside each other, and the paths through it.
+
+use std::path::Path as FilePath;
+
+use crate::backend::tools::QUERIES;
+use crate::child::Role;
+use crate::client::Era;
+use crate::gateway::{Gateway, Home};
+use crate::load::{Ask, listed_name};
+use crate::process::Process;
+
+use super::Run;
+
+/// As many tools as an ordinary server has.
+pub(super) const SMALL: usize = 25;
+/// Size of the `text` result less what a proxy may leave out around it.
+const TEXT_AT_LEAST: usize = 97_000;
+const BIG_AT_LEAST: usize = 10_000_000;
+
+pub(super) const DIRECT: &str = "direct";
+pub(super) const FORWARDER: &str = "byte forwarder";
+pub(super) const SDK_HTTP: &str = "SDK proxy → HTTP";
+pub(super) const SDK_STDIO: &str = "SDK proxy → stdio";
+pub(super) const GATEWAY_HTTP: &str = "Toolcrib → HTTP";
+pub(super) const GATEWAY_STDIO: &str = "Toolcrib → stdio";
+pub(super) const GATEWAY_CALL_TOOL: &str = "Toolcrib → HTTP, `call_tool`";
+pub(super) const GATEWAY_MODERN: &str = "Toolcrib → HTTP, modern client";
+
+/// Another gateway, run by somebody else.
+#[derive(Debug, Clone)]
+pub(crate) struct Peer {
+    name: String,
+    url: String,
+    process: Option<Process>,
+}
+
+pub(super) fn parse_peer(text: &str) -> Result<Peer, String> {
+    let (name, rest) = text.split_once('=').ok_or("expected NAME=URL or NAME=URL,PID")?;
+    let (url, pid) = rest.split_once(',').map_or((rest, None), |(url, pid)| (url, Some(pid)));
+    crate::wire::split_url(url).map_err(|error| error.to_string())?;
+    let process = pid.map(|pid| pid.parse().map(Process).map_err(|_| format!("`{pid}` is no process id")));
+    Ok(Peer { name: name.to_owned(), url: url.to_owned(), process: process.transpose()? })
+}
+
+/// One way from the load generator to the backend's tools.
+#[derive(Debug, Clone)]
+pub(super) struct Path {
+    pub(super) name: String,
+    pub(super) url: String,
+    pub(super) era: Era,
+    pub(super) process: Option<Process>,
+    /// The server whose tools are meant, for paths that lead to several.
+    server: &'static str,
+    by_call_tool: bool,
+}
+
+/// What a call brings back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Payload {
+    Echo,
+    Text,
+    Big,
+}
+
+impl Payload {
+    pub(super) fn title(self) -> &'static str {
+        match self {
+            Self::Echo => "echo, 0.2 KB",
+            Self::Text => "text, 98 KB",
+            Self::Big => "text, 10 MiB",
+        }
+    }
+}
+
+impl Path {
+    /// Whether results larger than `echo` are measured here; the variants of the gateway's path would repeat themselves.
+    pub(super) fn serves_large(&self) -> bool {
+        !self.by_call_tool && self.era == Era::Legacy
+    }
+
+    /// Asks the path for the name under which it lists the tool; `None` when the path does not serve this payload.
+    pub(super) async fn ask(&self, payload: Payload) -> anyhow::Result<Option<Ask>> {
+        if self.by_call_tool {
+            let tool = format!("{}/echo", self.server);
+            return Ok((payload == Payload::Echo).then_some(Ask::EchoByCallTool { tool }));
+        }
+        let named = |wanted| listed_name(&self.url, wanted, self.server);
+        Ok(Some(match payload {
+            Payload::Echo => Ask::Echo { tool: named("echo").await? },
+            Payload::Text => Ask::Text { tool: named("text").await?, at_least: TEXT_AT_LEAST },
+            Payload::Big => Ask::Text { tool: named("big").await?, at_least: BIG_AT_LEAST },
+        }))
+    }
+}
+
+/// The backend and all that stands in front of it.
+#[derive(Debug)]
+pub(super) struct Yard {
+    backend: Role,
+    forwarder: Role,
+    sdk_http: Option<Role>,
+    sdk_stdio: Option<Role>,
+    pub(super) gateway: Option<Gateway>,
+    peers: Vec<Peer>,
+    /// Whether the servers over stdio are there.
+    small: bool,
+    /// Holds the definitions as long as the gateway runs.
+    _home: Home,
+}
+
+impl Yard {
+    /// Starts all paths to a backend of `tools` tools. The small one has three servers behind the gateway.
+    pub(super) async fn start(run: &Run, program: Option<&FilePath>, tools: usize) -> anyhow::Result<Self> {
+        let small = tools == SMALL;
+        let tools = tools.to_string();
+        let mut arguments = vec!["backend-http", "--tools", &tools];
+        if small {
+            arguments.extend(["--listen", &run.backend_listen]);
+        }
+        let backend = Role::start(&arguments).await?;
+        let forwarder = Role::start(&["forwarder", "--backend", &backend.url]).await?;
+        let (mut sdk_http, mut sdk_stdio) = (None, None);
+        if cfg!(feature = "sdk") {
+            sdk_http = Some(Role::start(&["sdk-proxy", "--backend", &backend.url]).await?);
+            if small {
+                sdk_stdio = Some(Role::start(&["sdk-proxy"]).await?);
+            }
+        }
+        let home = home(&backend.url, small)?;
+        let gateway = match program {
+            Some(program) => Some(Gateway::start(program, &home).await?),
+            None => None,
+        };
+        let peers = if small { run.peer.clone() } else { Vec::new() };
+        Ok(Self { backend, forwarder, sdk_http, sdk_stdio, gateway, peers, small, _home: home })
+    }
+
+    /// Every path, in the order of the table.
+    pub(super) fn paths(&self) -> Vec<Path> {
+        let of_role = |name: &str, role: &Role| Path::new(name, &role.url, Some(role.process));
+        let mut paths = vec![of_role(DIRECT, &self.backend), of_role(FORWARDER, &self.forwarder)];
+        paths.extend(self.sdk_http.as_ref().map(|role| of_role(SDK_HTTP, role)));
+        paths.extend(self.sdk_stdio.as_ref().map(|role| of_role(SDK_STDIO, role)));
+        if let Some(gateway) = &self.gateway {
+            let process = Some(gateway.process);
+            let direct = gateway.profile("direct");
+            let http = Path { server: "bench-http", ..Path::new(GATEWAY_HTTP, &direct, process) };
+            paths.push(http.clone());
+            if self.small {
+                paths.push(Path { server: "bench-stdio", ..Path::new(GATEWAY_STDIO, &direct, process) });
+            }
+            let (url, name) = (gateway.url.clone(), GATEWAY_CALL_TOOL.to_owned());
+            paths.push(Path { name, url, by_call_tool: true, ..http.clone() });
+            paths.push(Path { name: GATEWAY_MODERN.to_owned(), era: Era::Modern, ..http });
+        }
+        paths.extend(self.peers.iter().map(|peer| Path::new(&peer.name, &peer.url, peer.process)));
+        paths
+    }
+
+    /// The search of the gateway, when there is one.
+    pub(super) fn find(&self) -> Option<(&Gateway, Ask)> {
+        Some((self.gateway.as_ref()?, Ask::Find { queries: &QUERIES }))
+    }
+
+    pub(super) async fn stop(self) -> anyhow::Result<()> {
+        match self.gateway {
+            Some(gateway) => gateway.stop().await,
+            None => Ok(()),
+        }
+    }
+}
+
+impl Path {
+    fn new(name: &str, url: &str, process: Option<Process>) -> Self {
+        Self { name: name.to_owned(), url: url.to_owned(), era: Era::Legacy, process, server: "", by_call_tool: false }
+    }
+}
+
+/// A home with one server, or with the three that "idle with 3 servers" means.
+pub(super) fn home(backend: &str, three: bool) -> anyhow::Result<Home> {
+    let home = Home::new()?;
+    home.http_server("bench-http", backend)?;
+    if three {
+        home.stdio_server("bench-stdio", SMALL)?;
+        home.stdio_server("bench-third", SMALL)?;
+    }
+    Ok(home)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn peers_are_a_name_an_address_and_perhaps_a_process() {
+        let peer = parse_peer("other=http://127.0.0.1:3000/mcp,42").unwrap();
+        assert_eq!((peer.name.as_str(), peer.url.as_str()), ("other", "http://127.0.0.1:3000/mcp"));
+        assert_eq!(peer.process, Some(Process(42)));
+        assert_eq!(parse_peer("other=http://127.0.0.1:3000/mcp").unwrap().process, None);
+        assert!(parse_peer("http://127.0.0.1:3000/mcp").is_err());
+        assert!(parse_peer("other=http://127.0.0.1:3000/mcp,x").is_err());
+    }
+}

@@ -1,0 +1,235 @@
+//! The parts together: servers, views, sessions, the audit log; and the task that keeps them in step.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use arc_swap::ArcSwap;
+use tokio::sync::{mpsc, watch};
+use toolcrib_base::task::Stop;
+use toolcrib_base::{Clock, ProfileName};
+use toolcrib_catalog::Loaded;
+use toolcrib_protocol::{Notification, Raw, method};
+use toolcrib_store::{Snapshot, Store};
+use toolcrib_upstream::{Event, State};
+
+use crate::active::ActiveTools;
+use crate::metrics::Metrics;
+use crate::servers::{Servers, fingerprint};
+use crate::session::Sessions;
+use crate::view::{Builder, View};
+
+/// How long changes are gathered before views are built: many servers become ready at the same time.
+const GATHER: Duration = Duration::from_millis(20);
+/// How often idle sessions are looked for.
+const SWEEP: Duration = Duration::from_secs(30);
+
+/// What the gateway is made of.
+#[derive(Debug)]
+pub struct Parts {
+    /// What outlives the process.
+    pub store: Store,
+    /// The time.
+    pub clock: Arc<dyn Clock>,
+    /// The servers, none running yet.
+    pub servers: Servers,
+    /// The sessions of legacy clients.
+    pub sessions: Sessions,
+    /// The counters.
+    pub metrics: Arc<Metrics>,
+    /// The definitions.
+    pub loaded: Arc<Loaded>,
+}
+
+/// The views of all profiles.
+pub type Views = BTreeMap<ProfileName, Arc<View>>;
+
+/// The gateway.
+#[derive(Debug)]
+pub struct Gateway {
+    pub(crate) store: Store,
+    pub(crate) clock: Arc<dyn Clock>,
+    /// The servers.
+    pub servers: Servers,
+    /// The sessions of legacy clients.
+    pub sessions: Sessions,
+    /// The counters.
+    pub metrics: Arc<Metrics>,
+    pub(crate) active: ActiveTools,
+    /// Our name and version, as clients see them.
+    pub(crate) server_info: Raw,
+    loaded: ArcSwap<Loaded>,
+    views: ArcSwap<Views>,
+    builder: Mutex<Builder>,
+    /// Counts the builds, so that others can wait for one.
+    built: watch::Sender<u64>,
+}
+
+impl Gateway {
+    /// Starts the servers and builds the first views. Blocks: it reads the state.
+    pub fn start(parts: Parts) -> Arc<Self> {
+        let builder = Builder::new(parts.store.names(), Arc::clone(&parts.metrics));
+        let info = serde_json::json!({
+            "name": "toolcrib", "title": "Toolcrib", "version": env!("CARGO_PKG_VERSION"),
+        });
+        let gateway = Arc::new(Self {
+            store: parts.store,
+            clock: parts.clock,
+            servers: parts.servers,
+            sessions: parts.sessions,
+            metrics: parts.metrics,
+            active: ActiveTools::default(),
+            server_info: Raw::from_value(&info),
+            loaded: ArcSwap::new(parts.loaded),
+            views: ArcSwap::default(),
+            builder: Mutex::new(builder),
+            built: watch::Sender::new(0),
+        });
+        gateway.reconcile();
+        gateway
+    }
+
+    /// The view of a profile.
+    pub fn view(&self, profile: &str) -> Option<Arc<View>> {
+        self.views.load().get(profile).cloned()
+    }
+
+    /// All views.
+    pub fn views(&self) -> Arc<Views> {
+        self.views.load_full()
+    }
+
+    /// The definitions in force.
+    pub fn loaded(&self) -> Arc<Loaded> {
+        self.loaded.load_full()
+    }
+
+    /// Counts the builds of views; changes after each.
+    pub fn watch_builds(&self) -> watch::Receiver<u64> {
+        self.built.subscribe()
+    }
+
+    /// What outlives the process.
+    pub fn store(&self) -> &Store {
+        &self.store
+    }
+
+    /// Takes new definitions. Blocks.
+    pub fn apply(&self, loaded: Arc<Loaded>) {
+        self.loaded.store(loaded);
+        self.reconcile();
+    }
+
+    fn reconcile(&self) {
+        let loaded = self.loaded.load_full();
+        for gone in self.servers.reconcile(&loaded.servers) {
+            self.metrics.forget_server(gone.as_str());
+            if let Err(error) = self.store.snapshots().remove(&gone) {
+                tracing::warn!(server = %gone, %error, "its snapshot stays behind");
+            }
+        }
+        self.rebuild();
+    }
+
+    /// Builds all views and tells the sessions whose lists changed. Blocks: it remembers names.
+    fn rebuild(&self) {
+        let mut builder = self.builder.lock().unwrap_or_else(PoisonError::into_inner);
+        let servers = self.servers.table();
+        builder.index(&servers);
+        let loaded = self.loaded.load_full();
+        let views: Views = loaded
+            .profiles
+            .iter()
+            .map(|(name, profile)| (name.clone(), Arc::new(builder.view(profile, &servers))))
+            .collect();
+        let before = self.views.swap(Arc::new(views));
+        drop(builder);
+        for (name, after) in self.views.load().iter() {
+            if let Some(before) = before.get(name) {
+                self.tell_changes(name, before, after);
+            }
+        }
+        self.built.send_modify(|count| *count += 1);
+    }
+
+    fn tell_changes(&self, profile: &ProfileName, before: &View, after: &View) {
+        let changed = [
+            (method::TOOLS_CHANGED, before.listed != after.listed),
+            (method::PROMPTS_CHANGED, before.prompts_listed != after.prompts_listed),
+            (
+                method::RESOURCES_CHANGED,
+                before.resources.resources_listed != after.resources.resources_listed
+                    || before.resources.templates_listed != after.resources.templates_listed,
+            ),
+        ];
+        let sessions = self.sessions.of_profile(profile);
+        for (method, _) in changed.iter().filter(|(_, changed)| *changed) {
+            let notification = Notification::new(method, Raw::empty_object());
+            for session in &sessions {
+                session.tell(&notification);
+            }
+        }
+    }
+
+    /// Keeps snapshots and views in step with what happens to servers, until the gateway stops.
+    pub async fn keep_in_step(self: Arc<Self>, mut events: mpsc::Receiver<Event>, mut stop: Stop) {
+        let mut sweep = tokio::time::interval(SWEEP);
+        loop {
+            let event = tokio::select! {
+                event = events.recv() => event,
+                _ = sweep.tick() => {
+                    self.sessions.close_idle();
+                    continue;
+                }
+                () = stop.stopped() => return,
+            };
+            let Some(event) = event else { return };
+            let mut changed = self.note(event).await;
+            // Whatever else happens within a moment is part of the same build.
+            let until = tokio::time::Instant::now() + GATHER;
+            while changed {
+                match tokio::time::timeout_at(until, events.recv()).await {
+                    Ok(Some(event)) => changed |= self.note(event).await,
+                    Ok(None) | Err(_) => break,
+                }
+            }
+            if changed {
+                let gateway = Arc::clone(&self);
+                // A failed build panicked; the views stay as they were.
+                let _ = tokio::task::spawn_blocking(move || gateway.rebuild()).await;
+            }
+        }
+    }
+
+    /// Takes one event; `true` when views must be built anew.
+    async fn note(self: &Arc<Self>, event: Event) -> bool {
+        match event {
+            Event::Status { server, status } => {
+                self.metrics.set_ready(server.as_str(), status.state == State::Ready);
+                tracing::debug!(%server, state = status.state.as_str(), "server state");
+                false
+            }
+            Event::Inventory { server, inventory } => {
+                let gateway = Arc::clone(self);
+                // Waited for, so that two inventories of one server cannot overtake each other.
+                let _ = tokio::task::spawn_blocking(move || gateway.remember(&server, &inventory)).await;
+                true
+            }
+            Event::ResourceUpdated { .. } => false,
+        }
+    }
+
+    fn remember(&self, server: &toolcrib_base::ServerName, inventory: &toolcrib_upstream::Inventory) {
+        let table = self.servers.table();
+        let Some(running) = table.get(server) else { return };
+        let snapshot = Snapshot {
+            server: server.clone(),
+            taken_at: self.clock.now(),
+            definition_hash: fingerprint(&running.definition),
+            inventory: inventory.to_json(),
+        };
+        if let Err(error) = self.store.snapshots().put(&snapshot) {
+            tracing::warn!(%server, %error, "its snapshot is not kept");
+        }
+    }
+}

@@ -1,0 +1,188 @@
+//! The path of one request: resolve, decide, dispatch, audit, answer in the client's era.
+
+mod call;
+mod offer;
+
+use std::fmt;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use tokio::sync::mpsc;
+use toolcrib_base::{Kind, Problem};
+use toolcrib_policy::Act;
+use toolcrib_protocol::convert::{self, Caching};
+use toolcrib_protocol::error::METHOD_NOT_FOUND;
+use toolcrib_protocol::{Answer, Era, Id, Notification, Raw, Request, Revision, RpcError, json, meta, method};
+use toolcrib_upstream::CallError;
+
+use crate::caller::Caller;
+use crate::dispatch::{self, Ended, Outgoing};
+use crate::gateway::Gateway;
+use crate::passage::{Asked, Passage, Refused};
+use crate::reply;
+use crate::session::Running;
+use crate::view::View;
+use toolcrib_store::Outcome;
+
+/// Where the notifications that belong to one request go.
+#[derive(Clone)]
+pub struct Progress(mpsc::Sender<Bytes>);
+
+impl fmt::Debug for Progress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Progress")
+    }
+}
+
+impl Progress {
+    /// Messages go into this queue, one JSON text each.
+    pub fn new(queue: mpsc::Sender<Bytes>) -> Self {
+        Self(queue)
+    }
+
+    /// Sends a notification; a client that does not keep up misses it.
+    pub(crate) fn send(&self, notification: &Notification) {
+        let _ = self.0.try_send(notification.to_bytes());
+    }
+}
+
+/// One request on its way.
+pub(crate) struct Passing<'a> {
+    pub(crate) gateway: &'a Arc<Gateway>,
+    pub(crate) view: &'a View,
+    pub(crate) caller: &'a Caller,
+    pub(crate) id: &'a Id,
+    pub(crate) running: Option<&'a Running>,
+    /// Where progress goes and the client's own token, when it asked for progress.
+    pub(crate) progress: Option<(Raw, Progress)>,
+}
+
+impl Gateway {
+    /// Answers a request of a client. Errors of any kind are answers too.
+    ///
+    /// Dropping the future takes the request back: a modern client's is cancelled at the server, a legacy one's is not.
+    pub async fn request(self: &Arc<Self>, caller: &Caller, request: Request, progress: Option<Progress>) -> Answer {
+        let Some(view) = self.view(caller.profile.as_str()) else {
+            let problem = Problem::new(Kind::NotFound, format!("profile `{}` does not exist", caller.profile));
+            return Answer::error(Some(request.id), RpcError::from(&problem));
+        };
+        let running = caller.session.as_ref().map(|session| session.run(&request.id));
+        let progress = progress.and_then(|progress| Some((meta::progress_token(&request.params)?, progress)));
+        let passing =
+            Passing { gateway: self, view: &view, caller, id: &request.id, running: running.as_ref(), progress };
+        let outcome = passing.answer(&request.method, &request.params).await;
+        Answer { id: Some(request.id.clone()), outcome }
+    }
+
+    /// Takes a notification of a client.
+    pub fn notification(&self, caller: &Caller, notification: &Notification) {
+        if notification.method == method::CANCELLED {
+            let id = notification.params.get("requestId").and_then(Id::from_raw);
+            if let (Some(session), Some(id)) = (&caller.session, id) {
+                session.cancel(&id);
+            }
+        }
+    }
+}
+
+impl Passing<'_> {
+    async fn answer(self, method: &str, params: &Raw) -> Result<Raw, RpcError> {
+        let modern = self.caller.revision.era() == Era::Modern;
+        let caching = Caching { ttl_ms: 0, public: false };
+        let (revision, gateway) = (self.caller.revision, self.gateway);
+        let result = match method {
+            method::TOOLS_CALL => {
+                let (result, from) = self.tools_call(params).await?;
+                // What needs no change of form is not copied.
+                if from.era() == revision.era() && !modern {
+                    return Ok(result);
+                }
+                result
+            }
+            method::TOOLS_LIST => self.tools_list(params)?,
+            method::RESOURCES_LIST => self.listed(params, &self.view.resources.resources_listed)?,
+            method::RESOURCE_TEMPLATES_LIST => self.listed(params, &self.view.resources.templates_listed)?,
+            method::PROMPTS_LIST => self.listed(params, &self.view.prompts_listed)?,
+            method::RESOURCES_READ => self.resources_read(params).await?,
+            method::PROMPTS_GET => self.prompts_get(params).await?,
+            method::COMPLETE => self.complete(params).await?,
+            method::DISCOVER if modern => self.discover(),
+            method::PING if !modern => Raw::empty_object(),
+            method::SET_LEVEL if !modern => Raw::empty_object(),
+            other => self.forward(other, params).await?,
+        };
+        Ok(convert::result_for(revision, method, &result, &gateway.server_info, caching))
+    }
+
+    /// Lets a request through to a server and records how it ended. `act` names the server.
+    pub(crate) async fn through(
+        &self,
+        act: &Act,
+        asked: Asked<'_>,
+        outgoing: Outgoing<'_>,
+        unknown: impl FnOnce() -> Problem,
+    ) -> Result<Raw, RpcError> {
+        let passage = match self.open(act, asked).await {
+            Ok(passage) => passage,
+            Err(Refused::Denied(denial)) if !denial.hidden => {
+                let mut problem = Problem::new(Kind::Forbidden, denial.to_string());
+                problem.hint = denial.hint().map(str::to_owned);
+                return Err(RpcError::from(&problem));
+            }
+            Err(Refused::Denied(_)) => return Err(RpcError::from(&unknown())),
+            Err(Refused::Closing) => return Err(closing()),
+        };
+        let ended = dispatch::call(&passage, self.caller, self.running, outgoing).await;
+        let (outcome, result) = match ended {
+            Ended::Answered(Ok(result)) => (Outcome::Ok, Ok(result)),
+            Ended::Answered(Err(error)) => (Outcome::Error(Kind::InvalidParams), Err(error)),
+            Ended::Failed(error) => (Outcome::Error(error.kind()), Err(RpcError::from(&away(&error)))),
+            Ended::Cancelled => (Outcome::Cancelled, Err(RpcError::from(Kind::Cancelled))),
+        };
+        passage.finish(outcome);
+        result
+    }
+
+    pub(crate) async fn open(&self, act: &Act, asked: Asked<'_>) -> Result<Passage, Refused> {
+        let gateway = self.gateway;
+        Passage::open(gateway.store.audit(), &*gateway.clock, &self.view.rules, self.caller, act, asked).await
+    }
+
+    pub(crate) fn asked<'b>(&self, method: &'b str, target: &str, arguments: Option<&'b Raw>) -> Asked<'b> {
+        Asked {
+            method,
+            target: target.into(),
+            arguments: arguments.map(|arguments| &arguments.bytes()[..]),
+            request_id: self.id.as_str().to_owned(),
+        }
+    }
+}
+
+/// A server that cannot be asked, in words for the client.
+pub(crate) fn away(error: &CallError) -> Problem {
+    let problem = Problem::new(error.kind(), error.to_string());
+    match error {
+        CallError::Away(_) => problem.hint("Other servers are not affected; try again later or use another tool."),
+        CallError::Link { .. } => problem.hint("The call may have run; check before you repeat it."),
+    }
+}
+
+pub(crate) fn closing() -> RpcError {
+    RpcError::from(&Problem::new(Kind::Unavailable, "the gateway is shutting down"))
+}
+
+/// A required text among the parameters.
+pub(crate) fn required_text(params: &Raw, key: &str) -> Result<String, RpcError> {
+    let text = json::find(&params.members(), key).and_then(json::text).map(std::borrow::Cow::into_owned);
+    text.ok_or_else(|| RpcError::from(&Problem::new(Kind::InvalidParams, format!("`params.{key}` must be a string"))))
+}
+
+pub(crate) fn unknown_method(method: &str) -> RpcError {
+    let shown: String = method.chars().take(128).collect();
+    RpcError::new(METHOD_NOT_FOUND, format!("unknown method `{shown}`"))
+}
+
+/// A tool error as the answer to a call: models read results, not error codes.
+pub(crate) fn failed(problem: &Problem) -> (Raw, Revision) {
+    (reply::failure(problem), Revision::LATEST_LEGACY)
+}

@@ -1,0 +1,187 @@
+//! `tools/call`: by direct name, by a meta-tool, of a server, of the gateway itself.
+
+use std::sync::Arc;
+
+use toolcrib_base::{Kind, Problem};
+use toolcrib_policy::Act;
+use toolcrib_protocol::raw::Edit;
+use toolcrib_protocol::{Raw, Revision, RpcError, json, method};
+use toolcrib_store::Outcome;
+
+use crate::dialect::MetaName;
+use crate::dispatch::{self, Ended, Outgoing};
+use crate::meta;
+use crate::operation::Operation;
+use crate::passage::{self, Refused};
+use crate::reply;
+use crate::request::{Passing, away, closing, failed};
+use crate::resolve::{self, Target, Unresolved};
+use crate::view::Tool;
+
+/// A result and the revision in whose form it is.
+type Answered = Result<(Raw, Revision), RpcError>;
+
+impl Passing<'_> {
+    pub(super) async fn tools_call(mut self, params: &Raw) -> Answered {
+        let members = params.members();
+        let Some(name) = json::find(&members, "name").and_then(json::text) else {
+            return Err(RpcError::from(&Problem::new(Kind::InvalidParams, "`params.name` must be a string")));
+        };
+        let arguments = match json::find(&members, "arguments") {
+            None | Some("null") => Raw::empty_object(),
+            Some(arguments) => params.part(arguments),
+        };
+        if !arguments.is_object() {
+            return Err(RpcError::from(&Problem::new(Kind::InvalidParams, "`params.arguments` must be an object")));
+        }
+        match resolve::call(self.view, &name, arguments) {
+            Ok(Target::Tool { tool, arguments, by }) => self.call_tool(&tool, params, arguments, by).await,
+            Ok(Target::Meta { meta, arguments }) => self.call_meta(meta, &arguments).await,
+            Ok(Target::Operation { operation, arguments, by }) => {
+                self.call_operation(operation, &arguments, by).await
+            }
+            Ok(Target::Resource { uri, by }) => {
+                let asked = Raw::from_value(&serde_json::json!({ "uri": uri }));
+                match self.resources_read(&asked).await {
+                    Ok(result) => Ok((meta::resources::shape(by, &result), Revision::LATEST_LEGACY)),
+                    Err(error) => Ok(failed(&problem_of(&error))),
+                }
+            }
+            Ok(Target::Prompt { prompt, arguments, by }) => {
+                let asked = Raw::from_value(&serde_json::json!({ "name": &*prompt.name }))
+                    .edit(&[("arguments", Edit::Set(arguments.as_str()))]);
+                match self.prompts_get(&asked).await {
+                    Ok(result) => Ok((meta::prompts::shape(by, &result), Revision::LATEST_LEGACY)),
+                    Err(error) => Ok(failed(&problem_of(&error))),
+                }
+            }
+            Err(unresolved) => self.unresolved(params, unresolved).await,
+        }
+    }
+
+    async fn unresolved(&mut self, params: &Raw, unresolved: Unresolved) -> Answered {
+        let asked = self.asked(method::TOOLS_CALL, &unresolved.name, Some(params));
+        let gateway = self.gateway;
+        passage::record_unknown(gateway.store.audit(), &*gateway.clock, self.caller, asked).await;
+        match unresolved.by {
+            Some(_) => Ok(failed(&unresolved.problem)),
+            None => Err(RpcError::from(&unresolved.problem)),
+        }
+    }
+
+    async fn call_tool(
+        &mut self,
+        tool: &Arc<Tool>,
+        params: &Raw,
+        arguments: Raw,
+        by: Option<&'static MetaName>,
+    ) -> Answered {
+        let target: Arc<str> = tool.id.to_string().into();
+        let mut asked = self.asked(method::TOOLS_CALL, "", Some(&arguments));
+        asked.target = target;
+        let passage = match self.open(&tool.act(), asked).await {
+            Ok(passage) => passage,
+            // Only what is visible was resolved; the rules say the same again, or the view was built by older ones.
+            Err(Refused::Denied(_)) => {
+                return Err(RpcError::from(&resolve::unknown_tool(self.view, &tool.name)));
+            }
+            Err(Refused::Closing) => return Err(closing()),
+        };
+        if let Some(problem) = self.not_loaded(tool) {
+            passage.finish(Outcome::Error(Kind::Forbidden));
+            return Ok(failed(&problem));
+        }
+        if let Some(faults) = tool.check().faults(&arguments) {
+            tool.metrics.record(Outcome::Error(Kind::InvalidParams), passage.finish(Outcome::Error(Kind::InvalidParams)));
+            let message = format!("the arguments do not fit `{}`:\n{faults}", tool.id);
+            return Ok(failed(&Problem::new(Kind::InvalidParams, message)));
+        }
+        let name = Raw::from_value(&&*tool.id.tool);
+        let params = params.edit(&[("name", Edit::Set(name.as_str())), ("arguments", Edit::Set(arguments.as_str()))]);
+        let outgoing = Outgoing {
+            server: &tool.server,
+            method: method::TOOLS_CALL,
+            params,
+            progress: self.progress.take(),
+        };
+        let ended = dispatch::call(&passage, self.caller, self.running, outgoing).await;
+        let (outcome, answer) = match ended {
+            Ended::Answered(Ok(result)) => {
+                let outcome = if reply::is_failure(&result) { Outcome::ToolError } else { Outcome::Ok };
+                let result = if by.is_some() { meta::call::shape(by, result) } else { result };
+                (outcome, Ok((result, Revision::LATEST_LEGACY)))
+            }
+            Ended::Answered(Err(error)) => {
+                let answer = if by.is_some() { Ok(failed(&problem_of(&error))) } else { Err(error) };
+                (Outcome::Error(Kind::BadServer), answer)
+            }
+            Ended::Failed(error) => (Outcome::Error(error.kind()), Ok(failed(&away(&error)))),
+            Ended::Cancelled => (Outcome::Cancelled, Err(RpcError::from(Kind::Cancelled))),
+        };
+        tool.metrics.record(outcome, passage.finish(outcome));
+        answer
+    }
+
+    /// With `require_load`, a tool whose server is not active answers with what to do first.
+    fn not_loaded(&self, tool: &Tool) -> Option<Problem> {
+        if !self.view.profile.require_load {
+            return None;
+        }
+        let active = self.gateway.active.of(self.caller, self.view.profile.active_set);
+        if active.contains(&tool.id) {
+            return None;
+        }
+        let load = crate::dialect::name_of(crate::dialect::Act::Load, self.view.profile.dialect);
+        let problem = Problem::new(Kind::Forbidden, format!("server `{}` of `{}` is not active", tool.id.server, tool.name));
+        Some(problem.hint(format!("Activate it with {load} first.")))
+    }
+
+    async fn call_meta(&mut self, meta: &'static MetaName, arguments: &Raw) -> Answered {
+        let act = Act::MetaTool { name: meta.name.into() };
+        let asked = self.asked(method::TOOLS_CALL, meta.name, Some(arguments));
+        let passage = match self.open(&act, asked).await {
+            Ok(passage) => passage,
+            Err(Refused::Denied(denial)) => {
+                return Err(RpcError::from(&Problem::new(Kind::Forbidden, denial.to_string())));
+            }
+            Err(Refused::Closing) => return Err(closing()),
+        };
+        let context = meta::Context { gateway: self.gateway, view: self.view, caller: self.caller, meta };
+        let (outcome, result) = match meta::run(&context, arguments) {
+            Ok(result) => (Outcome::Ok, result),
+            Err(problem) => (Outcome::Error(problem.kind), reply::failure(&problem)),
+        };
+        passage.finish(outcome);
+        Ok((result, Revision::LATEST_LEGACY))
+    }
+
+    async fn call_operation(
+        &mut self,
+        operation: &'static Operation,
+        arguments: &Raw,
+        by: Option<&'static MetaName>,
+    ) -> Answered {
+        let asked = self.asked(method::TOOLS_CALL, operation.tool, Some(arguments));
+        let passage = match self.open(&operation.act(), asked).await {
+            Ok(passage) => passage,
+            Err(Refused::Denied(denial)) => {
+                let mut problem = Problem::new(Kind::Forbidden, denial.to_string());
+                problem.hint = denial.hint().map(str::to_owned);
+                return Ok(failed(&problem));
+            }
+            Err(Refused::Closing) => return Err(closing()),
+        };
+        let (outcome, result) = match operation.run(self.gateway, self.view, arguments).await {
+            Ok(value) => (Outcome::Ok, reply::data(&value)),
+            Err(problem) => (Outcome::Error(problem.kind), reply::failure(&problem)),
+        };
+        passage.finish(outcome);
+        let result = if by.is_some() { meta::call::shape(by, result) } else { result };
+        Ok((result, Revision::LATEST_LEGACY))
+    }
+}
+
+/// A server's error as a problem, for answers that are results.
+fn problem_of(error: &RpcError) -> Problem {
+    Problem::new(Kind::BadServer, error.message.clone())
+}

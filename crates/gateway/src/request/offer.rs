@@ -1,0 +1,198 @@
+//! What is offered beside calls: lists, resources, prompts, completion, discovery, and methods nobody here knows.
+
+use std::collections::BTreeSet;
+
+use serde_json::json;
+use toolcrib_base::{Kind, Problem, ToolId};
+use toolcrib_catalog::Exposure;
+use toolcrib_policy::Act;
+use toolcrib_protocol::error::{INVALID_PARAMS, RESOURCE_NOT_FOUND};
+use toolcrib_protocol::raw::{self, Edit};
+use toolcrib_protocol::{Era, Raw, Revision, RpcError, method};
+
+use crate::dispatch::Outgoing;
+use crate::gateway::Gateway;
+use crate::request::{Passing, required_text, unknown_method};
+use crate::resolve;
+use crate::view::View;
+
+/// What the gateway can do, as clients of both eras read it.
+pub(crate) fn capabilities() -> serde_json::Value {
+    json!({
+        "tools": { "listChanged": true },
+        "resources": { "listChanged": true },
+        "prompts": { "listChanged": true },
+        "completions": {},
+        "logging": {},
+    })
+}
+
+impl Gateway {
+    /// The answer to `initialize`.
+    pub fn initialize_result(&self, view: &View, revision: Revision) -> Raw {
+        let mut result = json!({
+            "protocolVersion": revision.as_str(),
+            "capabilities": capabilities(),
+            "serverInfo": self.server_info.to_value(),
+        });
+        if let Some(instructions) = instructions(view) {
+            result["instructions"] = instructions.into();
+        }
+        Raw::from_value(&result)
+    }
+}
+
+/// What a model should know of the profile: how to use it, and which servers stand behind.
+fn instructions(view: &View) -> Option<String> {
+    let profile = &view.profile;
+    let mut text = profile.description.clone().unwrap_or_default();
+    if profile.exposure != Exposure::Direct {
+        let find = crate::dialect::name_of(crate::dialect::Act::Find, profile.dialect);
+        let call = crate::dialect::name_of(crate::dialect::Act::Call, profile.dialect);
+        let names: Vec<_> = view.servers.iter().take(50).map(|(server, _)| server.name.as_str()).collect();
+        if !text.is_empty() {
+            text.push('\n');
+        }
+        text.push_str(&format!("Search tools with {find} and call them with {call}. Servers: {}.", names.join(", ")));
+    }
+    (!text.is_empty()).then_some(text)
+}
+
+impl Passing<'_> {
+    pub(super) fn discover(&self) -> Raw {
+        let mut result = json!({
+            "supportedVersions": [Revision::LATEST.as_str()],
+            "capabilities": capabilities(),
+        });
+        if let Some(instructions) = instructions(self.view) {
+            result["instructions"] = instructions.into();
+        }
+        Raw::from_value(&result)
+    }
+
+    /// A list that fits one page. A cursor can only be somebody else's.
+    pub(super) fn listed(&self, params: &Raw, list: &Raw) -> Result<Raw, RpcError> {
+        if params.get("cursor").is_some_and(|cursor| cursor.as_str() != "null") {
+            let problem = Problem::new(Kind::InvalidParams, "the cursor is not one of this list's")
+                .hint("Ask again without a cursor: the whole list is one page.");
+            return Err(RpcError::from(&problem));
+        }
+        Ok(list.clone())
+    }
+
+    pub(super) fn tools_list(&self, params: &Raw) -> Result<Raw, RpcError> {
+        let fixed = self.listed(params, &self.view.listed)?;
+        let legacy = self.caller.revision.era() == Era::Legacy;
+        if self.view.profile.exposure != Exposure::Dynamic || !legacy {
+            return Ok(fixed);
+        }
+        // What a legacy client has loaded is listed for it; a modern client's list never changes by what it does.
+        let loaded: BTreeSet<ToolId> = self.gateway.active.of(self.caller, self.view.profile.active_set);
+        if loaded.is_empty() {
+            return Ok(fixed);
+        }
+        let tools = loaded.iter().filter_map(|id| self.view.tool_by_id(id)).map(|tool| tool.exposed());
+        let all: Vec<Raw> = self.view.menu.iter().cloned().chain(tools).collect();
+        let list = raw::array(all.iter().map(Raw::as_str));
+        Ok(fixed.edit(&[("tools", Edit::Set(list.as_str()))]))
+    }
+
+    pub(super) async fn resources_read(&self, params: &Raw) -> Result<Raw, RpcError> {
+        let uri = required_text(params, "uri")?;
+        let not_found = || {
+            let shown: String = uri.chars().take(500).collect();
+            let code = match self.caller.revision.era() {
+                Era::Modern => INVALID_PARAMS,
+                Era::Legacy => RESOURCE_NOT_FOUND,
+            };
+            RpcError::new(code, format!("resource not found: `{shown}`")).with_data(&json!({ "uri": shown }))
+        };
+        let place = self.view.resources.place(&uri).ok_or_else(not_found)?;
+        let act = Act::ReadResource { server: place.name.clone(), uri: place.uri.as_str().into() };
+        let exact = Raw::from_value(&place.uri);
+        let outgoing = Outgoing {
+            server: &place.server,
+            method: method::RESOURCES_READ,
+            params: params.edit(&[("uri", Edit::Set(exact.as_str()))]),
+            progress: self.progress.clone(),
+        };
+        let target = format!("{}/{}", place.name, place.uri);
+        let asked = self.asked(method::RESOURCES_READ, &target, None);
+        let unknown = || Problem::new(Kind::NotFound, format!("resource not found: `{uri}`"));
+        self.through(&act, asked, outgoing, unknown).await
+    }
+
+    pub(super) async fn prompts_get(&self, params: &Raw) -> Result<Raw, RpcError> {
+        let name = required_text(params, "name")?;
+        let unknown = || resolve::unknown_prompt(self.view, &name);
+        let prompt = self.view.prompt(&name).ok_or_else(|| RpcError::from(&unknown()))?;
+        let act = Act::GetPrompt { server: prompt.server.clone(), name: prompt.entry.key.as_str().into() };
+        let exact = Raw::from_value(&prompt.entry.key);
+        let outgoing = Outgoing {
+            server: &prompt.handle,
+            method: method::PROMPTS_GET,
+            params: params.edit(&[("name", Edit::Set(exact.as_str()))]),
+            progress: self.progress.clone(),
+        };
+        let arguments = params.get("arguments");
+        let target = format!("{}/{}", prompt.server, prompt.entry.key);
+        let asked = self.asked(method::PROMPTS_GET, &target, arguments.as_ref());
+        self.through(&act, asked, outgoing, unknown).await
+    }
+
+    pub(super) async fn complete(&self, params: &Raw) -> Result<Raw, RpcError> {
+        let reference = params.get("ref").unwrap_or_else(Raw::empty_object);
+        let unknown = || Problem::new(Kind::InvalidParams, "`params.ref` names nothing that is offered here");
+        let (name, server, edited, key) = if let Some(uri) = reference.text("uri") {
+            let place = self.view.resources.template(&uri).or_else(|| self.view.resources.place(&uri));
+            let place = place.ok_or_else(|| RpcError::from(&unknown()))?;
+            (place.name, place.server, reference.clone(), place.uri)
+        } else {
+            let name = required_text(&reference, "name")?;
+            let prompt = self.view.prompt(&name).ok_or_else(|| RpcError::from(&unknown()))?;
+            let exact = Raw::from_value(&prompt.entry.key);
+            let edited = reference.edit(&[("name", Edit::Set(exact.as_str()))]);
+            (prompt.server.clone(), prompt.handle.clone(), edited, prompt.entry.key.clone())
+        };
+        if !server.inventory().has_capability("completions") {
+            return Ok(Raw::from_value(&json!({ "completion": { "values": [], "hasMore": false } })));
+        }
+        let act = Act::Complete { server: name.clone(), reference: key.as_str().into() };
+        let outgoing = Outgoing {
+            server: &server,
+            method: method::COMPLETE,
+            params: params.edit(&[("ref", Edit::Set(edited.as_str()))]),
+            progress: None,
+        };
+        let asked = self.asked(method::COMPLETE, &format!("{name}/{key}"), None);
+        self.through(&act, asked, outgoing, unknown).await
+    }
+
+    /// A method that nobody here knows goes to the profile's server, where it has just one to ask.
+    pub(super) async fn forward(&self, name: &str, params: &Raw) -> Result<Raw, RpcError> {
+        let ours = name.starts_with("notifications/") || is_session_method(name);
+        let [(definition, server)] = &self.view.servers[..] else { return Err(unknown_method(name)) };
+        if ours {
+            return Err(unknown_method(name));
+        }
+        let act = Act::Forward { server: definition.name.clone(), method: name.into() };
+        let outgoing = Outgoing { server, method: name, params: params.clone(), progress: self.progress.clone() };
+        let asked = self.asked(name, definition.name.as_str(), Some(params));
+        self.through(&act, asked, outgoing, || Problem::new(Kind::UnknownMethod, format!("unknown method `{name}`")))
+            .await
+    }
+}
+
+/// Methods that belong to one hop and are never passed on.
+fn is_session_method(name: &str) -> bool {
+    matches!(
+        name,
+        method::INITIALIZE
+            | method::PING
+            | method::SET_LEVEL
+            | method::DISCOVER
+            | method::LISTEN
+            | method::RESOURCES_SUBSCRIBE
+            | method::RESOURCES_UNSUBSCRIBE
+    )
+}

@@ -1,0 +1,181 @@
+//! From the name that a client gave to what it means in this profile.
+//!
+//! The order: the profile's own meta-tools, its tools, other dialects' meta-tools, operations.
+
+use std::sync::Arc;
+
+use toolcrib_base::{Kind, Problem};
+use toolcrib_catalog::Dialect;
+use toolcrib_protocol::{Raw, json};
+use toolcrib_search::nearest;
+
+use crate::dialect::{self, Act, MetaName};
+use crate::operation::{self, Operation};
+use crate::view::{Prompt, Tool, View};
+
+/// What a `tools/call` means.
+#[derive(Debug, Clone)]
+pub(crate) enum Target {
+    /// A tool of a server.
+    Tool {
+        tool: Arc<Tool>,
+        arguments: Raw,
+        /// The meta-tool by which it was called, if any.
+        by: Option<&'static MetaName>,
+    },
+    /// A resource, read through a meta-tool.
+    Resource { uri: String, by: &'static MetaName },
+    /// A prompt, got through a meta-tool.
+    Prompt { prompt: Arc<Prompt>, arguments: Raw, by: &'static MetaName },
+    /// A meta-tool.
+    Meta { meta: &'static MetaName, arguments: Raw },
+    /// An operation.
+    Operation {
+        operation: &'static Operation,
+        arguments: Raw,
+        by: Option<&'static MetaName>,
+    },
+}
+
+/// A name that means nothing here, or cannot be used in this way.
+#[derive(Debug)]
+pub(crate) struct Unresolved {
+    /// The name as asked.
+    pub(crate) name: String,
+    /// What to answer.
+    pub(crate) problem: Problem,
+    /// The meta-tool by which it was asked for: then the answer is a result with `isError`.
+    pub(crate) by: Option<&'static MetaName>,
+}
+
+/// Resolves a `tools/call` of `name`.
+pub(crate) fn call(view: &View, name: &str, arguments: Raw) -> Result<Target, Unresolved> {
+    let own = view.profile.dialect;
+    if let Some(meta) = dialect::own_name(name, own) {
+        return by_meta(view, meta, arguments);
+    }
+    if let Some(tool) = view.tool(name) {
+        if own == Dialect::Muster {
+            let hint = format!("Call it through call_tool with the name `{}`.", tool.name);
+            let problem = Problem::new(Kind::UnknownTool, format!("tool not found: `{name}`")).hint(hint);
+            return Err(Unresolved { name: name.to_owned(), problem, by: None });
+        }
+        return Ok(Target::Tool { tool: Arc::clone(tool), arguments, by: None });
+    }
+    if let Some(meta) = dialect::lookup(name, own) {
+        return by_meta(view, meta, arguments);
+    }
+    if let Some(operation) = operation::by_tool(name).filter(|_| own != Dialect::Muster) {
+        return Ok(Target::Operation { operation, arguments, by: None });
+    }
+    Err(Unresolved { name: name.to_owned(), problem: unknown_tool(view, name), by: None })
+}
+
+/// What a call of a meta-tool means: some of them stand for another call.
+fn by_meta(view: &View, meta: &'static MetaName, arguments: Raw) -> Result<Target, Unresolved> {
+    match meta.act {
+        Act::Call => inner_call(view, meta, &arguments),
+        Act::ReadResource => {
+            let uri = required(meta, &arguments, "uri")?;
+            Ok(Target::Resource { uri, by: meta })
+        }
+        Act::GetPrompt => {
+            let name = required(meta, &arguments, "name")?;
+            match view.prompt(&name) {
+                Some(prompt) => {
+                    Ok(Target::Prompt { prompt: Arc::clone(prompt), arguments: inner(meta, &arguments)?, by: meta })
+                }
+                None => Err(Unresolved { problem: unknown_prompt(view, &name), name, by: Some(meta) }),
+            }
+        }
+        _ => Ok(Target::Meta { meta, arguments }),
+    }
+}
+
+fn inner_call(view: &View, meta: &'static MetaName, arguments: &Raw) -> Result<Target, Unresolved> {
+    // scooter's wrapper calls its parameter `tool`; either word is understood in every dialect.
+    let key = if arguments.text("name").is_none() && arguments.get("tool").is_some() { "tool" } else { "name" };
+    let name = required(meta, arguments, key)?;
+    let arguments = inner(meta, arguments)?;
+    if let Some(tool) = view.tool(&name) {
+        return Ok(Target::Tool { tool: Arc::clone(tool), arguments, by: Some(meta) });
+    }
+    let own = view.profile.dialect;
+    if let Some(operation) = operation::by_tool(&name) {
+        return Ok(Target::Operation { operation, arguments, by: Some(meta) });
+    }
+    match dialect::lookup(&name, own) {
+        // A call of a call would only hide what is called.
+        Some(other) if other.act != Act::Call => by_meta(view, other, arguments),
+        _ => Err(Unresolved { problem: unknown_tool(view, &name), name, by: Some(meta) }),
+    }
+}
+
+fn required(meta: &'static MetaName, arguments: &Raw, key: &str) -> Result<String, Unresolved> {
+    let text = json::find(&arguments.members(), key).and_then(json::text).map(std::borrow::Cow::into_owned);
+    text.filter(|text| !text.is_empty()).ok_or_else(|| {
+        let problem = Problem::new(Kind::InvalidParams, format!("{key} argument is required"))
+            .hint(format!("The arguments of {} are {}", meta.name, meta.schema));
+        Unresolved { name: meta.name.to_owned(), problem, by: Some(meta) }
+    })
+}
+
+/// The arguments within the arguments. Models are seen to send them as a text that holds JSON.
+fn inner(meta: &'static MetaName, arguments: &Raw) -> Result<Raw, Unresolved> {
+    let wrong = || Unresolved {
+        name: meta.name.to_owned(),
+        problem: Problem::new(Kind::InvalidParams, "arguments must be a JSON object")
+            .hint("Leave `arguments` out for a tool without parameters."),
+        by: Some(meta),
+    };
+    match arguments.get("arguments") {
+        None => Ok(Raw::empty_object()),
+        Some(raw) if raw.is_object() => Ok(raw),
+        Some(raw) if raw.as_str() == "null" => Ok(Raw::empty_object()),
+        Some(raw) => {
+            let text = json::text(raw.as_str()).ok_or_else(wrong)?.into_owned();
+            let parsed = Raw::parse(text.into(), json::Rules::strict(64)).map_err(|_| wrong())?;
+            if parsed.is_object() { Ok(parsed) } else { Err(wrong()) }
+        }
+    }
+}
+
+/// The answer to a name that no tool has, or none that this caller may know of.
+pub(crate) fn unknown_tool(view: &View, name: &str) -> Problem {
+    let own = view.profile.dialect;
+    let find = dialect::name_of(Act::Find, own);
+    // Old names of go-ent began with its own name.
+    let plain = name.strip_prefix("go_ent_").unwrap_or(name);
+    let known = view.tools.iter().map(|tool| &*tool.name);
+    let metas = dialect::META_NAMES.iter().filter(|meta| meta.dialect == own).map(|meta| meta.name);
+    let close = nearest(plain, known.chain(metas));
+    let shown: String = name.chars().take(128).collect();
+    let mut problem = Problem::new(Kind::UnknownTool, format!("tool not found: `{shown}`"));
+    let mut hint = String::new();
+    if !close.is_empty() {
+        let names: Vec<_> = close.iter().map(|name| format!("`{name}`")).collect();
+        hint = format!("Nearest: {}. ", names.join(", "));
+    }
+    let pending = view.pending();
+    if !pending.is_empty() {
+        let names: Vec<_> = pending.iter().take(5).map(|name| format!("`{name}`")).collect();
+        hint.push_str(&format!("Still being listed: {}. ", names.join(", ")));
+    }
+    hint.push_str(&format!("Search with {find}."));
+    problem = problem.hint(hint);
+    problem
+}
+
+/// The answer to a prompt's name that nobody has.
+pub(crate) fn unknown_prompt(view: &View, name: &str) -> Problem {
+    let close = nearest(name, view.prompts.iter().map(|prompt| &*prompt.name));
+    let list = dialect::name_of(Act::ListPrompts, view.profile.dialect);
+    let mut hint = String::new();
+    if !close.is_empty() {
+        let names: Vec<_> = close.iter().map(|name| format!("`{name}`")).collect();
+        hint = format!("Nearest: {}. ", names.join(", "));
+    }
+    hint.push_str(&format!("List them with prompts/list or {list}."));
+    let shown: String = name.chars().take(128).collect();
+    Problem::new(Kind::NotFound, format!("prompt not found: `{shown}`")).hint(hint)
+}
