@@ -60,16 +60,18 @@ const NONE: &str = r#"{"type":"object","properties":{}}"#;
 const NAME: &str = r#"{"type":"object","properties":{"name":{"type":"string"}},"required":["name"]}"#;
 const NAMES: &str = r#"{"type":"object","properties":{"names":{"type":"array","items":{"type":"string"},"minItems":1}},"required":["names"]}"#;
 const URI: &str = r#"{"type":"object","properties":{"uri":{"type":"string"}},"required":["uri"]}"#;
-const CALL: &str = r#"{"type":"object","properties":{"name":{"type":"string"},"arguments":{"type":"object"}},"required":["name"]}"#;
+const CALL: &str =
+    r#"{"type":"object","properties":{"name":{"type":"string"},"arguments":{"type":"object"}},"required":["name"]}"#;
 const FIND: &str = r#"{"type":"object","properties":{"query":{"type":"string"},"limit":{"type":"integer","minimum":1,"maximum":100,"default":8},"server":{"type":"string"},"detail":{"enum":["names","signatures","schemas"]},"max_tokens":{"type":"integer","minimum":50},"fold":{"type":"boolean"}}}"#;
 const FILTER: &str = r#"{"type":"object","properties":{"pattern":{"type":"string"},"description_filter":{"type":"string"},"query":{"type":"string"},"case_sensitive":{"type":"boolean","default":false},"include_schema":{"type":"boolean","default":false},"limit":{"type":"integer","minimum":1,"default":5},"offset":{"type":"integer","minimum":0,"default":0},"labels":{"type":"object"}}}"#;
 const CORE: &str = r#"{"type":"object","properties":{"include_schema":{"type":"boolean","default":true}}}"#;
-const QUERY: &str = r#"{"type":"object","properties":{"query":{"type":"string"},"limit":{"type":"integer"}},"required":["query"]}"#;
+const QUERY: &str =
+    r#"{"type":"object","properties":{"query":{"type":"string"},"limit":{"type":"integer"}},"required":["query"]}"#;
 const OPTIONAL_QUERY: &str = r#"{"type":"object","properties":{"query":{"type":"string"}}}"#;
 const SERVER: &str = r#"{"type":"object","properties":{"tool_name":{"type":"string","description":"Name of the server"}},"required":["tool_name"]}"#;
-const SERVER_OR_ALL: &str =
-    r#"{"type":"object","properties":{"tool_name":{"type":"string","description":"Name of the server"},"all":{"type":"boolean"}}}"#;
-const SCOOTER_CALL: &str = r#"{"type":"object","properties":{"tool":{"type":"string"},"arguments":{"type":"object"}},"required":["tool"]}"#;
+const SERVER_OR_ALL: &str = r#"{"type":"object","properties":{"tool_name":{"type":"string","description":"Name of the server"},"all":{"type":"boolean"}}}"#;
+const SCOOTER_CALL: &str =
+    r#"{"type":"object","properties":{"tool":{"type":"string"},"arguments":{"type":"object"}},"required":["tool"]}"#;
 const PROMPT: &str = CALL;
 
 const fn native(name: &'static str, act: Act, group: Option<Group>, texts: (&'static str, &'static str)) -> MetaName {

@@ -36,6 +36,7 @@ pub(crate) fn failure(problem: &Problem) -> Raw {
 
 /// Whether a result says that it is an error.
 pub(crate) fn is_failure(result: &Raw) -> bool {
-    // The flag is small and the content may be large, so the members are found without reading what is in them.
-    result.get("isError").is_some_and(|flag| flag.as_str() == "true")
+    // The content may be large, and nearly all results do not even have the key.
+    memchr::memmem::find(result.bytes(), b"\"isError\"").is_some()
+        && result.get("isError").is_some_and(|flag| flag.as_str() == "true")
 }

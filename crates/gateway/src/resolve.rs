@@ -30,11 +30,7 @@ pub(crate) enum Target {
     /// A meta-tool.
     Meta { meta: &'static MetaName, arguments: Raw },
     /// An operation.
-    Operation {
-        operation: &'static Operation,
-        arguments: Raw,
-        by: Option<&'static MetaName>,
-    },
+    Operation { operation: &'static Operation, arguments: Raw, by: Option<&'static MetaName> },
 }
 
 /// A name that means nothing here, or cannot be used in this way.

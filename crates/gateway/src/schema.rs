@@ -91,7 +91,8 @@ mod tests {
 
     #[test]
     fn faults_name_the_place_and_show_the_rule() {
-        let schema = json!({"type": "object", "properties": {"n": {"type": "integer", "minimum": 1}}, "required": ["n"]});
+        let schema =
+            json!({"type": "object", "properties": {"n": {"type": "integer", "minimum": 1}}, "required": ["n"]});
         assert_eq!(check(&schema, &json!({"n": 1})), None);
         let missing = check(&schema, &json!({})).unwrap();
         assert!(missing.contains("required") && missing.contains("\"n\""), "{missing}");

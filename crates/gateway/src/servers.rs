@@ -36,12 +36,7 @@ pub struct Servers {
 
 impl Servers {
     /// None yet. Their tasks will belong to `scope`.
-    pub fn new(
-        around: Surroundings,
-        secrets: Arc<dyn ResolveSecret>,
-        snapshots: Snapshots,
-        scope: Scope,
-    ) -> Self {
+    pub fn new(around: Surroundings, secrets: Arc<dyn ResolveSecret>, snapshots: Snapshots, scope: Scope) -> Self {
         Self { table: ArcSwap::default(), around, secrets, snapshots, scope }
     }
 

@@ -129,7 +129,12 @@ impl Sessions {
     }
 
     /// Opens one.
-    pub fn open(&self, principal: Principal, profile: ProfileName, revision: Revision) -> Result<Arc<Session>, Problem> {
+    pub fn open(
+        &self,
+        principal: Principal,
+        profile: ProfileName,
+        revision: Revision,
+    ) -> Result<Arc<Session>, Problem> {
         let id = random::hex_128();
         let digest = Sha256::digest(id.as_bytes());
         let audit_name: String = digest.iter().take(8).map(|byte| format!("{byte:02x}")).collect();

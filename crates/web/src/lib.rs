@@ -1,1 +1,51 @@
-//! The HTTP edge: mounts MCP, REST, health and metrics.
+//! The HTTP edge: who may connect, which route answers, and how an answer is written.
+//!
+//! [`guard`] checks `Host`, `Origin` and the credential of every request before any route sees it. The routes are one
+//! file each in `route/`; to add one, add its file and its line in [`route::answer`].
+
+pub mod guard;
+pub mod respond;
+pub mod route;
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use http::{Request, Response};
+use hyper::body::Incoming;
+use tokio::net::TcpListener;
+use toolcrib_base::Limits;
+use toolcrib_base::task::Scope;
+use toolcrib_gateway::Gateway;
+use toolcrib_transport::http::body::Body;
+use toolcrib_transport::http::server;
+
+pub use guard::Guard;
+
+/// What every route may use.
+#[derive(Debug)]
+pub struct Site {
+    /// The gateway.
+    pub gateway: Arc<Gateway>,
+    /// Who may connect.
+    pub guard: Guard,
+    /// Bounds on requests.
+    pub limits: Limits,
+    /// Where tasks that outlive a request's first answer belong.
+    pub scope: Scope,
+}
+
+/// Serves the site until the scope stops.
+pub async fn serve(listener: TcpListener, site: Arc<Site>, scope: Scope) {
+    server::serve(listener, scope, move |peer: SocketAddr, request: Request<Incoming>| {
+        let site = Arc::clone(&site);
+        async move { answer(&site, peer, request).await }
+    })
+    .await;
+}
+
+async fn answer(site: &Arc<Site>, peer: SocketAddr, request: Request<Incoming>) -> Response<Body> {
+    match site.guard.admit(peer, request.headers()) {
+        Ok(principal) => route::answer(site, principal, request).await,
+        Err(refusal) => respond::refusal(&refusal),
+    }
+}

@@ -37,9 +37,7 @@ impl Passing<'_> {
         match resolve::call(self.view, &name, arguments) {
             Ok(Target::Tool { tool, arguments, by }) => self.call_tool(&tool, params, arguments, by).await,
             Ok(Target::Meta { meta, arguments }) => self.call_meta(meta, &arguments).await,
-            Ok(Target::Operation { operation, arguments, by }) => {
-                self.call_operation(operation, &arguments, by).await
-            }
+            Ok(Target::Operation { operation, arguments, by }) => self.call_operation(operation, &arguments, by).await,
             Ok(Target::Resource { uri, by }) => {
                 let asked = Raw::from_value(&serde_json::json!({ "uri": uri }));
                 match self.resources_read(&asked).await {
@@ -92,18 +90,15 @@ impl Passing<'_> {
             return Ok(failed(&problem));
         }
         if let Some(faults) = tool.check().faults(&arguments) {
-            tool.metrics.record(Outcome::Error(Kind::InvalidParams), passage.finish(Outcome::Error(Kind::InvalidParams)));
+            tool.metrics
+                .record(Outcome::Error(Kind::InvalidParams), passage.finish(Outcome::Error(Kind::InvalidParams)));
             let message = format!("the arguments do not fit `{}`:\n{faults}", tool.id);
             return Ok(failed(&Problem::new(Kind::InvalidParams, message)));
         }
         let name = Raw::from_value(&&*tool.id.tool);
         let params = params.edit(&[("name", Edit::Set(name.as_str())), ("arguments", Edit::Set(arguments.as_str()))]);
-        let outgoing = Outgoing {
-            server: &tool.server,
-            method: method::TOOLS_CALL,
-            params,
-            progress: self.progress.take(),
-        };
+        let outgoing =
+            Outgoing { server: &tool.server, method: method::TOOLS_CALL, params, progress: self.progress.take() };
         let ended = dispatch::call(&passage, self.caller, self.running, outgoing).await;
         let (outcome, answer) = match ended {
             Ended::Answered(Ok(result)) => {
@@ -132,7 +127,8 @@ impl Passing<'_> {
             return None;
         }
         let load = crate::dialect::name_of(crate::dialect::Act::Load, self.view.profile.dialect);
-        let problem = Problem::new(Kind::Forbidden, format!("server `{}` of `{}` is not active", tool.id.server, tool.name));
+        let problem =
+            Problem::new(Kind::Forbidden, format!("server `{}` of `{}` is not active", tool.id.server, tool.name));
         Some(problem.hint(format!("Activate it with {load} first.")))
     }
 

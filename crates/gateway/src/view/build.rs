@@ -84,11 +84,11 @@ impl Builder {
         let tools = self.tools(profile, &rules, &shown, &menu);
         let prompts = self.prompts(profile, &shown);
         let by_name = tools.iter().enumerate().map(|(index, tool)| (Arc::clone(&tool.name), index)).collect();
-        let handles: Vec<_> =
-            shown.iter().map(|it| (it.definition.name.clone(), it.server.clone())).collect();
+        let handles: Vec<_> = shown.iter().map(|it| (it.definition.name.clone(), it.server.clone())).collect();
         let visible = |id: &ToolId| tools.binary_search_by(|tool| tool.id.cmp(id)).is_ok();
         let search = self.index.view(&visible);
-        let prompts_listed = result("prompts", &prompts.iter().map(|prompt| exposed_prompt(prompt)).collect::<Vec<_>>());
+        let prompts_listed =
+            result("prompts", &prompts.iter().map(|prompt| exposed_prompt(prompt)).collect::<Vec<_>>());
         let mut view = View {
             profile: Arc::clone(profile),
             rules,
@@ -241,4 +241,3 @@ fn document(entry: &Entry) -> Document<'_> {
         fold_key: Some(hasher.finish()),
     }
 }
-

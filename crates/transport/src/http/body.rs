@@ -20,9 +20,9 @@ const KEEP_ALIVE_EVERY: Duration = Duration::from_secs(20);
 pub enum Body {
     /// Pieces that are all there; their sum is the content length.
     Pieces(VecDeque<Bytes>),
-    /// Server-sent events from a queue, with comments while it is quiet. Ends when the queue is closed.
+    /// Messages from a queue as server-sent events, with comments while it is quiet. Ends when the queue is closed.
     Events {
-        /// The queue.
+        /// The queue of messages, one JSON text each.
         queue: mpsc::Receiver<Bytes>,
         /// When the next comment is due.
         quiet: Pin<Box<Sleep>>,
@@ -45,7 +45,7 @@ impl Body {
         Self::Pieces(pieces.into_iter().filter(|piece| !piece.is_empty()).collect())
     }
 
-    /// A stream of events.
+    /// A stream of messages.
     pub fn events(queue: mpsc::Receiver<Bytes>) -> Self {
         Self::Events { queue, quiet: Box::pin(tokio::time::sleep(KEEP_ALIVE_EVERY)) }
     }
@@ -59,9 +59,9 @@ impl http_body::Body for Body {
         match self.get_mut() {
             Body::Pieces(pieces) => Poll::Ready(pieces.pop_front().map(|piece| Ok(Frame::data(piece)))),
             Body::Events { queue, quiet } => {
-                if let Poll::Ready(event) = queue.poll_recv(cx) {
+                if let Poll::Ready(message) = queue.poll_recv(cx) {
                     quiet.as_mut().reset(Instant::now() + KEEP_ALIVE_EVERY);
-                    return Poll::Ready(event.map(|event| Ok(Frame::data(event))));
+                    return Poll::Ready(message.map(|message| Ok(Frame::data(sse::Event::data(message).to_bytes()))));
                 }
                 if quiet.as_mut().poll(cx).is_pending() {
                     return Poll::Pending;

@@ -1,0 +1,96 @@
+//! The front of every door: which era a message belongs to, and who then answers it.
+
+use std::sync::Arc;
+
+use toolcrib_base::{Kind, Problem, ProfileName};
+use toolcrib_protocol::meta::{self, Declared};
+use toolcrib_protocol::{Answer, Raw, Request, Revision, RpcError, method};
+
+use crate::caller::Principal;
+use crate::gateway::Gateway;
+use crate::session::Session;
+
+/// What kind of opening a request is.
+#[derive(Debug)]
+pub enum Opening {
+    /// `initialize`, whatever else it carries: clients are seen to send it after a good `server/discover`.
+    Initialize,
+    /// A request that carries all that it needs.
+    Modern(Declared),
+    /// A request that belongs to a session.
+    Legacy,
+}
+
+/// Classifies a request. `named` is the revision of the HTTP header, where there is one.
+///
+/// A request that says it is modern and declares itself wrongly is an error.
+pub fn classify(request: &Request, named: Option<&str>) -> Result<Opening, RpcError> {
+    if request.method == method::INITIALIZE {
+        return Ok(Opening::Initialize);
+    }
+    let in_body = meta::declared_date(&request.params);
+    let modern = in_body.is_some() || named.is_some_and(Revision::is_modern_date) || request.method == method::DISCOVER;
+    if modern { meta::declared(&request.params).map(Opening::Modern) } else { Ok(Opening::Legacy) }
+}
+
+impl Gateway {
+    /// Opens a session: the answer to `initialize`, and the session where it went well.
+    pub fn initialize(
+        &self,
+        request: &Request,
+        principal: &Principal,
+        profile: &ProfileName,
+    ) -> (Answer, Option<Arc<Session>>) {
+        let opened = self.open_session(&request.params, principal, profile);
+        match opened {
+            Ok((result, session)) => (Answer::ok(request.id.clone(), result), Some(session)),
+            Err(problem) => (Answer::error(Some(request.id.clone()), RpcError::from(&problem)), None),
+        }
+    }
+
+    fn open_session(
+        &self,
+        params: &Raw,
+        principal: &Principal,
+        profile: &ProfileName,
+    ) -> Result<(Raw, Arc<Session>), Problem> {
+        let view = self.view(profile.as_str()).ok_or_else(|| no_profile(self, profile))?;
+        let asked = params.text("protocolVersion").ok_or_else(|| {
+            Problem::new(Kind::InvalidParams, "`params.protocolVersion` must be a string")
+                .hint(format!("The newest here is {}.", Revision::LATEST_LEGACY))
+        })?;
+        let revision = Revision::negotiate_legacy(&asked);
+        let session = self.sessions.open(principal.clone(), profile.clone(), revision)?;
+        Ok((self.initialize_result(&view, revision), session))
+    }
+}
+
+/// The answer to a profile that is not there, with those that are.
+pub fn no_profile(gateway: &Gateway, profile: &ProfileName) -> Problem {
+    let views = gateway.views();
+    let names: Vec<_> = views.keys().map(ProfileName::as_str).collect();
+    Problem::new(Kind::NotFound, format!("profile `{profile}` does not exist"))
+        .hint(format!("Profiles are: {}.", names.join(", ")))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+    use toolcrib_protocol::Id;
+
+    use super::*;
+
+    fn request(method: &str, params: &serde_json::Value) -> Request {
+        Request { id: Id::from_number(1), method: method.into(), params: Raw::from_value(params) }
+    }
+
+    #[test]
+    fn requests_are_told_apart() {
+        let modern = json!({"_meta": {meta::PROTOCOL_VERSION: "2026-07-28", meta::CLIENT_CAPABILITIES: {}}});
+        assert!(matches!(classify(&request("initialize", &modern), Some("2026-07-28")), Ok(Opening::Initialize)));
+        assert!(matches!(classify(&request("tools/list", &modern), None), Ok(Opening::Modern(_))));
+        assert!(matches!(classify(&request("tools/list", &json!({})), Some("2025-06-18")), Ok(Opening::Legacy)));
+        assert!(classify(&request("tools/list", &json!({})), Some("2026-07-28")).is_err());
+        assert!(classify(&request("server/discover", &json!({})), None).is_err());
+    }
+}

@@ -1,0 +1,51 @@
+//! Prompts through meta-tools: list, describe, and the form in which one is returned.
+
+use serde_json::{Value, json};
+use toolcrib_base::Problem;
+use toolcrib_catalog::Dialect;
+use toolcrib_protocol::Raw;
+
+use super::{Context, required};
+use crate::dialect::MetaName;
+use crate::{reply, resolve};
+
+pub(super) fn list(context: &Context<'_>) -> Raw {
+    let value = context.view.prompts_listed.to_value();
+    let prompts = value["prompts"].as_array().cloned().unwrap_or_default();
+    if context.meta.dialect == Dialect::Muster {
+        if prompts.is_empty() {
+            return reply::text("No prompts available");
+        }
+        let short: Vec<Value> =
+            prompts.iter().map(|it| json!({ "name": it["name"], "description": it["description"] })).collect();
+        return reply::text(&serde_json::to_string_pretty(&short).unwrap_or_default());
+    }
+    reply::data(&json!({ "prompts": prompts }))
+}
+
+pub(super) fn describe(context: &Context<'_>, arguments: &Raw) -> Result<Raw, Problem> {
+    let name = required(arguments, "name")?;
+    let prompt = context.view.prompt(&name).ok_or_else(|| resolve::unknown_prompt(context.view, &name))?;
+    let arguments = prompt.entry.raw.get("arguments").map_or_else(|| json!([]), |list| list.to_value());
+    Ok(reply::data(&json!({
+        "name": &*prompt.name, "description": prompt.entry.description, "arguments": arguments,
+    })))
+}
+
+/// A prompt as the result of a tool.
+pub(crate) fn shape(by: &MetaName, result: &Raw) -> Raw {
+    let value = result.to_value();
+    if by.dialect != Dialect::Muster {
+        return reply::data(&value);
+    }
+    let messages = value["messages"].as_array().cloned().unwrap_or_default();
+    let short: Vec<Value> = messages
+        .iter()
+        .map(|message| {
+            let content = &message["content"];
+            let content = content["text"].as_str().map_or_else(|| content.clone(), Value::from);
+            json!({ "role": message["role"], "content": content })
+        })
+        .collect();
+    reply::text(&serde_json::to_string_pretty(&short).unwrap_or_default())
+}

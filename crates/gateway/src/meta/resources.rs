@@ -1,0 +1,75 @@
+//! Resources through meta-tools: list, describe, and the form in which a read one is returned.
+
+use serde_json::{Value, json};
+use toolcrib_base::{Kind, Problem};
+use toolcrib_catalog::Dialect;
+use toolcrib_protocol::Raw;
+
+use super::{Context, required};
+use crate::dialect::MetaName;
+use crate::reply;
+
+pub(super) fn list(context: &Context<'_>) -> Raw {
+    let listed = context.view.resources.resources_listed.to_value();
+    let resources = listed["resources"].as_array().cloned().unwrap_or_default();
+    if context.meta.dialect == Dialect::Muster {
+        if resources.is_empty() {
+            return reply::text("No resources available");
+        }
+        let short: Vec<Value> = resources.iter().map(short).collect();
+        return reply::text(&serde_json::to_string_pretty(&short).unwrap_or_default());
+    }
+    let templates = context.view.resources.templates_listed.to_value()["resourceTemplates"].clone();
+    reply::data(&json!({ "resources": resources, "resourceTemplates": templates }))
+}
+
+pub(super) fn describe(context: &Context<'_>, arguments: &Raw) -> Result<Raw, Problem> {
+    let uri = required(arguments, "uri")?;
+    let listed = context.view.resources.resources_listed.to_value();
+    let found = listed["resources"].as_array().and_then(|list| list.iter().find(|it| it["uri"] == uri.as_str()));
+    match found {
+        Some(resource) => Ok(reply::data(&short(resource))),
+        None => {
+            let shown: String = uri.chars().take(200).collect();
+            Err(Problem::new(Kind::NotFound, format!("resource not found: `{shown}`"))
+                .hint("List them with list_resources."))
+        }
+    }
+}
+
+fn short(resource: &Value) -> Value {
+    let mut short = json!({ "uri": resource["uri"], "name": resource["name"] });
+    for key in ["description", "mimeType"] {
+        if !resource[key].is_null() {
+            short[key] = resource[key].clone();
+        }
+    }
+    short
+}
+
+/// What was read, as the result of a tool: each part is an embedded resource, so nothing is lost.
+pub(crate) fn shape(by: &MetaName, result: &Raw) -> Raw {
+    let value = result.to_value();
+    let contents = value["contents"].as_array().cloned().unwrap_or_default();
+    let text: Vec<String> = contents
+        .iter()
+        .map(|part| match (part["text"].as_str(), part["blob"].as_str()) {
+            (Some(text), _) => text.to_owned(),
+            (None, Some(blob)) => format!("[Binary data: {} bytes]", blob.trim_end_matches('=').len() * 3 / 4),
+            (None, None) => part.to_string(),
+        })
+        .collect();
+    let embedded = contents.iter().map(|part| json!({ "type": "resource", "resource": part }));
+    let content: Vec<Value> = if by.dialect == Dialect::Muster {
+        let first = json!({ "type": "text", "text": text.join("\n") });
+        let blobs = embedded.filter(|block| !block["resource"]["blob"].is_null());
+        std::iter::once(first).chain(blobs).collect()
+    } else {
+        embedded.collect()
+    };
+    let mut shaped = json!({ "content": content });
+    if let Some(meta) = value.get("_meta") {
+        shaped["_meta"] = meta.clone();
+    }
+    Raw::from_value(&shaped)
+}

@@ -1,0 +1,80 @@
+//! Writing answers: JSON-RPC, problems, plain texts.
+
+use bytes::Bytes;
+use http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderName, HeaderValue, WWW_AUTHENTICATE};
+use http::{Response, StatusCode};
+use tokio::sync::mpsc;
+use toolcrib_base::Problem;
+use toolcrib_protocol::error::{CAPABILITY_MISSING, HEADER_MISMATCH, METHOD_NOT_FOUND, REVISION_UNSUPPORTED};
+use toolcrib_protocol::{Answer, Era};
+use toolcrib_transport::http::body::Body;
+
+const JSON: HeaderValue = HeaderValue::from_static("application/json");
+
+/// An answer in one JSON body. The status follows the rules of the client's era.
+pub fn answer(answer: &Answer, era: Era) -> Response<Body> {
+    let status = match (&answer.outcome, era) {
+        (Ok(_), _) | (Err(_), Era::Legacy) => StatusCode::OK,
+        (Err(error), Era::Modern) => match error.code {
+            HEADER_MISMATCH | CAPABILITY_MISSING | REVISION_UNSUPPORTED => StatusCode::BAD_REQUEST,
+            METHOD_NOT_FOUND => StatusCode::NOT_FOUND,
+            _ => StatusCode::OK,
+        },
+    };
+    json(status, Body::pieces(answer.to_parts()))
+}
+
+/// A request that is wrong before anything can be asked of the gateway.
+pub fn bad_request(answer: &Answer) -> Response<Body> {
+    json(StatusCode::BAD_REQUEST, Body::pieces(answer.to_parts()))
+}
+
+/// A JSON body.
+pub fn json(status: StatusCode, body: Body) -> Response<Body> {
+    let mut response = Response::new(body);
+    *response.status_mut() = status;
+    response.headers_mut().insert(CONTENT_TYPE, JSON);
+    response
+}
+
+/// A stream of events.
+pub fn events(queue: mpsc::Receiver<Bytes>) -> Response<Body> {
+    let mut response = Response::new(Body::events(queue));
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache, no-transform"));
+    headers.insert(HeaderName::from_static("x-accel-buffering"), HeaderValue::from_static("no"));
+    response
+}
+
+/// Nothing but a status.
+pub fn status(status: StatusCode) -> Response<Body> {
+    let mut response = Response::new(Body::empty());
+    *response.status_mut() = status;
+    response
+}
+
+/// A plain text.
+pub fn text(status: StatusCode, content_type: &'static str, text: String) -> Response<Body> {
+    let mut response = Response::new(Body::full(text));
+    *response.status_mut() = status;
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
+    response
+}
+
+/// A problem as RFC 9457 JSON.
+pub fn refusal(problem: &Problem) -> Response<Body> {
+    let row = problem.kind.row();
+    let mut value = serde_json::json!({ "title": row.name, "status": row.status, "detail": problem.message });
+    if let Some(hint) = &problem.hint {
+        value["hint"] = hint.as_str().into();
+    }
+    let status = StatusCode::from_u16(row.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    let mut response = json(status, Body::full(value.to_string()));
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
+    if status == StatusCode::UNAUTHORIZED {
+        headers.insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+    }
+    response
+}
