@@ -1,2 +1,5 @@
-//! The composition root.
+//! The binary.
+mod config;
+mod home;
+mod text;
 fn main() {}
