@@ -15,7 +15,7 @@ use toolcrib_base::{Kind, Limits, Problem};
 
 use crate::home::{Environment, Home};
 
-pub(crate) use key::{KEYS, Key, Shape};
+pub(crate) use key::{KEYS, Key};
 
 /// Settings as the command line gave them: nothing is checked yet.
 #[derive(Debug, Clone, Default)]

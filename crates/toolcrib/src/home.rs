@@ -68,6 +68,7 @@ impl Home {
         Self(path.into())
     }
 
+    #[allow(dead_code, reason = "for `compose`")]
     /// The folder itself: `servers/`, `profiles/` and `config.toml` lie in it.
     pub(crate) fn path(&self) -> &Path {
         &self.0
@@ -83,6 +84,7 @@ impl Home {
         self.0.join("state")
     }
 
+    #[allow(dead_code, reason = "for `compose`")]
     /// The token that administers.
     pub(crate) fn token_file(&self) -> PathBuf {
         self.state().join("token")

@@ -3,6 +3,7 @@
 use std::ffi::OsString;
 use std::path::Path;
 
+use super::key::Shape;
 use super::*;
 
 /// Settings from a file's text, variables and flags.
