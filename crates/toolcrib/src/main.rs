@@ -1,2 +1,52 @@
-//! The composition root.
-fn main() {}
+//! The binary `toolcrib`: the gateway, and the commands that speak to a running one over the wire like any client.
+
+mod command;
+mod compose;
+mod config;
+mod home;
+mod ready;
+mod telemetry;
+mod text;
+mod token;
+
+use std::io::Write;
+use std::process::ExitCode;
+
+use clap::Parser;
+use toolcrib_base::Problem;
+
+fn main() -> ExitCode {
+    let mut arguments = std::env::args_os().skip(1);
+    // The guard of a server's process: started thousands of times, so nothing is set up before it.
+    if arguments.next().is_some_and(|first| first == "guard") {
+        return toolcrib_transport::process::guard::run(arguments);
+    }
+    let cli = match command::Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => {
+            // Nobody is there to be told that the terminal is gone.
+            let _ = error.print();
+            return if error.use_stderr() { ExitCode::from(command::USAGE) } else { ExitCode::SUCCESS };
+        }
+    };
+    command::run(cli, &home::Environment::of_process()).unwrap_or_else(|error| report(&error))
+}
+
+/// Tells an error and its next step on stderr, and gives its exit code.
+fn report(error: &anyhow::Error) -> ExitCode {
+    let io_error = error.chain().find_map(|cause| cause.downcast_ref::<std::io::Error>());
+    if io_error.is_some_and(|error| error.kind() == std::io::ErrorKind::BrokenPipe) {
+        // The reader of our output has seen enough.
+        return ExitCode::SUCCESS;
+    }
+    let problem = error.chain().find_map(|cause| cause.downcast_ref::<Problem>());
+    let mut stderr = std::io::stderr().lock();
+    let _ = match problem {
+        Some(problem) => {
+            let hint = problem.hint.iter().map(|hint| format!("hint: {}\n", text::block(hint)));
+            write!(stderr, "error: {}\n{}", text::block(&problem.message), hint.collect::<String>())
+        }
+        None => writeln!(stderr, "error: {}", text::block(&format!("{error:#}"))),
+    };
+    ExitCode::from(problem.map_or(1, |problem| problem.kind.row().exit))
+}

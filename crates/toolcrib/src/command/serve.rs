@@ -1,0 +1,22 @@
+//! `toolcrib serve`: the gateway over HTTP.
+
+use std::path::PathBuf;
+
+use crate::compose;
+use crate::config::{Config, Low};
+use crate::home::Environment;
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Arguments {
+    /// Write `{"pid", "url", "token_file"}` to this file once clients can be served
+    #[arg(long, value_name = "FILE")]
+    ready_file: Option<PathBuf>,
+    #[command(flatten)]
+    settings: Low,
+}
+
+pub(crate) fn run(arguments: Arguments, environment: &Environment) -> anyhow::Result<()> {
+    let config = Config::load(&arguments.settings, environment)?;
+    config.check_listen()?;
+    super::run_gateway(&config.clone(), || compose::serve(config, arguments.ready_file))
+}

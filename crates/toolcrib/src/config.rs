@@ -1,0 +1,163 @@
+//! The settings: gathered low (flags, variables, the file's text), checked once, then a value of types.
+//!
+//! Precedence: flag, variable, file, default. The table of keys is in [`key`]; to add a key, add its row there.
+
+mod file;
+mod key;
+mod parse;
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use toolcrib_base::{Kind, Limits, Problem};
+
+use crate::home::{Environment, Home};
+
+pub(crate) use key::{KEYS, Key};
+
+/// Settings as the command line gave them: nothing is checked yet.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Low {
+    /// `--home`
+    pub(crate) home: Option<PathBuf>,
+    /// One entry for each key that was given as a flag.
+    pub(crate) flags: BTreeMap<&'static str, toml::Value>,
+}
+
+/// Settings as the gateway uses them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Config {
+    /// The home folder.
+    pub(crate) home: Home,
+    /// Where to listen; port 0 lets the system choose.
+    pub(crate) listen: SocketAddr,
+    /// Where the value of `listen` came from, for errors.
+    pub(crate) listen_place: String,
+    /// What is logged, in the syntax of `EnvFilter`; it was checked.
+    pub(crate) log: String,
+    /// How it is logged.
+    pub(crate) log_format: LogFormat,
+    /// The URL that clients use when a proxy stands before us, without a `/` at its end.
+    pub(crate) public_url: Option<String>,
+    /// Names in `Host` that are ours besides the loopback ones.
+    pub(crate) allowed_hosts: Vec<String>,
+    /// Values of `Origin` that may call us besides our own.
+    pub(crate) allowed_origins: Vec<String>,
+    /// `request_bytes`, `message_bytes`, `depth`, `sessions` and `session_idle`.
+    pub(crate) limits: Limits,
+    /// How many audit events may wait for the disk.
+    pub(crate) audit_queue: usize,
+    /// Whether redacted arguments are kept in the audit log.
+    pub(crate) audit_arguments: bool,
+    /// How long the parts may take to end.
+    pub(crate) grace: Duration,
+}
+
+/// How events are written to stderr.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum LogFormat {
+    /// One line for people.
+    Human,
+    /// One JSON object in a line.
+    Json,
+}
+
+/// A value with the place that it came from.
+#[derive(Debug, Clone)]
+struct Given {
+    value: toml::Value,
+    place: String,
+}
+
+// === impl Config ===
+
+impl Config {
+    /// Reads the file and settles every key.
+    pub(crate) fn load(low: &Low, environment: &Environment) -> Result<Self, Problem> {
+        let home = Home::find(low.home.as_deref(), environment)?;
+        let mut from_file = file::read(&home.config_file())?;
+        let mut config = Self::blank(home);
+        for key in &KEYS {
+            let given = given(key, low, environment, &mut from_file)?;
+            let Some(given) = given else { continue };
+            (key.set)(&mut config, &given.value).map_err(|wrong| {
+                let message =
+                    format!("{}: `{}`: expected {}, got {}", given.place, key.name, wrong.0, shown(&given.value));
+                Problem::new(Kind::Definition, message)
+            })?;
+            if key.name == "listen" {
+                config.listen_place = given.place;
+            }
+        }
+        Ok(config)
+    }
+
+    /// Refuses an address that others can reach: there is no key yet that would keep them out.
+    pub(crate) fn check_listen(&self) -> Result<(), Problem> {
+        if self.listen.ip().to_canonical().is_loopback() {
+            return Ok(());
+        }
+        let message = format!(
+            "refusing to listen on `{}` ({}): other machines could call every tool without a key",
+            self.listen, self.listen_place
+        );
+        let hint = format!(
+            "listen on `127.0.0.1:{}` and let a tunnel or a proxy that authenticates stand before it",
+            self.listen.port()
+        );
+        Err(Problem::new(Kind::Address, message).hint(hint))
+    }
+
+    /// What the defaults of the table are then written over.
+    fn blank(home: Home) -> Self {
+        Self {
+            home,
+            listen: SocketAddr::from(([127, 0, 0, 1], 0)),
+            listen_place: String::new(),
+            log: String::new(),
+            log_format: LogFormat::Human,
+            public_url: None,
+            allowed_hosts: Vec::new(),
+            allowed_origins: Vec::new(),
+            limits: Limits::default(),
+            audit_queue: 0,
+            audit_arguments: false,
+            grace: Duration::ZERO,
+        }
+    }
+}
+
+/// The value of a key by precedence.
+fn given(
+    key: &'static Key,
+    low: &Low,
+    environment: &Environment,
+    from_file: &mut BTreeMap<&'static str, Given>,
+) -> Result<Option<Given>, Problem> {
+    if let Some(value) = low.flags.get(key.name) {
+        return Ok(Some(Given { value: value.clone(), place: format!("flag `--{}`", key.flag) }));
+    }
+    let variable = key.variable();
+    if let Some(text) = environment.text(&variable)? {
+        return Ok(Some(Given { value: key.value_of_text(text), place: format!("variable `{variable}`") }));
+    }
+    if let Some(given) = from_file.remove(key.name) {
+        return Ok(Some(given));
+    }
+    Ok(key.default.map(|text| Given { value: key.value_of_text(text), place: "the default".to_owned() }))
+}
+
+/// A wrong value as it is repeated in an error.
+fn shown(value: &toml::Value) -> String {
+    let text = match value {
+        toml::Value::String(text) => text.clone(),
+        other => other.to_string(),
+    };
+    let short: String = text.chars().take(80).collect();
+    format!("`{}`", crate::text::line(&short))
+}
+
+#[cfg(test)]
+mod tests;

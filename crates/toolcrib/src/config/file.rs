@@ -1,0 +1,69 @@
+//! `config.toml`: its text to known keys with their lines.
+
+use std::collections::BTreeMap;
+use std::io::Read;
+use std::path::Path;
+
+use toml::{Spanned, Value};
+use toolcrib_base::{Kind, Problem};
+use toolcrib_search::nearest;
+
+use super::{Given, KEYS};
+
+/// A settings file has some dozen lines; a larger one is something else.
+const FILE_BYTES: u64 = 1 << 20;
+
+/// The keys that the file sets; none when there is no file.
+pub(super) fn read(path: &Path) -> Result<BTreeMap<&'static str, Given>, Problem> {
+    let text = match std::fs::File::open(path) {
+        Ok(file) => {
+            let mut text = String::new();
+            let read = file.take(FILE_BYTES + 1).read_to_string(&mut text);
+            read.map_err(|error| Problem::new(Kind::Definition, format!("cannot read `{}`: {error}", path.display())))?;
+            text
+        }
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(BTreeMap::new()),
+        Err(error) => {
+            return Err(Problem::new(Kind::Definition, format!("cannot open `{}`: {error}", path.display())));
+        }
+    };
+    if text.len() as u64 > FILE_BYTES {
+        let message = format!("`{}` has more than {FILE_BYTES} bytes", path.display());
+        return Err(Problem::new(Kind::Definition, message));
+    }
+    parse(path, &text)
+}
+
+fn parse(path: &Path, text: &str) -> Result<BTreeMap<&'static str, Given>, Problem> {
+    let place = |offset: usize| format!("{}:{}", path.display(), line_of(text, offset));
+    let entries: BTreeMap<Spanned<String>, Spanned<Value>> = toml::from_str(text).map_err(|error| {
+        let at = error.span().map_or(0, |span| span.start);
+        let message = format!("{}: {}", place(at), crate::text::line(error.message()));
+        Problem::new(Kind::Definition, message).hint("the settings are written in TOML: `key = \"value\"`")
+    })?;
+    let mut known = BTreeMap::new();
+    for (name, value) in entries {
+        let place = place(name.span().start);
+        let Some(key) = KEYS.iter().find(|key| key.name == name.get_ref()) else {
+            return Err(unknown(&place, name.get_ref()));
+        };
+        known.insert(key.name, Given { value: value.into_inner(), place });
+    }
+    Ok(known)
+}
+
+fn unknown(place: &str, name: &str) -> Problem {
+    let short: String = name.chars().take(80).collect();
+    let names: Vec<&str> = KEYS.iter().map(|key| key.name).collect();
+    let hint = match nearest(name, names.iter().copied()).first() {
+        Some(near) => format!("did you mean `{near}`?"),
+        None => format!("the keys are {}", names.join(", ")),
+    };
+    Problem::new(Kind::Definition, format!("{place}: unknown key `{}`", crate::text::line(&short))).hint(hint)
+}
+
+/// The line of a byte, counted from 1.
+fn line_of(text: &str, offset: usize) -> usize {
+    let before = &text.as_bytes()[..offset.min(text.len())];
+    before.iter().filter(|byte| **byte == b'\n').count() + 1
+}

@@ -1,0 +1,234 @@
+//! The table of keys. One row gives the name in the file, the flag, the variable, the default, the help and the check.
+//!
+//! To add a key, add a field to [`Config`] and a row here.
+
+use std::collections::BTreeMap;
+
+use clap::{Arg, ArgAction, ArgMatches, Command};
+use toml::Value;
+
+use super::parse::{self, Wrong};
+use super::{Config, Low};
+
+/// One setting.
+#[derive(Debug)]
+pub(crate) struct Key {
+    /// As in `config.toml`.
+    pub(crate) name: &'static str,
+    /// The flag without its dashes.
+    pub(crate) flag: &'static str,
+    /// What a value looks like in the help.
+    pub(crate) example: &'static str,
+    /// Without one the key is not set.
+    pub(crate) default: Option<&'static str>,
+    /// One sentence without its dot.
+    pub(crate) help: &'static str,
+    /// Which kind of TOML value it takes.
+    pub(crate) shape: Shape,
+    /// Checks a value and puts it into the settings.
+    pub(crate) set: fn(&mut Config, &Value) -> Result<(), Wrong>,
+}
+
+/// How a value is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Shape {
+    /// One text or number.
+    One,
+    /// An array; in a flag or a variable separated by commas.
+    List,
+    /// `true` or `false`; as a flag alone it is `true`.
+    Switch,
+}
+
+pub(crate) const KEYS: [Key; 14] = [
+    Key {
+        name: "listen",
+        flag: "listen",
+        example: "ADDR",
+        default: Some("127.0.0.1:8700"),
+        help: "Where to listen; port 0 lets the system choose",
+        shape: Shape::One,
+        set: |config, value| parse::address(value).map(|value| config.listen = value),
+    },
+    Key {
+        name: "log",
+        flag: "log",
+        example: "FILTER",
+        default: Some("info"),
+        help: "What is logged to stderr: a level, or targets with levels such as `warn,toolcrib=debug`",
+        shape: Shape::One,
+        set: |config, value| parse::filter(value).map(|value| config.log = value),
+    },
+    Key {
+        name: "log_format",
+        flag: "log-format",
+        example: "human|json",
+        default: Some("human"),
+        help: "How it is logged",
+        shape: Shape::One,
+        set: |config, value| parse::log_format(value).map(|value| config.log_format = value),
+    },
+    Key {
+        name: "public_url",
+        flag: "public-url",
+        example: "URL",
+        default: None,
+        help: "The URL that clients use when a proxy stands before the gateway",
+        shape: Shape::One,
+        set: |config, value| parse::url(value).map(|value| config.public_url = Some(value)),
+    },
+    Key {
+        name: "allowed_hosts",
+        flag: "allowed-hosts",
+        example: "HOST,…",
+        default: None,
+        help: "Names in the `Host` header that are accepted besides the loopback ones",
+        shape: Shape::List,
+        set: |config, value| parse::hosts(value).map(|value| config.allowed_hosts = value),
+    },
+    Key {
+        name: "allowed_origins",
+        flag: "allowed-origins",
+        example: "ORIGIN,…",
+        default: None,
+        help: "Web sites whose pages may call the gateway",
+        shape: Shape::List,
+        set: |config, value| parse::origins(value).map(|value| config.allowed_origins = value),
+    },
+    Key {
+        name: "request_bytes",
+        flag: "request-bytes",
+        example: "BYTES",
+        default: Some("4MiB"),
+        help: "The largest body of a client's request",
+        shape: Shape::One,
+        set: |config, value| parse::bytes(value).map(|value| config.limits.request_bytes = value),
+    },
+    Key {
+        name: "message_bytes",
+        flag: "message-bytes",
+        example: "BYTES",
+        default: Some("32MiB"),
+        help: "The largest message of a server",
+        shape: Shape::One,
+        set: |config, value| parse::bytes(value).map(|value| config.limits.message_bytes = value),
+    },
+    Key {
+        name: "depth",
+        flag: "depth",
+        example: "N",
+        default: Some("64"),
+        help: "How deep JSON may nest in a message",
+        shape: Shape::One,
+        set: |config, value| parse::depth(value).map(|value| config.limits.depth = value),
+    },
+    Key {
+        name: "sessions",
+        flag: "sessions",
+        example: "N",
+        default: Some("10000"),
+        help: "How many sessions of legacy clients may be open at a time",
+        shape: Shape::One,
+        set: |config, value| parse::count(value).map(|value| config.limits.sessions = value),
+    },
+    Key {
+        name: "session_idle",
+        flag: "session-idle",
+        example: "TIME",
+        default: Some("30m"),
+        help: "After how long without a request a session ends",
+        shape: Shape::One,
+        set: |config, value| parse::period(value).map(|value| config.limits.session_idle = value),
+    },
+    Key {
+        name: "audit_queue",
+        flag: "audit-queue",
+        example: "N",
+        default: Some("1024"),
+        help: "How many audit events may wait for the disk before calls wait for them",
+        shape: Shape::One,
+        set: |config, value| parse::count(value).map(|value| config.audit_queue = value),
+    },
+    Key {
+        name: "audit_arguments",
+        flag: "audit-arguments",
+        example: "true|false",
+        default: Some("false"),
+        help: "Keep the arguments of calls, secrets redacted, in the audit log",
+        shape: Shape::Switch,
+        set: |config, value| parse::switch(value).map(|value| config.audit_arguments = value),
+    },
+    Key {
+        name: "grace",
+        flag: "grace",
+        example: "TIME",
+        default: Some("5s"),
+        help: "How long running calls and servers may take to end when the gateway ends",
+        shape: Shape::One,
+        set: |config, value| parse::period(value).map(|value| config.grace = value),
+    },
+];
+
+// === impl Key ===
+
+impl Key {
+    /// The environment variable.
+    pub(crate) fn variable(&self) -> String {
+        format!("TOOLCRIB_{}", self.name.to_ascii_uppercase())
+    }
+
+    /// The value of a text outside of the file.
+    pub(crate) fn value_of_text(&self, text: &str) -> Value {
+        match self.shape {
+            Shape::One | Shape::Switch => Value::String(text.to_owned()),
+            Shape::List => {
+                let items = text.split(',').map(str::trim).filter(|item| !item.is_empty());
+                Value::Array(items.map(|item| Value::String(item.to_owned())).collect())
+            }
+        }
+    }
+
+    fn argument(&'static self) -> Arg {
+        let default = self.default.map(|default| format!(" [default: {default}]")).unwrap_or_default();
+        let help = format!("{} [env: {}]{default}", self.help, self.variable());
+        let argument = Arg::new(self.name).long(self.flag).value_name(self.example).help(help).help_heading("Settings");
+        match self.shape {
+            Shape::One => argument.action(ArgAction::Set),
+            Shape::List => argument.action(ArgAction::Append),
+            Shape::Switch => argument.num_args(0..=1).require_equals(true).default_missing_value("true"),
+        }
+    }
+}
+
+// === impl Low ===
+
+/// What `#[derive(clap::Args)]` would make, from the table.
+impl clap::Args for Low {
+    fn augment_args(command: Command) -> Command {
+        let home =
+            Arg::new("home").long("home").value_name("DIR").value_parser(clap::value_parser!(std::path::PathBuf));
+        let home = home.help("The home folder [env: TOOLCRIB_HOME] [default: `toolcrib` in the configuration folder]");
+        command.arg(home).args(KEYS.iter().map(Key::argument))
+    }
+
+    fn augment_args_for_update(command: Command) -> Command {
+        Self::augment_args(command)
+    }
+}
+
+impl clap::FromArgMatches for Low {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
+        let mut flags = BTreeMap::new();
+        for key in &KEYS {
+            let Some(texts) = matches.get_many::<String>(key.name) else { continue };
+            let texts: Vec<&str> = texts.map(String::as_str).collect();
+            flags.insert(key.name, key.value_of_text(&texts.join(",")));
+        }
+        Ok(Self { home: matches.get_one("home").cloned(), flags })
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+        *self = Self::from_arg_matches(matches)?;
+        Ok(())
+    }
+}

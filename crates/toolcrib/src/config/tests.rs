@@ -1,0 +1,162 @@
+//! Precedence, and errors that name their place.
+
+use std::ffi::OsString;
+use std::path::Path;
+
+use super::key::Shape;
+use super::*;
+
+/// Settings from a file's text, variables and flags.
+fn load(file: Option<&str>, variables: &[(&str, &str)], flags: &[&str]) -> Result<Config, Problem> {
+    let folder = tempfile::tempdir().unwrap();
+    if let Some(text) = file {
+        std::fs::write(folder.path().join("config.toml"), text).unwrap();
+    }
+    let environment: Environment =
+        variables.iter().map(|(name, value)| ((*name).to_owned(), OsString::from(value))).collect();
+    let command = <Low as clap::Args>::augment_args(clap::Command::new("test").no_binary_name(true));
+    let matches = command.try_get_matches_from(flags).unwrap();
+    let mut low = <Low as clap::FromArgMatches>::from_arg_matches(&matches).unwrap();
+    low.home = Some(folder.path().to_owned());
+    Config::load(&low, &environment).map_err(|mut problem| {
+        problem.message = problem.message.replace(&format!("{}/", folder.path().display()), "");
+        problem
+    })
+}
+
+#[test]
+fn defaults_come_from_the_table() {
+    let config = load(None, &[], &[]).unwrap();
+    assert_eq!(config.listen.to_string(), "127.0.0.1:8700");
+    assert_eq!(config.limits, Limits::default());
+    assert_eq!((config.log.as_str(), config.log_format), ("info", LogFormat::Human));
+    assert_eq!((config.audit_queue, config.audit_arguments, config.grace), (1024, false, Duration::from_secs(5)));
+    assert_eq!((config.public_url, config.allowed_hosts), (None, Vec::new()));
+    assert!(config.home.config_file().starts_with(config.home.path()));
+}
+
+#[test]
+fn a_flag_wins_over_a_variable_over_the_file_over_the_default() {
+    let file = Some("listen = '127.0.0.1:1'\n");
+    let variable = [("TOOLCRIB_LISTEN", "127.0.0.1:2")];
+    let flag = ["--listen", "localhost:3"];
+    for (config, port, place) in [
+        (load(file, &variable, &flag), 3, "flag `--listen`"),
+        (load(file, &variable, &[]), 2, "variable `TOOLCRIB_LISTEN`"),
+        (load(file, &[("TOOLCRIB_LISTEN", "")], &[]), 1, "config.toml:1"),
+        (load(None, &[], &[]), 8700, "the default"),
+    ] {
+        let config = config.unwrap();
+        assert_eq!(config.listen.port(), port);
+        assert!(config.listen_place.ends_with(place), "{}", config.listen_place);
+    }
+}
+
+#[test]
+fn every_key_can_be_given_in_all_three_ways() {
+    let values = [
+        ("listen", "127.0.0.1:9"),
+        ("log", "debug"),
+        ("log_format", "json"),
+        ("public_url", "https://a.example"),
+        ("allowed_hosts", "a.example"),
+        ("allowed_origins", "https://a.example"),
+        ("request_bytes", "2MiB"),
+        ("message_bytes", "1024"),
+        ("depth", "32"),
+        ("sessions", "9"),
+        ("session_idle", "2m"),
+        ("audit_queue", "8"),
+        ("audit_arguments", "true"),
+        ("grace", "1s"),
+    ];
+    assert_eq!(values.map(|(name, _)| name), KEYS.each_ref().map(|key| key.name));
+    assert!(KEYS.iter().all(|key| key.flag == key.name.replace('_', "-")));
+    let untouched = load(None, &[], &[]).unwrap();
+    for (key, (name, value)) in KEYS.iter().zip(values) {
+        let line = match key.shape {
+            Shape::One => format!("{name} = '{value}'"),
+            Shape::List => format!("{name} = ['{value}']"),
+            Shape::Switch => format!("{name} = {value}"),
+        };
+        let ways = [
+            load(Some(&line), &[], &[]),
+            load(None, &[(&key.variable(), value)], &[]),
+            load(None, &[], &[&format!("--{}={value}", key.flag)]),
+        ];
+        let [first, second, third] = ways.map(|config| {
+            let config = config.unwrap();
+            Config { home: untouched.home.clone(), listen_place: untouched.listen_place.clone(), ..config }
+        });
+        assert_ne!(first, untouched, "{name}");
+        assert_eq!(first, second, "{name}");
+        assert_eq!(first, third, "{name}");
+    }
+    assert!(load(None, &[], &["--audit-arguments"]).unwrap().audit_arguments);
+    let hosts = load(None, &[], &["--allowed-hosts", "A.example,b", "--allowed-hosts", "c:1"]).unwrap().allowed_hosts;
+    assert_eq!(hosts, ["a.example", "b", "c:1"]);
+}
+
+#[test]
+fn what_is_wrong_is_named_with_its_place() {
+    let check = |text: &str, message: &str, hint: &str| {
+        let problem = load(Some(text), &[], &[]).unwrap_err();
+        assert!(problem.message.starts_with(message), "{} for {text:?}", problem.message);
+        assert!(problem.hint.as_deref().unwrap_or_default().contains(hint), "{:?} for {text:?}", problem.hint);
+        assert_eq!(problem.kind, Kind::Definition);
+    };
+    check("log = 'info'\nlisen = '127.0.0.1:1'\n", "config.toml:2: unknown key `lisen`", "did you mean `listen`?");
+    check("\n\n[server]\nx = 1\n", "config.toml:3: unknown key `server`", "the keys are listen, log");
+    check("listen = 8700\n", "config.toml:1: `listen`: expected an address with a port", "");
+    check("depth = 1\n", "config.toml:1: `depth`: expected a number from 8 to 120, got `1`", "");
+    check("request_bytes = -1", "config.toml:1: `request_bytes`: expected a number of bytes", "");
+    check("request_bytes = '99999999999GiB'", "config.toml:1: `request_bytes`: expected a number of bytes", "");
+    check("allowed_hosts = 'a'", "config.toml:1: `allowed_hosts`: expected host names", "");
+    check("allowed_origins = ['https://a/b']", "config.toml:1: `allowed_origins`: expected origins", "");
+    check("log = '=='", "config.toml:1: `log`: expected a filter", "");
+    check("session_idle = '\u{1}soon'", "config.toml:1: ", "TOML");
+    check("grace = \"\\u001b[2J\"", "config.toml:1: `grace`: expected a duration", "");
+    check("listen = \n", "config.toml:1: ", "TOML");
+    check("log = 'a'\nlog = 'b'\n", "config.toml:2: ", "TOML");
+    let problem = load(Some("grace = \"\\u001b[2J\""), &[], &[]).unwrap_err();
+    assert!(problem.message.ends_with("got `\\u{1b}[2J`"), "{}", problem.message);
+    let problem = load(None, &[("TOOLCRIB_DEPTH", "deep")], &[]).unwrap_err();
+    assert_eq!(problem.message, "variable `TOOLCRIB_DEPTH`: `depth`: expected a number from 8 to 120, got `deep`");
+    let problem = load(None, &[], &["--log-format", "xml"]).unwrap_err();
+    assert_eq!(problem.message, "flag `--log-format`: `log_format`: expected `human` or `json`, got `xml`");
+}
+
+#[test]
+fn a_file_that_cannot_be_read_is_an_error() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::create_dir(folder.path().join("config.toml")).unwrap();
+    let low = Low { home: Some(folder.path().to_owned()), ..Low::default() };
+    let problem = Config::load(&low, &Environment::default()).unwrap_err();
+    assert!(problem.message.starts_with("cannot read `"), "{}", problem.message);
+    let too_large = "#".repeat(2 << 20);
+    let problem = load(Some(&too_large), &[], &[]).unwrap_err();
+    assert!(problem.message.ends_with("has more than 1048576 bytes"), "{}", problem.message);
+}
+
+#[test]
+fn only_loopback_is_listened_on_without_a_key() {
+    for (address, fits) in [
+        ("127.0.0.1:0", true),
+        ("127.9.9.9:80", true),
+        ("[::1]:80", true),
+        ("[::ffff:127.0.0.1]:80", true),
+        ("localhost:1", true),
+        ("0.0.0.0:80", false),
+        ("[::]:80", false),
+        ("192.168.0.1:80", false),
+    ] {
+        let config = load(None, &[], &["--listen", address]).unwrap();
+        let checked = config.check_listen();
+        assert_eq!(checked.is_ok(), fits, "{address}");
+        if let Err(problem) = checked {
+            assert_eq!(problem.kind, Kind::Address);
+            assert!(problem.message.contains("flag `--listen`") && problem.hint.unwrap().contains("127.0.0.1:80"));
+        }
+    }
+    assert!(Path::new(&load(None, &[], &[]).unwrap().home.state()).ends_with("state"));
+}

@@ -1,0 +1,94 @@
+//! The file in which a running gateway says how it is reached.
+
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+
+use rustix::process::Pid;
+use serde_json::{Value, json};
+
+/// Larger files are not ours.
+const FILE_BYTES: u64 = 64 * 1024;
+
+/// What the file says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Ready {
+    /// The gateway's process.
+    pub(crate) pid: u32,
+    /// Its endpoint, `http://127.0.0.1:PORT/mcp`.
+    pub(crate) url: String,
+    /// Where the token that administers lies.
+    pub(crate) token_file: PathBuf,
+}
+
+/// Writes the file by rename, for its owner only.
+#[allow(dead_code, reason = "for `compose`")]
+pub(crate) fn write(path: &Path, pid: u32, url: &str, token_file: &Path) -> io::Result<()> {
+    let text = json!({ "pid": pid, "url": url, "token_file": token_file }).to_string() + "\n";
+    crate::token::write_private(path, text.as_bytes())
+}
+
+/// Takes the file away when it is still this process's.
+#[allow(dead_code, reason = "for `compose`")]
+pub(crate) fn remove(path: &Path, pid: u32) {
+    if read(path).is_some_and(|ready| ready.pid == pid) {
+        // Left behind it does no harm: the process that it names is gone.
+        let _ = std::fs::remove_file(path);
+    }
+}
+
+/// What the file says; `None` when there is none or it is not ours.
+pub(crate) fn read(path: &Path) -> Option<Ready> {
+    let mut text = String::new();
+    std::fs::File::open(path).ok()?.take(FILE_BYTES).read_to_string(&mut text).ok()?;
+    let value: Value = serde_json::from_str(&text).ok()?;
+    Some(Ready {
+        pid: value["pid"].as_u64().and_then(|pid| u32::try_from(pid).ok())?,
+        url: value["url"].as_str()?.to_owned(),
+        token_file: value["token_file"].as_str()?.into(),
+    })
+}
+
+// === impl Ready ===
+
+impl Ready {
+    /// Whether the process is there. Another one may have got its number since.
+    pub(crate) fn is_alive(&self) -> bool {
+        let Some(pid) = i32::try_from(self.pid).ok().and_then(Pid::from_raw) else { return false };
+        // A process of somebody else answers with "not permitted", and exists.
+        rustix::process::test_kill_process(pid) != Err(rustix::io::Errno::SRCH)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_file_survives_a_round_trip() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("state").join("serve.json");
+        assert_eq!(read(&path), None);
+        write(&path, std::process::id(), "http://127.0.0.1:1/mcp", Path::new("/t")).unwrap();
+        let ready = read(&path).unwrap();
+        assert_eq!((ready.url.as_str(), ready.token_file.as_path()), ("http://127.0.0.1:1/mcp", Path::new("/t")));
+        assert!(ready.is_alive());
+        remove(&path, ready.pid + 1);
+        assert!(path.exists());
+        remove(&path, ready.pid);
+        assert!(!path.exists());
+    }
+
+    #[test]
+    fn the_dead_and_the_odd_are_told_apart() {
+        let dead = Ready { pid: i32::MAX.unsigned_abs(), url: String::new(), token_file: PathBuf::new() };
+        assert!(!dead.is_alive());
+        assert!(!Ready { pid: 0, ..dead.clone() }.is_alive());
+        assert!(!Ready { pid: u32::MAX, ..dead }.is_alive());
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("serve.json");
+        for text in ["", "{}", "[1]", "{\"pid\":-1,\"url\":\"\",\"token_file\":\"\"}"] {
+            std::fs::write(&path, text).unwrap();
+            assert_eq!(read(&path), None, "{text}");
+        }
+    }
+}
