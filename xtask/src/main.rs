@@ -23,6 +23,7 @@ usage: cargo xtask <command>
   ci                                 the same with the settings of a build machine
   tidy                               the walls and the house rules that no compiler checks
   real [--direct] [--keep]           the gateway in front of real servers, used by real clients
+       [--binary PATH]               (--direct: the suites straight at the servers)
   fuzz [target] [--seconds N]        fuzz targets (all of them without a name)
   bench [...]                        cargo run --release -p toolcrib-bench -- ...";
 

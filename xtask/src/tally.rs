@@ -13,6 +13,7 @@ pub struct Tally {
 // === impl Tally ===
 
 impl Tally {
+    pub const PASSED: Self = Self { passed: 1, failed: 0, skipped: 0 };
     pub const FAILED: Self = Self { passed: 0, failed: 1, skipped: 0 };
     pub const SKIPPED: Self = Self { passed: 0, failed: 0, skipped: 1 };
 
@@ -41,11 +42,13 @@ impl Tally {
         sum
     }
 
-    /// pytest: the last `==== 2 failed, 10 passed, 1 skipped, 1 error in 3.41s ====`.
+    /// pytest: the last `==== 2 failed, 10 passed, 1 skipped, 1 error in 3.41s ====`; with `-q` without the bars.
     pub fn from_pytest(lines: &[String]) -> Self {
-        let last = lines.iter().rev().find(|line| line.starts_with('=') && line.contains(" in ")).map(String::as_str);
-        let line = last.unwrap_or_default().trim_matches(['=', ' ']);
-        Self::from_words(line.split(" in ").next().unwrap_or_default())
+        let counts = lines.iter().rev().find_map(|line| {
+            let (counts, time) = line.trim_matches(['=', ' ']).rsplit_once(" in ")?;
+            time.starts_with(|digit: char| digit.is_ascii_digit()).then_some(counts)
+        });
+        Self::from_words(counts.unwrap_or_default())
     }
 
     /// node:test, both reporters: `ℹ pass 12` or `# pass 12` on lines of their own.
@@ -149,6 +152,7 @@ mod tests {
         let check = |text, expect| assert_eq!(Tally::from_pytest(&lines(text)), expect, "{text}");
         check("===== 2 failed, 10 passed, 1 skipped, 1 error in 3.41s =====", tally(10, 3, 1));
         check("=========== 1 passed in 61.02s (0:01:01) ===========", tally(1, 0, 0));
+        check("2 failed, 73 passed, 67 skipped in 81.84s (0:01:21)", tally(73, 2, 67));
         check("=== no tests ran in 0.00s ===", tally(0, 0, 0));
     }
 
