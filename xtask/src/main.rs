@@ -1,2 +1,65 @@
-//! The project commands.
-fn main() {}
+//! `cargo xtask <command>`: the project's own commands. Each command is a module; this file only picks one.
+
+#![allow(unreachable_pub, reason = "a binary exports nothing, so `pub` means public to the other modules")]
+#![allow(clippy::print_stdout, reason = "a command line program talks to the person who called it")]
+
+mod child;
+mod fuzz;
+mod need;
+mod real;
+mod steps;
+mod tally;
+mod tidy;
+mod workspace;
+
+use std::process::ExitCode;
+
+use workspace::Workspace;
+
+const USAGE: &str = "\
+usage: cargo xtask <command>
+
+  test [--only <step>]... [--list]   everything: format, walls, lints, tests, docs, fuzz, real servers
+  ci                                 the same with the settings of a build machine
+  tidy                               the walls and the house rules that no compiler checks
+  real [--direct] [--keep]           the gateway in front of real servers, used by real clients
+       [--binary PATH]               (--direct: the suites straight at the servers)
+  fuzz [target] [--seconds N]        fuzz targets (all of them without a name)
+  bench [...]                        cargo run --release -p toolcrib-bench -- ...";
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let rest = arguments.get(1..).unwrap_or_default();
+    let workspace = Workspace::find();
+    let result = match arguments.first().map(String::as_str) {
+        Some("test") => steps::test(&workspace, rest, steps::Setting::Person),
+        Some("ci") => steps::test(&workspace, rest, steps::Setting::Machine),
+        Some("tidy") => tidy::command(&workspace),
+        Some("real") => real::command(&workspace, rest),
+        Some("fuzz") => fuzz::command(&workspace, rest),
+        Some("bench") => bench(&workspace, rest),
+        Some("help" | "--help" | "-h") => {
+            println!("{USAGE}");
+            Ok(true)
+        }
+        _ => {
+            eprintln!("{USAGE}");
+            return ExitCode::from(2);
+        }
+    };
+    match result {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("xtask failed: {error:#}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn bench(workspace: &Workspace, rest: &[String]) -> anyhow::Result<bool> {
+    let mut command = workspace.cargo();
+    command.args(["run", "--release", "--package", "toolcrib-bench", "--"]).args(rest);
+    // The person watches the table grow, so the terminal is handed through and there is no deadline.
+    Ok(command.status()?.success())
+}

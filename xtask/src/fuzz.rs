@@ -1,0 +1,147 @@
+//! Fuzz targets: which there are, whether this machine can run them, and a run of bounded length.
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::Command;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+
+use crate::steps::{STEP_DEADLINE, Setting, Verdict};
+use crate::tally::Tally;
+use crate::workspace::{self, Workspace};
+use crate::{child, need};
+
+/// How long each target runs as a part of `cargo xtask test`.
+const SECONDS_IN_TEST: u32 = 20;
+/// How long a target runs when a person asks for it without saying how long.
+const SECONDS_BY_HAND: u32 = 60;
+const PROBE_DEADLINE: Duration = Duration::from_secs(30);
+/// Longer inputs find no more in parsers that are bounded anyway; they only slow the search.
+const LONGEST_INPUT: u32 = 16 * 1024;
+
+pub fn command(workspace: &Workspace, arguments: &[String]) -> Result<bool> {
+    let (wanted, seconds) = read(arguments)?;
+    let mut targets = targets(workspace)?;
+    if let Some(wanted) = wanted {
+        if !targets.contains(&wanted) {
+            bail!("no fuzz target is called `{wanted}`; there are: {}", targets.join(", "));
+        }
+        targets = vec![wanted];
+    }
+    if let Some(missing) = missing(workspace)? {
+        bail!("{missing}");
+    }
+    let tally = run(workspace, &targets, seconds)?;
+    println!("{tally}");
+    Ok(tally.failed == 0)
+}
+
+pub fn step(workspace: &Workspace, _: Setting) -> Result<Verdict> {
+    let targets = targets(workspace)?;
+    if targets.is_empty() {
+        return Ok(Verdict::plain(true));
+    }
+    if let Some(missing) = missing(workspace)? {
+        println!("skipped: {missing}");
+        let tally = Tally { skipped: targets.len(), ..Tally::default() };
+        return Ok(Verdict { failed: false, tally, remarks: vec![format!("skipped, {missing}")] });
+    }
+    let tally = run(workspace, &targets, SECONDS_IN_TEST)?;
+    Ok(Verdict::counted(tally.failed == 0, tally))
+}
+
+/// What this machine lacks, with the command that mends it.
+pub fn missing(workspace: &Workspace) -> Result<Option<String>> {
+    if !has_nightly() {
+        return Ok(Some("no nightly toolchain: `rustup toolchain install nightly --profile minimal`".to_owned()));
+    }
+    let mut probe = cargo_fuzz(workspace)?;
+    if !child::quiet(probe.arg("--version"), PROBE_DEADLINE)?.success {
+        return Ok(Some("no cargo-fuzz: `cargo install cargo-fuzz --locked`".to_owned()));
+    }
+    Ok(None)
+}
+
+pub fn has_nightly() -> bool {
+    child::answers("rustup", &["run", "nightly", "cargo", "--version"])
+}
+
+/// `cargo fuzz` of the nightly toolchain; a cargo-fuzz below the target folder is found too.
+fn cargo_fuzz(workspace: &Workspace) -> Result<Command> {
+    let mut command = Command::new("rustup");
+    workspace::clean(&mut command);
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let folders = std::iter::once(need::tools_folder(workspace)?.join("bin")).chain(std::env::split_paths(&path));
+    command.env("PATH", std::env::join_paths(folders)?);
+    command.current_dir(&workspace.root).args(["run", "nightly", "cargo", "fuzz"]);
+    Ok(command)
+}
+
+fn run(workspace: &Workspace, targets: &[String], seconds: u32) -> Result<Tally> {
+    let mut tally = Tally::default();
+    for (index, target) in targets.iter().enumerate() {
+        println!("--> fuzz target {}/{} {target}, {seconds} s", index + 1, targets.len());
+        let mut command = cargo_fuzz(workspace)?;
+        command.args(["run", target, "--"]);
+        command.arg(format!("-max_total_time={seconds}")).arg(format!("-max_len={LONGEST_INPUT}"));
+        let outcome = child::run(&mut command, STEP_DEADLINE + Duration::from_secs(u64::from(seconds)))?;
+        let (passed, failed) = if outcome.success { (1, 0) } else { (0, 1) };
+        tally += Tally { passed, failed, skipped: 0 };
+    }
+    Ok(tally)
+}
+
+/// The files in `fuzz/fuzz_targets`, sorted; none while there is no such folder.
+pub fn targets(workspace: &Workspace) -> Result<Vec<String>> {
+    let folder: PathBuf = workspace.root.join("fuzz/fuzz_targets");
+    if !folder.is_dir() {
+        return Ok(Vec::new());
+    }
+    let mut names = Vec::new();
+    for entry in fs::read_dir(&folder).context("failed to list the fuzz targets")? {
+        let path = entry?.path();
+        if path.extension().is_some_and(|extension| extension == "rs")
+            && let Some(stem) = path.file_stem()
+        {
+            names.push(stem.to_string_lossy().into_owned());
+        }
+    }
+    names.sort();
+    Ok(names)
+}
+
+fn read(arguments: &[String]) -> Result<(Option<String>, u32)> {
+    let mut wanted = None;
+    let mut seconds = SECONDS_BY_HAND;
+    let mut arguments = arguments.iter();
+    while let Some(argument) = arguments.next() {
+        match argument.as_str() {
+            "--seconds" => {
+                let value = arguments.next().context("--seconds needs a number")?;
+                seconds = value.parse().with_context(|| format!("`{value}` is not a number of seconds"))?;
+            }
+            other if other.starts_with('-') => bail!("unknown argument `{other}`; `fuzz` knows --seconds N"),
+            name => wanted = Some(name.to_owned()),
+        }
+    }
+    Ok((wanted, seconds))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn arguments_in_any_order() {
+        let check = |arguments: &[&str], expect: (Option<&str>, u32)| {
+            let arguments: Vec<String> = arguments.iter().map(ToString::to_string).collect();
+            let (wanted, seconds) = read(&arguments).unwrap();
+            assert_eq!((wanted.as_deref(), seconds), expect);
+        };
+        check(&["sse", "--seconds", "5"], (Some("sse"), 5));
+        check(&["--seconds", "5", "sse"], (Some("sse"), 5));
+        check(&[], (None, SECONDS_BY_HAND));
+        assert!(read(&["--seconds".to_owned(), "soon".to_owned()]).is_err());
+    }
+}

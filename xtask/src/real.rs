@@ -1,0 +1,192 @@
+//! `cargo xtask real`: the gateway in front of servers that other people wrote, used by clients that other people
+//! wrote. The suites are in `acceptance/`; this file starts everything, runs them and looks for what was left running.
+
+mod home;
+mod process;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use serde_json::Value;
+
+use crate::child;
+use crate::need::{self, Installed};
+use crate::steps::{Setting, Verdict, build};
+use crate::tally::Tally;
+use crate::workspace::Workspace;
+use home::{MARK, Stage};
+use process::Running;
+
+const READY_DEADLINE: Duration = Duration::from_secs(90);
+const END_DEADLINE: Duration = Duration::from_secs(20);
+const SUITE_DEADLINE: Duration = Duration::from_secs(20 * 60);
+
+#[derive(Debug, Default)]
+struct Options {
+    /// The suites against the servers themselves: shows that the suites are right, not that the gateway is.
+    direct: bool,
+    /// Leave the folder of the run for a look.
+    keep: bool,
+    /// Another gateway than the one of this workspace.
+    binary: Option<PathBuf>,
+}
+
+pub fn command(workspace: &Workspace, arguments: &[String]) -> Result<bool> {
+    let mut options = Options::default();
+    let mut arguments = arguments.iter();
+    while let Some(argument) = arguments.next() {
+        match argument.as_str() {
+            "--direct" => options.direct = true,
+            "--keep" => options.keep = true,
+            "--binary" => options.binary = Some(arguments.next().context("--binary needs a path")?.into()),
+            other => bail!("unknown argument `{other}`; `real` knows --direct, --keep and --binary PATH"),
+        }
+    }
+    let tally = run(workspace, &options)?;
+    println!("{tally}");
+    Ok(tally.failed == 0)
+}
+
+pub fn step(workspace: &Workspace, _: Setting) -> Result<Verdict> {
+    let tally = run(workspace, &Options::default())?;
+    Ok(Verdict::counted(tally.failed == 0, tally))
+}
+
+fn run(workspace: &Workspace, options: &Options) -> Result<Tally> {
+    let installed = need::acceptance(workspace)?;
+    let binary = match &options.binary {
+        Some(binary) => fs::canonicalize(binary).with_context(|| format!("no program at `{}`", binary.display()))?,
+        None if options.direct => PathBuf::new(),
+        None => gateway(workspace)?,
+    };
+    copy_node_suite(workspace, &installed)?;
+
+    let port = process::free_port()?;
+    let stage = Stage::new(workspace, &installed, &format!("http://127.0.0.1:{port}/mcp"))?;
+    let mut everything = everything(&installed, port, &stage.root.join("everything-http.log"))?;
+    everything.wait_for(READY_DEADLINE, || process::listens(port).then_some(()))?;
+
+    let mut tally = Tally::default();
+    if options.direct {
+        let setting = stage.write_setting(None)?;
+        tally += suites(workspace, &installed, &setting, None)?;
+    } else {
+        tally += with_gateway(workspace, &installed, &stage, &binary)?;
+    }
+    if options.keep || tally.failed > 0 {
+        println!("the folder of this run, with logs: {}", stage.root.display());
+    } else {
+        fs::remove_dir_all(&stage.root)?;
+    }
+    Ok(tally)
+}
+
+fn with_gateway(workspace: &Workspace, installed: &Installed, stage: &Stage, binary: &Path) -> Result<Tally> {
+    let (mut gateway, url) = serve(stage, binary, "gateway")?;
+    println!("the gateway serves at {url}");
+    let setting = stage.write_setting(Some((&url, binary)))?;
+    let mut tally = suites(workspace, installed, &setting, Some(&url))?;
+    if tally.failed > 0 {
+        println!("the end of the gateway's log:\n{}", gateway.log_end());
+    }
+
+    tally += match gateway.end("TERM", END_DEADLINE) {
+        Ok(status) if status.success() => check("SIGTERM ends the gateway with status 0", &[]),
+        Ok(status) => check("SIGTERM ends the gateway with status 0", &[status.to_string()]),
+        Err(error) => check("SIGTERM ends the gateway with status 0", &[error.to_string()]),
+    };
+    tally += nothing_left("nothing is left running after SIGTERM", stage);
+
+    let (mut gateway, _) = serve(stage, binary, "gateway-killed")?;
+    gateway.end("KILL", END_DEADLINE)?;
+    tally += nothing_left("nothing is left running after kill -9", stage);
+    Ok(tally)
+}
+
+/// Starts the gateway and waits for its ready file; gives its URL.
+fn serve(stage: &Stage, binary: &Path, log: &str) -> Result<(Running, String)> {
+    let ready_file = stage.root.join(format!("{log}.ready"));
+    let mut command = Command::new(binary);
+    command.args(["serve", "--listen", "127.0.0.1:0", "--home"]).arg(stage.home()).arg("--ready-file").arg(&ready_file);
+    command.current_dir(&stage.root).env(MARK, &stage.mark);
+    let mut gateway = Running::start("the gateway", &mut command, &stage.root.join(format!("{log}.log")))?;
+    // The file appears by rename, so it is whole as soon as it is there.
+    let ready = gateway.wait_for(READY_DEADLINE, || fs::read_to_string(&ready_file).ok())?;
+    let ready: Value = serde_json::from_str(&ready).with_context(|| format!("the ready file says `{ready}`"))?;
+    let url = ready["url"].as_str().context("the ready file names no `url`")?.to_owned();
+    Ok((gateway, url))
+}
+
+fn suites(workspace: &Workspace, installed: &Installed, setting: &Path, url: Option<&str>) -> Result<Tally> {
+    let mut python = Command::new(installed.python_bin.join("python"));
+    python.current_dir(workspace.root.join("acceptance/python")).args(["-m", "pytest"]);
+    let mut node = Command::new(&installed.node);
+    node.current_dir(&installed.node_folder).args(["--test", "--test-reporter=spec", "gateway.test.mjs"]);
+
+    let mut tally = Tally::default();
+    for (name, suite, count) in
+        [("Python", &mut python, Tally::from_pytest as fn(&[_]) -> _), ("TypeScript", &mut node, Tally::from_node)]
+    {
+        println!("--> the official {name} SDKs");
+        suite.env("TOOLCRIB_ACCEPTANCE", setting).env("PYTHONDONTWRITEBYTECODE", "1").env("NO_COLOR", "1");
+        if let Some(url) = url {
+            suite.env("TOOLCRIB_URL", url);
+        }
+        let outcome = child::run(suite, SUITE_DEADLINE)?;
+        let mut counted = count(&outcome.lines);
+        if !outcome.success && counted.failed == 0 {
+            counted += Tally::FAILED;
+        }
+        println!("--> the official {name} SDKs: {counted}");
+        tally += counted;
+    }
+    Ok(tally)
+}
+
+fn nothing_left(name: &str, stage: &Stage) -> Tally {
+    match process::left(&stage.mark, END_DEADLINE) {
+        Some(left) => check(name, &left),
+        None => {
+            println!("skipped: {name} (this system does not show the environment of processes)");
+            Tally::SKIPPED
+        }
+    }
+}
+
+/// One check of this program's own: good when there is nothing to complain about.
+fn check(name: &str, complaints: &[String]) -> Tally {
+    let word = if complaints.is_empty() { "ok" } else { "FAILED" };
+    println!("{word}: {name}");
+    for complaint in complaints {
+        println!("    {complaint}");
+    }
+    if complaints.is_empty() { Tally::PASSED } else { Tally::FAILED }
+}
+
+/// The gateway of this workspace, built as the test steps build it.
+fn gateway(workspace: &Workspace) -> Result<PathBuf> {
+    if build::build(workspace, Setting::Person)?.failed {
+        bail!("the gateway does not build");
+    }
+    Ok(workspace.target()?.join("debug/toolcrib"))
+}
+
+fn everything(installed: &Installed, port: u16, log: &Path) -> Result<Running> {
+    let program = installed.node_folder.join("node_modules/@modelcontextprotocol/server-everything/dist/index.js");
+    let mut command = Command::new(&installed.node);
+    Running::start("server-everything", command.arg(program).arg("streamableHttp").env("PORT", port.to_string()), log)
+}
+
+/// Node looks for packages beside the file that asks, so the suite lies where its packages are.
+fn copy_node_suite(workspace: &Workspace, installed: &Installed) -> Result<()> {
+    for entry in fs::read_dir(workspace.root.join("acceptance/node"))? {
+        let path = entry?.path();
+        if let Some(name) = path.file_name().filter(|_| path.extension().is_some_and(|extension| extension == "mjs")) {
+            fs::copy(&path, installed.node_folder.join(name))?;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,165 @@
+//! Counts of passed, failed and skipped tests, read from what the test runners print.
+
+use std::fmt;
+use std::ops::AddAssign;
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Tally {
+    pub passed: usize,
+    pub failed: usize,
+    pub skipped: usize,
+}
+
+// === impl Tally ===
+
+impl Tally {
+    pub const PASSED: Self = Self { passed: 1, failed: 0, skipped: 0 };
+    pub const FAILED: Self = Self { passed: 0, failed: 1, skipped: 0 };
+    pub const SKIPPED: Self = Self { passed: 0, failed: 0, skipped: 1 };
+
+    pub fn is_empty(self) -> bool {
+        self == Self::default()
+    }
+
+    /// cargo-nextest: the last `Summary [ 0.1s] 12 tests run: 10 passed (1 slow), 2 failed, 1 skipped`.
+    pub fn from_nextest(lines: &[String]) -> Self {
+        let summary = lines.iter().rev().find_map(|line| {
+            let line = line.trim_start();
+            line.starts_with("Summary [").then(|| line.split_once("run:")).flatten()
+        });
+        summary.map(|(_, counts)| Self::from_words(&without_parentheses(counts))).unwrap_or_default()
+    }
+
+    /// libtest: every `test result: ok. 5 passed; 0 failed; 1 ignored; 0 measured; 2 filtered out; …`.
+    pub fn from_libtest(lines: &[String]) -> Self {
+        let mut sum = Self::default();
+        for line in lines {
+            if let Some(result) = line.trim_start().strip_prefix("test result: ") {
+                let counts = result.split_once(". ").map_or(result, |(_, counts)| counts);
+                sum += Self::from_words(&counts.replace(';', ","));
+            }
+        }
+        sum
+    }
+
+    /// pytest: the last `==== 2 failed, 10 passed, 1 skipped, 1 error in 3.41s ====`; with `-q` without the bars.
+    pub fn from_pytest(lines: &[String]) -> Self {
+        let counts = lines.iter().rev().find_map(|line| {
+            let (counts, time) = line.trim_matches(['=', ' ']).rsplit_once(" in ")?;
+            time.starts_with(|digit: char| digit.is_ascii_digit()).then_some(counts)
+        });
+        Self::from_words(counts.unwrap_or_default())
+    }
+
+    /// node:test, both reporters: `ℹ pass 12` or `# pass 12` on lines of their own.
+    pub fn from_node(lines: &[String]) -> Self {
+        let mut sum = Self::default();
+        for line in lines {
+            let Some(rest) = line.strip_prefix("ℹ ").or_else(|| line.strip_prefix("# ")) else { continue };
+            let Some((word, count)) = rest.split_once(' ') else { continue };
+            let Ok(count) = count.trim().parse::<usize>() else { continue };
+            sum.add(word, count);
+        }
+        sum
+    }
+
+    fn from_words(counts: &str) -> Self {
+        let mut sum = Self::default();
+        for part in counts.split(',') {
+            if let Some((count, word)) = part.trim().split_once(' ')
+                && let Ok(count) = count.parse::<usize>()
+            {
+                sum.add(word.trim(), count);
+            }
+        }
+        sum
+    }
+
+    fn add(&mut self, word: &str, count: usize) {
+        match word {
+            "pass" | "passed" | "xfailed" => self.passed += count,
+            "fail" | "failed" | "cancelled" | "timed out" | "exec failed" | "error" | "errors" | "xpassed" => {
+                self.failed += count;
+            }
+            "skip" | "skipped" | "ignored" | "todo" | "deselected" => self.skipped += count,
+            _ => {}
+        }
+    }
+}
+
+impl AddAssign for Tally {
+    fn add_assign(&mut self, other: Self) {
+        self.passed += other.passed;
+        self.failed += other.failed;
+        self.skipped += other.skipped;
+    }
+}
+
+impl fmt::Display for Tally {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} passed, {} failed, {} skipped", self.passed, self.failed, self.skipped)
+    }
+}
+
+fn without_parentheses(text: &str) -> String {
+    let mut depth = 0_usize;
+    let mut kept = String::with_capacity(text.len());
+    for letter in text.chars() {
+        match letter {
+            '(' => depth += 1,
+            ')' => depth = depth.saturating_sub(1),
+            _ if depth == 0 => kept.push(letter),
+            _ => {}
+        }
+    }
+    kept
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lines(text: &str) -> Vec<String> {
+        text.lines().map(str::to_owned).collect()
+    }
+
+    fn tally(passed: usize, failed: usize, skipped: usize) -> Tally {
+        Tally { passed, failed, skipped }
+    }
+
+    #[test]
+    fn nextest_summary() {
+        let check = |text, expect| assert_eq!(Tally::from_nextest(&lines(text)), expect, "{text}");
+        check("     Summary [   0.012s] 12 tests run: 12 passed, 1 skipped", tally(12, 0, 1));
+        check(
+            "Summary [ 9.0s] 14/20 tests run: 10 passed (1 slow, 2 leaky), 2 failed, 1 timed out, 1 exec failed, 6 skipped",
+            tally(10, 4, 6),
+        );
+        check("     Summary [   0.000s] 1 test run: 0 passed, 1 failed, 0 skipped", tally(0, 1, 0));
+        check("error: could not compile `base`", tally(0, 0, 0));
+    }
+
+    #[test]
+    fn libtest_results_are_summed_and_filtered_ones_do_not_count() {
+        let text = "test result: ok. 5 passed; 0 failed; 1 ignored; 0 measured; 2 filtered out; finished in 0.01s\n\
+                    noise\n\
+                    test result: FAILED. 1 passed; 2 failed; 0 ignored; 0 measured; 0 filtered out; finished in 0s";
+        assert_eq!(Tally::from_libtest(&lines(text)), tally(6, 2, 1));
+    }
+
+    #[test]
+    fn pytest_summary() {
+        let check = |text, expect| assert_eq!(Tally::from_pytest(&lines(text)), expect, "{text}");
+        check("===== 2 failed, 10 passed, 1 skipped, 1 error in 3.41s =====", tally(10, 3, 1));
+        check("=========== 1 passed in 61.02s (0:01:01) ===========", tally(1, 0, 0));
+        check("2 failed, 73 passed, 67 skipped in 81.84s (0:01:21)", tally(73, 2, 67));
+        check("=== no tests ran in 0.00s ===", tally(0, 0, 0));
+    }
+
+    #[test]
+    fn node_summary_of_both_reporters() {
+        let text = "ℹ tests 4\nℹ suites 0\nℹ pass 2\nℹ fail 1\nℹ cancelled 1\nℹ skipped 3\nℹ todo 0\nℹ duration_ms 7";
+        assert_eq!(Tally::from_node(&lines(text)), tally(2, 2, 3));
+        assert_eq!(Tally::from_node(&lines("# pass 2\n# fail 0\n# skipped 1")), tally(2, 0, 1));
+    }
+}

@@ -1,0 +1,87 @@
+//! `cargo xtask tidy`: the walls between the crates and the house rules that no compiler checks. A rule for one Rust
+//! file goes to `tidy/rules.rs`, one for other texts to `tidy/texts.rs`.
+
+mod allowed;
+mod rules;
+mod scan;
+mod texts;
+mod walls;
+
+use std::fmt;
+
+use anyhow::Result;
+
+use crate::steps::{Setting, Verdict};
+use crate::workspace::Workspace;
+use scan::Function;
+
+/// One broken rule: where, what and how to mend it.
+#[derive(Debug)]
+pub struct Finding {
+    pub check: &'static str,
+    pub path: String,
+    pub line: usize,
+    /// The function that it is about, where the rule is about functions.
+    pub item: Option<String>,
+    pub what: String,
+    pub mend: &'static str,
+}
+
+/// The findings of one file.
+#[derive(Debug)]
+pub struct Report<'a> {
+    path: &'a str,
+    pub findings: Vec<Finding>,
+}
+
+// === impl Report ===
+
+impl<'a> Report<'a> {
+    pub fn new(path: &'a str) -> Self {
+        Self { path, findings: Vec::new() }
+    }
+
+    pub fn add(&mut self, check: &'static str, line: usize, what: impl Into<String>, mend: &'static str) {
+        self.findings.push(Finding { check, path: self.path.to_owned(), line, item: None, what: what.into(), mend });
+    }
+
+    /// A finding about one function, which an exception can name.
+    pub fn add_function(&mut self, check: &'static str, function: &Function, what: String, mend: &'static str) {
+        self.add(check, function.first, what, mend);
+        if let Some(finding) = self.findings.last_mut() {
+            finding.item = Some(function.name.clone());
+        }
+    }
+}
+
+impl fmt::Display for Finding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}: [{}] {}\n    mend: {}", self.path, self.line, self.check, self.what, self.mend)
+    }
+}
+
+pub fn command(workspace: &Workspace) -> Result<bool> {
+    let findings = findings(workspace)?;
+    for finding in &findings {
+        println!("{finding}");
+    }
+    println!("tidy: {} findings", findings.len());
+    Ok(findings.is_empty())
+}
+
+pub fn step(workspace: &Workspace, _: Setting) -> Result<Verdict> {
+    command(workspace).map(Verdict::plain)
+}
+
+fn findings(workspace: &Workspace) -> Result<Vec<Finding>> {
+    let files = workspace.files()?;
+    let mut findings = walls::check(workspace, &workspace.packages()?);
+    for file in files.iter().filter(|file| file.path.ends_with(".rs")) {
+        findings.extend(rules::check(&scan::Source::new(&file.path, &file.text)));
+    }
+    findings.extend(texts::check(&workspace.root, &files));
+    let allowed = files.iter().find(|file| file.path == allowed::PATH).map_or("", |file| &file.text);
+    let mut findings = allowed::apply(allowed, findings)?;
+    findings.sort_by(|a, b| (&a.path, a.line, a.check).cmp(&(&b.path, b.line, b.check)));
+    Ok(findings)
+}

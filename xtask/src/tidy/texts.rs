@@ -1,0 +1,147 @@
+//! The rules for files that are no Rust code: links that lead somewhere, decision records with numbers of their own,
+//! and no path of the machine on which something was written.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use super::{Finding, Report, scan};
+use crate::workspace::TextFile;
+
+/// Folders of the machines that we write on, in two parts so that the rule does not find itself.
+const MACHINE_PATHS: [(&str, &str); 3] = [("/wo", "rk/"), ("/ro", "ot/"), ("/ho", "me/")];
+
+pub fn check(root: &Path, files: &[TextFile]) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for file in files {
+        findings.extend(machine_paths(file));
+        if file.path.ends_with(".md") {
+            let folder = root.join(&file.path);
+            let folder = folder.parent().unwrap_or(root);
+            findings.extend(links(file, |target| {
+                let from = if target.starts_with('/') { root } else { folder };
+                from.join(target.trim_start_matches('/')).exists()
+            }));
+        }
+    }
+    findings.extend(decisions(files));
+    findings
+}
+
+fn machine_paths(file: &TextFile) -> Vec<Finding> {
+    let mut report = Report::new(&file.path);
+    for (first, second) in MACHINE_PATHS {
+        let path = format!("{first}{second}");
+        for (offset, _) in file.text.match_indices(&path) {
+            let before = file.text[..offset].chars().next_back();
+            let after = file.text[offset + path.len()..].chars().next();
+            // `a/wo…` and `$X/wo…` are other paths; a placeholder such as `<name>` or `$USER` is nobody's.
+            let begins = before.is_none_or(|letter| !scan::is_word(letter) && !"./-}~>".contains(letter));
+            if begins && (second != "me/" || after.is_some_and(char::is_alphanumeric)) {
+                let what = format!("`{path}…` is a path of one machine");
+                let mend = "write it relative to the project, or with a variable or a placeholder";
+                report.add("machine-path", scan::line(&file.text, offset), what, mend);
+            }
+        }
+    }
+    report.findings
+}
+
+fn links(file: &TextFile, exists: impl Fn(&str) -> bool) -> Vec<Finding> {
+    let mut report = Report::new(&file.path);
+    let mut in_code = false;
+    for (index, line) in file.text.lines().enumerate() {
+        if line.trim_start().starts_with("```") {
+            in_code = !in_code;
+        }
+        if in_code {
+            continue;
+        }
+        for target in targets(line) {
+            let path = target.split(['#', '?']).next().unwrap_or_default();
+            let elsewhere = path.is_empty() || path.contains("://") || path.starts_with("mailto:");
+            if !elsewhere && !exists(&path.replace("%20", " ")) {
+                report.add("links", index + 1, format!("`{target}` leads nowhere"), "mend the link or remove it");
+            }
+        }
+    }
+    report.findings
+}
+
+/// What the links of one line of Markdown point to: `[text](target)` and `[name]: target`, outside of code.
+fn targets(line: &str) -> Vec<String> {
+    // Between backticks is code: every other piece of the line.
+    let line: String = line.split('`').step_by(2).collect::<Vec<_>>().join("`");
+    let mut targets = Vec::new();
+    for (offset, _) in line.match_indices("](") {
+        let rest = &line[offset + 2..];
+        let target = rest.split(')').next().unwrap_or_default().split_whitespace().next().unwrap_or_default();
+        targets.push(target.trim_matches(['<', '>']).to_owned());
+    }
+    if line.starts_with('[')
+        && let Some((_, target)) = line.split_once("]: ")
+    {
+        targets.push(target.split_whitespace().next().unwrap_or_default().to_owned());
+    }
+    targets
+}
+
+fn decisions(files: &[TextFile]) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    let mut seen = BTreeMap::new();
+    for file in files {
+        let Some(name) = file.path.strip_prefix("docs/adr/").filter(|name| name.ends_with(".md")) else { continue };
+        let mut report = Report::new(&file.path);
+        let number = name.split('-').next().unwrap_or_default();
+        if name == "README.md" {
+            continue;
+        } else if number.len() != 4 || !number.bytes().all(|byte| byte.is_ascii_digit()) {
+            let what = "a decision record without a number";
+            report.add("decisions", 1, what, "call it `NNNN-what-was-decided.md` with the next free number");
+        } else if let Some(other) = seen.insert(number, name) {
+            let what = format!("`{other}` has the same number");
+            report.add("decisions", 1, what, "give the younger one the next free number");
+        }
+        findings.extend(report.findings);
+    }
+    findings
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn file(path: &str, text: &str) -> TextFile {
+        TextFile { path: path.to_owned(), text: text.to_owned() }
+    }
+
+    fn found(findings: &[Finding]) -> Vec<String> {
+        findings.iter().map(|finding| format!("{}:{}", finding.path, finding.line)).collect()
+    }
+
+    #[test]
+    fn links_must_lead_somewhere() {
+        let text = "[a](there.md#part) [b](gone.md)\n[c](https://example.com) [d](#here) `[e](gone.md)`\n\
+                    ```\n[f](gone.md)\n```\n[g]: gone.md\n![h](gone.png \"title\")";
+        let found = found(&links(&file("x.md", text), |target| target == "there.md"));
+        assert_eq!(found, ["x.md:1", "x.md:6", "x.md:7"]);
+    }
+
+    #[test]
+    fn paths_of_a_machine() {
+        let check = |text: String, count: usize| {
+            assert_eq!(machine_paths(&file("x", &text)).len(), count, "{text}");
+        };
+        check(format!("see {}{}main", "/wo", "rk/"), 1);
+        check(format!("\"{}{}.ssh\"", "/ro", "ot/"), 1);
+        check(format!("{}{}ada/x", "/ho", "me/"), 1);
+        check(format!("{}{}<name>/x", "/ho", "me/"), 0);
+        check(format!("https://example.com{}{}", "/wo", "rk/"), 0);
+    }
+
+    #[test]
+    fn decisions_have_numbers_of_their_own() {
+        let files = ["0001-a.md", "0002-b.md", "0002-c.md", "d.md", "README.md"]
+            .map(|name| file(&format!("docs/adr/{name}"), ""));
+        assert_eq!(found(&decisions(&files)), ["docs/adr/0002-c.md:1", "docs/adr/d.md:1"]);
+    }
+}
