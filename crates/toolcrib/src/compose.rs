@@ -1,29 +1,249 @@
-//! The composition of the gateway from its crates.
+//! The composition of the gateway from its crates: parse, bind, build, serve; and the way back down.
 
-use std::path::PathBuf;
+mod listen;
+mod stdio;
 
-use toolcrib_base::{Kind, Problem, ProfileName};
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Context;
+use tokio::net::TcpListener;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::mpsc;
+use toolcrib_base::task::Scope;
+use toolcrib_base::{Clock, Kind, Problem, ProfileName, Secret, SystemClock};
+use toolcrib_catalog::{Loaded, LocalSecrets};
+use toolcrib_gateway::metrics::Metrics;
+use toolcrib_gateway::servers::Servers;
+use toolcrib_gateway::{Gateway, Parts, Sessions};
+use toolcrib_store::{Store, StoreError};
+use toolcrib_transport::http::client::HttpClient;
+use toolcrib_transport::process::GuardCommand;
+use toolcrib_upstream::{Start, State, Surroundings};
+use toolcrib_web::{Guard, Site};
 
 use crate::config::Config;
+use crate::{ready, token};
+
+/// How many events of servers may wait. The task that reads them only stores snapshots and builds views.
+const EVENTS: usize = 1_024;
+/// How many gateways over stdio may share a home, each with a state of its own.
+const INSTANCES: u32 = 64;
+/// How long the audit log may take to reach the disk at the end.
+const LAST_WORDS: Duration = Duration::from_secs(30);
+
+/// A gateway with its tasks.
+struct Composed {
+    gateway: Arc<Gateway>,
+    config: Config,
+    /// Clients' connections: ended first.
+    doors: Scope,
+    /// Servers, watching, keeping in step: ended when no client is served any more.
+    house: Scope,
+}
+
+/// A gateway that listens.
+pub(crate) struct Serving {
+    composed: Composed,
+    /// Its endpoint for the default profile.
+    pub(crate) url: String,
+    token_file: PathBuf,
+}
 
 /// Serves over HTTP until the process is told to end.
 pub(crate) async fn serve(config: Config, ready_file: Option<PathBuf>) -> anyhow::Result<()> {
-    let _ = (config, ready_file);
-    not_composed("serve").await
+    let serving = Serving::start(config).await?;
+    serving.eager_servers_listed().await;
+    let pid = std::process::id();
+    let serve_file = serving.composed.config.home.serve_file();
+    for path in ready_file.iter().chain([&serve_file]) {
+        ready::write(path, pid, &serving.url, &serving.token_file)
+            .with_context(|| format!("write `{}`", path.display()))?;
+    }
+    tracing::info!(url = %serving.url, "serving");
+    wait_for_end().await?;
+    ready::remove(&serve_file, pid);
+    serving.end().await;
+    Ok(())
 }
 
 /// Serves one client over stdin and stdout.
 pub(crate) async fn stdio(config: Config, profile: ProfileName) -> anyhow::Result<()> {
-    let _ = (config, profile);
-    not_composed("stdio").await
+    let store = open_instance(&config).await?;
+    let composed = Composed::new(config, store).await?;
+    let served = tokio::select! {
+        served = stdio::serve(&composed.gateway, &composed.doors, &composed.config.limits, profile) => served,
+        ended = wait_for_end() => ended,
+    };
+    composed.end().await;
+    served
 }
 
 /// Serves the embedded example servers; shows a walk through them first.
 pub(crate) async fn demo(config: Config, once: bool) -> anyhow::Result<()> {
     let _ = (config, once);
-    not_composed("demo").await
+    anyhow::bail!("the demo is not composed yet")
 }
 
-async fn not_composed(what: &str) -> anyhow::Result<()> {
-    Err(Problem::new(Kind::Internal, format!("`{what}` is not composed yet")).into())
+// === impl Serving ===
+
+impl Serving {
+    /// Binds, builds and serves.
+    pub(crate) async fn start(config: Config) -> anyhow::Result<Self> {
+        config.check_listen()?;
+        let listener = listen::bind(config.listen).await?;
+        let address = listener.local_addr().context("read the listener's address")?;
+        let store = open_store(&config.home.state(), &config).await??;
+        let token_file = config.home.token_file();
+        let token = {
+            let path = token_file.clone();
+            tokio::task::spawn_blocking(move || token::obtain(&path)).await??
+        };
+        let composed = Composed::new(config, store).await?;
+        composed.open_doors(listener, token);
+        Ok(Self { composed, url: url(address), token_file })
+    }
+
+    /// The gateway.
+    pub(crate) fn gateway(&self) -> &Arc<Gateway> {
+        &self.composed.gateway
+    }
+
+    /// Waits until every eager server's first listing has ended, well, badly or at its deadline.
+    pub(crate) async fn eager_servers_listed(&self) {
+        for running in self.gateway().servers.table().values() {
+            let config = running.server.config();
+            if config.start == Start::Eager {
+                let mut status = running.server.watch_status();
+                let ended =
+                    status.wait_for(|status| matches!(status.state, State::Ready | State::Failed | State::Stopped));
+                // The deadline is the server's own; whatever it brings is shown by its state.
+                let _ = tokio::time::timeout(config.timeouts.connect + config.timeouts.list, ended).await;
+            }
+        }
+    }
+
+    /// Ends everything in good manners.
+    pub(crate) async fn end(self) {
+        self.composed.end().await;
+    }
+}
+
+// === impl Composed ===
+
+impl Composed {
+    async fn new(config: Config, store: Store) -> anyhow::Result<Self> {
+        let (doors, house) = (Scope::new(), Scope::new());
+        let (events, happened) = mpsc::channel(EVENTS);
+        let clock: Arc<dyn Clock> = Arc::new(SystemClock);
+        let around = Surroundings {
+            client: HttpClient::new().context("set up the HTTP client")?,
+            clock: Arc::clone(&clock),
+            events,
+            guard: Some(GuardCommand::this_binary().context("find this program's own file")?),
+            limits: config.limits.clone(),
+            grace: config.grace,
+        };
+        let mut definitions = toolcrib_catalog::watch(config.home.path(), &house).await;
+        let loaded = definitions.borrow_and_update().clone();
+        tell_problems(&loaded, config.home.path());
+        let metrics = Arc::new(Metrics::new());
+        let secrets = Arc::new(LocalSecrets::new(config.home.path()));
+        let servers = Servers::new(around, secrets, store.snapshots(), house.clone());
+        let sessions =
+            Sessions::new(config.limits.sessions, config.limits.session_idle, Arc::clone(&clock), Arc::clone(&metrics));
+        let parts = Parts { store, clock, servers, sessions, metrics, loaded };
+        // Inside the runtime, because the servers' tasks start here.
+        let gateway = tokio::task::spawn_blocking(move || Gateway::start(parts)).await?;
+        house.spawn(Arc::clone(&gateway).keep_in_step(happened, house.stop_signal()));
+        let home = config.home.path().to_owned();
+        let applied = Arc::clone(&gateway);
+        house.spawn(async move {
+            while definitions.changed().await.is_ok() {
+                let loaded = definitions.borrow_and_update().clone();
+                tell_problems(&loaded, &home);
+                let gateway = Arc::clone(&applied);
+                // A panic while applying leaves the definitions that were in force.
+                let _ = tokio::task::spawn_blocking(move || gateway.apply(loaded)).await;
+            }
+        });
+        Ok(Self { gateway, config, doors, house })
+    }
+
+    fn open_doors(&self, listener: TcpListener, token: Secret) {
+        let guard = Guard::new(token, self.config.allowed_hosts.clone(), self.config.allowed_origins.clone());
+        let site = Site {
+            gateway: Arc::clone(&self.gateway),
+            guard,
+            limits: self.config.limits.clone(),
+            scope: self.doors.clone(),
+        };
+        self.doors.spawn(toolcrib_web::serve(listener, Arc::new(site), self.doors.clone()));
+    }
+
+    /// Clients first, then servers, then the last words of the audit log.
+    async fn end(self) {
+        let grace = self.config.grace;
+        self.doors.close(grace).await;
+        self.house.close(grace * 4).await;
+        if tokio::time::timeout(LAST_WORDS, self.gateway.store().close()).await.is_err() {
+            tracing::error!("the audit log could not be written to its end: is the disk full?");
+        }
+    }
+}
+
+fn url(address: SocketAddr) -> String {
+    format!("http://{address}/mcp")
+}
+
+fn tell_problems(loaded: &Loaded, home: &Path) {
+    for problem in &loaded.problems {
+        let hint = problem.hint.as_deref().unwrap_or_default();
+        tracing::error!(home = %home.display(), hint, "bad definition: {problem}");
+    }
+}
+
+async fn open_store(folder: &Path, config: &Config) -> anyhow::Result<Result<Store, Problem>> {
+    let folder = folder.to_owned();
+    let settings = toolcrib_store::Config { audit_queue: config.audit_queue, ..toolcrib_store::Config::default() };
+    let opened = tokio::task::spawn_blocking(move || Store::open(&folder, settings)).await?;
+    Ok(opened.map_err(|error| {
+        let in_use = matches!(error, StoreError::InUse { .. });
+        let problem = Problem::from(error);
+        if in_use && problem.hint.is_none() {
+            problem.hint("stop it, or name another home with `--home DIR`")
+        } else {
+            problem
+        }
+    }))
+}
+
+/// The first free state: clients start a gateway each, and each keeps its own audit chain.
+async fn open_instance(config: &Config) -> anyhow::Result<Store> {
+    let mut folder = config.home.state();
+    for instance in 1..=INSTANCES {
+        let settings = toolcrib_store::Config { audit_queue: config.audit_queue, ..toolcrib_store::Config::default() };
+        let path = folder.clone();
+        match tokio::task::spawn_blocking(move || Store::open(&path, settings)).await? {
+            Ok(store) => return Ok(store),
+            Err(StoreError::InUse { .. }) => folder = config.home.state().join("instances").join(instance.to_string()),
+            Err(error) => return Err(Problem::from(error).into()),
+        }
+    }
+    let problem = Problem::new(Kind::Busy, format!("{INSTANCES} gateways over stdio already use this home"));
+    Err(problem.hint("run one `toolcrib serve` and let the clients connect to it").into())
+}
+
+/// Waits for Ctrl-C or SIGTERM.
+async fn wait_for_end() -> anyhow::Result<()> {
+    let mut terminate = signal(SignalKind::terminate()).context("listen for SIGTERM")?;
+    let mut hang_up = signal(SignalKind::hangup()).context("listen for SIGHUP")?;
+    tokio::select! {
+        interrupted = tokio::signal::ctrl_c() => interrupted.context("listen for Ctrl-C")?,
+        _ = terminate.recv() => {}
+        _ = hang_up.recv() => {}
+    }
+    Ok(())
 }
