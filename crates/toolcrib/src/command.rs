@@ -2,7 +2,12 @@
 //!
 //! To add one, write a file with `Arguments` and `run`, and add it to [`Command`] and [`run`].
 
+mod audit;
+mod call;
 mod demo;
+mod describe;
+mod find;
+mod list;
 mod serve;
 mod stdio;
 mod version;
@@ -12,8 +17,10 @@ use std::process::ExitCode;
 
 use anyhow::Context;
 
+use crate::client::{Client, ClientFlags};
 use crate::config::Config;
 use crate::home::Environment;
+use crate::output::Output;
 use crate::telemetry;
 
 /// What the exit codes mean; a part of the help.
@@ -28,6 +35,9 @@ Exit codes:
 
 /// The exit code for a wrong command line (`EX_USAGE` of sysexits), because 2 means something else here.
 pub(crate) const USAGE: u8 = 64;
+
+/// The exit code after Ctrl-C, as shells give it (128 and the number of SIGINT).
+const INTERRUPTED: u8 = 130;
 
 #[derive(Debug, clap::Parser)]
 #[command(name = "toolcrib", version, about, after_help = EXIT_CODES, max_term_width = 120)]
@@ -44,19 +54,81 @@ enum Command {
     Stdio(stdio::Arguments),
     /// Show what the gateway does with its built-in example servers
     Demo(demo::Arguments),
+    /// List tools, servers, profiles, resources or prompts
+    List(list::Arguments),
+    /// Find tools for a purpose told in plain words
+    Find(find::Arguments),
+    /// Describe a tool and its parameters
+    Describe(describe::Arguments),
+    /// Call a tool
+    Call(call::Arguments),
+    /// Read or verify the audit log
+    Audit(audit::Arguments),
     /// Print the version
     Version,
 }
 
 /// Runs the command that was given.
 pub(crate) fn run(cli: Cli, environment: &Environment) -> anyhow::Result<ExitCode> {
-    let done = |(): ()| ExitCode::SUCCESS;
     match cli.command {
-        Command::Serve(arguments) => serve::run(arguments, environment).map(done),
-        Command::Stdio(arguments) => stdio::run(arguments, environment).map(done),
-        Command::Demo(arguments) => demo::run(&arguments, environment).map(done),
-        Command::Version => version::run().map(done),
+        Command::Serve(arguments) => serve::run(arguments, environment).map(|()| ExitCode::SUCCESS),
+        Command::Stdio(arguments) => stdio::run(arguments, environment).map(|()| ExitCode::SUCCESS),
+        Command::Demo(arguments) => demo::run(&arguments, environment).map(|()| ExitCode::SUCCESS),
+        Command::List(arguments) => with_gateway(&arguments.client, environment, async |client, output| {
+            list::run(&arguments, client, output).await
+        }),
+        Command::Find(arguments) => with_gateway(&arguments.client, environment, async |client, output| {
+            find::run(&arguments, client, output).await
+        }),
+        Command::Describe(arguments) => with_gateway(&arguments.client, environment, async |client, output| {
+            describe::run(&arguments, client, output).await
+        }),
+        Command::Call(arguments) => {
+            let given = arguments.gather()?;
+            with_gateway(&arguments.client, environment, async |client, output| {
+                call::run(&arguments, &given, client, output).await
+            })
+        }
+        Command::Audit(arguments) => match &arguments.action {
+            audit::Action::List(action) => with_gateway(&action.client, environment, async |client, output| {
+                audit::list(action, client, output).await
+            }),
+            audit::Action::Verify(action) => {
+                with_gateway(&action.client, environment, async |client, output| audit::verify(client, output).await)
+            }
+        },
+        Command::Version => version::run().map(|()| ExitCode::SUCCESS),
     }
+}
+
+/// Runs a command that speaks to a gateway, in a session of its own; Ctrl-C takes back what is under way.
+fn with_gateway(
+    flags: &ClientFlags,
+    environment: &Environment,
+    command: impl AsyncFnOnce(&Client, Output) -> anyhow::Result<()>,
+) -> anyhow::Result<ExitCode> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("start the runtime")?;
+    runtime.block_on(async {
+        let mut interrupted = std::pin::pin!(tokio::signal::ctrl_c());
+        let client = tokio::select! {
+            opened = Client::open(flags, environment) => opened?,
+            _ = &mut interrupted => return Ok(ExitCode::from(INTERRUPTED)),
+        };
+        let outcome = tokio::select! {
+            outcome = command(&client, flags.output()) => Some(outcome),
+            _ = &mut interrupted => None,
+        };
+        match outcome {
+            Some(outcome) => {
+                client.close().await;
+                outcome.map(|()| ExitCode::SUCCESS)
+            }
+            None => {
+                client.abandon().await;
+                Ok(ExitCode::from(INTERRUPTED))
+            }
+        }
+    })
 }
 
 /// Runs a gateway with telemetry on a runtime of all cores.

@@ -1,9 +1,11 @@
 //! The binary `toolcrib`: the gateway, and the commands that speak to a running one over the wire like any client.
 
+mod client;
 mod command;
 mod compose;
 mod config;
 mod home;
+mod output;
 mod ready;
 mod telemetry;
 mod text;

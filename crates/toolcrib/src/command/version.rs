@@ -1,8 +1,7 @@
 //! `toolcrib version`.
 
-use std::io::Write;
+use crate::output;
 
 pub(crate) fn run() -> anyhow::Result<()> {
-    writeln!(std::io::stdout().lock(), "toolcrib {}", env!("CARGO_PKG_VERSION"))?;
-    Ok(())
+    Ok(output::print(&format!("toolcrib {}\n", env!("CARGO_PKG_VERSION")))?)
 }

@@ -1,0 +1,302 @@
+//! A small MCP client over Streamable HTTP: our own commands speak to the gateway over the wire like any client.
+
+mod failure;
+mod locate;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Context;
+use http::HeaderMap;
+use http::header::{AUTHORIZATION, HeaderValue};
+use serde_json::{Value, json};
+use toolcrib_base::task::Scope;
+use toolcrib_base::{Kind, Problem, ProfileName};
+use toolcrib_catalog::Period;
+use toolcrib_protocol::inventory::Listing;
+use toolcrib_protocol::json::{Outline, Rules};
+use toolcrib_protocol::{Notification, Raw, Request, Revision, RpcError, meta, method};
+use toolcrib_transport::http::client::{Endpoint, HttpClient};
+use toolcrib_transport::http::link::{Bounds, HttpLink};
+use toolcrib_transport::link::Reply;
+use toolcrib_transport::{CallOptions, Inbox, Link};
+
+use crate::home::Environment;
+use crate::output::{Format, Output};
+
+pub(crate) use locate::Located;
+
+/// How long opening the connection may take.
+const OPEN: Duration = Duration::from_secs(10);
+/// How long the farewell may take.
+const CLOSE: Duration = Duration::from_secs(2);
+/// What the gateway may answer. Deeper JSON our own library refuses to read.
+const BOUNDS: Bounds = Bounds { bytes: 64 << 20, depth: 120 };
+/// How many pages of a list are read.
+const PAGES: usize = 1_000;
+
+/// What every command that speaks to a gateway takes.
+#[derive(Debug, Clone, clap::Args)]
+#[command(next_help_heading = "Gateway and output")]
+pub(crate) struct ClientFlags {
+    /// The format of the result
+    #[arg(short, long, value_name = "FORMAT", value_enum, default_value = "table")]
+    output: Format,
+    /// Leave out the headers of tables
+    #[arg(long)]
+    no_headers: bool,
+    /// Print the result only: no remarks, no progress
+    #[arg(short, long)]
+    quiet: bool,
+    /// The gateway's URL [env: TOOLCRIB_ENDPOINT] [default: the running gateway of the home folder]
+    #[arg(long, value_name = "URL")]
+    endpoint: Option<String>,
+    /// The profile to see the gateway through [default: the one of the URL]
+    #[arg(long, value_name = "PROFILE")]
+    profile: Option<ProfileName>,
+    /// A file with the token to come with [env: TOOLCRIB_TOKEN, the token itself]
+    #[arg(long, value_name = "FILE")]
+    token_file: Option<PathBuf>,
+    /// The home folder [env: TOOLCRIB_HOME] [default: `toolcrib` in the configuration folder]
+    #[arg(long, value_name = "DIR")]
+    home: Option<PathBuf>,
+    /// How long to wait for the answer
+    #[arg(long, value_name = "TIME", default_value = "5m", value_parser = period)]
+    timeout: Duration,
+}
+
+/// An open session with the gateway.
+#[derive(Debug)]
+pub(crate) struct Client {
+    link: Link,
+    scope: Scope,
+    located: Located,
+    deadline: Duration,
+}
+
+/// What a tool answered.
+#[derive(Debug, Clone)]
+pub(crate) struct ToolResult(pub(crate) Raw);
+
+fn period(text: &str) -> Result<Duration, String> {
+    text.parse::<Period>().map(Period::duration).map_err(|error| error.to_string())
+}
+
+// === impl ClientFlags ===
+
+impl ClientFlags {
+    /// How to print.
+    pub(crate) fn output(&self) -> Output {
+        Output { format: self.output, headers: !self.no_headers, quiet: self.quiet }
+    }
+
+    #[cfg(test)]
+    pub(crate) fn for_tests() -> Self {
+        Self {
+            output: Format::Table,
+            no_headers: false,
+            quiet: false,
+            endpoint: None,
+            profile: None,
+            token_file: None,
+            home: None,
+            timeout: OPEN,
+        }
+    }
+}
+
+// === impl Client ===
+
+impl Client {
+    /// Finds the gateway and shakes hands.
+    pub(crate) async fn open(flags: &ClientFlags, environment: &Environment) -> anyhow::Result<Self> {
+        let located = locate::locate(flags, environment)?;
+        let mut headers = HeaderMap::new();
+        if let Some(token) = &located.token {
+            let mut value = HeaderValue::try_from(format!("Bearer {}", token.expose())).context("use the token")?;
+            value.set_sensitive(true);
+            headers.insert(AUTHORIZATION, value);
+        }
+        let endpoint = Endpoint { uri: located.uri.clone(), headers };
+        let scope = Scope::new();
+        let client = HttpClient::new().context("start the HTTP client")?;
+        let link = HttpLink::new(client, endpoint, Arc::new(Quiet), scope.clone(), BOUNDS);
+        let opened = shake_hands(&link).await;
+        let client = Self { link: Link::Http(link), scope, located, deadline: flags.timeout };
+        opened.map_err(|error| error.into_problem(&client.located))?;
+        Ok(client)
+    }
+
+    /// Ends the session.
+    pub(crate) async fn close(self) {
+        self.link.close(CLOSE).await;
+        self.scope.close(CLOSE).await;
+    }
+
+    /// Ends the session after a call was taken back, so that the gateway is told of that first.
+    pub(crate) async fn abandon(self) {
+        self.scope.close(CLOSE).await;
+    }
+
+    /// Calls one tool of the gateway. A result that is an error is `Ok` here.
+    pub(crate) async fn call(
+        &self,
+        name: &str,
+        arguments: &Raw,
+        on_progress: Option<Box<dyn Fn(Notification) + Send + Sync>>,
+    ) -> Result<ToolResult, Problem> {
+        let id = self.link.next_id();
+        let mut params = json!({ "name": name, "arguments": null });
+        if on_progress.is_some() {
+            params["_meta"] = json!({ meta::PROGRESS_TOKEN: id });
+        }
+        let arguments = toolcrib_protocol::raw::Edit::Set(arguments.as_str());
+        let params = Raw::from_value(&params).edit(&[("arguments", arguments)]);
+        let options = CallOptions { on_progress, ..CallOptions::within(self.deadline) };
+        self.request(id, method::TOOLS_CALL, params, options).await.map(ToolResult)
+    }
+
+    /// Calls a tool of the gateway itself and gives its structured result.
+    pub(crate) async fn ask(&self, name: &str, arguments: &Value) -> Result<Raw, Problem> {
+        let result = self.call(name, &Raw::from_value(arguments), None).await?;
+        if result.is_error() {
+            return Err(self.refused(&result));
+        }
+        result.structured().ok_or_else(|| {
+            Problem::new(Kind::BadServer, format!("`{name}` answered without structured content"))
+                .hint("is this endpoint a Toolcrib gateway of the same version, and its profile's dialect `native`?")
+        })
+    }
+
+    /// Asks for an operation, which only those with a token may do.
+    pub(crate) async fn operate(&self, name: &str, arguments: &Value) -> Result<Raw, Problem> {
+        self.ask(name, arguments).await.map_err(|problem| {
+            // To a client without a token an operation does not exist.
+            let is_hidden = matches!(problem.kind, Kind::UnknownTool | Kind::NotFound | Kind::InvalidParams);
+            if is_hidden && self.located.token.is_none() {
+                return Problem { kind: Kind::Unauthenticated, ..problem }.hint(failure::hint_of_token(&self.located));
+            }
+            problem
+        })
+    }
+
+    /// Every entry of a list, page by page.
+    pub(crate) async fn list(&self, listing: Listing) -> Result<Vec<Raw>, Problem> {
+        let mut entries = Vec::new();
+        let mut cursor: Option<String> = None;
+        for _ in 0..PAGES {
+            let params = cursor.as_ref().map_or_else(|| json!({}), |cursor| json!({ "cursor": cursor }));
+            let id = self.link.next_id();
+            let options = CallOptions::within(self.deadline);
+            let result = self.request(id, listing.method(), Raw::from_value(&params), options).await?;
+            if let Some(list) = result.get(listing.member())
+                && let Outline::Array(items) = list.outline()
+            {
+                entries.extend(items.into_iter().map(|item| list.part(item)));
+            }
+            cursor = result.text("nextCursor");
+            if cursor.is_none() {
+                return Ok(entries);
+            }
+        }
+        Err(Problem::new(Kind::BadServer, format!("`{}` has more than {PAGES} pages", listing.method())))
+    }
+
+    /// The problem that a tool's error tells of.
+    pub(crate) fn refused(&self, result: &ToolResult) -> Problem {
+        let named = result.structured().and_then(|content| content.text("kind"));
+        let kind = failure::kind(named.as_deref(), Kind::NotFound.row().code);
+        let error = RpcError::new(kind.row().code, result.text());
+        failure::of_rpc(&error.with_data(&json!({ "kind": kind.name() })), &self.located)
+    }
+
+    async fn request(&self, id: u64, method: &str, params: Raw, options: CallOptions) -> Result<Raw, Problem> {
+        let outcome = self.link.call(id, method, params, options).await;
+        let outcome = outcome.map_err(|error| failure::of_link(error, &self.located))?;
+        outcome.map_err(|error| failure::of_rpc(&error, &self.located))
+    }
+}
+
+/// Why the session could not be opened.
+enum NotOpened {
+    Link(toolcrib_transport::LinkError),
+    Refused(RpcError),
+}
+
+impl NotOpened {
+    fn into_problem(self, located: &Located) -> Problem {
+        match self {
+            NotOpened::Link(error) => failure::of_link(error, located),
+            NotOpened::Refused(error) => failure::of_rpc(&error, located),
+        }
+    }
+}
+
+async fn shake_hands(link: &Arc<HttpLink>) -> Result<(), NotOpened> {
+    let params = Raw::from_value(&json!({
+        "protocolVersion": Revision::LATEST_LEGACY.as_str(),
+        "capabilities": {},
+        "clientInfo": { "name": "toolcrib-cli", "title": "Toolcrib's command line", "version": env!("CARGO_PKG_VERSION") },
+    }));
+    let opening = Link::Http(Arc::clone(link));
+    let (outcome, session) = link.initialize(opening.next_id(), params, OPEN).await.map_err(NotOpened::Link)?;
+    let result = outcome.map_err(NotOpened::Refused)?;
+    let date = result.text("protocolVersion").unwrap_or_default();
+    let Some(revision) = Revision::parse(&date) else {
+        let reason = format!("`initialize` chose the unknown revision `{date}`");
+        return Err(NotOpened::Link(toolcrib_transport::LinkError::NotMcp(reason)));
+    };
+    link.set_session(session, revision);
+    opening.notify(Notification::new(method::INITIALIZED, Raw::empty_object())).await.map_err(NotOpened::Link)
+}
+
+// === impl ToolResult ===
+
+impl ToolResult {
+    /// Whether the tool says that it failed.
+    pub(crate) fn is_error(&self) -> bool {
+        self.0.get("isError").is_some_and(|flag| flag.as_str() == "true")
+    }
+
+    /// The blocks of the content.
+    pub(crate) fn blocks(&self) -> Vec<Raw> {
+        let Some(content) = self.0.get("content") else { return Vec::new() };
+        match content.outline() {
+            Outline::Array(items) => items.into_iter().map(|item| content.part(item)).collect(),
+            Outline::Object(_) | Outline::Scalar(_) => Vec::new(),
+        }
+    }
+
+    /// The texts among the blocks, one below the other.
+    pub(crate) fn text(&self) -> String {
+        let is_text = |block: &&Raw| block.text("type").as_deref() == Some("text");
+        let texts: Vec<String> = self.blocks().iter().filter(is_text).filter_map(|block| block.text("text")).collect();
+        texts.join("\n")
+    }
+
+    /// `structuredContent`; where there is none, the only text block when that is a JSON object.
+    pub(crate) fn structured(&self) -> Option<Raw> {
+        self.0.get("structuredContent").filter(Raw::is_object).or_else(|| {
+            let [block] = &self.blocks()[..] else { return None };
+            let text = block.text("text")?;
+            Raw::parse(text.into_bytes().into(), Rules::relayed(BOUNDS.depth)).ok().filter(Raw::is_object)
+        })
+    }
+}
+
+/// Nobody listens for what the gateway says on its own.
+#[derive(Debug)]
+struct Quiet;
+
+impl Inbox for Quiet {
+    fn notification(&self, _: Notification) {}
+
+    fn request(&self, request: Request, reply: Reply) {
+        reply.send_default(&request);
+    }
+
+    fn oddity(&self, _: &str) {}
+
+    fn closed(&self) {}
+}

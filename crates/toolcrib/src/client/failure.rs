@@ -1,0 +1,155 @@
+//! What went wrong between us and the gateway, told so that the person can act on it.
+
+use serde_json::Value;
+use toolcrib_base::{Kind, Problem};
+use toolcrib_protocol::RpcError;
+use toolcrib_transport::LinkError;
+
+use super::Located;
+
+/// How much of a refusal's text is shown, in characters.
+const SHOWN: usize = 500;
+
+/// Every kind, to find one by its name or code.
+const KINDS: [Kind; 17] = [
+    Kind::Parse,
+    Kind::InvalidRequest,
+    Kind::UnknownMethod,
+    Kind::InvalidParams,
+    Kind::UnknownTool,
+    Kind::NotFound,
+    Kind::Forbidden,
+    Kind::Unauthenticated,
+    Kind::Unavailable,
+    Kind::Timeout,
+    Kind::BadServer,
+    Kind::Cancelled,
+    Kind::TooLarge,
+    Kind::Busy,
+    Kind::Definition,
+    Kind::Address,
+    Kind::Internal,
+];
+
+/// An error of the connection.
+pub(super) fn of_link(error: LinkError, located: &Located) -> Problem {
+    let (url, place) = (&located.uri, &located.place);
+    match error {
+        LinkError::Unreachable(reason) => {
+            let message = format!("cannot reach the gateway at `{url}` (from {place}): {reason}");
+            let hint = if located.is_named {
+                "check the URL; `toolcrib serve` starts a gateway on this machine"
+            } else {
+                "start it with `toolcrib serve`, or name another one with `--endpoint URL`"
+            };
+            Problem::new(Kind::Unavailable, message).hint(hint)
+        }
+        LinkError::Timeout(after) => {
+            let message = format!("the gateway at `{url}` gave no answer within {} s", after.as_secs_f32());
+            Problem::new(Kind::Timeout, message).hint("wait longer with `--timeout 10m`")
+        }
+        LinkError::Status { status, body } => of_status(status, &body, located),
+        LinkError::SessionLost => {
+            let message = format!("the gateway at `{url}` has started anew in between");
+            Problem::new(Kind::Unavailable, message).hint("try again")
+        }
+        LinkError::NotMcp(reason) => {
+            let message = format!("what answers at `{url}` (from {place}) does not speak MCP: {}", short(&reason));
+            Problem::new(Kind::BadServer, message).hint("an endpoint looks like `http://127.0.0.1:8700/mcp`")
+        }
+        LinkError::Closed | LinkError::Broken(_) => {
+            Problem::new(Kind::Unavailable, format!("the connection to the gateway at `{url}` broke: {error}"))
+        }
+    }
+}
+
+fn of_status(status: u16, body: &str, located: &Located) -> Problem {
+    let url = &located.uri;
+    let told = told(body).map(|told| format!(": {told}")).unwrap_or_default();
+    match (status, &located.token) {
+        (401, None) => Problem::new(Kind::Unauthenticated, format!("the gateway at `{url}` wants a token{told}"))
+            .hint(hint_of_token(located)),
+        (401, Some(_)) => {
+            Problem::new(Kind::Forbidden, format!("the gateway at `{url}` does not accept the token{told}"))
+                .hint("check `--token-file` and `TOOLCRIB_TOKEN`")
+        }
+        (403, _) => Problem::new(Kind::Forbidden, format!("the gateway at `{url}` forbids it{told}")),
+        (404, _) => {
+            Problem::new(Kind::NotFound, format!("there is no MCP endpoint at `{url}` (from {}){told}", located.place))
+                .hint("see `toolcrib list profiles`; an endpoint looks like `http://127.0.0.1:8700/mcp`")
+        }
+        _ => Problem::new(Kind::BadServer, format!("the gateway at `{url}` answered HTTP status {status}{told}")),
+    }
+}
+
+/// What to do about a missing token.
+pub(super) fn hint_of_token(located: &Located) -> String {
+    let reason = located.no_token.as_ref().map(|reason| format!(" ({reason})")).unwrap_or_default();
+    format!("give the gateway's token with `--token-file FILE` or `TOOLCRIB_TOKEN`{reason}")
+}
+
+/// What the body of a refusal says: an error of JSON-RPC, a problem of RFC 9457, or plain text.
+fn told(body: &str) -> Option<String> {
+    let text = match serde_json::from_str::<Value>(body) {
+        Ok(value) => [&value["error"]["message"], &value["detail"], &value["title"], &value["error"]]
+            .into_iter()
+            .find_map(Value::as_str)
+            .map(str::to_owned)?,
+        Err(_) if body.trim_start().starts_with('<') => return None,
+        Err(_) => body.to_owned(),
+    };
+    Some(short(text.trim())).filter(|text| !text.is_empty())
+}
+
+fn short(text: &str) -> String {
+    text.chars().take(SHOWN).collect()
+}
+
+/// An error of JSON-RPC.
+pub(super) fn of_rpc(error: &RpcError, located: &Located) -> Problem {
+    let named = error.data.as_ref().and_then(|data| data.text("kind"));
+    let problem = Problem::new(kind(named.as_deref(), error.code), error.message.clone());
+    with_token_hint(problem, located)
+}
+
+/// The kind of a name, else of a code.
+pub(super) fn kind(name: Option<&str>, code: i64) -> Kind {
+    let named = KINDS.into_iter().find(|kind| Some(kind.name()) == name);
+    named.or_else(|| KINDS.into_iter().find(|kind| kind.row().code == code)).unwrap_or(Kind::Internal)
+}
+
+/// Says how to come with a token where that may be what is missing.
+fn with_token_hint(problem: Problem, located: &Located) -> Problem {
+    let wants_token = matches!(problem.kind, Kind::Forbidden | Kind::Unauthenticated);
+    if wants_token && located.token.is_none() && problem.hint.is_none() {
+        return problem.hint(hint_of_token(located));
+    }
+    problem
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kinds_are_found_by_name_then_by_code() {
+        assert_eq!(kind(Some("forbidden"), -32_602), Kind::Forbidden);
+        assert_eq!(kind(Some("future"), -31_002), Kind::Unauthenticated);
+        assert_eq!(kind(None, -1), Kind::Internal);
+    }
+
+    #[test]
+    fn refusals_are_read() {
+        for (body, expected) in [
+            (r#"{"jsonrpc":"2.0","error":{"code":1,"message":"no"}}"#, Some("no")),
+            (r#"{"type":"x","title":"Forbidden","detail":"this origin"}"#, Some("this origin")),
+            (r#"{"error":"invalid_token"}"#, Some("invalid_token")),
+            ("plain\n", Some("plain")),
+            ("<html>", None),
+            ("", None),
+            ("{}", None),
+        ] {
+            assert_eq!(told(body).as_deref(), expected, "{body}");
+        }
+    }
+}

@@ -1,0 +1,200 @@
+//! Where the gateway is, and with which token we may come.
+
+use http::Uri;
+use toolcrib_base::{Kind, Problem, ProfileName, Secret};
+
+use super::ClientFlags;
+use crate::config::{Config, Low};
+use crate::home::{Environment, Home};
+use crate::{ready, token};
+
+/// The variable that names the endpoint.
+const ENDPOINT_VARIABLE: &str = "TOOLCRIB_ENDPOINT";
+/// The variable that holds the token itself.
+const TOKEN_VARIABLE: &str = "TOOLCRIB_TOKEN";
+/// The path of the default profile.
+const PATH: &str = "/mcp";
+
+/// The gateway to speak to.
+#[derive(Debug, Clone)]
+pub(crate) struct Located {
+    pub(crate) uri: Uri,
+    /// Where the address was taken from, for errors.
+    pub(crate) place: String,
+    /// Whether the person named it, so that it may be anywhere.
+    pub(crate) is_named: bool,
+    pub(crate) token: Option<Secret>,
+    /// Why no token of a running gateway is sent, where there is a reason to tell.
+    pub(crate) no_token: Option<String>,
+}
+
+/// Finds the gateway: the flag, the variable, the file of a running one, the address in the settings.
+pub(crate) fn locate(flags: &ClientFlags, environment: &Environment) -> Result<Located, Problem> {
+    let home = Home::find(flags.home.as_deref(), environment)?;
+    let running = ready::read(&home.serve_file());
+    let alive = running.as_ref().filter(|ready| ready.is_alive());
+    let named = match &flags.endpoint {
+        Some(url) => Some((url.clone(), "`--endpoint`".to_owned())),
+        None => environment.text(ENDPOINT_VARIABLE)?.map(|url| (url.to_owned(), format!("`{ENDPOINT_VARIABLE}`"))),
+    };
+    let is_named = named.is_some();
+    let (url, place) = match (named, alive) {
+        (Some(named), _) => named,
+        (None, Some(ready)) => (ready.url.clone(), format!("`{}`", home.serve_file().display())),
+        (None, None) => from_settings(flags, environment)?,
+    };
+    let uri = endpoint(&url, flags.profile.as_ref()).ok_or_else(|| {
+        Problem::new(Kind::InvalidParams, format!("`{url}` from {place} is not an endpoint"))
+            .hint("an endpoint looks like `http://127.0.0.1:8700/mcp`")
+    })?;
+    let mut located = Located { uri, place, is_named, token: None, no_token: None };
+    if let Some(path) = &flags.token_file {
+        located.token = Some(token::read(path)?);
+    } else if let Some(text) = environment.text(TOKEN_VARIABLE)? {
+        if !token::is_token(text.trim()) {
+            return Err(Problem::new(Kind::Unauthenticated, format!("`{TOKEN_VARIABLE}` holds no token")));
+        }
+        located.token = Some(Secret::new(text.trim()));
+    } else if let Some(ready) = alive {
+        // Only the gateway that the file names gets its token: whoever else listens here would learn it.
+        let same = ready.url.parse::<Uri>().is_ok_and(|own| own.authority() == located.uri.authority());
+        if same && is_loopback(&located.uri) {
+            match token::read(&ready.token_file) {
+                Ok(token) => located.token = Some(token),
+                Err(problem) => located.no_token = Some(problem.message),
+            }
+        }
+    }
+    Ok(located)
+}
+
+/// The address that a gateway of this home would listen on.
+fn from_settings(flags: &ClientFlags, environment: &Environment) -> Result<(String, String), Problem> {
+    let config = Config::load(&Low { home: flags.home.clone(), ..Low::default() }, environment)?;
+    let mut address = config.listen;
+    if address.ip().is_unspecified() {
+        address.set_ip(if address.is_ipv4() { [127, 0, 0, 1].into() } else { std::net::Ipv6Addr::LOCALHOST.into() });
+    }
+    if address.port() == 0 {
+        let problem =
+            Problem::new(Kind::Unavailable, "no gateway of this home runs, and its port is chosen at its start");
+        return Err(problem.hint("start it with `toolcrib serve`"));
+    }
+    Ok((format!("http://{address}{PATH}"), format!("`listen`, {}", config.listen_place)))
+}
+
+/// A URL as an endpoint: `/mcp` where it has no path, `/p/<profile>` after it.
+fn endpoint(url: &str, profile: Option<&ProfileName>) -> Option<Uri> {
+    let uri: Uri = url.trim().parse().ok()?;
+    let authority = uri.authority()?.as_str();
+    let scheme = uri.scheme_str().filter(|scheme| matches!(*scheme, "http" | "https"))?;
+    if authority.contains('@') || uri.query().is_some() {
+        return None;
+    }
+    let path = uri.path().trim_end_matches('/');
+    let path = if path.is_empty() { PATH } else { path };
+    let profile = profile.map(|profile| format!("/p/{profile}")).unwrap_or_default();
+    format!("{scheme}://{authority}{path}{profile}").parse().ok()
+}
+
+/// Whether only this machine can answer.
+fn is_loopback(uri: &Uri) -> bool {
+    let host = uri.host().unwrap_or_default().trim_start_matches('[').trim_end_matches(']');
+    host == "localhost" || host.parse::<std::net::IpAddr>().is_ok_and(|ip| ip.to_canonical().is_loopback())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::ffi::OsString;
+    use std::path::Path;
+
+    use super::*;
+
+    const RUNNING: &str = "http://127.0.0.1:5000/mcp";
+
+    /// A home in which a gateway runs (this test) and has a token.
+    fn home(url: &str) -> tempfile::TempDir {
+        let home = tempfile::tempdir().unwrap();
+        let token = home.path().join("state/token");
+        token::write_private(&token, b"secret").unwrap();
+        ready::write(&home.path().join("state/serve.json"), std::process::id(), url, &token).unwrap();
+        home
+    }
+
+    fn find(home: &Path, endpoint: Option<&str>, variables: &[(&str, &str)]) -> Result<Located, Problem> {
+        let flags = ClientFlags {
+            home: Some(home.to_owned()),
+            endpoint: endpoint.map(str::to_owned),
+            ..ClientFlags::for_tests()
+        };
+        let environment = variables.iter().map(|(name, value)| ((*name).to_owned(), OsString::from(value))).collect();
+        locate(&flags, &environment)
+    }
+
+    fn token_of(located: &Located) -> Option<&str> {
+        located.token.as_ref().map(Secret::expose)
+    }
+
+    #[test]
+    fn flag_variable_running_gateway_settings() {
+        let home = home(RUNNING);
+        let variable = [(ENDPOINT_VARIABLE, "http://b:1")];
+        for (located, url, place) in [
+            (find(home.path(), Some("https://a:1/x/"), &variable), "https://a:1/x", "`--endpoint`"),
+            (find(home.path(), None, &variable), "http://b:1/mcp", "`TOOLCRIB_ENDPOINT`"),
+            (find(home.path(), None, &[]), RUNNING, "serve.json`"),
+        ] {
+            let located = located.unwrap();
+            assert_eq!(located.uri.to_string(), url);
+            assert!(located.place.ends_with(place), "{}", located.place);
+        }
+        let empty = tempfile::tempdir().unwrap();
+        let located = find(empty.path(), None, &[("TOOLCRIB_LISTEN", "0.0.0.0:9")]).unwrap();
+        assert_eq!(located.uri.to_string(), "http://127.0.0.1:9/mcp");
+        assert_eq!(located.place, "`listen`, variable `TOOLCRIB_LISTEN`");
+        let problem = find(empty.path(), None, &[("TOOLCRIB_LISTEN", "127.0.0.1:0")]).unwrap_err();
+        assert!(problem.hint.unwrap().contains("toolcrib serve"));
+        // Whoever was killed leaves the file behind.
+        ready::write(&home.path().join("state/serve.json"), i32::MAX.unsigned_abs(), RUNNING, Path::new("/t")).unwrap();
+        assert_eq!(find(home.path(), None, &[]).unwrap().uri.to_string(), "http://127.0.0.1:8700/mcp");
+    }
+
+    #[test]
+    fn the_token_of_a_gateway_goes_to_nobody_else() {
+        let own = home(RUNNING);
+        assert_eq!(token_of(&find(own.path(), None, &[]).unwrap()), Some("secret"));
+        assert_eq!(token_of(&find(own.path(), Some("http://127.0.0.1:5000"), &[]).unwrap()), Some("secret"));
+        for other in ["http://127.0.0.1:5001", "http://127.0.0.1.evil.example:5000", "https://evil.example"] {
+            assert_eq!(token_of(&find(own.path(), Some(other), &[]).unwrap()), None, "{other}");
+        }
+        let elsewhere = home("http://192.0.2.1:5000/mcp");
+        assert_eq!(token_of(&find(elsewhere.path(), None, &[]).unwrap()), None);
+        let given = [(TOKEN_VARIABLE, "given")];
+        assert_eq!(token_of(&find(elsewhere.path(), None, &given).unwrap()), Some("given"));
+        assert_eq!(find(own.path(), None, &[(TOKEN_VARIABLE, "a\nb")]).unwrap_err().kind, Kind::Unauthenticated);
+    }
+
+    #[test]
+    fn profiles_have_their_own_url() {
+        let profile = ProfileName::new("work").unwrap();
+        for (url, expected) in [
+            ("http://a", Some("http://a/mcp/p/work")),
+            ("http://a/mcp/", Some("http://a/mcp/p/work")),
+            ("http://a/x/mcp", Some("http://a/x/mcp/p/work")),
+            ("http://user:pw@a/mcp", None),
+            ("ftp://a", None),
+            ("127.0.0.1:8700", None),
+            ("", None),
+        ] {
+            assert_eq!(endpoint(url, Some(&profile)).map(|uri| uri.to_string()).as_deref(), expected, "{url}");
+        }
+        for (url, expected) in [
+            ("http://[::1]:1", true),
+            ("http://localhost", true),
+            ("http://127.9.9.9", true),
+            ("http://10.0.0.1", false),
+        ] {
+            assert_eq!(is_loopback(&url.parse().unwrap()), expected, "{url}");
+        }
+    }
+}

@@ -1,0 +1,158 @@
+//! `toolcrib call`: one call of a tool, its result as a person reads it.
+
+mod arguments;
+
+use std::io::Write;
+
+use serde_json::Value;
+use toolcrib_base::Problem;
+use toolcrib_protocol::json::Rules;
+use toolcrib_protocol::raw::Writer;
+use toolcrib_protocol::{Notification, Raw};
+
+use crate::client::{Client, ClientFlags, ToolResult};
+use crate::output::table::field;
+use crate::output::{Output, json};
+use crate::text;
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Arguments {
+    /// The tool's name or its id `server/tool`
+    tool: String,
+    /// The arguments: `key=value`, where true, false, null, numbers, {…} and […] are JSON and anything else is text;
+    /// `key:=JSON` insists on JSON; after `--` also `--key value`
+    #[arg(value_name = "KEY=VALUE")]
+    pairs: Vec<String>,
+    /// All arguments as one JSON object; `-` reads it from stdin, `@FILE` from a file
+    #[arg(long, value_name = "JSON", allow_hyphen_values = true)]
+    json: Option<String>,
+    #[command(flatten)]
+    pub(crate) client: ClientFlags,
+}
+
+impl Arguments {
+    /// The arguments of the call, before anybody is asked.
+    pub(crate) fn gather(&self) -> Result<Raw, Problem> {
+        arguments::gather(self.json.as_deref(), &self.pairs)
+    }
+}
+
+pub(crate) async fn run(arguments: &Arguments, given: &Raw, client: &Client, output: Output) -> anyhow::Result<()> {
+    let mut wanted = Writer::object(64);
+    wanted.text("name", &arguments.tool);
+    wanted.member("arguments", given.as_str());
+    let on_progress = output.shows_progress().then(|| {
+        let show: Box<dyn Fn(Notification) + Send + Sync> = Box::new(|progress| show_progress(&progress.params));
+        show
+    });
+    let shows_progress = on_progress.is_some();
+    let result = client.call("call_tool", &wanted.finish(), on_progress).await;
+    if shows_progress {
+        // Takes the line of progress away.
+        let _ = write!(std::io::stderr().lock(), "\r\x1b[K");
+    }
+    let result = result?;
+    if result.is_error() {
+        return Err(client.refused(&result).into());
+    }
+    if output.is_for_programs() {
+        output.answer(&result.structured().unwrap_or_else(|| result.0.clone()))?;
+    } else {
+        output.text(&readable(&result))?;
+    }
+    Ok(())
+}
+
+/// One line on the terminal, written over by the next.
+fn show_progress(params: &Raw) {
+    let params = params.to_value();
+    let done = field(&params, "progress");
+    let total = params.get("total").map(|total| format!("/{total}")).unwrap_or_default();
+    let message: String = field(&params, "message").chars().take(60).collect();
+    let _ = write!(std::io::stderr().lock(), "\r\x1b[K{}", text::line(&format!("{done}{total} {message}")));
+}
+
+/// The result for a person: the texts, what else there is, and the structured content where there is no text.
+fn readable(result: &ToolResult) -> String {
+    let blocks = result.blocks();
+    let has_text = blocks.iter().any(|block| block.text("type").as_deref() == Some("text"));
+    let mut parts: Vec<String> = blocks.iter().map(block).collect();
+    if !has_text && let Some(structured) = result.0.get("structuredContent") {
+        parts.push(json::pretty(structured.as_str()).trim_end().to_owned());
+    }
+    if parts.is_empty() { "(no content)".to_owned() } else { parts.join("\n") }
+}
+
+fn block(block: &Raw) -> String {
+    let value = block.to_value();
+    let mime = |value: &Value| value["mimeType"].as_str().unwrap_or("of unknown type").to_owned();
+    match value["type"].as_str() {
+        Some("text") => laid_out(value["text"].as_str().unwrap_or_default()),
+        Some(kind @ ("image" | "audio")) => {
+            format!("[{kind} {}, {} bytes]", mime(&value), decoded_size(&value["data"]))
+        }
+        Some("resource") => {
+            let resource = &value["resource"];
+            let uri = field(resource, "uri");
+            match resource["text"].as_str() {
+                Some(text) => format!("[resource {uri} {}]\n{text}", mime(resource)),
+                None => format!("[resource {uri} {}, {} bytes]", mime(resource), decoded_size(&resource["blob"])),
+            }
+        }
+        Some("resource_link") => format!("[link {} {}]", field(&value, "uri"), field(&value, "name")),
+        Some(other) => format!("[{other}, {} bytes of JSON]", block.as_str().len()),
+        None => format!("[a block without a type, {} bytes of JSON]", block.as_str().len()),
+    }
+}
+
+/// A text that is JSON gets line breaks.
+fn laid_out(text: &str) -> String {
+    let looks_like_json = text.trim_start().starts_with(['{', '[']);
+    if looks_like_json && Raw::parse(text.to_owned().into_bytes().into(), Rules::relayed(120)).is_ok() {
+        return json::pretty(text).trim_end().to_owned();
+    }
+    text.to_owned()
+}
+
+/// How many bytes a base64 text stands for.
+fn decoded_size(data: &Value) -> usize {
+    let data = data.as_str().unwrap_or_default().trim_end_matches('=');
+    data.len() * 3 / 4
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn check(result: &Value, expected: &str) {
+        assert_eq!(readable(&ToolResult(Raw::from_value(result))), expected, "{result}");
+    }
+
+    #[test]
+    fn results_are_readable() {
+        check(&json!({"content": [{"type": "text", "text": "a\nb"}], "structuredContent": {"x": 1}}), "a\nb");
+        check(&json!({"content": [{"type": "text", "text": "[1]"}]}), "[\n  1\n]");
+        check(&json!({"content": [], "structuredContent": {"x": 1}}), "{\n  \"x\": 1\n}");
+        check(
+            &json!({"content": [{"type": "image", "mimeType": "image/png", "data": "AAECAw=="}]}),
+            "[image image/png, 4 bytes]",
+        );
+        check(
+            &json!({"content": [{"type": "resource", "resource": {"uri": "a:b", "mimeType": "text/plain", "text": "t"}}]}),
+            "[resource a:b text/plain]\nt",
+        );
+        check(
+            &json!({"content": [{"type": "resource", "resource": {"uri": "a:b", "blob": "AAEC"}}]}),
+            "[resource a:b of unknown type, 3 bytes]",
+        );
+        check(&json!({"content": [{"type": "resource_link", "uri": "a:b", "name": "n"}]}), "[link a:b n]");
+        check(
+            &json!({"content": [{"type": "hologram", "x": 1}, {}]}),
+            "[hologram, 25 bytes of JSON]\n[a block without a type, 2 bytes of JSON]",
+        );
+        check(&json!({}), "(no content)");
+        check(&json!({"content": 7}), "(no content)");
+    }
+}
