@@ -116,6 +116,7 @@ const ENVELOPE = ['resultType', 'ttlMs', 'cacheScope', 'nextCursor'];
 export function plain(result) {
     const rest = { ...result };
     for (const key of ENVELOPE) delete rest[key];
+    if (rest.isError === false) delete rest.isError; // what an absent one means
     return settle(rest);
 }
 

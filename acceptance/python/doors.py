@@ -8,7 +8,7 @@
 import json
 import os
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -94,23 +94,34 @@ class Listed(Way):
         return await self.client.call_tool(f"{server}_{tool}", arguments or {}, **options)
 
 
-def http(profile: str | None = None, era: str = "modern", **options: Any) -> Client:
+def http(profile: str | None = None, era: str = "modern") -> AbstractAsyncContextManager[Client]:
     """The official client at the gateway's endpoint for `profile`."""
-    url = URL if profile is None else f"{URL}/p/{profile}"
-    return Client(url, mode=mode(era), read_timeout_seconds=SECONDS, cache=None, **options)
+    return connected(URL if profile is None else f"{URL}/p/{profile}", era)
 
 
-def stdio(era: str = "modern", **options: Any) -> Client:
+def stdio(era: str = "modern") -> AbstractAsyncContextManager[Client]:
     """The official client with the gateway as its child process."""
     assert GATEWAY is not None
-    return Client(process(GATEWAY["stdio"]), mode=mode(era), read_timeout_seconds=SECONDS, cache=None, **options)
+    return connected(process(GATEWAY["stdio"]), era)
 
 
-def straight(server: str, era: str = "modern", **options: Any) -> Client:
+def straight(server: str, era: str = "modern") -> AbstractAsyncContextManager[Client]:
     """The official client at the server itself."""
     target = SERVERS[server]
-    transport: Any = streamable_http_client(target["url"]) if "url" in target else process(target)
-    return Client(transport, mode=mode(era), read_timeout_seconds=SECONDS, cache=None, **options)
+    return connected(streamable_http_client(target["url"]) if "url" in target else process(target), era)
+
+
+@asynccontextmanager
+async def connected(target: Any, era: str) -> AsyncIterator[Client]:
+    """A connected client. An error inside comes out as it is, without the groups that task groups wrap it in."""
+    try:
+        async with Client(target, mode=mode(era), read_timeout_seconds=SECONDS, cache=None) as client:
+            yield client
+    except BaseExceptionGroup as group:
+        error: BaseException = group
+        while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
+            error = error.exceptions[0]
+        raise error from None
 
 
 def process(target: dict[str, Any]) -> StdioServerParameters:

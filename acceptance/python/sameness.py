@@ -12,7 +12,10 @@ ENVELOPE = {"resultType", "ttlMs", "cacheScope", "nextCursor"}
 
 def plain(result: Any) -> Any:
     """The result as JSON, without what may differ between two honest answers to the same call."""
-    return settle({key: value for key, value in dump(result).items() if key not in ENVELOPE})
+    settled = settle({key: value for key, value in dump(result).items() if key not in ENVELOPE})
+    if settled.get("isError") is False:
+        del settled["isError"]  # what an absent one means
+    return settled
 
 
 def dump(model: Any) -> dict[str, Any]:

@@ -1,6 +1,7 @@
 """The names and shapes that clients of other gateways know."""
 
 import json
+import re
 from typing import Any
 
 import pytest
@@ -10,6 +11,9 @@ from doors import http
 from sameness import text
 
 pytestmark = pytest.mark.gateway
+
+# The server `time` by its own name, not as a part of `convert_time`.
+SERVER = re.compile(r"\btime\b")
 
 
 async def names(profile: str, era: str) -> set[str]:
@@ -62,10 +66,10 @@ async def test_go_ent_find_describe_call(era: str) -> None:
 async def test_scooter_adds_before_it_calls(era: str) -> None:
     assert await names("scooter", era) >= {"scooter_find", "scooter_add"}
     async with http("scooter", era) as client:
-        assert "time" in text(await client.call_tool("scooter_find", {"query": "time"}))
+        assert SERVER.search(text(await client.call_tool("scooter_find", {"query": "time"})))
         call = {"tool": "convert_time", "arguments": {"source_timezone": "UTC", "time": "12:00", "target_timezone": "UTC"}}
         early = await client.call_tool("scooter_call", call)
-        assert early.is_error and "time" in text(early)
+        assert early.is_error and SERVER.search(text(early)), text(early)
         added = await client.call_tool("scooter_add", {"tool_name": "time"})
         assert not added.is_error, text(added)
         assert "12:00" in text(await client.call_tool("scooter_call", call))

@@ -58,7 +58,8 @@ async def test_result_is_the_same_as_without_the_gateway(
 ) -> None:
     expected = await answer(door.era, server, tool, arguments)
     async with door.open() as way:
-        assert plain(await way.call(server, tool, arguments)) == expected
+        result = plain(await way.call(server, tool, arguments))
+    assert result == expected
 
 
 async def test_the_cases_cover_every_kind_of_content() -> None:
@@ -82,9 +83,12 @@ async def test_definitions_are_the_same_as_without_the_gateway(era: str) -> None
         for tool in tools:
             if tool.name == "simulate-research-query":
                 continue  # a task tool: what is listed depends on the client's capabilities
-            expected = plain(tool)
+            expected = {**plain(tool), "name": f"{server}_{tool.name}"}
             found = plain(listed[f"{server}_{tool.name}"])
-            assert {**found, "name": tool.name} == expected
+            for definition in (expected, found):
+                # How tools relate to tasks is told differently in the two eras.
+                definition.pop("execution", None)
+            assert found == expected
 
 
 async def test_writing_through_the_door_changes_the_real_file(door: Door, tmp_path_factory: pytest.TempPathFactory) -> None:

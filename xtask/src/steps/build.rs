@@ -44,8 +44,11 @@ pub fn doctest(workspace: &Workspace, setting: Setting) -> Result<Verdict> {
 }
 
 pub fn doc(workspace: &Workspace, setting: Setting) -> Result<Verdict> {
-    // RUSTDOCFLAGS touches our own pages only, the compiled dependencies stay.
-    plain(cargo(workspace, setting).args(["doc", "--workspace", "--no-deps"]).env("RUSTDOCFLAGS", "--deny warnings"))
+    // RUSTDOCFLAGS touches our own pages only. Naming the targets, examples among them, chooses the features of the
+    // test build, so that the dependencies which clippy has checked are not checked again.
+    let mut command = cargo(workspace, setting);
+    command.args(["doc", "--workspace", "--no-deps", "--lib", "--bins", "--examples"]);
+    plain(command.env("RUSTDOCFLAGS", "--deny warnings"))
 }
 
 fn cargo(workspace: &Workspace, setting: Setting) -> Command {
