@@ -103,8 +103,7 @@ impl Reader {
     pub fn push(&mut self, bytes: &[u8]) -> Result<Vec<Event>, TooLarge> {
         self.buffer.extend_from_slice(bytes);
         let mut events = Vec::new();
-        while let Some(line) = self.next_line() {
-            self.check(line.len())?;
+        while let Some(line) = self.next_line()? {
             if line.is_empty() {
                 events.extend(self.dispatch());
             } else {
@@ -124,7 +123,7 @@ impl Reader {
         Ok(())
     }
 
-    fn next_line(&mut self) -> Option<Bytes> {
+    fn next_line(&mut self) -> Result<Option<Bytes>, TooLarge> {
         if self.after_return && !self.buffer.is_empty() {
             self.after_return = false;
             if self.buffer[0] == b'\n' {
@@ -134,9 +133,10 @@ impl Reader {
         }
         let Some(offset) = memchr::memchr2(b'\n', b'\r', &self.buffer[self.searched..]) else {
             self.searched = self.buffer.len();
-            return None;
+            return Ok(None);
         };
         let end = self.searched + offset;
+        self.check(end)?;
         self.after_return = self.buffer[end] == b'\r';
         let mut line = self.buffer.split_to(end).freeze();
         self.buffer.advance(1);
@@ -144,7 +144,7 @@ impl Reader {
         if std::mem::take(&mut self.first_line) && line.starts_with(b"\xef\xbb\xbf") {
             line.advance(3);
         }
-        Some(line)
+        Ok(Some(line))
     }
 
     fn field(&mut self, line: &Bytes) {
@@ -257,7 +257,7 @@ mod tests {
     proptest! {
         #[test]
         fn the_verdict_does_not_depend_on_the_pieces(
-            lines in prop::collection::vec(prop_oneof!["data:[ab]{0,9}", ":c{0,12}", "event:e{0,9}", "id:1", ""], 0..12),
+            lines in prop::collection::vec(prop_oneof!["data:[ab]{0,9}", ":c{0,12}", "event:e{0,9}", "id:1", "", "\u{feff}a{17}"], 0..12),
             end in prop_oneof!["\n", "\r", "\r\n"], cuts in prop::collection::vec(1_usize..9, 0..20)
         ) {
             let bytes = lines.join(&end).into_bytes();
