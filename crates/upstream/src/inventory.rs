@@ -164,8 +164,9 @@ pub(crate) async fn drain(
         if !inventory.has_capability(capability) {
             continue;
         }
-        let left = deadline.saturating_sub(started.elapsed());
-        match drain_one(link, listing, left).await {
+        match drain_one(link, listing, started + deadline).await {
+            // What was left for the last page says nothing to people.
+            Err(LinkError::Timeout(_)) if listing == Listing::Tools => return Err(LinkError::Timeout(deadline)),
             Ok((entries, warnings)) => {
                 *inventory.list_mut(listing) = entries;
                 inventory.warnings.extend(warnings);
@@ -183,11 +184,10 @@ pub(crate) async fn drain(
 async fn drain_one(
     link: &Link,
     listing: Listing,
-    deadline: std::time::Duration,
+    until: tokio::time::Instant,
 ) -> Result<(Vec<Entry>, Vec<String>), LinkError> {
     let (mut entries, mut warnings, mut seen) = (Vec::new(), Vec::new(), HashSet::new());
     let mut bytes = 0;
-    let until = tokio::time::Instant::now() + deadline;
     let mut params = Raw::empty_object();
     for _ in 0..PAGES {
         let left = until.saturating_duration_since(tokio::time::Instant::now());
