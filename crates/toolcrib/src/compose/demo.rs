@@ -70,12 +70,11 @@ async fn start(config: Config, scope: &Scope) -> anyhow::Result<Serving> {
     Ok(serving)
 }
 
-/// Shows the walk and how to connect; then it never ends, or at once with `once`.
+/// Shows the walk; without `once` also how to connect, and then never ends.
 async fn show(serving: &Serving, once: bool) -> anyhow::Result<()> {
     walk::show(&serving.url, print).await?;
-    print(&settings::render(&serving.url, serving.composed.config.home.path()))?;
     if !once {
-        print("Serving until Ctrl-C.\n")?;
+        print(&settings::render(&serving.url, serving.composed.config.home.path()))?;
         std::future::pending::<()>().await;
     }
     Ok(())

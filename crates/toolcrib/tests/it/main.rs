@@ -4,6 +4,7 @@
 
 mod call;
 mod command_line;
+mod demo;
 mod failures;
 mod lists;
 mod stub;

@@ -14,26 +14,28 @@ pub(super) fn render(url: &str, home: &Path) -> String {
     let of_vs_code = json!({ "servers": { NAME: { "type": "http", "url": url } } });
     let by_stdio = json!({ "mcpServers": { NAME: { "command": program, "args": ["stdio", "--home", home] } } });
     format!(
-        "\
+        "
 Connect a client
-  The gateway: {url}
-  (all of this holds while the demo runs; `toolcrib serve` keeps a gateway with your own servers)
+   The gateway serves {url} until Ctrl-C.
 
-  Clients with `mcpServers` that speak HTTP:
+   Clients that speak HTTP (`mcpServers`):
 {}
-  VS Code, in `.vscode/mcp.json`:
+   VS Code (`.vscode/mcp.json`):
 {}
-  Clients that can only start a program:
+   Clients that can only start a program:
 {}
-  Or from another terminal:
-    {} list tools --home {}
+   Another terminal:
+      {} list tools --home {}
 
+This home is temporary: {}
+It goes when the demo ends. For your own servers: `toolcrib serve`.
 ",
         block(&by_http),
         block(&of_vs_code),
         block(&by_stdio),
         quoted(&program),
         quoted(&home.display().to_string()),
+        home.display(),
     )
 }
 
@@ -41,8 +43,18 @@ Connect a client
 fn block(settings: &Value) -> String {
     let mut text = String::new();
     let (list, entry) = settings.as_object().and_then(|object| object.iter().next()).expect("built above");
-    text.push_str(&format!("    {{\n      \"{list}\": {{\n        \"{NAME}\": {}\n      }}\n    }}\n", entry[NAME]));
+    text.push_str(&format!(
+        "      {{\n        \"{list}\": {{\n          \"{NAME}\": {}\n        }}\n      }}\n",
+        spaced(&entry[NAME])
+    ));
     text
+}
+
+/// An object on one line as a person writes it.
+fn spaced(entry: &Value) -> String {
+    let members: Vec<String> =
+        entry.as_object().into_iter().flatten().map(|(key, value)| format!("\"{key}\": {value}")).collect();
+    format!("{{ {} }}", members.join(", "))
 }
 
 /// A word for the shell.
@@ -59,7 +71,7 @@ mod tests {
     fn the_settings_are_valid_json() {
         let text = render("http://127.0.0.1:9/mcp", Path::new("/tmp/it's \"here\""));
         let blocks: Vec<&str> =
-            text.split("\n    {\n").skip(1).map(|rest| rest.split("\n    }\n").next().unwrap()).collect();
+            text.split("\n      {\n").skip(1).map(|rest| rest.split("\n      }\n").next().unwrap()).collect();
         let settings: Vec<Value> =
             blocks.iter().map(|block| serde_json::from_str(&format!("{{{block}}}")).unwrap()).collect();
         assert_eq!(settings.len(), 3, "{text}");

@@ -102,22 +102,39 @@ async fn step(
 
 /// The beginning of an answer: the model gets it whole, a person wants to see the next step.
 fn shortened(answer: &str) -> String {
-    let answer = text::block(answer);
-    let mut text = String::new();
-    for line in answer.lines().take(LINES) {
+    let lines: Vec<String> = match serde_json::from_str(answer) {
+        // One line for each member, instead of one for each brace.
+        Ok(Value::Object(members)) => members.iter().map(|(key, value)| format!("{key}: {value}")).collect(),
+        _ => text::block(answer).lines().map(str::to_owned).collect(),
+    };
+    let mut shown = String::new();
+    for line in lines.iter().take(LINES) {
+        let line = text::line(line);
         let cut = line.char_indices().nth(WIDTH).map(|(at, _)| format!("{}…", line[..at].trim_end()));
-        text.push_str(&format!("   {}\n", cut.as_deref().unwrap_or(line)));
+        shown.push_str(&format!("   {}\n", cut.as_deref().unwrap_or(&line)));
     }
-    let more = answer.lines().count().saturating_sub(LINES);
-    if more > 0 {
-        text.push_str(&format!("   … and {more} more lines\n"));
+    if lines.len() > LINES {
+        shown.push_str(&format!("   … and {} more lines\n", lines.len() - LINES));
+    }
+    shown
+}
+
+/// A number with commas between thousands.
+fn grouped(number: usize) -> String {
+    let digits = number.to_string();
+    let mut text = String::new();
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index) % 3 == 0 {
+            text.push(',');
+        }
+        text.push(digit);
     }
     text
 }
 
 fn heading(everything: &Menu) -> String {
     let mut text = format!(
-        "Toolcrib: one endpoint before {} servers with {} tools\n\n",
+        "Toolcrib: one endpoint in front of {} servers with {} tools\n\n",
         example::NAMES.len(),
         everything.names.len()
     );
@@ -128,7 +145,7 @@ fn heading(everything: &Menu) -> String {
         let way = if name == OVER_HTTP { "over HTTP" } else { "a child process" };
         text.push_str(&format!("   {name:<8}{count:>3} tools   {way:<18}{title}\n"));
     }
-    text.push('\n');
+    text.push_str("\nWhat follows is asked over the wire as any client would (long lines are cut here only).\n\n");
     text
 }
 
@@ -136,13 +153,34 @@ fn heading(everything: &Menu) -> String {
 fn costs(everything: &Menu, menu: &Menu, find: usize, describe: usize) -> String {
     let together = menu.tokens + find + describe;
     let share = together * 100 / everything.tokens.max(1);
-    let row = |what: &str, tokens: usize| format!("   {what:<46}{tokens:>6}\n");
+    let row = |what: &str, tokens: usize| format!("   {what:<46}{:>7}\n", grouped(tokens));
     let mut text = "What a model reads and writes before the first call, in tokens (estimated)\n".to_owned();
     text.push_str(&row(&format!("all {} tools listed in full", everything.names.len()), everything.tokens));
     text.push_str(&row(&format!("the gateway's menu of {} tools", menu.names.len()), menu.tokens));
     text.push_str(&row("find_tools, question and answer", find));
     text.push_str(&row("describe_tool, question and answer", describe));
-    text.push_str(&row(&format!("menu, find and describe together ({share} %)"), together));
-    text.push_str("   The list grows with every server; the menu does not.\n\n");
+    text.push_str(&row("menu, find and describe together", together));
+    text.push_str(&format!("   That is {share} % of the list. The list grows with every server, the menu does not.\n"));
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_answers_are_cut() {
+        assert_eq!(shortened("two\nlines \u{1b}[2J"), "   two\n   lines \\u{1b}[2J\n");
+        assert_eq!(shortened(r#"{"id": "a/b", "n": [1, 2]}"#), "   id: \"a/b\"\n   n: [1,2]\n");
+        let long = shortened(&format!("{}\n{}", "ä".repeat(200), "x\n".repeat(20)));
+        assert_eq!(long.lines().count(), LINES + 1);
+        assert!(long.starts_with(&format!("   {}…\n", "ä".repeat(WIDTH))) && long.ends_with("… and 11 more lines\n"));
+    }
+
+    #[test]
+    fn thousands_are_set_apart() {
+        for (number, text) in [(0, "0"), (999, "999"), (1_000, "1,000"), (1_234_567, "1,234,567")] {
+            assert_eq!(grouped(number), text);
+        }
+    }
 }
