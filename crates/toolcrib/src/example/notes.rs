@@ -12,7 +12,7 @@ use toolcrib_base::Clock;
 
 use super::tool::{self, Effect};
 use super::{About, Arguments, Content, Example, Told, Tool, Wrong};
-use shelf::{Note, Shelf, TAGS, TEXT_CHARS, TITLE_CHARS};
+use shelf::{Change, Note, Shelf, TAGS, TEXT_CHARS, TITLE_CHARS};
 
 /// How many notes one answer may have.
 const MOST: i64 = 100;
@@ -284,7 +284,7 @@ fn update_note(server: &NotesServer, arguments: &Arguments) -> Result<Told, Wron
         return Err(Wrong("give a new `title`, `text` or `tags`".to_owned()));
     }
     let mut shelf = server.shelf();
-    let note = shelf.update(id, title, text, tags.as_deref(), server.clock.now())?;
+    let note = shelf.update(id, &Change { title, text, tags: tags.as_deref() }, server.clock.now())?;
     server.changed();
     Ok(Told::new(format!("changed note {id}: {}", note.title), whole(note)))
 }
@@ -294,7 +294,7 @@ fn append_to_note(server: &NotesServer, arguments: &Arguments) -> Result<Told, W
     let mut shelf = server.shelf();
     let before = &shelf.get(id)?.text;
     let text = if before.is_empty() { more.to_owned() } else { format!("{before}\n\n{more}") };
-    let note = shelf.update(id, None, Some(&text), None, server.clock.now())?;
+    let note = shelf.update(id, &Change { text: Some(&text), ..Change::default() }, server.clock.now())?;
     server.changed();
     let chars = note.text.chars().count();
     Ok(Told::new(format!("note {id} has {chars} characters now"), json!({ "id": id, "characters": chars })))

@@ -6,8 +6,9 @@ use serde_json::json;
 use super::*;
 
 fn ask(example: &dyn Example, method: &str, params: Value) -> Value {
-    let request = json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params }).to_string();
-    let answer = serve::receive(example, &Bytes::from(request)).answer.unwrap();
+    let mut request = json!({ "jsonrpc": "2.0", "id": 1, "method": method });
+    request["params"] = params;
+    let answer = serve::receive(example, &Bytes::from(request.to_string())).answer.unwrap();
     serde_json::from_slice(&answer.to_bytes()).unwrap()
 }
 

@@ -51,7 +51,7 @@ mod tests {
         write(home.path(), "http://127.0.0.1:9/mcp").unwrap();
         let loaded = toolcrib_catalog::load(home.path());
         assert!(loaded.problems.is_empty(), "{:?}", loaded.problems);
-        let servers: Vec<&str> = loaded.servers.keys().map(|name| name.as_str()).collect();
+        let servers: Vec<&str> = loaded.servers.keys().map(toolcrib_base::ServerName::as_str).collect();
         assert_eq!(servers, example::NAMES);
         assert_eq!(loaded.profiles.len(), 2);
     }

@@ -12,12 +12,14 @@ fn ask(tool: &str, arguments: Value) -> Result<Value, String> {
 }
 
 fn check(tool: &str, arguments: Value, expected: Value) {
-    assert_eq!(ask(tool, arguments.clone()), Ok(expected), "{tool} {arguments}");
+    let shown = format!("{tool} {arguments}");
+    assert_eq!(ask(tool, arguments), Ok(expected), "{shown}");
 }
 
 fn check_refused(tool: &str, arguments: Value, part: &str) {
-    let wrong = ask(tool, arguments.clone()).unwrap_err();
-    assert!(wrong.contains(part), "{tool} {arguments}: {wrong}");
+    let shown = format!("{tool} {arguments}");
+    let wrong = ask(tool, arguments).unwrap_err();
+    assert!(wrong.contains(part), "{shown}: {wrong}");
 }
 
 #[test]

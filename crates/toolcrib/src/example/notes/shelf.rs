@@ -28,6 +28,14 @@ pub(super) struct Note {
     pub(super) changed: Timestamp,
 }
 
+/// What is to be replaced in a note.
+#[derive(Debug, Default)]
+pub(super) struct Change<'a> {
+    pub(super) title: Option<&'a str>,
+    pub(super) text: Option<&'a str>,
+    pub(super) tags: Option<&'a [String]>,
+}
+
 /// All notes by their id.
 #[derive(Debug, Default)]
 pub(super) struct Shelf {
@@ -57,16 +65,9 @@ impl Shelf {
     }
 
     /// Replaces what is given.
-    pub(super) fn update(
-        &mut self,
-        id: u64,
-        title: Option<&str>,
-        text: Option<&str>,
-        tags: Option<&[String]>,
-        now: Timestamp,
-    ) -> Result<&Note, Wrong> {
-        let (title, text) = (title.map(title_of).transpose()?, text.map(text_of).transpose()?);
-        let tags = tags.map(tags_of).transpose()?;
+    pub(super) fn update(&mut self, id: u64, change: &Change<'_>, now: Timestamp) -> Result<&Note, Wrong> {
+        let (title, text) = (change.title.map(title_of).transpose()?, change.text.map(text_of).transpose()?);
+        let tags = change.tags.map(tags_of).transpose()?;
         let note = self.notes.get_mut(&id).ok_or_else(|| missing(id))?;
         note.title = title.unwrap_or(std::mem::take(&mut note.title));
         note.text = text.unwrap_or(std::mem::take(&mut note.text));

@@ -8,8 +8,9 @@ fn ask(tool: &str, arguments: Value) -> Result<Told, String> {
 }
 
 fn check_refused(tool: &str, arguments: Value, part: &str) {
-    let wrong = ask(tool, arguments.clone()).unwrap_err();
-    assert!(wrong.contains(part), "{tool} {arguments}: {wrong}");
+    let shown = format!("{tool} {arguments}");
+    let wrong = ask(tool, arguments).unwrap_err();
+    assert!(wrong.contains(part), "{shown}: {wrong}");
 }
 
 #[test]
