@@ -3,6 +3,7 @@
 mod call;
 mod command_line;
 mod failures;
+mod guides;
 mod lists;
 mod stub;
 mod toolcrib;
