@@ -25,6 +25,10 @@ async fn an_absent_gateway_is_named_with_where_it_was_sought() {
     ran.fails(1, &[&line, "\nhint: start it with `toolcrib serve`"]);
     let ran = list(home.path(), &["--endpoint", &format!("http://{address}")], &[]).await;
     ran.fails(1, &["(from `--endpoint`)", "\nhint: check the URL"]);
+    let ran = list(Path::new(""), &["--endpoint", &format!("http://{address}")], &[]).await;
+    ran.fails(1, &["(from `--endpoint`)"]);
+    let ran = list(Path::new(""), &[], &[]).await;
+    ran.fails(1, &["error: no home folder", "hint: name one with `--home DIR`"]);
     let ran = list(home.path(), &["--endpoint", "nonsense"], &[]).await;
     ran.fails(1, &["`nonsense` from `--endpoint` is not an endpoint", "hint: an endpoint looks like"]);
 }

@@ -50,7 +50,7 @@ fn servers() -> Value {
 fn hits() -> Value {
     json!({ "total": 9, "truncated": true, "tools": [
         { "id": "files/read", "name": "files_read", "server": "files", "signature": "files_read(path: string)",
-          "summary": "Read a file.", "score": 3.14159, "state": "ready", "also": ["other/read"] },
+          "summary": "Read a file.", "score": 2.71, "state": "ready", "also": ["other/read"] },
     ] })
 }
 
@@ -165,7 +165,7 @@ async fn find_shows_the_best_and_how_many_more() {
     prints(
         &stub,
         &["find", "x", "-q", "-o", "wide", "--no-headers"],
-        "files_read   files   ready   3.14   other/read   files_read(path: string)   Read a file.\n",
+        "files_read   files   ready   2.71   other/read   files_read(path: string)   Read a file.\n",
     )
     .await;
     stub.stop().await;
