@@ -6,6 +6,7 @@ mod call;
 mod command_line;
 mod demo;
 mod failures;
+mod guides;
 mod lists;
 mod stub;
 mod toolcrib;
