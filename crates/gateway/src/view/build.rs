@@ -1,6 +1,6 @@
 //! Building views: from profiles, running servers and the index to what each profile shows.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::{Arc, OnceLock};
 
@@ -50,6 +50,11 @@ impl Builder {
             self.index_server(&running.definition, &inventory);
             self.indexed.insert(name.clone(), inventory);
         }
+    }
+
+    /// What each server offered when the index was brought up to date.
+    pub(crate) fn indexed(&self) -> BTreeMap<ServerName, Arc<Inventory>> {
+        self.indexed.iter().map(|(name, inventory)| (name.clone(), Arc::clone(inventory))).collect()
     }
 
     fn index_server(&mut self, definition: &ServerDefinition, inventory: &Inventory) {
