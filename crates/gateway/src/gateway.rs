@@ -168,12 +168,12 @@ impl Gateway {
 
     fn tell_changes(&self, profile: &ProfileName, before: &View, after: &View) {
         let changed = [
-            (method::TOOLS_CHANGED, before.listed != after.listed),
-            (method::PROMPTS_CHANGED, before.prompts_listed != after.prompts_listed),
+            (method::TOOLS_CHANGED, !before.listed.equals(&after.listed)),
+            (method::PROMPTS_CHANGED, !before.prompts_listed.equals(&after.prompts_listed)),
             (
                 method::RESOURCES_CHANGED,
-                before.resources.resources_listed != after.resources.resources_listed
-                    || before.resources.templates_listed != after.resources.templates_listed,
+                !before.resources.resources_listed.equals(&after.resources.resources_listed)
+                    || !before.resources.templates_listed.equals(&after.resources.templates_listed),
             ),
         ];
         let sessions = self.sessions.of_profile(profile);

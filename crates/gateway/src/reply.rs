@@ -36,7 +36,33 @@ pub(crate) fn failure(problem: &Problem) -> Raw {
 
 /// Whether a result says that it is an error.
 pub(crate) fn is_failure(result: &Raw) -> bool {
-    // The content may be large, and nearly all results do not even have the key.
-    memchr::memmem::find(result.bytes(), b"\"isError\"").is_some()
-        && result.get("isError").is_some_and(|flag| flag.as_str() == "true")
+    // The content may be large. Only where the bytes `"isError": true` stand somewhere are the members looked at.
+    let bytes = result.bytes();
+    let key = b"\"isError\"";
+    let mut claims = memchr::memmem::find_iter(bytes, key).filter(|at| {
+        let after = bytes[at + key.len()..].trim_ascii_start();
+        after.strip_prefix(b":").is_some_and(|value| value.trim_ascii_start().starts_with(b"true"))
+    });
+    claims.next().is_some() && result.get("isError").is_some_and(|flag| flag.as_str() == "true")
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn only_the_result_s_own_flag_counts() {
+        for (value, expect) in [
+            (json!({ "content": [], "isError": true }), true),
+            (json!({ "content": [], "isError": false }), false),
+            (json!({ "content": [] }), false),
+            (json!({ "content": [{ "isError": true }], "isError": false }), false),
+            (json!({ "content": [{ "text": "\"isError\": true" }] }), false),
+            (json!({ "structuredContent": { "isError": true }, "isError": true }), true),
+        ] {
+            assert_eq!(is_failure(&Raw::from_value(&value)), expect, "{value}");
+        }
+    }
 }

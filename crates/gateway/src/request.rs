@@ -88,7 +88,6 @@ impl Gateway {
 impl Passing<'_> {
     async fn answer(self, method: &str, params: &Raw) -> Result<Raw, RpcError> {
         let modern = self.caller.revision.era() == Era::Modern;
-        let caching = Caching { ttl_ms: 0, public: false };
         let (revision, gateway) = (self.caller.revision, self.gateway);
         let result = match method {
             method::TOOLS_CALL => {
@@ -99,10 +98,10 @@ impl Passing<'_> {
                 }
                 result
             }
-            method::TOOLS_LIST => self.tools_list(params)?,
-            method::RESOURCES_LIST => self.listed(params, &self.view.resources.resources_listed)?,
-            method::RESOURCE_TEMPLATES_LIST => self.listed(params, &self.view.resources.templates_listed)?,
-            method::PROMPTS_LIST => self.listed(params, &self.view.prompts_listed)?,
+            method::TOOLS_LIST => return self.tools_list(params),
+            method::RESOURCES_LIST => return self.listed(params, &self.view.resources.resources_listed),
+            method::RESOURCE_TEMPLATES_LIST => return self.listed(params, &self.view.resources.templates_listed),
+            method::PROMPTS_LIST => return self.listed(params, &self.view.prompts_listed),
             method::RESOURCES_READ => self.resources_read(params).await?,
             method::PROMPTS_GET => self.prompts_get(params).await?,
             method::COMPLETE => self.complete(params).await?,
@@ -111,7 +110,7 @@ impl Passing<'_> {
             method::SET_LEVEL if !modern => Raw::empty_object(),
             other => self.forward(other, params).await?,
         };
-        Ok(convert::result_for(revision, method, &result, &gateway.server_info, caching))
+        Ok(convert::result_for(revision, method, &result, &gateway.server_info, Caching::NONE))
     }
 
     /// Lets a request through to a server and records how it ended. `act` names the server.

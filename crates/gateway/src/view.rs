@@ -2,6 +2,7 @@
 //! one is built whenever the catalogue or the profile changes.
 
 mod build;
+mod listed;
 mod name;
 mod resource;
 
@@ -20,6 +21,7 @@ use crate::metrics::ToolMetrics;
 use crate::schema::ArgumentCheck;
 
 pub(crate) use build::Builder;
+pub(crate) use listed::Listed;
 pub(crate) use resource::Resources;
 
 /// One tool of one profile.
@@ -71,10 +73,10 @@ pub struct View {
     pub servers: Vec<(Arc<ServerDefinition>, Server)>,
     pub(crate) search: toolcrib_search::View,
     /// The listed tools as the result of `tools/list`, for every exposure whose list is the same for all callers.
-    pub(crate) listed: Raw,
+    pub(crate) listed: Listed,
     /// The meta-tools of its menu, already rendered.
     pub(crate) menu: Vec<Raw>,
-    pub(crate) prompts_listed: Raw,
+    pub(crate) prompts_listed: Listed,
 }
 
 impl std::fmt::Debug for View {

@@ -1,8 +1,9 @@
 //! What a result needs so that a client of the other era can read it.
 
+use crate::json;
 use crate::meta;
 use crate::method;
-use crate::raw::{Edit, Raw};
+use crate::raw::{Edit, Raw, Writer};
 use crate::revision::{Era, Revision};
 
 /// How long and for whom a result may be cached (2026-07-28).
@@ -34,16 +35,7 @@ pub fn params_for(revision: Revision, params: &Raw, progress_token: Option<u64>)
 /// towards a legacy client they are taken out. A result that needs no change is not copied.
 pub fn result_for(revision: Revision, method: &str, result: &Raw, server_info: &Raw, caching: Caching) -> Raw {
     match revision.era() {
-        Era::Modern => {
-            let stamped = meta::stamp_server(result, server_info);
-            let ttl = caching.ttl_ms.to_string();
-            let mut edits = vec![("resultType", Edit::Add("\"complete\""))];
-            if method::is_cacheable(method) {
-                edits.push(("ttlMs", Edit::Add(&ttl)));
-                edits.push(("cacheScope", Edit::Add(if caching.public { "\"public\"" } else { "\"private\"" })));
-            }
-            stamped.edit(&edits)
-        }
+        Era::Modern => modern_result(method, result, server_info, caching),
         Era::Legacy => {
             let modern_only = ["resultType", "ttlMs", "cacheScope"];
             let needless = !result.members().iter().any(|member| modern_only.contains(&&*member.key));
@@ -53,6 +45,35 @@ pub fn result_for(revision: Revision, method: &str, result: &Raw, server_info: &
             result.edit(&modern_only.map(|key| (key, Edit::Remove)))
         }
     }
+}
+
+/// All in one pass: results may be large.
+fn modern_result(method: &str, result: &Raw, server_info: &Raw, caching: Caching) -> Raw {
+    let members = result.members();
+    let mut out = Writer::object(result.bytes().len() + server_info.bytes().len() + 128);
+    let mut stamped = false;
+    for member in &members {
+        if member.key == "_meta" && !stamped {
+            stamped = true;
+            out.member("_meta", meta::stamped(Some(&result.part(member.value)), server_info).as_str());
+        } else {
+            out.member(&member.key, member.value);
+        }
+    }
+    if !stamped {
+        out.member("_meta", meta::stamped(None, server_info).as_str());
+    }
+    let mut add = |key: &str, value: &str| {
+        if json::find(&members, key).is_none() {
+            out.member(key, value);
+        }
+    };
+    add("resultType", "\"complete\"");
+    if method::is_cacheable(method) {
+        add("ttlMs", &caching.ttl_ms.to_string());
+        add("cacheScope", if caching.public { "\"public\"" } else { "\"private\"" });
+    }
+    out.finish()
 }
 
 #[cfg(test)]

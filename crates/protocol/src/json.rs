@@ -137,6 +137,12 @@ pub fn text(raw: &str) -> Option<Cow<'_, str>> {
 
 /// Appends `value` to `out` as a JSON string.
 pub fn write_string(out: &mut Vec<u8>, value: &str) {
+    if special(value.as_bytes()).is_none() {
+        out.push(b'"');
+        out.extend_from_slice(value.as_bytes());
+        out.push(b'"');
+        return;
+    }
     serde_json::to_writer(&mut *out, value).expect("a string serialises into memory");
 }
 
@@ -374,19 +380,22 @@ impl<'a> Scanner<'a> {
         self.at += 1;
         loop {
             let rest = &self.bytes[self.at..];
-            let Some(stop) = memchr::memchr2(b'"', b'\\', rest) else {
+            let Some(stop) = special(rest) else {
                 self.at = self.bytes.len();
                 return Err(self.syntax("the closing quote of a string"));
             };
-            if let Some(bad) = control_character(&rest[..stop]) {
-                self.at += bad;
-                return Err(self.syntax("no control character in a string"));
+            self.at += stop;
+            match rest[stop] {
+                b'"' => {
+                    self.at += 1;
+                    return Ok(());
+                }
+                b'\\' => {
+                    self.at += 1;
+                    self.escape()?;
+                }
+                _ => return Err(self.syntax("no control character in a string")),
             }
-            self.at += stop + 1;
-            if rest[stop] == b'"' {
-                return Ok(());
-            }
-            self.escape()?;
         }
     }
 
@@ -461,14 +470,27 @@ impl<'a> Scanner<'a> {
     }
 }
 
-/// The first byte below 0x20. Blocks are tested with an OR-free minimum so that the compiler uses vectors.
-fn control_character(bytes: &[u8]) -> Option<usize> {
-    for (index, block) in bytes.chunks(64).enumerate() {
-        if block.iter().fold(false, |bad, byte| bad | (*byte < 0x20)) {
-            return block.iter().position(|byte| *byte < 0x20).map(|at| index * 64 + at);
-        }
+/// The first byte of a string's content that is not plain: a quote, a backslash or a control character.
+///
+/// Blocks are tested whole with an OR over all their bytes, which the compiler turns into vector instructions: long
+/// texts are what large results consist of.
+fn special(bytes: &[u8]) -> Option<usize> {
+    const BLOCK: usize = 32;
+    let is_special = |byte: u8| (byte == b'"') | (byte == b'\\') | (byte < 0x20);
+    // Most strings are short: keys, names, ids.
+    let head = bytes.len().min(BLOCK);
+    if let Some(at) = bytes[..head].iter().position(|byte| is_special(*byte)) {
+        return Some(at);
     }
-    None
+    let mut blocks = bytes[head..].chunks_exact(BLOCK);
+    let mut at = head;
+    for block in blocks.by_ref() {
+        if block.iter().fold(false, |any, byte| any | is_special(*byte)) {
+            return block.iter().position(|byte| is_special(*byte)).map(|offset| at + offset);
+        }
+        at += BLOCK;
+    }
+    blocks.remainder().iter().position(|byte| is_special(*byte)).map(|offset| at + offset)
 }
 
 #[cfg(test)]

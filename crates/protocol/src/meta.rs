@@ -93,17 +93,16 @@ pub fn for_legacy_server(params: &Raw, progress_token: Option<u64>) -> Raw {
     params.edit(&[("_meta", Edit::Set(out.finish().as_str()))])
 }
 
-/// A result for a modern client: `_meta` says which server answers.
-pub fn stamp_server(result: &Raw, server_info: &Raw) -> Raw {
-    let stamped = match result.get("_meta").filter(Raw::is_object) {
+/// The `_meta` of a result for a modern client: it says which server answers, whatever the one behind said.
+pub fn stamped(meta: Option<&Raw>, server_info: &Raw) -> Raw {
+    match meta.filter(|meta| meta.is_object()) {
         Some(meta) => meta.edit(&[(SERVER_INFO, Edit::Set(server_info.as_str()))]),
         None => {
-            let mut out = Writer::object(64);
+            let mut out = Writer::object(64 + server_info.bytes().len());
             out.member(SERVER_INFO, server_info.as_str());
             out.finish()
         }
-    };
-    result.edit(&[("_meta", Edit::Set(stamped.as_str()))])
+    }
 }
 
 /// Whether a raw value is an object without members.
@@ -153,9 +152,10 @@ mod tests {
     #[test]
     fn results_name_the_gateway() {
         let info = raw(&serde_json::json!({"name": "toolcrib"}));
-        let stamped = stamp_server(&raw(&serde_json::json!({"x": 1, "_meta": {SERVER_INFO: "forged", "k": 1}})), &info);
-        let expect = serde_json::json!({"x": 1, "_meta": {SERVER_INFO: {"name": "toolcrib"}, "k": 1}});
-        assert_eq!(stamped.to_value(), expect);
+        let forged = raw(&serde_json::json!({SERVER_INFO: "forged", "k": 1}));
+        let expect = serde_json::json!({SERVER_INFO: {"name": "toolcrib"}, "k": 1});
+        assert_eq!(stamped(Some(&forged), &info).to_value(), expect);
+        assert_eq!(stamped(None, &info).to_value(), serde_json::json!({SERVER_INFO: {"name": "toolcrib"}}));
         assert!(is_empty_object(" { } ") && !is_empty_object("{\"a\":1}") && !is_empty_object("[]"));
     }
 }

@@ -122,7 +122,7 @@ impl Client {
         let scope = Scope::new();
         let client = HttpClient::new().context("start the HTTP client")?;
         let link = HttpLink::new(client, endpoint, Arc::new(Quiet), scope.clone(), BOUNDS);
-        let opened = shake_hands(&link).await;
+        let opened = shake_hands(&link, OPEN.min(flags.timeout)).await;
         let client = Self { link: Link::Http(link), scope, located, deadline: flags.timeout };
         opened.map_err(|error| error.into_problem(&client.located))?;
         Ok(client)
@@ -233,14 +233,14 @@ impl NotOpened {
     }
 }
 
-async fn shake_hands(link: &Arc<HttpLink>) -> Result<(), NotOpened> {
+async fn shake_hands(link: &Arc<HttpLink>, deadline: Duration) -> Result<(), NotOpened> {
     let params = Raw::from_value(&json!({
         "protocolVersion": Revision::LATEST_LEGACY.as_str(),
         "capabilities": {},
         "clientInfo": { "name": "toolcrib-cli", "title": "Toolcrib's command line", "version": env!("CARGO_PKG_VERSION") },
     }));
     let opening = Link::Http(Arc::clone(link));
-    let (outcome, session) = link.initialize(opening.next_id(), params, OPEN).await.map_err(NotOpened::Link)?;
+    let (outcome, session) = link.initialize(opening.next_id(), params, deadline).await.map_err(NotOpened::Link)?;
     let result = outcome.map_err(NotOpened::Refused)?;
     let date = result.text("protocolVersion").unwrap_or_default();
     let Some(revision) = Revision::parse(&date) else {

@@ -14,6 +14,7 @@ mod version;
 
 use std::future::Future;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use anyhow::Context;
 
@@ -38,6 +39,9 @@ pub(crate) const USAGE: u8 = 64;
 
 /// The exit code after Ctrl-C, as shells give it (128 and the number of SIGINT).
 const INTERRUPTED: u8 = 130;
+
+/// How long the runtime waits at the end for what cannot be cancelled.
+const LAST_TASKS: Duration = Duration::from_secs(2);
 
 #[derive(Debug, clap::Parser)]
 #[command(name = "toolcrib", version, about, after_help = EXIT_CODES, max_term_width = 120)]
@@ -108,7 +112,7 @@ fn with_gateway(
     command: impl AsyncFnOnce(&Client, Output) -> anyhow::Result<()>,
 ) -> anyhow::Result<ExitCode> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("start the runtime")?;
-    runtime.block_on(async {
+    let outcome = runtime.block_on(async {
         let mut interrupted = std::pin::pin!(tokio::signal::ctrl_c());
         let client = tokio::select! {
             opened = Client::open(flags, environment) => opened?,
@@ -128,7 +132,10 @@ fn with_gateway(
                 Ok(ExitCode::from(INTERRUPTED))
             }
         }
-    })
+    });
+    // The system may still look up a name that nobody waits for any more.
+    runtime.shutdown_background();
+    outcome
 }
 
 /// Runs a gateway with telemetry on a runtime of all cores.
@@ -139,7 +146,8 @@ where
     let logs = telemetry::init(config)?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().context("start the runtime")?;
     let outcome = runtime.block_on(gateway());
-    drop(runtime);
+    // A thread that still waits for stdin or the disk must not keep the process.
+    runtime.shutdown_timeout(LAST_TASKS);
     logs.finish();
     outcome
 }

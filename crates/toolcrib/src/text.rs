@@ -10,11 +10,12 @@ pub(crate) fn line(text: &str) -> Cow<'_, str> {
 
 /// A text of several lines: line breaks and tabs stay, whatever else a terminal obeys is escaped.
 pub(crate) fn block(text: &str) -> Cow<'_, str> {
-    match clean(text, |c| matches!(c, '\n' | '\t').then_some(c)) {
-        // Only what a program of another system writes at the end of its lines.
-        Cow::Owned(text) if text.contains("\\r\n") => Cow::Owned(text.replace("\\r\n", "\n")),
-        other => other,
+    let keep = |c| matches!(c, '\n' | '\t').then_some(c);
+    if text.contains("\r\n") {
+        // Programs of other systems end their lines so.
+        return Cow::Owned(clean(&text.replace("\r\n", "\n"), keep).into_owned());
     }
+    clean(text, keep)
 }
 
 /// Whether a character would steer a terminal or hide in it: control characters, marks of direction, zero widths.

@@ -10,7 +10,7 @@ use crate::dialect::MetaName;
 use crate::{reply, resolve};
 
 pub(super) fn list(context: &Context<'_>) -> Raw {
-    let value = context.view.prompts_listed.to_value();
+    let value = context.view.prompts_listed.plain().to_value();
     let prompts = value["prompts"].as_array().cloned().unwrap_or_default();
     if context.meta.dialect == Dialect::Muster {
         if prompts.is_empty() {

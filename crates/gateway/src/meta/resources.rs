@@ -10,7 +10,7 @@ use crate::dialect::MetaName;
 use crate::reply;
 
 pub(super) fn list(context: &Context<'_>) -> Raw {
-    let listed = context.view.resources.resources_listed.to_value();
+    let listed = context.view.resources.resources_listed.plain().to_value();
     let resources = listed["resources"].as_array().cloned().unwrap_or_default();
     if context.meta.dialect == Dialect::Muster {
         if resources.is_empty() {
@@ -19,13 +19,13 @@ pub(super) fn list(context: &Context<'_>) -> Raw {
         let short: Vec<Value> = resources.iter().map(short).collect();
         return reply::text(&serde_json::to_string_pretty(&short).unwrap_or_default());
     }
-    let templates = context.view.resources.templates_listed.to_value()["resourceTemplates"].clone();
+    let templates = context.view.resources.templates_listed.plain().to_value()["resourceTemplates"].clone();
     reply::data(&json!({ "resources": resources, "resourceTemplates": templates }))
 }
 
 pub(super) fn describe(context: &Context<'_>, arguments: &Raw) -> Result<Raw, Problem> {
     let uri = required(arguments, "uri")?;
-    let listed = context.view.resources.resources_listed.to_value();
+    let listed = context.view.resources.resources_listed.plain().to_value();
     let found = listed["resources"].as_array().and_then(|list| list.iter().find(|it| it["uri"] == uri.as_str()));
     match found {
         Some(resource) => Ok(reply::data(&short(resource))),

@@ -14,7 +14,7 @@ use crate::dispatch::Outgoing;
 use crate::gateway::Gateway;
 use crate::request::{Passing, required_text, unknown_method};
 use crate::resolve;
-use crate::view::View;
+use crate::view::{Listed, View};
 
 /// What the gateway can do, as clients of both eras read it.
 pub(crate) fn capabilities() -> serde_json::Value {
@@ -71,13 +71,13 @@ impl Passing<'_> {
     }
 
     /// A list that fits one page. A cursor can only be somebody else's.
-    pub(super) fn listed(&self, params: &Raw, list: &Raw) -> Result<Raw, RpcError> {
+    pub(super) fn listed(&self, params: &Raw, list: &Listed) -> Result<Raw, RpcError> {
         if params.get("cursor").is_some_and(|cursor| cursor.as_str() != "null") {
             let problem = Problem::new(Kind::InvalidParams, "the cursor is not one of this list's")
                 .hint("Ask again without a cursor: the whole list is one page.");
             return Err(RpcError::from(&problem));
         }
-        Ok(list.clone())
+        Ok(list.for_revision(self.caller.revision, &self.gateway.server_info))
     }
 
     pub(super) fn tools_list(&self, params: &Raw) -> Result<Raw, RpcError> {

@@ -7,15 +7,15 @@ use std::sync::{Arc, OnceLock};
 use toolcrib_base::{ServerName, ToolId};
 use toolcrib_catalog::{ProfileDefinition, ServerDefinition};
 use toolcrib_policy::{Act, Annotations, Caller, Request, Rules, Settings};
-use toolcrib_protocol::Raw;
 use toolcrib_protocol::inventory::Entry;
 use toolcrib_protocol::raw::Edit;
+use toolcrib_protocol::{Raw, method};
 use toolcrib_search::{Document, Index, ServerText, schema};
 use toolcrib_store::Names;
 use toolcrib_upstream::Inventory;
 
-use super::resource::{Resources, result};
-use super::{Prompt, Tool, View, name};
+use super::resource::Resources;
+use super::{Listed, Prompt, Tool, View, name};
 use crate::menu;
 use crate::metrics::Metrics;
 use crate::servers::{Running, Table};
@@ -92,8 +92,8 @@ impl Builder {
         let handles: Vec<_> = shown.iter().map(|it| (it.definition.name.clone(), it.server.clone())).collect();
         let visible = |id: &ToolId| tools.binary_search_by(|tool| tool.id.cmp(id)).is_ok();
         let search = self.index.view(&visible);
-        let prompts_listed =
-            result("prompts", &prompts.iter().map(|prompt| exposed_prompt(prompt)).collect::<Vec<_>>());
+        let exposed: Vec<_> = prompts.iter().map(|prompt| exposed_prompt(prompt)).collect();
+        let prompts_listed = Listed::new(method::PROMPTS_LIST, "prompts", &exposed);
         let mut view = View {
             profile: Arc::clone(profile),
             rules,
@@ -103,12 +103,12 @@ impl Builder {
             resources: Resources::gather(&handles),
             servers: shown.iter().map(|it| (Arc::clone(&it.definition), it.server.clone())).collect(),
             search,
-            listed: Raw::empty_object(),
+            listed: Listed::new(method::TOOLS_LIST, "tools", []),
             menu: menu.into_iter().map(|(_, raw)| raw).collect(),
             prompts_listed,
         };
         let listed: Vec<_> = view.tools.iter().filter(|tool| view.lists(tool)).map(|tool| tool.exposed()).collect();
-        view.listed = result("tools", &view.menu.iter().cloned().chain(listed).collect::<Vec<_>>());
+        view.listed = Listed::new(method::TOOLS_LIST, "tools", view.menu.iter().chain(&listed));
         view
     }
 

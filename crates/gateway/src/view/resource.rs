@@ -3,10 +3,12 @@
 use std::collections::HashMap;
 
 use toolcrib_base::ServerName;
-use toolcrib_protocol::Raw;
 use toolcrib_protocol::inventory::{Entry, Listing};
-use toolcrib_protocol::raw::{self, Edit};
+use toolcrib_protocol::raw::Edit;
+use toolcrib_protocol::{Raw, method};
 use toolcrib_upstream::Server;
+
+use crate::view::Listed;
 
 /// Where a URI leads.
 #[derive(Debug, Clone)]
@@ -20,8 +22,8 @@ pub(crate) struct Place {
 /// All resources and templates of a profile, rendered, and where each leads.
 #[derive(Debug)]
 pub(crate) struct Resources {
-    pub(crate) resources_listed: Raw,
-    pub(crate) templates_listed: Raw,
+    pub(crate) resources_listed: Listed,
+    pub(crate) templates_listed: Listed,
     places: HashMap<String, Place>,
     /// What stands before the first `{` of each template, longest first.
     templates: Vec<(String, Place)>,
@@ -56,8 +58,8 @@ impl Resources {
         templates.sort_by_key(|(fixed, _)| std::cmp::Reverse(fixed.len()));
         let only = if with_resources.len() == 1 { with_resources.pop() } else { None };
         Self {
-            resources_listed: result("resources", &listed),
-            templates_listed: result("resourceTemplates", &templates_listed),
+            resources_listed: Listed::new(method::RESOURCES_LIST, "resources", &listed),
+            templates_listed: Listed::new(method::RESOURCE_TEMPLATES_LIST, "resourceTemplates", &templates_listed),
             places,
             templates,
             only,
@@ -92,11 +94,4 @@ fn exposed(taken: &HashMap<String, Place>, server: &ServerName, entry: &Entry, l
     let text = Raw::from_value(&uri);
     let raw = entry.raw.edit(&[(listing.key(), Edit::Set(text.as_str()))]);
     (uri, raw)
-}
-
-/// The result of a list.
-pub(crate) fn result(member: &str, entries: &[Raw]) -> Raw {
-    let mut out = raw::Writer::object(256);
-    out.member(member, raw::array(entries.iter().map(Raw::as_str)).as_str());
-    out.finish()
 }

@@ -30,8 +30,10 @@ pub(crate) struct Located {
 
 /// Finds the gateway: the flag, the variable, the file of a running one, the address in the settings.
 pub(crate) fn locate(flags: &ClientFlags, environment: &Environment) -> Result<Located, Problem> {
-    let home = Home::find(flags.home.as_deref(), environment)?;
-    let running = ready::read(&home.serve_file());
+    // Whoever names an endpoint needs no home.
+    let home = Home::find(flags.home.as_deref(), environment);
+    let serve_file = home.map(|home| home.serve_file());
+    let running = serve_file.as_ref().ok().and_then(|path| ready::read(path));
     let alive = running.as_ref().filter(|ready| ready.is_alive());
     let named = match &flags.endpoint {
         Some(url) => Some((url.clone(), "`--endpoint`".to_owned())),
@@ -40,7 +42,7 @@ pub(crate) fn locate(flags: &ClientFlags, environment: &Environment) -> Result<L
     let is_named = named.is_some();
     let (url, place) = match (named, alive) {
         (Some(named), _) => named,
-        (None, Some(ready)) => (ready.url.clone(), format!("`{}`", home.serve_file().display())),
+        (None, Some(ready)) => (ready.url.clone(), format!("`{}`", serve_file?.display())),
         (None, None) => from_settings(flags, environment)?,
     };
     let uri = endpoint(&url, flags.profile.as_ref()).ok_or_else(|| {

@@ -1,0 +1,10 @@
+//! The binary as a person uses it: its command line, against a gateway of the tests where it needs one.
+
+#![allow(clippy::unwrap_used, reason = "functions that only tests call")]
+
+mod call;
+mod command_line;
+mod failures;
+mod lists;
+mod stub;
+mod toolcrib;

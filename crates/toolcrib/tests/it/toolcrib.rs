@@ -1,0 +1,61 @@
+//! Runs the binary.
+
+use std::path::Path;
+use std::process::Stdio;
+
+use tokio::io::AsyncWriteExt;
+use tokio::process::Command;
+
+/// What a run left.
+pub(crate) struct Ran {
+    pub(crate) code: i32,
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
+}
+
+/// Runs `toolcrib` with nothing in its environment but what is given here.
+pub(crate) async fn run(home: &Path, arguments: &[&str], variables: &[(&str, &str)]) -> Ran {
+    run_with_stdin(home, arguments, variables, "").await
+}
+
+/// The same with something on stdin.
+pub(crate) async fn run_with_stdin(home: &Path, arguments: &[&str], variables: &[(&str, &str)], stdin: &str) -> Ran {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_toolcrib"))
+        .args(arguments)
+        .env_clear()
+        .env("TOOLCRIB_HOME", home)
+        .envs(variables.iter().copied())
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .kill_on_drop(true)
+        .spawn()
+        .unwrap();
+    let mut pipe = child.stdin.take().unwrap();
+    // A command that does not read leaves a closed pipe.
+    let _ = pipe.write_all(stdin.as_bytes()).await;
+    drop(pipe);
+    let output = child.wait_with_output().await.unwrap();
+    Ran {
+        code: output.status.code().unwrap(),
+        stdout: String::from_utf8(output.stdout).unwrap(),
+        stderr: String::from_utf8(output.stderr).unwrap(),
+    }
+}
+
+impl Ran {
+    /// The run went well and printed this.
+    #[track_caller]
+    pub(crate) fn prints(&self, expected: &str) {
+        assert_eq!((self.code, self.stdout.as_str(), self.stderr.as_str()), (0, expected, ""));
+    }
+
+    /// The run failed with this code and said these things on stderr, and nothing on stdout.
+    #[track_caller]
+    pub(crate) fn fails(&self, code: i32, parts: &[&str]) {
+        assert_eq!((self.code, self.stdout.as_str()), (code, ""), "{}", self.stderr);
+        for part in parts {
+            assert!(self.stderr.contains(part), "no `{part}` in:\n{}", self.stderr);
+        }
+    }
+}
