@@ -57,13 +57,17 @@ pub(crate) async fn call(
     let asking = outgoing.server.call(outgoing.method, &outgoing.params, call);
     let answered = match running {
         None => asking.await,
-        Some(running) => tokio::select! {
-            answered = asking => answered,
-            () = running.cancelled() => {
-                cancel_on_drop.store(true, Ordering::Relaxed);
-                return Ended::Cancelled;
+        Some(running) => {
+            // Pinned out here, because `select!` drops what it owns before it runs the arm that tells how to drop it.
+            let mut asking = std::pin::pin!(asking);
+            tokio::select! {
+                answered = &mut asking => answered,
+                () = running.cancelled() => {
+                    cancel_on_drop.store(true, Ordering::Relaxed);
+                    return Ended::Cancelled;
+                }
             }
-        },
+        }
     };
     match answered {
         Ok(outcome) => Ended::Answered(outcome),

@@ -207,8 +207,7 @@ async fn the_chain_is_whole_after_many_calls_at_once() {
         assert!(soon("a call", task).await.unwrap());
     }
     let store = house.close().await;
-    let mut ids: Vec<u64> =
-        audited(&store).await.iter().map(|event| event.request_id.parse().unwrap()).collect();
+    let mut ids: Vec<u64> = audited(&store).await.iter().map(|event| event.request_id.parse().unwrap()).collect();
     ids.sort_unstable();
     assert_eq!(ids, (0..100).collect::<Vec<_>>());
     let verified = store.audit().verify(None).unwrap();

@@ -25,9 +25,7 @@ async fn check_beside(flags: &[&str]) {
     let bad = server_with("bad", flags, "timeouts: {connect: 10m, list: 10m, call: 10m}\n");
     let direct = profile("default", "exposure: pinned\npinned: [\"*\"]");
     let house = House::open(&[server("alpha", &[]), bad, direct], Ground::default());
-    house
-        .until("the tools of alpha", |gateway| gateway.view("default").unwrap().tool("alpha/echo").is_some())
-        .await;
+    house.until("the tools of alpha", |gateway| gateway.view("default").unwrap().tool("alpha/echo").is_some()).await;
     house.until_status("alpha", |status| status.state == State::Ready).await;
     for client in house.both("default") {
         works(&client, &format!("{flags:?}")).await;
@@ -121,11 +119,10 @@ async fn of_two_tools_with_one_name_the_first_stays() {
 }
 
 /// A server that was listed and is away now: which, since when, why, and when it is tried again.
-async fn check_away(house: &House, client: &Client, name: &str, parts: &[&str]) {
-    for asked in [
-        client.call(name, &json!({})).await,
-        client.call("call_tool", &json!({"name": name, "arguments": {}})).await,
-    ] {
+async fn check_away(client: &Client, name: &str, parts: &[&str]) {
+    for asked in
+        [client.call(name, &json!({})).await, client.call("call_tool", &json!({"name": name, "arguments": {}})).await]
+    {
         assert_eq!(asked["isError"], true);
         assert_eq!(asked["_meta"]["toolcrib/error"], "server-unavailable");
         let text = text_of(&asked);
@@ -135,16 +132,14 @@ async fn check_away(house: &House, client: &Client, name: &str, parts: &[&str]) 
     let first = &found["structuredContent"]["tools"][0];
     assert_eq!(first["name"], name);
     assert_ne!(first["state"], "ready");
-    let _ = house;
 }
 
 #[tokio::test]
-async fn last_known_tools_are_served_while_the_server_is_away_and_a_call_says_what_is_known() {
-    // Two restarts of the gateway over one store: the second time the server cannot start any more.
-    let first = House::settled(&[server("alpha", &[]), profile("default", "exposure: direct\ngroups: [load]")]).await;
+async fn known_tools_are_served_from_the_snapshot_before_anything_runs() {
+    let first = House::settled(&[server("alpha", &[]), profile("default", "exposure: direct")]).await;
     let before = first.modern("default").ask("tools/list", &json!({})).await.unwrap();
     let store = first.close().await;
-    // The same program, so that the snapshot counts; what it needs is gone. A lazy server is not started to be listed.
+    // A lazy server with a snapshot is not started to be listed.
     let house = House::open(
         &[server("alpha", &[]), profile("default", "exposure: direct")],
         Ground { store, ..Ground::default() },
@@ -153,7 +148,6 @@ async fn last_known_tools_are_served_while_the_server_is_away_and_a_call_says_wh
     let after = client.ask("tools/list", &json!({})).await.unwrap();
     assert_eq!(strings(&after["tools"], "name"), strings(&before["tools"], "name"), "known before anything runs");
     assert_eq!(house.server("alpha").status().state, State::Idle);
-    house.server("alpha").order_stop();
     assert_eq!(client.text("alpha_echo", &json!({"text": "a"})).await, "a", "and started by the first call");
 }
 
@@ -166,16 +160,13 @@ async fn a_server_that_fails_after_it_was_listed_keeps_its_tools_and_says_why() 
     legacy.call("alpha_pid", &json!({})).await;
     let status = house.until_status("alpha", |status| status.state == State::Failed).await;
     assert!(status.next_retry.is_some() && status.last_error.is_some());
-    let error = status.last_error.unwrap();
-    let parts = ["server `alpha` is failed since ", "last error: ", &error, "next attempt at "];
     // Stopped at once, so that the server is away for as long as the test looks at it.
     house.server("alpha").order_stop();
     house.until_status("alpha", |status| status.state == State::Stopped).await;
     for client in [&modern, &legacy] {
-        check_away(&house, client, "alpha_pid", &["server `alpha` is stopped since ", "Other servers"]).await;
+        check_away(client, "alpha_pid", &["server `alpha` is stopped since ", "Other servers"]).await;
         assert_eq!(client.text("beta_echo", &json!({"text": "a"})).await, "a");
     }
-    assert!(parts.iter().all(|part| !part.is_empty()));
 }
 
 #[tokio::test]

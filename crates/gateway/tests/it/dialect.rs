@@ -33,13 +33,11 @@ async fn every_name_of_every_dialect_is_answered_in_every_profile() {
             for meta in META_NAMES {
                 let mut arguments = arguments.clone();
                 if meta.name.ends_with("_prompt") {
-                    arguments["name"] = strings(
-                        &client.ask("prompts/list", &json!({})).await.unwrap()["prompts"],
-                        "name",
-                    )
-                    .into_iter()
-                    .find(|name| name.ends_with("plain"))
-                    .into();
+                    arguments["name"] =
+                        strings(&client.ask("prompts/list", &json!({})).await.unwrap()["prompts"], "name")
+                            .into_iter()
+                            .find(|name| name.ends_with("plain"))
+                            .into();
                 }
                 if meta.name.contains("remove") || meta.name.contains("deactivate") {
                     client.call("scooter_add", &arguments).await;
@@ -58,9 +56,12 @@ async fn every_name_of_every_dialect_is_answered_in_every_profile() {
 #[tokio::test]
 async fn the_menu_is_the_profile_s_own_dialect() {
     let house = house().await;
-    for (own, count, first) in
-        [("native", 3, "find_tools"), ("muster", 11, "list_tools"), ("go-ent", 6, "tool_find"), ("scooter", 7, "scooter_find")]
-    {
+    for (own, count, first) in [
+        ("native", 3, "find_tools"),
+        ("muster", 11, "list_tools"),
+        ("go-ent", 6, "tool_find"),
+        ("scooter", 7, "scooter_find"),
+    ] {
         for client in house.both(own) {
             let listed = client.listed().await;
             assert_eq!((listed.len(), listed[0].as_str()), (count, first), "{own}: {listed:?}");
@@ -84,7 +85,11 @@ async fn muster_s_call_tool_is_json_in_a_text_followed_by_what_is_not_text() {
         assert_eq!(inner["content"][2]["type"], "audio");
         assert!(inner["content"][2]["data"].is_null());
         let blocks = native["content"].as_array().unwrap();
-        assert_eq!(result["content"].as_array().unwrap()[1..], blocks[1..], "image, audio, resources and unknown blocks");
+        assert_eq!(
+            result["content"].as_array().unwrap()[1..],
+            blocks[1..],
+            "image, audio, resources and unknown blocks"
+        );
         assert_eq!(result["structuredContent"], native["structuredContent"]);
         assert_eq!(result["_meta"]["example.com/trace"], "abc");
     }
@@ -183,11 +188,9 @@ async fn own_meta_tools_win_over_server_tools_and_these_over_names_of_other_dial
     let tools = ["find_tools", "tool_find", "scooter_find"];
     let lines = "prefix: none\nexposure: direct";
     for exposure in ["direct", "pinned\npinned: [\"*\"]"] {
-        let house = House::settled(&[
-            stopped("alpha", &tools, ""),
-            profile("default", &lines.replace("direct", exposure)),
-        ])
-        .await;
+        let house =
+            House::settled(&[stopped("alpha", &tools, ""), profile("default", &lines.replace("direct", exposure))])
+                .await;
         let client = house.modern("default");
         let listed = client.listed().await;
         assert!(listed.contains(&"alpha_find_tools".to_owned()), "{exposure}: {listed:?}");

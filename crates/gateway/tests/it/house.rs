@@ -114,14 +114,8 @@ impl House {
         let servers = Servers::new(around, secrets, ground.store.snapshots(), scope.clone());
         let idle = Duration::from_secs(60);
         let sessions = Sessions::new(100, idle, Arc::clone(&ground.clock), Arc::clone(&metrics));
-        let parts = Parts {
-            store: ground.store,
-            clock: ground.clock,
-            servers,
-            sessions,
-            metrics,
-            loaded: Arc::new(loaded),
-        };
+        let parts =
+            Parts { store: ground.store, clock: ground.clock, servers, sessions, metrics, loaded: Arc::new(loaded) };
         let gateway = Gateway::start(parts);
         scope.spawn(Arc::clone(&gateway).keep_in_step(happened, scope.stop_signal()));
         Self { home, gateway, scope }
@@ -203,8 +197,7 @@ impl House {
 /// The audit log so far, oldest first.
 pub(crate) async fn audited(store: &Store) -> Vec<AuditRecord> {
     soon("the audit log", store.audit().flush()).await.unwrap();
-    let filter =
-        AuditFilter { order: AuditOrder::OldestFirst { after: 0 }, limit: 1_000, ..AuditFilter::default() };
+    let filter = AuditFilter { order: AuditOrder::OldestFirst { after: 0 }, limit: 1_000, ..AuditFilter::default() };
     store.audit().list(&filter).unwrap()
 }
 

@@ -143,7 +143,8 @@ async fn muster_s_forms_of_resources_and_prompts() {
 
 #[tokio::test]
 async fn a_hidden_server_offers_nothing() {
-    let house = House::settled(&[server("alpha", &[]), server("beta", &[]), profile("default", "servers: [beta]")]).await;
+    let house =
+        House::settled(&[server("alpha", &[]), server("beta", &[]), profile("default", "servers: [beta]")]).await;
     for client in house.both("default") {
         assert_eq!(client.ask("resources/list", &json!({})).await.unwrap()["resources"][0]["uri"], "fake://text");
         let prompts = client.ask("prompts/list", &json!({})).await.unwrap();

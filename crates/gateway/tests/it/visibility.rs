@@ -193,7 +193,7 @@ async fn an_unknown_name_is_answered_with_the_nearest_ones_and_how_to_search() {
     assert!(error.message.contains("`alpha_echo`") && error.message.contains("find_tools"), "{}", error.message);
     let result = client.call("call_tool", &json!({"name": "alpha_ecko"})).await;
     assert_eq!(result["isError"], true);
-    assert_eq!(text_of(&result).replace(". Nearest", " (Nearest"), error.message.trim_end_matches(')').to_owned());
+    assert_eq!(text_of(&result), error.message.replace(" (Nearest", ". Nearest").trim_end_matches(')'));
 }
 
 #[tokio::test]
