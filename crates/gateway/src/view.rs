@@ -4,6 +4,7 @@
 mod build;
 mod listed;
 mod name;
+mod naming;
 mod resource;
 
 use std::collections::HashMap;
