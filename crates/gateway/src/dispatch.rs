@@ -54,20 +54,17 @@ pub(crate) async fn call(
         call.wants_progress = true;
         call.on_progress = Some(Box::new(move |notification| relay(&token, &progress, &notification)));
     }
-    let asking = outgoing.server.call(outgoing.method, &outgoing.params, call);
+    // Pinned here, so that it is dropped after the flag was set and not before.
+    let mut asking = std::pin::pin!(outgoing.server.call(outgoing.method, &outgoing.params, call));
     let answered = match running {
         None => asking.await,
-        Some(running) => {
-            // Pinned out here, because `select!` drops what it owns before it runs the arm that tells how to drop it.
-            let mut asking = std::pin::pin!(asking);
-            tokio::select! {
-                answered = &mut asking => answered,
-                () = running.cancelled() => {
-                    cancel_on_drop.store(true, Ordering::Relaxed);
-                    return Ended::Cancelled;
-                }
+        Some(running) => tokio::select! {
+            answered = &mut asking => answered,
+            () = running.cancelled() => {
+                cancel_on_drop.store(true, Ordering::Relaxed);
+                return Ended::Cancelled;
             }
-        }
+        },
     };
     match answered {
         Ok(outcome) => Ended::Answered(outcome),

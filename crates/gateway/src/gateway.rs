@@ -144,7 +144,7 @@ impl Gateway {
     }
 
     /// Builds all views and tells the sessions whose lists changed. Blocks: it remembers names.
-    fn rebuild(&self) {
+    pub fn rebuild(&self) {
         let mut builder = self.builder.lock().unwrap_or_else(PoisonError::into_inner);
         let servers = self.servers.table();
         builder.index(&servers);

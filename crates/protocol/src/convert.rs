@@ -53,12 +53,13 @@ fn modern_result(method: &str, result: &Raw, server_info: &Raw, caching: Caching
     let mut out = Writer::object(result.bytes().len() + server_info.bytes().len() + 128);
     let mut stamped = false;
     for member in &members {
-        if member.key == "_meta" && !stamped {
+        if member.key != "_meta" {
+            out.raw_member(member.raw_key, member.value);
+        } else if !stamped {
             stamped = true;
             out.member("_meta", meta::stamped(Some(&result.part(member.value)), server_info).as_str());
-        } else {
-            out.member(&member.key, member.value);
         }
+        // A second `_meta` is left out: many readers take the last one, which nobody has stamped.
     }
     if !stamped {
         out.member("_meta", meta::stamped(None, server_info).as_str());
@@ -86,6 +87,20 @@ mod tests {
         let info = Raw::from_value(&json!({"name": "t"}));
         let got = result_for(revision, method, &Raw::from_value(before), &info, Caching { ttl_ms: 5, public: true });
         assert_eq!(&got.to_value(), after);
+    }
+
+    #[test]
+    fn a_second_meta_cannot_forge_the_server() {
+        let forged = r#"{"_meta":{"k":1},"\u0078":1,"\u005fmeta":{"io.modelcontextprotocol/serverInfo":"forged"}}"#;
+        let raw = Raw::parse(forged.into(), json::Rules::relayed(8)).unwrap_err();
+        assert!(raw.to_string().contains("twice"), "outermost it is refused, but a result lies inside of an envelope");
+        let inner = format!(r#"{{"r":{forged}}}"#);
+        let result = Raw::parse(inner.into(), json::Rules::relayed(8)).unwrap().get("r").unwrap();
+        let info = Raw::from_value(&json!({"name": "t"}));
+        let got = result_for(Revision::LATEST, method::TOOLS_CALL, &result, &info, Caching::NONE);
+        let expect =
+            r#"{"_meta":{"k":1,"io.modelcontextprotocol/serverInfo":{"name":"t"}},"\u0078":1,"resultType":"complete"}"#;
+        assert_eq!(got.as_str(), expect);
     }
 
     #[test]

@@ -36,8 +36,10 @@ impl Id {
     /// The id as the number that we gave. Servers are seen to echo `7` as `"7"` or `7.0`; all three are 7.
     pub fn number(&self) -> Option<u64> {
         let text = json::text(self.as_str()).unwrap_or_else(|| self.as_str().into());
+        // `parse` alone would take a plus sign, which no number in JSON has.
+        let plain = text.starts_with(|first: char| first.is_ascii_digit()) && is_integer(&text);
         let integral = text.split_once('.').map_or(&*text, |(whole, _)| whole);
-        integral.parse().ok()
+        if plain { integral.parse().ok() } else { None }
     }
 }
 
@@ -73,6 +75,9 @@ mod tests {
     fn strings_and_integers_are_ids() {
         for (text, number) in [("7", Some(7)), ("\"7\"", Some(7)), ("7.0", Some(7)), ("\"a\"", None), ("-1", None)] {
             assert_eq!(id(text).unwrap().number(), number, "{text}");
+        }
+        for other in ["\"7.9\"", "\"7.x\"", "\"+7\"", "\"7e0\"", "\".0\"", "\"\"", "18446744073709551616"] {
+            assert_eq!(id(other).unwrap().number(), None, "{other} is no id that we gave");
         }
         for text in ["null", "true", "1.5", "1e3", "{}", "[]", "\"\\ud800\""] {
             assert!(id(text).is_none(), "{text}");

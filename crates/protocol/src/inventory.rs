@@ -7,6 +7,11 @@ use std::collections::HashSet;
 use crate::json;
 use crate::raw::Raw;
 
+/// How many warnings one page gives, so that a page of two million odd entries does not become as many warnings.
+const WARNINGS: usize = 20;
+/// How much of a name a warning shows, in characters.
+const SHOWN: usize = 100;
+
 /// Which list a page belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Listing {
@@ -87,6 +92,7 @@ impl Entry {
             return Err(format!("an entry of `{}` has no text in `{key}`", listing.member()));
         };
         if listing == Listing::Tools && raw.get("inputSchema").is_some_and(|schema| !schema.is_object()) {
+            let name = shown(&name);
             return Err(format!("the tool `{name}` has an `inputSchema` that is not an object"));
         }
         let title = raw.text("title").or_else(|| raw.get("annotations").and_then(|hints| hints.text("title")));
@@ -140,23 +146,38 @@ pub fn page(listing: Listing, result: &Raw) -> Page {
     for item in items {
         match Entry::from_raw(listing, list.part(item)) {
             Ok(entry) => page.entries.push(entry),
-            Err(warning) => page.warnings.push(warning),
+            Err(warning) => warn(&mut page.warnings, || warning),
         }
     }
     page
 }
 
-/// Takes out entries whose key came before, with a warning each.
+/// Adds a warning unless there are enough; the last one says that there are more.
+fn warn(warnings: &mut Vec<String>, warning: impl FnOnce() -> String) {
+    match warnings.len() {
+        0..WARNINGS => warnings.push(warning()),
+        WARNINGS => warnings.push("more of the same is not shown".to_owned()),
+        _ => {}
+    }
+}
+
+fn shown(name: &str) -> String {
+    name.chars().take(SHOWN).collect()
+}
+
+/// Takes out entries whose key came before, with a warning for the first ones.
 pub fn without_duplicates(entries: Vec<Entry>, warnings: &mut Vec<String>) -> Vec<Entry> {
+    let mut twice = Vec::new();
     let mut seen = HashSet::new();
     let mut kept = Vec::with_capacity(entries.len());
     for entry in entries {
         if seen.insert(entry.key.clone()) {
             kept.push(entry);
         } else {
-            warnings.push(format!("`{}` is listed twice; the first one counts", entry.key));
+            warn(&mut twice, || format!("`{}` is listed twice; the first one counts", shown(&entry.key)));
         }
     }
+    warnings.append(&mut twice);
     kept
 }
 
@@ -186,6 +207,19 @@ mod tests {
         assert_eq!(entries[0].hints(), Hints { read_only: Some(true), destructive: None });
         assert_eq!(entries[0].title.as_deref(), Some("A"));
         assert_eq!(entries[1].raw.as_str(), r#"{"name":"c","future":{"x":1}}"#);
+    }
+
+    #[test]
+    fn a_page_of_odd_entries_does_not_become_as_many_warnings() {
+        let odd: Vec<_> = (0..100_000).map(|_| json!(1)).collect();
+        let mut page = page(Listing::Tools, &Raw::from_value(&json!({ "tools": odd })));
+        assert_eq!(page.warnings.len(), WARNINGS + 1);
+        let name = "n".repeat(10_000);
+        let same: Vec<_> = (0..1_000).map(|_| Raw::from_value(&json!({ "name": name }))).collect();
+        let same = same.into_iter().map(|raw| Entry::from_raw(Listing::Tools, raw).unwrap()).collect();
+        assert_eq!(without_duplicates(same, &mut page.warnings).len(), 1);
+        assert_eq!(page.warnings.len(), 2 * (WARNINGS + 1));
+        assert!(page.warnings.iter().all(|warning| warning.len() < 2 * SHOWN));
     }
 
     #[test]

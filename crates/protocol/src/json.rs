@@ -85,6 +85,8 @@ pub enum Fault {
 pub struct Member<'a> {
     /// The key without its escapes.
     pub key: Cow<'a, str>,
+    /// The key as it was written, with its quotes.
+    pub raw_key: &'a str,
     /// The value's raw text without surrounding blanks.
     pub value: &'a str,
 }
@@ -216,11 +218,11 @@ impl<'a> Scanner<'a> {
             return Ok(Outline::Object(members));
         }
         loop {
-            let key = self.key(&mut seen)?;
+            let (raw_key, key) = self.key(&mut seen)?;
             self.blanks();
             let start = self.at;
             self.value()?;
-            members.push(Member { key, value: &self.text[start..self.at] });
+            members.push(Member { key, raw_key, value: &self.text[start..self.at] });
             if self.ends(b'}')? {
                 return Ok(Outline::Object(members));
             }
@@ -263,8 +265,8 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    /// A key, its colon, and whether it is new among `seen`.
-    fn key(&mut self, seen: &mut Keys<'a>) -> Result<Cow<'a, str>, Fault> {
+    /// A key, raw and as text, and its colon; refused unless it is new among `seen`.
+    fn key(&mut self, seen: &mut Keys<'a>) -> Result<(&'a str, Cow<'a, str>), Fault> {
         self.blanks();
         let start = self.at;
         if self.peek() != Some(b'"') {
@@ -272,7 +274,15 @@ impl<'a> Scanner<'a> {
         }
         self.string()?;
         let raw = &self.text[start..self.at];
-        let key = text(raw).unwrap_or(Cow::Borrowed(raw));
+        let key = match text(raw) {
+            Some(key) => key,
+            // Half a surrogate pair can be spelt in several ways, so nobody could say which keys are equal.
+            None if self.rules.unique == Unique::Everywhere => {
+                self.at = start;
+                return Err(self.syntax("a key without half a surrogate pair"));
+            }
+            None => Cow::Borrowed(raw),
+        };
         if self.rules.unique != Unique::Nowhere && !seen.add(key.clone()) {
             return Err(Fault::DuplicateKey { at: start, key: key.chars().take(64).collect() });
         }
@@ -281,7 +291,7 @@ impl<'a> Scanner<'a> {
             return Err(self.syntax("`:`"));
         }
         self.at += 1;
-        Ok(key)
+        Ok((raw, key))
     }
 
     /// One value of any kind, without recursion. Positioned at its first byte, ends after its last.

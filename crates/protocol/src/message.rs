@@ -7,6 +7,9 @@ use crate::id::Id;
 use crate::json::{self, Fault, Member, Outline, Rules};
 use crate::raw::{Raw, Writer};
 
+/// How many messages one batch may hold: each costs more here than the two bytes that it may take there.
+const BATCH: usize = 1_000;
+
 /// A message in either direction.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Message {
@@ -88,11 +91,14 @@ impl Message {
         }
     }
 
-    /// Reads a batch: each message or why it is none. An empty batch is an error of its own.
+    /// Reads a batch: each message or why it is none. An empty batch, or one of more than 1,000, is an error of its own.
     pub fn parse_batch(bytes: &Bytes, rules: Rules) -> Result<Vec<Result<Self, BadMessage>>, BadMessage> {
         match json::scan(bytes, rules)? {
             Outline::Array(items) if items.is_empty() => {
                 Err(BadMessage::Envelope { reason: "an empty batch", id: None })
+            }
+            Outline::Array(items) if items.len() > BATCH => {
+                Err(BadMessage::Envelope { reason: "a batch of more than 1000 messages", id: None })
             }
             Outline::Array(items) => {
                 Ok(items.into_iter().map(|item| Self::parse(&bytes.slice_ref(item.as_bytes()), rules)).collect())
@@ -123,7 +129,16 @@ impl Message {
                 (Some(_), None) => Err(wrong("`id` must be a string or an integer")),
             };
         }
-        match (raw("result"), raw("error")) {
+        // Many servers write both members and leave one of them null.
+        let some = |key| raw(key).filter(|value| value.as_str() != "null");
+        let (result, error) = match (raw("result"), raw("error")) {
+            (Some(_), Some(_)) => match (some("result"), some("error")) {
+                (None, None) => (raw("result"), None),
+                one => one,
+            },
+            one => one,
+        };
+        match (result, error) {
             (Some(result), None) if id.is_some() => Ok(Message::Answer(Answer { id, outcome: Ok(result) })),
             (None, Some(error)) => Ok(Message::Answer(Answer { id, outcome: Err(RpcError::from_raw(&error)) })),
             (Some(_), None) => Err(wrong("`id` must be a string or an integer")),
@@ -272,8 +287,23 @@ mod tests {
         check_refused(r#"{"jsonrpc":"2.0","id":1,"method":"m","params":[]}"#, -32_600, Some("1"), "`params` must be");
         check_refused(r#"{"jsonrpc":"2.0","id":1}"#, -32_600, Some("1"), "none of");
         check_refused(r#"{"jsonrpc":"2.0","id":1,"result":1,"error":{}}"#, -32_600, Some("1"), "both");
+        check_refused(r#"{"jsonrpc":"2.0","id":null,"result":1}"#, -32_600, None, "`id` must be");
         check_refused(r#"{"jsonrpc":"2.0","id":1,"id":2,"method":"m"}"#, -32_600, None, "twice");
         check_refused(&format!("{}1{}", "[".repeat(100), "]".repeat(100)), -32_600, None, "deeper");
+    }
+
+    #[test]
+    fn an_answer_with_a_null_beside_its_result_is_read() {
+        for (text, expect) in [
+            (r#"{"jsonrpc":"2.0","id":1,"result":{},"error":null}"#, Ok("{}")),
+            (r#"{"jsonrpc":"2.0","id":1,"result":null,"error":{"code":-1,"message":"m"}}"#, Err(-1)),
+            (r#"{"jsonrpc":"2.0","id":1,"result":null,"error":null}"#, Ok("null")),
+            (r#"{"jsonrpc":"2.0","id":1,"result":null}"#, Ok("null")),
+        ] {
+            let Ok(Message::Answer(answer)) = parse(text) else { panic!("{text} is an answer") };
+            let outcome = answer.outcome.as_ref().map(Raw::as_str).map_err(|error| error.code);
+            assert_eq!(outcome, expect, "{text}");
+        }
     }
 
     #[test]
@@ -289,6 +319,9 @@ mod tests {
         let messages = Message::parse_batch(&batch, RULES).unwrap();
         assert!(matches!(&messages[0], Ok(Message::Request(request)) if request.method == "ping"));
         assert!(matches!(&messages[1], Err(BadMessage::Envelope { id: Some(_), .. })));
+        let many = |count: usize| Bytes::from(format!("[{}]", vec!["1"; count].join(",")));
+        assert_eq!(Message::parse_batch(&many(BATCH), RULES).unwrap().len(), BATCH);
+        assert!(Message::parse_batch(&many(BATCH + 1), RULES).is_err());
         assert!(Message::parse_batch(&Bytes::from_static(b"[]"), RULES).is_err());
         assert!(Message::parse_batch(&Bytes::from_static(b"{}"), RULES).is_err());
     }

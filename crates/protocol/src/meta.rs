@@ -79,7 +79,7 @@ pub fn for_legacy_server(params: &Raw, progress_token: Option<u64>) -> Raw {
     let mut any = false;
     for member in meta.iter().flat_map(Raw::members) {
         if !member.key.starts_with(RESERVED) && member.key != PROGRESS_TOKEN {
-            out.member(&member.key, member.value);
+            out.raw_member(member.raw_key, member.value);
             any = true;
         }
     }

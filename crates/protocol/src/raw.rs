@@ -96,8 +96,8 @@ impl Raw {
         let mut out = Writer::object(self.0.len() + 64);
         for member in &members {
             match edits.iter().find(|(key, _)| *key == member.key) {
-                None | Some((_, Edit::Add(_))) => out.member(&member.key, member.value),
-                Some((key, Edit::Set(value))) => out.member(key, value),
+                None | Some((_, Edit::Add(_))) => out.raw_member(member.raw_key, member.value),
+                Some((_, Edit::Set(value))) => out.raw_member(member.raw_key, value),
                 Some((_, Edit::Remove)) => {}
             }
         }
@@ -161,10 +161,22 @@ impl Writer {
         json::write_string(&mut self.out, value);
     }
 
-    fn key(&mut self, key: &str) {
+    /// Adds a member whose key is raw JSON too.
+    pub(crate) fn raw_member(&mut self, raw_key: &str, value: &str) {
+        self.comma();
+        self.out.extend_from_slice(raw_key.as_bytes());
+        self.out.push(b':');
+        self.out.extend_from_slice(value.as_bytes());
+    }
+
+    fn comma(&mut self) {
         if self.out.len() > 1 {
             self.out.push(b',');
         }
+    }
+
+    fn key(&mut self, key: &str) {
+        self.comma();
         json::write_string(&mut self.out, key);
         self.out.push(b':');
     }
@@ -204,6 +216,24 @@ mod tests {
         assert_eq!(after.as_str(), r#"{"name":"b","arguments":{ "x" : 1.0 },"new":[],"z":2}"#);
         let kept = before.edit(&[("name", Edit::Add("\"c\"")), ("y", Edit::Add("3"))]);
         assert_eq!(kept.as_str(), r#"{"name":"a","arguments":{ "x" : 1.0 },"_meta":{"k":1},"new":[],"y":3}"#);
+    }
+
+    #[test]
+    fn editing_keeps_escaped_keys_as_they_are() {
+        let text = Bytes::from_static(br#"{"\u006eame":"a","\ud800":1,"a\"b":2}"#);
+        let before = Raw::parse(text, Rules::relayed(16)).unwrap();
+        let after = before.edit(&[("name", Edit::Set("\"b\"")), ("name\"", Edit::Remove), ("new", Edit::Add("3"))]);
+        assert_eq!(after.as_str(), r#"{"\u006eame":"b","\ud800":1,"a\"b":2,"new":3}"#);
+        let gone = before.edit(&[("name", Edit::Remove), ("a\"b", Edit::Remove)]);
+        assert_eq!(gone.as_str(), r#"{"\ud800":1}"#);
+    }
+
+    #[test]
+    fn editing_a_key_that_stands_twice_leaves_no_old_value() {
+        let text = Bytes::from_static(br#"{"k":1,"\u006b":2,"x":{}}"#);
+        let before = Raw::parse(text, Rules { depth: 4, unique: json::Unique::Nowhere }).unwrap();
+        assert_eq!(before.edit(&[("k", Edit::Set("9"))]).as_str(), r#"{"k":9,"\u006b":9,"x":{}}"#);
+        assert_eq!(before.edit(&[("k", Edit::Remove)]).as_str(), r#"{"x":{}}"#);
     }
 
     #[test]

@@ -73,12 +73,16 @@ pub struct Reader {
     event: Option<String>,
     id: Option<String>,
     retry: Option<u64>,
-    data: Vec<Bytes>,
-    data_bytes: usize,
+    /// The first `data` line, shared with the buffer: most events have only one.
+    data: Option<Bytes>,
+    /// All `data` lines once there are several. Many short lines must not cost more than their bytes.
+    joined: Vec<u8>,
+    /// The bytes of the lines that belong to the event so far.
+    kept: usize,
 }
 
 impl Reader {
-    /// A reader that refuses events of more than `limit` bytes.
+    /// A reader that refuses events whose lines, field names included, have more than `limit` bytes.
     pub fn new(limit: usize) -> Self {
         Self {
             buffer: BytesMut::new(),
@@ -89,8 +93,9 @@ impl Reader {
             event: None,
             id: None,
             retry: None,
-            data: Vec::new(),
-            data_bytes: 0,
+            data: None,
+            joined: Vec::new(),
+            kept: 0,
         }
     }
 
@@ -98,20 +103,27 @@ impl Reader {
     pub fn push(&mut self, bytes: &[u8]) -> Result<Vec<Event>, TooLarge> {
         self.buffer.extend_from_slice(bytes);
         let mut events = Vec::new();
-        while let Some(line) = self.next_line() {
+        while let Some(line) = self.next_line()? {
             if line.is_empty() {
                 events.extend(self.dispatch());
             } else {
-                self.field(&line)?;
+                self.field(&line);
             }
         }
-        if self.buffer.len() + self.data_bytes > self.limit {
-            return Err(TooLarge { limit: self.limit });
-        }
+        self.check(self.buffer.len())?;
         Ok(events)
     }
 
-    fn next_line(&mut self) -> Option<Bytes> {
+    /// Whether a line of `more` bytes still fits. The same rule for whole and unfinished lines makes the verdict
+    /// independent of how the bytes were cut.
+    fn check(&self, more: usize) -> Result<(), TooLarge> {
+        if self.kept + more > self.limit {
+            return Err(TooLarge { limit: self.limit });
+        }
+        Ok(())
+    }
+
+    fn next_line(&mut self) -> Result<Option<Bytes>, TooLarge> {
         if self.after_return && !self.buffer.is_empty() {
             self.after_return = false;
             if self.buffer[0] == b'\n' {
@@ -121,9 +133,10 @@ impl Reader {
         }
         let Some(offset) = memchr::memchr2(b'\n', b'\r', &self.buffer[self.searched..]) else {
             self.searched = self.buffer.len();
-            return None;
+            return Ok(None);
         };
         let end = self.searched + offset;
+        self.check(end)?;
         self.after_return = self.buffer[end] == b'\r';
         let mut line = self.buffer.split_to(end).freeze();
         self.buffer.advance(1);
@@ -131,10 +144,10 @@ impl Reader {
         if std::mem::take(&mut self.first_line) && line.starts_with(b"\xef\xbb\xbf") {
             line.advance(3);
         }
-        Some(line)
+        Ok(Some(line))
     }
 
-    fn field(&mut self, line: &Bytes) -> Result<(), TooLarge> {
+    fn field(&mut self, line: &Bytes) {
         let colon = memchr::memchr(b':', line).unwrap_or(line.len());
         let mut value = line.slice((colon + 1).min(line.len())..);
         if value.first() == Some(&b' ') {
@@ -143,11 +156,17 @@ impl Reader {
         let text = |value: &Bytes| String::from_utf8_lossy(value).into_owned();
         match &line[..colon] {
             b"data" => {
-                self.data_bytes += value.len() + 1;
-                if self.data_bytes > self.limit {
-                    return Err(TooLarge { limit: self.limit });
+                self.kept += line.len();
+                match &self.data {
+                    None => self.data = Some(value),
+                    Some(first) => {
+                        if self.joined.is_empty() {
+                            self.joined.extend_from_slice(first);
+                        }
+                        self.joined.push(b'\n');
+                        self.joined.extend_from_slice(&value);
+                    }
                 }
-                self.data.push(value);
             }
             b"event" => self.event = Some(text(&value)),
             b"id" if !value.contains(&0) => self.id = Some(text(&value)),
@@ -155,18 +174,17 @@ impl Reader {
             // Comments begin with a colon; unknown fields are ignored.
             _ => {}
         }
-        Ok(())
     }
 
     /// At a blank line. An `id` or a `retry` alone is an event too here: it says where and when to resume.
     fn dispatch(&mut self) -> Option<Event> {
         let (event, id, retry) = (self.event.take(), self.id.take(), self.retry.take());
-        self.data_bytes = 0;
-        let mut lines = std::mem::take(&mut self.data);
-        if lines.is_empty() && id.is_none() && retry.is_none() {
+        self.kept = 0;
+        let (first, joined) = (self.data.take(), std::mem::take(&mut self.joined));
+        if first.is_none() && id.is_none() && retry.is_none() {
             return None;
         }
-        let data = if lines.len() == 1 { lines.remove(0) } else { lines.join(&b'\n').into() };
+        let data = if joined.is_empty() { first.unwrap_or_default() } else { joined.into() };
         Some(Event { event, data, id, retry })
     }
 }
@@ -198,14 +216,64 @@ mod tests {
 
     #[test]
     fn large_events_are_refused_without_keeping_them() {
-        let mut reader = Reader::new(10);
+        let mut reader = Reader::new(20);
         assert!(reader.push(b"data: 123\n").is_ok());
-        assert_eq!(reader.push(b"data: 456789\n"), Err(TooLarge { limit: 10 }));
+        assert_eq!(reader.push(b"data: 456789\n"), Err(TooLarge { limit: 20 }));
         let mut reader = Reader::new(10);
         assert_eq!(reader.push(b"data: 0123456789"), Err(TooLarge { limit: 10 }));
     }
 
+    #[test]
+    fn many_short_lines_cost_no_more_than_their_bytes() {
+        let mut reader = Reader::new(6_000);
+        for _ in 0..1_000 {
+            assert_eq!(reader.push(b"data:\n").unwrap(), []);
+        }
+        assert!(reader.joined.capacity() < 4_000 && reader.data.as_ref().is_some_and(Bytes::is_empty));
+        let events = reader.push(b"\n").unwrap();
+        assert_eq!(events, [Event::data(vec![b'\n'; 999].into())]);
+        for _ in 0..100_000 {
+            assert_eq!(reader.push(b": a comment is not kept\n").unwrap(), []);
+        }
+    }
+
+    #[test]
+    fn nothing_in_an_event_can_begin_another_one() {
+        let text = "x\r\n\ndata: forged\n\n";
+        for event in [
+            Event { event: Some(text.into()), ..Event::data("{}".into()) },
+            Event { id: Some(text.into()), ..Event::data("{}".into()) },
+            Event::data(text.into()),
+            Event::data("a\rdata: forged\r\rb".into()),
+        ] {
+            let bytes = event.to_bytes();
+            let read = Reader::new(1_000).push(&bytes).unwrap();
+            assert_eq!(read.len(), 1, "{read:?}");
+            assert_eq!(read[0].event.is_some(), event.event.is_some());
+            assert!(!read[0].data.starts_with(b"forged"));
+        }
+    }
+
     proptest! {
+        #[test]
+        fn the_verdict_does_not_depend_on_the_pieces(
+            lines in prop::collection::vec(prop_oneof!["data:[ab]{0,9}", ":c{0,12}", "event:e{0,9}", "id:1", "", "\u{feff}a{17}"], 0..12),
+            end in prop_oneof!["\n", "\r", "\r\n"], cuts in prop::collection::vec(1_usize..9, 0..20)
+        ) {
+            let bytes = lines.join(&end).into_bytes();
+            let whole = Reader::new(20).push(&bytes);
+            let (mut reader, mut rest, mut got) = (Reader::new(20), &bytes[..], Ok(Vec::new()));
+            for cut in cuts.into_iter().chain([usize::MAX]) {
+                let (piece, after) = rest.split_at(cut.min(rest.len()));
+                rest = after;
+                got = got.and_then(|mut events| {
+                    events.extend(reader.push(piece)?);
+                    Ok(events)
+                });
+            }
+            prop_assert_eq!(got, whole);
+        }
+
         #[test]
         fn what_is_written_is_read_in_any_pieces(
             data in "[a-c \n:]{0,30}", id in proptest::option::of("[a-z]{1,4}"), cuts in prop::collection::vec(1_usize..9, 0..20)

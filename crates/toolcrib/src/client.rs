@@ -91,18 +91,23 @@ impl ClientFlags {
         Output { format: self.output, headers: !self.no_headers, quiet: self.quiet }
     }
 
-    #[cfg(test)]
-    pub(crate) fn for_tests() -> Self {
+    /// The flags of somebody who names the endpoint and nothing else.
+    pub(crate) fn of_endpoint(url: &str) -> Self {
         Self {
             output: Format::Table,
             no_headers: false,
             quiet: false,
-            endpoint: None,
+            endpoint: Some(url.to_owned()),
             profile: None,
             token_file: None,
             home: None,
             timeout: OPEN,
         }
+    }
+
+    #[cfg(test)]
+    pub(crate) fn for_tests() -> Self {
+        Self { endpoint: None, ..Self::of_endpoint("") }
     }
 }
 

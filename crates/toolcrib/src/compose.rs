@@ -1,5 +1,6 @@
 //! The composition of the gateway from its crates: parse, bind, build, serve; and the way back down.
 
+mod demo;
 mod listen;
 mod stdio;
 
@@ -26,6 +27,8 @@ use toolcrib_web::{Guard, Site};
 
 use crate::config::Config;
 use crate::{ready, token};
+
+pub(crate) use demo::run as demo;
 
 /// How many events of servers may wait. The task that reads them only stores snapshots and builds views.
 const EVENTS: usize = 1_024;
@@ -81,12 +84,6 @@ pub(crate) async fn stdio(config: Config, profile: ProfileName) -> anyhow::Resul
     served
 }
 
-/// Serves the embedded example servers; shows a walk through them first.
-pub(crate) async fn demo(config: Config, once: bool) -> anyhow::Result<()> {
-    let _ = (config, once);
-    anyhow::bail!("the demo is not composed yet")
-}
-
 // === impl Serving ===
 
 impl Serving {
@@ -123,6 +120,10 @@ impl Serving {
                 let _ = tokio::time::timeout(config.timeouts.connect + config.timeouts.list, ended).await;
             }
         }
+        // The views follow a moment after the servers; whoever is told that all is ready shall see their tools.
+        let gateway = Arc::clone(self.gateway());
+        // A panic while building leaves the views that were there.
+        let _ = tokio::task::spawn_blocking(move || gateway.rebuild()).await;
     }
 
     /// Ends everything in good manners.

@@ -75,22 +75,29 @@ impl Peer {
     ) -> Result<Arc<Self>, E> {
         // The reader may see a line before `Arc<Peer>` exists, so the first lines wait in this cell.
         let cell: Arc<std::sync::OnceLock<std::sync::Weak<Peer>>> = Arc::default();
-        let reader_cell = Arc::clone(&cell);
-        let mut early = Vec::new();
+        let early: Arc<Mutex<Vec<Line>>> = Arc::default();
+        let (reader_cell, reader_early) = (Arc::clone(&cell), Arc::clone(&early));
         let process = start(Box::new(move |line| {
-            let Some(peer) = reader_cell.get() else {
-                early.push(line);
-                return;
-            };
-            let Some(peer) = peer.upgrade() else { return };
-            for line in early.drain(..) {
+            if reader_cell.get().is_none() {
+                let mut early = reader_early.lock().unwrap_or_else(PoisonError::into_inner);
+                // Filled under the lock, so what is still empty now will be filled after this line was taken.
+                if reader_cell.get().is_none() {
+                    early.push(line);
+                    return;
+                }
+            }
+            if let Some(peer) = reader_cell.get().and_then(std::sync::Weak::upgrade) {
                 peer.line(line);
             }
-            peer.line(line);
         }))?;
         let sender = process.sender();
         let peer = Arc::new(Self::new(Out::Process(process, sender), inbox, depth));
+        let mut early = early.lock().unwrap_or_else(PoisonError::into_inner);
+        for line in early.drain(..) {
+            peer.line(line);
+        }
         let _ = cell.set(Arc::downgrade(&peer));
+        drop(early);
         Ok(peer)
     }
 
@@ -209,10 +216,10 @@ impl Peer {
             let token = notification.params.get(meta::PROGRESS_TOKEN).and_then(Id::from_raw);
             if let Some(token) = token.as_ref().and_then(Id::number) {
                 // The sinks of progress only queue; they do not call back into this connection.
-                if let Some(waiting) = self.lock().as_ref().and_then(|waiting| waiting.get(&token)) {
-                    if let Some(on_progress) = &waiting.on_progress {
-                        on_progress(notification);
-                    }
+                if let Some(waiting) = self.lock().as_ref().and_then(|waiting| waiting.get(&token))
+                    && let Some(on_progress) = &waiting.on_progress
+                {
+                    on_progress(notification);
                 }
             }
             return;

@@ -2,8 +2,11 @@
 
 use std::collections::HashSet;
 
-use serde::{Deserialize, Serialize};
+use bytes::Bytes;
+use serde::Deserialize;
+use serde_json::value::RawValue;
 use toolcrib_protocol::inventory::{self, Entry, Listing};
+use toolcrib_protocol::json::Rules;
 use toolcrib_protocol::raw::{self, Writer};
 use toolcrib_protocol::{Raw, Revision, error};
 use toolcrib_transport::{CallOptions, Link, LinkError};
@@ -12,6 +15,10 @@ use toolcrib_transport::{CallOptions, Link, LinkError};
 const PAGES: usize = 1_000;
 /// How many entries of one list are kept.
 const ENTRIES: usize = 50_000;
+/// After how many warnings the pages of one list are read without further ones.
+const WARNINGS: usize = 20;
+/// How many bytes of pages one list may take; its entries keep them in memory.
+const LIST_BYTES: usize = 64 * 1024 * 1024;
 
 /// What a server offers and says of itself.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -34,15 +41,21 @@ pub struct Inventory {
     pub warnings: Vec<String>,
 }
 
-/// The inventory as it is written down.
-#[derive(Serialize, Deserialize)]
-struct Record {
-    tools: Vec<serde_json::Value>,
-    resources: Vec<serde_json::Value>,
-    templates: Vec<serde_json::Value>,
-    prompts: Vec<serde_json::Value>,
-    capabilities: Option<serde_json::Value>,
-    server_info: Option<serde_json::Value>,
+/// The inventory as it is written down. Raw, because a tree would change numbers and refuse some of what servers send.
+#[derive(Deserialize)]
+struct Record<'a> {
+    #[serde(borrow)]
+    tools: Vec<&'a RawValue>,
+    #[serde(borrow)]
+    resources: Vec<&'a RawValue>,
+    #[serde(borrow)]
+    templates: Vec<&'a RawValue>,
+    #[serde(borrow)]
+    prompts: Vec<&'a RawValue>,
+    #[serde(borrow)]
+    capabilities: Option<&'a RawValue>,
+    #[serde(borrow)]
+    server_info: Option<&'a RawValue>,
     instructions: Option<String>,
 }
 
@@ -93,10 +106,17 @@ impl Inventory {
 
     /// Reads what [`Inventory::to_json`] wrote; entries that are no longer understood are left out.
     pub fn from_json(text: &str) -> Result<Self, serde_json::Error> {
-        let record: Record = serde_json::from_str(text)?;
+        let record: Record<'_> = serde_json::from_str(text)?;
+        // What is kept shares this one copy.
+        let whole = Raw::parse(Bytes::copy_from_slice(text.as_bytes()), Rules::relayed(usize::MAX));
+        let Ok(whole) = whole else { return Err(serde::de::Error::custom("a key stands twice")) };
+        let inside = |value: &RawValue| {
+            let start = value.get().as_ptr().addr() - text.as_ptr().addr();
+            whole.part(&whole.as_str()[start..start + value.get().len()])
+        };
         let mut inventory = Self {
-            capabilities: record.capabilities.as_ref().map(Raw::from_value),
-            server_info: record.server_info.as_ref().map(Raw::from_value),
+            capabilities: record.capabilities.map(inside),
+            server_info: record.server_info.map(inside),
             instructions: record.instructions,
             ..Self::default()
         };
@@ -107,7 +127,7 @@ impl Inventory {
             (Listing::Prompts, record.prompts),
         ];
         for (listing, values) in lists {
-            let entries = values.iter().filter_map(|value| Entry::from_raw(listing, Raw::from_value(value)).ok());
+            let entries = values.into_iter().filter_map(|value| Entry::from_raw(listing, inside(value)).ok());
             inventory.list_mut(listing).extend(entries);
         }
         Ok(inventory)
@@ -144,8 +164,9 @@ pub(crate) async fn drain(
         if !inventory.has_capability(capability) {
             continue;
         }
-        let left = deadline.saturating_sub(started.elapsed());
-        match drain_one(link, listing, left).await {
+        match drain_one(link, listing, started + deadline).await {
+            // What was left for the last page says nothing to people.
+            Err(LinkError::Timeout(_)) if listing == Listing::Tools => return Err(LinkError::Timeout(deadline)),
             Ok((entries, warnings)) => {
                 *inventory.list_mut(listing) = entries;
                 inventory.warnings.extend(warnings);
@@ -163,10 +184,10 @@ pub(crate) async fn drain(
 async fn drain_one(
     link: &Link,
     listing: Listing,
-    deadline: std::time::Duration,
+    until: tokio::time::Instant,
 ) -> Result<(Vec<Entry>, Vec<String>), LinkError> {
     let (mut entries, mut warnings, mut seen) = (Vec::new(), Vec::new(), HashSet::new());
-    let until = tokio::time::Instant::now() + deadline;
+    let mut bytes = 0;
     let mut params = Raw::empty_object();
     for _ in 0..PAGES {
         let left = until.saturating_duration_since(tokio::time::Instant::now());
@@ -184,9 +205,16 @@ async fn drain_one(
                 )));
             }
         };
+        bytes += result.bytes().len();
+        if bytes > LIST_BYTES {
+            warnings.push(format!("only the first {LIST_BYTES} bytes of `{}` are read", listing.member()));
+            break;
+        }
         let page = inventory::page(listing, &result);
         entries.extend(page.entries);
-        warnings.extend(page.warnings);
+        if warnings.len() < WARNINGS {
+            warnings.extend(page.warnings);
+        }
         if entries.len() > ENTRIES {
             warnings.push(format!("only the first {ENTRIES} entries of `{}` are kept", listing.member()));
             entries.truncate(ENTRIES);
@@ -194,6 +222,7 @@ async fn drain_one(
         }
         let Some(cursor) = page.next else { break };
         if !seen.insert(cursor.clone()) {
+            let cursor: String = cursor.chars().take(80).collect();
             warnings.push(format!("`{}` gave the cursor `{cursor}` twice; the rest is not read", listing.method()));
             break;
         }
@@ -221,5 +250,15 @@ mod tests {
         assert_eq!(Inventory::from_json(&inventory.to_json()).unwrap(), inventory);
         assert!(inventory.has_capability("tools") && !inventory.has_capability("prompts"));
         assert!(Inventory::from_json("{}").is_err());
+        assert!(Inventory::from_json("[]").is_err() && Inventory::from_json("").is_err());
+    }
+
+    #[test]
+    fn one_tool_that_no_tree_can_hold_does_not_take_the_inventory_with_it() {
+        let odd = r#"{"name":"odd","inputSchema":{"type":"object","maximum":1e999,"x":1.10,"a":1,"a":2,"s":"\ud800"}}"#;
+        let raw = Raw::parse(Bytes::from_static(odd.as_bytes()), Rules::relayed(16)).unwrap();
+        let tools = vec![Entry::from_raw(Listing::Tools, raw).unwrap()];
+        let inventory = Inventory { tools, ..Inventory::default() };
+        assert_eq!(Inventory::from_json(&inventory.to_json()).unwrap(), inventory);
     }
 }

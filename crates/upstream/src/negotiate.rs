@@ -2,8 +2,7 @@
 
 use std::time::Duration;
 
-use toolcrib_protocol::{Notification, Raw, Revision, RpcError, method};
-use toolcrib_transport::http::link::HttpLink;
+use toolcrib_protocol::{Notification, Raw, Revision, method};
 use toolcrib_transport::{CallOptions, Link, LinkError};
 
 use crate::inventory::{Inventory, revision};
@@ -16,15 +15,17 @@ pub(crate) struct Opened {
     pub(crate) inventory: Inventory,
 }
 
-/// Shakes hands: `initialize`, the check of the answer, `notifications/initialized`.
-pub(crate) async fn handshake(link: &Link, deadline: Duration) -> Result<Opened, LinkError> {
+/// Shakes hands: `initialize`, the check of the answer, `notifications/initialized`. The caller brings the deadline.
+pub(crate) async fn handshake(link: &Link) -> Result<Opened, LinkError> {
     let id = link.next_id();
     let (outcome, session) = match link {
         Link::Peer(_) => {
-            let outcome = link.call(id, method::INITIALIZE, initialize_params(), CallOptions::within(deadline)).await?;
+            // `initialize` must not be cancelled (2025-11-25, basic/utilities/cancellation).
+            let options = CallOptions { deadline: Duration::MAX, ..CallOptions::default() };
+            let outcome = link.call(id, method::INITIALIZE, initialize_params(), options).await?;
             (outcome, None)
         }
-        Link::Http(http) => initialize_over_http(http, id, deadline).await?,
+        Link::Http(http) => http.initialize(id, initialize_params(), Duration::MAX).await?,
     };
     let result = outcome
         .map_err(|error| LinkError::NotMcp(format!("`initialize` answered error {}: {}", error.code, error.message)))?;
@@ -42,12 +43,6 @@ pub(crate) async fn handshake(link: &Link, deadline: Duration) -> Result<Opened,
     let mut inventory = Inventory::default();
     inventory.opened(&result);
     Ok(Opened { revision, inventory })
-}
-
-type Answered = (Result<Raw, RpcError>, Option<http::HeaderValue>);
-
-async fn initialize_over_http(http: &HttpLink, id: u64, deadline: Duration) -> Result<Answered, LinkError> {
-    http.initialize(id, initialize_params(), deadline).await
 }
 
 /// We declare no capabilities: nothing that a server could ask is relayed to the client yet.

@@ -1,6 +1,7 @@
 //! From a configuration to a connection that has shaken hands.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::sync::mpsc;
 use toolcrib_base::task::Scope;
@@ -50,10 +51,12 @@ pub(crate) async fn open(
     let inbox =
         Arc::new(ServerInbox { server: config.name.clone(), generation, reports, events: around.events.clone() });
     let (link, stderr) = connect(config, around, inbox, scope)?;
-    match negotiate::handshake(&link, config.timeouts.connect).await {
+    let connect = config.timeouts.connect;
+    let shaken = tokio::time::timeout(connect, negotiate::handshake(&link)).await;
+    match shaken.unwrap_or(Err(LinkError::Timeout(connect))) {
         Ok(opened) => Ok((Live { generation, link, revision: opened.revision }, opened.inventory)),
         Err(error) => {
-            let why = explain(&error, &link, stderr.as_ref()).await;
+            let why = explain(&error, &link, stderr.as_ref(), around.grace).await;
             link.close(around.grace).await;
             Err(why)
         }
@@ -89,12 +92,16 @@ fn connect(
 }
 
 /// Why the handshake failed: for a process that ended, how it ended and what it wrote last.
-async fn explain(error: &LinkError, link: &Link, stderr: Option<&StderrTail>) -> String {
+async fn explain(error: &LinkError, link: &Link, stderr: Option<&StderrTail>, grace: Duration) -> String {
     let mut text = error.to_string();
-    if let (LinkError::Closed, Link::Peer(peer)) = (error, link) {
-        if let Some(process) = peer.process() {
-            text = format!("the program ended with {}", process.exited().await);
-        }
+    if let (LinkError::Closed, Link::Peer(peer)) = (error, link)
+        && let Some(process) = peer.process()
+    {
+        let exited = tokio::time::timeout(grace, process.exited()).await;
+        text = match exited {
+            Ok(exit) => format!("the program ended with {exit}"),
+            Err(_) => "the program closed stdout".to_owned(),
+        };
     }
     let tail = stderr.map(|stderr| stderr.last(3).join(" / ")).unwrap_or_default();
     if tail.is_empty() { text } else { format!("{text}; stderr ends with: {tail}") }

@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 use arc_swap::{ArcSwap, ArcSwapOption};
 use tokio::sync::{mpsc, watch};
@@ -109,6 +109,46 @@ impl CallError {
     }
 }
 
+/// What both attempts of a call share.
+struct Attempt {
+    on_progress: Option<Arc<dyn Fn(Notification) + Send + Sync>>,
+    wants_progress: bool,
+    cancel_on_drop: Arc<AtomicBool>,
+}
+
+impl From<Call> for Attempt {
+    fn from(call: Call) -> Self {
+        let on_progress = call.on_progress.map(Arc::from);
+        Self { on_progress, wants_progress: call.wants_progress, cancel_on_drop: call.cancel_on_drop }
+    }
+}
+
+impl Attempt {
+    fn options(&self, deadline: std::time::Duration) -> CallOptions {
+        let on_progress = self.on_progress.clone().map(|sink| {
+            let sink: Box<dyn Fn(Notification) + Send + Sync> = Box::new(move |notification| sink(notification));
+            sink
+        });
+        CallOptions { deadline, on_progress, cancel_on_drop: Arc::clone(&self.cancel_on_drop) }
+    }
+}
+
+/// Counts a call as running until it is dropped.
+struct Running<'a>(&'a AtomicUsize);
+
+impl<'a> Running<'a> {
+    fn new(count: &'a AtomicUsize) -> Self {
+        count.fetch_add(1, Ordering::Relaxed);
+        Self(count)
+    }
+}
+
+impl Drop for Running<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
 /// One call.
 #[derive(Default)]
 pub struct Call {
@@ -141,6 +181,8 @@ pub(crate) struct Shared {
     pub(crate) orders: mpsc::Sender<Order>,
     /// When a call last succeeded, on the clock.
     pub(crate) last_success: AtomicU64,
+    /// How many calls wait for their answers.
+    pub(crate) running: AtomicUsize,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) retired: Scope,
 }
@@ -166,11 +208,12 @@ impl Server {
             status: watch::Sender::new(status),
             orders,
             last_success: AtomicU64::new(0),
+            running: AtomicUsize::new(0),
             clock: Arc::clone(&around.clock),
             retired: Scope::new(),
         });
-        let task = ServerTask::new(Arc::clone(&shared), around, orders_rx, wanted);
-        scope.spawn(task.run(scope.stop_signal()));
+        let task = ServerTask::new(Arc::clone(&shared), around, wanted);
+        scope.spawn(task.run(orders_rx, scope.stop_signal()));
         Self { shared }
     }
 
@@ -228,19 +271,19 @@ impl Server {
     ///
     /// `params` must not carry reserved `_meta` keys of another hop's; they are stripped and stamped here. A call that
     /// may have run is never repeated; one that the server refused because it forgot the session is, once.
-    pub async fn call(&self, method: &str, params: &Raw, mut call: Call) -> Result<Result<Raw, RpcError>, CallError> {
+    pub async fn call(&self, method: &str, params: &Raw, call: Call) -> Result<Result<Raw, RpcError>, CallError> {
         let live = match self.shared.live.load_full() {
             Some(live) => live,
             None => self.connected(None).await?,
         };
-        let mut on_progress = call.on_progress.take();
-        let first = self.call_on(&live, method, params, &call, on_progress.take()).await;
+        let attempt = Attempt::from(call);
+        let first = self.call_on(&live, method, params, &attempt).await;
         let error = match first {
             Ok(outcome) => return Ok(outcome),
             Err(LinkError::SessionLost) => {
                 self.order(Order::Reopen(live.generation, None));
                 let live = self.connected(Some(live.generation)).await?;
-                match self.call_on(&live, method, params, &call, on_progress).await {
+                match self.call_on(&live, method, params, &attempt).await {
                     Ok(outcome) => return Ok(outcome),
                     Err(error) => error,
                 }
@@ -258,16 +301,12 @@ impl Server {
         live: &Live,
         method: &str,
         params: &Raw,
-        call: &Call,
-        on_progress: Option<Box<dyn Fn(Notification) + Send + Sync>>,
+        attempt: &Attempt,
     ) -> Result<Result<Raw, RpcError>, LinkError> {
         let id = live.link.next_id();
-        let params = convert::params_for(live.revision, params, call.wants_progress.then_some(id));
-        let options = CallOptions {
-            deadline: self.shared.config.timeouts.call,
-            on_progress,
-            cancel_on_drop: Arc::clone(&call.cancel_on_drop),
-        };
+        let params = convert::params_for(live.revision, params, attempt.wants_progress.then_some(id));
+        let options = attempt.options(self.shared.config.timeouts.call);
+        let _running = Running::new(&self.shared.running);
         let outcome = live.link.call(id, method, params, options).await?;
         self.shared.last_success.store(self.shared.clock.now().0.unsigned_abs(), Ordering::Relaxed);
         Ok(outcome)

@@ -9,7 +9,7 @@ use toolcrib_base::Timestamp;
 use toolcrib_base::backoff::Backoff;
 use toolcrib_base::task::{Scope, Stop};
 use toolcrib_protocol::{Raw, method};
-use toolcrib_transport::CallOptions;
+use toolcrib_transport::{CallOptions, LinkError};
 
 use crate::event::Event;
 use crate::inventory::{self, Inventory};
@@ -24,6 +24,9 @@ const LAST_RETRY: Duration = Duration::from_secs(5 * 60);
 const STABLE: Duration = Duration::from_secs(60);
 /// How often a quiet server is asked whether it still answers.
 const HEALTH_EVERY: Duration = Duration::from_secs(30);
+/// How soon after such a reading the next one may begin: a server that announces a change at every reading must not
+/// keep us busy.
+const READ_AGAIN: Duration = Duration::from_secs(1);
 /// How long changes of lists are gathered before they are read: servers tend to announce each tool.
 const GATHER: Duration = Duration::from_millis(100);
 
@@ -39,10 +42,18 @@ enum Left {
     Failed(String),
 }
 
+/// What the task listens to at all times.
+struct Signals {
+    /// The gateway ends.
+    stop: Stop,
+    /// The server ends for good.
+    retired: Stop,
+    orders: mpsc::Receiver<Order>,
+}
+
 pub(crate) struct ServerTask {
     shared: Arc<Shared>,
     around: Surroundings,
-    orders: mpsc::Receiver<Order>,
     wanted: bool,
     backoff: Backoff,
     generation: u64,
@@ -51,22 +62,22 @@ pub(crate) struct ServerTask {
 // === impl ServerTask ===
 
 impl ServerTask {
-    pub(crate) fn new(shared: Arc<Shared>, around: Surroundings, orders: mpsc::Receiver<Order>, wanted: bool) -> Self {
-        Self { shared, around, orders, wanted, backoff: Backoff::new(FIRST_RETRY, LAST_RETRY), generation: 0 }
+    pub(crate) fn new(shared: Arc<Shared>, around: Surroundings, wanted: bool) -> Self {
+        Self { shared, around, wanted, backoff: Backoff::new(FIRST_RETRY, LAST_RETRY), generation: 0 }
     }
 
     /// Runs until the gateway stops or the server is retired.
-    pub(crate) async fn run(mut self, mut stop: Stop) {
+    pub(crate) async fn run(mut self, orders: mpsc::Receiver<Order>, stop: Stop) {
         let shared = Arc::clone(&self.shared);
-        let mut retired = shared.retired.stop_signal();
+        let mut signals = Signals { stop, retired: shared.retired.stop_signal(), orders };
         // Retiring waits for this task: the other half of the channel is dropped when `run` ends.
         let (_running, ended) = oneshot::channel::<()>();
         shared.retired.spawn(async move { drop(ended.await) });
         loop {
-            if !self.wanted && !self.wait_until_wanted(&mut stop, &mut retired).await {
+            if !self.wanted && !self.wait_until_wanted(&mut signals).await {
                 break;
             }
-            let left = self.one_connection(&mut stop, &mut retired).await;
+            let left = self.one_connection(&mut signals).await;
             match left {
                 Left::Ending => break,
                 Left::Stopped => {
@@ -76,35 +87,40 @@ impl ServerTask {
                 Left::Restart => self.wanted = true,
                 Left::Failed(why) => {
                     tracing::warn!(target: "toolcrib::server", server = %shared.config.name, "failed: {why}");
-                    if !self.wait_for_retry(why, &mut stop, &mut retired).await {
+                    if !self.wait_for_retry(why, &mut signals).await {
                         break;
                     }
                 }
             }
         }
+        // Nobody may wait for a server whose task has ended.
+        let status = self.change_status(State::Stopped, None, None);
+        let _ = self.around.events.try_send(Event::Status { server: shared.config.name.clone(), status });
     }
 
     /// Waits for an order to start; `false` when the task is to end.
-    async fn wait_until_wanted(&mut self, stop: &mut Stop, retired: &mut Stop) -> bool {
+    async fn wait_until_wanted(&mut self, signals: &mut Signals) -> bool {
         loop {
             tokio::select! {
                 biased;
-                () = stop.stopped() => return false,
-                () = retired.stopped() => return false,
-                order = self.orders.recv() => match order {
+                () = signals.stop.stopped() => return false,
+                () = signals.retired.stopped() => return false,
+                order = signals.orders.recv() => match order {
                     None => return false,
                     Some(Order::Start | Order::Restart) => {
                         self.wanted = true;
                         return true;
                     }
-                    Some(Order::Stop | Order::Reopen(..) | Order::Refresh) => {}
+                    // A server that idles is stopped too: no call starts it any more.
+                    Some(Order::Stop) => self.publish(State::Stopped, None, None).await,
+                    Some(Order::Reopen(..) | Order::Refresh) => {}
                 },
             }
         }
     }
 
     /// Waits after a failure; `false` when the task is to end.
-    async fn wait_for_retry(&mut self, why: String, stop: &mut Stop, retired: &mut Stop) -> bool {
+    async fn wait_for_retry(&mut self, why: String, signals: &mut Signals) -> bool {
         let wait = self.backoff.next_wait();
         let until = Instant::now() + wait;
         let next = Timestamp(self.around.clock.now().0 + i64::try_from(wait.as_millis()).unwrap_or(i64::MAX));
@@ -112,9 +128,9 @@ impl ServerTask {
         loop {
             tokio::select! {
                 biased;
-                () = stop.stopped() => return false,
-                () = retired.stopped() => return false,
-                order = self.orders.recv() => match order {
+                () = signals.stop.stopped() => return false,
+                () = signals.retired.stopped() => return false,
+                order = signals.orders.recv() => match order {
                     None => return false,
                     Some(Order::Restart) => return true,
                     Some(Order::Stop) => {
@@ -130,15 +146,15 @@ impl ServerTask {
     }
 
     /// Opens a connection, lists it and stays with it until it ends.
-    async fn one_connection(&mut self, stop: &mut Stop, retired: &mut Stop) -> Left {
+    async fn one_connection(&mut self, signals: &mut Signals) -> Left {
         self.generation += 1;
         self.publish(State::Starting, None, None).await;
         let scope = Scope::new();
         let left = tokio::select! {
             biased;
-            () = stop.stopped() => Left::Ending,
-            () = retired.stopped() => Left::Ending,
-            left = self.serve(&scope) => left,
+            () = signals.stop.stopped() => Left::Ending,
+            () = signals.retired.stopped() => Left::Ending,
+            left = self.serve(&scope, &mut signals.orders) => left,
         };
         let live = self.shared.live.swap(None);
         if let Some(live) = live {
@@ -149,27 +165,25 @@ impl ServerTask {
         left
     }
 
-    async fn serve(&mut self, scope: &Scope) -> Left {
+    async fn serve(&mut self, scope: &Scope, orders: &mut mpsc::Receiver<Order>) -> Left {
         let (reports, mut reported) = mpsc::channel(REPORTS);
-        let config = self.shared.config.clone();
-        let opening = open::open(&config, &self.around, self.generation, reports, scope);
-        let opened = tokio::time::timeout(config.timeouts.connect, opening).await;
-        let (live, mut bare) = match opened {
+        let opening = open::open(&self.shared.config, &self.around, self.generation, reports, scope);
+        let (live, mut bare) = match unless_left(orders, self.generation, opening).await {
             Ok(Ok(opened)) => opened,
             Ok(Err(why)) => return Left::Failed(why),
-            Err(_) => return Left::Failed(format!("not ready within {} ms", config.timeouts.connect.as_millis())),
+            Err(left) => return left,
         };
         let live = Arc::new(live);
         self.shared.live.store(Some(Arc::clone(&live)));
         // Calls may use the connection from here on; the state says ready once the tools were listed.
         self.shared.status.send_modify(|_| ());
         bare.warnings.clear();
-        if let Err(why) = self.list(&live, bare.clone()).await {
-            return Left::Failed(why);
+        if let Err(left) = self.list(&live, bare.clone(), orders).await {
+            return left;
         }
         let since = Instant::now();
         self.publish(State::Ready, None, None).await;
-        let left = self.attend(&live, bare, &mut reported).await;
+        let left = self.attend(&live, bare, orders, &mut reported).await;
         if since.elapsed() >= STABLE {
             self.backoff.reset();
         }
@@ -177,55 +191,65 @@ impl ServerTask {
     }
 
     /// Stays with a connection until it is left.
-    async fn attend(&mut self, live: &Arc<Live>, bare: Inventory, reported: &mut mpsc::Receiver<Report>) -> Left {
+    async fn attend(
+        &self,
+        live: &Arc<Live>,
+        bare: Inventory,
+        orders: &mut mpsc::Receiver<Order>,
+        reported: &mut mpsc::Receiver<Report>,
+    ) -> Left {
         let mut next_health = Instant::now() + HEALTH_EVERY;
         let mut next_list: Option<Instant> = None;
+        let mut not_before = Instant::now();
+        let mut missed = 0;
         loop {
             let list_due = next_list.unwrap_or_else(|| Instant::now() + HEALTH_EVERY);
             tokio::select! {
                 biased;
-                order = self.orders.recv() => match order {
-                    None => return Left::Ending,
-                    Some(Order::Stop) => return Left::Stopped,
-                    Some(Order::Restart) => return Left::Restart,
-                    Some(Order::Reopen(generation, failure)) if generation == live.generation => {
-                        // A forgotten session is opened anew at once, an unreachable server after a wait.
-                        return failure.map_or(Left::Restart, Left::Failed);
-                    }
-                    Some(Order::Refresh) => next_list = Some(Instant::now()),
-                    Some(Order::Start | Order::Reopen(..)) => {}
+                order = orders.recv() => match obey(order, live.generation) {
+                    Ok(true) => next_list = Some(Instant::now()),
+                    Ok(false) => {}
+                    Err(left) => return left,
                 },
                 report = reported.recv() => match report {
                     Some(Report::Closed(generation)) if generation == live.generation => {
                         return Left::Failed(self.why_closed(live).await);
                     }
                     Some(Report::ListChanged(_)) => {
-                        next_list.get_or_insert_with(|| Instant::now() + GATHER);
+                        next_list.get_or_insert_with(|| not_before.max(Instant::now() + GATHER));
                     }
                     Some(Report::Closed(_)) | None => {}
                 },
                 () = sleep_until(list_due), if next_list.is_some() => {
-                    next_list = None;
-                    if let Err(why) = self.list(live, bare.clone()).await {
-                        return Left::Failed(why);
+                    match self.list(live, bare.clone(), orders).await {
+                        Ok(again) => next_list = again.then(Instant::now),
+                        Err(left) => return left,
                     }
+                    not_before = Instant::now() + READ_AGAIN;
                 }
                 () = sleep_until(next_health) => {
                     next_health = Instant::now() + HEALTH_EVERY;
-                    if let Err(why) = self.check_health(live).await {
-                        return Left::Failed(why);
+                    match unless_left(orders, live.generation, self.check_health(live, &mut missed)).await {
+                        Ok(Ok(())) => {}
+                        Ok(Err(why)) => return Left::Failed(why),
+                        Err(left) => return left,
                     }
                 }
             }
         }
     }
 
-    /// Lists the server and tells what changed.
-    async fn list(&mut self, live: &Live, bare: Inventory) -> Result<(), String> {
+    /// Lists the server and tells what changed; `true` when somebody asked for a new list meanwhile.
+    async fn list(&self, live: &Live, bare: Inventory, orders: &mut mpsc::Receiver<Order>) -> Result<bool, Left> {
         let before = self.shared.inventory.load_full();
         let deadline = self.shared.config.timeouts.list;
-        let listed = inventory::drain(&live.link, bare, &before, deadline).await;
-        let inventory = Arc::new(listed.map_err(|error| format!("its tools cannot be listed: {error}"))?);
+        let mut again = false;
+        let draining = inventory::drain(&live.link, bare, &before, deadline);
+        let listed = unless_left_noting(orders, live.generation, draining, &mut again).await?;
+        let inventory = match listed {
+            Ok(inventory) => Arc::new(inventory),
+            Err(error) => return Err(Left::Failed(self.explain(live, "its tools cannot be listed", &error).await)),
+        };
         for warning in &inventory.warnings {
             tracing::warn!(target: "toolcrib::server", server = %self.shared.config.name, "{warning}");
         }
@@ -238,19 +262,40 @@ impl ServerTask {
             let server = self.shared.config.name.clone();
             self.tell(Event::Inventory { server, inventory }).await;
         }
-        Ok(())
+        Ok(again)
     }
 
     /// Asks a server that was quiet whether it still answers. An answer with an error is an answer.
-    async fn check_health(&self, live: &Live) -> Result<(), String> {
+    ///
+    /// Many servers do one thing after the other: as long as a call may still be running, silence is no failure.
+    async fn check_health(&self, live: &Live, missed: &mut u32) -> Result<(), String> {
         let last = self.shared.last_success.load(std::sync::atomic::Ordering::Relaxed);
         let quiet = self.around.clock.now().since(Timestamp(i64::try_from(last).unwrap_or(0)));
         if last != 0 && u128::from(quiet) < HEALTH_EVERY.as_millis() {
+            *missed = 0;
             return Ok(());
         }
-        let options = CallOptions::within(self.shared.config.timeouts.list);
+        let timeouts = self.shared.config.timeouts;
+        let options = CallOptions::within(timeouts.list);
         let answered = live.link.call(live.link.next_id(), method::PING, Raw::empty_object(), options).await;
-        answered.map(drop).map_err(|error| format!("it does not answer a ping: {error}"))
+        let Err(error) = answered else {
+            *missed = 0;
+            return Ok(());
+        };
+        *missed += 1;
+        let busy = self.shared.running.load(std::sync::atomic::Ordering::Relaxed) > 0;
+        if busy && matches!(error, LinkError::Timeout(_)) && HEALTH_EVERY * *missed < timeouts.call {
+            return Ok(());
+        }
+        Err(self.explain(live, "it does not answer a ping", &error).await)
+    }
+
+    /// What failed, or how the program behind it ended.
+    async fn explain(&self, live: &Live, what: &str, error: &LinkError) -> String {
+        match error {
+            LinkError::Closed => self.why_closed(live).await,
+            _ => format!("{what}: {error}"),
+        }
     }
 
     async fn why_closed(&self, live: &Live) -> String {
@@ -265,10 +310,14 @@ impl ServerTask {
         if tail.is_empty() { end } else { format!("{end}; stderr ends with: {tail}") }
     }
 
-    async fn publish(&mut self, state: State, error: Option<String>, next_retry: Option<Timestamp>) {
+    async fn publish(&self, state: State, error: Option<String>, next_retry: Option<Timestamp>) {
+        let status = self.change_status(state, error, next_retry);
+        self.tell(Event::Status { server: self.shared.config.name.clone(), status }).await;
+    }
+
+    fn change_status(&self, state: State, error: Option<String>, next_retry: Option<Timestamp>) -> Status {
         let now = self.around.clock.now();
         let generation = self.generation;
-        let mut changed = None;
         self.shared.status.send_modify(|status| {
             let since = if status.state == state { status.since } else { now };
             let keeps_error = matches!(state, State::Starting | State::Stopped);
@@ -277,15 +326,52 @@ impl ServerTask {
             // A failed first listing has ended too: nobody must wait for it any longer.
             let listed = status.listed || state == State::Failed;
             *status = Status { state, since, last_error, next_retry, restarts, listed };
-            changed = Some(status.clone());
         });
-        if let Some(status) = changed {
-            self.tell(Event::Status { server: self.shared.config.name.clone(), status }).await;
-        }
+        self.shared.status.borrow().clone()
     }
 
     async fn tell(&self, event: Event) {
         // The reader ends before us only when everything ends.
         let _ = self.around.events.send(event).await;
+    }
+}
+
+/// What an order means for the connection of this generation: `true` for a new list, an error for its end.
+fn obey(order: Option<Order>, generation: u64) -> Result<bool, Left> {
+    match order {
+        None => Err(Left::Ending),
+        Some(Order::Stop) => Err(Left::Stopped),
+        Some(Order::Restart) => Err(Left::Restart),
+        // A forgotten session is opened anew at once, an unreachable server after a wait.
+        Some(Order::Reopen(other, failure)) if other == generation => Err(failure.map_or(Left::Restart, Left::Failed)),
+        Some(Order::Refresh) => Ok(true),
+        Some(Order::Start | Order::Reopen(..)) => Ok(false),
+    }
+}
+
+/// Does `work` unless an order ends the connection first: nobody who stops a server waits for its deadlines.
+async fn unless_left<T>(
+    orders: &mut mpsc::Receiver<Order>,
+    generation: u64,
+    work: impl Future<Output = T>,
+) -> Result<T, Left> {
+    // Lists are read after an opening in any case.
+    unless_left_noting(orders, generation, work, &mut false).await
+}
+
+/// As [`unless_left`], and notes in `again` that somebody asked for a new list.
+async fn unless_left_noting<T>(
+    orders: &mut mpsc::Receiver<Order>,
+    generation: u64,
+    work: impl Future<Output = T>,
+    again: &mut bool,
+) -> Result<T, Left> {
+    let mut work = std::pin::pin!(work);
+    loop {
+        tokio::select! {
+            biased;
+            order = orders.recv() => *again |= obey(order, generation)?,
+            done = &mut work => return Ok(done),
+        }
     }
 }

@@ -103,6 +103,7 @@ impl Builder {
             by_name,
             prompts,
             resources: Resources::gather(&handles),
+            is_complete: shown.iter().all(|it| it.server.status().listed),
             servers: shown.iter().map(|it| (Arc::clone(&it.definition), it.server.clone())).collect(),
             search,
             listed: Listed::new(method::TOOLS_LIST, "tools", []),

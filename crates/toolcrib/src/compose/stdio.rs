@@ -205,8 +205,10 @@ impl Client {
         self.requests.spawn(async move {
             let progress = Progress::new(out.clone());
             let answer = gateway.request(&caller, request, Some(progress)).await;
-            // A client that is gone needs no answer.
-            let _ = out.send(answer.to_bytes()).await;
+            if let Some(answer) = answer {
+                // A client that is gone needs no answer.
+                let _ = out.send(answer.to_bytes()).await;
+            }
         });
     }
 

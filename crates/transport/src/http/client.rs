@@ -21,6 +21,8 @@ const POOL_IDLE: Duration = Duration::from_secs(90);
 const POOL_PER_HOST: usize = 128;
 /// How much of the body of a refusal is kept for the error's text, in bytes.
 const REFUSAL_BYTES: usize = 2_000;
+/// How long to wait for it.
+const REFUSAL_WAIT: Duration = Duration::from_secs(2);
 /// How long establishing a TCP connection may take; the definition's own deadline may be shorter.
 const CONNECT: Duration = Duration::from_secs(10);
 
@@ -45,7 +47,7 @@ pub enum Reply {
     /// A JSON body, not yet parsed.
     Json(Bytes),
     /// A stream of events.
-    Stream(EventStream),
+    Stream(Box<EventStream>),
     /// Accepted without a body.
     Accepted,
 }
@@ -112,7 +114,7 @@ impl HttpClient {
             return Err(refusal(head.status, body).await);
         }
         let reply = match media_type(&head.headers) {
-            "text/event-stream" => Reply::Stream(EventStream::new(body, limit)),
+            "text/event-stream" => Reply::Stream(Box::new(EventStream::new(body, limit))),
             "application/json" => Reply::Json(collect(body, limit).await?),
             _ if matches!(head.status, StatusCode::ACCEPTED | StatusCode::NO_CONTENT) => Reply::Accepted,
             other => {
@@ -155,10 +157,18 @@ fn media_type(headers: &HeaderMap) -> &str {
     value.split(';').next().unwrap_or_default().trim()
 }
 
-async fn refusal(status: StatusCode, body: Incoming) -> LinkError {
-    let body = collect(body, 64 * 1024).await.unwrap_or_default();
-    let text = String::from_utf8_lossy(&body[..body.len().min(REFUSAL_BYTES)]).into_owned();
-    LinkError::Status { status: status.as_u16(), body: text }
+async fn refusal(status: StatusCode, mut body: Incoming) -> LinkError {
+    let mut text = Vec::new();
+    let reading = async {
+        while let Some(Ok(frame)) = body.frame().await
+            && text.len() < REFUSAL_BYTES
+        {
+            text.extend(frame.into_data().unwrap_or_default().into_iter().take(REFUSAL_BYTES - text.len()));
+        }
+    };
+    // The status is the news; a body that does not end must not turn it into a timeout.
+    let _ = tokio::time::timeout(REFUSAL_WAIT, reading).await;
+    LinkError::Status { status: status.as_u16(), body: String::from_utf8_lossy(&text).into_owned() }
 }
 
 /// Reads a body whole, at most `limit` bytes. A body of one frame is not copied.

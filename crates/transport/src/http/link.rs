@@ -9,10 +9,12 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::Method;
 use http::header::{HeaderMap, HeaderName, HeaderValue};
+use tokio::sync::Semaphore;
 use toolcrib_base::backoff::Backoff;
 use toolcrib_base::task::Scope;
 use toolcrib_protocol::json::Rules;
 use toolcrib_protocol::message::BadMessage;
+use toolcrib_protocol::sse::Event;
 use toolcrib_protocol::{Answer, Id, Message, Notification, Raw, Request, Revision, RpcError, header, method};
 
 use crate::http::client::{Endpoint, EventStream, HttpClient, Reply as Posted};
@@ -21,6 +23,9 @@ use crate::peer::cancelled;
 
 /// How long a message that nobody waits for may take.
 const ASIDE: Duration = Duration::from_secs(10);
+/// How many requests of the server are being answered at a time. It asks rarely; one that asks without end must not
+/// make us open connections without end.
+const ANSWERS: usize = 16;
 
 /// One connection, or rather one session.
 pub struct HttpLink {
@@ -33,6 +38,7 @@ pub struct HttpLink {
     session: OnceLock<HeaderMap>,
     rules: Rules,
     limit: usize,
+    answers: Arc<Semaphore>,
 }
 
 /// Bounds on what the server may answer.
@@ -76,6 +82,7 @@ impl HttpLink {
             session: OnceLock::new(),
             rules: Rules::relayed(bounds.depth),
             limit: bounds.bytes,
+            answers: Arc::new(Semaphore::new(ANSWERS)),
         })
     }
 
@@ -157,7 +164,11 @@ impl HttpLink {
 
     pub(crate) async fn notify(&self, notification: &Notification) -> Result<(), LinkError> {
         let sent = tokio::time::timeout(ASIDE, self.post(notification.to_bytes())).await;
-        sent.unwrap_or(Err(LinkError::Timeout(ASIDE))).map(drop)
+        match sent.unwrap_or(Err(LinkError::Timeout(ASIDE))) {
+            // Taken, with a body that nobody reads: the status should have been 202, and often is 200.
+            Ok(_) | Err(LinkError::NotMcp(_)) => Ok(()),
+            Err(error) => Err(error),
+        }
     }
 
     pub(crate) async fn close(&self, grace: Duration) {
@@ -183,11 +194,14 @@ impl HttpLink {
             Posted::Accepted => Err(LinkError::NotMcp("a request was accepted without an answer".into())),
             Posted::Stream(mut stream) => {
                 while let Some(event) = stream.next().await? {
-                    if event.data.is_empty() {
+                    if !is_message(&event) {
                         continue;
                     }
-                    if let Some(outcome) = self.matching(&event.data, expected)? {
-                        return Ok(outcome);
+                    match self.matching(&event.data, expected) {
+                        Ok(Some(outcome)) => return Ok(outcome),
+                        Ok(None) => {}
+                        // As a log line on a stdout: odd, but the answer may still come.
+                        Err(error) => self.inbox.oddity(&error.to_string()),
                     }
                 }
                 Err(LinkError::Broken("the stream ended without the answer".into()))
@@ -232,8 +246,14 @@ impl HttpLink {
     fn asked(self: &HttpLink, request: Request) {
         let (client, endpoint, headers) = (self.client.clone(), self.endpoint.clone(), self.headers());
         let (scope, limit) = (self.scope.clone(), self.limit);
+        let Ok(place) = Arc::clone(&self.answers).try_acquire_owned() else {
+            return self
+                .inbox
+                .oddity(&format!("a request `{}` beyond {ANSWERS} at a time is not answered", request.method));
+        };
         let reply = Reply::new(move |answer: Answer| {
             scope.spawn(async move {
+                let _place = place;
                 // Whether it arrives is not known to us; the server times out by itself.
                 let _ = tokio::time::timeout(ASIDE, client.post(&endpoint, headers, answer.to_bytes(), limit)).await;
             });
@@ -274,7 +294,7 @@ impl HttpLink {
 
     async fn drain(&self, mut stream: EventStream) {
         while let Ok(Some(event)) = stream.next().await {
-            if event.data.is_empty() {
+            if !is_message(&event) {
                 continue;
             }
             match self.read(&event.data) {
@@ -285,6 +305,11 @@ impl HttpLink {
             }
         }
     }
+}
+
+/// Whether an event carries a message: others, such as pings of the server's own making, are not for us.
+fn is_message(event: &Event) -> bool {
+    !event.data.is_empty() && event.event.as_deref().is_none_or(|kind| kind == "message")
 }
 
 /// A call in flight; its drop before the answer takes the call back.

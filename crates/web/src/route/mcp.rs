@@ -189,7 +189,7 @@ async fn run(site: &Arc<Site>, caller: Caller, request: toolcrib_protocol::Reque
     let era = caller.revision.era();
     if meta::progress_token(&request.params).is_none() {
         let answer = site.gateway.request(&caller, request, None).await;
-        return respond::answer(&answer, era);
+        return answered_whole(answer.as_ref(), era);
     }
     let (progress, mut messages) = mpsc::channel(STREAM_QUEUE);
     let gateway = Arc::clone(&site.gateway);
@@ -197,23 +197,23 @@ async fn run(site: &Arc<Site>, caller: Caller, request: toolcrib_protocol::Reque
     let first = tokio::select! {
         biased;
         Some(message) = messages.recv() => message,
-        answer = &mut running => return respond::answer(&answer, era),
+        answer = &mut running => return answered_whole(answer.as_ref(), era),
     };
     let (out, stream) = mpsc::channel(STREAM_QUEUE);
     site.scope.spawn(async move {
         let send = async |message: Bytes| out.send(message).await.is_ok();
         let mut open = send(first).await;
-        let mut answered = None;
-        while open && answered.is_none() {
+        let mut ended = None;
+        while open && ended.is_none() {
             tokio::select! {
                 biased;
                 Some(message) = messages.recv() => open = send(message).await,
-                answer = &mut running => answered = Some(answer),
+                answer = &mut running => ended = Some(answer),
                 // The client went away; dropping the request decides by its era whether the server hears of it.
                 () = out.closed() => open = false,
             }
         }
-        if let Some(answer) = answered {
+        if let Some(Some(answer)) = ended {
             // What came just before the answer goes out before it.
             while let Ok(message) = messages.try_recv() {
                 send(message).await;
@@ -222,6 +222,11 @@ async fn run(site: &Arc<Site>, caller: Caller, request: toolcrib_protocol::Reque
         }
     });
     respond::events(stream)
+}
+
+/// An answer in one body. A request that its client has cancelled gets none; the exchange still has to end.
+fn answered_whole(answer: Option<&Answer>, era: Era) -> Response<Body> {
+    answer.map_or_else(|| respond::status(StatusCode::ACCEPTED), |answer| respond::answer(answer, era))
 }
 
 /// Notifications and answers: accepted without a body.
@@ -276,7 +281,7 @@ async fn batch(site: &Arc<Site>, origin: &Origin, body: &Bytes, rules: Rules) ->
     let mut answers = Vec::new();
     for message in messages {
         match message {
-            Ok(Message::Request(request)) => answers.push(site.gateway.request(&caller, request, None).await),
+            Ok(Message::Request(request)) => answers.extend(site.gateway.request(&caller, request, None).await),
             Ok(Message::Notification(notification)) => site.gateway.notification(&caller, &notification),
             Ok(Message::Answer(_)) => {}
             Err(bad) => answers.push(bad.to_answer()),

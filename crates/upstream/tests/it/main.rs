@@ -1,0 +1,19 @@
+//! The handle of a server against real programs and scripted HTTP servers.
+//!
+//! Time stands still in tests that are about waiting ([`world::hold_time`]); in all others it passes, and no test depends
+//! on how fast.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on stops")]
+
+mod deadlines;
+mod failing;
+mod health;
+mod http;
+mod http_lists;
+mod http_sessions;
+mod lists;
+mod mcp;
+mod starting;
+mod stopping;
+mod wire;
+mod world;
