@@ -22,17 +22,30 @@ impl Gateway {
         }
         let Some(server) = awaited(&view, &request.params) else { return Some(view) };
         let mut builds = self.watch_builds();
-        builds.mark_unchanged();
         let timeouts = server.config().timeouts;
         let mut status = server.watch_status();
         // A server that fails, or never ends, is answered for by the view as it is.
         let listing = async { status.wait_for(|it| it.listed).await.is_ok() };
         let listed = tokio::time::timeout(timeouts.connect + timeouts.list, listing).await;
-        if listed.is_ok() && awaited(&*self.view(caller.profile.as_str())?, &request.params).is_some() {
-            let _ = tokio::time::timeout(BUILD, builds.changed()).await;
+        if listed.is_ok() {
+            let shown = async {
+                while !self.view(caller.profile.as_str()).is_none_or(|view| shows(&view, &server)) {
+                    if builds.changed().await.is_err() {
+                        break;
+                    }
+                }
+            };
+            // Whatever is shown by then is what the answer is made from.
+            let _ = tokio::time::timeout(BUILD, shown).await;
         }
         self.view(caller.profile.as_str())
     }
+}
+
+/// Whether a view has what the server offers, if it offers anything that the profile may show.
+fn shows(view: &View, server: &Server) -> bool {
+    let name = &server.config().name;
+    server.inventory().tools.is_empty() || view.tools.iter().any(|tool| tool.id.server == *name)
 }
 
 /// The unlisted server that a call names, directly or through a meta-tool.
@@ -48,7 +61,7 @@ fn awaited(view: &View, params: &Raw) -> Option<Server> {
                 let prefix = definition.prefix.as_deref().unwrap_or(definition.name.as_str());
                 let rest = name.strip_prefix("x_").unwrap_or(name).strip_prefix(prefix);
                 let names_it = rest.is_some_and(|rest| rest.starts_with(['/', '_']));
-                names_it && (!server.status().listed || server.inventory().tools.is_empty())
+                names_it && (!server.status().listed || !shows(view, server))
             })
             .map(|(_, server)| server.clone())
     })

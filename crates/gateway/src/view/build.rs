@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock};
 
 use toolcrib_base::{ServerName, ToolId};
 use toolcrib_catalog::{ProfileDefinition, ServerDefinition};
@@ -30,11 +30,12 @@ pub(crate) struct Builder {
     indexed: HashMap<ServerName, Arc<Inventory>>,
     names: Names,
     metrics: Arc<Metrics>,
+    told: Mutex<HashSet<String>>,
 }
 
 impl Builder {
     pub(crate) fn new(names: Names, metrics: Arc<Metrics>) -> Self {
-        Self { index: Index::new(), indexed: HashMap::new(), names, metrics }
+        Self { index: Index::new(), indexed: HashMap::new(), names, metrics, told: Mutex::default() }
     }
 
     /// Brings the index up to date: only servers whose inventory changed are read again.
@@ -137,7 +138,7 @@ impl Builder {
         // The profile's own meta-tools answer to their names whether they are listed or not.
         let own = META_NAMES.iter().filter(|meta| meta.dialect == profile.dialect).map(|meta| meta.name);
         let reserved = menu.iter().map(|(name, _)| *name).chain(own).collect();
-        let names = Naming { names: &self.names, profile, reserved, space: "" }.give(&wanted);
+        let names = Naming { names: &self.names, profile, reserved, space: "", told: &self.told }.give(&wanted);
         let tools = found.into_iter().zip(names).map(|((id, entry, annotations, running), name)| {
             Arc::new(Tool {
                 metrics: self.metrics.tool(&id),
@@ -162,7 +163,9 @@ impl Builder {
             }
         }
         let wanted: Vec<_> = found.iter().map(|(id, _, running)| (id.clone(), &*running.definition)).collect();
-        let names = Naming { names: &self.names, profile, reserved: HashSet::new(), space: "prompt:" }.give(&wanted);
+        let names =
+            Naming { names: &self.names, profile, reserved: HashSet::new(), space: "prompt:", told: &self.told }
+                .give(&wanted);
         let mut prompts: Vec<_> = found
             .into_iter()
             .zip(names)

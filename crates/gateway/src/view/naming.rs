@@ -1,7 +1,7 @@
 //! Giving exposed names: the first owner of a name keeps it, a newcomer is prefixed, and no name is given twice.
 
 use std::collections::{HashMap, HashSet};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use toolcrib_base::ToolId;
 use toolcrib_catalog::{ProfileDefinition, ServerDefinition};
@@ -18,7 +18,12 @@ pub(super) struct Naming<'a> {
     pub(super) reserved: HashSet<&'a str>,
     /// Keeps prompts apart from tools in the records.
     pub(super) space: &'static str,
+    /// Collisions that were told before: views are built often.
+    pub(super) told: &'a Mutex<HashSet<String>>,
 }
+
+/// How many collisions are remembered as told; a catalogue with more repeats itself in the log.
+const TOLD: usize = 10_000;
 
 // === impl Naming ===
 
@@ -51,15 +56,23 @@ impl Naming<'_> {
                 if owner == *id && taken.insert(name.as_str().into()) {
                     given[*index] = Some(name.as_str().into());
                 } else {
-                    tracing::warn!(
-                        profile = %self.profile.name,
-                        "`{name}` of `{owner}` and `{id}` collide; the first owner keeps the name and the other gets a longer one"
-                    );
+                    self.tell_collision(name, &owner, id);
                 }
             }
         }
         let names = given.into_iter().zip(wanted);
         names.map(|(name, (id, _))| name.unwrap_or_else(|| name::unique(id).into())).collect()
+    }
+
+    fn tell_collision(&self, name: &str, owner: &ToolId, id: &ToolId) {
+        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        if told.len() < TOLD && !told.insert(format!("{} {}{name} {owner} {id}", self.profile.name, self.space)) {
+            return;
+        }
+        tracing::warn!(
+            profile = %self.profile.name,
+            "`{name}` of `{owner}` and `{id}` collide; the first owner keeps the name and the other gets a longer one"
+        );
     }
 
     /// The names that need no record because nobody else can ask for them, now or later, without being told apart.
