@@ -129,6 +129,11 @@ async fn a_schema_that_refers_to_itself_or_explodes_does_not_hang_or_crash_the_g
         bomb.insert(format!("d{level}"), json!({"allOf": [{"$ref": next}, {"$ref": next}]}));
     }
     bomb.insert("d40".into(), json!({"type": "object"}));
+    let mut chain = serde_json::Map::new();
+    for link in 0..5_000 {
+        chain.insert(format!("d{link}"), json!({"$ref": format!("#/$defs/d{}", link + 1)}));
+    }
+    chain.insert("d5000".into(), json!({"type": "object"}));
     let hostile = [
         ("itself", json!({"$ref": "#"})),
         (
@@ -138,13 +143,17 @@ async fn a_schema_that_refers_to_itself_or_explodes_does_not_hang_or_crash_the_g
         ),
         ("dynamic", json!({"$dynamicRef": "#here", "$dynamicAnchor": "here"})),
         ("nothing", json!({"not": {"$ref": "#"}})),
+        ("chain", json!({"$ref": "#/$defs/d0", "$defs": chain})),
         ("bomb", json!({"type": "object", "$ref": "#/$defs/d0", "$defs": bomb})),
     ];
     let tools: Vec<Value> = hostile.iter().map(|(name, schema)| json!({"name": name, "inputSchema": schema})).collect();
     let file = format!("name: alpha\ncommand: never-started\nstart: manual\ntools: {}\n", json!(tools));
     let house = House::settled(&[("servers/alpha.yaml".to_owned(), file)]).await;
     let client = house.legacy("default");
+    assert_eq!(client.found(&json!({"limit": 8, "detail": "schemas"})).await.len(), hostile.len());
     for (name, _) in hostile {
+        let described = client.call("describe_tool", &json!({"name": format!("alpha/{name}")})).await;
+        assert_ne!(described["isError"], true, "{name}");
         let params = Raw::from_value(&json!({"name": format!("alpha/{name}"), "arguments": {"a": {"a": {}}}}));
         let result = client.raw("tools/call", &params).await.unwrap().to_value();
         // What a schema that contradicts itself says of arguments is anybody's guess.

@@ -111,8 +111,8 @@ async fn a_timeout_is_one_event() {
 }
 
 #[tokio::test]
-async fn a_server_that_dies_in_the_middle_of_a_call_is_one_event() {
-    // The fourth answer after the handshake and the three other lists is the last one.
+async fn a_call_of_a_server_that_does_not_read_any_more_is_one_event() {
+    // It reads nothing any more after the first call.
     let house = House::settled(&[server("alpha", &["--close-stdin"])]).await;
     let client = house.legacy("default");
     let expect = ["tools/call", "alpha/pid", "permit:tool-allowed", "ok"];

@@ -8,6 +8,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
+use toolcrib_base::Kind;
 use toolcrib_base::task::Scope;
 use toolcrib_base::{Clock, Limits, PrincipalId, ProfileName, SystemClock};
 use toolcrib_catalog::LocalSecrets;
@@ -256,7 +257,8 @@ impl Client {
     ) -> Result<Raw, RpcError> {
         let request = Request { id: id.clone(), method: method.to_owned(), params };
         let asked = self.gateway.request(&self.caller, request, progress.map(Progress::new));
-        let answer = soon(method, asked).await;
+        // A request that its client has cancelled gets no answer.
+        let Some(answer) = soon(method, asked).await else { return Err(RpcError::from(Kind::Cancelled)) };
         assert_eq!(answer.id, Some(id), "every answer carries the id of its request");
         answer.outcome
     }

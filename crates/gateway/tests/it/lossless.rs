@@ -53,7 +53,7 @@ async fn a_result_reaches_a_modern_client_with_nothing_but_the_stamps_added() {
     let inner = json!({"name": "alpha/raw", "arguments": arguments});
     for (name, arguments) in [("alpha_raw", &arguments), ("call_tool", &inner)] {
         let got = answered(&client, name, arguments).await;
-        let (content, rest) = ODD.split_once(r#""_meta":{"#).unwrap();
+        let (content, rest) = ODD.rsplit_once(r#""_meta":{"#).unwrap();
         assert!(got.contains(content.trim_start_matches('{')), "{got}");
         let (_, unknown) = rest.split_once("},").unwrap();
         assert!(got.contains(unknown.strip_suffix('}').unwrap()), "{got}");

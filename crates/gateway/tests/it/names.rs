@@ -92,18 +92,6 @@ async fn a_server_s_prefix_that_is_another_server_s_name_collides_with_nobody() 
             assert_eq!(described["structuredContent"]["id"], id, "{name}");
         }
     }
-    // Whoever is alone at first keeps the name.
-    for (first, second) in [(alpha(), beta()), (beta(), alpha())] {
-        let house = House::settled(&[first, direct()]).await;
-        let alone = names(&house).await;
-        assert_eq!(alone, ["beta_read"]);
-        house.apply(&[second]).await;
-        let described = house.modern("default").call("describe_tool", &json!({"name": "beta_read"})).await;
-        let owner = described["structuredContent"]["server"].clone();
-        let (other, kept) = (names(&house).await, names(&house).await.contains(&"beta_read".to_owned()));
-        assert!(kept && other.len() == 2 && other[0] != other[1], "{other:?}");
-        assert_eq!(owner, if described["structuredContent"]["id"] == "alpha/read" { "alpha" } else { "beta" });
-    }
 }
 
 #[tokio::test]

@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use http::header::{ACCEPT, ALLOW, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
+use http::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use http::{Method, Request, Response, StatusCode};
 use hyper::body::Incoming;
 use tokio::sync::mpsc;
@@ -15,7 +15,7 @@ use toolcrib_gateway::session::STREAM_QUEUE;
 use toolcrib_gateway::{Caller, Principal, Progress, Session};
 use toolcrib_protocol::json::Rules;
 use toolcrib_protocol::message::BadMessage;
-use toolcrib_protocol::{Answer, Era, Message, Revision, RpcError, header, meta};
+use toolcrib_protocol::{Answer, Era, Id, Message, Revision, RpcError, header, meta};
 use toolcrib_store::Door;
 use toolcrib_transport::http::body::Body;
 use toolcrib_transport::http::server::{BodyError, read_body};
@@ -39,6 +39,9 @@ pub(super) async fn answer(
     profile: ProfileName,
     request: Request<Incoming>,
 ) -> Response<Body> {
+    if site.gateway.view(profile.as_str()).is_none() {
+        return respond::refusal(&front::no_profile(&site.gateway, &profile));
+    }
     let (head, body) = request.into_parts();
     let origin = Origin { principal, profile, headers: head.headers };
     match head.method {
@@ -50,9 +53,7 @@ pub(super) async fn answer(
 }
 
 fn not_allowed() -> Response<Body> {
-    let mut response = respond::status(StatusCode::METHOD_NOT_ALLOWED);
-    response.headers_mut().insert(ALLOW, HeaderValue::from_static("POST, GET, DELETE"));
-    response
+    respond::not_allowed("POST, GET, DELETE")
 }
 
 async fn post(site: &Arc<Site>, origin: Origin, body: Incoming) -> Response<Body> {
@@ -120,7 +121,7 @@ async fn one_request(site: &Arc<Site>, origin: Origin, request: toolcrib_protoco
             };
             run(site, caller, request).await
         }
-        Ok(Opening::Legacy) => match session(site, &origin, session_id) {
+        Ok(Opening::Legacy) => match session(site, &origin, session_id, Some(&request.id)) {
             Ok(session) => {
                 let revision = session.revision;
                 let caller = Caller {
@@ -154,8 +155,14 @@ fn session_id(headers: &HeaderMap) -> Result<Option<&str>, RpcError> {
     header::single(headers, header::SESSION_ID)
 }
 
-/// The session of a legacy request: 400 when it names none, 404 when it is not (or no longer) its own.
-fn session(site: &Arc<Site>, origin: &Origin, id: Option<&str>) -> Result<Arc<Session>, Box<Response<Body>>> {
+/// The session of a legacy message: 400 when it names none, 404 when it is not (or no longer) its own. `request` is the
+/// id of a request, which its error carries.
+fn session(
+    site: &Arc<Site>,
+    origin: &Origin,
+    id: Option<&str>,
+    request: Option<&Id>,
+) -> Result<Arc<Session>, Box<Response<Body>>> {
     let Some(id) = id else {
         let supported: Vec<_> = Revision::ALL.iter().rev().map(|revision| revision.as_str()).collect();
         let message = format!(
@@ -163,13 +170,13 @@ fn session(site: &Arc<Site>, origin: &Origin, id: Option<&str>) -> Result<Arc<Se
             Revision::LATEST,
             supported.join(", ")
         );
-        let answer = Answer::error(None, RpcError::new(-32_600, message));
+        let answer = Answer::error(request.cloned(), RpcError::new(-32_600, message));
         return Err(Box::new(respond::bad_request(&answer)));
     };
     site.gateway.sessions.get(id, &origin.principal, &origin.profile).ok_or_else(|| {
         let problem =
             Problem::new(Kind::NotFound, "the session does not exist or has ended").hint("Send `initialize` again.");
-        let answer = Answer::error(None, RpcError::from(&problem));
+        let answer = Answer::error(request.cloned(), RpcError::from(&problem));
         Box::new(respond::json(StatusCode::NOT_FOUND, Body::pieces(answer.to_parts())))
     })
 }
@@ -229,7 +236,7 @@ fn aside(site: &Arc<Site>, origin: &Origin, message: &Message) -> Response<Body>
     if id.is_none() && modern.is_some_and(Revision::is_modern_date) {
         return respond::status(StatusCode::ACCEPTED);
     }
-    let session = match session(site, origin, id) {
+    let session = match session(site, origin, id, None) {
         Ok(session) => session,
         Err(response) => return *response,
     };
@@ -254,7 +261,7 @@ fn legacy(origin: &Origin, session: Arc<Session>) -> Caller {
 async fn batch(site: &Arc<Site>, origin: &Origin, body: &Bytes, rules: Rules) -> Response<Body> {
     let refuse = || respond::bad_request(&BadMessage::Batch.to_answer());
     let Ok(Some(id)) = session_id(&origin.headers) else { return refuse() };
-    let session = match session(site, origin, Some(id)) {
+    let session = match session(site, origin, Some(id), None) {
         Ok(session) if session.revision.has_batches() => session,
         Ok(_) => return refuse(),
         Err(response) => return *response,
@@ -295,7 +302,7 @@ async fn batch(site: &Arc<Site>, origin: &Origin, body: &Bytes, rules: Rules) ->
 /// The stream on which a legacy client hears what the gateway says on its own.
 fn get(site: &Arc<Site>, origin: &Origin) -> Response<Body> {
     let Ok(Some(id)) = session_id(&origin.headers) else { return not_allowed() };
-    let session = match session(site, origin, Some(id)) {
+    let session = match session(site, origin, Some(id), None) {
         Ok(session) => session,
         Err(response) => return *response,
     };
@@ -308,7 +315,7 @@ fn get(site: &Arc<Site>, origin: &Origin) -> Response<Body> {
 /// Ends a session.
 fn delete(site: &Arc<Site>, origin: &Origin) -> Response<Body> {
     let Ok(Some(id)) = session_id(&origin.headers) else { return not_allowed() };
-    match session(site, origin, Some(id)) {
+    match session(site, origin, Some(id), None) {
         Ok(session) => {
             site.gateway.sessions.close(&session);
             respond::status(StatusCode::NO_CONTENT)

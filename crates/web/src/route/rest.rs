@@ -19,7 +19,7 @@ pub(super) async fn answer(site: &Arc<Site>, principal: Principal, request: &Req
         return respond::refusal(&Problem::new(Kind::NotFound, "no operation has this route"));
     };
     if request.method() != Method::GET {
-        return respond::status(StatusCode::METHOD_NOT_ALLOWED);
+        return respond::not_allowed("GET");
     }
     let arguments = match arguments(request.uri().query().unwrap_or_default(), &operation.schema()) {
         Ok(arguments) => arguments,
