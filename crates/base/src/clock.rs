@@ -27,6 +27,54 @@ impl fmt::Display for Timestamp {
     }
 }
 
+impl Timestamp {
+    /// Reads RFC 3339 (`2026-11-20T12:00:00Z`, `…+01:00`, with or without a fraction), a date alone, or milliseconds.
+    pub fn parse(text: &str) -> Option<Self> {
+        if let Ok(millis) = text.parse() {
+            return Some(Self(millis));
+        }
+        let (date, time) = text.split_once(['T', 't', ' ']).unwrap_or((text, "00:00:00Z"));
+        let mut parts = date.splitn(3, '-').map(|part| number(part, 4));
+        let (year, month, day) = (parts.next()??, parts.next()??, parts.next()??);
+        let offset_at = time.rfind(['Z', 'z', '+', '-'])?;
+        let (clock, offset) = time.split_at(offset_at);
+        let offset_minutes = match offset {
+            "Z" | "z" => 0,
+            _ => {
+                let (hours, minutes) = offset[1..].split_once(':')?;
+                let minutes = number(hours, 2)? * 60 + number(minutes, 2)?;
+                if offset.starts_with('-') { -minutes } else { minutes }
+            }
+        };
+        let (clock, fraction) = clock.split_once('.').unwrap_or((clock, "0"));
+        let mut parts = clock.splitn(3, ':').map(|part| number(part, 2));
+        let (hour, minute, second) = (parts.next()??, parts.next()??, parts.next()??);
+        let fits = (1..=12).contains(&month) && (1..=31).contains(&day) && hour < 24 && minute < 60 && second < 61;
+        let digits: String = fraction.chars().chain("000".chars()).take(3).collect();
+        let millis = number(&digits, 3)?;
+        let days = days_from_civil(year, month, day);
+        let seconds = days * 86_400 + hour * 3_600 + (minute - offset_minutes) * 60 + second;
+        fits.then_some(Self(seconds * 1_000 + millis))
+    }
+}
+
+/// A number of at most `most` decimal digits.
+fn number(text: &str, most: usize) -> Option<i64> {
+    let fits = !text.is_empty() && text.len() <= most && text.bytes().all(|byte| byte.is_ascii_digit());
+    fits.then(|| text.parse().ok()).flatten()
+}
+
+/// Year, month and day of the Gregorian calendar to days since 1970-01-01.
+///
+/// Source: as for `civil_from_days`, `days_from_civil`.
+fn days_from_civil(year: i64, month: i64, day: i64) -> i64 {
+    let year = if month <= 2 { year - 1 } else { year };
+    let era = year.div_euclid(400);
+    let year_of_era = year.rem_euclid(400);
+    let day_of_year = (153 * (if month > 2 { month - 3 } else { month + 9 }) + 2) / 5 + day - 1;
+    era * 146_097 + year_of_era * 365 + year_of_era / 4 - year_of_era / 100 + day_of_year - 719_468
+}
+
 /// Days since 1970-01-01 to year, month and day of the Gregorian calendar.
 ///
 /// Source: Howard Hinnant, "chrono-Compatible Low-Level Date Algorithms", `civil_from_days`.
@@ -94,6 +142,22 @@ mod tests {
             (-1, "1969-12-31T23:59:59.999Z"),
         ] {
             assert_eq!(Timestamp(millis).to_string(), text);
+        }
+    }
+
+    #[test]
+    fn timestamps_are_read_as_they_are_written() {
+        for millis in [0, 951_827_696_789, 1_795_132_800_001, -1] {
+            assert_eq!(Timestamp::parse(&Timestamp(millis).to_string()), Some(Timestamp(millis)));
+        }
+        let noon = Timestamp::parse("2026-11-20T12:00:00Z");
+        assert_eq!(Timestamp::parse("2026-11-20T13:30:00.000+01:30"), noon);
+        assert_eq!(Timestamp::parse("2026-11-20").map(|day| day.0 + 43_200_000), noon.map(|noon| noon.0));
+        assert_eq!(Timestamp::parse("42"), Some(Timestamp(42)));
+        for wrong in
+            ["", "soon", "2026-13-01", "2026-11-20T25:00:00Z", "2026-11-20T12:00Z", "2026-11-20T12:00:00", "20é6-01-01"]
+        {
+            assert_eq!(Timestamp::parse(wrong), None, "{wrong}");
         }
     }
 

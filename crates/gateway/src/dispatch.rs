@@ -54,11 +54,12 @@ pub(crate) async fn call(
         call.wants_progress = true;
         call.on_progress = Some(Box::new(move |notification| relay(&token, &progress, &notification)));
     }
-    let asking = outgoing.server.call(outgoing.method, &outgoing.params, call);
+    // Pinned here, so that it is dropped after the flag was set and not before.
+    let mut asking = std::pin::pin!(outgoing.server.call(outgoing.method, &outgoing.params, call));
     let answered = match running {
         None => asking.await,
         Some(running) => tokio::select! {
-            answered = asking => answered,
+            answered = &mut asking => answered,
             () = running.cancelled() => {
                 cancel_on_drop.store(true, Ordering::Relaxed);
                 return Ended::Cancelled;

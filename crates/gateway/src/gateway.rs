@@ -7,11 +7,11 @@ use std::time::Duration;
 use arc_swap::ArcSwap;
 use tokio::sync::{mpsc, watch};
 use toolcrib_base::task::Stop;
-use toolcrib_base::{Clock, ProfileName};
+use toolcrib_base::{Clock, ProfileName, ServerName};
 use toolcrib_catalog::Loaded;
 use toolcrib_protocol::{Notification, Raw, method};
 use toolcrib_store::{Snapshot, Store};
-use toolcrib_upstream::{Event, State};
+use toolcrib_upstream::{Event, Inventory, State};
 
 use crate::active::ActiveTools;
 use crate::metrics::Metrics;
@@ -61,6 +61,8 @@ pub struct Gateway {
     loaded: ArcSwap<Loaded>,
     views: ArcSwap<Views>,
     builder: Mutex<Builder>,
+    /// What each server offered when the views were built.
+    shown: ArcSwap<BTreeMap<ServerName, Arc<Inventory>>>,
     /// Counts the builds, so that others can wait for one.
     built: watch::Sender<u64>,
 }
@@ -83,6 +85,7 @@ impl Gateway {
             loaded: ArcSwap::new(parts.loaded),
             views: ArcSwap::default(),
             builder: Mutex::new(builder),
+            shown: ArcSwap::default(),
             built: watch::Sender::new(0),
         });
         gateway.reconcile();
@@ -109,6 +112,15 @@ impl Gateway {
         self.built.subscribe()
     }
 
+    /// Whether the views show all that the servers offer by now. A listing that has just ended is not shown yet.
+    pub fn is_in_step(&self) -> bool {
+        let shown = self.shown.load();
+        self.servers.table().iter().all(|(name, running)| {
+            let now = running.server.inventory();
+            shown.get(name).is_some_and(|shown| Arc::ptr_eq(shown, &now) || **shown == *now)
+        })
+    }
+
     /// What outlives the process.
     pub fn store(&self) -> &Store {
         &self.store
@@ -132,10 +144,11 @@ impl Gateway {
     }
 
     /// Builds all views and tells the sessions whose lists changed. Blocks: it remembers names.
-    fn rebuild(&self) {
+    pub fn rebuild(&self) {
         let mut builder = self.builder.lock().unwrap_or_else(PoisonError::into_inner);
         let servers = self.servers.table();
         builder.index(&servers);
+        let shown = builder.indexed();
         let loaded = self.loaded.load_full();
         let views: Views = loaded
             .profiles
@@ -143,6 +156,7 @@ impl Gateway {
             .map(|(name, profile)| (name.clone(), Arc::new(builder.view(profile, &servers))))
             .collect();
         let before = self.views.swap(Arc::new(views));
+        self.shown.store(Arc::new(shown));
         drop(builder);
         for (name, after) in self.views.load().iter() {
             if let Some(before) = before.get(name) {
@@ -219,7 +233,7 @@ impl Gateway {
         }
     }
 
-    fn remember(&self, server: &toolcrib_base::ServerName, inventory: &toolcrib_upstream::Inventory) {
+    fn remember(&self, server: &ServerName, inventory: &Inventory) {
         let table = self.servers.table();
         let Some(running) = table.get(server) else { return };
         let snapshot = Snapshot {

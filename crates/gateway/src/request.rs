@@ -2,6 +2,7 @@
 
 mod call;
 mod offer;
+mod pending;
 
 use std::fmt;
 use std::sync::Arc;
@@ -17,8 +18,9 @@ use toolcrib_upstream::CallError;
 
 use crate::caller::Caller;
 use crate::dispatch::{self, Ended, Outgoing};
+use crate::front;
 use crate::gateway::Gateway;
-use crate::passage::{Asked, Passage, Refused};
+use crate::passage::{Asked, Desk, Passage, Refused};
 use crate::reply;
 use crate::session::Running;
 use crate::view::View;
@@ -58,20 +60,27 @@ pub(crate) struct Passing<'a> {
 }
 
 impl Gateway {
-    /// Answers a request of a client. Errors of any kind are answers too.
+    /// Answers a request of a client. Errors of any kind are answers too; only a request that the client has cancelled
+    /// gets none.
     ///
     /// Dropping the future takes the request back: a modern client's is cancelled at the server, a legacy one's is not.
-    pub async fn request(self: &Arc<Self>, caller: &Caller, request: Request, progress: Option<Progress>) -> Answer {
-        let Some(view) = self.view(caller.profile.as_str()) else {
-            let problem = Problem::new(Kind::NotFound, format!("profile `{}` does not exist", caller.profile));
-            return Answer::error(Some(request.id), RpcError::from(&problem));
+    pub async fn request(
+        self: &Arc<Self>,
+        caller: &Caller,
+        request: Request,
+        progress: Option<Progress>,
+    ) -> Option<Answer> {
+        let Some(view) = self.view_for(caller, &request).await else {
+            let problem = front::no_profile(self, &caller.profile);
+            return Some(Answer::error(Some(request.id), RpcError::from(&problem)));
         };
         let running = caller.session.as_ref().map(|session| session.run(&request.id));
         let progress = progress.and_then(|progress| Some((meta::progress_token(&request.params)?, progress)));
         let passing =
             Passing { gateway: self, view: &view, caller, id: &request.id, running: running.as_ref(), progress };
         let outcome = passing.answer(&request.method, &request.params).await;
-        Answer { id: Some(request.id.clone()), outcome }
+        let cancelled = running.is_some_and(|running| running.is_cancelled());
+        (!cancelled).then(|| Answer { id: Some(request.id.clone()), outcome })
     }
 
     /// Takes a notification of a client.
@@ -143,8 +152,12 @@ impl Passing<'_> {
     }
 
     pub(crate) async fn open(&self, act: &Act, asked: Asked<'_>) -> Result<Passage, Refused> {
+        Passage::open(self.desk(), act, asked).await
+    }
+
+    pub(crate) fn desk(&self) -> Desk<'_> {
         let gateway = self.gateway;
-        Passage::open(gateway.store.audit(), &*gateway.clock, &self.view.rules, self.caller, act, asked).await
+        Desk { log: gateway.store.audit(), clock: &*gateway.clock, rules: &self.view.rules, caller: self.caller }
     }
 
     pub(crate) fn asked<'b>(&self, method: &'b str, target: &str, arguments: Option<&'b Raw>) -> Asked<'b> {

@@ -2,10 +2,14 @@
 //!
 //! A schema that does not compile disables the check for its tool, with one warning: the server decides then.
 
+mod cost;
+
 use jsonschema::{PatternOptions, Validator};
 use serde_json::Value;
 use toolcrib_base::ToolId;
 use toolcrib_protocol::Raw;
+
+use cost::Cost;
 
 /// A schema of more bytes is not compiled.
 const SCHEMA_BYTES: usize = 256 * 1024;
@@ -16,7 +20,14 @@ const EXCERPT: usize = 300;
 
 /// A compiled schema, or nothing where there is none that can be used.
 #[derive(Debug)]
-pub(crate) struct ArgumentCheck(Option<(Validator, Value)>);
+pub(crate) struct ArgumentCheck(Option<Compiled>);
+
+#[derive(Debug)]
+struct Compiled {
+    validator: Validator,
+    schema: Value,
+    cost: Cost,
+}
 
 impl ArgumentCheck {
     /// Compiles a tool's input schema. References to the network are never followed.
@@ -27,20 +38,29 @@ impl ArgumentCheck {
             return Self(None);
         }
         let value = schema.to_value();
-        let options = jsonschema::options().with_pattern_options(PatternOptions::regex());
-        match options.build(&value) {
-            Ok(validator) => Self(Some((validator, value))),
-            Err(error) => {
-                tracing::warn!(target: "toolcrib::server", server = %id.server, "the schema of `{}` is not valid, so arguments are not checked: {error}", id.tool);
-                Self(None)
-            }
+        let unusable = |why: &dyn std::fmt::Display| {
+            tracing::warn!(target: "toolcrib::server", server = %id.server, "the schema of `{}` is not valid, so arguments are not checked: {why}", id.tool);
+            Self(None)
+        };
+        let cost = match Cost::of(&value) {
+            Ok(cost) => cost,
+            Err(too_much) => return unusable(&too_much),
+        };
+        let patterns = PatternOptions::regex().size_limit(cost::PATTERN_BYTES);
+        match jsonschema::options().with_pattern_options(patterns).build(&value) {
+            Ok(validator) => Self(Some(Compiled { validator, schema: value, cost })),
+            Err(error) => unusable(&error),
         }
     }
 
     /// What is wrong with the arguments, with the part of the schema that says so.
     pub(crate) fn faults(&self, arguments: &Raw) -> Option<String> {
-        let (validator, schema) = self.0.as_ref()?;
+        let Compiled { validator, schema, cost } = self.0.as_ref()?;
         let value = arguments.to_value();
+        if !cost.allows(&value, arguments.bytes().len()) {
+            // The server decides, as it does where there is no schema.
+            return None;
+        }
         if validator.is_valid(&value) {
             return None;
         }

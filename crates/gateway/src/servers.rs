@@ -1,6 +1,7 @@
 //! The running servers: definitions compared with what runs, and started, replaced or retired accordingly.
 
 use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
@@ -32,12 +33,21 @@ pub struct Servers {
     secrets: Arc<dyn ResolveSecret>,
     snapshots: Snapshots,
     scope: Scope,
+    /// Where relative working folders begin.
+    home: PathBuf,
 }
 
 impl Servers {
     /// None yet. Their tasks will belong to `scope`.
     pub fn new(around: Surroundings, secrets: Arc<dyn ResolveSecret>, snapshots: Snapshots, scope: Scope) -> Self {
-        Self { table: ArcSwap::default(), around, secrets, snapshots, scope }
+        Self { table: ArcSwap::default(), around, secrets, snapshots, scope, home: PathBuf::new() }
+    }
+
+    /// The same with the home folder, at which relative working folders begin.
+    #[must_use]
+    pub fn at_home(mut self, home: &Path) -> Self {
+        self.home = home.to_owned();
+        self
     }
 
     /// The servers as they are now.
@@ -124,7 +134,7 @@ impl Servers {
             program: program.command.clone(),
             args: program.args.clone(),
             env,
-            cwd: program.cwd.clone(),
+            cwd: program.cwd.as_ref().map(|folder| self.home.join(folder)),
         })
     }
 

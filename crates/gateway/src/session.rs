@@ -1,7 +1,7 @@
 //! Sessions of legacy clients: who they are, what runs for them, and the streams on which they hear news.
 
 use std::collections::{HashMap, HashSet};
-use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -32,7 +32,7 @@ pub struct Session {
     pub revision: Revision,
     audit_name: Arc<str>,
     last_used: AtomicI64,
-    running: Mutex<HashMap<String, Arc<Notify>>>,
+    running: Mutex<HashMap<String, Arc<Cancelled>>>,
     streams: Mutex<Vec<mpsc::Sender<Bytes>>>,
     loaded: Mutex<HashSet<ToolId>>,
 }
@@ -52,7 +52,21 @@ pub struct Sessions {
 pub(crate) struct Running {
     session: Arc<Session>,
     id: String,
-    cancelled: Arc<Notify>,
+    cancelled: Arc<Cancelled>,
+}
+
+/// Whether a request was taken back, and the news of it.
+#[derive(Debug, Default)]
+struct Cancelled {
+    flag: AtomicBool,
+    news: Notify,
+}
+
+impl Cancelled {
+    fn set(&self) {
+        self.flag.store(true, Ordering::Release);
+        self.news.notify_one();
+    }
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -69,7 +83,7 @@ impl Session {
 
     /// Notes a request that runs, so that it can be cancelled.
     pub(crate) fn run(self: &Arc<Self>, id: &Id) -> Running {
-        let cancelled = Arc::new(Notify::new());
+        let cancelled = Arc::new(Cancelled::default());
         lock(&self.running).insert(id.as_str().to_owned(), Arc::clone(&cancelled));
         Running { session: Arc::clone(self), id: id.as_str().to_owned(), cancelled }
     }
@@ -77,7 +91,7 @@ impl Session {
     /// Cancels a running request; nothing happens when it has ended.
     pub fn cancel(&self, id: &Id) {
         if let Some(cancelled) = lock(&self.running).get(id.as_str()) {
-            cancelled.notify_one();
+            cancelled.set();
         }
     }
 
@@ -177,7 +191,7 @@ impl Sessions {
         drop(open);
         lock(&session.streams).clear();
         for cancelled in lock(&session.running).values() {
-            cancelled.notify_one();
+            cancelled.set();
         }
     }
 
@@ -214,7 +228,12 @@ impl Sessions {
 impl Running {
     /// Waits until the client takes the request back. Cancel-safe.
     pub(crate) async fn cancelled(&self) {
-        self.cancelled.notified().await;
+        self.cancelled.news.notified().await;
+    }
+
+    /// Whether the client has taken the request back.
+    pub(crate) fn is_cancelled(&self) -> bool {
+        self.cancelled.flag.load(Ordering::Acquire)
     }
 }
 

@@ -4,6 +4,7 @@
 mod build;
 mod listed;
 mod name;
+mod naming;
 mod resource;
 
 use std::collections::HashMap;
@@ -69,6 +70,8 @@ pub struct View {
     /// Its prompts, sorted by exposed name.
     pub prompts: Vec<Arc<Prompt>>,
     pub(crate) resources: Resources,
+    /// Whether every server had been listed when it was built.
+    pub(crate) is_complete: bool,
     /// The servers that it may use.
     pub servers: Vec<(Arc<ServerDefinition>, Server)>,
     pub(crate) search: toolcrib_search::View,

@@ -91,18 +91,23 @@ impl ClientFlags {
         Output { format: self.output, headers: !self.no_headers, quiet: self.quiet }
     }
 
-    #[cfg(test)]
-    pub(crate) fn for_tests() -> Self {
+    /// The flags of somebody who names the endpoint and nothing else.
+    pub(crate) fn of_endpoint(url: &str) -> Self {
         Self {
             output: Format::Table,
             no_headers: false,
             quiet: false,
-            endpoint: None,
+            endpoint: Some(url.to_owned()),
             profile: None,
             token_file: None,
             home: None,
             timeout: OPEN,
         }
+    }
+
+    #[cfg(test)]
+    pub(crate) fn for_tests() -> Self {
+        Self { endpoint: None, ..Self::of_endpoint("") }
     }
 }
 
@@ -205,7 +210,8 @@ impl Client {
 
     /// The problem that a tool's error tells of.
     pub(crate) fn refused(&self, result: &ToolResult) -> Problem {
-        let named = result.structured().and_then(|content| content.text("kind"));
+        let named = result.0.get("_meta").and_then(|meta| meta.text("toolcrib/error"));
+        let named = named.or_else(|| result.structured().and_then(|content| content.text("kind")));
         let kind = failure::kind(named.as_deref(), Kind::NotFound.row().code);
         let error = RpcError::new(kind.row().code, result.text());
         failure::of_rpc(&error.with_data(&json!({ "kind": kind.name() })), &self.located)

@@ -6,6 +6,7 @@ mod audit;
 mod call;
 mod demo;
 mod describe;
+mod example;
 mod find;
 mod list;
 mod serve;
@@ -70,6 +71,9 @@ enum Command {
     Audit(audit::Arguments),
     /// Print the version
     Version,
+    /// Run an example server of the demo over stdin and stdout
+    #[command(hide = true)]
+    Example(example::Arguments),
 }
 
 /// Runs the command that was given.
@@ -102,6 +106,7 @@ pub(crate) fn run(cli: Cli, environment: &Environment) -> anyhow::Result<ExitCod
             }
         },
         Command::Version => version::run().map(|()| ExitCode::SUCCESS),
+        Command::Example(arguments) => example::run(&arguments).map(|()| ExitCode::SUCCESS),
     }
 }
 

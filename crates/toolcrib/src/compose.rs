@@ -1,5 +1,6 @@
 //! The composition of the gateway from its crates: parse, bind, build, serve; and the way back down.
 
+mod demo;
 mod listen;
 mod stdio;
 
@@ -10,7 +11,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 use tokio::net::TcpListener;
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc;
 use toolcrib_base::task::Scope;
 use toolcrib_base::{Clock, Kind, Problem, ProfileName, Secret, SystemClock};
@@ -26,6 +27,8 @@ use toolcrib_web::{Guard, Site};
 
 use crate::config::Config;
 use crate::{ready, token};
+
+pub(crate) use demo::run as demo;
 
 /// How many events of servers may wait. The task that reads them only stores snapshots and builds views.
 const EVENTS: usize = 1_024;
@@ -54,8 +57,15 @@ pub(crate) struct Serving {
 
 /// Serves over HTTP until the process is told to end.
 pub(crate) async fn serve(config: Config, ready_file: Option<PathBuf>) -> anyhow::Result<()> {
+    let mut ended = End::listen()?;
     let serving = Serving::start(config).await?;
-    serving.eager_servers_listed().await;
+    tokio::select! {
+        () = serving.eager_servers_listed() => {}
+        () = ended.wait() => {
+            serving.end().await;
+            return Ok(());
+        }
+    }
     let pid = std::process::id();
     let serve_file = serving.composed.config.home.serve_file();
     for path in ready_file.iter().chain([&serve_file]) {
@@ -63,7 +73,7 @@ pub(crate) async fn serve(config: Config, ready_file: Option<PathBuf>) -> anyhow
             .with_context(|| format!("write `{}`", path.display()))?;
     }
     tracing::info!(url = %serving.url, "serving");
-    wait_for_end().await?;
+    ended.wait().await;
     ready::remove(&serve_file, pid);
     serving.end().await;
     Ok(())
@@ -71,20 +81,15 @@ pub(crate) async fn serve(config: Config, ready_file: Option<PathBuf>) -> anyhow
 
 /// Serves one client over stdin and stdout.
 pub(crate) async fn stdio(config: Config, profile: ProfileName) -> anyhow::Result<()> {
+    let mut ended = End::listen()?;
     let store = open_instance(&config).await?;
     let composed = Composed::new(config, store).await?;
     let served = tokio::select! {
         served = stdio::serve(&composed.gateway, &composed.doors, &composed.config.limits, profile) => served,
-        ended = wait_for_end() => ended,
+        () = ended.wait() => Ok(()),
     };
     composed.end().await;
     served
-}
-
-/// Serves the embedded example servers; shows a walk through them first.
-pub(crate) async fn demo(config: Config, once: bool) -> anyhow::Result<()> {
-    let _ = (config, once);
-    anyhow::bail!("the demo is not composed yet")
 }
 
 // === impl Serving ===
@@ -123,6 +128,10 @@ impl Serving {
                 let _ = tokio::time::timeout(config.timeouts.connect + config.timeouts.list, ended).await;
             }
         }
+        // The views follow a moment after the servers; whoever is told that all is ready shall see their tools.
+        let gateway = Arc::clone(self.gateway());
+        // A panic while building leaves the views that were there.
+        let _ = tokio::task::spawn_blocking(move || gateway.rebuild()).await;
     }
 
     /// Ends everything in good manners.
@@ -151,7 +160,7 @@ impl Composed {
         tell_problems(&loaded, config.home.path());
         let metrics = Arc::new(Metrics::new());
         let secrets = Arc::new(LocalSecrets::new(config.home.path()));
-        let servers = Servers::new(around, secrets, store.snapshots(), house.clone());
+        let servers = Servers::new(around, secrets, store.snapshots(), house.clone()).at_home(config.home.path());
         let sessions =
             Sessions::new(config.limits.sessions, config.limits.session_idle, Arc::clone(&clock), Arc::clone(&metrics));
         let parts = Parts { store, clock, servers, sessions, metrics, loaded };
@@ -236,14 +245,35 @@ async fn open_instance(config: &Config) -> anyhow::Result<Store> {
     Err(problem.hint("run one `toolcrib serve` and let the clients connect to it").into())
 }
 
-/// Waits for Ctrl-C or SIGTERM.
-async fn wait_for_end() -> anyhow::Result<()> {
-    let mut terminate = signal(SignalKind::terminate()).context("listen for SIGTERM")?;
-    let mut hang_up = signal(SignalKind::hangup()).context("listen for SIGHUP")?;
-    tokio::select! {
-        interrupted = tokio::signal::ctrl_c() => interrupted.context("listen for Ctrl-C")?,
-        _ = terminate.recv() => {}
-        _ = hang_up.recv() => {}
+/// What tells the process to end: Ctrl-C, SIGTERM, SIGHUP. Listened to from the start, so that none is missed.
+struct End {
+    interrupt: Signal,
+    terminate: Signal,
+    hang_up: Signal,
+}
+
+impl End {
+    fn listen() -> anyhow::Result<Self> {
+        let listen = |kind| signal(kind).context("listen for signals");
+        Ok(Self {
+            interrupt: listen(SignalKind::interrupt())?,
+            terminate: listen(SignalKind::terminate())?,
+            hang_up: listen(SignalKind::hangup())?,
+        })
     }
+
+    /// Waits for one of them. Cancel-safe.
+    async fn wait(&mut self) {
+        tokio::select! {
+            _ = self.interrupt.recv() => {}
+            _ = self.terminate.recv() => {}
+            _ = self.hang_up.recv() => {}
+        }
+    }
+}
+
+/// Listens and waits in one.
+async fn wait_for_end() -> anyhow::Result<()> {
+    End::listen()?.wait().await;
     Ok(())
 }

@@ -4,6 +4,7 @@ mod client;
 mod command;
 mod compose;
 mod config;
+mod example;
 mod home;
 mod output;
 mod ready;

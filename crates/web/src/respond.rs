@@ -1,7 +1,7 @@
 //! Writing answers: JSON-RPC, problems, plain texts.
 
 use bytes::Bytes;
-use http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderName, HeaderValue, WWW_AUTHENTICATE};
+use http::header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE, HeaderName, HeaderValue, WWW_AUTHENTICATE};
 use http::{Response, StatusCode};
 use tokio::sync::mpsc;
 use toolcrib_base::Problem;
@@ -51,6 +51,13 @@ pub fn events(queue: mpsc::Receiver<Bytes>) -> Response<Body> {
 pub fn status(status: StatusCode) -> Response<Body> {
     let mut response = Response::new(Body::empty());
     *response.status_mut() = status;
+    response
+}
+
+/// A method that the route does not have; `allow` names those that it has.
+pub fn not_allowed(allow: &'static str) -> Response<Body> {
+    let mut response = status(StatusCode::METHOD_NOT_ALLOWED);
+    response.headers_mut().insert(ALLOW, HeaderValue::from_static(allow));
     response
 }
 

@@ -36,7 +36,7 @@ pub async fn answer(site: &Arc<Site>, principal: Principal, request: Request<Inc
         (&Method::GET, "/healthz") => respond::text(StatusCode::OK, "text/plain", "ok\n".into()),
         (&Method::GET, "/readyz") => health::ready(site),
         (&Method::GET, "/metrics") => health::metrics(site),
-        (_, "/healthz" | "/readyz" | "/metrics") => respond::status(StatusCode::METHOD_NOT_ALLOWED),
+        (_, "/healthz" | "/readyz" | "/metrics") => respond::not_allowed("GET"),
         (_, path) if path.starts_with("/api/v1/") => rest::answer(site, principal, &request).await,
         _ => {
             let problem = Problem::new(Kind::NotFound, "nothing is served at this path")

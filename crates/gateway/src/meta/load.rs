@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 use toolcrib_base::{Kind, Problem, ToolId};
-use toolcrib_catalog::{Dialect, Exposure};
-use toolcrib_protocol::{Era, Notification, Raw, json as raw_json, method};
+use toolcrib_catalog::{ActiveSet, Dialect, Exposure};
+use toolcrib_protocol::{Notification, Raw, json as raw_json, method};
 
 use super::{Context, active, flag, text};
 use crate::active::NotLoaded;
@@ -135,10 +135,24 @@ fn activated(context: &Context<'_>, server: &str, tools: &[ToolId], already: boo
     })
 }
 
-/// A legacy client's own list has changed, where the profile lists what is loaded.
+/// Tells the sessions whose list has changed, where the profile lists what is loaded.
 fn tell(context: &Context<'_>) {
-    let lists = context.view.profile.exposure == Exposure::Dynamic && context.caller.revision.era() == Era::Legacy;
-    if let Some(session) = context.caller.session.as_ref().filter(|_| lists) {
-        session.tell(&Notification::new(method::TOOLS_CHANGED, Raw::empty_object()));
+    let (profile, caller) = (&context.view.profile, context.caller);
+    if profile.exposure != Exposure::Dynamic {
+        return;
+    }
+    let notification = Notification::new(method::TOOLS_CHANGED, Raw::empty_object());
+    match (profile.active_set, &caller.session) {
+        (ActiveSet::Session, Some(session)) => session.tell(&notification),
+        // A modern client's own set, which no legacy one lists.
+        (ActiveSet::Session, None) => {}
+        // One set for all sessions of the principal, whoever of its clients has changed it.
+        (ActiveSet::Durable, _) => {
+            for session in context.gateway.sessions.of_profile(&profile.name) {
+                if session.principal.id == caller.principal.id {
+                    session.tell(&notification);
+                }
+            }
+        }
     }
 }

@@ -2,24 +2,28 @@
 
 use std::sync::Arc;
 
-use serde_json::{Value, json};
+use serde_json::{Value, json as value};
 use toolcrib_base::{Kind, Problem, Timestamp};
-use toolcrib_protocol::Raw;
+use toolcrib_protocol::{Raw, json};
 use toolcrib_store::{AuditFilter, AuditOrder, StoreError, Verification};
 
 use crate::gateway::Gateway;
 use crate::meta::{number, text};
 
-pub(super) const LIST: &str = r#"{"type":"object","properties":{"target":{"type":"string","description":"Glob on the target, such as files/*"},"principal":{"type":"string"},"profile":{"type":"string"},"outcome":{"type":"string","description":"ok, tool_error, error:*, cancelled, denied"},"since":{"type":"integer","description":"Milliseconds since 1970"},"until":{"type":"integer"},"before":{"type":"integer","description":"Only events with a smaller seq"},"limit":{"type":"integer","minimum":1,"maximum":1000,"default":50}},"additionalProperties":false}"#;
+pub(super) const LIST: &str = r#"{"type":"object","properties":{"target":{"type":"string","description":"Glob on the target, such as files/*"},"principal":{"type":"string"},"profile":{"type":"string"},"outcome":{"type":"string","description":"ok, tool_error, error:*, cancelled, denied"},"since":{"type":["string","integer"],"description":"RFC 3339, a date, or milliseconds since 1970"},"until":{"type":["string","integer"]},"before":{"type":"integer","description":"Only events with a smaller seq"},"limit":{"type":"integer","minimum":1,"maximum":1000,"default":50}},"additionalProperties":false}"#;
 
 /// How many events are listed when nobody says.
-const LIMIT: u64 = 50;
+const LIMIT: usize = 50;
 
 pub(super) async fn list(gateway: &Arc<Gateway>, arguments: &Raw) -> Result<Value, Problem> {
-    let moment = |key| {
-        let millis = number(arguments, key)?;
-        Ok::<_, Problem>(millis.map(|millis| Timestamp(i64::try_from(millis).unwrap_or(i64::MAX))))
+    let moment = |key: &str| {
+        let Some(raw) = arguments.get(key) else { return Ok(None) };
+        let written = json::text(raw.as_str()).unwrap_or_else(|| raw.as_str().into());
+        let wrong =
+            || Problem::new(Kind::InvalidParams, format!("`{key}` must be a time such as 2026-11-20T12:00:00Z"));
+        Timestamp::parse(&written).map(Some).ok_or_else(wrong)
     };
+    let limit = number(arguments, "limit")?.and_then(|limit| usize::try_from(limit).ok()).unwrap_or(LIMIT);
     let filter = AuditFilter {
         target: text(arguments, "target")?,
         principal: text(arguments, "principal")?,
@@ -28,14 +32,16 @@ pub(super) async fn list(gateway: &Arc<Gateway>, arguments: &Raw) -> Result<Valu
         since: moment("since")?,
         until: moment("until")?,
         order: AuditOrder::NewestFirst { before: number(arguments, "before")? },
-        limit: usize::try_from(number(arguments, "limit")?.unwrap_or(LIMIT)).unwrap_or(LIMIT as usize),
+        limit,
     };
     // What happened a moment ago is listed too.
     let _ = gateway.store.audit().flush().await;
     let log = gateway.store.audit().clone();
     let events = blocking(move || log.list(&filter)).await?;
-    let events: Vec<Value> = events.iter().map(|event| shown(&json!(event))).collect();
-    Ok(json!({ "events": events, "total": events.len() }))
+    let events: Vec<Value> = events.iter().map(|event| shown(&value!(event))).collect();
+    // Counting all that match would read the whole log; whether there are more is enough.
+    let truncated = events.len() >= limit;
+    Ok(value!({ "events": events, "total": events.len(), "truncated": truncated }))
 }
 
 /// Times as people read them.
@@ -53,11 +59,11 @@ pub(super) async fn verify(gateway: &Arc<Gateway>) -> Result<Value, Problem> {
     let verification = blocking(move || log.verify(None)).await?;
     Ok(match verification {
         Verification::Intact(verified) => {
-            let mut value = json!(verified);
+            let mut value = value!(verified);
             value["intact"] = true.into();
             value
         }
-        Verification::Broken(broken) => json!({ "intact": false, "broken": broken }),
+        Verification::Broken(broken) => value!({ "intact": false, "broken": broken }),
     })
 }
 

@@ -99,12 +99,12 @@ impl Passing<'_> {
 
     pub(super) async fn resources_read(&self, params: &Raw) -> Result<Raw, RpcError> {
         let uri = required_text(params, "uri")?;
+        let code = match self.caller.revision.era() {
+            Era::Modern => INVALID_PARAMS,
+            Era::Legacy => RESOURCE_NOT_FOUND,
+        };
         let not_found = || {
             let shown: String = uri.chars().take(500).collect();
-            let code = match self.caller.revision.era() {
-                Era::Modern => INVALID_PARAMS,
-                Era::Legacy => RESOURCE_NOT_FOUND,
-            };
             RpcError::new(code, format!("resource not found: `{shown}`")).with_data(&json!({ "uri": shown }))
         };
         let place = self.view.resources.place(&uri).ok_or_else(not_found)?;
@@ -119,7 +119,14 @@ impl Passing<'_> {
         let target = format!("{}/{}", place.name, place.uri);
         let asked = self.asked(method::RESOURCES_READ, &target, None);
         let unknown = || Problem::new(Kind::NotFound, format!("resource not found: `{uri}`"));
-        self.through(&act, asked, outgoing, unknown).await
+        let mut read = self.through(&act, asked, outgoing, unknown).await;
+        if let Err(error) = &mut read
+            && error.code == RESOURCE_NOT_FOUND
+        {
+            // The server's own words, with the code of the client's era.
+            error.code = code;
+        }
+        read
     }
 
     pub(super) async fn prompts_get(&self, params: &Raw) -> Result<Raw, RpcError> {
@@ -146,7 +153,9 @@ impl Passing<'_> {
         let (name, server, edited, key) = if let Some(uri) = reference.text("uri") {
             let place = self.view.resources.template(&uri).or_else(|| self.view.resources.place(&uri));
             let place = place.ok_or_else(|| RpcError::from(&unknown()))?;
-            (place.name, place.server, reference.clone(), place.uri)
+            let exact = Raw::from_value(&place.uri);
+            let edited = reference.edit(&[("uri", Edit::Set(exact.as_str()))]);
+            (place.name, place.server, edited, place.uri)
         } else {
             let name = required_text(&reference, "name")?;
             let prompt = self.view.prompt(&name).ok_or_else(|| RpcError::from(&unknown()))?;

@@ -1,8 +1,8 @@
 //! Building views: from profiles, running servers and the index to what each profile shows.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock};
 
 use toolcrib_base::{ServerName, ToolId};
 use toolcrib_catalog::{ProfileDefinition, ServerDefinition};
@@ -14,8 +14,10 @@ use toolcrib_search::{Document, Index, ServerText, schema};
 use toolcrib_store::Names;
 use toolcrib_upstream::Inventory;
 
+use super::naming::Naming;
 use super::resource::Resources;
-use super::{Listed, Prompt, Tool, View, name};
+use super::{Listed, Prompt, Tool, View};
+use crate::dialect::META_NAMES;
 use crate::menu;
 use crate::metrics::Metrics;
 use crate::servers::{Running, Table};
@@ -28,11 +30,12 @@ pub(crate) struct Builder {
     indexed: HashMap<ServerName, Arc<Inventory>>,
     names: Names,
     metrics: Arc<Metrics>,
+    told: Mutex<HashSet<String>>,
 }
 
 impl Builder {
     pub(crate) fn new(names: Names, metrics: Arc<Metrics>) -> Self {
-        Self { index: Index::new(), indexed: HashMap::new(), names, metrics }
+        Self { index: Index::new(), indexed: HashMap::new(), names, metrics, told: Mutex::default() }
     }
 
     /// Brings the index up to date: only servers whose inventory changed are read again.
@@ -50,6 +53,11 @@ impl Builder {
             self.index_server(&running.definition, &inventory);
             self.indexed.insert(name.clone(), inventory);
         }
+    }
+
+    /// What each server offered when the index was brought up to date.
+    pub(crate) fn indexed(&self) -> BTreeMap<ServerName, Arc<Inventory>> {
+        self.indexed.iter().map(|(name, inventory)| (name.clone(), Arc::clone(inventory))).collect()
     }
 
     fn index_server(&mut self, definition: &ServerDefinition, inventory: &Inventory) {
@@ -96,6 +104,7 @@ impl Builder {
             by_name,
             prompts,
             resources: Resources::gather(&handles),
+            is_complete: shown.iter().all(|it| it.server.status().listed),
             servers: shown.iter().map(|it| (Arc::clone(&it.definition), it.server.clone())).collect(),
             search,
             listed: Listed::new(method::TOOLS_LIST, "tools", []),
@@ -125,10 +134,11 @@ impl Builder {
             }
         }
         found.sort_by(|a, b| a.0.cmp(&b.0));
-        let wanted: Vec<_> =
-            found.iter().map(|(id, _, _, running)| (id.clone(), &*running.definition, id.tool.to_string())).collect();
-        let reserved: Vec<&str> = menu.iter().map(|(name, _)| *name).collect();
-        let names = self.names(profile, &wanted, &reserved, "");
+        let wanted: Vec<_> = found.iter().map(|(id, _, _, running)| (id.clone(), &*running.definition)).collect();
+        // The profile's own meta-tools answer to their names whether they are listed or not.
+        let own = META_NAMES.iter().filter(|meta| meta.dialect == profile.dialect).map(|meta| meta.name);
+        let reserved = menu.iter().map(|(name, _)| *name).chain(own).collect();
+        let names = Naming { names: &self.names, profile, reserved, space: "", told: &self.told }.give(&wanted);
         let tools = found.into_iter().zip(names).map(|((id, entry, annotations, running), name)| {
             Arc::new(Tool {
                 metrics: self.metrics.tool(&id),
@@ -152,9 +162,10 @@ impl Builder {
                 found.push((ToolId::new(running.definition.name.clone(), &entry.key), entry.clone(), running));
             }
         }
-        let wanted: Vec<_> =
-            found.iter().map(|(id, _, running)| (id.clone(), &*running.definition, id.tool.to_string())).collect();
-        let names = self.names(profile, &wanted, &[], "prompt:");
+        let wanted: Vec<_> = found.iter().map(|(id, _, running)| (id.clone(), &*running.definition)).collect();
+        let names =
+            Naming { names: &self.names, profile, reserved: HashSet::new(), space: "prompt:", told: &self.told }
+                .give(&wanted);
         let mut prompts: Vec<_> = found
             .into_iter()
             .zip(names)
@@ -164,50 +175,6 @@ impl Builder {
             .collect();
         prompts.sort_by(|a, b| a.name.cmp(&b.name));
         prompts
-    }
-
-    /// The exposed name of each. The first owner of a name keeps it; a newcomer is prefixed, and if even that name is
-    /// taken it ends in a digest. `space` keeps prompts apart from tools in the records.
-    fn names(
-        &self,
-        profile: &ProfileDefinition,
-        wanted: &[(ToolId, &ServerDefinition, String)],
-        reserved: &[&str],
-        space: &str,
-    ) -> Vec<Arc<str>> {
-        let first: Vec<String> = wanted.iter().map(|(_, server, tool)| name::wanted(profile, server, tool)).collect();
-        let mut given: Vec<Option<Arc<str>>> = wanted
-            .iter()
-            .zip(&first)
-            .map(|((_, server, tool), name)| name::is_own(profile, server, tool, name).then(|| name.as_str().into()))
-            .collect();
-        let second: Vec<String> = wanted.iter().map(|(_, server, tool)| name::prefixed(server, tool)).collect();
-        for round in [&first, &second] {
-            let open: Vec<usize> = (0..wanted.len())
-                .filter(|index| given[*index].is_none() && !reserved.contains(&round[*index].as_str()))
-                .collect();
-            let texts: Vec<String> = open.iter().map(|index| format!("{space}{}", round[*index])).collect();
-            let claims: Vec<_> =
-                open.iter().zip(&texts).map(|(index, text)| (text.as_str(), &wanted[*index].0)).collect();
-            let owners = self.names.claim(&profile.name, &claims).unwrap_or_else(|error| {
-                tracing::warn!(%error, "names are not remembered");
-                Vec::new()
-            });
-            for (index, owner) in open.into_iter().zip(owners) {
-                let (id, _, tool) = &wanted[index];
-                if owner == *id {
-                    given[index] = Some(round[index].as_str().into());
-                } else {
-                    tracing::warn!(
-                        profile = %profile.name,
-                        "`{}` of `{owner}` and `{id}` collide; the first owner keeps the name and `{tool}` of `{}` is prefixed",
-                        round[index], id.server
-                    );
-                }
-            }
-        }
-        let names = given.into_iter().zip(wanted);
-        names.map(|(name, (id, ..))| name.unwrap_or_else(|| name::unique(id).into())).collect()
     }
 }
 

@@ -1,6 +1,6 @@
 //! The resources of a profile: URIs stay as they are unless two servers offer the same.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use toolcrib_base::ServerName;
 use toolcrib_protocol::inventory::{Entry, Listing};
@@ -19,14 +19,24 @@ pub(crate) struct Place {
     pub(crate) uri: String,
 }
 
+/// A template and where what it makes leads.
+#[derive(Debug)]
+struct Template {
+    /// What stands before its first `{`, as exposed.
+    fixed: String,
+    /// How many bytes at its beginning are ours.
+    added: usize,
+    place: Place,
+}
+
 /// All resources and templates of a profile, rendered, and where each leads.
 #[derive(Debug)]
 pub(crate) struct Resources {
     pub(crate) resources_listed: Listed,
     pub(crate) templates_listed: Listed,
     places: HashMap<String, Place>,
-    /// What stands before the first `{` of each template, longest first.
-    templates: Vec<(String, Place)>,
+    /// Those with the longest beginning first.
+    templates: Vec<Template>,
     /// The only server with resources, which then gets every unlisted URI.
     only: Option<Place>,
 }
@@ -35,7 +45,7 @@ impl Resources {
     /// Gathers what the servers of a profile offer, in their order.
     pub(crate) fn gather(servers: &[(ServerName, Server)]) -> Self {
         let mut places = HashMap::new();
-        let mut templates = Vec::new();
+        let (mut templates, mut taken) = (Vec::new(), HashSet::new());
         let (mut listed, mut templates_listed) = (Vec::new(), Vec::new());
         let mut with_resources = Vec::new();
         for (name, server) in servers {
@@ -45,17 +55,19 @@ impl Resources {
                 with_resources.push(place(""));
             }
             for entry in &inventory.resources {
-                let (uri, raw) = exposed(&places, name, entry, Listing::Resources);
+                let (uri, raw) = exposed(|uri| places.contains_key(uri), name, entry, Listing::Resources);
                 places.insert(uri, place(&entry.key));
                 listed.push(raw);
             }
             for entry in &inventory.templates {
-                let fixed = entry.key.split('{').next().unwrap_or_default().to_owned();
-                templates.push((fixed, place("")));
-                templates_listed.push(entry.raw.clone());
+                let (template, raw) = exposed(|uri| taken.contains(uri), name, entry, Listing::Templates);
+                let added = template.len() - entry.key.len();
+                templates.push(Template { fixed: fixed(&template).to_owned(), added, place: place("") });
+                templates_listed.push(raw);
+                taken.insert(template);
             }
         }
-        templates.sort_by_key(|(fixed, _)| std::cmp::Reverse(fixed.len()));
+        templates.sort_by_key(|template| std::cmp::Reverse(template.fixed.len()));
         let only = if with_resources.len() == 1 { with_resources.pop() } else { None };
         Self {
             resources_listed: Listed::new(method::RESOURCES_LIST, "resources", &listed),
@@ -72,25 +84,42 @@ impl Resources {
         if let Some(place) = self.places.get(uri) {
             return Some(place.clone());
         }
-        let begins = |(fixed, _): &&(String, Place)| !fixed.is_empty() && uri.starts_with(fixed.as_str());
-        let place = self.templates.iter().find(begins).map(|(_, place)| place).or(self.only.as_ref())?;
-        Some(Place { uri: uri.to_owned(), ..place.clone() })
+        let begins = |template: &&Template| !template.fixed.is_empty() && uri.starts_with(&template.fixed);
+        match self.templates.iter().find(begins) {
+            Some(template) => Some(template.place(uri)),
+            None => self.only.as_ref().map(|only| Place { uri: uri.to_owned(), ..only.clone() }),
+        }
     }
 
     /// Where a template leads, for completion.
     pub(crate) fn template(&self, template: &str) -> Option<Place> {
-        let fixed = template.split('{').next().unwrap_or_default();
-        let (_, place) = self.templates.iter().find(|(known, _)| known == fixed)?;
-        Some(Place { uri: template.to_owned(), ..place.clone() })
+        let known = self.templates.iter().find(|known| known.fixed == fixed(template))?;
+        Some(known.place(template))
     }
 }
 
+impl Template {
+    /// Its server and the text as that server spells it.
+    fn place(&self, text: &str) -> Place {
+        Place { uri: text.get(self.added..).unwrap_or_default().to_owned(), ..self.place.clone() }
+    }
+}
+
+/// What stands before the first `{` of a template.
+fn fixed(template: &str) -> &str {
+    template.split('{').next().unwrap_or_default()
+}
+
 /// A URI that another server offers too gets the server's name before it.
-fn exposed(taken: &HashMap<String, Place>, server: &ServerName, entry: &Entry, listing: Listing) -> (String, Raw) {
-    if !taken.contains_key(&entry.key) {
+fn exposed(is_taken: impl Fn(&str) -> bool, server: &ServerName, entry: &Entry, listing: Listing) -> (String, Raw) {
+    if !is_taken(&entry.key) {
         return (entry.key.clone(), entry.raw.clone());
     }
-    let uri = format!("{server}+{}", entry.key);
+    let mut uri = format!("{server}+{}", entry.key);
+    // A server may list such a URI itself.
+    while is_taken(&uri) {
+        uri = format!("{server}+{uri}");
+    }
     let text = Raw::from_value(&uri);
     let raw = entry.raw.edit(&[(listing.key(), Edit::Set(text.as_str()))]);
     (uri, raw)

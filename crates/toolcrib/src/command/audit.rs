@@ -95,9 +95,8 @@ pub(crate) async fn list(arguments: &ListArguments, client: &Client, output: Out
     let value = answer.to_value();
     let events: &[Value] = value["events"].as_array().map(Vec::as_slice).unwrap_or_default();
     output.rows("audit events", COLUMNS, events)?;
-    let total = value["total"].as_u64().unwrap_or(events.len() as u64);
-    if total > events.len() as u64 {
-        output.note(&format!("{} of {total} audit events; more with `--limit N`", events.len()));
+    if value["truncated"] == true {
+        output.note(&format!("{} audit events; there may be more: use `--limit N`", events.len()));
     }
     Ok(())
 }

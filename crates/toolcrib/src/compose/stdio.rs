@@ -1,19 +1,20 @@
 //! The gateway's door over stdin and stdout: lines in, lines out, requests concurrently.
 
-use std::sync::Arc;
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use anyhow::Context;
 use bytes::{Bytes, BytesMut};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::sync::mpsc;
+use tokio::sync::{Notify, mpsc};
 use toolcrib_base::task::Scope;
 use toolcrib_base::{Kind, Limits, PrincipalId, Problem, ProfileName};
 use toolcrib_gateway::front::{self, Opening};
 use toolcrib_gateway::{Caller, Gateway, Principal, Progress, Session};
 use toolcrib_protocol::json::Rules;
 use toolcrib_protocol::message::BadMessage;
-use toolcrib_protocol::{Answer, Message, Request, RpcError};
+use toolcrib_protocol::{Answer, Id, Message, Notification, Request, RpcError, method};
 use toolcrib_store::Door;
 
 /// How many answers may wait for the client to read.
@@ -35,6 +36,8 @@ struct Client {
     rules: Rules,
     out: mpsc::Sender<Bytes>,
     session: Option<Arc<Session>>,
+    /// The modern requests that run, by their ids: over stdio they are cancelled by a notification.
+    modern: Arc<Mutex<HashMap<String, Arc<Notify>>>>,
 }
 
 /// Serves until stdin ends.
@@ -59,6 +62,7 @@ pub(crate) async fn serve(
         rules: Rules::strict(limits.depth),
         out,
         session: None,
+        modern: Arc::default(),
     };
     let mut lines = Lines { stdin: tokio::io::stdin(), buffer: BytesMut::new(), limit: limits.request_bytes };
     while let Some(line) = lines.next().await.context("read from stdin")? {
@@ -71,6 +75,10 @@ pub(crate) async fn serve(
     client.requests.close(LAST_ANSWERS).await;
     drop(client);
     writer.await.context("write to stdout")?
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 async fn write(mut queue: mpsc::Receiver<Bytes>) -> anyhow::Result<()> {
@@ -131,6 +139,7 @@ impl Client {
         match Message::parse(line, self.rules) {
             Ok(Message::Request(request)) => self.request(request).await,
             Ok(Message::Notification(notification)) => {
+                self.cancel_modern(&notification);
                 if let Some(session) = &self.session {
                     self.gateway.notification(&self.legacy(session), &notification);
                 }
@@ -202,12 +211,34 @@ impl Client {
     /// Answers in a task of its own: a slow tool holds nobody up.
     fn run(&self, caller: Caller, request: Request) {
         let (gateway, out) = (Arc::clone(&self.gateway), self.out.clone());
+        let id = request.id.as_str().to_owned();
+        let cancelled = Arc::new(Notify::new());
+        let running = Arc::clone(&self.modern);
+        if caller.session.is_none() {
+            lock(&running).insert(id.clone(), Arc::clone(&cancelled));
+        }
         self.requests.spawn(async move {
             let progress = Progress::new(out.clone());
-            let answer = gateway.request(&caller, request, Some(progress)).await;
-            // A client that is gone needs no answer.
-            let _ = out.send(answer.to_bytes()).await;
+            // Dropping a modern request cancels it at its server.
+            let answer = tokio::select! {
+                answer = gateway.request(&caller, request, Some(progress)) => answer,
+                () = cancelled.notified() => None,
+            };
+            lock(&running).remove(&id);
+            if let Some(answer) = answer {
+                // A client that is gone needs no answer.
+                let _ = out.send(answer.to_bytes()).await;
+            }
         });
+    }
+
+    fn cancel_modern(&self, notification: &Notification) {
+        if notification.method == method::CANCELLED
+            && let Some(id) = notification.params.get("requestId").and_then(Id::from_raw)
+            && let Some(cancelled) = lock(&self.modern).get(id.as_str())
+        {
+            cancelled.notify_one();
+        }
     }
 
     async fn batch(&mut self, line: &Bytes) {

@@ -4,7 +4,9 @@
 
 mod call;
 mod command_line;
+mod demo;
 mod failures;
+mod guides;
 mod lists;
 mod stub;
 mod toolcrib;

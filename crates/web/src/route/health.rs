@@ -9,8 +9,8 @@ use toolcrib_upstream::State;
 
 use crate::{Site, respond};
 
-/// Ready when every server's first listing has ended, well or badly: then the catalogue is all that can be known.
-/// The state of each server says which are away.
+/// Ready when every server's first listing has ended, well or badly, and the profiles show it: then the catalogue is all
+/// that can be known. The state of each server says which are away.
 pub(super) fn ready(site: &Arc<Site>) -> Response<Body> {
     let table = site.gateway.servers.table();
     let mut ready = true;
@@ -25,6 +25,8 @@ pub(super) fn ready(site: &Arc<Site>) -> Response<Body> {
         })
         .collect();
     let audit = site.gateway.store().audit().health();
+    // Asked after the states: a listing that ended meanwhile is not shown yet.
+    ready &= site.gateway.is_in_step();
     let recording = audit.blocked_since.is_none();
     let body = json!({ "ready": ready && recording, "servers": servers, "audit": { "recording": recording } });
     let status = if ready && recording { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };

@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use http::header::{ACCEPT, ALLOW, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
+use http::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use http::{Method, Request, Response, StatusCode};
 use hyper::body::Incoming;
 use tokio::sync::mpsc;
@@ -15,7 +15,7 @@ use toolcrib_gateway::session::STREAM_QUEUE;
 use toolcrib_gateway::{Caller, Principal, Progress, Session};
 use toolcrib_protocol::json::Rules;
 use toolcrib_protocol::message::BadMessage;
-use toolcrib_protocol::{Answer, Era, Message, Revision, RpcError, header, meta};
+use toolcrib_protocol::{Answer, Era, Id, Message, Revision, RpcError, header, meta};
 use toolcrib_store::Door;
 use toolcrib_transport::http::body::Body;
 use toolcrib_transport::http::server::{BodyError, read_body};
@@ -39,6 +39,9 @@ pub(super) async fn answer(
     profile: ProfileName,
     request: Request<Incoming>,
 ) -> Response<Body> {
+    if site.gateway.view(profile.as_str()).is_none() {
+        return respond::refusal(&front::no_profile(&site.gateway, &profile));
+    }
     let (head, body) = request.into_parts();
     let origin = Origin { principal, profile, headers: head.headers };
     match head.method {
@@ -50,14 +53,12 @@ pub(super) async fn answer(
 }
 
 fn not_allowed() -> Response<Body> {
-    let mut response = respond::status(StatusCode::METHOD_NOT_ALLOWED);
-    response.headers_mut().insert(ALLOW, HeaderValue::from_static("POST, GET, DELETE"));
-    response
+    respond::not_allowed("POST, GET, DELETE")
 }
 
 async fn post(site: &Arc<Site>, origin: Origin, body: Incoming) -> Response<Body> {
-    if let Err(response) = check_media(&origin.headers) {
-        return response;
+    if let Some(refused) = refused_media(&origin.headers) {
+        return respond::status(refused);
     }
     let body = match read_body(body, site.limits.request_bytes).await {
         Ok(body) => body,
@@ -77,19 +78,16 @@ async fn post(site: &Arc<Site>, origin: Origin, body: Incoming) -> Response<Body
     }
 }
 
-fn check_media(headers: &HeaderMap) -> Result<(), Response<Body>> {
+fn refused_media(headers: &HeaderMap) -> Option<StatusCode> {
     let text = |name| headers.get(name).and_then(|value: &HeaderValue| value.to_str().ok());
     let sent = text(CONTENT_TYPE).unwrap_or_default();
     if !sent.split(';').next().unwrap_or_default().trim().eq_ignore_ascii_case("application/json") {
-        return Err(respond::status(StatusCode::UNSUPPORTED_MEDIA_TYPE));
+        return Some(StatusCode::UNSUPPORTED_MEDIA_TYPE);
     }
     // Clients must accept both forms; those that name only one of them, or say nothing, are served all the same.
     let wanted = text(ACCEPT).unwrap_or("*/*");
     let fits = ["application/json", "text/event-stream", "*/*", "application/*", "text/*"];
-    if !fits.iter().any(|kind| wanted.contains(kind)) {
-        return Err(respond::status(StatusCode::NOT_ACCEPTABLE));
-    }
-    Ok(())
+    (!fits.iter().any(|kind| wanted.contains(kind))).then_some(StatusCode::NOT_ACCEPTABLE)
 }
 
 async fn one_request(site: &Arc<Site>, origin: Origin, request: toolcrib_protocol::Request) -> Response<Body> {
@@ -123,7 +121,7 @@ async fn one_request(site: &Arc<Site>, origin: Origin, request: toolcrib_protoco
             };
             run(site, caller, request).await
         }
-        Ok(Opening::Legacy) => match session(site, &origin, session_id) {
+        Ok(Opening::Legacy) => match session(site, &origin, session_id, Some(&request.id)) {
             Ok(session) => {
                 let revision = session.revision;
                 let caller = Caller {
@@ -135,7 +133,7 @@ async fn one_request(site: &Arc<Site>, origin: Origin, request: toolcrib_protoco
                 };
                 run(site, caller, request).await
             }
-            Err(response) => response,
+            Err(response) => *response,
         },
     }
 }
@@ -157,8 +155,14 @@ fn session_id(headers: &HeaderMap) -> Result<Option<&str>, RpcError> {
     header::single(headers, header::SESSION_ID)
 }
 
-/// The session of a legacy request: 400 when it names none, 404 when it is not (or no longer) its own.
-fn session(site: &Arc<Site>, origin: &Origin, id: Option<&str>) -> Result<Arc<Session>, Response<Body>> {
+/// The session of a legacy message: 400 when it names none, 404 when it is not (or no longer) its own. `request` is the
+/// id of a request, which its error carries.
+fn session(
+    site: &Arc<Site>,
+    origin: &Origin,
+    id: Option<&str>,
+    request: Option<&Id>,
+) -> Result<Arc<Session>, Box<Response<Body>>> {
     let Some(id) = id else {
         let supported: Vec<_> = Revision::ALL.iter().rev().map(|revision| revision.as_str()).collect();
         let message = format!(
@@ -166,14 +170,14 @@ fn session(site: &Arc<Site>, origin: &Origin, id: Option<&str>) -> Result<Arc<Se
             Revision::LATEST,
             supported.join(", ")
         );
-        let answer = Answer::error(None, RpcError::new(-32_600, message));
-        return Err(respond::bad_request(&answer));
+        let answer = Answer::error(request.cloned(), RpcError::new(-32_600, message));
+        return Err(Box::new(respond::bad_request(&answer)));
     };
     site.gateway.sessions.get(id, &origin.principal, &origin.profile).ok_or_else(|| {
         let problem =
             Problem::new(Kind::NotFound, "the session does not exist or has ended").hint("Send `initialize` again.");
-        let answer = Answer::error(None, RpcError::from(&problem));
-        respond::json(StatusCode::NOT_FOUND, Body::pieces(answer.to_parts()))
+        let answer = Answer::error(request.cloned(), RpcError::from(&problem));
+        Box::new(respond::json(StatusCode::NOT_FOUND, Body::pieces(answer.to_parts())))
     })
 }
 
@@ -182,7 +186,7 @@ async fn run(site: &Arc<Site>, caller: Caller, request: toolcrib_protocol::Reque
     let era = caller.revision.era();
     if meta::progress_token(&request.params).is_none() {
         let answer = site.gateway.request(&caller, request, None).await;
-        return respond::answer(&answer, era);
+        return answered_whole(answer.as_ref(), era);
     }
     let (progress, mut messages) = mpsc::channel(STREAM_QUEUE);
     let gateway = Arc::clone(&site.gateway);
@@ -190,23 +194,23 @@ async fn run(site: &Arc<Site>, caller: Caller, request: toolcrib_protocol::Reque
     let first = tokio::select! {
         biased;
         Some(message) = messages.recv() => message,
-        answer = &mut running => return respond::answer(&answer, era),
+        answer = &mut running => return answered_whole(answer.as_ref(), era),
     };
     let (out, stream) = mpsc::channel(STREAM_QUEUE);
     site.scope.spawn(async move {
         let send = async |message: Bytes| out.send(message).await.is_ok();
         let mut open = send(first).await;
-        let mut answered = None;
-        while open && answered.is_none() {
+        let mut ended = None;
+        while open && ended.is_none() {
             tokio::select! {
                 biased;
                 Some(message) = messages.recv() => open = send(message).await,
-                answer = &mut running => answered = Some(answer),
+                answer = &mut running => ended = Some(answer),
                 // The client went away; dropping the request decides by its era whether the server hears of it.
                 () = out.closed() => open = false,
             }
         }
-        if let Some(answer) = answered {
+        if let Some(Some(answer)) = ended {
             // What came just before the answer goes out before it.
             while let Ok(message) = messages.try_recv() {
                 send(message).await;
@@ -215,6 +219,11 @@ async fn run(site: &Arc<Site>, caller: Caller, request: toolcrib_protocol::Reque
         }
     });
     respond::events(stream)
+}
+
+/// An answer in one body. A request that its client has cancelled gets none; the exchange still has to end.
+fn answered_whole(answer: Option<&Answer>, era: Era) -> Response<Body> {
+    answer.map_or_else(|| respond::status(StatusCode::ACCEPTED), |answer| respond::answer(answer, era))
 }
 
 /// Notifications and answers: accepted without a body.
@@ -227,9 +236,9 @@ fn aside(site: &Arc<Site>, origin: &Origin, message: &Message) -> Response<Body>
     if id.is_none() && modern.is_some_and(Revision::is_modern_date) {
         return respond::status(StatusCode::ACCEPTED);
     }
-    let session = match session(site, origin, id) {
+    let session = match session(site, origin, id, None) {
         Ok(session) => session,
-        Err(response) => return response,
+        Err(response) => return *response,
     };
     if let Message::Notification(notification) = message {
         let caller = legacy(origin, session);
@@ -252,10 +261,10 @@ fn legacy(origin: &Origin, session: Arc<Session>) -> Caller {
 async fn batch(site: &Arc<Site>, origin: &Origin, body: &Bytes, rules: Rules) -> Response<Body> {
     let refuse = || respond::bad_request(&BadMessage::Batch.to_answer());
     let Ok(Some(id)) = session_id(&origin.headers) else { return refuse() };
-    let session = match session(site, origin, Some(id)) {
+    let session = match session(site, origin, Some(id), None) {
         Ok(session) if session.revision.has_batches() => session,
         Ok(_) => return refuse(),
-        Err(response) => return response,
+        Err(response) => return *response,
     };
     let messages = match Message::parse_batch(body, rules) {
         Ok(messages) if messages.len() <= BATCH => messages,
@@ -269,7 +278,7 @@ async fn batch(site: &Arc<Site>, origin: &Origin, body: &Bytes, rules: Rules) ->
     let mut answers = Vec::new();
     for message in messages {
         match message {
-            Ok(Message::Request(request)) => answers.push(site.gateway.request(&caller, request, None).await),
+            Ok(Message::Request(request)) => answers.extend(site.gateway.request(&caller, request, None).await),
             Ok(Message::Notification(notification)) => site.gateway.notification(&caller, &notification),
             Ok(Message::Answer(_)) => {}
             Err(bad) => answers.push(bad.to_answer()),
@@ -293,9 +302,9 @@ async fn batch(site: &Arc<Site>, origin: &Origin, body: &Bytes, rules: Rules) ->
 /// The stream on which a legacy client hears what the gateway says on its own.
 fn get(site: &Arc<Site>, origin: &Origin) -> Response<Body> {
     let Ok(Some(id)) = session_id(&origin.headers) else { return not_allowed() };
-    let session = match session(site, origin, Some(id)) {
+    let session = match session(site, origin, Some(id), None) {
         Ok(session) => session,
-        Err(response) => return response,
+        Err(response) => return *response,
     };
     match session.open_stream() {
         Ok(stream) => respond::events(stream),
@@ -306,11 +315,11 @@ fn get(site: &Arc<Site>, origin: &Origin) -> Response<Body> {
 /// Ends a session.
 fn delete(site: &Arc<Site>, origin: &Origin) -> Response<Body> {
     let Ok(Some(id)) = session_id(&origin.headers) else { return not_allowed() };
-    match session(site, origin, Some(id)) {
+    match session(site, origin, Some(id), None) {
         Ok(session) => {
             site.gateway.sessions.close(&session);
             respond::status(StatusCode::NO_CONTENT)
         }
-        Err(response) => response,
+        Err(response) => *response,
     }
 }

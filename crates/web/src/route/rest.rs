@@ -19,7 +19,7 @@ pub(super) async fn answer(site: &Arc<Site>, principal: Principal, request: &Req
         return respond::refusal(&Problem::new(Kind::NotFound, "no operation has this route"));
     };
     if request.method() != Method::GET {
-        return respond::status(StatusCode::METHOD_NOT_ALLOWED);
+        return respond::not_allowed("GET");
     }
     let arguments = match arguments(request.uri().query().unwrap_or_default(), &operation.schema()) {
         Ok(arguments) => arguments,
@@ -37,7 +37,8 @@ pub(super) async fn answer(site: &Arc<Site>, principal: Principal, request: &Req
         method: method::TOOLS_CALL.to_owned(),
         params: Raw::from_value(&json!({ "name": operation.tool, "arguments": arguments })),
     };
-    match site.gateway.request(&caller, call, None).await.outcome {
+    let answer = site.gateway.request(&caller, call, None).await;
+    match answer.map_or_else(|| Err(Kind::Cancelled.into()), |answer| answer.outcome) {
         Ok(result) => {
             let result = result.to_value();
             if result["isError"] == true {

@@ -1,0 +1,68 @@
+//! A call of a tool whose server is still being listed for the first time waits for that server, and only for that one.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use toolcrib_protocol::{Raw, Request, method};
+use toolcrib_upstream::Server;
+
+use crate::caller::Caller;
+use crate::gateway::Gateway;
+use crate::view::View;
+
+/// How long a view may take to be built once its server was listed.
+const BUILD: Duration = Duration::from_secs(2);
+
+impl Gateway {
+    /// The view in which a request is answered.
+    pub(super) async fn view_for(&self, caller: &Caller, request: &Request) -> Option<Arc<View>> {
+        let view = self.view(caller.profile.as_str())?;
+        if view.is_complete || request.method != method::TOOLS_CALL {
+            return Some(view);
+        }
+        let Some(server) = awaited(&view, &request.params) else { return Some(view) };
+        let mut builds = self.watch_builds();
+        let timeouts = server.config().timeouts;
+        let mut status = server.watch_status();
+        // A server that fails, or never ends, is answered for by the view as it is.
+        let listing = async { status.wait_for(|it| it.listed).await.is_ok() };
+        let listed = tokio::time::timeout(timeouts.connect + timeouts.list, listing).await;
+        if listed.is_ok() {
+            let shown = async {
+                while !self.view(caller.profile.as_str()).is_none_or(|view| shows(&view, &server)) {
+                    if builds.changed().await.is_err() {
+                        break;
+                    }
+                }
+            };
+            // Whatever is shown by then is what the answer is made from.
+            let _ = tokio::time::timeout(BUILD, shown).await;
+        }
+        self.view(caller.profile.as_str())
+    }
+}
+
+/// Whether a view has what the server offers, if it offers anything that the profile may show.
+fn shows(view: &View, server: &Server) -> bool {
+    let name = &server.config().name;
+    server.inventory().tools.is_empty() || view.tools.iter().any(|tool| tool.id.server == *name)
+}
+
+/// The unlisted server that a call names, directly or through a meta-tool.
+fn awaited(view: &View, params: &Raw) -> Option<Server> {
+    let arguments = params.get("arguments");
+    let inner = |key: &str| arguments.as_ref().and_then(|arguments| arguments.text(key));
+    let names = [params.text("name"), inner("name"), inner("tool")];
+    let mut unknown = names.iter().flatten().filter(|name| view.tool(name).is_none());
+    unknown.find_map(|name| {
+        view.servers
+            .iter()
+            .find(|(definition, server)| {
+                let prefix = definition.prefix.as_deref().unwrap_or(definition.name.as_str());
+                let rest = name.strip_prefix("x_").unwrap_or(name).strip_prefix(prefix);
+                let names_it = rest.is_some_and(|rest| rest.starts_with(['/', '_']));
+                names_it && (!server.status().listed || !shows(view, server))
+            })
+            .map(|(_, server)| server.clone())
+    })
+}

@@ -1,0 +1,215 @@
+//! Each call leaves one event that says how it ended, and no server is reached without one.
+
+use serde_json::{Value, json};
+use toolcrib_base::task::Scope;
+use toolcrib_protocol::{Id, Raw};
+use toolcrib_store::AuditRecord;
+
+use crate::house::{Client, Ground, House, audited, profile, server, server_with, soon, stopped};
+
+/// One row: method, target, decision, outcome.
+fn row(event: &AuditRecord) -> [&str; 4] {
+    [&event.method, &event.target, &event.decision, &event.outcome]
+}
+
+/// Asks one thing and expects exactly this one event, or none.
+async fn check(house: &House, client: &Client, (method, params): (&str, Value), expect: Option<[&str; 4]>) {
+    let before = house.audited().await.len();
+    let _ = client.ask(method, &params).await;
+    let events = house.audited().await;
+    let new: Vec<_> = events[before..].iter().map(row).collect();
+    assert_eq!(new, expect.into_iter().collect::<Vec<_>>(), "{method} {params}");
+    let Some(event) = events.last().filter(|_| expect.is_some()) else { return };
+    assert_eq!((event.principal.as_str(), event.door.as_str()), ("local", "mcp"));
+    assert_eq!(event.profile.as_deref(), Some("default"));
+    assert_eq!(event.session.is_some(), client.caller.session.is_some());
+}
+
+fn call(name: &str, arguments: &Value) -> (&'static str, Value) {
+    ("tools/call", json!({"name": name, "arguments": arguments}))
+}
+
+#[tokio::test]
+async fn each_call_leaves_one_event_with_its_decision_and_outcome() {
+    let files = [
+        server("alpha", &[]),
+        stopped("gone", &["one"], ""),
+        profile("default", "tools: {deny: [\"alpha/pid\"]}\ngroups: [admin]"),
+    ];
+    let house = House::settled(&files).await;
+    let permit = "permit:tool-allowed";
+    let call_tool = |name: &str, arguments: Value| call("call_tool", &json!({"name": name, "arguments": arguments}));
+    for client in house.both("default") {
+        let none = json!({});
+        for (asked, expect) in [
+            (call("alpha_image", &none), ["tools/call", "alpha/image", permit, "ok"]),
+            (call("alpha/image", &none), ["tools/call", "alpha/image", permit, "ok"]),
+            (call_tool("alpha_image", json!({})), ["tools/call", "alpha/image", permit, "ok"]),
+            (call("tool_call", &json!({"name": "alpha/image"})), ["tools/call", "alpha/image", permit, "ok"]),
+            (call("alpha_fail", &none), ["tools/call", "alpha/fail", permit, "tool_error"]),
+            (call("alpha_rpc_error", &none), ["tools/call", "alpha/rpc_error", permit, "error:bad-server"]),
+            (call("alpha_echo", &none), ["tools/call", "alpha/echo", permit, "error:invalid-params"]),
+            (call_tool("alpha_echo", json!({})), ["tools/call", "alpha/echo", permit, "error:invalid-params"]),
+            (call("gone_one", &none), ["tools/call", "gone/one", permit, "error:server-unavailable"]),
+            (call("alpha_pid", &none), ["tools/call", "alpha_pid", "deny:unknown-tool", "denied"]),
+            (call_tool("no-such", json!({})), ["tools/call", "no-such", "deny:unknown-tool", "denied"]),
+            (call("find_tools", &none), ["tools/call", "find_tools", "permit:meta-tool", "ok"]),
+            (
+                call("describe_tool", &json!({"name": "no-such"})),
+                ["tools/call", "describe_tool", "permit:meta-tool", "error:unknown-tool"],
+            ),
+            (call("core_tool_list", &none), ["tools/call", "core_tool_list", "permit:open-operation", "ok"]),
+            (call("core_audit_list", &none), ["tools/call", "core_audit_list", "deny:needs-admin", "denied"]),
+            (
+                ("resources/read", json!({"uri": "fake://text"})),
+                ["resources/read", "alpha/fake://text", "permit:server-allowed", "ok"],
+            ),
+            (
+                call("read_resource", &json!({"uri": "fake://text"})),
+                ["resources/read", "alpha/fake://text", "permit:server-allowed", "ok"],
+            ),
+            (
+                ("prompts/get", json!({"name": "alpha_plain"})),
+                ["prompts/get", "alpha/plain", "permit:server-allowed", "ok"],
+            ),
+            (
+                ("completion/complete", json!({"ref": {"type": "ref/prompt", "name": "alpha_plain"}, "argument": {}})),
+                ["completion/complete", "alpha/plain", "permit:server-allowed", "ok"],
+            ),
+        ] {
+            check(&house, &client, asked, Some(expect)).await;
+        }
+        for method in ["tools/list", "resources/list", "prompts/list", "x/unknown"] {
+            check(&house, &client, (method, json!({})), None).await;
+        }
+    }
+}
+
+#[tokio::test]
+async fn the_arguments_are_hashed_and_never_kept() {
+    let house = House::settled(&[server("alpha", &[])]).await;
+    let client = house.modern("default");
+    for (name, text) in [("alpha_echo", "hush"), ("alpha/echo", "hush"), ("alpha_echo", "other")] {
+        client.call(name, &json!({"text": text})).await;
+    }
+    let events = house.audited().await;
+    assert!(events[0].args_hash.is_some());
+    assert_eq!(events[0].args_hash, events[1].args_hash, "equal arguments, equal hash");
+    assert_ne!(events[0].args_hash, events[2].args_hash);
+    assert!(!format!("{events:?}").contains("hush"));
+}
+
+#[tokio::test]
+async fn a_timeout_is_one_event() {
+    let file = server_with("alpha", &["--never-answer", "tools/call"], "timeouts: {call: 100ms}\n");
+    let house = House::settled(&[file]).await;
+    for client in house.both("default") {
+        let asked = call("alpha_pid", &json!({}));
+        check(&house, &client, asked, Some(["tools/call", "alpha/pid", "permit:tool-allowed", "error:server-timeout"]))
+            .await;
+    }
+}
+
+#[tokio::test]
+async fn a_call_of_a_server_that_does_not_read_any_more_is_one_event() {
+    // It reads nothing any more after the first call.
+    let house = House::settled(&[server("alpha", &["--close-stdin"])]).await;
+    let client = house.legacy("default");
+    let expect = ["tools/call", "alpha/pid", "permit:tool-allowed", "ok"];
+    check(&house, &client, call("alpha_pid", &json!({})), Some(expect)).await;
+    let before = house.audited().await.len();
+    let failed = client.ask("tools/call", &json!({"name": "alpha_pid", "arguments": {}})).await.unwrap();
+    assert_eq!(failed["isError"], true);
+    let events = house.audited().await;
+    assert_eq!(events.len(), before + 1);
+    assert!(events[before].outcome.starts_with("error:server-"), "{}", events[before].outcome);
+}
+
+#[tokio::test]
+async fn a_full_queue_holds_calls_back_and_reaches_no_server() {
+    let house = House::open(&[server("alpha", &[])], Ground::with_queue(1));
+    house.settle().await;
+    let scope = Scope::new();
+    // The only place is taken, so the next call must wait before it reaches anybody.
+    let place = soon("a place", house.gateway.store().audit().reserve()).await.unwrap();
+    let client = house.legacy("default");
+    let waiting = client.clone();
+    let task = scope.spawn(async move { waiting.text("alpha_counter", &json!({})).await });
+    // A whole round trip to the server, past the audit log, shows that the call had all the time it needed.
+    let ping = toolcrib_upstream::server::Call::default();
+    house.server("alpha").call("ping", &Raw::empty_object(), ping).await.unwrap().unwrap();
+    assert!(!task.is_finished());
+    assert!(audited_now(&house).is_empty());
+    drop(place);
+    assert_eq!(soon("the call", task).await.unwrap(), "1");
+    assert_eq!(house.audited().await.len(), 1);
+}
+
+fn audited_now(house: &House) -> Vec<AuditRecord> {
+    let filter = toolcrib_store::AuditFilter { limit: 10, ..Default::default() };
+    house.gateway.store().audit().list(&filter).unwrap()
+}
+
+#[tokio::test]
+async fn a_call_that_is_dropped_while_it_waits_for_its_place_never_happened() {
+    let house = House::open(&[server("alpha", &[])], Ground::with_queue(1));
+    house.settle().await;
+    let scope = Scope::new();
+    let place = soon("a place", house.gateway.store().audit().reserve()).await.unwrap();
+    let client = house.modern("default");
+    let waiting = client.clone();
+    let task = scope.spawn(async move { waiting.text("alpha_counter", &json!({})).await });
+    tokio::task::yield_now().await;
+    task.abort();
+    assert!(soon("the end", task).await.is_err());
+    drop(place);
+    assert_eq!(client.text("alpha_counter", &json!({})).await, "1");
+    assert_eq!(house.audited().await.len(), 1);
+}
+
+#[tokio::test]
+async fn nothing_is_called_once_the_audit_log_is_closed() {
+    let house = House::settled(&[server("alpha", &[])]).await;
+    let client = house.legacy("default");
+    assert_eq!(client.text("alpha_counter", &json!({})).await, "1");
+    soon("the log", house.gateway.store().close()).await;
+    for name in ["alpha_counter", "call_tool", "find_tools"] {
+        let error = client.refused(name, &json!({"name": "alpha/counter"})).await;
+        assert!(error.message.contains("shutting down"), "{name}: {}", error.message);
+    }
+    for (method, params) in
+        [("resources/read", json!({"uri": "fake://text"})), ("prompts/get", json!({"name": "alpha_plain"}))]
+    {
+        assert!(client.ask(method, &params).await.is_err(), "{method}");
+    }
+    let counted = toolcrib_upstream::server::Call::default();
+    let params = Raw::from_value(&json!({"name": "counter"}));
+    let count = house.server("alpha").call("tools/call", &params, counted).await.unwrap().unwrap();
+    assert!(count.as_str().contains("\"2\""), "{}", count.as_str());
+}
+
+#[tokio::test]
+async fn the_chain_is_whole_after_many_calls_at_once() {
+    let house = House::open(&[server("alpha", &[])], Ground::with_queue(4));
+    house.settle().await;
+    let scope = Scope::new();
+    let client = house.modern("default");
+    let tasks: Vec<_> = (0..100)
+        .map(|number| {
+            let client = client.clone();
+            scope.spawn(async move {
+                let params = Raw::from_value(&json!({"name": "alpha_echo", "arguments": {"text": "a"}}));
+                client.with_id(Id::from_number(number), "tools/call", params, None).await.is_ok()
+            })
+        })
+        .collect();
+    for task in tasks {
+        assert!(soon("a call", task).await.unwrap());
+    }
+    let store = house.close().await;
+    let mut ids: Vec<u64> = audited(&store).await.iter().map(|event| event.request_id.parse().unwrap()).collect();
+    ids.sort_unstable();
+    assert_eq!(ids, (0..100).collect::<Vec<_>>());
+    let verified = store.audit().verify(None).unwrap();
+    assert!(matches!(verified, toolcrib_store::Verification::Intact(_)), "{verified:?}");
+}

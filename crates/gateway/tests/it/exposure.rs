@@ -1,0 +1,119 @@
+//! How a profile lists its tools: meta, direct, pinned, dynamic; and that only legacy lists change by loading.
+
+use serde_json::json;
+
+use crate::house::{House, method_of, profile, server, soon, stopped};
+
+const MENU: [&str; 3] = ["find_tools", "describe_tool", "call_tool"];
+
+#[tokio::test]
+async fn each_exposure_lists_what_it_says_and_every_allowed_tool_still_answers() {
+    let files = [
+        server("alpha", &[]),
+        stopped("beta", &["one", "two"], ""),
+        profile("meta", "exposure: meta"),
+        profile("direct", "exposure: direct"),
+        profile("pinned", "exposure: pinned\npinned: [\"beta/*\", \"alpha/pid\"]"),
+        profile("dynamic", "exposure: dynamic"),
+    ];
+    let house = House::settled(&files).await;
+    for (name, menu, listed) in [
+        ("meta", &MENU[..], vec![]),
+        ("pinned", &MENU[..], vec!["alpha_pid", "beta_one", "beta_two"]),
+        ("dynamic", &[&MENU[..], &["load_tools", "unload_tools", "list_active_tools"]].concat(), vec![]),
+    ] {
+        for client in house.both(name) {
+            assert_eq!(client.listed().await, [menu, &listed].concat(), "{name}");
+        }
+    }
+    for client in house.both("direct") {
+        let listed = client.listed().await;
+        assert_eq!(listed.len(), 17, "{listed:?}");
+        assert!(listed.is_sorted(), "the order is fixed: {listed:?}");
+    }
+    for name in ["meta", "direct", "pinned", "dynamic"] {
+        for client in house.both(name) {
+            assert_eq!(client.text("alpha_echo", &json!({"text": "a"})).await, "a");
+            let inner = json!({"name": "alpha/echo", "arguments": {"text": "b"}});
+            assert_eq!(client.text("call_tool", &inner).await, "b");
+        }
+    }
+}
+
+#[tokio::test]
+async fn loading_changes_the_list_of_the_legacy_client_and_never_that_of_the_modern_one() {
+    let house = House::settled(&[server("alpha", &[]), profile("default", "exposure: dynamic")]).await;
+    let (modern, legacy, other) = (house.modern("default"), house.legacy("default"), house.legacy("default"));
+    let (mut news, mut other_news) = (legacy.stream(), other.stream());
+    let before = modern.listed().await;
+    let names = json!({"names": ["alpha/echo", "alpha_pid"]});
+
+    let loaded = modern.call("load_tools", &names).await;
+    assert_eq!(loaded["structuredContent"]["loaded"][0]["name"], "alpha_echo", "the definitions are returned");
+    assert_eq!(loaded["structuredContent"]["loaded"][0]["inputSchema"]["required"], json!(["text"]));
+    assert_eq!(modern.listed().await, before);
+    assert_eq!(legacy.listed().await, before, "another client's loading is its own");
+
+    legacy.call("load_tools", &names).await;
+    let message = soon("news", news.recv()).await.unwrap();
+    assert_eq!(method_of(&message), "notifications/tools/list_changed");
+    assert_eq!(legacy.listed().await, [before.clone(), vec!["alpha_echo".into(), "alpha_pid".into()]].concat());
+    assert_eq!(modern.listed().await, before);
+    assert_eq!(other.listed().await, before, "another session of the same person is not disturbed");
+    assert!(other_news.try_recv().is_err());
+
+    legacy.call("unload_tools", &json!({"names": ["alpha_echo"]})).await;
+    assert_eq!(method_of(&soon("news", news.recv()).await.unwrap()), "notifications/tools/list_changed");
+    assert_eq!(legacy.listed().await, [before.clone(), vec!["alpha_pid".into()]].concat());
+    assert_eq!(modern.listed().await, before);
+    assert!(news.try_recv().is_err(), "one change, one word");
+}
+
+#[tokio::test]
+async fn loading_changes_no_list_where_the_profile_does_not_list_what_is_loaded() {
+    for exposure in ["meta", "pinned", "direct"] {
+        let lines = format!("exposure: {exposure}\ngroups: [load]");
+        let house = House::settled(&[stopped("alpha", &["one", "two"], ""), profile("default", &lines)]).await;
+        let legacy = house.legacy("default");
+        let (mut news, before) = (legacy.stream(), legacy.listed().await);
+        assert_ne!(legacy.call("load_tools", &json!({"names": ["alpha_one"]})).await["isError"], true);
+        assert_eq!(legacy.listed().await, before, "{exposure}");
+        assert!(news.try_recv().is_err(), "{exposure}");
+    }
+}
+
+#[tokio::test]
+async fn a_durable_set_is_one_for_all_sessions_of_a_principal_and_all_of_them_are_told() {
+    let lines = "exposure: dynamic\nactive_set: durable";
+    let house = House::settled(&[stopped("alpha", &["one", "two"], ""), profile("default", lines)]).await;
+    let (first, second) = (house.legacy("default"), house.legacy("default"));
+    let stranger = house.legacy_of("somebody", "default");
+    let (mut news, mut stranger_news) = (second.stream(), stranger.stream());
+    first.call("load_tools", &json!({"names": ["alpha_one"]})).await;
+    assert!(second.listed().await.contains(&"alpha_one".to_owned()));
+    assert_eq!(method_of(&soon("news", news.recv()).await.unwrap()), "notifications/tools/list_changed");
+    assert!(!stranger.listed().await.contains(&"alpha_one".to_owned()));
+    assert!(stranger_news.try_recv().is_err());
+
+    // A modern client of the same principal changes the legacy ones' list, never its own.
+    let modern = house.modern("default");
+    let before = modern.listed().await;
+    modern.call("load_tools", &json!({"names": ["alpha_two"]})).await;
+    assert_eq!(method_of(&soon("news", news.recv()).await.unwrap()), "notifications/tools/list_changed");
+    assert!(second.listed().await.contains(&"alpha_two".to_owned()));
+    assert_eq!(modern.listed().await, before);
+}
+
+#[tokio::test]
+async fn a_server_that_lists_anew_changes_the_list_for_both_eras_and_tells_the_legacy_one() {
+    let files = [server("alpha", &["--list-changed-after", "1"]), profile("default", "exposure: direct")];
+    let house = House::settled(&files).await;
+    let (modern, legacy) = (house.modern("default"), house.legacy("default"));
+    let mut news = legacy.stream();
+    legacy.text("alpha_pid", &json!({})).await;
+    assert_eq!(method_of(&soon("news", news.recv()).await.unwrap()), "notifications/tools/list_changed");
+    for client in [&modern, &legacy] {
+        assert!(client.listed().await.contains(&"alpha_late".to_owned()));
+    }
+    assert_eq!(modern.text("alpha_late", &json!({})).await, "late");
+}

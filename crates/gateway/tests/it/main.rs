@@ -1,0 +1,16 @@
+//! The gateway at its public edge, with fake servers as real child processes behind it.
+#![allow(clippy::unwrap_used, reason = "these are tests, their fixtures included")]
+
+mod arguments;
+mod audit;
+mod away;
+mod dialect;
+mod exposure;
+mod house;
+mod load;
+mod lossless;
+mod names;
+mod offer;
+mod progress;
+mod reload;
+mod visibility;

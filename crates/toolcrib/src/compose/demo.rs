@@ -1,0 +1,81 @@
+//! The demo: the gateway with the example servers, a walk through it over the wire, and how clients connect.
+
+mod home;
+mod settings;
+mod walk;
+
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Context;
+use tokio::net::TcpListener;
+use toolcrib_base::random;
+use toolcrib_base::task::Scope;
+use toolcrib_web::Guard;
+
+use super::{Serving, wait_for_end};
+use crate::config::Config;
+use crate::output::print;
+use crate::{example, ready};
+
+/// The server that is reached over HTTP; the others are child processes.
+const OVER_HTTP: &str = "units";
+/// How long the HTTP server's connections may take to end.
+const GRACE: Duration = Duration::from_secs(1);
+
+/// Shows the walk, then serves until the process is told to end, or not with `once`.
+pub(crate) async fn run(config: Config, once: bool) -> anyhow::Result<()> {
+    let scope = Scope::new();
+    let outcome = until_told(config, once, &scope).await;
+    scope.close(GRACE).await;
+    outcome
+}
+
+async fn until_told(config: Config, once: bool, scope: &Scope) -> anyhow::Result<()> {
+    let mut end = pin!(wait_for_end());
+    let mut starting = pin!(start(config, scope));
+    // The signals are listened to before anything starts, and what has begun to start is ended in good manners.
+    let (serving, told) = tokio::select! {
+        biased;
+        told = &mut end => (starting.await?, Some(told)),
+        serving = &mut starting => (serving?, None),
+    };
+    let outcome = match told {
+        Some(told) => told,
+        None => tokio::select! {
+            biased;
+            told = end => told,
+            shown = show(&serving, once) => shown,
+        },
+    };
+    serving.end().await;
+    outcome
+}
+
+/// Starts the server over HTTP, writes the definitions of all and starts the gateway over them.
+async fn start(config: Config, scope: &Scope) -> anyhow::Result<Serving> {
+    let listener = TcpListener::bind(("127.0.0.1", 0)).await.context("listen for the example server over HTTP")?;
+    let address = listener.local_addr().context("read the listener's address")?;
+    let server = example::named(OVER_HTTP).expect("it is one of the example servers");
+    // Nobody knows this token: every client on this machine is the same to it.
+    let guard = Guard::new(random::token(), Vec::new(), Vec::new());
+    scope.spawn(example::http::serve(listener, Arc::clone(&server), guard, scope.clone()));
+    home::write(config.home.path(), &home::http_url(address))?;
+    let serving = Serving::start(config).await?;
+    serving.eager_servers_listed().await;
+    let serve_file = serving.composed.config.home.serve_file();
+    ready::write(&serve_file, std::process::id(), &serving.url, &serving.token_file)
+        .with_context(|| format!("write `{}`", serve_file.display()))?;
+    Ok(serving)
+}
+
+/// Shows the walk; without `once` also how to connect, and then never ends.
+async fn show(serving: &Serving, once: bool) -> anyhow::Result<()> {
+    walk::show(&serving.url, print).await?;
+    if !once {
+        print(&settings::render(&serving.url, serving.composed.config.home.path()))?;
+        std::future::pending::<()>().await;
+    }
+    Ok(())
+}

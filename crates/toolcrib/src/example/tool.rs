@@ -1,0 +1,84 @@
+//! A tool of an example server: one row of its table, and what it answers.
+
+use serde_json::{Value, json};
+
+use super::{Arguments, Wrong};
+
+/// One tool of the server `S`.
+pub(super) struct Tool<S: 'static> {
+    pub(super) name: &'static str,
+    pub(super) title: &'static str,
+    /// For the model: what it does, what it takes and what it gives.
+    pub(super) description: &'static str,
+    pub(super) effect: Effect,
+    /// The properties of the arguments; those that [`Tool::required`] names must be there.
+    pub(super) properties: fn() -> Value,
+    pub(super) required: &'static [&'static str],
+    pub(super) run: fn(&S, &Arguments) -> Result<Told, Wrong>,
+}
+
+/// What a call changes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Effect {
+    /// Nothing.
+    Reads,
+    /// It adds to what is there.
+    Adds,
+    /// It replaces or removes what is there.
+    Replaces,
+}
+
+/// What a tool answers.
+#[derive(Debug, PartialEq)]
+pub(crate) struct Told {
+    /// For the model and for people.
+    pub(crate) text: String,
+    /// The same for programs: an object.
+    pub(crate) structured: Value,
+}
+
+// === impl Tool ===
+
+impl<S> Tool<S> {
+    /// The entry in `tools/list`.
+    pub(super) fn entry(&self) -> Value {
+        let hints = match self.effect {
+            Effect::Reads => json!({ "readOnlyHint": true, "openWorldHint": false }),
+            Effect::Adds => json!({ "readOnlyHint": false, "destructiveHint": false, "openWorldHint": false }),
+            Effect::Replaces => json!({ "readOnlyHint": false, "destructiveHint": true, "openWorldHint": false }),
+        };
+        let mut schema = json!({ "type": "object", "properties": (self.properties)() });
+        if !self.required.is_empty() {
+            schema["required"] = json!(self.required);
+        }
+        schema["additionalProperties"] = json!(false);
+        json!({
+            "name": self.name,
+            "title": self.title,
+            "description": self.description,
+            "inputSchema": schema,
+            "annotations": hints,
+        })
+    }
+}
+
+/// The entries of a table.
+pub(super) fn entries<S>(table: &[Tool<S>]) -> Vec<Value> {
+    table.iter().map(Tool::entry).collect()
+}
+
+/// Calls a tool of a table.
+pub(super) fn call<S>(table: &[Tool<S>], server: &S, name: &str, arguments: &Arguments) -> Option<Result<Told, Wrong>> {
+    let tool = table.iter().find(|tool| tool.name == name)?;
+    let known = (tool.properties)();
+    let outcome = arguments.only(&known).and_then(|()| (tool.run)(server, arguments));
+    Some(outcome)
+}
+
+// === impl Told ===
+
+impl Told {
+    pub(super) fn new(text: impl Into<String>, structured: Value) -> Self {
+        Self { text: text.into(), structured }
+    }
+}

@@ -1,0 +1,399 @@
+//! The guides: what they tell people to write and to type is written and typed here, with the real binary and a home
+//! folder of its own for each guide.
+//!
+//! How a guide is read, from top to bottom:
+//! - A `yaml` or `toml` block whose first line is `# <path>` is a file below the home folder.
+//! - In a `console` block a line that begins with `$ ` is a command for the shell; a backslash at its end continues it.
+//!   The lines below it are what it prints. Each must be found in a line of its output, in this order; blanks count as
+//!   one, and `…` stands for anything. A command must succeed unless a line that begins with `error:` is expected.
+//! - `$ toolcrib serve` goes on in the background on a free port, which stands for 8700 from there on. `$ curl -s URL` is
+//!   asked by this test, so that no curl is needed.
+//! - `fake-server` is the server of the crate `testkit`.
+//!
+//! Other blocks, such as `sh`, `json` and `text`, are not run.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{self, Receiver};
+use std::time::{Duration, Instant};
+
+use toolcrib_base::Kind;
+
+/// How long a gateway may take to start, and a change of a file to be seen.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// The address that guides speak of.
+const WRITTEN: &str = "127.0.0.1:8700";
+/// Commands that change nothing are repeated until they print what is expected: a changed file is seen after a moment.
+const REPEATED: [&str; 5] =
+    ["toolcrib list ", "toolcrib find ", "toolcrib describe ", "toolcrib audit list", "curl -s "];
+
+/// Every document with something to run; the names of the tests below.
+const GUIDES: [&str; 8] = [
+    "README.md",
+    "docs/guides/audit.md",
+    "docs/guides/cli.md",
+    "docs/guides/clients.md",
+    "docs/guides/getting-started.md",
+    "docs/guides/operations.md",
+    "docs/guides/profiles.md",
+    "docs/guides/servers.md",
+];
+
+#[test]
+fn readme() {
+    run(GUIDES[0]);
+}
+
+#[test]
+fn audit() {
+    run(GUIDES[1]);
+}
+
+#[test]
+fn cli() {
+    run(GUIDES[2]);
+}
+
+#[test]
+fn clients() {
+    run(GUIDES[3]);
+}
+
+#[test]
+fn getting_started() {
+    run(GUIDES[4]);
+}
+
+#[test]
+fn operations() {
+    run(GUIDES[5]);
+}
+
+#[test]
+fn profiles() {
+    run(GUIDES[6]);
+}
+
+#[test]
+fn servers() {
+    run(GUIDES[7]);
+}
+
+#[test]
+fn no_guide_is_forgotten() {
+    let folder = root().join("docs/guides");
+    let mut found: Vec<String> = std::fs::read_dir(folder)
+        .unwrap()
+        .map(|entry| format!("docs/guides/{}", entry.unwrap().file_name().to_string_lossy()))
+        .collect();
+    found.sort();
+    assert_eq!(found, GUIDES[1..]);
+}
+
+#[test]
+fn every_setting_is_documented() {
+    let text = read("docs/guides/operations.md");
+    let output = Command::new(env!("CARGO_BIN_EXE_toolcrib")).args(["serve", "--help"]).output().unwrap();
+    let help = String::from_utf8(output.stdout).unwrap();
+    let flags: Vec<&str> = help.lines().filter_map(flag).filter(|flag| !["help", "home"].contains(flag)).collect();
+    assert!(flags.len() > 10, "{help}");
+    for flag in flags.iter().filter(|flag| **flag != "ready-file") {
+        let key = flag.replace('-', "_");
+        assert!(text.contains(&format!("| `{key}` |")), "no row for the key `{key}`");
+    }
+}
+
+#[test]
+fn every_kind_of_error_is_documented() {
+    let text = read("docs/protocol.md");
+    let kinds = [
+        Kind::Parse,
+        Kind::InvalidRequest,
+        Kind::UnknownMethod,
+        Kind::InvalidParams,
+        Kind::UnknownTool,
+        Kind::NotFound,
+        Kind::Forbidden,
+        Kind::Unauthenticated,
+        Kind::Unavailable,
+        Kind::Timeout,
+        Kind::BadServer,
+        Kind::Cancelled,
+        Kind::TooLarge,
+        Kind::Busy,
+        Kind::Definition,
+        Kind::Address,
+        Kind::Internal,
+    ];
+    for kind in kinds {
+        let row = kind.row();
+        let cells = format!("| `{}` | {} | {} | {} |", row.name, row.code, row.status, row.exit);
+        assert!(text.contains(&cells), "no row `{cells}`");
+    }
+}
+
+/// `--name` at the beginning of a line of the help.
+fn flag(line: &str) -> Option<&str> {
+    let at = line.trim_start().trim_start_matches("-h, ").strip_prefix("--")?;
+    Some(at.split(|c: char| !c.is_ascii_alphanumeric() && c != '-').next().unwrap_or_default())
+}
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+fn read(path: &str) -> String {
+    std::fs::read_to_string(root().join(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
+}
+
+fn run(path: &str) {
+    let text = read(path);
+    let mut reader = Reader { path, home: tempfile::tempdir().unwrap(), gateway: None, commands: 0 };
+    for block in blocks(&text) {
+        match block.language {
+            "yaml" | "toml" => reader.file(&block),
+            "console" => reader.commands(&block),
+            _ => {}
+        }
+    }
+    reader.stop();
+    assert!(reader.commands > 0, "{path} has nothing to run");
+}
+
+/// A fenced block.
+struct Block<'a> {
+    language: &'a str,
+    line: usize,
+    lines: Vec<&'a str>,
+}
+
+fn blocks(text: &str) -> Vec<Block<'_>> {
+    let mut blocks = Vec::new();
+    let mut lines = text.lines().enumerate();
+    while let Some((index, line)) = lines.next() {
+        if let Some(language) = line.strip_prefix("```") {
+            let inside = lines.by_ref().take_while(|(_, line)| !line.starts_with("```")).map(|(_, line)| line);
+            blocks.push(Block { language: language.trim(), line: index + 1, lines: inside.collect() });
+        }
+    }
+    blocks
+}
+
+/// Follows one guide.
+struct Reader<'a> {
+    path: &'a str,
+    home: tempfile::TempDir,
+    gateway: Option<Gateway>,
+    commands: usize,
+}
+
+/// `toolcrib serve` in the background.
+struct Gateway {
+    child: Child,
+    address: String,
+    /// Lines of stderr; read by a thread, so that the gateway never waits for us.
+    told: Receiver<String>,
+}
+
+/// One command with the lines that are expected.
+struct Step {
+    line: usize,
+    command: String,
+    expected: Vec<String>,
+}
+
+impl Reader<'_> {
+    fn file(&self, block: &Block<'_>) {
+        let Some(name) = block.lines.first().and_then(|line| line.strip_prefix("# ")).filter(|name| is_path(name))
+        else {
+            return;
+        };
+        let path = self.home.path().join(name);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, block.lines.join("\n") + "\n").unwrap();
+    }
+
+    fn commands(&mut self, block: &Block<'_>) {
+        for step in steps(block) {
+            self.commands += 1;
+            self.step(&step);
+        }
+    }
+
+    fn step(&mut self, step: &Step) {
+        if let Some(arguments) = step.command.strip_prefix("toolcrib serve").filter(|_| !fails(&step.expected)) {
+            self.stop();
+            let (gateway, told) = self.serve(arguments);
+            self.gateway = Some(gateway);
+            let expected = self.here(&step.expected);
+            return self.compare(step, &expected, 0, &told);
+        }
+        let expected = self.here(&step.expected);
+        let command = self.here(std::slice::from_ref(&step.command)).concat();
+        let repeated = REPEATED.iter().any(|begin| command.starts_with(begin));
+        let begun = Instant::now();
+        loop {
+            let (code, output) = match command.strip_prefix("curl -s ") {
+                Some(url) => (0, get(url.trim())),
+                None => self.shell(&command),
+            };
+            if !repeated || missing(&expected, &output).is_none() || begun.elapsed() > PATIENCE {
+                return self.compare(step, &expected, code, &output);
+            }
+        }
+    }
+
+    /// The same texts with the address of the gateway that runs.
+    fn here(&self, texts: &[String]) -> Vec<String> {
+        let address = self.gateway.as_ref().map_or(WRITTEN, |gateway| gateway.address.as_str());
+        texts.iter().map(|text| text.replace(WRITTEN, address)).collect()
+    }
+
+    fn compare(&self, step: &Step, expected: &[String], code: i32, output: &str) {
+        let place = format!("{}:{}: `{}`", self.path, step.line, step.command);
+        if let Some(line) = missing(expected, output) {
+            panic!("{place} does not print `{line}`, but (status {code}):\n{output}");
+        }
+        assert_eq!(code != 0, fails(expected), "{place} ended with status {code}:\n{output}");
+    }
+
+    fn shell(&self, command: &str) -> (i32, String) {
+        let mut shell = Command::new("sh");
+        let output = self.surroundings(shell.args(["-c", command])).stdin(Stdio::null()).output().unwrap();
+        let text = [output.stdout, output.stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).concat();
+        (output.status.code().unwrap_or(-1), text)
+    }
+
+    /// The environment of a person whose shell finds both programs and whose home folder is the guide's.
+    fn surroundings<'c>(&self, command: &'c mut Command) -> &'c mut Command {
+        let folders = [PathBuf::from(env!("CARGO_BIN_EXE_toolcrib")), toolcrib_testkit::fake_server()]
+            .map(|program| program.parent().unwrap().to_owned());
+        let others = std::env::var_os("PATH").unwrap_or_default();
+        let path = std::env::join_paths(folders.into_iter().chain(std::env::split_paths(&others))).unwrap();
+        command.env_clear().env("PATH", path).env("HOME", self.home.path()).env("TOOLCRIB_HOME", self.home.path());
+        command.current_dir(self.home.path())
+    }
+
+    /// Starts a gateway and waits until it serves; gives what it told until then.
+    fn serve(&self, arguments: &str) -> (Gateway, String) {
+        let mut command = Command::new("sh");
+        // `exec`, so that a signal reaches the gateway and not the shell.
+        self.surroundings(command.args(["-c", &format!("exec toolcrib serve {arguments}")]));
+        command.env("TOOLCRIB_LISTEN", "127.0.0.1:0").env("TOOLCRIB_LOG", "info");
+        let mut child = command.stdin(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+        let stderr = BufReader::new(child.stderr.take().unwrap());
+        let (tell, told) = mpsc::channel();
+        std::thread::spawn(move || {
+            for line in stderr.lines().map_while(Result::ok) {
+                // Nobody listens once the guide has ended.
+                let _ = tell.send(line);
+            }
+        });
+        let mut gateway = Gateway { child, address: String::new(), told };
+        let mut text = String::new();
+        while gateway.address.is_empty() {
+            let line = gateway.told.recv_timeout(PATIENCE).unwrap_or_else(|_| panic!("no gateway serves:\n{text}"));
+            if let Some((_, url)) = line.split_once("serving url=http://") {
+                gateway.address = url.split('/').next().unwrap_or_default().to_owned();
+            }
+            text.push_str(&line);
+            text.push('\n');
+        }
+        (gateway, text)
+    }
+
+    fn stop(&mut self) {
+        if let Some(mut gateway) = self.gateway.take() {
+            let pid = rustix::process::Pid::from_child(&gateway.child);
+            rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
+            let status = gateway.child.wait().unwrap();
+            assert!(status.success(), "{}: the gateway ended with {status}", self.path);
+        }
+    }
+}
+
+impl Drop for Gateway {
+    fn drop(&mut self) {
+        // After a failure; a gateway that was stopped is gone already.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Whether the first line of a block names a file rather than saying something.
+fn is_path(name: &str) -> bool {
+    let is_file = [".yaml", ".yml", ".json", ".toml"].iter().any(|end| name.ends_with(end));
+    is_file && !name.contains([' ', ':']) && !name.contains("..") && !name.starts_with('/')
+}
+
+fn steps(block: &Block<'_>) -> Vec<Step> {
+    let mut steps: Vec<Step> = Vec::new();
+    for (index, line) in block.lines.iter().enumerate() {
+        let last = steps.last_mut();
+        match (line.strip_prefix("$ "), last) {
+            (Some(command), _) => {
+                let line = block.line + index + 1;
+                steps.push(Step { line, command: command.to_owned(), expected: Vec::new() });
+            }
+            (None, Some(step)) if step.command.ends_with('\\') => {
+                step.command.pop();
+                step.command.push_str(line.trim_start());
+            }
+            (None, Some(step)) => step.expected.push((*line).to_owned()),
+            (None, None) => panic!("line {}: output without a command", block.line + index + 1),
+        }
+    }
+    steps
+}
+
+fn fails(expected: &[String]) -> bool {
+    expected.iter().any(|line| line.starts_with("error:"))
+}
+
+/// The first expected line that no line of the output fits, in order.
+fn missing<'e>(expected: &'e [String], output: &str) -> Option<&'e str> {
+    let mut lines = output.lines().map(squeezed);
+    let fits = |wanted: &str, line: &str| {
+        let mut rest = line;
+        wanted.split('…').all(|part| {
+            let part = part.trim();
+            let found = rest.find(part);
+            rest = found.map_or("", |at| &rest[at + part.len()..]);
+            found.is_some()
+        })
+    };
+    expected.iter().map(String::as_str).find(|wanted| {
+        let wanted = squeezed(wanted);
+        !wanted.is_empty() && wanted != "…" && !lines.by_ref().any(|line| fits(&wanted, &line))
+    })
+}
+
+fn squeezed(line: &str) -> String {
+    line.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// The body of a page.
+fn get(url: &str) -> String {
+    let (address, path) = url.trim_start_matches("http://").split_once('/').unwrap();
+    let mut stream = TcpStream::connect(address).unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    write!(stream, "GET /{path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n").unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    answer.split_once("\r\n\r\n").unwrap().1.to_owned()
+}
+
+#[test]
+fn expected_lines_are_looked_for_in_order() {
+    let check = |expected: &[&str], output: &str, first_missing: Option<&str>| {
+        let expected: Vec<String> = expected.iter().map(|line| (*line).to_owned()).collect();
+        assert_eq!(missing(&expected, output), first_missing, "{expected:?} in {output}");
+    };
+    check(&["NAME STATE", "a  ready"], "NAME   STATE\na      ready\n", None);
+    check(&["b", "a"], "a\nb\n", Some("a"));
+    check(&["a … c", "…", "d"], "a b c\nd", None);
+    check(&["a … c"], "c b a", Some("a … c"));
+    check(&["x"], "", Some("x"));
+}

@@ -1,0 +1,382 @@
+//! A gateway that listens on a port of the system's choice, and requests to it.
+
+use std::future::Future;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{HeaderMap, Method, Request, Response, StatusCode};
+use http_body_util::{BodyExt, Full};
+use hyper::body::Incoming;
+use hyper_util::rt::TokioIo;
+use serde_json::{Value, json};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::mpsc;
+use toolcrib_base::task::Scope;
+use toolcrib_base::{Clock, Limits, ManualClock, Secret, SystemClock, Timestamp};
+use toolcrib_catalog::LocalSecrets;
+use toolcrib_gateway::metrics::Metrics;
+use toolcrib_gateway::servers::Servers;
+use toolcrib_gateway::{Gateway, Parts, Sessions};
+use toolcrib_store::Store;
+use toolcrib_transport::http::client::HttpClient;
+use toolcrib_upstream::Surroundings;
+use toolcrib_web::{Guard, Site};
+
+/// How long a test waits for something that must happen before it gives up.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// The token of the administrator.
+pub(crate) const TOKEN: &str = "t0ken";
+/// The idle time of sessions.
+pub(crate) const IDLE: Duration = Duration::from_secs(60);
+
+/// Waits for something that must happen.
+pub(crate) async fn soon<T>(what: &str, future: impl Future<Output = T>) -> T {
+    let waited = tokio::time::timeout(PATIENCE, future).await;
+    waited.unwrap_or_else(|_| panic!("waited in vain for {what}"))
+}
+
+/// A file of the home folder: its path and its text.
+pub(crate) type File = (String, String);
+
+/// The definition of a fake server with these flags.
+pub(crate) fn server(name: &str, flags: &[&str]) -> File {
+    let program = toolcrib_testkit::fake_server();
+    let text = format!("name: {name}\ncommand: {}\nargs: {}\n", json!(program), json!(flags));
+    (format!("servers/{name}.yaml"), text)
+}
+
+/// The definition of a server that is never started and has just these tools.
+pub(crate) fn stopped(name: &str, tools: &[&str]) -> File {
+    let tools: Vec<Value> = tools.iter().map(|tool| json!({"name": tool, "inputSchema": {"type": "object"}})).collect();
+    let text = format!("name: {name}\ncommand: never-started\nstart: manual\ntools: {}\n", json!(tools));
+    (format!("servers/{name}.yaml"), text)
+}
+
+/// The definition of a profile.
+pub(crate) fn profile(name: &str, lines: &str) -> File {
+    (format!("profiles/{name}.yaml"), format!("name: {name}\n{lines}"))
+}
+
+/// A clock that panics once when its fuse was lit.
+#[derive(Debug, Default)]
+pub(crate) struct Fuse(AtomicBool);
+
+impl Fuse {
+    pub(crate) fn light(&self) {
+        self.0.store(true, Ordering::SeqCst);
+    }
+}
+
+impl Clock for Fuse {
+    fn now(&self) -> Timestamp {
+        assert!(!self.0.swap(false, Ordering::SeqCst), "the fuse was lit");
+        SystemClock.now()
+    }
+}
+
+/// A gateway that listens.
+pub(crate) struct House {
+    home: tempfile::TempDir,
+    pub(crate) gateway: Arc<Gateway>,
+    pub(crate) address: SocketAddr,
+    /// The clock of the sessions.
+    pub(crate) time: Arc<ManualClock>,
+    /// The clock of the gateway.
+    pub(crate) fuse: Arc<Fuse>,
+    scope: Scope,
+}
+
+/// A request in the making.
+#[derive(Debug, Clone)]
+pub(crate) struct Ask {
+    method: Method,
+    path: String,
+    headers: Vec<(String, String)>,
+    body: Bytes,
+}
+
+/// An answer that has ended.
+#[derive(Debug)]
+pub(crate) struct Reply {
+    pub(crate) status: StatusCode,
+    pub(crate) headers: HeaderMap,
+    pub(crate) body: Bytes,
+}
+
+/// An answer that comes as events, with the connection it comes on.
+pub(crate) struct Events {
+    pub(crate) headers: HeaderMap,
+    body: Incoming,
+    text: String,
+    connection: tokio::task::JoinHandle<()>,
+}
+
+// === impl Ask ===
+
+impl Ask {
+    /// A request with this body and the headers that every client sends.
+    pub(crate) fn new(method: Method, path: &str, body: impl Into<Bytes>) -> Self {
+        let headers = [("content-type", "application/json"), ("accept", "application/json, text/event-stream")];
+        let headers = headers.map(|(name, value)| (name.to_owned(), value.to_owned())).to_vec();
+        Self { method, path: path.to_owned(), headers, body: body.into() }
+    }
+
+    pub(crate) fn get(path: &str) -> Self {
+        Self::new(Method::GET, path, "")
+    }
+
+    pub(crate) fn post(body: impl Into<Bytes>) -> Self {
+        Self::new(Method::POST, "/mcp", body)
+    }
+
+    /// A JSON-RPC request of a legacy client.
+    pub(crate) fn legacy(session: &str, method: &str, params: &Value) -> Self {
+        let body = json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params});
+        Self::post(body.to_string()).header("mcp-session-id", session)
+    }
+
+    /// A JSON-RPC request of a modern client, with everything that it must carry.
+    pub(crate) fn modern(method: &str, mut params: Value) -> Self {
+        params["_meta"]["io.modelcontextprotocol/protocolVersion"] = "2026-07-28".into();
+        params["_meta"]["io.modelcontextprotocol/clientCapabilities"] = json!({});
+        let body = json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params});
+        let ask =
+            Self::post(body.to_string()).header("mcp-protocol-version", "2026-07-28").header("mcp-method", method);
+        match params.get("name").or_else(|| params.get("uri")).and_then(Value::as_str) {
+            Some(name) => ask.header("mcp-name", name),
+            None => ask,
+        }
+    }
+
+    pub(crate) fn to(mut self, path: &str) -> Self {
+        path.clone_into(&mut self.path);
+        self
+    }
+
+    /// One more header, also when it is there already.
+    pub(crate) fn header(mut self, name: &str, value: &str) -> Self {
+        self.headers.push((name.to_owned(), value.to_owned()));
+        self
+    }
+
+    /// The same without a header.
+    pub(crate) fn without(mut self, name: &str) -> Self {
+        self.headers.retain(|(given, _)| given != name);
+        self
+    }
+
+    /// The same with another value of a header.
+    pub(crate) fn with(self, name: &str, value: &str) -> Self {
+        self.without(name).header(name, value)
+    }
+
+    pub(crate) fn admin(self) -> Self {
+        self.with("authorization", &format!("Bearer {TOKEN}"))
+    }
+}
+
+// === impl Reply ===
+
+impl Reply {
+    pub(crate) fn json(&self) -> Value {
+        serde_json::from_slice(&self.body).unwrap_or_else(|error| panic!("{error}: {:?}", self.body))
+    }
+
+    /// Expects a JSON-RPC error.
+    pub(crate) fn error(&self, status: u16, code: i64) -> Value {
+        assert_eq!(self.status, status, "{:?}", self.body);
+        assert_eq!(self.headers["content-type"], "application/json");
+        let value = self.json();
+        assert_eq!(value["error"]["code"], code, "{value}");
+        assert_eq!(value["jsonrpc"], "2.0");
+        value
+    }
+
+    /// Expects a JSON-RPC result.
+    pub(crate) fn result(&self) -> Value {
+        assert_eq!(self.status, 200, "{:?}", self.body);
+        let value = self.json();
+        assert!(value["error"].is_null(), "{value}");
+        value["result"].clone()
+    }
+
+    /// Expects an RFC 9457 problem.
+    pub(crate) fn problem(&self, status: u16) -> Value {
+        assert_eq!(self.status, status, "{:?}", self.body);
+        assert_eq!(self.headers["content-type"], "application/problem+json");
+        let value = self.json();
+        assert_eq!(value["status"], status);
+        value
+    }
+}
+
+// === impl Events ===
+
+impl Events {
+    /// The next message, comments left out; `None` when the stream has ended.
+    pub(crate) async fn next(&mut self) -> Option<Value> {
+        loop {
+            if let Some((event, rest)) = self.text.split_once("\n\n") {
+                let data: String = event.lines().filter_map(|line| line.strip_prefix("data:")).collect();
+                self.text = rest.to_owned();
+                if !data.is_empty() {
+                    return Some(serde_json::from_str(&data).unwrap());
+                }
+                continue;
+            }
+            let frame = soon("an event", self.body.frame()).await?.unwrap();
+            self.text.push_str(std::str::from_utf8(frame.data_ref().unwrap()).unwrap());
+        }
+    }
+
+    /// Breaks the connection.
+    pub(crate) async fn hang_up(self) {
+        drop(self.body);
+        self.connection.abort();
+        let _ = self.connection.await;
+    }
+}
+
+// === impl House ===
+
+impl House {
+    /// A gateway of these files, whose servers have been listed.
+    pub(crate) async fn settled(files: &[File]) -> Self {
+        let house = Self::open(files, Limits::default()).await;
+        house.settle().await;
+        house
+    }
+
+    /// A gateway of these files, at its very beginning.
+    pub(crate) async fn open(files: &[File], limits: Limits) -> Self {
+        let home = tempfile::tempdir().unwrap();
+        write(home.path(), files);
+        let loaded = toolcrib_catalog::load(home.path());
+        assert!(loaded.problems.is_empty(), "{:?}", loaded.problems);
+        let (scope, clock) = (Scope::new(), Arc::new(SystemClock));
+        let (time, fuse) = (Arc::new(ManualClock::default()), Arc::new(Fuse::default()));
+        let (events, happened) = mpsc::channel(64);
+        let around = Surroundings {
+            client: HttpClient::new().unwrap(),
+            clock,
+            events,
+            guard: None,
+            limits: limits.clone(),
+            grace: Duration::from_millis(500),
+        };
+        let metrics = Arc::new(Metrics::new());
+        let store = Store::in_memory(toolcrib_store::Config::default()).unwrap();
+        let secrets = Arc::new(LocalSecrets::new(home.path()));
+        let servers = Servers::new(around, secrets, store.snapshots(), scope.clone());
+        let sessions = Sessions::new(100, IDLE, Arc::clone(&time) as Arc<dyn Clock>, Arc::clone(&metrics));
+        let clock = Arc::clone(&fuse) as Arc<dyn Clock>;
+        let parts = Parts { store, clock, servers, sessions, metrics, loaded: Arc::new(loaded) };
+        let gateway = Gateway::start(parts);
+        scope.spawn(Arc::clone(&gateway).keep_in_step(happened, scope.stop_signal()));
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let guard =
+            Guard::new(Secret::new(TOKEN), vec!["tools.example.com".into()], vec!["https://app.example.com".into()]);
+        let site = Site { gateway: Arc::clone(&gateway), guard, limits, scope: scope.clone() };
+        scope.spawn(toolcrib_web::serve(listener, Arc::new(site), scope.clone()));
+        Self { home, gateway, address, time, fuse, scope }
+    }
+
+    /// Waits until the views show what every server offers.
+    pub(crate) async fn settle(&self) {
+        for running in self.gateway.servers.table().values() {
+            if running.definition.start != toolcrib_catalog::Start::Manual {
+                let mut status = running.server.watch_status();
+                soon("a listing", status.wait_for(|status| status.listed)).await.unwrap();
+            }
+        }
+        let mut builds = self.gateway.watch_builds();
+        let waiting = async {
+            while !self.gateway.is_in_step() {
+                builds.changed().await.unwrap();
+            }
+        };
+        soon("views in step", waiting).await;
+    }
+
+    /// Writes files and takes all definitions anew.
+    pub(crate) async fn apply(&self, files: &[File]) {
+        write(self.home.path(), files);
+        self.gateway.apply(Arc::new(toolcrib_catalog::load(self.home.path())));
+        self.settle().await;
+    }
+
+    /// Sends a request and reads its answer to the end; an error when the connection breaks before.
+    pub(crate) async fn try_ask(&self, ask: Ask) -> Result<Reply, hyper::Error> {
+        let (response, connection) = self.send(ask).await?;
+        let (head, body) = response.into_parts();
+        let body = soon("a body", body.collect()).await?.to_bytes();
+        connection.abort();
+        Ok(Reply { status: head.status, headers: head.headers, body })
+    }
+
+    /// Sends a request and reads its answer to the end.
+    pub(crate) async fn ask(&self, ask: Ask) -> Reply {
+        self.try_ask(ask).await.unwrap()
+    }
+
+    /// Sends a request whose answer must be a stream of events.
+    pub(crate) async fn events(&self, ask: Ask) -> Events {
+        let (response, connection) = self.send(ask).await.unwrap();
+        let (head, body) = response.into_parts();
+        assert_eq!(head.status, 200);
+        assert_eq!(head.headers["content-type"], "text/event-stream");
+        Events { headers: head.headers, body, text: String::new(), connection }
+    }
+
+    /// The status of an answer whose body is not read.
+    pub(crate) async fn try_ask_status(&self, ask: Ask) -> u16 {
+        let (response, connection) = self.send(ask).await.unwrap();
+        connection.abort();
+        response.status().as_u16()
+    }
+
+    async fn send(&self, ask: Ask) -> Result<(Response<Incoming>, tokio::task::JoinHandle<()>), hyper::Error> {
+        let stream = TcpStream::connect(self.address).await.unwrap();
+        let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await?;
+        let connection = self.scope.spawn(async move {
+            // What breaks here also shows at the request.
+            let _ = connection.await;
+        });
+        let mut request = Request::builder().method(ask.method).uri(&ask.path);
+        if !ask.headers.iter().any(|(name, _)| name == "host") {
+            request = request.header("host", self.address.to_string());
+        }
+        for (name, value) in &ask.headers {
+            request = request.header(name, value);
+        }
+        let request = request.body(Full::new(ask.body)).unwrap();
+        let response = soon("an answer", sender.send_request(request)).await?;
+        Ok((response, connection))
+    }
+
+    /// Opens a session in a revision, at a path.
+    pub(crate) async fn session_of(&self, path: &str, revision: &str) -> String {
+        let params =
+            json!({"protocolVersion": revision, "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}});
+        let body = json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params});
+        let reply = self.ask(Ask::post(body.to_string()).to(path)).await;
+        assert_eq!(reply.result()["protocolVersion"], revision);
+        reply.headers["mcp-session-id"].to_str().unwrap().to_owned()
+    }
+
+    pub(crate) async fn session(&self) -> String {
+        self.session_of("/mcp", "2025-11-25").await
+    }
+}
+
+fn write(home: &std::path::Path, files: &[File]) {
+    for (path, text) in files {
+        let path = home.join(path);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(&path, text).unwrap();
+    }
+}

@@ -1,0 +1,11 @@
+//! The HTTP edge over a real listener, with raw requests.
+#![allow(clippy::unwrap_used, reason = "these are tests, their fixtures included")]
+
+mod bad_input;
+mod batch;
+mod doors;
+mod header;
+mod house;
+mod routes;
+mod session;
+mod stream;

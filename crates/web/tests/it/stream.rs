@@ -1,0 +1,163 @@
+//! Streams of events: progress before an answer, news of a session, and what happens when a client hangs up.
+
+use serde_json::{Value, json};
+
+use crate::house::{Ask, Events, House, profile, server, soon, stopped};
+
+fn progress(steps: u64, millis: u64, token: &Value) -> Value {
+    json!({"name": "alpha_progress", "arguments": {"steps": steps, "ms": millis}, "_meta": {"progressToken": token}})
+}
+
+/// The same call by a client of each era.
+async fn both(house: &House, params: &Value) -> [Ask; 2] {
+    let session = house.session().await;
+    [Ask::modern("tools/call", params.clone()), Ask::legacy(&session, "tools/call", params)]
+}
+
+#[tokio::test]
+async fn progress_comes_as_events_and_the_answer_is_the_last_one() {
+    let house = House::settled(&[server("alpha", &[])]).await;
+    for token in [json!("t"), json!(7)] {
+        for ask in both(&house, &progress(3, 0, &token)).await {
+            let mut events = house.events(ask).await;
+            assert_eq!(events.headers["x-accel-buffering"], "no");
+            for step in 1..=3 {
+                let message = events.next().await.unwrap();
+                assert_eq!(message["method"], "notifications/progress");
+                assert_eq!(message["params"]["progressToken"], token);
+                assert_eq!(message["params"]["progress"], step);
+            }
+            let answer = events.next().await.unwrap();
+            assert_eq!((&answer["id"], &answer["result"]["content"][0]["text"]), (&json!(1), &json!("3 steps")));
+            assert!(events.next().await.is_none(), "the stream ends with the answer");
+        }
+    }
+}
+
+#[tokio::test]
+async fn an_answer_without_progress_is_one_json_body() {
+    let house = House::settled(&[server("alpha", &[])]).await;
+    for ask in both(&house, &progress(0, 0, &json!("t"))).await {
+        let reply = house.ask(ask).await;
+        assert_eq!(reply.headers["content-type"], "application/json");
+        assert_eq!(reply.result()["content"][0]["text"], "0 steps");
+    }
+    for ask in both(&house, &progress(3, 0, &Value::Null)).await {
+        assert_eq!(house.ask(ask).await.result()["content"][0]["text"], "3 steps");
+    }
+    let error = json!({"name": "no_such", "arguments": {}, "_meta": {"progressToken": 1}});
+    for ask in both(&house, &error).await {
+        house.ask(ask).await.error(200, -32_602);
+    }
+}
+
+/// Asks the fake server how many cancellations it has seen, until there are `wanted`.
+async fn until_cancelled(house: &House, wanted: usize) {
+    let waiting = async {
+        loop {
+            let ask = Ask::modern("tools/call", json!({"name": "alpha_cancelled", "arguments": {}}));
+            let text = house.ask(ask).await.result()["content"][0]["text"].as_str().unwrap().to_owned();
+            let seen: Vec<Value> = serde_json::from_str(&text).unwrap();
+            if seen.len() >= wanted {
+                assert_eq!(seen.len(), wanted, "{seen:?}");
+                return;
+            }
+        }
+    };
+    soon("a cancellation at the server", waiting).await;
+}
+
+/// Opens a call that would not end, and reads its first progress.
+async fn endless(house: &House, ask: Ask) -> Events {
+    let mut events = house.events(ask).await;
+    assert_eq!(events.next().await.unwrap()["params"]["progress"], 1);
+    events
+}
+
+#[tokio::test]
+async fn a_modern_client_that_hangs_up_cancels_and_a_legacy_one_does_not() {
+    let house = House::settled(&[server("alpha", &[])]).await;
+    let [modern, legacy] = both(&house, &progress(100_000, 5, &json!("t"))).await;
+    let legacy = endless(&house, legacy).await;
+    legacy.hang_up().await;
+    let modern = endless(&house, modern).await;
+    modern.hang_up().await;
+    until_cancelled(&house, 1).await;
+    // Both are on record as taken back, the modern one last or first.
+    let rows = async {
+        loop {
+            let list = house.ask(Ask::get("/api/v1/audit?target=alpha/progress").admin()).await.json();
+            if list["total"] == 2 {
+                return list;
+            }
+        }
+    };
+    let list = soon("two events", rows).await;
+    assert!(list["events"].as_array().unwrap().iter().all(|event| event["outcome"] == "cancelled"), "{list}");
+}
+
+#[tokio::test]
+async fn a_legacy_client_cancels_by_a_notification_and_its_stream_ends_with_the_error() {
+    let house = House::settled(&[server("alpha", &[])]).await;
+    let session = house.session().await;
+    let ask = Ask::legacy(&session, "tools/call", &progress(100_000, 5, &json!("t")));
+    let mut events = endless(&house, ask).await;
+    let body = json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 1}});
+    let reply = house.ask(Ask::post(body.to_string()).header("mcp-session-id", &session)).await;
+    assert_eq!(reply.status, 202);
+    let last = async {
+        loop {
+            let message = events.next().await.unwrap();
+            if message["id"] == 1 {
+                return message;
+            }
+        }
+    };
+    assert_eq!(soon("the answer", last).await["error"]["code"], -31_006);
+    until_cancelled(&house, 1).await;
+}
+
+#[tokio::test]
+async fn a_session_s_stream_tells_that_a_list_has_changed() {
+    let house = House::settled(&[stopped("alpha", &["one"]), profile("default", "exposure: direct")]).await;
+    let session = house.session().await;
+    let mut events = house.events(Ask::get("/mcp").header("mcp-session-id", &session)).await;
+    assert_eq!(events.headers["cache-control"], "no-cache, no-transform");
+    house.apply(&[stopped("beta", &["two"])]).await;
+    let message = events.next().await.unwrap();
+    assert_eq!(message, json!({"jsonrpc": "2.0", "method": "notifications/tools/list_changed", "params": {}}));
+    let list = house.ask(Ask::legacy(&session, "tools/list", &json!({}))).await.result();
+    assert_eq!(list["tools"].as_array().unwrap().len(), 2);
+    let delete = Ask::new(http::Method::DELETE, "/mcp", "").header("mcp-session-id", &session);
+    assert_eq!(house.ask(delete).await.status, 204);
+    assert!(events.next().await.is_none(), "the stream ends with its session");
+}
+
+#[tokio::test]
+async fn loading_is_told_on_the_session_s_own_stream() {
+    let house = House::settled(&[stopped("alpha", &["one"]), profile("default", "exposure: dynamic")]).await;
+    let (session, other) = (house.session().await, house.session().await);
+    let mut events = house.events(Ask::get("/mcp").header("mcp-session-id", &session)).await;
+    let names = json!({"name": "load_tools", "arguments": {"names": ["alpha/one"]}});
+    house.ask(Ask::legacy(&other, "tools/call", &names)).await.result();
+    house.ask(Ask::modern("tools/call", names.clone())).await.result();
+    house.ask(Ask::legacy(&session, "tools/call", &names)).await.result();
+    assert_eq!(events.next().await.unwrap()["method"], "notifications/tools/list_changed");
+    house.ask(Ask::new(http::Method::DELETE, "/mcp", "").header("mcp-session-id", &session)).await;
+    assert!(events.next().await.is_none(), "it was told once, for its own loading");
+}
+
+#[tokio::test]
+async fn streams_of_one_session_are_bounded() {
+    let house = House::settled(&[]).await;
+    let session = house.session().await;
+    let get = || Ask::get("/mcp").header("mcp-session-id", &session);
+    let mut open = Vec::new();
+    for _ in 0..8 {
+        open.push(house.events(get()).await);
+    }
+    house.ask(get()).await.problem(429);
+    open.pop().unwrap().hang_up().await;
+    let again = async { while house.try_ask_status(get()).await != 200 {} };
+    soon("the place of the one that hung up", again).await;
+}
