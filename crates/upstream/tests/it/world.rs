@@ -52,10 +52,10 @@ pub(crate) fn fake(flags: &[&str]) -> ServerConfig {
 
 /// The fake server with these flags; every line that it is sent is also written into `log`.
 pub(crate) fn logged(flags: &[&str], log: &Path) -> ServerConfig {
-    // The server takes the shell's place, so that its end is seen as it is.
+    // The server takes the shell's place, so that its end is seen as it is. `tee` writes to its stdout, the log, first.
     let script = r#"
         rm -f "$0.fifo"; mkfifo "$0.fifo"
-        exec 3<&0; tee -a "$0" <&3 >"$0.fifo" &
+        exec 3<&0; tee "$0.fifo" <&3 >>"$0" &
         exec 3<&- "$@" <"$0.fifo"
     "#;
     let mut args = vec!["-c".to_owned(), script.to_owned()];
