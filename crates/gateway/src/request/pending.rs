@@ -10,6 +10,8 @@ use crate::caller::Caller;
 use crate::gateway::Gateway;
 use crate::view::View;
 
+/// The longest wait for a first listing: clients give up not much later.
+const LONGEST: Duration = Duration::from_secs(20);
 /// How long a view may take to be built once its server was listed.
 const BUILD: Duration = Duration::from_secs(2);
 
@@ -26,7 +28,7 @@ impl Gateway {
         let mut status = server.watch_status();
         // A server that fails, or never ends, is answered for by the view as it is.
         let listing = async { status.wait_for(|it| it.listed).await.is_ok() };
-        let listed = tokio::time::timeout(timeouts.connect + timeouts.list, listing).await;
+        let listed = tokio::time::timeout((timeouts.connect + timeouts.list).min(LONGEST), listing).await;
         if listed.is_ok() {
             let shown = async {
                 while !self.view(caller.profile.as_str()).is_none_or(|view| shows(&view, &server)) {

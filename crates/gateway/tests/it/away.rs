@@ -89,7 +89,7 @@ async fn while_one_server_is_still_being_listed_the_answers_say_so() {
     let client = house.modern("default");
     let found = client.call("find_tools", &json!({"query": "echo"})).await;
     assert!(text_of(&found).contains("still being listed: bad"), "{found}");
-    let unknown = client.refused("bad_thing", &json!({})).await;
+    let unknown = client.refused("other_thing", &json!({})).await;
     assert!(unknown.message.contains("`bad`"), "{}", unknown.message);
 }
 
