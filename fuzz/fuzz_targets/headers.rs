@@ -36,10 +36,10 @@ fuzz_target!(|data: &[u8]| {
     for name in NAMES {
         assert!(headers.get_all(name).iter().count() <= 1 || name == header::NAME);
     }
-    assert_eq!(header::single(&headers, header::METHOD).unwrap(), Some(&*request.method));
+    assert_eq!(header::single(&headers, header::METHOD).expect("checked to be single"), Some(&*request.method));
     if let Some(wanted) = method::named_by(&request.method).and_then(|key| request.params.text(key)) {
-        let given = header::single(&headers, header::NAME).unwrap().expect("the name is mirrored");
-        assert_eq!(header::decode_value(given).unwrap(), wanted);
+        let given = header::single(&headers, header::NAME).expect("checked to be single").expect("the name is mirrored");
+        assert_eq!(header::decode_value(given).expect("checked to be decodable"), wanted);
     }
 });
 

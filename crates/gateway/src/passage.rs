@@ -22,6 +22,15 @@ pub(crate) struct Asked<'a> {
     pub(crate) request_id: String,
 }
 
+/// Where calls are decided and written down.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Desk<'a> {
+    pub(crate) log: &'a AuditLog,
+    pub(crate) clock: &'a dyn Clock,
+    pub(crate) rules: &'a Rules,
+    pub(crate) caller: &'a Caller,
+}
+
 /// The proof that a call passed the rules, and its audit event in the making.
 #[derive(Debug)]
 pub(crate) struct Passage {
@@ -47,14 +56,8 @@ pub(crate) enum Refused {
 
 impl Passage {
     /// Reserves a place in the log, decides, and records a refusal at once.
-    pub(crate) async fn open(
-        log: &AuditLog,
-        clock: &dyn Clock,
-        rules: &Rules,
-        caller: &Caller,
-        act: &Act,
-        asked: Asked<'_>,
-    ) -> Result<Self, Refused> {
+    pub(crate) async fn open(desk: Desk<'_>, act: &Act, asked: Asked<'_>) -> Result<Self, Refused> {
+        let Desk { log, clock, rules, caller } = desk;
         let slot = log.reserve().await.map_err(|_| Refused::Closing)?;
         let hash = asked.arguments.map(|arguments| log.hash_arguments(arguments));
         let policy_caller =
@@ -87,7 +90,8 @@ impl Passage {
 }
 
 /// Records that something unknown was asked for.
-pub(crate) async fn record_unknown(log: &AuditLog, clock: &dyn Clock, caller: &Caller, asked: Asked<'_>) {
+pub(crate) async fn record_unknown(desk: Desk<'_>, asked: Asked<'_>) {
+    let Desk { log, clock, caller, .. } = desk;
     let Ok(slot) = log.reserve().await else { return };
     let hash = asked.arguments.map(|arguments| log.hash_arguments(arguments));
     let event = event(clock.now(), caller, asked, hash, Decision::Deny(Cow::Borrowed(Kind::UnknownTool.name())));

@@ -20,7 +20,7 @@ use crate::caller::Caller;
 use crate::dispatch::{self, Ended, Outgoing};
 use crate::front;
 use crate::gateway::Gateway;
-use crate::passage::{Asked, Passage, Refused};
+use crate::passage::{Asked, Desk, Passage, Refused};
 use crate::reply;
 use crate::session::Running;
 use crate::view::View;
@@ -152,8 +152,12 @@ impl Passing<'_> {
     }
 
     pub(crate) async fn open(&self, act: &Act, asked: Asked<'_>) -> Result<Passage, Refused> {
+        Passage::open(self.desk(), act, asked).await
+    }
+
+    pub(crate) fn desk(&self) -> Desk<'_> {
         let gateway = self.gateway;
-        Passage::open(gateway.store.audit(), &*gateway.clock, &self.view.rules, self.caller, act, asked).await
+        Desk { log: gateway.store.audit(), clock: &*gateway.clock, rules: &self.view.rules, caller: self.caller }
     }
 
     pub(crate) fn asked<'b>(&self, method: &'b str, target: &str, arguments: Option<&'b Raw>) -> Asked<'b> {

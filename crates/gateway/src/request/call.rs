@@ -59,8 +59,7 @@ impl Passing<'_> {
 
     async fn unresolved(&mut self, params: &Raw, unresolved: Unresolved) -> Answered {
         let asked = self.asked(method::TOOLS_CALL, &unresolved.name, Some(params));
-        let gateway = self.gateway;
-        passage::record_unknown(gateway.store.audit(), &*gateway.clock, self.caller, asked).await;
+        passage::record_unknown(self.desk(), asked).await;
         match unresolved.by {
             Some(_) => Ok(failed(&unresolved.problem)),
             None => Err(RpcError::from(&unresolved.problem)),

@@ -57,8 +57,8 @@ fn not_allowed() -> Response<Body> {
 }
 
 async fn post(site: &Arc<Site>, origin: Origin, body: Incoming) -> Response<Body> {
-    if let Err(response) = check_media(&origin.headers) {
-        return response;
+    if let Some(refused) = refused_media(&origin.headers) {
+        return respond::status(refused);
     }
     let body = match read_body(body, site.limits.request_bytes).await {
         Ok(body) => body,
@@ -78,19 +78,16 @@ async fn post(site: &Arc<Site>, origin: Origin, body: Incoming) -> Response<Body
     }
 }
 
-fn check_media(headers: &HeaderMap) -> Result<(), Response<Body>> {
+fn refused_media(headers: &HeaderMap) -> Option<StatusCode> {
     let text = |name| headers.get(name).and_then(|value: &HeaderValue| value.to_str().ok());
     let sent = text(CONTENT_TYPE).unwrap_or_default();
     if !sent.split(';').next().unwrap_or_default().trim().eq_ignore_ascii_case("application/json") {
-        return Err(respond::status(StatusCode::UNSUPPORTED_MEDIA_TYPE));
+        return Some(StatusCode::UNSUPPORTED_MEDIA_TYPE);
     }
     // Clients must accept both forms; those that name only one of them, or say nothing, are served all the same.
     let wanted = text(ACCEPT).unwrap_or("*/*");
     let fits = ["application/json", "text/event-stream", "*/*", "application/*", "text/*"];
-    if !fits.iter().any(|kind| wanted.contains(kind)) {
-        return Err(respond::status(StatusCode::NOT_ACCEPTABLE));
-    }
-    Ok(())
+    (!fits.iter().any(|kind| wanted.contains(kind))).then_some(StatusCode::NOT_ACCEPTABLE)
 }
 
 async fn one_request(site: &Arc<Site>, origin: Origin, request: toolcrib_protocol::Request) -> Response<Body> {
@@ -136,7 +133,7 @@ async fn one_request(site: &Arc<Site>, origin: Origin, request: toolcrib_protoco
                 };
                 run(site, caller, request).await
             }
-            Err(response) => response,
+            Err(response) => *response,
         },
     }
 }
@@ -165,7 +162,7 @@ fn session(
     origin: &Origin,
     id: Option<&str>,
     request: Option<&Id>,
-) -> Result<Arc<Session>, Response<Body>> {
+) -> Result<Arc<Session>, Box<Response<Body>>> {
     let Some(id) = id else {
         let supported: Vec<_> = Revision::ALL.iter().rev().map(|revision| revision.as_str()).collect();
         let message = format!(
@@ -174,13 +171,13 @@ fn session(
             supported.join(", ")
         );
         let answer = Answer::error(request.cloned(), RpcError::new(-32_600, message));
-        return Err(respond::bad_request(&answer));
+        return Err(Box::new(respond::bad_request(&answer)));
     };
     site.gateway.sessions.get(id, &origin.principal, &origin.profile).ok_or_else(|| {
         let problem =
             Problem::new(Kind::NotFound, "the session does not exist or has ended").hint("Send `initialize` again.");
         let answer = Answer::error(request.cloned(), RpcError::from(&problem));
-        respond::json(StatusCode::NOT_FOUND, Body::pieces(answer.to_parts()))
+        Box::new(respond::json(StatusCode::NOT_FOUND, Body::pieces(answer.to_parts())))
     })
 }
 
@@ -241,7 +238,7 @@ fn aside(site: &Arc<Site>, origin: &Origin, message: &Message) -> Response<Body>
     }
     let session = match session(site, origin, id, None) {
         Ok(session) => session,
-        Err(response) => return response,
+        Err(response) => return *response,
     };
     if let Message::Notification(notification) = message {
         let caller = legacy(origin, session);
@@ -267,7 +264,7 @@ async fn batch(site: &Arc<Site>, origin: &Origin, body: &Bytes, rules: Rules) ->
     let session = match session(site, origin, Some(id), None) {
         Ok(session) if session.revision.has_batches() => session,
         Ok(_) => return refuse(),
-        Err(response) => return response,
+        Err(response) => return *response,
     };
     let messages = match Message::parse_batch(body, rules) {
         Ok(messages) if messages.len() <= BATCH => messages,
@@ -307,7 +304,7 @@ fn get(site: &Arc<Site>, origin: &Origin) -> Response<Body> {
     let Ok(Some(id)) = session_id(&origin.headers) else { return not_allowed() };
     let session = match session(site, origin, Some(id), None) {
         Ok(session) => session,
-        Err(response) => return response,
+        Err(response) => return *response,
     };
     match session.open_stream() {
         Ok(stream) => respond::events(stream),
@@ -323,6 +320,6 @@ fn delete(site: &Arc<Site>, origin: &Origin) -> Response<Body> {
             site.gateway.sessions.close(&session);
             respond::status(StatusCode::NO_CONTENT)
         }
-        Err(response) => response,
+        Err(response) => *response,
     }
 }
