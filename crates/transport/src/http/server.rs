@@ -55,8 +55,17 @@ where
     F: Future<Output = Response<B>> + Send + 'static,
     B: http_body::Body<Data = Bytes, Error: std::error::Error + Send + Sync> + Send + 'static,
 {
+    serve_within(Arc::new(Semaphore::new(CONNECTIONS)), listener, scope, answer).await;
+}
+
+/// [`serve`] with as many connections at a time as there are places.
+async fn serve_within<A, F, B>(places: Arc<Semaphore>, listener: TcpListener, scope: Scope, answer: A)
+where
+    A: Fn(SocketAddr, Request<Incoming>) -> F + Clone + Send + Sync + 'static,
+    F: Future<Output = Response<B>> + Send + 'static,
+    B: http_body::Body<Data = Bytes, Error: std::error::Error + Send + Sync> + Send + 'static,
+{
     let mut stop = scope.stop_signal();
-    let places = Arc::new(Semaphore::new(CONNECTIONS));
     loop {
         let place = tokio::select! {
             place = Arc::clone(&places).acquire_owned() => place,
@@ -98,5 +107,48 @@ where
             }
             drop(place);
         });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::net::TcpStream;
+
+    use super::*;
+    use crate::http::body::Body;
+
+    #[tokio::test]
+    async fn connections_beyond_the_places_wait_until_one_is_free() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let (scope, places) = (Scope::new(), Arc::new(Semaphore::new(2)));
+        let answer = |_, _| async { Response::new(Body::full("x")) };
+        scope.spawn(serve_within(Arc::clone(&places), listener, scope.clone(), answer));
+        let ask = async |stream: &mut TcpStream| {
+            stream.write_all(b"GET / HTTP/1.1\r\nhost: x\r\n\r\n").await.unwrap();
+        };
+        let mut open = Vec::new();
+        for _ in 0..2 {
+            let mut stream = TcpStream::connect(address).await.unwrap();
+            ask(&mut stream).await;
+            assert!(stream.read(&mut [0; 500]).await.unwrap() > 0);
+            open.push(stream);
+        }
+        assert_eq!(places.available_permits(), 0);
+        let mut third = TcpStream::connect(address).await.unwrap();
+        ask(&mut third).await;
+        let mut buffer = [0; 500];
+        tokio::select! {
+            biased;
+            _ = third.read(&mut buffer) => panic!("there is no place"),
+            () = async {
+                for _ in 0..1_000 {
+                    tokio::task::yield_now().await;
+                }
+            } => {}
+        }
+        drop(open.pop());
+        assert!(third.read(&mut buffer).await.unwrap() > 0);
     }
 }

@@ -1,8 +1,10 @@
-//! Child processes at the public edge of this crate: real programs, real pipes, real signals.
+//! This crate at its public edge: real programs, pipes and signals, real sockets, and peers in memory.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on stops")]
 
 mod guarded;
+mod http;
+mod peer;
 mod running;
 mod stdio;
 mod stopping;

@@ -44,7 +44,7 @@ async fn pages_without_end_are_read_up_to_a_bound() {
     assert_eq!(count(&server, "tools/list"), 1_000);
     let filler = "x".repeat(20 * 1024 * 1024);
     let server = pages(
-        move |number| json!({"tools": [{"name": format!("t{number}"), "description": filler}], "nextCursor": number.to_string()}),
+        move |number| json!({"tools": [{"name": format!("t{number}")}], "x": filler, "nextCursor": number.to_string()}),
     );
     let world = World::ready(mcp::config(&server)).await;
     assert_eq!(world.tools(), ["t0", "t1", "t2"]);
