@@ -4,6 +4,7 @@
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
 use std::time::Duration;
 
 /// The largest request that a test sends.
@@ -132,6 +133,7 @@ type Answer = dyn Fn(&Request, &mut Reply<'_>) + Send + Sync;
 pub struct HttpServer {
     address: SocketAddr,
     shared: Arc<Shared>,
+    accepting: Option<JoinHandle<()>>,
 }
 
 impl HttpServer {
@@ -152,8 +154,8 @@ impl HttpServer {
         let address = listener.local_addr().expect("a listener has an address");
         let shared = Arc::new(Shared::default());
         let (answer, accepting): (Arc<Answer>, _) = (Arc::new(answer), Arc::clone(&shared));
-        std::thread::spawn(move || accept(&listener, &accepting, &answer));
-        Self { address, shared }
+        let accepting = std::thread::spawn(move || accept(&listener, &accepting, &answer));
+        Self { address, shared, accepting: Some(accepting) }
     }
 
     /// Where it listens.
@@ -193,8 +195,11 @@ impl Drop for HttpServer {
             }
         }
         self.shared.changed.notify_all();
-        // Wakes the thread that accepts, which then sees the end.
+        // Wakes the thread that accepts, which then sees the end. After this nobody listens any more.
         let _ = TcpStream::connect(self.address);
+        if let Some(accepting) = self.accepting.take() {
+            let _ = accepting.join();
+        }
     }
 }
 

@@ -117,7 +117,10 @@ async fn many_changes_are_gathered_and_read_at_most_once_a_second() {
         };
         turns().await;
         assert_eq!(count(&server, "tools/list"), listed, "changes are gathered first");
-        advance(Duration::from_millis(millis + 2)).await;
+        advance(Duration::from_millis(millis / 2)).await;
+        turns().await;
+        assert_eq!(count(&server, "tools/list"), listed, "it is not time yet");
+        advance(Duration::from_millis(millis / 2 + 2)).await;
         until("the list was read again", || count(&server, "tools/list") == listed + 1).await;
         until("it is known", || world.tools().len() == listed + 1).await;
         turns().await;

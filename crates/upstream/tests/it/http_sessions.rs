@@ -121,8 +121,8 @@ async fn a_session_is_deleted_at_the_end() {
     world.server.order_stop();
     world.until(State::Stopped).await;
     let requests = server.requests();
-    let last = requests.last().unwrap();
-    assert_eq!((last.method.as_str(), last.header("mcp-session-id")), ("DELETE", Some("s-1")));
+    let farewell = requests.iter().find(|request| request.method == "DELETE").unwrap();
+    assert_eq!(farewell.header("mcp-session-id"), Some("s-1"));
 }
 
 #[tokio::test]

@@ -137,11 +137,14 @@ impl World {
     pub(crate) async fn call_slow(&self, millis: u64) -> tokio::task::JoinHandle<Result<(), CallError>> {
         let server = self.server.clone();
         let params = Raw::from_value(&json!({"name": "slow", "arguments": {"ms": millis}}));
-        let call = self.scope.spawn(async move { server.call("tools/call", &params, Call::default()).await.map(drop) });
-        // One line to let it be sent; the server reads in order.
-        tokio::task::yield_now().await;
-        self.echo().await;
-        call
+        let mut call = Box::pin(async move { server.call("tools/call", &params, Call::default()).await.map(drop) });
+        // Sent first; the server reads in order.
+        tokio::select! {
+            biased;
+            outcome = &mut call => panic!("{outcome:?} although it is slow"),
+            () = self.echo() => {}
+        }
+        self.scope.spawn(call)
     }
 
     pub(crate) fn tools(&self) -> Vec<String> {
