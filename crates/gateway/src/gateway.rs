@@ -11,7 +11,7 @@ use toolcrib_base::{Clock, ProfileName, ServerName};
 use toolcrib_catalog::Loaded;
 use toolcrib_protocol::{Notification, Raw, method};
 use toolcrib_store::{Snapshot, Store};
-use toolcrib_upstream::{Event, Inventory, State};
+use toolcrib_upstream::{Event, Inventory, Server, State};
 
 use crate::active::ActiveTools;
 use crate::metrics::Metrics;
@@ -114,11 +114,13 @@ impl Gateway {
 
     /// Whether the views show all that the servers offer by now. A listing that has just ended is not shown yet.
     pub fn is_in_step(&self) -> bool {
-        let shown = self.shown.load();
-        self.servers.table().iter().all(|(name, running)| {
-            let now = running.server.inventory();
-            shown.get(name).is_some_and(|shown| Arc::ptr_eq(shown, &now) || **shown == *now)
-        })
+        self.servers.table().values().all(|running| self.shows(&running.server))
+    }
+
+    /// Whether the views show what a server offers by now, as far as they may.
+    pub(crate) fn shows(&self, server: &Server) -> bool {
+        let (shown, now) = (self.shown.load(), server.inventory());
+        shown.get(&server.config().name).is_some_and(|shown| Arc::ptr_eq(shown, &now) || **shown == *now)
     }
 
     /// What outlives the process.

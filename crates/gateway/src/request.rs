@@ -111,13 +111,14 @@ impl Passing<'_> {
             method::RESOURCES_LIST => return self.listed(params, &self.view.resources.resources_listed),
             method::RESOURCE_TEMPLATES_LIST => return self.listed(params, &self.view.resources.templates_listed),
             method::PROMPTS_LIST => return self.listed(params, &self.view.prompts_listed),
-            method::RESOURCES_READ => self.resources_read(params).await?,
-            method::PROMPTS_GET => self.prompts_get(params).await?,
-            method::COMPLETE => self.complete(params).await?,
+            // Boxed, so that the future of a call of a tool, which is the usual one, stays small.
+            method::RESOURCES_READ => Box::pin(self.resources_read(params)).await?,
+            method::PROMPTS_GET => Box::pin(self.prompts_get(params)).await?,
+            method::COMPLETE => Box::pin(self.complete(params)).await?,
             method::DISCOVER if modern => self.discover(),
             method::PING if !modern => Raw::empty_object(),
             method::SET_LEVEL if !modern => Raw::empty_object(),
-            other => self.forward(other, params).await?,
+            other => Box::pin(self.forward(other, params)).await?,
         };
         Ok(convert::result_for(revision, method, &result, &gateway.server_info, Caching::NONE))
     }

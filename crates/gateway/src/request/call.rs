@@ -37,10 +37,12 @@ impl Passing<'_> {
         match resolve::call(self.view, &name, arguments) {
             Ok(Target::Tool { tool, arguments, by }) => self.call_tool(&tool, params, arguments, by).await,
             Ok(Target::Meta { meta, arguments }) => self.call_meta(meta, &arguments).await,
-            Ok(Target::Operation { operation, arguments, by }) => self.call_operation(operation, &arguments, by).await,
+            Ok(Target::Operation { operation, arguments, by }) => {
+                Box::pin(self.call_operation(operation, &arguments, by)).await
+            }
             Ok(Target::Resource { uri, by }) => {
                 let asked = Raw::from_value(&serde_json::json!({ "uri": uri }));
-                match self.resources_read(&asked).await {
+                match Box::pin(self.resources_read(&asked)).await {
                     Ok(result) => Ok((meta::resources::shape(by, &result), Revision::LATEST_LEGACY)),
                     Err(error) => Ok(failed(&problem_of(&error))),
                 }
@@ -48,12 +50,12 @@ impl Passing<'_> {
             Ok(Target::Prompt { prompt, arguments, by }) => {
                 let asked = Raw::from_value(&serde_json::json!({ "name": &*prompt.name }))
                     .edit(&[("arguments", Edit::Set(arguments.as_str()))]);
-                match self.prompts_get(&asked).await {
+                match Box::pin(self.prompts_get(&asked)).await {
                     Ok(result) => Ok((meta::prompts::shape(by, &result), Revision::LATEST_LEGACY)),
                     Err(error) => Ok(failed(&problem_of(&error))),
                 }
             }
-            Err(unresolved) => self.unresolved(params, unresolved).await,
+            Err(unresolved) => Box::pin(self.unresolved(params, unresolved)).await,
         }
     }
 

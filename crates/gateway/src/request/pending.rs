@@ -4,12 +4,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use toolcrib_protocol::{Raw, Request, method};
-use toolcrib_upstream::Server;
+use toolcrib_upstream::{Server, State, Status};
 
 use crate::caller::Caller;
 use crate::gateway::Gateway;
 use crate::view::View;
 
+/// The longest wait for a first listing: clients give up not much later.
+const LONGEST: Duration = Duration::from_secs(20);
 /// How long a view may take to be built once its server was listed.
 const BUILD: Duration = Duration::from_secs(2);
 
@@ -20,16 +22,17 @@ impl Gateway {
         if view.is_complete || request.method != method::TOOLS_CALL {
             return Some(view);
         }
-        let Some(server) = awaited(&view, &request.params) else { return Some(view) };
+        let Some(server) = self.awaited(&view, &request.params) else { return Some(view) };
         let mut builds = self.watch_builds();
         let timeouts = server.config().timeouts;
         let mut status = server.watch_status();
         // A server that fails, or never ends, is answered for by the view as it is.
-        let listing = async { status.wait_for(|it| it.listed).await.is_ok() };
-        let listed = tokio::time::timeout(timeouts.connect + timeouts.list, listing).await;
+        let ended = |it: &Status| it.listed || it.state == State::Stopped;
+        let listing = async { status.wait_for(ended).await.is_ok() };
+        let listed = tokio::time::timeout((timeouts.connect + timeouts.list).min(LONGEST), listing).await;
         if listed.is_ok() {
             let shown = async {
-                while !self.view(caller.profile.as_str()).is_none_or(|view| shows(&view, &server)) {
+                while !self.shows(&server) {
                     if builds.changed().await.is_err() {
                         break;
                     }
@@ -40,29 +43,28 @@ impl Gateway {
         }
         self.view(caller.profile.as_str())
     }
-}
 
-/// Whether a view has what the server offers, if it offers anything that the profile may show.
-fn shows(view: &View, server: &Server) -> bool {
-    let name = &server.config().name;
-    server.inventory().tools.is_empty() || view.tools.iter().any(|tool| tool.id.server == *name)
-}
+    /// The server that a call names, directly or through a meta-tool, and that is still being listed.
+    fn awaited(&self, view: &View, params: &Raw) -> Option<Server> {
+        let arguments = params.get("arguments");
+        let inner = |key: &str| arguments.as_ref().and_then(|arguments| arguments.text(key));
+        let names = [params.text("name"), inner("name"), inner("tool")];
+        let mut unknown = names.iter().flatten().filter(|name| view.tool(name).is_none());
+        unknown.find_map(|name| {
+            view.servers
+                .iter()
+                .find(|(definition, server)| {
+                    let prefix = definition.prefix.as_deref().unwrap_or(definition.name.as_str());
+                    let rest = name.strip_prefix("x_").unwrap_or(name).strip_prefix(prefix);
+                    rest.is_some_and(|rest| rest.starts_with(['/', '_'])) && self.is_listing(server)
+                })
+                .map(|(_, server)| server.clone())
+        })
+    }
 
-/// The unlisted server that a call names, directly or through a meta-tool.
-fn awaited(view: &View, params: &Raw) -> Option<Server> {
-    let arguments = params.get("arguments");
-    let inner = |key: &str| arguments.as_ref().and_then(|arguments| arguments.text(key));
-    let names = [params.text("name"), inner("name"), inner("tool")];
-    let mut unknown = names.iter().flatten().filter(|name| view.tool(name).is_none());
-    unknown.find_map(|name| {
-        view.servers
-            .iter()
-            .find(|(definition, server)| {
-                let prefix = definition.prefix.as_deref().unwrap_or(definition.name.as_str());
-                let rest = name.strip_prefix("x_").unwrap_or(name).strip_prefix(prefix);
-                let names_it = rest.is_some_and(|rest| rest.starts_with(['/', '_']));
-                names_it && (!server.status().listed || !shows(view, server))
-            })
-            .map(|(_, server)| server.clone())
-    })
+    /// Whether there will soon be more of a server than is shown now. One that is stopped has nobody who lists it.
+    fn is_listing(&self, server: &Server) -> bool {
+        let status = server.status();
+        status.state != State::Stopped && (!status.listed || !self.shows(server))
+    }
 }

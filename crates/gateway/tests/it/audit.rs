@@ -199,7 +199,7 @@ async fn the_chain_is_whole_after_many_calls_at_once() {
             let client = client.clone();
             scope.spawn(async move {
                 let params = Raw::from_value(&json!({"name": "alpha_echo", "arguments": {"text": "a"}}));
-                client.with_id(Id::from_number(number), "tools/call", params, None).await.is_ok()
+                client.with_id(Id::from_number(number), "tools/call", params, None).await.unwrap().is_ok()
             })
         })
         .collect();

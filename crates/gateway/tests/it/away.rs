@@ -89,8 +89,32 @@ async fn while_one_server_is_still_being_listed_the_answers_say_so() {
     let client = house.modern("default");
     let found = client.call("find_tools", &json!({"query": "echo"})).await;
     assert!(text_of(&found).contains("still being listed: bad"), "{found}");
-    let unknown = client.refused("bad_thing", &json!({})).await;
+    let unknown = client.refused("no_such_thing", &json!({})).await;
     assert!(unknown.message.contains("`bad`"), "{}", unknown.message);
+}
+
+#[tokio::test]
+async fn a_call_waits_for_the_first_listing_of_the_server_that_it_names() {
+    for call in ["alpha_echo", "alpha/echo", "call_tool"] {
+        let house = House::open(&[server("alpha", &[])], Ground::default());
+        for client in house.both("default") {
+            let arguments = json!({"text": "a"});
+            let inner = json!({"name": "alpha/echo", "arguments": {"text": "a"}});
+            let arguments = if call == "call_tool" { &inner } else { &arguments };
+            assert_eq!(client.text(call, arguments).await, "a", "{call}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn nobody_waits_for_a_server_that_is_not_being_started() {
+    let more = "start: manual\ntimeouts: {connect: 10m, list: 10m}\n";
+    let house = House::open(&[server("alpha", &[]), server_with("beta", &[], more)], Ground::default());
+    house.settle().await;
+    for client in house.both("default") {
+        assert_eq!(client.refused("beta_echo", &json!({})).await.code, -32_602);
+        assert_eq!(client.call("call_tool", &json!({"name": "beta/echo"})).await["isError"], true);
+    }
 }
 
 #[tokio::test]

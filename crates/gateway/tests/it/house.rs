@@ -8,7 +8,6 @@ use std::time::Duration;
 use bytes::Bytes;
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
-use toolcrib_base::Kind;
 use toolcrib_base::task::Scope;
 use toolcrib_base::{Clock, Limits, PrincipalId, ProfileName, SystemClock};
 use toolcrib_catalog::LocalSecrets;
@@ -244,23 +243,22 @@ impl Client {
     /// Asks, and gives the outcome as raw JSON.
     pub(crate) async fn raw(&self, method: &str, params: &Raw) -> Result<Raw, RpcError> {
         let id = Id::from_number(self.next.fetch_add(1, Ordering::Relaxed));
-        self.with_id(id, method, params.clone(), None).await
+        self.with_id(id, method, params.clone(), None).await.expect("nobody has cancelled it")
     }
 
-    /// Asks under a chosen id, with a place for progress.
+    /// Asks under a chosen id, with a place for progress. `None` when it was cancelled: then there is no answer.
     pub(crate) async fn with_id(
         &self,
         id: Id,
         method: &str,
         params: Raw,
         progress: Option<mpsc::Sender<Bytes>>,
-    ) -> Result<Raw, RpcError> {
+    ) -> Option<Result<Raw, RpcError>> {
         let request = Request { id: id.clone(), method: method.to_owned(), params };
         let asked = self.gateway.request(&self.caller, request, progress.map(Progress::new));
-        // A request that its client has cancelled gets no answer.
-        let Some(answer) = soon(method, asked).await else { return Err(RpcError::from(Kind::Cancelled)) };
+        let answer = soon(method, Box::pin(asked)).await?;
         assert_eq!(answer.id, Some(id), "every answer carries the id of its request");
-        answer.outcome
+        Some(answer.outcome)
     }
 
     /// Asks.

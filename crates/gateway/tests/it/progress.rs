@@ -29,7 +29,7 @@ async fn progress_comes_with_the_client_s_own_token() {
                 let (sender, queue) = mpsc::channel(64);
                 let params = json!({"name": name, "arguments": arguments, "_meta": {"progressToken": token}});
                 let asked = client.with_id(Id::from_number(1), "tools/call", Raw::from_value(&params), Some(sender));
-                let result = asked.await.unwrap().to_value();
+                let result = asked.await.unwrap().unwrap().to_value();
                 assert_eq!(result["content"][0]["text"], "3 steps");
                 let messages = read(queue).await;
                 assert_eq!(messages.len(), 3, "{name} {token}: {messages:?}");
@@ -52,7 +52,7 @@ async fn without_a_token_the_server_is_not_asked_for_progress() {
             let (sender, queue) = mpsc::channel(64);
             let params = json!({"name": "alpha_received", "arguments": {}, "_meta": {"progressToken": token}});
             let asked = client.with_id(Id::from_number(1), "tools/call", Raw::from_value(&params), Some(sender));
-            let result = asked.await.unwrap().to_value();
+            let result = asked.await.unwrap().unwrap().to_value();
             let received: Value = serde_json::from_str(result["content"][0]["text"].as_str().unwrap()).unwrap();
             assert!(received["_meta"]["progressToken"].is_null(), "{received}");
             assert!(read(queue).await.is_empty());
@@ -67,13 +67,13 @@ async fn a_client_that_does_not_read_its_progress_still_gets_its_answer() {
     let (sender, queue) = mpsc::channel(1);
     let params = json!({"name": "alpha_progress", "arguments": {"steps": 500}, "_meta": {"progressToken": 1}});
     let asked = client.with_id(Id::from_number(1), "tools/call", Raw::from_value(&params), Some(sender));
-    assert!(asked.await.is_ok());
+    assert!(asked.await.unwrap().is_ok());
     assert_eq!(read(queue).await.len(), 1, "what does not fit is missed, not kept");
 }
 
-/// Starts a call that only ends when it is cancelled, and waits until the server has begun it. The call's task gives
-/// the outcome.
-async fn start_endless(client: &Client, id: u64, scope: &Scope) -> tokio::task::JoinHandle<Option<i64>> {
+/// Starts a call that only ends when it is cancelled, and waits until the server has begun it. The call's task says
+/// whether there was an answer.
+async fn start_endless(client: &Client, id: u64, scope: &Scope) -> tokio::task::JoinHandle<bool> {
     let (sender, mut queue) = mpsc::channel(64);
     let params = json!({
         "name": "alpha_progress", "arguments": {"steps": 100_000, "ms": 5}, "_meta": {"progressToken": 1},
@@ -81,7 +81,7 @@ async fn start_endless(client: &Client, id: u64, scope: &Scope) -> tokio::task::
     let client = client.clone();
     let task = scope.spawn(async move {
         let asked = client.with_id(Id::from_number(id), "tools/call", Raw::from_value(&params), Some(sender));
-        asked.await.err().map(|error| error.code)
+        asked.await.is_some()
     });
     soon("the first step", queue.recv()).await.unwrap();
     task
@@ -117,7 +117,7 @@ async fn a_cancellation_by_a_legacy_client_reaches_the_server_and_ends_the_call(
     assert_eq!(other.text("alpha_cancelled", &json!({})).await, "[]");
     assert!(!task.is_finished());
     client.notify("notifications/cancelled", &json!({"requestId": 100, "reason": "enough"}));
-    assert_eq!(soon("the end", task).await.unwrap(), Some(-31_006));
+    assert!(!soon("the end", task).await.unwrap(), "what was cancelled has no answer");
     until_cancelled(&other, 1).await;
     let events = house.audited().await;
     let cancelled: Vec<_> = events.iter().filter(|event| event.outcome == "cancelled").collect();
@@ -151,6 +151,6 @@ async fn the_end_of_a_session_cancels_what_runs_in_it() {
     let (client, other) = (house.legacy("default"), house.legacy("default"));
     let task = start_endless(&client, 5, &scope).await;
     house.gateway.sessions.close(client.caller.session.as_ref().unwrap());
-    assert_eq!(soon("the end", task).await.unwrap(), Some(-31_006));
+    assert!(!soon("the end", task).await.unwrap(), "what was cancelled has no answer");
     until_cancelled(&other, 1).await;
 }

@@ -116,7 +116,7 @@ async fn a_call_that_runs_when_its_server_is_removed_ends_with_an_error() {
     });
     soon("the first step", queue.recv()).await.unwrap();
     house.apply(&[(server("beta", &[]).0, String::new())]).await;
-    let ended = soon("the end", task).await.unwrap().unwrap().to_value();
+    let ended = soon("the end", task).await.unwrap().unwrap().unwrap().to_value();
     assert_eq!(ended["isError"], true);
     assert!(text_of(&ended).contains("`beta`"), "{ended}");
     let events = house.audited().await;

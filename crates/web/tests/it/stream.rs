@@ -97,7 +97,7 @@ async fn a_modern_client_that_hangs_up_cancels_and_a_legacy_one_does_not() {
 }
 
 #[tokio::test]
-async fn a_legacy_client_cancels_by_a_notification_and_its_stream_ends_with_the_error() {
+async fn a_legacy_client_cancels_by_a_notification_and_its_stream_ends_without_an_answer() {
     let house = House::settled(&[server("alpha", &[])]).await;
     let session = house.session().await;
     let ask = Ask::legacy(&session, "tools/call", &progress(100_000, 5, &json!("t")));
@@ -105,15 +105,12 @@ async fn a_legacy_client_cancels_by_a_notification_and_its_stream_ends_with_the_
     let body = json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 1}});
     let reply = house.ask(Ask::post(body.to_string()).header("mcp-session-id", &session)).await;
     assert_eq!(reply.status, 202);
-    let last = async {
-        loop {
-            let message = events.next().await.unwrap();
-            if message["id"] == 1 {
-                return message;
-            }
+    let rest = async {
+        while let Some(message) = events.next().await {
+            assert_eq!(message["method"], "notifications/progress", "{message}");
         }
     };
-    assert_eq!(soon("the answer", last).await["error"]["code"], -31_006);
+    soon("the end of the stream", rest).await;
     until_cancelled(&house, 1).await;
 }
 
