@@ -120,7 +120,8 @@ pub fn scan(bytes: &[u8], rules: Rules) -> Result<Outline<'_>, Fault> {
 
 /// [`scan`] of a text that is known to be UTF-8.
 pub fn scan_text(text: &str, rules: Rules) -> Result<Outline<'_>, Fault> {
-    Scanner { text, bytes: text.as_bytes(), at: 0, rules, keys: Vec::new() }.run()
+    let bytes = text.as_bytes();
+    Scanner { text, bytes, at: 0, rules, keys: Vec::new(), has_control: has_control(bytes) }.run()
 }
 
 /// The value of the member `key` among `members`.
@@ -186,6 +187,9 @@ struct Scanner<'a> {
     rules: Rules,
     /// Keys of the open objects, innermost last; only kept where duplicates are refused.
     keys: Vec<Keys<'a>>,
+    /// Whether a control character stands anywhere, if only as a line break between values. Compact JSON has none, and
+    /// its strings need not be searched for one.
+    has_control: bool,
 }
 
 impl<'a> Scanner<'a> {
@@ -390,7 +394,8 @@ impl<'a> Scanner<'a> {
         self.at += 1;
         loop {
             let rest = &self.bytes[self.at..];
-            let Some(stop) = special(rest) else {
+            let stop = if self.has_control { special(rest) } else { memchr::memchr2(b'"', b'\\', rest) };
+            let Some(stop) = stop else {
                 self.at = self.bytes.len();
                 return Err(self.syntax("the closing quote of a string"));
             };
@@ -480,27 +485,20 @@ impl<'a> Scanner<'a> {
     }
 }
 
+/// Whether any byte is a control character. Blocks are tested whole with an OR over all their bytes, which the compiler
+/// turns into vector instructions: long texts are what large results consist of.
+fn has_control(bytes: &[u8]) -> bool {
+    bytes.chunks(256).any(|block| block.iter().fold(false, |any, byte| any | (*byte < 0x20)))
+}
+
 /// The first byte of a string's content that is not plain: a quote, a backslash or a control character.
-///
-/// Blocks are tested whole with an OR over all their bytes, which the compiler turns into vector instructions: long
-/// texts are what large results consist of.
 fn special(bytes: &[u8]) -> Option<usize> {
-    const BLOCK: usize = 32;
-    let is_special = |byte: u8| (byte == b'"') | (byte == b'\\') | (byte < 0x20);
-    // Most strings are short: keys, names, ids.
-    let head = bytes.len().min(BLOCK);
-    if let Some(at) = bytes[..head].iter().position(|byte| is_special(*byte)) {
-        return Some(at);
+    let stop = memchr::memchr2(b'"', b'\\', bytes);
+    let plain = &bytes[..stop.unwrap_or(bytes.len())];
+    if !has_control(plain) {
+        return stop;
     }
-    let mut blocks = bytes[head..].chunks_exact(BLOCK);
-    let mut at = head;
-    for block in blocks.by_ref() {
-        if block.iter().fold(false, |any, byte| any | is_special(*byte)) {
-            return block.iter().position(|byte| is_special(*byte)).map(|offset| at + offset);
-        }
-        at += BLOCK;
-    }
-    blocks.remainder().iter().position(|byte| is_special(*byte)).map(|offset| at + offset)
+    plain.iter().position(|byte| *byte < 0x20)
 }
 
 #[cfg(test)]
