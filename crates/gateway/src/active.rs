@@ -37,7 +37,7 @@ impl ActiveTools {
     /// The set of a caller, in order.
     pub(crate) fn of(&self, caller: &Caller, kind: ActiveSet) -> BTreeSet<ToolId> {
         if let Some(session) = in_session(caller, kind) {
-            return session.loaded().iter().cloned().collect();
+            return session.loaded().clone();
         }
         let sets = self.sets.lock().unwrap_or_else(PoisonError::into_inner);
         sets.get(&key(caller)).map(|set| (**set).clone()).unwrap_or_default()
@@ -45,45 +45,55 @@ impl ActiveTools {
 
     /// Adds all or none. `true` when the set has changed.
     pub(crate) fn load(&self, caller: &Caller, kind: ActiveSet, tools: &[ToolId]) -> Result<bool, NotLoaded> {
-        let mut set = self.of(caller, kind);
-        let before = set.len();
-        set.extend(tools.iter().cloned());
-        if set.len() > QUOTA {
-            return Err(NotLoaded::Quota(QUOTA));
-        }
-        let changed = set.len() != before;
-        self.put(caller, kind, set)?;
-        Ok(changed)
+        self.change(caller, kind, |set| {
+            let mut after = set.clone();
+            after.extend(tools.iter().cloned());
+            if after.len() > QUOTA {
+                return Err(NotLoaded::Quota(QUOTA));
+            }
+            *set = after;
+            Ok(())
+        })
     }
 
     /// Takes tools out. `true` when the set has changed.
     pub(crate) fn unload(&self, caller: &Caller, kind: ActiveSet, tools: &[ToolId]) -> bool {
-        let mut set = self.of(caller, kind);
-        let before = set.len();
-        for tool in tools {
-            set.remove(tool);
-        }
-        let changed = set.len() != before;
-        // A smaller set always has its place.
-        changed && self.put(caller, kind, set).is_ok()
+        let changed = self.change(caller, kind, |set| {
+            for tool in tools {
+                set.remove(tool);
+            }
+            Ok(())
+        });
+        changed.unwrap_or(false)
     }
 
-    fn put(&self, caller: &Caller, kind: ActiveSet, set: BTreeSet<ToolId>) -> Result<(), NotLoaded> {
+    /// Changes a set in one step, so that two changes at the same time both count.
+    fn change(
+        &self,
+        caller: &Caller,
+        kind: ActiveSet,
+        change: impl FnOnce(&mut BTreeSet<ToolId>) -> Result<(), NotLoaded>,
+    ) -> Result<bool, NotLoaded> {
         if let Some(session) = in_session(caller, kind) {
-            *session.loaded() = set.into_iter().collect();
-            return Ok(());
+            let mut loaded = session.loaded();
+            let before = loaded.len();
+            change(&mut loaded)?;
+            return Ok(loaded.len() != before);
         }
         let mut sets = self.sets.lock().unwrap_or_else(PoisonError::into_inner);
         let key = key(caller);
+        let mut set = sets.get(&key).map(|set| (**set).clone()).unwrap_or_default();
+        let before = set.len();
+        change(&mut set)?;
+        let changed = set.len() != before;
         if set.is_empty() {
             sets.remove(&key);
-            return Ok(());
-        }
-        if sets.len() >= SETS && !sets.contains_key(&key) {
+        } else if sets.len() >= SETS && !sets.contains_key(&key) {
             return Err(NotLoaded::Sets);
+        } else {
+            sets.insert(key, Arc::new(set));
         }
-        sets.insert(key, Arc::new(set));
-        Ok(())
+        Ok(changed)
     }
 }
 

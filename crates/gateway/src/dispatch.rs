@@ -14,6 +14,10 @@ use crate::passage::Passage;
 use crate::request::Progress;
 use crate::session::Running;
 
+/// How many calls one server may have running. Each holds a place in the audit log's queue, so a server that hangs must
+/// not be able to take all of them from the others.
+pub(crate) const PER_SERVER: usize = 256;
+
 /// How a call at a server ended.
 #[derive(Debug)]
 pub(crate) enum Ended {
@@ -21,6 +25,8 @@ pub(crate) enum Ended {
     Answered(Result<Raw, RpcError>),
     /// The server could not be asked, or did not answer.
     Failed(CallError),
+    /// The server has as many calls running as it may.
+    Busy,
     /// The client took the call back.
     Cancelled,
 }
@@ -47,6 +53,9 @@ pub(crate) async fn call(
         // Cannot happen while every caller takes the server from what the passage was opened for.
         return Ended::Cancelled;
     }
+    if outgoing.server.running() >= PER_SERVER {
+        return Ended::Busy;
+    }
     // A modern client that goes away cancels; a legacy one may come back for the answer.
     let cancel_on_drop = Arc::new(AtomicBool::new(caller.revision.era() == Era::Modern));
     let mut call = Call { cancel_on_drop: Arc::clone(&cancel_on_drop), ..Call::default() };
@@ -58,12 +67,14 @@ pub(crate) async fn call(
     let mut asking = std::pin::pin!(outgoing.server.call(outgoing.method, &outgoing.params, call));
     let answered = match running {
         None => asking.await,
+        // Biased: what was cancelled while it waited for its turn is not sent at all.
         Some(running) => tokio::select! {
-            answered = &mut asking => answered,
+            biased;
             () = running.cancelled() => {
                 cancel_on_drop.store(true, Ordering::Relaxed);
                 return Ended::Cancelled;
             }
+            answered = &mut asking => answered,
         },
     };
     match answered {

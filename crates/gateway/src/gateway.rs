@@ -39,6 +39,8 @@ pub struct Parts {
     pub metrics: Arc<Metrics>,
     /// The definitions.
     pub loaded: Arc<Loaded>,
+    /// Whether the audit log keeps arguments, their secrets redacted.
+    pub keep_arguments: bool,
 }
 
 /// The views of all profiles.
@@ -56,6 +58,7 @@ pub struct Gateway {
     /// The counters.
     pub metrics: Arc<Metrics>,
     pub(crate) active: ActiveTools,
+    pub(crate) keep_arguments: bool,
     /// Our name and version, as clients see them.
     pub(crate) server_info: Raw,
     loaded: ArcSwap<Loaded>,
@@ -81,6 +84,7 @@ impl Gateway {
             sessions: parts.sessions,
             metrics: parts.metrics,
             active: ActiveTools::default(),
+            keep_arguments: parts.keep_arguments,
             server_info: Raw::from_value(&info),
             loaded: ArcSwap::new(parts.loaded),
             views: ArcSwap::default(),

@@ -3,6 +3,8 @@
 //! The place is reserved before the decision, so an event is recorded whatever becomes of the call, also when its
 //! future is dropped. The log blocks when it is full; it never drops.
 
+mod redact;
+
 use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -29,6 +31,8 @@ pub(crate) struct Desk<'a> {
     pub(crate) clock: &'a dyn Clock,
     pub(crate) rules: &'a Rules,
     pub(crate) caller: &'a Caller,
+    /// Whether events keep their arguments, redacted.
+    pub(crate) keep_arguments: bool,
 }
 
 /// The proof that a call passed the rules, and its audit event in the making.
@@ -57,7 +61,7 @@ pub(crate) enum Refused {
 impl Passage {
     /// Reserves a place in the log, decides, and records a refusal at once.
     pub(crate) async fn open(desk: Desk<'_>, act: &Act, asked: Asked<'_>) -> Result<Self, Refused> {
-        let Desk { log, clock, rules, caller } = desk;
+        let Desk { log, clock, rules, caller, .. } = desk;
         let slot = log.reserve().await.map_err(|_| Refused::Closing)?;
         let hash = asked.arguments.map(|arguments| log.hash_arguments(arguments));
         let policy_caller =
@@ -67,7 +71,8 @@ impl Passage {
             Ok(permit) => Decision::Permit(Cow::Borrowed(permit.rule().name())),
             Err(denial) => Decision::Deny(Cow::Borrowed(denial.reason.name())),
         };
-        let event = event(clock.now(), caller, asked, hash, decision);
+        let arguments = desk.keep_arguments.then(|| asked.arguments.map(redact::redacted)).flatten();
+        let event = AuditEvent { arguments, ..event(clock.now(), caller, asked, hash, decision) };
         let mut entry = Entry { open: Some((slot, event)), started: Instant::now() };
         match verdict {
             Ok(permit) => Ok(Self { permit, entry }),

@@ -14,7 +14,7 @@ use toolcrib_policy::Act;
 use toolcrib_protocol::convert::{self, Caching};
 use toolcrib_protocol::error::METHOD_NOT_FOUND;
 use toolcrib_protocol::{Answer, Era, Id, Notification, Raw, Request, Revision, RpcError, json, meta, method};
-use toolcrib_upstream::CallError;
+use toolcrib_upstream::{CallError, Server};
 
 use crate::caller::Caller;
 use crate::dispatch::{self, Ended, Outgoing};
@@ -70,11 +70,12 @@ impl Gateway {
         request: Request,
         progress: Option<Progress>,
     ) -> Option<Answer> {
+        // Before anything that waits, so that a cancellation finds it.
+        let running = caller.session.as_ref().map(|session| session.run(&request.id));
         let Some(view) = self.view_for(caller, &request).await else {
             let problem = front::no_profile(self, &caller.profile);
             return Some(Answer::error(Some(request.id), RpcError::from(&problem)));
         };
-        let running = caller.session.as_ref().map(|session| session.run(&request.id));
         let progress = progress.and_then(|progress| Some((meta::progress_token(&request.params)?, progress)));
         let passing =
             Passing { gateway: self, view: &view, caller, id: &request.id, running: running.as_ref(), progress };
@@ -141,11 +142,13 @@ impl Passing<'_> {
             Err(Refused::Denied(_)) => return Err(RpcError::from(&unknown())),
             Err(Refused::Closing) => return Err(closing()),
         };
+        let server = outgoing.server;
         let ended = dispatch::call(&passage, self.caller, self.running, outgoing).await;
         let (outcome, result) = match ended {
             Ended::Answered(Ok(result)) => (Outcome::Ok, Ok(result)),
             Ended::Answered(Err(error)) => (Outcome::Error(Kind::InvalidParams), Err(error)),
             Ended::Failed(error) => (Outcome::Error(error.kind()), Err(RpcError::from(&away(&error)))),
+            Ended::Busy => (Outcome::Error(Kind::Busy), Err(RpcError::from(&busy(server)))),
             Ended::Cancelled => (Outcome::Cancelled, Err(RpcError::from(Kind::Cancelled))),
         };
         passage.finish(outcome);
@@ -158,7 +161,13 @@ impl Passing<'_> {
 
     pub(crate) fn desk(&self) -> Desk<'_> {
         let gateway = self.gateway;
-        Desk { log: gateway.store.audit(), clock: &*gateway.clock, rules: &self.view.rules, caller: self.caller }
+        Desk {
+            log: gateway.store.audit(),
+            clock: &*gateway.clock,
+            rules: &self.view.rules,
+            caller: self.caller,
+            keep_arguments: gateway.keep_arguments,
+        }
     }
 
     pub(crate) fn asked<'b>(&self, method: &'b str, target: &str, arguments: Option<&'b Raw>) -> Asked<'b> {
@@ -178,6 +187,13 @@ pub(crate) fn away(error: &CallError) -> Problem {
         CallError::Away(_) => problem.hint("Other servers are not affected; try again later or use another tool."),
         CallError::Link { .. } => problem.hint("The call may have run; check before you repeat it."),
     }
+}
+
+/// A server that is asked too much at a time.
+pub(crate) fn busy(server: &Server) -> Problem {
+    let message =
+        format!("server `{}` has {} calls running, which is the limit", server.config().name, dispatch::PER_SERVER);
+    Problem::new(Kind::Busy, message).hint("Wait for some of them to end.")
 }
 
 pub(crate) fn closing() -> RpcError {

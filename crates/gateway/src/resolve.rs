@@ -1,6 +1,6 @@
 //! From the name that a client gave to what it means in this profile.
 //!
-//! The order: the profile's own meta-tools, its tools, other dialects' meta-tools, operations.
+//! The order: the profile's own meta-tools, operations, its tools, other dialects' meta-tools.
 
 use std::sync::Arc;
 
@@ -50,6 +50,10 @@ pub(crate) fn call(view: &View, name: &str, arguments: Raw) -> Result<Target, Un
     if let Some(meta) = dialect::own_name(name, own) {
         return by_meta(view, meta, arguments);
     }
+    // Before any server's tool: an administrator must never be answered by a server in the gateway's place.
+    if let Some(operation) = operation::by_tool(name).filter(|_| own != Dialect::Muster) {
+        return Ok(Target::Operation { operation, arguments, by: None });
+    }
     if let Some(tool) = view.tool(name) {
         if own == Dialect::Muster {
             let hint = format!("Call it through call_tool with the name `{}`.", tool.name);
@@ -60,9 +64,6 @@ pub(crate) fn call(view: &View, name: &str, arguments: Raw) -> Result<Target, Un
     }
     if let Some(meta) = dialect::lookup(name, own) {
         return by_meta(view, meta, arguments);
-    }
-    if let Some(operation) = operation::by_tool(name).filter(|_| own != Dialect::Muster) {
-        return Ok(Target::Operation { operation, arguments, by: None });
     }
     Err(Unresolved { name: name.to_owned(), problem: unknown_tool(view, name), by: None })
 }
@@ -93,13 +94,13 @@ fn inner_call(view: &View, meta: &'static MetaName, arguments: &Raw) -> Result<T
     let key = if arguments.text("name").is_none() && arguments.get("tool").is_some() { "tool" } else { "name" };
     let name = required(meta, arguments, key)?;
     let arguments = inner(meta, arguments)?;
+    if let Some(operation) = operation::by_tool(&name) {
+        return Ok(Target::Operation { operation, arguments, by: Some(meta) });
+    }
     if let Some(tool) = view.tool(&name) {
         return Ok(Target::Tool { tool: Arc::clone(tool), arguments, by: Some(meta) });
     }
     let own = view.profile.dialect;
-    if let Some(operation) = operation::by_tool(&name) {
-        return Ok(Target::Operation { operation, arguments, by: Some(meta) });
-    }
     match dialect::lookup(&name, own) {
         // A call of a call would only hide what is called.
         Some(other) if other.act != Act::Call => by_meta(view, other, arguments),

@@ -1,6 +1,6 @@
 //! Sessions of legacy clients: who they are, what runs for them, and the streams on which they hear news.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap};
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -34,7 +34,7 @@ pub struct Session {
     last_used: AtomicI64,
     running: Mutex<HashMap<String, Arc<Cancelled>>>,
     streams: Mutex<Vec<mpsc::Sender<Bytes>>>,
-    loaded: Mutex<HashSet<ToolId>>,
+    loaded: Mutex<BTreeSet<ToolId>>,
 }
 
 /// All open sessions.
@@ -121,7 +121,7 @@ impl Session {
     }
 
     /// The tools that this session has loaded.
-    pub(crate) fn loaded(&self) -> MutexGuard<'_, HashSet<ToolId>> {
+    pub(crate) fn loaded(&self) -> MutexGuard<'_, BTreeSet<ToolId>> {
         lock(&self.loaded)
     }
 

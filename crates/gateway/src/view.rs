@@ -18,7 +18,7 @@ use toolcrib_protocol::inventory::Entry;
 use toolcrib_search::Signature;
 use toolcrib_upstream::Server;
 
-use crate::metrics::ToolMetrics;
+use crate::metrics::{Metrics, ToolMetrics};
 use crate::schema::ArgumentCheck;
 
 pub(crate) use build::Builder;
@@ -40,7 +40,8 @@ pub struct Tool {
     pub definition: Arc<ServerDefinition>,
     /// Its server.
     pub server: Server,
-    pub(crate) metrics: Arc<ToolMetrics>,
+    metrics: Arc<Metrics>,
+    counted: OnceLock<Arc<ToolMetrics>>,
     check: OnceLock<ArgumentCheck>,
     signature: OnceLock<Signature>,
 }
@@ -96,6 +97,11 @@ impl Tool {
         }
         let name = Raw::from_value(&&*self.name);
         self.entry.raw.edit(&[("name", toolcrib_protocol::raw::Edit::Set(name.as_str()))])
+    }
+
+    /// Its counters, made at its first call: a server that lists new names all the time fills nothing.
+    pub(crate) fn metrics(&self) -> &ToolMetrics {
+        self.counted.get_or_init(|| self.metrics.tool(&self.id))
     }
 
     /// What is asked when it is called.

@@ -50,6 +50,20 @@ pub fn decode_value(value: &str) -> Result<String, RpcError> {
     String::from_utf8(bytes).map_err(|_| mismatch("a header value is not UTF-8".into()))
 }
 
+/// Checks that the mirroring headers of any request are true where they are there: whoever stands before us may have
+/// decided by them. Errors carry [`HEADER_MISMATCH`], HTTP status 400.
+pub fn check_present(headers: &HeaderMap, request: &Request) -> Result<(), RpcError> {
+    if single(headers, METHOD)?.is_some_and(|method| method != request.method) {
+        return Err(mismatch(format!("the header `{METHOD}` must be `{}` as in the body", request.method)));
+    }
+    let Some(given) = single(headers, NAME)?.map(decode_value).transpose()? else { return Ok(()) };
+    let wanted = method::named_by(&request.method).and_then(|parameter| request.params.text(parameter));
+    if wanted.is_some_and(|wanted| wanted != given) {
+        return Err(mismatch(format!("the header `{NAME}` must mirror the body")));
+    }
+    Ok(())
+}
+
 /// Checks the headers of a modern request against its body.
 ///
 /// `date` is the revision that the body names in its `_meta`. Errors carry [`HEADER_MISMATCH`], HTTP status 400.
@@ -121,6 +135,20 @@ mod tests {
         check("tools/call", "a", &[version, call, (NAME, "a")], None);
         check("tools/call", "ä", &[version, call, (NAME, "=?base64?w6Q=?=")], None);
         check("tools/call", "ä", &[version, call, (NAME, "=?base64?!!?=")], Some("base64"));
+    }
+
+    #[test]
+    fn headers_of_any_request_must_be_true_where_they_are_there() {
+        let params = Raw::from_value(&serde_json::json!({ "name": "a" }));
+        let request = Request { id: Id::from_number(1), method: "tools/call".into(), params };
+        for (pairs, fits) in [
+            (vec![], true),
+            (vec![(METHOD, "tools/call"), (NAME, "a")], true),
+            (vec![(METHOD, "tools/list")], false),
+            (vec![(NAME, "b")], false),
+        ] {
+            assert_eq!(check_present(&headers(&pairs), &request).is_ok(), fits, "{pairs:?}");
+        }
     }
 
     proptest! {

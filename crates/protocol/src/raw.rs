@@ -1,5 +1,7 @@
 //! Raw JSON: a checked text kept as a slice of the bytes it arrived in, cheap to clone and to forward.
 
+mod lossy;
+
 use std::fmt;
 
 use bytes::Bytes;
@@ -84,9 +86,10 @@ impl Raw {
         self.0.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'{')
     }
 
-    /// The value as a tree, for the places that own its meaning.
+    /// The value as a tree, for the places that own its meaning. What a tree cannot hold is replaced: half a surrogate
+    /// pair by U+FFFD, a number out of range by its text.
     pub fn to_value(&self) -> serde_json::Value {
-        serde_json::from_slice(&self.0).unwrap_or(serde_json::Value::Null)
+        serde_json::from_slice(&self.0).unwrap_or_else(|_| lossy::value(self.as_str()))
     }
 
     /// The same object with members set or removed; the order and the bytes of all others stay.

@@ -69,8 +69,11 @@ pub(crate) async fn serve(config: Config, ready_file: Option<PathBuf>) -> anyhow
     let pid = std::process::id();
     let serve_file = serving.composed.config.home.serve_file();
     for path in ready_file.iter().chain([&serve_file]) {
-        ready::write(path, pid, &serving.url, &serving.token_file)
-            .with_context(|| format!("write `{}`", path.display()))?;
+        let written = ready::write(path, pid, &serving.url, &serving.token_file);
+        if let Err(error) = written.with_context(|| format!("write `{}`", path.display())) {
+            serving.end().await;
+            return Err(error);
+        }
     }
     tracing::info!(url = %serving.url, "serving");
     ended.wait().await;
@@ -163,7 +166,8 @@ impl Composed {
         let servers = Servers::new(around, secrets, store.snapshots(), house.clone()).at_home(config.home.path());
         let sessions =
             Sessions::new(config.limits.sessions, config.limits.session_idle, Arc::clone(&clock), Arc::clone(&metrics));
-        let parts = Parts { store, clock, servers, sessions, metrics, loaded };
+        let keep_arguments = config.audit_arguments;
+        let parts = Parts { store, clock, servers, sessions, metrics, loaded, keep_arguments };
         // Inside the runtime, because the servers' tasks start here.
         let gateway = tokio::task::spawn_blocking(move || Gateway::start(parts)).await?;
         house.spawn(Arc::clone(&gateway).keep_in_step(happened, house.stop_signal()));

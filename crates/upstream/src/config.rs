@@ -62,6 +62,33 @@ impl Endpoint {
     }
 }
 
+/// The shortest secret that is looked for in texts: shorter ones would blot out ordinary words.
+const SECRET_MIN: usize = 6;
+
+impl ServerConfig {
+    /// A text of the server, or about it, without the secrets that it was given: programs print their keys when they fail.
+    pub(crate) fn masked(&self, text: &str) -> String {
+        let mut masked = text.to_owned();
+        let mut mask = |secret: &str| {
+            if secret.len() >= SECRET_MIN && masked.contains(secret) {
+                masked = masked.replace(secret, "****");
+            }
+        };
+        match &self.endpoint {
+            Endpoint::Stdio { env, .. } => env.iter().for_each(|(_, secret)| mask(secret.expose())),
+            Endpoint::Http(http) => {
+                for value in http.headers.values().filter_map(|value| value.to_str().ok()) {
+                    mask(value);
+                    // `Bearer x` is told without its first word just as often.
+                    mask(value.rsplit(' ').next().unwrap_or_default());
+                }
+            }
+            Endpoint::Unusable { .. } => {}
+        }
+        masked
+    }
+}
+
 /// When a server is started.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Start {
@@ -87,5 +114,25 @@ pub struct Timeouts {
 impl Default for Timeouts {
     fn default() -> Self {
         Self { connect: Duration::from_secs(10), list: Duration::from_secs(10), call: Duration::from_secs(60) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_s_secrets_do_not_stand_in_texts_about_it() {
+        let config = |endpoint| ServerConfig {
+            name: ServerName::new("a").unwrap(),
+            endpoint,
+            start: Start::Lazy,
+            timeouts: Timeouts::default(),
+        };
+        let env = vec![("KEY".to_owned(), Secret::new("sk-12345")), ("MODE".to_owned(), Secret::new("on"))];
+        let stdio = config(Endpoint::Stdio { program: "x".into(), args: vec![], env, cwd: None });
+        assert_eq!(stdio.masked("invalid key sk-12345 on start"), "invalid key **** on start");
+        let http = config(Endpoint::http("http://localhost/", &[("x-key".into(), Secret::new("Bearer abcdefgh"))]));
+        assert_eq!(http.masked("got Bearer abcdefgh, or abcdefgh"), "got ****, or ****");
     }
 }

@@ -1,7 +1,7 @@
 //! From a configuration to a connection that has shaken hands.
 
-use std::sync::Arc;
-use std::time::Duration;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use tokio::sync::mpsc;
 use toolcrib_base::task::Scope;
@@ -48,8 +48,13 @@ pub(crate) async fn open(
     reports: mpsc::Sender<Report>,
     scope: &Scope,
 ) -> Result<(Live, Inventory), String> {
-    let inbox =
-        Arc::new(ServerInbox { server: config.name.clone(), generation, reports, events: around.events.clone() });
+    let inbox = Arc::new(ServerInbox {
+        server: config.name.clone(),
+        generation,
+        reports,
+        events: around.events.clone(),
+        budget: LogBudget::default(),
+    });
     let (link, stderr) = connect(config, around, inbox, scope)?;
     let connect = config.timeouts.connect;
     let shaken = tokio::time::timeout(connect, negotiate::handshake(&link)).await;
@@ -114,6 +119,31 @@ struct ServerInbox {
     generation: u64,
     reports: mpsc::Sender<Report>,
     events: mpsc::Sender<Event>,
+    budget: LogBudget,
+}
+
+/// How many lines of a server's own making the log takes in a second; the rest are counted.
+const LINES_PER_SECOND: u32 = 50;
+
+/// Bounds what one server can write into the log.
+#[derive(Debug, Default)]
+struct LogBudget(Mutex<(Option<Instant>, u32)>);
+
+impl LogBudget {
+    /// Whether one more line may be written. The first one that may not is replaced by a word about it.
+    fn allows(&self, server: &toolcrib_base::ServerName) -> bool {
+        let now = Instant::now();
+        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let (since, written) = &mut *state;
+        if since.is_none_or(|since| now.duration_since(since) >= Duration::from_secs(1)) {
+            (*since, *written) = (Some(now), 0);
+        }
+        *written = written.saturating_add(1);
+        if *written == LINES_PER_SECOND + 1 {
+            tracing::warn!(target: "toolcrib::server", %server, "more is left out for the rest of this second");
+        }
+        *written <= LINES_PER_SECOND
+    }
 }
 
 impl Inbox for ServerInbox {
@@ -133,6 +163,9 @@ impl Inbox for ServerInbox {
             }
             method::MESSAGE => {
                 let text: String = notification.params.as_str().chars().take(2_000).collect();
+                if !self.budget.allows(&self.server) {
+                    return;
+                }
                 tracing::info!(target: "toolcrib::server", server = %self.server, "message: {text}");
             }
             other => tracing::debug!(target: "toolcrib::server", server = %self.server, "notification `{other}`"),
@@ -144,11 +177,26 @@ impl Inbox for ServerInbox {
     }
 
     fn oddity(&self, what: &str) {
+        if !self.budget.allows(&self.server) {
+            return;
+        }
         tracing::warn!(target: "toolcrib::server", server = %self.server, "{what}");
     }
 
     fn closed(&self) {
         // There is room: list changes leave the last places free, and a connection ends once.
         let _ = self.reports.try_send(Report::Closed(self.generation));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_flood_of_oddities_is_cut() {
+        let (server, budget) = (toolcrib_base::ServerName::new("a").unwrap(), LogBudget::default());
+        let written = (0..1_000).filter(|_| budget.allows(&server)).count();
+        assert!((50..=200).contains(&written), "{written}");
     }
 }

@@ -237,6 +237,11 @@ impl Server {
         self.shared.inventory.load_full()
     }
 
+    /// How many calls run at this moment.
+    pub fn running(&self) -> usize {
+        self.shared.running.load(Ordering::Relaxed)
+    }
+
     /// Starts it unless it runs.
     pub fn order_start(&self) {
         self.order(Order::Start);
@@ -293,6 +298,12 @@ impl Server {
         if let LinkError::Unreachable(why) = &error {
             self.order(Order::Reopen(live.generation, Some(why.clone())));
         }
+        let masked = |text: String| self.shared.config.masked(&text);
+        let error = match error {
+            LinkError::Status { status, body } => LinkError::Status { status, body: masked(body) },
+            LinkError::NotMcp(what) => LinkError::NotMcp(masked(what)),
+            other => other,
+        };
         Err(CallError::Link { server: self.shared.config.name.clone(), error })
     }
 

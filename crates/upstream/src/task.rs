@@ -86,6 +86,7 @@ impl ServerTask {
                 }
                 Left::Restart => self.wanted = true,
                 Left::Failed(why) => {
+                    let why = shared.config.masked(&why);
                     tracing::warn!(target: "toolcrib::server", server = %shared.config.name, "failed: {why}");
                     if !self.wait_for_retry(why, &mut signals).await {
                         break;

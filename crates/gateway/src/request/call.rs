@@ -14,7 +14,7 @@ use crate::meta;
 use crate::operation::Operation;
 use crate::passage::{self, Refused};
 use crate::reply;
-use crate::request::{Passing, away, closing, failed};
+use crate::request::{Passing, away, busy, closing, failed};
 use crate::resolve::{self, Target, Unresolved};
 use crate::view::Tool;
 
@@ -91,7 +91,7 @@ impl Passing<'_> {
             return Ok(failed(&problem));
         }
         if let Some(faults) = tool.check().faults(&arguments) {
-            tool.metrics
+            tool.metrics()
                 .record(Outcome::Error(Kind::InvalidParams), passage.finish(Outcome::Error(Kind::InvalidParams)));
             let message = format!("the arguments do not fit `{}`:\n{faults}", tool.id);
             return Ok(failed(&Problem::new(Kind::InvalidParams, message)));
@@ -112,9 +112,10 @@ impl Passing<'_> {
                 (Outcome::Error(Kind::BadServer), answer)
             }
             Ended::Failed(error) => (Outcome::Error(error.kind()), Ok(failed(&away(&error)))),
+            Ended::Busy => (Outcome::Error(Kind::Busy), Ok(failed(&busy(&tool.server)))),
             Ended::Cancelled => (Outcome::Cancelled, Err(RpcError::from(Kind::Cancelled))),
         };
-        tool.metrics.record(outcome, passage.finish(outcome));
+        tool.metrics().record(outcome, passage.finish(outcome));
         answer
     }
 

@@ -179,7 +179,9 @@ impl Passing<'_> {
 
     /// A method that nobody here knows goes to the profile's server, where it has just one to ask.
     pub(super) async fn forward(&self, name: &str, params: &Raw) -> Result<Raw, RpcError> {
-        let ours = name.starts_with("notifications/") || is_session_method(name);
+        // Whatever belongs to a family that the rules decide about goes through its own methods or not at all.
+        let families = ["notifications/", "tools/", "resources/", "prompts/", "completion/", "tasks/"];
+        let ours = families.iter().any(|family| name.starts_with(family)) || is_session_method(name);
         let [(definition, server)] = &self.view.servers[..] else { return Err(unknown_method(name)) };
         if ours {
             return Err(unknown_method(name));

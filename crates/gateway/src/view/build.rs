@@ -20,6 +20,7 @@ use super::{Listed, Prompt, Tool, View};
 use crate::dialect::META_NAMES;
 use crate::menu;
 use crate::metrics::Metrics;
+use crate::operation;
 use crate::servers::{Running, Table};
 
 /// What building needs and keeps between two builds.
@@ -137,11 +138,13 @@ impl Builder {
         let wanted: Vec<_> = found.iter().map(|(id, _, _, running)| (id.clone(), &*running.definition)).collect();
         // The profile's own meta-tools answer to their names whether they are listed or not.
         let own = META_NAMES.iter().filter(|meta| meta.dialect == profile.dialect).map(|meta| meta.name);
-        let reserved = menu.iter().map(|(name, _)| *name).chain(own).collect();
+        let operations = operation::TABLE.iter().map(|operation| operation.tool);
+        let reserved = menu.iter().map(|(name, _)| *name).chain(own).chain(operations).collect();
         let names = Naming { names: &self.names, profile, reserved, space: "", told: &self.told }.give(&wanted);
         let tools = found.into_iter().zip(names).map(|((id, entry, annotations, running), name)| {
             Arc::new(Tool {
-                metrics: self.metrics.tool(&id),
+                metrics: Arc::clone(&self.metrics),
+                counted: OnceLock::new(),
                 name,
                 entry,
                 annotations,

@@ -114,8 +114,15 @@ impl House {
         let servers = Servers::new(around, secrets, ground.store.snapshots(), scope.clone());
         let idle = Duration::from_secs(60);
         let sessions = Sessions::new(100, idle, Arc::clone(&ground.clock), Arc::clone(&metrics));
-        let parts =
-            Parts { store: ground.store, clock: ground.clock, servers, sessions, metrics, loaded: Arc::new(loaded) };
+        let parts = Parts {
+            store: ground.store,
+            clock: ground.clock,
+            servers,
+            sessions,
+            metrics,
+            loaded: Arc::new(loaded),
+            keep_arguments: false,
+        };
         let gateway = Gateway::start(parts);
         scope.spawn(Arc::clone(&gateway).keep_in_step(happened, scope.stop_signal()));
         Self { home, gateway, scope }

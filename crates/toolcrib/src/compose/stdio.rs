@@ -7,7 +7,7 @@ use std::time::Duration;
 use anyhow::Context;
 use bytes::{Bytes, BytesMut};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::sync::{Notify, mpsc};
+use tokio::sync::{Notify, Semaphore, mpsc};
 use toolcrib_base::task::Scope;
 use toolcrib_base::{Kind, Limits, PrincipalId, Problem, ProfileName};
 use toolcrib_gateway::front::{self, Opening};
@@ -22,6 +22,8 @@ const OUT: usize = 256;
 /// How much is read at a time, in bytes.
 const READ: usize = 64 * 1024;
 
+/// How many requests may run at a time.
+const REQUESTS: usize = 256;
 /// How long requests may go on after stdin has ended.
 const LAST_ANSWERS: Duration = Duration::from_secs(30);
 
@@ -31,6 +33,8 @@ struct Client {
     scope: Scope,
     /// The requests that run.
     requests: Scope,
+    /// As many as may run.
+    places: Arc<Semaphore>,
     principal: Principal,
     profile: ProfileName,
     rules: Rules,
@@ -56,6 +60,7 @@ pub(crate) async fn serve(
         gateway: Arc::clone(gateway),
         scope: scope.clone(),
         requests: Scope::new(),
+        places: Arc::new(Semaphore::new(REQUESTS)),
         // Whoever can start us with this home could read its token file as well.
         principal: Principal { id: PrincipalId::new("local"), is_admin: false },
         profile,
@@ -138,16 +143,18 @@ impl Client {
     async fn line(&mut self, line: &Bytes) {
         match Message::parse(line, self.rules) {
             Ok(Message::Request(request)) => self.request(request).await,
-            Ok(Message::Notification(notification)) => {
-                self.cancel_modern(&notification);
-                if let Some(session) = &self.session {
-                    self.gateway.notification(&self.legacy(session), &notification);
-                }
-            }
+            Ok(Message::Notification(notification)) => self.notification(&notification),
             // We ask nothing yet, so nothing can be answered.
             Ok(Message::Answer(_)) => {}
             Err(BadMessage::Batch) => self.batch(line).await,
             Err(bad) => self.say(bad.to_answer().to_bytes()).await,
+        }
+    }
+
+    fn notification(&self, notification: &Notification) {
+        self.cancel_modern(notification);
+        if let Some(session) = &self.session {
+            self.gateway.notification(&self.legacy(session), notification);
         }
     }
 
@@ -214,17 +221,30 @@ impl Client {
         let id = request.id.as_str().to_owned();
         let cancelled = Arc::new(Notify::new());
         let running = Arc::clone(&self.modern);
+        let Ok(place) = Arc::clone(&self.places).try_acquire_owned() else {
+            let problem = Problem::new(Kind::Busy, format!("{REQUESTS} requests are running"));
+            let answer = Answer::error(Some(request.id), RpcError::from(&problem.hint("Read their answers first.")));
+            // A client that does not read misses this one too.
+            let _ = out.try_send(answer.to_bytes());
+            return;
+        };
         if caller.session.is_none() {
             lock(&running).insert(id.clone(), Arc::clone(&cancelled));
         }
         self.requests.spawn(async move {
+            let _place = place;
             let progress = Progress::new(out.clone());
             // Dropping a modern request cancels it at its server.
             let answer = tokio::select! {
                 answer = gateway.request(&caller, request, Some(progress)) => answer,
                 () = cancelled.notified() => None,
             };
-            lock(&running).remove(&id);
+            {
+                let mut running = lock(&running);
+                if running.get(&id).is_some_and(|entry| Arc::ptr_eq(entry, &cancelled)) {
+                    running.remove(&id);
+                }
+            }
             if let Some(answer) = answer {
                 // A client that is gone needs no answer.
                 let _ = out.send(answer.to_bytes()).await;
@@ -251,7 +271,8 @@ impl Client {
         for message in messages {
             match message {
                 Ok(Message::Request(request)) => self.request(request).await,
-                Ok(_) => {}
+                Ok(Message::Notification(notification)) => self.notification(&notification),
+                Ok(Message::Answer(_)) => {}
                 Err(bad) => self.say(bad.to_answer().to_bytes()).await,
             }
         }

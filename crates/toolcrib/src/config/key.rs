@@ -144,7 +144,7 @@ pub(crate) const KEYS: [Key; 14] = [
         name: "audit_queue",
         flag: "audit-queue",
         example: "N",
-        default: Some("1024"),
+        default: Some("8192"),
         help: "How many audit events may wait for the disk before calls wait for them",
         shape: Shape::One,
         set: |config, value| parse::count(value).map(|value| config.audit_queue = value),

@@ -30,7 +30,7 @@ fn defaults_come_from_the_table() {
     assert_eq!(config.listen.to_string(), "127.0.0.1:8700");
     assert_eq!(config.limits, Limits::default());
     assert_eq!((config.log.as_str(), config.log_format), ("info", LogFormat::Human));
-    assert_eq!((config.audit_queue, config.audit_arguments, config.grace), (1024, false, Duration::from_secs(5)));
+    assert_eq!((config.audit_queue, config.audit_arguments, config.grace), (8192, false, Duration::from_secs(5)));
     assert_eq!((config.public_url, config.allowed_hosts), (None, Vec::new()));
     assert!(config.home.config_file().starts_with(config.home.path()));
 }

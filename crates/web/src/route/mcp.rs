@@ -3,12 +3,14 @@
 //! An answer is one JSON body unless the request asked for progress and some came first; then it becomes a stream.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use http::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use http::{Method, Request, Response, StatusCode};
 use hyper::body::Incoming;
 use tokio::sync::mpsc;
+use tokio::sync::mpsc::error::TrySendError;
 use toolcrib_base::{Kind, Problem, ProfileName};
 use toolcrib_gateway::front::{self, Opening};
 use toolcrib_gateway::session::STREAM_QUEUE;
@@ -22,6 +24,8 @@ use toolcrib_transport::http::server::{BodyError, read_body};
 
 use crate::{Site, respond};
 
+/// How long a client may take to make room for the answer on its stream.
+const LAST_WORD: Duration = Duration::from_secs(60);
 /// How many messages one batch may have.
 const BATCH: usize = 50;
 
@@ -100,6 +104,9 @@ async fn one_request(site: &Arc<Site>, origin: Origin, request: toolcrib_protoco
         Ok(id) => id,
         Err(error) => return wrong(error),
     };
+    if let Err(error) = header::check_present(&origin.headers, &request) {
+        return wrong(error);
+    }
     // A session speaks for itself, whatever the version header of a sloppy client says.
     let opening = match session_id {
         Some(_) if meta::declared_date(&request.params).is_none() => front::classify(&request, None),
@@ -198,13 +205,14 @@ async fn run(site: &Arc<Site>, caller: Caller, request: toolcrib_protocol::Reque
     };
     let (out, stream) = mpsc::channel(STREAM_QUEUE);
     site.scope.spawn(async move {
-        let send = async |message: Bytes| out.send(message).await.is_ok();
-        let mut open = send(first).await;
+        // Progress may be missed by a client that does not read; the call itself must go on to its end or deadline.
+        let tell = |message: Bytes| !matches!(out.try_send(message), Err(TrySendError::Closed(_)));
+        let mut open = tell(first);
         let mut ended = None;
         while open && ended.is_none() {
             tokio::select! {
                 biased;
-                Some(message) = messages.recv() => open = send(message).await,
+                Some(message) = messages.recv() => open = tell(message),
                 answer = &mut running => ended = Some(answer),
                 // The client went away; dropping the request decides by its era whether the server hears of it.
                 () = out.closed() => open = false,
@@ -213,9 +221,10 @@ async fn run(site: &Arc<Site>, caller: Caller, request: toolcrib_protocol::Reque
         if let Some(Some(answer)) = ended {
             // What came just before the answer goes out before it.
             while let Ok(message) = messages.try_recv() {
-                send(message).await;
+                tell(message);
             }
-            send(answer.to_bytes()).await;
+            // A client that never reads loses the answer in the end.
+            let _ = tokio::time::timeout(LAST_WORD, out.send(answer.to_bytes())).await;
         }
     });
     respond::events(stream)

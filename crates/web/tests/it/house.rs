@@ -273,7 +273,7 @@ impl House {
         let servers = Servers::new(around, secrets, store.snapshots(), scope.clone());
         let sessions = Sessions::new(100, IDLE, Arc::clone(&time) as Arc<dyn Clock>, Arc::clone(&metrics));
         let clock = Arc::clone(&fuse) as Arc<dyn Clock>;
-        let parts = Parts { store, clock, servers, sessions, metrics, loaded: Arc::new(loaded) };
+        let parts = Parts { store, clock, servers, sessions, metrics, loaded: Arc::new(loaded), keep_arguments: false };
         let gateway = Gateway::start(parts);
         scope.spawn(Arc::clone(&gateway).keep_in_step(happened, scope.stop_signal()));
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
