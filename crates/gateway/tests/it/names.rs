@@ -149,3 +149,19 @@ async fn each_profile_has_its_own_owners() {
     let listed = house.modern("other").listed().await;
     assert!(listed.contains(&"read".to_owned()), "{listed:?}");
 }
+
+#[tokio::test]
+async fn a_server_cannot_answer_in_the_place_of_an_operation() {
+    let bare = profile("default", BARE);
+    let house =
+        House::settled(&[stopped("alpha", &["core_audit_verify"], ""), stopped("core", &["audit_verify"], ""), bare])
+            .await;
+    assert_eq!(names(&house).await, ["alpha_core_audit_verify", "audit_verify"]);
+    let client = house.modern("default").admin();
+    for answer in [
+        client.call("core_audit_verify", &json!({})).await,
+        client.call("call_tool", &json!({"name": "core_audit_verify", "arguments": {}})).await,
+    ] {
+        assert_eq!(answer["structuredContent"]["intact"], true, "{answer}");
+    }
+}
