@@ -4,10 +4,11 @@
 
 use std::sync::Arc;
 
-use toolcrib_base::{Kind, Problem};
+use toolcrib_base::{Kind, Problem, ServerName};
 use toolcrib_catalog::Dialect;
 use toolcrib_protocol::{Raw, json};
 use toolcrib_search::nearest;
+use toolcrib_upstream::{Away, State};
 
 use crate::dialect::{self, Act, MetaName};
 use crate::operation::{self, Operation};
@@ -158,9 +159,22 @@ pub(crate) fn unknown_tool(view: &View, name: &str) -> Problem {
         let names: Vec<_> = pending.iter().take(5).map(|name| format!("`{name}`")).collect();
         hint.push_str(&format!("Still being listed: {}. ", names.join(", ")));
     }
+    if let Some(away) = away(view, plain) {
+        hint.push_str(&format!("{away}. "));
+    }
     hint.push_str(&format!("Search with {find}."));
     problem = problem.hint(hint);
     problem
+}
+
+/// The server that a name begins with, when it could not be listed yet: that is why the tool is unknown.
+fn away(view: &View, name: &str) -> Option<Away> {
+    let named =
+        |server: &ServerName| name.strip_prefix(server.as_str()).is_some_and(|rest| rest.starts_with(['/', '_']));
+    let (definition, server) = view.servers.iter().find(|(definition, _)| named(&definition.name))?;
+    let status = server.status();
+    let unknown = server.inventory().tools.is_empty() && matches!(status.state, State::Failed | State::Stopped);
+    unknown.then(|| Away { server: definition.name.clone(), status })
 }
 
 /// The answer to a prompt's name that nobody has.

@@ -241,3 +241,14 @@ async fn a_line_over_the_limit_harms_only_what_it_stands_for() {
     let client = house.legacy("default");
     assert_eq!(client.text("bad_echo", &json!({"text": "a"})).await, "a", "the line beside it is skipped");
 }
+
+#[tokio::test]
+async fn a_tool_of_a_server_that_never_came_up_says_so() {
+    let gone = ("servers/gone.yaml".into(), "name: gone\ncommand: no-such-program-here\n".into());
+    let house = House::open(&[gone], Ground::default());
+    house.until_status("gone", |status| status.state == State::Failed).await;
+    let error = house.modern("default").refused("gone/x", &json!({})).await;
+    for part in ["server `gone` is failed since 20", "no-such-program-here", "next attempt at 20"] {
+        assert!(error.message.contains(part), "{}", error.message);
+    }
+}

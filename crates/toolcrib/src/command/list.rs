@@ -180,6 +180,10 @@ pub(crate) async fn run(arguments: &Arguments, client: &Client, output: Output) 
         if !rows.is_empty() || missing.is_empty() {
             output.rows(listed.many, listed.columns, &rows)?;
         }
+        // Definitions that could not be read are servers that somebody misses in the table.
+        for problem in answer.to_value()["problems"].as_array().into_iter().flatten() {
+            output.note(&format!("bad definition: {}", field(problem, "problem")));
+        }
     }
     match missing.first() {
         None => Ok(()),
