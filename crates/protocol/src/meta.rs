@@ -1,7 +1,6 @@
 //! `_meta`: what a modern request says in it, and stripping and stamping the reserved keys at each hop.
 
 use crate::error::{INVALID_PARAMS, REVISION_UNSUPPORTED, RpcError};
-use crate::json;
 use crate::raw::{Edit, Raw, Writer};
 use crate::revision::Revision;
 
@@ -105,11 +104,6 @@ pub fn stamped(meta: Option<&Raw>, server_info: &Raw) -> Raw {
     }
 }
 
-/// Whether a raw value is an object without members.
-pub fn is_empty_object(raw: &str) -> bool {
-    json::scan_text(raw, json::Rules::checked()).is_ok_and(|outline| outline == json::Outline::Object(Vec::new()))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -156,6 +150,5 @@ mod tests {
         let expect = serde_json::json!({SERVER_INFO: {"name": "toolcrib"}, "k": 1});
         assert_eq!(stamped(Some(&forged), &info).to_value(), expect);
         assert_eq!(stamped(None, &info).to_value(), serde_json::json!({SERVER_INFO: {"name": "toolcrib"}}));
-        assert!(is_empty_object(" { } ") && !is_empty_object("{\"a\":1}") && !is_empty_object("[]"));
     }
 }

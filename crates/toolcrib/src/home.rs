@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
-use toolcrib_base::{Kind, Problem, ServerName};
+use toolcrib_base::{Kind, Problem};
 
 /// The variable that names the home folder.
 pub(crate) const HOME_VARIABLE: &str = "TOOLCRIB_HOME";
@@ -62,13 +62,6 @@ impl Home {
         Ok(Self(whole))
     }
 
-    /// A home at exactly this path.
-    #[allow(dead_code, reason = "for `compose`, which makes a home of its own for the demo")]
-    pub(crate) fn at(path: impl Into<PathBuf>) -> Self {
-        Self(path.into())
-    }
-
-    #[allow(dead_code, reason = "for `compose`")]
     /// The folder itself: `servers/`, `profiles/` and `config.toml` lie in it.
     pub(crate) fn path(&self) -> &Path {
         &self.0
@@ -84,7 +77,6 @@ impl Home {
         self.0.join("state")
     }
 
-    #[allow(dead_code, reason = "for `compose`")]
     /// The token that administers.
     pub(crate) fn token_file(&self) -> PathBuf {
         self.state().join("token")
@@ -98,12 +90,6 @@ impl Home {
     /// The folder of the servers' logs.
     pub(crate) fn logs(&self) -> PathBuf {
         self.state().join("logs")
-    }
-
-    /// The log of one server.
-    #[allow(dead_code, reason = "for `compose`, which names it in errors")]
-    pub(crate) fn server_log(&self, server: &ServerName) -> PathBuf {
-        self.logs().join(format!("{server}.log"))
     }
 }
 

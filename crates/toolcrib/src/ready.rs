@@ -21,14 +21,12 @@ pub(crate) struct Ready {
 }
 
 /// Writes the file by rename, for its owner only.
-#[allow(dead_code, reason = "for `compose`")]
 pub(crate) fn write(path: &Path, pid: u32, url: &str, token_file: &Path) -> io::Result<()> {
     let text = json!({ "pid": pid, "url": url, "token_file": token_file }).to_string() + "\n";
     crate::token::write_private(path, text.as_bytes())
 }
 
 /// Takes the file away when it is still this process's.
-#[allow(dead_code, reason = "for `compose`")]
 pub(crate) fn remove(path: &Path, pid: u32) {
     if read(path).is_some_and(|ready| ready.pid == pid) {
         // Left behind it does no harm: the process that it names is gone.

@@ -16,7 +16,6 @@ const FILE_MODE: u32 = 0o600;
 /// The token of a gateway: read from the file, or made anew when there is none or when others could have read it.
 ///
 /// Call it while the state folder is held, so that two gateways do not make one each.
-#[allow(dead_code, reason = "for `compose`")]
 pub(crate) fn obtain(path: &Path) -> Result<Secret, Problem> {
     let failed = |error: &dyn std::fmt::Display| {
         Problem::new(Kind::Internal, format!("cannot keep a token in `{}`: {error}", path.display()))
