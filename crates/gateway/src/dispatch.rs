@@ -61,7 +61,7 @@ pub(crate) async fn call(
     let mut call = Call { cancel_on_drop: Arc::clone(&cancel_on_drop), ..Call::default() };
     if let Some((token, progress)) = outgoing.progress {
         call.wants_progress = true;
-        call.on_progress = Some(Box::new(move |notification| relay(&token, &progress, &notification)));
+        call.aside = Some(Arc::new(move |notification| relay(&token, &progress, &notification)));
     }
     // Pinned here, so that it is dropped after the flag was set and not before.
     let mut asking = std::pin::pin!(outgoing.server.call(outgoing.method, &outgoing.params, call));

@@ -20,7 +20,7 @@ use toolcrib_protocol::{Notification, Raw, Request, Revision, RpcError, meta, me
 use toolcrib_transport::http::client::{Endpoint, HttpClient};
 use toolcrib_transport::http::link::{Bounds, HttpLink};
 use toolcrib_transport::link::Reply;
-use toolcrib_transport::{CallOptions, Inbox, Link};
+use toolcrib_transport::{Aside, CallOptions, Inbox, Link};
 
 use crate::home::Environment;
 use crate::output::{Format, Output};
@@ -149,16 +149,16 @@ impl Client {
         &self,
         name: &str,
         arguments: &Raw,
-        on_progress: Option<Box<dyn Fn(Notification) + Send + Sync>>,
+        aside: Option<Arc<dyn Aside>>,
     ) -> Result<ToolResult, Problem> {
         let id = self.link.next_id();
         let mut params = json!({ "name": name, "arguments": null });
-        if on_progress.is_some() {
+        if aside.is_some() {
             params["_meta"] = json!({ meta::PROGRESS_TOKEN: id });
         }
         let arguments = toolcrib_protocol::raw::Edit::Set(arguments.as_str());
         let params = Raw::from_value(&params).edit(&[("arguments", arguments)]);
-        let options = CallOptions { on_progress, ..CallOptions::within(self.deadline) };
+        let options = CallOptions { aside, ..CallOptions::within(self.deadline) };
         self.request(id, method::TOOLS_CALL, params, options).await.map(ToolResult)
     }
 

@@ -8,4 +8,4 @@ pub mod link;
 pub mod peer;
 pub mod process;
 
-pub use link::{CallOptions, Inbox, Link, LinkError, Reply};
+pub use link::{Aside, CallOptions, Inbox, Link, LinkError, Reply};

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use http::HeaderMap;
 use toolcrib_protocol::error::METHOD_NOT_FOUND;
 use toolcrib_protocol::{Answer, Notification, Raw, Request, RpcError, method};
 
@@ -57,10 +58,12 @@ pub enum LinkError {
 pub struct CallOptions {
     /// How long to wait for the answer.
     pub deadline: Duration,
-    /// Takes the progress notifications of this call, their token still ours.
-    pub on_progress: Option<Box<dyn Fn(Notification) + Send + Sync>>,
+    /// Takes what the server says in the course of this call; without it, that goes to the [`Inbox`].
+    pub aside: Option<Arc<dyn Aside>>,
     /// Whether dropping the call before its answer tells the server to cancel it. May be set while the call runs.
     pub cancel_on_drop: Arc<AtomicBool>,
+    /// Headers of this call alone, such as mirrored parameters or a credential; HTTP only.
+    pub headers: HeaderMap,
 }
 
 impl fmt::Debug for CallOptions {
@@ -72,11 +75,32 @@ impl fmt::Debug for CallOptions {
 impl CallOptions {
     /// A call that is cancelled when it is dropped.
     pub fn within(deadline: Duration) -> Self {
-        Self { deadline, on_progress: None, cancel_on_drop: Arc::new(AtomicBool::new(true)) }
+        Self { deadline, cancel_on_drop: Arc::new(AtomicBool::new(true)), ..Self::default() }
     }
 
     pub(crate) fn cancels(&self) -> bool {
         self.cancel_on_drop.load(Ordering::Relaxed)
+    }
+}
+
+/// What a server says in the course of one call: over HTTP all that comes on the call's own stream, on ordered
+/// connections progress (told by its token) and what is tagged with the subscription that the call is.
+/// Called in the task that reads: must not block.
+pub trait Aside: Send + Sync {
+    /// A notification; progress still has our token.
+    fn notification(&self, notification: Notification);
+    /// A request of the server; answer through `reply`, now or later.
+    fn request(&self, request: Request, reply: Reply);
+}
+
+/// A function takes the notifications; what the server asks is refused.
+impl<F: Fn(Notification) + Send + Sync> Aside for F {
+    fn notification(&self, notification: Notification) {
+        self(notification);
+    }
+
+    fn request(&self, request: Request, reply: Reply) {
+        reply.send_default(&request);
     }
 }
 

@@ -11,14 +11,13 @@ use tokio::sync::{mpsc, oneshot};
 use toolcrib_protocol::json::Rules;
 use toolcrib_protocol::{Answer, Id, Message, Notification, Raw, Request, RpcError, meta, method};
 
-use crate::link::{CallOptions, Inbox, LinkError, Reply};
+use crate::link::{Aside, CallOptions, Inbox, LinkError, Reply};
 use crate::process::{Line, Process, Sender};
 
 /// How many messages may wait in memory for the other side. Enough for a burst of concurrent calls.
 const MEMORY_QUEUE: usize = 256;
 
 type Outcome = Result<Raw, RpcError>;
-type OnProgress = Box<dyn Fn(Notification) + Send + Sync>;
 
 /// The shared half of a connection: what was sent and waits for its answer.
 pub struct Peer {
@@ -32,7 +31,7 @@ pub struct Peer {
 
 struct Waiting {
     answer: oneshot::Sender<Outcome>,
-    on_progress: Option<OnProgress>,
+    aside: Option<Arc<dyn Aside>>,
 }
 
 /// Where messages go.
@@ -137,9 +136,9 @@ impl Peer {
         mut options: CallOptions,
     ) -> Result<Outcome, LinkError> {
         let (answer, answered) = oneshot::channel();
-        let on_progress = options.on_progress.take();
+        let aside = options.aside.take();
         match self.lock().as_mut() {
-            Some(waiting) => waiting.insert(id, Waiting { answer, on_progress }),
+            Some(waiting) => waiting.insert(id, Waiting { answer, aside }),
             None => return Err(LinkError::Closed),
         };
         let request = Request { id: Id::from_number(id), method: method.to_owned(), params };
@@ -215,11 +214,9 @@ impl Peer {
         if notification.method == method::PROGRESS {
             let token = notification.params.get(meta::PROGRESS_TOKEN).and_then(Id::from_raw);
             if let Some(token) = token.as_ref().and_then(Id::number) {
-                // The sinks of progress only queue; they do not call back into this connection.
-                if let Some(waiting) = self.lock().as_ref().and_then(|waiting| waiting.get(&token))
-                    && let Some(on_progress) = &waiting.on_progress
-                {
-                    on_progress(notification);
+                let aside = self.lock().as_ref().and_then(|waiting| waiting.get(&token)?.aside.clone());
+                if let Some(aside) = aside {
+                    aside.notification(notification);
                 }
             }
             return;

@@ -8,10 +8,10 @@ use arc_swap::{ArcSwap, ArcSwapOption};
 use tokio::sync::{mpsc, watch};
 use toolcrib_base::task::Scope;
 use toolcrib_base::{Clock, Kind, Limits, ServerName, Timestamp};
-use toolcrib_protocol::{Notification, Raw, RpcError, convert};
+use toolcrib_protocol::{Raw, RpcError, convert};
 use toolcrib_transport::http::client::HttpClient;
 use toolcrib_transport::process::GuardCommand;
-use toolcrib_transport::{CallOptions, LinkError};
+use toolcrib_transport::{Aside, CallOptions, LinkError};
 
 use crate::config::{ServerConfig, Start};
 use crate::event::Event;
@@ -111,25 +111,25 @@ impl CallError {
 
 /// What both attempts of a call share.
 struct Attempt {
-    on_progress: Option<Arc<dyn Fn(Notification) + Send + Sync>>,
+    aside: Option<Arc<dyn Aside>>,
     wants_progress: bool,
     cancel_on_drop: Arc<AtomicBool>,
 }
 
 impl From<Call> for Attempt {
     fn from(call: Call) -> Self {
-        let on_progress = call.on_progress.map(Arc::from);
-        Self { on_progress, wants_progress: call.wants_progress, cancel_on_drop: call.cancel_on_drop }
+        Self { aside: call.aside, wants_progress: call.wants_progress, cancel_on_drop: call.cancel_on_drop }
     }
 }
 
 impl Attempt {
     fn options(&self, deadline: std::time::Duration) -> CallOptions {
-        let on_progress = self.on_progress.clone().map(|sink| {
-            let sink: Box<dyn Fn(Notification) + Send + Sync> = Box::new(move |notification| sink(notification));
-            sink
-        });
-        CallOptions { deadline, on_progress, cancel_on_drop: Arc::clone(&self.cancel_on_drop) }
+        CallOptions {
+            deadline,
+            aside: self.aside.clone(),
+            cancel_on_drop: Arc::clone(&self.cancel_on_drop),
+            ..CallOptions::default()
+        }
     }
 }
 
@@ -152,8 +152,8 @@ impl Drop for Running<'_> {
 /// One call.
 #[derive(Default)]
 pub struct Call {
-    /// Takes progress notifications with our token still in them.
-    pub on_progress: Option<Box<dyn Fn(Notification) + Send + Sync>>,
+    /// Takes what the server says in the course of the call; progress has our token still in it.
+    pub aside: Option<Arc<dyn Aside>>,
     /// Whether the caller wants progress: then a token is stamped on the request.
     pub wants_progress: bool,
     /// Whether dropping the call tells the server to cancel it. May be set while the call runs.

@@ -3,12 +3,14 @@
 mod arguments;
 
 use std::io::Write;
+use std::sync::Arc;
 
 use serde_json::Value;
 use toolcrib_base::Problem;
 use toolcrib_protocol::json::Rules;
 use toolcrib_protocol::raw::Writer;
 use toolcrib_protocol::{Notification, Raw};
+use toolcrib_transport::Aside;
 
 use crate::client::{Client, ClientFlags, ToolResult};
 use crate::output::table::field;
@@ -41,12 +43,12 @@ pub(crate) async fn run(arguments: &Arguments, given: &Raw, client: &Client, out
     let mut wanted = Writer::object(64);
     wanted.text("name", &arguments.tool);
     wanted.member("arguments", given.as_str());
-    let on_progress = output.shows_progress().then(|| {
-        let show: Box<dyn Fn(Notification) + Send + Sync> = Box::new(|progress| show_progress(&progress.params));
+    let aside = output.shows_progress().then(|| {
+        let show: Arc<dyn Aside> = Arc::new(|progress: Notification| show_progress(&progress.params));
         show
     });
-    let shows_progress = on_progress.is_some();
-    let result = client.call("call_tool", &wanted.finish(), on_progress).await;
+    let shows_progress = aside.is_some();
+    let result = client.call("call_tool", &wanted.finish(), aside).await;
     if shows_progress {
         // Takes the line of progress away.
         let _ = write!(std::io::stderr().lock(), "\r\x1b[K");

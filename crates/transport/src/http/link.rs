@@ -18,7 +18,7 @@ use toolcrib_protocol::sse::Event;
 use toolcrib_protocol::{Answer, Id, Message, Notification, Raw, Request, Revision, RpcError, header, method};
 
 use crate::http::client::{Endpoint, EventStream, HttpClient, Reply as Posted};
-use crate::link::{CallOptions, Inbox, LinkError, Reply};
+use crate::link::{Aside, CallOptions, Inbox, LinkError, Reply};
 use crate::peer::cancelled;
 
 /// How long a message that nobody waits for may take.
@@ -59,7 +59,7 @@ impl fmt::Debug for HttpLink {
 /// What one exchange of messages waits for.
 struct Expected<'a> {
     id: u64,
-    on_progress: Option<&'a (dyn Fn(Notification) + Send + Sync)>,
+    aside: Option<&'a dyn Aside>,
 }
 
 // === impl HttpLink ===
@@ -101,7 +101,7 @@ impl HttpLink {
         let exchange = async {
             let (headers, posted) =
                 self.client.post(&self.endpoint, HeaderMap::new(), request.to_bytes(), self.limit).await?;
-            let outcome = self.outcome(posted, &Expected { id, on_progress: None }).await?;
+            let outcome = self.outcome(posted, &Expected { id, aside: None }).await?;
             Ok((outcome, headers.get(header::SESSION_ID).cloned()))
         };
         tokio::time::timeout(deadline, exchange).await.unwrap_or(Err(LinkError::Timeout(deadline)))
@@ -140,8 +140,8 @@ impl HttpLink {
         let body = request.to_bytes();
         let mut pending = Pending { link: self, id, options: &options, answered: false };
         let exchange = async {
-            let (_, posted) = self.post(body).await?;
-            self.outcome(posted, &Expected { id, on_progress: options.on_progress.as_deref() }).await
+            let (_, posted) = self.post(body, &options.headers).await?;
+            self.outcome(posted, &Expected { id, aside: options.aside.as_deref() }).await
         };
         let outcome = match tokio::time::timeout(options.deadline, exchange).await {
             Ok(outcome) => outcome,
@@ -154,8 +154,10 @@ impl HttpLink {
         outcome
     }
 
-    async fn post(&self, body: Bytes) -> Result<(HeaderMap, Posted), LinkError> {
-        let posted = self.client.post(&self.endpoint, self.headers(), body, self.limit).await;
+    async fn post(&self, body: Bytes, more: &HeaderMap) -> Result<(HeaderMap, Posted), LinkError> {
+        let mut headers = self.headers();
+        headers.extend(more.clone());
+        let posted = self.client.post(&self.endpoint, headers, body, self.limit).await;
         match posted {
             Err(LinkError::Status { status: 404, .. }) if self.has_session() => Err(LinkError::SessionLost),
             other => other,
@@ -163,7 +165,7 @@ impl HttpLink {
     }
 
     pub(crate) async fn notify(&self, notification: &Notification) -> Result<(), LinkError> {
-        let sent = tokio::time::timeout(ASIDE, self.post(notification.to_bytes())).await;
+        let sent = tokio::time::timeout(ASIDE, self.post(notification.to_bytes(), &HeaderMap::new())).await;
         match sent.unwrap_or(Err(LinkError::Timeout(ASIDE))) {
             // Taken, with a body that nobody reads: the status should have been 202, and often is 200.
             Ok(_) | Err(LinkError::NotMcp(_)) => Ok(()),
@@ -227,13 +229,12 @@ impl HttpLink {
                 }
                 self.inbox.oddity(&format!("an answer with the id {:?} on the stream of {}", answer.id, expected.id));
             }
-            Message::Notification(notification) if notification.method == method::PROGRESS => {
-                if let Some(on_progress) = expected.on_progress {
-                    on_progress(notification);
-                }
-            }
-            Message::Notification(notification) => self.inbox.notification(notification),
-            Message::Request(request) => self.asked(request),
+            Message::Notification(notification) => match expected.aside {
+                Some(aside) => aside.notification(notification),
+                None if notification.method == method::PROGRESS => {}
+                None => self.inbox.notification(notification),
+            },
+            Message::Request(request) => self.asked(request, expected.aside),
         }
         Ok(None)
     }
@@ -243,7 +244,7 @@ impl HttpLink {
     }
 
     /// A request of the server; its answer is a POST of its own.
-    fn asked(self: &HttpLink, request: Request) {
+    fn asked(self: &HttpLink, request: Request, aside: Option<&dyn Aside>) {
         let (client, endpoint, headers) = (self.client.clone(), self.endpoint.clone(), self.headers());
         let (scope, limit) = (self.scope.clone(), self.limit);
         let Ok(place) = Arc::clone(&self.answers).try_acquire_owned() else {
@@ -258,7 +259,10 @@ impl HttpLink {
                 let _ = tokio::time::timeout(ASIDE, client.post(&endpoint, headers, answer.to_bytes(), limit)).await;
             });
         });
-        self.inbox.request(request, reply);
+        match aside {
+            Some(aside) => aside.request(request, reply),
+            None => self.inbox.request(request, reply),
+        }
     }
 
     /// Holds the stream open on which the server speaks on its own, until the scope ends or the session is lost.
@@ -299,7 +303,7 @@ impl HttpLink {
             }
             match self.read(&event.data) {
                 Ok(Message::Notification(notification)) => self.inbox.notification(notification),
-                Ok(Message::Request(request)) => self.asked(request),
+                Ok(Message::Request(request)) => self.asked(request, None),
                 Ok(Message::Answer(_)) => self.inbox.oddity("an answer on the stream of notifications"),
                 Err(error) => self.inbox.oddity(&error.to_string()),
             }

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 use toolcrib_base::task::Scope;
-use toolcrib_protocol::Raw;
+use toolcrib_protocol::{Notification, Raw};
 use toolcrib_transport::peer::Peer;
 use toolcrib_transport::process::{self, Line};
 use toolcrib_transport::{CallOptions, Link, LinkError};
@@ -96,7 +96,8 @@ async fn progress_goes_to_its_call_only() {
     let steps = Arc::new(Mutex::new(Vec::new()));
     let seen = Arc::clone(&steps);
     let mut options = CallOptions::within(LONG);
-    options.on_progress = Some(Box::new(move |progress| seen.lock().unwrap().push(progress.params.to_value())));
+    options.aside =
+        Some(std::sync::Arc::new(move |progress: Notification| seen.lock().unwrap().push(progress.params.to_value())));
     let id = memory.link.next_id();
     let (outcome, ()) = tokio::join!(memory.link.call(id, "m", Raw::empty_object(), options), async {
         for token in [json!(id), json!(id + 1), json!("x"), json!(null)] {

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use serde_json::{Value, json};
-use toolcrib_protocol::Raw;
+use toolcrib_protocol::{Notification, Raw};
 use toolcrib_testkit::http::HttpServer;
 use toolcrib_transport::LinkError;
 use toolcrib_upstream::server::Call;
@@ -50,7 +50,7 @@ async fn a_forgotten_session_is_opened_anew_and_the_call_runs_once() {
     let progress = Arc::new(Mutex::new(0));
     let seen = Arc::clone(&progress);
     let call = Call {
-        on_progress: Some(Box::new(move |_| *seen.lock().unwrap() += 1)),
+        aside: Some(Arc::new(move |_: Notification| *seen.lock().unwrap() += 1)),
         wants_progress: true,
         ..Call::default()
     };

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use toolcrib_base::Kind;
-use toolcrib_protocol::Raw;
 use toolcrib_protocol::error::METHOD_NOT_FOUND;
+use toolcrib_protocol::{Notification, Raw};
 use toolcrib_upstream::server::Call;
 use tracing_subscriber::fmt::MakeWriter;
 
@@ -122,7 +122,7 @@ async fn reserved_keys_do_not_reach_the_server_and_progress_comes_back() {
     let steps = Arc::new(Mutex::new(Vec::new()));
     let seen = Arc::clone(&steps);
     let call = Call {
-        on_progress: Some(Box::new(move |progress| {
+        aside: Some(Arc::new(move |progress: Notification| {
             seen.lock().unwrap().push(progress.params.to_value()["progress"].clone());
         })),
         wants_progress: true,
