@@ -160,8 +160,9 @@ async fn progress_comes_before_the_answer() {
     let seen = std::sync::Arc::new(Mutex::new(Vec::new()));
     let sink = std::sync::Arc::clone(&seen);
     let mut options = CallOptions::within(LONG);
-    options.aside =
-        Some(std::sync::Arc::new(move |progress: Notification| sink.lock().unwrap().push(progress.params.to_value())));
+    options.aside = Some(std::sync::Arc::new(move |progress: toolcrib_protocol::Notification| {
+        sink.lock().unwrap().push(progress.params.to_value())
+    }));
     assert!(call_with(&link, options).await.is_ok());
     assert_eq!(*seen.lock().unwrap(), [json!({"progress": 1}), json!({"progress": 2})]);
     assert_eq!(notes.all(), [""; 0]);
