@@ -6,6 +6,8 @@
 //!
 //! Only this crate and the negotiation of `upstream` compare revisions; everyone else asks [`Revision`] what it can do.
 
+pub mod ask;
+pub mod capability;
 pub mod convert;
 pub mod error;
 pub mod header;
@@ -19,6 +21,7 @@ pub mod raw;
 pub mod revision;
 pub mod sse;
 
+pub use capability::Capabilities;
 pub use error::RpcError;
 pub use id::Id;
 pub use message::{Answer, Message, Notification, Request};
