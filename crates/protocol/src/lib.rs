@@ -12,11 +12,13 @@ pub mod header;
 pub mod id;
 pub mod inventory;
 pub mod json;
+pub mod level;
 pub mod message;
 pub mod meta;
 pub mod method;
 pub mod raw;
 pub mod revision;
+pub mod seal;
 pub mod sse;
 
 pub use error::RpcError;
