@@ -7,6 +7,7 @@
 //! Only this crate and the negotiation of `upstream` compare revisions; everyone else asks [`Revision`] what it can do.
 
 pub mod convert;
+pub mod cursor;
 pub mod error;
 pub mod header;
 pub mod id;
@@ -16,6 +17,7 @@ pub mod level;
 pub mod message;
 pub mod meta;
 pub mod method;
+pub mod param_header;
 pub mod raw;
 pub mod revision;
 pub mod seal;
