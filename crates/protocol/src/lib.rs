@@ -9,6 +9,7 @@
 pub mod convert;
 pub mod cursor;
 pub mod error;
+pub mod event_id;
 pub mod header;
 pub mod id;
 pub mod inventory;
@@ -19,9 +20,11 @@ pub mod meta;
 pub mod method;
 pub mod param_header;
 pub mod raw;
+pub mod replay;
 pub mod revision;
 pub mod seal;
 pub mod sse;
+pub mod subscription;
 
 pub use error::RpcError;
 pub use id::Id;
