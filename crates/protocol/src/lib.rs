@@ -8,6 +8,7 @@
 
 pub mod convert;
 pub mod cursor;
+pub mod downgrade;
 pub mod error;
 pub mod event_id;
 pub mod header;
@@ -25,6 +26,7 @@ pub mod revision;
 pub mod seal;
 pub mod sse;
 pub mod subscription;
+pub mod uris;
 
 pub use error::RpcError;
 pub use id::Id;
