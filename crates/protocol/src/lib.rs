@@ -9,16 +9,20 @@
 pub mod ask;
 pub mod capability;
 pub mod convert;
+pub mod cursor;
 pub mod error;
 pub mod header;
 pub mod id;
 pub mod inventory;
 pub mod json;
+pub mod level;
 pub mod message;
 pub mod meta;
 pub mod method;
+pub mod param_header;
 pub mod raw;
 pub mod revision;
+pub mod seal;
 pub mod sse;
 
 pub use capability::Capabilities;
