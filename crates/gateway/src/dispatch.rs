@@ -11,7 +11,7 @@ use toolcrib_upstream::{CallError, Server};
 
 use crate::caller::Caller;
 use crate::passage::Passage;
-use crate::request::Progress;
+use crate::request::Channel;
 use crate::session::Running;
 
 /// How many calls one server may have running. Each holds a place in the audit log's queue, so a server that hangs must
@@ -38,7 +38,7 @@ pub(crate) struct Outgoing<'a> {
     pub(crate) method: &'a str,
     pub(crate) params: Raw,
     /// Where the client's progress goes, and its own token.
-    pub(crate) progress: Option<(Raw, Progress)>,
+    pub(crate) progress: Option<(Raw, Channel)>,
 }
 
 /// Calls the server that the passage was given for.
@@ -88,7 +88,7 @@ fn permitted(act: &Act, server: &Server) -> bool {
 }
 
 /// Sends progress on with the client's own token.
-fn relay(token: &Raw, progress: &Progress, notification: &Notification) {
+fn relay(token: &Raw, channel: &Channel, notification: &Notification) {
     let params = notification.params.edit(&[(meta::PROGRESS_TOKEN, Edit::Set(token.as_str()))]);
-    progress.send(&Notification { method: notification.method.clone(), params });
+    channel.send(&Notification { method: notification.method.clone(), params });
 }

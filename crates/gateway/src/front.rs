@@ -8,7 +8,7 @@ use toolcrib_protocol::{Answer, Raw, Request, Revision, RpcError, method};
 
 use crate::caller::Principal;
 use crate::gateway::Gateway;
-use crate::session::Session;
+use crate::session::{Introduction, Session};
 
 /// What kind of opening a request is.
 #[derive(Debug)]
@@ -60,7 +60,7 @@ impl Gateway {
                 .hint(format!("The newest here is {}.", Revision::LATEST_LEGACY))
         })?;
         let revision = Revision::negotiate_legacy(&asked);
-        let session = self.sessions.open(principal.clone(), profile.clone(), revision)?;
+        let session = self.sessions.open(principal.clone(), profile.clone(), Introduction::read(params, revision))?;
         Ok((self.initialize_result(&view, revision), session))
     }
 }

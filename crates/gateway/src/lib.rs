@@ -26,5 +26,5 @@ pub mod view;
 pub use caller::{Caller, Principal};
 pub use gateway::{Gateway, Parts};
 pub use operation::{Operation, Permission, by_route};
-pub use request::Progress;
-pub use session::{Session, Sessions};
+pub use request::Channel;
+pub use session::{Session, Sessions, Unasked};

@@ -1,14 +1,13 @@
 //! The path of one request: resolve, decide, dispatch, audit, answer in the client's era.
 
 mod call;
+mod channel;
 mod offer;
 mod pending;
 
-use std::fmt;
 use std::sync::Arc;
 
-use bytes::Bytes;
-use tokio::sync::mpsc;
+use http::HeaderMap;
 use toolcrib_base::{Kind, Problem};
 use toolcrib_policy::Act;
 use toolcrib_protocol::convert::{self, Caching};
@@ -26,27 +25,7 @@ use crate::session::Running;
 use crate::view::View;
 use toolcrib_store::Outcome;
 
-/// Where the notifications that belong to one request go.
-#[derive(Clone)]
-pub struct Progress(mpsc::Sender<Bytes>);
-
-impl fmt::Debug for Progress {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Progress")
-    }
-}
-
-impl Progress {
-    /// Messages go into this queue, one JSON text each.
-    pub fn new(queue: mpsc::Sender<Bytes>) -> Self {
-        Self(queue)
-    }
-
-    /// Sends a notification; a client that does not keep up misses it.
-    pub(crate) fn send(&self, notification: &Notification) {
-        let _ = self.0.try_send(notification.to_bytes());
-    }
-}
+pub use channel::{Channel, hears};
 
 /// One request on its way.
 pub(crate) struct Passing<'a> {
@@ -56,7 +35,7 @@ pub(crate) struct Passing<'a> {
     pub(crate) id: &'a Id,
     pub(crate) running: Option<&'a Running>,
     /// Where progress goes and the client's own token, when it asked for progress.
-    pub(crate) progress: Option<(Raw, Progress)>,
+    pub(crate) progress: Option<(Raw, Channel)>,
 }
 
 impl Gateway {
@@ -68,7 +47,7 @@ impl Gateway {
         self: &Arc<Self>,
         caller: &Caller,
         request: Request,
-        progress: Option<Progress>,
+        channel: Option<Channel>,
     ) -> Option<Answer> {
         // Before anything that waits, so that a cancellation finds it.
         let running = caller.session.as_ref().map(|session| session.run(&request.id));
@@ -76,12 +55,17 @@ impl Gateway {
             let problem = front::no_profile(self, &caller.profile);
             return Some(Answer::error(Some(request.id), RpcError::from(&problem)));
         };
-        let progress = progress.and_then(|progress| Some((meta::progress_token(&request.params)?, progress)));
+        let progress = channel.and_then(|channel| Some((meta::progress_token(&request.params)?, channel)));
         let passing =
             Passing { gateway: self, view: &view, caller, id: &request.id, running: running.as_ref(), progress };
         let outcome = passing.answer(&request.method, &request.params).await;
         let cancelled = running.is_some_and(|running| running.is_cancelled());
         (!cancelled).then(|| Answer { id: Some(request.id.clone()), outcome })
+    }
+
+    /// Checks the headers of a modern request over HTTP that mirror its parameters (`Mcp-Param-*`).
+    pub fn check_headers(&self, _caller: &Caller, _request: &Request, _headers: &HeaderMap) -> Result<(), RpcError> {
+        Ok(())
     }
 
     /// Takes a notification of a client.

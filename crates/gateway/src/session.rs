@@ -1,5 +1,9 @@
 //! Sessions of legacy clients: who they are, what runs for them, and the streams on which they hear news.
 
+mod introduction;
+mod question;
+mod subscriptions;
+
 use std::collections::{BTreeSet, HashMap};
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -9,10 +13,16 @@ use bytes::Bytes;
 use sha2::{Digest, Sha256};
 use tokio::sync::{Notify, mpsc};
 use toolcrib_base::{Clock, Kind, Problem, ProfileName, Timestamp, ToolId, random};
-use toolcrib_protocol::{Id, Notification, Revision};
+use toolcrib_protocol::level::Level;
+use toolcrib_protocol::{Id, Notification, Raw, Revision};
 
 use crate::caller::Principal;
 use crate::metrics::Metrics;
+use question::Questions;
+use subscriptions::Subscriptions;
+
+pub use introduction::Introduction;
+pub use question::Unasked;
 
 /// How many messages may wait for a client that reads slowly; further ones are dropped for it.
 pub const STREAM_QUEUE: usize = 64;
@@ -30,11 +40,19 @@ pub struct Session {
     pub profile: ProfileName,
     /// In which revision it speaks.
     pub revision: Revision,
+    /// What the client can be asked, an object; empty when it declared nothing, or too much.
+    pub capabilities: Raw,
+    /// Who the client says that it is.
+    pub client_info: Option<Raw>,
     audit_name: Arc<str>,
     last_used: AtomicI64,
     running: Mutex<HashMap<String, Arc<Cancelled>>>,
     streams: Mutex<Vec<mpsc::Sender<Bytes>>>,
     loaded: Mutex<BTreeSet<ToolId>>,
+    questions: Questions,
+    subscriptions: Subscriptions,
+    level: Mutex<Option<Level>>,
+    closed: AtomicBool,
 }
 
 /// All open sessions.
@@ -98,6 +116,9 @@ impl Session {
     /// Opens a stream for what the gateway says on its own.
     pub fn open_stream(&self) -> Result<mpsc::Receiver<Bytes>, Problem> {
         let mut streams = lock(&self.streams);
+        if self.is_closed() {
+            return Err(Problem::new(Kind::NotFound, "the session has ended").hint("Send `initialize` again."));
+        }
         streams.retain(|stream| !stream.is_closed());
         if streams.len() >= STREAMS {
             return Err(Problem::new(Kind::Busy, format!("the session has {STREAMS} open streams"))
@@ -110,14 +131,29 @@ impl Session {
 
     /// Says something on one of the session's streams, if it has any and the client keeps up.
     pub fn tell(&self, notification: &Notification) {
+        self.put(&notification.to_bytes());
+    }
+
+    /// Puts a message on one stream. `false` when there is none with room.
+    fn put(&self, message: &Bytes) -> bool {
         let mut streams = lock(&self.streams);
         streams.retain(|stream| !stream.is_closed());
-        let message = notification.to_bytes();
-        for stream in streams.iter() {
-            if stream.try_send(message.clone()).is_ok() {
-                return;
-            }
-        }
+        streams.iter().any(|stream| stream.try_send(message.clone()).is_ok())
+    }
+
+    /// From which level on the client wants to hear log messages, where it has said so.
+    pub fn level(&self) -> Option<Level> {
+        *lock(&self.level)
+    }
+
+    /// Notes what `logging/setLevel` asked for.
+    pub fn set_level(&self, level: Level) {
+        *lock(&self.level) = Some(level);
+    }
+
+    /// Whether it has ended: by its client, by idling, or with its connection.
+    pub fn is_closed(&self) -> bool {
+        self.closed.load(Ordering::Acquire)
     }
 
     /// The tools that this session has loaded.
@@ -147,8 +183,9 @@ impl Sessions {
         &self,
         principal: Principal,
         profile: ProfileName,
-        revision: Revision,
+        client: impl Into<Introduction>,
     ) -> Result<Arc<Session>, Problem> {
+        let Introduction { revision, capabilities, client_info } = client.into();
         let id = random::hex_128();
         let digest = Sha256::digest(id.as_bytes());
         let audit_name: String = digest.iter().take(8).map(|byte| format!("{byte:02x}")).collect();
@@ -157,11 +194,17 @@ impl Sessions {
             principal,
             profile,
             revision,
+            capabilities,
+            client_info,
             audit_name: audit_name.into(),
             last_used: AtomicI64::new(self.clock.now().0),
             running: Mutex::default(),
             streams: Mutex::default(),
             loaded: Mutex::default(),
+            questions: Questions::default(),
+            subscriptions: Subscriptions::default(),
+            level: Mutex::default(),
+            closed: AtomicBool::new(false),
         });
         let mut open = lock(&self.open);
         if open.len() >= self.most {
@@ -189,7 +232,9 @@ impl Sessions {
         open.remove(&session.id);
         self.metrics.set_sessions(open.len());
         drop(open);
+        session.closed.store(true, Ordering::Release);
         lock(&session.streams).clear();
+        session.questions.close();
         for cancelled in lock(&session.running).values() {
             cancelled.set();
         }
@@ -289,6 +334,27 @@ mod tests {
         drop(stream);
         sessions.close_idle();
         assert_eq!(sessions.count(), 0);
+    }
+
+    fn session() -> Arc<Session> {
+        let profile = ProfileName::new("a").unwrap();
+        sessions(Arc::default()).open(principal("p"), profile, Revision::LATEST_LEGACY).unwrap()
+    }
+
+    #[test]
+    fn subscriptions_are_bounded() {
+        let session = session();
+        assert!(session.subscribe("a:1").unwrap() && !session.subscribe("a:1").unwrap());
+        assert!(session.subscribes_to("a:1") && !session.subscribes_to("a:2"));
+        assert!(session.unsubscribe("a:1") && !session.unsubscribe("a:1"));
+        assert!(session.subscriptions().is_empty());
+        for number in 0..1_000 {
+            assert!(session.subscribe(&format!("a:{number}")).unwrap());
+        }
+        assert_eq!(session.subscribe("a:1000").unwrap_err().kind, Kind::Busy);
+        assert!(session.unsubscribe("a:0"));
+        assert_eq!(session.subscribe(&"x".repeat(256 * 1024)).unwrap_err().kind, Kind::Busy);
+        assert!(session.subscribe("a:1000").unwrap());
     }
 
     #[tokio::test]

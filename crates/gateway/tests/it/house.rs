@@ -13,7 +13,7 @@ use toolcrib_base::{Clock, Limits, PrincipalId, ProfileName, SystemClock};
 use toolcrib_catalog::LocalSecrets;
 use toolcrib_gateway::metrics::Metrics;
 use toolcrib_gateway::servers::Servers;
-use toolcrib_gateway::{Caller, Gateway, Parts, Principal, Progress, Session, Sessions};
+use toolcrib_gateway::{Caller, Channel, Gateway, Parts, Principal, Session, Sessions};
 use toolcrib_protocol::{Id, Notification, Raw, Request, Revision, RpcError};
 use toolcrib_store::{AuditFilter, AuditOrder, AuditRecord, Door, Store};
 use toolcrib_transport::http::client::HttpClient;
@@ -262,7 +262,7 @@ impl Client {
         progress: Option<mpsc::Sender<Bytes>>,
     ) -> Option<Result<Raw, RpcError>> {
         let request = Request { id: id.clone(), method: method.to_owned(), params };
-        let asked = self.gateway.request(&self.caller, request, progress.map(Progress::new));
+        let asked = self.gateway.request(&self.caller, request, progress.map(Channel::new));
         let answer = soon(method, Box::pin(asked)).await?;
         assert_eq!(answer.id, Some(id), "every answer carries the id of its request");
         Some(answer.outcome)

@@ -11,7 +11,7 @@ use tokio::sync::{Notify, Semaphore, mpsc};
 use toolcrib_base::task::Scope;
 use toolcrib_base::{Kind, Limits, PrincipalId, Problem, ProfileName};
 use toolcrib_gateway::front::{self, Opening};
-use toolcrib_gateway::{Caller, Gateway, Principal, Progress, Session};
+use toolcrib_gateway::{Caller, Channel, Gateway, Principal, Session};
 use toolcrib_protocol::json::Rules;
 use toolcrib_protocol::message::BadMessage;
 use toolcrib_protocol::{Answer, Id, Message, Notification, Request, RpcError, method};
@@ -233,7 +233,7 @@ impl Client {
         }
         self.requests.spawn(async move {
             let _place = place;
-            let progress = Progress::new(out.clone());
+            let progress = Channel::new(out.clone());
             // Dropping a modern request cancels it at its server.
             let answer = tokio::select! {
                 answer = gateway.request(&caller, request, Some(progress)) => answer,

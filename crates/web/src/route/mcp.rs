@@ -14,7 +14,7 @@ use tokio::sync::mpsc::error::TrySendError;
 use toolcrib_base::{Kind, Problem, ProfileName};
 use toolcrib_gateway::front::{self, Opening};
 use toolcrib_gateway::session::STREAM_QUEUE;
-use toolcrib_gateway::{Caller, Principal, Progress, Session};
+use toolcrib_gateway::{Caller, Channel, Principal, Session};
 use toolcrib_protocol::json::Rules;
 use toolcrib_protocol::message::BadMessage;
 use toolcrib_protocol::{Answer, Era, Id, Message, Revision, RpcError, header, meta};
@@ -197,7 +197,7 @@ async fn run(site: &Arc<Site>, caller: Caller, request: toolcrib_protocol::Reque
     }
     let (progress, mut messages) = mpsc::channel(STREAM_QUEUE);
     let gateway = Arc::clone(&site.gateway);
-    let mut running = Box::pin(async move { gateway.request(&caller, request, Some(Progress::new(progress))).await });
+    let mut running = Box::pin(async move { gateway.request(&caller, request, Some(Channel::new(progress))).await });
     let first = tokio::select! {
         biased;
         Some(message) = messages.recv() => message,

@@ -1,0 +1,69 @@
+//! The way back to the client in the course of one request: progress, log messages, questions, what a subscription hears.
+
+use std::fmt;
+
+use bytes::Bytes;
+use tokio::sync::mpsc;
+use toolcrib_protocol::{Notification, Request, meta, method};
+
+use crate::caller::Caller;
+
+/// Where everything goes that belongs to one request and comes before its answer. Clones lead to the same place.
+#[derive(Clone)]
+pub struct Channel(mpsc::Sender<Bytes>);
+
+impl fmt::Debug for Channel {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Channel")
+    }
+}
+
+impl Channel {
+    /// Messages go into this queue, one JSON text each.
+    pub fn new(queue: mpsc::Sender<Bytes>) -> Self {
+        Self(queue)
+    }
+
+    /// Sends a notification; a client that does not keep up misses it.
+    pub fn send(&self, notification: &Notification) {
+        let _ = self.0.try_send(notification.to_bytes());
+    }
+
+    /// Sends a message that must not be lost: waits until there is room. `false` when the client is gone.
+    ///
+    /// Cancel-safe: when the future is dropped, the message was not sent. The wait is as long as the client likes, so
+    /// callers put a deadline on it.
+    pub async fn deliver(&self, message: Bytes) -> bool {
+        self.0.send(message).await.is_ok()
+    }
+
+    /// Waits until the client is gone. Cancel-safe.
+    pub async fn closed(&self) {
+        self.0.closed().await;
+    }
+}
+
+/// Whether something may come before the answer of a request, so that it needs a [`Channel`].
+///
+/// A modern client says so in each request. A legacy one may hear log messages and questions in the course of whatever
+/// reaches a server.
+pub fn hears(caller: &Caller, request: &Request) -> bool {
+    match (&caller.session, request.method.as_str()) {
+        (_, method::LISTEN) => true,
+        (
+            Some(_),
+            method::PING
+            | method::SET_LEVEL
+            | method::TOOLS_LIST
+            | method::RESOURCES_LIST
+            | method::RESOURCE_TEMPLATES_LIST
+            | method::PROMPTS_LIST,
+        ) => false,
+        (Some(_), _) => true,
+        (None, _) => {
+            let meta = request.params.get("_meta");
+            meta.is_some_and(|meta| meta.get(meta::LOG_LEVEL).is_some())
+                || meta::progress_token(&request.params).is_some()
+        }
+    }
+}

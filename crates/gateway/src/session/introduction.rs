@@ -1,0 +1,66 @@
+//! What a legacy client says of itself when it opens its session, as far as it is kept.
+
+use bytes::Bytes;
+use toolcrib_protocol::json::Rules;
+use toolcrib_protocol::{Raw, Revision};
+
+/// The largest declaration that is kept, in bytes; a larger one counts as empty.
+const LARGEST: usize = 16 * 1024;
+/// How deep a declaration may nest.
+const DEPTH: usize = 64;
+
+/// What `initialize` agreed on.
+#[derive(Debug, Clone)]
+pub struct Introduction {
+    /// The revision that is spoken.
+    pub revision: Revision,
+    /// What the client can be asked, an object.
+    pub capabilities: Raw,
+    /// Its name and version, an object.
+    pub client_info: Option<Raw>,
+}
+
+impl Introduction {
+    /// Reads the parameters of `initialize`.
+    pub fn read(params: &Raw, revision: Revision) -> Self {
+        let kept = |key| params.get(key).as_ref().and_then(detached);
+        let capabilities = kept("capabilities").unwrap_or_else(Raw::empty_object);
+        Self { revision, capabilities, client_info: kept("clientInfo") }
+    }
+}
+
+/// A small object in memory of its own: a slice would keep the whole body alive as long as the session.
+fn detached(raw: &Raw) -> Option<Raw> {
+    if !raw.is_object() || raw.bytes().len() > LARGEST {
+        return None;
+    }
+    Raw::parse(Bytes::copy_from_slice(raw.bytes()), Rules::strict(DEPTH)).ok()
+}
+
+impl From<Revision> for Introduction {
+    /// A client that says nothing of itself.
+    fn from(revision: Revision) -> Self {
+        Self { revision, capabilities: Raw::empty_object(), client_info: None }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn what_is_too_large_or_no_object_counts_as_empty() {
+        let large = json!({ "x": "y".repeat(LARGEST) });
+        for odd in [json!(7), json!(null), json!([]), large] {
+            let params = Raw::from_value(&json!({ "capabilities": odd, "clientInfo": odd }));
+            let read = Introduction::read(&params, Revision::LATEST_LEGACY);
+            assert_eq!((read.capabilities.as_str(), read.client_info), ("{}", None));
+        }
+        let params = Raw::from_value(&json!({ "capabilities": {"roots": {}}, "clientInfo": {"name": "n"} }));
+        let read = Introduction::read(&params, Revision::LATEST_LEGACY);
+        assert_eq!(read.capabilities.as_str(), r#"{"roots":{}}"#);
+        assert_eq!(read.client_info.unwrap().as_str(), r#"{"name":"n"}"#);
+    }
+}
