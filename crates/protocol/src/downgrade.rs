@@ -5,7 +5,7 @@
 //! with 2025-03-26, `resource_link`, `structuredContent` and `outputSchema` with 2025-06-18, both of them an object until
 //! 2026-07-28 lets them be anything.
 
-use crate::json::{self, Member, Outline, Rules};
+use crate::json;
 use crate::method;
 use crate::raw::{self, Edit, Raw, Writer};
 use crate::revision::{Era, Revision};
@@ -38,7 +38,7 @@ pub fn tool_for(revision: Revision, entry: &Raw) -> Raw {
     }
     // Without `structuredContent` the schema would be a promise that we break.
     let fits = |schema| revision.has_structured_content() && is_object_schema(schema);
-    let drops_output = values(&members, "outputSchema").any(|schema| !fits(schema));
+    let drops_output = json::values(&members, "outputSchema").any(|schema| !fits(schema));
     let input = json::find(&members, "inputSchema").and_then(without_flags);
     if !drops_output && input.is_none() {
         return entry.clone();
@@ -55,7 +55,7 @@ pub fn tool_for(revision: Revision, entry: &Raw) -> Raw {
 
 fn listed_tools(revision: Revision, result: &Raw) -> Raw {
     let members = result.members();
-    let Some(tools) = json::find(&members, "tools").and_then(items) else { return result.clone() };
+    let Some(tools) = json::find(&members, "tools").and_then(json::array) else { return result.clone() };
     let before: Vec<Raw> = tools.iter().map(|tool| result.part(tool)).collect();
     let after = tools_for(revision, &before);
     if after == before {
@@ -66,19 +66,20 @@ fn listed_tools(revision: Revision, result: &Raw) -> Raw {
 
 /// Whether an old reader takes the schema: its root says that it is an object, and its properties are objects.
 fn is_object_schema(schema: &str) -> bool {
-    let Some(members) = object(schema) else { return false };
-    let plain = |properties| object(properties).is_some_and(|properties| properties.iter().all(|p| is_object(p.value)));
-    let texts = |list| items(list).is_some_and(|list| list.into_iter().all(|item| json::text(item).is_some()));
-    values(&members, "type").next().is_some_and(|kind| json::text(kind).as_deref() == Some("object"))
-        && values(&members, "properties").all(plain)
-        && values(&members, "required").all(texts)
+    let Some(members) = json::object(schema) else { return false };
+    let plain =
+        |properties| json::object(properties).is_some_and(|properties| properties.iter().all(|p| is_object(p.value)));
+    let texts = |list| json::array(list).is_some_and(|list| list.into_iter().all(|item| json::text(item).is_some()));
+    json::values(&members, "type").next().is_some_and(|kind| json::text(kind).as_deref() == Some("object"))
+        && json::values(&members, "properties").all(plain)
+        && json::values(&members, "required").all(texts)
 }
 
 /// An input schema whose properties `true` and `false` are spelt as objects, which mean the same; `None` when there are
 /// no such.
 fn without_flags(schema: &str) -> Option<Raw> {
-    let members = object(schema)?;
-    let properties = object(json::find(&members, "properties")?)?;
+    let members = json::object(schema)?;
+    let properties = json::object(json::find(&members, "properties")?)?;
     if properties.iter().all(|property| !matches!(property.value, "true" | "false")) {
         return None;
     }
@@ -104,7 +105,7 @@ fn tool_result(revision: Revision, result: &Raw) -> Raw {
     let members = result.members();
     let structured = json::find(&members, "structuredContent");
     let dropped = structured.filter(|value| !revision.has_structured_content() || !is_object(value));
-    let blocks = json::find(&members, "content").map_or_else(|| Some(Vec::new()), items);
+    let blocks = json::find(&members, "content").map_or_else(|| Some(Vec::new()), json::array);
     // A `content` that is no array is not ours to mend.
     let content = blocks.and_then(|blocks| match dropped {
         Some(value) if blocks.is_empty() => Some(raw::array([text_block(value, None).as_str()])),
@@ -125,7 +126,7 @@ fn tool_result(revision: Revision, result: &Raw) -> Raw {
 
 fn prompt_result(revision: Revision, result: &Raw) -> Raw {
     let members = result.members();
-    let Some(messages) = json::find(&members, "messages").and_then(items) else { return result.clone() };
+    let Some(messages) = json::find(&members, "messages").and_then(json::array) else { return result.clone() };
     let mut any = false;
     let messages: Vec<Raw> = messages
         .into_iter()
@@ -160,7 +161,7 @@ fn block_for(revision: Revision, block: &str) -> Option<Raw> {
     if revision.has_structured_content() {
         return None;
     }
-    let members = object(block)?;
+    let members = json::object(block)?;
     let text = |key| json::find(&members, key).and_then(json::text);
     let told = match text("type").as_deref()? {
         "resource_link" => {
@@ -197,23 +198,8 @@ fn block_of(raw_text: &str, annotations: Option<&str>) -> Raw {
     out.finish()
 }
 
-fn object(text: &str) -> Option<Vec<Member<'_>>> {
-    json::scan_text(text, Rules::checked()).ok()?.into_object()
-}
-
-fn items(text: &str) -> Option<Vec<&str>> {
-    match json::scan_text(text, Rules::checked()).ok()? {
-        Outline::Array(items) => Some(items),
-        Outline::Object(_) | Outline::Scalar(_) => None,
-    }
-}
-
 fn is_object(value: &str) -> bool {
     value.starts_with('{')
-}
-
-fn values<'a>(members: &[Member<'a>], key: &str) -> impl Iterator<Item = &'a str> {
-    members.iter().filter(move |member| member.key == key).map(|member| member.value)
 }
 
 #[cfg(test)]

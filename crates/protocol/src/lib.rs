@@ -28,6 +28,7 @@ pub mod revision;
 pub mod seal;
 pub mod sse;
 pub mod subscription;
+pub mod task;
 pub mod uris;
 
 pub use capability::Capabilities;

@@ -4,7 +4,7 @@
 
 use std::ops::Range;
 
-use crate::json::{self, Member, Outline, Rules};
+use crate::json::{self, Member};
 use crate::raw::Raw;
 
 /// Gives the new name of a URI, or `None` where it stays.
@@ -23,7 +23,7 @@ pub fn rewrite_result(result: &Raw, map: Rename<'_>) -> Raw {
 /// Rewrites the URI of the user interface in an entry of a list, above all of a tool.
 pub fn rewrite_entry(entry: &Raw, map: Rename<'_>) -> Raw {
     let mut walk = Walk { whole: entry.as_str(), map, edits: Vec::new() };
-    walk.meta(&object(entry.as_str()));
+    walk.meta(&members_of(entry.as_str()));
     spliced(entry, walk.edits)
 }
 
@@ -56,39 +56,39 @@ struct Walk<'t> {
 
 impl<'t> Walk<'t> {
     fn result(&mut self, result: &'t str) {
-        let members = object(result);
+        let members = members_of(result);
         self.outcome(&members);
         // A finished task carries the result of the request that it stands for.
-        if values(&members, "taskId").next().is_some() {
-            for inner in values(&members, "result") {
-                self.outcome(&object(inner));
+        if json::values(&members, "taskId").next().is_some() {
+            for inner in json::values(&members, "result") {
+                self.outcome(&members_of(inner));
             }
         }
     }
 
     fn outcome(&mut self, members: &[Member<'t>]) {
         self.meta(members);
-        for block in values(members, "content").flat_map(items) {
+        for block in json::values(members, "content").flat_map(items) {
             self.block(block);
         }
-        for part in values(members, "contents").flat_map(items) {
+        for part in json::values(members, "contents").flat_map(items) {
             self.resource(part);
         }
-        for message in values(members, "messages").flat_map(items) {
-            for content in values(&object(message), "content") {
+        for message in json::values(members, "messages").flat_map(items) {
+            for content in json::values(&members_of(message), "content") {
                 self.block(content);
             }
         }
     }
 
     fn block(&mut self, block: &'t str) {
-        let members = object(block);
-        let is = |kind| values(&members, "type").any(|value| json::text(value).as_deref() == Some(kind));
+        let members = members_of(block);
+        let is = |kind| json::values(&members, "type").any(|value| json::text(value).as_deref() == Some(kind));
         if is("resource_link") {
             self.uris(&members);
         }
         if is("resource") {
-            for resource in values(&members, "resource") {
+            for resource in json::values(&members, "resource") {
                 self.resource(resource);
             }
         }
@@ -97,26 +97,26 @@ impl<'t> Walk<'t> {
 
     /// A resource with its `uri` beside its text or blob.
     fn resource(&mut self, resource: &'t str) {
-        let members = object(resource);
+        let members = members_of(resource);
         self.uris(&members);
         self.meta(&members);
     }
 
     fn uris(&mut self, members: &[Member<'t>]) {
-        for uri in values(members, "uri") {
+        for uri in json::values(members, "uri") {
             self.uri(uri);
         }
     }
 
     /// `_meta.ui.resourceUri`, and the older flat key.
     fn meta(&mut self, members: &[Member<'t>]) {
-        for meta in values(members, "_meta") {
-            let meta = object(meta);
-            for uri in values(&meta, "ui/resourceUri") {
+        for meta in json::values(members, "_meta") {
+            let meta = members_of(meta);
+            for uri in json::values(&meta, "ui/resourceUri") {
                 self.uri(uri);
             }
-            for ui in values(&meta, "ui") {
-                for uri in values(&object(ui), "resourceUri") {
+            for ui in json::values(&meta, "ui") {
+                for uri in json::values(&members_of(ui), "resourceUri") {
                     self.uri(uri);
                 }
             }
@@ -135,19 +135,12 @@ impl<'t> Walk<'t> {
     }
 }
 
-fn object(text: &str) -> Vec<Member<'_>> {
-    json::scan_text(text, Rules::checked()).ok().and_then(Outline::into_object).unwrap_or_default()
+fn members_of(text: &str) -> Vec<Member<'_>> {
+    json::object(text).unwrap_or_default()
 }
 
 fn items(text: &str) -> Vec<&str> {
-    match json::scan_text(text, Rules::checked()) {
-        Ok(Outline::Array(items)) => items,
-        Ok(Outline::Object(_) | Outline::Scalar(_)) | Err(_) => Vec::new(),
-    }
-}
-
-fn values<'t>(members: &[Member<'t>], key: &str) -> impl Iterator<Item = &'t str> {
-    members.iter().filter(move |member| member.key == key).map(|member| member.value)
+    json::array(text).unwrap_or_default()
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@ use proptest::prelude::*;
 use serde_json::{Value as Tree, json};
 
 use super::*;
+use crate::json::Rules;
 
 const OLDEST: Revision = Revision::V2024_11_05;
 const MARCH: Revision = Revision::V2025_03_26;

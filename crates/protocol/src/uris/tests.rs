@@ -4,6 +4,7 @@ use proptest::prelude::*;
 use serde_json::{Value as Tree, json};
 
 use super::*;
+use crate::json::Rules;
 
 fn prefixed(uri: &str) -> Option<String> {
     uri.strip_prefix("old:").map(|rest| format!("new:\"{rest}"))
