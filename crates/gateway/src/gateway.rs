@@ -9,12 +9,14 @@ use tokio::sync::{mpsc, watch};
 use toolcrib_base::task::Stop;
 use toolcrib_base::{Clock, ProfileName, ServerName};
 use toolcrib_catalog::Loaded;
+use toolcrib_protocol::seal::Sealer;
 use toolcrib_protocol::{Notification, Raw, method};
 use toolcrib_store::{Snapshot, Store};
 use toolcrib_upstream::{Event, Inventory, Server, State};
 
 use crate::active::ActiveTools;
 use crate::metrics::Metrics;
+use crate::parking::Parking;
 use crate::servers::{Servers, fingerprint};
 use crate::session::Sessions;
 use crate::view::{Builder, View};
@@ -41,6 +43,8 @@ pub struct Parts {
     pub loaded: Arc<Loaded>,
     /// Whether the audit log keeps arguments, their secrets redacted.
     pub keep_arguments: bool,
+    /// What opaque states and cursors are sealed with, secret and random.
+    pub sealing_key: [u8; 32],
 }
 
 /// The views of all profiles.
@@ -59,6 +63,7 @@ pub struct Gateway {
     pub metrics: Arc<Metrics>,
     pub(crate) active: ActiveTools,
     pub(crate) keep_arguments: bool,
+    pub(crate) parking: Parking,
     /// Our name and version, as clients see them.
     pub(crate) server_info: Raw,
     loaded: ArcSwap<Loaded>,
@@ -85,6 +90,7 @@ impl Gateway {
             metrics: parts.metrics,
             active: ActiveTools::default(),
             keep_arguments: parts.keep_arguments,
+            parking: Parking::new(Sealer::new(parts.sealing_key)),
             server_info: Raw::from_value(&info),
             loaded: ArcSwap::new(parts.loaded),
             views: ArcSwap::default(),
@@ -92,6 +98,12 @@ impl Gateway {
             shown: ArcSwap::default(),
             built: watch::Sender::new(0),
         });
+        let weak = Arc::downgrade(&gateway);
+        gateway.sessions.on_end(Box::new(move |session| {
+            if let Some(gateway) = weak.upgrade() {
+                gateway.servers.table().values().for_each(|running| running.server.forget_session(session));
+            }
+        }));
         gateway.reconcile();
         gateway
     }
@@ -234,6 +246,10 @@ impl Gateway {
                 // Waited for, so that two inventories of one server cannot overtake each other.
                 let _ = tokio::task::spawn_blocking(move || gateway.remember(&server, &inventory)).await;
                 true
+            }
+            Event::Nature { server, nature } => {
+                self.servers.remember_nature(&server, nature);
+                false
             }
             Event::ResourceUpdated { .. } => false,
         }

@@ -64,11 +64,7 @@ impl Drop for Begun<'_> {
 // === impl Calls ===
 
 impl Calls {
-    pub(crate) fn new(
-        offered: Arc<Capabilities>,
-        owner: Option<Arc<dyn Aside>>,
-        asks: Arc<AtomicBool>,
-    ) -> Arc<Self> {
+    pub(crate) fn new(offered: Arc<Capabilities>, owner: Option<Arc<dyn Aside>>, asks: Arc<AtomicBool>) -> Arc<Self> {
         Arc::new(Self { state: Mutex::default(), offered, owner, asks, turn: Semaphore::new(1) })
     }
 
@@ -79,10 +75,8 @@ impl Calls {
     /// Notes a call that runs. On a connection that cannot tie questions to calls, a server that is known to ask serves
     /// one call at a time, unless the connection has one owner for all of them.
     pub(crate) async fn begin(&self, id: u64, aside: Option<&Arc<dyn Aside>>, ordered: bool) -> Begun<'_> {
-        let takes_turns = ordered
-            && self.owner.is_none()
-            && self.offered.can_be_asked()
-            && self.asks.load(Ordering::Relaxed);
+        let takes_turns =
+            ordered && self.owner.is_none() && self.offered.can_be_asked() && self.asks.load(Ordering::Relaxed);
         let turn = if takes_turns { self.turn.acquire().await.ok() } else { None };
         if let Some(aside) = aside {
             self.lock().running.insert(id, Arc::clone(aside));

@@ -119,7 +119,10 @@ mod tests {
         assert_eq!(key(SessionPolicy::Shared, Some("p"), &Capabilities::NONE), None);
         assert_eq!(key(SessionPolicy::Shared, Some("p"), &form).map(parts), Some((false, false, false)));
         assert_eq!(key(SessionPolicy::Principal, None, &Capabilities::NONE), None, "the owner's is the main one");
-        assert_eq!(key(SessionPolicy::Principal, Some("p"), &Capabilities::NONE).map(parts), Some((true, false, false)));
+        assert_eq!(
+            key(SessionPolicy::Principal, Some("p"), &Capabilities::NONE).map(parts),
+            Some((true, false, false))
+        );
         assert_eq!(key(SessionPolicy::Principal, None, &form).map(parts), Some((false, true, false)));
         assert_eq!(key(SessionPolicy::Handle, None, &Capabilities::NONE).map(parts), Some((false, false, true)));
     }

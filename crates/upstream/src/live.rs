@@ -123,4 +123,3 @@ pub(crate) fn written(revision: Revision, id: u64, params: &Raw, said: &Said<'_>
         }
     }
 }
-

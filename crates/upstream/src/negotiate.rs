@@ -46,9 +46,8 @@ pub(crate) async fn open(link: &Link, known: Option<Era>, offered: &Capabilities
         (Link::Peer(_), Some(Era::Modern)) => {
             let outcome = discover(link).await?;
             // It was modern once and is not now: the task forgets the era and tries again.
-            discovered(outcome).ok_or_else(|| {
-                NotOpened::Link(LinkError::NotMcp("it no longer answers `server/discover`".into()))
-            })
+            discovered(outcome)
+                .ok_or_else(|| NotOpened::Link(LinkError::NotMcp("it no longer answers `server/discover`".into())))
         }
         (Link::Peer(_), None) => probe_peer(link, offered).await,
     }

@@ -58,11 +58,8 @@ pub(crate) async fn call(
     let cancel = Arc::clone(&options.cancel_on_drop);
     let waiting = watch::Sender::new(0);
     let mut count = waiting.subscribe();
-    let options = CallOptions {
-        deadline: Duration::MAX,
-        aside: Some(Arc::new(Counting { inner: aside, waiting })),
-        ..options
-    };
+    let options =
+        CallOptions { deadline: Duration::MAX, aside: Some(Arc::new(Counting { inner: aside, waiting })), ..options };
     let mut asking = std::pin::pin!(live.call(method, params, said, options));
     let mut left = limit;
     loop {

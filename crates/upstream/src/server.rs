@@ -189,6 +189,8 @@ pub(crate) struct Shared {
     pub(crate) running: AtomicUsize,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) retired: Scope,
+    /// Counts the listings that ended well.
+    pub(crate) listings: watch::Sender<u64>,
     /// Connections beside the main one, where the server is a legacy one.
     pub(crate) pool: Pool,
     /// The era that it was of when it last answered; 0 is unknown.
@@ -257,6 +259,7 @@ impl Server {
             running: AtomicUsize::new(0),
             clock: Arc::clone(&around.clock),
             retired: Scope::new(),
+            listings: watch::Sender::new(0),
             pool: Pool::new(around.clone()),
         });
         let task = ServerTask::new(Arc::clone(&shared), around, wanted);
@@ -307,6 +310,15 @@ impl Server {
     /// Lists it anew.
     pub fn order_refresh(&self) {
         self.order(Order::Refresh);
+    }
+
+    /// Has it listed anew and waits for that; `None` when it does not happen within the time that lists may take.
+    pub async fn listed_again(&self) -> Option<Arc<Inventory>> {
+        let mut listings = self.shared.listings.subscribe();
+        listings.borrow_and_update();
+        self.order(Order::Refresh);
+        tokio::time::timeout(self.shared.config.timeouts.list, listings.changed()).await.ok()?.ok()?;
+        Some(self.inventory())
     }
 
     /// Ends it for good, because its definition was changed or removed.

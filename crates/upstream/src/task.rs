@@ -286,6 +286,7 @@ impl ServerTask {
         }
         let first = !self.shared.status.borrow().listed;
         self.shared.inventory.store(Arc::clone(&inventory));
+        self.shared.listings.send_modify(|count| *count += 1);
         if first {
             self.shared.status.send_modify(|status| status.listed = true);
         }
