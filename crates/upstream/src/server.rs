@@ -406,7 +406,9 @@ impl Server {
         }
         let masked = |text: String| self.shared.config.masked(&text);
         let error = match error {
-            LinkError::Status { status, body } => LinkError::Status { status, body: masked(body) },
+            LinkError::Status { status, body, challenge } => {
+                LinkError::Status { status, body: masked(body), challenge: challenge.map(masked) }
+            }
             LinkError::NotMcp(what) => LinkError::NotMcp(masked(what)),
             other => other,
         };

@@ -96,8 +96,7 @@ async fn progress_goes_to_its_call_only() {
     let steps = Arc::new(Mutex::new(Vec::new()));
     let seen = Arc::clone(&steps);
     let mut options = CallOptions::within(LONG);
-    options.aside =
-        Some(std::sync::Arc::new(move |progress: Notification| seen.lock().unwrap().push(progress.params.to_value())));
+    options.aside = Some(Arc::new(move |progress: Notification| seen.lock().unwrap().push(progress.params.to_value())));
     let id = memory.link.next_id();
     let (outcome, ()) = tokio::join!(memory.link.call(id, "m", Raw::empty_object(), options), async {
         for token in [json!(id), json!(id + 1), json!("x"), json!(null)] {

@@ -86,7 +86,7 @@ async fn a_stream_carries_other_messages_and_then_the_answer() {
     assert_eq!(outcome.unwrap().unwrap().as_str(), "{}");
     assert_eq!(notes.len(), 3, "{notes:?}");
     assert_eq!(notes[0], "notification notifications/message");
-    assert!(notes[1].contains("an answer with the id Some(999)") && notes[2].contains("expected an object"));
+    assert!(notes[1].contains("an answer with the id 999") && notes[2].contains("expected an object"));
     let (outcome, _) = call(|_, reply| events(reply, &[])).await;
     assert_eq!(outcome.unwrap_err(), LinkError::Broken("the stream ended without the answer".into()));
 }
@@ -161,7 +161,7 @@ async fn progress_comes_before_the_answer() {
     let sink = std::sync::Arc::clone(&seen);
     let mut options = CallOptions::within(LONG);
     options.aside = Some(std::sync::Arc::new(move |progress: toolcrib_protocol::Notification| {
-        sink.lock().unwrap().push(progress.params.to_value())
+        sink.lock().unwrap().push(progress.params.to_value());
     }));
     assert!(call_with(&link, options).await.is_ok());
     assert_eq!(*seen.lock().unwrap(), [json!({"progress": 1}), json!({"progress": 2})]);
