@@ -17,8 +17,8 @@ use std::time::Duration;
 use http::HeaderMap;
 use toolcrib_base::{Kind, Problem, random};
 use toolcrib_protocol::ask::{self, Asked, InputRequired, Question};
-use toolcrib_protocol::error::HEADER_MISMATCH;
-use toolcrib_protocol::{Capabilities, Era, Raw, Revision, RpcError, method};
+use toolcrib_protocol::error::{HEADER_MISMATCH, URL_REQUIRED};
+use toolcrib_protocol::{Capabilities, Era, Raw, RpcError, method};
 use toolcrib_upstream::Server;
 use toolcrib_upstream::server::Call;
 
@@ -27,7 +27,7 @@ use crate::passage::Passage;
 use crate::request::{Channel, Passing};
 use crate::session::Session;
 
-pub(crate) use aside::{Hearing, SessionAside, Way};
+pub(crate) use aside::{Hearing, SessionAside, Way, refuse};
 pub(crate) use behind::Behind;
 
 /// How often one call may ask a legacy client anew before it is given up.
@@ -81,7 +81,7 @@ impl Passing<'_> {
             client: self.behind.client(self.caller),
             wants_progress: self.way.token.is_some(),
             aside: aside.map(|aside| {
-                let aside: Arc<dyn toolcrib_transport::Aside> = aside;
+                let aside: Arc<dyn toolcrib_upstream::Aside> = aside;
                 aside
             }),
             headers: wanted.headers.clone(),
@@ -121,6 +121,12 @@ impl Passing<'_> {
 
     /// What a modern server asks must fit what the client declared, and is written for it.
     fn checked(&self, server: &Server, ended: Ended) -> Ended {
+        if let Ended::Answered(Err(error)) = &ended
+            && error.code == URL_REQUIRED
+            && !self.caller.revision.has_url_error()
+        {
+            return self.url_required(error);
+        }
         let Ended::Answered(Ok(result)) = &ended else { return ended };
         if !ask::is_input_required(result) || self.caller.session.is_some() {
             return ended;
@@ -142,6 +148,23 @@ impl Passing<'_> {
             result.edit(&[("inputRequests", toolcrib_protocol::raw::Edit::Set(requests.as_str()))])
         });
         Ended::Answered(Ok(edited))
+    }
+
+    /// A legacy server that wants a page opened first: a modern client is asked for it in the way of its era, any other
+    /// reads where to go.
+    fn url_required(&self, error: &RpcError) -> Ended {
+        let pages = ask::pages(error);
+        let modern = self.caller.revision.era() == Era::Modern;
+        if modern && self.behind.capabilities.url && !pages.is_empty() {
+            let questions = pages.into_iter().enumerate().map(|(index, asked)| (format!("page-{}", index + 1), asked));
+            let required = InputRequired { questions: questions.collect(), state: None };
+            return Ended::Answered(Ok(required.to_raw()));
+        }
+        let urls: Vec<String> = pages.iter().filter_map(|page| page.params.text("url")).collect();
+        Ended::Unanswered(
+            Problem::new(Kind::Forbidden, error.message.clone())
+                .hint(format!("Open {} first, then make the call again.", urls.join(" and "))),
+        )
     }
 
     /// A legacy client and a server of whichever era: what a modern one needs is asked of the session.
@@ -238,10 +261,4 @@ fn odd(server: &Server, why: &str) -> Problem {
 /// Whether a modern server refused a call because of its headers, so that what is known of the tool is out of date.
 pub(crate) fn is_out_of_date(ended: &Ended) -> bool {
     matches!(ended, Ended::Answered(Err(error)) if error.code == HEADER_MISMATCH)
-}
-
-/// An error as a client of `revision` may see it: what is between us and a modern server is none of a legacy client's
-/// business, and what a legacy server says in its own codes is said in those of the modern era.
-pub(crate) fn error_for(revision: Revision, error: RpcError) -> RpcError {
-    toolcrib_protocol::convert::error_for(revision, error)
 }

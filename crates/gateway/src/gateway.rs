@@ -43,8 +43,6 @@ pub struct Parts {
     pub loaded: Arc<Loaded>,
     /// Whether the audit log keeps arguments, their secrets redacted.
     pub keep_arguments: bool,
-    /// What opaque states and cursors are sealed with, secret and random.
-    pub sealing_key: [u8; 32],
 }
 
 /// The views of all profiles.
@@ -79,6 +77,13 @@ impl Gateway {
     /// Starts the servers and builds the first views. Blocks: it reads the state.
     pub fn start(parts: Parts) -> Arc<Self> {
         let builder = Builder::new(parts.store.names(), Arc::clone(&parts.metrics));
+        let key = parts.store.sealing_key().unwrap_or_else(|error| {
+            tracing::warn!(%error, "what is sealed now cannot be opened after a restart");
+            let mut key = [0; 32];
+            key.copy_from_slice(&toolcrib_base::random::token().expose().as_bytes()[..32]);
+            key
+        });
+        let sealer = Sealer::new(key);
         let info = serde_json::json!({
             "name": "toolcrib", "title": "Toolcrib", "version": env!("CARGO_PKG_VERSION"),
         });
@@ -90,7 +95,7 @@ impl Gateway {
             metrics: parts.metrics,
             active: ActiveTools::default(),
             keep_arguments: parts.keep_arguments,
-            parking: Parking::new(Sealer::new(parts.sealing_key)),
+            parking: Parking::new(sealer.clone()),
             server_info: Raw::from_value(&info),
             loaded: ArcSwap::new(parts.loaded),
             views: ArcSwap::default(),

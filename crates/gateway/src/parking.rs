@@ -19,7 +19,7 @@ use toolcrib_protocol::ask::{self, Asked, InputRequired, Question};
 use toolcrib_protocol::error::INVALID_PARAMS;
 use toolcrib_protocol::seal::Sealer;
 use toolcrib_protocol::{Answer, Id, Notification, Raw, Request, RpcError, method};
-use toolcrib_transport::{Aside, Reply};
+use toolcrib_upstream::{Aside, Reply};
 use toolcrib_upstream::server::Call;
 
 use crate::dispatch::{self, Ended, Outgoing};

@@ -8,7 +8,7 @@ use arc_swap::ArcSwap;
 use serde::{Deserialize, Serialize};
 use toolcrib_base::task::Scope;
 use toolcrib_base::{Secret, ServerName};
-use toolcrib_catalog::{Program, Remote, ResolveSecret, SecretRef, ServerDefinition, Start, Transport};
+use toolcrib_catalog::{Program, Remote, ResolveSecret, SecretRef, ServerDefinition, SessionScope, Start, Transport};
 use toolcrib_protocol::inventory::{Entry, Listing};
 use toolcrib_protocol::{Capabilities, Era, Raw, json};
 use toolcrib_store::{Facts, Snapshots, Store};
@@ -149,10 +149,10 @@ impl Servers {
                 call: periods.call.duration(),
             },
             session: match definition.session {
-                SessionKind::Shared => SessionPolicy::Shared,
-                SessionKind::Principal => SessionPolicy::Principal,
-                SessionKind::Handle => SessionPolicy::Handle,
-                SessionKind::Request => SessionPolicy::Request,
+                SessionScope::Shared => SessionPolicy::Shared,
+                SessionScope::Principal => SessionPolicy::Principal,
+                SessionScope::Handle => SessionPolicy::Handle,
+                SessionScope::Request => SessionPolicy::Request,
             },
             declares: Capabilities::NONE,
             nature: self.nature(definition),

@@ -181,6 +181,21 @@ impl InputRequired {
     }
 }
 
+/// The pages that a legacy server wants opened first, from its error (2025-11-25, client/elicitation).
+pub fn pages(error: &RpcError) -> Vec<Asked> {
+    let listed = error.data.as_ref().and_then(|data| data.get("elicitations"));
+    let Some(Outline::Array(items)) = listed.as_ref().map(Raw::outline) else { return Vec::new() };
+    let pages = items.into_iter().take(QUESTIONS).filter_map(|item| {
+        let params = listed.as_ref()?.part(item);
+        let is_page = params.is_object() && params.text("url").is_some();
+        is_page.then(|| Asked {
+            method: method::ELICITATION_CREATE.to_owned(),
+            params: params.edit(&[("mode", Edit::Set("\"url\"")), ("elicitationId", Edit::Remove)]),
+        })
+    });
+    pages.collect()
+}
+
 /// The answers that a retry carries, by key; `None` when the request is no retry.
 ///
 /// Errors: [`INVALID_PARAMS`] when they are not an object or too many.

@@ -23,3 +23,4 @@ pub use event::{Event, Nature};
 pub use inventory::Inventory;
 pub use server::{Away, CallError, Server, Surroundings};
 pub use status::{State, Status};
+pub use toolcrib_transport::{Aside, Reply};

@@ -3,6 +3,7 @@
 //! A server of unknown era is probed with `server/discover`: a `DiscoverResult` or a modern error means modern, anything
 //! else goes on with `initialize` (2026-07-28, basic/versioning). No single error code decides.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use toolcrib_protocol::error::{CAPABILITY_MISSING, HEADER_MISMATCH, INVALID_PARAMS, REVISION_UNSUPPORTED};
@@ -96,7 +97,7 @@ async fn probe_peer(link: &Link, offered: &Capabilities) -> Result<Opened, NotOp
     }
 }
 
-async fn probe_http(link: &Link, http: &HttpLink, offered: &Capabilities) -> Result<Opened, NotOpened> {
+async fn probe_http(link: &Link, http: &Arc<HttpLink>, offered: &Capabilities) -> Result<Opened, NotOpened> {
     let id = link.next_id();
     let probed = http.probe(id, discover_params(id), Revision::LATEST, Duration::MAX).await?;
     if let Some(opened) = probed.outcome.and_then(discovered) {
@@ -105,7 +106,7 @@ async fn probe_http(link: &Link, http: &HttpLink, offered: &Capabilities) -> Res
     }
     match probed.status {
         // Neither era can be told without a credential; a broken server is not called legacy.
-        401 | 403 | 500.. => Err(LinkError::Status { status: probed.status, body: probed.body }.into()),
+        401 | 403 | 500.. => Err(LinkError::Status { status: probed.status, body: probed.body, challenge: probed.challenge }.into()),
         _ => match handshake(link, offered).await {
             Err(error @ LinkError::Status { status: 400 | 404 | 405, .. }) => Err(NotOpened::NoPost(error)),
             other => Ok(other?),

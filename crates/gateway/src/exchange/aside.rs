@@ -12,7 +12,7 @@ use toolcrib_protocol::error::METHOD_NOT_FOUND;
 use toolcrib_protocol::level::Level;
 use toolcrib_protocol::raw::Edit;
 use toolcrib_protocol::{Answer, Era, Id, Notification, Raw, Request, Revision, RpcError, meta, method};
-use toolcrib_transport::{Aside, Reply};
+use toolcrib_upstream::{Aside, Reply};
 
 use crate::exchange::{ANSWER, Behind};
 use crate::request::Channel;

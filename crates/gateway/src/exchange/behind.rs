@@ -54,7 +54,7 @@ impl Behind {
     pub(crate) fn client(&self, caller: &Caller) -> Client {
         let principal = caller.principal.id.as_str();
         let own = self.own.clone().map(|own| {
-            let own: Arc<dyn toolcrib_transport::Aside> = own;
+            let own: Arc<dyn toolcrib_upstream::Aside> = own;
             own
         });
         Client {
