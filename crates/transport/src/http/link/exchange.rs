@@ -84,8 +84,12 @@ impl Exchange<'_> {
                 let mut found = None;
                 for message in Message::parse_batch(data, rules).map_err(not_mcp)? {
                     match message {
-                        Ok(message) if found.is_none() => found = self.take(message),
-                        Ok(message) => drop(self.take(message)),
+                        Ok(message) => match self.take(message) {
+                            Some(_) if found.is_some() => {
+                                self.link.inbox.oddity(&format!("a second answer to {}", self.id));
+                            }
+                            answer => found = found.or(answer),
+                        },
                         Err(error) => self.link.inbox.oddity(&error.to_string()),
                     }
                 }
