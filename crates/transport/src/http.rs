@@ -5,4 +5,5 @@ pub mod client;
 pub mod events;
 pub mod link;
 pub(crate) mod origin;
+pub mod refusal;
 pub mod server;

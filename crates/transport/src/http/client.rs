@@ -3,8 +3,7 @@
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
-use http::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderValue, LOCATION, WWW_AUTHENTICATE};
-use http::response::Parts;
+use http::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderValue, LOCATION};
 use http::{Method, Request, Response, StatusCode, Uri};
 use http_body_util::{BodyExt, Full};
 use hyper::body::{Body as _, Incoming};
@@ -15,22 +14,15 @@ use hyper_util::rt::{TokioExecutor, TokioTimer};
 
 use crate::http::events::EventStream;
 use crate::http::origin;
+use crate::http::refusal::Refusal;
 use crate::link::LinkError;
 
 /// How long an unused connection is kept.
 const POOL_IDLE: Duration = Duration::from_secs(90);
 /// How many unused connections are kept for one server: as many as calls run at the same time under load.
 const POOL_PER_HOST: usize = 128;
-/// How much of the body of a refusal is kept for the error's text, in bytes.
-const REFUSAL_BYTES: usize = 2_000;
-/// How much is read of a refusal that may be a JSON-RPC error with its data, in bytes.
-const REFUSAL_JSON_BYTES: usize = 1024 * 1024;
-/// How much of a challenge is kept, in bytes.
-const CHALLENGE_BYTES: usize = 4_000;
 /// How often one request is sent on to another place of the same origin.
 const REDIRECTS: usize = 3;
-/// How long to wait for it.
-const REFUSAL_WAIT: Duration = Duration::from_secs(2);
 /// How long establishing a TCP connection may take; the definition's own deadline may be shorter.
 const CONNECT: Duration = Duration::from_secs(10);
 
@@ -73,23 +65,6 @@ pub enum Reply {
     Refused(Refusal),
 }
 
-/// A status that is no success.
-#[derive(Debug)]
-pub struct Refusal {
-    pub(crate) status: StatusCode,
-    pub(crate) body: Bytes,
-    pub(crate) challenge: Option<String>,
-}
-
-impl Refusal {
-    /// The refusal as the error of a call.
-    pub fn into_error(self) -> LinkError {
-        let start = &self.body[..self.body.len().min(REFUSAL_BYTES)];
-        let body = String::from_utf8_lossy(start).into_owned();
-        LinkError::Status { status: self.status.as_u16(), body, challenge: self.challenge }
-    }
-}
-
 impl Endpoint {
     /// The headers of a POST: the definition's own and what the transport needs.
     pub(crate) fn post_headers(&self) -> HeaderMap {
@@ -98,6 +73,15 @@ impl Endpoint {
         headers.insert(ACCEPT, HeaderValue::from_static("application/json, text/event-stream"));
         headers
     }
+}
+
+/// `base` with `more`, which wins.
+pub(crate) fn joined(base: &HeaderMap, more: &HeaderMap) -> HeaderMap {
+    let mut all = base.clone();
+    for (name, value) in more {
+        all.insert(name, value.clone());
+    }
+    all
 }
 
 impl HttpClient {
@@ -172,7 +156,7 @@ impl HttpClient {
         let response = self.send(Method::POST, uri, headers, body).await?;
         let (head, body) = response.into_parts();
         let reply = match media_type(&head.headers) {
-            _ if !head.status.is_success() => Reply::Refused(refusal(&head, body).await),
+            _ if !head.status.is_success() => Reply::Refused(Refusal::read(&head, body).await),
             "text/event-stream" => Reply::Stream(Box::new(EventStream::new(body, limit))),
             "application/json" => Reply::Json(collect(body, limit).await?),
             _ if matches!(head.status, StatusCode::ACCEPTED | StatusCode::NO_CONTENT) => Reply::Accepted,
@@ -201,7 +185,7 @@ impl HttpClient {
         let (head, body) = response.into_parts();
         match head.status {
             StatusCode::METHOD_NOT_ALLOWED => Ok(None),
-            status if !status.is_success() => Err(refusal(&head, body).await.into_error()),
+            status if !status.is_success() => Err(Refusal::read(&head, body).await.into_error()),
             _ if media_type(&head.headers) == "text/event-stream" => Ok(Some(EventStream::new(body, limit))),
             _ => Ok(None),
         }
@@ -228,46 +212,6 @@ fn rustls_without_roots() -> std::io::Result<rustls::ClientConfig> {
 fn media_type(headers: &HeaderMap) -> &str {
     let value = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
     value.split(';').next().unwrap_or_default().trim()
-}
-
-async fn refusal(head: &Parts, mut body: Incoming) -> Refusal {
-    let status = head.status;
-    if let (true, Some(place)) = (status.is_redirection(), head.headers.get(LOCATION)) {
-        let place: String = String::from_utf8_lossy(place.as_bytes()).chars().take(200).collect();
-        let body = format!("it redirects to `{place}`, which is not followed from here");
-        return Refusal { status, body: body.into(), challenge: None };
-    }
-    let mut text = Vec::new();
-    let reading = async {
-        while let Some(Ok(frame)) = body.frame().await {
-            let data = frame.into_data().unwrap_or_default();
-            let is_json = text.first().or(data.first()) == Some(&b'{');
-            let most = if is_json { REFUSAL_JSON_BYTES } else { REFUSAL_BYTES };
-            text.extend(data.into_iter().take(most - text.len()));
-            if text.len() == most {
-                break;
-            }
-        }
-    };
-    // The status is the news; a body that does not end must not turn it into a timeout.
-    let _ = tokio::time::timeout(REFUSAL_WAIT, reading).await;
-    Refusal { status, body: text.into(), challenge: challenge(&head.headers) }
-}
-
-/// What the server wants to be shown, from all its headers that say so.
-fn challenge(headers: &HeaderMap) -> Option<String> {
-    let mut all = String::new();
-    for value in headers.get_all(WWW_AUTHENTICATE) {
-        let value = String::from_utf8_lossy(value.as_bytes());
-        if all.len() + value.len() > CHALLENGE_BYTES {
-            break;
-        }
-        if !all.is_empty() {
-            all.push_str(", ");
-        }
-        all.push_str(&value);
-    }
-    (!all.is_empty()).then_some(all)
 }
 
 /// Reads a body whole, at most `limit` bytes. A body of one frame is not copied.

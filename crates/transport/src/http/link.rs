@@ -19,7 +19,8 @@ use toolcrib_base::task::Scope;
 use toolcrib_protocol::json::Rules;
 use toolcrib_protocol::{Id, Notification, Raw, Request, Revision, RpcError, header, method};
 
-use crate::http::client::{Endpoint, HttpClient, Posted, Refusal, Reply as Body};
+use crate::http::client::{Endpoint, HttpClient, Posted, Reply as Body, joined};
+use crate::http::refusal::Refusal;
 use crate::link::{CallOptions, Inbox, LinkError};
 use crate::peer::cancelled;
 
@@ -177,7 +178,7 @@ impl HttpLink {
     /// The headers of a message that mirrors nothing, with those of the call that it belongs to.
     fn headers(&self, more: &HeaderMap) -> HeaderMap {
         let base = self.mode.get().map_or(&self.opening, |mode| &mode.headers);
-        mode::joined(base, more)
+        joined(base, more)
     }
 
     pub(crate) async fn call(
@@ -237,8 +238,11 @@ impl HttpLink {
     }
 
     fn refused(&self, refusal: Refusal) -> LinkError {
-        let is_lost = refusal.status.as_u16() == 404 && self.has_session();
-        if is_lost { LinkError::SessionLost } else { refusal.into_error() }
+        if self.is_session_lost(&refusal) { LinkError::SessionLost } else { refusal.into_error() }
+    }
+
+    fn is_session_lost(&self, refusal: &Refusal) -> bool {
+        refusal.status.as_u16() == 404 && self.has_session()
     }
 
     pub(crate) async fn close(&self, grace: Duration) {

@@ -13,6 +13,7 @@ mod body;
 mod client;
 mod link;
 mod modern;
+mod old;
 mod resume;
 mod server;
 

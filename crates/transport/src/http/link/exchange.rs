@@ -7,8 +7,9 @@ use http::header::HeaderMap;
 use toolcrib_protocol::message::BadMessage;
 use toolcrib_protocol::{Answer, Message, Raw, Request, RpcError, method};
 
-use crate::http::client::{Refusal, Reply as Body};
+use crate::http::client::Reply as Body;
 use crate::http::events::{EventStream, Place, is_message};
+use crate::http::refusal::Refusal;
 use crate::link::{Aside, LinkError, Reply};
 
 use super::{ANSWERS, ASIDE, HttpLink};
@@ -83,8 +84,12 @@ impl Exchange<'_> {
                 let mut found = None;
                 for message in Message::parse_batch(data, rules).map_err(not_mcp)? {
                     match message {
-                        Ok(message) if found.is_none() => found = self.take(message),
-                        Ok(message) => drop(self.take(message)),
+                        Ok(message) => match self.take(message) {
+                            Some(_) if found.is_some() => {
+                                self.link.inbox.oddity(&format!("a second answer to {}", self.id));
+                            }
+                            answer => found = found.or(answer),
+                        },
                         Err(error) => self.link.inbox.oddity(&error.to_string()),
                     }
                 }
@@ -124,17 +129,10 @@ impl Exchange<'_> {
 
     /// A status that is no success: a JSON-RPC error to our request is an answer all the same.
     fn refused(&self, refusal: Refusal) -> Result<Outcome, LinkError> {
-        let status = refusal.status.as_u16();
-        // Who may not come in is told by the status, whatever the body says.
-        let is_about_access = matches!(status, 401 | 403);
-        let is_about_session = status == 404 && self.link.has_session();
-        if !is_about_access
-            && !is_about_session
-            && let Ok(Message::Answer(Answer { id, outcome: Err(error) })) =
-                Message::parse(&refusal.body, self.link.rules)
-            && id.as_ref().is_none_or(|id| id.number() == Some(self.id))
-        {
-            let is_lost = status == 400 && id.is_none() && self.link.has_session() && names_session(&error);
+        let answer = if self.link.is_session_lost(&refusal) { None } else { refusal.answer(self.id, self.link.rules) };
+        if let Some((id, error)) = answer {
+            let is_unheard = refusal.status.as_u16() == 400 && id.is_none();
+            let is_lost = is_unheard && self.link.has_session() && names_session(&error);
             return if is_lost { Err(LinkError::SessionLost) } else { Ok(Err(error)) };
         }
         Err(self.link.refused(refusal))

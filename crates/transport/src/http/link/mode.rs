@@ -3,6 +3,8 @@
 use http::header::{HeaderMap, HeaderName, HeaderValue};
 use toolcrib_protocol::{Raw, Revision, header, method};
 
+use crate::http::client::joined;
+
 /// What was found out about the server.
 #[derive(Debug)]
 pub(super) struct Mode {
@@ -17,15 +19,6 @@ pub(super) struct Mode {
 pub(super) struct Mirrors {
     method: Option<HeaderValue>,
     name: Option<HeaderValue>,
-}
-
-/// `base` with `more`, which wins.
-pub(super) fn joined(base: &HeaderMap, more: &HeaderMap) -> HeaderMap {
-    let mut all = base.clone();
-    for (name, value) in more {
-        all.insert(name, value.clone());
-    }
-    all
 }
 
 impl Mode {
