@@ -101,7 +101,7 @@ async fn connect(
             Ok((Link::Http(link), None))
         }
         Endpoint::Http(endpoint) | Endpoint::Sse(endpoint) => {
-            let opened = Peer::over_events(around.client.clone(), endpoint.clone(), inbox, scope, bounds);
+            let opened = Peer::over_events(around.client.clone(), endpoint.clone(), inbox, (*scope).clone(), bounds);
             match tokio::time::timeout_at(until, opened).await {
                 Ok(Ok(peer)) => Ok((Link::Peer(peer), None)),
                 Ok(Err(error)) => Err(error.to_string()),
