@@ -144,9 +144,10 @@ impl Passing<'_> {
         }
         let asked = required.to_raw();
         let edits = asked.get("inputRequests");
-        let edited = edits.as_ref().map_or_else(|| result.clone(), |requests| {
-            result.edit(&[("inputRequests", toolcrib_protocol::raw::Edit::Set(requests.as_str()))])
-        });
+        let edited = edits.as_ref().map_or_else(
+            || result.clone(),
+            |requests| result.edit(&[("inputRequests", toolcrib_protocol::raw::Edit::Set(requests.as_str()))]),
+        );
         Ended::Answered(Ok(edited))
     }
 
@@ -192,7 +193,8 @@ impl Passing<'_> {
             };
             params = ask::retry(&wanted.params, &answers, required.state.as_ref());
         }
-        let message = format!("server `{}` asked {ROUNDS} times in the course of one call", wanted.server.config().name);
+        let message =
+            format!("server `{}` asked {ROUNDS} times in the course of one call", wanted.server.config().name);
         Ended::Unanswered(Problem::new(Kind::BadServer, message))
     }
 

@@ -19,8 +19,8 @@ use toolcrib_protocol::ask::{self, Asked, InputRequired, Question};
 use toolcrib_protocol::error::INVALID_PARAMS;
 use toolcrib_protocol::seal::Sealer;
 use toolcrib_protocol::{Answer, Id, Notification, Raw, Request, RpcError, method};
-use toolcrib_upstream::{Aside, Reply};
 use toolcrib_upstream::server::Call;
+use toolcrib_upstream::{Aside, Reply};
 
 use crate::dispatch::{self, Ended, Outgoing};
 use crate::exchange::{Behind, Exchanged, Wanted, Way, refuse};

@@ -12,9 +12,7 @@ use toolcrib_catalog::{Program, Remote, ResolveSecret, SecretRef, ServerDefiniti
 use toolcrib_protocol::inventory::{Entry, Listing};
 use toolcrib_protocol::{Capabilities, Era, Raw, json};
 use toolcrib_store::{Facts, Snapshots, Store};
-use toolcrib_upstream::{
-    Endpoint, Inventory, Nature, Server, ServerConfig, SessionPolicy, Surroundings, Timeouts,
-};
+use toolcrib_upstream::{Endpoint, Inventory, Nature, Server, ServerConfig, SessionPolicy, Surroundings, Timeouts};
 
 /// A definition and the server that runs by it.
 #[derive(Debug, Clone)]

@@ -14,8 +14,8 @@ use toolcrib_base::{ServerName, ToolId};
 use toolcrib_catalog::{Exposure, ProfileDefinition, ServerDefinition};
 use toolcrib_policy::{Act, Annotations, Rules};
 use toolcrib_protocol::Raw;
-use toolcrib_protocol::param_header::ParamHeaders;
 use toolcrib_protocol::inventory::Entry;
+use toolcrib_protocol::param_header::ParamHeaders;
 use toolcrib_search::Signature;
 use toolcrib_upstream::Server;
 

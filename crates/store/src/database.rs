@@ -95,4 +95,3 @@ pub(crate) fn installation_secret(connection: &Connection, name: &str) -> rusqli
     connection.execute(make, (name, toolcrib_base::random::token().expose()))?;
     connection.query_row("SELECT value FROM installation WHERE name = ?1", [name], |row| row.get(0))
 }
-

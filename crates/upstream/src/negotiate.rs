@@ -106,7 +106,9 @@ async fn probe_http(link: &Link, http: &Arc<HttpLink>, offered: &Capabilities) -
     }
     match probed.status {
         // Neither era can be told without a credential; a broken server is not called legacy.
-        401 | 403 | 500.. => Err(LinkError::Status { status: probed.status, body: probed.body, challenge: probed.challenge }.into()),
+        401 | 403 | 500.. => {
+            Err(LinkError::Status { status: probed.status, body: probed.body, challenge: probed.challenge }.into())
+        }
         _ => match handshake(link, offered).await {
             Err(error @ LinkError::Status { status: 400 | 404 | 405, .. }) => Err(NotOpened::NoPost(error)),
             other => Ok(other?),

@@ -213,9 +213,10 @@ impl Aside for SessionAside {
 
     fn request(&self, request: Request, reply: Reply) {
         let question = Question::of(&request.method, &request.params);
-        let fits = self.session.upgrade().is_some_and(|session| {
-            question.is_some_and(|question| question.fits(session.relayed()))
-        });
+        let fits = self
+            .session
+            .upgrade()
+            .is_some_and(|session| question.is_some_and(|question| question.fits(session.relayed())));
         if fits { self.asker.ask(None, request, reply) } else { refuse(question, &request, reply) }
     }
 }

@@ -132,7 +132,8 @@ impl Passing<'_> {
     /// Calls the tool's server with what of the arguments is mirrored in headers. A modern server that refuses them has
     /// changed the tool: its lists are read anew, and where that changes the headers, the call is made once more.
     async fn exchange_tool(&self, passage: Passage, tool: &Tool, params: Raw, arguments: &Raw) -> Exchanged {
-        let wanted = |headers| Wanted { server: &tool.server, method: method::TOOLS_CALL, params: params.clone(), headers };
+        let wanted =
+            |headers| Wanted { server: &tool.server, method: method::TOOLS_CALL, params: params.clone(), headers };
         let headers = mirrored(tool.param_headers(), arguments);
         let exchanged = self.exchange(passage, wanted(headers.clone())).await;
         let Exchanged { ended, passage: Some(passage) } = exchanged else { return exchanged };

@@ -130,7 +130,9 @@ impl Builder {
             for entry in &running.server.inventory().tools {
                 let id = ToolId::new(running.definition.name.clone(), &entry.key);
                 let annotations = annotations(entry);
-                if visible(rules, &Act::CallTool { tool: id.clone(), annotations }) && !self.has_wrong_headers(running, entry) {
+                if visible(rules, &Act::CallTool { tool: id.clone(), annotations })
+                    && !self.has_wrong_headers(running, entry)
+                {
                     found.push((id, entry.clone(), annotations, *running));
                 }
             }

@@ -13,10 +13,10 @@ use toolcrib_base::{Clock, Limits, ServerName, Timestamp};
 use toolcrib_protocol::{Capabilities, Era, Raw};
 use toolcrib_transport::http::client::HttpClient;
 use toolcrib_upstream::server::Call;
-use toolcrib_upstream::{Nature, SessionPolicy};
 use toolcrib_upstream::{
     CallError, Endpoint, Event, Inventory, Server, ServerConfig, Start, State, Status, Surroundings, Timeouts,
 };
+use toolcrib_upstream::{Nature, SessionPolicy};
 
 /// The longest that anything here may take on a busy machine.
 const DEADLINE: Duration = Duration::from_secs(60);
