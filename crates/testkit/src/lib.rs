@@ -1,6 +1,8 @@
 //! Fake servers and fixtures for the tests of the other crates.
 
 pub mod fake;
+#[cfg(feature = "fixture")]
+pub mod fixture;
 pub mod http;
 mod locate;
 
