@@ -75,7 +75,7 @@ async fn everything(scenario: &Scenario, reach: Reach, session: &Session) -> Res
         && scenario.name == REFUSED_SCENARIO
     {
         for name in REFUSED {
-            call(session, name, Map::new()).await;
+            call(session, name, fitting_all_refused()).await;
         }
     }
     if offered.resources.is_some() {
@@ -91,6 +91,21 @@ async fn everything(scenario: &Scenario, reach: Reach, session: &Session) -> Res
         }
     }
     Ok(())
+}
+
+/// What the schema of each refused tool asks for, so that nothing but its header is a reason to refuse it.
+fn fitting_all_refused() -> Map<String, Value> {
+    let text = || json!("text");
+    let pairs = [
+        ("value", text()),
+        ("field1", text()),
+        ("field2", text()),
+        ("data", json!({})),
+        ("items", json!([])),
+        ("nil", Value::Null),
+        ("score", json!(1.5)),
+    ];
+    pairs.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
 }
 
 async fn call(session: &Session, name: &str, arguments: Map<String, Value>) {
