@@ -23,7 +23,7 @@ use crate::metrics::{Metrics, ToolMetrics};
 use crate::schema::ArgumentCheck;
 
 pub(crate) use build::Builder;
-pub(crate) use listed::Listed;
+pub(crate) use listed::{Listed, PAGE, Paging, Stamp};
 pub(crate) use resource::Resources;
 
 /// One tool of one profile.

@@ -7,17 +7,17 @@ use std::sync::{Arc, Mutex, OnceLock};
 use toolcrib_base::{ServerName, ToolId};
 use toolcrib_catalog::{ProfileDefinition, ServerDefinition};
 use toolcrib_policy::{Act, Annotations, Caller, Request, Rules, Settings};
-use toolcrib_protocol::inventory::Entry;
+use toolcrib_protocol::Raw;
+use toolcrib_protocol::inventory::{Entry, Listing};
 use toolcrib_protocol::param_header::ParamHeaders;
 use toolcrib_protocol::raw::Edit;
-use toolcrib_protocol::{Raw, method};
 use toolcrib_search::{Document, Index, ServerText, schema};
 use toolcrib_store::Names;
 use toolcrib_upstream::Inventory;
 
 use super::naming::Naming;
 use super::resource::Resources;
-use super::{Listed, Prompt, Tool, View};
+use super::{Listed, PAGE, Paging, Prompt, Tool, View};
 use crate::dialect::META_NAMES;
 use crate::menu;
 use crate::metrics::Metrics;
@@ -33,11 +33,13 @@ pub(crate) struct Builder {
     names: Names,
     metrics: Arc<Metrics>,
     told: Mutex<HashSet<String>>,
+    /// How many entries one page of a list has.
+    pub(crate) page: usize,
 }
 
 impl Builder {
     pub(crate) fn new(names: Names, metrics: Arc<Metrics>) -> Self {
-        Self { index: Index::new(), indexed: HashMap::new(), names, metrics, told: Mutex::default() }
+        Self { index: Index::new(), indexed: HashMap::new(), names, metrics, told: Mutex::default(), page: PAGE }
     }
 
     /// Brings the index up to date: only servers whose inventory changed are read again.
@@ -91,30 +93,32 @@ impl Builder {
         });
         let shown: Vec<&Running> = servers.values().filter(|it| rules.shows_server(&it.definition.name)).collect();
         let menu = menu::of(profile);
+        let handles: Vec<_> = shown.iter().map(|it| (it.definition.name.clone(), it.server.clone())).collect();
+        let paging = Paging { profile: profile.name.clone(), size: self.page };
+        let resources = Resources::gather(&handles, &paging);
         let tools = self.tools(profile, &rules, &shown, &menu);
         let prompts = self.prompts(profile, &shown);
         let by_name = tools.iter().enumerate().map(|(index, tool)| (Arc::clone(&tool.name), index)).collect();
-        let handles: Vec<_> = shown.iter().map(|it| (it.definition.name.clone(), it.server.clone())).collect();
         let visible = |id: &ToolId| tools.binary_search_by(|tool| tool.id.cmp(id)).is_ok();
         let search = self.index.view(&visible);
-        let exposed: Vec<_> = prompts.iter().map(|prompt| exposed_prompt(prompt)).collect();
-        let prompts_listed = Listed::new(method::PROMPTS_LIST, "prompts", &exposed);
+        let exposed = prompts.iter().map(|prompt| exposed_prompt(prompt)).collect();
+        let prompts_listed = Listed::new(Listing::Prompts, &paging, exposed);
         let mut view = View {
             profile: Arc::clone(profile),
             rules,
             tools,
             by_name,
             prompts,
-            resources: Resources::gather(&handles),
+            resources,
             is_complete: shown.iter().all(|it| it.server.status().listed),
             servers: shown.iter().map(|it| (Arc::clone(&it.definition), it.server.clone())).collect(),
             search,
-            listed: Listed::new(method::TOOLS_LIST, "tools", []),
+            listed: Listed::new(Listing::Tools, &paging, Vec::new()),
             menu: menu.into_iter().map(|(_, raw)| raw).collect(),
             prompts_listed,
         };
-        let listed: Vec<_> = view.tools.iter().filter(|tool| view.lists(tool)).map(|tool| tool.exposed()).collect();
-        view.listed = Listed::new(method::TOOLS_LIST, "tools", view.menu.iter().chain(&listed));
+        let listed = view.tools.iter().filter(|tool| view.lists(tool)).map(|tool| tool.exposed());
+        view.listed = Listed::new(Listing::Tools, &paging, view.menu.iter().cloned().chain(listed).collect());
         view
     }
 

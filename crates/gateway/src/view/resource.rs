@@ -3,12 +3,12 @@
 use std::collections::{HashMap, HashSet};
 
 use toolcrib_base::ServerName;
+use toolcrib_protocol::Raw;
 use toolcrib_protocol::inventory::{Entry, Listing};
 use toolcrib_protocol::raw::Edit;
-use toolcrib_protocol::{Raw, method};
 use toolcrib_upstream::Server;
 
-use crate::view::Listed;
+use crate::view::{Listed, Paging};
 
 /// Where a URI leads.
 #[derive(Debug, Clone)]
@@ -43,7 +43,7 @@ pub(crate) struct Resources {
 
 impl Resources {
     /// Gathers what the servers of a profile offer, in their order.
-    pub(crate) fn gather(servers: &[(ServerName, Server)]) -> Self {
+    pub(crate) fn gather(servers: &[(ServerName, Server)], paging: &Paging) -> Self {
         let mut places = HashMap::new();
         let (mut templates, mut taken) = (Vec::new(), HashSet::new());
         let (mut listed, mut templates_listed) = (Vec::new(), Vec::new());
@@ -70,8 +70,8 @@ impl Resources {
         templates.sort_by_key(|template| std::cmp::Reverse(template.fixed.len()));
         let only = if with_resources.len() == 1 { with_resources.pop() } else { None };
         Self {
-            resources_listed: Listed::new(method::RESOURCES_LIST, "resources", &listed),
-            templates_listed: Listed::new(method::RESOURCE_TEMPLATES_LIST, "resourceTemplates", &templates_listed),
+            resources_listed: Listed::new(Listing::Resources, paging, listed),
+            templates_listed: Listed::new(Listing::Templates, paging, templates_listed),
             places,
             templates,
             only,

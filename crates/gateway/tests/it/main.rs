@@ -11,6 +11,7 @@ mod load;
 mod lossless;
 mod names;
 mod offer;
+mod pages;
 mod progress;
 mod reload;
 mod visibility;
