@@ -38,7 +38,8 @@ fuzz_target!(|data: &[u8]| {
     }
     assert_eq!(header::single(&headers, header::METHOD).expect("checked to be single"), Some(&*request.method));
     if let Some(wanted) = method::named_by(&request.method).and_then(|key| request.params.text(key)) {
-        let given = header::single(&headers, header::NAME).expect("checked to be single").expect("the name is mirrored");
+        let given =
+            header::single(&headers, header::NAME).expect("checked to be single").expect("the name is mirrored");
         assert_eq!(header::decode_value(given).expect("checked to be decodable"), wanted);
     }
 });

@@ -129,6 +129,24 @@ pub fn find<'a>(members: &[Member<'a>], key: &str) -> Option<&'a str> {
     members.iter().find(|member| member.key == key).map(|member| member.value)
 }
 
+/// All values of the member `key`: where keys may stand twice nobody knows which one another reader takes.
+pub(crate) fn values<'a>(members: &[Member<'a>], key: &str) -> impl Iterator<Item = &'a str> {
+    members.iter().filter(move |member| member.key == key).map(|member| member.value)
+}
+
+/// The members of an object that was checked before, `None` for anything else.
+pub(crate) fn object(text: &str) -> Option<Vec<Member<'_>>> {
+    scan_text(text, Rules::checked()).ok()?.into_object()
+}
+
+/// The items of an array that was checked before, `None` for anything else.
+pub(crate) fn array(text: &str) -> Option<Vec<&str>> {
+    match scan_text(text, Rules::checked()).ok()? {
+        Outline::Array(items) => Some(items),
+        Outline::Object(_) | Outline::Scalar(_) => None,
+    }
+}
+
 /// The text of a raw JSON string; `None` for anything else. A lone surrogate is not a text.
 pub fn text(raw: &str) -> Option<Cow<'_, str>> {
     let inner = raw.strip_prefix('"')?.strip_suffix('"')?;

@@ -212,7 +212,7 @@ impl Reading {
         if self.path.len() > DEPTH {
             return Err(self.invalid("cannot be read: the schema is nested too deep"));
         }
-        let Some(members) = object(text) else { return Ok(()) };
+        let Some(members) = json::object(text) else { return Ok(()) };
         self.annotation(&members)?;
         for member in &members {
             match &*member.key {
@@ -235,7 +235,7 @@ impl Reading {
         if count(around, "properties") > 1 {
             return Err(self.invalid("is ambiguous: `properties` stands twice"));
         }
-        let properties = object(text).unwrap_or_default();
+        let properties = json::object(text).unwrap_or_default();
         for property in &properties {
             if may_annotate(property.value) {
                 self.path.push(property.key.clone().into_owned());
@@ -310,12 +310,8 @@ fn hides(text: &str, names: bool, depth: usize) -> bool {
     }
 }
 
-fn object(text: &str) -> Option<Vec<Member<'_>>> {
-    json::scan_text(text, Rules::checked()).ok()?.into_object()
-}
-
 fn count(members: &[Member<'_>], key: &str) -> usize {
-    members.iter().filter(|member| member.key == key).count()
+    json::values(members, key).count()
 }
 
 /// A character of a token, RFC 9110 section 5.6.2.
