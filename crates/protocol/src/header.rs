@@ -2,7 +2,7 @@
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use http::HeaderMap;
+use http::{HeaderMap, HeaderName, HeaderValue};
 
 use crate::error::{HEADER_MISMATCH, RpcError};
 use crate::json;
@@ -48,6 +48,23 @@ pub fn decode_value(value: &str) -> Result<String, RpcError> {
     };
     let bytes = STANDARD.decode(inner).map_err(|_| mismatch("a header value is not valid base64".into()))?;
     String::from_utf8(bytes).map_err(|_| mismatch("a header value is not UTF-8".into()))
+}
+
+/// The headers that a modern request of ours must carry beside its body: revision, method and name.
+///
+/// `date` is the revision that the body names in its `_meta`. What does not fit a header is encoded, so each is there.
+pub fn standard(request: &Request, date: &str) -> HeaderMap {
+    let mut headers = HeaderMap::with_capacity(4);
+    let mut add = |name: &'static str, value: &str| {
+        let value = HeaderValue::try_from(encode_value(value)).expect("an encoded value is visible ASCII");
+        headers.insert(HeaderName::from_static(name), value);
+    };
+    add(PROTOCOL_VERSION, date);
+    add(METHOD, &request.method);
+    if let Some(name) = method::named_by(&request.method).and_then(|parameter| request.params.text(parameter)) {
+        add(NAME, &name);
+    }
+    headers
 }
 
 /// Checks that the mirroring headers of any request are true where they are there: whoever stands before us may have
@@ -151,7 +168,27 @@ mod tests {
         }
     }
 
+    #[test]
+    fn tasks_are_named_by_their_id() {
+        let params = Raw::from_value(&serde_json::json!({"taskId": "t 1"}));
+        let request = Request { id: Id::from_number(1), method: "tasks/get".into(), params };
+        let pairs = [(PROTOCOL_VERSION, "2026-07-28"), (METHOD, "tasks/get"), (NAME, "t 1")];
+        assert_eq!(standard(&request, "2026-07-28"), headers(&pairs));
+        assert!(check_modern(&headers(&pairs), &request, "2026-07-28").is_ok());
+        assert!(check_modern(&headers(&pairs[..2]), &request, "2026-07-28").is_err());
+    }
+
     proptest! {
+        #[test]
+        fn our_own_headers_pass_the_check(name in ".{0,20}", known: bool) {
+            let method = if known { "prompts/get" } else { "x/unknown" };
+            let params = Raw::from_value(&serde_json::json!({ "name": name }));
+            let request = Request { id: Id::from_number(1), method: method.into(), params };
+            let headers = standard(&request, "2026-07-28");
+            prop_assert_eq!(headers.len(), if known { 3 } else { 2 });
+            prop_assert!(check_modern(&headers, &request, "2026-07-28").is_ok());
+        }
+
         #[test]
         fn values_survive_a_round_trip(value in ".{0,40}") {
             let written = encode_value(&value);

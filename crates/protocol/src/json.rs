@@ -138,6 +138,29 @@ pub fn text(raw: &str) -> Option<Cow<'_, str>> {
     serde_json::from_str::<String>(raw).ok().map(Cow::Owned)
 }
 
+/// A checked value without the blanks between its parts.
+pub fn compact(value: &str) -> Cow<'_, str> {
+    let mut out = String::new();
+    let (mut kept, mut in_string, mut escaped) = (0, false, false);
+    for (index, byte) in value.bytes().enumerate() {
+        match byte {
+            _ if escaped => escaped = false,
+            b'\\' if in_string => escaped = true,
+            b'"' => in_string = !in_string,
+            b' ' | b'\n' | b'\r' | b'\t' if !in_string => {
+                out.push_str(&value[kept..index]);
+                kept = index + 1;
+            }
+            _ => {}
+        }
+    }
+    if kept == 0 {
+        return Cow::Borrowed(value);
+    }
+    out.push_str(&value[kept..]);
+    Cow::Owned(out)
+}
+
 /// Appends `value` to `out` as a JSON string.
 pub fn write_string(out: &mut Vec<u8>, value: &str) {
     if special(value.as_bytes()).is_none() {

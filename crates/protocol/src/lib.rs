@@ -6,19 +6,26 @@
 //!
 //! Only this crate and the negotiation of `upstream` compare revisions; everyone else asks [`Revision`] what it can do.
 
+pub mod ask;
+pub mod capability;
 pub mod convert;
+pub mod cursor;
 pub mod error;
 pub mod header;
 pub mod id;
 pub mod inventory;
 pub mod json;
+pub mod level;
 pub mod message;
 pub mod meta;
 pub mod method;
+pub mod param_header;
 pub mod raw;
 pub mod revision;
+pub mod seal;
 pub mod sse;
 
+pub use capability::Capabilities;
 pub use error::RpcError;
 pub use id::Id;
 pub use message::{Answer, Message, Notification, Request};

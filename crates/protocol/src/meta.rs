@@ -14,6 +14,10 @@ pub const CLIENT_CAPABILITIES: &str = "io.modelcontextprotocol/clientCapabilitie
 pub const CLIENT_INFO: &str = "io.modelcontextprotocol/clientInfo";
 /// Who the server says that it is, on results.
 pub const SERVER_INFO: &str = "io.modelcontextprotocol/serverInfo";
+/// From which level on the client wants to hear log messages in the course of the request.
+pub const LOG_LEVEL: &str = "io.modelcontextprotocol/logLevel";
+/// The subscription that a notification belongs to.
+pub const SUBSCRIPTION_ID: &str = "io.modelcontextprotocol/subscriptionId";
 /// The token that ties progress to a request.
 pub const PROGRESS_TOKEN: &str = "progressToken";
 
@@ -92,6 +96,43 @@ pub fn for_legacy_server(params: &Raw, progress_token: Option<u64>) -> Raw {
     params.edit(&[("_meta", Edit::Set(out.finish().as_str()))])
 }
 
+/// What we say of ourselves in each request to a modern server.
+#[derive(Debug, Clone, Copy)]
+pub struct Stamp<'a> {
+    /// The revision that is spoken with the server.
+    pub revision: Revision,
+    /// Our name and version, an object.
+    pub client_info: &'a str,
+    /// What can be asked in the course of this request, an object.
+    pub capabilities: &'a str,
+    /// From which level on log messages are wanted.
+    pub log_level: Option<&'a str>,
+    /// Our token, where progress is wanted.
+    pub progress_token: Option<u64>,
+}
+
+/// `params` for the next hop towards a modern server: reserved keys are stripped and our own are set, the progress token
+/// is replaced or taken out, all else stays.
+pub fn for_modern_server(params: &Raw, stamp: &Stamp<'_>) -> Raw {
+    let meta = params.get("_meta").filter(Raw::is_object);
+    let mut out = Writer::object(256);
+    for member in meta.iter().flat_map(Raw::members) {
+        if !member.key.starts_with(RESERVED) && member.key != PROGRESS_TOKEN {
+            out.raw_member(member.raw_key, member.value);
+        }
+    }
+    out.text(PROTOCOL_VERSION, stamp.revision.as_str());
+    out.member(CLIENT_INFO, stamp.client_info);
+    out.member(CLIENT_CAPABILITIES, stamp.capabilities);
+    if let Some(level) = stamp.log_level {
+        out.text(LOG_LEVEL, level);
+    }
+    if let Some(token) = stamp.progress_token {
+        out.member(PROGRESS_TOKEN, &token.to_string());
+    }
+    params.edit(&[("_meta", Edit::Set(out.finish().as_str()))])
+}
+
 /// The `_meta` of a result for a modern client: it says which server answers, whatever the one behind said.
 pub fn stamped(meta: Option<&Raw>, server_info: &Raw) -> Raw {
     match meta.filter(|meta| meta.is_object()) {
@@ -141,6 +182,29 @@ mod tests {
         let none = raw(&serde_json::json!({"a": 1}));
         assert_eq!(for_legacy_server(&none, None), none);
         assert_eq!(for_legacy_server(&none, Some(3)).as_str(), r#"{"a":1,"_meta":{"progressToken":3}}"#);
+    }
+
+    #[test]
+    fn a_modern_server_hears_who_asks_it() {
+        let params = raw(&serde_json::json!({
+            "name": "x",
+            "_meta": {CLIENT_INFO: "forged", "traceparent": "00-1", "progressToken": "mine"}
+        }));
+        let stamp = Stamp {
+            revision: Revision::LATEST,
+            client_info: "{}",
+            capabilities: r#"{"roots":{}}"#,
+            log_level: Some("info"),
+            progress_token: Some(4),
+        };
+        let expect = serde_json::json!({
+            "name": "x",
+            "_meta": {
+                "traceparent": "00-1", PROTOCOL_VERSION: "2026-07-28", CLIENT_INFO: {}, LOG_LEVEL: "info",
+                CLIENT_CAPABILITIES: {"roots": {}}, "progressToken": 4,
+            },
+        });
+        assert_eq!(for_modern_server(&params, &stamp).to_value(), expect);
     }
 
     #[test]

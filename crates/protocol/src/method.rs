@@ -32,6 +32,10 @@ methods! {
     ELICITATION_CREATE = "elicitation/create",
     SAMPLING_CREATE = "sampling/createMessage",
     ROOTS_LIST = "roots/list",
+    TASKS_GET = "tasks/get",
+    TASKS_UPDATE = "tasks/update",
+    TASKS_CANCEL = "tasks/cancel",
+    TASK_CHANGED = "notifications/tasks",
 }
 
 /// The methods whose complete results must say how long and for whom they may be cached (2026-07-28).
@@ -39,11 +43,12 @@ pub fn is_cacheable(method: &str) -> bool {
     matches!(method, DISCOVER | TOOLS_LIST | RESOURCES_LIST | RESOURCE_TEMPLATES_LIST | PROMPTS_LIST | RESOURCES_READ)
 }
 
-/// The parameter that the `Mcp-Name` header mirrors, for the methods that have one (2026-07-28).
+/// The parameter that the `Mcp-Name` header mirrors, for the methods that have one (2026-07-28, and the tasks extension).
 pub fn named_by(method: &str) -> Option<&'static str> {
     match method {
         TOOLS_CALL | PROMPTS_GET => Some("name"),
         RESOURCES_READ => Some("uri"),
+        TASKS_GET | TASKS_UPDATE | TASKS_CANCEL => Some("taskId"),
         _ => None,
     }
 }

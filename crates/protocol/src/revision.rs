@@ -71,6 +71,21 @@ impl Revision {
         self >= Self::V2025_06_18
     }
 
+    /// Whether servers may show the user a form.
+    pub fn has_elicitation(self) -> bool {
+        self >= Self::V2025_06_18
+    }
+
+    /// Whether servers may ask the user to open a page, and clients name the modes that they have.
+    pub fn has_url_elicitation(self) -> bool {
+        self >= Self::V2025_11_25
+    }
+
+    /// Whether servers may hand tools to the client's model.
+    pub fn has_sampling_tools(self) -> bool {
+        self >= Self::V2025_11_25
+    }
+
     /// Whether the version header is required after the handshake.
     pub fn has_version_header(self) -> bool {
         self >= Self::V2025_06_18
