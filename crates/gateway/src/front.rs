@@ -2,12 +2,16 @@
 
 use std::sync::Arc;
 
+use futures_util::future::join_all;
 use toolcrib_base::{Kind, Problem, ProfileName};
+use toolcrib_protocol::message::BadMessage;
 use toolcrib_protocol::meta::{self, Declared};
-use toolcrib_protocol::{Answer, Raw, Request, Revision, RpcError, method};
+use toolcrib_protocol::{Answer, Message, Raw, Request, Revision, RpcError, method};
+use toolcrib_store::Door;
 
-use crate::caller::Principal;
+use crate::caller::{Caller, Principal};
 use crate::gateway::Gateway;
+use crate::request::Channel;
 use crate::session::{Introduction, Session};
 
 /// What kind of opening a request is.
@@ -33,7 +37,61 @@ pub fn classify(request: &Request, named: Option<&str>) -> Result<Opening, RpcEr
     if modern { meta::declared(&request.params).map(Opening::Modern) } else { Ok(Opening::Legacy) }
 }
 
+impl Caller {
+    /// The caller of a request that carries all that it needs.
+    pub fn modern(principal: Principal, profile: ProfileName, declared: &Declared) -> Self {
+        Self { principal, profile, door: Door::MCP, revision: declared.revision, session: None }
+    }
+
+    /// The caller of what belongs to a session.
+    pub fn legacy(principal: Principal, session: &Arc<Session>) -> Self {
+        Self {
+            principal,
+            profile: session.profile.clone(),
+            door: Door::MCP,
+            revision: session.revision,
+            session: Some(Arc::clone(session)),
+        }
+    }
+}
+
 impl Gateway {
+    /// Takes what a batch of a session only tells: notifications and answers. Gives what must be answered, in its order.
+    pub fn heard(
+        &self,
+        caller: &Caller,
+        messages: Vec<Result<Message, BadMessage>>,
+    ) -> Vec<Result<Request, BadMessage>> {
+        let mut asked = Vec::new();
+        for message in messages {
+            match message {
+                Ok(Message::Request(request)) => asked.push(Ok(request)),
+                Ok(Message::Notification(notification)) => self.notification(caller, &notification),
+                Ok(Message::Answer(answer)) => {
+                    if let Some(session) = &caller.session {
+                        session.answer(answer);
+                    }
+                }
+                Err(bad) => asked.push(Err(bad)),
+            }
+        }
+        asked
+    }
+
+    /// Answers a batch: the requests run side by side, the answers stand in their order.
+    pub async fn batch(
+        self: &Arc<Self>,
+        caller: &Caller,
+        asked: Vec<Result<Request, BadMessage>>,
+        channel: &Channel,
+    ) -> Vec<Answer> {
+        let answers = asked.into_iter().map(async |asked| match asked {
+            Ok(request) => Box::pin(self.request(caller, request, Some(channel.clone()))).await,
+            Err(bad) => Some(bad.to_answer()),
+        });
+        join_all(answers).await.into_iter().flatten().collect()
+    }
+
     /// Opens a session: the answer to `initialize`, and the session where it went well.
     pub fn initialize(
         &self,

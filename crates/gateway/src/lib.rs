@@ -8,6 +8,7 @@ pub mod active;
 pub mod caller;
 pub mod dialect;
 mod dispatch;
+pub mod duplex;
 mod exchange;
 pub mod front;
 pub mod gateway;
@@ -26,6 +27,7 @@ pub mod session;
 pub mod view;
 
 pub use caller::{Caller, Principal};
+pub use duplex::Duplex;
 pub use gateway::{Gateway, Parts};
 pub use operation::{Operation, Permission, by_route};
 pub use request::Channel;

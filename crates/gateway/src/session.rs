@@ -2,6 +2,8 @@
 
 mod introduction;
 mod question;
+mod stream;
+mod streams;
 mod subscriptions;
 
 use std::collections::{BTreeSet, HashMap};
@@ -10,25 +12,25 @@ use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
-use bytes::Bytes;
 use sha2::{Digest, Sha256};
-use tokio::sync::{Notify, mpsc};
+use tokio::sync::Notify;
 use toolcrib_base::{Clock, Kind, Problem, ProfileName, Timestamp, ToolId, random};
 use toolcrib_protocol::level::Level;
-use toolcrib_protocol::{Capabilities, Id, Notification, Raw, Revision};
+use toolcrib_protocol::{Capabilities, Id, Raw, Revision};
 
 use crate::caller::Principal;
 use crate::metrics::Metrics;
 use question::Questions;
+use stream::Budget;
+use streams::Streams;
 use subscriptions::Subscriptions;
 
 pub use introduction::Introduction;
 pub use question::Unasked;
+pub use stream::{Reader, Stream};
 
 /// How many messages may wait for a client that reads slowly; further ones are dropped for it.
 pub const STREAM_QUEUE: usize = 64;
-/// How many event streams one session may hold open.
-const STREAMS: usize = 8;
 
 /// One session.
 #[derive(Debug)]
@@ -49,7 +51,7 @@ pub struct Session {
     audit_name: Arc<str>,
     last_used: AtomicI64,
     running: Mutex<HashMap<String, Arc<Cancelled>>>,
-    streams: Mutex<Vec<mpsc::Sender<Bytes>>>,
+    streams: Streams,
     loaded: Mutex<BTreeSet<ToolId>>,
     questions: Questions,
     subscriptions: Subscriptions,
@@ -60,6 +62,8 @@ pub struct Session {
 /// All open sessions.
 pub struct Sessions {
     open: Mutex<HashMap<String, Arc<Session>>>,
+    /// What all their streams keep.
+    kept: Arc<Budget>,
     most: usize,
     idle: Duration,
     clock: Arc<dyn Clock>,
@@ -129,34 +133,6 @@ impl Session {
         }
     }
 
-    /// Opens a stream for what the gateway says on its own.
-    pub fn open_stream(&self) -> Result<mpsc::Receiver<Bytes>, Problem> {
-        let mut streams = lock(&self.streams);
-        if self.is_closed() {
-            return Err(Problem::new(Kind::NotFound, "the session has ended").hint("Send `initialize` again."));
-        }
-        streams.retain(|stream| !stream.is_closed());
-        if streams.len() >= STREAMS {
-            return Err(Problem::new(Kind::Busy, format!("the session has {STREAMS} open streams"))
-                .hint("Close one before opening another."));
-        }
-        let (sender, receiver) = mpsc::channel(STREAM_QUEUE);
-        streams.push(sender);
-        Ok(receiver)
-    }
-
-    /// Says something on one of the session's streams, if it has any and the client keeps up.
-    pub fn tell(&self, notification: &Notification) {
-        self.put(&notification.to_bytes());
-    }
-
-    /// Puts a message on one stream. `false` when there is none with room.
-    fn put(&self, message: &Bytes) -> bool {
-        let mut streams = lock(&self.streams);
-        streams.retain(|stream| !stream.is_closed());
-        streams.iter().any(|stream| stream.try_send(message.clone()).is_ok())
-    }
-
     /// From which level on the client wants to hear log messages, where it has said so.
     pub fn level(&self) -> Option<Level> {
         *lock(&self.level)
@@ -165,6 +141,11 @@ impl Session {
     /// Notes what `logging/setLevel` asked for.
     pub fn set_level(&self, level: Level) {
         *lock(&self.level) = Some(level);
+    }
+
+    /// Nobody can answer any more: whoever waits for an answer learns it.
+    pub fn stop_asking(&self) {
+        self.questions.close();
     }
 
     /// Whether it has ended: by its client, by idling, or with its connection.
@@ -182,7 +163,7 @@ impl Session {
     }
 
     fn is_quiet(&self) -> bool {
-        lock(&self.running).is_empty() && lock(&self.streams).iter().all(mpsc::Sender::is_closed)
+        lock(&self.running).is_empty() && self.streams.are_quiet()
     }
 }
 
@@ -191,7 +172,7 @@ impl Session {
 impl Sessions {
     /// None open; at most `most` at a time, each ended after `idle` without use.
     pub fn new(most: usize, idle: Duration, clock: Arc<dyn Clock>, metrics: Arc<Metrics>) -> Self {
-        Self { open: Mutex::default(), most, idle, clock, metrics, ended: OnceLock::new() }
+        Self { open: Mutex::default(), kept: Arc::default(), most, idle, clock, metrics, ended: OnceLock::new() }
     }
 
     /// Has `told` be told the audit name of each session that ends.
@@ -222,7 +203,7 @@ impl Sessions {
             audit_name: audit_name.into(),
             last_used: AtomicI64::new(self.clock.now().0),
             running: Mutex::default(),
-            streams: Mutex::default(),
+            streams: Streams::new(Arc::clone(&self.kept)),
             loaded: Mutex::default(),
             questions: Questions::default(),
             subscriptions: Subscriptions::default(),
@@ -259,7 +240,7 @@ impl Sessions {
             told(&session.audit_name);
         }
         session.closed.store(true, Ordering::Release);
-        lock(&session.streams).clear();
+        session.streams.close();
         session.questions.close();
         for cancelled in lock(&session.running).values() {
             cancelled.set();

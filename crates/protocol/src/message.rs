@@ -210,6 +210,19 @@ impl Answer {
         strip_line_breaks(out)
     }
 
+    /// Several answers as one array, in which a batch is answered.
+    pub fn array(answers: &[Answer]) -> Bytes {
+        let mut out = vec![b'['];
+        for (index, answer) in answers.iter().enumerate() {
+            if index > 0 {
+                out.push(b',');
+            }
+            out.extend_from_slice(&answer.to_bytes());
+        }
+        out.push(b']');
+        out.into()
+    }
+
     /// The answer as three pieces, the middle one being the result itself, so that 10 MB need not be copied.
     pub fn to_parts(&self) -> [Bytes; 3] {
         let id = self.id.as_ref().map_or("null", Id::as_str);

@@ -91,6 +91,16 @@ impl Revision {
         self >= Self::V2025_11_25
     }
 
+    /// Whether events of a session's streams have ids, so that a stream can be taken up again.
+    pub fn has_resumption(self) -> bool {
+        self >= Self::V2025_03_26 && self.era() == Era::Legacy
+    }
+
+    /// Whether a stream begins with an event that only says where to take it up again.
+    pub fn has_primed_streams(self) -> bool {
+        self == Self::V2025_11_25
+    }
+
     /// Whether the version header is required after the handshake.
     pub fn has_version_header(self) -> bool {
         self >= Self::V2025_06_18

@@ -29,8 +29,6 @@ use out::Out;
 const MEMORY_QUEUE: usize = 256;
 /// How many requests of the other side may be unanswered at a time, those parked until a person decides among them.
 const ASKED: usize = 64;
-/// The key in `_meta` that ties a notification to the call that is its subscription (2026-07-28).
-const SUBSCRIPTION: &str = "io.modelcontextprotocol/subscriptionId";
 
 type Outcome = Result<Raw, RpcError>;
 
@@ -251,7 +249,7 @@ impl Peer {
         let is_progress = notification.method == method::PROGRESS;
         let call = match is_progress {
             true => params.get(meta::PROGRESS_TOKEN),
-            false => params.get("_meta").and_then(|meta| meta.get(SUBSCRIPTION)),
+            false => params.get("_meta").and_then(|stamps| stamps.get(meta::SUBSCRIPTION_ID)),
         };
         // Taken out of the lock before it is told.
         let aside = call

@@ -1,13 +1,11 @@
 //! Writing answers: JSON-RPC, problems, plain texts.
 
-use bytes::Bytes;
 use http::header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE, HeaderName, HeaderValue, WWW_AUTHENTICATE};
 use http::{Response, StatusCode};
-use tokio::sync::mpsc;
 use toolcrib_base::Problem;
 use toolcrib_protocol::error::{CAPABILITY_MISSING, HEADER_MISMATCH, METHOD_NOT_FOUND, REVISION_UNSUPPORTED};
 use toolcrib_protocol::{Answer, Era};
-use toolcrib_transport::http::body::Body;
+use toolcrib_transport::http::body::{Body, Feed};
 
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 
@@ -38,8 +36,8 @@ pub fn json(status: StatusCode, body: Body) -> Response<Body> {
 }
 
 /// A stream of events.
-pub fn events(queue: mpsc::Receiver<Bytes>) -> Response<Body> {
-    let mut response = Response::new(Body::events(queue));
+pub fn events(feed: impl Feed + 'static) -> Response<Body> {
+    let mut response = Response::new(Body::events(feed));
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache, no-transform"));

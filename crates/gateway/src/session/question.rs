@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use serde_json::json;
@@ -41,6 +41,7 @@ type Outcome = Result<Raw, RpcError>;
 #[derive(Debug, Default)]
 pub(super) struct Questions {
     waiting: Mutex<HashMap<u64, oneshot::Sender<Outcome>>>,
+    closed: AtomicBool,
     next: AtomicU64,
 }
 
@@ -57,6 +58,9 @@ struct Asked<'a> {
 impl Questions {
     fn open(&self) -> Result<(u64, oneshot::Receiver<Outcome>), Unasked> {
         let mut waiting = lock(&self.waiting);
+        if self.closed.load(Ordering::Acquire) {
+            return Err(Unasked::Gone);
+        }
         if waiting.len() >= QUESTIONS {
             return Err(Unasked::Busy);
         }
@@ -66,9 +70,11 @@ impl Questions {
         Ok((number, receiver))
     }
 
-    /// Forgets all: whoever waits learns that the client is gone.
+    /// Forgets all, and takes no more: whoever waits learns that the client is gone.
     pub(super) fn close(&self) {
-        lock(&self.waiting).clear();
+        let mut waiting = lock(&self.waiting);
+        self.closed.store(true, Ordering::Release);
+        waiting.clear();
     }
 }
 
@@ -106,10 +112,8 @@ impl Session {
         let question = Request { id: id(number), method: method.to_owned(), params }.to_bytes();
         let answer = async {
             match via {
-                // Looked at only now: a session that ends from here on answers with its end.
-                _ if self.is_closed() => return Err(Unasked::Gone),
                 Some(channel) => channel.deliver(question).await.then_some(()).ok_or(Unasked::Gone)?,
-                None => self.put(&question).then_some(()).ok_or(Unasked::NoStream)?,
+                None => self.put(&question, true).then_some(()).ok_or(Unasked::NoStream)?,
             }
             asked.sent = true;
             answered.await.map_err(|_| Unasked::Gone)

@@ -13,6 +13,7 @@ use toolcrib_base::{Clock, Limits, PrincipalId, ProfileName, SystemClock};
 use toolcrib_catalog::LocalSecrets;
 use toolcrib_gateway::metrics::Metrics;
 use toolcrib_gateway::servers::Servers;
+use toolcrib_gateway::session::Reader;
 use toolcrib_gateway::{Caller, Channel, Gateway, Parts, Principal, Session, Sessions};
 use toolcrib_protocol::{Id, Notification, Raw, Request, Revision, RpcError};
 use toolcrib_store::{AuditFilter, AuditOrder, AuditRecord, Door, Store};
@@ -310,7 +311,7 @@ impl Client {
     }
 
     /// The stream on which a legacy client hears news.
-    pub(crate) fn stream(&self) -> mpsc::Receiver<Bytes> {
+    pub(crate) fn stream(&self) -> Reader {
         self.caller.session.as_ref().unwrap().open_stream().unwrap()
     }
 }

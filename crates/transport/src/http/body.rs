@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
+use std::fmt;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -10,23 +11,44 @@ use bytes::Bytes;
 use http_body::{Frame, SizeHint};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, Sleep};
-use toolcrib_protocol::sse;
+use toolcrib_protocol::sse::{self, Event};
 
 /// How often a quiet stream gets a comment. Proxies close connections that are silent for 60 s.
 const KEEP_ALIVE_EVERY: Duration = Duration::from_secs(20);
 
+/// Where the events of a stream come from.
+pub trait Feed: Send {
+    /// The next event; `None` at the end.
+    fn poll_event(&mut self, cx: &mut Context<'_>) -> Poll<Option<Event>>;
+}
+
+/// Messages from a queue, one JSON text each. Ends when the queue is closed.
+impl Feed for mpsc::Receiver<Bytes> {
+    fn poll_event(&mut self, cx: &mut Context<'_>) -> Poll<Option<Event>> {
+        self.poll_recv(cx).map(|message| message.map(Event::data))
+    }
+}
+
 /// A body that we send.
-#[derive(Debug)]
 pub enum Body {
     /// Pieces that are all there; their sum is the content length.
     Pieces(VecDeque<Bytes>),
-    /// Messages from a queue as server-sent events, with comments while it is quiet. Ends when the queue is closed.
+    /// Server-sent events, with comments while it is quiet. Ends when the feed does.
     Events {
-        /// The queue of messages, one JSON text each.
-        queue: mpsc::Receiver<Bytes>,
+        /// Where they come from.
+        feed: Box<dyn Feed>,
         /// When the next comment is due.
         quiet: Pin<Box<Sleep>>,
     },
+}
+
+impl fmt::Debug for Body {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Body::Pieces(pieces) => f.debug_tuple("Pieces").field(pieces).finish(),
+            Body::Events { .. } => f.write_str("Events"),
+        }
+    }
 }
 
 impl Body {
@@ -45,9 +67,9 @@ impl Body {
         Self::Pieces(pieces.into_iter().filter(|piece| !piece.is_empty()).collect())
     }
 
-    /// A stream of messages.
-    pub fn events(queue: mpsc::Receiver<Bytes>) -> Self {
-        Self::Events { queue, quiet: Box::pin(tokio::time::sleep(KEEP_ALIVE_EVERY)) }
+    /// A stream of events.
+    pub fn events(feed: impl Feed + 'static) -> Self {
+        Self::Events { feed: Box::new(feed), quiet: Box::pin(tokio::time::sleep(KEEP_ALIVE_EVERY)) }
     }
 }
 
@@ -58,10 +80,10 @@ impl http_body::Body for Body {
     fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
         match self.get_mut() {
             Body::Pieces(pieces) => Poll::Ready(pieces.pop_front().map(|piece| Ok(Frame::data(piece)))),
-            Body::Events { queue, quiet } => {
-                if let Poll::Ready(message) = queue.poll_recv(cx) {
+            Body::Events { feed, quiet } => {
+                if let Poll::Ready(event) = feed.poll_event(cx) {
                     quiet.as_mut().reset(Instant::now() + KEEP_ALIVE_EVERY);
-                    return Poll::Ready(message.map(|message| Ok(Frame::data(sse::Event::data(message).to_bytes()))));
+                    return Poll::Ready(event.map(|event| Ok(Frame::data(event.to_bytes()))));
                 }
                 if quiet.as_mut().poll(cx).is_pending() {
                     return Poll::Pending;

@@ -25,7 +25,7 @@ use crate::link::{CallOptions, Inbox, LinkError};
 use crate::peer::cancelled;
 
 use exchange::Exchange;
-use mode::{Mirrors, Mode};
+use mode::Mode;
 
 /// How long a message that nobody waits for may take.
 const ASIDE: Duration = Duration::from_secs(10);
@@ -115,10 +115,10 @@ impl HttpLink {
         deadline: Duration,
     ) -> Result<Probed, LinkError> {
         let mode = Mode::modern(&self.opening, revision);
-        let mirrors = mode.mirrors(method::DISCOVER, &params);
         let request = Request { id: Id::from_number(id), method: method::DISCOVER.to_owned(), params };
+        let mirrors = mode.mirrors(&request);
         let exchange = async {
-            let headers = || mirrors.on(&mode, &HeaderMap::new());
+            let headers = || joined(&mode.headers, &mirrors);
             let posted = self.client.post(&self.endpoint.uri, headers, request.to_bytes(), self.limit).await?;
             let status = posted.status.as_u16();
             let exchange = Exchange { link: self, id, aside: None, headers: &HeaderMap::new(), is_modern: true };
@@ -168,7 +168,7 @@ impl HttpLink {
     }
 
     fn is_modern(&self) -> bool {
-        self.mode.get().is_some_and(|mode| mode.is_modern)
+        self.mode.get().is_some_and(Mode::is_modern)
     }
 
     fn has_session(&self) -> bool {
@@ -188,13 +188,13 @@ impl HttpLink {
         params: Raw,
         options: CallOptions,
     ) -> Result<Result<Raw, RpcError>, LinkError> {
-        let mirrors = self.mode.get().map(|mode| mode.mirrors(method, &params)).unwrap_or_default();
         let request = Request { id: Id::from_number(id), method: method.to_owned(), params };
+        let mirrors = self.mirrors(&request);
         let body = request.to_bytes();
         let is_modern = self.is_modern();
         let mut pending = Pending { link: self, id, options: &options, answered: false };
         let exchange = async {
-            let posted = self.post(|| self.mirrored(&mirrors, &options.headers), body).await?;
+            let posted = self.post(|| self.mirrored(&options.headers, &mirrors), body).await?;
             let aside = options.aside.as_deref();
             Exchange { link: self, id, aside, headers: &options.headers, is_modern }.outcome(posted.reply).await
         };
@@ -209,11 +209,17 @@ impl HttpLink {
         outcome
     }
 
-    fn mirrored(&self, mirrors: &Mirrors, more: &HeaderMap) -> HeaderMap {
-        match self.mode.get() {
-            Some(mode) => mirrors.on(mode, more),
-            None => self.headers(more),
+    fn mirrors(&self, request: &Request) -> HeaderMap {
+        self.mode.get().map(|mode| mode.mirrors(request)).unwrap_or_default()
+    }
+
+    /// The headers of a message with those that mirror it, which nothing else may replace.
+    fn mirrored(&self, more: &HeaderMap, mirrors: &HeaderMap) -> HeaderMap {
+        let mut headers = self.headers(more);
+        for (name, value) in mirrors {
+            headers.insert(name, value.clone());
         }
+        headers
     }
 
     /// Posts one message.
@@ -226,9 +232,9 @@ impl HttpLink {
     }
 
     async fn notify_with(&self, notification: &Notification, more: &HeaderMap) -> Result<(), LinkError> {
-        let Notification { method, params } = notification;
-        let mirrors = self.mode.get().map(|mode| mode.mirrors(method, params)).unwrap_or_default();
-        let posting = self.post(|| self.mirrored(&mirrors, more), notification.to_bytes());
+        let Notification { method, params } = notification.clone();
+        let mirrors = self.mirrors(&Request { id: Id::from_number(0), method, params });
+        let posting = self.post(|| self.mirrored(more, &mirrors), notification.to_bytes());
         match tokio::time::timeout(ASIDE, posting).await.unwrap_or(Err(LinkError::Timeout(ASIDE))) {
             Ok(Posted { reply: Body::Refused(refusal), .. }) => Err(self.refused(refusal)),
             // Taken, with a body that nobody reads: the status should have been 202, and often is 200.

@@ -20,6 +20,7 @@ use toolcrib_catalog::LocalSecrets;
 use toolcrib_gateway::metrics::Metrics;
 use toolcrib_gateway::servers::Servers;
 use toolcrib_gateway::{Gateway, Parts, Sessions};
+use toolcrib_protocol::sse::{self, Event};
 use toolcrib_store::Store;
 use toolcrib_transport::http::client::HttpClient;
 use toolcrib_upstream::Surroundings;
@@ -216,20 +217,35 @@ impl Reply {
 // === impl Events ===
 
 impl Events {
-    /// The next message, comments left out; `None` when the stream has ended.
-    pub(crate) async fn next(&mut self) -> Option<Value> {
+    /// The next event, comments left out; `None` when the stream has ended.
+    pub(crate) async fn event(&mut self) -> Option<Event> {
         loop {
-            if let Some((event, rest)) = self.text.split_once("\n\n") {
-                let data: String = event.lines().filter_map(|line| line.strip_prefix("data:")).collect();
+            if let Some((block, rest)) = self.text.split_once("\n\n") {
+                let events = sse::Reader::new(1_000_000).push(format!("{block}\n\n").as_bytes()).unwrap();
                 self.text = rest.to_owned();
-                if !data.is_empty() {
-                    return Some(serde_json::from_str(&data).unwrap());
+                if let Some(event) = events.into_iter().next() {
+                    return Some(event);
                 }
                 continue;
             }
             let frame = soon("an event", self.body.frame()).await?.unwrap();
             self.text.push_str(std::str::from_utf8(frame.data_ref().unwrap()).unwrap());
         }
+    }
+
+    /// The next message and the id of its event.
+    pub(crate) async fn next_with_id(&mut self) -> Option<(Value, Option<String>)> {
+        loop {
+            let event = self.event().await?;
+            if !event.data.is_empty() {
+                return Some((serde_json::from_slice(&event.data).unwrap(), event.id));
+            }
+        }
+    }
+
+    /// The next message; `None` when the stream has ended.
+    pub(crate) async fn next(&mut self) -> Option<Value> {
+        self.next_with_id().await.map(|(message, _)| message)
     }
 
     /// Breaks the connection.

@@ -1,6 +1,7 @@
 //! The HTTP edge over a real listener, with raw requests.
 #![allow(clippy::unwrap_used, reason = "these are tests, their fixtures included")]
 
+mod ask;
 mod bad_input;
 mod batch;
 mod doors;

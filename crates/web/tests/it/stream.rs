@@ -75,15 +75,24 @@ async fn endless(house: &House, ask: Ask) -> Events {
 }
 
 #[tokio::test]
-async fn a_modern_client_that_hangs_up_cancels_and_a_legacy_one_does_not() {
+async fn a_modern_client_that_hangs_up_cancels_and_a_legacy_one_comes_back() {
     let house = House::settled(&[server("alpha", &[])]).await;
-    let [modern, legacy] = both(&house, &progress(100_000, 5, &json!("t"))).await;
-    let legacy = endless(&house, legacy).await;
+    let session = house.session().await;
+    let ask = Ask::legacy(&session, "tools/call", &progress(100_000, 5, &json!("t")));
+    let mut legacy = house.events(ask).await;
+    let (first, id) = legacy.next_with_id().await.unwrap();
+    assert_eq!(first["params"]["progress"], 1);
     legacy.hang_up().await;
+    let modern = Ask::modern("tools/call", progress(100_000, 5, &json!("t")));
     let modern = endless(&house, modern).await;
     modern.hang_up().await;
     until_cancelled(&house, 1).await;
-    // Both are on record as taken back, the modern one last or first.
+    let mut again = house.events(resume(&session, &id.unwrap())).await;
+    assert_eq!(again.next().await.unwrap()["params"]["progress"], 2, "it goes on where it broke");
+    let body = json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 1}});
+    house.ask(Ask::post(body.to_string()).header("mcp-session-id", &session)).await;
+    until_cancelled(&house, 2).await;
+    while again.next().await.is_some() {}
     let rows = async {
         loop {
             let list = house.ask(Ask::get("/api/v1/audit?target=alpha/progress").admin()).await.json();
@@ -94,6 +103,82 @@ async fn a_modern_client_that_hangs_up_cancels_and_a_legacy_one_does_not() {
     };
     let list = soon("two events", rows).await;
     assert!(list["events"].as_array().unwrap().iter().all(|event| event["outcome"] == "cancelled"), "{list}");
+}
+
+fn resume(session: &str, event: &str) -> Ask {
+    Ask::get("/mcp").header("mcp-session-id", session).header("last-event-id", event)
+}
+
+#[tokio::test]
+async fn a_stream_that_broke_is_taken_up_to_its_answer() {
+    let house = House::settled(&[server("alpha", &[])]).await;
+    for revision in ["2025-03-26", "2025-06-18", "2025-11-25"] {
+        let session = house.session_of("/mcp", revision).await;
+        let ask = || Ask::legacy(&session, "tools/call", &progress(3, 0, &json!("t")));
+        let mut events = house.events(ask()).await;
+        let mut all = Vec::new();
+        while let Some(event) = events.event().await {
+            all.push(event);
+        }
+        let primed = all[0].data.is_empty();
+        assert_eq!((primed, all[0].retry.is_some()), (revision == "2025-11-25", revision == "2025-11-25"));
+        for (index, event) in all.iter().enumerate() {
+            let mut again = house.events(resume(&session, event.id.as_ref().unwrap())).await;
+            for expect in &all[index + 1..] {
+                assert_eq!(again.event().await.as_ref(), Some(expect));
+            }
+            assert_eq!(again.event().await, None);
+        }
+        // The other streams of the session are not replayed on this one, and this one not in another session.
+        let mut other = house.events(ask()).await;
+        let first = other.next_with_id().await.unwrap().1.unwrap();
+        assert_ne!(first.split('-').next(), all[0].id.as_ref().unwrap().split('-').next());
+        let foreign = house.session_of("/mcp", revision).await;
+        for (session, event) in [(&foreign, &*first), (&session, "x"), (&session, "0-1"), (&session, "-1")] {
+            let error = house.ask(resume(session, event)).await.error(400, -32_600);
+            let message = error["error"]["message"].as_str().unwrap();
+            assert!(message.contains("Open a new stream without `Last-Event-ID`"), "{message}");
+        }
+        let twice = resume(&session, &first).header("last-event-id", &first);
+        assert_eq!(house.ask(twice).await.status, 400);
+    }
+    let session = house.session_of("/mcp", "2024-11-05").await;
+    let mut events = house.events(Ask::legacy(&session, "tools/call", &progress(1, 0, &json!("t")))).await;
+    assert_eq!(events.event().await.unwrap().id, None, "a revision without resumption has no ids");
+    let mut modern = house.events(Ask::modern("tools/call", progress(1, 0, &json!("t")))).await;
+    assert_eq!(modern.event().await.unwrap().id, None);
+}
+
+#[tokio::test]
+async fn a_session_s_own_stream_is_taken_up_with_what_was_said_meanwhile() {
+    let house = House::settled(&[stopped("alpha", &["one"]), profile("default", "exposure: direct")]).await;
+    let session = house.session().await;
+    let mut events = house.events(Ask::get("/mcp").header("mcp-session-id", &session)).await;
+    let primed = events.event().await.unwrap();
+    assert!(primed.data.is_empty());
+    events.hang_up().await;
+    let own = house.gateway.sessions.of_profile(&"default".parse().unwrap()).pop().unwrap();
+    soon("the end of the stream", async {
+        while own.is_listening() {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
+    house.apply(&[stopped("beta", &["two"])]).await;
+    let mut again = house.events(resume(&session, &primed.id.unwrap())).await;
+    assert_eq!(again.next().await.unwrap()["method"], "notifications/tools/list_changed");
+}
+
+#[tokio::test]
+async fn a_client_that_takes_no_streams_gets_one_body() {
+    let house = House::settled(&[server("alpha", &[])]).await;
+    for ask in both(&house, &progress(3, 0, &json!("t"))).await {
+        let reply = house.ask(ask.with("accept", "application/json")).await;
+        assert_eq!(reply.headers["content-type"], "application/json");
+        assert_eq!(reply.result()["content"][0]["text"], "3 steps");
+    }
+    let listen = Ask::modern("subscriptions/listen", json!({"notifications": {}})).with("accept", "application/json");
+    assert_eq!(house.ask(listen).await.status, 406);
 }
 
 #[tokio::test]

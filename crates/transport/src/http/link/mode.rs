@@ -1,24 +1,15 @@
 //! How the server is spoken to: the headers that every message carries, put together once.
 
 use http::header::{HeaderMap, HeaderName, HeaderValue};
-use toolcrib_protocol::{Raw, Revision, header, method};
-
-use crate::http::client::joined;
+use toolcrib_protocol::{Request, Revision, header};
 
 /// What was found out about the server.
 #[derive(Debug)]
 pub(super) struct Mode {
     /// All headers of a POST but those that mirror its body.
     pub(super) headers: HeaderMap,
-    pub(super) is_modern: bool,
     pub(super) has_session: bool,
-}
-
-/// The headers that mirror one body.
-#[derive(Debug, Default)]
-pub(super) struct Mirrors {
-    method: Option<HeaderValue>,
-    name: Option<HeaderValue>,
+    modern: Option<Revision>,
 }
 
 impl Mode {
@@ -30,48 +21,23 @@ impl Mode {
             headers.insert(HeaderName::from_static(header::SESSION_ID), session);
         }
         if revision.has_version_header() {
-            version(&mut headers, revision);
+            let version = HeaderValue::from_static(revision.as_str());
+            headers.insert(HeaderName::from_static(header::PROTOCOL_VERSION), version);
         }
-        Self { headers, is_modern: false, has_session }
+        Self { headers, has_session, modern: None }
     }
 
     /// A server without a handshake.
     pub(super) fn modern(base: &HeaderMap, revision: Revision) -> Self {
-        let mut headers = base.clone();
-        version(&mut headers, revision);
-        Self { headers, is_modern: true, has_session: false }
+        Self { headers: base.clone(), has_session: false, modern: Some(revision) }
     }
 
-    /// What the headers of a message must repeat of its body (2026-07-28, SEP-2243).
-    pub(super) fn mirrors(&self, method: &str, params: &Raw) -> Mirrors {
-        if !self.is_modern {
-            return Mirrors::default();
-        }
-        let name = method::named_by(method).and_then(|parameter| params.text(parameter));
-        Mirrors { method: encoded(method), name: name.as_deref().and_then(encoded) }
+    pub(super) fn is_modern(&self) -> bool {
+        self.modern.is_some()
     }
-}
 
-impl Mirrors {
-    /// All headers of the message; `more` are those of its call.
-    pub(super) fn on(&self, mode: &Mode, more: &HeaderMap) -> HeaderMap {
-        let mut all = joined(&mode.headers, more);
-        if let Some(method) = &self.method {
-            all.insert(HeaderName::from_static(header::METHOD), method.clone());
-        }
-        if let Some(name) = &self.name {
-            all.insert(HeaderName::from_static(header::NAME), name.clone());
-        }
-        all
+    /// The headers that mirror this body; a legacy server gets none.
+    pub(super) fn mirrors(&self, request: &Request) -> HeaderMap {
+        self.modern.map(|revision| header::standard(request, revision.as_str())).unwrap_or_default()
     }
-}
-
-fn version(headers: &mut HeaderMap, revision: Revision) {
-    let name = HeaderName::from_static(header::PROTOCOL_VERSION);
-    headers.insert(name, HeaderValue::from_static(revision.as_str()));
-}
-
-/// An encoded value is visible ASCII, so it is there.
-fn encoded(value: &str) -> Option<HeaderValue> {
-    HeaderValue::try_from(header::encode_value(value)).ok()
 }

@@ -1,0 +1,144 @@
+//! All streams of one session: those on which it hears news, and those of its requests.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex};
+
+use bytes::Bytes;
+use toolcrib_base::{Kind, Problem};
+use toolcrib_protocol::Notification;
+
+use super::stream::{Budget, Reader, Resumption, Stream};
+use super::{Session, lock};
+
+/// How many streams for news one session may hold open.
+const OPEN: usize = 8;
+/// How many streams one session keeps, so that they can be taken up again.
+const KEPT: usize = 32;
+
+/// The streams of one session, oldest first.
+#[derive(Debug, Default)]
+pub(super) struct Streams {
+    kept: Mutex<VecDeque<Kept>>,
+    budget: Arc<Budget>,
+}
+
+#[derive(Debug)]
+struct Kept {
+    stream: Arc<Stream>,
+    /// Whether it carries what belongs to no request.
+    for_news: bool,
+}
+
+// === impl Streams ===
+
+impl Streams {
+    pub(super) fn new(budget: Arc<Budget>) -> Self {
+        Self { kept: Mutex::default(), budget }
+    }
+
+    /// Ends all: what was put is still read, by those who read.
+    pub(super) fn close(&self) {
+        for kept in lock(&self.kept).drain(..) {
+            if kept.stream.is_attached() { kept.stream.finish(None) } else { kept.stream.expire() }
+        }
+    }
+
+    pub(super) fn are_quiet(&self) -> bool {
+        !lock(&self.kept).iter().any(|kept| kept.stream.is_attached())
+    }
+
+    fn add(&self, kept: &mut VecDeque<Kept>, resumption: Resumption, for_news: bool) -> Arc<Stream> {
+        kept.retain(|kept| !kept.stream.is_expired());
+        while kept.len() >= KEPT {
+            // The oldest that has ended or that nobody reads, else one of a request: it only cannot be taken up again.
+            let idle = |kept: &Kept| kept.stream.has_ended() || !kept.stream.is_attached();
+            let oldest =
+                (kept.iter().position(idle)).or_else(|| kept.iter().position(|kept| !kept.for_news)).unwrap_or(0);
+            if let Some(gone) = kept.remove(oldest)
+                && !gone.stream.is_attached()
+            {
+                gone.stream.expire();
+            }
+        }
+        let stream = Stream::new(resumption, Arc::clone(&self.budget));
+        kept.push_back(Kept { stream: Arc::clone(&stream), for_news });
+        stream
+    }
+}
+
+fn ended() -> Problem {
+    Problem::new(Kind::NotFound, "the session has ended").hint("Send `initialize` again.")
+}
+
+// === impl Session ===
+
+impl Session {
+    /// Opens a stream for what the gateway says on its own.
+    pub fn open_stream(&self) -> Result<Reader, Problem> {
+        let mut kept = lock(&self.streams.kept);
+        if self.is_closed() {
+            return Err(ended());
+        }
+        if kept.iter().filter(|kept| kept.for_news && kept.stream.is_attached()).count() >= OPEN {
+            return Err(Problem::new(Kind::Busy, format!("the session has {OPEN} open streams"))
+                .hint("Close one before opening another."));
+        }
+        let stream = self.streams.add(&mut kept, Resumption::of(self.revision), true);
+        Ok(stream.first_reader())
+    }
+
+    /// Whether it reads a stream for news now.
+    pub fn is_listening(&self) -> bool {
+        lock(&self.streams.kept).iter().any(|kept| kept.for_news && kept.stream.is_attached())
+    }
+
+    /// Begins the stream of a request, with its reader.
+    pub fn begin_stream(&self) -> (Arc<Stream>, Reader) {
+        let mut kept = lock(&self.streams.kept);
+        let stream = self.streams.add(&mut kept, Resumption::of(self.revision), false);
+        let reader = stream.first_reader();
+        (stream, reader)
+    }
+
+    /// Takes a stream up again after the event that a client names, which must be one of this session's.
+    pub fn resume_stream(&self, event: &str) -> Result<Reader, Problem> {
+        let unknown = || {
+            let shown: String = event.chars().take(64).collect();
+            let message = format!("event `{shown}` is of no stream of this session, or not kept any more");
+            Problem::new(Kind::InvalidRequest, message).hint(
+                "Open a new stream without `Last-Event-ID`. A call whose answer is lost may have run: check before you \
+                 repeat it.",
+            )
+        };
+        let (id, number) = event.rsplit_once('-').ok_or_else(unknown)?;
+        if !number.bytes().all(|byte| byte.is_ascii_digit()) {
+            return Err(unknown());
+        }
+        let number = number.parse().map_err(|_| unknown())?;
+        let kept = lock(&self.streams.kept);
+        // Streams without ids have the empty one.
+        let found = kept.iter().find(|kept| !id.is_empty() && kept.stream.id() == id);
+        found.and_then(|kept| kept.stream.read_after(number)).ok_or_else(unknown)
+    }
+
+    /// Says something on one of the session's streams, if it has any and the client keeps up.
+    pub fn tell(&self, notification: &Notification) {
+        self.put(&notification.to_bytes(), false);
+    }
+
+    /// Puts a message on one stream: one that is read, else one that may be taken up again. `false` when there is none
+    /// with room.
+    pub(super) fn put(&self, message: &Bytes, must_be_read: bool) -> bool {
+        let kept = lock(&self.streams.kept);
+        let with_room =
+            || kept.iter().filter(|kept| kept.for_news && !kept.stream.is_expired() && kept.stream.has_room());
+        let read = with_room().find(|kept| kept.stream.is_attached());
+        match read.or_else(|| with_room().next_back().filter(|_| !must_be_read)) {
+            Some(kept) => {
+                kept.stream.push(message.clone());
+                true
+            }
+            None => false,
+        }
+    }
+}

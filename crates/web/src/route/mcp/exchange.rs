@@ -1,0 +1,178 @@
+//! One exchange: a request and its answer, as one JSON body or, once something came before the answer, as a stream.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::header::HeaderMap;
+use http::{Response, StatusCode};
+use tokio::sync::mpsc;
+use toolcrib_base::task::Scope;
+use toolcrib_gateway::session::{Reader, STREAM_QUEUE, Stream};
+use toolcrib_gateway::{Caller, Channel, Session, request};
+use toolcrib_protocol::sse::Event;
+use toolcrib_protocol::{Answer, Era, Request, method};
+use toolcrib_transport::http::body::{Body, Feed};
+
+use super::post::accepts;
+use crate::{Site, respond};
+
+/// After how long an answer that is not there yet becomes a stream, for clients that can then take it up again and whose
+/// connection would look dead otherwise.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// What a request, or a batch of them, ends with. `None` when its client has cancelled it.
+pub(super) type Ended = Option<Said>;
+/// A request, or a batch, that runs.
+pub(super) type Running = Pin<Box<dyn Future<Output = Ended> + Send>>;
+
+/// The last word of an exchange.
+#[derive(Debug)]
+pub(super) enum Said {
+    /// One answer.
+    One(Answer),
+    /// The answers of a batch, in its order.
+    Batch(Vec<Answer>),
+}
+
+/// A session's stream as the body of a response.
+#[derive(Debug)]
+pub(super) struct Told(pub(super) Reader);
+
+/// What runs while no stream has begun. A modern request ends when its client goes away; a legacy one goes on.
+struct Unheard<'a> {
+    running: Option<Running>,
+    goes_on: Option<&'a Scope>,
+}
+
+/// Answers one request.
+pub(super) async fn one(site: &Arc<Site>, caller: Caller, asked: Request, headers: &HeaderMap) -> Response<Body> {
+    let streams = accepts(headers, &["text/event-stream", "text/*", "*/*"]);
+    if asked.method == method::LISTEN && !streams {
+        return respond::status(StatusCode::NOT_ACCEPTABLE);
+    }
+    let era = caller.revision.era();
+    if !request::hears(&caller, &asked) || !streams && era == Era::Modern {
+        return whole(site.gateway.request(&caller, asked, None).await.map(Said::One), era);
+    }
+    let (channel, messages) = mpsc::channel(STREAM_QUEUE);
+    let (gateway, session) = (Arc::clone(&site.gateway), caller.session.clone());
+    let running = async move {
+        let channel = streams.then(|| Channel::new(channel));
+        gateway.request(&caller, asked, channel).await.map(Said::One)
+    };
+    answer(site, session.as_ref(), headers, (Box::pin(running), messages)).await
+}
+
+/// Answers with what `running` ends with, and with the messages before it.
+pub(super) async fn answer(
+    site: &Arc<Site>,
+    session: Option<&Arc<Session>>,
+    headers: &HeaderMap,
+    (running, mut messages): (Running, mpsc::Receiver<Bytes>),
+) -> Response<Body> {
+    let era = session.map_or(Era::Modern, |_| Era::Legacy);
+    // Not for those that take anything: they are seen to expect one body.
+    let in_time = session.is_some() && headers.contains_key("accept") && accepts(headers, &["text/event-stream"]);
+    let mut unheard = Unheard { running: Some(running), goes_on: session.map(|_| &site.scope) };
+    let first = tokio::select! {
+        biased;
+        Some(message) = messages.recv() => Some(message),
+        ended = unheard.ended() => return whole(ended, era),
+        () = tokio::time::sleep(PATIENCE), if in_time => None,
+    };
+    let Some(running) = unheard.running.take() else { return respond::status(StatusCode::ACCEPTED) };
+    let (stream, reader) = match session {
+        Some(session) => session.begin_stream(),
+        None => Stream::passing(),
+    };
+    if let Some(first) = first {
+        stream.push(first);
+    }
+    site.scope.spawn(tell(stream, running, messages, era));
+    respond::events(Told(reader))
+}
+
+/// Puts everything on the stream until the request has ended.
+async fn tell(stream: Arc<Stream>, mut running: Running, mut messages: mpsc::Receiver<Bytes>, era: Era) {
+    let ended = loop {
+        tokio::select! {
+            biased;
+            // Without room, what may be missed is missed and what may not waits; the call itself goes on.
+            Some(message) = messages.recv(), if stream.has_room() => stream.push(message),
+            ended = &mut running => break ended,
+            () = stream.changed() => {
+                // Dropping a modern request cancels it.
+                if era == Era::Modern && !stream.is_attached() {
+                    return;
+                }
+                if stream.is_expired() {
+                    // Nobody can hear it any more, which whoever asks something must learn.
+                    messages.close();
+                }
+            }
+        }
+    };
+    // What came just before the answer goes out before it.
+    while let Ok(message) = messages.try_recv() {
+        stream.push(message);
+    }
+    stream.finish(ended.map(|said| said.to_bytes()));
+}
+
+/// An answer in one body. A request that its client has cancelled gets none; the exchange still has to end.
+fn whole(ended: Ended, era: Era) -> Response<Body> {
+    match ended {
+        Some(Said::One(answer)) => respond::answer(&answer, era),
+        Some(said) => respond::json(StatusCode::OK, Body::full(said.to_bytes())),
+        None => respond::status(StatusCode::ACCEPTED),
+    }
+}
+
+// === impl Said ===
+
+impl Said {
+    fn to_bytes(&self) -> Bytes {
+        match self {
+            Said::One(answer) => answer.to_bytes(),
+            Said::Batch(answers) => Answer::array(answers),
+        }
+    }
+}
+
+// === impl Told ===
+
+impl Feed for Told {
+    fn poll_event(&mut self, cx: &mut Context<'_>) -> Poll<Option<Event>> {
+        self.0.poll_event(cx)
+    }
+}
+
+// === impl Unheard ===
+
+impl Unheard<'_> {
+    async fn ended(&mut self) -> Ended {
+        match &mut self.running {
+            Some(running) => {
+                let ended = running.await;
+                self.running = None;
+                ended
+            }
+            None => None,
+        }
+    }
+}
+
+impl Drop for Unheard<'_> {
+    /// The connection broke before anything was said.
+    fn drop(&mut self) {
+        match (self.running.take(), self.goes_on) {
+            // What has panicked cannot go on.
+            (Some(running), Some(scope)) if !std::thread::panicking() => drop(scope.spawn(running)),
+            _ => {}
+        }
+    }
+}

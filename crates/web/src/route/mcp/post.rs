@@ -1,0 +1,149 @@
+//! What a client posts: one message, told apart by its era, or a batch.
+
+use std::sync::Arc;
+
+use http::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
+use http::{Response, StatusCode};
+use hyper::body::Incoming;
+use toolcrib_base::{Kind, Problem};
+use toolcrib_gateway::Caller;
+use toolcrib_gateway::front::{self, Opening};
+use toolcrib_protocol::json::Rules;
+use toolcrib_protocol::message::BadMessage;
+use toolcrib_protocol::{Answer, Era, Message, Request, Revision, RpcError, header, meta};
+use toolcrib_transport::http::body::Body;
+use toolcrib_transport::http::server::{BodyError, read_body};
+
+use super::{Origin, batch, exchange, session};
+use crate::{Site, respond};
+
+pub(super) async fn answer(site: &Arc<Site>, origin: Origin, body: Incoming) -> Response<Body> {
+    if let Some(refused) = refused_media(&origin.headers) {
+        return respond::status(refused);
+    }
+    let body = match read_body(body, site.limits.request_bytes).await {
+        Ok(body) => body,
+        Err(BodyError::TooLarge(limit)) => {
+            let problem = Problem::new(Kind::TooLarge, format!("the body has more than {limit} bytes"))
+                .hint("Raise `request_bytes` in config.toml if this is meant.");
+            return respond::refusal(&problem);
+        }
+        Err(BodyError::Incomplete) => return respond::status(StatusCode::REQUEST_TIMEOUT),
+    };
+    let rules = Rules::strict(site.limits.depth);
+    match Message::parse(&body, rules) {
+        Ok(Message::Request(request)) => one_request(site, origin, request).await,
+        Ok(other) => aside(site, &origin, other),
+        Err(BadMessage::Batch) => batch::answer(site, &origin, &body, rules).await,
+        Err(bad) => respond::bad_request(&bad.to_answer()),
+    }
+}
+
+/// Why the media that a client sends or takes do not fit.
+pub(crate) fn refused_media(headers: &HeaderMap) -> Option<StatusCode> {
+    if !is_json(headers) {
+        return Some(StatusCode::UNSUPPORTED_MEDIA_TYPE);
+    }
+    // Clients must accept both forms; those that name only one of them, or say nothing, are served all the same.
+    let fits = ["application/json", "text/event-stream", "*/*", "application/*", "text/*"];
+    (!accepts(headers, &fits)).then_some(StatusCode::NOT_ACCEPTABLE)
+}
+
+/// Whether the body says that it is JSON.
+pub(crate) fn is_json(headers: &HeaderMap) -> bool {
+    let sent = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    sent.split(';').next().unwrap_or_default().trim().eq_ignore_ascii_case("application/json")
+}
+
+/// Whether one of `kinds` is named, or nothing at all.
+pub(super) fn accepts(headers: &HeaderMap, kinds: &[&str]) -> bool {
+    let mut named = headers.get_all(ACCEPT).iter().peekable();
+    if named.peek().is_none() {
+        return true;
+    }
+    let named: Vec<String> = named.filter_map(|value| value.to_str().ok()).map(str::to_ascii_lowercase).collect();
+    named.iter().any(|value| kinds.iter().any(|kind| value.contains(kind)))
+}
+
+async fn one_request(site: &Arc<Site>, origin: Origin, request: Request) -> Response<Body> {
+    let wrong = |error: RpcError| respond::bad_request(&Answer::error(Some(request.id.clone()), error));
+    let named = match header::single(&origin.headers, header::PROTOCOL_VERSION) {
+        Ok(named) => named,
+        Err(error) => return wrong(error),
+    };
+    let session_id = match origin.session_id() {
+        Ok(id) => id,
+        Err(error) => return wrong(error),
+    };
+    if let Err(error) = header::check_present(&origin.headers, &request) {
+        return wrong(error);
+    }
+    // A session speaks for itself, whatever the version header of a sloppy client says.
+    let opening = match session_id {
+        Some(_) if meta::declared_date(&request.params).is_none() => front::classify(&request, None),
+        _ => front::classify(&request, named),
+    };
+    match opening {
+        Err(error) => wrong(error),
+        Ok(Opening::Initialize) => initialize(site, &origin, &request),
+        Ok(Opening::Modern(declared)) => {
+            if let Err(error) = header::check_modern(&origin.headers, &request, &declared.date) {
+                return wrong(error);
+            }
+            let caller = Caller::modern(origin.principal, origin.profile, &declared);
+            if let Err(error) = site.gateway.check_headers(&caller, &request, &origin.headers) {
+                return wrong(error);
+            }
+            exchange::one(site, caller, request, &origin.headers).await
+        }
+        Ok(Opening::Legacy) => match session(site, &origin, session_id, Some(&request.id)) {
+            Ok(session) => exchange::one(site, origin.caller(&session), request, &origin.headers).await,
+            Err(response) => *response,
+        },
+    }
+}
+
+fn initialize(site: &Arc<Site>, origin: &Origin, request: &Request) -> Response<Body> {
+    let (answer, session) = site.gateway.initialize(request, &origin.principal, &origin.profile);
+    let mut response = respond::answer(&answer, Era::Legacy);
+    match session {
+        Some(session) => {
+            let id = HeaderValue::from_str(&session.id).expect("hexadecimal digits fit a header");
+            response.headers_mut().insert(HeaderName::from_static(header::SESSION_ID), id);
+        }
+        None => *response.status_mut() = StatusCode::BAD_REQUEST,
+    }
+    response
+}
+
+/// Notifications and answers: accepted without a body.
+fn aside(site: &Arc<Site>, origin: &Origin, message: Message) -> Response<Body> {
+    let id = match origin.session_id() {
+        Ok(id) => id,
+        Err(error) => return respond::bad_request(&Answer::error(None, error)),
+    };
+    if id.is_none() && is_modern(origin, &message) {
+        // A modern client cancels by closing its stream; what else it tells means nothing over HTTP.
+        return respond::status(StatusCode::ACCEPTED);
+    }
+    let session = match session(site, origin, id, None) {
+        Ok(session) => session,
+        Err(response) => return *response,
+    };
+    match message {
+        Message::Notification(notification) => site.gateway.notification(&origin.caller(&session), &notification),
+        // One that nobody waits for is accepted all the same: the question may just have been taken back.
+        Message::Answer(answer) => drop(session.answer(answer)),
+        Message::Request(_) => {}
+    }
+    respond::status(StatusCode::ACCEPTED)
+}
+
+fn is_modern(origin: &Origin, message: &Message) -> bool {
+    let named = header::single(&origin.headers, header::PROTOCOL_VERSION).ok().flatten();
+    let told = match message {
+        Message::Notification(notification) => meta::declared_date(&notification.params),
+        Message::Request(_) | Message::Answer(_) => None,
+    };
+    named.or(told.as_deref()).is_some_and(Revision::is_modern_date)
+}

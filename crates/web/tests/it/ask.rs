@@ -1,0 +1,91 @@
+//! Questions to legacy clients: asked on a stream, answered by a POST.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use toolcrib_gateway::{Session, Unasked};
+use toolcrib_protocol::Raw;
+
+use crate::house::{Ask, House, soon};
+
+const LONG: Duration = Duration::from_secs(60);
+
+/// The only session of the house.
+fn only(house: &House) -> Arc<Session> {
+    house.gateway.sessions.of_profile(&"default".parse().unwrap()).pop().unwrap()
+}
+
+fn post(session: &str, body: &Value) -> Ask {
+    Ask::post(body.to_string()).header("mcp-session-id", session)
+}
+
+#[tokio::test]
+async fn a_question_comes_on_the_stream_and_its_answer_by_a_post_of_the_same_principal() {
+    let house = House::settled(&[]).await;
+    for (revision, batch) in [("2025-11-25", false), ("2025-03-26", true)] {
+        let id = house.session_of("/mcp", revision).await;
+        let session = house.gateway.sessions.of_profile(&"default".parse().unwrap());
+        let session = session.into_iter().find(|it| it.revision.as_str() == revision).unwrap();
+        let mut events = house.events(Ask::get("/mcp").header("mcp-session-id", &id)).await;
+        let asking = session.ask(None, "roots/list", Raw::empty_object(), LONG);
+        let answering = async {
+            let question = events.next().await.unwrap();
+            assert_eq!((&question["method"], &question["id"]), (&json!("roots/list"), &json!("toolcrib-1")));
+            let answer = json!({"jsonrpc": "2.0", "id": question["id"], "result": {"roots": []}});
+            // Neither another principal nor another session answers in its place.
+            house.ask(post(&id, &answer).admin()).await.error(404, -32_602);
+            let other = house.session_of("/mcp", revision).await;
+            assert_eq!(house.ask(post(&other, &answer)).await.status, 202);
+            let wrong = json!({"jsonrpc": "2.0", "id": "toolcrib-2", "result": {}});
+            assert_eq!(house.ask(post(&id, &wrong)).await.status, 202, "an answer to nothing is ignored");
+            let answer = if batch { json!([answer]) } else { answer };
+            for _ in 0..2 {
+                let reply = house.ask(post(&id, &answer)).await;
+                assert_eq!((reply.status.as_u16(), reply.body.len()), (202, 0));
+            }
+        };
+        let (answer, ()) = soon("an answer", async { tokio::join!(asking, answering) }).await;
+        assert_eq!(answer.unwrap().unwrap().as_str(), r#"{"roots":[]}"#);
+    }
+}
+
+#[tokio::test]
+async fn a_client_that_listens_nowhere_is_not_asked() {
+    let house = House::settled(&[]).await;
+    let id = house.session().await;
+    let asked = only(&house).ask(None, "roots/list", Raw::empty_object(), LONG).await;
+    assert_eq!(asked, Err(Unasked::NoStream));
+    let mut events = house.events(Ask::get("/mcp").header("mcp-session-id", &id)).await;
+    let session = only(&house);
+    let asking = session.ask(None, "roots/list", Raw::empty_object(), LONG);
+    let ending = async {
+        events.next().await.unwrap();
+        house.ask(Ask::new(http::Method::DELETE, "/mcp", "").header("mcp-session-id", &id)).await;
+        assert!(events.next().await.is_none());
+    };
+    let (asked, ()) = soon("the end", async { tokio::join!(asking, ending) }).await;
+    assert_eq!(asked, Err(Unasked::Gone), "the end of the session is an answer");
+}
+
+#[tokio::test]
+async fn what_a_client_says_of_itself_is_kept_within_bounds() {
+    let house = House::settled(&[]).await;
+    let initialize = |capabilities: Value| {
+        let params =
+            json!({"protocolVersion": "2025-11-25", "capabilities": capabilities, "clientInfo": {"name": "n"}});
+        Ask::post(json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": params}).to_string())
+    };
+    for (capabilities, kept) in [
+        (json!({"roots": {}, "x/unknown": [1]}), json!({"roots": {}, "x/unknown": [1]})),
+        (json!({"x": "y".repeat(20_000)}), json!({})),
+        (json!(7), json!({})),
+    ] {
+        let reply = house.ask(initialize(capabilities)).await;
+        reply.result();
+        let session = only(&house);
+        assert_eq!(session.capabilities.to_value(), kept);
+        assert_eq!(session.client_info.as_ref().unwrap().as_str(), r#"{"name":"n"}"#);
+        house.gateway.sessions.close(&session);
+    }
+}
