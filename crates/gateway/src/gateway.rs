@@ -19,6 +19,7 @@ use crate::metrics::Metrics;
 use crate::parking::Parking;
 use crate::servers::{Servers, fingerprint};
 use crate::session::Sessions;
+use crate::task::OwnTasks;
 use crate::view::{Builder, View};
 
 /// How long changes are gathered before views are built: many servers become ready at the same time.
@@ -62,6 +63,7 @@ pub struct Gateway {
     pub(crate) active: ActiveTools,
     pub(crate) keep_arguments: bool,
     pub(crate) parking: Parking,
+    pub(crate) tasks: OwnTasks,
     /// Seals what clients hold for us: cursors, ids of tasks, states of calls.
     pub(crate) sealer: Sealer,
     /// Our name and version, as clients see them.
@@ -98,6 +100,7 @@ impl Gateway {
             active: ActiveTools::default(),
             keep_arguments: parts.keep_arguments,
             parking: Parking::new(sealer.clone()),
+            tasks: OwnTasks::default(),
             sealer,
             server_info: Raw::from_value(&info),
             loaded: ArcSwap::new(parts.loaded),

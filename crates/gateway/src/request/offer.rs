@@ -40,7 +40,7 @@ impl Gateway {
         if let Some(instructions) = instructions(view) {
             result["instructions"] = instructions.into();
         }
-        Raw::from_value(&result)
+        view.offered.add_to(&Raw::from_value(&result), revision.era())
     }
 }
 
@@ -69,7 +69,7 @@ impl Passing<'_> {
         if let Some(instructions) = instructions(self.view) {
             result["instructions"] = instructions.into();
         }
-        Raw::from_value(&result)
+        self.view.offered.add_to(&Raw::from_value(&result), Era::Modern)
     }
 
     /// From which level on a legacy client hears log messages.
@@ -137,6 +137,12 @@ impl Passing<'_> {
         {
             // The server's own words, with the code of the client's era.
             error.code = code;
+        }
+        if let Err(error) = &mut read
+            && place.uri != uri
+            && let Some(data) = error.data.as_mut().filter(|data| data.text("uri").as_deref() == Some(&place.uri))
+        {
+            *data = data.edit(&[("uri", Edit::Set(Raw::from_value(&uri).as_str()))]);
         }
         read
     }

@@ -16,6 +16,7 @@ use toolcrib_store::Names;
 use toolcrib_upstream::Inventory;
 
 use super::naming::Naming;
+use super::offered::Offered;
 use super::resource::Resources;
 use super::{Listed, PAGE, Paging, Prompt, Tool, View};
 use crate::dialect::META_NAMES;
@@ -35,6 +36,14 @@ pub(crate) struct Builder {
     told: Mutex<HashSet<String>>,
     /// How many entries one page of a list has.
     pub(crate) page: usize,
+}
+
+/// By what the tools of one profile are chosen and changed.
+#[derive(Clone, Copy)]
+struct Shaping<'a> {
+    profile: &'a ProfileDefinition,
+    rules: &'a Rules,
+    resources: &'a Resources,
 }
 
 impl Builder {
@@ -96,7 +105,8 @@ impl Builder {
         let handles: Vec<_> = shown.iter().map(|it| (it.definition.name.clone(), it.server.clone())).collect();
         let paging = Paging { profile: profile.name.clone(), size: self.page };
         let resources = Resources::gather(&handles, &paging);
-        let tools = self.tools(profile, &rules, &shown, &menu);
+        let shaping = Shaping { profile, rules: &rules, resources: &resources };
+        let tools = self.tools(&shaping, &shown, &menu);
         let prompts = self.prompts(profile, &shown);
         let by_name = tools.iter().enumerate().map(|(index, tool)| (Arc::clone(&tool.name), index)).collect();
         let visible = |id: &ToolId| tools.binary_search_by(|tool| tool.id.cmp(id)).is_ok();
@@ -111,6 +121,7 @@ impl Builder {
             prompts,
             resources,
             is_complete: shown.iter().all(|it| it.server.status().listed),
+            offered: Offered::gather(&handles),
             servers: shown.iter().map(|it| (Arc::clone(&it.definition), it.server.clone())).collect(),
             search,
             listed: Listed::new(Listing::Tools, &paging, Vec::new()),
@@ -122,13 +133,8 @@ impl Builder {
         view
     }
 
-    fn tools(
-        &self,
-        profile: &ProfileDefinition,
-        rules: &Rules,
-        shown: &[&Running],
-        menu: &[(&'static str, Raw)],
-    ) -> Vec<Arc<Tool>> {
+    fn tools(&self, shaping: &Shaping<'_>, shown: &[&Running], menu: &[(&'static str, Raw)]) -> Vec<Arc<Tool>> {
+        let Shaping { profile, rules, resources } = *shaping;
         let mut found = Vec::new();
         for running in shown {
             for entry in &running.server.inventory().tools {
@@ -137,7 +143,8 @@ impl Builder {
                 if visible(rules, &Act::CallTool { tool: id.clone(), annotations })
                     && !self.has_wrong_headers(running, entry)
                 {
-                    found.push((id, entry.clone(), annotations, *running));
+                    let entry = resources.rewritten_entry(&id.server, entry);
+                    found.push((id, entry, annotations, *running));
                 }
             }
         }

@@ -14,4 +14,7 @@ mod offer;
 mod pages;
 mod progress;
 mod reload;
+mod results;
+mod tasks;
+mod uris;
 mod visibility;
