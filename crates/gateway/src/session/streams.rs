@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex};
 use bytes::Bytes;
 use toolcrib_base::{Kind, Problem};
 use toolcrib_protocol::Notification;
+use toolcrib_protocol::event_id::EventId;
 
 use super::stream::{Budget, Reader, Resumption, Stream};
 use super::{Session, lock};
@@ -110,15 +111,10 @@ impl Session {
                  repeat it.",
             )
         };
-        let (id, number) = event.rsplit_once('-').ok_or_else(unknown)?;
-        if !number.bytes().all(|byte| byte.is_ascii_digit()) {
-            return Err(unknown());
-        }
-        let number = number.parse().map_err(|_| unknown())?;
+        let id = EventId::parse(event).ok_or_else(unknown)?;
         let kept = lock(&self.streams.kept);
-        // Streams without ids have the empty one.
-        let found = kept.iter().find(|kept| !id.is_empty() && kept.stream.id() == id);
-        found.and_then(|kept| kept.stream.read_after(number)).ok_or_else(unknown)
+        let found = kept.iter().find(|kept| kept.stream.is(id));
+        found.and_then(|kept| kept.stream.read_after(id.sequence)).ok_or_else(unknown)
     }
 
     /// Says something on one of the session's streams, if it has any and the client keeps up.
