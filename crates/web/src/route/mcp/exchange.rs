@@ -48,6 +48,17 @@ struct Unheard<'a> {
     goes_on: Option<&'a Scope>,
 }
 
+/// What comes first of a request.
+#[derive(Debug)]
+enum First {
+    /// A message before the answer.
+    Message(Bytes),
+    /// Its end.
+    Ended(Ended),
+    /// Nothing within [`PATIENCE`].
+    Nothing,
+}
+
 /// Answers one request.
 pub(super) async fn one(site: &Arc<Site>, caller: Caller, asked: Request, headers: &HeaderMap) -> Response<Body> {
     let streams = accepts(headers, &["text/event-stream", "text/*", "*/*"]);
@@ -78,13 +89,12 @@ pub(super) async fn answer(
     // Not for those that take anything: they are seen to expect one body.
     let in_time = session.is_some() && headers.contains_key("accept") && accepts(headers, &["text/event-stream"]);
     let mut unheard = Unheard { running: Some(running), goes_on: session.map(|_| &site.scope) };
-    let first = tokio::select! {
-        biased;
-        Some(message) = messages.recv() => Some(message),
-        ended = unheard.ended() => return whole(ended, era),
-        () = tokio::time::sleep(PATIENCE), if in_time => None,
+    let first = match unheard.first(&mut messages, in_time).await {
+        First::Message(message) => Some(message),
+        First::Nothing => None,
+        First::Ended(ended) => return whole(ended, era),
     };
-    let Some(running) = unheard.running.take() else { return respond::status(StatusCode::ACCEPTED) };
+    let Some(running) = unheard.running.take() else { return whole(None, era) };
     let (stream, reader) = match session {
         Some(session) => session.begin_stream(),
         None => Stream::passing(),
@@ -154,15 +164,18 @@ impl Feed for Told {
 // === impl Unheard ===
 
 impl Unheard<'_> {
-    async fn ended(&mut self) -> Ended {
-        match &mut self.running {
-            Some(running) => {
-                let ended = running.await;
-                self.running = None;
-                ended
-            }
-            None => None,
+    async fn first(&mut self, messages: &mut mpsc::Receiver<Bytes>, in_time: bool) -> First {
+        let Some(running) = &mut self.running else { return First::Ended(None) };
+        let first = tokio::select! {
+            biased;
+            Some(message) = messages.recv() => First::Message(message),
+            ended = running => First::Ended(ended),
+            () = tokio::time::sleep(PATIENCE), if in_time => First::Nothing,
+        };
+        if matches!(first, First::Ended(_)) {
+            self.running = None;
         }
+        first
     }
 }
 
@@ -173,6 +186,49 @@ impl Drop for Unheard<'_> {
             // What has panicked cannot go on.
             (Some(running), Some(scope)) if !std::thread::panicking() => drop(scope.spawn(running)),
             _ => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use toolcrib_protocol::{Id, Raw};
+
+    use super::*;
+
+    fn ended_after(seconds: u64) -> Running {
+        Box::pin(async move {
+            tokio::time::sleep(Duration::from_secs(seconds)).await;
+            Some(Said::One(Answer::ok(Id::from_number(1), Raw::empty_object())))
+        })
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_answer_that_takes_long_becomes_a_stream_where_that_helps() {
+        let (sender, mut messages) = mpsc::channel(1);
+        for (seconds, in_time, is_stream) in [(4, true, false), (6, true, true), (600, false, false)] {
+            let mut unheard = Unheard { running: Some(ended_after(seconds)), goes_on: None };
+            let first = unheard.first(&mut messages, in_time).await;
+            assert_eq!(matches!(first, First::Nothing), is_stream, "{seconds}: {first:?}");
+            assert_eq!(unheard.running.is_some(), is_stream);
+        }
+        sender.try_send("x".into()).unwrap();
+        let mut unheard = Unheard { running: Some(ended_after(0)), goes_on: None };
+        assert!(matches!(unheard.first(&mut messages, true).await, First::Message(_)), "what came before goes first");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_connection_that_breaks_ends_a_modern_request_and_not_a_legacy_one() {
+        let scope = Scope::new();
+        for goes_on in [None, Some(&scope)] {
+            let (sender, mut ended) = mpsc::channel::<()>(1);
+            let running: Running = Box::pin(async move {
+                tokio::time::sleep(Duration::from_secs(1)).await;
+                let _ = sender.send(()).await;
+                None
+            });
+            drop(Unheard { running: Some(running), goes_on });
+            assert_eq!(ended.recv().await.is_some(), goes_on.is_some());
         }
     }
 }
