@@ -4,8 +4,10 @@
 #![allow(clippy::print_stdout, reason = "a command line program talks to the person who called it")]
 
 mod child;
+mod conformance;
 mod fuzz;
 mod need;
+mod process;
 mod real;
 mod steps;
 mod tally;
@@ -24,6 +26,9 @@ usage: cargo xtask <command>
   tidy                               the walls and the house rules that no compiler checks
   real [--direct] [--keep]           the gateway in front of real servers, used by real clients
        [--binary PATH]               (--direct: the suites straight at the servers)
+  conformance [--cell NAME]...       the official conformance suite with the gateway in front of a fixture, and with
+       [--scenario NAME] [--direct]  the gateway as the client; --list names the cells, --direct leaves the gateway out
+       [--list] [--binary PATH]
   fuzz [target] [--seconds N]        fuzz targets (all of them without a name)
   bench [...]                        cargo run --release -p toolcrib-bench -- ...";
 
@@ -36,6 +41,7 @@ fn main() -> ExitCode {
         Some("ci") => steps::test(&workspace, rest, steps::Setting::Machine),
         Some("tidy") => tidy::command(&workspace),
         Some("real") => real::command(&workspace, rest),
+        Some("conformance") => conformance::command(&workspace, rest),
         Some("fuzz") => fuzz::command(&workspace, rest),
         Some("bench") => bench(&workspace, rest),
         Some("help" | "--help" | "-h") => {

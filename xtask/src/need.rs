@@ -39,6 +39,15 @@ const TOOLS: [Tool; 4] = [
     Tool { what: "npm", program: "npm", probe: &["--version"], packages: &["nodejs", "npm"] },
 ];
 
+/// Where the conformance suite is after [`suite`].
+#[derive(Debug)]
+pub struct Suite {
+    /// Absolute path of a Node that is new enough.
+    pub node: PathBuf,
+    /// The suite's folder, with its program in `dist/index.js` and its lists in `requirements`.
+    pub folder: PathBuf,
+}
+
 /// Where the acceptance programs are after [`acceptance`].
 #[derive(Debug)]
 pub struct Installed {
@@ -55,6 +64,7 @@ pub fn step(workspace: &Workspace, _: Setting) -> Result<Verdict> {
     let installed = acceptance(workspace)?;
     println!("node: {}", installed.node.display());
     println!("python: {}", installed.python_bin.display());
+    println!("conformance suite: {}", suite(workspace)?.folder.display());
     let mut verdict = Verdict::plain(true);
     if let Err(error) = cargo_fuzz(workspace) {
         verdict.remarks.push(format!("fuzzing will be skipped: {error:#}"));
@@ -64,12 +74,25 @@ pub fn step(workspace: &Workspace, _: Setting) -> Result<Verdict> {
 
 /// The pinned Node, npm packages and Python packages; returns at once when they are there already.
 pub fn acceptance(workspace: &Workspace) -> Result<Installed> {
-    let folder = workspace.target()?.join("acceptance");
-    fs::create_dir_all(&folder).with_context(|| format!("failed to create `{}`", folder.display()))?;
+    let folder = folder(workspace)?;
     let node = node(&folder)?;
-    let node_folder = npm_packages(workspace, &folder)?;
+    let node_folder = npm_packages(workspace, &folder, "node")?;
     let python_bin = python_packages(workspace, &folder)?;
     Ok(Installed { node, node_folder, python_bin })
+}
+
+/// The pinned Node and the pinned conformance suite; returns at once when they are there already.
+pub fn suite(workspace: &Workspace) -> Result<Suite> {
+    let folder = folder(workspace)?;
+    let node = node(&folder)?;
+    let packages = npm_packages(workspace, &folder, "conformance")?;
+    Ok(Suite { node, folder: packages.join("node_modules/@modelcontextprotocol/conformance") })
+}
+
+fn folder(workspace: &Workspace) -> Result<PathBuf> {
+    let folder = workspace.target()?.join("acceptance");
+    fs::create_dir_all(&folder).with_context(|| format!("failed to create `{}`", folder.display()))?;
+    Ok(folder)
 }
 
 /// The folder for programs of ours that are installed by cargo; it is added to PATH where they are used.
@@ -128,9 +151,10 @@ fn node(folder: &Path) -> Result<PathBuf> {
     Ok(node)
 }
 
-fn npm_packages(workspace: &Workspace, folder: &Path) -> Result<PathBuf> {
-    let source = workspace.root.join("acceptance/node");
-    let home = folder.join("node");
+/// The npm packages that `acceptance/<name>` pins.
+fn npm_packages(workspace: &Workspace, folder: &Path, name: &str) -> Result<PathBuf> {
+    let source = workspace.root.join("acceptance").join(name);
+    let home = folder.join(name);
     fs::create_dir_all(&home)?;
     let mut stamp = Stamp::new(&home);
     for pins in ["package.json", "package-lock.json"] {
@@ -138,7 +162,7 @@ fn npm_packages(workspace: &Workspace, folder: &Path) -> Result<PathBuf> {
         fs::copy(source.join(pins), home.join(pins))?;
     }
     if !stamp.holds() {
-        println!("installing the npm packages of acceptance/node");
+        println!("installing the npm packages of acceptance/{name}");
         let mut npm = Command::new("npm");
         npm.current_dir(&home).args(["ci", "--no-audit", "--no-fund", "--ignore-scripts"]);
         must(&mut npm, "npm ci")?;

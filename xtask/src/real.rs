@@ -2,7 +2,6 @@
 //! wrote. The suites are in `acceptance/`; this file starts everything, runs them and looks for what was left running.
 
 mod home;
-mod process;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -14,11 +13,11 @@ use serde_json::Value;
 
 use crate::child;
 use crate::need::{self, Installed};
+use crate::process::{self, MARK, Running};
 use crate::steps::{Setting, Verdict, build};
 use crate::tally::Tally;
 use crate::workspace::Workspace;
-use home::{MARK, Stage};
-use process::Running;
+use home::Stage;
 
 const READY_DEADLINE: Duration = Duration::from_secs(90);
 const END_DEADLINE: Duration = Duration::from_secs(20);

@@ -49,6 +49,13 @@ pub enum Transport {
     Sse(Remote),
 }
 
+impl Transport {
+    /// Whether messages travel as HTTP requests, each with headers of its own.
+    pub fn is_http(&self) -> bool {
+        matches!(self, Self::Http(_))
+    }
+}
+
 /// A program to start.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Program {

@@ -3,15 +3,14 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use toolcrib_base::Problem;
 use toolcrib_policy::Act;
-use toolcrib_protocol::raw::Edit;
-use toolcrib_protocol::{Era, Notification, Raw, RpcError, meta};
+use toolcrib_protocol::{Era, Raw, RpcError};
 use toolcrib_upstream::server::Call;
 use toolcrib_upstream::{CallError, Server};
 
 use crate::caller::Caller;
 use crate::passage::Passage;
-use crate::request::Channel;
 use crate::session::Running;
 
 /// How many calls one server may have running. Each holds a place in the audit log's queue, so a server that hangs must
@@ -19,7 +18,7 @@ use crate::session::Running;
 pub(crate) const PER_SERVER: usize = 256;
 
 /// How a call at a server ended.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) enum Ended {
     /// The server answered.
     Answered(Result<Raw, RpcError>),
@@ -29,6 +28,8 @@ pub(crate) enum Ended {
     Busy,
     /// The client took the call back.
     Cancelled,
+    /// The server needs something that could not be had from the client.
+    Unanswered(Problem),
 }
 
 /// What is sent to the server.
@@ -37,8 +38,8 @@ pub(crate) struct Outgoing<'a> {
     pub(crate) server: &'a Server,
     pub(crate) method: &'a str,
     pub(crate) params: Raw,
-    /// Where the client's progress goes, and its own token.
-    pub(crate) progress: Option<(Raw, Channel)>,
+    /// For whom, and what is heard in its course.
+    pub(crate) call: Call,
 }
 
 /// Calls the server that the passage was given for.
@@ -58,11 +59,7 @@ pub(crate) async fn call(
     }
     // A modern client that goes away cancels; a legacy one may come back for the answer.
     let cancel_on_drop = Arc::new(AtomicBool::new(caller.revision.era() == Era::Modern));
-    let mut call = Call { cancel_on_drop: Arc::clone(&cancel_on_drop), ..Call::default() };
-    if let Some((token, progress)) = outgoing.progress {
-        call.wants_progress = true;
-        call.aside = Some(Arc::new(move |notification| relay(&token, &progress, &notification)));
-    }
+    let call = Call { cancel_on_drop: Arc::clone(&cancel_on_drop), ..outgoing.call };
     // Pinned here, so that it is dropped after the flag was set and not before.
     let mut asking = std::pin::pin!(outgoing.server.call(outgoing.method, &outgoing.params, call));
     let answered = match running {
@@ -85,10 +82,4 @@ pub(crate) async fn call(
 
 fn permitted(act: &Act, server: &Server) -> bool {
     act.server() == Some(&server.config().name)
-}
-
-/// Sends progress on with the client's own token.
-fn relay(token: &Raw, channel: &Channel, notification: &Notification) {
-    let params = notification.params.edit(&[(meta::PROGRESS_TOKEN, Edit::Set(token.as_str()))]);
-    channel.send(&Notification { method: notification.method.clone(), params });
 }

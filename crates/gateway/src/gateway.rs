@@ -9,12 +9,14 @@ use tokio::sync::{mpsc, watch};
 use toolcrib_base::task::Stop;
 use toolcrib_base::{Clock, ProfileName, ServerName};
 use toolcrib_catalog::Loaded;
+use toolcrib_protocol::seal::Sealer;
 use toolcrib_protocol::{Notification, Raw, method};
 use toolcrib_store::{Snapshot, Store};
 use toolcrib_upstream::{Event, Inventory, Server, State};
 
 use crate::active::ActiveTools;
 use crate::metrics::Metrics;
+use crate::parking::Parking;
 use crate::servers::{Servers, fingerprint};
 use crate::session::Sessions;
 use crate::view::{Builder, View};
@@ -59,6 +61,7 @@ pub struct Gateway {
     pub metrics: Arc<Metrics>,
     pub(crate) active: ActiveTools,
     pub(crate) keep_arguments: bool,
+    pub(crate) parking: Parking,
     /// Our name and version, as clients see them.
     pub(crate) server_info: Raw,
     loaded: ArcSwap<Loaded>,
@@ -74,6 +77,13 @@ impl Gateway {
     /// Starts the servers and builds the first views. Blocks: it reads the state.
     pub fn start(parts: Parts) -> Arc<Self> {
         let builder = Builder::new(parts.store.names(), Arc::clone(&parts.metrics));
+        let key = parts.store.sealing_key().unwrap_or_else(|error| {
+            tracing::warn!(%error, "what is sealed now cannot be opened after a restart");
+            let mut key = [0; 32];
+            key.copy_from_slice(&toolcrib_base::random::token().expose().as_bytes()[..32]);
+            key
+        });
+        let sealer = Sealer::new(key);
         let info = serde_json::json!({
             "name": "toolcrib", "title": "Toolcrib", "version": env!("CARGO_PKG_VERSION"),
         });
@@ -85,6 +95,7 @@ impl Gateway {
             metrics: parts.metrics,
             active: ActiveTools::default(),
             keep_arguments: parts.keep_arguments,
+            parking: Parking::new(sealer.clone()),
             server_info: Raw::from_value(&info),
             loaded: ArcSwap::new(parts.loaded),
             views: ArcSwap::default(),
@@ -92,6 +103,12 @@ impl Gateway {
             shown: ArcSwap::default(),
             built: watch::Sender::new(0),
         });
+        let weak = Arc::downgrade(&gateway);
+        gateway.sessions.on_end(Box::new(move |session| {
+            if let Some(gateway) = weak.upgrade() {
+                gateway.servers.table().values().for_each(|running| running.server.forget_session(session));
+            }
+        }));
         gateway.reconcile();
         gateway
     }
@@ -234,6 +251,10 @@ impl Gateway {
                 // Waited for, so that two inventories of one server cannot overtake each other.
                 let _ = tokio::task::spawn_blocking(move || gateway.remember(&server, &inventory)).await;
                 true
+            }
+            Event::Nature { server, nature } => {
+                self.servers.remember_nature(&server, nature);
+                false
             }
             Event::ResourceUpdated { .. } => false,
         }

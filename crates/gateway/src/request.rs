@@ -16,7 +16,8 @@ use toolcrib_protocol::{Answer, Era, Id, Notification, Raw, Request, Revision, R
 use toolcrib_upstream::{CallError, Server};
 
 use crate::caller::Caller;
-use crate::dispatch::{self, Ended, Outgoing};
+use crate::dispatch::{self, Ended};
+use crate::exchange::{Behind, Exchanged, Wanted, Way};
 use crate::front;
 use crate::gateway::Gateway;
 use crate::passage::{Asked, Desk, Passage, Refused};
@@ -34,8 +35,10 @@ pub(crate) struct Passing<'a> {
     pub(crate) caller: &'a Caller,
     pub(crate) id: &'a Id,
     pub(crate) running: Option<&'a Running>,
-    /// Where progress goes and the client's own token, when it asked for progress.
-    pub(crate) progress: Option<(Raw, Channel)>,
+    /// The way back to the client before the answer.
+    pub(crate) way: Way,
+    /// What of the client decides how servers are called for it.
+    pub(crate) behind: Behind,
 }
 
 impl Gateway {
@@ -55,17 +58,33 @@ impl Gateway {
             let problem = front::no_profile(self, &caller.profile);
             return Some(Answer::error(Some(request.id), RpcError::from(&problem)));
         };
-        let progress = channel.and_then(|channel| Some((meta::progress_token(&request.params)?, channel)));
-        let passing =
-            Passing { gateway: self, view: &view, caller, id: &request.id, running: running.as_ref(), progress };
-        let outcome = passing.answer(&request.method, &request.params).await;
+        let token = channel.as_ref().and_then(|_| meta::progress_token(&request.params));
+        let outcome = match Behind::read(caller, &request.params, self.servers.scope()) {
+            Err(error) => Err(error),
+            Ok(behind) => {
+                let way = Way { channel, token };
+                let (running, id) = (running.as_ref(), &request.id);
+                let passing = Passing { gateway: self, view: &view, caller, id, running, way, behind };
+                passing.answer(&request.method, &request.params).await
+            }
+        };
+        let outcome = outcome.map_err(|error| convert::error_for(caller.revision, error));
         let cancelled = running.is_some_and(|running| running.is_cancelled());
         (!cancelled).then(|| Answer { id: Some(request.id.clone()), outcome })
     }
 
     /// Checks the headers of a modern request over HTTP that mirror its parameters (`Mcp-Param-*`).
-    pub fn check_headers(&self, _caller: &Caller, _request: &Request, _headers: &HeaderMap) -> Result<(), RpcError> {
-        Ok(())
+    pub fn check_headers(&self, caller: &Caller, request: &Request, headers: &HeaderMap) -> Result<(), RpcError> {
+        if request.method != method::TOOLS_CALL || caller.revision.era() == Era::Legacy {
+            return Ok(());
+        }
+        let tool = self.view(caller.profile.as_str()).and_then(|view| {
+            let name = request.params.text("name")?;
+            view.tool(&name).cloned()
+        });
+        let Some(tool) = tool else { return Ok(()) };
+        let arguments = request.params.get("arguments").unwrap_or_else(Raw::empty_object);
+        tool.param_headers().check(headers, &arguments)
     }
 
     /// Takes a notification of a client.
@@ -102,7 +121,7 @@ impl Passing<'_> {
             method::COMPLETE => Box::pin(self.complete(params)).await?,
             method::DISCOVER if modern => self.discover(),
             method::PING if !modern => Raw::empty_object(),
-            method::SET_LEVEL if !modern => Raw::empty_object(),
+            method::SET_LEVEL if !modern => self.set_level(params)?,
             other => Box::pin(self.forward(other, params)).await?,
         };
         Ok(convert::result_for(revision, method, &result, &gateway.server_info, Caching::NONE))
@@ -113,7 +132,7 @@ impl Passing<'_> {
         &self,
         act: &Act,
         asked: Asked<'_>,
-        outgoing: Outgoing<'_>,
+        wanted: Wanted<'_>,
         unknown: impl FnOnce() -> Problem,
     ) -> Result<Raw, RpcError> {
         let passage = match self.open(act, asked).await {
@@ -126,16 +145,19 @@ impl Passing<'_> {
             Err(Refused::Denied(_)) => return Err(RpcError::from(&unknown())),
             Err(Refused::Closing) => return Err(closing()),
         };
-        let server = outgoing.server;
-        let ended = dispatch::call(&passage, self.caller, self.running, outgoing).await;
+        let server = wanted.server;
+        let Exchanged { ended, passage } = self.exchange(passage, wanted).await;
         let (outcome, result) = match ended {
             Ended::Answered(Ok(result)) => (Outcome::Ok, Ok(result)),
             Ended::Answered(Err(error)) => (Outcome::Error(Kind::InvalidParams), Err(error)),
             Ended::Failed(error) => (Outcome::Error(error.kind()), Err(RpcError::from(&away(&error)))),
             Ended::Busy => (Outcome::Error(Kind::Busy), Err(RpcError::from(&busy(server)))),
             Ended::Cancelled => (Outcome::Cancelled, Err(RpcError::from(Kind::Cancelled))),
+            Ended::Unanswered(problem) => (Outcome::Error(problem.kind), Err(RpcError::from(&problem))),
         };
-        passage.finish(outcome);
+        if let Some(passage) = passage {
+            passage.finish(outcome);
+        }
         result
     }
 

@@ -5,13 +5,14 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
+use serde::{Deserialize, Serialize};
 use toolcrib_base::task::Scope;
 use toolcrib_base::{Secret, ServerName};
-use toolcrib_catalog::{Program, Remote, ResolveSecret, SecretRef, ServerDefinition, Start, Transport};
+use toolcrib_catalog::{Program, Remote, ResolveSecret, SecretRef, ServerDefinition, SessionScope, Start, Transport};
 use toolcrib_protocol::inventory::{Entry, Listing};
-use toolcrib_protocol::{Raw, json};
-use toolcrib_store::Snapshots;
-use toolcrib_upstream::{Endpoint, Inventory, Server, ServerConfig, Surroundings, Timeouts};
+use toolcrib_protocol::{Capabilities, Era, Raw, json};
+use toolcrib_store::{Facts, Snapshots, Store};
+use toolcrib_upstream::{Endpoint, Inventory, Nature, Server, ServerConfig, SessionPolicy, Surroundings, Timeouts};
 
 /// A definition and the server that runs by it.
 #[derive(Debug, Clone)]
@@ -20,6 +21,17 @@ pub struct Running {
     pub definition: Arc<ServerDefinition>,
     /// Its connection.
     pub server: Server,
+}
+
+/// The facts that say of which era a server is.
+const NATURE: &str = "nature";
+
+/// What is remembered of a server, and by which definition it ran.
+#[derive(Debug, Serialize, Deserialize)]
+struct KnownNature {
+    fingerprint: String,
+    modern: Option<bool>,
+    asks: bool,
 }
 
 /// All servers by name.
@@ -32,6 +44,7 @@ pub struct Servers {
     around: Surroundings,
     secrets: Arc<dyn ResolveSecret>,
     snapshots: Snapshots,
+    facts: Facts,
     scope: Scope,
     /// Where relative working folders begin.
     home: PathBuf,
@@ -39,8 +52,9 @@ pub struct Servers {
 
 impl Servers {
     /// None yet. Their tasks will belong to `scope`.
-    pub fn new(around: Surroundings, secrets: Arc<dyn ResolveSecret>, snapshots: Snapshots, scope: Scope) -> Self {
-        Self { table: ArcSwap::default(), around, secrets, snapshots, scope, home: PathBuf::new() }
+    pub fn new(around: Surroundings, secrets: Arc<dyn ResolveSecret>, store: &Store, scope: Scope) -> Self {
+        let (snapshots, facts) = (store.snapshots(), store.facts());
+        Self { table: ArcSwap::default(), around, secrets, snapshots, facts, scope, home: PathBuf::new() }
     }
 
     /// The same with the home folder, at which relative working folders begin.
@@ -48,6 +62,11 @@ impl Servers {
     pub fn at_home(mut self, home: &Path) -> Self {
         self.home = home.to_owned();
         self
+    }
+
+    /// The scope that tasks for servers belong to.
+    pub(crate) fn scope(&self) -> &Scope {
+        &self.scope
     }
 
     /// The servers as they are now.
@@ -109,7 +128,9 @@ impl Servers {
         let endpoint = match &definition.transport {
             Transport::Stdio(program) => self.program(program),
             Transport::Http(remote) => self.remote(remote),
-            Transport::Sse(_) => Err("`transport: sse` is not spoken yet; most such servers also offer `http`".into()),
+            Transport::Sse(remote) => {
+                self.secrets(&remote.headers).map(|headers| Endpoint::sse(remote.url.expose(), &headers))
+            }
         };
         let periods = definition.timeouts;
         ServerConfig {
@@ -125,6 +146,46 @@ impl Servers {
                 list: periods.list.duration(),
                 call: periods.call.duration(),
             },
+            session: match definition.session {
+                SessionScope::Shared => SessionPolicy::Shared,
+                SessionScope::Principal => SessionPolicy::Principal,
+                SessionScope::Handle => SessionPolicy::Handle,
+                SessionScope::Request => SessionPolicy::Request,
+            },
+            declares: Capabilities::NONE,
+            nature: self.nature(definition),
+        }
+    }
+
+    /// What was found out about the server when it last ran by this definition.
+    fn nature(&self, definition: &ServerDefinition) -> Nature {
+        let fact = match self.facts.get(NATURE, definition.name.as_str()) {
+            Ok(fact) => fact,
+            Err(error) => {
+                tracing::warn!(server = %definition.name, %error, "nothing is remembered of it");
+                None
+            }
+        };
+        let known: Option<KnownNature> = fact.and_then(|fact| serde_json::from_str(&fact.value).ok());
+        let known = known.filter(|known| known.fingerprint == fingerprint(definition));
+        known.map_or_else(Nature::default, |known| Nature {
+            era: known.modern.map(|modern| if modern { Era::Modern } else { Era::Legacy }),
+            asks: known.asks,
+        })
+    }
+
+    /// Remembers what was found out about a server. Blocks.
+    pub(crate) fn remember_nature(&self, server: &ServerName, nature: Nature) {
+        let table = self.table.load();
+        let Some(running) = table.get(server) else { return };
+        let known = KnownNature {
+            fingerprint: fingerprint(&running.definition),
+            modern: nature.era.map(|era| era == Era::Modern),
+            asks: nature.asks,
+        };
+        let text = serde_json::to_string(&known).unwrap_or_default();
+        if let Err(error) = self.facts.put(NATURE, server.as_str(), &text) {
+            tracing::warn!(%server, %error, "what was found out about it is not kept");
         }
     }
 

@@ -7,15 +7,16 @@ mod streams;
 mod subscriptions;
 
 use std::collections::{BTreeSet, HashMap};
+use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use sha2::{Digest, Sha256};
 use tokio::sync::Notify;
 use toolcrib_base::{Clock, Kind, Problem, ProfileName, Timestamp, ToolId, random};
 use toolcrib_protocol::level::Level;
-use toolcrib_protocol::{Id, Raw, Revision};
+use toolcrib_protocol::{Capabilities, Id, Raw, Revision};
 
 use crate::caller::Principal;
 use crate::metrics::Metrics;
@@ -44,6 +45,7 @@ pub struct Session {
     pub revision: Revision,
     /// What the client can be asked, an object; empty when it declared nothing, or too much.
     pub capabilities: Raw,
+    relayed: Arc<Capabilities>,
     /// Who the client says that it is.
     pub client_info: Option<Raw>,
     audit_name: Arc<str>,
@@ -58,7 +60,6 @@ pub struct Session {
 }
 
 /// All open sessions.
-#[derive(Debug)]
 pub struct Sessions {
     open: Mutex<HashMap<String, Arc<Session>>>,
     /// What all their streams keep.
@@ -67,6 +68,16 @@ pub struct Sessions {
     idle: Duration,
     clock: Arc<dyn Clock>,
     metrics: Arc<Metrics>,
+    /// Told the audit name of each session that ends.
+    ended: OnceLock<OnEnd>,
+}
+
+type OnEnd = Box<dyn Fn(&str) + Send + Sync>;
+
+impl fmt::Debug for Sessions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Sessions").field("open", &self.count()).finish_non_exhaustive()
+    }
 }
 
 /// A request that runs for a session; forgotten when dropped.
@@ -101,6 +112,11 @@ impl Session {
     /// How the audit log names it: a digest, since the id itself is a credential.
     pub fn audit_name(&self) -> Arc<str> {
         Arc::clone(&self.audit_name)
+    }
+
+    /// What of its capabilities is relayed to servers.
+    pub fn relayed(&self) -> &Arc<Capabilities> {
+        &self.relayed
     }
 
     /// Notes a request that runs, so that it can be cancelled.
@@ -156,7 +172,13 @@ impl Session {
 impl Sessions {
     /// None open; at most `most` at a time, each ended after `idle` without use.
     pub fn new(most: usize, idle: Duration, clock: Arc<dyn Clock>, metrics: Arc<Metrics>) -> Self {
-        Self { open: Mutex::default(), kept: Arc::default(), most, idle, clock, metrics }
+        Self { open: Mutex::default(), kept: Arc::default(), most, idle, clock, metrics, ended: OnceLock::new() }
+    }
+
+    /// Has `told` be told the audit name of each session that ends.
+    pub(crate) fn on_end(&self, told: OnEnd) {
+        // The gateway says so once.
+        let _ = self.ended.set(told);
     }
 
     /// Opens one.
@@ -175,6 +197,7 @@ impl Sessions {
             principal,
             profile,
             revision,
+            relayed: Arc::new(Capabilities::read(&capabilities, revision)),
             capabilities,
             client_info,
             audit_name: audit_name.into(),
@@ -213,6 +236,9 @@ impl Sessions {
         open.remove(&session.id);
         self.metrics.set_sessions(open.len());
         drop(open);
+        if let Some(told) = self.ended.get() {
+            told(&session.audit_name);
+        }
         session.closed.store(true, Ordering::Release);
         session.streams.close();
         session.questions.close();

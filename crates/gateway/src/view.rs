@@ -15,6 +15,7 @@ use toolcrib_catalog::{Exposure, ProfileDefinition, ServerDefinition};
 use toolcrib_policy::{Act, Annotations, Rules};
 use toolcrib_protocol::Raw;
 use toolcrib_protocol::inventory::Entry;
+use toolcrib_protocol::param_header::ParamHeaders;
 use toolcrib_search::Signature;
 use toolcrib_upstream::Server;
 
@@ -43,6 +44,7 @@ pub struct Tool {
     metrics: Arc<Metrics>,
     counted: OnceLock<Arc<ToolMetrics>>,
     check: OnceLock<ArgumentCheck>,
+    headers: OnceLock<ParamHeaders>,
     signature: OnceLock<Signature>,
 }
 
@@ -112,6 +114,14 @@ impl Tool {
     /// The check of its arguments, compiled at the first call.
     pub(crate) fn check(&self) -> &ArgumentCheck {
         self.check.get_or_init(|| ArgumentCheck::compile(&self.id, self.entry.input_schema().as_ref()))
+    }
+
+    /// Which of its arguments are mirrored in headers; none where the annotations are wrong.
+    pub(crate) fn param_headers(&self) -> &ParamHeaders {
+        self.headers.get_or_init(|| {
+            let schema = self.entry.input_schema();
+            schema.and_then(|schema| ParamHeaders::read(&schema).ok()).unwrap_or_default()
+        })
     }
 
     /// Its parameters for people and models.

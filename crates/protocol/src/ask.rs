@@ -5,8 +5,10 @@ use std::collections::BTreeMap;
 use crate::capability::Capabilities;
 use crate::error::{CAPABILITY_MISSING, INVALID_PARAMS, METHOD_NOT_FOUND, RpcError};
 use crate::json::{self, Outline};
+use crate::meta;
 use crate::method;
 use crate::raw::{Edit, Raw, Writer};
+use crate::revision::{Era, Revision};
 
 /// The value of `resultType` for a result that needs answers first.
 pub const INPUT_REQUIRED: &str = "input_required";
@@ -179,6 +181,21 @@ impl InputRequired {
     }
 }
 
+/// The pages that a legacy server wants opened first, from its error (2025-11-25, client/elicitation).
+pub fn pages(error: &RpcError) -> Vec<Asked> {
+    let listed = error.data.as_ref().and_then(|data| data.get("elicitations"));
+    let Some(Outline::Array(items)) = listed.as_ref().map(Raw::outline) else { return Vec::new() };
+    let pages = items.into_iter().take(QUESTIONS).filter_map(|item| {
+        let params = listed.as_ref()?.part(item);
+        let is_page = params.is_object() && params.text("url").is_some();
+        is_page.then(|| Asked {
+            method: method::ELICITATION_CREATE.to_owned(),
+            params: params.edit(&[("mode", Edit::Set("\"url\"")), ("elicitationId", Edit::Remove)]),
+        })
+    });
+    pages.collect()
+}
+
 /// The answers that a retry carries, by key; `None` when the request is no retry.
 ///
 /// Errors: [`INVALID_PARAMS`] when they are not an object or too many.
@@ -210,6 +227,38 @@ pub fn retry(params: &Raw, answers: &[(String, Raw)], state: Option<&Raw>) -> Ra
     ])
 }
 
+/// A question of a server as a client that speaks `revision` reads it.
+///
+/// `fresh` is an id that nobody has used, for what older revisions want named; `from` is the server's name where the
+/// user could not tell otherwise who asks.
+pub fn question_for(revision: Revision, asked: &Asked, fresh: &str, from: Option<&str>) -> Asked {
+    let mut params = asked.params.clone();
+    if asked.method == method::ELICITATION_CREATE {
+        let fresh = Raw::from_value(&fresh);
+        let message = from.and_then(|from| {
+            let message = params.text("message")?;
+            Some(Raw::from_value(&format!("[{from}] {message}")))
+        });
+        let is_url = params.text("mode").as_deref() == Some("url");
+        let mut edits = Vec::new();
+        if let Some(message) = &message {
+            edits.push(("message", Edit::Set(message.as_str())));
+        }
+        match revision.era() {
+            Era::Modern => edits.push(("elicitationId", Edit::Remove)),
+            Era::Legacy if is_url && params.get("elicitationId").is_none() => {
+                edits.push(("elicitationId", Edit::Set(fresh.as_str())));
+            }
+            // Before there were modes, none was named.
+            Era::Legacy if !revision.has_url_elicitation() => edits.push(("mode", Edit::Remove)),
+            Era::Legacy => {}
+        }
+        params = params.edit(&edits);
+    }
+    // What belongs to the hop behind does not reach the client.
+    Asked { method: asked.method.clone(), params: meta::for_legacy_server(&params, None) }
+}
+
 /// The parameters of a call without what only a retry adds and without `_meta`: what a retry must have in common with
 /// the call that it belongs to. Members in a fixed order.
 pub fn identity(params: &Raw) -> Vec<u8> {
@@ -233,7 +282,6 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::revision::Revision;
 
     fn raw(value: &Value) -> Raw {
         Raw::from_value(value)
@@ -281,6 +329,28 @@ mod tests {
         ] {
             assert!(InputRequired::read(&raw(&wrong)).is_err(), "{wrong}");
         }
+    }
+
+    #[test]
+    fn questions_are_written_for_their_reader() {
+        let check = |revision, params: &Value, from, expect: &Value| {
+            let asked = Asked { method: "elicitation/create".into(), params: raw(params) };
+            assert_eq!(&question_for(revision, &asked, "e1", from).params.to_value(), expect, "{params}");
+        };
+        let form = json!({"mode": "form", "message": "m", "requestedSchema": {}});
+        let url = json!({"mode": "url", "message": "m", "url": "https://x"});
+        let legacy_url = json!({"mode": "url", "message": "m", "url": "https://x", "elicitationId": "e1"});
+        check(Revision::LATEST, &form, None, &form);
+        check(Revision::V2025_11_25, &form, None, &form);
+        check(Revision::V2025_06_18, &form, None, &json!({"message": "m", "requestedSchema": {}}));
+        check(Revision::V2025_11_25, &url, None, &legacy_url);
+        check(Revision::LATEST, &legacy_url, None, &url);
+        check(
+            Revision::LATEST,
+            &url,
+            Some("Files"),
+            &json!({"mode": "url", "message": "[Files] m", "url": "https://x"}),
+        );
     }
 
     #[test]

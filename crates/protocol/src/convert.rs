@@ -1,5 +1,9 @@
 //! What a result needs so that a client of the other era can read it.
 
+use crate::error::{
+    CAPABILITY_MISSING, HEADER_MISMATCH, INTERNAL, INVALID_PARAMS, RESOURCE_NOT_FOUND, REVISION_UNSUPPORTED, RpcError,
+    URL_REQUIRED,
+};
 use crate::json;
 use crate::meta;
 use crate::method;
@@ -20,13 +24,17 @@ impl Caching {
     pub const NONE: Caching = Caching { ttl_ms: 0, public: false };
 }
 
-/// The parameters of a request for a server that speaks `revision`: reserved `_meta` keys of the hop before are
-/// stripped, and the progress token becomes ours or goes.
-pub fn params_for(revision: Revision, params: &Raw, progress_token: Option<u64>) -> Raw {
-    match revision.era() {
-        // A modern connection stamps its own keys on top; see the negotiation in `upstream`.
-        Era::Legacy | Era::Modern => meta::for_legacy_server(params, progress_token),
-    }
+/// An error as a client that speaks `revision` may see it. What is between us and a modern server is none of a legacy
+/// client's business; what a legacy server says in codes that are gone is said in those that stayed.
+pub fn error_for(revision: Revision, error: RpcError) -> RpcError {
+    let code = match (revision.era(), error.code) {
+        (Era::Legacy, CAPABILITY_MISSING) => INVALID_PARAMS,
+        (Era::Legacy, HEADER_MISMATCH | REVISION_UNSUPPORTED) => INTERNAL,
+        (Era::Modern, RESOURCE_NOT_FOUND | URL_REQUIRED) => INVALID_PARAMS,
+        (Era::Legacy, URL_REQUIRED) if !revision.has_url_elicitation() => INVALID_PARAMS,
+        _ => return error,
+    };
+    RpcError { code, ..error }
 }
 
 /// A result of `method` for a client that speaks `revision`.

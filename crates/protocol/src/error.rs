@@ -12,6 +12,10 @@ pub const CAPABILITY_MISSING: i64 = -32_021;
 pub const REVISION_UNSUPPORTED: i64 = -32_022;
 /// Resource not found, up to 2025-11-25.
 pub const RESOURCE_NOT_FOUND: i64 = -32_002;
+/// The user must open a page first, 2025-11-25 only; `data.elicitations` names the pages.
+pub const URL_REQUIRED: i64 = -32_042;
+/// A fault of the one that answers.
+pub const INTERNAL: i64 = -32_603;
 /// Unknown method.
 pub const METHOD_NOT_FOUND: i64 = -32_601;
 /// Wrong parameters.

@@ -81,6 +81,11 @@ impl Revision {
         self >= Self::V2025_11_25
     }
 
+    /// Whether an error may say that a page must be opened first.
+    pub fn has_url_error(self) -> bool {
+        self == Self::V2025_11_25
+    }
+
     /// Whether servers may hand tools to the client's model.
     pub fn has_sampling_tools(self) -> bool {
         self >= Self::V2025_11_25

@@ -23,7 +23,7 @@ use std::time::Duration;
 
 use rusqlite::Connection;
 use tokio::sync::{mpsc, watch};
-use toolcrib_base::{Clock, Timestamp, random};
+use toolcrib_base::{Clock, Timestamp};
 
 use crate::database::Database;
 use crate::error::StoreError;
@@ -256,12 +256,9 @@ impl AuditLog {
     }
 }
 
-/// The key of the argument hashes; made at the first start.
+/// The key of the argument hashes.
 fn installation_key(connection: &Connection) -> rusqlite::Result<String> {
-    const NAME: &str = "audit_arguments_key";
-    let make = "INSERT INTO installation (name, value) VALUES (?1, ?2) ON CONFLICT DO NOTHING";
-    connection.execute(make, (NAME, random::token().expose()))?;
-    connection.query_row("SELECT value FROM installation WHERE name = ?1", [NAME], |row| row.get(0))
+    crate::database::installation_secret(connection, "audit_arguments_key")
 }
 
 #[cfg(test)]

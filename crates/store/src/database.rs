@@ -89,3 +89,9 @@ fn prepare(connection: &mut Connection, path: &Path) -> Result<(), StoreError> {
     connection.pragma_update(None, "wal_autocheckpoint", CHECKPOINT_PAGES).map_err(failed)?;
     connection.pragma_update(None, "journal_size_limit", WAL_BYTES).map_err(failed)
 }
+/// A secret of this installation; made when it is first asked for.
+pub(crate) fn installation_secret(connection: &Connection, name: &str) -> rusqlite::Result<String> {
+    let make = "INSERT INTO installation (name, value) VALUES (?1, ?2) ON CONFLICT DO NOTHING";
+    connection.execute(make, (name, toolcrib_base::random::token().expose()))?;
+    connection.query_row("SELECT value FROM installation WHERE name = ?1", [name], |row| row.get(0))
+}

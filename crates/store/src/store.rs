@@ -3,11 +3,12 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use sha2::{Digest, Sha256};
 use toolcrib_base::{Clock, SystemClock};
 
 use crate::active_sets::ActiveSets;
 use crate::audit::{AuditLog, DEFAULT_QUEUE};
-use crate::database::Database;
+use crate::database::{Database, installation_secret};
 use crate::error::StoreError;
 use crate::facts::Facts;
 use crate::names::Names;
@@ -83,6 +84,16 @@ impl Store {
     /// The tools that principals have loaded.
     pub fn active_sets(&self) -> ActiveSets {
         ActiveSets::new(Arc::clone(&self.database), Arc::clone(&self.clock))
+    }
+
+    /// The key that opaque texts for clients are sealed with; made at the first start.
+    ///
+    /// # Errors
+    /// The database says no.
+    pub fn sealing_key(&self) -> Result<[u8; 32], StoreError> {
+        let secret = installation_secret(&self.database.writer(), "sealing_key");
+        let secret = secret.map_err(self.database.error("read the sealing key"))?;
+        Ok(Sha256::digest(secret.as_bytes()).into())
     }
 
     /// Writes all audit events down; see [`AuditLog::close`].

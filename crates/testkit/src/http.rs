@@ -178,6 +178,11 @@ impl HttpServer {
         self.shared.lock().most
     }
 
+    /// How many connections are open. One that the client has closed counts until its answer has been written.
+    pub fn open_connections(&self) -> usize {
+        self.shared.lock().open.len()
+    }
+
     /// Lets the next [`Reply::wait_for_release`] go on.
     pub fn release(&self) {
         self.shared.lock().released += 1;

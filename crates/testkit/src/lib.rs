@@ -1,6 +1,10 @@
 //! Fake servers and fixtures for the tests of the other crates.
 
+#[cfg(feature = "fixture")]
+pub mod driver;
 pub mod fake;
+#[cfg(feature = "fixture")]
+pub mod fixture;
 pub mod http;
 mod locate;
 

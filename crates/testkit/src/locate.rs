@@ -58,6 +58,7 @@ fn build(name: &str, folder: &Path) {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let status = Command::new(cargo)
         .args(["build", "--quiet", "--package", "toolcrib-testkit", "--bin", name, "--profile", profile])
+        .arg("--no-default-features")
         .arg("--target-dir")
         .arg(target)
         .current_dir(env!("CARGO_MANIFEST_DIR"))

@@ -163,7 +163,7 @@ impl Composed {
         tell_problems(&loaded, config.home.path());
         let metrics = Arc::new(Metrics::new());
         let secrets = Arc::new(LocalSecrets::new(config.home.path()));
-        let servers = Servers::new(around, secrets, store.snapshots(), house.clone()).at_home(config.home.path());
+        let servers = Servers::new(around, secrets, &store, house.clone()).at_home(config.home.path());
         let sessions =
             Sessions::new(config.limits.sessions, config.limits.session_idle, Arc::clone(&clock), Arc::clone(&metrics));
         let keep_arguments = config.audit_arguments;

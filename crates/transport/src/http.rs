@@ -1,6 +1,9 @@
-//! Streamable HTTP, both directions: a client on one shared pool, a server, and the bodies both write.
+//! HTTP, both directions: a client on one shared pool, a server, and the bodies both write.
 
 pub mod body;
 pub mod client;
+pub mod events;
 pub mod link;
+pub(crate) mod origin;
+pub mod refusal;
 pub mod server;

@@ -16,7 +16,7 @@ use crate::peer::Peer;
 /// A connection that calls can be made on.
 #[derive(Debug)]
 pub enum Link {
-    /// Messages both ways in order: a child process or memory.
+    /// Messages both ways in order: a child process, memory, or HTTP+SSE of 2024-11-05.
     Peer(Arc<Peer>),
     /// Streamable HTTP.
     Http(Arc<HttpLink>),
@@ -47,6 +47,8 @@ pub enum LinkError {
         status: u16,
         /// The beginning of the body.
         body: String,
+        /// What the server wants to be shown first: its `WWW-Authenticate` headers, joined by commas.
+        challenge: Option<String>,
     },
     /// The answer is not MCP.
     #[error("the answer is not MCP: {0}")]
@@ -56,7 +58,7 @@ pub enum LinkError {
 /// How one call is made.
 #[derive(Default)]
 pub struct CallOptions {
-    /// How long to wait for the answer.
+    /// How long to wait for the answer; [`Duration::MAX`] is for ever, for a subscription.
     pub deadline: Duration,
     /// Takes what the server says in the course of this call; without it, that goes to the [`Inbox`].
     pub aside: Option<Arc<dyn Aside>>,
@@ -158,7 +160,8 @@ impl Link {
 
     /// Makes a call and waits for its answer: a result, or the server's error.
     ///
-    /// Dropping the future takes the call back; the server is told when [`CallOptions::cancel_on_drop`] is set.
+    /// Dropping the future takes the call back; the server is told when [`CallOptions::cancel_on_drop`] is set. Over
+    /// HTTP the call's stream is closed in any case, which to a modern server is the cancellation.
     pub async fn call(
         &self,
         id: u64,
@@ -170,6 +173,12 @@ impl Link {
             Link::Peer(peer) => peer.call(id, method, params, options).await,
             Link::Http(http) => http.call(id, method, params, options).await,
         }
+    }
+
+    /// Whether all messages share one stream each way. Then nothing tells in the course of which call the server asks
+    /// something; over Streamable HTTP it does so on the call's own stream.
+    pub fn is_ordered(&self) -> bool {
+        matches!(self, Link::Peer(_))
     }
 
     /// Sends a notification. Whether it arrived is not known.

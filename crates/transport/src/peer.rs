@@ -1,5 +1,8 @@
 //! A connection on which messages flow both ways in order. Calls run concurrently and are matched by id.
 
+mod events;
+mod out;
+
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -7,15 +10,25 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
-use tokio::sync::{mpsc, oneshot};
+use http::header::HeaderMap;
+use tokio::sync::{Semaphore, mpsc, oneshot};
+use toolcrib_base::task::Scope;
+use toolcrib_base::{Kind, Problem};
 use toolcrib_protocol::json::Rules;
+use toolcrib_protocol::message::BadMessage;
 use toolcrib_protocol::{Answer, Id, Message, Notification, Raw, Request, RpcError, meta, method};
 
+use crate::http::client::{Endpoint, HttpClient};
+use crate::http::link::Bounds;
 use crate::link::{Aside, CallOptions, Inbox, LinkError, Reply};
-use crate::process::{Line, Process, Sender};
+use crate::process::{Line, Process};
+
+use out::Out;
 
 /// How many messages may wait in memory for the other side. Enough for a burst of concurrent calls.
 const MEMORY_QUEUE: usize = 256;
+/// How many requests of the other side may be unanswered at a time, those parked until a person decides among them.
+const ASKED: usize = 64;
 
 type Outcome = Result<Raw, RpcError>;
 
@@ -27,34 +40,12 @@ pub struct Peer {
     waiting: Mutex<Option<HashMap<u64, Waiting>>>,
     inbox: Arc<dyn Inbox>,
     rules: Rules,
+    asked: Arc<Semaphore>,
 }
 
 struct Waiting {
     answer: oneshot::Sender<Outcome>,
     aside: Option<Arc<dyn Aside>>,
-}
-
-/// Where messages go.
-enum Out {
-    Process(Process, Sender),
-    Memory(mpsc::Sender<Bytes>),
-}
-
-impl Out {
-    async fn send(&self, line: Bytes) -> Result<(), LinkError> {
-        match self {
-            Out::Process(_, sender) => sender.send(line).await.map_err(|_| LinkError::Closed),
-            Out::Memory(queue) => queue.send(line).await.map_err(|_| LinkError::Closed),
-        }
-    }
-
-    /// Sends if there is room: for what nobody waits for, from places that cannot wait.
-    fn send_or_drop(&self, line: Bytes) {
-        match self {
-            Out::Process(_, sender) => drop(sender.try_send(line)),
-            Out::Memory(queue) => drop(queue.try_send(line)),
-        }
-    }
 }
 
 impl fmt::Debug for Peer {
@@ -106,6 +97,23 @@ impl Peer {
         (Arc::new(Self::new(Out::Memory(queue), inbox, depth)), other)
     }
 
+    /// A connection over HTTP+SSE, the transport of 2024-11-05: one stream of events for all that the server says, and a
+    /// POST for each message to the URL that the stream names first. The caller may bring a shorter deadline. Tasks
+    /// belong to `scope`, with whose end the connection ends.
+    pub async fn over_events(
+        client: HttpClient,
+        endpoint: Endpoint,
+        inbox: Arc<dyn Inbox>,
+        scope: Scope,
+        bounds: Bounds,
+    ) -> Result<Arc<Self>, LinkError> {
+        let (posts, stream) = events::open(client, &endpoint, &scope, bounds).await?;
+        let closed = posts.closed();
+        let peer = Arc::new(Self::new(Out::Posts(Box::new(posts)), inbox, bounds.depth));
+        scope.spawn(events::read(Arc::downgrade(&peer), stream, closed, scope.stop_signal()));
+        Ok(peer)
+    }
+
     fn new(out: Out, inbox: Arc<dyn Inbox>, depth: usize) -> Self {
         Self {
             out,
@@ -113,6 +121,7 @@ impl Peer {
             waiting: Mutex::new(Some(HashMap::new())),
             inbox,
             rules: Rules::relayed(depth),
+            asked: Arc::new(Semaphore::new(ASKED)),
         }
     }
 
@@ -120,7 +129,7 @@ impl Peer {
     pub fn process(&self) -> Option<&Process> {
         match &self.out {
             Out::Process(process, _) => Some(process),
-            Out::Memory(_) => None,
+            Out::Memory(_) | Out::Posts(_) => None,
         }
     }
 
@@ -146,10 +155,7 @@ impl Peer {
         // From here on leaving early, in whatever way, takes the call back.
         let mut pending = Pending { peer: self, id, options: &options, answered: false };
         let deadline = options.deadline;
-        let exchange = async {
-            self.out.send(line).await?;
-            answered.await.map_err(|_| LinkError::Closed)
-        };
+        let exchange = self.out.exchange(id, line, &options.headers, answered);
         let outcome = match tokio::time::timeout(deadline, exchange).await {
             Ok(outcome) => outcome,
             Err(_) => {
@@ -158,16 +164,22 @@ impl Peer {
             }
         };
         pending.answered = true;
+        if !matches!(outcome, Ok(Ok(_))) {
+            // A refusal of the message itself leaves the call waiting.
+            self.lock().as_mut().and_then(|waiting| waiting.remove(&id));
+        }
         outcome
     }
 
     pub(crate) async fn notify(&self, notification: &Notification) -> Result<(), LinkError> {
-        self.out.send(notification.to_bytes()).await
+        self.out.send(notification.to_bytes(), &HeaderMap::new()).await
     }
 
     pub(crate) async fn close(&self, grace: Duration) {
-        if let Out::Process(process, _) = &self.out {
-            process.stop(grace).await;
+        match &self.out {
+            Out::Process(process, _) => drop(process.stop(grace).await),
+            Out::Posts(posts) => posts.close(),
+            Out::Memory(_) => {}
         }
         self.end();
     }
@@ -184,18 +196,40 @@ impl Peer {
     /// Takes a message that the other side sent.
     pub fn message(self: &Arc<Self>, line: &Bytes) {
         match Message::parse(line, self.rules) {
+            // Servers of 2025-03-26 may send several at once.
+            Err(BadMessage::Batch) => match Message::parse_batch(line, self.rules) {
+                Ok(batch) => batch.into_iter().for_each(|message| self.take(message, line)),
+                Err(error) => self.take(Err(error), line),
+            },
+            message => self.take(message, line),
+        }
+    }
+
+    fn take(self: &Arc<Self>, message: Result<Message, BadMessage>, line: &Bytes) {
+        match message {
             Ok(Message::Answer(answer)) => self.answer(answer),
             Ok(Message::Notification(notification)) => self.notification(notification),
-            Ok(Message::Request(request)) => {
-                let peer = Arc::clone(self);
-                let reply = Reply::new(move |answer| peer.out.send_or_drop(answer.to_bytes()));
-                self.inbox.request(request, reply);
-            }
+            Ok(Message::Request(request)) => self.request(request),
             Err(error) => {
                 let start = String::from_utf8_lossy(&line[..line.len().min(200)]).into_owned();
                 self.inbox.oddity(&format!("a line that is no message ({error}): {start}"));
             }
         }
+    }
+
+    fn request(self: &Arc<Self>, request: Request) {
+        let Ok(place) = Arc::clone(&self.asked).try_acquire_owned() else {
+            self.inbox.oddity(&format!("a request `{}` beyond {ASKED} at a time is refused", request.method));
+            let problem = Problem::new(Kind::Busy, format!("{ASKED} requests wait for their answers already"));
+            let refusal = Answer { id: Some(request.id), outcome: Err(RpcError::from(&problem)) };
+            return self.out.send_or_drop(refusal.to_bytes());
+        };
+        let peer = Arc::clone(self);
+        let reply = Reply::new(move |answer| {
+            peer.out.send_or_drop(answer.to_bytes());
+            drop(place);
+        });
+        self.inbox.request(request, reply);
     }
 
     fn answer(&self, answer: Answer) {
@@ -211,17 +245,22 @@ impl Peer {
     }
 
     fn notification(&self, notification: Notification) {
-        if notification.method == method::PROGRESS {
-            let token = notification.params.get(meta::PROGRESS_TOKEN).and_then(Id::from_raw);
-            if let Some(token) = token.as_ref().and_then(Id::number) {
-                let aside = self.lock().as_ref().and_then(|waiting| waiting.get(&token)?.aside.clone());
-                if let Some(aside) = aside {
-                    aside.notification(notification);
-                }
-            }
-            return;
+        let params = &notification.params;
+        let is_progress = notification.method == method::PROGRESS;
+        let call = match is_progress {
+            true => params.get(meta::PROGRESS_TOKEN),
+            false => params.get("_meta").and_then(|stamps| stamps.get(meta::SUBSCRIPTION_ID)),
+        };
+        // Taken out of the lock before it is told.
+        let aside = call
+            .and_then(Id::from_raw)
+            .and_then(|id| id.number())
+            .and_then(|id| self.lock().as_ref()?.get(&id)?.aside.clone());
+        match aside {
+            Some(aside) => aside.notification(notification),
+            None if is_progress => {}
+            None => self.inbox.notification(notification),
         }
-        self.inbox.notification(notification);
     }
 
     /// The connection has ended: every waiting call fails now.

@@ -5,7 +5,11 @@ use std::time::Duration;
 
 use http::header::{HeaderMap, HeaderName, HeaderValue};
 use toolcrib_base::{Secret, ServerName};
+use toolcrib_protocol::Capabilities;
 use toolcrib_transport::http::client::Endpoint as HttpEndpoint;
+
+use crate::client::SessionPolicy;
+use crate::event::Nature;
 
 /// One server.
 #[derive(Debug, Clone)]
@@ -18,6 +22,12 @@ pub struct ServerConfig {
     pub start: Start,
     /// How long to wait for it.
     pub timeouts: Timeouts,
+    /// Whose calls share a connection, where the server is a legacy one.
+    pub session: SessionPolicy,
+    /// What the connection that lists declares. Some servers show tools only to clients that can be asked.
+    pub declares: Capabilities,
+    /// What is remembered of it.
+    pub nature: Nature,
 }
 
 /// How a server is reached.
@@ -34,8 +44,10 @@ pub enum Endpoint {
         /// Its working folder.
         cwd: Option<PathBuf>,
     },
-    /// Streamable HTTP.
+    /// Streamable HTTP, of whichever era; also HTTP+SSE where the address takes no POST.
     Http(HttpEndpoint),
+    /// HTTP+SSE of 2024-11-05.
+    Sse(HttpEndpoint),
     /// The definition cannot be used as it is, for instance because a secret is missing.
     Unusable {
         /// Why, as a fragment.
@@ -46,19 +58,28 @@ pub enum Endpoint {
 impl Endpoint {
     /// Streamable HTTP at `url`; unusable with its reason when the URL or a header cannot be sent.
     pub fn http(url: &str, headers: &[(String, Secret)]) -> Self {
+        Self::at(url, headers).map_or_else(|reason| Self::Unusable { reason }, Self::Http)
+    }
+
+    /// HTTP+SSE at `url`; unusable with its reason as above.
+    pub fn sse(url: &str, headers: &[(String, Secret)]) -> Self {
+        Self::at(url, headers).map_or_else(|reason| Self::Unusable { reason }, Self::Sse)
+    }
+
+    fn at(url: &str, headers: &[(String, Secret)]) -> Result<HttpEndpoint, String> {
         let Ok(uri) = url.parse() else {
-            return Self::Unusable { reason: "its URL cannot be requested".into() };
+            return Err("its URL cannot be requested".into());
         };
         let mut map = HeaderMap::new();
         for (name, value) in headers {
             let header = (HeaderName::from_bytes(name.as_bytes()), HeaderValue::from_str(value.expose()));
             let (Ok(name), Ok(mut value)) = header else {
-                return Self::Unusable { reason: format!("its header `{name}` cannot be sent") };
+                return Err(format!("its header `{name}` cannot be sent"));
             };
             value.set_sensitive(true);
             map.insert(name, value);
         }
-        Self::Http(HttpEndpoint { uri, headers: map })
+        Ok(HttpEndpoint { uri, headers: map })
     }
 }
 
@@ -76,7 +97,7 @@ impl ServerConfig {
         };
         match &self.endpoint {
             Endpoint::Stdio { env, .. } => env.iter().for_each(|(_, secret)| mask(secret.expose())),
-            Endpoint::Http(http) => {
+            Endpoint::Http(http) | Endpoint::Sse(http) => {
                 for value in http.headers.values().filter_map(|value| value.to_str().ok()) {
                     mask(value);
                     // `Bearer x` is told without its first word just as often.
@@ -128,6 +149,9 @@ mod tests {
             endpoint,
             start: Start::Lazy,
             timeouts: Timeouts::default(),
+            session: SessionPolicy::default(),
+            declares: Capabilities::NONE,
+            nature: Nature::default(),
         };
         let env = vec![("KEY".to_owned(), Secret::new("sk-12345")), ("MODE".to_owned(), Secret::new("on"))];
         let stdio = config(Endpoint::Stdio { program: "x".into(), args: vec![], env, cwd: None });

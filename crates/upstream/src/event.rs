@@ -3,9 +3,19 @@
 use std::sync::Arc;
 
 use toolcrib_base::ServerName;
+use toolcrib_protocol::Era;
 
 use crate::inventory::Inventory;
 use crate::status::Status;
+
+/// What is remembered of a server between two starts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Nature {
+    /// The era that it was of when it last answered.
+    pub era: Option<Era>,
+    /// Whether it asks questions on connections that cannot say which call they belong to.
+    pub asks: bool,
+}
 
 /// Something that happened to a server.
 #[derive(Debug, Clone)]
@@ -23,6 +33,13 @@ pub enum Event {
         server: ServerName,
         /// What it offers now.
         inventory: Arc<Inventory>,
+    },
+    /// Which era it is of, and whether it asks without saying in which call: worth remembering for the next start.
+    Nature {
+        /// The server.
+        server: ServerName,
+        /// What is known now.
+        nature: Nature,
     },
     /// A resource that it offers changed.
     ResourceUpdated {

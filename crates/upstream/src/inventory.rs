@@ -7,9 +7,12 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use toolcrib_protocol::inventory::{self, Entry, Listing};
 use toolcrib_protocol::json::Rules;
+use toolcrib_protocol::meta::SERVER_INFO;
 use toolcrib_protocol::raw::{self, Writer};
 use toolcrib_protocol::{Raw, Revision, error};
-use toolcrib_transport::{CallOptions, Link, LinkError};
+use toolcrib_transport::LinkError;
+
+use crate::live::Live;
 
 /// How many pages of one list are read.
 const PAGES: usize = 1_000;
@@ -133,6 +136,13 @@ impl Inventory {
         Ok(inventory)
     }
 
+    /// What the answer to `server/discover` says.
+    pub(crate) fn discovered(&mut self, result: &Raw) {
+        self.capabilities = result.get("capabilities").filter(Raw::is_object);
+        self.server_info = result.get("_meta").and_then(|meta| meta.get(SERVER_INFO)).filter(Raw::is_object);
+        self.instructions = result.text("instructions");
+    }
+
     /// What the answer to `initialize` says.
     pub(crate) fn opened(&mut self, result: &Raw) {
         self.capabilities = result.get("capabilities").filter(Raw::is_object);
@@ -149,7 +159,7 @@ pub(crate) fn revision(result: &Raw) -> Option<Revision> {
 /// Reads the lists that the server declares. A list that fails keeps what `before` knew and leaves a warning, except
 /// for the tools: a server whose tools cannot be listed is not ready.
 pub(crate) async fn drain(
-    link: &Link,
+    live: &Live,
     mut inventory: Inventory,
     before: &Inventory,
     deadline: std::time::Duration,
@@ -164,7 +174,7 @@ pub(crate) async fn drain(
         if !inventory.has_capability(capability) {
             continue;
         }
-        match drain_one(link, listing, started + deadline).await {
+        match drain_one(live, listing, started + deadline).await {
             // What was left for the last page says nothing to people.
             Err(LinkError::Timeout(_)) if listing == Listing::Tools => return Err(LinkError::Timeout(deadline)),
             Ok((entries, warnings)) => {
@@ -182,7 +192,7 @@ pub(crate) async fn drain(
 }
 
 async fn drain_one(
-    link: &Link,
+    live: &Live,
     listing: Listing,
     until: tokio::time::Instant,
 ) -> Result<(Vec<Entry>, Vec<String>), LinkError> {
@@ -191,8 +201,7 @@ async fn drain_one(
     let mut params = Raw::empty_object();
     for _ in 0..PAGES {
         let left = until.saturating_duration_since(tokio::time::Instant::now());
-        let id = link.next_id();
-        let result = match link.call(id, listing.method(), params, CallOptions::within(left)).await? {
+        let result = match live.ask(listing.method(), &params, left).await? {
             Ok(result) => result,
             // Many servers declare resources and have no templates.
             Err(error) if error.code == error::METHOD_NOT_FOUND && listing == Listing::Templates => break,

@@ -3,17 +3,24 @@
 //! [`Server`] is the handle that callers share; `ServerTask` owns the state and publishes it as [`Status`] and
 //! [`Inventory`]. What happens is told as [`Event`]s; whoever composes the program persists them.
 
+mod calls;
+pub mod client;
 pub mod config;
 pub mod event;
 pub mod inventory;
+mod live;
 mod negotiate;
 mod open;
+mod patience;
+mod pool;
 pub mod server;
 pub mod status;
 mod task;
 
+pub use client::{Client, SessionPolicy};
 pub use config::{Endpoint, ServerConfig, Start, Timeouts};
-pub use event::Event;
+pub use event::{Event, Nature};
 pub use inventory::Inventory;
 pub use server::{Away, CallError, Server, Surroundings};
 pub use status::{State, Status};
+pub use toolcrib_transport::{Aside, Reply};

@@ -1,11 +1,22 @@
-//! The opening of a connection: what we declare, and which revision the server chose.
+//! The opening of a connection: which era the server is of, what we declare, which revision it chose.
+//!
+//! A server of unknown era is probed with `server/discover`: a `DiscoverResult` or a modern error means modern, anything
+//! else goes on with `initialize` (2026-07-28, basic/versioning). No single error code decides.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use toolcrib_protocol::{Notification, Raw, Revision, method};
+use toolcrib_protocol::error::{CAPABILITY_MISSING, HEADER_MISMATCH, INVALID_PARAMS, REVISION_UNSUPPORTED};
+use toolcrib_protocol::{Capabilities, Era, Notification, Raw, Revision, RpcError, method};
+use toolcrib_transport::http::link::HttpLink;
 use toolcrib_transport::{CallOptions, Link, LinkError};
 
 use crate::inventory::{Inventory, revision};
+use crate::live::{CLIENT_INFO, Said, written};
+
+/// How long a program may be silent after the probe before `initialize` is sent too. Programs that are still starting
+/// answer the probe later, and that answer still counts.
+const PROBE: Duration = Duration::from_millis(2_500);
 
 /// What is known after the opening.
 #[derive(Debug)]
@@ -15,21 +26,153 @@ pub(crate) struct Opened {
     pub(crate) inventory: Inventory,
 }
 
-/// Shakes hands: `initialize`, the check of the answer, `notifications/initialized`. The caller brings the deadline.
-pub(crate) async fn handshake(link: &Link) -> Result<Opened, LinkError> {
+/// Why there is no connection.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum NotOpened {
+    #[error(transparent)]
+    Link(#[from] LinkError),
+    /// The program ended at the probe: some do at anything that they do not expect. It must be started again.
+    #[error("the program ended when it was asked for its revision")]
+    Ended,
+    /// The address takes no POST: it may be an HTTP+SSE server of 2024-11-05.
+    #[error("{0}")]
+    NoPost(LinkError),
+}
+
+/// Opens a connection. `known` is the era that the server was of when it last answered. The caller brings the deadline.
+pub(crate) async fn open(link: &Link, known: Option<Era>, offered: &Capabilities) -> Result<Opened, NotOpened> {
+    match (link, known) {
+        (_, Some(Era::Legacy)) => Ok(handshake(link, offered).await?),
+        (Link::Http(http), _) => probe_http(link, http, offered).await,
+        (Link::Peer(_), Some(Era::Modern)) => {
+            let outcome = discover(link).await?;
+            // It was modern once and is not now: the task forgets the era and tries again.
+            discovered(outcome)
+                .ok_or_else(|| NotOpened::Link(LinkError::NotMcp("it no longer answers `server/discover`".into())))
+        }
+        (Link::Peer(_), None) => probe_peer(link, offered).await,
+    }
+}
+
+async fn discover(link: &Link) -> Result<Result<Raw, RpcError>, LinkError> {
+    // A probe is never taken back: a server may take a cancellation of something it never understood amiss.
+    let options = CallOptions { deadline: Duration::MAX, ..CallOptions::default() };
+    let id = link.next_id();
+    link.call(id, method::DISCOVER, discover_params(id), options).await
+}
+
+fn discover_params(id: u64) -> Raw {
+    written(Revision::LATEST, id, &Raw::empty_object(), &Said::OURS)
+}
+
+async fn probe_peer(link: &Link, offered: &Capabilities) -> Result<Opened, NotOpened> {
+    let mut probe = std::pin::pin!(discover(link));
+    let early = tokio::time::timeout(PROBE, &mut probe).await;
+    if let Ok(outcome) = early {
+        let outcome = match outcome {
+            Err(LinkError::Closed) => return Err(NotOpened::Ended),
+            other => other?,
+        };
+        return match discovered(outcome) {
+            Some(opened) => Ok(opened),
+            None => Ok(handshake(link, offered).await?),
+        };
+    }
+    // Silence: a legacy program that ignores what it does not know, or one that is still starting.
+    let mut shaking = std::pin::pin!(handshake(link, offered));
+    tokio::select! {
+        biased;
+        shaken = &mut shaking => match shaken {
+            Ok(opened) => Ok(opened),
+            Err(LinkError::Closed) => Err(NotOpened::Ended),
+            // A modern server that started slowly refuses the handshake; its answer to the probe is on the way.
+            Err(refused) => probe.await.ok().and_then(discovered).ok_or(NotOpened::Link(refused)),
+        },
+        outcome = &mut probe => match outcome.map(discovered) {
+            Ok(Some(opened)) => Ok(opened),
+            Ok(None) => Ok(shaking.await?),
+            Err(LinkError::Closed) => Err(NotOpened::Ended),
+            Err(error) => Err(error.into()),
+        },
+    }
+}
+
+async fn probe_http(link: &Link, http: &Arc<HttpLink>, offered: &Capabilities) -> Result<Opened, NotOpened> {
+    let id = link.next_id();
+    let probed = http.probe(id, discover_params(id), Revision::LATEST, Duration::MAX).await?;
+    if let Some(opened) = probed.outcome.and_then(discovered) {
+        http.set_modern(opened.revision);
+        return Ok(opened);
+    }
+    match probed.status {
+        // Neither era can be told without a credential; a broken server is not called legacy.
+        401 | 403 | 500.. => {
+            Err(LinkError::Status { status: probed.status, body: probed.body, challenge: probed.challenge }.into())
+        }
+        _ => match handshake(link, offered).await {
+            Err(error @ LinkError::Status { status: 400 | 404 | 405, .. }) => Err(NotOpened::NoPost(error)),
+            other => Ok(other?),
+        },
+    }
+}
+
+/// What a probe says: the opening of a modern server, or nothing.
+fn discovered(outcome: Result<Raw, RpcError>) -> Option<Opened> {
+    let (revision, result) = match outcome {
+        Ok(result) => (common(&result.get("supportedVersions")?)?, Some(result)),
+        // Only modern servers know these codes (2026-07-28, basic/versioning).
+        Err(error) if error.code == REVISION_UNSUPPORTED => (common(&error.data?.get("supported")?)?, None),
+        Err(error) if matches!(error.code, HEADER_MISMATCH | CAPABILITY_MISSING) => (Revision::LATEST, None),
+        Err(_) => return None,
+    };
+    let mut inventory = Inventory::default();
+    if let Some(result) = &result {
+        inventory.discovered(result);
+    }
+    Some(Opened { revision, inventory })
+}
+
+/// Whether an error shows that a server which was a legacy one follows modern rules now.
+pub(crate) fn speaks_of_modern_rules(error: &RpcError) -> bool {
+    match error.code {
+        HEADER_MISMATCH | REVISION_UNSUPPORTED => true,
+        // A required key of `_meta` is missing (2026-07-28, basic).
+        INVALID_PARAMS => error.message.contains("io.modelcontextprotocol/") || error.message.contains("_meta"),
+        _ => false,
+    }
+}
+
+/// Whether an error shows that a server which was a modern one wants a handshake and a session now.
+pub(crate) fn speaks_of_legacy_rules(error: &RpcError) -> bool {
+    let text = error.message.to_ascii_lowercase();
+    let names = ["initializ", "session"].iter().any(|word| text.contains(word));
+    // Below lie the codes that servers use for it; a tool's own errors are results.
+    names && (matches!(error.code, -32_600 | INVALID_PARAMS) || (-32_019..=-32_000).contains(&error.code))
+}
+
+/// The newest modern revision that both speak.
+fn common(supported: &Raw) -> Option<Revision> {
+    let toolcrib_protocol::json::Outline::Array(dates) = supported.outline() else { return None };
+    let known = dates.into_iter().take(100).filter_map(toolcrib_protocol::json::text);
+    known.filter_map(|date| Revision::parse(&date)).filter(|revision| revision.era() == Era::Modern).max()
+}
+
+/// Shakes hands: `initialize`, the check of the answer, `notifications/initialized`.
+pub(crate) async fn handshake(link: &Link, offered: &Capabilities) -> Result<Opened, LinkError> {
     let id = link.next_id();
     let (outcome, session) = match link {
         Link::Peer(_) => {
             // `initialize` must not be cancelled (2025-11-25, basic/utilities/cancellation).
             let options = CallOptions { deadline: Duration::MAX, ..CallOptions::default() };
-            let outcome = link.call(id, method::INITIALIZE, initialize_params(), options).await?;
+            let outcome = link.call(id, method::INITIALIZE, initialize_params(offered), options).await?;
             (outcome, None)
         }
-        Link::Http(http) => http.initialize(id, initialize_params(), Duration::MAX).await?,
+        Link::Http(http) => http.initialize(id, initialize_params(offered), Duration::MAX).await?,
     };
     let result = outcome
         .map_err(|error| LinkError::NotMcp(format!("`initialize` answered error {}: {}", error.code, error.message)))?;
-    let Some(revision) = revision(&result) else {
+    let chosen = revision(&result).filter(|revision| revision.era() == Era::Legacy);
+    let Some(revision) = chosen else {
         let named = result.text("protocolVersion").unwrap_or_default();
         return Err(LinkError::NotMcp(format!("`initialize` chose the unknown revision `{named}`")));
     };
@@ -45,11 +188,35 @@ pub(crate) async fn handshake(link: &Link) -> Result<Opened, LinkError> {
     Ok(Opened { revision, inventory })
 }
 
-/// We declare no capabilities: nothing that a server could ask is relayed to the client yet.
-fn initialize_params() -> Raw {
+fn initialize_params(offered: &Capabilities) -> Raw {
+    let revision = Revision::LATEST_LEGACY;
     Raw::from_value(&serde_json::json!({
-        "protocolVersion": Revision::LATEST_LEGACY.as_str(),
-        "capabilities": {},
-        "clientInfo": { "name": "toolcrib", "title": "Toolcrib", "version": env!("CARGO_PKG_VERSION") },
+        "protocolVersion": revision.as_str(),
+        "capabilities": offered.to_raw(revision).to_value(),
+        "clientInfo": CLIENT_INFO.to_value(),
     }))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn what_a_probe_says() {
+        let ok = |value: serde_json::Value| Ok(Raw::from_value(&value));
+        let error = |code, data: serde_json::Value| Err(RpcError::new(code, "no").with_data(&data));
+        let modern = |outcome| discovered(outcome).map(|opened| opened.revision);
+        let newest = Some(Revision::LATEST);
+        assert_eq!(modern(ok(json!({"supportedVersions": ["2026-07-28", "2025-11-25"]}))), newest);
+        assert_eq!(modern(ok(json!({"supportedVersions": ["2099-01-01", "2026-07-28"]}))), newest);
+        assert_eq!(modern(ok(json!({"supportedVersions": ["2025-11-25"]}))), None);
+        assert_eq!(modern(ok(json!({"protocolVersion": "2025-11-25"}))), None);
+        assert_eq!(modern(error(-32_022, json!({"supported": ["2026-07-28"]}))), newest);
+        assert_eq!(modern(error(-32_022, json!({"supported": ["2099-01-01"]}))), None);
+        assert_eq!(modern(error(-32_020, json!({}))), newest);
+        assert_eq!(modern(error(-32_601, json!({}))), None);
+        assert_eq!(modern(error(-32_602, json!({}))), None);
+    }
 }

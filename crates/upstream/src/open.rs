@@ -1,35 +1,29 @@
 //! From a configuration to a connection that has shaken hands.
 
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use tokio::sync::mpsc;
 use toolcrib_base::task::Scope;
-use toolcrib_protocol::{Notification, Request, Revision, method};
+use toolcrib_protocol::{Capabilities, Era, Notification, Request, method};
 use toolcrib_transport::http::link::{Bounds, HttpLink};
 use toolcrib_transport::peer::Peer;
 use toolcrib_transport::process::{self, ProcessLimits, Spec, StderrTail};
-use toolcrib_transport::{Inbox, Link, LinkError, Reply};
+use toolcrib_transport::{Aside, Inbox, Link, LinkError, Reply};
 
+use crate::calls::Calls;
 use crate::config::{Endpoint, ServerConfig};
-use crate::event::Event;
+use crate::event::{Event, Nature};
 use crate::inventory::Inventory;
-use crate::negotiate;
+use crate::live::Live;
+use crate::negotiate::{self, NotOpened};
 use crate::server::Surroundings;
 
 /// How many reports may wait for the server's task.
 pub(crate) const REPORTS: usize = 32;
 /// How many of these places are kept for the ends of connections.
 const RESERVED: usize = 8;
-
-/// A connection that calls can be made on.
-#[derive(Debug)]
-pub(crate) struct Live {
-    /// Counts the connections of a server, so that a late report about an old one is not held against the new one.
-    pub(crate) generation: u64,
-    pub(crate) link: Link,
-    pub(crate) revision: Revision,
-}
 
 /// What the tasks of a connection tell the server's task.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -40,46 +34,79 @@ pub(crate) enum Report {
     ListChanged(u64),
 }
 
+/// What one connection is opened with.
+pub(crate) struct Opening<'a> {
+    pub(crate) config: &'a ServerConfig,
+    pub(crate) around: &'a Surroundings,
+    pub(crate) scope: &'a Scope,
+    pub(crate) generation: u64,
+    pub(crate) reports: mpsc::Sender<Report>,
+    /// The era that the server was of when it last answered.
+    pub(crate) era: Option<Era>,
+    /// What it is told that it may ask, where it is a legacy one.
+    pub(crate) offered: Arc<Capabilities>,
+    /// Whose questions all on this connection are.
+    pub(crate) owner: Option<Arc<dyn Aside>>,
+    /// Whether the server is known to ask without saying in which call.
+    pub(crate) asks: Arc<AtomicBool>,
+}
+
 /// Opens a connection. The error is a fragment for people, with the end of stderr where that may explain it.
-pub(crate) async fn open(
-    config: &ServerConfig,
-    around: &Surroundings,
-    generation: u64,
-    reports: mpsc::Sender<Report>,
-    scope: &Scope,
-) -> Result<(Live, Inventory), String> {
-    let inbox = Arc::new(ServerInbox {
-        server: config.name.clone(),
-        generation,
-        reports,
-        events: around.events.clone(),
-        budget: LogBudget::default(),
-    });
-    let (link, stderr) = connect(config, around, inbox, scope)?;
-    let connect = config.timeouts.connect;
-    let shaken = tokio::time::timeout(connect, negotiate::handshake(&link)).await;
-    match shaken.unwrap_or(Err(LinkError::Timeout(connect))) {
-        Ok(opened) => Ok((Live { generation, link, revision: opened.revision }, opened.inventory)),
-        Err(error) => {
-            let why = explain(&error, &link, stderr.as_ref(), around.grace).await;
-            link.close(around.grace).await;
-            Err(why)
+pub(crate) async fn open(opening: &Opening<'_>) -> Result<(Live, Inventory), String> {
+    let deadline = opening.config.timeouts.connect;
+    let until = tokio::time::Instant::now() + deadline;
+    let (mut era, mut sse) = (opening.era, false);
+    loop {
+        let calls = Calls::new(Arc::clone(&opening.offered), opening.owner.clone(), Arc::clone(&opening.asks));
+        let (link, stderr) = connect(opening, &calls, sse, until).await?;
+        let opened = tokio::time::timeout_at(until, negotiate::open(&link, era, &opening.offered)).await;
+        let error = match opened.unwrap_or(Err(NotOpened::Link(LinkError::Timeout(deadline)))) {
+            Ok(opened) => {
+                let logs = opened.inventory.has_capability("logging");
+                let live = Live::new(opening.generation, link, opened.revision, calls, logs);
+                return Ok((live, opened.inventory));
+            }
+            Err(error) => error,
+        };
+        let why = explain(&error, &link, stderr.as_ref(), opening.around.grace).await;
+        link.close(opening.around.grace).await;
+        match error {
+            NotOpened::Ended if era.is_none() => era = Some(Era::Legacy),
+            NotOpened::NoPost(_) if !sse => (sse, era) = (true, Some(Era::Legacy)),
+            _ => return Err(why),
         }
     }
 }
 
-fn connect(
-    config: &ServerConfig,
-    around: &Surroundings,
-    inbox: Arc<ServerInbox>,
-    scope: &Scope,
+async fn connect(
+    opening: &Opening<'_>,
+    calls: &Arc<Calls>,
+    sse: bool,
+    until: tokio::time::Instant,
 ) -> Result<(Link, Option<StderrTail>), String> {
+    let Opening { config, around, scope, .. } = opening;
+    let inbox = Arc::new(ServerInbox {
+        server: config.name.clone(),
+        generation: opening.generation,
+        reports: opening.reports.clone(),
+        events: around.events.clone(),
+        calls: Arc::clone(calls),
+        budget: LogBudget::default(),
+    });
+    let bounds = Bounds { bytes: around.limits.message_bytes, depth: around.limits.depth };
     match &config.endpoint {
         Endpoint::Unusable { reason } => Err(reason.clone()),
-        Endpoint::Http(endpoint) => {
-            let bounds = Bounds { bytes: around.limits.message_bytes, depth: around.limits.depth };
-            let link = HttpLink::new(around.client.clone(), endpoint.clone(), inbox, scope.clone(), bounds);
+        Endpoint::Http(endpoint) if !sse => {
+            let link = HttpLink::new(around.client.clone(), endpoint.clone(), inbox, (*scope).clone(), bounds);
             Ok((Link::Http(link), None))
+        }
+        Endpoint::Http(endpoint) | Endpoint::Sse(endpoint) => {
+            let opened = Peer::over_events(around.client.clone(), endpoint.clone(), inbox, (*scope).clone(), bounds);
+            match tokio::time::timeout_at(until, opened).await {
+                Ok(Ok(peer)) => Ok((Link::Peer(peer), None)),
+                Ok(Err(error)) => Err(error.to_string()),
+                Err(_) => Err("its event stream named no `endpoint` in time".into()),
+            }
         }
         Endpoint::Stdio { program, args, env, cwd } => {
             let mut spec = Spec::new(program.clone(), args.clone());
@@ -97,9 +124,10 @@ fn connect(
 }
 
 /// Why the handshake failed: for a process that ended, how it ended and what it wrote last.
-async fn explain(error: &LinkError, link: &Link, stderr: Option<&StderrTail>, grace: Duration) -> String {
+async fn explain(error: &NotOpened, link: &Link, stderr: Option<&StderrTail>, grace: Duration) -> String {
     let mut text = error.to_string();
-    if let (LinkError::Closed, Link::Peer(peer)) = (error, link)
+    let closed = matches!(error, NotOpened::Ended | NotOpened::Link(LinkError::Closed));
+    if let (true, Link::Peer(peer)) = (closed, link)
         && let Some(process) = peer.process()
     {
         let exited = tokio::time::timeout(grace, process.exited()).await;
@@ -119,6 +147,7 @@ struct ServerInbox {
     generation: u64,
     reports: mpsc::Sender<Report>,
     events: mpsc::Sender<Event>,
+    calls: Arc<Calls>,
     budget: LogBudget,
 }
 
@@ -148,6 +177,7 @@ impl LogBudget {
 
 impl Inbox for ServerInbox {
     fn notification(&self, notification: Notification) {
+        let Some(notification) = self.calls.notify(notification) else { return };
         match notification.method.as_str() {
             method::TOOLS_CHANGED | method::RESOURCES_CHANGED | method::PROMPTS_CHANGED => {
                 // A queue that fills already holds the same news; the last places are for the end of a connection.
@@ -173,7 +203,11 @@ impl Inbox for ServerInbox {
     }
 
     fn request(&self, request: Request, reply: Reply) {
-        reply.send_default(&request);
+        if self.calls.ask(request, reply) {
+            let nature = Nature { era: Some(Era::Legacy), asks: true };
+            // Learned again at the next question if this is lost.
+            let _ = self.events.try_send(Event::Nature { server: self.server.clone(), nature });
+        }
     }
 
     fn oddity(&self, what: &str) {

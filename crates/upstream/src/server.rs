@@ -2,23 +2,27 @@
 
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering};
 
 use arc_swap::{ArcSwap, ArcSwapOption};
+use http::HeaderMap;
 use tokio::sync::{mpsc, watch};
 use toolcrib_base::task::Scope;
 use toolcrib_base::{Clock, Kind, Limits, ServerName, Timestamp};
-use toolcrib_protocol::{Raw, RpcError, convert};
+use toolcrib_protocol::{Era, Raw, Revision, RpcError};
 use toolcrib_transport::http::client::HttpClient;
 use toolcrib_transport::process::GuardCommand;
 use toolcrib_transport::{Aside, CallOptions, LinkError};
 
+use crate::client::{Client, Key, SessionPolicy};
 use crate::config::{ServerConfig, Start};
 use crate::event::Event;
 use crate::inventory::Inventory;
-use crate::open::Live;
+use crate::live::{Live, Said};
+use crate::pool::{self, Lease, NoLease, Pool};
 use crate::status::{State, Status};
 use crate::task::ServerTask;
+use crate::{negotiate, patience};
 
 /// How many orders may wait. More are repetitions: every caller that finds the server away orders a start.
 const ORDERS: usize = 64;
@@ -109,27 +113,23 @@ impl CallError {
     }
 }
 
-/// What both attempts of a call share.
-struct Attempt {
-    aside: Option<Arc<dyn Aside>>,
-    wants_progress: bool,
-    cancel_on_drop: Arc<AtomicBool>,
+/// The connection that a call takes.
+#[derive(Debug)]
+enum Reached {
+    Main(Arc<Live>),
+    Extra(Lease),
 }
 
-impl From<Call> for Attempt {
-    fn from(call: Call) -> Self {
-        Self { aside: call.aside, wants_progress: call.wants_progress, cancel_on_drop: call.cancel_on_drop }
-    }
-}
-
-impl Attempt {
-    fn options(&self, deadline: std::time::Duration) -> CallOptions {
-        CallOptions {
-            deadline,
-            aside: self.aside.clone(),
-            cancel_on_drop: Arc::clone(&self.cancel_on_drop),
-            ..CallOptions::default()
+impl Reached {
+    fn live(&self) -> &Live {
+        match self {
+            Self::Main(live) => live,
+            Self::Extra(lease) => &lease.live,
         }
+    }
+
+    fn is_main(&self) -> bool {
+        matches!(self, Self::Main(_))
     }
 }
 
@@ -152,12 +152,16 @@ impl Drop for Running<'_> {
 /// One call.
 #[derive(Default)]
 pub struct Call {
+    /// For whom it is made.
+    pub client: Client,
     /// Takes what the server says in the course of the call; progress has our token still in it.
     pub aside: Option<Arc<dyn Aside>>,
     /// Whether the caller wants progress: then a token is stamped on the request.
     pub wants_progress: bool,
     /// Whether dropping the call tells the server to cancel it. May be set while the call runs.
     pub cancel_on_drop: Arc<AtomicBool>,
+    /// Headers for a modern server: what of the arguments is mirrored in them.
+    pub headers: HeaderMap,
 }
 
 impl fmt::Debug for Call {
@@ -185,7 +189,49 @@ pub(crate) struct Shared {
     pub(crate) running: AtomicUsize,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) retired: Scope,
+    /// Counts the listings that ended well.
+    pub(crate) listings: watch::Sender<u64>,
+    /// Connections beside the main one, where the server is a legacy one.
+    pub(crate) pool: Pool,
+    /// The era that it was of when it last answered; 0 is unknown.
+    era: AtomicU8,
+    /// Whether it is known to ask without saying in which call.
+    pub(crate) asks: Arc<AtomicBool>,
 }
+
+// === impl Shared ===
+
+impl Shared {
+    pub(crate) fn era(&self) -> Option<Era> {
+        match self.era.load(Ordering::Relaxed) {
+            1 => Some(Era::Legacy),
+            2 => Some(Era::Modern),
+            _ => None,
+        }
+    }
+
+    /// Remembers the era; `true` when that is news.
+    pub(crate) fn set_era(&self, era: Option<Era>) -> bool {
+        let place = place_of(era);
+        self.era.swap(place, Ordering::Relaxed) != place
+    }
+
+    /// Has the lists read anew.
+    pub(crate) fn refresh(&self) {
+        // A full queue holds such an order already, or one that reads the lists anyway.
+        let _ = self.orders.try_send(Order::Refresh);
+    }
+}
+
+fn place_of(era: Option<Era>) -> u8 {
+    match era {
+        None => 0,
+        Some(Era::Legacy) => 1,
+        Some(Era::Modern) => 2,
+    }
+}
+
+// === impl Server ===
 
 impl Server {
     /// Starts the server's task in `scope`. `known` is its last known inventory, served until it is listed anew.
@@ -202,6 +248,8 @@ impl Server {
         };
         let wanted = config.start == Start::Eager || (config.start == Start::Lazy && known.is_none());
         let shared = Arc::new(Shared {
+            era: AtomicU8::new(place_of(config.nature.era)),
+            asks: Arc::new(AtomicBool::new(config.nature.asks)),
             config,
             live: ArcSwapOption::empty(),
             inventory: ArcSwap::from_pointee(known.unwrap_or_default()),
@@ -211,6 +259,8 @@ impl Server {
             running: AtomicUsize::new(0),
             clock: Arc::clone(&around.clock),
             retired: Scope::new(),
+            listings: watch::Sender::new(0),
+            pool: Pool::new(around.clone()),
         });
         let task = ServerTask::new(Arc::clone(&shared), around, wanted);
         scope.spawn(task.run(orders_rx, scope.stop_signal()));
@@ -262,6 +312,15 @@ impl Server {
         self.order(Order::Refresh);
     }
 
+    /// Has it listed anew and waits for that; `None` when it does not happen within the time that lists may take.
+    pub async fn listed_again(&self) -> Option<Arc<Inventory>> {
+        let mut listings = self.shared.listings.subscribe();
+        listings.borrow_and_update();
+        self.order(Order::Refresh);
+        tokio::time::timeout(self.shared.config.timeouts.list, listings.changed()).await.ok()?.ok()?;
+        Some(self.inventory())
+    }
+
     /// Ends it for good, because its definition was changed or removed.
     pub async fn retire(&self, grace: std::time::Duration) {
         self.shared.retired.close(grace).await;
@@ -272,53 +331,164 @@ impl Server {
         let _ = self.shared.orders.try_send(order);
     }
 
+    /// Ends what belongs to a session that has ended.
+    pub fn forget_session(&self, session: &str) {
+        self.shared.pool.forget_session(session);
+    }
+
+    /// Ends the conversation of a handle; `false` when there is none.
+    pub fn forget_handle(&self, handle: &str) -> bool {
+        self.shared.pool.forget_handle(handle)
+    }
+
+    /// How many connections it has beside its main one.
+    pub fn extra_connections(&self) -> usize {
+        self.shared.pool.len()
+    }
+
+    /// Whether it is known to be stateless: then everything that a call needs travels with it.
+    pub fn is_modern(&self) -> bool {
+        self.shared.era() == Some(Era::Modern)
+    }
+
     /// Makes a call, starting the server first when it idles.
     ///
     /// `params` must not carry reserved `_meta` keys of another hop's; they are stripped and stamped here. A call that
-    /// may have run is never repeated; one that the server refused because it forgot the session is, once.
+    /// may have run is never repeated; one that the server refused because it forgot the session, or because it is of
+    /// another era now, is, once.
     pub async fn call(&self, method: &str, params: &Raw, call: Call) -> Result<Result<Raw, RpcError>, CallError> {
-        let live = match self.shared.live.load_full() {
-            Some(live) => live,
-            None => self.connected(None).await?,
-        };
-        let attempt = Attempt::from(call);
-        let first = self.call_on(&live, method, params, &attempt).await;
-        let error = match first {
-            Ok(outcome) => return Ok(outcome),
-            Err(LinkError::SessionLost) => {
-                self.order(Order::Reopen(live.generation, None));
-                let live = self.connected(Some(live.generation)).await?;
-                match self.call_on(&live, method, params, &attempt).await {
-                    Ok(outcome) => return Ok(outcome),
-                    Err(error) => error,
-                }
+        let reached = self.reach(&call.client, None).await?;
+        let first = self.call_on(&reached, method, params, &call).await;
+        if !self.is_refused(&reached, &first) {
+            return self.ended(&reached, first);
+        }
+        let generation = reached.live().generation;
+        if reached.is_main() {
+            // The session, or the era, was agreed on the main connection: it is opened anew, with a probe where needed.
+            if !matches!(first, Err(LinkError::SessionLost)) {
+                self.shared.set_era(None);
+                self.shared.pool.clear();
             }
+            self.order(Order::Reopen(generation, None));
+        }
+        drop(reached);
+        let reached = self.reach(&call.client, Some(generation)).await?;
+        let again = self.call_on(&reached, method, params, &call).await;
+        self.ended(&reached, again)
+    }
+
+    /// Whether a call was refused before it ran, by a server that no longer knows what was agreed with it.
+    fn is_refused(&self, reached: &Reached, outcome: &Result<Result<Raw, RpcError>, LinkError>) -> bool {
+        let modern = reached.live().is_modern();
+        match outcome {
+            Err(LinkError::SessionLost) => true,
+            // A legacy server gets a session, and refuses a request without one (2025-11-25, basic/transports).
+            Err(LinkError::Status { status: 400 | 404 | 405 | 406, .. }) => modern,
+            Ok(Err(error)) if !modern => negotiate::speaks_of_modern_rules(error),
+            Ok(Err(error)) => reached.is_main() && negotiate::speaks_of_legacy_rules(error),
+            _ => false,
+        }
+    }
+
+    fn ended(
+        &self,
+        reached: &Reached,
+        outcome: Result<Result<Raw, RpcError>, LinkError>,
+    ) -> Result<Result<Raw, RpcError>, CallError> {
+        let error = match outcome {
+            Ok(outcome) => return Ok(outcome),
             Err(error) => error,
         };
-        if let LinkError::Unreachable(why) = &error {
-            self.order(Order::Reopen(live.generation, Some(why.clone())));
+        if let LinkError::Unreachable(why) = &error
+            && reached.is_main()
+        {
+            self.order(Order::Reopen(reached.live().generation, Some(why.clone())));
         }
         let masked = |text: String| self.shared.config.masked(&text);
         let error = match error {
-            LinkError::Status { status, body } => LinkError::Status { status, body: masked(body) },
+            LinkError::Status { status, body, challenge } => {
+                LinkError::Status { status, body: masked(body), challenge: challenge.map(masked) }
+            }
             LinkError::NotMcp(what) => LinkError::NotMcp(masked(what)),
             other => other,
         };
         Err(CallError::Link { server: self.shared.config.name.clone(), error })
     }
 
+    /// The connection that a client's calls take. `not` is one that turned out to be of no use any more.
+    async fn reach(&self, client: &Client, not: Option<u64>) -> Result<Reached, CallError> {
+        let policy = self.shared.config.session;
+        let offered = client.capabilities.within(Revision::LATEST_LEGACY);
+        let plain = policy != SessionPolicy::Request;
+        let key = match Key::of(policy, client, offered.clone()) {
+            // What the main connection declares must be what this client offers.
+            None if plain && self.shared.config.declares.is_none() => return self.main(not).await,
+            Some(key) if key.is_like_main(&self.shared.config.declares) => return self.main(not).await,
+            key => key.unwrap_or_else(|| Key::own(client, offered, policy)),
+        };
+        if self.shared.era().is_none() || self.shared.era() == Some(Era::Modern) {
+            // One connection serves everybody at a modern server; and which era it is of, the main one finds out.
+            let main = self.main(not).await?;
+            if main.live().is_modern() {
+                return Ok(main);
+            }
+        }
+        if matches!(self.status().state, State::Stopped) {
+            return Err(self.away(self.status()));
+        }
+        let lease = self.shared.pool.lease(&self.shared, &key, client.own.as_ref(), not).await;
+        match lease {
+            Ok(lease) => Ok(Reached::Extra(lease)),
+            Err(why) => {
+                let mut status = self.status();
+                status.last_error = Some(match why {
+                    NoLease::Failed(why) => format!("a connection of its own for this client failed: {why}"),
+                    NoLease::Full => format!("{} clients have connections of their own to it", pool::MOST),
+                    NoLease::Timeout => "a connection of its own for this client was not opened in time".to_owned(),
+                });
+                Err(self.away(status))
+            }
+        }
+    }
+
+    async fn main(&self, not: Option<u64>) -> Result<Reached, CallError> {
+        match self.shared.live.load_full() {
+            Some(live) if Some(live.generation) != not => Ok(Reached::Main(live)),
+            _ => Ok(Reached::Main(self.connected(not).await?)),
+        }
+    }
+
+    fn away(&self, status: Status) -> CallError {
+        CallError::Away(Away { server: self.shared.config.name.clone(), status })
+    }
+
     async fn call_on(
         &self,
-        live: &Live,
+        reached: &Reached,
         method: &str,
         params: &Raw,
-        attempt: &Attempt,
+        call: &Call,
     ) -> Result<Result<Raw, RpcError>, LinkError> {
-        let id = live.link.next_id();
-        let params = convert::params_for(live.revision, params, attempt.wants_progress.then_some(id));
-        let options = attempt.options(self.shared.config.timeouts.call);
+        let live = reached.live();
+        let said = Said {
+            capabilities: &call.client.capabilities,
+            level: call.client.level,
+            wants_progress: call.wants_progress,
+        };
+        let limit = self.shared.config.timeouts.call;
+        let options = CallOptions {
+            deadline: limit,
+            aside: call.aside.clone(),
+            cancel_on_drop: Arc::clone(&call.cancel_on_drop),
+            headers: if live.is_modern() { call.headers.clone() } else { HeaderMap::new() },
+        };
         let _running = Running::new(&self.shared.running);
-        let outcome = live.link.call(id, method, params, options).await?;
+        let outcome = match options.aside.clone() {
+            Some(aside) if !live.is_modern() && call.client.capabilities.can_be_asked() => {
+                patience::call(live, method, params, &said, (options, aside)).await?
+            }
+            _ => live.call(method, params, &said, options).await?,
+        };
         self.shared.last_success.store(self.shared.clock.now().0.unsigned_abs(), Ordering::Relaxed);
         Ok(outcome)
     }
@@ -326,8 +496,7 @@ impl Server {
     /// Waits for a connection other than the one of generation `not`, starting the server if need be.
     async fn connected(&self, not: Option<u64>) -> Result<Arc<Live>, CallError> {
         let mut status = self.shared.status.subscribe();
-        let away =
-            |status: &Status| CallError::Away(Away { server: self.shared.config.name.clone(), status: status.clone() });
+        let away = |status: &Status| self.away(status.clone());
         if not.is_none() {
             let state = self.status().state;
             match state {

@@ -9,11 +9,12 @@ use toolcrib_base::Timestamp;
 use toolcrib_base::backoff::Backoff;
 use toolcrib_base::task::{Scope, Stop};
 use toolcrib_protocol::{Raw, method};
-use toolcrib_transport::{CallOptions, LinkError};
+use toolcrib_transport::LinkError;
 
-use crate::event::Event;
+use crate::event::{Event, Nature};
 use crate::inventory::{self, Inventory};
-use crate::open::{self, Live, REPORTS, Report};
+use crate::live::Live;
+use crate::open::{self, Opening, REPORTS, Report};
 use crate::server::{Order, Shared, Surroundings};
 use crate::status::{State, Status};
 
@@ -94,6 +95,7 @@ impl ServerTask {
                 }
             }
         }
+        shared.pool.close().await;
         // Nobody may wait for a server whose task has ended.
         let status = self.change_status(State::Stopped, None, None);
         let _ = self.around.events.try_send(Event::Status { server: shared.config.name.clone(), status });
@@ -168,13 +170,28 @@ impl ServerTask {
 
     async fn serve(&mut self, scope: &Scope, orders: &mut mpsc::Receiver<Order>) -> Left {
         let (reports, mut reported) = mpsc::channel(REPORTS);
-        let opening = open::open(&self.shared.config, &self.around, self.generation, reports, scope);
-        let (live, mut bare) = match unless_left(orders, self.generation, opening).await {
+        let opening = Opening {
+            config: &self.shared.config,
+            around: &self.around,
+            scope,
+            generation: self.generation,
+            reports,
+            era: self.shared.era(),
+            offered: Arc::new(self.shared.config.declares.clone()),
+            owner: None,
+            asks: Arc::clone(&self.shared.asks),
+        };
+        let (live, mut bare) = match unless_left(orders, self.generation, open::open(&opening)).await {
             Ok(Ok(opened)) => opened,
-            Ok(Err(why)) => return Left::Failed(why),
+            Ok(Err(why)) => {
+                // What was remembered of it may be why: the next attempt finds out anew.
+                self.shared.set_era(None);
+                return Left::Failed(why);
+            }
             Err(left) => return left,
         };
         let live = Arc::new(live);
+        self.note_era(&live).await;
         self.shared.live.store(Some(Arc::clone(&live)));
         // Calls may use the connection from here on; the state says ready once the tools were listed.
         self.shared.status.send_modify(|_| ());
@@ -189,6 +206,19 @@ impl ServerTask {
             self.backoff.reset();
         }
         left
+    }
+
+    /// Remembers the era of a server that has just answered.
+    async fn note_era(&self, live: &Live) {
+        let era = live.revision.era();
+        if self.shared.set_era(Some(era)) {
+            // Connections that were opened in another era are of no use.
+            self.shared.pool.clear();
+        }
+        let nature = Nature { era: Some(era), asks: self.shared.asks.load(std::sync::atomic::Ordering::Relaxed) };
+        if self.shared.config.nature != nature {
+            self.tell(Event::Nature { server: self.shared.config.name.clone(), nature }).await;
+        }
     }
 
     /// Stays with a connection until it is left.
@@ -245,7 +275,7 @@ impl ServerTask {
         let before = self.shared.inventory.load_full();
         let deadline = self.shared.config.timeouts.list;
         let mut again = false;
-        let draining = inventory::drain(&live.link, bare, &before, deadline);
+        let draining = inventory::drain(live, bare, &before, deadline);
         let listed = unless_left_noting(orders, live.generation, draining, &mut again).await?;
         let inventory = match listed {
             Ok(inventory) => Arc::new(inventory),
@@ -256,6 +286,7 @@ impl ServerTask {
         }
         let first = !self.shared.status.borrow().listed;
         self.shared.inventory.store(Arc::clone(&inventory));
+        self.shared.listings.send_modify(|count| *count += 1);
         if first {
             self.shared.status.send_modify(|status| status.listed = true);
         }
@@ -277,8 +308,9 @@ impl ServerTask {
             return Ok(());
         }
         let timeouts = self.shared.config.timeouts;
-        let options = CallOptions::within(timeouts.list);
-        let answered = live.link.call(live.link.next_id(), method::PING, Raw::empty_object(), options).await;
+        // Nobody pings in the modern era; who it is, every server tells.
+        let method = if live.is_modern() { method::DISCOVER } else { method::PING };
+        let answered = live.ask(method, &Raw::empty_object(), timeouts.list).await;
         let Err(error) = answered else {
             *missed = 0;
             return Ok(());
@@ -288,7 +320,7 @@ impl ServerTask {
         if busy && matches!(error, LinkError::Timeout(_)) && HEALTH_EVERY * *missed < timeouts.call {
             return Ok(());
         }
-        Err(self.explain(live, "it does not answer a ping", &error).await)
+        Err(self.explain(live, "it does not answer", &error).await)
     }
 
     /// What failed, or how the program behind it ended.

@@ -11,10 +11,8 @@ use serde_json::{Value, json};
 
 use crate::child;
 use crate::need::Installed;
+use crate::process::MARK;
 use crate::workspace::Workspace;
-
-/// Everything that a run started by the gateway inherits carries this variable; see [`super::process::left`].
-pub const MARK: &str = "TOOLCRIB_ACCEPTANCE_RUN";
 
 const DEADLINE: Duration = Duration::from_secs(60);
 

@@ -160,7 +160,8 @@ fn no_unwrap(source: &Source, report: &mut Report<'_>) {
 }
 
 fn only_protocol_compares_revisions(source: &Source, report: &mut Report<'_>) {
-    let exempt = ["crates/protocol/", "crates/upstream/src/negotiate", "crates/testkit/", "crates/bench/", "fuzz/"];
+    let exempt =
+        ["crates/protocol/", "crates/upstream/src/negotiate", "crates/testkit/", "crates/bench/", "fuzz/", "xtask/"];
     if exempt.iter().any(|folder| source.path.starts_with(folder)) {
         return;
     }

@@ -2,17 +2,21 @@
 
 use std::sync::Arc;
 
+use http::HeaderMap;
 use toolcrib_base::{Kind, Problem};
 use toolcrib_policy::Act;
+use toolcrib_protocol::error::CAPABILITY_MISSING;
+use toolcrib_protocol::param_header::ParamHeaders;
 use toolcrib_protocol::raw::Edit;
-use toolcrib_protocol::{Raw, Revision, RpcError, json, method};
+use toolcrib_protocol::{Raw, Revision, RpcError, ask, convert, json, method, task};
 use toolcrib_store::Outcome;
 
 use crate::dialect::MetaName;
-use crate::dispatch::{self, Ended, Outgoing};
+use crate::dispatch::Ended;
+use crate::exchange::{self, Exchanged, Wanted};
 use crate::meta;
 use crate::operation::Operation;
-use crate::passage::{self, Refused};
+use crate::passage::{self, Passage, Refused};
 use crate::reply;
 use crate::request::{Passing, away, busy, closing, failed};
 use crate::resolve::{self, Target, Unresolved};
@@ -98,25 +102,53 @@ impl Passing<'_> {
         }
         let name = Raw::from_value(&&*tool.id.tool);
         let params = params.edit(&[("name", Edit::Set(name.as_str())), ("arguments", Edit::Set(arguments.as_str()))]);
-        let outgoing =
-            Outgoing { server: &tool.server, method: method::TOOLS_CALL, params, progress: self.progress.take() };
-        let ended = dispatch::call(&passage, self.caller, self.running, outgoing).await;
+        let Exchanged { ended, passage } = self.exchange_tool(passage, tool, params, &arguments).await;
+        let from = if tool.server.is_modern() { Revision::LATEST } else { Revision::LATEST_LEGACY };
         let (outcome, answer) = match ended {
             Ended::Answered(Ok(result)) => {
                 let outcome = if reply::is_failure(&result) { Outcome::ToolError } else { Outcome::Ok };
-                let result = if by.is_some() { meta::call::shape(by, result) } else { result };
-                (outcome, Ok((result, Revision::LATEST_LEGACY)))
+                // What asks, or runs on as a task, is for the client and not for its model.
+                let plain = by.is_none() || ask::is_input_required(&result) || task::is_task(&result);
+                let result = if plain { result } else { meta::call::shape(by, result) };
+                (outcome, Ok((result, from)))
             }
             Ended::Answered(Err(error)) => {
-                let answer = if by.is_some() { Ok(failed(&problem_of(&error))) } else { Err(error) };
+                let error = convert::error_for(self.caller.revision, error);
+                let in_result = by.is_some() && error.code != CAPABILITY_MISSING;
+                let answer = if in_result { Ok(failed(&problem_of(&error))) } else { Err(error) };
                 (Outcome::Error(Kind::BadServer), answer)
             }
             Ended::Failed(error) => (Outcome::Error(error.kind()), Ok(failed(&away(&error)))),
             Ended::Busy => (Outcome::Error(Kind::Busy), Ok(failed(&busy(&tool.server)))),
             Ended::Cancelled => (Outcome::Cancelled, Err(RpcError::from(Kind::Cancelled))),
+            Ended::Unanswered(problem) => (Outcome::Error(problem.kind), Ok(failed(&problem))),
         };
-        tool.metrics().record(outcome, passage.finish(outcome));
+        if let Some(passage) = passage {
+            tool.metrics().record(outcome, passage.finish(outcome));
+        }
         answer
+    }
+
+    /// Calls the tool's server with what of the arguments is mirrored in headers. A modern server that refuses them has
+    /// changed the tool: its lists are read anew, and where that changes the headers, the call is made once more.
+    async fn exchange_tool(&self, passage: Passage, tool: &Tool, params: Raw, arguments: &Raw) -> Exchanged {
+        let wanted =
+            |headers| Wanted { server: &tool.server, method: method::TOOLS_CALL, params: params.clone(), headers };
+        let headers = mirrored(tool.param_headers(), arguments);
+        let exchanged = self.exchange(passage, wanted(headers.clone())).await;
+        let Exchanged { ended, passage: Some(passage) } = exchanged else { return exchanged };
+        if !exchange::is_out_of_date(&ended) {
+            return Exchanged { ended, passage: Some(passage) };
+        }
+        let listed_again = tool.server.listed_again().await;
+        let now = listed_again.and_then(|inventory| {
+            let entry = inventory.tools.iter().find(|entry| entry.key == *tool.id.tool)?.clone();
+            ParamHeaders::read(&entry.input_schema()?).ok()
+        });
+        match now.map(|now| mirrored(&now, arguments)).filter(|now| *now != headers) {
+            Some(headers) => self.exchange(passage, wanted(headers)).await,
+            None => Exchanged { ended, passage: Some(passage) },
+        }
     }
 
     /// With `require_load`, a tool whose server is not active answers with what to do first.
@@ -177,6 +209,10 @@ impl Passing<'_> {
         let result = if by.is_some() { meta::call::shape(by, result) } else { result };
         Ok((result, Revision::LATEST_LEGACY))
     }
+}
+
+fn mirrored(headers: &ParamHeaders, arguments: &Raw) -> HeaderMap {
+    headers.mirror(arguments).into_iter().collect()
 }
 
 /// A server's error as a problem, for answers that are results.

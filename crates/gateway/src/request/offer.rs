@@ -2,15 +2,17 @@
 
 use std::collections::BTreeSet;
 
+use http::HeaderMap;
 use serde_json::json;
 use toolcrib_base::{Kind, Problem, ToolId};
 use toolcrib_catalog::Exposure;
 use toolcrib_policy::Act;
 use toolcrib_protocol::error::{INVALID_PARAMS, RESOURCE_NOT_FOUND};
+use toolcrib_protocol::level::Level;
 use toolcrib_protocol::raw::{self, Edit};
 use toolcrib_protocol::{Era, Raw, Revision, RpcError, method};
 
-use crate::dispatch::Outgoing;
+use crate::exchange::Wanted;
 use crate::gateway::Gateway;
 use crate::request::{Passing, required_text, unknown_method};
 use crate::resolve;
@@ -70,6 +72,18 @@ impl Passing<'_> {
         Raw::from_value(&result)
     }
 
+    /// From which level on a legacy client hears log messages.
+    pub(super) fn set_level(&self, params: &Raw) -> Result<Raw, RpcError> {
+        let level = Level::of_message(params).ok_or_else(|| {
+            let names = Level::ALL.map(Level::as_str).join(", ");
+            RpcError::from(&Problem::new(Kind::InvalidParams, format!("`params.level` must be one of {names}")))
+        })?;
+        if let Some(session) = &self.caller.session {
+            session.set_level(level);
+        }
+        Ok(Raw::empty_object())
+    }
+
     /// A list that fits one page. A cursor can only be somebody else's.
     pub(super) fn listed(&self, params: &Raw, list: &Listed) -> Result<Raw, RpcError> {
         if params.get("cursor").is_some_and(|cursor| cursor.as_str() != "null") {
@@ -110,16 +124,16 @@ impl Passing<'_> {
         let place = self.view.resources.place(&uri).ok_or_else(not_found)?;
         let act = Act::ReadResource { server: place.name.clone(), uri: place.uri.as_str().into() };
         let exact = Raw::from_value(&place.uri);
-        let outgoing = Outgoing {
+        let wanted = Wanted {
             server: &place.server,
             method: method::RESOURCES_READ,
             params: params.edit(&[("uri", Edit::Set(exact.as_str()))]),
-            progress: self.progress.clone(),
+            headers: HeaderMap::new(),
         };
         let target = format!("{}/{}", place.name, place.uri);
         let asked = self.asked(method::RESOURCES_READ, &target, None);
         let unknown = || Problem::new(Kind::NotFound, format!("resource not found: `{uri}`"));
-        let mut read = self.through(&act, asked, outgoing, unknown).await;
+        let mut read = self.through(&act, asked, wanted, unknown).await;
         if let Err(error) = &mut read
             && error.code == RESOURCE_NOT_FOUND
         {
@@ -135,16 +149,16 @@ impl Passing<'_> {
         let prompt = self.view.prompt(&name).ok_or_else(|| RpcError::from(&unknown()))?;
         let act = Act::GetPrompt { server: prompt.server.clone(), name: prompt.entry.key.as_str().into() };
         let exact = Raw::from_value(&prompt.entry.key);
-        let outgoing = Outgoing {
+        let wanted = Wanted {
             server: &prompt.handle,
             method: method::PROMPTS_GET,
             params: params.edit(&[("name", Edit::Set(exact.as_str()))]),
-            progress: self.progress.clone(),
+            headers: HeaderMap::new(),
         };
         let arguments = params.get("arguments");
         let target = format!("{}/{}", prompt.server, prompt.entry.key);
         let asked = self.asked(method::PROMPTS_GET, &target, arguments.as_ref());
-        self.through(&act, asked, outgoing, unknown).await
+        self.through(&act, asked, wanted, unknown).await
     }
 
     pub(super) async fn complete(&self, params: &Raw) -> Result<Raw, RpcError> {
@@ -167,14 +181,14 @@ impl Passing<'_> {
             return Ok(Raw::from_value(&json!({ "completion": { "values": [], "hasMore": false } })));
         }
         let act = Act::Complete { server: name.clone(), reference: key.as_str().into() };
-        let outgoing = Outgoing {
+        let wanted = Wanted {
             server: &server,
             method: method::COMPLETE,
             params: params.edit(&[("ref", Edit::Set(edited.as_str()))]),
-            progress: None,
+            headers: HeaderMap::new(),
         };
         let asked = self.asked(method::COMPLETE, &format!("{name}/{key}"), None);
-        self.through(&act, asked, outgoing, unknown).await
+        self.through(&act, asked, wanted, unknown).await
     }
 
     /// A method that nobody here knows goes to the profile's server, where it has just one to ask.
@@ -187,9 +201,9 @@ impl Passing<'_> {
             return Err(unknown_method(name));
         }
         let act = Act::Forward { server: definition.name.clone(), method: name.into() };
-        let outgoing = Outgoing { server, method: name, params: params.clone(), progress: self.progress.clone() };
+        let wanted = Wanted { server, method: name, params: params.clone(), headers: HeaderMap::new() };
         let asked = self.asked(name, definition.name.as_str(), Some(params));
-        self.through(&act, asked, outgoing, || Problem::new(Kind::UnknownMethod, format!("unknown method `{name}`")))
+        self.through(&act, asked, wanted, || Problem::new(Kind::UnknownMethod, format!("unknown method `{name}`")))
             .await
     }
 }

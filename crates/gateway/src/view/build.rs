@@ -8,6 +8,7 @@ use toolcrib_base::{ServerName, ToolId};
 use toolcrib_catalog::{ProfileDefinition, ServerDefinition};
 use toolcrib_policy::{Act, Annotations, Caller, Request, Rules, Settings};
 use toolcrib_protocol::inventory::Entry;
+use toolcrib_protocol::param_header::ParamHeaders;
 use toolcrib_protocol::raw::Edit;
 use toolcrib_protocol::{Raw, method};
 use toolcrib_search::{Document, Index, ServerText, schema};
@@ -129,7 +130,9 @@ impl Builder {
             for entry in &running.server.inventory().tools {
                 let id = ToolId::new(running.definition.name.clone(), &entry.key);
                 let annotations = annotations(entry);
-                if visible(rules, &Act::CallTool { tool: id.clone(), annotations }) {
+                if visible(rules, &Act::CallTool { tool: id.clone(), annotations })
+                    && !self.has_wrong_headers(running, entry)
+                {
                     found.push((id, entry.clone(), annotations, *running));
                 }
             }
@@ -151,11 +154,28 @@ impl Builder {
                 definition: Arc::clone(&running.definition),
                 server: running.server.clone(),
                 check: OnceLock::new(),
+                headers: OnceLock::new(),
                 signature: OnceLock::new(),
                 id,
             })
         });
         tools.collect()
+    }
+
+    /// Whether a tool behind HTTP says that arguments are mirrored in headers, and says it wrongly: such a tool cannot be
+    /// called as its server wants, so it is left out (2026-07-28, basic/transports, custom headers).
+    fn has_wrong_headers(&self, running: &Running, entry: &Entry) -> bool {
+        if !running.server.is_modern() || !running.definition.transport.is_http() {
+            return false;
+        }
+        let schema = entry.input_schema();
+        let Some(Err(invalid)) = schema.map(|schema| ParamHeaders::read(&schema)) else { return false };
+        let text = format!("tool `{}/{}` is left out: {invalid}", running.definition.name, entry.key);
+        let mut told = self.told.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        if told.insert(text.clone()) {
+            tracing::warn!("{text}");
+        }
+        true
     }
 
     fn prompts(&self, profile: &ProfileDefinition, shown: &[&Running]) -> Vec<Arc<Prompt>> {

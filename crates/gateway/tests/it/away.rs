@@ -218,7 +218,8 @@ async fn a_call_of_a_failed_server_answers_at_once_with_its_next_attempt() {
 
 #[tokio::test]
 async fn a_server_that_comes_back_answers_again() {
-    let house = House::settled(&[server("alpha", &["--exit-after", "6"])]).await;
+    let house = House::settled(&[server("alpha", &["--exit-after", "7"])]).await;
+    // What it answers: the probe, the handshake, four lists, one call.
     let client = house.modern("default");
     let first = client.text("alpha_pid", &json!({})).await;
     house.until_status("alpha", |status| status.state == State::Ready && status.restarts == 1).await;

@@ -112,7 +112,7 @@ impl House {
         };
         let metrics = Arc::new(Metrics::new());
         let secrets = Arc::new(LocalSecrets::new(home.path()));
-        let servers = Servers::new(around, secrets, ground.store.snapshots(), scope.clone());
+        let servers = Servers::new(around, secrets, &ground.store, scope.clone());
         let idle = Duration::from_secs(60);
         let sessions = Sessions::new(100, idle, Arc::clone(&ground.clock), Arc::clone(&metrics));
         let parts = Parts {

@@ -48,7 +48,7 @@ pub(super) fn of_link(error: LinkError, located: &Located) -> Problem {
             let message = format!("the gateway at `{url}` gave no answer within {} s", after.as_secs_f32());
             Problem::new(Kind::Timeout, message).hint("wait longer with `--timeout 10m`")
         }
-        LinkError::Status { status, body } => of_status(status, &body, located),
+        LinkError::Status { status, body, .. } => of_status(status, &body, located),
         LinkError::SessionLost => {
             let message = format!("the gateway at `{url}` has started anew in between");
             Problem::new(Kind::Unavailable, message).hint("try again")

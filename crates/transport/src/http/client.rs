@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
-use http::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderValue};
+use http::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderValue, LOCATION};
 use http::{Method, Request, Response, StatusCode, Uri};
 use http_body_util::{BodyExt, Full};
 use hyper::body::{Body as _, Incoming};
@@ -11,18 +11,18 @@ use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
-use toolcrib_protocol::sse::{self, Event};
 
+use crate::http::events::EventStream;
+use crate::http::origin;
+use crate::http::refusal::Refusal;
 use crate::link::LinkError;
 
 /// How long an unused connection is kept.
 const POOL_IDLE: Duration = Duration::from_secs(90);
 /// How many unused connections are kept for one server: as many as calls run at the same time under load.
 const POOL_PER_HOST: usize = 128;
-/// How much of the body of a refusal is kept for the error's text, in bytes.
-const REFUSAL_BYTES: usize = 2_000;
-/// How long to wait for it.
-const REFUSAL_WAIT: Duration = Duration::from_secs(2);
+/// How often one request is sent on to another place of the same origin.
+const REDIRECTS: usize = 3;
 /// How long establishing a TCP connection may take; the definition's own deadline may be shorter.
 const CONNECT: Duration = Duration::from_secs(10);
 
@@ -43,6 +43,17 @@ pub struct Endpoint {
 
 /// What came back.
 #[derive(Debug)]
+pub struct Posted {
+    /// The status.
+    pub status: StatusCode,
+    /// The headers.
+    pub headers: HeaderMap,
+    /// The body.
+    pub reply: Reply,
+}
+
+/// The body that came back.
+#[derive(Debug)]
 pub enum Reply {
     /// A JSON body, not yet parsed.
     Json(Bytes),
@@ -50,6 +61,27 @@ pub enum Reply {
     Stream(Box<EventStream>),
     /// Accepted without a body.
     Accepted,
+    /// Not accepted; the body may be a JSON-RPC error.
+    Refused(Refusal),
+}
+
+impl Endpoint {
+    /// The headers of a POST: the definition's own and what the transport needs.
+    pub(crate) fn post_headers(&self) -> HeaderMap {
+        let mut headers = self.headers.clone();
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        headers.insert(ACCEPT, HeaderValue::from_static("application/json, text/event-stream"));
+        headers
+    }
+}
+
+/// `base` with `more`, which wins.
+pub(crate) fn joined(base: &HeaderMap, more: &HeaderMap) -> HeaderMap {
+    let mut all = base.clone();
+    for (name, value) in more {
+        all.insert(name, value.clone());
+    }
+    all
 }
 
 impl HttpClient {
@@ -76,44 +108,55 @@ impl HttpClient {
         Ok(Self { inner })
     }
 
-    /// Sends one request. `headers` come on top of the endpoint's own and win over them.
+    /// Sends one request; a redirect of method and body within the origin is followed. `headers` makes all of its
+    /// headers, for each place anew.
     pub async fn send(
         &self,
         method: Method,
-        endpoint: &Endpoint,
+        uri: &Uri,
+        headers: impl Fn() -> HeaderMap,
+        body: Bytes,
+    ) -> Result<Response<Incoming>, LinkError> {
+        let mut next = uri.clone();
+        for _ in 0..REDIRECTS {
+            let response = self.send_to(&method, &next, headers(), body.clone()).await?;
+            match redirect(&response).and_then(|reference| origin::within(&next, reference)) {
+                Some(place) => next = place,
+                None => return Ok(response),
+            }
+        }
+        self.send_to(&method, &next, headers(), body).await
+    }
+
+    async fn send_to(
+        &self,
+        method: &Method,
+        uri: &Uri,
         headers: HeaderMap,
         body: Bytes,
     ) -> Result<Response<Incoming>, LinkError> {
         let mut request = Request::new(Full::new(body));
-        *request.method_mut() = method;
-        *request.uri_mut() = endpoint.uri.clone();
-        let all = request.headers_mut();
-        all.clone_from(&endpoint.headers);
-        for (name, value) in &headers {
-            all.insert(name, value.clone());
-        }
+        *request.method_mut() = method.clone();
+        *request.uri_mut() = uri.clone();
+        *request.headers_mut() = headers;
         self.inner.request(request).await.map_err(|error| {
             let text = chain(&error);
             if error.is_connect() { LinkError::Unreachable(text) } else { LinkError::Broken(text) }
         })
     }
 
-    /// Posts a message and reads how it was answered. Refusals come back as [`LinkError::Status`].
+    /// Posts a message and reads how it was answered.
     pub async fn post(
         &self,
-        endpoint: &Endpoint,
-        mut headers: HeaderMap,
+        uri: &Uri,
+        headers: impl Fn() -> HeaderMap,
         body: Bytes,
         limit: usize,
-    ) -> Result<(HeaderMap, Reply), LinkError> {
-        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-        headers.insert(ACCEPT, HeaderValue::from_static("application/json, text/event-stream"));
-        let response = self.send(Method::POST, endpoint, headers, body).await?;
+    ) -> Result<Posted, LinkError> {
+        let response = self.send(Method::POST, uri, headers, body).await?;
         let (head, body) = response.into_parts();
-        if !head.status.is_success() {
-            return Err(refusal(head.status, body).await);
-        }
         let reply = match media_type(&head.headers) {
+            _ if !head.status.is_success() => Reply::Refused(Refusal::read(&head, body).await),
             "text/event-stream" => Reply::Stream(Box::new(EventStream::new(body, limit))),
             "application/json" => Reply::Json(collect(body, limit).await?),
             _ if matches!(head.status, StatusCode::ACCEPTED | StatusCode::NO_CONTENT) => Reply::Accepted,
@@ -122,26 +165,40 @@ impl HttpClient {
                 return Err(LinkError::NotMcp(format!("content type `{other}`")));
             }
         };
-        Ok((head.headers, reply))
+        Ok(Posted { status: head.status, headers: head.headers, reply })
     }
 
-    /// Opens the stream on which a legacy server speaks on its own; `None` when it offers none.
+    /// Opens a stream of events; `None` when the server offers none.
     pub async fn open_stream(
         &self,
-        endpoint: &Endpoint,
-        mut headers: HeaderMap,
+        uri: &Uri,
+        headers: impl Fn() -> HeaderMap,
         limit: usize,
     ) -> Result<Option<EventStream>, LinkError> {
-        headers.insert(ACCEPT, HeaderValue::from_static("text/event-stream"));
-        let response = self.send(Method::GET, endpoint, headers, Bytes::new()).await?;
+        let headers = || {
+            let mut headers = headers();
+            headers.remove(CONTENT_TYPE);
+            headers.insert(ACCEPT, HeaderValue::from_static("text/event-stream"));
+            headers
+        };
+        let response = self.send(Method::GET, uri, headers, Bytes::new()).await?;
         let (head, body) = response.into_parts();
         match head.status {
             StatusCode::METHOD_NOT_ALLOWED => Ok(None),
-            status if !status.is_success() => Err(refusal(status, body).await),
+            status if !status.is_success() => Err(Refusal::read(&head, body).await.into_error()),
             _ if media_type(&head.headers) == "text/event-stream" => Ok(Some(EventStream::new(body, limit))),
             _ => Ok(None),
         }
     }
+}
+
+/// Where a response sends the same request to.
+fn redirect(response: &Response<Incoming>) -> Option<&str> {
+    let same = matches!(response.status(), StatusCode::TEMPORARY_REDIRECT | StatusCode::PERMANENT_REDIRECT);
+    if !same {
+        return None;
+    }
+    response.headers().get(LOCATION)?.to_str().ok()
 }
 
 fn rustls_without_roots() -> std::io::Result<rustls::ClientConfig> {
@@ -155,20 +212,6 @@ fn rustls_without_roots() -> std::io::Result<rustls::ClientConfig> {
 fn media_type(headers: &HeaderMap) -> &str {
     let value = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
     value.split(';').next().unwrap_or_default().trim()
-}
-
-async fn refusal(status: StatusCode, mut body: Incoming) -> LinkError {
-    let mut text = Vec::new();
-    let reading = async {
-        while let Some(Ok(frame)) = body.frame().await
-            && text.len() < REFUSAL_BYTES
-        {
-            text.extend(frame.into_data().unwrap_or_default().into_iter().take(REFUSAL_BYTES - text.len()));
-        }
-    };
-    // The status is the news; a body that does not end must not turn it into a timeout.
-    let _ = tokio::time::timeout(REFUSAL_WAIT, reading).await;
-    LinkError::Status { status: status.as_u16(), body: String::from_utf8_lossy(&text).into_owned() }
 }
 
 /// Reads a body whole, at most `limit` bytes. A body of one frame is not copied.
@@ -213,33 +256,4 @@ pub(crate) fn chain(error: &dyn std::error::Error) -> String {
         cause = next.source();
     }
     text
-}
-
-/// Events as they arrive.
-#[derive(Debug)]
-pub struct EventStream {
-    body: Incoming,
-    reader: sse::Reader,
-    ready: std::collections::VecDeque<Event>,
-}
-
-impl EventStream {
-    fn new(body: Incoming, limit: usize) -> Self {
-        Self { body, reader: sse::Reader::new(limit), ready: std::collections::VecDeque::new() }
-    }
-
-    /// The next event; `None` at the end of the stream. Cancel-safe.
-    pub async fn next(&mut self) -> Result<Option<Event>, LinkError> {
-        loop {
-            if let Some(event) = self.ready.pop_front() {
-                return Ok(Some(event));
-            }
-            let Some(frame) = self.body.frame().await else { return Ok(None) };
-            let frame = frame.map_err(|error| LinkError::Broken(chain(&error)))?;
-            if let Ok(data) = frame.into_data() {
-                let events = self.reader.push(&data).map_err(|error| LinkError::NotMcp(error.to_string()))?;
-                self.ready.extend(events);
-            }
-        }
-    }
 }

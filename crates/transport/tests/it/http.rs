@@ -7,11 +7,14 @@ use toolcrib_protocol::{Notification, Request};
 use toolcrib_testkit::http::HttpServer;
 use toolcrib_transport::http::client::{Endpoint, HttpClient};
 use toolcrib_transport::http::link::{Bounds, HttpLink};
-use toolcrib_transport::{Inbox, Link, Reply};
+use toolcrib_transport::{Aside, Inbox, Link, Reply};
 
 mod body;
 mod client;
 mod link;
+mod modern;
+mod old;
+mod resume;
 mod server;
 
 /// Notes what it is told; answers what every client must.
@@ -44,6 +47,26 @@ impl Inbox for Notes {
 
     fn closed(&self) {
         self.add("closed".to_owned());
+    }
+}
+
+/// Notes what is said in the course of one call; answers what every client must.
+#[derive(Debug, Default)]
+pub(crate) struct Heard(Notes);
+
+impl Heard {
+    pub(crate) fn all(&self) -> Vec<String> {
+        self.0.all()
+    }
+}
+
+impl Aside for Heard {
+    fn notification(&self, notification: Notification) {
+        self.0.notification(notification);
+    }
+
+    fn request(&self, request: Request, reply: Reply) {
+        self.0.request(request, reply);
     }
 }
 

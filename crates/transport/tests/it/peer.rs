@@ -10,9 +10,9 @@ use toolcrib_base::task::Scope;
 use toolcrib_protocol::{Notification, Raw};
 use toolcrib_transport::peer::Peer;
 use toolcrib_transport::process::{self, Line};
-use toolcrib_transport::{CallOptions, Link, LinkError};
+use toolcrib_transport::{CallOptions, Inbox, Link, LinkError, Reply};
 
-use crate::http::Notes;
+use crate::http::{Heard, Notes};
 use crate::running::shell;
 
 const LONG: Duration = Duration::from_secs(60);
@@ -96,8 +96,7 @@ async fn progress_goes_to_its_call_only() {
     let steps = Arc::new(Mutex::new(Vec::new()));
     let seen = Arc::clone(&steps);
     let mut options = CallOptions::within(LONG);
-    options.aside =
-        Some(std::sync::Arc::new(move |progress: Notification| seen.lock().unwrap().push(progress.params.to_value())));
+    options.aside = Some(Arc::new(move |progress: Notification| seen.lock().unwrap().push(progress.params.to_value())));
     let id = memory.link.next_id();
     let (outcome, ()) = tokio::join!(memory.link.call(id, "m", Raw::empty_object(), options), async {
         for token in [json!(id), json!(id + 1), json!("x"), json!(null)] {
@@ -108,6 +107,120 @@ async fn progress_goes_to_its_call_only() {
     });
     assert!(outcome.is_ok());
     assert_eq!(*steps.lock().unwrap(), [json!({"progressToken": id, "progress": 1})]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_subscription_is_a_call_that_waits_for_ever_and_hears_what_is_tagged_with_its_id() {
+    let mut memory = Memory::new();
+    let heard = Arc::new(Heard::default());
+    let options = CallOptions { aside: Some(Arc::<Heard>::clone(&heard)), ..CallOptions::within(Duration::MAX) };
+    let tagged = |id: Value, method: &str| {
+        let params = json!({"_meta": {"io.modelcontextprotocol/subscriptionId": id}, "progressToken": 1});
+        json!({"jsonrpc": "2.0", "method": method, "params": params})
+    };
+    let mut other = Box::pin(call(&memory.link));
+    assert!(
+        tokio::time::timeout(Duration::from_millis(1), &mut other).await.is_err(),
+        "call 1 waits, without an aside"
+    );
+    let mut listening =
+        Box::pin(memory.link.call(memory.link.next_id(), "subscriptions/listen", Raw::empty_object(), options));
+    tokio::select! {
+        biased;
+        _ = &mut listening => panic!("it has no answer"),
+        () = tokio::time::sleep(LONG * 60 * 24 * 365) => {}
+    }
+    for (id, method) in [(json!(2), "a"), (json!("2"), "b"), (json!(2.0), "c")] {
+        memory.receive(&tagged(id, method));
+    }
+    for (id, method) in [(json!(1), "d"), (json!(3), "e"), (json!("x"), "f"), (json!(null), "g"), (json!({}), "h")] {
+        memory.receive(&tagged(id, method));
+    }
+    assert_eq!(heard.all(), ["notification a", "notification b", "notification c"]);
+    let others = ["d", "e", "f", "g", "h"].map(|method| format!("notification {method}"));
+    assert_eq!(memory.notes.all(), others);
+    drop(listening);
+    memory.receive(&tagged(json!(2), "late"));
+    assert_eq!((heard.all().len(), memory.notes.all().len()), (3, 6));
+    drop(other);
+    let sent = [memory.sent().await, memory.sent().await, memory.sent().await, memory.sent().await];
+    assert_eq!(
+        sent.map(|message| message["method"].clone()),
+        ["m", "subscriptions/listen", "notifications/cancelled", "notifications/cancelled"]
+    );
+}
+
+#[tokio::test]
+async fn ids_are_ours_however_the_other_side_writes_them() {
+    let memory = Memory::new();
+    for written in [json!(1), json!("2"), json!(3.0), json!("4.0")] {
+        let (answered, ()) = tokio::join!(call(&memory.link), async {
+            memory.receive(&json!({"jsonrpc": "2.0", "id": written, "result": {}}));
+        });
+        assert_eq!(answered.unwrap(), "{}", "{written}");
+    }
+    let (answered, ()) = tokio::join!(call(&memory.link), async {
+        memory.receive(&json!([
+            {"jsonrpc": "2.0", "method": "first"},
+            7,
+            {"jsonrpc": "2.0", "id": 5, "result": {}},
+            {"jsonrpc": "2.0", "id": 5, "error": {"code": 1, "message": "again"}},
+        ]));
+    });
+    assert_eq!(answered.unwrap(), "{}");
+    let notes = memory.notes.all();
+    assert_eq!((notes.len(), notes[0].as_str()), (3, "notification first"), "{notes:?}");
+    assert!(notes[1].contains("expected an object") && notes[2].contains("the id 5, which no running call has"));
+}
+
+/// Keeps every question.
+#[derive(Debug, Default)]
+struct Parking(Mutex<Vec<(toolcrib_protocol::Request, Reply)>>, Notes);
+
+impl Inbox for Parking {
+    fn notification(&self, notification: Notification) {
+        self.1.notification(notification);
+    }
+
+    fn request(&self, request: toolcrib_protocol::Request, reply: Reply) {
+        self.0.lock().unwrap().push((request, reply));
+    }
+
+    fn oddity(&self, what: &str) {
+        self.1.oddity(what);
+    }
+
+    fn closed(&self) {}
+}
+
+#[tokio::test]
+async fn questions_that_wait_are_bounded_and_those_beyond_are_refused() {
+    let parking = Arc::new(Parking::default());
+    let (peer, mut sent) = Peer::in_memory(Arc::<Parking>::clone(&parking), 8);
+    let ask = |id: u64| {
+        let question = json!({"jsonrpc": "2.0", "id": id, "method": "elicitation/create"});
+        peer.message(&question.to_string().into());
+    };
+    (0..66).for_each(ask);
+    assert_eq!(parking.0.lock().unwrap().len(), 64);
+    let mut next = async || -> Value { serde_json::from_slice(&sent.recv().await.unwrap()).unwrap() };
+    for id in [64, 65] {
+        let refused = next().await;
+        assert_eq!((&refused["id"], &refused["error"]["data"]["kind"]), (&json!(id), &json!("busy")));
+    }
+    assert!(parking.1.all().iter().all(|note| note.contains("beyond 64 at a time")));
+    let (question, reply) = parking.0.lock().unwrap().remove(0);
+    reply.send_default(&question);
+    assert_eq!(next().await["id"], 0);
+    drop(parking.0.lock().unwrap().remove(0));
+    (66..70).for_each(ask);
+    assert_eq!(parking.0.lock().unwrap().len(), 64, "an answered one and a forgotten one make room");
+    assert_eq!(next().await["id"], 68);
+    // What the other side takes back is told as anything else.
+    peer.message(
+        &json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 5}}).to_string().into(),
+    );
+    assert_eq!(parking.1.all().last().unwrap(), "notification notifications/cancelled");
 }
 
 #[tokio::test(start_paused = true)]

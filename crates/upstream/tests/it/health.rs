@@ -49,7 +49,7 @@ async fn a_server_that_does_not_answer_pings_is_restarted() {
     assert_eq!(watched.world.server.status().state, State::Ready);
     advance(LIST + Duration::from_millis(2)).await;
     let status = watched.world.until(State::Failed).await;
-    assert_eq!(status.last_error.as_deref(), Some("it does not answer a ping: no answer within 10000 ms"));
+    assert_eq!(status.last_error.as_deref(), Some("it does not answer: no answer within 10000 ms"));
     advance(Duration::from_secs(1)).await;
     assert_eq!(watched.world.until(State::Ready).await.restarts, 1);
 }

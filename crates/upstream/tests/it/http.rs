@@ -64,7 +64,7 @@ async fn refusals_are_told_with_their_status_and_the_beginning_of_their_body() {
         let world = World::ready(mcp::config(&server)).await;
         let error = world.tool("echo", json!({})).await.unwrap_err();
         assert_eq!(error.kind(), Kind::BadServer);
-        let CallError::Link { error: LinkError::Status { status: got, body: got_body }, .. } = &error else {
+        let CallError::Link { error: LinkError::Status { status: got, body: got_body, .. }, .. } = &error else {
             panic!("{error}")
         };
         assert_eq!((*got, got_body.as_str()), (status, &body[..body.len().min(2_000)]));

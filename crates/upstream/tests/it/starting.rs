@@ -24,6 +24,7 @@ async fn an_eager_server_starts_by_itself_and_tells_each_step() {
         .map(|event| match event {
             Event::Status { status, .. } => status.state.as_str(),
             Event::Inventory { .. } => "inventory",
+            Event::Nature { .. } => "nature",
             Event::ResourceUpdated { .. } => "resource",
         })
         .collect();

@@ -10,12 +10,13 @@ use tokio::sync::mpsc;
 use tokio::time::Instant;
 use toolcrib_base::task::Scope;
 use toolcrib_base::{Clock, Limits, ServerName, Timestamp};
-use toolcrib_protocol::Raw;
+use toolcrib_protocol::{Capabilities, Era, Raw};
 use toolcrib_transport::http::client::HttpClient;
 use toolcrib_upstream::server::Call;
 use toolcrib_upstream::{
     CallError, Endpoint, Event, Inventory, Server, ServerConfig, Start, State, Status, Surroundings, Timeouts,
 };
+use toolcrib_upstream::{Nature, SessionPolicy};
 
 /// The longest that anything here may take on a busy machine.
 const DEADLINE: Duration = Duration::from_secs(60);
@@ -75,7 +76,16 @@ fn stdio(program: &str, args: Vec<String>) -> ServerConfig {
 
 pub(crate) fn config(endpoint: Endpoint) -> ServerConfig {
     let timeouts = Timeouts { connect: DEADLINE, list: DEADLINE, call: DEADLINE };
-    ServerConfig { name: ServerName::new("fake").unwrap(), endpoint, start: Start::Eager, timeouts }
+    ServerConfig {
+        name: ServerName::new("fake").unwrap(),
+        endpoint,
+        start: Start::Eager,
+        timeouts,
+        session: SessionPolicy::Principal,
+        declares: Capabilities::NONE,
+        // What it is like to find out the era is told in tests of its own.
+        nature: Nature { era: Some(Era::Legacy), asks: false },
+    }
 }
 
 pub(crate) fn with(start: Start, config: ServerConfig) -> ServerConfig {

@@ -286,7 +286,7 @@ impl House {
         let metrics = Arc::new(Metrics::new());
         let store = Store::in_memory(toolcrib_store::Config::default()).unwrap();
         let secrets = Arc::new(LocalSecrets::new(home.path()));
-        let servers = Servers::new(around, secrets, store.snapshots(), scope.clone());
+        let servers = Servers::new(around, secrets, &store, scope.clone());
         let sessions = Sessions::new(100, IDLE, Arc::clone(&time) as Arc<dyn Clock>, Arc::clone(&metrics));
         let clock = Arc::clone(&fuse) as Arc<dyn Clock>;
         let parts = Parts { store, clock, servers, sessions, metrics, loaded: Arc::new(loaded), keep_arguments: false };

@@ -5,7 +5,8 @@ use http::HeaderMap;
 use toolcrib_protocol::sse::Event;
 use toolcrib_testkit::http::{HttpServer, Reply};
 use toolcrib_transport::LinkError;
-use toolcrib_transport::http::client::{EventStream, HttpClient, Reply as Posted};
+use toolcrib_transport::http::client::{HttpClient, Posted, Reply as Body};
+use toolcrib_transport::http::events::EventStream;
 
 use super::endpoint;
 
@@ -13,15 +14,31 @@ const JSON: &str = "content-type: application/json; charset=utf-8";
 const EVENTS: &str = "content-type: text/event-stream";
 const LIMIT: usize = 1_000;
 
-async fn post(answer: impl Fn(&mut Reply<'_>) + Send + Sync + 'static) -> Result<Posted, LinkError> {
-    let server = HttpServer::start(move |_, reply| answer(reply));
+async fn post_to(server: &HttpServer) -> Result<Posted, LinkError> {
     let client = HttpClient::new().unwrap();
-    client.post(&endpoint(&server), HeaderMap::new(), Bytes::from_static(b"{}"), LIMIT).await.map(|(_, reply)| reply)
+    client.post(&endpoint(server).uri, HeaderMap::new, Bytes::from_static(b"{}"), LIMIT).await
+}
+
+async fn post(answer: impl Fn(&mut Reply<'_>) + Send + Sync + 'static) -> Result<Body, LinkError> {
+    let server = HttpServer::start(move |_, reply| answer(reply));
+    post_to(&server).await.map(|posted| posted.reply)
+}
+
+/// The error that a refusal becomes.
+async fn refusal(answer: impl Fn(&mut Reply<'_>) + Send + Sync + 'static) -> LinkError {
+    match post(answer).await.unwrap() {
+        Body::Refused(refusal) => refusal.into_error(),
+        other => panic!("{other:?} is no refusal"),
+    }
+}
+
+fn status(status: u16, body: &str) -> LinkError {
+    LinkError::Status { status, body: body.to_owned(), challenge: None }
 }
 
 async fn body(answer: impl Fn(&mut Reply<'_>) + Send + Sync + 'static) -> Result<usize, LinkError> {
     post(answer).await.map(|reply| match reply {
-        Posted::Json(body) => body.len(),
+        Body::Json(body) => body.len(),
         other => panic!("{other:?} is no JSON"),
     })
 }
@@ -37,9 +54,8 @@ async fn read_all(stream: &mut EventStream) -> Result<Vec<Event>, LinkError> {
 /// The events of an answer while its server is there.
 async fn events(answer: impl Fn(&mut Reply<'_>) + Send + Sync + 'static) -> Result<Vec<Event>, LinkError> {
     let server = HttpServer::start(move |_, reply| answer(reply));
-    let client = HttpClient::new().unwrap();
-    let posted = client.post(&endpoint(&server), HeaderMap::new(), Bytes::from_static(b"{}"), LIMIT).await?;
-    let (_, Posted::Stream(mut stream)) = posted else { panic!("{posted:?} is no stream") };
+    let posted = post_to(&server).await?;
+    let Body::Stream(mut stream) = posted.reply else { panic!("{posted:?} is no stream") };
     read_all(&mut stream).await
 }
 
@@ -108,30 +124,67 @@ async fn what_is_neither_json_nor_events_is_not_mcp() {
         check_not_mcp(post(move |reply| reply.full(200, &[kind], "{}")).await, part);
     }
     for status in [202, 204] {
-        assert!(matches!(post(move |reply| reply.full(status, &[], "")).await, Ok(Posted::Accepted)));
+        assert!(matches!(post(move |reply| reply.full(status, &[], "")).await, Ok(Body::Accepted)));
     }
 }
 
 #[tokio::test]
-async fn a_redirect_is_not_followed() {
+async fn a_redirect_to_another_origin_is_not_followed() {
     let elsewhere = HttpServer::start(|_, reply| reply.full(200, &[JSON], "{}"));
     let location = format!("location: {}", elsewhere.url());
-    let outcome = post(move |reply| reply.full(307, &[&location], "")).await;
-    assert!(matches!(outcome, Err(LinkError::Status { status: 307, .. })), "{outcome:?}");
+    let outcome = refusal(move |reply| reply.full(307, &[&location], "")).await;
+    let text = format!("it redirects to `{}`, which is not followed from here", elsewhere.url());
+    assert_eq!(outcome, status(307, &text));
     assert_eq!(elsewhere.requests().len(), 0, "secrets in headers are for the definition's own URL");
 }
 
 #[tokio::test]
+async fn a_redirect_within_the_origin_is_followed_with_method_and_body() {
+    for code in [307, 308] {
+        let server = HttpServer::start(move |request, reply| match request.target.as_str() {
+            "/mcp" => reply.full(code, &["location: mcp/"], "moved"),
+            _ => reply.full(200, &[JSON], &request.body),
+        });
+        let client = HttpClient::new().unwrap();
+        let headers = || HeaderMap::from_iter([(http::header::AUTHORIZATION, "Bearer x".parse().unwrap())]);
+        let posted = client.post(&endpoint(&server).uri, headers, Bytes::from_static(b"{1}"), LIMIT).await.unwrap();
+        assert!(matches!(posted.reply, Body::Json(body) if body == "{1}"));
+        let seen = server.requests();
+        assert_eq!((seen[1].method.as_str(), seen[1].target.as_str()), ("POST", "/mcp/"));
+        assert_eq!(seen[1].header("authorization"), Some("Bearer x"));
+    }
+    for (code, location) in [(301, "/other"), (302, "/other"), (303, "/other"), (307, ""), (308, "/mcp")] {
+        let server = HttpServer::start(move |_, reply| reply.full(code, &[&format!("location: {location}")], ""));
+        let posted = post_to(&server).await.unwrap();
+        let Body::Refused(refused) = posted.reply else { panic!("{posted:?}") };
+        assert!(refused.into_error().to_string().contains("redirects to"), "{code}");
+        assert!(server.requests().len() <= 4, "a circle ends");
+    }
+}
+
+#[tokio::test]
+async fn a_refusal_keeps_what_the_server_wants_to_be_shown() {
+    let headers = &["www-authenticate: Bearer resource_metadata=\"u\"", "www-authenticate: Basic"];
+    let outcome = refusal(|reply| reply.full(401, headers, "who?")).await;
+    let challenge = Some("Bearer resource_metadata=\"u\", Basic".to_owned());
+    assert_eq!(outcome, LinkError::Status { status: 401, body: "who?".to_owned(), challenge });
+    let long = format!("www-authenticate: {}", "x".repeat(5_000));
+    assert_eq!(refusal(move |reply| reply.full(401, &[&long], "")).await, status(401, ""));
+}
+
+#[tokio::test]
 async fn a_refusal_that_does_not_end_is_told_all_the_same() {
-    let outcome = post(|reply| {
+    let outcome = refusal(|reply| {
         reply.head(500, &[]);
         reply.chunk("out of order");
         reply.hang();
     });
-    let expect = LinkError::Status { status: 500, body: "out of order".into() };
-    assert_eq!(outcome.await.unwrap_err(), expect);
-    let outcome = post(|reply| reply.full(503, &[], "x".repeat(1_000_000))).await;
-    assert_eq!(outcome.unwrap_err(), LinkError::Status { status: 503, body: "x".repeat(2_000) });
+    assert_eq!(outcome.await, status(500, "out of order"));
+    for body in ["x".repeat(1_000_000), format!("{{{}", "x".repeat(1_000_000))] {
+        let sent = body.clone();
+        let outcome = refusal(move |reply| reply.full(503, &[], &sent)).await;
+        assert_eq!(outcome, status(503, &body[..2_000]));
+    }
 }
 
 #[tokio::test]
@@ -182,7 +235,7 @@ async fn a_server_may_offer_no_stream_of_its_own() {
     let client = HttpClient::new().unwrap();
     let open = async |status: u16, headers: &'static [&str]| {
         let server = HttpServer::start(move |_, reply| reply.full(status, headers, "data: 1\n\n"));
-        client.open_stream(&endpoint(&server), HeaderMap::new(), LIMIT).await.map(|stream| stream.is_some())
+        client.open_stream(&endpoint(&server).uri, HeaderMap::new, LIMIT).await.map(|stream| stream.is_some())
     };
     assert_eq!(open(200, &[EVENTS]).await, Ok(true));
     assert_eq!(open(405, &[]).await, Ok(false));
@@ -195,9 +248,9 @@ async fn nobody_there_is_told_apart_from_a_broken_connection() {
     let server = HttpServer::start(|_, reply| reply.close());
     let endpoint = endpoint(&server);
     let client = HttpClient::new().unwrap();
-    let outcome = client.post(&endpoint, HeaderMap::new(), Bytes::new(), LIMIT).await.map(drop);
+    let outcome = client.post(&endpoint.uri, HeaderMap::new, Bytes::new(), LIMIT).await.map(drop);
     assert!(matches!(outcome, Err(LinkError::Broken(_))), "{outcome:?}");
     drop(server);
-    let outcome = client.post(&endpoint, HeaderMap::new(), Bytes::new(), LIMIT).await.map(drop);
+    let outcome = client.post(&endpoint.uri, HeaderMap::new, Bytes::new(), LIMIT).await.map(drop);
     assert!(matches!(outcome, Err(LinkError::Unreachable(_))), "{outcome:?}");
 }

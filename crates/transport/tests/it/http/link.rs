@@ -86,9 +86,77 @@ async fn a_stream_carries_other_messages_and_then_the_answer() {
     assert_eq!(outcome.unwrap().unwrap().as_str(), "{}");
     assert_eq!(notes.len(), 3, "{notes:?}");
     assert_eq!(notes[0], "notification notifications/message");
-    assert!(notes[1].contains("an answer with the id Some(999)") && notes[2].contains("expected an object"));
+    assert!(notes[1].contains("an answer with the id 999") && notes[2].contains("expected an object"));
     let (outcome, _) = call(|_, reply| events(reply, &[])).await;
     assert_eq!(outcome.unwrap_err(), LinkError::Broken("the stream ended without the answer".into()));
+}
+
+#[tokio::test]
+async fn ids_are_ours_however_the_server_writes_them_and_batches_are_read() {
+    for written in [json!(1), json!("1"), json!(1.0), json!("1.0")] {
+        for as_stream in [true, false] {
+            let answer = json!({"jsonrpc": "2.0", "id": written, "result": {}});
+            let batch =
+                json!([{"jsonrpc": "2.0", "method": "n"}, answer, {"jsonrpc": "2.0", "id": 1, "result": {"b": 1}}]);
+            for (body, count) in [(answer, 0), (batch, 2)] {
+                let (outcome, notes) = call(move |_, reply| match as_stream {
+                    true => events(reply, std::slice::from_ref(&body)),
+                    false => reply.full(200, JSON, body.to_string()),
+                })
+                .await;
+                assert_eq!(outcome.unwrap().unwrap().as_str(), "{}", "{written}");
+                assert_eq!(notes.len(), count, "{notes:?}");
+                assert!(notes.last().is_none_or(|note| note == "oddity a second answer to 1"), "{notes:?}");
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn questions_beyond_the_places_are_not_answered_and_the_call_goes_on() {
+    let server = HttpServer::start(|request, reply| {
+        if request.json()["id"] != 1 || request.json()["method"].is_null() {
+            return reply.hang();
+        }
+        reply.head(200, EVENTS);
+        for id in 0..70 {
+            let asked = json!({"jsonrpc": "2.0", "id": format!("q{id}"), "method": "ping"});
+            reply.chunk(format!("data: {asked}\n\n"));
+        }
+        reply.chunk(format!("data: {}\n\n", result(request)));
+        reply.end();
+    });
+    let scope = Scope::new();
+    let (_, link, notes) = connect(&server, &scope);
+    assert!(call_with(&link, CallOptions::within(LONG)).await.is_ok());
+    until("the answers are under way", || server.requests().len() == 65).await;
+    let notes = notes.all();
+    assert_eq!(notes.iter().filter(|note| *note == "request ping").count(), 64);
+    assert_eq!(notes.iter().filter(|note| note.contains("beyond 64 at a time is not answered")).count(), 6);
+}
+
+#[tokio::test]
+async fn an_answer_to_the_server_carries_the_headers_of_the_call_in_whose_course_it_asked() {
+    let server = HttpServer::start(|request, reply| match request.json()["method"].as_str() {
+        Some(_) => {
+            let asked = json!({"jsonrpc": "2.0", "id": "q", "method": "ping"});
+            events(reply, &[asked, result(request)]);
+        }
+        None => reply.full(202, &[], ""),
+    });
+    let scope = Scope::new();
+    let (http, link, notes) = connect(&server, &scope);
+    http.set_session(Some(http::HeaderValue::from_static("s")), Revision::LATEST_LEGACY);
+    let heard = std::sync::Arc::new(super::Heard::default());
+    let mut options =
+        CallOptions { aside: Some(std::sync::Arc::<super::Heard>::clone(&heard)), ..CallOptions::within(LONG) };
+    options.headers.insert("authorization", "Bearer x".parse().unwrap());
+    assert!(call_with(&link, options).await.is_ok());
+    until("the question was answered", || server.requests().len() == 2).await;
+    let answered = &server.requests()[1];
+    assert_eq!(answered.json(), json!({"jsonrpc": "2.0", "id": "q", "result": {}}));
+    assert_eq!((answered.header("authorization"), answered.header("mcp-session-id")), (Some("Bearer x"), Some("s")));
+    assert_eq!((heard.all(), notes.all()), (vec!["request ping".to_owned()], vec![]));
 }
 
 #[tokio::test]
@@ -161,7 +229,7 @@ async fn progress_comes_before_the_answer() {
     let sink = std::sync::Arc::clone(&seen);
     let mut options = CallOptions::within(LONG);
     options.aside = Some(std::sync::Arc::new(move |progress: toolcrib_protocol::Notification| {
-        sink.lock().unwrap().push(progress.params.to_value())
+        sink.lock().unwrap().push(progress.params.to_value());
     }));
     assert!(call_with(&link, options).await.is_ok());
     assert_eq!(*seen.lock().unwrap(), [json!({"progress": 1}), json!({"progress": 2})]);

@@ -1,0 +1,266 @@
+//! One call to a server with all that may come in between: what the server asks reaches the client of its caller in the
+//! client's era, and the answers reach the server.
+//!
+//! | client | server | what is done |
+//! |---|---|---|
+//! | legacy | legacy | questions go to the session and the answers back, while the call runs |
+//! | legacy | modern | its result asks: the session is asked, and the call is made again with the answers |
+//! | modern | modern | its result asks: that is the answer, and the client makes the call again |
+//! | modern | legacy | the call is parked while the client answers ([`crate::parking`]) |
+
+mod aside;
+mod behind;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::HeaderMap;
+use toolcrib_base::{Kind, Problem, random};
+use toolcrib_protocol::ask::{self, Asked, InputRequired, Question};
+use toolcrib_protocol::error::{HEADER_MISMATCH, URL_REQUIRED};
+use toolcrib_protocol::{Capabilities, Era, Raw, RpcError, method};
+use toolcrib_upstream::Server;
+use toolcrib_upstream::server::Call;
+
+use crate::dispatch::{self, Ended, Outgoing};
+use crate::passage::Passage;
+use crate::request::{Channel, Passing};
+use crate::session::Session;
+
+pub(crate) use aside::{Hearing, SessionAside, Way, refuse};
+pub(crate) use behind::Behind;
+
+/// How often one call may ask a legacy client anew before it is given up.
+const ROUNDS: usize = 16;
+/// How long a legacy client may take for one answer: people read before they agree.
+pub(crate) const ANSWER: Duration = Duration::from_secs(10 * 60);
+/// The wait before a call is made again for a server that only wanted it later.
+const LATER: Duration = Duration::from_millis(200);
+
+/// What is to be called.
+#[derive(Debug)]
+pub(crate) struct Wanted<'a> {
+    pub(crate) server: &'a Server,
+    pub(crate) method: &'a str,
+    pub(crate) params: Raw,
+    /// What of the arguments is mirrored in headers, for modern servers.
+    pub(crate) headers: HeaderMap,
+}
+
+/// How a call ended, and its passage where it has not been finished elsewhere.
+#[derive(Debug)]
+pub(crate) struct Exchanged {
+    pub(crate) ended: Ended,
+    pub(crate) passage: Option<Passage>,
+}
+
+impl Passing<'_> {
+    /// Calls the server that the passage was given for.
+    pub(crate) async fn exchange(&self, passage: Passage, wanted: Wanted<'_>) -> Exchanged {
+        match &self.caller.session {
+            None if self.parks(wanted.server) => self.park(passage, wanted).await,
+            session => {
+                let ended = match session {
+                    Some(session) => self.in_rounds(&passage, session, wanted).await,
+                    None => self.once(&passage, &wanted, wanted.params.clone()).await,
+                };
+                Exchanged { ended, passage: Some(passage) }
+            }
+        }
+    }
+
+    /// Whether a call may have to wait for answers of a modern client while it runs.
+    fn parks(&self, server: &Server) -> bool {
+        self.caller.revision.era() == Era::Modern && !server.is_modern() && self.behind.capabilities.can_be_asked()
+    }
+
+    /// One call, as it is.
+    async fn once(&self, passage: &Passage, wanted: &Wanted<'_>, params: Raw) -> Ended {
+        let aside = self.hearing(wanted.server);
+        let call = Call {
+            client: self.behind.client(self.caller),
+            wants_progress: self.way.token.is_some(),
+            aside: aside.map(|aside| {
+                let aside: Arc<dyn toolcrib_upstream::Aside> = aside;
+                aside
+            }),
+            headers: wanted.headers.clone(),
+            ..Call::default()
+        };
+        let outgoing = Outgoing { server: wanted.server, method: wanted.method, params, call };
+        let ended = dispatch::call(passage, self.caller, self.running, outgoing).await;
+        self.checked(wanted.server, ended)
+    }
+
+    /// What takes the server's words in the course of the call; nothing where nobody would hear them.
+    fn hearing(&self, server: &Server) -> Option<Arc<Hearing>> {
+        let channel = self.way.channel.is_some();
+        let asked = self.caller.session.is_some() && self.behind.capabilities.can_be_asked();
+        (channel || asked).then(|| {
+            Arc::new(Hearing::new(
+                self.way.clone(),
+                self.caller.revision,
+                self.behind.clone(),
+                self.caller.session.clone(),
+                self.gateway.servers.scope().clone(),
+                self.asks_for(server),
+            ))
+        })
+    }
+
+    /// The name that a user reads before a question, where more than one server could be asking.
+    pub(crate) fn asks_for(&self, server: &Server) -> Option<String> {
+        let several = self.view.servers.len() > 1;
+        several.then(|| {
+            let name = &server.config().name;
+            let definition = self.view.servers.iter().find(|(definition, _)| definition.name == *name);
+            let title = definition.and_then(|(definition, _)| definition.title.clone());
+            title.unwrap_or_else(|| name.to_string())
+        })
+    }
+
+    /// What a modern server asks must fit what the client declared, and is written for it.
+    fn checked(&self, server: &Server, ended: Ended) -> Ended {
+        if let Ended::Answered(Err(error)) = &ended
+            && error.code == URL_REQUIRED
+            && !self.caller.revision.has_url_error()
+        {
+            return self.url_required(error);
+        }
+        let Ended::Answered(Ok(result)) = &ended else { return ended };
+        if !ask::is_input_required(result) || self.caller.session.is_some() {
+            return ended;
+        }
+        let mut required = match InputRequired::read(result) {
+            Ok(required) => required,
+            Err(why) => return Ended::Unanswered(odd(server, &why)),
+        };
+        if let Some(error) = unfit(&required, &self.behind.capabilities) {
+            return Ended::Answered(Err(error));
+        }
+        let Some(from) = self.asks_for(server) else { return ended };
+        for (_, asked) in &mut required.questions {
+            *asked = ask::question_for(self.caller.revision, asked, "", Some(&from));
+        }
+        let asked = required.to_raw();
+        let edits = asked.get("inputRequests");
+        let edited = edits.as_ref().map_or_else(
+            || result.clone(),
+            |requests| result.edit(&[("inputRequests", toolcrib_protocol::raw::Edit::Set(requests.as_str()))]),
+        );
+        Ended::Answered(Ok(edited))
+    }
+
+    /// A legacy server that wants a page opened first: a modern client is asked for it in the way of its era, any other
+    /// reads where to go.
+    fn url_required(&self, error: &RpcError) -> Ended {
+        let pages = ask::pages(error);
+        let modern = self.caller.revision.era() == Era::Modern;
+        if modern && self.behind.capabilities.url && !pages.is_empty() {
+            let questions = pages.into_iter().enumerate().map(|(index, asked)| (format!("page-{}", index + 1), asked));
+            let required = InputRequired { questions: questions.collect(), state: None };
+            return Ended::Answered(Ok(required.to_raw()));
+        }
+        let urls: Vec<String> = pages.iter().filter_map(|page| page.params.text("url")).collect();
+        Ended::Unanswered(
+            Problem::new(Kind::Forbidden, error.message.clone())
+                .hint(format!("Open {} first, then make the call again.", urls.join(" and "))),
+        )
+    }
+
+    /// A legacy client and a server of whichever era: what a modern one needs is asked of the session.
+    async fn in_rounds(&self, passage: &Passage, session: &Arc<Session>, wanted: Wanted<'_>) -> Ended {
+        let mut params = wanted.params.clone();
+        for _ in 0..ROUNDS {
+            let ended = self.once(passage, &wanted, params).await;
+            let Ended::Answered(Ok(result)) = &ended else { return ended };
+            if !ask::is_input_required(result) {
+                return ended;
+            }
+            let required = match InputRequired::read(result) {
+                Ok(required) => required,
+                Err(why) => return Ended::Unanswered(odd(wanted.server, &why)),
+            };
+            if let Some(error) = unfit(&required, &self.behind.capabilities) {
+                return Ended::Answered(Err(error));
+            }
+            if required.questions.is_empty() {
+                tokio::time::sleep(LATER).await;
+            }
+            let answers = match self.ask_session(session, wanted.server, required.questions).await {
+                Ok(answers) => answers,
+                Err(problem) => return Ended::Unanswered(problem),
+            };
+            params = ask::retry(&wanted.params, &answers, required.state.as_ref());
+        }
+        let message =
+            format!("server `{}` asked {ROUNDS} times in the course of one call", wanted.server.config().name);
+        Ended::Unanswered(Problem::new(Kind::BadServer, message))
+    }
+
+    async fn ask_session(
+        &self,
+        session: &Arc<Session>,
+        server: &Server,
+        questions: Vec<(String, Asked)>,
+    ) -> Result<Vec<(String, Raw)>, Problem> {
+        let from = self.asks_for(server);
+        let mut answers = Vec::with_capacity(questions.len());
+        // One after the other: people answer one question at a time.
+        for (key, asked) in questions {
+            let asked = ask::question_for(session.revision, &asked, &random::hex_128(), from.as_deref());
+            let asking = ask_one(session, self.way.channel.as_ref(), &asked);
+            let answered = match self.running {
+                None => asking.await,
+                Some(running) => tokio::select! {
+                    biased;
+                    () = running.cancelled() => return Err(Problem::new(Kind::Cancelled, "the call was taken back")),
+                    answered = asking => answered,
+                },
+            };
+            answers.push((key, answered?));
+        }
+        Ok(answers)
+    }
+}
+
+/// Asks a legacy client; an answer that is an error becomes one that a modern server can read.
+async fn ask_one(session: &Session, channel: Option<&Channel>, asked: &Asked) -> Result<Raw, Problem> {
+    let answered = session.ask(channel, &asked.method, asked.params.clone(), ANSWER).await;
+    match answered {
+        Ok(Ok(answer)) => Ok(answer),
+        Ok(Err(_)) | Err(_) if asked.method == method::ELICITATION_CREATE => {
+            Ok(Raw::from_value(&serde_json::json!({ "action": "cancel" })))
+        }
+        Ok(Err(error)) => {
+            let message = format!("the client refused `{}`: {}", asked.method, error.message);
+            Err(Problem::new(Kind::InvalidParams, message))
+        }
+        Err(unasked) => {
+            let message = format!("`{}` was not answered: {unasked}", asked.method);
+            Err(Problem::new(Kind::Unavailable, message))
+        }
+    }
+}
+
+/// The error for a question that the client has not declared to answer.
+pub(crate) fn unfit(required: &InputRequired, capabilities: &Capabilities) -> Option<RpcError> {
+    required.questions.iter().find_map(|(_, asked)| match Question::of(&asked.method, &asked.params) {
+        Some(question) if question.fits(capabilities) => None,
+        Some(question) => Some(question.missing()),
+        None => {
+            let method: String = asked.method.chars().take(100).collect();
+            let problem = Problem::new(Kind::BadServer, format!("the server asks `{method}`, which no client answers"));
+            Some(RpcError::from(&problem))
+        }
+    })
+}
+
+fn odd(server: &Server, why: &str) -> Problem {
+    Problem::new(Kind::BadServer, format!("server `{}` needs input: {why}", server.config().name))
+}
+
+/// Whether a modern server refused a call because of its headers, so that what is known of the tool is out of date.
+pub(crate) fn is_out_of_date(ended: &Ended) -> bool {
+    matches!(ended, Ended::Answered(Err(error)) if error.code == HEADER_MISMATCH)
+}

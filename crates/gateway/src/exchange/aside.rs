@@ -1,0 +1,222 @@
+//! What a server says in the course of a call, on its way to the client: progress, log messages, questions.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+
+use tokio::sync::{oneshot, watch};
+use toolcrib_base::random;
+use toolcrib_base::task::Scope;
+use toolcrib_protocol::ask::{self, Asked, Question};
+use toolcrib_protocol::error::METHOD_NOT_FOUND;
+use toolcrib_protocol::level::Level;
+use toolcrib_protocol::raw::Edit;
+use toolcrib_protocol::{Answer, Era, Id, Notification, Raw, Request, Revision, RpcError, meta, method};
+use toolcrib_upstream::{Aside, Reply};
+
+use crate::exchange::{ANSWER, Behind};
+use crate::request::Channel;
+use crate::session::Session;
+
+/// The way back to the client in the course of one request.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Way {
+    pub(crate) channel: Option<Channel>,
+    /// The client's own progress token, when it asked for progress.
+    pub(crate) token: Option<Raw>,
+}
+
+impl Way {
+    /// Sends progress on with the client's own token. A modern client must hear it rise: what does not is left out.
+    pub(crate) fn progress(&self, notification: &Notification, rising: Option<&Mutex<f64>>) {
+        let (Some(channel), Some(token)) = (&self.channel, &self.token) else { return };
+        if let Some(rising) = rising {
+            let value = notification.params.get("progress").and_then(|value| value.as_str().parse::<f64>().ok());
+            let Some(value) = value else { return };
+            let mut highest = rising.lock().unwrap_or_else(PoisonError::into_inner);
+            if value <= *highest {
+                return;
+            }
+            *highest = value;
+        }
+        let params = notification.params.edit(&[(meta::PROGRESS_TOKEN, Edit::Set(token.as_str()))]);
+        channel.send(&Notification { method: notification.method.clone(), params });
+    }
+
+    /// Sends a log message on, if the client wants to hear its level.
+    pub(crate) fn message(&self, notification: &Notification, threshold: Option<Level>) {
+        let heard = threshold.is_none_or(|threshold| {
+            Level::of_message(&notification.params).is_none_or(|level| level.passes(threshold))
+        });
+        if let Some(channel) = self.channel.as_ref().filter(|_| heard) {
+            channel.send(notification);
+        }
+    }
+}
+
+/// Takes what a server says in the course of one call, for a client that hears it on its request's own stream.
+pub(crate) struct Hearing {
+    way: Way,
+    revision: Revision,
+    behind: Behind,
+    rising: Mutex<f64>,
+    /// The session that questions go to; a modern client is not asked in this way.
+    asker: Option<Asker>,
+}
+
+impl fmt::Debug for Hearing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Hearing").field("way", &self.way).finish_non_exhaustive()
+    }
+}
+
+impl Hearing {
+    pub(crate) fn new(
+        way: Way,
+        revision: Revision,
+        behind: Behind,
+        session: Option<Arc<Session>>,
+        scope: Scope,
+        from: Option<String>,
+    ) -> Self {
+        let asker = session.map(|session| Asker::new(&session, scope, from));
+        Self { way, revision, behind, rising: Mutex::new(f64::NEG_INFINITY), asker }
+    }
+}
+
+impl Aside for Hearing {
+    fn notification(&self, notification: Notification) {
+        let modern = self.revision.era() == Era::Modern;
+        match notification.method.as_str() {
+            method::PROGRESS => self.way.progress(&notification, modern.then_some(&self.rising)),
+            // A modern client hears messages only if it asked for a level.
+            method::MESSAGE if modern && self.behind.level.is_none() => {}
+            method::MESSAGE => self.way.message(&notification, self.behind.level),
+            method::CANCELLED => {
+                if let Some(asker) = &self.asker {
+                    asker.withdraw(&notification);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn request(&self, request: Request, reply: Reply) {
+        match (&self.asker, Question::of(&request.method, &request.params)) {
+            _ if request.method == method::PING => reply.send_default(&request),
+            (Some(asker), Some(question)) if question.fits(&self.behind.capabilities) => {
+                asker.ask(self.way.channel.clone(), request, reply);
+            }
+            (_, question) => refuse(question, &request, reply),
+        }
+    }
+}
+
+/// Answers a question that cannot be passed on.
+pub(crate) fn refuse(question: Option<Question>, request: &Request, reply: Reply) {
+    let error = question.map_or_else(
+        || RpcError::new(METHOD_NOT_FOUND, format!("this client does not answer `{}`", request.method)),
+        Question::refused,
+    );
+    reply.send(Answer { id: Some(request.id.clone()), outcome: Err(error) });
+}
+
+/// Passes questions of servers on to a session. Those that still wait are taken back when it is dropped.
+#[derive(Debug)]
+struct Asker {
+    session: Weak<Session>,
+    scope: Scope,
+    from: Option<String>,
+    waiting: Arc<Mutex<HashMap<String, oneshot::Sender<()>>>>,
+    ended: watch::Sender<()>,
+}
+
+impl Asker {
+    fn new(session: &Arc<Session>, scope: Scope, from: Option<String>) -> Self {
+        let session = Arc::downgrade(session);
+        Self { session, scope, from, waiting: Arc::default(), ended: watch::Sender::new(()) }
+    }
+
+    fn ask(&self, channel: Option<Channel>, request: Request, reply: Reply) {
+        let Some(session) = self.session.upgrade() else {
+            let gone = RpcError::new(METHOD_NOT_FOUND, "the client is gone");
+            return reply.send(Answer { id: Some(request.id), outcome: Err(gone) });
+        };
+        let asked = Asked { method: request.method, params: request.params };
+        let asked = ask::question_for(session.revision, &asked, &random::hex_128(), self.from.as_deref());
+        let key = request.id.as_str().to_owned();
+        let (withdraw, withdrawn) = oneshot::channel();
+        lock(&self.waiting).insert(key.clone(), withdraw);
+        let (waiting, mut ended) = (Arc::clone(&self.waiting), self.ended.subscribe());
+        self.scope.spawn(async move {
+            let asking = session.ask(channel.as_ref(), &asked.method, asked.params, ANSWER);
+            let outcome = tokio::select! {
+                outcome = asking => Some(outcome),
+                // Dropping the question tells the client that nobody waits for its answer any more.
+                _ = withdrawn => None,
+                // The call has ended: the other half was dropped.
+                _ = ended.changed() => None,
+            };
+            lock(&waiting).remove(&key);
+            if let Some(outcome) = outcome {
+                let outcome = outcome.unwrap_or_else(|unasked| {
+                    Err(RpcError::new(toolcrib_protocol::error::INTERNAL, unasked.to_string()))
+                });
+                reply.send(Answer { id: Some(request.id), outcome });
+            }
+        });
+    }
+
+    /// The server no longer wants its question answered.
+    fn withdraw(&self, notification: &Notification) {
+        let id = notification.params.get("requestId").and_then(Id::from_raw);
+        if let Some(withdraw) = id.and_then(|id| lock(&self.waiting).remove(id.as_str())) {
+            // The task may have ended in this very moment.
+            let _ = withdraw.send(());
+        }
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Takes what a server says outside of any call, on a connection that belongs to one session alone.
+#[derive(Debug)]
+pub(crate) struct SessionAside {
+    session: Weak<Session>,
+    asker: Asker,
+}
+
+impl SessionAside {
+    pub(crate) fn new(session: &Arc<Session>, scope: &Scope) -> Arc<Self> {
+        Arc::new(Self { session: Arc::downgrade(session), asker: Asker::new(session, scope.clone(), None) })
+    }
+}
+
+impl Aside for SessionAside {
+    fn notification(&self, notification: Notification) {
+        let Some(session) = self.session.upgrade() else { return };
+        match notification.method.as_str() {
+            method::MESSAGE => {
+                let heard = session.level().is_none_or(|threshold| {
+                    Level::of_message(&notification.params).is_none_or(|level| level.passes(threshold))
+                });
+                if heard {
+                    session.tell(&notification);
+                }
+            }
+            method::CANCELLED => self.asker.withdraw(&notification),
+            _ => {}
+        }
+    }
+
+    fn request(&self, request: Request, reply: Reply) {
+        let question = Question::of(&request.method, &request.params);
+        let fits = self
+            .session
+            .upgrade()
+            .is_some_and(|session| question.is_some_and(|question| question.fits(session.relayed())));
+        if fits { self.asker.ask(None, request, reply) } else { refuse(question, &request, reply) }
+    }
+}

@@ -1,0 +1,69 @@
+//! What of a client decides how servers are called for it: what it can be asked, from which level on it hears messages.
+
+use std::sync::Arc;
+
+use toolcrib_protocol::level::Level;
+use toolcrib_protocol::{Capabilities, Raw, RpcError, meta};
+use toolcrib_upstream::Client;
+
+use crate::caller::Caller;
+use crate::exchange::SessionAside;
+use toolcrib_base::task::Scope;
+
+/// The principals that stand for the owner of this installation, to whom the main connections belong.
+const OWNER: [&str; 2] = ["local", "admin"];
+
+/// What stands behind one request.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Behind {
+    pub(crate) capabilities: Arc<Capabilities>,
+    pub(crate) level: Option<Level>,
+    own: Option<Arc<SessionAside>>,
+}
+
+impl Behind {
+    /// Reads it from the session of a legacy client or from the request of a modern one.
+    ///
+    /// Errors: a log level that does not exist.
+    pub(crate) fn read(caller: &Caller, params: &Raw, scope: &Scope) -> Result<Self, RpcError> {
+        if let Some(session) = &caller.session {
+            let capabilities = Arc::clone(session.relayed());
+            let own = capabilities.can_be_asked().then(|| SessionAside::new(session, scope));
+            return Ok(Self { capabilities, level: session.level(), own });
+        }
+        let Some(given) = params.get("_meta") else { return Ok(Self::default()) };
+        let capabilities = match given.get(meta::CLIENT_CAPABILITIES) {
+            Some(declared) if declared.as_str() != "{}" => Arc::new(Capabilities::read(&declared, caller.revision)),
+            _ => Arc::default(),
+        };
+        let level = match given.get(meta::LOG_LEVEL) {
+            None => None,
+            Some(_) => {
+                let level = given.text(meta::LOG_LEVEL).and_then(|name| Level::parse(&name));
+                Some(level.ok_or_else(|| {
+                    let names = Level::ALL.map(Level::as_str).join(", ");
+                    let message = format!("`_meta.{}` must be one of {names}", meta::LOG_LEVEL);
+                    RpcError::new(toolcrib_protocol::error::INVALID_PARAMS, message)
+                })?)
+            }
+        };
+        Ok(Self { capabilities, level, own: None })
+    }
+
+    /// The client as the choice of a connection needs it.
+    pub(crate) fn client(&self, caller: &Caller) -> Client {
+        let principal = caller.principal.id.as_str();
+        let own = self.own.clone().map(|own| {
+            let own: Arc<dyn toolcrib_upstream::Aside> = own;
+            own
+        });
+        Client {
+            principal: (!OWNER.contains(&principal)).then(|| principal.into()),
+            session: caller.session.as_ref().map(|session| session.audit_name()),
+            handle: None,
+            capabilities: Arc::clone(&self.capabilities),
+            level: self.level,
+            own,
+        }
+    }
+}

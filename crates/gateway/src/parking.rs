@@ -1,0 +1,415 @@
+//! Calls of modern clients that wait, at a legacy server, for answers: the server asks and keeps its call open, the
+//! client is told what is needed and comes back with the answers in a request of its own.
+//!
+//! A call runs once, in a task of its own. The first request and every retry attach to it and leave with its outcome or
+//! with its questions. What leads back to it is a sealed state, bound to principal, profile, the call itself and a time.
+//! Calls wait in the memory of this process.
+
+use std::collections::{BTreeMap, HashMap};
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+use tokio::sync::watch;
+use tokio::time::Instant;
+use toolcrib_base::{Kind, Problem, random};
+use toolcrib_protocol::ask::{self, Asked, InputRequired, Question};
+use toolcrib_protocol::error::INVALID_PARAMS;
+use toolcrib_protocol::seal::Sealer;
+use toolcrib_protocol::{Answer, Id, Notification, Raw, Request, RpcError, method};
+use toolcrib_upstream::server::Call;
+use toolcrib_upstream::{Aside, Reply};
+
+use crate::dispatch::{self, Ended, Outgoing};
+use crate::exchange::{Behind, Exchanged, Wanted, Way, refuse};
+use crate::passage::Passage;
+use crate::request::Passing;
+use toolcrib_store::Outcome;
+
+/// What the sealed states are for.
+const PURPOSE: &str = "parked-call";
+/// How long a call waits for its client to come back.
+const RETURN: Duration = Duration::from_secs(10 * 60);
+/// How long a finished call is kept for a client that asks again.
+const KEPT: Duration = Duration::from_secs(60);
+/// How many calls may be parked. Each holds a place in the audit log, and calls that run need some too.
+const MOST: usize = 256;
+/// How many of one principal.
+const OF_ONE: usize = 64;
+
+/// The calls that are parked.
+pub(crate) struct Parking {
+    calls: Mutex<HashMap<String, Arc<Parked>>>,
+    sealer: Sealer,
+}
+
+impl fmt::Debug for Parking {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Parking").field("calls", &lock(&self.calls).len()).finish_non_exhaustive()
+    }
+}
+
+/// What a sealed state says.
+#[derive(Debug, Serialize, Deserialize)]
+struct Ticket {
+    call: String,
+    principal: String,
+    profile: String,
+    digest: String,
+    /// Milliseconds of the clock.
+    until: i64,
+}
+
+/// One call that runs.
+#[derive(Debug)]
+struct Parked {
+    state: Mutex<State>,
+    /// Counts what happened, so that those who are attached look again.
+    news: watch::Sender<u64>,
+}
+
+#[derive(Default)]
+struct State {
+    questions: BTreeMap<String, Waiting>,
+    asked: usize,
+    /// How it ended.
+    ended: Option<Ended>,
+    attached: usize,
+    /// The way back to whoever attached last.
+    way: Way,
+    behind: Behind,
+    from: Option<String>,
+    /// Whether a client was ever sent away with a state that leads back here.
+    parked: bool,
+}
+
+struct Waiting {
+    asked: Asked,
+    request: Request,
+    reply: Reply,
+}
+
+impl fmt::Debug for State {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("State").field("asked", &self.asked).field("attached", &self.attached).finish_non_exhaustive()
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+// === impl Parked ===
+
+impl Parked {
+    fn tell(&self) {
+        self.news.send_modify(|count| *count += 1);
+    }
+
+    /// How it is by now: ended, asking, or neither.
+    fn look(&self) -> Option<Result<Ended, Vec<(String, Asked)>>> {
+        let mut state = lock(&self.state);
+        if let Some(ended) = &state.ended {
+            return Some(Ok(ended.clone()));
+        }
+        // What this client cannot be asked is refused now: the one that came before may have declared more.
+        let behind = state.behind.clone();
+        let unfit: Vec<String> = state
+            .questions
+            .iter()
+            .filter(|(_, waiting)| {
+                let question = Question::of(&waiting.asked.method, &waiting.asked.params);
+                !question.is_some_and(|question| question.fits(&behind.capabilities))
+            })
+            .map(|(key, _)| key.clone())
+            .collect();
+        for key in unfit {
+            if let Some(waiting) = state.questions.remove(&key) {
+                let question = Question::of(&waiting.asked.method, &waiting.asked.params);
+                refuse(question, &waiting.request, waiting.reply);
+            }
+        }
+        if state.questions.is_empty() {
+            return None;
+        }
+        state.parked = true;
+        Some(Err(state.questions.iter().map(|(key, waiting)| (key.clone(), waiting.asked.clone())).collect()))
+    }
+
+    fn answer(&self, answers: BTreeMap<String, Raw>) {
+        let mut state = lock(&self.state);
+        for (key, answer) in answers {
+            // A second answer to one question finds nothing.
+            if let Some(waiting) = state.questions.remove(&key) {
+                waiting.reply.send(Answer::ok(waiting.request.id, answer));
+            }
+        }
+    }
+
+    fn is_abandoned(&self) -> bool {
+        let state = lock(&self.state);
+        state.attached == 0 && !state.parked
+    }
+}
+
+impl Aside for Parked {
+    fn notification(&self, notification: Notification) {
+        let mut state = lock(&self.state);
+        match notification.method.as_str() {
+            method::PROGRESS => state.way.progress(&notification, None),
+            method::MESSAGE if state.behind.level.is_some() => state.way.message(&notification, state.behind.level),
+            method::CANCELLED => {
+                let id = notification.params.get("requestId").and_then(Id::from_raw);
+                state.questions.retain(|_, waiting| Some(&waiting.request.id) != id.as_ref());
+                drop(state);
+                self.tell();
+            }
+            _ => {}
+        }
+    }
+
+    fn request(&self, request: Request, reply: Reply) {
+        let question = Question::of(&request.method, &request.params);
+        let mut state = lock(&self.state);
+        let Some(_) = question.filter(|_| state.questions.len() < ask::QUESTIONS && state.ended.is_none()) else {
+            drop(state);
+            return if request.method == method::PING {
+                reply.send_default(&request);
+            } else {
+                refuse(question, &request, reply);
+            };
+        };
+        state.asked += 1;
+        let key = format!("question-{}", state.asked);
+        let asked = Asked { method: request.method.clone(), params: request.params.clone() };
+        let revision = toolcrib_protocol::Revision::LATEST;
+        let asked = ask::question_for(revision, &asked, "", state.from.as_deref());
+        state.questions.insert(key, Waiting { asked, request, reply });
+        drop(state);
+        self.tell();
+    }
+}
+
+/// A request that waits at a parked call.
+struct Attached<'a> {
+    parked: &'a Parked,
+}
+
+impl<'a> Attached<'a> {
+    fn new(parked: &'a Parked, way: &Way, behind: &Behind) -> Self {
+        let mut state = lock(&parked.state);
+        state.attached += 1;
+        state.way = way.clone();
+        state.behind = behind.clone();
+        Self { parked }
+    }
+}
+
+impl Drop for Attached<'_> {
+    fn drop(&mut self) {
+        let mut state = lock(&self.parked.state);
+        state.attached -= 1;
+        if state.attached == 0 {
+            state.way = Way::default();
+        }
+        drop(state);
+        self.parked.tell();
+    }
+}
+
+// === impl Parking ===
+
+impl Parking {
+    pub(crate) fn new(sealer: Sealer) -> Self {
+        Self { calls: Mutex::default(), sealer }
+    }
+
+    /// Whether a state is one of ours, whatever it says.
+    fn opened(&self, state: &str) -> Option<Ticket> {
+        serde_json::from_slice(&self.sealer.open(PURPOSE, state)?).ok()
+    }
+
+    fn enter(&self, principal: &str) -> Result<(String, Arc<Parked>), Problem> {
+        let mut calls = lock(&self.calls);
+        let prefix = format!("{principal}\n");
+        let of_one = calls.keys().filter(|key| key.starts_with(&prefix)).count();
+        if calls.len() >= MOST || of_one >= OF_ONE {
+            return Err(Problem::new(Kind::Busy, "too many calls wait for answers")
+                .hint("Answer some of them, or wait for them to expire."));
+        }
+        let call = random::hex_128();
+        let parked = Arc::new(Parked { state: Mutex::default(), news: watch::Sender::new(0) });
+        calls.insert(key(principal, &call), Arc::clone(&parked));
+        Ok((call, parked))
+    }
+}
+
+fn key(principal: &str, call: &str) -> String {
+    format!("{principal}\n{call}")
+}
+
+fn digest(method: &str, params: &Raw) -> String {
+    let mut hasher = Sha256::new();
+    hasher.update(method.as_bytes());
+    hasher.update([0]);
+    hasher.update(ask::identity(params));
+    hasher.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn invalid(message: &str) -> Exchanged {
+    let error = RpcError::new(INVALID_PARAMS, format!("`requestState` {message}. Make the call again without it."));
+    Exchanged { ended: Ended::Answered(Err(error)), passage: None }
+}
+
+impl Passing<'_> {
+    /// Calls a legacy server for a modern client that can be asked, or goes on with such a call.
+    pub(crate) async fn park(&self, passage: Passage, wanted: Wanted<'_>) -> Exchanged {
+        let parking = &self.gateway.parking;
+        let principal = self.caller.principal.id.as_str();
+        let digest = digest(wanted.method, &wanted.params);
+        let state = wanted.params.get(ask::REQUEST_STATE);
+        let (call, parked) = match state {
+            Some(state) => {
+                let given = toolcrib_protocol::json::text(state.as_str()).unwrap_or_default();
+                let Some(ticket) = parking.opened(&given) else {
+                    return Exchanged { passage: Some(passage), ..invalid("is not one that was given out here") };
+                };
+                let foreign = ticket.principal != principal
+                    || ticket.profile != self.caller.profile.as_str()
+                    || ticket.digest != digest;
+                if foreign {
+                    return Exchanged { passage: Some(passage), ..invalid("belongs to another call") };
+                }
+                let known = lock(&parking.calls).get(&key(principal, &ticket.call)).cloned();
+                let Some(parked) = known.filter(|_| ticket.until > self.gateway.clock.now().0) else {
+                    return Exchanged { passage: Some(passage), ..invalid("has expired") };
+                };
+                match ask::answers(&wanted.params) {
+                    Ok(answers) => parked.answer(answers.unwrap_or_default()),
+                    Err(error) => {
+                        return Exchanged { ended: Ended::Answered(Err(error)), passage: Some(passage) };
+                    }
+                }
+                let attached = Attached::new(&parked, &self.way, &self.behind);
+                return Exchanged { passage: Some(passage), ..self.attend(attached, &ticket.call, digest).await };
+            }
+            None => match parking.enter(principal) {
+                Ok(entered) => entered,
+                Err(problem) => return Exchanged { ended: Ended::Unanswered(problem), passage: Some(passage) },
+            },
+        };
+        lock(&parked.state).from = self.asks_for(wanted.server);
+        // Attached before it starts: a call that nobody waits for is given up.
+        let attached = Attached::new(&parked, &self.way, &self.behind);
+        self.start(passage, wanted, &call, Arc::clone(&parked));
+        self.attend(attached, &call, digest).await
+    }
+
+    /// Runs the call in a task of its own: it outlives the request that began it.
+    fn start(&self, passage: Passage, wanted: Wanted<'_>, call: &str, parked: Arc<Parked>) {
+        let (gateway, caller) = (Arc::clone(self.gateway), self.caller.clone());
+        let (server, method) = (wanted.server.clone(), wanted.method.to_owned());
+        let params = ask::retry(&wanted.params, &[], None);
+        let key = key(caller.principal.id.as_str(), call);
+        let aside: Arc<dyn Aside> = Arc::<Parked>::clone(&parked);
+        let to_server = Call {
+            client: self.behind.client(self.caller),
+            wants_progress: self.way.token.is_some(),
+            aside: Some(aside),
+            headers: wanted.headers,
+            ..Call::default()
+        };
+        let mut stop = self.gateway.servers.scope().stop_signal();
+        self.gateway.servers.scope().spawn(async move {
+            let outgoing = Outgoing { server: &server, method: &method, params, call: to_server };
+            let calling = dispatch::call(&passage, &caller, None, outgoing);
+            // Dropping the call takes it back at the server.
+            let ended = tokio::select! {
+                ended = calling => ended,
+                () = given_up(&parked) => Ended::Cancelled,
+                () = stop.stopped() => Ended::Cancelled,
+            };
+            passage.finish(outcome_of(&ended));
+            {
+                let mut state = lock(&parked.state);
+                state.ended = Some(ended);
+                // Whatever the server still asks is of no use to it now.
+                state.questions.clear();
+            }
+            parked.tell();
+            // For a client whose answer got lost and which asks again.
+            let kept = lock(&parked.state).parked;
+            if kept {
+                tokio::select! {
+                    () = tokio::time::sleep(KEPT) => {}
+                    () = stop.stopped() => {}
+                }
+            }
+            lock(&gateway.parking.calls).remove(&key);
+        });
+    }
+
+    /// Waits at a call until it has ended or asks.
+    async fn attend(&self, attached: Attached<'_>, call: &str, digest: String) -> Exchanged {
+        let mut news = attached.parked.news.subscribe();
+        loop {
+            match attached.parked.look() {
+                Some(Ok(ended)) => return Exchanged { ended, passage: None },
+                Some(Err(questions)) => {
+                    let state = Some(Raw::from_value(&self.ticket(call, digest)));
+                    let required = InputRequired { questions, state }.to_raw();
+                    return Exchanged { ended: Ended::Answered(Ok(required)), passage: None };
+                }
+                None => {}
+            }
+            if news.changed().await.is_err() {
+                return Exchanged { ended: Ended::Cancelled, passage: None };
+            }
+        }
+    }
+
+    fn ticket(&self, call: &str, digest: String) -> String {
+        let wait = i64::try_from(RETURN.as_millis()).unwrap_or(i64::MAX);
+        let ticket = Ticket {
+            call: call.to_owned(),
+            principal: self.caller.principal.id.as_str().to_owned(),
+            profile: self.caller.profile.to_string(),
+            digest,
+            until: self.gateway.clock.now().0.saturating_add(wait),
+        };
+        let text = serde_json::to_vec(&ticket).unwrap_or_default();
+        self.gateway.parking.sealer.seal(PURPOSE, &text)
+    }
+}
+
+/// Waits until nobody will come back for a call: its client went away before it was asked anything, or has not come
+/// back in time.
+async fn given_up(parked: &Parked) {
+    let mut news = parked.news.subscribe();
+    loop {
+        news.borrow_and_update();
+        let alone = lock(&parked.state).attached == 0;
+        if alone && parked.is_abandoned() {
+            return;
+        }
+        let until = Instant::now() + RETURN;
+        tokio::select! {
+            changed = news.changed() => if changed.is_err() { return },
+            () = tokio::time::sleep_until(until), if alone => return,
+        }
+    }
+}
+
+fn outcome_of(ended: &Ended) -> Outcome {
+    match ended {
+        Ended::Answered(Ok(result)) if crate::reply::is_failure(result) => Outcome::ToolError,
+        Ended::Answered(Ok(_)) => Outcome::Ok,
+        Ended::Answered(Err(_)) => Outcome::Error(Kind::BadServer),
+        Ended::Failed(error) => Outcome::Error(error.kind()),
+        Ended::Busy => Outcome::Error(Kind::Busy),
+        Ended::Cancelled => Outcome::Cancelled,
+        Ended::Unanswered(problem) => Outcome::Error(problem.kind),
+    }
+}

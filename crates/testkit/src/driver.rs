@@ -1,0 +1,120 @@
+//! The client under test of the conformance suite: it puts a gateway in front of the suite's server and drives it from
+//! the other side with the official SDK's client, in the era of the scenario.
+//!
+//! The suite appends the address of its server as the last argument and tells the rest in `MCP_CONFORMANCE_*` variables.
+
+// Roots and sampling are deprecated by 2026-07-28 but valid; a bridge has to carry them.
+#![allow(deprecated)]
+
+mod arguments;
+mod gateway;
+mod person;
+mod session;
+
+use std::io::Write;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use serde_json::Value;
+
+use gateway::Gateway;
+use session::Reach;
+
+/// The suite gives up later, and only ends the shell around this program.
+const DEADLINE: Duration = Duration::from_secs(50);
+
+const HELP: &str = "\
+usage: conformance-driver (--direct | --gateway PATH --work FOLDER) URL
+
+  --direct        no gateway: the SDK's client straight at the suite's server
+  --gateway PATH  the program `toolcrib`
+  --work FOLDER   where the gateway's home and log are put
+";
+
+#[derive(Debug)]
+struct Options {
+    /// The gateway's program and the folder for its home; none: straight at the server.
+    gateway: Option<(PathBuf, PathBuf)>,
+    url: String,
+}
+
+/// What the suite says about the scenario.
+#[derive(Debug)]
+struct Scenario {
+    name: String,
+    revision: String,
+    /// The scenario's own data; `Null` when it has none.
+    context: Value,
+}
+
+/// Drives one scenario. Calls that fail are told on stderr: whether they may is for the suite to judge.
+pub fn run(args: impl Iterator<Item = String>) -> ExitCode {
+    let outcome = parse(args).and_then(|options| match options {
+        Some(options) => drive(&options),
+        None => Ok(std::io::stdout().write_all(HELP.as_bytes())?),
+    });
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            tell(&format!("{error:#}"));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn drive(options: &Options) -> Result<()> {
+    let scenario = Scenario::read()?;
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    runtime.block_on(async {
+        tokio::time::timeout(DEADLINE, steps(options, &scenario)).await.context("the scenario took too long")?
+    })
+}
+
+async fn steps(options: &Options, scenario: &Scenario) -> Result<()> {
+    let Some((program, work)) = &options.gateway else {
+        return session::run(scenario, Reach::Server, &options.url).await;
+    };
+    let mut gateway = Gateway::start(program, &work.join(&scenario.name), &options.url).await?;
+    let outcome = session::run(scenario, Reach::Gateway, gateway.url()).await;
+    gateway.end().await?;
+    outcome
+}
+
+fn parse(mut args: impl Iterator<Item = String>) -> Result<Option<Options>> {
+    let (mut direct, mut program, mut work, mut url) = (false, None, None, None);
+    while let Some(arg) = args.next() {
+        match arg.as_str() {
+            "--help" | "-h" => return Ok(None),
+            "--direct" => direct = true,
+            "--gateway" => program = Some(args.next().context("--gateway needs a path")?.into()),
+            "--work" => work = Some(args.next().context("--work needs a folder")?.into()),
+            flag if flag.starts_with('-') => bail!("unknown flag `{flag}`; --help lists them"),
+            address => url = Some(address.to_owned()),
+        }
+    }
+    let gateway = program.zip(work);
+    if gateway.is_some() == direct {
+        bail!("either --direct or --gateway with --work; --help explains");
+    }
+    Ok(Some(Options { gateway, url: url.context("the address of the server is missing")? }))
+}
+
+fn tell(message: &str) {
+    let _ = writeln!(std::io::stderr(), "conformance-driver: {message}");
+}
+
+// === impl Scenario ===
+
+impl Scenario {
+    fn read() -> Result<Self> {
+        let variable = |name: &str| std::env::var(name).with_context(|| format!("`{name}` is not set"));
+        let context = match std::env::var("MCP_CONFORMANCE_CONTEXT") {
+            Ok(text) => serde_json::from_str(&text).context("`MCP_CONFORMANCE_CONTEXT` is not JSON")?,
+            Err(_) => Value::Null,
+        };
+        let name = variable("MCP_CONFORMANCE_SCENARIO")?;
+        Ok(Self { name, revision: variable("MCP_CONFORMANCE_PROTOCOL_VERSION")?, context })
+    }
+}

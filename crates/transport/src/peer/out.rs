@@ -1,0 +1,52 @@
+//! Where the messages of an ordered connection go.
+
+use bytes::Bytes;
+use http::header::HeaderMap;
+use tokio::sync::{mpsc, oneshot};
+
+use crate::link::LinkError;
+use crate::process::{Process, Sender};
+
+use super::Outcome;
+use super::events::Posts;
+
+/// Where messages go.
+pub(super) enum Out {
+    Process(Process, Sender),
+    Memory(mpsc::Sender<Bytes>),
+    Posts(Box<Posts>),
+}
+
+impl Out {
+    pub(super) async fn send(&self, line: Bytes, headers: &HeaderMap) -> Result<(), LinkError> {
+        match self {
+            Out::Process(_, sender) => sender.send(line).await.map_err(|_| LinkError::Closed),
+            Out::Memory(queue) => queue.send(line).await.map_err(|_| LinkError::Closed),
+            Out::Posts(posts) => posts.send(line, headers).await,
+        }
+    }
+
+    /// Sends a request and waits for what answers it.
+    pub(super) async fn exchange(
+        &self,
+        id: u64,
+        line: Bytes,
+        headers: &HeaderMap,
+        answered: oneshot::Receiver<Outcome>,
+    ) -> Result<Outcome, LinkError> {
+        if let Out::Posts(posts) = self {
+            return posts.exchange(id, line, headers, answered).await;
+        }
+        self.send(line, headers).await?;
+        answered.await.map_err(|_| LinkError::Closed)
+    }
+
+    /// Sends if there is room: for what nobody waits for, from places that cannot wait.
+    pub(super) fn send_or_drop(&self, line: Bytes) {
+        match self {
+            Out::Process(_, sender) => drop(sender.try_send(line)),
+            Out::Memory(queue) => drop(queue.try_send(line)),
+            Out::Posts(posts) => posts.send_or_drop(line),
+        }
+    }
+}

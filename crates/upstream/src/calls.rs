@@ -1,0 +1,253 @@
+//! The calls that run on one connection, and which of them a question of the server belongs to: never a guess.
+
+use std::collections::{BTreeMap, HashMap};
+use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::{Semaphore, SemaphorePermit};
+use toolcrib_protocol::ask::Question;
+use toolcrib_protocol::{Answer, Capabilities, Id, Notification, Request, RpcError, method};
+use toolcrib_transport::{Aside, Reply};
+
+/// How many questions of one connection may wait for their answers.
+const QUESTIONS: usize = 64;
+
+/// The calls of one connection.
+pub(crate) struct Calls {
+    state: Mutex<State>,
+    /// What the server was told that it may ask.
+    offered: Arc<Capabilities>,
+    /// The session that the connection belongs to alone.
+    owner: Option<Arc<dyn Aside>>,
+    /// Whether this server is known to ask without saying in which call: then calls take turns.
+    asks: Arc<AtomicBool>,
+    turn: Semaphore,
+}
+
+#[derive(Default)]
+struct State {
+    running: BTreeMap<u64, Arc<dyn Aside>>,
+    /// Questions that wait, by the server's id.
+    asked: HashMap<String, Arc<dyn Aside>>,
+}
+
+/// Why a question cannot be passed on.
+#[derive(Debug, PartialEq, Eq)]
+enum Unowned {
+    NotOffered(Question),
+    Unknown,
+    Nobody,
+    Several(usize),
+    TooMany,
+}
+
+impl fmt::Debug for Calls {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Calls").field("offered", &self.offered).finish_non_exhaustive()
+    }
+}
+
+/// A call that runs; forgotten when dropped.
+pub(crate) struct Begun<'a> {
+    calls: &'a Calls,
+    id: u64,
+    _turn: Option<SemaphorePermit<'a>>,
+}
+
+impl Drop for Begun<'_> {
+    fn drop(&mut self) {
+        self.calls.lock().running.remove(&self.id);
+    }
+}
+
+// === impl Calls ===
+
+impl Calls {
+    pub(crate) fn new(offered: Arc<Capabilities>, owner: Option<Arc<dyn Aside>>, asks: Arc<AtomicBool>) -> Arc<Self> {
+        Arc::new(Self { state: Mutex::default(), offered, owner, asks, turn: Semaphore::new(1) })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Notes a call that runs. On a connection that cannot tie questions to calls, a server that is known to ask serves
+    /// one call at a time, unless the connection has one owner for all of them.
+    pub(crate) async fn begin(&self, id: u64, aside: Option<&Arc<dyn Aside>>, ordered: bool) -> Begun<'_> {
+        let takes_turns =
+            ordered && self.owner.is_none() && self.offered.can_be_asked() && self.asks.load(Ordering::Relaxed);
+        let turn = if takes_turns { self.turn.acquire().await.ok() } else { None };
+        if let Some(aside) = aside {
+            self.lock().running.insert(id, Arc::clone(aside));
+        }
+        Begun { calls: self, id, _turn: turn }
+    }
+
+    /// A request of the server that came in the course of no call in particular. `true` when from now on calls should
+    /// take turns, because it could not be told whose it is.
+    pub(crate) fn ask(self: &Arc<Self>, request: Request, reply: Reply) -> bool {
+        if request.method == method::PING {
+            reply.send_default(&request);
+            return false;
+        }
+        match self.owner_of(&request) {
+            Ok(aside) => {
+                self.pass(&aside, request, reply);
+                !self.asks.swap(true, Ordering::Relaxed)
+            }
+            Err(why) => {
+                let learned = matches!(why, Unowned::Several(_)) && !self.asks.swap(true, Ordering::Relaxed);
+                reply.send(Answer { id: Some(request.id.clone()), outcome: Err(why.to_error(&request.method)) });
+                learned
+            }
+        }
+    }
+
+    fn owner_of(&self, request: &Request) -> Result<Arc<dyn Aside>, Unowned> {
+        let question = Question::of(&request.method, &request.params).ok_or(Unowned::Unknown)?;
+        if !question.fits(&self.offered) {
+            return Err(Unowned::NotOffered(question));
+        }
+        let state = self.lock();
+        if state.asked.len() >= QUESTIONS {
+            return Err(Unowned::TooMany);
+        }
+        let mut running = state.running.values();
+        match (running.next(), running.next(), &self.owner) {
+            (Some(one), None, _) => Ok(Arc::clone(one)),
+            // All calls are the owner's, so the question is for the owner whichever of them it belongs to.
+            (_, _, Some(owner)) => Ok(Arc::clone(owner)),
+            (None, ..) => Err(Unowned::Nobody),
+            (Some(_), Some(_), None) => Err(Unowned::Several(state.running.len())),
+        }
+    }
+
+    fn pass(self: &Arc<Self>, aside: &Arc<dyn Aside>, request: Request, reply: Reply) {
+        let key = request.id.as_str().to_owned();
+        self.lock().asked.insert(key.clone(), Arc::clone(aside));
+        let calls = Arc::clone(self);
+        aside.request(
+            request,
+            Reply::new(move |answer| {
+                calls.lock().asked.remove(&key);
+                reply.send(answer);
+            }),
+        );
+    }
+
+    /// A notification that came in the course of no call in particular; gives it back when it is for nobody here.
+    pub(crate) fn notify(&self, notification: Notification) -> Option<Notification> {
+        let aside = match notification.method.as_str() {
+            method::CANCELLED => {
+                let id = notification.params.get("requestId").and_then(Id::from_raw);
+                id.and_then(|id| self.lock().asked.remove(id.as_str()))
+            }
+            method::MESSAGE => {
+                let state = self.lock();
+                let mut running = state.running.values();
+                match (running.next(), running.next()) {
+                    // Whose message it is cannot be told when several run (2026-07-28: only on the request's stream).
+                    (Some(one), None) => Some(Arc::clone(one)),
+                    _ => self.owner.clone(),
+                }
+            }
+            _ => None,
+        };
+        match aside {
+            Some(aside) => {
+                aside.notification(notification);
+                None
+            }
+            None => Some(notification),
+        }
+    }
+}
+
+impl Unowned {
+    fn to_error(&self, asked: &str) -> RpcError {
+        let refuse = |message: String| RpcError::new(toolcrib_protocol::error::METHOD_NOT_FOUND, message);
+        match self {
+            Self::NotOffered(question) => question.refused(),
+            Self::Unknown => refuse(format!("this client does not answer `{asked}`")),
+            Self::Nobody => refuse(format!("`{asked}` belongs to no running call, so there is nobody to ask")),
+            Self::Several(count) => refuse(format!(
+                "`{asked}` may belong to any of {count} running calls; from now on they are made one after the other"
+            )),
+            Self::TooMany => refuse(format!("{QUESTIONS} questions are waiting for answers already")),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use toolcrib_protocol::Raw;
+
+    use super::*;
+
+    /// Answers every question with its name.
+    struct Named(&'static str);
+
+    impl Aside for Named {
+        fn notification(&self, _: Notification) {}
+        fn request(&self, request: Request, reply: Reply) {
+            reply.send(Answer::ok(request.id, Raw::from_value(&self.0)));
+        }
+    }
+
+    fn ask(calls: &Arc<Calls>, method: &str) -> Result<String, i64> {
+        let (sent, got) = std::sync::mpsc::channel();
+        let request = Request { id: Id::from_number(1), method: method.into(), params: Raw::empty_object() };
+        calls.ask(request, Reply::new(move |answer| sent.send(answer.outcome).unwrap()));
+        got.try_recv().expect("an answer").map(|raw| raw.as_str().to_owned()).map_err(|error| error.code)
+    }
+
+    fn aside(name: &'static str) -> Arc<dyn Aside> {
+        Arc::new(Named(name))
+    }
+
+    #[tokio::test]
+    async fn a_question_belongs_to_exactly_one_call_or_to_nobody() {
+        let form = Arc::new(Capabilities { form: true, ..Capabilities::NONE });
+        let calls = Calls::new(form, None, Arc::default());
+        assert_eq!(ask(&calls, "elicitation/create"), Err(-32_601));
+        let first = calls.begin(1, Some(&aside("a")), true).await;
+        assert_eq!(ask(&calls, "elicitation/create"), Ok(r#""a""#.into()));
+        assert_eq!(ask(&calls, "sampling/createMessage"), Err(-32_601), "was not offered");
+        assert_eq!(ask(&calls, "ping"), Ok("{}".into()));
+        // It has asked, so calls take turns now.
+        let other = aside("b");
+        let mut second = std::pin::pin!(calls.begin(2, Some(&other), true));
+        assert!(futures_poll(second.as_mut()).is_some(), "nobody has the turn yet: the first began before");
+        drop(first);
+    }
+
+    #[tokio::test]
+    async fn between_two_calls_nobody_guesses() {
+        let form = Arc::new(Capabilities { form: true, ..Capabilities::NONE });
+        let calls = Calls::new(Arc::clone(&form), None, Arc::default());
+        let (a, b) = (aside("a"), aside("b"));
+        let first = calls.begin(1, Some(&a), true).await;
+        let _second = calls.begin(2, Some(&b), true).await;
+        assert_eq!(ask(&calls, "elicitation/create"), Err(-32_601));
+        drop(first);
+        assert_eq!(ask(&calls, "elicitation/create"), Ok(r#""b""#.into()));
+        let third = calls.begin(3, Some(&a), true).await;
+        let mut fourth = std::pin::pin!(calls.begin(4, Some(&a), true));
+        assert!(futures_poll(fourth.as_mut()).is_none(), "calls take turns now");
+        drop(third);
+        assert!(futures_poll(fourth.as_mut()).is_some());
+        let owned = Calls::new(form, Some(aside("owner")), Arc::default());
+        let _two = (owned.begin(1, Some(&a), true).await, owned.begin(2, Some(&b), true).await);
+        assert_eq!(ask(&owned, "elicitation/create"), Ok(r#""owner""#.into()));
+    }
+
+    /// Polls once.
+    fn futures_poll<F: Future>(future: std::pin::Pin<&mut F>) -> Option<F::Output> {
+        let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+        match future.poll(&mut context) {
+            std::task::Poll::Ready(output) => Some(output),
+            std::task::Poll::Pending => None,
+        }
+    }
+}

@@ -1,0 +1,129 @@
+//! The client behind a call, as far as the choice of a connection depends on it.
+
+use std::fmt;
+use std::sync::Arc;
+
+use toolcrib_protocol::Capabilities;
+use toolcrib_protocol::level::Level;
+use toolcrib_transport::Aside;
+
+/// Who a call is made for. The default is the owner of this installation, who can be asked nothing.
+#[derive(Clone, Default)]
+pub struct Client {
+    /// The principal; `None` is the owner, to whom the main connection belongs.
+    pub principal: Option<Arc<str>>,
+    /// The session of a legacy client.
+    pub session: Option<Arc<str>>,
+    /// The conversation with the server that the caller names itself (`session: handle`).
+    pub handle: Option<Arc<str>>,
+    /// What it can be asked, as far as that is relayed.
+    pub capabilities: Arc<Capabilities>,
+    /// From which level on it wants to hear log messages.
+    pub level: Option<Level>,
+    /// Takes what a server says outside of any call, on a connection that belongs to this client's session alone.
+    pub own: Option<Arc<dyn Aside>>,
+}
+
+impl fmt::Debug for Client {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Client").field("principal", &self.principal).field("session", &self.session).finish()
+    }
+}
+
+/// Whose calls share a connection to a legacy server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum SessionPolicy {
+    /// All that offer the same.
+    Shared,
+    /// Those of one principal that offer the same; a legacy client that can be asked has one of its own.
+    #[default]
+    Principal,
+    /// Those that name the same handle.
+    Handle,
+    /// None: each call opens and closes its own.
+    Request,
+}
+
+/// What tells one connection to a legacy server from another; the main connection has none.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) struct Key {
+    pub(crate) principal: Option<Arc<str>>,
+    pub(crate) session: Option<Arc<str>>,
+    pub(crate) handle: Option<Arc<str>>,
+    pub(crate) offered: Arc<Capabilities>,
+}
+
+impl Key {
+    /// Which connection a call takes; `None` for the main one.
+    ///
+    /// The session of a client that can be asked has a connection of its own: whatever the server asks on it, it is
+    /// clear who is meant.
+    pub(crate) fn of(policy: SessionPolicy, client: &Client, offered: Capabilities) -> Option<Self> {
+        let asked = offered.can_be_asked();
+        let plain = offered.is_none();
+        let offered = Arc::new(offered);
+        let key = match policy {
+            SessionPolicy::Shared => Self { principal: None, session: None, handle: None, offered },
+            SessionPolicy::Principal => Self {
+                principal: client.principal.clone(),
+                session: client.session.clone().filter(|_| asked),
+                handle: None,
+                offered,
+            },
+            SessionPolicy::Handle => Self {
+                principal: client.principal.clone(),
+                session: client.session.clone().filter(|_| asked),
+                handle: client.handle.clone(),
+                offered,
+            },
+            SessionPolicy::Request => return None,
+        };
+        let main = plain && key.principal.is_none() && key.session.is_none() && key.handle.is_none();
+        (!main).then_some(key)
+    }
+}
+
+impl Key {
+    /// A key that no other call has: a connection for one call.
+    pub(crate) fn own(client: &Client, offered: Capabilities, policy: SessionPolicy) -> Self {
+        let own = (policy == SessionPolicy::Request).then(|| toolcrib_base::random::hex_128().into());
+        let (principal, session) = (client.principal.clone(), client.session.clone());
+        Self { principal, session, handle: own, offered: Arc::new(offered) }
+    }
+
+    /// Whether the main connection, which declares `declares`, is as good as one of its own.
+    pub(crate) fn is_like_main(&self, declares: &Capabilities) -> bool {
+        let nobody_s = self.principal.is_none() && self.session.is_none() && self.handle.is_none();
+        nobody_s && *self.offered == *declares
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn key(policy: SessionPolicy, principal: Option<&str>, offered: &Capabilities) -> Option<Key> {
+        let client = Client {
+            principal: principal.map(Into::into),
+            session: Some("s".into()),
+            handle: Some("h".into()),
+            ..Client::default()
+        };
+        Key::of(policy, &client, offered.clone())
+    }
+
+    #[test]
+    fn who_shares_a_connection() {
+        let form = Capabilities { form: true, ..Capabilities::NONE };
+        let parts = |key: Key| (key.principal.is_some(), key.session.is_some(), key.handle.is_some());
+        assert_eq!(key(SessionPolicy::Shared, Some("p"), &Capabilities::NONE), None);
+        assert_eq!(key(SessionPolicy::Shared, Some("p"), &form).map(parts), Some((false, false, false)));
+        assert_eq!(key(SessionPolicy::Principal, None, &Capabilities::NONE), None, "the owner's is the main one");
+        assert_eq!(
+            key(SessionPolicy::Principal, Some("p"), &Capabilities::NONE).map(parts),
+            Some((true, false, false))
+        );
+        assert_eq!(key(SessionPolicy::Principal, None, &form).map(parts), Some((false, true, false)));
+        assert_eq!(key(SessionPolicy::Handle, None, &Capabilities::NONE).map(parts), Some((false, false, true)));
+    }
+}

@@ -1,0 +1,125 @@
+//! A connection that calls can be made on, and how a request is written for the revision that was agreed on it.
+
+use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::{Arc, LazyLock};
+use std::time::Duration;
+
+use toolcrib_protocol::level::Level;
+use toolcrib_protocol::meta::{self, Stamp};
+use toolcrib_protocol::{Capabilities, Era, Raw, Revision, RpcError, method};
+use toolcrib_transport::{CallOptions, Link, LinkError};
+
+use crate::calls::Calls;
+
+/// How long a server may take to set its log level.
+const SET_LEVEL: Duration = Duration::from_secs(5);
+/// The place of a level that was never set.
+const NO_LEVEL: u8 = u8::MAX;
+
+/// Our name and version, as servers see them.
+pub(crate) static CLIENT_INFO: LazyLock<Raw> = LazyLock::new(|| {
+    Raw::from_value(&serde_json::json!({
+        "name": "toolcrib", "title": "Toolcrib", "version": env!("CARGO_PKG_VERSION"),
+    }))
+});
+
+/// A connection that calls can be made on.
+#[derive(Debug)]
+pub(crate) struct Live {
+    /// Counts the connections of a server, so that a late report about an old one is not held against the new one.
+    pub(crate) generation: u64,
+    pub(crate) link: Link,
+    pub(crate) revision: Revision,
+    pub(crate) calls: Arc<Calls>,
+    /// Whether the server declares that it logs.
+    pub(crate) logs: bool,
+    level: AtomicU8,
+}
+
+/// What is said about one request beside its parameters.
+#[derive(Debug)]
+pub(crate) struct Said<'a> {
+    pub(crate) capabilities: &'a Capabilities,
+    pub(crate) level: Option<Level>,
+    pub(crate) wants_progress: bool,
+}
+
+impl Said<'_> {
+    /// A request of our own, for nobody in particular.
+    pub(crate) const OURS: Said<'static> =
+        Said { capabilities: &Capabilities::NONE, level: None, wants_progress: false };
+}
+
+impl Live {
+    pub(crate) fn new(generation: u64, link: Link, revision: Revision, calls: Arc<Calls>, logs: bool) -> Self {
+        Self { generation, link, revision, calls, logs, level: AtomicU8::new(NO_LEVEL) }
+    }
+
+    /// Whether each request carries all that it needs, so that one connection serves everybody.
+    pub(crate) fn is_modern(&self) -> bool {
+        self.revision.era() == Era::Modern
+    }
+
+    /// The parameters as this server must get them.
+    pub(crate) fn params(&self, id: u64, params: &Raw, said: &Said<'_>) -> Raw {
+        written(self.revision, id, params, said)
+    }
+
+    /// A request of our own.
+    pub(crate) async fn ask(
+        &self,
+        method: &str,
+        params: &Raw,
+        deadline: Duration,
+    ) -> Result<Result<Raw, RpcError>, LinkError> {
+        let id = self.link.next_id();
+        self.link.call(id, method, self.params(id, params, &Said::OURS), CallOptions::within(deadline)).await
+    }
+
+    /// Makes a call. Waits for its turn where calls must take turns.
+    pub(crate) async fn call(
+        &self,
+        method: &str,
+        params: &Raw,
+        said: &Said<'_>,
+        options: CallOptions,
+    ) -> Result<Result<Raw, RpcError>, LinkError> {
+        if !self.is_modern() {
+            self.set_level(said.level).await;
+        }
+        let id = self.link.next_id();
+        let _begun = self.calls.begin(id, options.aside.as_ref(), self.link.is_ordered()).await;
+        self.link.call(id, method, self.params(id, params, said), options).await
+    }
+
+    /// A legacy server has one level for all; it is only ever lowered, and what is too much for one is left out later.
+    async fn set_level(&self, wanted: Option<Level>) {
+        let Some(wanted) = wanted.filter(|_| self.logs) else { return };
+        let place = wanted as u8;
+        if self.level.fetch_min(place, Ordering::Relaxed) <= place {
+            return;
+        }
+        let params = Raw::from_value(&serde_json::json!({ "level": wanted.as_str() }));
+        // Whether it obeys is its own business: messages are filtered by their level on the way to the client.
+        let _ = self.ask(method::SET_LEVEL, &params, SET_LEVEL).await;
+    }
+}
+
+/// The parameters of a request for a server that is spoken to in `revision`.
+pub(crate) fn written(revision: Revision, id: u64, params: &Raw, said: &Said<'_>) -> Raw {
+    let progress_token = said.wants_progress.then_some(id);
+    match revision.era() {
+        Era::Legacy => meta::for_legacy_server(params, progress_token),
+        Era::Modern => {
+            let capabilities = said.capabilities.to_raw(revision);
+            let stamp = Stamp {
+                revision,
+                client_info: CLIENT_INFO.as_str(),
+                capabilities: capabilities.as_str(),
+                log_level: said.level.map(Level::as_str),
+                progress_token,
+            };
+            meta::for_modern_server(params, &stamp)
+        }
+    }
+}

@@ -1,0 +1,82 @@
+//! A call during which the server may ask: the time in which people answer does not count against its deadline.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::watch;
+use tokio::time::Instant;
+use toolcrib_protocol::{Notification, Raw, Request, RpcError};
+use toolcrib_transport::{Aside, CallOptions, LinkError, Reply};
+
+use crate::live::{Live, Said};
+
+/// How long one question may wait for its answer. Servers give up after a minute or so; this bounds those that do not.
+const ANSWER: Duration = Duration::from_secs(15 * 60);
+
+/// Counts the questions that wait.
+struct Counting {
+    inner: Arc<dyn Aside>,
+    waiting: watch::Sender<usize>,
+}
+
+/// One question that waits, until it is answered or forgotten.
+struct Waiting(watch::Sender<usize>);
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        self.0.send_modify(|count| *count -= 1);
+    }
+}
+
+impl Aside for Counting {
+    fn notification(&self, notification: Notification) {
+        self.inner.notification(notification);
+    }
+
+    fn request(&self, request: Request, reply: Reply) {
+        self.waiting.send_modify(|count| *count += 1);
+        let waiting = Waiting(self.waiting.clone());
+        self.inner.request(
+            request,
+            Reply::new(move |answer| {
+                reply.send(answer);
+                drop(waiting);
+            }),
+        );
+    }
+}
+
+/// Makes a call whose deadline stands still while questions wait.
+pub(crate) async fn call(
+    live: &Live,
+    method: &str,
+    params: &Raw,
+    said: &Said<'_>,
+    (options, aside): (CallOptions, Arc<dyn Aside>),
+) -> Result<Result<Raw, RpcError>, LinkError> {
+    let limit = options.deadline;
+    let cancel = Arc::clone(&options.cancel_on_drop);
+    let waiting = watch::Sender::new(0);
+    let mut count = waiting.subscribe();
+    let options =
+        CallOptions { deadline: Duration::MAX, aside: Some(Arc::new(Counting { inner: aside, waiting })), ..options };
+    let mut asking = std::pin::pin!(live.call(method, params, said, options));
+    let mut left = limit;
+    loop {
+        let since = Instant::now();
+        tokio::select! {
+            biased;
+            outcome = &mut asking => return outcome,
+            _ = count.wait_for(|count| *count > 0) => left = left.saturating_sub(since.elapsed()),
+            () = tokio::time::sleep(left) => break,
+        }
+        tokio::select! {
+            biased;
+            outcome = &mut asking => return outcome,
+            _ = count.wait_for(|count| *count == 0) => {}
+            () = tokio::time::sleep(ANSWER) => break,
+        }
+    }
+    cancel.store(true, std::sync::atomic::Ordering::Relaxed);
+    Err(LinkError::Timeout(limit))
+}

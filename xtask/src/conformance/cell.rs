@@ -1,0 +1,183 @@
+//! The cells: which suite meets which fixture by which carrier, and which scenarios that means.
+
+use std::fs;
+
+use anyhow::{Context, Result, bail};
+
+use crate::need::Suite;
+
+/// What a cell tests.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Side {
+    /// The gateway as a server, in front of a fixture of this era.
+    Server { fixture: Era, carrier: Carrier },
+    /// The gateway as a client; the scenarios outside `auth/` that the revision requires.
+    Client { scenarios: &'static [&'static str] },
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Era {
+    Legacy,
+    Modern,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Carrier {
+    Http,
+    Stdio,
+}
+
+#[derive(Debug)]
+pub struct Cell {
+    pub name: &'static str,
+    /// The era of the suite.
+    pub suite: Era,
+    pub side: Side,
+}
+
+pub const CELLS: [Cell; 10] = [
+    server("legacy-to-legacy-http", Era::Legacy, Era::Legacy, Carrier::Http),
+    server("legacy-to-legacy-stdio", Era::Legacy, Era::Legacy, Carrier::Stdio),
+    server("modern-to-modern-http", Era::Modern, Era::Modern, Carrier::Http),
+    server("modern-to-modern-stdio", Era::Modern, Era::Modern, Carrier::Stdio),
+    server("modern-to-legacy-http", Era::Modern, Era::Legacy, Carrier::Http),
+    server("modern-to-legacy-stdio", Era::Modern, Era::Legacy, Carrier::Stdio),
+    server("legacy-to-modern-http", Era::Legacy, Era::Modern, Carrier::Http),
+    server("legacy-to-modern-stdio", Era::Legacy, Era::Modern, Carrier::Stdio),
+    Cell {
+        name: "client-legacy",
+        suite: Era::Legacy,
+        side: Side::Client {
+            scenarios: &["initialize", "tools_call", "elicitation-sep1034-client-defaults", "sse-retry"],
+        },
+    },
+    Cell {
+        name: "client-modern",
+        suite: Era::Modern,
+        side: Side::Client {
+            scenarios: &[
+                "tools_call",
+                "request-metadata",
+                "sep-2322-client-request-state",
+                "http-standard-headers",
+                "http-custom-headers",
+                "http-invalid-tool-headers",
+                "json-schema-ref-no-deref",
+            ],
+        },
+    },
+];
+
+const fn server(name: &'static str, suite: Era, fixture: Era, carrier: Carrier) -> Cell {
+    Cell { name, suite, side: Side::Server { fixture, carrier } }
+}
+
+// === impl Era ===
+
+impl Era {
+    /// As the fixture's `--pin` is called.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Legacy => "legacy",
+            Self::Modern => "modern",
+        }
+    }
+}
+
+// === impl Cell ===
+
+impl Cell {
+    pub fn named(name: &str) -> Result<&'static Self> {
+        let Some(cell) = CELLS.iter().find(|cell| cell.name == name) else {
+            let names: Vec<_> = CELLS.iter().map(|cell| cell.name).collect();
+            bail!("no cell is called `{name}`; the cells are {}", names.join(", "));
+        };
+        Ok(cell)
+    }
+
+    pub fn about(&self) -> String {
+        let revision = self.revision();
+        match self.side {
+            Side::Server { fixture, carrier: Carrier::Http } => {
+                format!("the suite of {revision} against the gateway, a {} fixture over HTTP behind it", fixture.word())
+            }
+            Side::Server { fixture, carrier: Carrier::Stdio } => {
+                format!(
+                    "the suite of {revision} against the gateway, a {} fixture over stdio behind it",
+                    fixture.word()
+                )
+            }
+            Side::Client { .. } => format!("the gateway as the client of the suite's servers of {revision}"),
+        }
+    }
+
+    /// The frozen set that the suite plays.
+    pub fn revision(&self) -> &'static str {
+        match self.suite {
+            Era::Legacy => "2025-11-25",
+            Era::Modern => "2026-07-28",
+        }
+    }
+
+    /// Across eras a bridge may have limits; within one it has none.
+    pub fn may_expect_failures(&self) -> bool {
+        matches!(self.side, Side::Server { fixture, .. } if fixture != self.suite)
+    }
+
+    /// Whether the cell means something without a gateway.
+    pub fn has_direct(&self) -> bool {
+        match self.side {
+            Side::Server { fixture, carrier } => fixture == self.suite && carrier == Carrier::Http,
+            Side::Client { .. } => true,
+        }
+    }
+
+    /// Every scenario that has to run: what the revision requires, and what the suite runs without scoring it.
+    pub fn scenarios(&self, suite: &Suite) -> Result<Vec<String>> {
+        if let Side::Client { scenarios } = self.side {
+            return Ok(scenarios.iter().map(ToString::to_string).collect());
+        }
+        let path = suite.folder.join("requirements").join(format!("{}.yaml", self.revision()));
+        let text = fs::read_to_string(&path).with_context(|| format!("failed to read `{}`", path.display()))?;
+        let scenarios = server_scenarios(&text);
+        if scenarios.is_empty() {
+            bail!("`{}` names no scenario for servers", path.display());
+        }
+        Ok(scenarios)
+    }
+}
+
+/// The scenarios for servers in one of the suite's requirement files: the items below `server:`, and below `not_scored:`
+/// those whose `leg` is `server`.
+fn server_scenarios(text: &str) -> Vec<String> {
+    let mut found = Vec::new();
+    let (mut section, mut unscored) = ("", "");
+    for line in text.lines().filter(|line| !line.trim_start().starts_with('#')) {
+        let item = line.trim();
+        if !line.starts_with(' ') && item.ends_with(':') {
+            section = item.trim_end_matches(':');
+        } else if section == "server"
+            && let Some(name) = item.strip_prefix("- ")
+        {
+            found.push(name.to_owned());
+        } else if let Some(name) = item.strip_prefix("- scenario: ") {
+            unscored = name;
+        } else if section == "not_scored" && item == "leg: server" {
+            found.push(unscored.to_owned());
+        }
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn required_and_unscored_scenarios_of_servers_are_read() {
+        let text = "# a comment\nserver:\n  - ping\n  # another\n  - tools-list\n\nclient:\n  - initialize\n\n\
+                    not_scored:\n  - scenario: auth/x\n    leg: client\n  - scenario: tasks-x\n    leg: server\n    \
+                    reason: extension\n";
+        assert_eq!(server_scenarios(text), ["ping", "tools-list", "tasks-x"]);
+    }
+}
