@@ -37,7 +37,7 @@ impl Line {
     }
 
     async fn initialize(&mut self, revision: &str) {
-        let params = json!({"protocolVersion": revision, "capabilities": {"roots": {}}});
+        let params = json!({"protocolVersion": revision, "capabilities": {}});
         self.say(&request(0, "initialize", &params)).await;
         assert_eq!(self.next().await["result"]["protocolVersion"], revision);
     }
