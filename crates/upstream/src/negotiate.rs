@@ -18,6 +18,9 @@ use crate::live::{CLIENT_INFO, Said, written};
 /// answer the probe later, and that answer still counts.
 const PROBE: Duration = Duration::from_millis(2_500);
 
+/// How long calls wait for the stream on which a legacy server speaks on its own. Some open it with their first word.
+const LISTENING: Duration = Duration::from_secs(1);
+
 /// What is known after the opening.
 #[derive(Debug)]
 pub(crate) struct Opened {
@@ -74,7 +77,7 @@ async fn probe_peer(link: &Link, offered: &Capabilities) -> Result<Opened, NotOp
             other => other?,
         };
         return match discovered(outcome) {
-            Some(opened) => Ok(opened),
+            Some(opened) => asked_again(link, opened).await,
             None => Ok(handshake(link, offered).await?),
         };
     }
@@ -102,7 +105,7 @@ async fn probe_http(link: &Link, http: &Arc<HttpLink>, offered: &Capabilities) -
     let probed = http.probe(id, discover_params(id), Revision::LATEST, Duration::MAX).await?;
     if let Some(opened) = probed.outcome.and_then(discovered) {
         http.set_modern(opened.revision);
-        return Ok(opened);
+        return asked_again(link, opened).await;
     }
     match probed.status {
         // Neither era can be told without a credential; a broken server is not called legacy.
@@ -114,6 +117,17 @@ async fn probe_http(link: &Link, http: &Arc<HttpLink>, offered: &Capabilities) -
             other => Ok(other?),
         },
     }
+}
+
+/// A server that named its revisions in an error has not said yet what it offers: it is asked once more, in one of them.
+async fn asked_again(link: &Link, opened: Opened) -> Result<Opened, NotOpened> {
+    if opened.inventory.capabilities.is_some() {
+        return Ok(opened);
+    }
+    let again = discover(link).await?;
+    discovered(again).filter(|opened| opened.inventory.capabilities.is_some()).ok_or_else(|| {
+        NotOpened::Link(LinkError::NotMcp("`server/discover` does not say what it offers".into()))
+    })
 }
 
 /// What a probe says: the opening of a modern server, or nothing.
@@ -181,7 +195,8 @@ pub(crate) async fn handshake(link: &Link, offered: &Capabilities) -> Result<Ope
     }
     link.notify(Notification::new(method::INITIALIZED, Raw::empty_object())).await?;
     if let Link::Http(http) = link {
-        http.listen();
+        // What it asks or tells before the stream is open would be lost.
+        let _ = tokio::time::timeout(LISTENING, http.listen()).await;
     }
     let mut inventory = Inventory::default();
     inventory.opened(&result);
