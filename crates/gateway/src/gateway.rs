@@ -19,6 +19,7 @@ use crate::metrics::Metrics;
 use crate::parking::Parking;
 use crate::servers::{Servers, fingerprint};
 use crate::session::Sessions;
+use crate::task::OwnTasks;
 use crate::view::{Builder, View};
 
 /// How long changes are gathered before views are built: many servers become ready at the same time.
@@ -62,6 +63,9 @@ pub struct Gateway {
     pub(crate) active: ActiveTools,
     pub(crate) keep_arguments: bool,
     pub(crate) parking: Parking,
+    pub(crate) tasks: OwnTasks,
+    /// Seals what clients hold for us: cursors, ids of tasks, states of calls.
+    pub(crate) sealer: Sealer,
     /// Our name and version, as clients see them.
     pub(crate) server_info: Raw,
     loaded: ArcSwap<Loaded>,
@@ -96,6 +100,8 @@ impl Gateway {
             active: ActiveTools::default(),
             keep_arguments: parts.keep_arguments,
             parking: Parking::new(sealer.clone()),
+            tasks: OwnTasks::default(),
+            sealer,
             server_info: Raw::from_value(&info),
             loaded: ArcSwap::new(parts.loaded),
             views: ArcSwap::default(),
@@ -163,6 +169,12 @@ impl Gateway {
                 tracing::warn!(server = %gone, %error, "its snapshot stays behind");
             }
         }
+        self.rebuild();
+    }
+
+    /// Cuts lists into pages of so many entries from now on, in place of the usual thousand. Blocks.
+    pub fn list_in_pages_of(&self, entries: usize) {
+        self.builder.lock().unwrap_or_else(PoisonError::into_inner).page = entries;
         self.rebuild();
     }
 

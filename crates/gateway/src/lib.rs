@@ -24,6 +24,7 @@ mod resolve;
 mod schema;
 pub mod servers;
 pub mod session;
+pub mod task;
 pub mod view;
 
 pub use caller::{Caller, Principal};

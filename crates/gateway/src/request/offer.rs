@@ -10,13 +10,13 @@ use toolcrib_policy::Act;
 use toolcrib_protocol::error::{INVALID_PARAMS, RESOURCE_NOT_FOUND};
 use toolcrib_protocol::level::Level;
 use toolcrib_protocol::raw::{self, Edit};
-use toolcrib_protocol::{Era, Raw, Revision, RpcError, method};
+use toolcrib_protocol::{Era, Raw, Revision, RpcError, downgrade, method};
 
 use crate::exchange::Wanted;
 use crate::gateway::Gateway;
 use crate::request::{Passing, required_text, unknown_method};
 use crate::resolve;
-use crate::view::{Listed, View};
+use crate::view::{Listed, Stamp, View};
 
 /// What the gateway can do, as clients of both eras read it.
 pub(crate) fn capabilities() -> serde_json::Value {
@@ -40,7 +40,7 @@ impl Gateway {
         if let Some(instructions) = instructions(view) {
             result["instructions"] = instructions.into();
         }
-        Raw::from_value(&result)
+        view.offered.add_to(&Raw::from_value(&result), revision.era())
     }
 }
 
@@ -69,7 +69,7 @@ impl Passing<'_> {
         if let Some(instructions) = instructions(self.view) {
             result["instructions"] = instructions.into();
         }
-        Raw::from_value(&result)
+        self.view.offered.add_to(&Raw::from_value(&result), Era::Modern)
     }
 
     /// From which level on a legacy client hears log messages.
@@ -84,20 +84,16 @@ impl Passing<'_> {
         Ok(Raw::empty_object())
     }
 
-    /// A list that fits one page. A cursor can only be somebody else's.
+    /// A page of a list.
     pub(super) fn listed(&self, params: &Raw, list: &Listed) -> Result<Raw, RpcError> {
-        if params.get("cursor").is_some_and(|cursor| cursor.as_str() != "null") {
-            let problem = Problem::new(Kind::InvalidParams, "the cursor is not one of this list's")
-                .hint("Ask again without a cursor: the whole list is one page.");
-            return Err(RpcError::from(&problem));
-        }
-        Ok(list.for_revision(self.caller.revision, &self.gateway.server_info))
+        let stamp = Stamp { sealer: &self.gateway.sealer, server_info: &self.gateway.server_info };
+        list.page(self.caller.revision, stamp, params.get("cursor").as_ref())
     }
 
     pub(super) fn tools_list(&self, params: &Raw) -> Result<Raw, RpcError> {
         let fixed = self.listed(params, &self.view.listed)?;
-        let legacy = self.caller.revision.era() == Era::Legacy;
-        if self.view.profile.exposure != Exposure::Dynamic || !legacy {
+        let revision = self.caller.revision;
+        if self.view.profile.exposure != Exposure::Dynamic || revision.era() != Era::Legacy {
             return Ok(fixed);
         }
         // What a legacy client has loaded is listed for it; a modern client's list never changes by what it does.
@@ -105,8 +101,10 @@ impl Passing<'_> {
         if loaded.is_empty() {
             return Ok(fixed);
         }
+        // The menu and the quota of loaded tools fit one page.
         let tools = loaded.iter().filter_map(|id| self.view.tool_by_id(id)).map(|tool| tool.exposed());
         let all: Vec<Raw> = self.view.menu.iter().cloned().chain(tools).collect();
+        let all = downgrade::tools_for(revision, &all);
         let list = raw::array(all.iter().map(Raw::as_str));
         Ok(fixed.edit(&[("tools", Edit::Set(list.as_str()))]))
     }
@@ -139,6 +137,12 @@ impl Passing<'_> {
         {
             // The server's own words, with the code of the client's era.
             error.code = code;
+        }
+        if let Err(error) = &mut read
+            && place.uri != uri
+            && let Some(data) = error.data.as_mut().filter(|data| data.text("uri").as_deref() == Some(&place.uri))
+        {
+            *data = data.edit(&[("uri", Edit::Set(Raw::from_value(&uri).as_str()))]);
         }
         read
     }

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Map, Value, json};
 
 use super::options::Options;
-use super::{content, misbehave, tools};
+use super::{content, jobs, misbehave, tools};
 
 /// The revisions with `initialize`, newest first, and the one without.
 const LEGACY: &[&str] = &["2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05"];
@@ -49,11 +49,12 @@ pub(super) struct Call {
 }
 
 #[derive(Default)]
-struct State {
+pub(super) struct State {
     initialized: bool,
     counter: u64,
     asks: u64,
     cancelled: Vec<Value>,
+    pub(super) jobs: Vec<jobs::Job>,
     /// The ids of open `subscriptions/listen` requests.
     listeners: Vec<Value>,
     /// Who waits for the answers to our own requests.
@@ -111,7 +112,7 @@ pub(super) fn serve(options: Options) -> ExitCode {
 // === impl Server ===
 
 impl Server {
-    fn state(&self) -> MutexGuard<'_, State> {
+    pub(super) fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -179,7 +180,7 @@ impl Server {
             "initialize" => self.initialize(params),
             "server/discover" if modern => Outcome::Result(json!({
                 "supportedVersions": [MODERN],
-                "capabilities": capabilities(),
+                "capabilities": self.capabilities(true),
                 "instructions": self.options.instructions,
             })),
             "subscriptions/listen" if modern => self.listen(id, params),
@@ -192,14 +193,34 @@ impl Server {
             "prompts/list" => self.page("prompts", params, &content::prompts()),
             "resources/read" => {
                 let uri = params["uri"].as_str().unwrap_or_default();
+                if self.options.ui.as_deref() == Some(uri) {
+                    let page = json!({"uri": uri, "mimeType": "text/html;profile=mcp-app", "text": "<p>app"});
+                    let hints = json!({"contents": [page], "ttlMs": 7, "cacheScope": "public"});
+                    return Outcome::Result(hints);
+                }
                 let code = if modern { -32_602 } else { -32_002 };
                 let missing = || Outcome::Error(code, format!("no resource `{uri}`"), json!({"uri": uri}));
                 content::read(uri).map_or_else(missing, Outcome::Result)
             }
+            method if method.starts_with("tasks/") && self.options.tasks => jobs::respond(self, method, params, modern),
             "prompts/get" => content::prompt(params).map_or_else(Outcome::invalid_params, Outcome::Result),
             "completion/complete" => Outcome::Result(json!({"completion": {"values": ["one", "two"], "total": 2}})),
             _ => Outcome::Error(-32_601, format!("unknown method `{method}`"), Value::Null),
         }
+    }
+
+    fn capabilities(&self, modern: bool) -> Value {
+        let mut all = capabilities();
+        if self.options.tasks && modern {
+            all["extensions"] = json!({jobs::EXTENSION: {}});
+        } else if self.options.tasks {
+            all["tasks"] = json!({"cancel": {}, "requests": {"tools": {"call": {}}}});
+        }
+        let more = self.options.capabilities.as_deref().and_then(|text| serde_json::from_str(text).ok());
+        if let Some(Value::Object(more)) = more {
+            more.into_iter().for_each(|(key, value)| all[key] = value);
+        }
+        all
     }
 
     fn initialize(&self, params: &Value) -> Outcome {
@@ -209,7 +230,7 @@ impl Server {
         let revision = revision.unwrap_or_else(|| if LEGACY.contains(&asked) { asked } else { LEGACY[0] });
         let mut result = json!({
             "protocolVersion": revision,
-            "capabilities": capabilities(),
+            "capabilities": self.capabilities(false),
             "serverInfo": server_info(),
         });
         if let Some(instructions) = &self.options.instructions {
@@ -384,7 +405,7 @@ fn stamp(method: &str, result: &mut Value) {
         meta.insert(SERVER_KEY.into(), server_info());
     }
     if method.ends_with("/list") || matches!(method, "server/discover" | "resources/read") {
-        result.insert("ttlMs".into(), json!(0));
-        result.insert("cacheScope".into(), json!("private"));
+        result.entry("ttlMs").or_insert_with(|| json!(0));
+        result.entry("cacheScope").or_insert_with(|| json!("private"));
     }
 }

@@ -7,6 +7,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::content::{PNG, mixed, text};
+use super::jobs;
 use super::misbehave::pause;
 use super::options::Options;
 use super::server::{Call, Outcome};
@@ -91,6 +92,17 @@ pub(super) fn list(options: &Options, calls: u64) -> Vec<Value> {
             "inputSchema": {"type": "object", "properties": {"kind": {"enum": ["sampling", "elicitation", "roots"]}}},
         }));
     }
+    if options.tasks {
+        tools.push(jobs::entry());
+    }
+    if let Some(uri) = &options.ui {
+        tools.push(json!({
+            "name": "app",
+            "description": "Has a user interface",
+            "inputSchema": {"type": "object"},
+            "_meta": {"ui": {"resourceUri": uri, "visibility": ["model"]}, "ui/resourceUri": uri},
+        }));
+    }
     if options.list_changed_after.is_some_and(|after| calls >= after) {
         tools.push(json!({"name": "late", "description": "Came later", "inputSchema": {"type": "object"}}));
     }
@@ -159,6 +171,10 @@ pub(super) fn call(call: &Call) -> Outcome {
         "pid" => std::process::id().to_string(),
         "cancelled" => json!(call.server.cancelled()).to_string(),
         "received" => call.params.to_string(),
+        "job" if call.server.options.tasks => return jobs::call(call),
+        "app" => {
+            return Outcome::Result(json!({"content": [], "_meta": {"ui": {"resourceUri": call.server.options.ui}}}));
+        }
         "ask" if call.server.options.asks => return ask(call, arguments["kind"].as_str().unwrap_or("elicitation")),
         "late" if call.server.options.list_changed_after.is_some() => "late".into(),
         name if is_generated(call, name) => format!("{name} {arguments}"),
