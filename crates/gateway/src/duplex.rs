@@ -115,6 +115,13 @@ impl Duplex {
         let _ = self.out.send(message).await;
     }
 
+    /// The connection is gone: the session ends with everything that runs in it.
+    pub fn end(&self) {
+        if let Some(session) = self.session() {
+            self.gateway.sessions.close(&session);
+        }
+    }
+
     /// The client says no more: what it asked for is still answered, for so long; then the session ends.
     pub async fn close(self, grace: Duration) {
         if let Some(session) = self.session() {
@@ -272,9 +279,7 @@ impl Duplex {
 
 impl Drop for Duplex {
     fn drop(&mut self) {
-        if let Some(session) = self.session() {
-            self.gateway.sessions.close(&session);
-        }
+        self.end();
     }
 }
 

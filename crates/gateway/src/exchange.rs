@@ -80,7 +80,7 @@ impl Passing<'_> {
         let call = Call {
             client: self.behind.client(self.caller),
             wants_progress: self.way.token.is_some(),
-            aside: aside.map(|aside| {
+            aside: aside.clone().map(|aside| {
                 let aside: Arc<dyn toolcrib_upstream::Aside> = aside;
                 aside
             }),
@@ -89,13 +89,23 @@ impl Passing<'_> {
         };
         let outgoing = Outgoing { server: wanted.server, method: wanted.method, params, call };
         let ended = dispatch::call(passage, self.caller, self.running, outgoing).await;
-        self.checked(wanted.server, ended)
+        match aside.and_then(|aside| aside.missing()) {
+            // The call failed because the client of this era did not declare what it must.
+            Some(question) if self.caller.session.is_none() && has_failed(&ended) => {
+                Ended::Answered(Err(question.missing()))
+            }
+            _ => self.checked(wanted.server, ended),
+        }
     }
 
     /// What takes the server's words in the course of the call; nothing where nobody would hear them.
     fn hearing(&self, server: &Server) -> Option<Arc<Hearing>> {
         let channel = self.way.channel.is_some();
-        let asked = self.caller.session.is_some() && self.behind.capabilities.can_be_asked();
+        let asked = match self.caller.session {
+            Some(_) => self.behind.capabilities.can_be_asked(),
+            // What a legacy server asks in vain is what the client must be told.
+            None => self.caller.revision.era() == Era::Modern && !server.is_modern(),
+        };
         (channel || asked).then(|| {
             Arc::new(Hearing::new(
                 self.way.clone(),
@@ -254,6 +264,14 @@ pub(crate) fn unfit(required: &InputRequired, capabilities: &Capabilities) -> Op
             Some(RpcError::from(&problem))
         }
     })
+}
+
+fn has_failed(ended: &Ended) -> bool {
+    match ended {
+        Ended::Answered(Ok(result)) => crate::reply::is_failure(result),
+        Ended::Answered(Err(_)) => true,
+        _ => false,
+    }
 }
 
 fn odd(server: &Server, why: &str) -> Problem {

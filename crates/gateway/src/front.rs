@@ -5,6 +5,7 @@ use std::sync::Arc;
 use futures_util::future::join_all;
 use toolcrib_base::{Kind, Problem, ProfileName};
 use toolcrib_protocol::message::BadMessage;
+use toolcrib_protocol::header;
 use toolcrib_protocol::meta::{self, Declared};
 use toolcrib_protocol::{Answer, Message, Raw, Request, Revision, RpcError, method};
 use toolcrib_store::Door;
@@ -29,10 +30,18 @@ pub enum Opening {
 ///
 /// A request that says it is modern and declares itself wrongly is an error.
 pub fn classify(request: &Request, named: Option<&str>) -> Result<Opening, RpcError> {
-    if request.method == method::INITIALIZE {
+    let in_body = meta::declared_date(&request.params);
+    // In the modern era there is no such method; with a revision to agree on it is a handshake whatever else it carries.
+    let shakes = request.method == method::INITIALIZE;
+    if shakes && (in_body.is_none() || request.params.text("protocolVersion").is_some()) {
         return Ok(Opening::Initialize);
     }
-    let in_body = meta::declared_date(&request.params);
+    if let (Some(named), Some(in_body)) = (named, &in_body)
+        && named != in_body
+    {
+        // Before anything else is said about a revision: which one is meant is not clear.
+        return Err(header::contradicts(header::PROTOCOL_VERSION, in_body));
+    }
     let modern = in_body.is_some() || named.is_some_and(Revision::is_modern_date) || request.method == method::DISCOVER;
     if modern { meta::declared(&request.params).map(Opening::Modern) } else { Ok(Opening::Legacy) }
 }
@@ -145,8 +154,13 @@ mod tests {
     #[test]
     fn requests_are_told_apart() {
         let modern = json!({"_meta": {meta::PROTOCOL_VERSION: "2026-07-28", meta::CLIENT_CAPABILITIES: {}}});
-        assert!(matches!(classify(&request("initialize", &modern), Some("2026-07-28")), Ok(Opening::Initialize)));
+        let mut shaking = modern.clone();
+        shaking["protocolVersion"] = "2025-11-25".into();
+        assert!(matches!(classify(&request("initialize", &shaking), Some("2026-07-28")), Ok(Opening::Initialize)));
         assert!(matches!(classify(&request("tools/list", &modern), None), Ok(Opening::Modern(_))));
+        assert!(matches!(classify(&request("initialize", &json!({})), None), Ok(Opening::Initialize)));
+        assert!(matches!(classify(&request("initialize", &modern), None), Ok(Opening::Modern(_))), "there is none");
+        assert_eq!(classify(&request("tools/list", &modern), Some("2025-11-25")).unwrap_err().code, -32_020);
         assert!(matches!(classify(&request("tools/list", &json!({})), Some("2025-06-18")), Ok(Opening::Legacy)));
         assert!(classify(&request("tools/list", &json!({})), Some("2026-07-28")).is_err());
         assert!(classify(&request("server/discover", &json!({})), None).is_err());

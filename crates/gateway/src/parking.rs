@@ -32,6 +32,8 @@ use toolcrib_store::Outcome;
 const PURPOSE: &str = "parked-call";
 /// How long a call waits for its client to come back.
 const RETURN: Duration = Duration::from_secs(10 * 60);
+/// How long further questions are waited for after the first.
+const GATHER: Duration = Duration::from_millis(20);
 /// How long a finished call is kept for a client that asks again.
 const KEPT: Duration = Duration::from_secs(60);
 /// How many calls may be parked. Each holds a place in the audit log, and calls that run need some too.
@@ -136,6 +138,11 @@ impl Parked {
         }
         state.parked = true;
         Some(Err(state.questions.iter().map(|(key, waiting)| (key.clone(), waiting.asked.clone())).collect()))
+    }
+
+    fn is_asking(&self) -> bool {
+        let state = lock(&self.state);
+        state.ended.is_none() && !state.questions.is_empty()
     }
 
     fn answer(&self, answers: BTreeMap<String, Raw>) {
@@ -355,6 +362,10 @@ impl Passing<'_> {
     async fn attend(&self, attached: Attached<'_>, call: &str, digest: String) -> Exchanged {
         let mut news = attached.parked.news.subscribe();
         loop {
+            if attached.parked.is_asking() {
+                // What a server asks at the same time is asked of the client at the same time.
+                tokio::time::sleep(GATHER).await;
+            }
             match attached.parked.look() {
                 Some(Ok(ended)) => return Exchanged { ended, passage: None },
                 Some(Err(questions)) => {

@@ -64,6 +64,11 @@ impl ArgumentCheck {
         if validator.is_valid(&value) {
             return None;
         }
+        // Many models write null for what they leave out. The server gets it as it is.
+        let value = without_nulls(value, schema);
+        if validator.is_valid(&value) {
+            return None;
+        }
         let mut text = String::new();
         for error in validator.iter_errors(&value).take(FAULTS) {
             let place = error.instance_path().to_string();
@@ -75,6 +80,16 @@ impl ArgumentCheck {
         }
         Some(text.trim_end().to_owned())
     }
+}
+
+/// The arguments without those that are null and need not be there.
+fn without_nulls(mut value: Value, schema: &Value) -> Value {
+    let required = schema.get("required").and_then(Value::as_array);
+    let is_required = |name: &str| required.is_some_and(|names| names.iter().any(|required| required == name));
+    if let Some(members) = value.as_object_mut() {
+        members.retain(|name, value| !value.is_null() || is_required(name));
+    }
+    value
 }
 
 /// The part of the schema around the rule that failed: the property's own schema rather than the single keyword.
@@ -114,6 +129,8 @@ mod tests {
         let schema =
             json!({"type": "object", "properties": {"n": {"type": "integer", "minimum": 1}}, "required": ["n"]});
         assert_eq!(check(&schema, &json!({"n": 1})), None);
+        assert_eq!(check(&schema, &json!({"n": 1, "other": null})), None);
+        assert!(check(&schema, &json!({"n": null})).is_some());
         let missing = check(&schema, &json!({})).unwrap();
         assert!(missing.contains("required") && missing.contains("\"n\""), "{missing}");
         let wrong = check(&schema, &json!({"n": "x"})).unwrap();

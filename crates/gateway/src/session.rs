@@ -21,13 +21,13 @@ use toolcrib_protocol::{Capabilities, Id, Raw, Revision};
 use crate::caller::Principal;
 use crate::metrics::Metrics;
 use question::Questions;
-use stream::Budget;
-use streams::Streams;
+use streams::{Shared, Streams};
 use subscriptions::Subscriptions;
 
 pub use introduction::Introduction;
 pub use question::Unasked;
 pub use stream::{Reader, Stream};
+pub use streams::Detached;
 
 /// How many messages may wait for a client that reads slowly; further ones are dropped for it.
 pub const STREAM_QUEUE: usize = 64;
@@ -62,8 +62,7 @@ pub struct Session {
 /// All open sessions.
 pub struct Sessions {
     open: Mutex<HashMap<String, Arc<Session>>>,
-    /// What all their streams keep.
-    kept: Arc<Budget>,
+    shared: Arc<Shared>,
     most: usize,
     idle: Duration,
     clock: Arc<dyn Clock>,
@@ -172,7 +171,7 @@ impl Session {
 impl Sessions {
     /// None open; at most `most` at a time, each ended after `idle` without use.
     pub fn new(most: usize, idle: Duration, clock: Arc<dyn Clock>, metrics: Arc<Metrics>) -> Self {
-        Self { open: Mutex::default(), kept: Arc::default(), most, idle, clock, metrics, ended: OnceLock::new() }
+        Self { open: Mutex::default(), shared: Arc::default(), most, idle, clock, metrics, ended: OnceLock::new() }
     }
 
     /// Has `told` be told the audit name of each session that ends.
@@ -203,7 +202,7 @@ impl Sessions {
             audit_name: audit_name.into(),
             last_used: AtomicI64::new(self.clock.now().0),
             running: Mutex::default(),
-            streams: Streams::new(Arc::clone(&self.kept)),
+            streams: Streams::new(Arc::clone(&self.shared)),
             loaded: Mutex::default(),
             questions: Questions::default(),
             subscriptions: Subscriptions::default(),

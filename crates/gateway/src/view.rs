@@ -33,6 +33,8 @@ pub struct Tool {
     pub id: ToolId,
     /// The name under which this profile exposes it.
     pub name: Arc<str>,
+    /// Its place in the list of its server.
+    pub(crate) place: usize,
     /// What its server says of it.
     pub entry: Entry,
     /// Its hints.

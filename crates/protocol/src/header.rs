@@ -105,6 +105,12 @@ pub fn check_modern(headers: &HeaderMap, request: &Request, date: &str) -> Resul
     Ok(())
 }
 
+/// The error for a header that says something other than the body.
+pub fn contradicts(header: &str, body: &str) -> RpcError {
+    let body: String = body.chars().take(100).collect();
+    mismatch(format!("the header `{header}` must be `{body}` as in the body"))
+}
+
 fn mismatch(message: String) -> RpcError {
     RpcError::new(HEADER_MISMATCH, message)
 }

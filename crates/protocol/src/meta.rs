@@ -2,7 +2,7 @@
 
 use crate::error::{INVALID_PARAMS, REVISION_UNSUPPORTED, RpcError};
 use crate::raw::{Edit, Raw, Writer};
-use crate::revision::Revision;
+use crate::revision::{Era, Revision};
 
 /// The prefix of the keys that only the two ends of one hop may set.
 pub const RESERVED: &str = "io.modelcontextprotocol/";
@@ -57,10 +57,19 @@ pub fn declared(params: &Raw) -> Result<Declared, RpcError> {
 
 /// The error for a revision that is not spoken here.
 pub fn unsupported(date: &str) -> RpcError {
-    let supported: Vec<_> = Revision::ALL.iter().rev().map(|revision| revision.as_str()).collect();
-    let message = format!("revision `{date}` is not supported; supported are {}", supported.join(", "));
+    let dates = |of: fn(&Revision) -> bool| -> Vec<&str> {
+        Revision::ALL.iter().rev().copied().filter(of).map(Revision::as_str).collect()
+    };
+    // What can be named in `_meta`, as `server/discover` tells it; the others need `initialize`.
+    let modern = dates(|revision| revision.era() == Era::Modern);
+    let message = format!(
+        "revision `{date}` is not supported; supported are {}, and after `initialize` {}",
+        modern.join(", "),
+        dates(|revision| revision.era() == Era::Legacy).join(", ")
+    );
+    let date: String = date.chars().take(100).collect();
     RpcError::new(REVISION_UNSUPPORTED, message)
-        .with_data(&serde_json::json!({ "supported": supported, "requested": date }))
+        .with_data(&serde_json::json!({ "supported": modern, "requested": date }))
 }
 
 /// The client's progress token, a string or a number, as raw JSON.

@@ -19,7 +19,11 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
 
+#[cfg(test)]
+pub(crate) use arguments::filled;
 use gateway::Gateway;
+#[cfg(test)]
+pub(crate) use person::Person;
 use session::Reach;
 
 /// The suite gives up later, and only ends the shell around this program.

@@ -84,3 +84,6 @@ async fn serve_http(address: SocketAddr, pin: Pin, shared: Arc<Shared>) -> anyho
     axum::serve(listener, axum::Router::new().route_service("/mcp", service)).await?;
     Ok(())
 }
+
+#[cfg(test)]
+mod tests;

@@ -187,12 +187,8 @@ impl Composed {
 
     fn open_doors(&self, listener: TcpListener, token: Secret) {
         let guard = Guard::new(token, self.config.allowed_hosts.clone(), self.config.allowed_origins.clone());
-        let site = Site {
-            gateway: Arc::clone(&self.gateway),
-            guard,
-            limits: self.config.limits.clone(),
-            scope: self.doors.clone(),
-        };
+        let limits = self.config.limits.clone();
+        let site = Site::new(Arc::clone(&self.gateway), guard, limits, self.doors.clone());
         self.doors.spawn(toolcrib_web::serve(listener, Arc::new(site), self.doors.clone()));
     }
 

@@ -5,7 +5,6 @@ use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use tokio::sync::{Semaphore, SemaphorePermit};
 use toolcrib_protocol::ask::Question;
 use toolcrib_protocol::{Answer, Capabilities, Id, Notification, Request, RpcError, method};
 use toolcrib_transport::{Aside, Reply};
@@ -20,9 +19,8 @@ pub(crate) struct Calls {
     offered: Arc<Capabilities>,
     /// The session that the connection belongs to alone.
     owner: Option<Arc<dyn Aside>>,
-    /// Whether this server is known to ask without saying in which call: then calls take turns.
+    /// Whether this server is known to ask without saying in which call: then each call gets a connection of its own.
     asks: Arc<AtomicBool>,
-    turn: Semaphore,
 }
 
 #[derive(Default)]
@@ -52,7 +50,6 @@ impl fmt::Debug for Calls {
 pub(crate) struct Begun<'a> {
     calls: &'a Calls,
     id: u64,
-    _turn: Option<SemaphorePermit<'a>>,
 }
 
 impl Drop for Begun<'_> {
@@ -65,27 +62,23 @@ impl Drop for Begun<'_> {
 
 impl Calls {
     pub(crate) fn new(offered: Arc<Capabilities>, owner: Option<Arc<dyn Aside>>, asks: Arc<AtomicBool>) -> Arc<Self> {
-        Arc::new(Self { state: Mutex::default(), offered, owner, asks, turn: Semaphore::new(1) })
+        Arc::new(Self { state: Mutex::default(), offered, owner, asks })
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Notes a call that runs. On a connection that cannot tie questions to calls, a server that is known to ask serves
-    /// one call at a time, unless the connection has one owner for all of them.
-    pub(crate) async fn begin(&self, id: u64, aside: Option<&Arc<dyn Aside>>, ordered: bool) -> Begun<'_> {
-        let takes_turns =
-            ordered && self.owner.is_none() && self.offered.can_be_asked() && self.asks.load(Ordering::Relaxed);
-        let turn = if takes_turns { self.turn.acquire().await.ok() } else { None };
+    /// Notes a call that runs.
+    pub(crate) fn begin(&self, id: u64, aside: Option<&Arc<dyn Aside>>) -> Begun<'_> {
         if let Some(aside) = aside {
             self.lock().running.insert(id, Arc::clone(aside));
         }
-        Begun { calls: self, id, _turn: turn }
+        Begun { calls: self, id }
     }
 
-    /// A request of the server that came in the course of no call in particular. `true` when from now on calls should
-    /// take turns, because it could not be told whose it is.
+    /// A request of the server that came in the course of no call in particular. `true` when it is
+    /// news that this server asks in this way.
     pub(crate) fn ask(self: &Arc<Self>, request: Request, reply: Reply) -> bool {
         if request.method == method::PING {
             reply.send_default(&request);
@@ -93,8 +86,9 @@ impl Calls {
         }
         match self.owner_of(&request) {
             Ok(aside) => {
+                let offered = Question::of(&request.method, &request.params).is_some_and(|it| it.fits(&self.offered));
                 self.pass(&aside, request, reply);
-                !self.asks.swap(true, Ordering::Relaxed)
+                offered && !self.asks.swap(true, Ordering::Relaxed)
             }
             Err(why) => {
                 let learned = matches!(why, Unowned::Several(_)) && !self.asks.swap(true, Ordering::Relaxed);
@@ -106,16 +100,16 @@ impl Calls {
 
     fn owner_of(&self, request: &Request) -> Result<Arc<dyn Aside>, Unowned> {
         let question = Question::of(&request.method, &request.params).ok_or(Unowned::Unknown)?;
-        if !question.fits(&self.offered) {
-            return Err(Unowned::NotOffered(question));
-        }
+        let offered = question.fits(&self.offered);
         let state = self.lock();
         if state.asked.len() >= QUESTIONS {
             return Err(Unowned::TooMany);
         }
         let mut running = state.running.values();
         match (running.next(), running.next(), &self.owner) {
+            // Also what was not offered: its call refuses it, and knows then what its client lacks.
             (Some(one), None, _) => Ok(Arc::clone(one)),
+            _ if !offered => Err(Unowned::NotOffered(question)),
             // All calls are the owner's, so the question is for the owner whichever of them it belongs to.
             (_, _, Some(owner)) => Ok(Arc::clone(owner)),
             (None, ..) => Err(Unowned::Nobody),
@@ -172,7 +166,7 @@ impl Unowned {
             Self::Unknown => refuse(format!("this client does not answer `{asked}`")),
             Self::Nobody => refuse(format!("`{asked}` belongs to no running call, so there is nobody to ask")),
             Self::Several(count) => refuse(format!(
-                "`{asked}` may belong to any of {count} running calls; from now on they are made one after the other"
+                "`{asked}` may belong to any of {count} running calls; from now on each is made on a connection of its own"
             )),
             Self::TooMany => refuse(format!("{QUESTIONS} questions are waiting for answers already")),
         }
@@ -206,48 +200,26 @@ mod tests {
         Arc::new(Named(name))
     }
 
-    #[tokio::test]
-    async fn a_question_belongs_to_exactly_one_call_or_to_nobody() {
+    #[test]
+    fn a_question_belongs_to_exactly_one_call_or_to_nobody() {
         let form = Arc::new(Capabilities { form: true, ..Capabilities::NONE });
-        let calls = Calls::new(form, None, Arc::default());
-        assert_eq!(ask(&calls, "elicitation/create"), Err(-32_601));
-        let first = calls.begin(1, Some(&aside("a")), true).await;
-        assert_eq!(ask(&calls, "elicitation/create"), Ok(r#""a""#.into()));
-        assert_eq!(ask(&calls, "sampling/createMessage"), Err(-32_601), "was not offered");
-        assert_eq!(ask(&calls, "ping"), Ok("{}".into()));
-        // It has asked, so calls take turns now.
-        let other = aside("b");
-        let mut second = std::pin::pin!(calls.begin(2, Some(&other), true));
-        assert!(futures_poll(second.as_mut()).is_some(), "nobody has the turn yet: the first began before");
-        drop(first);
-    }
-
-    #[tokio::test]
-    async fn between_two_calls_nobody_guesses() {
-        let form = Arc::new(Capabilities { form: true, ..Capabilities::NONE });
-        let calls = Calls::new(Arc::clone(&form), None, Arc::default());
+        let asks: Arc<AtomicBool> = Arc::default();
+        let calls = Calls::new(Arc::clone(&form), None, Arc::clone(&asks));
         let (a, b) = (aside("a"), aside("b"));
-        let first = calls.begin(1, Some(&a), true).await;
-        let _second = calls.begin(2, Some(&b), true).await;
         assert_eq!(ask(&calls, "elicitation/create"), Err(-32_601));
+        let first = calls.begin(1, Some(&a));
+        assert_eq!(ask(&calls, "sampling/createMessage"), Ok(r#""a""#.into()), "was not offered: the call refuses it");
+        assert_eq!(ask(&calls, "ping"), Ok("{}".into()));
+        assert!(!asks.load(Ordering::Relaxed));
+        assert_eq!(ask(&calls, "elicitation/create"), Ok(r#""a""#.into()));
+        assert!(asks.load(Ordering::Relaxed), "that it asks is remembered");
+        let second = calls.begin(2, Some(&b));
+        assert_eq!(ask(&calls, "elicitation/create"), Err(-32_601), "nobody guesses between two");
         drop(first);
         assert_eq!(ask(&calls, "elicitation/create"), Ok(r#""b""#.into()));
-        let third = calls.begin(3, Some(&a), true).await;
-        let mut fourth = std::pin::pin!(calls.begin(4, Some(&a), true));
-        assert!(futures_poll(fourth.as_mut()).is_none(), "calls take turns now");
-        drop(third);
-        assert!(futures_poll(fourth.as_mut()).is_some());
-        let owned = Calls::new(form, Some(aside("owner")), Arc::default());
-        let _two = (owned.begin(1, Some(&a), true).await, owned.begin(2, Some(&b), true).await);
+        drop(second);
+        let owned = Calls::new(form, Some(aside("owner")), asks);
+        let _two = (owned.begin(1, Some(&a)), owned.begin(2, Some(&b)));
         assert_eq!(ask(&owned, "elicitation/create"), Ok(r#""owner""#.into()));
-    }
-
-    /// Polls once.
-    fn futures_poll<F: Future>(future: std::pin::Pin<&mut F>) -> Option<F::Output> {
-        let mut context = std::task::Context::from_waker(std::task::Waker::noop());
-        match future.poll(&mut context) {
-            std::task::Poll::Ready(output) => Some(output),
-            std::task::Poll::Pending => None,
-        }
     }
 }

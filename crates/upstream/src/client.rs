@@ -51,6 +51,8 @@ pub(crate) struct Key {
     pub(crate) session: Option<Arc<str>>,
     pub(crate) handle: Option<Arc<str>>,
     pub(crate) offered: Arc<Capabilities>,
+    /// Which of several alike: a server that asks without saying in which call gets one connection for each call.
+    pub(crate) slot: u8,
 }
 
 impl Key {
@@ -63,18 +65,20 @@ impl Key {
         let plain = offered.is_none();
         let offered = Arc::new(offered);
         let key = match policy {
-            SessionPolicy::Shared => Self { principal: None, session: None, handle: None, offered },
+            SessionPolicy::Shared => Self { principal: None, session: None, handle: None, offered, slot: 0 },
             SessionPolicy::Principal => Self {
                 principal: client.principal.clone(),
                 session: client.session.clone().filter(|_| asked),
                 handle: None,
                 offered,
+                slot: 0,
             },
             SessionPolicy::Handle => Self {
                 principal: client.principal.clone(),
                 session: client.session.clone().filter(|_| asked),
                 handle: client.handle.clone(),
                 offered,
+                slot: 0,
             },
             SessionPolicy::Request => return None,
         };
@@ -88,7 +92,7 @@ impl Key {
     pub(crate) fn own(client: &Client, offered: Capabilities, policy: SessionPolicy) -> Self {
         let own = (policy == SessionPolicy::Request).then(|| toolcrib_base::random::hex_128().into());
         let (principal, session) = (client.principal.clone(), client.session.clone());
-        Self { principal, session, handle: own, offered: Arc::new(offered) }
+        Self { principal, session, handle: own, offered: Arc::new(offered), slot: 0 }
     }
 
     /// Whether the main connection, which declares `declares`, is as good as one of its own.

@@ -76,7 +76,7 @@ impl Live {
         self.link.call(id, method, self.params(id, params, &Said::OURS), CallOptions::within(deadline)).await
     }
 
-    /// Makes a call. Waits for its turn where calls must take turns.
+    /// Makes a call.
     pub(crate) async fn call(
         &self,
         method: &str,
@@ -88,7 +88,7 @@ impl Live {
             self.set_level(said.level).await;
         }
         let id = self.link.next_id();
-        let _begun = self.calls.begin(id, options.aside.as_ref(), self.link.is_ordered()).await;
+        let _begun = self.calls.begin(id, options.aside.as_ref());
         self.link.call(id, method, self.params(id, params, said), options).await
     }
 

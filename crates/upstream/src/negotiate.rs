@@ -74,7 +74,7 @@ async fn probe_peer(link: &Link, offered: &Capabilities) -> Result<Opened, NotOp
             other => other?,
         };
         return match discovered(outcome) {
-            Some(opened) => Ok(opened),
+            Some(opened) => asked_again(link, opened).await,
             None => Ok(handshake(link, offered).await?),
         };
     }
@@ -102,7 +102,7 @@ async fn probe_http(link: &Link, http: &Arc<HttpLink>, offered: &Capabilities) -
     let probed = http.probe(id, discover_params(id), Revision::LATEST, Duration::MAX).await?;
     if let Some(opened) = probed.outcome.and_then(discovered) {
         http.set_modern(opened.revision);
-        return Ok(opened);
+        return asked_again(link, opened).await;
     }
     match probed.status {
         // Neither era can be told without a credential; a broken server is not called legacy.
@@ -114,6 +114,17 @@ async fn probe_http(link: &Link, http: &Arc<HttpLink>, offered: &Capabilities) -
             other => Ok(other?),
         },
     }
+}
+
+/// A server that named its revisions in an error has not said yet what it offers: it is asked once more, in one of them.
+async fn asked_again(link: &Link, opened: Opened) -> Result<Opened, NotOpened> {
+    if opened.inventory.capabilities.is_some() {
+        return Ok(opened);
+    }
+    let again = discover(link).await?;
+    discovered(again).filter(|opened| opened.inventory.capabilities.is_some()).ok_or_else(|| {
+        NotOpened::Link(LinkError::NotMcp("`server/discover` does not say what it offers".into()))
+    })
 }
 
 /// What a probe says: the opening of a modern server, or nothing.

@@ -22,6 +22,8 @@ use crate::server::{Shared, Surroundings};
 
 /// How many connections one server may have beside its main one: each may be a process.
 pub(crate) const MOST: usize = 64;
+/// How many connections calls that must be alone may have beside each other, less one.
+const SLOTS: u8 = 15;
 /// How long one stays open without a call. Shorter than most sessions, longer than most pauses.
 const IDLE: Duration = Duration::from_secs(10 * 60);
 /// How long a notification may take to be sent.
@@ -62,23 +64,27 @@ enum Opened {
     Failed(String),
 }
 
-/// A connection in use; counted until it is dropped.
+/// A connection in use.
 #[derive(Debug)]
 pub(crate) struct Lease {
     pub(crate) live: Arc<Live>,
-    used: Arc<Used>,
+    _used: InUse,
 }
 
-impl Lease {
-    fn new(live: Arc<Live>, used: &Arc<Used>) -> Self {
+/// Counts a use until it is dropped.
+#[derive(Debug)]
+struct InUse(Arc<Used>);
+
+impl InUse {
+    fn new(used: &Arc<Used>) -> Self {
         used.calls.send_modify(|calls| *calls += 1);
-        Self { live, used: Arc::clone(used) }
+        Self(Arc::clone(used))
     }
 }
 
-impl Drop for Lease {
+impl Drop for InUse {
     fn drop(&mut self) {
-        self.used.calls.send_modify(|calls| *calls -= 1);
+        self.0.calls.send_modify(|calls| *calls -= 1);
     }
 }
 
@@ -111,7 +117,11 @@ impl Pool {
         not: Option<u64>,
     ) -> Result<Lease, NoLease> {
         let deadline = shared.config.timeouts.connect;
-        let extra = self.extra(shared, key, owner, not)?;
+        // What it asks must belong to one call: each has a connection of its own, unless one session has them all.
+        let alone = key.session.is_none()
+            && key.offered.can_be_asked()
+            && shared.asks.load(Ordering::Relaxed);
+        let (extra, lease) = self.extra(shared, key, owner, (not, alone))?;
         let mut state = extra.state.clone();
         let wait = state.wait_for(|state| !matches!(state, Opened::Opening));
         let opened = match tokio::time::timeout(deadline, wait).await {
@@ -120,7 +130,7 @@ impl Pool {
             Err(_) => return Err(NoLease::Timeout),
         };
         match opened {
-            Opened::Live(live) => Ok(Lease::new(live, &extra.used)),
+            Opened::Live(live) => Ok(Lease { live, _used: lease }),
             Opened::Failed(why) => Err(NoLease::Failed(why)),
             Opened::Opening => Err(NoLease::Timeout),
         }
@@ -131,20 +141,30 @@ impl Pool {
         shared: &Arc<Shared>,
         key: &Key,
         owner: Option<&Arc<dyn Aside>>,
-        not: Option<u64>,
-    ) -> Result<Arc<Extra>, NoLease> {
+        (not, alone): (Option<u64>, bool),
+    ) -> Result<(Arc<Extra>, InUse), NoLease> {
         let mut open = self.lock();
-        if let Some(extra) = open.get(key) {
+        let mut key = key.clone();
+        while let Some(extra) = open.get(&key) {
             let of_no_use = matches!(&*extra.state.borrow(), Opened::Live(live) if Some(live.generation) == not);
-            if !of_no_use && extra.state.has_changed().is_ok() {
-                return Ok(Arc::clone(extra));
+            if of_no_use || extra.state.has_changed().is_err() {
+                extra.quit.send_replace(true);
+                open.remove(&key);
+                break;
             }
-            extra.quit.send_replace(true);
-            open.remove(key);
+            if !alone || *extra.used.calls.borrow() == 0 {
+                // Counted while the lock is held, so that no two calls take the same one alone.
+                return Ok((Arc::clone(extra), InUse::new(&extra.used)));
+            }
+            if key.slot >= SLOTS {
+                return Err(NoLease::Full);
+            }
+            key.slot += 1;
         }
         if open.len() >= MOST {
             return Err(NoLease::Full);
         }
+        let key = &key;
         let (publish, state) = watch::channel(Opened::Opening);
         let used = Arc::new(Used { calls: watch::Sender::new(0) });
         let extra = Arc::new(Extra { state, quit: watch::Sender::new(false), used, roots: watch::Sender::new(()) });
@@ -157,8 +177,9 @@ impl Pool {
             owner: owner.filter(|_| key.session.is_some()).cloned(),
             extra: Arc::clone(&extra),
         };
+        let in_use = InUse::new(&extra.used);
         self.scope.spawn(task.run(publish));
-        Ok(extra)
+        Ok((extra, in_use))
     }
 
     /// Ends the connections of a session that has ended.

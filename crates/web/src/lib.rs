@@ -20,6 +20,7 @@ use toolcrib_transport::http::body::Body;
 use toolcrib_transport::http::server;
 
 pub use guard::Guard;
+use route::SseClients;
 
 /// What every route may use.
 #[derive(Debug)]
@@ -32,6 +33,14 @@ pub struct Site {
     pub limits: Limits,
     /// Where tasks that outlive a request's first answer belong.
     pub scope: Scope,
+    sse_clients: SseClients,
+}
+
+impl Site {
+    /// A site that nobody has visited yet. In `scope` run the tasks that outlive a request's first answer.
+    pub fn new(gateway: Arc<Gateway>, guard: Guard, limits: Limits, scope: Scope) -> Self {
+        Self { gateway, guard, limits, scope, sse_clients: SseClients::default() }
+    }
 }
 
 /// Serves the site until the scope stops.

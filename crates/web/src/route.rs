@@ -3,6 +3,7 @@
 mod health;
 mod mcp;
 mod rest;
+mod sse;
 
 use std::sync::Arc;
 
@@ -14,34 +15,47 @@ use toolcrib_transport::http::body::Body;
 
 use crate::{Site, respond};
 
+pub(crate) use sse::SseClients;
+
 /// Answers an admitted request.
 pub async fn answer(site: &Arc<Site>, principal: Principal, request: Request<Incoming>) -> Response<Body> {
     let path = request.uri().path();
-    match path.strip_prefix("/mcp") {
-        Some("" | "/") => {
-            let profile = ProfileName::new("default").expect("`default` is a name");
-            return mcp::answer(site, principal, profile, request).await;
-        }
-        Some(rest) => {
-            if let Some(name) = rest.strip_prefix("/p/") {
-                return match ProfileName::new(name.trim_end_matches('/')) {
-                    Ok(profile) => mcp::answer(site, principal, profile, request).await,
-                    Err(error) => respond::refusal(&Problem::new(Kind::NotFound, error.to_string())),
-                };
-            }
-        }
-        None => {}
+    if let Some(rest) = path.strip_prefix("/mcp")
+        && let Some(profile) = profile(rest)
+    {
+        return match profile {
+            Ok(profile) => mcp::answer(site, principal, profile, request).await,
+            Err(problem) => respond::refusal(&problem),
+        };
+    }
+    if let Some(rest) = path.strip_prefix("/sse")
+        && let Some(profile) = profile(rest)
+    {
+        return match profile {
+            Ok(profile) => sse::open(site, principal, profile, &request),
+            Err(problem) => respond::refusal(&problem),
+        };
     }
     match (request.method(), path) {
         (&Method::GET, "/healthz") => respond::text(StatusCode::OK, "text/plain", "ok\n".into()),
         (&Method::GET, "/readyz") => health::ready(site),
         (&Method::GET, "/metrics") => health::metrics(site),
         (_, "/healthz" | "/readyz" | "/metrics") => respond::not_allowed("GET"),
+        (_, "/messages") => sse::post(site, &principal, request).await,
         (_, path) if path.starts_with("/api/v1/") => rest::answer(site, principal, &request).await,
         _ => {
             let problem = Problem::new(Kind::NotFound, "nothing is served at this path")
-                .hint("MCP is at /mcp and /mcp/p/<profile>, health at /healthz and /readyz.");
+                .hint("MCP is at /mcp and /mcp/p/<profile>, older clients connect to /sse, health is at /healthz and /readyz.");
             respond::refusal(&problem)
         }
     }
+}
+
+/// The profile that the rest of an endpoint's path names, where it is such a path.
+fn profile(rest: &str) -> Option<Result<ProfileName, Problem>> {
+    if matches!(rest, "" | "/") {
+        return Some(Ok(ProfileName::new("default").expect("`default` is a name")));
+    }
+    let name = rest.strip_prefix("/p/")?.trim_end_matches('/');
+    Some(ProfileName::new(name).map_err(|error| Problem::new(Kind::NotFound, error.to_string())))
 }

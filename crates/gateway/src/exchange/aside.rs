@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 
 use tokio::sync::{oneshot, watch};
 use toolcrib_base::random;
@@ -62,6 +62,8 @@ pub(crate) struct Hearing {
     rising: Mutex<f64>,
     /// The session that questions go to; a modern client is not asked in this way.
     asker: Option<Asker>,
+    /// What the server asked first although the client does not offer it.
+    missing: OnceLock<Question>,
 }
 
 impl fmt::Debug for Hearing {
@@ -80,7 +82,14 @@ impl Hearing {
         from: Option<String>,
     ) -> Self {
         let asker = session.map(|session| Asker::new(&session, scope, from));
-        Self { way, revision, behind, rising: Mutex::new(f64::NEG_INFINITY), asker }
+        Self { way, revision, behind, rising: Mutex::new(f64::NEG_INFINITY), asker, missing: OnceLock::new() }
+    }
+}
+
+impl Hearing {
+    /// What the server asked in vain, because the client does not offer it.
+    pub(crate) fn missing(&self) -> Option<Question> {
+        self.missing.get().copied()
     }
 }
 
@@ -107,7 +116,13 @@ impl Aside for Hearing {
             (Some(asker), Some(question)) if question.fits(&self.behind.capabilities) => {
                 asker.ask(self.way.channel.clone(), request, reply);
             }
-            (_, question) => refuse(question, &request, reply),
+            (_, question) => {
+                if let Some(question) = question {
+                    // The first one is the one that the call failed for.
+                    let _ = self.missing.set(question);
+                }
+                refuse(question, &request, reply);
+            }
         }
     }
 }

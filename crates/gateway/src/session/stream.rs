@@ -14,6 +14,7 @@ use bytes::Bytes;
 use tokio::sync::Notify;
 use toolcrib_base::random;
 use toolcrib_protocol::Revision;
+use toolcrib_protocol::event_id::EventId;
 use toolcrib_protocol::sse::Event;
 
 use super::{STREAM_QUEUE, lock};
@@ -46,7 +47,7 @@ pub(super) struct Resumption {
 #[derive(Debug)]
 pub struct Stream {
     /// Random, since an id of another session's stream must be unknown here.
-    id: String,
+    id: u64,
     resumption: Resumption,
     budget: Arc<Budget>,
     state: Mutex<State>,
@@ -126,16 +127,18 @@ impl Stream {
     }
 
     pub(super) fn new(resumption: Resumption, budget: Arc<Budget>) -> Arc<Self> {
-        let id = if resumption.ids { random::hex_128()[..16].to_owned() } else { String::new() };
-        let stream = Self { id, resumption, budget, state: Mutex::default(), changed: Notify::new() };
+        let id = u64::from_str_radix(&random::hex_128()[..16], 16).expect("sixteen hexadecimal digits fit");
+        // The first event has the number 1, so that 0 can stand for what comes before any.
+        let state = Mutex::new(State { first: 1, read: 1, ..State::default() });
+        let stream = Self { id, resumption, budget, state, changed: Notify::new() };
         if resumption.primed {
             stream.push(Bytes::new());
         }
         Arc::new(stream)
     }
 
-    pub(super) fn id(&self) -> &str {
-        &self.id
+    pub(super) fn is(&self, id: EventId) -> bool {
+        self.resumption.ids && self.id == id.stream
     }
 
     /// Whether a lossy message may be put now: what waits for the reader is within its bounds.
@@ -253,7 +256,7 @@ impl Stream {
     }
 
     fn event(&self, number: u64, data: Bytes) -> Event {
-        let id = self.resumption.ids.then(|| format!("{}-{number}", self.id));
+        let id = self.resumption.ids.then(|| EventId { stream: self.id, sequence: number }.to_string());
         let retry = data.is_empty().then_some(RETRY);
         Event { event: None, data, id, retry }
     }

@@ -4,8 +4,10 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use toolcrib_base::{Kind, Problem};
 use toolcrib_protocol::Notification;
+use toolcrib_protocol::event_id::EventId;
 
 use super::stream::{Budget, Reader, Resumption, Stream};
 use super::{Session, lock};
@@ -15,11 +17,29 @@ const OPEN: usize = 8;
 /// How many streams one session keeps, so that they can be taken up again.
 const KEPT: usize = 32;
 
+/// How many requests of one session may go on without a connection.
+const DETACHED: usize = 32;
+/// How many of all sessions. Connections bound the others.
+const ALL_DETACHED: usize = 1_024;
+
+/// What all sessions share.
+#[derive(Debug)]
+pub(super) struct Shared {
+    /// What their streams keep.
+    pub(super) budget: Arc<Budget>,
+    detached: Arc<Semaphore>,
+}
+
+/// The places of a request that goes on without a connection.
+#[derive(Debug)]
+pub struct Detached(#[expect(dead_code, reason = "held until it is dropped")] [OwnedSemaphorePermit; 2]);
+
 /// The streams of one session, oldest first.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Streams {
     kept: Mutex<VecDeque<Kept>>,
-    budget: Arc<Budget>,
+    shared: Arc<Shared>,
+    detached: Arc<Semaphore>,
 }
 
 #[derive(Debug)]
@@ -29,11 +49,19 @@ struct Kept {
     for_news: bool,
 }
 
+// === impl Shared ===
+
+impl Default for Shared {
+    fn default() -> Self {
+        Self { budget: Arc::default(), detached: Arc::new(Semaphore::new(ALL_DETACHED)) }
+    }
+}
+
 // === impl Streams ===
 
 impl Streams {
-    pub(super) fn new(budget: Arc<Budget>) -> Self {
-        Self { kept: Mutex::default(), budget }
+    pub(super) fn new(shared: Arc<Shared>) -> Self {
+        Self { kept: Mutex::default(), shared, detached: Arc::new(Semaphore::new(DETACHED)) }
     }
 
     /// Ends all: what was put is still read, by those who read.
@@ -60,7 +88,7 @@ impl Streams {
                 gone.stream.expire();
             }
         }
-        let stream = Stream::new(resumption, Arc::clone(&self.budget));
+        let stream = Stream::new(resumption, Arc::clone(&self.shared.budget));
         kept.push_back(Kept { stream: Arc::clone(&stream), for_news });
         stream
     }
@@ -100,6 +128,12 @@ impl Session {
         (stream, reader)
     }
 
+    /// A place for a request that goes on although its connection broke; `None` when too many do.
+    pub fn detach(&self) -> Option<Detached> {
+        let place = |of: &Arc<Semaphore>| Arc::clone(of).try_acquire_owned().ok();
+        Some(Detached([place(&self.streams.detached)?, place(&self.streams.shared.detached)?]))
+    }
+
     /// Takes a stream up again after the event that a client names, which must be one of this session's.
     pub fn resume_stream(&self, event: &str) -> Result<Reader, Problem> {
         let unknown = || {
@@ -110,15 +144,10 @@ impl Session {
                  repeat it.",
             )
         };
-        let (id, number) = event.rsplit_once('-').ok_or_else(unknown)?;
-        if !number.bytes().all(|byte| byte.is_ascii_digit()) {
-            return Err(unknown());
-        }
-        let number = number.parse().map_err(|_| unknown())?;
+        let id = EventId::parse(event).ok_or_else(unknown)?;
         let kept = lock(&self.streams.kept);
-        // Streams without ids have the empty one.
-        let found = kept.iter().find(|kept| !id.is_empty() && kept.stream.id() == id);
-        found.and_then(|kept| kept.stream.read_after(number)).ok_or_else(unknown)
+        let found = kept.iter().find(|kept| kept.stream.is(id));
+        found.and_then(|kept| kept.stream.read_after(id.sequence)).ok_or_else(unknown)
     }
 
     /// Says something on one of the session's streams, if it has any and the client keeps up.

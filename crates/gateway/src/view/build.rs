@@ -113,7 +113,10 @@ impl Builder {
             menu: menu.into_iter().map(|(_, raw)| raw).collect(),
             prompts_listed,
         };
-        let listed: Vec<_> = view.tools.iter().filter(|tool| view.lists(tool)).map(|tool| tool.exposed()).collect();
+        // Servers by name, the tools of each in its own order.
+        let mut listed: Vec<_> = view.tools.iter().filter(|tool| view.lists(tool)).collect();
+        listed.sort_by(|a, b| (&a.id.server, a.place).cmp(&(&b.id.server, b.place)));
+        let listed: Vec<_> = listed.into_iter().map(|tool| tool.exposed()).collect();
         view.listed = Listed::new(method::TOOLS_LIST, "tools", view.menu.iter().chain(&listed));
         view
     }
@@ -127,13 +130,13 @@ impl Builder {
     ) -> Vec<Arc<Tool>> {
         let mut found = Vec::new();
         for running in shown {
-            for entry in &running.server.inventory().tools {
+            for (place, entry) in running.server.inventory().tools.iter().enumerate() {
                 let id = ToolId::new(running.definition.name.clone(), &entry.key);
                 let annotations = annotations(entry);
                 if visible(rules, &Act::CallTool { tool: id.clone(), annotations })
                     && !self.has_wrong_headers(running, entry)
                 {
-                    found.push((id, entry.clone(), annotations, *running));
+                    found.push((id, (place, entry.clone()), annotations, *running));
                 }
             }
         }
@@ -144,8 +147,9 @@ impl Builder {
         let operations = operation::TABLE.iter().map(|operation| operation.tool);
         let reserved = menu.iter().map(|(name, _)| *name).chain(own).chain(operations).collect();
         let names = Naming { names: &self.names, profile, reserved, space: "", told: &self.told }.give(&wanted);
-        let tools = found.into_iter().zip(names).map(|((id, entry, annotations, running), name)| {
+        let tools = found.into_iter().zip(names).map(|((id, (place, entry), annotations, running), name)| {
             Arc::new(Tool {
+                place,
                 metrics: Arc::clone(&self.metrics),
                 counted: OnceLock::new(),
                 name,

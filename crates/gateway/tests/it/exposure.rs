@@ -29,7 +29,10 @@ async fn each_exposure_lists_what_it_says_and_every_allowed_tool_still_answers()
     for client in house.both("direct") {
         let listed = client.listed().await;
         assert_eq!(listed.len(), 17, "{listed:?}");
-        assert!(listed.is_sorted(), "the order is fixed: {listed:?}");
+        let servers: Vec<_> = listed.iter().map(|name| name.split('_').next().unwrap()).collect();
+        assert!(servers.is_sorted(), "servers by name: {listed:?}");
+        assert_eq!(listed[..2], ["alpha_echo", "alpha_add"], "the tools of each in its own order");
+        assert_eq!(client.listed().await, listed);
     }
     for name in ["meta", "direct", "pinned", "dynamic"] {
         for client in house.both(name) {

@@ -5,6 +5,7 @@ mod arguments;
 mod audit;
 mod away;
 mod dialect;
+mod duplex;
 mod exposure;
 mod house;
 mod load;

@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 
 /// The schema's properties with their defaults; without a default only what is required, with something of its type.
-pub(super) fn filled(schema: &Value) -> Map<String, Value> {
+pub(crate) fn filled(schema: &Value) -> Map<String, Value> {
     let required: Vec<&str> = schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
     let properties = schema["properties"].as_object();
     let values = properties.into_iter().flatten().filter_map(|(name, property)| {

@@ -10,8 +10,8 @@ use rmcp::service::{RequestContext, RoleClient};
 use serde_json::Value;
 
 #[derive(Debug)]
-pub(super) struct Person {
-    pub(super) revision: ProtocolVersion,
+pub(crate) struct Person {
+    pub(crate) revision: ProtocolVersion,
 }
 
 impl ClientHandler for Person {

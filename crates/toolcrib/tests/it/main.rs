@@ -8,5 +8,6 @@ mod demo;
 mod failures;
 mod guides;
 mod lists;
+mod stdio;
 mod stub;
 mod toolcrib;

@@ -20,6 +20,8 @@ use toolcrib_transport::http::body::Body;
 
 use crate::{Site, respond};
 
+pub(super) use post::{is_json, read};
+
 /// Where a message came from.
 #[derive(Debug)]
 struct Origin {

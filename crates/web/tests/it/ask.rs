@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use toolcrib_gateway::{Session, Unasked};
 use toolcrib_protocol::Raw;
 
-use crate::house::{Ask, House, soon};
+use crate::house::{Ask, House, server, soon};
 
 const LONG: Duration = Duration::from_secs(60);
 
@@ -88,4 +88,32 @@ async fn what_a_client_says_of_itself_is_kept_within_bounds() {
         assert_eq!(session.client_info.as_ref().unwrap().as_str(), r#"{"name":"n"}"#);
         house.gateway.sessions.close(&session);
     }
+}
+
+#[tokio::test]
+async fn a_server_s_question_comes_on_the_stream_of_the_call_and_is_answered_in_its_course() {
+    let house = House::settled(&[server("alpha", &["--asks"])]).await;
+    for revision in ["2025-03-26", "2025-06-18", "2025-11-25"] {
+        let params = json!({"protocolVersion": revision, "capabilities": {"roots": {}}});
+        let reply = house.ask(Ask::post(request(0, "initialize", &params).to_string())).await;
+        let id = reply.headers["mcp-session-id"].to_str().unwrap().to_owned();
+        let call = json!({"name": "alpha_ask", "arguments": {"kind": "roots"}});
+        let mut events = house.events(post(&id, &request(1, "tools/call", &call))).await;
+        let (question, event) = events.next_with_id().await.unwrap();
+        assert_eq!(question["method"], "roots/list");
+        // The connection breaks while the person thinks; the answer comes all the same.
+        events.hang_up().await;
+        let answer = json!({"jsonrpc": "2.0", "id": question["id"], "result": {"roots": [{"uri": "file:///here"}]}});
+        assert_eq!(house.ask(post(&id, &answer)).await.status, 202);
+        let resume = Ask::get("/mcp").header("mcp-session-id", &id).header("last-event-id", &event.unwrap());
+        let mut again = house.events(resume).await;
+        let answer = again.next().await.unwrap();
+        assert_eq!(answer["id"], 1, "{answer}");
+        assert!(answer["result"]["content"][0]["text"].as_str().unwrap().contains("file:///here"), "{answer}");
+        assert!(again.next().await.is_none());
+    }
+}
+
+fn request(id: u64, method: &str, params: &Value) -> Value {
+    json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params})
 }

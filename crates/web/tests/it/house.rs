@@ -296,7 +296,7 @@ impl House {
         let address = listener.local_addr().unwrap();
         let guard =
             Guard::new(Secret::new(TOKEN), vec!["tools.example.com".into()], vec!["https://app.example.com".into()]);
-        let site = Site { gateway: Arc::clone(&gateway), guard, limits, scope: scope.clone() };
+        let site = Site::new(Arc::clone(&gateway), guard, limits, scope.clone());
         scope.spawn(toolcrib_web::serve(listener, Arc::new(site), scope.clone()));
         Self { home, gateway, address, time, fuse, scope }
     }

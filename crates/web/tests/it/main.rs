@@ -7,6 +7,7 @@ mod batch;
 mod doors;
 mod header;
 mod house;
+mod old;
 mod routes;
 mod session;
 mod stream;

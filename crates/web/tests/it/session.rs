@@ -106,6 +106,10 @@ async fn notifications_and_answers_are_accepted_without_a_body() {
     }
     let modern = Ask::post(notification.clone()).header("mcp-protocol-version", "2026-07-28");
     assert_eq!(house.ask(modern).await.status, 202);
+    let meta = json!({"io.modelcontextprotocol/protocolVersion": "2026-07-28"});
+    let params = json!({"requestId": 1, "_meta": meta});
+    let cancelled = json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": params}).to_string();
+    assert_eq!(house.ask(Ask::post(cancelled)).await.status, 202, "it means nothing over HTTP");
     house.ask(Ask::post(notification.clone()).header("mcp-session-id", "no-such")).await.error(404, -32_602);
     house.ask(Ask::post(notification)).await.error(400, -32_600);
 }

@@ -105,6 +105,32 @@ async fn a_modern_client_that_hangs_up_cancels_and_a_legacy_one_comes_back() {
     assert!(list["events"].as_array().unwrap().iter().all(|event| event["outcome"] == "cancelled"), "{list}");
 }
 
+#[tokio::test]
+async fn a_legacy_client_that_hangs_up_before_it_heard_anything_cancels_nothing() {
+    let house = House::settled(&[server("alpha", &[])]).await;
+    let session = house.session().await;
+    let params = json!({"name": "alpha_progress", "arguments": {"steps": 20, "ms": 5}});
+    let alpha = house.gateway.servers.table().get("alpha").unwrap().server.clone();
+    let begun = async {
+        while alpha.running() == 0 {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::select! {
+        reply = house.ask(Ask::legacy(&session, "tools/call", &params)) => panic!("too early: {reply:?}"),
+        () = begun => {}
+    }
+    let rows = async {
+        loop {
+            let list = house.ask(Ask::get("/api/v1/audit?target=alpha/progress").admin()).await.json();
+            if list["total"] == 1 {
+                return list;
+            }
+        }
+    };
+    assert_eq!(soon("the event", rows).await["events"][0]["outcome"], "ok");
+}
+
 fn resume(session: &str, event: &str) -> Ask {
     Ask::get("/mcp").header("mcp-session-id", session).header("last-event-id", event)
 }

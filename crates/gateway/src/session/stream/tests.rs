@@ -65,10 +65,10 @@ fn an_event_of_elsewhere_takes_nothing_up() {
         &foreign,
         "",
         "-",
-        "-0",
+        "-1",
         "x",
-        &format!("{stream}-1"),
-        &format!("{stream}-+0"),
+        &format!("{stream}-2"),
+        &format!("{stream}-+1"),
         &format!("{stream}-"),
         &format!("{stream}-18446744073709551615"),
         &format!("{stream}-99999999999999999999"),
@@ -113,7 +113,7 @@ fn what_was_read_is_kept_within_bounds_and_what_is_unread_is_not_lost() {
         stream.push("x".into());
     }
     assert!(!stream.has_room());
-    let id = format!("{}-{}", stream.id(), KEPT + 11);
+    let id = EventId { stream: stream.id, sequence: KEPT as u64 + 12 }.to_string();
     assert_eq!(texts(&mut session.resume_stream(&id).unwrap()).len(), STREAM_QUEUE);
 }
 

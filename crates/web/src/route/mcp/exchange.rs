@@ -45,7 +45,19 @@ pub(super) struct Told(pub(super) Reader);
 /// What runs while no stream has begun. A modern request ends when its client goes away; a legacy one goes on.
 struct Unheard<'a> {
     running: Option<Running>,
-    goes_on: Option<&'a Scope>,
+    session: Option<&'a Arc<Session>>,
+    scope: &'a Scope,
+}
+
+/// What comes first of a request.
+#[derive(Debug)]
+enum First {
+    /// A message before the answer.
+    Message(Bytes),
+    /// Its end.
+    Ended(Ended),
+    /// Nothing within [`PATIENCE`].
+    Nothing,
 }
 
 /// Answers one request.
@@ -77,14 +89,14 @@ pub(super) async fn answer(
     let era = session.map_or(Era::Modern, |_| Era::Legacy);
     // Not for those that take anything: they are seen to expect one body.
     let in_time = session.is_some() && headers.contains_key("accept") && accepts(headers, &["text/event-stream"]);
-    let mut unheard = Unheard { running: Some(running), goes_on: session.map(|_| &site.scope) };
-    let first = tokio::select! {
-        biased;
-        Some(message) = messages.recv() => Some(message),
-        ended = unheard.ended() => return whole(ended, era),
-        () = tokio::time::sleep(PATIENCE), if in_time => None,
+    let mut unheard = Unheard { running: Some(running), session, scope: &site.scope };
+    let first = match unheard.first(&mut messages, in_time).await {
+        First::Message(message) => Some(message),
+        First::Nothing => None,
+        First::Ended(ended) => return whole(ended, era),
     };
-    let Some(running) = unheard.running.take() else { return respond::status(StatusCode::ACCEPTED) };
+    let Some(running) = unheard.running.take() else { return whole(None, era) };
+    drop(unheard);
     let (stream, reader) = match session {
         Some(session) => session.begin_stream(),
         None => Stream::passing(),
@@ -92,12 +104,18 @@ pub(super) async fn answer(
     if let Some(first) = first {
         stream.push(first);
     }
-    site.scope.spawn(tell(stream, running, messages, era));
+    site.scope.spawn(tell(stream, running, messages, session.cloned()));
     respond::events(Told(reader))
 }
 
 /// Puts everything on the stream until the request has ended.
-async fn tell(stream: Arc<Stream>, mut running: Running, mut messages: mpsc::Receiver<Bytes>, era: Era) {
+async fn tell(
+    stream: Arc<Stream>,
+    mut running: Running,
+    mut messages: mpsc::Receiver<Bytes>,
+    session: Option<Arc<Session>>,
+) {
+    let mut detached = None;
     let ended = loop {
         tokio::select! {
             biased;
@@ -105,10 +123,16 @@ async fn tell(stream: Arc<Stream>, mut running: Running, mut messages: mpsc::Rec
             Some(message) = messages.recv(), if stream.has_room() => stream.push(message),
             ended = &mut running => break ended,
             () = stream.changed() => {
-                // Dropping a modern request cancels it.
-                if era == Era::Modern && !stream.is_attached() {
-                    return;
-                }
+                detached = match &session {
+                    _ if stream.is_attached() => None,
+                    // A legacy request goes on, as many as may.
+                    Some(session) => match detached.or_else(|| session.detach()) {
+                        Some(place) => Some(place),
+                        None => return stream.finish(None),
+                    },
+                    // Dropping a modern request cancels it.
+                    None => return,
+                };
                 if stream.is_expired() {
                     // Nobody can hear it any more, which whoever asks something must learn.
                     messages.close();
@@ -154,25 +178,91 @@ impl Feed for Told {
 // === impl Unheard ===
 
 impl Unheard<'_> {
-    async fn ended(&mut self) -> Ended {
-        match &mut self.running {
-            Some(running) => {
-                let ended = running.await;
-                self.running = None;
-                ended
-            }
-            None => None,
+    async fn first(&mut self, messages: &mut mpsc::Receiver<Bytes>, in_time: bool) -> First {
+        let Some(running) = &mut self.running else { return First::Ended(None) };
+        let first = tokio::select! {
+            biased;
+            Some(message) = messages.recv() => First::Message(message),
+            ended = running => First::Ended(ended),
+            () = tokio::time::sleep(PATIENCE), if in_time => First::Nothing,
+        };
+        if matches!(first, First::Ended(_)) {
+            self.running = None;
         }
+        first
     }
 }
 
 impl Drop for Unheard<'_> {
     /// The connection broke before anything was said.
     fn drop(&mut self) {
-        match (self.running.take(), self.goes_on) {
-            // What has panicked cannot go on.
-            (Some(running), Some(scope)) if !std::thread::panicking() => drop(scope.spawn(running)),
-            _ => {}
+        // What has panicked cannot go on.
+        if let (Some(running), Some(session)) = (self.running.take(), self.session)
+            && !std::thread::panicking()
+            && let Some(place) = session.detach()
+        {
+            self.scope.spawn(async move {
+                let _place = place;
+                running.await;
+            });
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use toolcrib_base::{ManualClock, PrincipalId};
+    use toolcrib_gateway::{Principal, Sessions};
+    use toolcrib_protocol::{Id, Raw, Revision};
+
+    use super::*;
+
+    fn session() -> Arc<Session> {
+        let sessions = Sessions::new(1, PATIENCE, Arc::new(ManualClock::default()), Arc::default());
+        let who = Principal { id: PrincipalId::new("p"), is_admin: false };
+        sessions.open(who, "a".parse().unwrap(), Revision::LATEST_LEGACY).unwrap()
+    }
+
+    fn ended_after(seconds: u64) -> Running {
+        Box::pin(async move {
+            tokio::time::sleep(Duration::from_secs(seconds)).await;
+            Some(Said::One(Answer::ok(Id::from_number(1), Raw::empty_object())))
+        })
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_answer_that_takes_long_becomes_a_stream_where_that_helps() {
+        let (scope, (sender, mut messages)) = (Scope::new(), mpsc::channel(1));
+        for (seconds, in_time, is_stream) in [(4, true, false), (6, true, true), (600, false, false)] {
+            let mut unheard = Unheard { running: Some(ended_after(seconds)), session: None, scope: &scope };
+            let first = unheard.first(&mut messages, in_time).await;
+            assert_eq!(matches!(first, First::Nothing), is_stream, "{seconds}: {first:?}");
+            assert_eq!(unheard.running.is_some(), is_stream);
+        }
+        sender.try_send("x".into()).unwrap();
+        let mut unheard = Unheard { running: Some(ended_after(0)), session: None, scope: &scope };
+        assert!(matches!(unheard.first(&mut messages, true).await, First::Message(_)), "what came before goes first");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_connection_that_breaks_ends_a_modern_request_and_not_a_legacy_one() {
+        let (scope, legacy) = (Scope::new(), session());
+        let breaks = async |session: Option<&Arc<Session>>| {
+            let (sender, mut ended) = mpsc::channel::<()>(1);
+            let running: Running = Box::pin(async move {
+                tokio::time::sleep(Duration::from_secs(1)).await;
+                let _ = sender.send(()).await;
+                None
+            });
+            drop(Unheard { running: Some(running), session, scope: &scope });
+            ended.recv().await.is_some()
+        };
+        assert!(!breaks(None).await);
+        assert!(breaks(Some(&legacy)).await);
+        let places: Vec<_> = std::iter::from_fn(|| legacy.detach()).collect();
+        assert_eq!(places.len(), 32);
+        assert!(!breaks(Some(&legacy)).await, "too many go on");
+        drop(places);
+        assert!(breaks(Some(&legacy)).await);
     }
 }

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use bytes::Bytes;
 use http::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use http::{Response, StatusCode};
 use hyper::body::Incoming;
@@ -21,14 +22,9 @@ pub(super) async fn answer(site: &Arc<Site>, origin: Origin, body: Incoming) -> 
     if let Some(refused) = refused_media(&origin.headers) {
         return respond::status(refused);
     }
-    let body = match read_body(body, site.limits.request_bytes).await {
+    let body = match read(site, body).await {
         Ok(body) => body,
-        Err(BodyError::TooLarge(limit)) => {
-            let problem = Problem::new(Kind::TooLarge, format!("the body has more than {limit} bytes"))
-                .hint("Raise `request_bytes` in config.toml if this is meant.");
-            return respond::refusal(&problem);
-        }
-        Err(BodyError::Incomplete) => return respond::status(StatusCode::REQUEST_TIMEOUT),
+        Err(response) => return *response,
     };
     let rules = Rules::strict(site.limits.depth);
     match Message::parse(&body, rules) {
@@ -39,8 +35,22 @@ pub(super) async fn answer(site: &Arc<Site>, origin: Origin, body: Incoming) -> 
     }
 }
 
+/// The body of a request, within its bounds.
+pub(crate) async fn read(site: &Arc<Site>, body: Incoming) -> Result<Bytes, Box<Response<Body>>> {
+    read_body(body, site.limits.request_bytes).await.map_err(|error| {
+        Box::new(match error {
+            BodyError::TooLarge(limit) => {
+                let problem = Problem::new(Kind::TooLarge, format!("the body has more than {limit} bytes"))
+                    .hint("Raise `request_bytes` in config.toml if this is meant.");
+                respond::refusal(&problem)
+            }
+            BodyError::Incomplete => respond::status(StatusCode::REQUEST_TIMEOUT),
+        })
+    })
+}
+
 /// Why the media that a client sends or takes do not fit.
-pub(crate) fn refused_media(headers: &HeaderMap) -> Option<StatusCode> {
+fn refused_media(headers: &HeaderMap) -> Option<StatusCode> {
     if !is_json(headers) {
         return Some(StatusCode::UNSUPPORTED_MEDIA_TYPE);
     }
