@@ -239,9 +239,10 @@ impl Hub {
                     let Some(entry) = listeners.get(number) else { continue };
                     let view = views.get(&entry.listener.profile);
                     let place = view.and_then(|view| view.resources.place(exposed));
-                    *shown = place.is_some_and(|place| place.name == *name && *place.uri == **uri);
-                    if replaced.is_some() && *shown {
-                        // What happened between the two servers nobody knows.
+                    let before =
+                        std::mem::replace(shown, place.is_some_and(|place| place.name == *name && *place.uri == **uri));
+                    if *shown && (!before || replaced.is_some()) {
+                        // What happened while nobody heard of it is not known.
                         let (uri, watched) = (Arc::clone(exposed), Arc::clone(exposed));
                         entry.listener.note(New::Updated { uri, watched });
                     }

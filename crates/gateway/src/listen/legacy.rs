@@ -137,6 +137,8 @@ impl Passing<'_> {
         if session.is_closed() {
             // It ended before its listener began: nobody else would end that.
             hub.forget_session(&session.audit_name());
+            passage.finish(Outcome::Cancelled);
+            return Err(RpcError::from(&Problem::new(Kind::NotFound, "the session has ended")));
         }
         let Some(subscription) = subscription else {
             passage.finish(Outcome::Error(Kind::NotFound));
