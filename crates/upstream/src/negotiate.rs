@@ -18,6 +18,9 @@ use crate::live::{CLIENT_INFO, Said, written};
 /// answer the probe later, and that answer still counts.
 const PROBE: Duration = Duration::from_millis(2_500);
 
+/// How long calls wait for the stream on which a legacy server speaks on its own. Some open it with their first word.
+const LISTENING: Duration = Duration::from_secs(1);
+
 /// What is known after the opening.
 #[derive(Debug)]
 pub(crate) struct Opened {
@@ -192,7 +195,8 @@ pub(crate) async fn handshake(link: &Link, offered: &Capabilities) -> Result<Ope
     }
     link.notify(Notification::new(method::INITIALIZED, Raw::empty_object())).await?;
     if let Link::Http(http) = link {
-        http.listen();
+        // What it asks or tells before the stream is open would be lost.
+        let _ = tokio::time::timeout(LISTENING, http.listen()).await;
     }
     let mut inventory = Inventory::default();
     inventory.opened(&result);

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use http::header::{HeaderMap, HeaderName, HeaderValue};
+use tokio::sync::oneshot;
 use toolcrib_base::backoff::Backoff;
 use toolcrib_protocol::message::BadMessage;
 use toolcrib_protocol::{Message, header};
@@ -17,26 +18,40 @@ use super::resume::is_permanent;
 impl HttpLink {
     /// Holds the stream open until the scope ends or the server refuses it for good. After an interruption it goes on
     /// behind the last event. Without effect for a modern server.
-    pub fn listen(self: &Arc<Self>) {
-        if self.is_modern() {
-            return;
+    ///
+    /// The future that it gives ends once the stream is open, or will not be for now: what the server says before that
+    /// may be lost.
+    pub fn listen(self: &Arc<Self>) -> impl Future<Output = ()> + use<> {
+        let (open, opened) = oneshot::channel();
+        if !self.is_modern() {
+            self.hold_open(open);
         }
+        async move {
+            // The other half is dropped when there is nothing to wait for.
+            let _ = opened.await;
+        }
+    }
+
+    fn hold_open(self: &Arc<Self>, open: oneshot::Sender<()>) {
         let link = Arc::clone(self);
         let mut stop = self.scope.stop_signal();
         self.scope.spawn(async move {
             // A stream is read to its end in there; what is lost by a drop at the scope's end, nobody needs.
             tokio::select! {
-                () = link.keep_listening() => {}
+                () = link.keep_listening(open) => {}
                 () = stop.stopped() => {}
             }
         });
     }
 
-    async fn keep_listening(self: &Arc<Self>) {
+    async fn keep_listening(self: &Arc<Self>, open: oneshot::Sender<()>) {
+        let mut open = Some(open);
         let mut backoff = Backoff::new(Duration::from_secs(1), Duration::from_secs(60));
         let mut place = Place::default();
         loop {
             let opened = self.client.open_stream(&self.endpoint.uri, || self.after(&place), self.limit).await;
+            // The first attempt is decided, one way or the other.
+            drop(open.take());
             let mut least = None;
             match opened {
                 Ok(Some(stream)) => {

@@ -250,7 +250,7 @@ async fn the_server_s_own_stream_is_opened_again_after_a_wait() {
     hold_time(&time);
     let (http, link, notes) = connect(&server, &scope);
     http.set_session(Some(http::HeaderValue::from_static("s")), Revision::LATEST_LEGACY);
-    http.listen();
+    let _opened = http.listen();
     let count = |method: &str| server.requests().iter().filter(|request| request.method == method).count();
     for times in 1..=3 {
         until("the stream was read", || notes.all().len() == 3 * times).await;

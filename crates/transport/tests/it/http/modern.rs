@@ -64,7 +64,7 @@ async fn every_message_names_revision_method_and_name() {
         assert_eq!(seen.header("accept"), Some("application/json, text/event-stream"));
     }
     link.notify(Notification::new("notifications/x", Raw::empty_object())).await.unwrap();
-    http.listen();
+    let _opened = http.listen();
     link.close(LONG).await;
     let requests = server.requests();
     assert_eq!(requests.len(), 8, "no GET, no DELETE");

@@ -196,7 +196,7 @@ async fn the_server_s_own_stream_goes_on_behind_its_last_event() {
             () = moving() => unreachable!("it has no end"),
         }
     };
-    session.http.listen();
+    let _opened = session.http.listen();
     until_notes(1).await;
     for count in 2..=4 {
         let start = Instant::now();
