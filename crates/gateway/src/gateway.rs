@@ -9,12 +9,14 @@ use tokio::sync::{mpsc, watch};
 use toolcrib_base::task::Stop;
 use toolcrib_base::{Clock, ProfileName, ServerName};
 use toolcrib_catalog::Loaded;
+use toolcrib_protocol::Raw;
 use toolcrib_protocol::seal::Sealer;
-use toolcrib_protocol::{Notification, Raw, method};
+use toolcrib_protocol::subscription::New;
 use toolcrib_store::{Snapshot, Store};
 use toolcrib_upstream::{Event, Inventory, Server, State};
 
 use crate::active::ActiveTools;
+use crate::listen::Hub;
 use crate::metrics::Metrics;
 use crate::parking::Parking;
 use crate::servers::{Servers, fingerprint};
@@ -66,6 +68,7 @@ pub struct Gateway {
     pub(crate) tasks: OwnTasks,
     /// Seals what clients hold for us: cursors, ids of tasks, states of calls.
     pub(crate) sealer: Sealer,
+    pub(crate) hub: Hub,
     /// Our name and version, as clients see them.
     pub(crate) server_info: Raw,
     loaded: ArcSwap<Loaded>,
@@ -102,6 +105,7 @@ impl Gateway {
             parking: Parking::new(sealer.clone()),
             tasks: OwnTasks::default(),
             sealer,
+            hub: Hub::default(),
             server_info: Raw::from_value(&info),
             loaded: ArcSwap::new(parts.loaded),
             views: ArcSwap::default(),
@@ -112,6 +116,7 @@ impl Gateway {
         let weak = Arc::downgrade(&gateway);
         gateway.sessions.on_end(Box::new(move |session| {
             if let Some(gateway) = weak.upgrade() {
+                gateway.hub.forget_session(session);
                 gateway.servers.table().values().for_each(|running| running.server.forget_session(session));
             }
         }));
@@ -198,24 +203,32 @@ impl Gateway {
                 self.tell_changes(name, before, after);
             }
         }
+        self.hub.reconcile(self);
         self.built.send_modify(|count| *count += 1);
     }
 
     fn tell_changes(&self, profile: &ProfileName, before: &View, after: &View) {
-        let changed = [
-            (method::TOOLS_CHANGED, !before.listed.equals(&after.listed)),
-            (method::PROMPTS_CHANGED, !before.prompts_listed.equals(&after.prompts_listed)),
-            (
-                method::RESOURCES_CHANGED,
-                !before.resources.resources_listed.equals(&after.resources.resources_listed)
-                    || !before.resources.templates_listed.equals(&after.resources.templates_listed),
-            ),
-        ];
-        let sessions = self.sessions.of_profile(profile);
-        for (method, _) in changed.iter().filter(|(_, changed)| *changed) {
-            let notification = Notification::new(method, Raw::empty_object());
-            for session in &sessions {
-                session.tell(&notification);
+        let resources = &before.resources;
+        let mut changed = Vec::new();
+        if !before.listed.equals(&after.listed) {
+            changed.push(New::Tools);
+        }
+        if !before.prompts_listed.equals(&after.prompts_listed) {
+            changed.push(New::Prompts);
+        }
+        if !resources.resources_listed.equals(&after.resources.resources_listed)
+            || !resources.templates_listed.equals(&after.resources.templates_listed)
+        {
+            changed.push(New::Resources);
+        }
+        if changed.is_empty() {
+            return;
+        }
+        self.hub.lists_changed(profile, &changed);
+        for session in self.sessions.of_profile(profile) {
+            for new in &changed {
+                // A client that does not keep up lists again at its own time.
+                session.tell(&new.to_notification());
             }
         }
     }
@@ -268,7 +281,14 @@ impl Gateway {
                 self.servers.remember_nature(&server, nature);
                 false
             }
-            Event::ResourceUpdated { .. } => false,
+            Event::ResourceUpdated { server, uri } => {
+                self.hub.updated(&server, &uri);
+                false
+            }
+            Event::TaskChanged { server, params } => {
+                self.hub.task_changed(&server, &params);
+                false
+            }
         }
     }
 

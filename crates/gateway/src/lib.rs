@@ -12,6 +12,7 @@ pub mod duplex;
 mod exchange;
 pub mod front;
 pub mod gateway;
+mod listen;
 mod menu;
 mod meta;
 pub mod metrics;

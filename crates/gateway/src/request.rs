@@ -97,6 +97,12 @@ impl Gateway {
                 session.cancel(&id);
             }
         }
+        if notification.method == method::ROOTS_CHANGED
+            && let Some(session) = &caller.session
+        {
+            let name = session.audit_name();
+            self.servers.table().values().for_each(|running| running.server.roots_changed(&name));
+        }
     }
 }
 
@@ -122,6 +128,9 @@ impl Passing<'_> {
             method::PROMPTS_GET => Box::pin(self.prompts_get(params)).await?,
             method::COMPLETE => Box::pin(self.complete(params)).await?,
             method::DISCOVER if modern => self.discover(),
+            method::LISTEN if modern => return Box::pin(self.listen(params)).await,
+            method::RESOURCES_SUBSCRIBE if !modern => return Box::pin(self.resources_subscribe(params)).await,
+            method::RESOURCES_UNSUBSCRIBE if !modern => return self.resources_unsubscribe(params),
             method::PING if !modern => Raw::empty_object(),
             method::SET_LEVEL if !modern => self.set_level(params)?,
             method::TASKS_GET | method::TASKS_UPDATE | method::TASKS_CANCEL if modern => {

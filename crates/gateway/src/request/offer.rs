@@ -22,7 +22,7 @@ use crate::view::{Listed, Stamp, View};
 pub(crate) fn capabilities() -> serde_json::Value {
     json!({
         "tools": { "listChanged": true },
-        "resources": { "listChanged": true },
+        "resources": { "subscribe": true, "listChanged": true },
         "prompts": { "listChanged": true },
         "completions": {},
         "logging": {},
@@ -111,14 +111,7 @@ impl Passing<'_> {
 
     pub(super) async fn resources_read(&self, params: &Raw) -> Result<Raw, RpcError> {
         let uri = required_text(params, "uri")?;
-        let code = match self.caller.revision.era() {
-            Era::Modern => INVALID_PARAMS,
-            Era::Legacy => RESOURCE_NOT_FOUND,
-        };
-        let not_found = || {
-            let shown: String = uri.chars().take(500).collect();
-            RpcError::new(code, format!("resource not found: `{shown}`")).with_data(&json!({ "uri": shown }))
-        };
+        let not_found = || self.resource_not_found(&uri);
         let place = self.view.resources.place(&uri).ok_or_else(not_found)?;
         let act = Act::ReadResource { server: place.name.clone(), uri: place.uri.as_str().into() };
         let exact = Raw::from_value(&place.uri);
@@ -136,7 +129,7 @@ impl Passing<'_> {
             && error.code == RESOURCE_NOT_FOUND
         {
             // The server's own words, with the code of the client's era.
-            error.code = code;
+            error.code = self.not_found_code();
         }
         if let Err(error) = &mut read
             && place.uri != uri
@@ -145,6 +138,20 @@ impl Passing<'_> {
             *data = data.edit(&[("uri", Edit::Set(Raw::from_value(&uri).as_str()))]);
         }
         read
+    }
+
+    /// The answer for a resource that this profile does not show, or that does not exist: nobody can tell which.
+    pub(crate) fn resource_not_found(&self, uri: &str) -> RpcError {
+        let shown: String = uri.chars().take(500).collect();
+        RpcError::new(self.not_found_code(), format!("resource not found: `{shown}`"))
+            .with_data(&json!({ "uri": shown }))
+    }
+
+    fn not_found_code(&self) -> i64 {
+        match self.caller.revision.era() {
+            Era::Modern => INVALID_PARAMS,
+            Era::Legacy => RESOURCE_NOT_FOUND,
+        }
     }
 
     pub(super) async fn prompts_get(&self, params: &Raw) -> Result<Raw, RpcError> {

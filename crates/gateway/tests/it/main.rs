@@ -8,6 +8,7 @@ mod dialect;
 mod duplex;
 mod exposure;
 mod house;
+mod listen;
 mod load;
 mod lossless;
 mod names;

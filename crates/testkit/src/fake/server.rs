@@ -56,7 +56,11 @@ pub(super) struct State {
     cancelled: Vec<Value>,
     pub(super) jobs: Vec<jobs::Job>,
     /// The ids of open `subscriptions/listen` requests.
-    listeners: Vec<Value>,
+    listeners: Vec<(Value, Value)>,
+    /// What legacy clients are subscribed to.
+    subscribed: Vec<Value>,
+    /// How often the client's roots have changed.
+    roots_changed: u64,
     /// Who waits for the answers to our own requests.
     asked: HashMap<String, mpsc::Sender<Value>>,
 }
@@ -162,8 +166,11 @@ impl Server {
             let mut state = self.state();
             let id = &params["requestId"];
             state.cancelled.push(id.clone());
-            state.listeners.retain(|listener| listener != id);
+            state.listeners.retain(|(listener, _)| listener != id);
             self.cancellation.notify_all();
+        }
+        if method == "notifications/roots/list_changed" {
+            self.state().roots_changed += 1;
         }
     }
 
@@ -184,9 +191,8 @@ impl Server {
                 "instructions": self.options.instructions,
             })),
             "subscriptions/listen" if modern => self.listen(id, params),
-            "ping" | "logging/setLevel" | "resources/subscribe" | "resources/unsubscribe" if !modern => {
-                Outcome::Result(json!({}))
-            }
+            "ping" | "logging/setLevel" if !modern => Outcome::Result(json!({})),
+            "resources/subscribe" | "resources/unsubscribe" if !modern => self.subscribe(method, &params["uri"]),
             "tools/list" => self.page("tools", params, &tools::list(&self.options, self.calls.load(Ordering::SeqCst))),
             "resources/list" => self.page("resources", params, &content::resources()),
             "resources/templates/list" => self.page("resourceTemplates", params, &content::templates()),
@@ -240,10 +246,44 @@ impl Server {
     }
 
     fn listen(&self, id: &Value, params: &Value) -> Outcome {
-        self.state().listeners.push(id.clone());
-        let acknowledged = json!({"notifications": params["notifications"], "_meta": {SUBSCRIPTION_KEY: id}});
+        let mut granted = params["notifications"].clone();
+        if let Some(uris) = granted.get_mut("resourceSubscriptions").and_then(Value::as_array_mut) {
+            uris.retain(|uri| uri.as_str().is_some_and(|uri| content::read(uri).is_some()));
+        }
+        self.state().listeners.push((id.clone(), granted.clone()));
+        let acknowledged = json!({"notifications": granted, "_meta": {SUBSCRIPTION_KEY: id}});
         self.notify("notifications/subscriptions/acknowledged", &acknowledged);
         Outcome::Silence
+    }
+
+    fn subscribe(&self, method: &str, uri: &Value) -> Outcome {
+        if uri.as_str().and_then(content::read).is_none() {
+            return Outcome::Error(-32_002, format!("no resource {uri}"), json!({"uri": uri}));
+        }
+        let mut state = self.state();
+        state.subscribed.retain(|known| known != uri);
+        if method == "resources/subscribe" {
+            state.subscribed.push(uri.clone());
+        }
+        Outcome::Result(json!({}))
+    }
+
+    /// Tells that a resource changed, whether somebody wants to know or not.
+    pub(super) fn touched(&self, uri: &Value) {
+        let method = "notifications/resources/updated";
+        let listeners = self.state().listeners.clone();
+        for (listener, _) in &listeners {
+            self.notify(method, &json!({"uri": uri, "_meta": {SUBSCRIPTION_KEY: listener}}));
+        }
+        if listeners.is_empty() {
+            self.notify(method, &json!({"uri": uri}));
+        }
+    }
+
+    pub(super) fn watched(&self) -> Value {
+        let state = self.state();
+        let streams: Vec<&Value> = state.listeners.iter().map(|(_, filter)| filter).collect();
+        json!({"subscribed": state.subscribed, "streams": streams, "roots": state.roots_changed})
     }
 
     fn page(&self, field: &str, params: &Value, all: &[Value]) -> Outcome {
@@ -284,7 +324,7 @@ impl Server {
         let calls = self.calls.fetch_add(1, Ordering::SeqCst) + 1;
         if self.options.list_changed_after == Some(calls) {
             let listeners = self.state().listeners.clone();
-            for listener in &listeners {
+            for (listener, _) in &listeners {
                 self.notify("notifications/tools/list_changed", &json!({"_meta": {SUBSCRIPTION_KEY: listener}}));
             }
             if listeners.is_empty() {

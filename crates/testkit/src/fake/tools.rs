@@ -103,6 +103,12 @@ pub(super) fn list(options: &Options, calls: u64) -> Vec<Value> {
             "_meta": {"ui": {"resourceUri": uri, "visibility": ["model"]}, "ui/resourceUri": uri},
         }));
     }
+    if options.touches {
+        let properties = json!({"uris": {"type": "array"}});
+        let schema = json!({"type": "object", "properties": properties});
+        tools.push(json!({"name": "touch", "description": "Tells that resources changed", "inputSchema": schema}));
+        tools.push(json!({"name": "watched", "description": "What is watched", "inputSchema": {"type": "object"}}));
+    }
     if options.list_changed_after.is_some_and(|after| calls >= after) {
         tools.push(json!({"name": "late", "description": "Came later", "inputSchema": {"type": "object"}}));
     }
@@ -176,6 +182,12 @@ pub(super) fn call(call: &Call) -> Outcome {
             return Outcome::Result(json!({"content": [], "_meta": {"ui": {"resourceUri": call.server.options.ui}}}));
         }
         "ask" if call.server.options.asks => return ask(call, arguments["kind"].as_str().unwrap_or("elicitation")),
+        "touch" if call.server.options.touches => {
+            let uris = arguments["uris"].as_array().map(Vec::as_slice).unwrap_or_default();
+            uris.iter().for_each(|uri| call.server.touched(uri));
+            "touched".into()
+        }
+        "watched" if call.server.options.touches => call.server.watched().to_string(),
         "late" if call.server.options.list_changed_after.is_some() => "late".into(),
         name if is_generated(call, name) => format!("{name} {arguments}"),
         name => return Outcome::invalid_params(format!("unknown tool: {name}")),
