@@ -8,9 +8,9 @@ use futures_util::future::join_all;
 use toolcrib_base::{Kind, Problem};
 use toolcrib_policy::Act;
 use toolcrib_protocol::subscription::{self, Filter};
-use toolcrib_protocol::{Raw, RpcError, method};
+use toolcrib_protocol::{Raw, RpcError, method, task};
 use toolcrib_store::Outcome;
-use toolcrib_upstream::{Server, Subscription};
+use toolcrib_upstream::Subscription;
 
 use crate::gateway::Gateway;
 use crate::listen::{GATHER, Listening, TAKEN, What};
@@ -33,16 +33,14 @@ impl Gateway {
     pub fn end_subscriptions(&self) {
         self.hub.close();
     }
-
-    /// Where a task of this caller runs, and its id there. To others it does not exist.
-    fn task_place(&self, _passing: &Passing<'_>, _id: &str) -> Option<(Server, String)> {
-        None
-    }
 }
 
 impl Passing<'_> {
     pub(crate) async fn listen(&self, params: &Raw) -> Result<Raw, RpcError> {
         let wanted = Filter::read(params)?;
+        if !wanted.tasks.is_empty() && !self.declares_tasks() {
+            return Err(task::not_declared());
+        }
         let bytes: usize = wanted.uris.iter().chain(&wanted.tasks).map(String::len).sum();
         if bytes > BYTES {
             let message = format!("`params.notifications` has more than {BYTES} bytes of URIs and task ids");
@@ -86,7 +84,7 @@ impl Passing<'_> {
         }
         let mut tasks = Vec::new();
         for id in wanted.tasks {
-            let Some((server, there)) = self.gateway.task_place(self, &id) else { continue };
+            let Some((server, there)) = self.task_place(&id).await? else { continue };
             tasks.extend(hub.watch_task(number, (&server, &there), &id).map(|subscription| (id, subscription)));
         }
         let taken = async |what: What, asked: Vec<(String, Subscription)>| -> BTreeSet<String> {
@@ -137,6 +135,7 @@ impl Passing<'_> {
                     if !granted.admits(&notification) {
                         continue;
                     }
+                    let Some(notification) = self.told(notification) else { continue };
                     // Waits as long as the client likes: what comes meanwhile is merged.
                     if !channel.deliver(subscription::tag(&notification, self.id).to_bytes()).await {
                         return End::Theirs;
