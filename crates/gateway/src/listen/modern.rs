@@ -5,9 +5,11 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use futures_util::future::join_all;
+use tokio::sync::watch;
 use toolcrib_base::{Kind, Problem};
 use toolcrib_policy::Act;
-use toolcrib_protocol::subscription::{self, Filter};
+use toolcrib_protocol::raw::Edit;
+use toolcrib_protocol::subscription::{self, Filter, New};
 use toolcrib_protocol::{Raw, RpcError, method, task};
 use toolcrib_store::Outcome;
 use toolcrib_upstream::Subscription;
@@ -16,6 +18,7 @@ use crate::gateway::Gateway;
 use crate::listen::{GATHER, Listening, TAKEN, What};
 use crate::passage::Refused;
 use crate::request::{Channel, Passing, closing};
+use crate::task::Found;
 
 /// How much the URIs and task ids of one stream may take, in bytes.
 const BYTES: usize = 256 * 1024;
@@ -58,10 +61,37 @@ impl Passing<'_> {
         let listener = hub.enter(&self.caller.principal.id, &self.caller.profile, lists);
         let listener = listener.map_err(|problem| RpcError::from(&problem))?;
         let listening = Listening { gateway: Arc::clone(self.gateway), listener };
-        let granted = self.granted(&listening, wanted).await?;
-        match self.hear(channel, &listening, &granted).await {
+        let own = wanted.tasks.iter().filter_map(|id| {
+            let news = self.gateway.watch_task(self.caller, id)?;
+            Some((id.clone(), news))
+        });
+        let own: Vec<_> = own.collect();
+        let mut granted = self.granted(&listening, wanted).await?;
+        granted.tasks.extend(own.iter().map(|(id, _)| id.clone()));
+        let watching = join_all(own.into_iter().map(|(id, news)| self.watch_own(&listening, id, news)));
+        let ended = tokio::select! {
+            biased;
+            ended = self.hear(channel, &listening, &granted) => ended,
+            () = async { drop(watching.await); std::future::pending().await } => End::Ours,
+        };
+        match ended {
             End::Ours => Ok(subscription::ended(self.id, &self.gateway.server_info)),
             End::Theirs => Err(RpcError::from(Kind::Cancelled)),
+        }
+    }
+
+    /// Tells a listener of each change of a task of our own, until the task has ended.
+    async fn watch_own(&self, listening: &Listening, id: String, mut news: watch::Receiver<u64>) {
+        let known: Arc<str> = id.as_str().into();
+        loop {
+            // The other half is gone once the task has ended, which is the last news.
+            let goes_on = news.changed().await.is_ok();
+            let Some(Found::Own { body, .. }) = self.gateway.find_task(self.caller, &id).await else { return };
+            let params = body.edit(&[("resultType", Edit::Remove)]);
+            listening.listener.note(New::Task { id: Arc::clone(&known), params });
+            if !goes_on {
+                return;
+            }
         }
     }
 

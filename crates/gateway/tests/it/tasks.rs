@@ -228,6 +228,35 @@ async fn a_slow_operation_is_a_task_of_our_own() {
 }
 
 #[tokio::test]
+async fn who_listens_to_a_task_hears_how_it_goes_on() {
+    let house = House::open(&[], Ground::default());
+    let (client, scope) = (house.modern("default"), toolcrib_base::task::Scope::new());
+    let begin = Begin { target: "workflow_test", capabilities: Arc::default() };
+    let (go, going) = tokio::sync::oneshot::channel::<()>();
+    let handle = house.gateway.run_as_task(&client.caller, begin, move |_| async move {
+        going.await.unwrap();
+        Ok(Raw::from_value(&json!({ "content": [] })))
+    });
+    let id = handle.await.unwrap().to_value()["taskId"].clone();
+    let wanted = json!({ "notifications": { "taskIds": [id, "somebody's"] }, "_meta": declared(false) });
+    let (sender, mut queue) = tokio::sync::mpsc::channel(8);
+    let listener = client.clone();
+    scope.spawn(async move {
+        let number = toolcrib_protocol::Id::from_number(5);
+        listener.with_id(number, "subscriptions/listen", Raw::from_value(&wanted), Some(sender)).await
+    });
+    let mut next =
+        async || -> Value { serde_json::from_slice(&soon("a message", queue.recv()).await.unwrap()).unwrap() };
+    let acknowledged = next().await;
+    assert_eq!(acknowledged["params"]["notifications"], json!({ "taskIds": [id] }), "others' do not exist");
+    go.send(()).unwrap();
+    let heard = next().await;
+    assert_eq!(heard["method"], "notifications/tasks");
+    assert_eq!((&heard["params"]["taskId"], &heard["params"]["status"]), (&id, &json!("completed")));
+    assert_eq!(heard["params"]["_meta"]["io.modelcontextprotocol/subscriptionId"], 5);
+}
+
+#[tokio::test]
 async fn our_tasks_ask_end_and_are_bounded() {
     let ground = Ground::default();
     let (store, clock) = (ground.store.clone(), Arc::clone(&ground.clock));
