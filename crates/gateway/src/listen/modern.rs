@@ -12,13 +12,13 @@ use toolcrib_protocol::raw::Edit;
 use toolcrib_protocol::subscription::{self, Filter, New};
 use toolcrib_protocol::{Raw, RpcError, method, task};
 use toolcrib_store::Outcome;
-use toolcrib_upstream::{Server, Subscription};
+use toolcrib_upstream::Subscription;
 
 use crate::gateway::Gateway;
 use crate::listen::{GATHER, Listening, TAKEN, What};
 use crate::passage::Refused;
 use crate::request::{Channel, Passing, closing};
-use crate::task::{Found, Ticket};
+use crate::task::Found;
 
 /// How much the URIs and task ids of one stream may take, in bytes.
 const BYTES: usize = 256 * 1024;
@@ -35,13 +35,6 @@ impl Gateway {
     /// Ends all streams of subscriptions with their results: the gateway is about to end.
     pub fn end_subscriptions(&self) {
         self.hub.close();
-    }
-
-    /// Where a task of this caller runs, and its id there. To others it does not exist.
-    fn task_place(&self, passing: &Passing<'_>, id: &str) -> Option<(Server, String)> {
-        let ticket = Ticket::open(&self.sealer, passing.caller, id)?;
-        let known = passing.view.servers.iter().find(|(definition, _)| definition.name == ticket.tool.server);
-        known.map(|(_, server)| (server.clone(), ticket.task))
     }
 }
 
@@ -121,7 +114,7 @@ impl Passing<'_> {
         }
         let mut tasks = Vec::new();
         for id in wanted.tasks {
-            let Some((server, there)) = self.gateway.task_place(self, &id) else { continue };
+            let Some((server, there)) = self.task_place(&id).await? else { continue };
             tasks.extend(hub.watch_task(number, (&server, &there), &id).map(|subscription| (id, subscription)));
         }
         let taken = async |what: What, asked: Vec<(String, Subscription)>| -> BTreeSet<String> {
@@ -172,6 +165,7 @@ impl Passing<'_> {
                     if !granted.admits(&notification) {
                         continue;
                     }
+                    let Some(notification) = self.told(notification) else { continue };
                     // Waits as long as the client likes: what comes meanwhile is merged.
                     if !channel.deliver(subscription::tag(&notification, self.id).to_bytes()).await {
                         return End::Theirs;

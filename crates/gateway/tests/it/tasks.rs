@@ -1,9 +1,12 @@
 //! Tasks: those of modern servers by ids of ours, those of legacy servers driven here, and our own.
 
-use serde_json::{Value, json};
 use std::sync::Arc;
+
+use serde_json::{Value, json};
+use tokio::sync::mpsc;
+use toolcrib_base::task::Scope;
 use toolcrib_gateway::task::{Begin, NotAsked};
-use toolcrib_protocol::{Capabilities, Raw, RpcError, ask::Asked, task as wire};
+use toolcrib_protocol::{Capabilities, Id, Raw, RpcError, ask::Asked, task as wire};
 
 use crate::house::{Client, Ground, House, profile, server, soon, text_of};
 
@@ -312,4 +315,42 @@ async fn our_tasks_ask_end_and_are_bounded() {
     assert_eq!(interrupted["status"], "failed");
     assert!(interrupted["error"]["message"].as_str().unwrap().contains("restarted"), "{interrupted}");
     assert_eq!(get(&client, &running[0]).await["status"], "cancelled");
+}
+
+#[tokio::test]
+async fn subscriptions_tell_of_tasks_by_the_ids_of_their_clients() {
+    let files = [server("alpha", &[]), server("beta", &["--modern", "--tasks"]), profile("direct", "exposure: direct")];
+    let house = House::settled(&files).await;
+    let client = house.modern("direct");
+    let task = begin(&client, "beta_job", "ask").await;
+    let id = &task["taskId"];
+    until(&client, id, "input_required").await;
+
+    let undeclared = Raw::from_value(&json!({ "notifications": { "taskIds": [id] } }));
+    let (sender, _queue) = mpsc::channel(8);
+    let refused = client.with_id(Id::from_number(1_000), "subscriptions/listen", undeclared, Some(sender)).await;
+    assert_eq!(refused.unwrap().unwrap_err().code, -32_021);
+
+    let foreign = begin(&house.modern_of("somebody", "direct"), "beta_job", "ask").await["taskId"].clone();
+    let wanted = json!({ "notifications": { "taskIds": [id, foreign, "job-1"] }, "_meta": declared(true) });
+    let (sender, mut queue) = mpsc::channel(8);
+    let (listener, scope) = (client.clone(), Scope::new());
+    scope.spawn(async move {
+        let params = Raw::from_value(&wanted);
+        listener.with_id(Id::from_number(1_001), "subscriptions/listen", params, Some(sender)).await
+    });
+    let mut next = async || -> Value {
+        let message = soon("a message", queue.recv()).await.unwrap();
+        serde_json::from_slice(&message).unwrap()
+    };
+    let acknowledged = next().await;
+    assert_eq!(acknowledged["params"]["notifications"]["taskIds"], json!([id]), "others' tasks are nobody's");
+    let answers = json!({ "inputResponses": { "name": { "action": "decline" } } });
+    about(&client, "tasks/update", id, &answers).await.unwrap();
+    let told = next().await;
+    assert_eq!((&told["method"], &told["params"]["taskId"]), (&json!("notifications/tasks"), id));
+    assert_eq!(told["params"]["status"], "completed");
+    let link = &told["params"]["result"]["content"][1]["uri"];
+    assert_eq!(link, "beta+fake://text", "URIs are those of this profile here too");
+    scope.close(std::time::Duration::ZERO).await;
 }
