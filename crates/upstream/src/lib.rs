@@ -6,6 +6,7 @@
 mod calls;
 pub mod client;
 pub mod config;
+pub mod credentials;
 pub mod event;
 pub mod inventory;
 mod live;
@@ -20,6 +21,7 @@ mod task;
 
 pub use client::{Client, SessionPolicy};
 pub use config::{Endpoint, ServerConfig, Start, Timeouts};
+pub use credentials::Credentials;
 pub use event::{Event, Nature};
 pub use inventory::Inventory;
 pub use server::{Away, CallError, Server, Surroundings};

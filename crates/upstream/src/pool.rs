@@ -269,6 +269,7 @@ impl ExtraTask {
             offered: Arc::clone(&self.key.offered),
             owner: self.owner.clone(),
             asks: Arc::clone(&self.shared.asks),
+            principal: self.key.principal.clone(),
             wishes: Arc::clone(&self.shared.wishes),
         };
         let opened = tokio::select! {

@@ -16,6 +16,7 @@ use toolcrib_transport::{Aside, CallOptions, LinkError};
 
 use crate::client::{Client, Key};
 use crate::config::{ServerConfig, Start};
+use crate::credentials::Credentials;
 use crate::event::Event;
 use crate::inventory::Inventory;
 use crate::live::{Live, Said};
@@ -39,6 +40,8 @@ pub struct Surroundings {
     pub events: mpsc::Sender<Event>,
     /// How child processes are guarded; `None` in tests.
     pub guard: Option<GuardCommand>,
+    /// What requests over HTTP prove, for each principal; `None` where the definitions say it all.
+    pub credentials: Option<Arc<dyn Credentials>>,
     /// Bounds on what servers may send.
     pub limits: Limits,
     /// How long a server may take to end by itself.
@@ -106,6 +109,7 @@ impl CallError {
             CallError::Link { error, .. } => match error {
                 LinkError::Timeout(_) => Kind::Timeout,
                 LinkError::NotMcp(_) | LinkError::Status { .. } => Kind::BadServer,
+                LinkError::Unproven(_) => Kind::Unavailable,
                 LinkError::Closed | LinkError::Unreachable(_) | LinkError::Broken(_) | LinkError::SessionLost => {
                     Kind::Unavailable
                 }
@@ -190,6 +194,7 @@ pub(crate) struct Shared {
     pub(crate) running: AtomicUsize,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) retired: Scope,
+    pub(crate) credentials: Option<Arc<dyn Credentials>>,
     /// Counts the listings that ended well.
     pub(crate) listings: watch::Sender<u64>,
     /// What is wanted to be heard of it.
@@ -262,6 +267,7 @@ impl Server {
             running: AtomicUsize::new(0),
             clock: Arc::clone(&around.clock),
             retired: Scope::new(),
+            credentials: around.credentials.clone(),
             listings: watch::Sender::new(0),
             wishes: Arc::default(),
             pool: Pool::new(around.clone()),
@@ -519,7 +525,7 @@ impl Server {
             deadline: limit,
             aside: call.aside.clone(),
             cancel_on_drop: Arc::clone(&call.cancel_on_drop),
-            headers: if live.is_modern() { call.headers.clone() } else { HeaderMap::new() },
+            headers: self.headers(live, call).await?,
         };
         let _running = Running::new(&self.shared.running);
         let outcome = match options.aside.clone() {
@@ -530,6 +536,25 @@ impl Server {
         };
         self.shared.last_success.store(self.shared.clock.now().0.unsigned_abs(), Ordering::Relaxed);
         Ok(outcome)
+    }
+
+    /// The headers of one request: what proves for whom it is, and what of its arguments is mirrored.
+    async fn headers(&self, live: &Live, call: &Call) -> Result<HeaderMap, LinkError> {
+        let mirrored = || if live.is_modern() { call.headers.clone() } else { HeaderMap::new() };
+        let Some(credentials) = self.shared.credentials.as_ref().filter(|_| !live.link.is_ordered()) else {
+            return Ok(mirrored());
+        };
+        let name = &self.shared.config.name;
+        let proof = credentials.headers(name, call.client.principal.as_deref());
+        let proven = tokio::time::timeout(self.shared.config.timeouts.connect, proof).await;
+        // Nothing was sent, as when there is nobody to connect to.
+        let mut headers = match proven {
+            Ok(Ok(headers)) => headers,
+            Ok(Err(why)) => return Err(LinkError::Unproven(why)),
+            Err(_) => return Err(LinkError::Unproven("no credential in time".into())),
+        };
+        headers.extend(mirrored());
+        Ok(headers)
     }
 
     /// Waits for a connection other than the one of generation `not`, starting the server if need be.
