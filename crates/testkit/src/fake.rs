@@ -5,6 +5,7 @@
 mod content;
 mod misbehave;
 mod options;
+mod relay;
 mod server;
 mod tools;
 
