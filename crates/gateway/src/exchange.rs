@@ -27,7 +27,7 @@ use crate::passage::Passage;
 use crate::request::{Channel, Passing};
 use crate::session::Session;
 
-pub(crate) use aside::{Hearing, SessionAside, Way, refuse};
+pub(crate) use aside::{Asker, Hearing, SessionAside, Way, refuse};
 pub(crate) use behind::Behind;
 
 /// How often one call may ask a legacy client anew before it is given up.
@@ -107,14 +107,10 @@ impl Passing<'_> {
             None => self.caller.revision.era() == Era::Modern && !server.is_modern(),
         };
         (channel || asked).then(|| {
-            Arc::new(Hearing::new(
-                self.way.clone(),
-                self.caller.revision,
-                self.behind.clone(),
-                self.caller.session.clone(),
-                self.gateway.servers.scope().clone(),
-                self.asks_for(server),
-            ))
+            let session = self.caller.session.as_ref();
+            let scope = self.gateway.servers.scope();
+            let asker = session.map(|session| Asker::new(session, scope.clone(), self.asks_for(server)));
+            Arc::new(Hearing::new(self.way.clone(), self.caller.revision, self.behind.clone(), asker))
         })
     }
 

@@ -181,7 +181,7 @@ impl ServerTask {
             owner: None,
             asks: Arc::clone(&self.shared.asks),
         };
-        let (live, mut bare) = match unless_left(orders, self.generation, open::open(&opening)).await {
+        let (live, mut bare) = match unless_left(orders, self.generation, Box::pin(open::open(&opening))).await {
             Ok(Ok(opened)) => opened,
             Ok(Err(why)) => {
                 // What was remembered of it may be why: the next attempt finds out anew.
