@@ -21,6 +21,7 @@ use crate::inventory::Inventory;
 use crate::live::{Live, Said};
 use crate::pool::{self, Lease, NoLease, Pool};
 use crate::status::{State, Status};
+use crate::subscribe::{self, Subscription, Wishes};
 use crate::task::ServerTask;
 use crate::{negotiate, patience};
 
@@ -191,6 +192,8 @@ pub(crate) struct Shared {
     pub(crate) retired: Scope,
     /// Counts the listings that ended well.
     pub(crate) listings: watch::Sender<u64>,
+    /// What is wanted to be heard of it.
+    pub(crate) wishes: Arc<Wishes>,
     /// Connections beside the main one, where the server is a legacy one.
     pub(crate) pool: Pool,
     /// The era that it was of when it last answered; 0 is unknown.
@@ -260,6 +263,7 @@ impl Server {
             clock: Arc::clone(&around.clock),
             retired: Scope::new(),
             listings: watch::Sender::new(0),
+            wishes: Arc::default(),
             pool: Pool::new(around.clone()),
         });
         let task = ServerTask::new(Arc::clone(&shared), around, wanted);
@@ -336,6 +340,35 @@ impl Server {
     /// Ends what belongs to a session that has ended.
     pub fn forget_session(&self, session: &str) {
         self.shared.pool.forget_session(session);
+    }
+
+    /// Tells the servers' ends of a session's own connections that its client's roots have changed.
+    pub fn roots_changed(&self, session: &str) {
+        self.shared.pool.roots_changed(session);
+    }
+
+    /// Wishes to hear of a resource's changes, and of those of what lies below it, for as long as the guard lives. They
+    /// come as [`Event::ResourceUpdated`]. A server that idles is started.
+    pub fn subscribe(&self, uri: &str) -> Subscription {
+        self.hold(subscribe::Kind::Resource, uri)
+    }
+
+    /// Wishes to hear of a task's changes for as long as the guard lives. They come as [`Event::TaskChanged`].
+    pub fn watch_task(&self, task: &str) -> Subscription {
+        self.hold(subscribe::Kind::Task, task)
+    }
+
+    fn hold(&self, kind: subscribe::Kind, key: &str) -> Subscription {
+        let held = self.shared.wishes.hold(kind, key);
+        if self.shared.status.borrow().state == State::Idle {
+            self.order_start();
+        }
+        held
+    }
+
+    /// Whether both are handles to the same connections.
+    pub fn is_same(&self, other: &Server) -> bool {
+        Arc::ptr_eq(&self.shared, &other.shared)
     }
 
     /// Ends the conversation of a handle; `false` when there is none.
