@@ -126,7 +126,11 @@ fn sent() -> impl Strategy<Value = Sent> {
             }
             _ => params.set("anything", "[ 1.0 ]"),
         }
-        Sent { method, params, meta }
+        let plain = |object: Object| {
+            let members = object.0.into_iter();
+            Object(members.map(|(key, value)| (traffic::decodable(&key), traffic::decodable(&value))).collect())
+        };
+        Sent { method, params: plain(params), meta: meta.map(|(at, meta)| (at, plain(meta))) }
     })
 }
 
@@ -241,7 +245,10 @@ async fn what_comes_before_an_answer_keeps_all_but_the_token() {
         };
         let (_, before) = client.ask(sent.method, &pairing.written(&sent).text()).await;
         let told = |method: &str, params: &str| {
-            format!(r#"{{"jsonrpc":"2.0","method":"{method}","params":{}}}"#, params.replace("TOKEN", r#""tok\u0065n""#))
+            format!(
+                r#"{{"jsonrpc":"2.0","method":"{method}","params":{}}}"#,
+                params.replace("TOKEN", r#""tok\u0065n""#)
+            )
         };
         let mut expect = vec![told("notifications/progress", progress)];
         if pairing.client == Speaks::Legacy {

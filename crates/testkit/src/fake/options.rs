@@ -67,7 +67,11 @@ const FLAGS: &[(&str, &str, &str)] = &[
     ("--fork-grandchildren", "", "start a child, a grandchild and a great-grandchild in its own session; all live on"),
     ("--ignore-sigterm", "", "live on after SIGTERM and after stdin is closed"),
     ("--idle-child", "DEPTH", "be one of those descendants"),
-    ("--relay", "ADDRESS", "be no server at all: pass bytes between stdin, stdout and this address until one of them ends"),
+    (
+        "--relay",
+        "ADDRESS",
+        "be no server at all: pass bytes between stdin, stdout and this address until one of them ends",
+    ),
     ("--help", "", "print this and exit"),
 ];
 

@@ -5,8 +5,8 @@ use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::thread::JoinHandle;
 
-use super::say::{Out, Say};
 use super::Shared;
+use super::say::{Out, Say};
 
 /// Where processes connect to.
 #[derive(Debug)]

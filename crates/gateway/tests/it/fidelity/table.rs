@@ -128,7 +128,10 @@ impl Pairing {
             }
             (Speaks::Modern, _) => {
                 let mut meta = meta.cloned().unwrap_or_default();
-                meta.set(SERVER, format!(r#"{{"name":"toolcrib","title":"Toolcrib","version":"{}"}}"#, env!("CARGO_PKG_VERSION")));
+                meta.set(
+                    SERVER,
+                    format!(r#"{{"name":"toolcrib","title":"Toolcrib","version":"{}"}}"#, env!("CARGO_PKG_VERSION")),
+                );
                 out.set("_meta", meta.text());
                 out.add("resultType", "\"complete\"");
                 if method == "resources/read" {

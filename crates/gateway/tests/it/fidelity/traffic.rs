@@ -39,11 +39,30 @@ impl Object {
 }
 
 const NUMBERS: &[&str] = &[
-    "0", "-0", "1.10", "1e400", "-1E-400", "9007199254740993", "123456789012345678901234567890", "0.10", "1E+2", "-0.0e0",
+    "0",
+    "-0",
+    "1.10",
+    "1e400",
+    "-1E-400",
+    "9007199254740993",
+    "123456789012345678901234567890",
+    "0.10",
+    "1E+2",
+    "-0.0e0",
 ];
 const TEXTS: &[&str] = &[
-    r#""""#, r#""\ud800""#, r#""\udc00\ud800x""#, r#""\u00fc\ud83d\ude00""#, r#""\/\b\f\n\r\t\\\"""#, r#""\u0000""#,
-    r#""ü€😀""#, r#""\u2028""#, r#""=?base64?eA==?=""#, r#""resultType""#, r#""input_required""#, r#""\"isError\":true""#,
+    r#""""#,
+    r#""\ud800""#,
+    r#""\udc00\ud800x""#,
+    r#""\u00fc\ud83d\ude00""#,
+    r#""\/\b\f\n\r\t\\\"""#,
+    r#""\u0000""#,
+    r#""ü€😀""#,
+    r#""\u2028""#,
+    r#""=?base64?eA==?=""#,
+    r#""resultType""#,
+    r#""input_required""#,
+    r#""\"isError\":true""#,
 ];
 
 fn scalar() -> impl Strategy<Value = String> {
@@ -54,7 +73,7 @@ fn scalar() -> impl Strategy<Value = String> {
         any::<bool>().prop_map(|flag| flag.to_string()),
         any::<i128>().prop_map(|number| number.to_string()),
         any::<String>().prop_map(|text| serde_json::Value::from(text).to_string()),
-        (0_usize..3000).prop_map(|length| format!("\"{}\"", "x".repeat(length))),
+        (0_usize..80).prop_map(|length| format!("\"{}\"", "x".repeat(length))),
     ]
 }
 
@@ -69,7 +88,9 @@ pub(crate) fn value() -> impl Strategy<Value = String> {
                 let members: Vec<String> = values
                     .iter()
                     .enumerate()
-                    .map(|(index, value)| format!("{blank}\"{}{index}\"{blank}:{blank}{value}", KEYS[index % KEYS.len()]))
+                    .map(|(index, value)| {
+                        format!("{blank}\"{}{index}\"{blank}:{blank}{value}", KEYS[index % KEYS.len()])
+                    })
                     .collect();
                 format!("{{{}{blank}}}", members.join(","))
             }),
@@ -119,7 +140,8 @@ pub(crate) fn meta() -> impl Strategy<Value = Object> {
 
 /// A block of content, of a kind that is known or not.
 fn block() -> impl Strategy<Value = String> {
-    let kinds = one_of(&[r#""text""#, r#""image""#, r#""audio""#, r#""resource_link""#, r#""resource""#, r#""hologram""#]);
+    let kinds =
+        one_of(&[r#""text""#, r#""image""#, r#""audio""#, r#""resource_link""#, r#""resource""#, r#""hologram""#]);
     object(vec![
         ("type", kinds),
         ("text", scalar().boxed()),
@@ -166,4 +188,11 @@ pub(crate) fn result_meta() -> impl Strategy<Value = Object> {
         ("io.modelcontextprotocol/serverInfo", one_of(&[r#"{"name":"forged"}"#])),
         ("ui", one_of(&[r#"{"resourceUri":"ui://\u0061","visibility":["app"]}"#])),
     ])
+}
+
+/// The same without keys that are half a surrogate pair: nobody can say whether two such keys are the same, so they are
+/// refused from clients.
+pub(crate) fn decodable(text: &str) -> String {
+    let endings = ('0'..='9').chain(['u']);
+    endings.fold(text.to_owned(), |text, end| text.replace(&format!(r"\ud800{end}"), &format!("half{end}")))
 }
