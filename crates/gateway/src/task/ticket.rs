@@ -43,7 +43,7 @@ impl Ticket {
     pub fn open(sealer: &Sealer, caller: &Caller, id: &str) -> Option<Self> {
         let payload = sealer.open(&purpose(caller), id)?;
         let payload: Payload<'_> = serde_json::from_slice(&payload).ok()?;
-        let server = ServerName::new(&*payload.server).ok()?;
+        let server = ServerName::new(&payload.server).ok()?;
         Some(Self { tool: ToolId::new(server, &payload.tool), task: payload.task.into_owned() })
     }
 }

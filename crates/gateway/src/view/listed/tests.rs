@@ -1,3 +1,5 @@
+//! One list in all forms: pages, cursors, and what is shared between revisions.
+
 use proptest::prelude::*;
 use serde_json::{Value, json};
 use toolcrib_protocol::error::INVALID_PARAMS;
