@@ -93,6 +93,8 @@ struct State {
     forgotten: u64,
     connections: stdio::Connections,
     released: usize,
+    /// Calls that were answered by the rules of the era alone, and did not run.
+    refused: usize,
 }
 
 impl fmt::Debug for Shared {
@@ -127,6 +129,7 @@ impl Scripted {
             forgotten: 0,
             connections: stdio::Connections::default(),
             released: 0,
+            refused: 0,
         };
         let shared = Arc::new(Shared { script: Box::new(script), state: Mutex::new(state), changed: Condvar::new() });
         let posted = Arc::clone(&shared);
@@ -176,6 +179,11 @@ impl Scripted {
         self.shared.changed.notify_all();
     }
 
+    /// How many calls of tools were refused before the script saw them: of the other era, of a session that is gone.
+    pub fn refused(&self) -> usize {
+        self.shared.lock().refused
+    }
+
     /// How many HTTP connections are open.
     pub fn open_connections(&self) -> usize {
         self.http.open_connections()
@@ -217,6 +225,12 @@ impl Shared {
         Some(heard)
     }
 
+    fn count_refused(&self, heard: &Heard) {
+        if heard.method == "tools/call" {
+            self.lock().refused += 1;
+        }
+    }
+
     /// Answers one request or notification.
     fn answer(&self, heard: &Heard, say: &mut Say<'_>) {
         if heard.id.is_none() || heard.method.is_empty() {
@@ -234,6 +248,7 @@ impl Shared {
             )),
             ("initialize" | "server/discover", _) => say.error(-32_601, "unknown method"),
             (_, Speaks::Modern) if !declared => {
+                self.count_refused(heard);
                 say.error(-32_602, "`params._meta` lacks `io.modelcontextprotocol/protocolVersion`");
             }
             (method, _) => {
@@ -280,6 +295,7 @@ impl Shared {
         };
         if let Some((status, code, message)) = refused {
             posted.status = status;
+            self.count_refused(&heard);
             return Say::new(self, &heard, posted).error(code, message);
         }
         self.answer(&heard, &mut Say::new(self, &heard, posted));

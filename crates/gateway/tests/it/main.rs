@@ -1,6 +1,7 @@
 //! The gateway at its public edge, with fake servers as real child processes behind it.
 #![allow(clippy::unwrap_used, reason = "these are tests, their fixtures included")]
 
+mod ambiguous;
 mod arguments;
 mod audit;
 mod away;
@@ -17,7 +18,10 @@ mod offer;
 mod pages;
 mod progress;
 mod reload;
+mod restart;
 mod results;
+mod rounds;
+
 mod tasks;
 mod uris;
 mod visibility;
