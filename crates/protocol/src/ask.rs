@@ -268,6 +268,15 @@ pub fn question_for(revision: Revision, asked: &Asked, fresh: &str, from: Option
     Asked { method: asked.method.clone(), params: meta::for_legacy_server(&params, None) }
 }
 
+/// `inner` with the answers and the state that a retry through another tool carries in `outer`.
+pub fn carried(outer: &Raw, inner: &Raw) -> Raw {
+    let (answers, state) = (outer.get(INPUT_RESPONSES), outer.get(REQUEST_STATE));
+    let mut edits = Vec::new();
+    edits.extend(answers.as_ref().map(|answers| (INPUT_RESPONSES, Edit::Set(answers.as_str()))));
+    edits.extend(state.as_ref().map(|state| (REQUEST_STATE, Edit::Set(state.as_str()))));
+    if edits.is_empty() { inner.clone() } else { inner.edit(&edits) }
+}
+
 /// The parameters of a call without what only a retry adds and without `_meta`: what a retry must have in common with
 /// the call that it belongs to. Members in a fixed order.
 pub fn identity(params: &Raw) -> Vec<u8> {
@@ -377,6 +386,11 @@ mod tests {
         for wrong in [json!([]), json!({"k": 1}), json!({"k": null}), json!({"k": "{}"})] {
             assert!(answers(&raw(&json!({"inputResponses": wrong}))).is_err(), "{wrong}");
         }
+        let carried_on = carried(&again, &raw(&json!({"uri": "a:b"})));
+        assert_eq!(
+            carried_on.to_value(),
+            json!({"uri": "a:b", "inputResponses": {"k": {"action": "accept"}}, "requestState": "s"})
+        );
         assert_eq!(retry(&again, &[], None).as_str(), call.as_str());
     }
 }

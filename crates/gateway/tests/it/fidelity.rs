@@ -143,12 +143,12 @@ fn named(mut sent: Sent, pairing: Pairing) -> Sent {
 }
 
 /// Runs a property with generated values, one after the other on this runtime.
-async fn check<S: Strategy>(strategy: S, mut property: impl AsyncFnMut(S::Value)) {
+pub(crate) async fn check<S: Strategy>(cases: u32, strategy: S, mut property: impl AsyncFnMut(S::Value)) {
     let mut runner = TestRunner::new_with_rng(
         Config::default(),
         proptest::test_runner::TestRng::deterministic_rng(proptest::test_runner::RngAlgorithm::ChaCha),
     );
-    for _ in 0..CASES {
+    for _ in 0..cases {
         let value = strategy.new_tree(&mut runner).unwrap().current();
         property(value).await;
     }
@@ -160,7 +160,7 @@ async fn requests_and_results_of_every_kind_come_out_as_the_table_says() {
     for pairing in Pairing::all() {
         let mut client = ground.client(pairing).await;
         let results = (traffic::tool_result(), traffic::result(), prop::option::of(traffic::result_meta()));
-        check((sent(), results), async |(sent, (of_tool, other, meta))| {
+        check(CASES, (sent(), results), async |(sent, (of_tool, other, meta))| {
             let sent = named(sent, pairing);
             let result = if sent.method == "tools/call" { of_tool } else { other };
             let (method, meta) = (sent.method, meta.as_ref());
@@ -181,17 +181,21 @@ async fn errors_keep_code_message_and_data() {
     let ground = Ground::new().await;
     for pairing in Pairing::all() {
         let mut client = ground.client(pairing).await;
-        check((any::<i32>(), any::<String>(), prop::option::of(traffic::value())), async |(code, message, data)| {
-            // Codes that mean something between two hops are in a test of their own.
-            let code = i64::from(code).saturating_abs().saturating_add(1);
-            let message = serde_json::Value::from(message).to_string();
-            let data = data.map(|data| format!(",\"data\":{data}")).unwrap_or_default();
-            let error = format!(r#"{{"code":{code},"message":{message}{data}}}"#);
-            ground.plan(Planned::Error(error.clone()));
-            let sent = Sent { method: "x-vendor/ask", params: Object::default(), meta: None };
-            let (answer, _) = client.ask(sent.method, &pairing.written(&sent).text()).await;
-            assert_eq!(answer, error, "{pairing:?}");
-        })
+        check(
+            CASES,
+            (any::<i32>(), any::<String>(), prop::option::of(traffic::value())),
+            async |(code, message, data)| {
+                // Codes that mean something between two hops are in a test of their own.
+                let code = i64::from(code).saturating_abs().saturating_add(1);
+                let message = serde_json::Value::from(message).to_string();
+                let data = data.map(|data| format!(",\"data\":{data}")).unwrap_or_default();
+                let error = format!(r#"{{"code":{code},"message":{message}{data}}}"#);
+                ground.plan(Planned::Error(error.clone()));
+                let sent = Sent { method: "x-vendor/ask", params: Object::default(), meta: None };
+                let (answer, _) = client.ask(sent.method, &pairing.written(&sent).text()).await;
+                assert_eq!(answer, error, "{pairing:?}");
+            },
+        )
         .await;
     }
 }

@@ -13,6 +13,7 @@ mod house;
 mod listen;
 mod load;
 mod lossless;
+mod merging;
 mod names;
 mod offer;
 mod pages;
@@ -21,7 +22,6 @@ mod reload;
 mod restart;
 mod results;
 mod rounds;
-
 mod tasks;
 mod uris;
 mod visibility;
