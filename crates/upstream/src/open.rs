@@ -45,6 +45,8 @@ pub(crate) struct Opening<'a> {
     pub(crate) reports: mpsc::Sender<Report>,
     /// The era that the server was of when it last answered.
     pub(crate) era: Option<Era>,
+    /// Whether it is asked for its era once more when the one that is remembered is wrong.
+    pub(crate) probes: bool,
     /// What it is told that it may ask, where it is a legacy one.
     pub(crate) offered: Arc<Capabilities>,
     /// Whose questions all on this connection are.
@@ -62,6 +64,7 @@ pub(crate) async fn open(opening: &Opening<'_>) -> Result<(Live, Inventory), Str
     let deadline = opening.config.timeouts.connect;
     let until = tokio::time::Instant::now() + deadline;
     let (mut era, mut sse) = (opening.era, false);
+    let mut remembers = opening.probes && era.is_some();
     loop {
         let calls = Calls::new(Arc::clone(&opening.offered), opening.owner.clone(), Arc::clone(&opening.asks));
         let (link, stderr) = connect(opening, &calls, sse, until).await?;
@@ -78,6 +81,8 @@ pub(crate) async fn open(opening: &Opening<'_>) -> Result<(Live, Inventory), Str
         link.close(opening.around.grace).await;
         match error {
             NotOpened::Ended if era.is_none() => era = Some(Era::Legacy),
+            // It was replaced by one of the other era.
+            NotOpened::Link(LinkError::NotMcp(_)) if remembers => (remembers, era) = (false, None),
             NotOpened::NoPost(_) if !sse => (sse, era) = (true, Some(Era::Legacy)),
             _ => return Err(why),
         }

@@ -266,6 +266,7 @@ impl ExtraTask {
             generation: self.generation,
             reports,
             era: Some(Era::Legacy),
+            probes: false,
             offered: Arc::clone(&self.key.offered),
             owner: self.owner.clone(),
             asks: Arc::clone(&self.shared.asks),

@@ -413,12 +413,16 @@ impl Server {
             }
             return self.ended(&reached, first);
         }
-        if reached.is_main() {
+        let mut generation = generation;
+        let forgotten = matches!(first, Err(LinkError::SessionLost));
+        if !forgotten {
+            // Which era it is of now, only the main connection finds out.
+            self.shared.set_era(None);
+            self.shared.pool.clear();
+            generation = self.shared.live.load().as_ref().map_or(generation, |main| main.generation);
+        }
+        if reached.is_main() || !forgotten {
             // The session, or the era, was agreed on the main connection: it is opened anew, with a probe where needed.
-            if !matches!(first, Err(LinkError::SessionLost)) {
-                self.shared.set_era(None);
-                self.shared.pool.clear();
-            }
             self.order(Order::Reopen(generation, None));
         }
         drop(reached);

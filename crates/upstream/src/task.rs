@@ -202,6 +202,7 @@ impl ServerTask {
             generation: self.generation,
             reports: reports.clone(),
             era: self.shared.era(),
+            probes: true,
             offered: Arc::new(self.shared.config.declares.clone()),
             owner: None,
             asks: Arc::clone(&self.shared.asks),
