@@ -6,6 +6,7 @@
 mod calls;
 pub mod client;
 pub mod config;
+mod conversation;
 pub mod event;
 pub mod inventory;
 mod live;
@@ -20,8 +21,10 @@ mod task;
 
 pub use client::{Client, SessionPolicy};
 pub use config::{Endpoint, ServerConfig, Start, Timeouts};
+pub use conversation::Conversation;
 pub use event::{Event, Nature};
 pub use inventory::Inventory;
+pub use pool::IDLE;
 pub use server::{Away, CallError, Server, Surroundings};
 pub use status::{State, Status};
 pub use subscribe::Subscription;
