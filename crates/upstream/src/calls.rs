@@ -165,9 +165,9 @@ impl Unowned {
             Self::NotOffered(question) => question.refused(),
             Self::Unknown => refuse(format!("this client does not answer `{asked}`")),
             Self::Nobody => refuse(format!("`{asked}` belongs to no running call, so there is nobody to ask")),
-            Self::Several(count) => refuse(format!(
-                "`{asked}` may belong to any of {count} running calls; from now on each is made on a connection of its own"
-            )),
+            Self::Several(count) => {
+                refuse(format!("`{asked}` may belong to any of {count} running calls; from now on each is made alone"))
+            }
             Self::TooMany => refuse(format!("{QUESTIONS} questions are waiting for answers already")),
         }
     }

@@ -16,6 +16,7 @@ use toolcrib_transport::{Aside, CallOptions, LinkError};
 
 use crate::client::{Client, Key};
 use crate::config::{ServerConfig, Start};
+use crate::conversation::Conversation;
 use crate::credentials::Credentials;
 use crate::event::Event;
 use crate::inventory::Inventory;
@@ -99,6 +100,9 @@ pub enum CallError {
         /// What happened.
         error: LinkError,
     },
+    /// The conversation that the call belongs to is over; the call has not run.
+    #[error("this session with server `{0}` has ended")]
+    Ended(ServerName),
 }
 
 impl CallError {
@@ -106,6 +110,7 @@ impl CallError {
     pub fn kind(&self) -> Kind {
         match self {
             CallError::Away(_) => Kind::Unavailable,
+            CallError::Ended(_) => Kind::NotFound,
             CallError::Link { error, .. } => match error {
                 LinkError::Timeout(_) => Kind::Timeout,
                 LinkError::NotMcp(_) | LinkError::Status { .. } => Kind::BadServer,
@@ -377,9 +382,9 @@ impl Server {
         Arc::ptr_eq(&self.shared, &other.shared)
     }
 
-    /// Ends the conversation of a handle; `false` when there is none.
-    pub fn forget_handle(&self, handle: &str) -> bool {
-        self.shared.pool.forget_handle(handle)
+    /// Ends a conversation: calls that run in it fail, others are refused.
+    pub fn end(&self, conversation: &Conversation) {
+        self.shared.pool.end(conversation);
     }
 
     /// How many connections it has beside its main one.
@@ -485,15 +490,19 @@ impl Server {
         if matches!(self.status().state, State::Stopped) {
             return Err(self.away(self.status()));
         }
-        let lease = self.shared.pool.lease(&self.shared, &key, client.own.as_ref(), not).await;
+        let lease = self.shared.pool.lease(&self.shared, &key, client, not).await;
         match lease {
             Ok(lease) => Ok(Reached::Extra(lease)),
+            Err(NoLease::Ended) => Err(CallError::Ended(self.shared.config.name.clone())),
             Err(why) => {
                 let mut status = self.status();
                 status.last_error = Some(match why {
                     NoLease::Failed(why) => format!("a connection of its own for this client failed: {why}"),
-                    NoLease::Full => format!("{} clients have connections of their own to it", pool::MOST),
-                    NoLease::Timeout => "a connection of its own for this client was not opened in time".to_owned(),
+                    NoLease::Full => format!("{} connections to it are open, which is the limit", pool::MOST),
+                    NoLease::Busy => "other calls of this session wait for answers of the client".to_owned(),
+                    NoLease::Timeout | NoLease::Ended => {
+                        "a connection of its own for this client was not opened in time".to_owned()
+                    }
                 });
                 Err(self.away(status))
             }

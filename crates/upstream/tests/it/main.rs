@@ -14,6 +14,7 @@ mod http_lists;
 mod http_sessions;
 mod lists;
 mod mcp;
+mod sessions;
 mod starting;
 mod stopping;
 mod subscribe;
