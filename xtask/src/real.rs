@@ -1,6 +1,7 @@
 //! `cargo xtask real`: the gateway in front of servers that other people wrote, used by clients that other people
 //! wrote. The suites are in `acceptance/`; this file starts everything, runs them and looks for what was left running.
 
+mod backend;
 mod home;
 
 use std::fs;
@@ -8,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use serde_json::Value;
 
 use crate::child;
@@ -17,6 +18,7 @@ use crate::process::{self, MARK, Running};
 use crate::steps::{Setting, Verdict, build};
 use crate::tally::Tally;
 use crate::workspace::Workspace;
+use backend::Places;
 use home::Stage;
 
 const READY_DEADLINE: Duration = Duration::from_secs(90);
@@ -63,10 +65,10 @@ fn run(workspace: &Workspace, options: &Options) -> Result<Tally> {
     };
     copy_node_suite(workspace, &installed)?;
 
-    let port = process::free_port()?;
-    let stage = Stage::new(workspace, &installed, &format!("http://127.0.0.1:{port}/mcp"))?;
-    let mut everything = everything(&installed, port, &stage.root.join("everything-http.log"))?;
-    everything.wait_for(READY_DEADLINE, || process::listens(port).then_some(()))?;
+    let fixture = workspace.target()?.join("debug/conformance-fixture");
+    ensure!(fixture.exists(), "`{}` is missing; build the package `toolcrib-testkit`", fixture.display());
+    let folder = workspace.root.join("acceptance");
+    let stage = Stage::new(workspace, &Places { installed: &installed, suites: folder, fixture })?;
 
     let mut tally = Tally::default();
     if options.direct {
@@ -120,26 +122,33 @@ fn serve(stage: &Stage, binary: &Path, log: &str) -> Result<(Running, String)> {
 }
 
 fn suites(workspace: &Workspace, installed: &Installed, setting: &Path, url: Option<&str>) -> Result<Tally> {
-    let mut python = Command::new(installed.python_bin.join("python"));
-    python.current_dir(workspace.root.join("acceptance/python")).args(["-m", "pytest"]);
+    let python = |bin: &Path, folder: &str| {
+        let mut suite = Command::new(bin.join("python"));
+        suite.current_dir(workspace.root.join("acceptance").join(folder)).args(["-m", "pytest"]);
+        suite
+    };
     let mut node = Command::new(&installed.node);
-    node.current_dir(&installed.node_folder).args(["--test", "--test-reporter=spec", "gateway.test.mjs"]);
+    node.current_dir(&installed.node_folder).args(["--test", "--test-reporter=spec"]);
+    node.args(["gateway.test.mjs", "releases.test.mjs", "questions.test.mjs"]);
 
     let mut tally = Tally::default();
-    for (name, suite, count) in
-        [("Python", &mut python, Tally::from_pytest as fn(&[_]) -> _), ("TypeScript", &mut node, Tally::from_node)]
-    {
-        println!("--> the official {name} SDKs");
+    for (name, suite, count) in [
+        ("the official Python SDK", python(&installed.python_bin, "python"), Tally::from_pytest as fn(&[_]) -> _),
+        ("an old official Python SDK", python(&installed.old_python_bin, "python-old"), Tally::from_pytest),
+        ("the official TypeScript SDKs", node, Tally::from_node),
+    ] {
+        let mut suite = suite;
+        println!("--> {name}");
         suite.env("TOOLCRIB_ACCEPTANCE", setting).env("PYTHONDONTWRITEBYTECODE", "1").env("NO_COLOR", "1");
         if let Some(url) = url {
             suite.env("TOOLCRIB_URL", url);
         }
-        let outcome = child::run(suite, SUITE_DEADLINE)?;
+        let outcome = child::run(&mut suite, SUITE_DEADLINE)?;
         let mut counted = count(&outcome.lines);
         if !outcome.success && counted.failed == 0 {
             counted += Tally::FAILED;
         }
-        println!("--> the official {name} SDKs: {counted}");
+        println!("--> {name}: {counted}");
         tally += counted;
     }
     Ok(tally)
@@ -171,12 +180,6 @@ fn gateway(workspace: &Workspace) -> Result<PathBuf> {
         bail!("the gateway does not build");
     }
     Ok(workspace.target()?.join("debug/toolcrib"))
-}
-
-fn everything(installed: &Installed, port: u16, log: &Path) -> Result<Running> {
-    let program = installed.node_folder.join("node_modules/@modelcontextprotocol/server-everything/dist/index.js");
-    let mut command = Command::new(&installed.node);
-    Running::start("server-everything", command.arg(program).arg("streamableHttp").env("PORT", port.to_string()), log)
 }
 
 /// Node looks for packages beside the file that asks, so the suite lies where its packages are.

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use futures_util::future::join_all;
 use toolcrib_base::{Kind, Problem, ProfileName};
-use toolcrib_protocol::message::BadMessage;
 use toolcrib_protocol::header;
+use toolcrib_protocol::message::BadMessage;
 use toolcrib_protocol::meta::{self, Declared};
 use toolcrib_protocol::{Answer, Message, Raw, Request, Revision, RpcError, method};
 use toolcrib_store::Door;

@@ -125,9 +125,9 @@ async fn asked_again(link: &Link, opened: Opened) -> Result<Opened, NotOpened> {
         return Ok(opened);
     }
     let again = discover(link).await?;
-    discovered(again).filter(|opened| opened.inventory.capabilities.is_some()).ok_or_else(|| {
-        NotOpened::Link(LinkError::NotMcp("`server/discover` does not say what it offers".into()))
-    })
+    discovered(again)
+        .filter(|opened| opened.inventory.capabilities.is_some())
+        .ok_or_else(|| NotOpened::Link(LinkError::NotMcp("`server/discover` does not say what it offers".into())))
 }
 
 /// What a probe says: the opening of a modern server, or nothing.

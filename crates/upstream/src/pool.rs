@@ -113,9 +113,7 @@ impl Pool {
     ) -> Result<Lease, NoLease> {
         let deadline = shared.config.timeouts.connect;
         // What it asks must belong to one call: each has a connection of its own, unless one session has them all.
-        let alone = key.session.is_none()
-            && key.offered.can_be_asked()
-            && shared.asks.load(Ordering::Relaxed);
+        let alone = key.session.is_none() && key.offered.can_be_asked() && shared.asks.load(Ordering::Relaxed);
         let (extra, lease) = self.extra(shared, key, owner, (not, alone))?;
         let mut state = extra.state.clone();
         let wait = state.wait_for(|state| !matches!(state, Opened::Opening));
