@@ -6,6 +6,7 @@
 // that what they see through the gateway can be compared with what they see without it.
 
 import { createServer } from 'node:http';
+import { setTimeout as pause } from 'node:timers/promises';
 
 import { toNodeHandler } from '@modelcontextprotocol/node';
 import { Server, createMcpHandler, inputRequired } from '@modelcontextprotocol/server';
@@ -83,6 +84,7 @@ const CALLS = {
         for (let progress = 1; progress <= 3; progress++) {
             const params = { progressToken: _meta?.progressToken, progress, total: 3, message: `step ${progress}` };
             if (params.progressToken !== undefined) await notify({ method: 'notifications/progress', params });
+            await pause(20);
         }
         return text('three steps');
     }

@@ -106,6 +106,7 @@ async def call_tool(ctx: Any, params: types.CallToolRequestParams) -> Any:
         case "steps":
             for step in range(1, 4):
                 await ctx.session.report_progress(step, 3, f"step {step}")
+                await anyio.sleep(0.02)
             return said("three steps")
         case "ask_form":
             return await ask(ctx, params, {"form": form(arguments["message"], "name")}, told)

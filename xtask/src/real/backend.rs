@@ -53,14 +53,19 @@ enum Program {
 const EVERYTHING: &str = "node_modules/@modelcontextprotocol/server-everything/dist/index.js";
 const ROWS: [Row; 10] = [
     row("everything-http", Program::Node(EVERYTHING, &["streamableHttp"]), "mcp", "http"),
-    row("everything-sse", Program::Node(EVERYTHING, &["sse"]), "sse", "sse"),
+    row("everything-asks-sse", Program::Node(EVERYTHING, &["sse"]), "sse", "sse"),
     row(
         "everything-2025-08-http",
         Program::Node("node_modules/everything-2025-08/dist/index.js", &["streamableHttp"]),
         "mcp",
         "http",
     ),
-    row("everything-2025-03-sse", Program::Node("node_modules/everything-2025-03/dist/sse.js", &[]), "sse", "sse"),
+    row(
+        "everything-2025-08-sse",
+        Program::Node("node_modules/everything-2025-08/dist/index.js", &["sse"]),
+        "sse",
+        "sse",
+    ),
     row("typescript-http", Program::Node("modern_server.mjs", &["http"]), "mcp", "http"),
     row("python-http", Program::Python("modern_server.py", &["http"]), "mcp", "http"),
     row("python-old-http", Program::OldPython("http"), "mcp", "http"),

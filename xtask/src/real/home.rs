@@ -33,11 +33,15 @@ const PROFILES: [(&str, &str); 9] = [
     ("scooter", "dialect: scooter\nprefix: none\n"),
 ];
 
+/// How a profile shows a server as it is.
+const ALONE: &str = "exposure: direct\nprefix: none\n";
+
 /// Servers that show some of their tools only to clients that can be asked.
-const ASKING: [&str; 6] = [
+const ASKING: [&str; 7] = [
     "everything-asks",
     "everything-asks-http",
-    "everything-sse",
+    "everything-asks-sse",
+    "everything-2025-08-sse",
     "everything-2025-08",
     "everything-2025-08-http",
     "everything-2025-03",
@@ -49,6 +53,8 @@ pub struct Stage {
     pub root: PathBuf,
     pub mark: String,
     servers: Vec<(&'static str, Value)>,
+    /// What the clients of each age do with each server.
+    scripts: PathBuf,
     _backends: Vec<Backend>,
 }
 
@@ -67,7 +73,8 @@ impl Stage {
         // The same server once more, listed with the tools that it shows to clients that can be asked.
         let everything = backends.iter().find(|backend| backend.name == "everything-http");
         servers.extend(everything.map(|backend| ("everything-asks-http", backend.definition.clone())));
-        let mut stage = Self { root, mark, servers, _backends: backends };
+        let scripts = places.suites.join("scripts.json");
+        let mut stage = Self { root, mark, servers, scripts, _backends: backends };
         for folder in
             ["files", "repository", "home/servers", "home/profiles", "stdio-home/servers", "stdio-home/profiles"]
         {
@@ -85,6 +92,7 @@ impl Stage {
         for (home, start) in [("home", "eager"), ("stdio-home", "lazy")] {
             stage.write_definitions(home, start)?;
         }
+        stage.write_single_homes()?;
         Ok(stage)
     }
 
@@ -105,6 +113,8 @@ impl Stage {
             "servers": servers,
             "files": self.root.join("files"),
             "repository": self.root.join("repository"),
+            "single_homes": self.root.join("single-homes"),
+            "scripts": self.scripts,
         });
         let path = self.root.join("setting.json");
         fs::write(&path, format!("{setting:#}\n"))?;
@@ -175,11 +185,7 @@ impl Stage {
     fn write_definitions(&self, home: &str, start: &str) -> Result<()> {
         let home = self.root.join(home);
         for (name, server) in &self.servers {
-            let mut server = server.clone();
-            if server["command"].is_string() {
-                server["env"][MARK] = json!(self.mark);
-                server["env"]["PYTHONDONTWRITEBYTECODE"] = json!("1");
-            }
+            let server = self.marked(server);
             fs::write(home.join(format!("servers/{name}.yaml")), definition(name, &server, start))?;
         }
         for (name, lines) in PROFILES {
@@ -187,10 +193,32 @@ impl Stage {
             fs::write(home.join(format!("profiles/{name}.yaml")), format!("name: {name}\n{servers}{lines}"))?;
         }
         for (name, _) in &self.servers {
-            let lines = format!("name: {name}\nservers: [{name}]\nexposure: direct\nprefix: none\n");
+            let lines = format!("name: {name}\nservers: [{name}]\n{ALONE}");
             fs::write(home.join(format!("profiles/{name}.yaml")), lines)?;
         }
         Ok(())
+    }
+
+    /// Over stdio a gateway is started for each client, so each server has a home where it is alone.
+    fn write_single_homes(&self) -> Result<()> {
+        for (name, server) in &self.servers {
+            let home = self.root.join("single-homes").join(name);
+            fs::create_dir_all(home.join("servers"))?;
+            fs::create_dir_all(home.join("profiles"))?;
+            fs::write(home.join(format!("servers/{name}.yaml")), definition(name, &self.marked(server), "lazy"))?;
+            fs::write(home.join("profiles/default.yaml"), format!("name: default\n{ALONE}"))?;
+        }
+        Ok(())
+    }
+
+    /// The definition with the variables that a program is to have.
+    fn marked(&self, server: &Value) -> Value {
+        let mut server = server.clone();
+        if server["command"].is_string() {
+            server["env"][MARK] = json!(self.mark);
+            server["env"]["PYTHONDONTWRITEBYTECODE"] = json!("1");
+        }
+        server
     }
 }
 
