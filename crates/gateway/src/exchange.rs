@@ -10,6 +10,7 @@
 
 mod aside;
 mod behind;
+mod received;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -27,7 +28,7 @@ use crate::passage::Passage;
 use crate::request::{Channel, Passing};
 use crate::session::Session;
 
-pub(crate) use aside::{Hearing, SessionAside, Way, refuse};
+pub(crate) use aside::{Asker, Hearing, SessionAside, Way, refuse};
 pub(crate) use behind::Behind;
 
 /// How often one call may ask a legacy client anew before it is given up.
@@ -57,6 +58,12 @@ pub(crate) struct Exchanged {
 impl Passing<'_> {
     /// Calls the server that the passage was given for.
     pub(crate) async fn exchange(&self, passage: Passage, wanted: Wanted<'_>) -> Exchanged {
+        let (server, method, asked) = (wanted.server, wanted.method, wanted.params.clone());
+        let Exchanged { ended, passage } = self.exchange_as_is(passage, wanted).await;
+        Exchanged { ended: self.received(server, method, &asked, ended), passage }
+    }
+
+    async fn exchange_as_is(&self, passage: Passage, wanted: Wanted<'_>) -> Exchanged {
         match &self.caller.session {
             None if self.parks(wanted.server) => self.park(passage, wanted).await,
             session => {
@@ -75,7 +82,7 @@ impl Passing<'_> {
     }
 
     /// One call, as it is.
-    async fn once(&self, passage: &Passage, wanted: &Wanted<'_>, params: Raw) -> Ended {
+    pub(crate) async fn once(&self, passage: &Passage, wanted: &Wanted<'_>, params: Raw) -> Ended {
         let aside = self.hearing(wanted.server);
         let call = Call {
             client: self.behind.client(self.caller),
@@ -107,14 +114,10 @@ impl Passing<'_> {
             None => self.caller.revision.era() == Era::Modern && !server.is_modern(),
         };
         (channel || asked).then(|| {
-            Arc::new(Hearing::new(
-                self.way.clone(),
-                self.caller.revision,
-                self.behind.clone(),
-                self.caller.session.clone(),
-                self.gateway.servers.scope().clone(),
-                self.asks_for(server),
-            ))
+            let session = self.caller.session.as_ref();
+            let scope = self.gateway.servers.scope();
+            let asker = session.map(|session| Asker::new(session, scope.clone(), self.asks_for(server)));
+            Arc::new(Hearing::new(self.way.clone(), self.caller.revision, self.behind.clone(), asker))
         })
     }
 

@@ -9,16 +9,19 @@ use tokio::sync::{mpsc, watch};
 use toolcrib_base::task::Stop;
 use toolcrib_base::{Clock, ProfileName, ServerName};
 use toolcrib_catalog::Loaded;
+use toolcrib_protocol::Raw;
 use toolcrib_protocol::seal::Sealer;
-use toolcrib_protocol::{Notification, Raw, method};
+use toolcrib_protocol::subscription::New;
 use toolcrib_store::{Snapshot, Store};
 use toolcrib_upstream::{Event, Inventory, Server, State};
 
 use crate::active::ActiveTools;
+use crate::listen::Hub;
 use crate::metrics::Metrics;
 use crate::parking::Parking;
 use crate::servers::{Servers, fingerprint};
 use crate::session::Sessions;
+use crate::task::OwnTasks;
 use crate::view::{Builder, View};
 
 /// How long changes are gathered before views are built: many servers become ready at the same time.
@@ -62,6 +65,10 @@ pub struct Gateway {
     pub(crate) active: ActiveTools,
     pub(crate) keep_arguments: bool,
     pub(crate) parking: Parking,
+    pub(crate) tasks: OwnTasks,
+    /// Seals what clients hold for us: cursors, ids of tasks, states of calls.
+    pub(crate) sealer: Sealer,
+    pub(crate) hub: Hub,
     /// Our name and version, as clients see them.
     pub(crate) server_info: Raw,
     loaded: ArcSwap<Loaded>,
@@ -96,6 +103,9 @@ impl Gateway {
             active: ActiveTools::default(),
             keep_arguments: parts.keep_arguments,
             parking: Parking::new(sealer.clone()),
+            tasks: OwnTasks::default(),
+            sealer,
+            hub: Hub::default(),
             server_info: Raw::from_value(&info),
             loaded: ArcSwap::new(parts.loaded),
             views: ArcSwap::default(),
@@ -106,6 +116,7 @@ impl Gateway {
         let weak = Arc::downgrade(&gateway);
         gateway.sessions.on_end(Box::new(move |session| {
             if let Some(gateway) = weak.upgrade() {
+                gateway.hub.forget_session(session);
                 gateway.servers.table().values().for_each(|running| running.server.forget_session(session));
             }
         }));
@@ -166,6 +177,12 @@ impl Gateway {
         self.rebuild();
     }
 
+    /// Cuts lists into pages of so many entries from now on, in place of the usual thousand. Blocks.
+    pub fn list_in_pages_of(&self, entries: usize) {
+        self.builder.lock().unwrap_or_else(PoisonError::into_inner).page = entries;
+        self.rebuild();
+    }
+
     /// Builds all views and tells the sessions whose lists changed. Blocks: it remembers names.
     pub fn rebuild(&self) {
         let mut builder = self.builder.lock().unwrap_or_else(PoisonError::into_inner);
@@ -186,24 +203,32 @@ impl Gateway {
                 self.tell_changes(name, before, after);
             }
         }
+        self.hub.reconcile(self);
         self.built.send_modify(|count| *count += 1);
     }
 
     fn tell_changes(&self, profile: &ProfileName, before: &View, after: &View) {
-        let changed = [
-            (method::TOOLS_CHANGED, !before.listed.equals(&after.listed)),
-            (method::PROMPTS_CHANGED, !before.prompts_listed.equals(&after.prompts_listed)),
-            (
-                method::RESOURCES_CHANGED,
-                !before.resources.resources_listed.equals(&after.resources.resources_listed)
-                    || !before.resources.templates_listed.equals(&after.resources.templates_listed),
-            ),
-        ];
-        let sessions = self.sessions.of_profile(profile);
-        for (method, _) in changed.iter().filter(|(_, changed)| *changed) {
-            let notification = Notification::new(method, Raw::empty_object());
-            for session in &sessions {
-                session.tell(&notification);
+        let resources = &before.resources;
+        let mut changed = Vec::new();
+        if !before.listed.equals(&after.listed) {
+            changed.push(New::Tools);
+        }
+        if !before.prompts_listed.equals(&after.prompts_listed) {
+            changed.push(New::Prompts);
+        }
+        if !resources.resources_listed.equals(&after.resources.resources_listed)
+            || !resources.templates_listed.equals(&after.resources.templates_listed)
+        {
+            changed.push(New::Resources);
+        }
+        if changed.is_empty() {
+            return;
+        }
+        self.hub.lists_changed(profile, &changed);
+        for session in self.sessions.of_profile(profile) {
+            for new in &changed {
+                // A client that does not keep up lists again at its own time.
+                session.tell(&new.to_notification());
             }
         }
     }
@@ -256,7 +281,14 @@ impl Gateway {
                 self.servers.remember_nature(&server, nature);
                 false
             }
-            Event::ResourceUpdated { .. } => false,
+            Event::ResourceUpdated { server, uri } => {
+                self.hub.updated(&server, &uri);
+                false
+            }
+            Event::TaskChanged { server, params } => {
+                self.hub.task_changed(&server, &params);
+                false
+            }
         }
     }
 

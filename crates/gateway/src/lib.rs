@@ -12,6 +12,7 @@ pub mod duplex;
 mod exchange;
 pub mod front;
 pub mod gateway;
+mod listen;
 mod menu;
 mod meta;
 pub mod metrics;
@@ -24,6 +25,7 @@ mod resolve;
 mod schema;
 pub mod servers;
 pub mod session;
+pub mod task;
 pub mod view;
 
 pub use caller::{Caller, Principal};

@@ -40,6 +40,8 @@ pub struct Operation {
     pub description: &'static str,
     /// Who may do it.
     pub permission: Permission,
+    /// Whether it may take long, so that clients that know tasks get one.
+    pub(crate) slow: bool,
     /// The schema of its arguments.
     schema: &'static str,
     run: Run,
@@ -52,6 +54,7 @@ pub(crate) static TABLE: &[Operation] = &[
         route: "/audit",
         description: "List audit events, newest first.",
         permission: Permission::Admin,
+        slow: false,
         schema: audit::LIST,
         run: |gateway, _, arguments| Box::pin(audit::list(gateway, arguments)),
     },
@@ -60,6 +63,7 @@ pub(crate) static TABLE: &[Operation] = &[
         route: "/audit/verify",
         description: "Verify that no audit event was changed or removed.",
         permission: Permission::Admin,
+        slow: true,
         schema: NO_ARGUMENTS,
         run: |gateway, _, _| Box::pin(audit::verify(gateway)),
     },
@@ -68,6 +72,7 @@ pub(crate) static TABLE: &[Operation] = &[
         route: "/servers",
         description: "List the servers with their state, tools and last error.",
         permission: Permission::Admin,
+        slow: false,
         schema: NO_ARGUMENTS,
         run: |gateway, _, _| Box::pin(std::future::ready(Ok(servers::list(gateway)))),
     },
@@ -76,6 +81,7 @@ pub(crate) static TABLE: &[Operation] = &[
         route: "/profiles",
         description: "List the profiles with what they show.",
         permission: Permission::Admin,
+        slow: false,
         schema: NO_ARGUMENTS,
         run: |gateway, _, _| Box::pin(std::future::ready(Ok(profiles::list(gateway)))),
     },
@@ -84,6 +90,7 @@ pub(crate) static TABLE: &[Operation] = &[
         route: "/tools",
         description: "List the tools of this profile with their ids, names and states.",
         permission: Permission::Open,
+        slow: false,
         schema: tools::LIST,
         run: |_, view, arguments| Box::pin(std::future::ready(tools::list(view, arguments))),
     },

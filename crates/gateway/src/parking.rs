@@ -36,6 +36,8 @@ const RETURN: Duration = Duration::from_secs(10 * 60);
 const GATHER: Duration = Duration::from_millis(20);
 /// How long a finished call is kept for a client that asks again.
 const KEPT: Duration = Duration::from_secs(60);
+/// How long one call may take with all its questions.
+const LONGEST: Duration = Duration::from_secs(60 * 60);
 /// How many calls may be parked. Each holds a place in the audit log, and calls that run need some too.
 const MOST: usize = 256;
 /// How many of one principal.
@@ -336,6 +338,7 @@ impl Passing<'_> {
             let ended = tokio::select! {
                 ended = calling => ended,
                 () = given_up(&parked) => Ended::Cancelled,
+                () = tokio::time::sleep(LONGEST) => Ended::Cancelled,
                 () = stop.stopped() => Ended::Cancelled,
             };
             passage.finish(outcome_of(&ended));

@@ -12,7 +12,9 @@ use toolcrib_base::{Kind, Problem};
 use toolcrib_policy::Act;
 use toolcrib_protocol::convert::{self, Caching};
 use toolcrib_protocol::error::METHOD_NOT_FOUND;
-use toolcrib_protocol::{Answer, Era, Id, Notification, Raw, Request, Revision, RpcError, json, meta, method};
+use toolcrib_protocol::{
+    Answer, Era, Id, Notification, Raw, Request, Revision, RpcError, downgrade, json, meta, method,
+};
 use toolcrib_upstream::{CallError, Server};
 
 use crate::caller::Caller;
@@ -95,6 +97,12 @@ impl Gateway {
                 session.cancel(&id);
             }
         }
+        if notification.method == method::ROOTS_CHANGED
+            && let Some(session) = &caller.session
+        {
+            let name = session.audit_name();
+            self.servers.table().values().for_each(|running| running.server.roots_changed(&name));
+        }
     }
 }
 
@@ -105,8 +113,8 @@ impl Passing<'_> {
         let result = match method {
             method::TOOLS_CALL => {
                 let (result, from) = self.tools_call(params).await?;
-                // What needs no change of form is not copied.
-                if from.era() == revision.era() && !modern {
+                // What one legacy end says to the other is theirs; only older clients cannot read all of it.
+                if from.era() == Era::Legacy && revision.era() == Era::Legacy && revision.has_structured_content() {
                     return Ok(result);
                 }
                 result
@@ -120,11 +128,21 @@ impl Passing<'_> {
             method::PROMPTS_GET => Box::pin(self.prompts_get(params)).await?,
             method::COMPLETE => Box::pin(self.complete(params)).await?,
             method::DISCOVER if modern => self.discover(),
+            method::LISTEN if modern => return Box::pin(self.listen(params)).await,
+            method::RESOURCES_SUBSCRIBE if !modern => return Box::pin(self.resources_subscribe(params)).await,
+            method::RESOURCES_UNSUBSCRIBE if !modern => return self.resources_unsubscribe(params),
             method::PING if !modern => Raw::empty_object(),
             method::SET_LEVEL if !modern => self.set_level(params)?,
+            method::TASKS_GET | method::TASKS_UPDATE | method::TASKS_CANCEL if modern => {
+                Box::pin(self.tasks(method, params)).await?
+            }
             other => Box::pin(self.forward(other, params)).await?,
         };
-        Ok(convert::result_for(revision, method, &result, &gateway.server_info, Caching::NONE))
+        Ok(match revision.era() {
+            Era::Modern => convert::result_for(revision, method, &result, &gateway.server_info, Caching::NONE),
+            // What only the modern era has was taken out where the result was received.
+            Era::Legacy => downgrade::result_for_revision(revision, method, &result),
+        })
     }
 
     /// Lets a request through to a server and records how it ended. `act` names the server.

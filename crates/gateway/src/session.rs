@@ -235,10 +235,11 @@ impl Sessions {
         open.remove(&session.id);
         self.metrics.set_sessions(open.len());
         drop(open);
+        // Before it is told: what begins for the session from here on sees that it must end.
+        session.closed.store(true, Ordering::Release);
         if let Some(told) = self.ended.get() {
             told(&session.audit_name);
         }
-        session.closed.store(true, Ordering::Release);
         session.streams.close();
         session.questions.close();
         for cancelled in lock(&session.running).values() {

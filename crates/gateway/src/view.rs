@@ -5,6 +5,7 @@ mod build;
 mod listed;
 mod name;
 mod naming;
+mod offered;
 mod resource;
 
 use std::collections::HashMap;
@@ -23,7 +24,8 @@ use crate::metrics::{Metrics, ToolMetrics};
 use crate::schema::ArgumentCheck;
 
 pub(crate) use build::Builder;
-pub(crate) use listed::Listed;
+pub(crate) use listed::{Listed, PAGE, Paging, Stamp};
+pub(crate) use offered::Offered;
 pub(crate) use resource::Resources;
 
 /// One tool of one profile.
@@ -75,6 +77,8 @@ pub struct View {
     /// Its prompts, sorted by exposed name.
     pub prompts: Vec<Arc<Prompt>>,
     pub(crate) resources: Resources,
+    /// What its servers can do beside the usual.
+    pub(crate) offered: Offered,
     /// Whether every server had been listed when it was built.
     pub(crate) is_complete: bool,
     /// The servers that it may use.

@@ -32,6 +32,7 @@ methods! {
     ELICITATION_CREATE = "elicitation/create",
     SAMPLING_CREATE = "sampling/createMessage",
     ROOTS_LIST = "roots/list",
+    ROOTS_CHANGED = "notifications/roots/list_changed",
     TASKS_GET = "tasks/get",
     TASKS_UPDATE = "tasks/update",
     TASKS_CANCEL = "tasks/cancel",

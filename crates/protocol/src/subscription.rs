@@ -1,7 +1,10 @@
 //! `subscriptions/listen`: which notifications a stream carries, and what marks them as belonging to it (2026-07-28).
 
-use std::collections::BTreeSet;
+mod news;
+
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
+use std::sync::Arc;
 
 use crate::error::{INVALID_PARAMS, RpcError};
 use crate::id::Id;
@@ -10,6 +13,8 @@ use crate::message::Notification;
 use crate::meta;
 use crate::method;
 use crate::raw::{self, Edit, Raw, Writer};
+
+pub use news::{New, News};
 
 /// The `_meta` key that ties a message to the `subscriptions/listen` request with this id.
 pub const SUBSCRIPTION_ID: &str = "io.modelcontextprotocol/subscriptionId";
@@ -146,23 +151,46 @@ fn texts(whole: &Raw, member: &json::Member<'_>) -> Result<BTreeSet<String>, Rpc
 
 /// Whether `uri` is one of `set`, or a part of one of them: servers may tell the part that has changed.
 fn covered(set: &BTreeSet<String>, uri: &str) -> bool {
-    let mut end = uri.len();
-    loop {
-        // Whatever is a beginning of `uri[..end]` comes before it in order, and is a beginning of what lies between.
-        let upto = (Bound::Unbounded, Bound::Included(&uri[..end]));
-        let Some(candidate) = set.range::<str, _>(upto).next_back() else { return false };
-        if is_at_or_below(uri, candidate) {
-            return true;
-        }
-        let shared = candidate.bytes().zip(uri[..end].bytes()).take_while(|(left, right)| left == right).count();
-        end = shared.min(candidate.len().saturating_sub(1));
-        while !uri.is_char_boundary(end) {
-            end -= 1;
-        }
+    let upto = |end: &str| set.range::<str, _>((Bound::Unbounded, Bound::Included(end))).next_back();
+    next_above(uri, uri.len(), |end| upto(end).map(String::as_str)).is_some()
+}
+
+/// The watched resources that `uri` is, or is a part of; the nearest first.
+pub fn above<'a, V>(watched: &'a BTreeMap<Arc<str>, V>, uri: &str) -> Vec<(&'a Arc<str>, &'a V)> {
+    let upto = |end: &str| watched.range::<str, _>((Bound::Unbounded, Bound::Included(end))).next_back();
+    let (mut found, mut end) = (Vec::new(), uri.len());
+    while let Some(key) = next_above(uri, end, |end| upto(end).map(|(key, _)| &**key)) {
+        found.extend(watched.get_key_value(key));
+        end = floor(uri, key.len().saturating_sub(1));
         if end == 0 {
-            return false;
+            break;
         }
     }
+    found
+}
+
+/// The longest key that is `uri` or above it and no longer than `end`; `upto` gives the last key in order up to a text.
+fn next_above<'a>(uri: &str, mut end: usize, upto: impl Fn(&str) -> Option<&'a str>) -> Option<&'a str> {
+    loop {
+        // Whatever is a beginning of `uri[..end]` comes before it in order, and is a beginning of what lies between.
+        let candidate = upto(&uri[..end])?;
+        if is_at_or_below(uri, candidate) {
+            return Some(candidate);
+        }
+        let shared = candidate.bytes().zip(uri[..end].bytes()).take_while(|(left, right)| left == right).count();
+        end = floor(uri, shared.min(candidate.len().saturating_sub(1)));
+        if end == 0 {
+            return None;
+        }
+    }
+}
+
+/// The nearest place at or before `end` between two characters.
+fn floor(uri: &str, mut end: usize) -> usize {
+    while !uri.is_char_boundary(end) {
+        end -= 1;
+    }
+    end
 }
 
 fn is_at_or_below(uri: &str, above: &str) -> bool {

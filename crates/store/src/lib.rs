@@ -14,6 +14,7 @@ mod migration;
 mod names;
 mod snapshots;
 mod store;
+mod tasks;
 
 pub use active_sets::{ActiveSets, ActiveTool};
 pub use audit::{
@@ -25,3 +26,4 @@ pub use facts::{Fact, Facts};
 pub use names::{Names, RememberedName};
 pub use snapshots::{Snapshot, Snapshots};
 pub use store::{Config, Store};
+pub use tasks::{TaskRecord, Tasks};

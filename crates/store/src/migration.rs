@@ -9,7 +9,8 @@ use rusqlite::{Connection, TransactionBehavior};
 use crate::error::StoreError;
 
 /// In order; a database's `user_version` is how many of them it has seen.
-const MIGRATIONS: &[&str] = &[include_str!("../migrations/0001_first.sql")];
+const MIGRATIONS: &[&str] =
+    &[include_str!("../migrations/0001_first.sql"), include_str!("../migrations/0002_task.sql")];
 
 /// "Crib" in ASCII: marks the file as ours, so that we do not write into another program's database.
 const APPLICATION_ID: i64 = 0x4372_6962;

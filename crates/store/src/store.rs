@@ -13,6 +13,7 @@ use crate::error::StoreError;
 use crate::facts::Facts;
 use crate::names::Names;
 use crate::snapshots::Snapshots;
+use crate::tasks::Tasks;
 
 /// What the caller may choose.
 #[derive(Debug, Clone)]
@@ -79,6 +80,11 @@ impl Store {
     /// Small things worth remembering.
     pub fn facts(&self) -> Facts {
         Facts::new(Arc::clone(&self.database), Arc::clone(&self.clock))
+    }
+
+    /// Tasks of our own.
+    pub fn tasks(&self) -> Tasks {
+        Tasks::new(Arc::clone(&self.database), Arc::clone(&self.clock))
     }
 
     /// The tools that principals have loaded.

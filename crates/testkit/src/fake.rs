@@ -3,6 +3,7 @@
 //! To add a tool, add it to `fake/tools.rs`; to add a misbehaviour, add a flag to `fake/options.rs`.
 
 mod content;
+mod jobs;
 mod misbehave;
 mod options;
 mod server;

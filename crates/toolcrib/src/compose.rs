@@ -195,6 +195,7 @@ impl Composed {
     /// Clients first, then servers, then the last words of the audit log.
     async fn end(self) {
         let grace = self.config.grace;
+        self.gateway.end_subscriptions();
         self.doors.close(grace).await;
         self.house.close(grace * 4).await;
         if tokio::time::timeout(LAST_WORDS, self.gateway.store().close()).await.is_err() {

@@ -56,49 +56,29 @@ pub(crate) struct Key {
 }
 
 impl Key {
-    /// Which connection a call takes; `None` for the main one.
+    /// Which connection a call takes.
     ///
     /// The session of a client that can be asked has a connection of its own: whatever the server asks on it, it is
     /// clear who is meant.
-    pub(crate) fn of(policy: SessionPolicy, client: &Client, offered: Capabilities) -> Option<Self> {
+    pub(crate) fn of(policy: SessionPolicy, client: &Client, offered: Capabilities) -> Self {
         let asked = offered.can_be_asked();
-        let plain = offered.is_none();
+        let (principal, session) = (client.principal.clone(), client.session.clone().filter(|_| asked));
         let offered = Arc::new(offered);
-        let key = match policy {
+        match policy {
             SessionPolicy::Shared => Self { principal: None, session: None, handle: None, offered, slot: 0 },
-            SessionPolicy::Principal => Self {
-                principal: client.principal.clone(),
-                session: client.session.clone().filter(|_| asked),
-                handle: None,
-                offered,
-                slot: 0,
-            },
-            SessionPolicy::Handle => Self {
-                principal: client.principal.clone(),
-                session: client.session.clone().filter(|_| asked),
-                handle: client.handle.clone(),
-                offered,
-                slot: 0,
-            },
-            SessionPolicy::Request => return None,
-        };
-        let main = plain && key.principal.is_none() && key.session.is_none() && key.handle.is_none();
-        (!main).then_some(key)
-    }
-}
-
-impl Key {
-    /// A key that no other call has: a connection for one call.
-    pub(crate) fn own(client: &Client, offered: Capabilities, policy: SessionPolicy) -> Self {
-        let own = (policy == SessionPolicy::Request).then(|| toolcrib_base::random::hex_128().into());
-        let (principal, session) = (client.principal.clone(), client.session.clone());
-        Self { principal, session, handle: own, offered: Arc::new(offered), slot: 0 }
+            SessionPolicy::Principal => Self { principal, session, handle: None, offered, slot: 0 },
+            SessionPolicy::Handle => Self { principal, session, handle: client.handle.clone(), offered, slot: 0 },
+            SessionPolicy::Request => {
+                // A key that no other call has.
+                let handle = Some(toolcrib_base::random::hex_128().into());
+                Self { principal, session, handle, offered, slot: 0 }
+            }
+        }
     }
 
-    /// Whether the main connection, which declares `declares`, is as good as one of its own.
-    pub(crate) fn is_like_main(&self, declares: &Capabilities) -> bool {
-        let nobody_s = self.principal.is_none() && self.session.is_none() && self.handle.is_none();
-        nobody_s && *self.offered == *declares
+    /// Whether this is the main connection, which declares `declares` and belongs to the owner.
+    pub(crate) fn is_main(&self, declares: &Capabilities) -> bool {
+        self.principal.is_none() && self.session.is_none() && self.handle.is_none() && *self.offered == *declares
     }
 }
 
@@ -106,7 +86,7 @@ impl Key {
 mod tests {
     use super::*;
 
-    fn key(policy: SessionPolicy, principal: Option<&str>, offered: &Capabilities) -> Option<Key> {
+    fn key(policy: SessionPolicy, principal: Option<&str>, offered: &Capabilities) -> Key {
         let client = Client {
             principal: principal.map(Into::into),
             session: Some("s".into()),
@@ -118,16 +98,16 @@ mod tests {
 
     #[test]
     fn who_shares_a_connection() {
-        let form = Capabilities { form: true, ..Capabilities::NONE };
+        let (none, form) = (Capabilities::NONE, Capabilities { form: true, ..Capabilities::NONE });
         let parts = |key: Key| (key.principal.is_some(), key.session.is_some(), key.handle.is_some());
-        assert_eq!(key(SessionPolicy::Shared, Some("p"), &Capabilities::NONE), None);
-        assert_eq!(key(SessionPolicy::Shared, Some("p"), &form).map(parts), Some((false, false, false)));
-        assert_eq!(key(SessionPolicy::Principal, None, &Capabilities::NONE), None, "the owner's is the main one");
-        assert_eq!(
-            key(SessionPolicy::Principal, Some("p"), &Capabilities::NONE).map(parts),
-            Some((true, false, false))
-        );
-        assert_eq!(key(SessionPolicy::Principal, None, &form).map(parts), Some((false, true, false)));
-        assert_eq!(key(SessionPolicy::Handle, None, &Capabilities::NONE).map(parts), Some((false, false, true)));
+        assert!(key(SessionPolicy::Shared, Some("p"), &none).is_main(&none));
+        assert!(key(SessionPolicy::Shared, Some("p"), &form).is_main(&form));
+        assert!(!key(SessionPolicy::Shared, Some("p"), &form).is_main(&none));
+        assert!(key(SessionPolicy::Principal, None, &none).is_main(&none), "the owner's is the main one");
+        assert_eq!(parts(key(SessionPolicy::Principal, Some("p"), &none)), (true, false, false));
+        assert_eq!(parts(key(SessionPolicy::Principal, None, &form)), (false, true, false));
+        assert_eq!(parts(key(SessionPolicy::Handle, None, &none)), (false, false, true));
+        let of_one_call = || key(SessionPolicy::Request, None, &none);
+        assert!(of_one_call() != of_one_call() && !of_one_call().is_main(&none));
     }
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use toolcrib_base::ServerName;
-use toolcrib_protocol::Era;
+use toolcrib_protocol::{Era, Raw};
 
 use crate::inventory::Inventory;
 use crate::status::Status;
@@ -47,5 +47,12 @@ pub enum Event {
         server: ServerName,
         /// The resource.
         uri: String,
+    },
+    /// A task that runs on it changed.
+    TaskChanged {
+        /// The server.
+        server: ServerName,
+        /// What it says of the task, as `notifications/tasks` has it.
+        params: Raw,
     },
 }

@@ -1,6 +1,7 @@
 //! What a server offers: drained from its lists, kept as last known good, written and read as JSON.
 
 use std::collections::HashSet;
+use std::time::Duration;
 
 use bytes::Bytes;
 use serde::Deserialize;
@@ -20,6 +21,10 @@ const PAGES: usize = 1_000;
 const ENTRIES: usize = 50_000;
 /// After how many warnings the pages of one list are read without further ones.
 const WARNINGS: usize = 20;
+/// The shortest time after which lists are read anew of their own accord, whatever the server says.
+const SHORTEST: Duration = Duration::from_secs(30);
+/// The same where the server says nothing; also the longest.
+const UNSAID: Duration = Duration::from_secs(5 * 60);
 /// How many bytes of pages one list may take; its entries keep them in memory.
 const LIST_BYTES: usize = 64 * 1024 * 1024;
 
@@ -85,6 +90,12 @@ impl Inventory {
     /// Whether the server declared the capability `name`.
     pub fn has_capability(&self, name: &str) -> bool {
         self.capabilities.as_ref().is_some_and(|capabilities| capabilities.get(name).is_some())
+    }
+
+    /// Whether the server declared `part` of the capability `name`, as in `resources.subscribe`.
+    pub fn tells(&self, name: &str, part: &str) -> bool {
+        let capability = self.capabilities.as_ref().and_then(|capabilities| capabilities.get(name));
+        capability.and_then(|it| it.get(part)).is_some_and(|it| it.as_str() == "true")
     }
 
     /// The inventory as JSON, entries byte for byte.
@@ -158,12 +169,15 @@ pub(crate) fn revision(result: &Raw) -> Option<Revision> {
 
 /// Reads the lists that the server declares. A list that fails keeps what `before` knew and leaves a warning, except
 /// for the tools: a server whose tools cannot be listed is not ready.
+///
+/// Beside it, how long what was read may be taken as it is, where nobody will tell when it changes (2026-07-28, caching).
 pub(crate) async fn drain(
     live: &Live,
     mut inventory: Inventory,
     before: &Inventory,
-    deadline: std::time::Duration,
-) -> Result<Inventory, LinkError> {
+    deadline: Duration,
+) -> Result<(Inventory, Option<Duration>), LinkError> {
+    let mut fresh: Option<Duration> = None;
     let started = tokio::time::Instant::now();
     for listing in Listing::ALL {
         let capability = match listing {
@@ -177,7 +191,10 @@ pub(crate) async fn drain(
         match drain_one(live, listing, started + deadline).await {
             // What was left for the last page says nothing to people.
             Err(LinkError::Timeout(_)) if listing == Listing::Tools => return Err(LinkError::Timeout(deadline)),
-            Ok((entries, warnings)) => {
+            Ok((entries, warnings, ttl)) => {
+                if live.is_modern() && !inventory.tells(capability, "listChanged") {
+                    fresh = Some(fresh.map_or(ttl, |fresh| fresh.min(ttl)));
+                }
                 *inventory.list_mut(listing) = entries;
                 inventory.warnings.extend(warnings);
             }
@@ -188,16 +205,17 @@ pub(crate) async fn drain(
             }
         }
     }
-    Ok(inventory)
+    Ok((inventory, fresh))
 }
 
 async fn drain_one(
     live: &Live,
     listing: Listing,
     until: tokio::time::Instant,
-) -> Result<(Vec<Entry>, Vec<String>), LinkError> {
+) -> Result<(Vec<Entry>, Vec<String>, Duration), LinkError> {
     let (mut entries, mut warnings, mut seen) = (Vec::new(), Vec::new(), HashSet::new());
     let mut bytes = 0;
+    let mut ttl = UNSAID;
     let mut params = Raw::empty_object();
     for _ in 0..PAGES {
         let left = until.saturating_duration_since(tokio::time::Instant::now());
@@ -219,6 +237,7 @@ async fn drain_one(
             warnings.push(format!("only the first {LIST_BYTES} bytes of `{}` are read", listing.member()));
             break;
         }
+        ttl = ttl.min(fresh_for(&result));
         let page = inventory::page(listing, &result);
         entries.extend(page.entries);
         if warnings.len() < WARNINGS {
@@ -238,7 +257,13 @@ async fn drain_one(
         params = Raw::from_value(&serde_json::json!({ "cursor": cursor }));
     }
     let entries = inventory::without_duplicates(entries, &mut warnings);
-    Ok((entries, warnings))
+    Ok((entries, warnings, ttl))
+}
+
+/// How long a page may be taken as it is. A server that says nothing, or 0, does not know when it will change.
+fn fresh_for(page: &Raw) -> Duration {
+    let millis = page.get("ttlMs").and_then(|ttl| ttl.as_str().parse::<u64>().ok()).filter(|ttl| *ttl > 0);
+    millis.map_or(UNSAID, |ttl| Duration::from_millis(ttl).clamp(SHORTEST, UNSAID))
 }
 
 #[cfg(test)]
@@ -260,6 +285,22 @@ mod tests {
         assert!(inventory.has_capability("tools") && !inventory.has_capability("prompts"));
         assert!(Inventory::from_json("{}").is_err());
         assert!(Inventory::from_json("[]").is_err() && Inventory::from_json("").is_err());
+    }
+
+    #[test]
+    fn lists_are_fresh_for_a_time_within_bounds() {
+        for (ttl, seconds) in [
+            (json!(60_000), 60),
+            (json!(1), 30),
+            (json!(0), 300),
+            (json!(-1), 300),
+            (json!("x"), 300),
+            (json!(u64::MAX), 300),
+            (json!(null), 300),
+        ] {
+            assert_eq!(fresh_for(&Raw::from_value(&json!({ "ttlMs": ttl }))), Duration::from_secs(seconds), "{ttl}");
+        }
+        assert_eq!(fresh_for(&Raw::empty_object()), UNSAID);
     }
 
     #[test]

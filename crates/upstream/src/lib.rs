@@ -15,6 +15,7 @@ mod patience;
 mod pool;
 pub mod server;
 pub mod status;
+pub mod subscribe;
 mod task;
 
 pub use client::{Client, SessionPolicy};
@@ -23,4 +24,5 @@ pub use event::{Event, Nature};
 pub use inventory::Inventory;
 pub use server::{Away, CallError, Server, Surroundings};
 pub use status::{State, Status};
+pub use subscribe::Subscription;
 pub use toolcrib_transport::{Aside, Reply};

@@ -151,15 +151,14 @@ pub(crate) fn speaks_of_modern_rules(error: &RpcError) -> bool {
     match error.code {
         HEADER_MISMATCH | REVISION_UNSUPPORTED => true,
         // A required key of `_meta` is missing (2026-07-28, basic).
-        INVALID_PARAMS => error.message.contains("io.modelcontextprotocol/") || error.message.contains("_meta"),
+        INVALID_PARAMS => error.message.contains("io.modelcontextprotocol/"),
         _ => false,
     }
 }
 
 /// Whether an error shows that a server which was a modern one wants a handshake and a session now.
 pub(crate) fn speaks_of_legacy_rules(error: &RpcError) -> bool {
-    let text = error.message.to_ascii_lowercase();
-    let names = ["initializ", "session"].iter().any(|word| text.contains(word));
+    let names = error.message.to_ascii_lowercase().contains("initializ");
     // Below lie the codes that servers use for it; a tool's own errors are results.
     names && (matches!(error.code, -32_600 | INVALID_PARAMS) || (-32_019..=-32_000).contains(&error.code))
 }

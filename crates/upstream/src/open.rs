@@ -19,6 +19,7 @@ use crate::inventory::Inventory;
 use crate::live::Live;
 use crate::negotiate::{self, NotOpened};
 use crate::server::Surroundings;
+use crate::subscribe::Wishes;
 
 /// How many reports may wait for the server's task.
 pub(crate) const REPORTS: usize = 32;
@@ -49,6 +50,8 @@ pub(crate) struct Opening<'a> {
     pub(crate) owner: Option<Arc<dyn Aside>>,
     /// Whether the server is known to ask without saying in which call.
     pub(crate) asks: Arc<AtomicBool>,
+    /// What is wanted to be heard of it.
+    pub(crate) wishes: Arc<Wishes>,
 }
 
 /// Opens a connection. The error is a fragment for people, with the end of stderr where that may explain it.
@@ -91,6 +94,7 @@ async fn connect(
         reports: opening.reports.clone(),
         events: around.events.clone(),
         calls: Arc::clone(calls),
+        wishes: Arc::clone(&opening.wishes),
         budget: LogBudget::default(),
     });
     let bounds = Bounds { bytes: around.limits.message_bytes, depth: around.limits.depth };
@@ -140,6 +144,14 @@ async fn explain(error: &NotOpened, link: &Link, stderr: Option<&StderrTail>, gr
     if tail.is_empty() { text } else { format!("{text}; stderr ends with: {tail}") }
 }
 
+/// Reports that a list changed.
+pub(crate) fn report_list_changed(reports: &mpsc::Sender<Report>, generation: u64) {
+    // A queue that fills already holds the same news; the last places are for the end of a connection.
+    if reports.capacity() > RESERVED {
+        let _ = reports.try_send(Report::ListChanged(generation));
+    }
+}
+
 /// Takes what a server says on its own.
 #[derive(Debug)]
 struct ServerInbox {
@@ -148,6 +160,7 @@ struct ServerInbox {
     reports: mpsc::Sender<Report>,
     events: mpsc::Sender<Event>,
     calls: Arc<Calls>,
+    wishes: Arc<Wishes>,
     budget: LogBudget,
 }
 
@@ -180,15 +193,11 @@ impl Inbox for ServerInbox {
         let Some(notification) = self.calls.notify(notification) else { return };
         match notification.method.as_str() {
             method::TOOLS_CHANGED | method::RESOURCES_CHANGED | method::PROMPTS_CHANGED => {
-                // A queue that fills already holds the same news; the last places are for the end of a connection.
-                if self.reports.capacity() > RESERVED {
-                    let _ = self.reports.try_send(Report::ListChanged(self.generation));
-                }
+                report_list_changed(&self.reports, self.generation);
             }
             method::RESOURCE_UPDATED => {
                 if let Some(uri) = notification.params.text("uri") {
-                    // Updates are hints; a client that misses one reads the resource at its own time.
-                    let _ = self.events.try_send(Event::ResourceUpdated { server: self.server.clone(), uri });
+                    self.wishes.updated(&uri);
                 }
             }
             method::MESSAGE => {

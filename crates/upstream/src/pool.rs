@@ -11,10 +11,11 @@ use std::time::Duration;
 use tokio::sync::{mpsc, watch};
 use tokio::time::Instant;
 use toolcrib_base::task::Scope;
-use toolcrib_protocol::Era;
+use toolcrib_protocol::{Era, Notification, Raw, method};
 use toolcrib_transport::Aside;
 
 use crate::client::Key;
+use crate::event::Event;
 use crate::live::Live;
 use crate::open::{self, Opening, REPORTS, Report};
 use crate::server::{Shared, Surroundings};
@@ -25,6 +26,8 @@ pub(crate) const MOST: usize = 64;
 const SLOTS: u8 = 15;
 /// How long one stays open without a call. Shorter than most sessions, longer than most pauses.
 const IDLE: Duration = Duration::from_secs(10 * 60);
+/// How long a notification may take to be sent.
+const NOTIFY: Duration = Duration::from_secs(5);
 /// How many connections were counted before the first of these, so that their numbers differ from the main one's.
 const FIRST: u64 = 1 << 32;
 
@@ -44,6 +47,8 @@ struct Extra {
     /// Ends it.
     quit: watch::Sender<bool>,
     used: Arc<Used>,
+    /// Changes when the client's roots do.
+    roots: watch::Sender<()>,
 }
 
 /// When it was last used, and by how many calls now.
@@ -160,7 +165,7 @@ impl Pool {
         let key = &key;
         let (publish, state) = watch::channel(Opened::Opening);
         let used = Arc::new(Used { calls: watch::Sender::new(0) });
-        let extra = Arc::new(Extra { state, quit: watch::Sender::new(false), used });
+        let extra = Arc::new(Extra { state, quit: watch::Sender::new(false), used, roots: watch::Sender::new(()) });
         open.insert(key.clone(), Arc::clone(&extra));
         let task = ExtraTask {
             shared: Arc::clone(shared),
@@ -184,6 +189,18 @@ impl Pool {
             }
             !ends
         });
+    }
+
+    /// The roots of a session's client have changed: said on the connections that are its own.
+    pub(crate) fn roots_changed(&self, session: &str) {
+        let open = self.lock();
+        let own = open.iter().filter(|(key, _)| key.session.as_deref() == Some(session) && key.offered.roots_changed);
+        own.for_each(|(_, extra)| extra.roots.send_replace(()));
+    }
+
+    /// Where what happens is told.
+    pub(crate) fn events(&self) -> &mpsc::Sender<Event> {
+        &self.around.events
     }
 
     /// Ends the connection of a handle; `false` when there is none.
@@ -252,6 +269,7 @@ impl ExtraTask {
             offered: Arc::clone(&self.key.offered),
             owner: self.owner.clone(),
             asks: Arc::clone(&self.shared.asks),
+            wishes: Arc::clone(&self.shared.wishes),
         };
         let opened = tokio::select! {
             biased;
@@ -269,7 +287,7 @@ impl ExtraTask {
                 tokio::select! {
                     () = stop.stopped() => {}
                     _ = quit.wait_for(|quit| *quit) => {}
-                    () = self.attend(&mut reported) => {}
+                    () = self.attend(&live, &mut reported) => {}
                 }
                 self.shared.pool.remove(&self.key, &self.extra);
                 live.link.close(self.around.grace).await;
@@ -280,8 +298,9 @@ impl ExtraTask {
     }
 
     /// Until the connection ends or nobody has used it for long.
-    async fn attend(&self, reported: &mut mpsc::Receiver<Report>) {
+    async fn attend(&self, live: &Live, reported: &mut mpsc::Receiver<Report>) {
         let mut calls = self.extra.used.calls.subscribe();
+        let mut roots = self.extra.roots.subscribe();
         let mut idle_at = Instant::now() + IDLE;
         loop {
             let busy = *calls.borrow_and_update() > 0;
@@ -296,6 +315,11 @@ impl ExtraTask {
                         return;
                     }
                     idle_at = Instant::now() + IDLE;
+                }
+                Ok(()) = roots.changed() => {
+                    let news = Notification::new(method::ROOTS_CHANGED, Raw::empty_object());
+                    // Changes that come meanwhile are told as one. Whether the server hears it is its own business.
+                    let _ = tokio::time::timeout(NOTIFY, live.link.notify(news)).await;
                 }
                 () = tokio::time::sleep_until(idle_at), if !busy => return,
             }

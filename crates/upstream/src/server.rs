@@ -14,13 +14,14 @@ use toolcrib_transport::http::client::HttpClient;
 use toolcrib_transport::process::GuardCommand;
 use toolcrib_transport::{Aside, CallOptions, LinkError};
 
-use crate::client::{Client, Key, SessionPolicy};
+use crate::client::{Client, Key};
 use crate::config::{ServerConfig, Start};
 use crate::event::Event;
 use crate::inventory::Inventory;
 use crate::live::{Live, Said};
 use crate::pool::{self, Lease, NoLease, Pool};
 use crate::status::{State, Status};
+use crate::subscribe::{self, Subscription, Wishes};
 use crate::task::ServerTask;
 use crate::{negotiate, patience};
 
@@ -191,6 +192,8 @@ pub(crate) struct Shared {
     pub(crate) retired: Scope,
     /// Counts the listings that ended well.
     pub(crate) listings: watch::Sender<u64>,
+    /// What is wanted to be heard of it.
+    pub(crate) wishes: Arc<Wishes>,
     /// Connections beside the main one, where the server is a legacy one.
     pub(crate) pool: Pool,
     /// The era that it was of when it last answered; 0 is unknown.
@@ -260,6 +263,7 @@ impl Server {
             clock: Arc::clone(&around.clock),
             retired: Scope::new(),
             listings: watch::Sender::new(0),
+            wishes: Arc::default(),
             pool: Pool::new(around.clone()),
         });
         let task = ServerTask::new(Arc::clone(&shared), around, wanted);
@@ -299,11 +303,13 @@ impl Server {
 
     /// Starts it anew.
     pub fn order_restart(&self) {
+        self.shared.pool.clear();
         self.order(Order::Restart);
     }
 
     /// Stops it until somebody starts it.
     pub fn order_stop(&self) {
+        self.shared.pool.clear();
         self.order(Order::Stop);
     }
 
@@ -336,6 +342,35 @@ impl Server {
         self.shared.pool.forget_session(session);
     }
 
+    /// Tells the servers' ends of a session's own connections that its client's roots have changed.
+    pub fn roots_changed(&self, session: &str) {
+        self.shared.pool.roots_changed(session);
+    }
+
+    /// Wishes to hear of a resource's changes, and of those of what lies below it, for as long as the guard lives. They
+    /// come as [`Event::ResourceUpdated`]. A server that idles is started.
+    pub fn subscribe(&self, uri: &str) -> Subscription {
+        self.hold(subscribe::Kind::Resource, uri)
+    }
+
+    /// Wishes to hear of a task's changes for as long as the guard lives. They come as [`Event::TaskChanged`].
+    pub fn watch_task(&self, task: &str) -> Subscription {
+        self.hold(subscribe::Kind::Task, task)
+    }
+
+    fn hold(&self, kind: subscribe::Kind, key: &str) -> Subscription {
+        let held = self.shared.wishes.hold(kind, key);
+        if self.shared.status.borrow().state == State::Idle {
+            self.order_start();
+        }
+        held
+    }
+
+    /// Whether both are handles to the same connections.
+    pub fn is_same(&self, other: &Server) -> bool {
+        Arc::ptr_eq(&self.shared, &other.shared)
+    }
+
     /// Ends the conversation of a handle; `false` when there is none.
     pub fn forget_handle(&self, handle: &str) -> bool {
         self.shared.pool.forget_handle(handle)
@@ -359,10 +394,19 @@ impl Server {
     pub async fn call(&self, method: &str, params: &Raw, call: Call) -> Result<Result<Raw, RpcError>, CallError> {
         let reached = self.reach(&call.client, None).await?;
         let first = self.call_on(&reached, method, params, &call).await;
+        let generation = reached.live().generation;
         if !self.is_refused(&reached, &first) {
+            if let Ok(Err(error)) = &first
+                && reached.is_main()
+                && reached.live().is_modern()
+                && negotiate::speaks_of_legacy_rules(error)
+            {
+                // It may be of another era now. The call may have run, so it is not made again; the next one finds out.
+                self.shared.set_era(None);
+                self.order(Order::Reopen(generation, None));
+            }
             return self.ended(&reached, first);
         }
-        let generation = reached.live().generation;
         if reached.is_main() {
             // The session, or the era, was agreed on the main connection: it is opened anew, with a probe where needed.
             if !matches!(first, Err(LinkError::SessionLost)) {
@@ -384,8 +428,7 @@ impl Server {
             Err(LinkError::SessionLost) => true,
             // A legacy server gets a session, and refuses a request without one (2025-11-25, basic/transports).
             Err(LinkError::Status { status: 400 | 404 | 405 | 406, .. }) => modern,
-            Ok(Err(error)) if !modern => negotiate::speaks_of_modern_rules(error),
-            Ok(Err(error)) => reached.is_main() && negotiate::speaks_of_legacy_rules(error),
+            Ok(Err(error)) => !modern && negotiate::speaks_of_modern_rules(error),
             _ => false,
         }
     }
@@ -418,14 +461,10 @@ impl Server {
     /// The connection that a client's calls take. `not` is one that turned out to be of no use any more.
     async fn reach(&self, client: &Client, not: Option<u64>) -> Result<Reached, CallError> {
         let policy = self.shared.config.session;
-        let offered = client.capabilities.within(Revision::LATEST_LEGACY);
-        let plain = policy != SessionPolicy::Request;
-        let key = match Key::of(policy, client, offered.clone()) {
-            // What the main connection declares must be what this client offers.
-            None if plain && self.shared.config.declares.is_none() => return self.main(not).await,
-            Some(key) if key.is_like_main(&self.shared.config.declares) => return self.main(not).await,
-            key => key.unwrap_or_else(|| Key::own(client, offered, policy)),
-        };
+        let key = Key::of(policy, client, client.capabilities.within(Revision::LATEST_LEGACY));
+        if key.is_main(&self.shared.config.declares) {
+            return self.main(not).await;
+        }
         if self.shared.era().is_none() || self.shared.era() == Some(Era::Modern) {
             // One connection serves everybody at a modern server; and which era it is of, the main one finds out.
             let main = self.main(not).await?;

@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, sleep_until};
-use toolcrib_base::Timestamp;
 use toolcrib_base::backoff::Backoff;
 use toolcrib_base::task::{Scope, Stop};
+use toolcrib_base::{Timestamp, random};
 use toolcrib_protocol::{Raw, method};
 use toolcrib_transport::LinkError;
 
@@ -17,6 +17,7 @@ use crate::live::Live;
 use crate::open::{self, Opening, REPORTS, Report};
 use crate::server::{Order, Shared, Surroundings};
 use crate::status::{State, Status};
+use crate::subscribe::Keeper;
 
 /// The waits between attempts to start a server.
 const FIRST_RETRY: Duration = Duration::from_millis(500);
@@ -28,6 +29,8 @@ const HEALTH_EVERY: Duration = Duration::from_secs(30);
 /// How soon after such a reading the next one may begin: a server that announces a change at every reading must not
 /// keep us busy.
 const READ_AGAIN: Duration = Duration::from_secs(1);
+/// How long a modern server may take to acknowledge that it tells changes of its lists before they are read.
+const FIRST_ACK: Duration = Duration::from_millis(500);
 /// How long changes of lists are gathered before they are read: servers tend to announce each tool.
 const GATHER: Duration = Duration::from_millis(100);
 
@@ -41,6 +44,27 @@ enum Left {
     Restart,
     /// It failed.
     Failed(String),
+}
+
+/// How a listing ended.
+struct Listed {
+    /// Whether somebody asked for a new one meanwhile.
+    again: bool,
+    /// How long it may be taken as it is, where nobody will tell when it changes.
+    fresh: Option<Duration>,
+}
+
+impl Listed {
+    /// When to list anew.
+    fn next(&self) -> Option<Instant> {
+        let now = Instant::now();
+        if self.again {
+            return Some(now);
+        }
+        // Up to a tenth later, so that many servers are not listed at once.
+        let jitter = |fresh: Duration| random::below(u64::try_from(fresh.as_millis() / 10).unwrap_or(0) + 1);
+        self.fresh.map(|fresh| now + fresh + Duration::from_millis(jitter(fresh)))
+    }
 }
 
 /// What the task listens to at all times.
@@ -165,6 +189,7 @@ impl ServerTask {
         }
         // Ends whatever the connection started: its process with all below it, its streams.
         scope.close(self.around.grace * 3).await;
+        self.shared.wishes.lapse();
         left
     }
 
@@ -175,13 +200,14 @@ impl ServerTask {
             around: &self.around,
             scope,
             generation: self.generation,
-            reports,
+            reports: reports.clone(),
             era: self.shared.era(),
             offered: Arc::new(self.shared.config.declares.clone()),
             owner: None,
             asks: Arc::clone(&self.shared.asks),
+            wishes: Arc::clone(&self.shared.wishes),
         };
-        let (live, mut bare) = match unless_left(orders, self.generation, open::open(&opening)).await {
+        let (live, mut bare) = match unless_left(orders, self.generation, Box::pin(open::open(&opening))).await {
             Ok(Ok(opened)) => opened,
             Ok(Err(why)) => {
                 // What was remembered of it may be why: the next attempt finds out anew.
@@ -196,12 +222,18 @@ impl ServerTask {
         // Calls may use the connection from here on; the state says ready once the tools were listed.
         self.shared.status.send_modify(|_| ());
         bare.warnings.clear();
-        if let Err(left) = self.list(&live, bare.clone(), orders).await {
+        let (keeper, kept) = Keeper::new(&self.shared, &live, &bare, reports);
+        scope.spawn(keeper.run(scope.stop_signal()));
+        if let Err(left) = unless_left(orders, self.generation, kept.before_listing(FIRST_ACK)).await {
             return left;
         }
+        let listed = match self.list(&live, bare.clone(), orders).await {
+            Ok(listed) => listed,
+            Err(left) => return left,
+        };
         let since = Instant::now();
         self.publish(State::Ready, None, None).await;
-        let left = self.attend(&live, bare, orders, &mut reported).await;
+        let left = self.attend(&live, (bare, listed), orders, &mut reported).await;
         if since.elapsed() >= STABLE {
             self.backoff.reset();
         }
@@ -225,12 +257,12 @@ impl ServerTask {
     async fn attend(
         &self,
         live: &Arc<Live>,
-        bare: Inventory,
+        (bare, listed): (Inventory, Listed),
         orders: &mut mpsc::Receiver<Order>,
         reported: &mut mpsc::Receiver<Report>,
     ) -> Left {
         let mut next_health = Instant::now() + HEALTH_EVERY;
-        let mut next_list: Option<Instant> = None;
+        let mut next_list = listed.next();
         let mut not_before = Instant::now();
         let mut missed = 0;
         loop {
@@ -247,13 +279,14 @@ impl ServerTask {
                         return Left::Failed(self.why_closed(live).await);
                     }
                     Some(Report::ListChanged(_)) => {
-                        next_list.get_or_insert_with(|| not_before.max(Instant::now() + GATHER));
+                        let due = not_before.max(Instant::now() + GATHER);
+                        next_list = Some(next_list.map_or(due, |next| next.min(due)));
                     }
                     Some(Report::Closed(_)) | None => {}
                 },
                 () = sleep_until(list_due), if next_list.is_some() => {
                     match self.list(live, bare.clone(), orders).await {
-                        Ok(again) => next_list = again.then(Instant::now),
+                        Ok(listed) => next_list = listed.next(),
                         Err(left) => return left,
                     }
                     not_before = Instant::now() + READ_AGAIN;
@@ -270,15 +303,15 @@ impl ServerTask {
         }
     }
 
-    /// Lists the server and tells what changed; `true` when somebody asked for a new list meanwhile.
-    async fn list(&self, live: &Live, bare: Inventory, orders: &mut mpsc::Receiver<Order>) -> Result<bool, Left> {
+    /// Lists the server and tells what changed.
+    async fn list(&self, live: &Live, bare: Inventory, orders: &mut mpsc::Receiver<Order>) -> Result<Listed, Left> {
         let before = self.shared.inventory.load_full();
         let deadline = self.shared.config.timeouts.list;
         let mut again = false;
         let draining = inventory::drain(live, bare, &before, deadline);
         let listed = unless_left_noting(orders, live.generation, draining, &mut again).await?;
-        let inventory = match listed {
-            Ok(inventory) => Arc::new(inventory),
+        let (inventory, fresh) = match listed {
+            Ok((inventory, fresh)) => (Arc::new(inventory), fresh),
             Err(error) => return Err(Left::Failed(self.explain(live, "its tools cannot be listed", &error).await)),
         };
         for warning in &inventory.warnings {
@@ -294,7 +327,7 @@ impl ServerTask {
             let server = self.shared.config.name.clone();
             self.tell(Event::Inventory { server, inventory }).await;
         }
-        Ok(again)
+        Ok(Listed { again, fresh })
     }
 
     /// Asks a server that was quiet whether it still answers. An answer with an error is an answer.

@@ -73,15 +73,8 @@ impl fmt::Debug for Hearing {
 }
 
 impl Hearing {
-    pub(crate) fn new(
-        way: Way,
-        revision: Revision,
-        behind: Behind,
-        session: Option<Arc<Session>>,
-        scope: Scope,
-        from: Option<String>,
-    ) -> Self {
-        let asker = session.map(|session| Asker::new(&session, scope, from));
+    /// `asker` leads to the session of a legacy client.
+    pub(crate) fn new(way: Way, revision: Revision, behind: Behind, asker: Option<Asker>) -> Self {
         Self { way, revision, behind, rising: Mutex::new(f64::NEG_INFINITY), asker, missing: OnceLock::new() }
     }
 }
@@ -138,7 +131,7 @@ pub(crate) fn refuse(question: Option<Question>, request: &Request, reply: Reply
 
 /// Passes questions of servers on to a session. Those that still wait are taken back when it is dropped.
 #[derive(Debug)]
-struct Asker {
+pub(crate) struct Asker {
     session: Weak<Session>,
     scope: Scope,
     from: Option<String>,
@@ -147,7 +140,7 @@ struct Asker {
 }
 
 impl Asker {
-    fn new(session: &Arc<Session>, scope: Scope, from: Option<String>) -> Self {
+    pub(crate) fn new(session: &Arc<Session>, scope: Scope, from: Option<String>) -> Self {
         let session = Arc::downgrade(session);
         Self { session, scope, from, waiting: Arc::default(), ended: watch::Sender::new(()) }
     }

@@ -143,7 +143,9 @@ fn tell(context: &Context<'_>) {
     }
     let notification = Notification::new(method::TOOLS_CHANGED, Raw::empty_object());
     match (profile.active_set, &caller.session) {
-        (ActiveSet::Session, Some(session)) => session.tell(&notification),
+        (ActiveSet::Session, Some(session)) => {
+            session.tell(&notification);
+        }
         // A modern client's own set, which no legacy one lists.
         (ActiveSet::Session, None) => {}
         // One set for all sessions of the principal, whoever of its clients has changed it.

@@ -20,6 +20,7 @@ use crate::passage::{self, Passage, Refused};
 use crate::reply;
 use crate::request::{Passing, away, busy, closing, failed};
 use crate::resolve::{self, Target, Unresolved};
+use crate::task::needs_task;
 use crate::view::Tool;
 
 /// A result and the revision in whose form it is.
@@ -102,7 +103,11 @@ impl Passing<'_> {
         }
         let name = Raw::from_value(&&*tool.id.tool);
         let params = params.edit(&[("name", Edit::Set(name.as_str())), ("arguments", Edit::Set(arguments.as_str()))]);
-        let Exchanged { ended, passage } = self.exchange_tool(passage, tool, params, &arguments).await;
+        let Exchanged { ended, passage } = if needs_task(tool) {
+            Box::pin(self.drive(passage, tool, &params)).await
+        } else {
+            self.exchange_tool(passage, tool, params, &arguments).await
+        };
         let from = if tool.server.is_modern() { Revision::LATEST } else { Revision::LATEST_LEGACY };
         let (outcome, answer) = match ended {
             Ended::Answered(Ok(result)) => {
@@ -201,6 +206,10 @@ impl Passing<'_> {
             }
             Err(Refused::Closing) => return Err(closing()),
         };
+        if operation.slow && self.declares_tasks() {
+            let shape = move |result| if by.is_some() { meta::call::shape(by, result) } else { result };
+            return self.operation_as_task(passage, operation, arguments.clone(), shape).await;
+        }
         let (outcome, result) = match operation.run(self.gateway, self.view, arguments).await {
             Ok(value) => (Outcome::Ok, reply::data(&value)),
             Err(problem) => (Outcome::Error(problem.kind), reply::failure(&problem)),

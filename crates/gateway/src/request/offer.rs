@@ -10,19 +10,19 @@ use toolcrib_policy::Act;
 use toolcrib_protocol::error::{INVALID_PARAMS, RESOURCE_NOT_FOUND};
 use toolcrib_protocol::level::Level;
 use toolcrib_protocol::raw::{self, Edit};
-use toolcrib_protocol::{Era, Raw, Revision, RpcError, method};
+use toolcrib_protocol::{Era, Raw, Revision, RpcError, downgrade, method};
 
 use crate::exchange::Wanted;
 use crate::gateway::Gateway;
 use crate::request::{Passing, required_text, unknown_method};
 use crate::resolve;
-use crate::view::{Listed, View};
+use crate::view::{Listed, Stamp, View};
 
 /// What the gateway can do, as clients of both eras read it.
 pub(crate) fn capabilities() -> serde_json::Value {
     json!({
         "tools": { "listChanged": true },
-        "resources": { "listChanged": true },
+        "resources": { "subscribe": true, "listChanged": true },
         "prompts": { "listChanged": true },
         "completions": {},
         "logging": {},
@@ -40,7 +40,7 @@ impl Gateway {
         if let Some(instructions) = instructions(view) {
             result["instructions"] = instructions.into();
         }
-        Raw::from_value(&result)
+        view.offered.add_to(&Raw::from_value(&result), revision.era())
     }
 }
 
@@ -69,7 +69,7 @@ impl Passing<'_> {
         if let Some(instructions) = instructions(self.view) {
             result["instructions"] = instructions.into();
         }
-        Raw::from_value(&result)
+        self.view.offered.add_to(&Raw::from_value(&result), Era::Modern)
     }
 
     /// From which level on a legacy client hears log messages.
@@ -84,20 +84,16 @@ impl Passing<'_> {
         Ok(Raw::empty_object())
     }
 
-    /// A list that fits one page. A cursor can only be somebody else's.
+    /// A page of a list.
     pub(super) fn listed(&self, params: &Raw, list: &Listed) -> Result<Raw, RpcError> {
-        if params.get("cursor").is_some_and(|cursor| cursor.as_str() != "null") {
-            let problem = Problem::new(Kind::InvalidParams, "the cursor is not one of this list's")
-                .hint("Ask again without a cursor: the whole list is one page.");
-            return Err(RpcError::from(&problem));
-        }
-        Ok(list.for_revision(self.caller.revision, &self.gateway.server_info))
+        let stamp = Stamp { sealer: &self.gateway.sealer, server_info: &self.gateway.server_info };
+        list.page(self.caller.revision, stamp, params.get("cursor").as_ref())
     }
 
     pub(super) fn tools_list(&self, params: &Raw) -> Result<Raw, RpcError> {
         let fixed = self.listed(params, &self.view.listed)?;
-        let legacy = self.caller.revision.era() == Era::Legacy;
-        if self.view.profile.exposure != Exposure::Dynamic || !legacy {
+        let revision = self.caller.revision;
+        if self.view.profile.exposure != Exposure::Dynamic || revision.era() != Era::Legacy {
             return Ok(fixed);
         }
         // What a legacy client has loaded is listed for it; a modern client's list never changes by what it does.
@@ -105,22 +101,17 @@ impl Passing<'_> {
         if loaded.is_empty() {
             return Ok(fixed);
         }
+        // The menu and the quota of loaded tools fit one page.
         let tools = loaded.iter().filter_map(|id| self.view.tool_by_id(id)).map(|tool| tool.exposed());
         let all: Vec<Raw> = self.view.menu.iter().cloned().chain(tools).collect();
+        let all = downgrade::tools_for(revision, &all);
         let list = raw::array(all.iter().map(Raw::as_str));
         Ok(fixed.edit(&[("tools", Edit::Set(list.as_str()))]))
     }
 
     pub(super) async fn resources_read(&self, params: &Raw) -> Result<Raw, RpcError> {
         let uri = required_text(params, "uri")?;
-        let code = match self.caller.revision.era() {
-            Era::Modern => INVALID_PARAMS,
-            Era::Legacy => RESOURCE_NOT_FOUND,
-        };
-        let not_found = || {
-            let shown: String = uri.chars().take(500).collect();
-            RpcError::new(code, format!("resource not found: `{shown}`")).with_data(&json!({ "uri": shown }))
-        };
+        let not_found = || self.resource_not_found(&uri);
         let place = self.view.resources.place(&uri).ok_or_else(not_found)?;
         let act = Act::ReadResource { server: place.name.clone(), uri: place.uri.as_str().into() };
         let exact = Raw::from_value(&place.uri);
@@ -138,9 +129,29 @@ impl Passing<'_> {
             && error.code == RESOURCE_NOT_FOUND
         {
             // The server's own words, with the code of the client's era.
-            error.code = code;
+            error.code = self.not_found_code();
+        }
+        if let Err(error) = &mut read
+            && place.uri != uri
+            && let Some(data) = error.data.as_mut().filter(|data| data.text("uri").as_deref() == Some(&place.uri))
+        {
+            *data = data.edit(&[("uri", Edit::Set(Raw::from_value(&uri).as_str()))]);
         }
         read
+    }
+
+    /// The answer for a resource that this profile does not show, or that does not exist: nobody can tell which.
+    pub(crate) fn resource_not_found(&self, uri: &str) -> RpcError {
+        let shown: String = uri.chars().take(500).collect();
+        RpcError::new(self.not_found_code(), format!("resource not found: `{shown}`"))
+            .with_data(&json!({ "uri": shown }))
+    }
+
+    fn not_found_code(&self) -> i64 {
+        match self.caller.revision.era() {
+            Era::Modern => INVALID_PARAMS,
+            Era::Legacy => RESOURCE_NOT_FOUND,
+        }
     }
 
     pub(super) async fn prompts_get(&self, params: &Raw) -> Result<Raw, RpcError> {

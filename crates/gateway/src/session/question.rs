@@ -146,7 +146,9 @@ impl Drop for Asked<'_> {
         let notification = Notification::new(method::CANCELLED, params);
         match self.via {
             Some(channel) => channel.send(&notification),
-            None => self.session.tell(&notification),
+            None => {
+                self.session.tell(&notification);
+            }
         }
     }
 }

@@ -150,9 +150,9 @@ impl Session {
         found.and_then(|kept| kept.stream.read_after(id.sequence)).ok_or_else(unknown)
     }
 
-    /// Says something on one of the session's streams, if it has any and the client keeps up.
-    pub fn tell(&self, notification: &Notification) {
-        self.put(&notification.to_bytes(), false);
+    /// Says something on one of the session's streams. `false` when it has none, or the client does not keep up.
+    pub fn tell(&self, notification: &Notification) -> bool {
+        self.put(&notification.to_bytes(), false)
     }
 
     /// Puts a message on one stream: one that is read, else one that may be taken up again. `false` when there is none

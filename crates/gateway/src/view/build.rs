@@ -7,17 +7,18 @@ use std::sync::{Arc, Mutex, OnceLock};
 use toolcrib_base::{ServerName, ToolId};
 use toolcrib_catalog::{ProfileDefinition, ServerDefinition};
 use toolcrib_policy::{Act, Annotations, Caller, Request, Rules, Settings};
-use toolcrib_protocol::inventory::Entry;
+use toolcrib_protocol::Raw;
+use toolcrib_protocol::inventory::{Entry, Listing};
 use toolcrib_protocol::param_header::ParamHeaders;
 use toolcrib_protocol::raw::Edit;
-use toolcrib_protocol::{Raw, method};
 use toolcrib_search::{Document, Index, ServerText, schema};
 use toolcrib_store::Names;
 use toolcrib_upstream::Inventory;
 
 use super::naming::Naming;
+use super::offered::Offered;
 use super::resource::Resources;
-use super::{Listed, Prompt, Tool, View};
+use super::{Listed, PAGE, Paging, Prompt, Tool, View};
 use crate::dialect::META_NAMES;
 use crate::menu;
 use crate::metrics::Metrics;
@@ -33,11 +34,21 @@ pub(crate) struct Builder {
     names: Names,
     metrics: Arc<Metrics>,
     told: Mutex<HashSet<String>>,
+    /// How many entries one page of a list has.
+    pub(crate) page: usize,
+}
+
+/// By what the tools of one profile are chosen and changed.
+#[derive(Clone, Copy)]
+struct Shaping<'a> {
+    profile: &'a ProfileDefinition,
+    rules: &'a Rules,
+    resources: &'a Resources,
 }
 
 impl Builder {
     pub(crate) fn new(names: Names, metrics: Arc<Metrics>) -> Self {
-        Self { index: Index::new(), indexed: HashMap::new(), names, metrics, told: Mutex::default() }
+        Self { index: Index::new(), indexed: HashMap::new(), names, metrics, told: Mutex::default(), page: PAGE }
     }
 
     /// Brings the index up to date: only servers whose inventory changed are read again.
@@ -91,43 +102,42 @@ impl Builder {
         });
         let shown: Vec<&Running> = servers.values().filter(|it| rules.shows_server(&it.definition.name)).collect();
         let menu = menu::of(profile);
-        let tools = self.tools(profile, &rules, &shown, &menu);
+        let handles: Vec<_> = shown.iter().map(|it| (it.definition.name.clone(), it.server.clone())).collect();
+        let paging = Paging { profile: profile.name.clone(), size: self.page };
+        let resources = Resources::gather(&handles, &paging);
+        let shaping = Shaping { profile, rules: &rules, resources: &resources };
+        let tools = self.tools(&shaping, &shown, &menu);
         let prompts = self.prompts(profile, &shown);
         let by_name = tools.iter().enumerate().map(|(index, tool)| (Arc::clone(&tool.name), index)).collect();
-        let handles: Vec<_> = shown.iter().map(|it| (it.definition.name.clone(), it.server.clone())).collect();
         let visible = |id: &ToolId| tools.binary_search_by(|tool| tool.id.cmp(id)).is_ok();
         let search = self.index.view(&visible);
-        let exposed: Vec<_> = prompts.iter().map(|prompt| exposed_prompt(prompt)).collect();
-        let prompts_listed = Listed::new(method::PROMPTS_LIST, "prompts", &exposed);
+        let exposed = prompts.iter().map(|prompt| exposed_prompt(prompt)).collect();
+        let prompts_listed = Listed::new(Listing::Prompts, &paging, exposed);
         let mut view = View {
             profile: Arc::clone(profile),
             rules,
             tools,
             by_name,
             prompts,
-            resources: Resources::gather(&handles),
+            resources,
             is_complete: shown.iter().all(|it| it.server.status().listed),
+            offered: Offered::gather(&handles),
             servers: shown.iter().map(|it| (Arc::clone(&it.definition), it.server.clone())).collect(),
             search,
-            listed: Listed::new(method::TOOLS_LIST, "tools", []),
+            listed: Listed::new(Listing::Tools, &paging, Vec::new()),
             menu: menu.into_iter().map(|(_, raw)| raw).collect(),
             prompts_listed,
         };
         // Servers by name, the tools of each in its own order.
         let mut listed: Vec<_> = view.tools.iter().filter(|tool| view.lists(tool)).collect();
         listed.sort_by(|a, b| (&a.id.server, a.place).cmp(&(&b.id.server, b.place)));
-        let listed: Vec<_> = listed.into_iter().map(|tool| tool.exposed()).collect();
-        view.listed = Listed::new(method::TOOLS_LIST, "tools", view.menu.iter().chain(&listed));
+        let listed = listed.into_iter().map(|tool| tool.exposed());
+        view.listed = Listed::new(Listing::Tools, &paging, view.menu.iter().cloned().chain(listed).collect());
         view
     }
 
-    fn tools(
-        &self,
-        profile: &ProfileDefinition,
-        rules: &Rules,
-        shown: &[&Running],
-        menu: &[(&'static str, Raw)],
-    ) -> Vec<Arc<Tool>> {
+    fn tools(&self, shaping: &Shaping<'_>, shown: &[&Running], menu: &[(&'static str, Raw)]) -> Vec<Arc<Tool>> {
+        let Shaping { profile, rules, resources } = *shaping;
         let mut found = Vec::new();
         for running in shown {
             for (place, entry) in running.server.inventory().tools.iter().enumerate() {
@@ -136,7 +146,8 @@ impl Builder {
                 if visible(rules, &Act::CallTool { tool: id.clone(), annotations })
                     && !self.has_wrong_headers(running, entry)
                 {
-                    found.push((id, (place, entry.clone()), annotations, *running));
+                    let entry = resources.rewritten_entry(&id.server, entry);
+                    found.push((id, (place, entry), annotations, *running));
                 }
             }
         }

@@ -1,14 +1,18 @@
-//! The resources of a profile: URIs stay as they are unless two servers offer the same.
+//! The resources of a profile: URIs stay as they are unless two servers offer the same. Then the second one's get its
+//! name before them, and so they do wherever that server points to them.
 
 use std::collections::{HashMap, HashSet};
 
 use toolcrib_base::ServerName;
 use toolcrib_protocol::inventory::{Entry, Listing};
 use toolcrib_protocol::raw::Edit;
-use toolcrib_protocol::{Raw, method};
+use toolcrib_protocol::{Raw, uris};
 use toolcrib_upstream::Server;
 
-use crate::view::Listed;
+use crate::view::{Listed, Paging};
+
+/// How many times a server's name may stand before a URI: servers may list such URIs themselves.
+const PREFIXES: usize = 4;
 
 /// Where a URI leads.
 #[derive(Debug, Clone)]
@@ -22,8 +26,8 @@ pub(crate) struct Place {
 /// A template and where what it makes leads.
 #[derive(Debug)]
 struct Template {
-    /// What stands before its first `{`, as exposed.
-    fixed: String,
+    /// As exposed.
+    text: String,
     /// How many bytes at its beginning are ours.
     added: usize,
     place: Place,
@@ -39,15 +43,21 @@ pub(crate) struct Resources {
     templates: Vec<Template>,
     /// The only server with resources, which then gets every unlisted URI.
     only: Option<Place>,
+    /// The servers some of whose URIs go by another name here, and those names by the URI.
+    renamed: HashMap<ServerName, HashMap<String, String>>,
+    /// Where unlisted URIs with the name of such a server before them lead.
+    named: Vec<Place>,
 }
 
 impl Resources {
     /// Gathers what the servers of a profile offer, in their order.
-    pub(crate) fn gather(servers: &[(ServerName, Server)]) -> Self {
+    pub(crate) fn gather(servers: &[(ServerName, Server)], paging: &Paging) -> Self {
         let mut places = HashMap::new();
-        let (mut templates, mut taken) = (Vec::new(), HashSet::new());
+        let (mut templates, mut taken) = (Vec::<Template>::new(), HashSet::new());
+        let mut beginnings: HashMap<String, ServerName> = HashMap::new();
         let (mut listed, mut templates_listed) = (Vec::new(), Vec::new());
         let mut with_resources = Vec::new();
+        let mut renamed: HashMap<ServerName, HashMap<String, String>> = HashMap::new();
         for (name, server) in servers {
             let inventory = server.inventory();
             let place = |uri: &str| Place { name: name.clone(), server: server.clone(), uri: uri.to_owned() };
@@ -56,25 +66,57 @@ impl Resources {
             }
             for entry in &inventory.resources {
                 let (uri, raw) = exposed(|uri| places.contains_key(uri), name, entry, Listing::Resources);
+                if uri != entry.key {
+                    renamed.entry(name.clone()).or_default().insert(entry.key.clone(), uri.clone());
+                }
                 places.insert(uri, place(&entry.key));
                 listed.push(raw);
             }
             for entry in &inventory.templates {
-                let (template, raw) = exposed(|uri| taken.contains(uri), name, entry, Listing::Templates);
+                // Two templates with the same beginning make the same URIs, whatever their variables are called.
+                let foreign = |template: &str| {
+                    let begin = fixed(template);
+                    !begin.is_empty() && beginnings.get(begin).is_some_and(|owner| owner != name)
+                };
+                let is_taken = |template: &str| taken.contains(template) || foreign(template);
+                let (template, raw) = exposed(is_taken, name, entry, Listing::Templates);
                 let added = template.len() - entry.key.len();
-                templates.push(Template { fixed: fixed(&template).to_owned(), added, place: place("") });
+                if added > 0 {
+                    renamed.entry(name.clone()).or_default();
+                }
+                beginnings.entry(fixed(&template).to_owned()).or_insert_with(|| name.clone());
+                templates.push(Template { text: template.clone(), added, place: place("") });
                 templates_listed.push(raw);
                 taken.insert(template);
             }
         }
-        templates.sort_by_key(|template| std::cmp::Reverse(template.fixed.len()));
+        // Servers need not list what only their tools point to.
+        for (name, server) in servers {
+            for uri in server.inventory().tools.iter().filter_map(interface) {
+                if places.get(&uri).is_some_and(|place: &Place| place.name == *name) {
+                    continue;
+                }
+                if renamed.get(name).is_some_and(|renamed| renamed.contains_key(&uri)) {
+                    continue;
+                }
+                let exposed = free(|uri| places.contains_key(uri), name, &uri);
+                if exposed != uri {
+                    renamed.entry(name.clone()).or_default().insert(uri.clone(), exposed.clone());
+                }
+                places.insert(exposed, Place { name: name.clone(), server: server.clone(), uri });
+            }
+        }
+        templates.sort_by_key(|template| std::cmp::Reverse(fixed(&template.text).len()));
+        let named = with_resources.iter().filter(|place: &&Place| renamed.contains_key(&place.name)).cloned().collect();
         let only = if with_resources.len() == 1 { with_resources.pop() } else { None };
         Self {
-            resources_listed: Listed::new(method::RESOURCES_LIST, "resources", &listed),
-            templates_listed: Listed::new(method::RESOURCE_TEMPLATES_LIST, "resourceTemplates", &templates_listed),
+            resources_listed: Listed::new(Listing::Resources, paging, listed),
+            templates_listed: Listed::new(Listing::Templates, paging, templates_listed),
             places,
             templates,
             only,
+            renamed,
+            named,
         }
     }
 
@@ -84,17 +126,64 @@ impl Resources {
         if let Some(place) = self.places.get(uri) {
             return Some(place.clone());
         }
-        let begins = |template: &&Template| !template.fixed.is_empty() && uri.starts_with(&template.fixed);
-        match self.templates.iter().find(begins) {
-            Some(template) => Some(template.place(uri)),
-            None => self.only.as_ref().map(|only| Place { uri: uri.to_owned(), ..only.clone() }),
+        let begins = |template: &&Template| {
+            let fixed = fixed(&template.text);
+            !fixed.is_empty() && uri.starts_with(fixed)
+        };
+        if let Some(template) = self.templates.iter().find(begins) {
+            return Some(template.place(uri));
         }
+        if let Some(only) = &self.only {
+            return Some(Place { uri: uri.to_owned(), ..only.clone() });
+        }
+        self.named.iter().find_map(|place| {
+            let uri = uri.strip_prefix(place.name.as_str())?.strip_prefix('+')?;
+            Some(Place { uri: uri.to_owned(), ..place.clone() })
+        })
     }
 
     /// Where a template leads, for completion.
     pub(crate) fn template(&self, template: &str) -> Option<Place> {
-        let known = self.templates.iter().find(|known| known.fixed == fixed(template))?;
+        let same = self.templates.iter().find(|known| known.text == template);
+        let known = same.or_else(|| self.templates.iter().find(|known| fixed(&known.text) == fixed(template)))?;
         Some(known.place(template))
+    }
+
+    /// The name by which a URI of a server goes here; `None` where it stays as it is.
+    pub(crate) fn exposed_uri(&self, server: &ServerName, uri: &str) -> Option<String> {
+        let renamed = self.renamed.get(server)?;
+        if let Some(exposed) = renamed.get(uri) {
+            return Some(exposed.clone());
+        }
+        let leads_back = |exposed: &str| self.place(exposed).map(|place| place.name == *server && place.uri == uri);
+        // What leads nowhere, such as a page of the web, is none of ours.
+        if leads_back(uri)? {
+            return None;
+        }
+        let mut exposed = format!("{server}+{uri}");
+        for _ in 0..PREFIXES {
+            if leads_back(&exposed) == Some(true) {
+                return Some(exposed);
+            }
+            exposed = format!("{server}+{exposed}");
+        }
+        None
+    }
+
+    /// A result of a server with the URIs by which they go here.
+    pub(crate) fn rewritten(&self, server: &ServerName, result: Raw) -> Raw {
+        if !self.renamed.contains_key(server) {
+            return result;
+        }
+        uris::rewrite_result(&result, &|uri| self.exposed_uri(server, uri))
+    }
+
+    /// An entry of a server's list with the URI of its user interface as it goes here.
+    pub(crate) fn rewritten_entry(&self, server: &ServerName, entry: &Entry) -> Entry {
+        if !self.renamed.contains_key(server) {
+            return entry.clone();
+        }
+        Entry { raw: uris::rewrite_entry(&entry.raw, &|uri| self.exposed_uri(server, uri)), ..entry.clone() }
     }
 }
 
@@ -110,17 +199,29 @@ fn fixed(template: &str) -> &str {
     template.split('{').next().unwrap_or_default()
 }
 
+/// Where a tool has its user interface (MCP Apps).
+fn interface(tool: &Entry) -> Option<String> {
+    memchr::memmem::find(tool.raw.bytes(), b"resourceUri")?;
+    let meta = tool.raw.get("_meta")?;
+    meta.get("ui").and_then(|ui| ui.text("resourceUri")).or_else(|| meta.text("ui/resourceUri"))
+}
+
 /// A URI that another server offers too gets the server's name before it.
 fn exposed(is_taken: impl Fn(&str) -> bool, server: &ServerName, entry: &Entry, listing: Listing) -> (String, Raw) {
-    if !is_taken(&entry.key) {
-        return (entry.key.clone(), entry.raw.clone());
-    }
-    let mut uri = format!("{server}+{}", entry.key);
-    // A server may list such a URI itself.
-    while is_taken(&uri) {
-        uri = format!("{server}+{uri}");
+    let uri = free(is_taken, server, &entry.key);
+    if uri == entry.key {
+        return (uri, entry.raw.clone());
     }
     let text = Raw::from_value(&uri);
     let raw = entry.raw.edit(&[(listing.key(), Edit::Set(text.as_str()))]);
     (uri, raw)
+}
+
+/// The URI, or the first of `server+uri`, `server+server+uri` … that nobody has: a server may list such a URI itself.
+fn free(is_taken: impl Fn(&str) -> bool, server: &ServerName, uri: &str) -> String {
+    let mut uri = uri.to_owned();
+    while is_taken(&uri) {
+        uri = format!("{server}+{uri}");
+    }
+    uri
 }

@@ -180,6 +180,20 @@ impl House {
         Client::new(self, profile, Revision::LATEST, None)
     }
 
+    /// A modern client of another principal.
+    pub(crate) fn modern_of(&self, principal: &str, profile: &str) -> Client {
+        let mut client = self.modern(profile);
+        client.caller.principal.id = PrincipalId::new(principal);
+        client
+    }
+
+    /// A legacy client of an older revision.
+    pub(crate) fn older(&self, profile: &str, revision: Revision) -> Client {
+        let who = Principal { id: PrincipalId::new("local"), is_admin: false };
+        let session = self.gateway.sessions.open(who, ProfileName::new(profile).unwrap(), revision).unwrap();
+        Client::new(self, profile, revision, Some(session))
+    }
+
     pub(crate) fn legacy(&self, profile: &str) -> Client {
         self.legacy_of("local", profile)
     }

@@ -108,6 +108,23 @@ fn only_what_was_asked_for_is_admitted() {
 }
 
 #[test]
+fn what_a_uri_is_a_part_of_is_found_nearest_first() {
+    let watched = ["a:/", "a:/b", "a:/b/c", "a:/b/d", "a:/bc", "ä:", "a:/b/c/"].map(|uri| (Arc::from(uri), ()));
+    let watched = BTreeMap::from(watched);
+    let check = |uri: &str, expect: &[&str]| {
+        let found: Vec<&str> = above(&watched, uri).into_iter().map(|(key, ())| &**key).collect();
+        assert_eq!(found, expect, "{uri}");
+    };
+    check("a:/b/c/d", &["a:/b/c/", "a:/b/c", "a:/b", "a:/"]);
+    check("a:/b/c", &["a:/b/c", "a:/b", "a:/"]);
+    check("a:/bcd", &["a:/"]);
+    check("a:", &[]);
+    check("", &[]);
+    check("ä:/x", &["ä:"]);
+    check("ö:/x", &[]);
+}
+
+#[test]
 fn messages_are_marked_with_the_id_as_it_was_written() {
     let notification =
         note(method::RESOURCE_UPDATED, &json!({"uri": "a:b", "_meta": {"k": 1, SUBSCRIPTION_ID: "old"}}));
@@ -172,7 +189,12 @@ proptest! {
 
     #[test]
     fn covering_is_what_it_says(set in prop::collection::btree_set("[aä/]{0,4}", 0..8), uri in "[aä/]{0,6}") {
-        prop_assert_eq!(covered(&set, &uri), set.iter().any(|above| is_at_or_below(&uri, above)));
+        let mut expect: Vec<&str> = set.iter().map(String::as_str).filter(|above| is_at_or_below(&uri, above)).collect();
+        prop_assert_eq!(covered(&set, &uri), !expect.is_empty());
+        expect.sort_by_key(|above| std::cmp::Reverse(above.len()));
+        let watched = set.iter().map(|above| (Arc::from(above.as_str()), ())).collect();
+        let found: Vec<&str> = above(&watched, &uri).into_iter().map(|(key, ())| &**key).collect();
+        prop_assert_eq!(found, expect);
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! The repositories: what was put is there after a restart, and what is not there is `None`.
 
 use toolcrib_base::{PrincipalId, Timestamp, ToolId};
-use toolcrib_store::{Facts, Names, Snapshot, Snapshots, StoreError};
+use toolcrib_store::{Facts, Names, Snapshot, Snapshots, StoreError, TaskRecord, Tasks};
 
 use crate::{Home, profile, server, tool};
 
@@ -136,4 +136,46 @@ fn active_sets_belong_to_a_principal_and_a_profile() {
     assert_eq!(list(&alice), [("files/a/b".to_owned(), 50_000), ("files/read".to_owned(), 50_010)]);
     assert_eq!(list(&bob), [("time/now".to_owned(), 50_000)]);
     assert_eq!(sets.list(&alice, &profile("other")).unwrap(), []);
+}
+
+fn task(id: &str, principal: &str, created_at: i64, expires_at: i64) -> TaskRecord {
+    TaskRecord {
+        id: id.into(),
+        principal: PrincipalId::new(principal),
+        profile: profile("default"),
+        target: "core_audit_verify".into(),
+        ended: true,
+        body: r#"{"taskId": "x", "n": 1.0}"#.into(),
+        created_at: Timestamp(created_at),
+        expires_at: Timestamp(expires_at),
+    }
+}
+
+#[test]
+fn tasks_are_kept_until_they_expire_or_are_too_many() {
+    let home = Home::new();
+    let store = home.open();
+    let (later, one) = (i64::MAX, PrincipalId::new("one"));
+    let running = TaskRecord { ended: false, ..task("running", "one", 1, later) };
+    store.tasks().put(&running).unwrap();
+    for (id, principal, created) in [("a", "one", 2), ("b", "one", 3), ("c", "one", 4), ("d", "two", 0)] {
+        store.tasks().put(&task(id, principal, created, later)).unwrap();
+    }
+    store.tasks().put(&task("expired", "two", 1, 2)).unwrap();
+    assert_eq!(store.tasks().get("expired").unwrap(), None, "it is gone before anybody sweeps");
+    store.close_blocking();
+    drop(store);
+
+    let store = home.open();
+    assert_eq!(store.tasks().get("a").unwrap(), Some(task("a", "one", 2, later)));
+    assert_eq!(store.tasks().prune(&one, 2).unwrap(), 2, "the expired one, and the oldest that has ended");
+    assert_eq!(store.tasks().get("running").unwrap(), Some(running.clone()), "what runs is never forgotten for others");
+    assert_eq!(store.tasks().get("a").unwrap(), None);
+    for kept in ["b", "c", "d"] {
+        assert!(store.tasks().get(kept).unwrap().is_some(), "{kept}");
+    }
+    store.tasks().put(&TaskRecord { ended: true, ..running }).unwrap();
+    assert!(store.tasks().get("running").unwrap().unwrap().ended, "a later state takes the place of the earlier");
+    let large = TaskRecord { body: "x".repeat(Tasks::BODY_MAX + 1), ..task("large", "one", 1, later) };
+    assert!(matches!(store.tasks().put(&large), Err(StoreError::TooLarge { .. })));
 }

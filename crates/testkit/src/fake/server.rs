@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Map, Value, json};
 
 use super::options::Options;
-use super::{content, misbehave, tools};
+use super::{content, jobs, misbehave, tools};
 
 /// The revisions with `initialize`, newest first, and the one without.
 const LEGACY: &[&str] = &["2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05"];
@@ -49,13 +49,18 @@ pub(super) struct Call {
 }
 
 #[derive(Default)]
-struct State {
+pub(super) struct State {
     initialized: bool,
     counter: u64,
     asks: u64,
     cancelled: Vec<Value>,
+    pub(super) jobs: Vec<jobs::Job>,
     /// The ids of open `subscriptions/listen` requests.
-    listeners: Vec<Value>,
+    listeners: Vec<(Value, Value)>,
+    /// What legacy clients are subscribed to.
+    subscribed: Vec<Value>,
+    /// How often the client's roots have changed.
+    roots_changed: u64,
     /// Who waits for the answers to our own requests.
     asked: HashMap<String, mpsc::Sender<Value>>,
 }
@@ -111,7 +116,7 @@ pub(super) fn serve(options: Options) -> ExitCode {
 // === impl Server ===
 
 impl Server {
-    fn state(&self) -> MutexGuard<'_, State> {
+    pub(super) fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -161,8 +166,11 @@ impl Server {
             let mut state = self.state();
             let id = &params["requestId"];
             state.cancelled.push(id.clone());
-            state.listeners.retain(|listener| listener != id);
+            state.listeners.retain(|(listener, _)| listener != id);
             self.cancellation.notify_all();
+        }
+        if method == "notifications/roots/list_changed" {
+            self.state().roots_changed += 1;
         }
     }
 
@@ -179,27 +187,46 @@ impl Server {
             "initialize" => self.initialize(params),
             "server/discover" if modern => Outcome::Result(json!({
                 "supportedVersions": [MODERN],
-                "capabilities": capabilities(),
+                "capabilities": self.capabilities(true),
                 "instructions": self.options.instructions,
             })),
             "subscriptions/listen" if modern => self.listen(id, params),
-            "ping" | "logging/setLevel" | "resources/subscribe" | "resources/unsubscribe" if !modern => {
-                Outcome::Result(json!({}))
-            }
+            "ping" | "logging/setLevel" if !modern => Outcome::Result(json!({})),
+            "resources/subscribe" | "resources/unsubscribe" if !modern => self.subscribe(method, &params["uri"]),
             "tools/list" => self.page("tools", params, &tools::list(&self.options, self.calls.load(Ordering::SeqCst))),
             "resources/list" => self.page("resources", params, &content::resources()),
             "resources/templates/list" => self.page("resourceTemplates", params, &content::templates()),
             "prompts/list" => self.page("prompts", params, &content::prompts()),
             "resources/read" => {
                 let uri = params["uri"].as_str().unwrap_or_default();
+                if self.options.ui.as_deref() == Some(uri) {
+                    let page = json!({"uri": uri, "mimeType": "text/html;profile=mcp-app", "text": "<p>app"});
+                    let hints = json!({"contents": [page], "ttlMs": 7, "cacheScope": "public"});
+                    return Outcome::Result(hints);
+                }
                 let code = if modern { -32_602 } else { -32_002 };
                 let missing = || Outcome::Error(code, format!("no resource `{uri}`"), json!({"uri": uri}));
                 content::read(uri).map_or_else(missing, Outcome::Result)
             }
+            method if method.starts_with("tasks/") && self.options.tasks => jobs::respond(self, method, params, modern),
             "prompts/get" => content::prompt(params).map_or_else(Outcome::invalid_params, Outcome::Result),
             "completion/complete" => Outcome::Result(json!({"completion": {"values": ["one", "two"], "total": 2}})),
             _ => Outcome::Error(-32_601, format!("unknown method `{method}`"), Value::Null),
         }
+    }
+
+    fn capabilities(&self, modern: bool) -> Value {
+        let mut all = capabilities();
+        if self.options.tasks && modern {
+            all["extensions"] = json!({jobs::EXTENSION: {}});
+        } else if self.options.tasks {
+            all["tasks"] = json!({"cancel": {}, "requests": {"tools": {"call": {}}}});
+        }
+        let more = self.options.capabilities.as_deref().and_then(|text| serde_json::from_str(text).ok());
+        if let Some(Value::Object(more)) = more {
+            more.into_iter().for_each(|(key, value)| all[key] = value);
+        }
+        all
     }
 
     fn initialize(&self, params: &Value) -> Outcome {
@@ -209,7 +236,7 @@ impl Server {
         let revision = revision.unwrap_or_else(|| if LEGACY.contains(&asked) { asked } else { LEGACY[0] });
         let mut result = json!({
             "protocolVersion": revision,
-            "capabilities": capabilities(),
+            "capabilities": self.capabilities(false),
             "serverInfo": server_info(),
         });
         if let Some(instructions) = &self.options.instructions {
@@ -219,10 +246,59 @@ impl Server {
     }
 
     fn listen(&self, id: &Value, params: &Value) -> Outcome {
-        self.state().listeners.push(id.clone());
-        let acknowledged = json!({"notifications": params["notifications"], "_meta": {SUBSCRIPTION_KEY: id}});
+        let mut granted = params["notifications"].clone();
+        let declared = &params["_meta"]["io.modelcontextprotocol/clientCapabilities"]["extensions"][jobs::EXTENSION];
+        if granted.get("taskIds").is_some() && !declared.is_object() {
+            let needed = json!({"requiredCapabilities": {"extensions": {jobs::EXTENSION: {}}}});
+            return Outcome::Error(-32_021, "tasks are not declared".into(), needed);
+        }
+        if let Some(uris) = granted.get_mut("resourceSubscriptions").and_then(Value::as_array_mut) {
+            uris.retain(|uri| uri.as_str().is_some_and(|uri| content::read(uri).is_some()));
+        }
+        self.state().listeners.push((id.clone(), granted.clone()));
+        let acknowledged = json!({"notifications": granted, "_meta": {SUBSCRIPTION_KEY: id}});
         self.notify("notifications/subscriptions/acknowledged", &acknowledged);
         Outcome::Silence
+    }
+
+    fn subscribe(&self, method: &str, uri: &Value) -> Outcome {
+        if uri.as_str().and_then(content::read).is_none() {
+            return Outcome::Error(-32_002, format!("no resource {uri}"), json!({"uri": uri}));
+        }
+        let mut state = self.state();
+        state.subscribed.retain(|known| known != uri);
+        if method == "resources/subscribe" {
+            state.subscribed.push(uri.clone());
+        }
+        Outcome::Result(json!({}))
+    }
+
+    /// Tells that a resource changed, whether somebody wants to know or not.
+    pub(super) fn touched(&self, uri: &Value) {
+        let method = "notifications/resources/updated";
+        let listeners = self.state().listeners.clone();
+        for (listener, _) in &listeners {
+            self.notify(method, &json!({"uri": uri, "_meta": {SUBSCRIPTION_KEY: listener}}));
+        }
+        if listeners.is_empty() {
+            self.notify(method, &json!({"uri": uri}));
+        }
+    }
+
+    /// Tells all who listen.
+    pub(super) fn tell(&self, method: &str, params: &Value) {
+        let listeners = self.state().listeners.clone();
+        for (listener, _) in &listeners {
+            let mut params = params.clone();
+            params["_meta"] = json!({SUBSCRIPTION_KEY: listener});
+            self.notify(method, &params);
+        }
+    }
+
+    pub(super) fn watched(&self) -> Value {
+        let state = self.state();
+        let streams: Vec<&Value> = state.listeners.iter().map(|(_, filter)| filter).collect();
+        json!({"subscribed": state.subscribed, "streams": streams, "roots": state.roots_changed})
     }
 
     fn page(&self, field: &str, params: &Value, all: &[Value]) -> Outcome {
@@ -263,7 +339,7 @@ impl Server {
         let calls = self.calls.fetch_add(1, Ordering::SeqCst) + 1;
         if self.options.list_changed_after == Some(calls) {
             let listeners = self.state().listeners.clone();
-            for listener in &listeners {
+            for (listener, _) in &listeners {
                 self.notify("notifications/tools/list_changed", &json!({"_meta": {SUBSCRIPTION_KEY: listener}}));
             }
             if listeners.is_empty() {
@@ -384,7 +460,7 @@ fn stamp(method: &str, result: &mut Value) {
         meta.insert(SERVER_KEY.into(), server_info());
     }
     if method.ends_with("/list") || matches!(method, "server/discover" | "resources/read") {
-        result.insert("ttlMs".into(), json!(0));
-        result.insert("cacheScope".into(), json!("private"));
+        result.entry("ttlMs").or_insert_with(|| json!(0));
+        result.entry("cacheScope").or_insert_with(|| json!("private"));
     }
 }

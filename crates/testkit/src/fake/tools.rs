@@ -7,6 +7,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::content::{PNG, mixed, text};
+use super::jobs;
 use super::misbehave::pause;
 use super::options::Options;
 use super::server::{Call, Outcome};
@@ -91,6 +92,23 @@ pub(super) fn list(options: &Options, calls: u64) -> Vec<Value> {
             "inputSchema": {"type": "object", "properties": {"kind": {"enum": ["sampling", "elicitation", "roots"]}}},
         }));
     }
+    if options.tasks {
+        tools.push(jobs::entry());
+    }
+    if let Some(uri) = &options.ui {
+        tools.push(json!({
+            "name": "app",
+            "description": "Has a user interface",
+            "inputSchema": {"type": "object"},
+            "_meta": {"ui": {"resourceUri": uri, "visibility": ["model"]}, "ui/resourceUri": uri},
+        }));
+    }
+    if options.touches {
+        let properties = json!({"uris": {"type": "array"}});
+        let schema = json!({"type": "object", "properties": properties});
+        tools.push(json!({"name": "touch", "description": "Tells that resources changed", "inputSchema": schema}));
+        tools.push(json!({"name": "watched", "description": "What is watched", "inputSchema": {"type": "object"}}));
+    }
     if options.list_changed_after.is_some_and(|after| calls >= after) {
         tools.push(json!({"name": "late", "description": "Came later", "inputSchema": {"type": "object"}}));
     }
@@ -159,7 +177,17 @@ pub(super) fn call(call: &Call) -> Outcome {
         "pid" => std::process::id().to_string(),
         "cancelled" => json!(call.server.cancelled()).to_string(),
         "received" => call.params.to_string(),
+        "job" if call.server.options.tasks => return jobs::call(call),
+        "app" => {
+            return Outcome::Result(json!({"content": [], "_meta": {"ui": {"resourceUri": call.server.options.ui}}}));
+        }
         "ask" if call.server.options.asks => return ask(call, arguments["kind"].as_str().unwrap_or("elicitation")),
+        "touch" if call.server.options.touches => {
+            let uris = arguments["uris"].as_array().map(Vec::as_slice).unwrap_or_default();
+            uris.iter().for_each(|uri| call.server.touched(uri));
+            "touched".into()
+        }
+        "watched" if call.server.options.touches => call.server.watched().to_string(),
         "late" if call.server.options.list_changed_after.is_some() => "late".into(),
         name if is_generated(call, name) => format!("{name} {arguments}"),
         name => return Outcome::invalid_params(format!("unknown tool: {name}")),

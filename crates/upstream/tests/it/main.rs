@@ -15,5 +15,6 @@ mod lists;
 mod mcp;
 mod starting;
 mod stopping;
+mod subscribe;
 mod wire;
 mod world;

@@ -26,6 +26,7 @@ async fn an_eager_server_starts_by_itself_and_tells_each_step() {
             Event::Inventory { .. } => "inventory",
             Event::Nature { .. } => "nature",
             Event::ResourceUpdated { .. } => "resource",
+            Event::TaskChanged { .. } => "task",
         })
         .collect();
     assert_eq!(told, ["starting", "inventory", "ready"]);

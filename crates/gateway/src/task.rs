@@ -1,0 +1,261 @@
+//! Tasks (`io.modelcontextprotocol/tasks`, SEP-2663): those of modern servers go by sealed ids of ours, and what is slow
+//! here is answered with a task of our own.
+//!
+//! | client | server | what is done |
+//! |---|---|---|
+//! | modern, has declared tasks | modern | ids are replaced, everything else is passed on |
+//! | any other | modern | the server is not told of tasks, so it makes none |
+//! | any | legacy, tool with `taskSupport: required` | the task of 2025-11-25 is driven here ([`old`]) |
+
+mod old;
+mod own;
+mod ticket;
+
+use toolcrib_base::{Kind, Problem};
+use toolcrib_policy::{Act, Annotations};
+use toolcrib_protocol::ask::{self, InputRequired};
+use toolcrib_protocol::error::INVALID_PARAMS;
+use toolcrib_protocol::raw::Edit;
+use toolcrib_protocol::{Era, Notification, Raw, Revision, RpcError, json, method, task};
+use toolcrib_store::Outcome;
+use toolcrib_upstream::{Server, State};
+
+use crate::caller::Caller;
+use crate::exchange::{self, Wanted};
+use crate::gateway::Gateway;
+use crate::operation::{self, Operation};
+use crate::passage::{self, Passage, Refused};
+use crate::request::{Passing, closing, required_text};
+
+pub(crate) use old::needs_task;
+pub(crate) use own::OwnTasks;
+pub use own::{Begin, NotAsked, OwnTask};
+pub use ticket::Ticket;
+
+/// What a client's task id leads to.
+#[derive(Debug, Clone)]
+pub enum Found {
+    /// A task of a server, which has its own id for it.
+    Relayed(Ticket),
+    /// A task of our own, as it is now.
+    Own {
+        /// What was asked for.
+        target: String,
+        /// What `tasks/get` answers.
+        body: Raw,
+    },
+}
+
+impl Gateway {
+    /// What a task id leads to for this caller; `None` for ids that are nobody's, and those of others.
+    pub async fn find_task(&self, caller: &Caller, id: &str) -> Option<Found> {
+        match Ticket::open(&self.sealer, caller, id) {
+            Some(ticket) => Some(Found::Relayed(ticket)),
+            None => self.tasks.find(&self.store, caller, id).await,
+        }
+    }
+}
+
+impl Passing<'_> {
+    /// Whether the client has declared, on this request, that it knows tasks.
+    pub(crate) fn declares_tasks(&self) -> bool {
+        let declared = &self.behind.capabilities;
+        self.caller.revision.era() == Era::Modern && declared.has_extension(task::EXTENSION) && {
+            let extensions = declared.extensions.clone().unwrap_or_default();
+            let extensions = Raw::parse(extensions.into(), json::Rules::relayed(64)).ok();
+            extensions.and_then(|all| all.get(task::EXTENSION)).is_some_and(|settings| settings.is_object())
+        }
+    }
+
+    /// `tasks/get`, `tasks/update`, `tasks/cancel`.
+    pub(crate) async fn tasks(&self, method: &str, params: &Raw) -> Result<Raw, RpcError> {
+        if !self.declares_tasks() {
+            return Err(task::not_declared());
+        }
+        let id = required_text(params, "taskId")?;
+        match self.gateway.find_task(self.caller, &id).await {
+            Some(Found::Relayed(ticket)) => match self.relay(method, params, &id, &ticket).await? {
+                Some(result) if method == method::TASKS_GET => self.task_of_server(&ticket, &id, &result),
+                Some(result) => Ok(result),
+                None => Err(self.unknown(method, &id).await),
+            },
+            Some(Found::Own { target, body }) => self.own_task(method, params, &id, (target, body)).await,
+            None => Err(self.unknown(method, &id).await),
+        }
+    }
+
+    /// Asks the server whose task it is; `None` where that is none of this profile's any more.
+    async fn relay(&self, method: &str, params: &Raw, id: &str, ticket: &Ticket) -> Result<Option<Raw>, RpcError> {
+        let Some((server, act)) = self.server_of(ticket) else { return Ok(None) };
+        let wanted = Wanted {
+            server,
+            method,
+            params: task::with_task_id(params, &ticket.task),
+            headers: http::HeaderMap::new(),
+        };
+        let target = ticket.tool.to_string();
+        let asked = self.asked(method, &target, None);
+        let result = self.through(&act, asked, wanted, || unknown_task(id)).await?;
+        // It may have become a legacy server meanwhile, whose tasks are another thing.
+        Ok(speaks_tasks(server).then_some(result))
+    }
+
+    /// A server's task under the client's id. What it asks must fit what the client has declared.
+    fn task_of_server(&self, ticket: &Ticket, id: &str, result: &Raw) -> Result<Raw, RpcError> {
+        if task::task_id(result).as_deref() != Some(&ticket.task) {
+            let message = format!("server `{}` answered with a task that was not asked for", ticket.tool.server);
+            return Err(RpcError::from(&Problem::new(Kind::BadServer, message)));
+        }
+        self.askable(ticket, task::with_task_id(result, id))
+    }
+
+    /// A task, or what is told of one, whose questions this client can be asked; people read who asks.
+    fn askable(&self, ticket: &Ticket, told: Raw) -> Result<Raw, RpcError> {
+        if told.text("status").as_deref() != Some(task::Status::InputRequired.as_str()) {
+            return Ok(told);
+        }
+        let mut required = InputRequired::read(&told).map_err(|why| {
+            let message = format!("server `{}` answered with a task that cannot go on: {why}", ticket.tool.server);
+            RpcError::from(&Problem::new(Kind::BadServer, message))
+        })?;
+        if let Some(error) = exchange::unfit(&required, &self.behind.capabilities) {
+            return Err(error);
+        }
+        let server = self.view.servers.iter().find(|(definition, _)| definition.name == ticket.tool.server);
+        let Some(from) = server.and_then(|(_, server)| self.asks_for(server)) else { return Ok(told) };
+        for (_, asked) in &mut required.questions {
+            *asked = ask::question_for(self.caller.revision, asked, "", Some(&from));
+        }
+        let questions = required.to_raw().get("inputRequests").unwrap_or_else(Raw::empty_object);
+        Ok(told.edit(&[("inputRequests", Edit::Set(questions.as_str()))]))
+    }
+
+    /// What a subscription tells as `tasks/get` would; `None` for a task whose questions this client cannot be asked.
+    pub(crate) fn told(&self, notification: Notification) -> Option<Notification> {
+        if notification.method != method::TASK_CHANGED {
+            return Some(notification);
+        }
+        let ticket = Ticket::open(&self.gateway.sealer, self.caller, &task::task_id(&notification.params)?)?;
+        let params = self.view.resources.rewritten(&ticket.tool.server, notification.params);
+        let params = self.askable(&ticket, params).ok()?;
+        Some(Notification { method: notification.method, params })
+    }
+
+    /// Where a server's task of this caller runs, and its id there, for a subscription; to others it does not exist.
+    ///
+    /// Errors: the gateway is ending.
+    pub(crate) async fn task_place(&self, id: &str) -> Result<Option<(Server, String)>, RpcError> {
+        let Some(ticket) = Ticket::open(&self.gateway.sealer, self.caller, id) else { return Ok(None) };
+        let Some((server, act)) = self.server_of(&ticket) else { return Ok(None) };
+        let target = ticket.tool.to_string();
+        match self.open(&act, self.asked(method::LISTEN, &target, None)).await {
+            Ok(passage) => passage.finish(Outcome::Ok),
+            Err(Refused::Denied(_)) => return Ok(None),
+            Err(Refused::Closing) => return Err(closing()),
+        };
+        Ok(Some((server.clone(), ticket.task)))
+    }
+
+    /// The server of a task, and what is decided for every request about it: the call that became the task. A tool that
+    /// is not listed any more has no hints.
+    fn server_of(&self, ticket: &Ticket) -> Option<(&Server, Act)> {
+        let mut servers = self.view.servers.iter();
+        let (_, server) = servers.find(|(definition, _)| definition.name == ticket.tool.server)?;
+        let act = self.view.tool_by_id(&ticket.tool).map_or_else(
+            || Act::CallTool { tool: ticket.tool.clone(), annotations: Annotations::default() },
+            |tool| tool.act(),
+        );
+        speaks_tasks(server).then_some((server, act))
+    }
+
+    async fn own_task(
+        &self,
+        method: &str,
+        params: &Raw,
+        id: &str,
+        (target, body): (String, Raw),
+    ) -> Result<Raw, RpcError> {
+        let act =
+            operation::by_tool(&target).map_or_else(|| Act::MetaTool { name: target.as_str().into() }, Operation::act);
+        let asked = self.asked(method, &target, None);
+        let passage = match self.open(&act, asked).await {
+            Ok(passage) => passage,
+            Err(Refused::Denied(_)) => return Err(RpcError::from(&unknown_task(id))),
+            Err(Refused::Closing) => return Err(closing()),
+        };
+        let answer = match method {
+            method::TASKS_UPDATE => match ask::answers(params) {
+                Ok(Some(_)) => {
+                    let answers = params.get(ask::INPUT_RESPONSES).unwrap_or_else(Raw::empty_object);
+                    self.gateway.tasks.answer(id, &answers);
+                    Ok(Raw::empty_object())
+                }
+                Ok(None) => Err(RpcError::new(INVALID_PARAMS, "`params.inputResponses` must be an object")),
+                Err(error) => Err(error),
+            },
+            method::TASKS_CANCEL => {
+                self.gateway.tasks.cancel(id);
+                Ok(Raw::empty_object())
+            }
+            _ => Ok(body),
+        };
+        passage.finish(if answer.is_ok() { Outcome::Ok } else { Outcome::Error(Kind::InvalidParams) });
+        answer
+    }
+
+    async fn unknown(&self, method: &str, id: &str) -> RpcError {
+        let asked = self.asked(method, "task", None);
+        passage::record_unknown(self.desk(), asked).await;
+        RpcError::from(&unknown_task(id))
+    }
+
+    /// A task of a server as the answer to a call, under an id of ours.
+    pub(crate) fn relayed_task(&self, server: &Server, asked: &Raw, result: &Raw) -> Result<Raw, Problem> {
+        let odd = |why: &str| {
+            let message = format!("server `{}` answered with a task {why}", server.config().name);
+            Problem::new(Kind::BadServer, message)
+        };
+        let own = task::task_id(result).ok_or_else(|| odd("without a `taskId`"))?;
+        let tool = asked.text("name").unwrap_or_default();
+        let ticket = Ticket { tool: toolcrib_base::ToolId::new(server.config().name.clone(), &tool), task: own };
+        let sealed = ticket.seal(&self.gateway.sealer, self.caller).ok_or_else(|| odd("whose id is too long"))?;
+        Ok(task::with_task_id(result, &sealed))
+    }
+
+    /// Runs a slow operation as a task of our own and answers with it.
+    pub(crate) async fn operation_as_task(
+        &self,
+        passage: Passage,
+        operation: &'static Operation,
+        arguments: Raw,
+        shape: impl Fn(Raw) -> Raw + Send + 'static,
+    ) -> Result<(Raw, Revision), RpcError> {
+        let (gateway, profile) = (std::sync::Arc::clone(self.gateway), self.caller.profile.clone());
+        let begin = Begin { target: operation.tool, capabilities: std::sync::Arc::clone(&self.behind.capabilities) };
+        let work = move |_: OwnTask| async move {
+            let Some(view) = gateway.view(profile.as_str()) else {
+                passage.finish(Outcome::Cancelled);
+                return Err(RpcError::from(&crate::front::no_profile(&gateway, &profile)));
+            };
+            let (outcome, result) = match operation.run(&gateway, &view, &arguments).await {
+                Ok(value) => (Outcome::Ok, crate::reply::data(&value)),
+                Err(problem) => (Outcome::Error(problem.kind), crate::reply::failure(&problem)),
+            };
+            passage.finish(outcome);
+            Ok(shape(result))
+        };
+        let handle = self.gateway.run_as_task(self.caller, begin, work).await;
+        handle.map(|handle| (handle, Revision::LATEST)).map_err(|problem| RpcError::from(&problem))
+    }
+}
+
+/// Whether a server may have tasks as the modern era knows them: it is modern, or nobody knows yet.
+fn speaks_tasks(server: &Server) -> bool {
+    server.is_modern() || server.status().state != State::Ready
+}
+
+fn unknown_task(id: &str) -> Problem {
+    let shown: String = id.chars().take(60).collect();
+    Problem::new(Kind::NotFound, format!("task not found: `{shown}`"))
+        .hint("It has expired, or was never this client's. Make the call again.")
+}

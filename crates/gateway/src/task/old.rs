@@ -1,0 +1,83 @@
+//! Tools of legacy servers that run as a task or not at all (2025-11-25, `execution.taskSupport: required`): the task is
+//! begun, waited for and read here, so that clients of every revision just call the tool.
+
+use std::time::Duration;
+
+use http::HeaderMap;
+use serde_json::json;
+use toolcrib_base::{Kind, Problem};
+use toolcrib_protocol::raw::Edit;
+use toolcrib_protocol::{Raw, method};
+use toolcrib_upstream::Server;
+
+use crate::dispatch::Ended;
+use crate::exchange::{Exchanged, Wanted};
+use crate::passage::Passage;
+use crate::request::Passing;
+use crate::view::Tool;
+
+/// How to ask for the outcome in 2025-11-25; it does not answer before there is one.
+const RESULT: &str = "tasks/result";
+/// How long such a task may take.
+const LONGEST: Duration = Duration::from_secs(10 * 60);
+/// The bounds of what a server may wish as the time between two looks.
+const POLL: (u64, u64) = (50, 5_000);
+
+/// Whether a tool can be called as a task only.
+pub(crate) fn needs_task(tool: &Tool) -> bool {
+    if tool.server.is_modern() || memchr::memmem::find(tool.entry.raw.bytes(), b"taskSupport").is_none() {
+        return false;
+    }
+    let execution = tool.entry.raw.get("execution");
+    let required = execution.and_then(|it| it.text("taskSupport")).as_deref() == Some("required");
+    let inventory = tool.server.inventory();
+    let tasks = inventory.capabilities.as_ref().and_then(|all| all.get("tasks"));
+    let calls = tasks.and_then(|tasks| tasks.get("requests")?.get("tools")?.get("call"));
+    required && calls.is_some()
+}
+
+impl Passing<'_> {
+    /// Calls such a tool. What the server asks on the way reaches legacy clients only: a modern one would have to come
+    /// back with the answers to a call that has ended long before.
+    pub(crate) async fn drive(&self, passage: Passage, tool: &Tool, params: &Raw) -> Exchanged {
+        let server = &tool.server;
+        let begun = self.step(&passage, server, method::TOOLS_CALL, params.edit(&[("task", Edit::Set("{}"))])).await;
+        let task = match &begun {
+            Ended::Answered(Ok(result)) => result.get("task"),
+            _ => None,
+        };
+        let Some(id) = task.as_ref().and_then(|task| task.text("taskId")) else {
+            return Exchanged { ended: begun, passage: Some(passage) };
+        };
+        let named = Raw::from_value(&json!({ "taskId": id }));
+        let waited = tokio::time::timeout(LONGEST, self.until_it_ends(&passage, server, &named)).await;
+        let ended = waited.unwrap_or_else(|_| {
+            let message = format!("the task of `{}` did not end within {} s", tool.id, LONGEST.as_secs());
+            Ended::Unanswered(Problem::new(Kind::Timeout, message))
+        });
+        if !matches!(ended, Ended::Answered(_)) {
+            // Nobody will come back for it. Whether the server listens makes no difference to the answer.
+            let _ = self.step(&passage, server, method::TASKS_CANCEL, named).await;
+        }
+        Exchanged { ended, passage: Some(passage) }
+    }
+
+    async fn until_it_ends(&self, passage: &Passage, server: &Server, named: &Raw) -> Ended {
+        loop {
+            let ended = self.step(passage, server, method::TASKS_GET, named.clone()).await;
+            let Ended::Answered(Ok(task)) = &ended else { return ended };
+            if task.text("status").as_deref() != Some("working") {
+                // Its outcome; or, where it waits for input, the stream on which it asks.
+                return self.step(passage, server, RESULT, named.clone()).await;
+            }
+            let wish = task.get("pollInterval").and_then(|wish| wish.as_str().parse().ok()).unwrap_or(POLL.1 / 5);
+            tokio::time::sleep(Duration::from_millis(wish.clamp(POLL.0, POLL.1))).await;
+        }
+    }
+
+    async fn step(&self, passage: &Passage, server: &Server, method: &str, params: Raw) -> Ended {
+        let wanted = Wanted { server, method, params: params.clone(), headers: HeaderMap::new() };
+        let ended = self.once(passage, &wanted, params.clone()).await;
+        self.received(server, if method == RESULT { method::TOOLS_CALL } else { method }, &params, ended)
+    }
+}
