@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::mpsc;
 use toolcrib_base::task::Scope;
 use toolcrib_protocol::{Capabilities, Era, Notification, Request, method};
+use toolcrib_transport::http::client::Endpoint as HttpEndpoint;
 use toolcrib_transport::http::link::{Bounds, HttpLink};
 use toolcrib_transport::peer::Peer;
 use toolcrib_transport::process::{self, ProcessLimits, Spec, StderrTail};
@@ -52,6 +53,8 @@ pub(crate) struct Opening<'a> {
     pub(crate) owner: Option<Arc<dyn Aside>>,
     /// Whether the server is known to ask without saying in which call.
     pub(crate) asks: Arc<AtomicBool>,
+    /// The principal whose connection it is; `None` is the owner.
+    pub(crate) principal: Option<Arc<str>>,
     /// What is wanted to be heard of it.
     pub(crate) wishes: Arc<Wishes>,
 }
@@ -106,11 +109,13 @@ async fn connect(
     match &config.endpoint {
         Endpoint::Unusable { reason } => Err(reason.clone()),
         Endpoint::Http(endpoint) if !sse => {
-            let link = HttpLink::new(around.client.clone(), endpoint.clone(), inbox, (*scope).clone(), bounds);
+            let endpoint = proven(opening, endpoint, until).await?;
+            let link = HttpLink::new(around.client.clone(), endpoint, inbox, (*scope).clone(), bounds);
             Ok((Link::Http(link), None))
         }
         Endpoint::Http(endpoint) | Endpoint::Sse(endpoint) => {
-            let opened = Peer::over_events(around.client.clone(), endpoint.clone(), inbox, (*scope).clone(), bounds);
+            let endpoint = proven(opening, endpoint, until).await?;
+            let opened = Peer::over_events(around.client.clone(), endpoint, inbox, (*scope).clone(), bounds);
             match tokio::time::timeout_at(until, opened).await {
                 Ok(Ok(peer)) => Ok((Link::Peer(peer), None)),
                 Ok(Err(error)) => Err(error.to_string()),
@@ -130,6 +135,21 @@ async fn connect(
             Ok((Link::Peer(peer), stderr))
         }
     }
+}
+
+/// The endpoint with what proves whose connection it is: the opening and the session's streams carry it too.
+async fn proven(
+    opening: &Opening<'_>,
+    endpoint: &HttpEndpoint,
+    until: tokio::time::Instant,
+) -> Result<HttpEndpoint, String> {
+    let mut endpoint = endpoint.clone();
+    if let Some(credentials) = &opening.around.credentials {
+        let proof = credentials.headers(&opening.config.name, opening.principal.as_deref());
+        let headers = tokio::time::timeout_at(until, proof).await;
+        endpoint.headers.extend(headers.map_err(|_| "no credential in time".to_owned())??);
+    }
+    Ok(endpoint)
 }
 
 /// Why the handshake failed: for a process that ended, how it ended and what it wrote last.

@@ -16,6 +16,8 @@ use toolcrib_transport::{Aside, CallOptions, LinkError};
 
 use crate::client::{Client, Key};
 use crate::config::{ServerConfig, Start};
+use crate::conversation::Conversation;
+use crate::credentials::Credentials;
 use crate::event::Event;
 use crate::inventory::Inventory;
 use crate::live::{Live, Said};
@@ -39,6 +41,8 @@ pub struct Surroundings {
     pub events: mpsc::Sender<Event>,
     /// How child processes are guarded; `None` in tests.
     pub guard: Option<GuardCommand>,
+    /// What requests over HTTP prove, for each principal; `None` where the definitions say it all.
+    pub credentials: Option<Arc<dyn Credentials>>,
     /// Bounds on what servers may send.
     pub limits: Limits,
     /// How long a server may take to end by itself.
@@ -96,6 +100,9 @@ pub enum CallError {
         /// What happened.
         error: LinkError,
     },
+    /// The conversation that the call belongs to is over; the call has not run.
+    #[error("this session with server `{0}` has ended")]
+    Ended(ServerName),
 }
 
 impl CallError {
@@ -103,9 +110,11 @@ impl CallError {
     pub fn kind(&self) -> Kind {
         match self {
             CallError::Away(_) => Kind::Unavailable,
+            CallError::Ended(_) => Kind::NotFound,
             CallError::Link { error, .. } => match error {
                 LinkError::Timeout(_) => Kind::Timeout,
                 LinkError::NotMcp(_) | LinkError::Status { .. } => Kind::BadServer,
+                LinkError::Unproven(_) => Kind::Unavailable,
                 LinkError::Closed | LinkError::Unreachable(_) | LinkError::Broken(_) | LinkError::SessionLost => {
                     Kind::Unavailable
                 }
@@ -190,6 +199,7 @@ pub(crate) struct Shared {
     pub(crate) running: AtomicUsize,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) retired: Scope,
+    pub(crate) credentials: Option<Arc<dyn Credentials>>,
     /// Counts the listings that ended well.
     pub(crate) listings: watch::Sender<u64>,
     /// What is wanted to be heard of it.
@@ -262,6 +272,7 @@ impl Server {
             running: AtomicUsize::new(0),
             clock: Arc::clone(&around.clock),
             retired: Scope::new(),
+            credentials: around.credentials.clone(),
             listings: watch::Sender::new(0),
             wishes: Arc::default(),
             pool: Pool::new(around.clone()),
@@ -371,9 +382,9 @@ impl Server {
         Arc::ptr_eq(&self.shared, &other.shared)
     }
 
-    /// Ends the conversation of a handle; `false` when there is none.
-    pub fn forget_handle(&self, handle: &str) -> bool {
-        self.shared.pool.forget_handle(handle)
+    /// Ends a conversation: calls that run in it fail, others are refused.
+    pub fn end(&self, conversation: &Conversation) {
+        self.shared.pool.end(conversation);
     }
 
     /// How many connections it has beside its main one.
@@ -479,15 +490,19 @@ impl Server {
         if matches!(self.status().state, State::Stopped) {
             return Err(self.away(self.status()));
         }
-        let lease = self.shared.pool.lease(&self.shared, &key, client.own.as_ref(), not).await;
+        let lease = self.shared.pool.lease(&self.shared, &key, client, not).await;
         match lease {
             Ok(lease) => Ok(Reached::Extra(lease)),
+            Err(NoLease::Ended) => Err(CallError::Ended(self.shared.config.name.clone())),
             Err(why) => {
                 let mut status = self.status();
                 status.last_error = Some(match why {
                     NoLease::Failed(why) => format!("a connection of its own for this client failed: {why}"),
-                    NoLease::Full => format!("{} clients have connections of their own to it", pool::MOST),
-                    NoLease::Timeout => "a connection of its own for this client was not opened in time".to_owned(),
+                    NoLease::Full => format!("{} connections to it are open, which is the limit", pool::MOST),
+                    NoLease::Busy => "other calls of this session wait for answers of the client".to_owned(),
+                    NoLease::Timeout | NoLease::Ended => {
+                        "a connection of its own for this client was not opened in time".to_owned()
+                    }
                 });
                 Err(self.away(status))
             }
@@ -523,7 +538,7 @@ impl Server {
             deadline: limit,
             aside: call.aside.clone(),
             cancel_on_drop: Arc::clone(&call.cancel_on_drop),
-            headers: if live.is_modern() { call.headers.clone() } else { HeaderMap::new() },
+            headers: self.headers(live, call).await?,
         };
         let _running = Running::new(&self.shared.running);
         let outcome = match options.aside.clone() {
@@ -534,6 +549,25 @@ impl Server {
         };
         self.shared.last_success.store(self.shared.clock.now().0.unsigned_abs(), Ordering::Relaxed);
         Ok(outcome)
+    }
+
+    /// The headers of one request: what proves for whom it is, and what of its arguments is mirrored.
+    async fn headers(&self, live: &Live, call: &Call) -> Result<HeaderMap, LinkError> {
+        let mirrored = || if live.is_modern() { call.headers.clone() } else { HeaderMap::new() };
+        let Some(credentials) = self.shared.credentials.as_ref().filter(|_| !live.link.is_ordered()) else {
+            return Ok(mirrored());
+        };
+        let name = &self.shared.config.name;
+        let proof = credentials.headers(name, call.client.principal.as_deref());
+        let proven = tokio::time::timeout(self.shared.config.timeouts.connect, proof).await;
+        // Nothing was sent, as when there is nobody to connect to.
+        let mut headers = match proven {
+            Ok(Ok(headers)) => headers,
+            Ok(Err(why)) => return Err(LinkError::Unproven(why)),
+            Err(_) => return Err(LinkError::Unproven("no credential in time".into())),
+        };
+        headers.extend(mirrored());
+        Ok(headers)
     }
 
     /// Waits for a connection other than the one of generation `not`, starting the server if need be.

@@ -60,7 +60,7 @@ impl Behind {
         Client {
             principal: (!OWNER.contains(&principal)).then(|| principal.into()),
             session: caller.session.as_ref().map(|session| session.audit_name()),
-            handle: None,
+            conversation: None,
             capabilities: Arc::clone(&self.capabilities),
             level: self.level,
             own,

@@ -21,6 +21,7 @@ mod progress;
 mod reload;
 mod restart;
 mod results;
+mod review;
 mod rounds;
 mod tasks;
 mod uris;

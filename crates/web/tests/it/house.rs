@@ -288,6 +288,7 @@ impl House {
             clock,
             events,
             guard: None,
+            credentials: None,
             limits: limits.clone(),
             grace: Duration::from_millis(500),
         };
