@@ -15,7 +15,7 @@ fn asking(kind: &str, capabilities: &Value) -> Value {
 }
 
 #[tokio::test]
-async fn a_retry_that_declares_less_runs_the_call_again() {
+async fn a_retry_that_declares_less_does_not_run_the_call_again() {
     let house = House::settled(&[server("alpha", &["--asks"])]).await;
     let client = house.modern("default");
     let first = client.ask("tools/call", &asking("roots", &json!({"roots": {}}))).await.unwrap();
@@ -30,12 +30,10 @@ async fn a_retry_that_declares_less_runs_the_call_again() {
     let calls = |records: &[toolcrib_store::AuditRecord]| {
         records.iter().filter(|record| &*record.target == "alpha/ask").count()
     };
-    // FIXME: it must lead back to the call that waits. It is made anew, on another connection, state and answers with it.
-    let again = client.ask("tools/call", &retry(&json!({}))).await.unwrap();
-    assert!(text_of(&again).contains("does not offer `roots`"), "{again}");
-    // The first one has been running all the while.
-    let last = client.ask("tools/call", &retry(&json!({"roots": {}}))).await.unwrap();
-    assert!(text_of(&last).contains("file:///here"), "{last}");
+    for capabilities in [json!({}), json!({"roots": {}})] {
+        let again = client.ask("tools/call", &retry(&capabilities)).await.unwrap();
+        assert!(text_of(&again).contains("file:///here"), "{again}");
+    }
     assert_eq!(calls(&house.audited().await), 3);
 }
 
@@ -55,19 +53,13 @@ async fn a_client_chooses_how_many_processes_there_are() {
 }
 
 #[tokio::test]
-async fn connections_for_one_call_stay_after_it() {
+async fn connections_for_one_call_end_with_it() {
     let house = House::settled(&[server_with("alpha", &[], "session: request\n")]).await;
     let client = house.modern("default");
     for _ in 0..70 {
         let result = client.call("alpha_echo", &json!({"text": "x"})).await;
-        if result["isError"] == true {
-            // FIXME: no call runs, and yet there is no room for this one.
-            assert!(text_of(&result).contains("64 clients have connections of their own"), "{result}");
-            assert_eq!(house.server("alpha").extra_connections(), 64);
-            return;
-        }
+        assert_ne!(result["isError"], true, "{result}");
     }
-    panic!("this is mended: 70 calls one after the other went well");
 }
 
 #[tokio::test]
