@@ -391,10 +391,11 @@ impl ExtraTask {
             Err(why) => {
                 publish.send_replace(Opened::Failed(self.shared.config.masked(&why)));
                 // Whoever calls within a moment hears the same: a client must not start a program at each call.
+                let moment = if self.key.once { Duration::ZERO } else { FAILED };
                 tokio::select! {
                     () = stop.stopped() => {}
                     _ = quit.wait_for(|quit| *quit) => {}
-                    () = tokio::time::sleep(FAILED), if !self.key.once => {}
+                    () = tokio::time::sleep(moment) => {}
                 }
             }
             Ok((live, _)) => {
