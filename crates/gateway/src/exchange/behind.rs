@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use toolcrib_protocol::level::Level;
 use toolcrib_protocol::{Capabilities, Raw, RpcError, meta};
-use toolcrib_upstream::Client;
+use toolcrib_upstream::{Client, Conversation};
 
 use crate::caller::Caller;
 use crate::exchange::SessionAside;
@@ -18,6 +18,8 @@ const OWNER: [&str; 2] = ["local", "admin"];
 pub(crate) struct Behind {
     pub(crate) capabilities: Arc<Capabilities>,
     pub(crate) level: Option<Level>,
+    /// The conversation with the server that the call belongs to.
+    pub(crate) conversation: Option<Arc<Conversation>>,
     own: Option<Arc<SessionAside>>,
 }
 
@@ -29,7 +31,7 @@ impl Behind {
         if let Some(session) = &caller.session {
             let capabilities = Arc::clone(session.relayed());
             let own = capabilities.can_be_asked().then(|| SessionAside::new(session, scope));
-            return Ok(Self { capabilities, level: session.level(), own });
+            return Ok(Self { capabilities, level: session.level(), own, conversation: None });
         }
         let Some(given) = params.get("_meta") else { return Ok(Self::default()) };
         let capabilities = match given.get(meta::CLIENT_CAPABILITIES) {
@@ -47,7 +49,12 @@ impl Behind {
                 })?)
             }
         };
-        Ok(Self { capabilities, level, own: None })
+        Ok(Self { capabilities, level, own: None, conversation: None })
+    }
+
+    /// The same in a conversation with the server.
+    pub(crate) fn within(&self, conversation: &Arc<Conversation>) -> Self {
+        Self { conversation: Some(Arc::clone(conversation)), ..self.clone() }
     }
 
     /// The client as the choice of a connection needs it.
@@ -60,7 +67,7 @@ impl Behind {
         Client {
             principal: (!OWNER.contains(&principal)).then(|| principal.into()),
             session: caller.session.as_ref().map(|session| session.audit_name()),
-            conversation: None,
+            conversation: self.conversation.clone(),
             capabilities: Arc::clone(&self.capabilities),
             level: self.level,
             own,

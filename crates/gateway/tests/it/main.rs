@@ -17,6 +17,7 @@ mod pages;
 mod progress;
 mod reload;
 mod results;
+mod sessions;
 mod tasks;
 mod uris;
 mod visibility;
