@@ -25,6 +25,6 @@ pub use problem::{DefinitionProblem, Position};
 pub use profile::{ActiveSet, Dialect, Exposure, Group, Prefix, ProfileDefinition, ToolRules};
 pub use secret::{LocalSecrets, ResolveSecret, SecretError, SecretRef, SecretRefError};
 pub use server::{
-    Program, Remote, ServerDefinition, SessionScope, Start, Timeouts, ToolText, Transport, TransportKind,
+    Ask, Program, Remote, ServerDefinition, SessionScope, Start, Timeouts, ToolText, Transport, TransportKind,
 };
 pub use watch::watch;

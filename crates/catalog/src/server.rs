@@ -8,7 +8,7 @@ use toolcrib_base::ServerName;
 use crate::define::{self, Define, Kept};
 use crate::endpoint::{Endpoint, EndpointError};
 use crate::period::Period;
-use crate::reader::{Cursor, Fields, choice};
+use crate::reader::{Choice, Cursor, Fields, choice};
 use crate::secret::SecretRef;
 
 /// A server that can be called.
@@ -20,6 +20,8 @@ pub struct ServerDefinition {
     pub transport: Transport,
     pub start: Start,
     pub session: SessionScope,
+    /// What the connection that lists its tools says can be asked of us, each once, in the order of [`Ask::ALL`].
+    pub declares: Vec<Ask>,
     pub timeouts: Timeouts,
     pub category: Option<String>,
     pub tags: Vec<String>,
@@ -101,6 +103,18 @@ choice! {
 }
 
 choice! {
+    /// What a server can ask a client for.
+    Ask {
+        /// Forms to fill in and addresses to open.
+        Elicitation = "elicitation",
+        /// A model's answer.
+        Sampling = "sampling",
+        /// The folders that it may work in.
+        Roots = "roots",
+    }
+}
+
+choice! {
     /// The words for [`Transport`].
     TransportKind {
         Stdio = "stdio",
@@ -167,6 +181,7 @@ impl Define for ServerDefinition {
             description: fields.text("description"),
             start: fields.get("start").and_then(|cursor| cursor.choice()).unwrap_or(Start::Lazy),
             session: fields.get("session").and_then(|cursor| cursor.choice()).unwrap_or(SessionScope::Principal),
+            declares: fields.get("declares").map(|cursor| declares(&cursor)).unwrap_or_default(),
             timeouts: fields.get("timeouts").and_then(timeouts).unwrap_or_default(),
             category: fields.text("category"),
             tags: fields.texts("tags"),
@@ -283,6 +298,20 @@ fn timeouts(cursor: Cursor<'_>) -> Option<Timeouts> {
     };
     fields.finish();
     Some(timeouts)
+}
+
+fn declares(cursor: &Cursor<'_>) -> Vec<Ask> {
+    let mut seen = Vec::new();
+    cursor.list(|item| {
+        let ask: Ask = item.choice()?;
+        if seen.contains(&ask) {
+            item.expected("each word once");
+        }
+        seen.push(ask);
+        Some(())
+    });
+    // The order in the file means nothing, so that changing it does not start the server anew.
+    Ask::ALL.iter().map(|(_, ask)| *ask).filter(|ask| seen.contains(ask)).collect()
 }
 
 fn labels(cursor: &Cursor<'_>) -> BTreeMap<String, String> {

@@ -65,7 +65,7 @@ impl Passing<'_> {
 
     async fn exchange_as_is(&self, passage: Passage, wanted: Wanted<'_>) -> Exchanged {
         match &self.caller.session {
-            None if self.parks(wanted.server) => self.park(passage, wanted).await,
+            None if self.parks(wanted.server, &wanted.params) => self.park(passage, wanted).await,
             session => {
                 let ended = match session {
                     Some(session) => self.in_rounds(&passage, session, wanted).await,
@@ -76,9 +76,15 @@ impl Passing<'_> {
         }
     }
 
-    /// Whether a call may have to wait for answers of a modern client while it runs.
-    fn parks(&self, server: &Server) -> bool {
-        self.caller.revision.era() == Era::Modern && !server.is_modern() && self.behind.capabilities.can_be_asked()
+    /// Whether a call may have to wait for answers of a modern client while it runs, or belongs to one that does: a retry
+    /// must find that one, whatever its client declares by now and of whichever era the server is.
+    fn parks(&self, server: &Server, params: &Raw) -> bool {
+        let state = || ask::state(params);
+        self.caller.revision.era() == Era::Modern
+            && match server.is_modern() {
+                true => state().is_some_and(|state| self.gateway.parking.knows(&state)),
+                false => self.behind.capabilities.can_be_asked() || state().is_some(),
+            }
     }
 
     /// One call, as it is.
@@ -269,7 +275,8 @@ pub(crate) fn unfit(required: &InputRequired, capabilities: &Capabilities) -> Op
     })
 }
 
-fn has_failed(ended: &Ended) -> bool {
+/// Whether a call came to nothing, in whichever form its server says so.
+pub(crate) fn has_failed(ended: &Ended) -> bool {
     match ended {
         Ended::Answered(Ok(result)) => crate::reply::is_failure(result),
         Ended::Answered(Err(_)) => true,

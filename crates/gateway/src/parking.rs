@@ -23,7 +23,7 @@ use toolcrib_upstream::server::Call;
 use toolcrib_upstream::{Aside, Reply};
 
 use crate::dispatch::{self, Ended, Outgoing};
-use crate::exchange::{Behind, Exchanged, Wanted, Way, refuse};
+use crate::exchange::{self, Behind, Exchanged, Wanted, Way, refuse};
 use crate::passage::Passage;
 use crate::request::Passing;
 use toolcrib_store::Outcome;
@@ -87,6 +87,8 @@ struct State {
     from: Option<String>,
     /// Whether a client was ever sent away with a state that leads back here.
     parked: bool,
+    /// What the server asked in vain, because the client that was there did not offer it.
+    missing: Option<Question>,
 }
 
 struct Waiting {
@@ -116,7 +118,8 @@ impl Parked {
     fn look(&self) -> Option<Result<Ended, Vec<(String, Asked)>>> {
         let mut state = lock(&self.state);
         if let Some(ended) = &state.ended {
-            return Some(Ok(ended.clone()));
+            let missing = state.missing.filter(|_| exchange::has_failed(ended));
+            return Some(Ok(missing.map_or_else(|| ended.clone(), |it| Ended::Answered(Err(it.missing())))));
         }
         // What this client cannot be asked is refused now: the one that came before may have declared more.
         let behind = state.behind.clone();
@@ -132,6 +135,7 @@ impl Parked {
         for key in unfit {
             if let Some(waiting) = state.questions.remove(&key) {
                 let question = Question::of(&waiting.asked.method, &waiting.asked.params);
+                state.missing = state.missing.or(question);
                 refuse(question, &waiting.request, waiting.reply);
             }
         }
@@ -235,9 +239,15 @@ impl Parking {
         Self { calls: Mutex::default(), sealer }
     }
 
-    /// Whether a state is one of ours, whatever it says.
-    fn opened(&self, state: &str) -> Option<Ticket> {
-        serde_json::from_slice(&self.sealer.open(PURPOSE, state)?).ok()
+    /// What a state says, if it is one of ours.
+    fn opened(&self, state: &Raw) -> Option<Ticket> {
+        let text = toolcrib_protocol::json::text(state.as_str())?;
+        serde_json::from_slice(&self.sealer.open(PURPOSE, &text)?).ok()
+    }
+
+    /// Whether a state was given out here.
+    pub(crate) fn knows(&self, state: &Raw) -> bool {
+        self.opened(state).is_some()
     }
 
     fn enter(&self, principal: &str) -> Result<(String, Arc<Parked>), Problem> {
@@ -281,11 +291,10 @@ impl Passing<'_> {
         let principal = self.caller.principal.id.as_str();
         let session = self.behind.conversation.as_ref().map_or("", |conversation| conversation.handle());
         let digest = digest(wanted.method, &wanted.params, session);
-        let state = wanted.params.get(ask::REQUEST_STATE);
+        let state = ask::state(&wanted.params);
         let (call, parked) = match state {
             Some(state) => {
-                let given = toolcrib_protocol::json::text(state.as_str()).unwrap_or_default();
-                let Some(ticket) = parking.opened(&given) else {
+                let Some(ticket) = parking.opened(&state) else {
                     return Exchanged { passage: Some(passage), ..invalid("is not one that was given out here") };
                 };
                 let foreign = ticket.principal != principal

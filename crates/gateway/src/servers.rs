@@ -8,7 +8,9 @@ use arc_swap::ArcSwap;
 use serde::{Deserialize, Serialize};
 use toolcrib_base::task::Scope;
 use toolcrib_base::{Secret, ServerName};
-use toolcrib_catalog::{Program, Remote, ResolveSecret, SecretRef, ServerDefinition, SessionScope, Start, Transport};
+use toolcrib_catalog::{
+    Ask, Program, Remote, ResolveSecret, SecretRef, ServerDefinition, SessionScope, Start, Transport,
+};
 use toolcrib_protocol::inventory::{Entry, Listing};
 use toolcrib_protocol::{Capabilities, Era, Raw, json};
 use toolcrib_store::{Facts, Snapshots, Store};
@@ -152,7 +154,7 @@ impl Servers {
                 SessionScope::Handle => SessionPolicy::Handle,
                 SessionScope::Request => SessionPolicy::Request,
             },
-            declares: Capabilities::NONE,
+            declares: declares(definition),
             nature: self.nature(definition),
         }
     }
@@ -213,10 +215,25 @@ impl Servers {
     }
 }
 
+/// What the connection that lists declares: only words that the definition has, so nothing unless somebody wanted it.
+fn declares(definition: &ServerDefinition) -> Capabilities {
+    let has = |ask| definition.declares.contains(&ask);
+    Capabilities {
+        form: has(Ask::Elicitation),
+        url: has(Ask::Elicitation),
+        sampling: has(Ask::Sampling),
+        roots: has(Ask::Roots),
+        ..Capabilities::NONE
+    }
+}
+
 /// What of a definition decides which tools its server has: a snapshot of another program is not used.
 pub(crate) fn fingerprint(definition: &ServerDefinition) -> String {
     use sha2::Digest;
     // Secrets print as stars, so that neither they nor their change is part of it.
-    let text = format!("{:?}", definition.transport);
+    let mut text = format!("{:?}", definition.transport);
+    if !definition.declares.is_empty() {
+        text += &format!("{:?}", definition.declares);
+    }
     sha2::Sha256::digest(text.as_bytes()).iter().take(16).map(|byte| format!("{byte:02x}")).collect()
 }

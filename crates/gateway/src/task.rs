@@ -16,7 +16,7 @@ use toolcrib_policy::{Act, Annotations};
 use toolcrib_protocol::ask::{self, InputRequired};
 use toolcrib_protocol::error::INVALID_PARAMS;
 use toolcrib_protocol::raw::Edit;
-use toolcrib_protocol::{Era, Raw, Revision, RpcError, json, method, task};
+use toolcrib_protocol::{Era, Notification, Raw, Revision, RpcError, json, method, task};
 use toolcrib_store::Outcome;
 use toolcrib_upstream::{Server, State};
 
@@ -86,13 +86,7 @@ impl Passing<'_> {
 
     /// Asks the server whose task it is; `None` where that is none of this profile's any more.
     async fn relay(&self, method: &str, params: &Raw, id: &str, ticket: &Ticket) -> Result<Option<Raw>, RpcError> {
-        let known = self.view.servers.iter().find(|(definition, _)| definition.name == ticket.tool.server);
-        let Some((_, server)) = known.filter(|(_, server)| speaks_tasks(server)) else { return Ok(None) };
-        // The same rules as for the call that became the task; a tool that is not listed any more has no hints.
-        let act = self.view.tool_by_id(&ticket.tool).map_or_else(
-            || Act::CallTool { tool: ticket.tool.clone(), annotations: Annotations::default() },
-            |tool| tool.act(),
-        );
+        let Some((server, act)) = self.server_of(ticket) else { return Ok(None) };
         let wanted = Wanted {
             server,
             method,
@@ -108,28 +102,72 @@ impl Passing<'_> {
 
     /// A server's task under the client's id. What it asks must fit what the client has declared.
     fn task_of_server(&self, ticket: &Ticket, id: &str, result: &Raw) -> Result<Raw, RpcError> {
-        let odd = |why: &str| {
-            let message = format!("server `{}` answered with a task that {why}", ticket.tool.server);
-            RpcError::from(&Problem::new(Kind::BadServer, message))
-        };
         if task::task_id(result).as_deref() != Some(&ticket.task) {
-            return Err(odd("was not asked for"));
+            let message = format!("server `{}` answered with a task that was not asked for", ticket.tool.server);
+            return Err(RpcError::from(&Problem::new(Kind::BadServer, message)));
         }
-        let renamed = task::with_task_id(result, id);
-        if result.text("status").as_deref() != Some(task::Status::InputRequired.as_str()) {
-            return Ok(renamed);
+        self.askable(ticket, task::with_task_id(result, id))
+    }
+
+    /// A task, or what is told of one, whose questions this client can be asked; people read who asks.
+    fn askable(&self, ticket: &Ticket, told: Raw) -> Result<Raw, RpcError> {
+        if told.text("status").as_deref() != Some(task::Status::InputRequired.as_str()) {
+            return Ok(told);
         }
-        let mut required = InputRequired::read(result).map_err(|why| odd(&format!("cannot be answered: {why}")))?;
+        let mut required = InputRequired::read(&told).map_err(|why| {
+            let message = format!("server `{}` answered with a task that cannot go on: {why}", ticket.tool.server);
+            RpcError::from(&Problem::new(Kind::BadServer, message))
+        })?;
         if let Some(error) = exchange::unfit(&required, &self.behind.capabilities) {
             return Err(error);
         }
         let server = self.view.servers.iter().find(|(definition, _)| definition.name == ticket.tool.server);
-        let Some(from) = server.and_then(|(_, server)| self.asks_for(server)) else { return Ok(renamed) };
+        let Some(from) = server.and_then(|(_, server)| self.asks_for(server)) else { return Ok(told) };
         for (_, asked) in &mut required.questions {
             *asked = ask::question_for(self.caller.revision, asked, "", Some(&from));
         }
         let questions = required.to_raw().get("inputRequests").unwrap_or_else(Raw::empty_object);
-        Ok(renamed.edit(&[("inputRequests", Edit::Set(questions.as_str()))]))
+        Ok(told.edit(&[("inputRequests", Edit::Set(questions.as_str()))]))
+    }
+
+    /// What a subscription tells as `tasks/get` would; `None` for a task whose questions this client cannot be asked.
+    pub(crate) fn told(&self, notification: Notification) -> Option<Notification> {
+        if notification.method != method::TASK_CHANGED {
+            return Some(notification);
+        }
+        let id = task::task_id(&notification.params)?;
+        // One of our own asks nothing that does not fit, and points to nothing.
+        let Some(ticket) = Ticket::open(&self.gateway.sealer, self.caller, &id) else { return Some(notification) };
+        let params = self.view.resources.rewritten(&ticket.tool.server, notification.params);
+        let params = self.askable(&ticket, params).ok()?;
+        Some(Notification { method: notification.method, params })
+    }
+
+    /// Where a server's task of this caller runs, and its id there, for a subscription; to others it does not exist.
+    ///
+    /// Errors: the gateway is ending.
+    pub(crate) async fn task_place(&self, id: &str) -> Result<Option<(Server, String)>, RpcError> {
+        let Some(ticket) = Ticket::open(&self.gateway.sealer, self.caller, id) else { return Ok(None) };
+        let Some((server, act)) = self.server_of(&ticket) else { return Ok(None) };
+        let target = ticket.tool.to_string();
+        match self.open(&act, self.asked(method::LISTEN, &target, None)).await {
+            Ok(passage) => passage.finish(Outcome::Ok),
+            Err(Refused::Denied(_)) => return Ok(None),
+            Err(Refused::Closing) => return Err(closing()),
+        };
+        Ok(Some((server.clone(), ticket.task)))
+    }
+
+    /// The server of a task, and what is decided for every request about it: the call that became the task. A tool that
+    /// is not listed any more has no hints.
+    fn server_of(&self, ticket: &Ticket) -> Option<(&Server, Act)> {
+        let mut servers = self.view.servers.iter();
+        let (_, server) = servers.find(|(definition, _)| definition.name == ticket.tool.server)?;
+        let act = self.view.tool_by_id(&ticket.tool).map_or_else(
+            || Act::CallTool { tool: ticket.tool.clone(), annotations: Annotations::default() },
+            |tool| tool.act(),
+        );
+        speaks_tasks(server).then_some((server, act))
     }
 
     async fn own_task(

@@ -345,9 +345,11 @@ impl ExtraTask {
             generation: self.generation,
             reports,
             era: Some(Era::Legacy),
+            probes: false,
             offered: Arc::clone(&self.key.offered),
             owner: self.owner.clone(),
             asks: Arc::clone(&self.shared.asks),
+            principal: self.key.principal.clone(),
             wishes: Arc::clone(&self.shared.wishes),
         };
         let opened = tokio::select! {

@@ -17,6 +17,7 @@ use toolcrib_transport::{Aside, CallOptions, LinkError};
 use crate::client::{Client, Key};
 use crate::config::{ServerConfig, Start};
 use crate::conversation::Conversation;
+use crate::credentials::Credentials;
 use crate::event::Event;
 use crate::inventory::Inventory;
 use crate::live::{Live, Said};
@@ -40,6 +41,8 @@ pub struct Surroundings {
     pub events: mpsc::Sender<Event>,
     /// How child processes are guarded; `None` in tests.
     pub guard: Option<GuardCommand>,
+    /// What requests over HTTP prove, for each principal; `None` where the definitions say it all.
+    pub credentials: Option<Arc<dyn Credentials>>,
     /// Bounds on what servers may send.
     pub limits: Limits,
     /// How long a server may take to end by itself.
@@ -111,6 +114,7 @@ impl CallError {
             CallError::Link { error, .. } => match error {
                 LinkError::Timeout(_) => Kind::Timeout,
                 LinkError::NotMcp(_) | LinkError::Status { .. } => Kind::BadServer,
+                LinkError::Unproven(_) => Kind::Unavailable,
                 LinkError::Closed | LinkError::Unreachable(_) | LinkError::Broken(_) | LinkError::SessionLost => {
                     Kind::Unavailable
                 }
@@ -195,6 +199,7 @@ pub(crate) struct Shared {
     pub(crate) running: AtomicUsize,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) retired: Scope,
+    pub(crate) credentials: Option<Arc<dyn Credentials>>,
     /// Counts the listings that ended well.
     pub(crate) listings: watch::Sender<u64>,
     /// What is wanted to be heard of it.
@@ -267,6 +272,7 @@ impl Server {
             running: AtomicUsize::new(0),
             clock: Arc::clone(&around.clock),
             retired: Scope::new(),
+            credentials: around.credentials.clone(),
             listings: watch::Sender::new(0),
             wishes: Arc::default(),
             pool: Pool::new(around.clone()),
@@ -412,12 +418,16 @@ impl Server {
             }
             return self.ended(&reached, first);
         }
-        if reached.is_main() {
+        let mut generation = generation;
+        let forgotten = matches!(first, Err(LinkError::SessionLost));
+        if !forgotten {
+            // Which era it is of now, only the main connection finds out.
+            self.shared.set_era(None);
+            self.shared.pool.clear();
+            generation = self.shared.live.load().as_ref().map_or(generation, |main| main.generation);
+        }
+        if reached.is_main() || !forgotten {
             // The session, or the era, was agreed on the main connection: it is opened anew, with a probe where needed.
-            if !matches!(first, Err(LinkError::SessionLost)) {
-                self.shared.set_era(None);
-                self.shared.pool.clear();
-            }
             self.order(Order::Reopen(generation, None));
         }
         drop(reached);
@@ -528,7 +538,7 @@ impl Server {
             deadline: limit,
             aside: call.aside.clone(),
             cancel_on_drop: Arc::clone(&call.cancel_on_drop),
-            headers: if live.is_modern() { call.headers.clone() } else { HeaderMap::new() },
+            headers: self.headers(live, call).await?,
         };
         let _running = Running::new(&self.shared.running);
         let outcome = match options.aside.clone() {
@@ -539,6 +549,25 @@ impl Server {
         };
         self.shared.last_success.store(self.shared.clock.now().0.unsigned_abs(), Ordering::Relaxed);
         Ok(outcome)
+    }
+
+    /// The headers of one request: what proves for whom it is, and what of its arguments is mirrored.
+    async fn headers(&self, live: &Live, call: &Call) -> Result<HeaderMap, LinkError> {
+        let mirrored = || if live.is_modern() { call.headers.clone() } else { HeaderMap::new() };
+        let Some(credentials) = self.shared.credentials.as_ref().filter(|_| !live.link.is_ordered()) else {
+            return Ok(mirrored());
+        };
+        let name = &self.shared.config.name;
+        let proof = credentials.headers(name, call.client.principal.as_deref());
+        let proven = tokio::time::timeout(self.shared.config.timeouts.connect, proof).await;
+        // Nothing was sent, as when there is nobody to connect to.
+        let mut headers = match proven {
+            Ok(Ok(headers)) => headers,
+            Ok(Err(why)) => return Err(LinkError::Unproven(why)),
+            Err(_) => return Err(LinkError::Unproven("no credential in time".into())),
+        };
+        headers.extend(mirrored());
+        Ok(headers)
     }
 
     /// Waits for a connection other than the one of generation `not`, starting the server if need be.

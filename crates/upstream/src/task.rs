@@ -202,9 +202,11 @@ impl ServerTask {
             generation: self.generation,
             reports: reports.clone(),
             era: self.shared.era(),
+            probes: true,
             offered: Arc::new(self.shared.config.declares.clone()),
             owner: None,
             asks: Arc::clone(&self.shared.asks),
+            principal: None,
             wishes: Arc::clone(&self.shared.wishes),
         };
         let (live, mut bare) = match unless_left(orders, self.generation, Box::pin(open::open(&opening))).await {

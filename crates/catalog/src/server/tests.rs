@@ -69,6 +69,15 @@ fn an_absent_key_means_the_printed_value() {
 }
 
 #[test]
+fn what_a_server_may_ask_is_a_set_of_words() {
+    let declares = |words: &str| good(&format!("name: files\ncommand: npx\ndeclares: {words}\n")).declares;
+    assert_eq!(declares("[roots, elicitation]"), [Ask::Elicitation, Ask::Roots]);
+    assert_eq!(declares("[sampling]"), [Ask::Sampling]);
+    assert_eq!(declares("[]"), []);
+    assert_eq!(good("name: files\ncommand: npx\n").declares, []);
+}
+
+#[test]
 fn remote_servers_have_an_address_and_headers() {
     for (word, kind) in [("http", TransportKind::Http), ("sse", TransportKind::Sse)] {
         let text = format!(
@@ -127,6 +136,12 @@ fn wrong_values_are_told_with_place_and_hint() {
         ("timeouts: {cal: 30s}", "3:12: `timeouts.cal`: expected a known key, got this one | did you mean `call`?"),
         ("start: lasy", "3:8: `start`: expected one of `lazy`, `eager`, `manual`, got `lasy` | did you mean `lazy`?"),
         ("session: [x]", "3:10: `session`: expected one of `shared`, `principal`, `handle`, `request`, got a list"),
+        (
+            "declares: [root]",
+            "3:12: `declares[0]`: expected one of `elicitation`, `sampling`, `roots`, got `root` | did you mean `roots`?",
+        ),
+        ("declares: [roots, roots]", "3:19: `declares[1]`: expected each word once, got `roots`"),
+        ("declares: roots", "3:11: `declares`: expected a list, got `roots`"),
         ("args: -y", "3:7: `args`: expected a list, got `-y`"),
         (
             "args:",

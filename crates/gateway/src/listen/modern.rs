@@ -5,17 +5,20 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use futures_util::future::join_all;
+use tokio::sync::watch;
 use toolcrib_base::{Kind, Problem};
 use toolcrib_policy::Act;
-use toolcrib_protocol::subscription::{self, Filter};
-use toolcrib_protocol::{Raw, RpcError, method};
+use toolcrib_protocol::raw::Edit;
+use toolcrib_protocol::subscription::{self, Filter, New};
+use toolcrib_protocol::{Raw, RpcError, method, task};
 use toolcrib_store::Outcome;
-use toolcrib_upstream::{Server, Subscription};
+use toolcrib_upstream::Subscription;
 
 use crate::gateway::Gateway;
 use crate::listen::{GATHER, Listening, TAKEN, What};
 use crate::passage::Refused;
 use crate::request::{Channel, Passing, closing};
+use crate::task::Found;
 
 /// How much the URIs and task ids of one stream may take, in bytes.
 const BYTES: usize = 256 * 1024;
@@ -33,16 +36,14 @@ impl Gateway {
     pub fn end_subscriptions(&self) {
         self.hub.close();
     }
-
-    /// Where a task of this caller runs, and its id there. To others it does not exist.
-    fn task_place(&self, _passing: &Passing<'_>, _id: &str) -> Option<(Server, String)> {
-        None
-    }
 }
 
 impl Passing<'_> {
     pub(crate) async fn listen(&self, params: &Raw) -> Result<Raw, RpcError> {
         let wanted = Filter::read(params)?;
+        if !wanted.tasks.is_empty() && !self.declares_tasks() {
+            return Err(task::not_declared());
+        }
         let bytes: usize = wanted.uris.iter().chain(&wanted.tasks).map(String::len).sum();
         if bytes > BYTES {
             let message = format!("`params.notifications` has more than {BYTES} bytes of URIs and task ids");
@@ -60,10 +61,37 @@ impl Passing<'_> {
         let listener = hub.enter(&self.caller.principal.id, &self.caller.profile, lists);
         let listener = listener.map_err(|problem| RpcError::from(&problem))?;
         let listening = Listening { gateway: Arc::clone(self.gateway), listener };
-        let granted = self.granted(&listening, wanted).await?;
-        match self.hear(channel, &listening, &granted).await {
+        let own = wanted.tasks.iter().filter_map(|id| {
+            let news = self.gateway.watch_task(self.caller, id)?;
+            Some((id.clone(), news))
+        });
+        let own: Vec<_> = own.collect();
+        let mut granted = self.granted(&listening, wanted).await?;
+        granted.tasks.extend(own.iter().map(|(id, _)| id.clone()));
+        let watching = join_all(own.into_iter().map(|(id, news)| self.watch_own(&listening, id, news)));
+        let ended = tokio::select! {
+            biased;
+            ended = self.hear(channel, &listening, &granted) => ended,
+            () = async { drop(watching.await); std::future::pending().await } => End::Ours,
+        };
+        match ended {
             End::Ours => Ok(subscription::ended(self.id, &self.gateway.server_info)),
             End::Theirs => Err(RpcError::from(Kind::Cancelled)),
+        }
+    }
+
+    /// Tells a listener of each change of a task of our own, until the task has ended.
+    async fn watch_own(&self, listening: &Listening, id: String, mut news: watch::Receiver<u64>) {
+        let known: Arc<str> = id.as_str().into();
+        loop {
+            // The other half is gone once the task has ended, which is the last news.
+            let goes_on = news.changed().await.is_ok();
+            let Some(Found::Own { body, .. }) = self.gateway.find_task(self.caller, &id).await else { return };
+            let params = body.edit(&[("resultType", Edit::Remove)]);
+            listening.listener.note(New::Task { id: Arc::clone(&known), params });
+            if !goes_on {
+                return;
+            }
         }
     }
 
@@ -86,7 +114,7 @@ impl Passing<'_> {
         }
         let mut tasks = Vec::new();
         for id in wanted.tasks {
-            let Some((server, there)) = self.gateway.task_place(self, &id) else { continue };
+            let Some((server, there)) = self.task_place(&id).await? else { continue };
             tasks.extend(hub.watch_task(number, (&server, &there), &id).map(|subscription| (id, subscription)));
         }
         let taken = async |what: What, asked: Vec<(String, Subscription)>| -> BTreeSet<String> {
@@ -137,6 +165,7 @@ impl Passing<'_> {
                     if !granted.admits(&notification) {
                         continue;
                     }
+                    let Some(notification) = self.told(notification) else { continue };
                     // Waits as long as the client likes: what comes meanwhile is merged.
                     if !channel.deliver(subscription::tag(&notification, self.id).to_bytes()).await {
                         return End::Theirs;

@@ -176,9 +176,15 @@ async fn what_is_hidden_is_as_what_does_not_exist() {
 async fn what_a_server_refuses_is_not_acknowledged() {
     for house in houses().await {
         let (scope, [modern, legacy]) = (Scope::new(), house.both("default"));
-        let filter = json!({"resourceSubscriptions": ["fake://none", "fake://text"], "taskIds": ["somebody's"]});
+        let filter = json!({"resourceSubscriptions": ["fake://none", "fake://text"]});
         let (_listen, granted) = Listen::open(&scope, &modern, "1", &filter).await;
         assert_eq!(granted, json!({"resourceSubscriptions": ["fake://text"]}));
+        let undeclared = json!({"notifications": {"taskIds": ["somebody's"]}});
+        let mut queue = mpsc::channel(8);
+        let id = Id::from_number(9);
+        let refused = modern.with_id(id, "subscriptions/listen", Raw::from_value(&undeclared), Some(queue.0)).await;
+        assert_eq!(refused.unwrap().unwrap_err().code, -32_021);
+        assert!(queue.1.try_recv().is_err(), "nothing was acknowledged");
         let error = legacy.ask("resources/subscribe", &json!({"uri": "fake://none"})).await.unwrap_err();
         assert!(error.message.contains("fake://none"), "{error:?}");
         until_watched(&modern, &["fake://text"]).await;

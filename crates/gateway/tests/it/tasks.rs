@@ -1,9 +1,12 @@
 //! Tasks: those of modern servers by ids of ours, those of legacy servers driven here, and our own.
 
-use serde_json::{Value, json};
 use std::sync::Arc;
+
+use serde_json::{Value, json};
+use tokio::sync::mpsc;
+use toolcrib_base::task::Scope;
 use toolcrib_gateway::task::{Begin, NotAsked};
-use toolcrib_protocol::{Capabilities, Raw, RpcError, ask::Asked, task as wire};
+use toolcrib_protocol::{Capabilities, Id, Raw, RpcError, ask::Asked, task as wire};
 
 use crate::house::{Client, Ground, House, profile, server, soon, text_of};
 
@@ -225,6 +228,35 @@ async fn a_slow_operation_is_a_task_of_our_own() {
 }
 
 #[tokio::test]
+async fn who_listens_to_a_task_hears_how_it_goes_on() {
+    let house = House::open(&[], Ground::default());
+    let (client, scope) = (house.modern("default"), toolcrib_base::task::Scope::new());
+    let begin = Begin { target: "workflow_test", capabilities: Arc::default() };
+    let (go, going) = tokio::sync::oneshot::channel::<()>();
+    let handle = house.gateway.run_as_task(&client.caller, begin, move |_| async move {
+        going.await.unwrap();
+        Ok(Raw::from_value(&json!({ "content": [] })))
+    });
+    let id = handle.await.unwrap().to_value()["taskId"].clone();
+    let wanted = json!({ "notifications": { "taskIds": [id, "somebody's"] }, "_meta": declared(false) });
+    let (sender, mut queue) = tokio::sync::mpsc::channel(8);
+    let listener = client.clone();
+    scope.spawn(async move {
+        let number = toolcrib_protocol::Id::from_number(5);
+        listener.with_id(number, "subscriptions/listen", Raw::from_value(&wanted), Some(sender)).await
+    });
+    let mut next =
+        async || -> Value { serde_json::from_slice(&soon("a message", queue.recv()).await.unwrap()).unwrap() };
+    let acknowledged = next().await;
+    assert_eq!(acknowledged["params"]["notifications"], json!({ "taskIds": [id] }), "others' do not exist");
+    go.send(()).unwrap();
+    let heard = next().await;
+    assert_eq!(heard["method"], "notifications/tasks");
+    assert_eq!((&heard["params"]["taskId"], &heard["params"]["status"]), (&id, &json!("completed")));
+    assert_eq!(heard["params"]["_meta"]["io.modelcontextprotocol/subscriptionId"], 5);
+}
+
+#[tokio::test]
 async fn our_tasks_ask_end_and_are_bounded() {
     let ground = Ground::default();
     let (store, clock) = (ground.store.clone(), Arc::clone(&ground.clock));
@@ -283,4 +315,42 @@ async fn our_tasks_ask_end_and_are_bounded() {
     assert_eq!(interrupted["status"], "failed");
     assert!(interrupted["error"]["message"].as_str().unwrap().contains("restarted"), "{interrupted}");
     assert_eq!(get(&client, &running[0]).await["status"], "cancelled");
+}
+
+#[tokio::test]
+async fn subscriptions_tell_of_tasks_by_the_ids_of_their_clients() {
+    let files = [server("alpha", &[]), server("beta", &["--modern", "--tasks"]), profile("direct", "exposure: direct")];
+    let house = House::settled(&files).await;
+    let client = house.modern("direct");
+    let task = begin(&client, "beta_job", "ask").await;
+    let id = &task["taskId"];
+    until(&client, id, "input_required").await;
+
+    let undeclared = Raw::from_value(&json!({ "notifications": { "taskIds": [id] } }));
+    let (sender, _queue) = mpsc::channel(8);
+    let refused = client.with_id(Id::from_number(1_000), "subscriptions/listen", undeclared, Some(sender)).await;
+    assert_eq!(refused.unwrap().unwrap_err().code, -32_021);
+
+    let foreign = begin(&house.modern_of("somebody", "direct"), "beta_job", "ask").await["taskId"].clone();
+    let wanted = json!({ "notifications": { "taskIds": [id, foreign, "job-1"] }, "_meta": declared(true) });
+    let (sender, mut queue) = mpsc::channel(8);
+    let (listener, scope) = (client.clone(), Scope::new());
+    scope.spawn(async move {
+        let params = Raw::from_value(&wanted);
+        listener.with_id(Id::from_number(1_001), "subscriptions/listen", params, Some(sender)).await
+    });
+    let mut next = async || -> Value {
+        let message = soon("a message", queue.recv()).await.unwrap();
+        serde_json::from_slice(&message).unwrap()
+    };
+    let acknowledged = next().await;
+    assert_eq!(acknowledged["params"]["notifications"]["taskIds"], json!([id]), "others' tasks are nobody's");
+    let answers = json!({ "inputResponses": { "name": { "action": "decline" } } });
+    about(&client, "tasks/update", id, &answers).await.unwrap();
+    let told = next().await;
+    assert_eq!((&told["method"], &told["params"]["taskId"]), (&json!("notifications/tasks"), id));
+    assert_eq!(told["params"]["status"], "completed");
+    let link = &told["params"]["result"]["content"][1]["uri"];
+    assert_eq!(link, "beta+fake://text", "URIs are those of this profile here too");
+    scope.close(std::time::Duration::ZERO).await;
 }

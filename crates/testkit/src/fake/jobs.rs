@@ -49,11 +49,21 @@ pub(super) fn call(call: &Call) -> Outcome {
 }
 
 pub(super) fn respond(server: &Server, method: &str, params: &Value, modern: bool) -> Outcome {
+    let (outcome, told) = respond_quietly(server, method, params, modern);
+    if let Some(told) = told {
+        server.tell("notifications/tasks", &told);
+    }
+    outcome
+}
+
+/// What to answer, and what to tell of the task where it has changed.
+fn respond_quietly(server: &Server, method: &str, params: &Value, modern: bool) -> (Outcome, Option<Value>) {
     let mut state = server.state();
     let Some(job) = state.jobs.iter_mut().find(|job| job.id == params["taskId"]) else {
-        return Outcome::invalid_params("task not found".into());
+        return (Outcome::invalid_params("task not found".into()), None);
     };
-    match (method, modern) {
+    let before = job.status;
+    let outcome = match (method, modern) {
         ("tasks/get", _) => {
             look(job);
             Outcome::Result(shown(job, modern))
@@ -76,7 +86,8 @@ pub(super) fn respond(server: &Server, method: &str, params: &Value, modern: boo
         ("tasks/result", false) if job.status == "failed" => error(),
         ("tasks/result", false) => Outcome::Result(outcome(job)),
         _ => Outcome::Error(-32_601, format!("unknown method `{method}`"), Value::Null),
-    }
+    };
+    (outcome, (modern && job.status != before).then(|| shown(job, true)))
 }
 
 fn look(job: &mut Job) {

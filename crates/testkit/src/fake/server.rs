@@ -81,6 +81,15 @@ pub(super) fn serve(options: Options) -> ExitCode {
         let _ = misbehave::idle(&options, depth);
         return ExitCode::SUCCESS;
     }
+    if let Some(address) = &options.relay {
+        return match super::relay::run(address) {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(error) => {
+                let _ = writeln!(io::stderr(), "fake-server: {error}");
+                ExitCode::from(6)
+            }
+        };
+    }
     if let Err(error) = misbehave::at_start(&options) {
         let _ = writeln!(io::stderr(), "fake-server: {error}");
         return ExitCode::from(5);
@@ -247,6 +256,11 @@ impl Server {
 
     fn listen(&self, id: &Value, params: &Value) -> Outcome {
         let mut granted = params["notifications"].clone();
+        let declared = &params["_meta"]["io.modelcontextprotocol/clientCapabilities"]["extensions"][jobs::EXTENSION];
+        if granted.get("taskIds").is_some() && !declared.is_object() {
+            let needed = json!({"requiredCapabilities": {"extensions": {jobs::EXTENSION: {}}}});
+            return Outcome::Error(-32_021, "tasks are not declared".into(), needed);
+        }
         if let Some(uris) = granted.get_mut("resourceSubscriptions").and_then(Value::as_array_mut) {
             uris.retain(|uri| uri.as_str().is_some_and(|uri| content::read(uri).is_some()));
         }
@@ -277,6 +291,16 @@ impl Server {
         }
         if listeners.is_empty() {
             self.notify(method, &json!({"uri": uri}));
+        }
+    }
+
+    /// Tells all who listen.
+    pub(super) fn tell(&self, method: &str, params: &Value) {
+        let listeners = self.state().listeners.clone();
+        for (listener, _) in &listeners {
+            let mut params = params.clone();
+            params["_meta"] = json!({SUBSCRIPTION_KEY: listener});
+            self.notify(method, &params);
         }
     }
 

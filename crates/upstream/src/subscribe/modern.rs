@@ -9,7 +9,7 @@ use tokio::sync::{mpsc, watch};
 use tokio::time::Instant;
 use toolcrib_protocol::error::METHOD_NOT_FOUND;
 use toolcrib_protocol::subscription::Filter;
-use toolcrib_protocol::{Notification, Raw, Request, RpcError, method};
+use toolcrib_protocol::{Capabilities, Notification, Raw, Request, RpcError, method, task};
 use toolcrib_transport::{Aside, CallOptions, LinkError, Reply};
 
 use crate::live::Said;
@@ -193,10 +193,15 @@ impl Keeper {
         });
         let live = Arc::clone(&self.live);
         let params = Raw::from_value(&serde_json::json!({ "notifications": asked.to_raw().to_value() }));
+        // Whoever watches tasks says that it knows them (SEP-2663, notifications).
+        let extensions = format!(r#"{{"{}":{{}}}}"#, task::EXTENSION);
+        let extensions = (!asked.tasks.is_empty()).then_some(extensions);
+        let capabilities = Capabilities { extensions, ..Capabilities::NONE };
         let call = Box::pin(async move {
             let id = live.link.next_id();
+            let said = Said { capabilities: &capabilities, ..Said::OURS };
             let options = CallOptions { aside: Some(aside), ..CallOptions::within(Duration::MAX) };
-            live.link.call(id, method::LISTEN, live.params(id, &params, &Said::OURS), options).await
+            live.link.call(id, method::LISTEN, live.params(id, &params, &said), options).await
         });
         Stream { asked, granted, call, since: Instant::now() }
     }

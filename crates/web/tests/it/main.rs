@@ -8,6 +8,8 @@ mod doors;
 mod header;
 mod house;
 mod old;
+mod parked;
 mod routes;
+mod script;
 mod session;
 mod stream;

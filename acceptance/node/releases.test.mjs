@@ -1,0 +1,53 @@
+// Clients and servers of each age: what a client sees through the gateway is what it sees without it, step by step.
+
+import assert from 'node:assert/strict';
+import { describe, test } from 'node:test';
+import { isDeepStrictEqual } from 'node:util';
+
+import { MILLISECONDS, gateway, servers } from './doors.mjs';
+import { ages, script, straight, through, twin } from './people.mjs';
+
+// The code for a capability that the client lacks, which only the modern era has.
+const MISSING = -32021;
+const bounded = { timeout: 4 * MILLISECONDS };
+const needsGateway = { ...bounded, skip: gateway ? false : 'no gateway in this run' };
+
+// What each client sees of the server itself, or of its twin.
+const seen = new Map();
+function expected(age, server) {
+    const key = `${age.name} ${server}`;
+    if (!seen.has(key)) {
+        seen.set(key, straight(age, server, person => person.play(script.families[script.servers[server].family])));
+    }
+    return seen.get(key);
+}
+
+describe('releases', { concurrency: 3 }, () => {
+    for (const age of ages) {
+        for (const [server, { family }] of Object.entries(script.servers)) {
+            const doors = [age.http && 'http', age.sse && 'sse', servers[server].command && 'stdio'].filter(Boolean);
+            for (const door of doors) {
+                test(`${age.name} over ${door}: ${server}`, needsGateway, async () => {
+                    const before = await expected(age, twin(age, server));
+                    const after = await through(age, door, server, person => person.play(script.families[family]));
+                    const differences = before.flatMap((expected, index) => {
+                        const is = compared(after[index], age, server, expected);
+                        const should = compared(expected, age, server, after[index]);
+                        return isDeepStrictEqual(is, should) ? [] : [{ is, should }];
+                    });
+                    assert.equal(differences.map(each => JSON.stringify(each)).join('\n'), '');
+                });
+            }
+        }
+    }
+});
+
+// What may differ: tasks are of the modern era alone; where the gateway answers an error itself, or one that has no
+// place in the client's era, only that it is one counts.
+function compared(step, age, server, other) {
+    if (step.tools) return { ...step, tools: step.tools.filter(tool => !script.tasks.includes(tool.name)) };
+    const failed = ({ error, isError }) => error !== undefined || isError;
+    const own = [step, other].some(each => each._meta?.['toolcrib/error']);
+    const bridged = script.servers[server].era !== age.era || [step, other].some(each => each.error === MISSING && age.era === 'legacy');
+    return failed(step) && failed(other) && (own || bridged) ? { step: step.step, failed: true } : step;
+}

@@ -1,0 +1,99 @@
+//! Defects that a review found, with the wrong results as they are.
+
+use serde_json::{Value, json};
+use toolcrib_gateway::session::Introduction;
+use toolcrib_protocol::{Raw, Revision, meta, task};
+
+use crate::house::{House, server, server_with, text_of};
+
+fn asking(kind: &str, capabilities: &Value) -> Value {
+    json!({
+        "name": "alpha_ask",
+        "arguments": {"kind": kind},
+        "_meta": {meta::CLIENT_CAPABILITIES: capabilities},
+    })
+}
+
+#[tokio::test]
+async fn a_retry_that_declares_less_runs_the_call_again() {
+    let house = House::settled(&[server("alpha", &["--asks"])]).await;
+    let client = house.modern("default");
+    let first = client.ask("tools/call", &asking("roots", &json!({"roots": {}}))).await.unwrap();
+    assert_eq!(first["resultType"], "input_required", "{first}");
+    let answers = json!({"question-1": {"roots": [{"uri": "file:///here"}]}});
+    let retry = |capabilities: &Value| {
+        let mut retry = asking("roots", capabilities);
+        retry["requestState"] = first["requestState"].clone();
+        retry["inputResponses"] = answers.clone();
+        retry
+    };
+    let calls = |records: &[toolcrib_store::AuditRecord]| {
+        records.iter().filter(|record| &*record.target == "alpha/ask").count()
+    };
+    // FIXME: it must lead back to the call that waits. It is made anew, on another connection, state and answers with it.
+    let again = client.ask("tools/call", &retry(&json!({}))).await.unwrap();
+    assert!(text_of(&again).contains("does not offer `roots`"), "{again}");
+    // The first one has been running all the while.
+    let last = client.ask("tools/call", &retry(&json!({"roots": {}}))).await.unwrap();
+    assert!(text_of(&last).contains("file:///here"), "{last}");
+    assert_eq!(calls(&house.audited().await), 3);
+}
+
+#[tokio::test]
+async fn a_client_chooses_how_many_processes_there_are() {
+    let house = House::settled(&[server("alpha", &[])]).await;
+    let client = house.modern_of("somebody", "default");
+    let mut pids = std::collections::BTreeSet::new();
+    for number in 0..5 {
+        let name = format!("x/{number}");
+        let meta = json!({meta::CLIENT_CAPABILITIES: {"extensions": {name: {}}}});
+        let result = client.ask("tools/call", &json!({"name": "alpha_pid", "arguments": {}, "_meta": meta})).await;
+        pids.insert(text_of(&result.unwrap()));
+    }
+    // FIXME: one would do. With 64 of them nobody else gets a connection of his own for ten minutes.
+    assert_eq!((pids.len(), house.server("alpha").extra_connections()), (5, 5));
+}
+
+#[tokio::test]
+async fn connections_for_one_call_stay_after_it() {
+    let house = House::settled(&[server_with("alpha", &[], "session: request\n")]).await;
+    let client = house.modern("default");
+    for _ in 0..70 {
+        let result = client.call("alpha_echo", &json!({"text": "x"})).await;
+        if result["isError"] == true {
+            // FIXME: no call runs, and yet there is no room for this one.
+            assert!(text_of(&result).contains("64 clients have connections of their own"), "{result}");
+            assert_eq!(house.server("alpha").extra_connections(), 64);
+            return;
+        }
+    }
+    panic!("this is mended: 70 calls one after the other went well");
+}
+
+#[tokio::test]
+async fn what_is_between_us_and_the_server_reaches_a_modern_client() {
+    let house = House::settled(&[server("alpha", &[])]).await;
+    for code in [-32_020, -32_022] {
+        let error = house.modern("default").refused("alpha_rpc_error", &json!({"code": code})).await;
+        // FIXME: to its client this says that its own headers, or its own revision, are wrong; the status becomes 400.
+        assert_eq!(error.code, code);
+    }
+}
+
+#[tokio::test]
+async fn a_modern_server_is_told_of_tasks_by_a_legacy_client() {
+    let files = [server("alpha", &["--modern", "--tasks"])];
+    let house = House::settled(&files).await;
+    let mut client = house.legacy("default");
+    let introduction = Introduction {
+        revision: Revision::LATEST_LEGACY,
+        capabilities: Raw::from_value(&json!({"extensions": {task::EXTENSION: {}}})),
+        client_info: None,
+    };
+    let principal = client.caller.principal.clone();
+    let profile = client.caller.profile.clone();
+    client.caller.session = Some(house.gateway.sessions.open(principal, profile, introduction).unwrap());
+    let result = client.call("alpha_job", &json!({"mode": "done"})).await;
+    // FIXME: the server must not be told of tasks; now one runs there, and nobody gets its outcome.
+    assert!(text_of(&result).contains("with a result of type \"task\""), "{result}");
+}
