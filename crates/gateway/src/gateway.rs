@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
-use tokio::sync::{mpsc, watch};
+use tokio::sync::{Semaphore, mpsc, watch};
 use toolcrib_base::task::Stop;
 use toolcrib_base::{Clock, ProfileName, ServerName};
 use toolcrib_catalog::{Loaded, SessionScope};
@@ -17,6 +17,7 @@ use toolcrib_upstream::{Event, Inventory, Server, State};
 
 use crate::active::ActiveTools;
 use crate::conversation::Conversations;
+use crate::exchange::ASKING;
 use crate::listen::Hub;
 use crate::metrics::Metrics;
 use crate::parking::Parking;
@@ -68,6 +69,8 @@ pub struct Gateway {
     pub(crate) parking: Parking,
     /// The sessions that callers have opened at servers.
     pub(crate) conversations: Conversations,
+    /// Places for calls that wait for answers of legacy clients.
+    pub(crate) asking: Semaphore,
     pub(crate) tasks: OwnTasks,
     /// Seals what clients hold for us: cursors, ids of tasks, states of calls.
     pub(crate) sealer: Sealer,
@@ -107,6 +110,7 @@ impl Gateway {
             keep_arguments: parts.keep_arguments,
             parking: Parking::new(sealer.clone()),
             conversations: Conversations::default(),
+            asking: Semaphore::new(ASKING),
             tasks: OwnTasks::default(),
             sealer,
             hub: Hub::default(),

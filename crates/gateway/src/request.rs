@@ -61,7 +61,7 @@ impl Gateway {
             return Some(Answer::error(Some(request.id), RpcError::from(&problem)));
         };
         let token = channel.as_ref().and_then(|_| meta::progress_token(&request.params));
-        let outcome = match Behind::read(caller, &request.params, self.servers.scope()) {
+        let outcome = match Behind::read(caller, &request.params) {
             Err(error) => Err(error),
             Ok(behind) => {
                 let way = Way { channel, token };

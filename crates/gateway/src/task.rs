@@ -118,7 +118,7 @@ impl Passing<'_> {
             let message = format!("server `{}` answered with a task that cannot go on: {why}", ticket.tool.server);
             RpcError::from(&Problem::new(Kind::BadServer, message))
         })?;
-        if let Some(error) = exchange::unfit(&required, &self.behind.capabilities) {
+        if let Some(error) = exchange::unfit(&required.questions, &self.behind.capabilities) {
             return Err(error);
         }
         let server = self.view.servers.iter().find(|(definition, _)| definition.name == ticket.tool.server);

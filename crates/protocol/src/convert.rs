@@ -29,7 +29,8 @@ impl Caching {
 pub fn error_for(revision: Revision, error: RpcError) -> RpcError {
     let code = match (revision.era(), error.code) {
         (Era::Legacy, CAPABILITY_MISSING) => INVALID_PARAMS,
-        (Era::Legacy, HEADER_MISMATCH | REVISION_UNSUPPORTED) => INTERNAL,
+        // What is wrong between us and the server is not the client's to mend.
+        (_, HEADER_MISMATCH | REVISION_UNSUPPORTED) => INTERNAL,
         (Era::Modern, RESOURCE_NOT_FOUND | URL_REQUIRED) => INVALID_PARAMS,
         (Era::Legacy, URL_REQUIRED) if !revision.has_url_elicitation() => INVALID_PARAMS,
         _ => return error,

@@ -101,9 +101,13 @@ impl<W> Park<W> {
         self.attached += 1;
     }
 
-    /// It does no longer.
+    /// It does no longer: it has left with what it came for, or its client went away. Where nothing is asked that somebody
+    /// could come back with an answer to, a client that went away has taken the call back (2026-07-28, basic/transports).
     pub fn detach(&mut self) {
         self.attached = self.attached.saturating_sub(1);
+        if self.is_alone() && !self.is_asking() {
+            self.parked = false;
+        }
     }
 
     /// Whether no request waits at the call.
@@ -160,6 +164,9 @@ mod tests {
         let form = Capabilities { form: true, ..Capabilities::NONE };
         assert_eq!(park.unfit(&form).len(), 1, "this client has no roots");
         assert!(!park.is_asking());
+        park.attach();
+        park.detach();
+        assert!(park.is_abandoned(), "who leaves a call that asks nothing takes it back");
         park.end();
         assert!(park.ask(question(9, "roots/list")).is_err());
     }

@@ -65,9 +65,13 @@ impl Key {
     ///
     /// The session of a client that can be asked has a connection of its own: whatever the server asks on it, it is
     /// clear who is meant. A conversation has one, whichever of its principal's clients takes part in it.
-    pub(crate) fn of(policy: SessionPolicy, client: &Client, offered: Capabilities) -> Self {
+    pub(crate) fn of(policy: SessionPolicy, client: &Client, mut offered: Capabilities) -> Self {
         let asked = offered.can_be_asked();
         let (principal, session) = (client.principal.clone(), client.session.clone().filter(|_| asked));
+        if session.is_none() {
+            // They are free text, and each text would be a connection: a client could have as many as it likes.
+            offered.extensions = None;
+        }
         let plain =
             Self { principal: None, session: None, handle: None, offered: Arc::new(offered), slot: 0, once: false };
         match (policy, &client.conversation) {

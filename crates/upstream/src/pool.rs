@@ -30,6 +30,8 @@ const SLOTS: u8 = 15;
 pub const IDLE: Duration = Duration::from_secs(10 * 60);
 /// How long a notification may take to be sent.
 const NOTIFY: Duration = Duration::from_secs(5);
+/// How long a failure to open one stands.
+const FAILED: Duration = Duration::from_secs(1);
 /// How many connections were counted before the first of these, so that their numbers differ from the main one's.
 const FIRST: u64 = 1 << 32;
 
@@ -63,6 +65,13 @@ struct Extra {
 #[derive(Debug)]
 struct Used {
     calls: watch::Sender<usize>,
+    since: Mutex<Instant>,
+}
+
+impl Used {
+    fn since(&self) -> Instant {
+        *self.since.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 #[derive(Debug, Clone)]
@@ -105,6 +114,7 @@ impl InUse {
 
 impl Drop for InUse {
     fn drop(&mut self) {
+        *self.0.since.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
         self.0.calls.send_modify(|calls| *calls -= 1);
     }
 }
@@ -170,8 +180,16 @@ impl Pool {
             extra: Arc::clone(extra),
             _place: place,
         };
-        let wanted = Wanted { key, conversation, not, alone: alone && conversation.is_none(), place };
-        let (extra, used) = self.extra(wanted, task)?;
+        let alone_in = alone && conversation.is_none();
+        let wanted = Wanted { key, conversation, not, alone: alone_in, place };
+        let (extra, used) = match self.extra(wanted, &task) {
+            // Whoever pauses longest makes room.
+            Err(NoLease::Full) if self.end_idle() => {
+                let place = Some(self.place(deadline).await?);
+                self.extra(Wanted { key, conversation, not, alone: alone_in, place }, &task)?
+            }
+            other => other?,
+        };
         let mut state = extra.state.clone();
         let wait = state.wait_for(|state| !matches!(state, Opened::Opening));
         let opened = match tokio::time::timeout(deadline, wait).await {
@@ -204,7 +222,7 @@ impl Pool {
     fn extra(
         &self,
         wanted: Wanted<'_>,
-        task: impl FnOnce(&Key, &Arc<Extra>, OwnedSemaphorePermit) -> ExtraTask,
+        task: &impl Fn(&Key, &Arc<Extra>, OwnedSemaphorePermit) -> ExtraTask,
     ) -> Result<(Arc<Extra>, InUse), NoLease> {
         let Wanted { key, conversation, not, alone, place } = wanted;
         let mut open = self.lock();
@@ -233,7 +251,7 @@ impl Pool {
         let extra = Arc::new(Extra {
             state,
             quit: watch::Sender::new(false),
-            used: Arc::new(Used { calls: watch::Sender::new(0) }),
+            used: Arc::new(Used { calls: watch::Sender::new(0), since: Mutex::new(Instant::now()) }),
             roots: watch::Sender::new(()),
             conversation: conversation.cloned(),
             turn: Arc::new(Semaphore::new(1)),
@@ -242,6 +260,16 @@ impl Pool {
         let in_use = InUse::new(&extra.used);
         self.scope.spawn(task(&key, &extra, place).run(publish));
         Ok((extra, in_use))
+    }
+
+    /// Ends the connection that nobody has used for longest; `false` when all are in use. A conversation is not ended so.
+    fn end_idle(&self) -> bool {
+        let mut open = self.lock();
+        let idle = open.iter().filter(|(_, extra)| extra.conversation.is_none() && *extra.used.calls.borrow() == 0);
+        let longest = idle.min_by_key(|(_, extra)| extra.used.since()).map(|(key, _)| key.clone());
+        let ended = longest.and_then(|key| open.remove(&key));
+        ended.as_ref().inspect(|extra| extra.end());
+        ended.is_some()
     }
 
     /// Ends the connections of a session that has ended.
@@ -362,6 +390,12 @@ impl ExtraTask {
         match opened {
             Err(why) => {
                 publish.send_replace(Opened::Failed(self.shared.config.masked(&why)));
+                // Whoever calls within a moment hears the same: a client must not start a program at each call.
+                tokio::select! {
+                    () = stop.stopped() => {}
+                    _ = quit.wait_for(|quit| *quit) => {}
+                    () = tokio::time::sleep(FAILED), if !self.key.once => {}
+                }
             }
             Ok((live, _)) => {
                 let live = Arc::new(live);

@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU64, AtomicUsize, Ordering};
 
 use arc_swap::{ArcSwap, ArcSwapOption};
 use http::HeaderMap;
@@ -29,6 +29,9 @@ use crate::{negotiate, patience};
 
 /// How many orders may wait. More are repetitions: every caller that finds the server away orders a start.
 const ORDERS: usize = 64;
+
+/// How often an answer may make us doubt the era of a server, in milliseconds.
+const DOUBT: i64 = 60_000;
 
 /// What servers share.
 #[derive(Debug, Clone)]
@@ -208,6 +211,8 @@ pub(crate) struct Shared {
     pub(crate) pool: Pool,
     /// The era that it was of when it last answered; 0 is unknown.
     era: AtomicU8,
+    /// When an answer last made us doubt the era, on the clock; 0 is never.
+    doubted: AtomicI64,
     /// Whether it is known to ask without saying in which call.
     pub(crate) asks: Arc<AtomicBool>,
 }
@@ -227,6 +232,14 @@ impl Shared {
     pub(crate) fn set_era(&self, era: Option<Era>) -> bool {
         let place = place_of(era);
         self.era.swap(place, Ordering::Relaxed) != place
+    }
+
+    /// Whether an answer may make us doubt the era by now; not more often than once a minute.
+    fn may_doubt(&self) -> bool {
+        let now = self.clock.now().0;
+        let last = self.doubted.load(Ordering::Relaxed);
+        let long_ago = last == 0 || now.saturating_sub(last) >= DOUBT;
+        long_ago && self.doubted.compare_exchange(last, now, Ordering::Relaxed, Ordering::Relaxed).is_ok()
     }
 
     /// Has the lists read anew.
@@ -262,6 +275,7 @@ impl Server {
         let wanted = config.start == Start::Eager || (config.start == Start::Lazy && known.is_none());
         let shared = Arc::new(Shared {
             era: AtomicU8::new(place_of(config.nature.era)),
+            doubted: AtomicI64::new(0),
             asks: Arc::new(AtomicBool::new(config.nature.asks)),
             config,
             live: ArcSwapOption::empty(),
@@ -406,44 +420,46 @@ impl Server {
         let reached = self.reach(&call.client, None).await?;
         let first = self.call_on(&reached, method, params, &call).await;
         let generation = reached.live().generation;
-        if !self.is_refused(&reached, &first) {
-            if let Ok(Err(error)) = &first
-                && reached.is_main()
-                && reached.live().is_modern()
-                && negotiate::speaks_of_legacy_rules(error)
-            {
-                // It may be of another era now. The call may have run, so it is not made again; the next one finds out.
-                self.shared.set_era(None);
-                self.order(Order::Reopen(generation, None));
-            }
+        let forgotten = matches!(first, Err(LinkError::SessionLost));
+        let doubtful = !forgotten && self.speaks_of_another_era(&reached, &first);
+        // An address that answers like this each time must not be opened anew each time.
+        let opens_anew = forgotten || (doubtful && self.shared.may_doubt());
+        if !opens_anew {
             return self.ended(&reached, first);
         }
-        let mut generation = generation;
-        let forgotten = matches!(first, Err(LinkError::SessionLost));
-        if !forgotten {
+        let mut other = generation;
+        if doubtful {
             // Which era it is of now, only the main connection finds out.
             self.shared.set_era(None);
-            self.shared.pool.clear();
-            generation = self.shared.live.load().as_ref().map_or(generation, |main| main.generation);
+            other = self.shared.live.load().as_ref().map_or(generation, |main| main.generation);
         }
-        if reached.is_main() || !forgotten {
+        if reached.is_main() || doubtful {
             // The session, or the era, was agreed on the main connection: it is opened anew, with a probe where needed.
-            self.order(Order::Reopen(generation, None));
+            self.order(Order::Reopen(other, None));
         }
+        if doubtful && first.is_ok() {
+            // The server answered, so the call may have run: the next one is made in whatever era it is of then.
+            return self.ended(&reached, first);
+        }
+        let was_modern = reached.live().is_modern();
         drop(reached);
-        let reached = self.reach(&call.client, Some(generation)).await?;
+        let reached = self.reach(&call.client, Some(other)).await?;
+        if doubtful && reached.live().is_modern() == was_modern {
+            return self.ended(&reached, first);
+        }
         let again = self.call_on(&reached, method, params, &call).await;
         self.ended(&reached, again)
     }
 
-    /// Whether a call was refused before it ran, by a server that no longer knows what was agreed with it.
-    fn is_refused(&self, reached: &Reached, outcome: &Result<Result<Raw, RpcError>, LinkError>) -> bool {
+    /// Whether an answer over HTTP shows that the server may be of another era now. A program is of one as long as it runs.
+    fn speaks_of_another_era(&self, reached: &Reached, outcome: &Result<Result<Raw, RpcError>, LinkError>) -> bool {
         let modern = reached.live().is_modern();
         match outcome {
-            Err(LinkError::SessionLost) => true,
+            _ if reached.live().link.is_ordered() => false,
             // A legacy server gets a session, and refuses a request without one (2025-11-25, basic/transports).
             Err(LinkError::Status { status: 400 | 404 | 405 | 406, .. }) => modern,
-            Ok(Err(error)) => !modern && negotiate::speaks_of_modern_rules(error),
+            Ok(Err(error)) if modern => negotiate::speaks_of_legacy_rules(error),
+            Ok(Err(error)) => negotiate::speaks_of_modern_rules(error),
             _ => false,
         }
     }

@@ -1,6 +1,8 @@
 //! What the gateway sends, read by the official SDK: every message is one of the protocol for it, and it understands the
 //! same on both sides of the gateway, in all pairings of eras.
 
+#![expect(deprecated, reason = "sampling and roots are deprecated, and still valid")]
+
 use rmcp::model::{
     CallToolResult, ClientJsonRpcMessage, ClientNotification, ClientRequest, CompleteResult, CreateMessageResult,
     ElicitResult, GetPromptResult, JsonRpcMessage, ListPromptsResult, ListResourceTemplatesResult, ListResourcesResult,

@@ -59,6 +59,7 @@ impl House {
             clock: Arc::clone(&clock),
             events,
             guard: None,
+            credentials: None,
             limits: Limits::default(),
             grace: Duration::from_millis(500),
         };
