@@ -87,8 +87,8 @@ async fn each_answer_reaches_its_own_call() {
                     server.release();
                 };
                 let (one, two, ()) =
-                    tokio::join!(call(&mut first, "one", round), call(&mut second, "two", round), arrived);
-                for (own, other, got) in [("one", "two", &one), ("two", "one", &two)] {
+                    tokio::join!(call(&mut first, "#1", round), call(&mut second, "#2", round), arrived);
+                for (own, other, got) in [("#1", "#2", &one), ("#2", "#1", &two)] {
                     assert!(!got.contains(other), "{got}");
                     // Where nobody can tell whose question it is, it is refused once; then each call is on its own.
                     let refused = got.contains("-32601") && round == 1;

@@ -1,7 +1,7 @@
 //! What the gateway sends, read by the official SDK: every message is one of the protocol for it, and it understands the
 //! same on both sides of the gateway, in all pairings of eras.
 
-#![expect(deprecated, reason = "sampling and roots are deprecated, and still valid")]
+#![allow(deprecated, reason = "sampling and roots are deprecated, and spoken for years to come")]
 
 use rmcp::model::{
     CallToolResult, ClientJsonRpcMessage, ClientNotification, ClientRequest, CompleteResult, CreateMessageResult,
@@ -176,6 +176,12 @@ fn params_of(message: &str) -> Option<Value> {
     }
 }
 
+/// What the server asks by a method.
+fn asked_in(method: &str) -> Value {
+    let (_, params, _) = QUESTIONS.iter().find(|(known, ..)| *known == method).unwrap();
+    serde_json::from_str(params).unwrap()
+}
+
 /// Makes a request, and reads everything that comes until its answer. Gives what was sent last and the result.
 async fn exchange(wire: &mut Wire, method: &str, params: Value, reply: &str) -> (String, String) {
     let mut params = params;
@@ -184,12 +190,14 @@ async fn exchange(wire: &mut Wire, method: &str, params: Value, reply: &str) -> 
         let text = wire.next().await;
         let message = known_to_client(&text);
         if let Some(asked) = message["method"].as_str().filter(|_| !message["id"].is_null()) {
-            assert_eq!(of_method(asked, reply), of_method(asked, reply));
+            assert_eq!(message["params"], asked_in(asked), "{text}");
             wire.say(&format!(r#"{{"jsonrpc":"2.0","id":{},"result":{reply}}}"#, message["id"])).await;
         }
         let result = &message["result"];
         if result["resultType"] == "input_required" {
-            let key = result["inputRequests"].as_object().unwrap().keys().next().unwrap().clone();
+            let (key, asked) = result["inputRequests"].as_object().unwrap().iter().next().unwrap();
+            assert_eq!(asked["params"], asked_in(asked["method"].as_str().unwrap()), "{text}");
+            let key = key.clone();
             params["requestState"] = result["requestState"].clone();
             params["inputResponses"] = json!({ key: serde_json::from_str::<Value>(reply).unwrap() });
             sent = wire.begin(method, params.clone()).await;

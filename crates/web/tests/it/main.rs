@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "these are tests, their fixtures included")]
 
 mod ask;
+mod asked;
 mod bad_input;
 mod batch;
 mod doors;
