@@ -8,7 +8,7 @@ use arc_swap::ArcSwap;
 use tokio::sync::{Semaphore, mpsc, watch};
 use toolcrib_base::task::Stop;
 use toolcrib_base::{Clock, ProfileName, ServerName};
-use toolcrib_catalog::Loaded;
+use toolcrib_catalog::{Loaded, SessionScope};
 use toolcrib_protocol::Raw;
 use toolcrib_protocol::seal::Sealer;
 use toolcrib_protocol::subscription::New;
@@ -16,6 +16,7 @@ use toolcrib_store::{Snapshot, Store};
 use toolcrib_upstream::{Event, Inventory, Server, State};
 
 use crate::active::ActiveTools;
+use crate::conversation::Conversations;
 use crate::exchange::ASKING;
 use crate::listen::Hub;
 use crate::metrics::Metrics;
@@ -66,6 +67,8 @@ pub struct Gateway {
     pub(crate) active: ActiveTools,
     pub(crate) keep_arguments: bool,
     pub(crate) parking: Parking,
+    /// The sessions that callers have opened at servers.
+    pub(crate) conversations: Conversations,
     /// Places for calls that wait for answers of legacy clients.
     pub(crate) asking: Semaphore,
     pub(crate) tasks: OwnTasks,
@@ -106,6 +109,7 @@ impl Gateway {
             active: ActiveTools::default(),
             keep_arguments: parts.keep_arguments,
             parking: Parking::new(sealer.clone()),
+            conversations: Conversations::default(),
             asking: Semaphore::new(ASKING),
             tasks: OwnTasks::default(),
             sealer,
@@ -245,6 +249,7 @@ impl Gateway {
                 event = events.recv() => event,
                 _ = sweep.tick() => {
                     self.sessions.close_idle();
+                    self.conversations.sweep(&self.servers.table());
                     continue;
                 }
                 () = stop.stopped() => return,
@@ -283,7 +288,9 @@ impl Gateway {
             }
             Event::Nature { server, nature } => {
                 self.servers.remember_nature(&server, nature);
-                false
+                // Of its era depends whether it is shown with sessions.
+                let table = self.servers.table();
+                table.get(&server).is_some_and(|running| running.definition.session == SessionScope::Handle)
             }
             Event::ResourceUpdated { server, uri } => {
                 self.hub.updated(&server, &uri);

@@ -6,6 +6,7 @@
 
 pub mod active;
 pub mod caller;
+mod conversation;
 pub mod dialect;
 mod dispatch;
 pub mod duplex;

@@ -251,9 +251,11 @@ fn key(principal: &str, call: &str) -> String {
     format!("{principal}\n{call}")
 }
 
-fn digest(method: &str, params: &Raw) -> String {
+fn digest(method: &str, params: &Raw, session: &str) -> String {
     let mut hasher = Sha256::new();
     hasher.update(method.as_bytes());
+    hasher.update([0]);
+    hasher.update(session);
     hasher.update([0]);
     hasher.update(ask::identity(params));
     hasher.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
@@ -274,7 +276,8 @@ impl Passing<'_> {
     pub(crate) async fn park(&self, passage: Passage, wanted: Wanted<'_>) -> Exchanged {
         let parking = &self.gateway.parking;
         let principal = self.caller.principal.id.as_str();
-        let digest = digest(wanted.method, &wanted.params);
+        let session = self.behind.conversation.as_ref().map_or("", |conversation| conversation.handle());
+        let digest = digest(wanted.method, &wanted.params, session);
         let state = ask::state(&wanted.params);
         let (call, parked) = match state {
             Some(state) => {

@@ -2,6 +2,7 @@
 //! one is built whenever the catalogue or the profile changes.
 
 mod build;
+mod conversation;
 mod listed;
 mod name;
 mod naming;
@@ -24,6 +25,7 @@ use crate::metrics::{Metrics, ToolMetrics};
 use crate::schema::ArgumentCheck;
 
 pub(crate) use build::Builder;
+pub(crate) use conversation::SessionPart;
 pub(crate) use listed::{Listed, PAGE, Paging, Stamp};
 pub(crate) use offered::Offered;
 pub(crate) use resource::Resources;
@@ -37,10 +39,12 @@ pub struct Tool {
     pub name: Arc<str>,
     /// Its place in the list of its server.
     pub(crate) place: usize,
-    /// What its server says of it.
+    /// What its server says of it, with the parameter that names a session where there is one.
     pub entry: Entry,
     /// Its hints.
     pub annotations: Annotations,
+    /// What it has to do with sessions of `session: handle`.
+    pub(crate) session: SessionPart,
     /// The definition of its server.
     pub definition: Arc<ServerDefinition>,
     /// Its server.

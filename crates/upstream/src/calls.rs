@@ -180,7 +180,7 @@ impl Unowned {
             Self::Unknown => refuse(format!("this client does not answer `{asked}`")),
             Self::Nobody => refuse(format!("`{asked}` belongs to no running call, so there is nobody to ask")),
             Self::Several(count) => {
-                refuse(format!("`{asked}` may belong to any of {count} running calls; from now on each is made alone"))
+                refuse(format!("`{asked}` may belong to any of {count} running calls; from now on each runs by itself"))
             }
             Self::TooMany => refuse(format!("{QUESTIONS} questions are waiting for answers already")),
         }

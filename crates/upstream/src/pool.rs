@@ -390,12 +390,13 @@ impl ExtraTask {
         match opened {
             Err(why) => {
                 publish.send_replace(Opened::Failed(self.shared.config.masked(&why)));
-                // Whoever calls within a moment hears the same: a client must not start a program at each call.
-                let moment = if self.key.once { Duration::ZERO } else { FAILED };
-                tokio::select! {
-                    () = stop.stopped() => {}
-                    _ = quit.wait_for(|quit| *quit) => {}
-                    () = tokio::time::sleep(moment) => {}
+                if !self.key.once {
+                    // Whoever calls within a moment hears the same: a client must not start a program at each call.
+                    tokio::select! {
+                        () = stop.stopped() => {}
+                        _ = quit.wait_for(|quit| *quit) => {}
+                        () = tokio::time::sleep(FAILED) => {}
+                    }
                 }
             }
             Ok((live, _)) => {

@@ -423,8 +423,8 @@ impl Server {
         let forgotten = matches!(first, Err(LinkError::SessionLost));
         let doubtful = !forgotten && self.speaks_of_another_era(&reached, &first);
         // An address that answers like this each time must not be opened anew each time.
-        let goes_on = forgotten || (doubtful && self.shared.may_doubt());
-        if !goes_on {
+        let opens_anew = forgotten || (doubtful && self.shared.may_doubt());
+        if !opens_anew {
             return self.ended(&reached, first);
         }
         let mut other = generation;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use toolcrib_protocol::level::Level;
 use toolcrib_protocol::{Capabilities, Raw, RpcError, meta};
-use toolcrib_upstream::{Aside, Client};
+use toolcrib_upstream::{Aside, Client, Conversation};
 
 use crate::caller::Caller;
 
@@ -16,6 +16,8 @@ const OWNER: [&str; 2] = ["local", "admin"];
 pub(crate) struct Behind {
     pub(crate) capabilities: Arc<Capabilities>,
     pub(crate) level: Option<Level>,
+    /// The conversation with the server that the call belongs to.
+    pub(crate) conversation: Option<Arc<Conversation>>,
 }
 
 impl Behind {
@@ -24,7 +26,11 @@ impl Behind {
     /// Errors: a log level that does not exist.
     pub(crate) fn read(caller: &Caller, params: &Raw) -> Result<Self, RpcError> {
         if let Some(session) = &caller.session {
-            return Ok(Self { capabilities: Arc::clone(session.relayed()), level: session.level() });
+            return Ok(Self {
+                capabilities: Arc::clone(session.relayed()),
+                level: session.level(),
+                conversation: None,
+            });
         }
         let Some(given) = params.get("_meta") else { return Ok(Self::default()) };
         let capabilities = match given.get(meta::CLIENT_CAPABILITIES) {
@@ -42,7 +48,12 @@ impl Behind {
                 })?)
             }
         };
-        Ok(Self { capabilities, level })
+        Ok(Self { capabilities, level, conversation: None })
+    }
+
+    /// The same in a conversation with the server.
+    pub(crate) fn within(&self, conversation: &Arc<Conversation>) -> Self {
+        Self { conversation: Some(Arc::clone(conversation)), ..self.clone() }
     }
 
     /// The client as the choice of a connection needs it. `own` takes what is said on a connection of its own.
@@ -51,7 +62,7 @@ impl Behind {
         Client {
             principal: (!OWNER.contains(&principal)).then(|| principal.into()),
             session: caller.session.as_ref().map(|session| session.audit_name()),
-            conversation: None,
+            conversation: self.conversation.clone(),
             capabilities: Arc::clone(&self.capabilities),
             level: self.level,
             own,

@@ -10,6 +10,7 @@ use toolcrib_protocol::param_header::ParamHeaders;
 use toolcrib_protocol::raw::Edit;
 use toolcrib_protocol::{Raw, Revision, RpcError, ask, convert, json, method, task};
 use toolcrib_store::Outcome;
+use toolcrib_upstream::CallError;
 
 use crate::dialect::MetaName;
 use crate::dispatch::Ended;
@@ -21,7 +22,7 @@ use crate::reply;
 use crate::request::{Passing, away, busy, closing, failed};
 use crate::resolve::{self, Target, Unresolved};
 use crate::task::needs_task;
-use crate::view::Tool;
+use crate::view::{SessionPart, Tool};
 
 /// A result and the revision in whose form it is.
 type Answered = Result<(Raw, Revision), RpcError>;
@@ -83,8 +84,11 @@ impl Passing<'_> {
         arguments: Raw,
         by: Option<&'static MetaName>,
     ) -> Answered {
+        // Before anything is written down: whoever reads a handle could use it.
+        let (arguments, named) = tool.without_session(arguments);
         let target: Arc<str> = tool.id.to_string().into();
-        let mut asked = self.asked(method::TOOLS_CALL, "", Some(&arguments));
+        let closes = tool.session == SessionPart::Close;
+        let mut asked = self.asked(method::TOOLS_CALL, "", (!closes).then_some(&arguments));
         asked.target = target;
         let passage = match self.open(&tool.act(), asked).await {
             Ok(passage) => passage,
@@ -103,6 +107,17 @@ impl Passing<'_> {
                 .record(Outcome::Error(Kind::InvalidParams), passage.finish(Outcome::Error(Kind::InvalidParams)));
             let message = format!("the arguments do not fit `{}`:\n{faults}", tool.id);
             return Ok(failed(&Problem::new(Kind::InvalidParams, message)));
+        }
+        if matches!(tool.session, SessionPart::Open | SessionPart::Close) {
+            return Ok((self.session_tool(passage, tool, &arguments, by), Revision::LATEST_LEGACY));
+        }
+        match self.conversation(tool, &named) {
+            Ok(conversation) => self.behind.conversation = conversation,
+            Err(problem) => {
+                let outcome = Outcome::Error(problem.kind);
+                tool.metrics().record(outcome, passage.finish(outcome));
+                return Ok(failed(&problem));
+            }
         }
         let name = Raw::from_value(&&*tool.id.tool);
         let params = params.edit(&[("name", Edit::Set(name.as_str())), ("arguments", Edit::Set(arguments.as_str()))]);
@@ -125,6 +140,9 @@ impl Passing<'_> {
                 let in_result = by.is_some() && error.code != CAPABILITY_MISSING;
                 let answer = if in_result { Ok(failed(&problem_of(&error))) } else { Err(error) };
                 (Outcome::Error(Kind::BadServer), answer)
+            }
+            Ended::Failed(error @ CallError::Ended(_)) => {
+                (Outcome::Error(error.kind()), Ok(failed(&self.not_open(tool))))
             }
             Ended::Failed(error) => (Outcome::Error(error.kind()), Ok(failed(&away(&error)))),
             Ended::Busy => (Outcome::Error(Kind::Busy), Ok(failed(&busy(&tool.server)))),

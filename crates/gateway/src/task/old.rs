@@ -1,6 +1,7 @@
 //! Tools of legacy servers that run as a task or not at all (2025-11-25, `execution.taskSupport: required`): the task is
 //! begun, waited for and read here, so that clients of every revision just call the tool.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use http::HeaderMap;
@@ -8,7 +9,7 @@ use serde_json::json;
 use toolcrib_base::{Kind, Problem};
 use toolcrib_protocol::raw::Edit;
 use toolcrib_protocol::{Raw, method};
-use toolcrib_upstream::Server;
+use toolcrib_upstream::{Conversation, Server, SessionPolicy};
 
 use crate::dispatch::Ended;
 use crate::exchange::{Exchanged, Wanted};
@@ -36,10 +37,36 @@ pub(crate) fn needs_task(tool: &Tool) -> bool {
     required && calls.is_some()
 }
 
+/// Ends a conversation when dropped.
+struct Ends<'a> {
+    server: &'a Server,
+    conversation: &'a Conversation,
+}
+
+impl Drop for Ends<'_> {
+    fn drop(&mut self) {
+        self.server.end(self.conversation);
+    }
+}
+
 impl Passing<'_> {
     /// Calls such a tool. What the server asks on the way reaches legacy clients only: a modern one would have to come
     /// back with the answers to a call that has ended long before.
     pub(crate) async fn drive(&self, passage: Passage, tool: &Tool, params: &Raw) -> Exchanged {
+        let server = &tool.server;
+        if server.config().session != SessionPolicy::Request {
+            return self.drive_on(passage, tool, params).await;
+        }
+        // With a connection for each step, the server would not know the task any more.
+        let conversation = Conversation::new(Arc::clone(&self.behind.capabilities));
+        let behind = self.behind.within(&conversation);
+        let _ends = Ends { server, conversation: &conversation };
+        let Self { gateway, view, caller, id, running, .. } = *self;
+        let way = self.way.clone();
+        Passing { gateway, view, caller, id, running, way, behind }.drive_on(passage, tool, params).await
+    }
+
+    async fn drive_on(&self, passage: Passage, tool: &Tool, params: &Raw) -> Exchanged {
         let server = &tool.server;
         let begun = self.step(&passage, server, method::TOOLS_CALL, params.edit(&[("task", Edit::Set("{}"))])).await;
         let task = match &begun {

@@ -15,6 +15,7 @@ use toolcrib_search::{Document, Index, ServerText, schema};
 use toolcrib_store::Names;
 use toolcrib_upstream::Inventory;
 
+use super::conversation::{self, Free, SessionPart, SessionTools};
 use super::naming::Naming;
 use super::offered::Offered;
 use super::resource::Resources;
@@ -44,6 +45,16 @@ struct Shaping<'a> {
     profile: &'a ProfileDefinition,
     rules: &'a Rules,
     resources: &'a Resources,
+}
+
+/// A tool that a profile shows, before it has its name.
+struct Found<'a> {
+    id: ToolId,
+    place: usize,
+    entry: Entry,
+    session: SessionPart,
+    annotations: Annotations,
+    running: &'a Running,
 }
 
 impl Builder {
@@ -87,7 +98,14 @@ impl Builder {
             description: definition.description.as_deref().unwrap_or_default(),
             labels: &labels,
         };
-        let documents: Vec<_> = inventory.tools.iter().map(document).collect();
+        let mut documents: Vec<_> = inventory.tools.iter().map(document).collect();
+        let parts = [SessionPart::Open, SessionPart::Close];
+        let [opens, closes] = parts.map(|part| conversation::description(&part, definition));
+        if let Some(tools) = SessionTools::of(definition, inventory) {
+            let document =
+                |free: Free, description| Document { tool: free.name.into(), description, ..Document::default() };
+            documents.extend([document(tools.open, &opens), document(tools.close, &closes)]);
+        }
         self.index.replace(&server, &documents);
     }
 
@@ -140,25 +158,39 @@ impl Builder {
         let Shaping { profile, rules, resources } = *shaping;
         let mut found = Vec::new();
         for running in shown {
-            for (place, entry) in running.server.inventory().tools.iter().enumerate() {
+            let before = found.len();
+            let inventory = running.server.inventory();
+            for (place, entry) in inventory.tools.iter().enumerate() {
                 let id = ToolId::new(running.definition.name.clone(), &entry.key);
                 let annotations = annotations(entry);
                 if visible(rules, &Act::CallTool { tool: id.clone(), annotations })
                     && !self.has_wrong_headers(running, entry)
                 {
                     let entry = resources.rewritten_entry(&id.server, entry);
-                    found.push((id, (place, entry), annotations, *running));
+                    found.push(Found { id, place, entry, session: SessionPart::None, annotations, running });
                 }
             }
+            if found.len() > before {
+                found.extend(session_tools(rules, running, &inventory));
+            }
         }
-        found.sort_by(|a, b| a.0.cmp(&b.0));
-        let wanted: Vec<_> = found.iter().map(|(id, _, _, running)| (id.clone(), &*running.definition)).collect();
+        found.sort_by(|a, b| a.id.cmp(&b.id));
+        let wanted: Vec<_> = found.iter().map(|it| (it.id.clone(), &*it.running.definition)).collect();
         // The profile's own meta-tools answer to their names whether they are listed or not.
         let own = META_NAMES.iter().filter(|meta| meta.dialect == profile.dialect).map(|meta| meta.name);
         let operations = operation::TABLE.iter().map(|operation| operation.tool);
         let reserved = menu.iter().map(|(name, _)| *name).chain(own).chain(operations).collect();
         let names = Naming { names: &self.names, profile, reserved, space: "", told: &self.told }.give(&wanted);
-        let tools = found.into_iter().zip(names).map(|((id, (place, entry), annotations, running), name)| {
+        let opens = |(it, name): (&Found<'_>, &Arc<str>)| {
+            (it.session == SessionPart::Open).then(|| (it.id.server.clone(), Arc::clone(name)))
+        };
+        let opens: HashMap<ServerName, Arc<str>> = found.iter().zip(&names).filter_map(opens).collect();
+        let tools = found.into_iter().zip(names).map(|(found, name)| {
+            let Found { id, place, entry, session, annotations, running } = found;
+            let (entry, session) = match opens.get(&id.server) {
+                Some(open) if session == SessionPart::None => conversation::with_parameter(entry, open),
+                _ => (entry, session),
+            };
             Arc::new(Tool {
                 place,
                 metrics: Arc::clone(&self.metrics),
@@ -166,6 +198,7 @@ impl Builder {
                 name,
                 entry,
                 annotations,
+                session,
                 definition: Arc::clone(&running.definition),
                 server: running.server.clone(),
                 check: OnceLock::new(),
@@ -214,6 +247,27 @@ impl Builder {
         prompts.sort_by(|a, b| a.name.cmp(&b.name));
         prompts
     }
+}
+
+/// The tools that open and close sessions with a server, as far as the rules show them. A modern server has none.
+fn session_tools<'a>(rules: &Rules, running: &'a Running, inventory: &Inventory) -> Vec<Found<'a>> {
+    let definition = &running.definition;
+    let tools = SessionTools::of(definition, inventory).filter(|_| !running.server.is_modern());
+    let Some(SessionTools { open, close }) = tools else { return Vec::new() };
+    let annotations = conversation::ANNOTATIONS;
+    let id = |name: &str| ToolId::new(definition.name.clone(), name);
+    let shows = |name: &String| visible(rules, &Act::CallTool { tool: id(name), annotations });
+    let mut found = Vec::new();
+    for (free, session) in [(open, SessionPart::Open), (close, SessionPart::Close)] {
+        if !free.passed.iter().chain([&free.name]).all(shows) {
+            // What cannot be opened need not be closed.
+            break;
+        }
+        let id = id(&free.name);
+        let entry = conversation::entry(&session, &id, definition);
+        found.push(Found { id, place: inventory.tools.len() + found.len(), entry, session, annotations, running });
+    }
+    found
 }
 
 fn visible(rules: &Rules, act: &Act) -> bool {

@@ -23,6 +23,7 @@ mod restart;
 mod results;
 mod review;
 mod rounds;
+mod sessions;
 mod tasks;
 mod uris;
 mod visibility;

@@ -138,6 +138,16 @@ async fn a_session_for_each_call_is_deleted_after_it() {
 }
 
 #[tokio::test]
+async fn a_connection_for_one_call_that_cannot_be_opened_leaves_nothing() {
+    let Numbered { server, .. } = numbered(&[2], &[]);
+    let world = World::ready(policy(SessionPolicy::Request, mcp::config(&server))).await;
+    let error = call(&world, client("owner", Capabilities::NONE), "echo", json!({})).await.unwrap_err();
+    assert!(matches!(error, CallError::Away(_)), "{error}");
+    until("it is given up", || world.server.extra_connections() == 0).await;
+    assert_eq!(call(&world, client("owner", Capabilities::NONE), "echo", json!({})).await.unwrap(), "s-3");
+}
+
+#[tokio::test]
 async fn more_calls_than_there_may_be_connections_wait_for_their_turn() {
     let Numbered { server, open } = numbered(&[], &[]);
     let world = World::ready(policy(SessionPolicy::Request, mcp::config(&server))).await;
