@@ -27,13 +27,13 @@ export const script = JSON.parse(readFileSync(setting.scripts, 'utf8'));
 const LOG_LEVEL = 'io.modelcontextprotocol/logLevel';
 const first = { era: 'legacy', schemas: true };
 
-// One row per client: which questions it can be asked depends on how old it is.
+// One row per client: which questions it can be asked depends on how old it is. Each door is used by some of them.
 export const ages = [
-    { ...first, name: 'sdk 1.8', revision: '2024-11-05', Client: Client8, sse: Sse8, stdio: Stdio8, types: types8, asked: ['sampling', 'roots'] },
-    { ...first, name: 'sdk 1.12', revision: '2025-03-26', Client: Client12, http: Http12, sse: Sse12, stdio: Stdio12, types: types12, asked: ['sampling', 'roots'] },
-    { ...first, name: 'sdk 1', revision: '2025-11-25', Client: NewFirst, http: NewFirstHttp, sse: NewFirstSse, stdio: NewFirstStdio, types: newFirstTypes, asked: ['sampling', 'roots', 'elicitation'] },
-    { name: 'sdk 2 legacy', era: 'legacy', revision: '2025-11-25', Client: second.Client, http: second.StreamableHTTPClientTransport, stdio: SecondStdio, options: { versionNegotiation: { mode: 'legacy' } }, asked: ['sampling', 'roots', 'elicitation'] },
-    { name: 'sdk 2 modern', era: 'modern', revision: '2026-07-28', Client: second.Client, http: second.StreamableHTTPClientTransport, stdio: SecondStdio, options: { versionNegotiation: { mode: 'auto' } }, asked: ['sampling', 'roots', 'elicitation'] }
+    { ...first, name: 'sdk 1.8', doors: ['sse', 'stdio'], revision: '2024-11-05', Client: Client8, sse: Sse8, stdio: Stdio8, types: types8, asked: ['sampling', 'roots'] },
+    { ...first, name: 'sdk 1.12', doors: ['http', 'sse'], revision: '2025-03-26', Client: Client12, http: Http12, sse: Sse12, stdio: Stdio12, types: types12, asked: ['sampling', 'roots'] },
+    { ...first, name: 'sdk 1', doors: ['http', 'stdio'], revision: '2025-11-25', Client: NewFirst, http: NewFirstHttp, sse: NewFirstSse, stdio: NewFirstStdio, types: newFirstTypes, asked: ['sampling', 'roots', 'elicitation'] },
+    { name: 'sdk 2 legacy', doors: ['http'], era: 'legacy', revision: '2025-11-25', Client: second.Client, http: second.StreamableHTTPClientTransport, stdio: SecondStdio, options: { versionNegotiation: { mode: 'legacy' } }, asked: ['sampling', 'roots', 'elicitation'] },
+    { name: 'sdk 2 modern', doors: ['http', 'stdio'], era: 'modern', revision: '2026-07-28', Client: second.Client, http: second.StreamableHTTPClientTransport, stdio: SecondStdio, options: { versionNegotiation: { mode: 'auto' } }, asked: ['sampling', 'roots', 'elicitation'] }
 ];
 
 // Somebody who answers what a server asks and notes what was asked.
