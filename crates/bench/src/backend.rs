@@ -1,5 +1,5 @@
-//! A hand-written MCP server that costs as little as possible, so that a measurement shows what stands in front of it.
-//! Results are rendered once; a call copies the id and, for `echo`, the message.
+//! A hand-written MCP server of either era that costs as little as possible, so that a measurement shows what stands in
+//! front of it. Results are rendered once; a call copies the id and, for `echo`, the message.
 
 pub(crate) mod http;
 pub(crate) mod stdio;
@@ -27,7 +27,7 @@ pub(crate) struct Offer {
     /// Size of the result of `big`, in MiB
     #[arg(long, default_value_t = 10)]
     pub(crate) big_mib: usize,
-    /// Speak revision 2026-07-28 as well
+    /// Speak revision 2026-07-28 and nothing older
     #[arg(long)]
     pub(crate) modern: bool,
 }
@@ -49,11 +49,28 @@ pub(crate) struct Backend {
 pub(crate) struct Answer {
     pub(crate) opening: Bytes,
     pub(crate) result: Bytes,
+    /// Whether a session begins with it.
     pub(crate) session: bool,
+    /// Over HTTP.
+    pub(crate) status: u16,
 }
 
 /// What follows every result.
 pub(crate) const CLOSING: &[u8] = b"}";
+
+/// What a request over HTTP repeats of its body in headers.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Mirrored<'a> {
+    pub(crate) revision: &'a str,
+    pub(crate) method: &'a str,
+    pub(crate) name: Option<&'a str>,
+}
+
+/// What every modern result begins with.
+const MODERN_OPENING: &str = "\"resultType\":\"complete\",\
+    \"_meta\":{\"io.modelcontextprotocol/serverInfo\":{\"name\":\"bench\",\"version\":\"1\"}},";
+/// What modern lists have as well.
+const MODERN_CACHING: &str = "\"ttlMs\":60000,\"cacheScope\":\"public\",";
 
 #[derive(Deserialize)]
 struct Envelope<'a> {
@@ -65,12 +82,22 @@ struct Envelope<'a> {
     params: Option<&'a RawValue>,
 }
 
-#[derive(Deserialize)]
-struct CallParams<'a> {
+#[derive(Deserialize, Default)]
+struct Params<'a> {
     #[serde(borrow)]
-    name: Cow<'a, str>,
+    name: Option<Cow<'a, str>>,
     #[serde(borrow)]
     arguments: Option<&'a RawValue>,
+    #[serde(borrow, rename = "_meta")]
+    meta: Option<Meta<'a>>,
+}
+
+#[derive(Deserialize)]
+struct Meta<'a> {
+    #[serde(borrow, rename = "io.modelcontextprotocol/protocolVersion")]
+    revision: Option<Cow<'a, str>>,
+    #[serde(borrow, rename = "io.modelcontextprotocol/clientCapabilities")]
+    capabilities: Option<&'a RawValue>,
 }
 
 #[derive(Deserialize)]
@@ -81,51 +108,63 @@ struct EchoArguments<'a> {
 
 impl Backend {
     pub(crate) fn new(offer: &Offer) -> Self {
-        let era = if offer.modern { "\"resultType\":\"complete\"," } else { "" };
-        let cache = if offer.modern { "\"ttlMs\":60000,\"cacheScope\":\"public\"," } else { "" };
-        let about = "\"capabilities\":{\"tools\":{\"listChanged\":true}}";
+        let (era, caching) = if offer.modern { (MODERN_OPENING, MODERN_CACHING) } else { ("", "") };
         let server = "\"serverInfo\":{\"name\":\"bench\",\"version\":\"1\"}";
         let list = tools::definitions(offer.tools).join(",");
         let text =
             |bytes| format!("{{{era}\"content\":[{{\"type\":\"text\",\"text\":{}}}]}}", tools::log_text(bytes)).into();
         Self {
             modern: offer.modern,
-            initialize: format!("{{\"protocolVersion\":\"{LEGACY_REVISION}\",{about},{server}}}").into(),
-            discover: format!("{{{era}{cache}\"supportedVersions\":[\"{MODERN_REVISION}\"],{about}}}").into(),
-            list: format!("{{{era}{cache}\"tools\":[{list}]}}").into(),
+            initialize: format!(
+                "{{\"protocolVersion\":\"{LEGACY_REVISION}\",\
+                 \"capabilities\":{{\"tools\":{{\"listChanged\":true}}}},{server}}}"
+            )
+            .into(),
+            // Nothing here ever changes, and there is nothing to listen to.
+            discover: format!(
+                "{{{era}{caching}\"supportedVersions\":[\"{MODERN_REVISION}\"],\"capabilities\":{{\"tools\":{{}}}}}}"
+            )
+            .into(),
+            list: format!("{{{era}{caching}\"tools\":[{list}]}}").into(),
             text: text(TEXT_BYTES),
             big: text(offer.big_mib * 1024 * 1024),
             empty: Bytes::from_static(b"{}"),
         }
     }
 
-    /// Answers one message; `None` for a notification.
-    pub(crate) fn answer(&self, message: &[u8]) -> Option<Answer> {
+    /// Answers one message; `None` for a notification. `mirrored` is of no meaning over stdio and in the legacy era.
+    pub(crate) fn answer(&self, message: &[u8], mirrored: Option<Mirrored<'_>>) -> Option<Answer> {
         let Ok(envelope) = serde_json::from_slice::<Envelope<'_>>(message) else {
-            return Some(error("null", -32700, "the message is not JSON-RPC"));
+            return Some(error(400, "null", -32700, "the message is not JSON-RPC"));
         };
         let id = envelope.id?.get();
-        let result = match envelope.method.as_ref() {
-            "tools/call" => match self.call(envelope.params) {
+        let params = envelope.params.map_or(Ok(Params::default()), |params| serde_json::from_str(params.get()));
+        let Ok(params) = params else { return Some(error(400, id, -32602, "the parameters are not readable")) };
+        if self.modern
+            && let Err((code, why)) = modern_faults(&envelope, &params, mirrored)
+        {
+            return Some(error(400, id, code, why));
+        }
+        let result = match (envelope.method.as_ref(), self.modern) {
+            ("tools/call", _) => match self.call(&params) {
                 Some(result) => result,
-                None => return Some(error(id, -32602, "no such tool or no `message`")),
+                None => return Some(error(200, id, -32602, "no such tool or no `message`")),
             },
-            "tools/list" => self.list.clone(),
-            "initialize" => self.initialize.clone(),
-            "ping" => self.empty.clone(),
-            "server/discover" if self.modern => self.discover.clone(),
-            _ => return Some(error(id, -32601, "no such method")),
+            ("tools/list", _) => self.list.clone(),
+            ("server/discover", true) => self.discover.clone(),
+            ("initialize", false) => self.initialize.clone(),
+            ("ping", false) => self.empty.clone(),
+            (_, modern) => return Some(error(if modern { 404 } else { 200 }, id, -32601, "no such method")),
         };
         let opening = format!("{{\"jsonrpc\":\"2.0\",\"id\":{id},\"result\":").into();
-        Some(Answer { opening, result, session: envelope.method == "initialize" })
+        Some(Answer { opening, result, session: envelope.method == "initialize", status: 200 })
     }
 
-    fn call(&self, params: Option<&RawValue>) -> Option<Bytes> {
-        let call: CallParams<'_> = serde_json::from_str(params?.get()).ok()?;
-        match call.name.as_ref() {
+    fn call(&self, params: &Params<'_>) -> Option<Bytes> {
+        match params.name.as_deref()? {
             "echo" => {
-                let arguments: EchoArguments<'_> = serde_json::from_str(call.arguments?.get()).ok()?;
-                let era = if self.modern { "\"resultType\":\"complete\"," } else { "" };
+                let arguments: EchoArguments<'_> = serde_json::from_str(params.arguments?.get()).ok()?;
+                let era = if self.modern { MODERN_OPENING } else { "" };
                 let message = arguments.message.get();
                 Some(format!("{{{era}\"content\":[{{\"type\":\"text\",\"text\":{message}}}]}}").into())
             }
@@ -136,49 +175,116 @@ impl Backend {
     }
 }
 
-fn error(id: &str, code: i32, message: &str) -> Answer {
+/// What a modern request lacks, so that no path is measured that leaves out what the revision demands.
+fn modern_faults(
+    envelope: &Envelope<'_>,
+    params: &Params<'_>,
+    mirrored: Option<Mirrored<'_>>,
+) -> Result<(), (i32, &'static str)> {
+    let declared = params.meta.as_ref().filter(|meta| meta.capabilities.is_some());
+    match declared.and_then(|meta| meta.revision.as_deref()) {
+        Some(MODERN_REVISION) => {}
+        Some(_) => return Err((-32022, "no such revision")),
+        None => return Err((-32602, "`_meta` lacks the revision or the capabilities")),
+    }
+    let Some(mirrored) = mirrored else { return Ok(()) };
+    let name = params.name.as_deref().filter(|_| envelope.method == "tools/call");
+    if mirrored.revision == MODERN_REVISION && mirrored.method == envelope.method && mirrored.name == name {
+        return Ok(());
+    }
+    Err((-32020, "headers and body disagree"))
+}
+
+fn error(status: u16, id: &str, code: i32, message: &str) -> Answer {
     let opening = format!("{{\"jsonrpc\":\"2.0\",\"id\":{id},\"error\":").into();
-    Answer { opening, result: format!("{{\"code\":{code},\"message\":\"{message}\"}}").into(), session: false }
+    Answer { opening, result: format!("{{\"code\":{code},\"message\":\"{message}\"}}").into(), session: false, status }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn ask(modern: bool, message: &str) -> Option<serde_json::Value> {
+    fn answer(modern: bool, message: &str, mirrored: Option<Mirrored<'_>>) -> Option<(u16, serde_json::Value)> {
         let backend = Backend::new(&Offer { tools: 5, big_mib: 1, modern });
-        let answer = backend.answer(message.as_bytes())?;
+        let answer = backend.answer(message.as_bytes(), mirrored)?;
         let bytes = [&answer.opening[..], &answer.result[..], CLOSING].concat();
-        Some(serde_json::from_slice(&bytes).unwrap())
+        Some((answer.status, serde_json::from_slice(&bytes).unwrap()))
+    }
+
+    fn ask(message: &str) -> Option<serde_json::Value> {
+        answer(false, message, None).map(|(_, answer)| answer)
+    }
+
+    fn modern_echo(revision: &str) -> String {
+        format!(
+            r#"{{"id":1,"method":"tools/call","params":{{"name":"echo","arguments":{{"message":"m"}},"_meta":{{
+            "io.modelcontextprotocol/protocolVersion":"{revision}","io.modelcontextprotocol/clientCapabilities":{{}}}}}}}}"#
+        )
     }
 
     #[test]
     fn echo_returns_the_message_as_it_came() {
         let message = r#"{"jsonrpc":"2.0","id":"a","method":"tools/call","params":{"name":"echo","arguments":{"message":"\u00fc\n"}}}"#;
-        let answer = ask(false, message).unwrap();
+        let answer = ask(message).unwrap();
         assert_eq!(answer["id"], "a");
         assert_eq!(answer["result"]["content"][0]["text"], "ü\n");
     }
 
     #[test]
     fn text_has_its_size_and_its_end() {
-        let answer = ask(false, r#"{"id":1,"method":"tools/call","params":{"name":"text","arguments":{}}}"#).unwrap();
+        let answer = ask(r#"{"id":1,"method":"tools/call","params":{"name":"text","arguments":{}}}"#).unwrap();
         let size = answer["result"].to_string().len();
         assert!(size.abs_diff(TEXT_BYTES) < 1024, "{size}");
         assert!(answer["result"]["content"][0]["text"].as_str().unwrap().ends_with(END_MARK));
     }
 
     #[test]
-    fn only_a_modern_backend_can_be_discovered() {
-        let message = r#"{"id":1,"method":"server/discover","params":{}}"#;
-        assert_eq!(ask(false, message).unwrap()["error"]["code"], -32601);
-        assert_eq!(ask(true, message).unwrap()["result"]["supportedVersions"][0], MODERN_REVISION);
+    fn each_era_has_its_own_opening_and_not_the_other() {
+        let meta = r#"{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}}"#;
+        let message = |method: &str| format!(r#"{{"id":1,"method":"{method}","params":{meta}}}"#);
+        assert_eq!(ask(&message("server/discover")).unwrap()["error"]["code"], -32601);
+        assert_eq!(ask(&message("initialize")).unwrap()["result"]["protocolVersion"], LEGACY_REVISION);
+        let (status, discovered) = answer(true, &message("server/discover"), None).unwrap();
+        assert_eq!(status, 200);
+        assert_eq!(discovered["result"]["supportedVersions"][0], MODERN_REVISION);
+        let (status, refused) = answer(true, &message("initialize"), None).unwrap();
+        assert_eq!((status, refused["error"]["code"].as_i64()), (404, Some(-32601)));
+    }
+
+    #[test]
+    fn a_modern_result_has_what_the_revision_demands() {
+        let mirrored = Mirrored { revision: MODERN_REVISION, method: "tools/call", name: Some("echo") };
+        let (_, echoed) = answer(true, &modern_echo(MODERN_REVISION), Some(mirrored)).unwrap();
+        assert_eq!(echoed["result"]["resultType"], "complete");
+        assert_eq!(echoed["result"]["content"][0]["text"], "m");
+        let list = modern_echo(MODERN_REVISION).replace("tools/call", "tools/list");
+        let (_, listed) = answer(true, &list, None).unwrap();
+        assert_eq!(listed["result"]["cacheScope"], "public");
+        assert_eq!(listed["result"]["tools"].as_array().unwrap().len(), 5);
+    }
+
+    #[test]
+    fn a_modern_request_that_lacks_something_is_refused() {
+        let code = |message: &str, mirrored| answer(true, message, mirrored).unwrap().1["error"]["code"].as_i64();
+        assert_eq!(code(r#"{"id":1,"method":"tools/list"}"#, None), Some(-32602));
+        assert_eq!(code(&modern_echo(LEGACY_REVISION), None), Some(-32022));
+        let good = Mirrored { revision: MODERN_REVISION, method: "tools/call", name: Some("echo") };
+        for bad in [
+            Mirrored { revision: LEGACY_REVISION, ..good },
+            Mirrored { method: "tools/list", ..good },
+            Mirrored { name: None, ..good },
+            Mirrored { name: Some("text"), ..good },
+        ] {
+            assert_eq!(code(&modern_echo(MODERN_REVISION), Some(bad)), Some(-32020), "{bad:?}");
+        }
+        assert_eq!(code(&modern_echo(MODERN_REVISION), Some(good)), None);
     }
 
     #[test]
     fn bad_input_is_answered_and_notifications_are_not() {
-        assert_eq!(ask(false, "{").unwrap()["error"]["code"], -32700);
-        assert_eq!(ask(false, r#"{"id":1,"method":"tools/call"}"#).unwrap()["error"]["code"], -32602);
-        assert!(ask(false, r#"{"method":"notifications/initialized"}"#).is_none());
+        assert_eq!(ask("{").unwrap()["error"]["code"], -32700);
+        assert_eq!(ask(r#"{"id":1,"method":"tools/call"}"#).unwrap()["error"]["code"], -32602);
+        assert_eq!(ask(r#"{"id":1,"method":"tools/call","params":{"name":5}}"#).unwrap()["error"]["code"], -32602);
+        assert!(ask(r#"{"method":"notifications/initialized"}"#).is_none());
     }
 }

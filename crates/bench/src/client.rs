@@ -17,18 +17,33 @@ const READ_BYTES: usize = 64 * 1024;
 pub(crate) const LEGACY_REVISION: &str = "2025-11-25";
 pub(crate) const MODERN_REVISION: &str = "2026-07-28";
 
-/// Which era the client speaks.
+/// How the client speaks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Era {
+pub(crate) enum Manner {
+    /// With a session, in revision 2025-11-25.
     Legacy,
+    /// Statelessly, in revision 2026-07-28.
     Modern,
+    /// As `Modern`, and it declares that its user can be asked, so that a gateway must be ready for it.
+    Askable,
+}
+
+impl Manner {
+    pub(crate) fn is_modern(self) -> bool {
+        self != Self::Legacy
+    }
+
+    /// What the client declares of itself.
+    fn capabilities(self) -> &'static str {
+        if self == Self::Askable { "{\"elicitation\":{\"form\":{}}}" } else { "{}" }
+    }
 }
 
 /// One MCP client.
 #[derive(Debug)]
 pub(crate) struct Client {
     stream: TcpStream,
-    era: Era,
+    manner: Manner,
     authority: String,
     path: String,
     session: Option<String>,
@@ -70,14 +85,14 @@ pub(crate) fn quoted(text: &str) -> String {
 
 impl Client {
     /// Connects and, in the legacy era, opens a session.
-    pub(crate) async fn open(url: &str, era: Era) -> anyhow::Result<Self> {
+    pub(crate) async fn open(url: &str, manner: Manner) -> anyhow::Result<Self> {
         let (authority, path) = split_url(url)?;
         let stream = timeout(ANSWER_DEADLINE, TcpStream::connect(authority)).await?;
         let stream = stream.with_context(|| format!("connect to `{url}`"))?;
         stream.set_nodelay(true)?;
         let mut client = Self {
             stream,
-            era,
+            manner,
             authority: authority.to_owned(),
             path: path.to_owned(),
             session: None,
@@ -88,7 +103,7 @@ impl Client {
             body: Vec::new(),
         };
         client.write_head(None);
-        if era == Era::Legacy {
+        if !manner.is_modern() {
             client.initialize().await.with_context(|| format!("initialize at `{url}`"))?;
         }
         Ok(client)
@@ -120,7 +135,7 @@ impl Client {
              Accept: application/json, text/event-stream\r\n",
             self.path, self.authority
         );
-        let revision = if self.era == Era::Modern { Some(MODERN_REVISION) } else { revision };
+        let revision = if self.manner.is_modern() { Some(MODERN_REVISION) } else { revision };
         if let Some(revision) = revision {
             let _ = write!(self.head, "MCP-Protocol-Version: {revision}\r\n");
         }
@@ -137,13 +152,14 @@ impl Client {
         let mut message = std::mem::take(&mut self.request);
         message.clear();
         let _ = write!(message, "{{\"jsonrpc\":\"2.0\",\"id\":{id},\"method\":\"{method}\",\"params\":{{{params}");
-        if self.era == Era::Modern {
+        if self.manner.is_modern() {
             let comma = if params.is_empty() { "" } else { "," };
             let _ = write!(
                 message,
                 "{comma}\"_meta\":{{\"io.modelcontextprotocol/protocolVersion\":\"{MODERN_REVISION}\",\
-                 \"io.modelcontextprotocol/clientCapabilities\":{{}},\
-                 \"io.modelcontextprotocol/clientInfo\":{{\"name\":\"toolcrib-bench\",\"version\":\"1\"}}}}"
+                 \"io.modelcontextprotocol/clientCapabilities\":{},\
+                 \"io.modelcontextprotocol/clientInfo\":{{\"name\":\"toolcrib-bench\",\"version\":\"1\"}}}}",
+                self.manner.capabilities()
             );
         }
         message.push_str("}}");
@@ -195,7 +211,7 @@ impl Client {
     async fn post(&mut self, message: &str, request: Option<&Request>) -> anyhow::Result<Head> {
         self.received.clear();
         self.received.extend_from_slice(self.head.as_bytes());
-        if let (Era::Modern, Some(Request { method, name, .. })) = (self.era, request) {
+        if let (true, Some(Request { method, name, .. })) = (self.manner.is_modern(), request) {
             self.received.extend_from_slice(format!("Mcp-Method: {method}\r\n").as_bytes());
             if let Some(name) = name {
                 self.received.extend_from_slice(format!("Mcp-Name: {name}\r\n").as_bytes());

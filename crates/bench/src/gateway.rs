@@ -43,14 +43,15 @@ impl Home {
     }
 
     /// Defines this program's own backend over stdio.
-    pub(crate) fn stdio_server(&self, name: &str, tools: usize) -> anyhow::Result<()> {
+    pub(crate) fn stdio_server(&self, name: &str, tools: usize, modern: bool) -> anyhow::Result<()> {
         let program = std::env::current_exe()?;
         let program = serde_json::to_string(&program.to_str().context("the path of this program is not UTF-8")?)?;
+        let modern = if modern { ", \"--modern\"" } else { "" };
         self.write(
             "servers",
             name,
             &format!(
-                "transport: stdio\ncommand: {program}\nargs: [\"backend-stdio\", \"--tools\", \"{tools}\"]\n\
+                "transport: stdio\ncommand: {program}\nargs: [\"backend-stdio\", \"--tools\", \"{tools}\"{modern}]\n\
                  start: eager\nsession: shared\n"
             ),
         )

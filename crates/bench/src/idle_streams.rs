@@ -5,7 +5,7 @@ use std::time::Duration;
 use anyhow::{Context, bail};
 use tokio::net::TcpStream;
 
-use crate::client::{Client, Era};
+use crate::client::{Client, Manner};
 use crate::process::{Process, Sizes};
 
 /// Time for buffers of the handshakes to be given back before memory is read.
@@ -31,7 +31,7 @@ pub(crate) async fn run(url: &str, process: Process, count: usize) -> anyhow::Re
     let before = process.sizes().context("read the sizes of the process")?;
     let mut streams = Vec::with_capacity(count);
     for number in 0..count {
-        let client = Client::open(url, Era::Legacy).await.with_context(|| format!("open session {number}"))?;
+        let client = Client::open(url, Manner::Legacy).await.with_context(|| format!("open session {number}"))?;
         streams.push(client.into_event_stream().await.with_context(|| format!("open stream {number}"))?);
     }
     tokio::time::sleep(SETTLE).await;

@@ -9,7 +9,7 @@ use anyhow::{Context, bail, ensure};
 use toolcrib_base::task::Scope;
 
 use crate::backend::END_MARK;
-use crate::client::{Client, Era, Request};
+use crate::client::{Client, Manner, Request};
 use crate::histogram::Histogram;
 use crate::process::Process;
 use crate::report::micros;
@@ -39,7 +39,7 @@ pub(crate) enum Ask {
 #[derive(Debug, Clone)]
 pub(crate) struct Load {
     pub(crate) url: String,
-    pub(crate) era: Era,
+    pub(crate) manner: Manner,
     pub(crate) ask: Ask,
     pub(crate) clients: usize,
     pub(crate) warm_up: Duration,
@@ -90,7 +90,7 @@ impl Load {
         let mut tasks = Vec::new();
         for number in 0..self.clients {
             let asking = Asking::new(&self.ask, number);
-            let client = Client::open(&self.url, self.era).await?;
+            let client = Client::open(&self.url, self.manner).await?;
             tasks.push(scope.spawn(ask_until_done(client, asking, Arc::clone(&phase))));
         }
         tokio::time::sleep(self.warm_up).await;
@@ -249,8 +249,8 @@ fn next_cursor(answer: &[u8]) -> anyhow::Result<Option<String>> {
 
 /// The name under which a path lists the tool `wanted`: the same, or with something before it; several servers may
 /// have it, then the one whose name holds `server`.
-pub(crate) async fn listed_name(url: &str, wanted: &str, server: &str) -> anyhow::Result<String> {
-    let mut client = Client::open(url, Era::Legacy).await?;
+pub(crate) async fn listed_name(url: &str, manner: Manner, wanted: &str, server: &str) -> anyhow::Result<String> {
+    let mut client = Client::open(url, manner).await?;
     let mut names = Vec::new();
     let mut cursor = None;
     loop {

@@ -4,6 +4,7 @@ mod aims;
 mod build;
 mod calls;
 mod footprint;
+mod foundation;
 mod lists;
 mod yard;
 
@@ -88,11 +89,12 @@ impl Run {
     }
 }
 
-/// What the parts add to: text for the document, figures for the aims, and what went wrong.
+/// What the parts add to: text for the document, figures for the aims and for the comparison, and what went wrong.
 #[derive(Debug, Default)]
 struct Findings {
     text: String,
     aims: aims::Figures,
+    foundation: foundation::Comparison,
     failures: Vec<String>,
 }
 
@@ -151,10 +153,14 @@ pub(crate) async fn run(run: &Run) -> anyhow::Result<()> {
 
 fn finish(run: &Run, facts: &str, findings: &Findings) -> anyhow::Result<()> {
     let aims = findings.aims.table();
-    say(&format!("### Aims\n\n{aims}\n"));
+    let mut summary = format!("### Aims\n\n{aims}\n");
+    if let Some(comparison) = findings.foundation.markdown() {
+        summary += &format!("### Against the foundation\n\n{comparison}\n");
+    }
+    say(&summary);
     if let Some(file) = &run.write {
         let rounds = format!("medians of {} rounds of {:?} per path", run.rounds(), run.window());
-        let text = format!("{facts}; {rounds}.\n\n### Aims\n\n{aims}\n{}", findings.text);
+        let text = format!("{facts}; {rounds}.\n\n{summary}{}", findings.text);
         write_region(file, "bench", &text)?;
     }
     if !findings.failures.is_empty() {

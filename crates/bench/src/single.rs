@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::backend::tools::QUERIES;
-use crate::client::Era;
+use crate::client::Manner;
 use crate::load::{Ask, Load, listed_name};
 use crate::process::Process;
 use crate::report::{Table, maybe, number};
@@ -30,6 +30,19 @@ struct Effort {
     /// Speak revision 2026-07-28
     #[arg(long)]
     modern: bool,
+    /// Declare that the user can be asked
+    #[arg(long, requires = "modern")]
+    askable: bool,
+}
+
+impl Effort {
+    fn manner(&self) -> Manner {
+        match (self.modern, self.askable) {
+            (true, true) => Manner::Askable,
+            (true, false) => Manner::Modern,
+            _ => Manner::Legacy,
+        }
+    }
 }
 
 /// `toolcrib-bench load`
@@ -70,11 +83,11 @@ pub(crate) struct IdleStreams {
 }
 
 pub(crate) async fn load(load: &LoadOne) -> anyhow::Result<()> {
-    let url = &load.effort.url;
+    let (url, manner) = (&load.effort.url, load.effort.manner());
     let ask = match load.ask.as_str() {
-        "echo" => Ask::Echo { tool: listed_name(url, "echo", &load.server).await? },
+        "echo" => Ask::Echo { tool: listed_name(url, manner, "echo", &load.server).await? },
         "list" => Ask::List { tools: load.tools },
-        tool => Ask::Text { tool: listed_name(url, tool, &load.server).await?, at_least: 0 },
+        tool => Ask::Text { tool: listed_name(url, manner, tool, &load.server).await?, at_least: 0 },
     };
     measure(&load.effort, ask).await
 }
@@ -86,7 +99,7 @@ pub(crate) async fn search(search: &SearchOne) -> anyhow::Result<()> {
 async fn measure(effort: &Effort, ask: Ask) -> anyhow::Result<()> {
     let load = Load {
         url: effort.url.clone(),
-        era: if effort.modern { Era::Modern } else { Era::Legacy },
+        manner: effort.manner(),
         ask,
         clients: effort.clients,
         warm_up: Duration::try_from_secs_f64(effort.warm_up)?,

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use anyhow::Context;
 
 use crate::child::Role;
-use crate::client::Era;
+use crate::client::Manner;
 use crate::gateway::{Gateway, Home, program};
 use crate::load::{Ask, Load, Outcome, listed_name};
 use crate::report::{Table, maybe, number, write_region};
@@ -39,7 +39,7 @@ pub(crate) async fn run(soak: &Soak) -> anyhow::Result<()> {
     let backend = Role::start(&["backend-http"]).await?;
     let home = Home::new()?;
     home.http_server("bench-http", &backend.url)?;
-    home.stdio_server("bench-stdio", 25)?;
+    home.stdio_server("bench-stdio", 25, false)?;
     let gateway = Gateway::start(&program(soak.gateway.clone())?, &home).await?;
     let turns = turns(&gateway).await?;
     let columns = ["minute", "calls", "calls/s", "p50 µs", "p99 µs", "CPU µs/call", "resident KiB", "files", "threads"];
@@ -56,7 +56,7 @@ pub(crate) async fn run(soak: &Soak) -> anyhow::Result<()> {
             let window = TURN.min(until.saturating_sub(started.elapsed())).max(Duration::from_millis(200));
             let load = Load {
                 url,
-                era: Era::Legacy,
+                manner: Manner::Legacy,
                 ask,
                 clients: soak.clients,
                 warm_up: Duration::ZERO,
@@ -94,8 +94,8 @@ async fn turns(gateway: &Gateway) -> anyhow::Result<Vec<(String, Ask)>> {
     let direct = gateway.profile("direct");
     let mut turns = Vec::new();
     for server in ["bench-http", "bench-stdio"] {
-        turns.push((direct.clone(), Ask::Echo { tool: listed_name(&direct, "echo", server).await? }));
-        let tool = listed_name(&direct, "text", server).await?;
+        turns.push((direct.clone(), Ask::Echo { tool: listed_name(&direct, Manner::Legacy, "echo", server).await? }));
+        let tool = listed_name(&direct, Manner::Legacy, "text", server).await?;
         turns.push((direct.clone(), Ask::Text { tool, at_least: TEXT_AT_LEAST }));
         turns.push((gateway.url.clone(), Ask::EchoByCallTool { tool: format!("{server}/echo") }));
     }

@@ -19,9 +19,10 @@ use http::HeaderMap;
 use toolcrib_base::{Kind, Problem, random};
 use toolcrib_protocol::ask::{self, Asked, InputRequired, Question};
 use toolcrib_protocol::error::{HEADER_MISMATCH, URL_REQUIRED};
+use toolcrib_protocol::rounds::{Rounds, Step};
 use toolcrib_protocol::{Capabilities, Era, Raw, RpcError, method};
-use toolcrib_upstream::Server;
 use toolcrib_upstream::server::Call;
+use toolcrib_upstream::{Aside, Client, Server};
 
 use crate::dispatch::{self, Ended, Outgoing};
 use crate::passage::Passage;
@@ -31,8 +32,10 @@ use crate::session::Session;
 pub(crate) use aside::{Asker, Hearing, SessionAside, Way, refuse};
 pub(crate) use behind::Behind;
 
-/// How often one call may ask a legacy client anew before it is given up.
-const ROUNDS: usize = 16;
+/// How long one call of a legacy client may take with all its rounds.
+const LONGEST: Duration = Duration::from_secs(60 * 60);
+/// How many calls may wait for answers of legacy clients at a time.
+pub(crate) const ASKING: usize = 256;
 /// How long a legacy client may take for one answer: people read before they agree.
 pub(crate) const ANSWER: Duration = Duration::from_secs(10 * 60);
 /// The wait before a call is made again for a server that only wanted it later.
@@ -65,7 +68,7 @@ impl Passing<'_> {
 
     async fn exchange_as_is(&self, passage: Passage, wanted: Wanted<'_>) -> Exchanged {
         match &self.caller.session {
-            None if self.parks(wanted.server) => self.park(passage, wanted).await,
+            None if self.parks(wanted.server, &wanted.params) => self.park(passage, wanted).await,
             session => {
                 let ended = match session {
                     Some(session) => self.in_rounds(&passage, session, wanted).await,
@@ -76,19 +79,25 @@ impl Passing<'_> {
         }
     }
 
-    /// Whether a call may have to wait for answers of a modern client while it runs.
-    fn parks(&self, server: &Server) -> bool {
-        self.caller.revision.era() == Era::Modern && !server.is_modern() && self.behind.capabilities.can_be_asked()
+    /// Whether a call may have to wait for answers of a modern client while it runs, or belongs to one that does: a retry
+    /// must find that one, whatever its client declares by now and of whichever era the server is.
+    fn parks(&self, server: &Server, params: &Raw) -> bool {
+        let state = || ask::state(params);
+        self.caller.revision.era() == Era::Modern
+            && match server.is_modern() {
+                true => state().is_some_and(|state| self.gateway.parking.knows(&state)),
+                false => self.behind.capabilities.can_be_asked() || state().is_some(),
+            }
     }
 
     /// One call, as it is.
     pub(crate) async fn once(&self, passage: &Passage, wanted: &Wanted<'_>, params: Raw) -> Ended {
         let aside = self.hearing(wanted.server);
         let call = Call {
-            client: self.behind.client(self.caller),
+            client: self.client_of(wanted.server),
             wants_progress: self.way.token.is_some(),
             aside: aside.clone().map(|aside| {
-                let aside: Arc<dyn toolcrib_upstream::Aside> = aside;
+                let aside: Arc<dyn Aside> = aside;
                 aside
             }),
             headers: wanted.headers.clone(),
@@ -103,6 +112,22 @@ impl Passing<'_> {
             }
             _ => self.checked(wanted.server, ended),
         }
+    }
+
+    /// For whom a call of a server is made.
+    pub(crate) fn client_of(&self, server: &Server) -> Client {
+        let session = self.caller.session.as_ref().filter(|_| self.behind.capabilities.can_be_asked());
+        let own = session.map(|session| {
+            let from = self.asks_for(server);
+            let own: Arc<dyn Aside> = SessionAside::new(session, self.gateway.servers.scope(), from);
+            own
+        });
+        let mut client = self.behind.client(self.caller, own);
+        if self.way.channel.is_none() && self.caller.session.is_none() {
+            // Nobody would hear them.
+            client.level = None;
+        }
+        client
     }
 
     /// What takes the server's words in the course of the call; nothing where nobody would hear them.
@@ -133,7 +158,7 @@ impl Passing<'_> {
     }
 
     /// What a modern server asks must fit what the client declared, and is written for it.
-    fn checked(&self, server: &Server, ended: Ended) -> Ended {
+    pub(crate) fn checked(&self, server: &Server, ended: Ended) -> Ended {
         if let Ended::Answered(Err(error)) = &ended
             && error.code == URL_REQUIRED
             && !self.caller.revision.has_url_error()
@@ -148,7 +173,7 @@ impl Passing<'_> {
             Ok(required) => required,
             Err(why) => return Ended::Unanswered(odd(server, &why)),
         };
-        if let Some(error) = unfit(&required, &self.behind.capabilities) {
+        if let Some(error) = unfit(&required.questions, &self.behind.capabilities) {
             return Ended::Answered(Err(error));
         }
         let Some(from) = self.asks_for(server) else { return ended };
@@ -183,32 +208,40 @@ impl Passing<'_> {
 
     /// A legacy client and a server of whichever era: what a modern one needs is asked of the session.
     async fn in_rounds(&self, passage: &Passage, session: &Arc<Session>, wanted: Wanted<'_>) -> Ended {
-        let mut params = wanted.params.clone();
-        for _ in 0..ROUNDS {
-            let ended = self.once(passage, &wanted, params).await;
-            let Ended::Answered(Ok(result)) = &ended else { return ended };
-            if !ask::is_input_required(result) {
-                return ended;
+        let odd = |why: &str| Ended::Unanswered(odd(wanted.server, why));
+        let rounds = async {
+            let mut rounds = Rounds::new(wanted.params.clone());
+            let mut params = wanted.params.clone();
+            loop {
+                let ended = self.once(passage, &wanted, params).await;
+                let Ended::Answered(Ok(result)) = &ended else { return ended };
+                let questions = match rounds.take(result) {
+                    Step::Done => return ended,
+                    Step::Odd(why) => return odd(&why),
+                    Step::Later => {
+                        tokio::time::sleep(LATER).await;
+                        Vec::new()
+                    }
+                    Step::Ask(questions) => questions,
+                };
+                if let Some(error) = unfit(&questions, &self.behind.capabilities) {
+                    return Ended::Answered(Err(error));
+                }
+                // The call holds its place in the audit log while people answer: others need some too.
+                let place = match self.gateway.asking.try_acquire() {
+                    Ok(place) if !questions.is_empty() => Some(place),
+                    Err(_) if !questions.is_empty() => return Ended::Busy,
+                    _ => None,
+                };
+                let answers = match self.ask_session(session, wanted.server, questions).await {
+                    Ok(answers) => answers,
+                    Err(problem) => return Ended::Unanswered(problem),
+                };
+                drop(place);
+                params = rounds.next(&answers);
             }
-            let required = match InputRequired::read(result) {
-                Ok(required) => required,
-                Err(why) => return Ended::Unanswered(odd(wanted.server, &why)),
-            };
-            if let Some(error) = unfit(&required, &self.behind.capabilities) {
-                return Ended::Answered(Err(error));
-            }
-            if required.questions.is_empty() {
-                tokio::time::sleep(LATER).await;
-            }
-            let answers = match self.ask_session(session, wanted.server, required.questions).await {
-                Ok(answers) => answers,
-                Err(problem) => return Ended::Unanswered(problem),
-            };
-            params = ask::retry(&wanted.params, &answers, required.state.as_ref());
-        }
-        let message =
-            format!("server `{}` asked {ROUNDS} times in the course of one call", wanted.server.config().name);
-        Ended::Unanswered(Problem::new(Kind::BadServer, message))
+        };
+        tokio::time::timeout(LONGEST, rounds).await.unwrap_or_else(|_| odd("it asked for too long"))
     }
 
     async fn ask_session(
@@ -257,8 +290,8 @@ async fn ask_one(session: &Session, channel: Option<&Channel>, asked: &Asked) ->
 }
 
 /// The error for a question that the client has not declared to answer.
-pub(crate) fn unfit(required: &InputRequired, capabilities: &Capabilities) -> Option<RpcError> {
-    required.questions.iter().find_map(|(_, asked)| match Question::of(&asked.method, &asked.params) {
+pub(crate) fn unfit(questions: &[(String, Asked)], capabilities: &Capabilities) -> Option<RpcError> {
+    questions.iter().find_map(|(_, asked)| match Question::of(&asked.method, &asked.params) {
         Some(question) if question.fits(capabilities) => None,
         Some(question) => Some(question.missing()),
         None => {
@@ -269,7 +302,8 @@ pub(crate) fn unfit(required: &InputRequired, capabilities: &Capabilities) -> Op
     })
 }
 
-fn has_failed(ended: &Ended) -> bool {
+/// Whether a call came to nothing, in whichever form its server says so.
+pub(crate) fn has_failed(ended: &Ended) -> bool {
     match ended {
         Ended::Answered(Ok(result)) => crate::reply::is_failure(result),
         Ended::Answered(Err(_)) => true,

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
-use tokio::sync::{mpsc, watch};
+use tokio::sync::{Semaphore, mpsc, watch};
 use toolcrib_base::task::Stop;
 use toolcrib_base::{Clock, ProfileName, ServerName};
 use toolcrib_catalog::Loaded;
@@ -16,6 +16,7 @@ use toolcrib_store::{Snapshot, Store};
 use toolcrib_upstream::{Event, Inventory, Server, State};
 
 use crate::active::ActiveTools;
+use crate::exchange::ASKING;
 use crate::listen::Hub;
 use crate::metrics::Metrics;
 use crate::parking::Parking;
@@ -65,6 +66,8 @@ pub struct Gateway {
     pub(crate) active: ActiveTools,
     pub(crate) keep_arguments: bool,
     pub(crate) parking: Parking,
+    /// Places for calls that wait for answers of legacy clients.
+    pub(crate) asking: Semaphore,
     pub(crate) tasks: OwnTasks,
     /// Seals what clients hold for us: cursors, ids of tasks, states of calls.
     pub(crate) sealer: Sealer,
@@ -103,6 +106,7 @@ impl Gateway {
             active: ActiveTools::default(),
             keep_arguments: parts.keep_arguments,
             parking: Parking::new(sealer.clone()),
+            asking: Semaphore::new(ASKING),
             tasks: OwnTasks::default(),
             sealer,
             hub: Hub::default(),

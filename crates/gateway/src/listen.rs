@@ -162,12 +162,15 @@ impl Hub {
         drop(gone);
     }
 
-    /// Has a listener hear of a resource that its profile exposes as `uri`. `None` when the profile does not.
-    fn watch(&self, gateway: &Gateway, number: u64, uri: &str) -> Option<Subscription> {
+    /// Has a listener hear of a resource that its profile exposes as `uri`, where that leads to what was `permitted`.
+    fn watch(&self, gateway: &Gateway, number: u64, uri: &str, permitted: (&ServerName, &str)) -> Option<Subscription> {
         let mut state = lock(&self.state);
         let profile = state.listeners.get(&number)?.listener.profile.clone();
         // Looked at under the lock: a view that is built later is compared with what is watched (see `reconcile`).
         let place = gateway.view(profile.as_str())?.resources.place(uri)?;
+        if (&place.name, &*place.uri) != permitted {
+            return None;
+        }
         let key = Arc::<str>::from(place.uri);
         state.watch(What::Resource, number, (&place.server, key), uri.into())
     }

@@ -17,13 +17,15 @@ use tokio::time::Instant;
 use toolcrib_base::{Kind, Problem, random};
 use toolcrib_protocol::ask::{self, Asked, InputRequired, Question};
 use toolcrib_protocol::error::INVALID_PARAMS;
+use toolcrib_protocol::park::{Park, Waiting};
 use toolcrib_protocol::seal::Sealer;
-use toolcrib_protocol::{Answer, Id, Notification, Raw, Request, RpcError, method};
+use toolcrib_protocol::{Answer, Id, Notification, Raw, Request, Revision, RpcError, method};
+use toolcrib_upstream::Server;
 use toolcrib_upstream::server::Call;
 use toolcrib_upstream::{Aside, Reply};
 
 use crate::dispatch::{self, Ended, Outgoing};
-use crate::exchange::{Behind, Exchanged, Wanted, Way, refuse};
+use crate::exchange::{self, Behind, Exchanged, Wanted, Way, refuse};
 use crate::passage::Passage;
 use crate::request::Passing;
 use toolcrib_store::Outcome;
@@ -34,7 +36,9 @@ const PURPOSE: &str = "parked-call";
 const RETURN: Duration = Duration::from_secs(10 * 60);
 /// How long further questions are waited for after the first.
 const GATHER: Duration = Duration::from_millis(20);
-/// How long a finished call is kept for a client that asks again.
+/// How many bytes the result of a finished call may have to be kept that long too.
+const SMALL: usize = 256 * 1024;
+/// How long a finished call with a larger one is kept.
 const KEPT: Duration = Duration::from_secs(60);
 /// How long one call may take with all its questions.
 const LONGEST: Duration = Duration::from_secs(60 * 60);
@@ -70,34 +74,28 @@ struct Ticket {
 #[derive(Debug)]
 struct Parked {
     state: Mutex<State>,
+    /// The highest progress told: a modern client must hear it rise.
+    rising: Mutex<f64>,
     /// Counts what happened, so that those who are attached look again.
     news: watch::Sender<u64>,
 }
 
 #[derive(Default)]
 struct State {
-    questions: BTreeMap<String, Waiting>,
-    asked: usize,
+    park: Park<(Request, Reply)>,
     /// How it ended.
     ended: Option<Ended>,
-    attached: usize,
     /// The way back to whoever attached last.
     way: Way,
     behind: Behind,
     from: Option<String>,
-    /// Whether a client was ever sent away with a state that leads back here.
-    parked: bool,
-}
-
-struct Waiting {
-    asked: Asked,
-    request: Request,
-    reply: Reply,
+    /// What the server asked in vain, because the client that was there did not offer it.
+    missing: Option<Question>,
 }
 
 impl fmt::Debug for State {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("State").field("asked", &self.asked).field("attached", &self.attached).finish_non_exhaustive()
+        f.debug_struct("State").field("ended", &self.ended.is_some()).finish_non_exhaustive()
     }
 }
 
@@ -116,50 +114,32 @@ impl Parked {
     fn look(&self) -> Option<Result<Ended, Vec<(String, Asked)>>> {
         let mut state = lock(&self.state);
         if let Some(ended) = &state.ended {
-            return Some(Ok(ended.clone()));
+            let missing = state.missing.filter(|_| exchange::has_failed(ended));
+            return Some(Ok(missing.map_or_else(|| ended.clone(), |it| Ended::Answered(Err(it.missing())))));
         }
         // What this client cannot be asked is refused now: the one that came before may have declared more.
-        let behind = state.behind.clone();
-        let unfit: Vec<String> = state
-            .questions
-            .iter()
-            .filter(|(_, waiting)| {
-                let question = Question::of(&waiting.asked.method, &waiting.asked.params);
-                !question.is_some_and(|question| question.fits(&behind.capabilities))
-            })
-            .map(|(key, _)| key.clone())
-            .collect();
-        for key in unfit {
-            if let Some(waiting) = state.questions.remove(&key) {
-                let question = Question::of(&waiting.asked.method, &waiting.asked.params);
-                refuse(question, &waiting.request, waiting.reply);
-            }
+        let capabilities = Arc::clone(&state.behind.capabilities);
+        let unfit = state.park.unfit(&capabilities);
+        let questions = unfit.iter().filter_map(|it| Question::of(&it.asked.method, &it.asked.params));
+        state.missing = state.missing.or(questions.into_iter().next());
+        let left = state.park.is_asking().then(|| state.park.leave());
+        drop(state);
+        for Waiting { asked, way: (request, reply), .. } in unfit {
+            refuse(Question::of(&asked.method, &asked.params), &request, reply);
         }
-        if state.questions.is_empty() {
-            return None;
-        }
-        state.parked = true;
-        Some(Err(state.questions.iter().map(|(key, waiting)| (key.clone(), waiting.asked.clone())).collect()))
+        left.map(Err)
     }
 
     fn is_asking(&self) -> bool {
         let state = lock(&self.state);
-        state.ended.is_none() && !state.questions.is_empty()
+        state.ended.is_none() && state.park.is_asking()
     }
 
     fn answer(&self, answers: BTreeMap<String, Raw>) {
-        let mut state = lock(&self.state);
-        for (key, answer) in answers {
-            // A second answer to one question finds nothing.
-            if let Some(waiting) = state.questions.remove(&key) {
-                waiting.reply.send(Answer::ok(waiting.request.id, answer));
-            }
+        let answered = lock(&self.state).park.answer(answers);
+        for (Waiting { way: (request, reply), .. }, answer) in answered {
+            reply.send(Answer::ok(request.id, answer));
         }
-    }
-
-    fn is_abandoned(&self) -> bool {
-        let state = lock(&self.state);
-        state.attached == 0 && !state.parked
     }
 }
 
@@ -167,11 +147,12 @@ impl Aside for Parked {
     fn notification(&self, notification: Notification) {
         let mut state = lock(&self.state);
         match notification.method.as_str() {
-            method::PROGRESS => state.way.progress(&notification, None),
+            method::PROGRESS => state.way.progress(&notification, Some(&self.rising)),
             method::MESSAGE if state.behind.level.is_some() => state.way.message(&notification, state.behind.level),
             method::CANCELLED => {
-                let id = notification.params.get("requestId").and_then(Id::from_raw);
-                state.questions.retain(|_, waiting| Some(&waiting.request.id) != id.as_ref());
+                if let Some(id) = notification.params.get("requestId").and_then(Id::from_raw) {
+                    state.park.withdraw(&id);
+                }
                 drop(state);
                 self.tell();
             }
@@ -180,24 +161,22 @@ impl Aside for Parked {
     }
 
     fn request(&self, request: Request, reply: Reply) {
-        let question = Question::of(&request.method, &request.params);
-        let mut state = lock(&self.state);
-        let Some(_) = question.filter(|_| state.questions.len() < ask::QUESTIONS && state.ended.is_none()) else {
-            drop(state);
-            return if request.method == method::PING {
-                reply.send_default(&request);
-            } else {
-                refuse(question, &request, reply);
-            };
+        if request.method == method::PING {
+            return reply.send_default(&request);
+        }
+        let Some(question) = Question::of(&request.method, &request.params) else {
+            return refuse(None, &request, reply);
         };
-        state.asked += 1;
-        let key = format!("question-{}", state.asked);
+        let mut state = lock(&self.state);
         let asked = Asked { method: request.method.clone(), params: request.params.clone() };
-        let revision = toolcrib_protocol::Revision::LATEST;
-        let asked = ask::question_for(revision, &asked, "", state.from.as_deref());
-        state.questions.insert(key, Waiting { asked, request, reply });
+        let asked = ask::question_for(Revision::LATEST, &asked, "", state.from.as_deref());
+        let waiting = Waiting { id: request.id.clone(), asked, way: (request, reply) };
+        let refused = state.park.ask(waiting);
         drop(state);
-        self.tell();
+        match refused {
+            Ok(()) => self.tell(),
+            Err(Waiting { way: (request, reply), .. }) => refuse(Some(question), &request, reply),
+        }
     }
 }
 
@@ -209,7 +188,7 @@ struct Attached<'a> {
 impl<'a> Attached<'a> {
     fn new(parked: &'a Parked, way: &Way, behind: &Behind) -> Self {
         let mut state = lock(&parked.state);
-        state.attached += 1;
+        state.park.attach();
         state.way = way.clone();
         state.behind = behind.clone();
         Self { parked }
@@ -219,8 +198,8 @@ impl<'a> Attached<'a> {
 impl Drop for Attached<'_> {
     fn drop(&mut self) {
         let mut state = lock(&self.parked.state);
-        state.attached -= 1;
-        if state.attached == 0 {
+        state.park.detach();
+        if state.park.is_alone() {
             state.way = Way::default();
         }
         drop(state);
@@ -235,9 +214,15 @@ impl Parking {
         Self { calls: Mutex::default(), sealer }
     }
 
-    /// Whether a state is one of ours, whatever it says.
-    fn opened(&self, state: &str) -> Option<Ticket> {
-        serde_json::from_slice(&self.sealer.open(PURPOSE, state)?).ok()
+    /// What a state says, if it is one of ours.
+    fn opened(&self, state: &Raw) -> Option<Ticket> {
+        let text = toolcrib_protocol::json::text(state.as_str())?;
+        serde_json::from_slice(&self.sealer.open(PURPOSE, &text)?).ok()
+    }
+
+    /// Whether a state was given out here.
+    pub(crate) fn knows(&self, state: &Raw) -> bool {
+        self.opened(state).is_some()
     }
 
     fn enter(&self, principal: &str) -> Result<(String, Arc<Parked>), Problem> {
@@ -245,11 +230,18 @@ impl Parking {
         let prefix = format!("{principal}\n");
         let of_one = calls.keys().filter(|key| key.starts_with(&prefix)).count();
         if calls.len() >= MOST || of_one >= OF_ONE {
-            return Err(Problem::new(Kind::Busy, "too many calls wait for answers")
-                .hint("Answer some of them, or wait for them to expire."));
+            return Err(Problem::new(
+                Kind::Busy,
+                "too many calls of clients that can be asked run or wait for answers",
+            )
+            .hint("Answer some of them, or wait for them to end."));
         }
         let call = random::hex_128();
-        let parked = Arc::new(Parked { state: Mutex::default(), news: watch::Sender::new(0) });
+        let parked = Arc::new(Parked {
+            state: Mutex::default(),
+            rising: Mutex::new(f64::NEG_INFINITY),
+            news: watch::Sender::new(0),
+        });
         calls.insert(key(principal, &call), Arc::clone(&parked));
         Ok((call, parked))
     }
@@ -272,17 +264,21 @@ fn invalid(message: &str) -> Exchanged {
     Exchanged { ended: Ended::Answered(Err(error)), passage: None }
 }
 
+fn expired() -> Exchanged {
+    let message = "`requestState` has expired. The call may have run; check before you make it again.";
+    Exchanged { ended: Ended::Answered(Err(RpcError::new(INVALID_PARAMS, message))), passage: None }
+}
+
 impl Passing<'_> {
     /// Calls a legacy server for a modern client that can be asked, or goes on with such a call.
     pub(crate) async fn park(&self, passage: Passage, wanted: Wanted<'_>) -> Exchanged {
         let parking = &self.gateway.parking;
         let principal = self.caller.principal.id.as_str();
         let digest = digest(wanted.method, &wanted.params);
-        let state = wanted.params.get(ask::REQUEST_STATE);
+        let state = ask::state(&wanted.params);
         let (call, parked) = match state {
             Some(state) => {
-                let given = toolcrib_protocol::json::text(state.as_str()).unwrap_or_default();
-                let Some(ticket) = parking.opened(&given) else {
+                let Some(ticket) = parking.opened(&state) else {
                     return Exchanged { passage: Some(passage), ..invalid("is not one that was given out here") };
                 };
                 let foreign = ticket.principal != principal
@@ -293,7 +289,7 @@ impl Passing<'_> {
                 }
                 let known = lock(&parking.calls).get(&key(principal, &ticket.call)).cloned();
                 let Some(parked) = known.filter(|_| ticket.until > self.gateway.clock.now().0) else {
-                    return Exchanged { passage: Some(passage), ..invalid("has expired") };
+                    return Exchanged { passage: Some(passage), ..expired() };
                 };
                 match ask::answers(&wanted.params) {
                     Ok(answers) => parked.answer(answers.unwrap_or_default()),
@@ -302,7 +298,10 @@ impl Passing<'_> {
                     }
                 }
                 let attached = Attached::new(&parked, &self.way, &self.behind);
-                return Exchanged { passage: Some(passage), ..self.attend(attached, &ticket.call, digest).await };
+                return Exchanged {
+                    passage: Some(passage),
+                    ..self.attend(attached, wanted.server, &ticket.call, digest).await
+                };
             }
             None => match parking.enter(principal) {
                 Ok(entered) => entered,
@@ -312,8 +311,9 @@ impl Passing<'_> {
         lock(&parked.state).from = self.asks_for(wanted.server);
         // Attached before it starts: a call that nobody waits for is given up.
         let attached = Attached::new(&parked, &self.way, &self.behind);
+        let server = wanted.server;
         self.start(passage, wanted, &call, Arc::clone(&parked));
-        self.attend(attached, &call, digest).await
+        self.attend(attached, server, &call, digest).await
     }
 
     /// Runs the call in a task of its own: it outlives the request that began it.
@@ -324,7 +324,7 @@ impl Passing<'_> {
         let key = key(caller.principal.id.as_str(), call);
         let aside: Arc<dyn Aside> = Arc::<Parked>::clone(&parked);
         let to_server = Call {
-            client: self.behind.client(self.caller),
+            client: self.client_of(wanted.server),
             wants_progress: self.way.token.is_some(),
             aside: Some(aside),
             headers: wanted.headers,
@@ -342,18 +342,19 @@ impl Passing<'_> {
                 () = stop.stopped() => Ended::Cancelled,
             };
             passage.finish(outcome_of(&ended));
-            {
+            // For a client whose answer got lost, or who answers a question that the server has given up.
+            let kept = if is_small(&ended) { RETURN } else { KEPT };
+            let was_parked = {
                 let mut state = lock(&parked.state);
                 state.ended = Some(ended);
-                // Whatever the server still asks is of no use to it now.
-                state.questions.clear();
-            }
+                let was_parked = state.park.was_parked();
+                state.park.end();
+                was_parked
+            };
             parked.tell();
-            // For a client whose answer got lost and which asks again.
-            let kept = lock(&parked.state).parked;
-            if kept {
+            if was_parked {
                 tokio::select! {
-                    () = tokio::time::sleep(KEPT) => {}
+                    () = tokio::time::sleep(kept) => {}
                     () = stop.stopped() => {}
                 }
             }
@@ -362,7 +363,7 @@ impl Passing<'_> {
     }
 
     /// Waits at a call until it has ended or asks.
-    async fn attend(&self, attached: Attached<'_>, call: &str, digest: String) -> Exchanged {
+    async fn attend(&self, attached: Attached<'_>, server: &Server, call: &str, digest: String) -> Exchanged {
         let mut news = attached.parked.news.subscribe();
         loop {
             if attached.parked.is_asking() {
@@ -370,7 +371,8 @@ impl Passing<'_> {
                 tokio::time::sleep(GATHER).await;
             }
             match attached.parked.look() {
-                Some(Ok(ended)) => return Exchanged { ended, passage: None },
+                // The server may have turned out to be a modern one, which asks in its result.
+                Some(Ok(ended)) => return Exchanged { ended: self.checked(server, ended), passage: None },
                 Some(Err(questions)) => {
                     let state = Some(Raw::from_value(&self.ticket(call, digest)));
                     let required = InputRequired { questions, state }.to_raw();
@@ -404,8 +406,11 @@ async fn given_up(parked: &Parked) {
     let mut news = parked.news.subscribe();
     loop {
         news.borrow_and_update();
-        let alone = lock(&parked.state).attached == 0;
-        if alone && parked.is_abandoned() {
+        let (alone, abandoned) = {
+            let state = lock(&parked.state);
+            (state.park.is_alone(), state.park.is_abandoned())
+        };
+        if abandoned {
             return;
         }
         let until = Instant::now() + RETURN;
@@ -414,6 +419,11 @@ async fn given_up(parked: &Parked) {
             () = tokio::time::sleep_until(until), if alone => return,
         }
     }
+}
+
+/// Whether it costs little to keep.
+fn is_small(ended: &Ended) -> bool {
+    !matches!(ended, Ended::Answered(Ok(result)) if result.bytes().len() > SMALL)
 }
 
 fn outcome_of(ended: &Ended) -> Outcome {

@@ -61,7 +61,7 @@ impl Gateway {
             return Some(Answer::error(Some(request.id), RpcError::from(&problem)));
         };
         let token = channel.as_ref().and_then(|_| meta::progress_token(&request.params));
-        let outcome = match Behind::read(caller, &request.params, self.servers.scope()) {
+        let outcome = match Behind::read(caller, &request.params) {
             Err(error) => Err(error),
             Ok(behind) => {
                 let way = Way { channel, token };
@@ -209,6 +209,7 @@ pub(crate) fn away(error: &CallError) -> Problem {
     let problem = Problem::new(error.kind(), error.to_string());
     match error {
         CallError::Away(_) => problem.hint("Other servers are not affected; try again later or use another tool."),
+        CallError::Ended(_) => problem,
         CallError::Link { .. } => problem.hint("The call may have run; check before you repeat it."),
     }
 }

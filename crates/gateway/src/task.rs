@@ -118,7 +118,7 @@ impl Passing<'_> {
             let message = format!("server `{}` answered with a task that cannot go on: {why}", ticket.tool.server);
             RpcError::from(&Problem::new(Kind::BadServer, message))
         })?;
-        if let Some(error) = exchange::unfit(&required, &self.behind.capabilities) {
+        if let Some(error) = exchange::unfit(&required.questions, &self.behind.capabilities) {
             return Err(error);
         }
         let server = self.view.servers.iter().find(|(definition, _)| definition.name == ticket.tool.server);
@@ -135,7 +135,9 @@ impl Passing<'_> {
         if notification.method != method::TASK_CHANGED {
             return Some(notification);
         }
-        let ticket = Ticket::open(&self.gateway.sealer, self.caller, &task::task_id(&notification.params)?)?;
+        let id = task::task_id(&notification.params)?;
+        // One of our own asks nothing that does not fit, and points to nothing.
+        let Some(ticket) = Ticket::open(&self.gateway.sealer, self.caller, &id) else { return Some(notification) };
         let params = self.view.resources.rewritten(&ticket.tool.server, notification.params);
         let params = self.askable(&ticket, params).ok()?;
         Some(Notification { method: notification.method, params })

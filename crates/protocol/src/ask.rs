@@ -132,7 +132,7 @@ pub fn is_input_required(result: &Raw) -> bool {
 impl InputRequired {
     /// Reads such a result. The error says what is wrong with it.
     pub fn read(result: &Raw) -> Result<Self, String> {
-        let state = result.get(REQUEST_STATE).filter(|state| state.as_str() != "null");
+        let state = state(result);
         if state.as_ref().is_some_and(|state| state.bytes().len() > STATE_MAX) {
             return Err(format!("its `{REQUEST_STATE}` has more than {STATE_MAX} bytes"));
         }
@@ -198,7 +198,7 @@ pub fn pages(error: &RpcError) -> Vec<Asked> {
 
 /// The answers that a retry carries, by key; `None` when the request is no retry.
 ///
-/// Errors: [`INVALID_PARAMS`] when they are not an object or too many.
+/// Errors: [`INVALID_PARAMS`] when they are not an object of objects, or too many.
 pub fn answers(params: &Raw) -> Result<Option<BTreeMap<String, Raw>>, RpcError> {
     let Some(given) = params.get(INPUT_RESPONSES).filter(|given| given.as_str() != "null") else { return Ok(None) };
     let Outline::Object(members) = given.outline() else {
@@ -210,7 +210,16 @@ pub fn answers(params: &Raw) -> Result<Option<BTreeMap<String, Raw>>, RpcError> 
             format!("`params.{INPUT_RESPONSES}` has more than {QUESTIONS} members"),
         ));
     }
+    if let Some(wrong) = members.iter().find(|member| !member.value.starts_with('{')) {
+        let key: String = wrong.key.chars().take(100).collect();
+        return Err(RpcError::new(INVALID_PARAMS, format!("`params.{INPUT_RESPONSES}.{key}` must be an object")));
+    }
     Ok(Some(members.iter().map(|member| (member.key.to_string(), given.part(member.value))).collect()))
+}
+
+/// The state that a retry gives back; `None` when there is none.
+pub fn state(params: &Raw) -> Option<Raw> {
+    params.get(REQUEST_STATE).filter(|state| state.as_str() != "null")
 }
 
 /// The parameters of a retry: the same as before with the answers and the state.
@@ -257,6 +266,15 @@ pub fn question_for(revision: Revision, asked: &Asked, fresh: &str, from: Option
     }
     // What belongs to the hop behind does not reach the client.
     Asked { method: asked.method.clone(), params: meta::for_legacy_server(&params, None) }
+}
+
+/// `inner` with the answers and the state that a retry through another tool carries in `outer`.
+pub fn carried(outer: &Raw, inner: &Raw) -> Raw {
+    let (answers, state) = (outer.get(INPUT_RESPONSES), outer.get(REQUEST_STATE));
+    let mut edits = Vec::new();
+    edits.extend(answers.as_ref().map(|answers| (INPUT_RESPONSES, Edit::Set(answers.as_str()))));
+    edits.extend(state.as_ref().map(|state| (REQUEST_STATE, Edit::Set(state.as_str()))));
+    if edits.is_empty() { inner.clone() } else { inner.edit(&edits) }
 }
 
 /// The parameters of a call without what only a retry adds and without `_meta`: what a retry must have in common with
@@ -365,7 +383,14 @@ mod tests {
         let other = raw(&json!({"name": "t", "arguments": {"a": 2}}));
         assert_ne!(identity(&call), identity(&other));
         assert_eq!(answers(&call).unwrap(), None);
-        assert!(answers(&raw(&json!({"inputResponses": []}))).is_err());
+        for wrong in [json!([]), json!({"k": 1}), json!({"k": null}), json!({"k": "{}"})] {
+            assert!(answers(&raw(&json!({"inputResponses": wrong}))).is_err(), "{wrong}");
+        }
+        let carried_on = carried(&again, &raw(&json!({"uri": "a:b"})));
+        assert_eq!(
+            carried_on.to_value(),
+            json!({"uri": "a:b", "inputResponses": {"k": {"action": "accept"}}, "requestState": "s"})
+        );
         assert_eq!(retry(&again, &[], None).as_str(), call.as_str());
     }
 }

@@ -61,7 +61,12 @@ impl Capabilities {
             sampling_context: has(&sampling, "context"),
             roots: roots.is_some(),
             roots_changed: roots.is_some_and(|it| it.get("listChanged").is_some_and(|flag| flag.as_str() == "true")),
-            extensions: extensions.map(|it| it.as_str().to_owned()),
+            extensions: extensions.and_then(|it| {
+                // Tasks work between modern ends that say so with an object.
+                let tasks = it.get(TASKS).is_some_and(|settings| revision.era() == Era::Modern && settings.is_object());
+                let kept = if tasks { it } else { it.edit(&[(TASKS, crate::raw::Edit::Remove)]) };
+                (kept.as_str() != "{}").then(|| kept.as_str().to_owned())
+            }),
         }
     }
 
@@ -172,6 +177,8 @@ mod tests {
         check(modern, &extensions, modern, &extensions);
         check(modern, &extensions, legacy, &json!({"extensions": {"io.modelcontextprotocol/ui": {"a": 1}}}));
         check(modern, &json!({"extensions": {"io.modelcontextprotocol/tasks": {}}}), legacy, &json!({}));
+        check(modern, &json!({"extensions": {"io.modelcontextprotocol/tasks": true}}), modern, &json!({}));
+        check(legacy, &json!({"extensions": {"io.modelcontextprotocol/tasks": {}}}), modern, &json!({}));
     }
 
     #[test]

@@ -29,7 +29,8 @@ impl Caching {
 pub fn error_for(revision: Revision, error: RpcError) -> RpcError {
     let code = match (revision.era(), error.code) {
         (Era::Legacy, CAPABILITY_MISSING) => INVALID_PARAMS,
-        (Era::Legacy, HEADER_MISMATCH | REVISION_UNSUPPORTED) => INTERNAL,
+        // What is wrong between us and the server is not the client's to mend.
+        (_, HEADER_MISMATCH | REVISION_UNSUPPORTED) => INTERNAL,
         (Era::Modern, RESOURCE_NOT_FOUND | URL_REQUIRED) => INVALID_PARAMS,
         (Era::Legacy, URL_REQUIRED) if !revision.has_url_elicitation() => INVALID_PARAMS,
         _ => return error,
@@ -40,19 +41,27 @@ pub fn error_for(revision: Revision, error: RpcError) -> RpcError {
 /// A result of `method` for a client that speaks `revision`.
 ///
 /// Towards a modern client `resultType`, the serving gateway and the caching hints are added where they are missing;
-/// towards a legacy client they are taken out. A result that needs no change is not copied.
+/// towards a legacy client they, and the name of the server behind, are taken out. A result that needs no change is not copied.
 pub fn result_for(revision: Revision, method: &str, result: &Raw, server_info: &Raw, caching: Caching) -> Raw {
     match revision.era() {
         Era::Modern => modern_result(method, result, server_info, caching),
         Era::Legacy => {
-            let modern_only = ["resultType", "ttlMs", "cacheScope"];
-            let needless = !result.members().iter().any(|member| modern_only.contains(&&*member.key));
-            if needless {
-                return result.clone();
+            let members = result.members();
+            let has = |key: &str| json::find(&members, key).is_some();
+            let modern_only = ["resultType", "ttlMs", "cacheScope"].into_iter().filter(|key| has(key));
+            let mut edits: Vec<_> = modern_only.map(|key| (key, Edit::Remove)).collect();
+            let meta = json::find(&members, "_meta").and_then(|meta| unstamped(&result.part(meta)));
+            if let Some(meta) = &meta {
+                edits.push(("_meta", if meta.as_str() == "{}" { Edit::Remove } else { Edit::Set(meta.as_str()) }));
             }
-            result.edit(&modern_only.map(|key| (key, Edit::Remove)))
+            if edits.is_empty() { result.clone() } else { result.edit(&edits) }
         }
     }
+}
+
+/// A `_meta` without the name of the server, which belongs to the hop behind; `None` when it has none.
+fn unstamped(meta: &Raw) -> Option<Raw> {
+    meta.get(meta::SERVER_INFO).map(|_| meta.edit(&[(meta::SERVER_INFO, Edit::Remove)]))
 }
 
 /// All in one pass: results may be large.
@@ -129,8 +138,11 @@ mod tests {
         check(
             Revision::V2025_06_18,
             method::TOOLS_LIST,
-            &json!({"tools": [], "resultType": "complete", "ttlMs": 1, "cacheScope": "private"}),
+            &json!({"tools": [], "resultType": "complete", "ttlMs": 1, "cacheScope": "private", "_meta": stamp}),
             &json!({"tools": []}),
         );
+        let mut meta = stamp.clone();
+        meta["k"] = 1.into();
+        check(Revision::V2025_06_18, method::TOOLS_CALL, &json!({"_meta": meta}), &json!({"_meta": {"k": 1}}));
     }
 }

@@ -6,6 +6,7 @@ mod content;
 mod jobs;
 mod misbehave;
 mod options;
+mod relay;
 mod server;
 mod tools;
 

@@ -7,5 +7,6 @@ pub mod fake;
 pub mod fixture;
 pub mod http;
 mod locate;
+pub mod script;
 
 pub use locate::fake_server;

@@ -154,6 +154,7 @@ impl Composed {
             clock: Arc::clone(&clock),
             events,
             guard: Some(GuardCommand::this_binary().context("find this program's own file")?),
+            credentials: None,
             limits: config.limits.clone(),
             grace: config.grace,
         };

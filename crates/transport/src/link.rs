@@ -37,6 +37,9 @@ pub enum LinkError {
     /// No answer in time; the call may still run.
     #[error("no answer within {} ms", .0.as_millis())]
     Timeout(Duration),
+    /// There is no credential for the request; the call has not run.
+    #[error("no credential for this request: {0}")]
+    Unproven(String),
     /// The server no longer knows our session; the call has not run.
     #[error("the server has forgotten the session")]
     SessionLost,

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use toolcrib_protocol::ask::Question;
 use toolcrib_protocol::{Answer, Capabilities, Id, Notification, Request, RpcError, method};
@@ -25,9 +25,10 @@ pub(crate) struct Calls {
 
 #[derive(Default)]
 struct State {
-    running: BTreeMap<u64, Arc<dyn Aside>>,
+    /// With what hears them, where anybody does.
+    running: BTreeMap<u64, Option<Arc<dyn Aside>>>,
     /// Questions that wait, by the server's id.
-    asked: HashMap<String, Arc<dyn Aside>>,
+    asked: HashMap<String, Weak<dyn Aside>>,
 }
 
 /// Why a question cannot be passed on.
@@ -58,6 +59,20 @@ impl Drop for Begun<'_> {
     }
 }
 
+/// A question that waits; forgotten when it is answered or when nobody will answer it any more.
+struct Waiting {
+    calls: Weak<Calls>,
+    key: String,
+}
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        if let Some(calls) = self.calls.upgrade() {
+            calls.lock().asked.remove(&self.key);
+        }
+    }
+}
+
 // === impl Calls ===
 
 impl Calls {
@@ -71,9 +86,8 @@ impl Calls {
 
     /// Notes a call that runs.
     pub(crate) fn begin(&self, id: u64, aside: Option<&Arc<dyn Aside>>) -> Begun<'_> {
-        if let Some(aside) = aside {
-            self.lock().running.insert(id, Arc::clone(aside));
-        }
+        // Counted also where nobody hears it: what the server says may belong to this one.
+        self.lock().running.insert(id, aside.cloned());
         Begun { calls: self, id }
     }
 
@@ -108,23 +122,23 @@ impl Calls {
         let mut running = state.running.values();
         match (running.next(), running.next(), &self.owner) {
             // Also what was not offered: its call refuses it, and knows then what its client lacks.
-            (Some(one), None, _) => Ok(Arc::clone(one)),
+            (Some(Some(one)), None, _) => Ok(Arc::clone(one)),
             _ if !offered => Err(Unowned::NotOffered(question)),
             // All calls are the owner's, so the question is for the owner whichever of them it belongs to.
             (_, _, Some(owner)) => Ok(Arc::clone(owner)),
-            (None, ..) => Err(Unowned::Nobody),
+            (None, ..) | (Some(None), None, _) => Err(Unowned::Nobody),
             (Some(_), Some(_), None) => Err(Unowned::Several(state.running.len())),
         }
     }
 
     fn pass(self: &Arc<Self>, aside: &Arc<dyn Aside>, request: Request, reply: Reply) {
         let key = request.id.as_str().to_owned();
-        self.lock().asked.insert(key.clone(), Arc::clone(aside));
-        let calls = Arc::clone(self);
+        self.lock().asked.insert(key.clone(), Arc::downgrade(aside));
+        let waiting = Waiting { calls: Arc::downgrade(self), key };
         aside.request(
             request,
             Reply::new(move |answer| {
-                calls.lock().asked.remove(&key);
+                drop(waiting);
                 reply.send(answer);
             }),
         );
@@ -135,14 +149,14 @@ impl Calls {
         let aside = match notification.method.as_str() {
             method::CANCELLED => {
                 let id = notification.params.get("requestId").and_then(Id::from_raw);
-                id.and_then(|id| self.lock().asked.remove(id.as_str()))
+                id.and_then(|id| self.lock().asked.remove(id.as_str())).and_then(|aside| aside.upgrade())
             }
             method::MESSAGE => {
                 let state = self.lock();
                 let mut running = state.running.values();
                 match (running.next(), running.next()) {
                     // Whose message it is cannot be told when several run (2026-07-28: only on the request's stream).
-                    (Some(one), None) => Some(Arc::clone(one)),
+                    (Some(one), None) => one.clone(),
                     _ => self.owner.clone(),
                 }
             }
@@ -165,9 +179,9 @@ impl Unowned {
             Self::NotOffered(question) => question.refused(),
             Self::Unknown => refuse(format!("this client does not answer `{asked}`")),
             Self::Nobody => refuse(format!("`{asked}` belongs to no running call, so there is nobody to ask")),
-            Self::Several(count) => refuse(format!(
-                "`{asked}` may belong to any of {count} running calls; from now on each is made on a connection of its own"
-            )),
+            Self::Several(count) => {
+                refuse(format!("`{asked}` may belong to any of {count} running calls; from now on each is made alone"))
+            }
             Self::TooMany => refuse(format!("{QUESTIONS} questions are waiting for answers already")),
         }
     }
@@ -221,5 +235,53 @@ mod tests {
         let owned = Calls::new(form, Some(aside("owner")), asks);
         let _two = (owned.begin(1, Some(&a)), owned.begin(2, Some(&b)));
         assert_eq!(ask(&owned, "elicitation/create"), Ok(r#""owner""#.into()));
+    }
+
+    /// Never answers.
+    struct Silent;
+
+    impl Aside for Silent {
+        fn notification(&self, _: Notification) {}
+        fn request(&self, _: Request, _: Reply) {}
+    }
+
+    #[test]
+    fn questions_that_nobody_answers_are_forgotten_with_their_calls() {
+        let form = Arc::new(Capabilities { form: true, ..Capabilities::NONE });
+        let calls = Calls::new(form, None, Arc::default());
+        for number in 0..=QUESTIONS {
+            let aside: Arc<dyn Aside> = Arc::new(Silent);
+            let ended = Arc::downgrade(&aside);
+            let call = calls.begin(1, Some(&aside));
+            let id = Id::from_number(u64::try_from(number).unwrap());
+            let request = Request { id, method: "elicitation/create".into(), params: Raw::empty_object() };
+            let (sent, got) = std::sync::mpsc::channel();
+            calls.ask(request, Reply::new(move |answer| drop(sent.send(answer.outcome))));
+            if number == QUESTIONS {
+                assert!(got.try_recv().is_err(), "every call before has ended, and with it its question");
+            } else {
+                drop(aside);
+                drop(call);
+                assert!(ended.upgrade().is_none(), "what ends with the call does not live on in here");
+            }
+        }
+    }
+
+    #[test]
+    fn a_log_message_that_may_be_of_another_call_goes_to_nobody() {
+        struct Heard(std::sync::atomic::AtomicUsize);
+        impl Aside for Heard {
+            fn notification(&self, _: Notification) {
+                self.0.fetch_add(1, Ordering::Relaxed);
+            }
+            fn request(&self, _: Request, _: Reply) {}
+        }
+        let calls = Calls::new(Arc::default(), None, Arc::default());
+        let heard = Arc::new(Heard(std::sync::atomic::AtomicUsize::new(0)));
+        let aside: Arc<dyn Aside> = Arc::<Heard>::clone(&heard);
+        let _listens = calls.begin(1, Some(&aside));
+        let _does_not = calls.begin(2, None);
+        calls.notify(Notification::new(method::MESSAGE, Raw::empty_object()));
+        assert_eq!(heard.0.load(Ordering::Relaxed), 0, "two calls run, so nobody can tell whose message it is");
     }
 }

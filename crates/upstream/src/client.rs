@@ -3,9 +3,11 @@
 use std::fmt;
 use std::sync::Arc;
 
-use toolcrib_protocol::Capabilities;
 use toolcrib_protocol::level::Level;
+use toolcrib_protocol::{Capabilities, Revision};
 use toolcrib_transport::Aside;
+
+use crate::conversation::Conversation;
 
 /// Who a call is made for. The default is the owner of this installation, who can be asked nothing.
 #[derive(Clone, Default)]
@@ -14,8 +16,9 @@ pub struct Client {
     pub principal: Option<Arc<str>>,
     /// The session of a legacy client.
     pub session: Option<Arc<str>>,
-    /// The conversation with the server that the caller names itself (`session: handle`).
-    pub handle: Option<Arc<str>>,
+    /// The conversation with the server that the caller names itself; only where the server's policy is
+    /// [`SessionPolicy::Handle`], or [`SessionPolicy::Request`] for what takes several calls.
+    pub conversation: Option<Arc<Conversation>>,
     /// What it can be asked, as far as that is relayed.
     pub capabilities: Arc<Capabilities>,
     /// From which level on it wants to hear log messages.
@@ -38,9 +41,9 @@ pub enum SessionPolicy {
     /// Those of one principal that offer the same; a legacy client that can be asked has one of its own.
     #[default]
     Principal,
-    /// Those that name the same handle.
+    /// Those that name the same conversation; those that name none as with [`SessionPolicy::Principal`].
     Handle,
-    /// None: each call opens and closes its own.
+    /// None: each call opens and closes its own. Calls that name the same conversation are one.
     Request,
 }
 
@@ -53,25 +56,35 @@ pub(crate) struct Key {
     pub(crate) offered: Arc<Capabilities>,
     /// Which of several alike: a server that asks without saying in which call gets one connection for each call.
     pub(crate) slot: u8,
+    /// Whether it is for one call only.
+    pub(crate) once: bool,
 }
 
 impl Key {
     /// Which connection a call takes.
     ///
     /// The session of a client that can be asked has a connection of its own: whatever the server asks on it, it is
-    /// clear who is meant.
-    pub(crate) fn of(policy: SessionPolicy, client: &Client, offered: Capabilities) -> Self {
+    /// clear who is meant. A conversation has one, whichever of its principal's clients takes part in it.
+    pub(crate) fn of(policy: SessionPolicy, client: &Client, mut offered: Capabilities) -> Self {
         let asked = offered.can_be_asked();
         let (principal, session) = (client.principal.clone(), client.session.clone().filter(|_| asked));
-        let offered = Arc::new(offered);
-        match policy {
-            SessionPolicy::Shared => Self { principal: None, session: None, handle: None, offered, slot: 0 },
-            SessionPolicy::Principal => Self { principal, session, handle: None, offered, slot: 0 },
-            SessionPolicy::Handle => Self { principal, session, handle: client.handle.clone(), offered, slot: 0 },
-            SessionPolicy::Request => {
+        if session.is_none() {
+            // They are free text, and each text would be a connection: a client could have as many as it likes.
+            offered.extensions = None;
+        }
+        let plain =
+            Self { principal: None, session: None, handle: None, offered: Arc::new(offered), slot: 0, once: false };
+        match (policy, &client.conversation) {
+            (SessionPolicy::Shared, _) => plain,
+            (SessionPolicy::Handle | SessionPolicy::Request, Some(conversation)) => {
+                let offered = Arc::new(conversation.offered().within(Revision::LATEST_LEGACY));
+                Self { principal, handle: Some(Arc::clone(conversation.handle())), offered, ..plain }
+            }
+            (SessionPolicy::Principal | SessionPolicy::Handle, _) => Self { principal, session, ..plain },
+            (SessionPolicy::Request, None) => {
                 // A key that no other call has.
                 let handle = Some(toolcrib_base::random::hex_128().into());
-                Self { principal, session, handle, offered, slot: 0 }
+                Self { principal, session, handle, once: true, ..plain }
             }
         }
     }
@@ -86,28 +99,40 @@ impl Key {
 mod tests {
     use super::*;
 
-    fn key(policy: SessionPolicy, principal: Option<&str>, offered: &Capabilities) -> Key {
-        let client = Client {
+    fn client(principal: Option<&str>, conversation: Option<&Arc<Conversation>>) -> Client {
+        let session = Some("s".into());
+        Client {
             principal: principal.map(Into::into),
-            session: Some("s".into()),
-            handle: Some("h".into()),
+            session,
+            conversation: conversation.cloned(),
             ..Client::default()
-        };
-        Key::of(policy, &client, offered.clone())
+        }
     }
 
     #[test]
     fn who_shares_a_connection() {
         let (none, form) = (Capabilities::NONE, Capabilities { form: true, ..Capabilities::NONE });
+        let named = Conversation::new(Arc::default());
+        let key = |policy, principal: Option<&str>, offered: &Capabilities| {
+            Key::of(policy, &client(principal, None), offered.clone())
+        };
         let parts = |key: Key| (key.principal.is_some(), key.session.is_some(), key.handle.is_some());
         assert!(key(SessionPolicy::Shared, Some("p"), &none).is_main(&none));
         assert!(key(SessionPolicy::Shared, Some("p"), &form).is_main(&form));
         assert!(!key(SessionPolicy::Shared, Some("p"), &form).is_main(&none));
-        assert!(key(SessionPolicy::Principal, None, &none).is_main(&none), "the owner's is the main one");
-        assert_eq!(parts(key(SessionPolicy::Principal, Some("p"), &none)), (true, false, false));
-        assert_eq!(parts(key(SessionPolicy::Principal, None, &form)), (false, true, false));
-        assert_eq!(parts(key(SessionPolicy::Handle, None, &none)), (false, false, true));
+        for policy in [SessionPolicy::Principal, SessionPolicy::Handle] {
+            assert!(key(policy, None, &none).is_main(&none), "the owner's is the main one");
+            assert_eq!(parts(key(policy, Some("p"), &none)), (true, false, false));
+            assert_eq!(parts(key(policy, None, &form)), (false, true, false));
+        }
         let of_one_call = || key(SessionPolicy::Request, None, &none);
         assert!(of_one_call() != of_one_call() && !of_one_call().is_main(&none));
+        for policy in [SessionPolicy::Handle, SessionPolicy::Request] {
+            let key = |offered: &Capabilities| Key::of(policy, &client(Some("p"), Some(&named)), offered.clone());
+            assert_eq!(parts(key(&form)), (true, false, true));
+            assert_eq!(key(&form), key(&none), "one connection whatever the caller of the moment can be asked");
+        }
+        let elsewhere = Key::of(SessionPolicy::Principal, &client(None, Some(&named)), none.clone());
+        assert!(elsewhere.is_main(&none), "a conversation counts only where the policy knows of them");
     }
 }

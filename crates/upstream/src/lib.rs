@@ -6,6 +6,8 @@
 mod calls;
 pub mod client;
 pub mod config;
+mod conversation;
+pub mod credentials;
 pub mod event;
 pub mod inventory;
 mod live;
@@ -20,8 +22,11 @@ mod task;
 
 pub use client::{Client, SessionPolicy};
 pub use config::{Endpoint, ServerConfig, Start, Timeouts};
+pub use conversation::Conversation;
+pub use credentials::Credentials;
 pub use event::{Event, Nature};
 pub use inventory::Inventory;
+pub use pool::IDLE;
 pub use server::{Away, CallError, Server, Surroundings};
 pub use status::{State, Status};
 pub use subscribe::Subscription;

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::mpsc;
 use toolcrib_base::task::Scope;
 use toolcrib_protocol::{Capabilities, Era, Notification, Request, method};
+use toolcrib_transport::http::client::Endpoint as HttpEndpoint;
 use toolcrib_transport::http::link::{Bounds, HttpLink};
 use toolcrib_transport::peer::Peer;
 use toolcrib_transport::process::{self, ProcessLimits, Spec, StderrTail};
@@ -44,12 +45,16 @@ pub(crate) struct Opening<'a> {
     pub(crate) reports: mpsc::Sender<Report>,
     /// The era that the server was of when it last answered.
     pub(crate) era: Option<Era>,
+    /// Whether it is asked for its era once more when the one that is remembered is wrong.
+    pub(crate) probes: bool,
     /// What it is told that it may ask, where it is a legacy one.
     pub(crate) offered: Arc<Capabilities>,
     /// Whose questions all on this connection are.
     pub(crate) owner: Option<Arc<dyn Aside>>,
     /// Whether the server is known to ask without saying in which call.
     pub(crate) asks: Arc<AtomicBool>,
+    /// The principal whose connection it is; `None` is the owner.
+    pub(crate) principal: Option<Arc<str>>,
     /// What is wanted to be heard of it.
     pub(crate) wishes: Arc<Wishes>,
 }
@@ -59,6 +64,7 @@ pub(crate) async fn open(opening: &Opening<'_>) -> Result<(Live, Inventory), Str
     let deadline = opening.config.timeouts.connect;
     let until = tokio::time::Instant::now() + deadline;
     let (mut era, mut sse) = (opening.era, false);
+    let mut remembers = opening.probes && era.is_some();
     loop {
         let calls = Calls::new(Arc::clone(&opening.offered), opening.owner.clone(), Arc::clone(&opening.asks));
         let (link, stderr) = connect(opening, &calls, sse, until).await?;
@@ -75,6 +81,8 @@ pub(crate) async fn open(opening: &Opening<'_>) -> Result<(Live, Inventory), Str
         link.close(opening.around.grace).await;
         match error {
             NotOpened::Ended if era.is_none() => era = Some(Era::Legacy),
+            // It was replaced by one of the other era.
+            NotOpened::Link(LinkError::NotMcp(_)) if remembers => (remembers, era) = (false, None),
             NotOpened::NoPost(_) if !sse => (sse, era) = (true, Some(Era::Legacy)),
             _ => return Err(why),
         }
@@ -101,11 +109,13 @@ async fn connect(
     match &config.endpoint {
         Endpoint::Unusable { reason } => Err(reason.clone()),
         Endpoint::Http(endpoint) if !sse => {
-            let link = HttpLink::new(around.client.clone(), endpoint.clone(), inbox, (*scope).clone(), bounds);
+            let endpoint = proven(opening, endpoint, until).await?;
+            let link = HttpLink::new(around.client.clone(), endpoint, inbox, (*scope).clone(), bounds);
             Ok((Link::Http(link), None))
         }
         Endpoint::Http(endpoint) | Endpoint::Sse(endpoint) => {
-            let opened = Peer::over_events(around.client.clone(), endpoint.clone(), inbox, (*scope).clone(), bounds);
+            let endpoint = proven(opening, endpoint, until).await?;
+            let opened = Peer::over_events(around.client.clone(), endpoint, inbox, (*scope).clone(), bounds);
             match tokio::time::timeout_at(until, opened).await {
                 Ok(Ok(peer)) => Ok((Link::Peer(peer), None)),
                 Ok(Err(error)) => Err(error.to_string()),
@@ -125,6 +135,21 @@ async fn connect(
             Ok((Link::Peer(peer), stderr))
         }
     }
+}
+
+/// The endpoint with what proves whose connection it is: the opening and the session's streams carry it too.
+async fn proven(
+    opening: &Opening<'_>,
+    endpoint: &HttpEndpoint,
+    until: tokio::time::Instant,
+) -> Result<HttpEndpoint, String> {
+    let mut endpoint = endpoint.clone();
+    if let Some(credentials) = &opening.around.credentials {
+        let proof = credentials.headers(&opening.config.name, opening.principal.as_deref());
+        let headers = tokio::time::timeout_at(until, proof).await;
+        endpoint.headers.extend(headers.map_err(|_| "no credential in time".to_owned())??);
+    }
+    Ok(endpoint)
 }
 
 /// Why the handshake failed: for a process that ended, how it ended and what it wrote last.

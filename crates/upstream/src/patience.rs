@@ -13,6 +13,9 @@ use crate::live::{Live, Said};
 /// How long one question may wait for its answer. Servers give up after a minute or so; this bounds those that do not.
 const ANSWER: Duration = Duration::from_secs(15 * 60);
 
+/// How long one call may take with all its questions.
+const LONGEST: Duration = Duration::from_secs(60 * 60);
+
 /// Counts the questions that wait.
 struct Counting {
     inner: Arc<dyn Aside>,
@@ -62,6 +65,7 @@ pub(crate) async fn call(
         CallOptions { deadline: Duration::MAX, aside: Some(Arc::new(Counting { inner: aside, waiting })), ..options };
     let mut asking = std::pin::pin!(live.call(method, params, said, options));
     let mut left = limit;
+    let end = Instant::now() + LONGEST;
     loop {
         let since = Instant::now();
         tokio::select! {
@@ -69,12 +73,14 @@ pub(crate) async fn call(
             outcome = &mut asking => return outcome,
             _ = count.wait_for(|count| *count > 0) => left = left.saturating_sub(since.elapsed()),
             () = tokio::time::sleep(left) => break,
+            () = tokio::time::sleep_until(end) => break,
         }
         tokio::select! {
             biased;
             outcome = &mut asking => return outcome,
             _ = count.wait_for(|count| *count == 0) => {}
             () = tokio::time::sleep(ANSWER) => break,
+            () = tokio::time::sleep_until(end) => break,
         }
     }
     cancel.store(true, std::sync::atomic::Ordering::Relaxed);

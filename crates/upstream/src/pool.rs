@@ -8,26 +8,30 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use tokio::sync::{mpsc, watch};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, watch};
 use tokio::time::Instant;
 use toolcrib_base::task::Scope;
 use toolcrib_protocol::{Era, Notification, Raw, method};
 use toolcrib_transport::Aside;
 
-use crate::client::Key;
+use crate::client::{Client, Key};
+use crate::conversation::Conversation;
 use crate::event::Event;
 use crate::live::Live;
 use crate::open::{self, Opening, REPORTS, Report};
 use crate::server::{Shared, Surroundings};
 
-/// How many connections one server may have beside its main one: each may be a process.
+/// How many connections one server may have beside its main one, those that are being closed among them: each may be
+/// a process.
 pub(crate) const MOST: usize = 64;
 /// How many connections calls that must be alone may have beside each other, less one.
 const SLOTS: u8 = 15;
 /// How long one stays open without a call. Shorter than most sessions, longer than most pauses.
-const IDLE: Duration = Duration::from_secs(10 * 60);
+pub const IDLE: Duration = Duration::from_secs(10 * 60);
 /// How long a notification may take to be sent.
 const NOTIFY: Duration = Duration::from_secs(5);
+/// How long a failure to open one stands.
+const FAILED: Duration = Duration::from_secs(1);
 /// How many connections were counted before the first of these, so that their numbers differ from the main one's.
 const FIRST: u64 = 1 << 32;
 
@@ -38,6 +42,8 @@ pub(crate) struct Pool {
     around: Surroundings,
     next: AtomicU64,
     scope: Scope,
+    /// One for each that may be open.
+    places: Arc<Semaphore>,
 }
 
 /// One of them, in whatever state.
@@ -49,12 +55,23 @@ struct Extra {
     used: Arc<Used>,
     /// Changes when the client's roots do.
     roots: watch::Sender<()>,
+    /// The conversation that it is for.
+    conversation: Option<Arc<Conversation>>,
+    /// Taken by calls of a conversation that must be alone on it.
+    turn: Arc<Semaphore>,
 }
 
 /// When it was last used, and by how many calls now.
 #[derive(Debug)]
 struct Used {
     calls: watch::Sender<usize>,
+    since: Mutex<Instant>,
+}
+
+impl Used {
+    fn since(&self) -> Instant {
+        *self.since.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 #[derive(Debug, Clone)]
@@ -64,11 +81,24 @@ enum Opened {
     Failed(String),
 }
 
+/// Which connection is wanted.
+struct Wanted<'a> {
+    key: &'a Key,
+    conversation: Option<&'a Arc<Conversation>>,
+    /// Not this one, which turned out to be of no use any more.
+    not: Option<u64>,
+    /// One that no other call uses.
+    alone: bool,
+    /// Its place, where that was waited for.
+    place: Option<OwnedSemaphorePermit>,
+}
+
 /// A connection in use.
 #[derive(Debug)]
 pub(crate) struct Lease {
     pub(crate) live: Arc<Live>,
     _used: InUse,
+    _turn: Option<OwnedSemaphorePermit>,
 }
 
 /// Counts a use until it is dropped.
@@ -84,6 +114,7 @@ impl InUse {
 
 impl Drop for InUse {
     fn drop(&mut self) {
+        *self.0.since.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
         self.0.calls.send_modify(|calls| *calls -= 1);
     }
 }
@@ -94,32 +125,71 @@ pub(crate) enum NoLease {
     Failed(String),
     Full,
     Timeout,
+    /// Another call of the conversation must end first.
+    Busy,
+    /// The conversation is over.
+    Ended,
+}
+
+// === impl Extra ===
+
+impl Extra {
+    /// Ends it, and the conversation that it is for. Called while the pool is locked, so that the conversation cannot
+    /// begin again meanwhile. One that could not be opened has told nothing that would be lost: it may be tried again.
+    fn end(&self) {
+        self.quit.send_replace(true);
+        if let Some(conversation) = &self.conversation
+            && !matches!(&*self.state.borrow(), Opened::Failed(_))
+        {
+            conversation.end();
+        }
+    }
 }
 
 // === impl Pool ===
 
 impl Pool {
     pub(crate) fn new(around: Surroundings) -> Self {
-        Self { open: Mutex::default(), around, next: AtomicU64::new(FIRST), scope: Scope::new() }
+        let places = Arc::new(Semaphore::new(MOST));
+        Self { open: Mutex::default(), around, next: AtomicU64::new(FIRST), scope: Scope::new(), places }
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<Key, Arc<Extra>>> {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The connection of a key, opened if need be. `owner` takes what the server says outside of calls. `not` is a
-    /// connection that turned out to be of no use any more.
+    /// The connection of a client's key, opened if need be. `not` is one that turned out to be of no use any more.
     pub(crate) async fn lease(
         &self,
         shared: &Arc<Shared>,
         key: &Key,
-        owner: Option<&Arc<dyn Aside>>,
+        client: &Client,
         not: Option<u64>,
     ) -> Result<Lease, NoLease> {
         let deadline = shared.config.timeouts.connect;
-        // What it asks must belong to one call: each has a connection of its own, unless one session has them all.
+        // What it asks must belong to one call: each is made alone, unless one session has them all.
         let alone = key.session.is_none() && key.offered.can_be_asked() && shared.asks.load(Ordering::Relaxed);
-        let (extra, lease) = self.extra(shared, key, owner, (not, alone))?;
+        let conversation = client.conversation.as_ref().filter(|it| key.handle.as_ref() == Some(it.handle()));
+        let place = if key.once { Some(self.place(deadline).await?) } else { None };
+        let task = |key: &Key, extra: &Arc<Extra>, place| ExtraTask {
+            shared: Arc::clone(shared),
+            around: self.around.clone(),
+            generation: self.next.fetch_add(1, Ordering::Relaxed),
+            owner: client.own.clone().filter(|_| key.session.is_some()),
+            key: key.clone(),
+            extra: Arc::clone(extra),
+            _place: place,
+        };
+        let alone_in = alone && conversation.is_none();
+        let wanted = Wanted { key, conversation, not, alone: alone_in, place };
+        let (extra, used) = match self.extra(wanted, &task) {
+            // Whoever pauses longest makes room.
+            Err(NoLease::Full) if self.end_idle() => {
+                let place = Some(self.place(deadline).await?);
+                self.extra(Wanted { key, conversation, not, alone: alone_in, place }, &task)?
+            }
+            other => other?,
+        };
         let mut state = extra.state.clone();
         let wait = state.wait_for(|state| !matches!(state, Opened::Opening));
         let opened = match tokio::time::timeout(deadline, wait).await {
@@ -127,26 +197,40 @@ impl Pool {
             Ok(Err(_)) => Opened::Failed("it is being stopped".into()),
             Err(_) => return Err(NoLease::Timeout),
         };
-        match opened {
-            Opened::Live(live) => Ok(Lease { live, _used: lease }),
-            Opened::Failed(why) => Err(NoLease::Failed(why)),
-            Opened::Opening => Err(NoLease::Timeout),
-        }
+        let live = match opened {
+            Opened::Live(live) => live,
+            Opened::Failed(why) => return Err(NoLease::Failed(why)),
+            Opened::Opening => return Err(NoLease::Timeout),
+        };
+        // A conversation cannot have a second connection for a second call: they come one after the other.
+        let turn = match conversation.filter(|_| alone) {
+            None => None,
+            Some(_) => {
+                let turn = tokio::time::timeout(shared.config.timeouts.call, Arc::clone(&extra.turn).acquire_owned());
+                Some(turn.await.map_err(|_| NoLease::Busy)?.map_err(|_| NoLease::Ended)?)
+            }
+        };
+        Ok(Lease { live, _used: used, _turn: turn })
+    }
+
+    /// Waits for room for one more: calls that have a connection each come one after the other where there are many.
+    async fn place(&self, deadline: Duration) -> Result<OwnedSemaphorePermit, NoLease> {
+        let place = tokio::time::timeout(deadline, Arc::clone(&self.places).acquire_owned());
+        place.await.map_err(|_| NoLease::Full)?.map_err(|_| NoLease::Full)
     }
 
     fn extra(
         &self,
-        shared: &Arc<Shared>,
-        key: &Key,
-        owner: Option<&Arc<dyn Aside>>,
-        (not, alone): (Option<u64>, bool),
+        wanted: Wanted<'_>,
+        task: &impl Fn(&Key, &Arc<Extra>, OwnedSemaphorePermit) -> ExtraTask,
     ) -> Result<(Arc<Extra>, InUse), NoLease> {
+        let Wanted { key, conversation, not, alone, place } = wanted;
         let mut open = self.lock();
         let mut key = key.clone();
         while let Some(extra) = open.get(&key) {
             let of_no_use = matches!(&*extra.state.borrow(), Opened::Live(live) if Some(live.generation) == not);
             if of_no_use || extra.state.has_changed().is_err() {
-                extra.quit.send_replace(true);
+                extra.end();
                 open.remove(&key);
                 break;
             }
@@ -159,25 +243,33 @@ impl Pool {
             }
             key.slot += 1;
         }
-        if open.len() >= MOST {
-            return Err(NoLease::Full);
+        if conversation.is_some_and(|conversation| conversation.has_ended()) {
+            return Err(NoLease::Ended);
         }
-        let key = &key;
+        let place = place.or_else(|| Arc::clone(&self.places).try_acquire_owned().ok()).ok_or(NoLease::Full)?;
         let (publish, state) = watch::channel(Opened::Opening);
-        let used = Arc::new(Used { calls: watch::Sender::new(0) });
-        let extra = Arc::new(Extra { state, quit: watch::Sender::new(false), used, roots: watch::Sender::new(()) });
+        let extra = Arc::new(Extra {
+            state,
+            quit: watch::Sender::new(false),
+            used: Arc::new(Used { calls: watch::Sender::new(0), since: Mutex::new(Instant::now()) }),
+            roots: watch::Sender::new(()),
+            conversation: conversation.cloned(),
+            turn: Arc::new(Semaphore::new(1)),
+        });
         open.insert(key.clone(), Arc::clone(&extra));
-        let task = ExtraTask {
-            shared: Arc::clone(shared),
-            around: self.around.clone(),
-            generation: self.next.fetch_add(1, Ordering::Relaxed),
-            key: key.clone(),
-            owner: owner.filter(|_| key.session.is_some()).cloned(),
-            extra: Arc::clone(&extra),
-        };
         let in_use = InUse::new(&extra.used);
-        self.scope.spawn(task.run(publish));
+        self.scope.spawn(task(&key, &extra, place).run(publish));
         Ok((extra, in_use))
+    }
+
+    /// Ends the connection that nobody has used for longest; `false` when all are in use. A conversation is not ended so.
+    fn end_idle(&self) -> bool {
+        let mut open = self.lock();
+        let idle = open.iter().filter(|(_, extra)| extra.conversation.is_none() && *extra.used.calls.borrow() == 0);
+        let longest = idle.min_by_key(|(_, extra)| extra.used.since()).map(|(key, _)| key.clone());
+        let ended = longest.and_then(|key| open.remove(&key));
+        ended.as_ref().inspect(|extra| extra.end());
+        ended.is_some()
     }
 
     /// Ends the connections of a session that has ended.
@@ -185,7 +277,7 @@ impl Pool {
         self.lock().retain(|key, extra| {
             let ends = key.session.as_deref() == Some(session);
             if ends {
-                extra.quit.send_replace(true);
+                extra.end();
             }
             !ends
         });
@@ -203,25 +295,22 @@ impl Pool {
         &self.around.events
     }
 
-    /// Ends the connection of a handle; `false` when there is none.
-    pub(crate) fn forget_handle(&self, handle: &str) -> bool {
-        let mut found = false;
-        self.lock().retain(|key, extra| {
-            let ends = key.handle.as_deref() == Some(handle);
+    /// Ends a conversation, and its connection where it has one.
+    pub(crate) fn end(&self, conversation: &Conversation) {
+        let mut open = self.lock();
+        conversation.end();
+        open.retain(|key, extra| {
+            let ends = key.handle.as_ref() == Some(conversation.handle());
             if ends {
-                extra.quit.send_replace(true);
-                found = true;
+                extra.end();
             }
             !ends
         });
-        found
     }
 
     /// Ends all of them: the server is stopped, restarted or of another era now.
     pub(crate) fn clear(&self) {
-        for (_, extra) in self.lock().drain() {
-            extra.quit.send_replace(true);
-        }
+        self.lock().drain().for_each(|(_, extra)| extra.end());
     }
 
     /// Ends all of them and waits for it.
@@ -235,11 +324,26 @@ impl Pool {
         self.lock().len()
     }
 
+    /// Takes out one that has ended.
     fn remove(&self, key: &Key, extra: &Arc<Extra>) {
         let mut open = self.lock();
+        extra.end();
         if open.get(key).is_some_and(|known| Arc::ptr_eq(known, extra)) {
             open.remove(key);
         }
+    }
+
+    /// Takes out one that nobody uses; `false` when somebody does by now.
+    fn remove_unused(&self, key: &Key, extra: &Arc<Extra>) -> bool {
+        let mut open = self.lock();
+        let unused = *extra.used.calls.borrow() == 0;
+        if unused {
+            extra.end();
+            if open.get(key).is_some_and(|known| Arc::ptr_eq(known, extra)) {
+                open.remove(key);
+            }
+        }
+        unused
     }
 }
 
@@ -251,11 +355,14 @@ struct ExtraTask {
     key: Key,
     owner: Option<Arc<dyn Aside>>,
     extra: Arc<Extra>,
+    /// Kept until its end, however long that takes.
+    _place: OwnedSemaphorePermit,
 }
 
 impl ExtraTask {
     async fn run(self, publish: watch::Sender<Opened>) {
         let mut quit = self.extra.quit.subscribe();
+        let mut calls = self.extra.used.calls.subscribe();
         let mut stop = self.shared.pool.scope.stop_signal();
         let scope = Scope::new();
         let (reports, mut reported) = mpsc::channel(REPORTS);
@@ -266,23 +373,35 @@ impl ExtraTask {
             generation: self.generation,
             reports,
             era: Some(Era::Legacy),
+            probes: false,
             offered: Arc::clone(&self.key.offered),
             owner: self.owner.clone(),
             asks: Arc::clone(&self.shared.asks),
+            principal: self.key.principal.clone(),
             wishes: Arc::clone(&self.shared.wishes),
         };
         let opened = tokio::select! {
             biased;
             () = stop.stopped() => Err("it is being stopped".to_owned()),
             _ = quit.wait_for(|quit| *quit) => Err("it is being stopped".to_owned()),
+            _ = calls.wait_for(|calls| *calls == 0), if self.key.once => Err("the call was taken back".to_owned()),
             opened = open::open(&opening) => opened,
         };
         match opened {
             Err(why) => {
                 publish.send_replace(Opened::Failed(self.shared.config.masked(&why)));
+                // Whoever calls within a moment hears the same: a client must not start a program at each call.
+                tokio::select! {
+                    () = stop.stopped() => {}
+                    _ = quit.wait_for(|quit| *quit) => {}
+                    () = tokio::time::sleep(FAILED), if !self.key.once => {}
+                }
             }
             Ok((live, _)) => {
                 let live = Arc::new(live);
+                if let Some(conversation) = &self.extra.conversation {
+                    conversation.begin();
+                }
                 publish.send_replace(Opened::Live(Arc::clone(&live)));
                 tokio::select! {
                     () = stop.stopped() => {}
@@ -297,13 +416,16 @@ impl ExtraTask {
         scope.close(self.around.grace * 3).await;
     }
 
-    /// Until the connection ends or nobody has used it for long.
+    /// Until the connection ends, nobody has used it for long, or the one call that it is for has ended.
     async fn attend(&self, live: &Live, reported: &mut mpsc::Receiver<Report>) {
         let mut calls = self.extra.used.calls.subscribe();
         let mut roots = self.extra.roots.subscribe();
         let mut idle_at = Instant::now() + IDLE;
         loop {
             let busy = *calls.borrow_and_update() > 0;
+            if self.key.once && !busy {
+                return;
+            }
             tokio::select! {
                 report = reported.recv() => match report {
                     Some(Report::Closed(_)) | None => return,
@@ -321,7 +443,11 @@ impl ExtraTask {
                     // Changes that come meanwhile are told as one. Whether the server hears it is its own business.
                     let _ = tokio::time::timeout(NOTIFY, live.link.notify(news)).await;
                 }
-                () = tokio::time::sleep_until(idle_at), if !busy => return,
+                () = tokio::time::sleep_until(idle_at), if !busy => {
+                    if self.shared.pool.remove_unused(&self.key, &self.extra) {
+                        return;
+                    }
+                }
             }
         }
     }

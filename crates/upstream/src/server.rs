@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU64, AtomicUsize, Ordering};
 
 use arc_swap::{ArcSwap, ArcSwapOption};
 use http::HeaderMap;
@@ -16,6 +16,8 @@ use toolcrib_transport::{Aside, CallOptions, LinkError};
 
 use crate::client::{Client, Key};
 use crate::config::{ServerConfig, Start};
+use crate::conversation::Conversation;
+use crate::credentials::Credentials;
 use crate::event::Event;
 use crate::inventory::Inventory;
 use crate::live::{Live, Said};
@@ -28,6 +30,9 @@ use crate::{negotiate, patience};
 /// How many orders may wait. More are repetitions: every caller that finds the server away orders a start.
 const ORDERS: usize = 64;
 
+/// How often an answer may make us doubt the era of a server, in milliseconds.
+const DOUBT: i64 = 60_000;
+
 /// What servers share.
 #[derive(Debug, Clone)]
 pub struct Surroundings {
@@ -39,6 +44,8 @@ pub struct Surroundings {
     pub events: mpsc::Sender<Event>,
     /// How child processes are guarded; `None` in tests.
     pub guard: Option<GuardCommand>,
+    /// What requests over HTTP prove, for each principal; `None` where the definitions say it all.
+    pub credentials: Option<Arc<dyn Credentials>>,
     /// Bounds on what servers may send.
     pub limits: Limits,
     /// How long a server may take to end by itself.
@@ -96,6 +103,9 @@ pub enum CallError {
         /// What happened.
         error: LinkError,
     },
+    /// The conversation that the call belongs to is over; the call has not run.
+    #[error("this session with server `{0}` has ended")]
+    Ended(ServerName),
 }
 
 impl CallError {
@@ -103,9 +113,11 @@ impl CallError {
     pub fn kind(&self) -> Kind {
         match self {
             CallError::Away(_) => Kind::Unavailable,
+            CallError::Ended(_) => Kind::NotFound,
             CallError::Link { error, .. } => match error {
                 LinkError::Timeout(_) => Kind::Timeout,
                 LinkError::NotMcp(_) | LinkError::Status { .. } => Kind::BadServer,
+                LinkError::Unproven(_) => Kind::Unavailable,
                 LinkError::Closed | LinkError::Unreachable(_) | LinkError::Broken(_) | LinkError::SessionLost => {
                     Kind::Unavailable
                 }
@@ -190,6 +202,7 @@ pub(crate) struct Shared {
     pub(crate) running: AtomicUsize,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) retired: Scope,
+    pub(crate) credentials: Option<Arc<dyn Credentials>>,
     /// Counts the listings that ended well.
     pub(crate) listings: watch::Sender<u64>,
     /// What is wanted to be heard of it.
@@ -198,6 +211,8 @@ pub(crate) struct Shared {
     pub(crate) pool: Pool,
     /// The era that it was of when it last answered; 0 is unknown.
     era: AtomicU8,
+    /// When an answer last made us doubt the era, on the clock; 0 is never.
+    doubted: AtomicI64,
     /// Whether it is known to ask without saying in which call.
     pub(crate) asks: Arc<AtomicBool>,
 }
@@ -217,6 +232,14 @@ impl Shared {
     pub(crate) fn set_era(&self, era: Option<Era>) -> bool {
         let place = place_of(era);
         self.era.swap(place, Ordering::Relaxed) != place
+    }
+
+    /// Whether an answer may make us doubt the era by now; not more often than once a minute.
+    fn may_doubt(&self) -> bool {
+        let now = self.clock.now().0;
+        let last = self.doubted.load(Ordering::Relaxed);
+        let long_ago = last == 0 || now.saturating_sub(last) >= DOUBT;
+        long_ago && self.doubted.compare_exchange(last, now, Ordering::Relaxed, Ordering::Relaxed).is_ok()
     }
 
     /// Has the lists read anew.
@@ -252,6 +275,7 @@ impl Server {
         let wanted = config.start == Start::Eager || (config.start == Start::Lazy && known.is_none());
         let shared = Arc::new(Shared {
             era: AtomicU8::new(place_of(config.nature.era)),
+            doubted: AtomicI64::new(0),
             asks: Arc::new(AtomicBool::new(config.nature.asks)),
             config,
             live: ArcSwapOption::empty(),
@@ -262,6 +286,7 @@ impl Server {
             running: AtomicUsize::new(0),
             clock: Arc::clone(&around.clock),
             retired: Scope::new(),
+            credentials: around.credentials.clone(),
             listings: watch::Sender::new(0),
             wishes: Arc::default(),
             pool: Pool::new(around.clone()),
@@ -371,9 +396,9 @@ impl Server {
         Arc::ptr_eq(&self.shared, &other.shared)
     }
 
-    /// Ends the conversation of a handle; `false` when there is none.
-    pub fn forget_handle(&self, handle: &str) -> bool {
-        self.shared.pool.forget_handle(handle)
+    /// Ends a conversation: calls that run in it fail, others are refused.
+    pub fn end(&self, conversation: &Conversation) {
+        self.shared.pool.end(conversation);
     }
 
     /// How many connections it has beside its main one.
@@ -395,40 +420,45 @@ impl Server {
         let reached = self.reach(&call.client, None).await?;
         let first = self.call_on(&reached, method, params, &call).await;
         let generation = reached.live().generation;
-        if !self.is_refused(&reached, &first) {
-            if let Ok(Err(error)) = &first
-                && reached.is_main()
-                && reached.live().is_modern()
-                && negotiate::speaks_of_legacy_rules(error)
-            {
-                // It may be of another era now. The call may have run, so it is not made again; the next one finds out.
-                self.shared.set_era(None);
-                self.order(Order::Reopen(generation, None));
-            }
+        let forgotten = matches!(first, Err(LinkError::SessionLost));
+        let doubtful = !forgotten && self.speaks_of_another_era(&reached, &first);
+        // An address that answers like this each time must not be opened anew each time.
+        if !forgotten && !(doubtful && self.shared.may_doubt()) {
             return self.ended(&reached, first);
         }
-        if reached.is_main() {
-            // The session, or the era, was agreed on the main connection: it is opened anew, with a probe where needed.
-            if !matches!(first, Err(LinkError::SessionLost)) {
-                self.shared.set_era(None);
-                self.shared.pool.clear();
-            }
-            self.order(Order::Reopen(generation, None));
+        let mut other = generation;
+        if doubtful {
+            // Which era it is of now, only the main connection finds out.
+            self.shared.set_era(None);
+            other = self.shared.live.load().as_ref().map_or(generation, |main| main.generation);
         }
+        if reached.is_main() || doubtful {
+            // The session, or the era, was agreed on the main connection: it is opened anew, with a probe where needed.
+            self.order(Order::Reopen(other, None));
+        }
+        if doubtful && first.is_ok() {
+            // The server answered, so the call may have run: the next one is made in whatever era it is of then.
+            return self.ended(&reached, first);
+        }
+        let was_modern = reached.live().is_modern();
         drop(reached);
-        let reached = self.reach(&call.client, Some(generation)).await?;
+        let reached = self.reach(&call.client, Some(other)).await?;
+        if doubtful && reached.live().is_modern() == was_modern {
+            return self.ended(&reached, first);
+        }
         let again = self.call_on(&reached, method, params, &call).await;
         self.ended(&reached, again)
     }
 
-    /// Whether a call was refused before it ran, by a server that no longer knows what was agreed with it.
-    fn is_refused(&self, reached: &Reached, outcome: &Result<Result<Raw, RpcError>, LinkError>) -> bool {
+    /// Whether an answer over HTTP shows that the server may be of another era now. A program is of one as long as it runs.
+    fn speaks_of_another_era(&self, reached: &Reached, outcome: &Result<Result<Raw, RpcError>, LinkError>) -> bool {
         let modern = reached.live().is_modern();
         match outcome {
-            Err(LinkError::SessionLost) => true,
+            _ if reached.live().link.is_ordered() => false,
             // A legacy server gets a session, and refuses a request without one (2025-11-25, basic/transports).
             Err(LinkError::Status { status: 400 | 404 | 405 | 406, .. }) => modern,
-            Ok(Err(error)) => !modern && negotiate::speaks_of_modern_rules(error),
+            Ok(Err(error)) if modern => negotiate::speaks_of_legacy_rules(error),
+            Ok(Err(error)) => negotiate::speaks_of_modern_rules(error),
             _ => false,
         }
     }
@@ -475,15 +505,19 @@ impl Server {
         if matches!(self.status().state, State::Stopped) {
             return Err(self.away(self.status()));
         }
-        let lease = self.shared.pool.lease(&self.shared, &key, client.own.as_ref(), not).await;
+        let lease = self.shared.pool.lease(&self.shared, &key, client, not).await;
         match lease {
             Ok(lease) => Ok(Reached::Extra(lease)),
+            Err(NoLease::Ended) => Err(CallError::Ended(self.shared.config.name.clone())),
             Err(why) => {
                 let mut status = self.status();
                 status.last_error = Some(match why {
                     NoLease::Failed(why) => format!("a connection of its own for this client failed: {why}"),
-                    NoLease::Full => format!("{} clients have connections of their own to it", pool::MOST),
-                    NoLease::Timeout => "a connection of its own for this client was not opened in time".to_owned(),
+                    NoLease::Full => format!("{} connections to it are open, which is the limit", pool::MOST),
+                    NoLease::Busy => "other calls of this session wait for answers of the client".to_owned(),
+                    NoLease::Timeout | NoLease::Ended => {
+                        "a connection of its own for this client was not opened in time".to_owned()
+                    }
                 });
                 Err(self.away(status))
             }
@@ -519,7 +553,7 @@ impl Server {
             deadline: limit,
             aside: call.aside.clone(),
             cancel_on_drop: Arc::clone(&call.cancel_on_drop),
-            headers: if live.is_modern() { call.headers.clone() } else { HeaderMap::new() },
+            headers: self.headers(live, call).await?,
         };
         let _running = Running::new(&self.shared.running);
         let outcome = match options.aside.clone() {
@@ -530,6 +564,25 @@ impl Server {
         };
         self.shared.last_success.store(self.shared.clock.now().0.unsigned_abs(), Ordering::Relaxed);
         Ok(outcome)
+    }
+
+    /// The headers of one request: what proves for whom it is, and what of its arguments is mirrored.
+    async fn headers(&self, live: &Live, call: &Call) -> Result<HeaderMap, LinkError> {
+        let mirrored = || if live.is_modern() { call.headers.clone() } else { HeaderMap::new() };
+        let Some(credentials) = self.shared.credentials.as_ref().filter(|_| !live.link.is_ordered()) else {
+            return Ok(mirrored());
+        };
+        let name = &self.shared.config.name;
+        let proof = credentials.headers(name, call.client.principal.as_deref());
+        let proven = tokio::time::timeout(self.shared.config.timeouts.connect, proof).await;
+        // Nothing was sent, as when there is nobody to connect to.
+        let mut headers = match proven {
+            Ok(Ok(headers)) => headers,
+            Ok(Err(why)) => return Err(LinkError::Unproven(why)),
+            Err(_) => return Err(LinkError::Unproven("no credential in time".into())),
+        };
+        headers.extend(mirrored());
+        Ok(headers)
     }
 
     /// Waits for a connection other than the one of generation `not`, starting the server if need be.

@@ -8,7 +8,7 @@ use tokio::time::{Instant, sleep_until};
 use toolcrib_base::backoff::Backoff;
 use toolcrib_base::task::{Scope, Stop};
 use toolcrib_base::{Timestamp, random};
-use toolcrib_protocol::{Raw, method};
+use toolcrib_protocol::{Era, Raw, method};
 use toolcrib_transport::LinkError;
 
 use crate::event::{Event, Nature};
@@ -82,13 +82,15 @@ pub(crate) struct ServerTask {
     wanted: bool,
     backoff: Backoff,
     generation: u64,
+    /// The era that it was of when it last answered, also while that is in doubt.
+    era: Option<Era>,
 }
 
 // === impl ServerTask ===
 
 impl ServerTask {
     pub(crate) fn new(shared: Arc<Shared>, around: Surroundings, wanted: bool) -> Self {
-        Self { shared, around, wanted, backoff: Backoff::new(FIRST_RETRY, LAST_RETRY), generation: 0 }
+        Self { shared, around, wanted, backoff: Backoff::new(FIRST_RETRY, LAST_RETRY), generation: 0, era: None }
     }
 
     /// Runs until the gateway stops or the server is retired.
@@ -108,6 +110,8 @@ impl ServerTask {
                 Left::Stopped => {
                     self.wanted = false;
                     self.publish(State::Stopped, None, None).await;
+                    // What was leased before everybody knew ends too.
+                    shared.pool.clear();
                 }
                 Left::Restart => self.wanted = true,
                 Left::Failed(why) => {
@@ -202,9 +206,11 @@ impl ServerTask {
             generation: self.generation,
             reports: reports.clone(),
             era: self.shared.era(),
+            probes: true,
             offered: Arc::new(self.shared.config.declares.clone()),
             owner: None,
             asks: Arc::clone(&self.shared.asks),
+            principal: None,
             wishes: Arc::clone(&self.shared.wishes),
         };
         let (live, mut bare) = match unless_left(orders, self.generation, Box::pin(open::open(&opening))).await {
@@ -241,9 +247,10 @@ impl ServerTask {
     }
 
     /// Remembers the era of a server that has just answered.
-    async fn note_era(&self, live: &Live) {
+    async fn note_era(&mut self, live: &Live) {
         let era = live.revision.era();
-        if self.shared.set_era(Some(era)) {
+        self.shared.set_era(Some(era));
+        if self.era.replace(era).is_some_and(|before| before != era) {
             // Connections that were opened in another era are of no use.
             self.shared.pool.clear();
         }

@@ -1,4 +1,4 @@
-//! The backend over Streamable HTTP: plain JSON answers, one session for everybody.
+//! The backend over Streamable HTTP: plain JSON answers; in the legacy era one session for everybody, in the modern none.
 
 use std::convert::Infallible;
 use std::pin::Pin;
@@ -12,11 +12,13 @@ use hyper::header::{CONTENT_TYPE, HeaderValue};
 use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
 
-use super::{Answer, Backend, CLOSING, Offer};
+use super::{Answer, Backend, CLOSING, Mirrored, Offer};
 use crate::serve::{Listen, serve};
 
 const SESSION: &str = "mcp-session-id";
-const MODERN_METHOD: &str = "mcp-method";
+const REVISION: &str = "mcp-protocol-version";
+const METHOD: &str = "mcp-method";
+const NAME: &str = "mcp-name";
 
 /// Runs until the parent goes.
 pub(crate) async fn run(listen: &Listen, offer: &Offer) -> anyhow::Result<()> {
@@ -32,19 +34,25 @@ async fn respond(backend: &Backend, request: Request<Incoming>) -> Response<Piec
     match *request.method() {
         Method::POST => {}
         // No stream of its own: allowed by the specification, and nothing is ever announced here.
-        Method::DELETE => return empty(StatusCode::OK),
+        Method::DELETE if !backend.modern => return empty(StatusCode::OK),
         _ => return empty(StatusCode::METHOD_NOT_ALLOWED),
     }
-    let headers = request.headers();
-    let modern = backend.modern && headers.contains_key(MODERN_METHOD);
-    let has_session = headers.contains_key(SESSION);
-    let Ok(body) = request.into_body().collect().await else { return empty(StatusCode::BAD_REQUEST) };
-    let Some(answer) = backend.answer(&body.to_bytes()) else { return empty(StatusCode::ACCEPTED) };
-    if !modern && !has_session && !answer.session {
+    let (head, body) = request.into_parts();
+    let Ok(body) = body.collect().await else { return empty(StatusCode::BAD_REQUEST) };
+    let header = |name| head.headers.get(name).and_then(|value: &HeaderValue| value.to_str().ok());
+    let mirrored = backend.modern.then(|| Mirrored {
+        revision: header(REVISION).unwrap_or_default(),
+        method: header(METHOD).unwrap_or_default(),
+        name: header(NAME),
+    });
+    let Some(answer) = backend.answer(&body.to_bytes(), mirrored) else { return empty(StatusCode::ACCEPTED) };
+    let session = answer.session;
+    if !backend.modern && !session && !head.headers.contains_key(SESSION) {
         return empty(StatusCode::BAD_REQUEST);
     }
-    let session = answer.session;
+    let status = StatusCode::from_u16(answer.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     let mut response = Response::new(Pieces::from(answer));
+    *response.status_mut() = status;
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
     if session {
         response.headers_mut().insert(SESSION, HeaderValue::from_static("bench-session"));

@@ -17,7 +17,7 @@ pub(crate) fn run(offer: &Offer) -> anyhow::Result<()> {
         if input.read_until(b'\n', &mut line)? == 0 {
             return Ok(());
         }
-        if let Some(answer) = backend.answer(&line) {
+        if let Some(answer) = backend.answer(&line, None) {
             output.write_all(&answer.opening)?;
             output.write_all(&answer.result)?;
             output.write_all(CLOSING)?;

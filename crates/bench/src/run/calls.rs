@@ -5,7 +5,7 @@ use crate::load::{Ask, Load, Outcome};
 use crate::process::Process;
 use crate::report::{Table, maybe, median};
 
-use super::yard::{DIRECT, FORWARDER, Path, Payload, SDK_HTTP, SDK_STDIO, Yard};
+use super::yard::{Path, Payload, Yard, Yardsticks};
 use super::{Findings, Run};
 
 /// One number per round.
@@ -32,6 +32,7 @@ impl Series {
 #[derive(Debug, Clone, Default)]
 pub(super) struct Row {
     pub(super) name: String,
+    pub(super) yardsticks: Yardsticks,
     pub(super) speed: Series,
     pub(super) p50: Series,
     pub(super) p99: Series,
@@ -40,8 +41,8 @@ pub(super) struct Row {
 }
 
 impl Row {
-    pub(super) fn new(name: &str) -> Self {
-        Self { name: name.to_owned(), ..Self::default() }
+    pub(super) fn new(path: &Path) -> Self {
+        Self { name: path.name.clone(), yardsticks: path.yardsticks(), ..Self::default() }
     }
 
     pub(super) fn add(&mut self, outcome: Option<&Outcome>) {
@@ -63,6 +64,7 @@ pub(super) async fn measure(run: &Run, yard: &Yard, findings: &mut Findings) {
         for &clients in &run.clients {
             let rows = rounds(run, yard, payload, clients, findings).await;
             findings.aims.add_calls(payload, clients, &rows);
+            findings.foundation.add_calls(payload, clients, &rows);
             let plural = if clients == 1 { "client" } else { "clients" };
             findings.section(&format!("{}, {clients} {plural}", payload.title()), table(&rows).markdown());
         }
@@ -74,13 +76,12 @@ pub(super) async fn measure_big(run: &Run, yard: &Yard, findings: &mut Findings)
     let columns = ["path", "ms per call", "÷ direct", "MB/s", "CPU ms/call", "peak resident MiB"];
     let mut out = Table::new(&columns);
     let none = Row::default();
-    let direct = of(&rows, DIRECT, &none);
     for (row, path) in rows.iter().zip(paths_for(yard, Payload::Big)) {
         let peak = path.process.and_then(Process::sizes).map(|sizes| mib(sizes.peak_kib));
         out.row(&[
             row.name.clone(),
             maybe(row.p50.median().map(|micros| micros / 1e3)),
-            maybe(row.p50.over(&direct.p50)),
+            maybe(row.p50.over(&of(&rows, row.yardsticks.direct, &none).p50)),
             maybe(row.speed.with(&row.bytes, |calls, bytes| calls * bytes / 1e6)),
             maybe(row.cpu.median().map(|micros| micros / 1e3)),
             maybe(peak),
@@ -105,7 +106,7 @@ async fn rounds(run: &Run, yard: &Yard, payload: Payload, clients: usize, findin
         let ask = path.ask(payload).await;
         asks.push(findings.note(&path.name, ask).flatten());
     }
-    let mut rows: Vec<_> = paths.iter().map(|path| Row::new(&path.name)).collect();
+    let mut rows: Vec<_> = paths.iter().map(Row::new).collect();
     for round in 1..=run.rounds() {
         eprintln!("{}, {clients} clients: round {round} of {}", payload.title(), run.rounds());
         for ((path, ask), row) in paths.iter().zip(&asks).zip(&mut rows) {
@@ -122,7 +123,7 @@ async fn rounds(run: &Run, yard: &Yard, payload: Payload, clients: usize, findin
 pub(super) fn load(run: &Run, path: &Path, ask: Ask, clients: usize) -> Load {
     Load {
         url: path.url.clone(),
-        era: path.era,
+        manner: path.manner,
         ask,
         clients,
         warm_up: run.warm_up(),
@@ -145,10 +146,12 @@ fn table(rows: &[Row]) -> Table {
     ];
     let mut table = Table::new(&columns);
     let none = Row::default();
-    let (direct, forwarder) = (of(rows, DIRECT, &none), of(rows, FORWARDER, &none));
     for row in rows {
-        let sdk = of(rows, if row.name.contains("stdio") { SDK_STDIO } else { SDK_HTTP }, &none);
-        let (proxy, compared) = (row.name != DIRECT, row.name != DIRECT && row.name != FORWARDER);
+        let names = row.yardsticks;
+        let of_row = |name| of(rows, name, &none);
+        let (direct, forwarder, sdk) = (of_row(names.direct), of_row(names.forwarder), of_row(names.sdk));
+        let proxy = row.name != names.direct;
+        let compared = proxy && row.name != names.forwarder;
         table.row(&[
             row.name.clone(),
             maybe(row.speed.median()),

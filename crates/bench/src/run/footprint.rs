@@ -20,7 +20,7 @@ const SETTLE: Duration = Duration::from_secs(3);
 /// Starts the gateway several times on one home.
 pub(super) async fn starts(run: &Run, program: &Path, findings: &mut Findings) -> anyhow::Result<()> {
     let backend = Role::start(&["backend-http"]).await?;
-    let home = home(&backend.url, true)?;
+    let home = home(&backend.url, true, false)?;
     let count = if run.quick { 3 } else { STARTS };
     let (mut listening, mut ready) = (Vec::new(), Vec::new());
     for _ in 0..count {
@@ -41,7 +41,7 @@ pub(super) async fn starts(run: &Run, program: &Path, findings: &mut Findings) -
 
 /// Memory of the gateway before it has seen a client, and with idle streams. Comes before any load.
 pub(super) async fn memory(run: &Run, yard: &Yard, findings: &mut Findings) {
-    let Some(gateway) = &yard.gateway else { return };
+    let Some(gateway) = yard.gateway() else { return };
     tokio::time::sleep(SETTLE).await;
     let Some(idle) = gateway.process.sizes() else { return };
     findings.aims.idle_mib = Some(mib(idle.resident_kib));

@@ -2,12 +2,12 @@
 
 use std::path::Path as FilePath;
 
-use crate::client::Era;
+use crate::client::Manner;
 use crate::load::{Ask, Load};
 use crate::report::{Table, maybe};
 
 use super::calls::{Row, load, of};
-use super::yard::{DIRECT, GATEWAY_CALL_TOOL, Yard};
+use super::yard::{Path, Yard};
 use super::{Findings, Run};
 
 const TOOLS: usize = 1_000;
@@ -36,8 +36,8 @@ pub(super) async fn measure(run: &Run, program: Option<&FilePath>, findings: &mu
 }
 
 async fn list(run: &Run, yard: &Yard, findings: &mut Findings) {
-    let paths: Vec<_> = yard.paths().into_iter().filter(|path| path.name != GATEWAY_CALL_TOOL).collect();
-    let mut rows: Vec<_> = paths.iter().map(|path| Row::new(&path.name)).collect();
+    let paths: Vec<_> = yard.paths().into_iter().filter(Path::serves_lists).collect();
+    let mut rows: Vec<_> = paths.iter().map(Row::new).collect();
     for round in 1..=run.rounds() {
         eprintln!("tools/list of {TOOLS} tools: round {round} of {}", run.rounds());
         for (path, row) in paths.iter().zip(&mut rows) {
@@ -45,30 +45,33 @@ async fn list(run: &Run, yard: &Yard, findings: &mut Findings) {
             row.add(findings.note(&format!("tools/list over {}", path.name), outcome).as_ref());
         }
     }
-    let mut table = Table::new(&["path", "p50 µs", "p99 µs", "÷ direct", "CPU µs/call", "KB"]);
+    let mut table = Table::new(&["path", "p50 µs", "p99 µs", "÷ direct", "CPU µs/call", "÷ forwarder", "KB"]);
     let none = Row::default();
     for row in &rows {
+        let proxy = row.name != row.yardsticks.direct;
         table.row(&[
             row.name.clone(),
             maybe(row.p50.median()),
             maybe(row.p99.median()),
-            maybe(row.p50.over(&of(&rows, DIRECT, &none).p50)),
+            maybe(row.p50.over(&of(&rows, row.yardsticks.direct, &none).p50)),
             maybe(row.cpu.median()),
+            maybe(row.cpu.over(&of(&rows, row.yardsticks.forwarder, &none).cpu).filter(|_| proxy)),
             maybe(row.bytes.median().map(|bytes| bytes / 1e3)),
         ]);
     }
     findings.aims.add_list(&rows);
+    findings.foundation.add_lists(&rows);
     findings.section("`tools/list` with 1,000 tools, 1 client", table.markdown());
 }
 
 async fn find(run: &Run, yard: &Yard, size: (usize, usize), findings: &mut Findings, table: &mut Table) {
     let (tools, clients) = size;
     let Some((gateway, ask)) = yard.find() else { return };
-    let mut row = Row::new("find_tools");
+    let mut row = Row::default();
     for _ in 0..run.rounds() {
         let load = Load {
             url: gateway.url.clone(),
-            era: Era::Legacy,
+            manner: Manner::Legacy,
             ask: ask.clone(),
             clients,
             warm_up: run.warm_up(),

@@ -4,7 +4,7 @@ use std::path::Path as FilePath;
 
 use crate::backend::tools::QUERIES;
 use crate::child::Role;
-use crate::client::Era;
+use crate::client::Manner;
 use crate::gateway::{Gateway, Home};
 use crate::load::{Ask, listed_name};
 use crate::process::Process;
@@ -24,7 +24,13 @@ pub(super) const SDK_STDIO: &str = "SDK proxy → stdio";
 pub(super) const GATEWAY_HTTP: &str = "Toolcrib → HTTP";
 pub(super) const GATEWAY_STDIO: &str = "Toolcrib → stdio";
 pub(super) const GATEWAY_CALL_TOOL: &str = "Toolcrib → HTTP, `call_tool`";
-pub(super) const GATEWAY_MODERN: &str = "Toolcrib → HTTP, modern client";
+pub(super) const GATEWAY_MODERN_CLIENT: &str = "Toolcrib → HTTP, modern → legacy";
+pub(super) const GATEWAY_ASKABLE: &str = "Toolcrib → HTTP, modern → legacy, client can be asked";
+pub(super) const MODERN_DIRECT: &str = "direct, modern";
+pub(super) const MODERN_FORWARDER: &str = "byte forwarder, modern";
+pub(super) const GATEWAY_MODERN: &str = "Toolcrib → HTTP, modern → modern";
+pub(super) const GATEWAY_MODERN_STDIO: &str = "Toolcrib → stdio, modern → modern";
+pub(super) const GATEWAY_LEGACY_CLIENT: &str = "Toolcrib → HTTP, legacy → modern";
 
 /// Another gateway, run by somebody else.
 #[derive(Debug, Clone)]
@@ -47,8 +53,10 @@ pub(super) fn parse_peer(text: &str) -> Result<Peer, String> {
 pub(super) struct Path {
     pub(super) name: String,
     pub(super) url: String,
-    pub(super) era: Era,
+    pub(super) manner: Manner,
     pub(super) process: Option<Process>,
+    /// Whether a modern backend is at its end.
+    to_modern: bool,
     /// The server whose tools are meant, for paths that lead to several.
     server: &'static str,
     by_call_tool: bool,
@@ -72,10 +80,33 @@ impl Payload {
     }
 }
 
+/// Names of rows.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Yardsticks {
+    pub(super) direct: &'static str,
+    pub(super) forwarder: &'static str,
+    pub(super) sdk: &'static str,
+}
+
 impl Path {
     /// Whether results larger than `echo` are measured here; the variants of the gateway's path would repeat themselves.
     pub(super) fn serves_large(&self) -> bool {
-        !self.by_call_tool && self.era == Era::Legacy
+        !self.by_call_tool && self.manner.is_modern() == self.to_modern
+    }
+
+    /// Whether lists are measured here.
+    pub(super) fn serves_lists(&self) -> bool {
+        !self.by_call_tool && self.manner != Manner::Askable
+    }
+
+    /// The rows to compare this path with: those that lead to a backend of the same kind. The SDK's proxy stands in front
+    /// of the legacy ones only.
+    pub(super) fn yardsticks(&self) -> Yardsticks {
+        if self.to_modern {
+            return Yardsticks { direct: MODERN_DIRECT, forwarder: MODERN_FORWARDER, sdk: "" };
+        }
+        let sdk = if self.name.contains("stdio") { SDK_STDIO } else { SDK_HTTP };
+        Yardsticks { direct: DIRECT, forwarder: FORWARDER, sdk }
     }
 
     /// Asks the path for the name under which it lists the tool; `None` when the path does not serve this payload.
@@ -84,7 +115,7 @@ impl Path {
             let tool = format!("{}/echo", self.server);
             return Ok((payload == Payload::Echo).then_some(Ask::EchoByCallTool { tool }));
         }
-        let named = |wanted| listed_name(&self.url, wanted, self.server);
+        let named = |wanted| listed_name(&self.url, self.manner, wanted, self.server);
         Ok(Some(match payload {
             Payload::Echo => Ask::Echo { tool: named("echo").await? },
             Payload::Text => Ask::Text { tool: named("text").await?, at_least: TEXT_AT_LEAST },
@@ -93,76 +124,49 @@ impl Path {
     }
 }
 
-/// The backend and all that stands in front of it.
+/// A backend of one era, and what stands in front of it whatever its era.
 #[derive(Debug)]
-pub(super) struct Yard {
+struct Lane {
     backend: Role,
     forwarder: Role,
-    sdk_http: Option<Role>,
-    sdk_stdio: Option<Role>,
-    pub(super) gateway: Option<Gateway>,
-    peers: Vec<Peer>,
-    /// Whether the servers over stdio are there.
-    small: bool,
+    gateway: Option<Gateway>,
     /// Holds the definitions as long as the gateway runs.
     _home: Home,
 }
 
-impl Yard {
-    /// Starts all paths to a backend of `tools` tools. The small one has three servers behind the gateway.
-    pub(super) async fn start(run: &Run, program: Option<&FilePath>, tools: usize) -> anyhow::Result<Self> {
+/// All that is compared. Each backend has its own gateway, so that each has as many servers as the other.
+#[derive(Debug)]
+pub(super) struct Yard {
+    legacy: Lane,
+    modern: Lane,
+    sdk_http: Option<Role>,
+    sdk_stdio: Option<Role>,
+    peers: Vec<Peer>,
+    /// Whether the servers over stdio are there.
+    small: bool,
+}
+
+impl Lane {
+    async fn start(run: &Run, program: Option<&FilePath>, (tools, modern): (usize, bool)) -> anyhow::Result<Self> {
         let small = tools == SMALL;
         let tools = tools.to_string();
         let mut arguments = vec!["backend-http", "--tools", &tools];
-        if small {
+        if modern {
+            arguments.push("--modern");
+        } else if small {
             arguments.extend(["--listen", &run.backend_listen]);
         }
         let backend = Role::start(&arguments).await?;
         let forwarder = Role::start(&["forwarder", "--backend", &backend.url]).await?;
-        let (mut sdk_http, mut sdk_stdio) = (None, None);
-        if cfg!(feature = "sdk") {
-            sdk_http = Some(Role::start(&["sdk-proxy", "--backend", &backend.url]).await?);
-            if small {
-                sdk_stdio = Some(Role::start(&["sdk-proxy"]).await?);
-            }
-        }
-        let home = home(&backend.url, small)?;
+        let home = home(&backend.url, small, modern)?;
         let gateway = match program {
             Some(program) => Some(Gateway::start(program, &home).await?),
             None => None,
         };
-        let peers = if small { run.peer.clone() } else { Vec::new() };
-        Ok(Self { backend, forwarder, sdk_http, sdk_stdio, gateway, peers, small, _home: home })
+        Ok(Self { backend, forwarder, gateway, _home: home })
     }
 
-    /// Every path, in the order of the table.
-    pub(super) fn paths(&self) -> Vec<Path> {
-        let of_role = |name: &str, role: &Role| Path::new(name, &role.url, Some(role.process));
-        let mut paths = vec![of_role(DIRECT, &self.backend), of_role(FORWARDER, &self.forwarder)];
-        paths.extend(self.sdk_http.as_ref().map(|role| of_role(SDK_HTTP, role)));
-        paths.extend(self.sdk_stdio.as_ref().map(|role| of_role(SDK_STDIO, role)));
-        if let Some(gateway) = &self.gateway {
-            let process = Some(gateway.process);
-            let direct = gateway.profile("direct");
-            let http = Path { server: "bench-http", ..Path::new(GATEWAY_HTTP, &direct, process) };
-            paths.push(http.clone());
-            if self.small {
-                paths.push(Path { server: "bench-stdio", ..Path::new(GATEWAY_STDIO, &direct, process) });
-            }
-            let (url, name) = (gateway.url.clone(), GATEWAY_CALL_TOOL.to_owned());
-            paths.push(Path { name, url, by_call_tool: true, ..http.clone() });
-            paths.push(Path { name: GATEWAY_MODERN.to_owned(), era: Era::Modern, ..http });
-        }
-        paths.extend(self.peers.iter().map(|peer| Path::new(&peer.name, &peer.url, peer.process)));
-        paths
-    }
-
-    /// The search of the gateway, when there is one.
-    pub(super) fn find(&self) -> Option<(&Gateway, Ask)> {
-        Some((self.gateway.as_ref()?, Ask::Find { queries: &QUERIES }))
-    }
-
-    pub(super) async fn stop(self) -> anyhow::Result<()> {
+    async fn stop(self) -> anyhow::Result<()> {
         match self.gateway {
             Some(gateway) => gateway.stop().await,
             None => Ok(()),
@@ -170,19 +174,98 @@ impl Yard {
     }
 }
 
+impl Yard {
+    /// Starts all paths to backends of `tools` tools. The small ones have three servers behind each gateway.
+    pub(super) async fn start(run: &Run, program: Option<&FilePath>, tools: usize) -> anyhow::Result<Self> {
+        let small = tools == SMALL;
+        let legacy = Lane::start(run, program, (tools, false)).await?;
+        let modern = Lane::start(run, program, (tools, true)).await?;
+        let (mut sdk_http, mut sdk_stdio) = (None, None);
+        if cfg!(feature = "sdk") {
+            sdk_http = Some(Role::start(&["sdk-proxy", "--backend", &legacy.backend.url]).await?);
+            if small {
+                sdk_stdio = Some(Role::start(&["sdk-proxy"]).await?);
+            }
+        }
+        let peers = if small { run.peer.clone() } else { Vec::new() };
+        Ok(Self { legacy, modern, sdk_http, sdk_stdio, peers, small })
+    }
+
+    /// The gateway in front of the legacy backends, when there is one.
+    pub(super) fn gateway(&self) -> Option<&Gateway> {
+        self.legacy.gateway.as_ref()
+    }
+
+    /// Every path, in the order of the table.
+    pub(super) fn paths(&self) -> Vec<Path> {
+        let of_role = |name: &str, role: &Role| Path::new(name, &role.url, Some(role.process));
+        let mut paths = vec![of_role(DIRECT, &self.legacy.backend), of_role(FORWARDER, &self.legacy.forwarder)];
+        paths.extend(self.sdk_http.as_ref().map(|role| of_role(SDK_HTTP, role)));
+        paths.extend(self.sdk_stdio.as_ref().map(|role| of_role(SDK_STDIO, role)));
+        if let Some(gateway) = &self.legacy.gateway {
+            let (http, stdio) = direct_paths(gateway, (GATEWAY_HTTP, GATEWAY_STDIO));
+            paths.push(http.clone());
+            if self.small {
+                paths.push(stdio);
+            }
+            let (url, name) = (gateway.url.clone(), GATEWAY_CALL_TOOL.to_owned());
+            paths.push(Path { name, url, by_call_tool: true, ..http.clone() });
+            paths.push(Path { name: GATEWAY_MODERN_CLIENT.to_owned(), manner: Manner::Modern, ..http.clone() });
+            paths.push(Path { name: GATEWAY_ASKABLE.to_owned(), manner: Manner::Askable, ..http });
+        }
+        paths.extend(self.modern_paths());
+        paths.extend(self.peers.iter().map(|peer| Path::new(&peer.name, &peer.url, peer.process)));
+        paths
+    }
+
+    fn modern_paths(&self) -> Vec<Path> {
+        let modern = |path: Path| Path { manner: Manner::Modern, to_modern: true, ..path };
+        let of_role = |name: &str, role: &Role| modern(Path::new(name, &role.url, Some(role.process)));
+        let mut paths =
+            vec![of_role(MODERN_DIRECT, &self.modern.backend), of_role(MODERN_FORWARDER, &self.modern.forwarder)];
+        if let Some(gateway) = &self.modern.gateway {
+            let (http, stdio) = direct_paths(gateway, (GATEWAY_MODERN, GATEWAY_MODERN_STDIO));
+            paths.push(modern(http.clone()));
+            if self.small {
+                paths.push(modern(stdio));
+            }
+            paths.push(Path { name: GATEWAY_LEGACY_CLIENT.to_owned(), to_modern: true, ..http });
+        }
+        paths
+    }
+
+    /// The search of the gateway, when there is one.
+    pub(super) fn find(&self) -> Option<(&Gateway, Ask)> {
+        Some((self.gateway()?, Ask::Find { queries: &QUERIES }))
+    }
+
+    pub(super) async fn stop(self) -> anyhow::Result<()> {
+        let (legacy, modern) = (self.legacy.stop().await, self.modern.stop().await);
+        legacy.and(modern)
+    }
+}
+
+/// By name through the profile that exposes everything: the server over HTTP, and one over stdio.
+fn direct_paths(gateway: &Gateway, (http, stdio): (&str, &str)) -> (Path, Path) {
+    let url = gateway.profile("direct");
+    let path = |name, server| Path { server, ..Path::new(name, &url, Some(gateway.process)) };
+    (path(http, "bench-http"), path(stdio, "bench-stdio"))
+}
+
 impl Path {
     fn new(name: &str, url: &str, process: Option<Process>) -> Self {
-        Self { name: name.to_owned(), url: url.to_owned(), era: Era::Legacy, process, server: "", by_call_tool: false }
+        let (name, url, manner) = (name.to_owned(), url.to_owned(), Manner::Legacy);
+        Self { name, url, manner, process, to_modern: false, server: "", by_call_tool: false }
     }
 }
 
 /// A home with one server, or with the three that "idle with 3 servers" means.
-pub(super) fn home(backend: &str, three: bool) -> anyhow::Result<Home> {
+pub(super) fn home(backend: &str, three: bool, modern: bool) -> anyhow::Result<Home> {
     let home = Home::new()?;
     home.http_server("bench-http", backend)?;
     if three {
-        home.stdio_server("bench-stdio", SMALL)?;
-        home.stdio_server("bench-third", SMALL)?;
+        home.stdio_server("bench-stdio", SMALL, modern)?;
+        home.stdio_server("bench-third", SMALL, modern)?;
     }
     Ok(home)
 }

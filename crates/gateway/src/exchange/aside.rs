@@ -197,8 +197,9 @@ pub(crate) struct SessionAside {
 }
 
 impl SessionAside {
-    pub(crate) fn new(session: &Arc<Session>, scope: &Scope) -> Arc<Self> {
-        Arc::new(Self { session: Arc::downgrade(session), asker: Asker::new(session, scope.clone(), None) })
+    /// `from` is the name of the server that a user reads before its questions.
+    pub(crate) fn new(session: &Arc<Session>, scope: &Scope, from: Option<String>) -> Arc<Self> {
+        Arc::new(Self { session: Arc::downgrade(session), asker: Asker::new(session, scope.clone(), from) })
     }
 }
 

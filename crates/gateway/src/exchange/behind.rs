@@ -4,11 +4,9 @@ use std::sync::Arc;
 
 use toolcrib_protocol::level::Level;
 use toolcrib_protocol::{Capabilities, Raw, RpcError, meta};
-use toolcrib_upstream::Client;
+use toolcrib_upstream::{Aside, Client};
 
 use crate::caller::Caller;
-use crate::exchange::SessionAside;
-use toolcrib_base::task::Scope;
 
 /// The principals that stand for the owner of this installation, to whom the main connections belong.
 const OWNER: [&str; 2] = ["local", "admin"];
@@ -18,18 +16,15 @@ const OWNER: [&str; 2] = ["local", "admin"];
 pub(crate) struct Behind {
     pub(crate) capabilities: Arc<Capabilities>,
     pub(crate) level: Option<Level>,
-    own: Option<Arc<SessionAside>>,
 }
 
 impl Behind {
     /// Reads it from the session of a legacy client or from the request of a modern one.
     ///
     /// Errors: a log level that does not exist.
-    pub(crate) fn read(caller: &Caller, params: &Raw, scope: &Scope) -> Result<Self, RpcError> {
+    pub(crate) fn read(caller: &Caller, params: &Raw) -> Result<Self, RpcError> {
         if let Some(session) = &caller.session {
-            let capabilities = Arc::clone(session.relayed());
-            let own = capabilities.can_be_asked().then(|| SessionAside::new(session, scope));
-            return Ok(Self { capabilities, level: session.level(), own });
+            return Ok(Self { capabilities: Arc::clone(session.relayed()), level: session.level() });
         }
         let Some(given) = params.get("_meta") else { return Ok(Self::default()) };
         let capabilities = match given.get(meta::CLIENT_CAPABILITIES) {
@@ -47,20 +42,16 @@ impl Behind {
                 })?)
             }
         };
-        Ok(Self { capabilities, level, own: None })
+        Ok(Self { capabilities, level })
     }
 
-    /// The client as the choice of a connection needs it.
-    pub(crate) fn client(&self, caller: &Caller) -> Client {
+    /// The client as the choice of a connection needs it. `own` takes what is said on a connection of its own.
+    pub(crate) fn client(&self, caller: &Caller, own: Option<Arc<dyn Aside>>) -> Client {
         let principal = caller.principal.id.as_str();
-        let own = self.own.clone().map(|own| {
-            let own: Arc<dyn toolcrib_upstream::Aside> = own;
-            own
-        });
         Client {
             principal: (!OWNER.contains(&principal)).then(|| principal.into()),
             session: caller.session.as_ref().map(|session| session.audit_name()),
-            handle: None,
+            conversation: None,
             capabilities: Arc::clone(&self.capabilities),
             level: self.level,
             own,

@@ -133,7 +133,7 @@ impl Passing<'_> {
         }
         let number = hub.of_session(self.gateway, session).number;
         let mut making = Making { hub, session, number, uri: &uri, kept: false };
-        let subscription = hub.watch(self.gateway, number, &uri);
+        let subscription = hub.watch(self.gateway, number, &uri, (&place.name, &place.uri));
         if session.is_closed() {
             // It ended before its listener began: nobody else would end that.
             hub.forget_session(&session.audit_name());

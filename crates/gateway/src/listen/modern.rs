@@ -110,7 +110,10 @@ impl Passing<'_> {
                 Err(Refused::Denied(_)) => continue,
                 Err(Refused::Closing) => return Err(closing()),
             };
-            asked.extend(hub.watch(self.gateway, number, &uri).map(|subscription| (uri, subscription)));
+            asked.extend(
+                hub.watch(self.gateway, number, &uri, (&place.name, &place.uri))
+                    .map(|subscription| (uri, subscription)),
+            );
         }
         let mut tasks = Vec::new();
         for id in wanted.tasks {

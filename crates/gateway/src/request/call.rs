@@ -46,8 +46,9 @@ impl Passing<'_> {
                 Box::pin(self.call_operation(operation, &arguments, by)).await
             }
             Ok(Target::Resource { uri, by }) => {
-                let asked = Raw::from_value(&serde_json::json!({ "uri": uri }));
+                let asked = ask::carried(params, &Raw::from_value(&serde_json::json!({ "uri": uri })));
                 match Box::pin(self.resources_read(&asked)).await {
+                    Ok(result) if ask::is_input_required(&result) => Ok((result, Revision::LATEST)),
                     Ok(result) => Ok((meta::resources::shape(by, &result), Revision::LATEST_LEGACY)),
                     Err(error) => Ok(failed(&problem_of(&error))),
                 }
@@ -55,7 +56,9 @@ impl Passing<'_> {
             Ok(Target::Prompt { prompt, arguments, by }) => {
                 let asked = Raw::from_value(&serde_json::json!({ "name": &*prompt.name }))
                     .edit(&[("arguments", Edit::Set(arguments.as_str()))]);
+                let asked = ask::carried(params, &asked);
                 match Box::pin(self.prompts_get(&asked)).await {
+                    Ok(result) if ask::is_input_required(&result) => Ok((result, Revision::LATEST)),
                     Ok(result) => Ok((meta::prompts::shape(by, &result), Revision::LATEST_LEGACY)),
                     Err(error) => Ok(failed(&problem_of(&error))),
                 }

@@ -23,6 +23,9 @@ pub(crate) struct Place {
     pub(crate) uri: String,
 }
 
+/// How many different lengths the beginnings of templates may have for URIs to be led by them.
+const LENGTHS: usize = 256;
+
 /// A template and where what it makes leads.
 #[derive(Debug)]
 struct Template {
@@ -41,6 +44,9 @@ pub(crate) struct Resources {
     places: HashMap<String, Place>,
     /// Those with the longest beginning first.
     templates: Vec<Template>,
+    /// Which template a beginning belongs to, and the lengths that there are, longest first.
+    beginnings: HashMap<String, usize>,
+    lengths: Vec<usize>,
     /// The only server with resources, which then gets every unlisted URI.
     only: Option<Place>,
     /// The servers some of whose URIs go by another name here, and those names by the URI.
@@ -106,7 +112,18 @@ impl Resources {
                 places.insert(exposed, Place { name: name.clone(), server: server.clone(), uri });
             }
         }
-        templates.sort_by_key(|template| std::cmp::Reverse(fixed(&template.text).len()));
+        templates.sort_by_key(|template: &Template| std::cmp::Reverse(fixed(&template.text).len()));
+        let (mut beginnings, mut lengths) = (HashMap::new(), Vec::new());
+        for (index, template) in templates.iter().enumerate() {
+            let beginning = fixed(&template.text);
+            if beginning.is_empty() || (lengths.len() >= LENGTHS && lengths.last() != Some(&beginning.len())) {
+                continue;
+            }
+            if lengths.last() != Some(&beginning.len()) {
+                lengths.push(beginning.len());
+            }
+            beginnings.entry(beginning.to_owned()).or_insert(index);
+        }
         let named = with_resources.iter().filter(|place: &&Place| renamed.contains_key(&place.name)).cloned().collect();
         let only = if with_resources.len() == 1 { with_resources.pop() } else { None };
         Self {
@@ -114,6 +131,8 @@ impl Resources {
             templates_listed: Listed::new(Listing::Templates, paging, templates_listed),
             places,
             templates,
+            beginnings,
+            lengths,
             only,
             renamed,
             named,
@@ -126,12 +145,10 @@ impl Resources {
         if let Some(place) = self.places.get(uri) {
             return Some(place.clone());
         }
-        let begins = |template: &&Template| {
-            let fixed = fixed(&template.text);
-            !fixed.is_empty() && uri.starts_with(fixed)
-        };
-        if let Some(template) = self.templates.iter().find(begins) {
-            return Some(template.place(uri));
+        // The longest beginning first; by length, because a server may list very many.
+        let beginnings = self.lengths.iter().filter_map(|length| uri.get(..*length));
+        if let Some(index) = beginnings.filter_map(|beginning| self.beginnings.get(beginning)).next() {
+            return self.templates.get(*index).map(|template| template.place(uri));
         }
         if let Some(only) = &self.only {
             return Some(Place { uri: uri.to_owned(), ..only.clone() });

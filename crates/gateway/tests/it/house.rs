@@ -107,6 +107,7 @@ impl House {
             clock: Arc::clone(&ground.clock),
             events,
             guard: None,
+            credentials: None,
             limits: Limits::default(),
             grace: Duration::from_millis(500),
         };

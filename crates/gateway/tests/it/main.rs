@@ -1,22 +1,29 @@
 //! The gateway at its public edge, with fake servers as real child processes behind it.
 #![allow(clippy::unwrap_used, reason = "these are tests, their fixtures included")]
 
+mod ambiguous;
 mod arguments;
 mod audit;
 mod away;
 mod dialect;
 mod duplex;
 mod exposure;
+mod fidelity;
 mod house;
 mod listen;
 mod load;
 mod lossless;
+mod merging;
 mod names;
 mod offer;
 mod pages;
 mod progress;
 mod reload;
+mod restart;
 mod results;
+mod review;
+mod rounds;
 mod tasks;
 mod uris;
 mod visibility;
+mod wire;

@@ -32,6 +32,7 @@ pub(super) struct Options {
     pub(super) fork_grandchildren: bool,
     pub(super) ignore_sigterm: bool,
     pub(super) idle_child: Option<u64>,
+    pub(super) relay: Option<String>,
 }
 
 /// Flag, its value's name, what it does.
@@ -66,6 +67,11 @@ const FLAGS: &[(&str, &str, &str)] = &[
     ("--fork-grandchildren", "", "start a child, a grandchild and a great-grandchild in its own session; all live on"),
     ("--ignore-sigterm", "", "live on after SIGTERM and after stdin is closed"),
     ("--idle-child", "DEPTH", "be one of those descendants"),
+    (
+        "--relay",
+        "ADDRESS",
+        "be no server at all: pass bytes between stdin, stdout and this address until one of them ends",
+    ),
     ("--help", "", "print this and exit"),
 ];
 
@@ -128,6 +134,7 @@ impl Options {
             "--flood-stderr" => self.flood_stderr = Some(size()?),
             "--fork-grandchildren" => self.fork_grandchildren = true,
             "--ignore-sigterm" => self.ignore_sigterm = true,
+            "--relay" => self.relay = Some(text),
             "--idle-child" => self.idle_child = Some(number()?),
             other => return Err(format!("`{other}` is in the table but not known")),
         }

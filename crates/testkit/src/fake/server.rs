@@ -81,6 +81,15 @@ pub(super) fn serve(options: Options) -> ExitCode {
         let _ = misbehave::idle(&options, depth);
         return ExitCode::SUCCESS;
     }
+    if let Some(address) = &options.relay {
+        return match super::relay::run(address) {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(error) => {
+                let _ = writeln!(io::stderr(), "fake-server: {error}");
+                ExitCode::from(6)
+            }
+        };
+    }
     if let Err(error) = misbehave::at_start(&options) {
         let _ = writeln!(io::stderr(), "fake-server: {error}");
         return ExitCode::from(5);

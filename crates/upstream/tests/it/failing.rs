@@ -109,3 +109,14 @@ async fn a_server_that_comes_back_is_ready_again() {
     assert_eq!((status.last_error, status.next_retry, status.restarts), (None, None, 1));
     world.echo().await;
 }
+#[tokio::test]
+async fn an_error_of_a_legacy_tool_that_looks_modern_is_an_error_of_that_tool() {
+    let folder = tempfile::tempdir().unwrap();
+    let log = folder.path().join("log");
+    let world = World::ready(logged(&[], &log)).await;
+    let call = json!({"name": "rpc_error", "arguments": {"code": -32_022}});
+    assert_eq!(world.request("tools/call", call).await.unwrap()["code"], -32_022);
+    let sent = std::fs::read_to_string(&log).unwrap();
+    assert_eq!(sent.lines().filter(|line| line.contains("rpc_error")).count(), 1, "it has run, and failed by itself");
+    assert_eq!(world.server.status().restarts, 0);
+}

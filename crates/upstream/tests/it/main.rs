@@ -5,6 +5,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on stops")]
 
+mod credentials;
 mod deadlines;
 mod failing;
 mod health;
@@ -13,6 +14,7 @@ mod http_lists;
 mod http_sessions;
 mod lists;
 mod mcp;
+mod sessions;
 mod starting;
 mod stopping;
 mod subscribe;

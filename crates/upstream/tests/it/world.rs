@@ -16,7 +16,7 @@ use toolcrib_upstream::server::Call;
 use toolcrib_upstream::{
     CallError, Endpoint, Event, Inventory, Server, ServerConfig, Start, State, Status, Surroundings, Timeouts,
 };
-use toolcrib_upstream::{Nature, SessionPolicy};
+use toolcrib_upstream::{Credentials, Nature, SessionPolicy};
 
 /// The longest that anything here may take on a busy machine.
 const DEADLINE: Duration = Duration::from_secs(60);
@@ -104,6 +104,14 @@ impl World {
     }
 
     pub(crate) fn knowing(config: ServerConfig, known: Option<Inventory>) -> Self {
+        Self::proving(config, known, None)
+    }
+
+    pub(crate) fn proving(
+        config: ServerConfig,
+        known: Option<Inventory>,
+        credentials: Option<Arc<dyn Credentials>>,
+    ) -> Self {
         let (sender, events) = mpsc::channel(EVENTS);
         let scope = Scope::new();
         let around = Surroundings {
@@ -111,6 +119,7 @@ impl World {
             clock: Arc::new(TokioClock(Instant::now())),
             events: sender,
             guard: None,
+            credentials,
             limits: Limits::default(),
             grace: Duration::from_secs(2),
         };

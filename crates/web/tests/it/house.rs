@@ -3,7 +3,7 @@
 use std::future::Future;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -61,20 +61,28 @@ pub(crate) fn profile(name: &str, lines: &str) -> File {
     (format!("profiles/{name}.yaml"), format!("name: {name}\n{lines}"))
 }
 
-/// A clock that panics once when its fuse was lit.
+/// A clock that panics once when its fuse was lit, and that can be put forward.
 #[derive(Debug, Default)]
-pub(crate) struct Fuse(AtomicBool);
+pub(crate) struct Fuse {
+    lit: AtomicBool,
+    ahead: AtomicI64,
+}
 
 impl Fuse {
     pub(crate) fn light(&self) {
-        self.0.store(true, Ordering::SeqCst);
+        self.lit.store(true, Ordering::SeqCst);
+    }
+
+    /// Goes so many milliseconds ahead.
+    pub(crate) fn skip(&self, millis: i64) {
+        self.ahead.fetch_add(millis, Ordering::SeqCst);
     }
 }
 
 impl Clock for Fuse {
     fn now(&self) -> Timestamp {
-        assert!(!self.0.swap(false, Ordering::SeqCst), "the fuse was lit");
-        SystemClock.now()
+        assert!(!self.lit.swap(false, Ordering::SeqCst), "the fuse was lit");
+        Timestamp(SystemClock.now().0 + self.ahead.load(Ordering::SeqCst))
     }
 }
 
@@ -280,6 +288,7 @@ impl House {
             clock,
             events,
             guard: None,
+            credentials: None,
             limits: limits.clone(),
             grace: Duration::from_millis(500),
         };

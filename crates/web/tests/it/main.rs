@@ -2,12 +2,15 @@
 #![allow(clippy::unwrap_used, reason = "these are tests, their fixtures included")]
 
 mod ask;
+mod asked;
 mod bad_input;
 mod batch;
 mod doors;
 mod header;
 mod house;
 mod old;
+mod parked;
 mod routes;
+mod script;
 mod session;
 mod stream;

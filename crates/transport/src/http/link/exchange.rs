@@ -115,7 +115,8 @@ impl Exchange<'_> {
             }
             Message::Notification(notification) => match self.aside {
                 Some(aside) => aside.notification(notification),
-                None if notification.method == method::PROGRESS => {}
+                // Nobody listens to this call; in the inbox it would be taken for another one's.
+                None if matches!(notification.method.as_str(), method::PROGRESS | method::MESSAGE) => {}
                 None => self.link.inbox.notification(notification),
             },
             Message::Request(request) if self.is_modern => {

@@ -2,6 +2,11 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on stops")]
 #![allow(clippy::needless_pass_by_value, reason = "`json!` values read better without a `&`")]
 
+#[cfg(feature = "fixture")]
+mod differential;
+#[cfg(feature = "fixture")]
+mod house;
+
 use std::io::{BufRead, BufReader, Read, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 

@@ -1,0 +1,69 @@
+//! Servers that are of another era after a restart: calls go on, and none runs twice.
+
+use serde_json::{Value, json};
+use toolcrib_testkit::script::{Scripted, Speaks};
+use toolcrib_upstream::State;
+
+use crate::house::{House, profile, soon};
+use crate::wire::{Wire, declared, over};
+
+fn plain(speaks: Speaks) -> Scripted {
+    Scripted::start(speaks, |heard, say| match heard.method.as_str() {
+        "tools/list" => say.result(r#"{"tools":[{"name":"run"}]}"#),
+        "tools/call" => say.result(r#"{"content":[{"type":"text","text":"ran"}]}"#),
+        _ => {}
+    })
+}
+
+/// Calls once; `true` when it went well.
+async fn call(wire: &mut Wire) -> bool {
+    let mut params = json!({"name": "run", "arguments": {}});
+    if wire.speaks == Speaks::Modern {
+        params["_meta"] = declared(&json!({"elicitation": {}}));
+    }
+    let (answer, _) = wire.ask("tools/call", &params.to_string()).await;
+    let answer: Value = serde_json::from_str(&answer).unwrap();
+    let failed = answer["isError"] == true || answer["code"].is_number();
+    assert!(failed || answer["content"][0]["text"] == "ran", "{answer}");
+    !failed
+}
+
+#[tokio::test]
+async fn a_call_after_a_change_of_era_runs_at_most_once_and_the_server_is_reached_again() {
+    let eras = [Speaks::Legacy, Speaks::Modern];
+    for stdio in [true, false] {
+        for client in eras {
+            for before in eras {
+                for after in eras {
+                    let server = plain(before);
+                    let files = [over("alpha", &server, stdio), profile("default", "exposure: direct\nprefix: none")];
+                    let house = House::settled(&files).await;
+                    let mut wire = Wire::open(&house, "default", client, &json!({"elicitation": {}})).await;
+                    assert!(call(&mut wire).await);
+                    server.restart(after);
+                    let (mut ran, mut tries) = (1, 0);
+                    let reached = async {
+                        loop {
+                            tries += 1;
+                            let well = call(&mut wire).await;
+                            let now = server.heard_of("tools/call").len();
+                            // Over HTTP what a server of the other rules refuses has not run, and comes again.
+                            let refused = server.refused();
+                            assert!(now - refused - ran <= 1, "{stdio} {client:?} {before:?} {after:?}: ran twice");
+                            ran = now - refused;
+                            if well {
+                                return;
+                            }
+                            house.until_status("alpha", |status| status.state == State::Ready).await;
+                        }
+                    };
+                    soon("the server", reached).await;
+                    if !stdio && before == Speaks::Legacy {
+                        assert_eq!(tries, 1, "{client:?} {after:?}: it is noticed in the course of one call");
+                    }
+                    assert!(call(&mut wire).await);
+                }
+            }
+        }
+    }
+}

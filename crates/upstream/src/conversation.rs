@@ -1,0 +1,66 @@
+//! A conversation with a legacy server that its caller names by a handle: one connection, opened at the first call and
+//! never replaced, because what the server remembers of it would be lost without a word.
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
+
+use toolcrib_base::random;
+use toolcrib_protocol::Capabilities;
+
+/// No call was made yet, so there is no connection.
+const NEW: u8 = 0;
+/// It has its connection.
+const BEGUN: u8 = 1;
+/// It had its connection, or was ended before.
+const ENDED: u8 = 2;
+
+/// One conversation. Whoever holds its handle takes part in it, so the handle is shown to nobody else.
+pub struct Conversation {
+    handle: Arc<str>,
+    offered: Arc<Capabilities>,
+    state: AtomicU8,
+}
+
+impl fmt::Debug for Conversation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Conversation").field("state", &self.state).finish_non_exhaustive()
+    }
+}
+
+impl Conversation {
+    /// A new one with a handle of 128 random bits. `offered` is what the server will be told that it may ask; it stays
+    /// the same whoever calls.
+    pub fn new(offered: Arc<Capabilities>) -> Arc<Self> {
+        Arc::new(Self { handle: random::hex_128().into(), offered, state: AtomicU8::new(NEW) })
+    }
+
+    /// Its name.
+    pub fn handle(&self) -> &Arc<str> {
+        &self.handle
+    }
+
+    /// What the server may ask in it.
+    pub(crate) fn offered(&self) -> &Capabilities {
+        &self.offered
+    }
+
+    /// Whether it has its connection.
+    pub fn is_begun(&self) -> bool {
+        self.state.load(Ordering::Acquire) == BEGUN
+    }
+
+    /// Whether it is over: no call can be made in it any more.
+    pub fn has_ended(&self) -> bool {
+        self.state.load(Ordering::Acquire) == ENDED
+    }
+
+    pub(crate) fn begin(&self) {
+        // One that was ended meanwhile stays so.
+        let _ = self.state.compare_exchange(NEW, BEGUN, Ordering::AcqRel, Ordering::Acquire);
+    }
+
+    pub(crate) fn end(&self) {
+        self.state.store(ENDED, Ordering::Release);
+    }
+}
