@@ -9,7 +9,7 @@ use serde_json::value::RawValue;
 use toolcrib_protocol::inventory::{self, Entry, Listing};
 use toolcrib_protocol::json::Rules;
 use toolcrib_protocol::meta::SERVER_INFO;
-use toolcrib_protocol::raw::{self, Writer};
+use toolcrib_protocol::raw::{self, Edit, Writer};
 use toolcrib_protocol::{Raw, Revision, error};
 use toolcrib_transport::LinkError;
 
@@ -150,6 +150,13 @@ impl Inventory {
     /// What the answer to `server/discover` says.
     pub(crate) fn discovered(&mut self, result: &Raw) {
         self.capabilities = result.get("capabilities").filter(Raw::is_object);
+        // Of the first revision, servers complete without saying so: there was no such capability yet.
+        if revision(result) == Some(Revision::V2024_11_05)
+            && let Some(capabilities) = &self.capabilities
+            && capabilities.get("completions").is_none()
+        {
+            self.capabilities = Some(capabilities.edit(&[("completions", Edit::Set("{}"))]));
+        }
         self.server_info = result.get("_meta").and_then(|meta| meta.get(SERVER_INFO)).filter(Raw::is_object);
         self.instructions = result.text("instructions");
     }
@@ -157,6 +164,13 @@ impl Inventory {
     /// What the answer to `initialize` says.
     pub(crate) fn opened(&mut self, result: &Raw) {
         self.capabilities = result.get("capabilities").filter(Raw::is_object);
+        // Of the first revision, servers complete without saying so: there was no such capability yet.
+        if revision(result) == Some(Revision::V2024_11_05)
+            && let Some(capabilities) = &self.capabilities
+            && capabilities.get("completions").is_none()
+        {
+            self.capabilities = Some(capabilities.edit(&[("completions", Edit::Set("{}"))]));
+        }
         self.server_info = result.get("serverInfo").filter(Raw::is_object);
         self.instructions = result.text("instructions");
     }
