@@ -190,7 +190,10 @@ async fn check_ended(world: &World, conversation: &Arc<Conversation>) {
 #[tokio::test(start_paused = true)]
 async fn a_connection_that_idles_is_closed_and_a_conversation_is_over_then() {
     for session in [SessionPolicy::Handle, SessionPolicy::Principal] {
-        let world = World::new(policy(session, fake(&[])));
+        // The main connection is looked after meanwhile; what it answers takes real time, of which none passes here.
+        let mut config = policy(session, fake(&[]));
+        config.timeouts.list = 10 * IDLE;
+        let world = World::new(config);
         hold_time(&world.scope);
         world.until(State::Ready).await;
         let conversation = Conversation::new(Arc::default());
