@@ -210,7 +210,7 @@ async fn codes_that_only_one_era_has_are_told_in_those_of_the_other() {
         for (code, expect) in [
             (-32_002, if legacy { -32_002 } else { -32_602 }),
             (-32_021, if legacy { -32_602 } else { -32_021 }),
-            (-32_022, if legacy { -32_603 } else { -32_022 }),
+            (-32_022, -32_603),
             (-32_603, -32_603),
             (-32_000, -32_000),
             (42, 42),

