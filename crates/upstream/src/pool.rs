@@ -24,6 +24,9 @@ use crate::server::{Shared, Surroundings};
 /// How many connections one server may have beside its main one, those that are being closed among them: each may be
 /// a process.
 pub(crate) const MOST: usize = 64;
+/// How many of these may be for conversations, which are not ended to make room: two principals must not take all places
+/// from the others.
+pub(crate) const CONVERSATIONS: usize = 48;
 /// How many connections calls that must be alone may have beside each other, less one.
 const SLOTS: u8 = 15;
 /// How long one stays open without a call. Shorter than most sessions, longer than most pauses.
@@ -124,6 +127,8 @@ impl Drop for InUse {
 pub(crate) enum NoLease {
     Failed(String),
     Full,
+    /// There are as many conversations as may be.
+    Crowded,
     Timeout,
     /// Another call of the conversation must end first.
     Busy,
@@ -245,6 +250,10 @@ impl Pool {
         }
         if conversation.is_some_and(|conversation| conversation.has_ended()) {
             return Err(NoLease::Ended);
+        }
+        let begun = |open: &HashMap<Key, Arc<Extra>>| open.values().filter(|it| it.conversation.is_some()).count();
+        if conversation.is_some() && begun(&open) >= CONVERSATIONS {
+            return Err(NoLease::Crowded);
         }
         let place = place.or_else(|| Arc::clone(&self.places).try_acquire_owned().ok()).ok_or(NoLease::Full)?;
         let (publish, state) = watch::channel(Opened::Opening);
@@ -390,13 +399,12 @@ impl ExtraTask {
         match opened {
             Err(why) => {
                 publish.send_replace(Opened::Failed(self.shared.config.masked(&why)));
-                if !self.key.once {
-                    // Whoever calls within a moment hears the same: a client must not start a program at each call.
-                    tokio::select! {
-                        () = stop.stopped() => {}
-                        _ = quit.wait_for(|quit| *quit) => {}
-                        () = tokio::time::sleep(FAILED) => {}
-                    }
+                // Whoever calls within a moment hears the same: a client must not start a program at each call.
+                let moment = if self.key.once { Duration::ZERO } else { FAILED };
+                tokio::select! {
+                    () = stop.stopped() => {}
+                    _ = quit.wait_for(|quit| *quit) => {}
+                    () = tokio::time::sleep(moment) => {}
                 }
             }
             Ok((live, _)) => {

@@ -515,6 +515,9 @@ impl Server {
                 status.last_error = Some(match why {
                     NoLease::Failed(why) => format!("a connection of its own for this client failed: {why}"),
                     NoLease::Full => format!("{} connections to it are open, which is the limit", pool::MOST),
+                    NoLease::Crowded => {
+                        format!("{} sessions with it are open, which is the limit", pool::CONVERSATIONS)
+                    }
                     NoLease::Busy => "other calls of this session wait for answers of the client".to_owned(),
                     NoLease::Timeout | NoLease::Ended => {
                         "a connection of its own for this client was not opened in time".to_owned()

@@ -190,9 +190,9 @@ async fn check_ended(world: &World, conversation: &Arc<Conversation>) {
 #[tokio::test(start_paused = true)]
 async fn a_connection_that_idles_is_closed_and_a_conversation_is_over_then() {
     for session in [SessionPolicy::Handle, SessionPolicy::Principal] {
-        // The main connection is looked after meanwhile; what it answers takes real time, of which none passes here.
         let mut config = policy(session, fake(&[]));
-        config.timeouts.list = 10 * IDLE;
+        // A ping that is on its way when time leaps must not be taken for one that is not answered.
+        config.timeouts.list = IDLE * 10;
         let world = World::new(config);
         hold_time(&world.scope);
         world.until(State::Ready).await;
@@ -238,6 +238,22 @@ async fn a_process_that_dies_takes_its_conversation_with_it() {
     until("it is noticed", || conversation.has_ended()).await;
     check_ended(&world, &conversation).await;
     assert_eq!(world.server.status().restarts, 0, "the main connection is none of its");
+}
+
+#[tokio::test]
+async fn conversations_leave_room_for_others_and_ending_one_makes_room() {
+    let Numbered { server, .. } = numbered(&[], &[]);
+    let world = World::ready(policy(SessionPolicy::Handle, mcp::config(&server))).await;
+    let many: Vec<_> = (0..49).map(|_| Conversation::new(Arc::default())).collect();
+    for conversation in &many[..48] {
+        call(&world, within(conversation), "echo", json!({})).await.unwrap();
+    }
+    let error = call(&world, within(&many[48]), "echo", json!({})).await.unwrap_err();
+    assert!(error.to_string().contains("48 sessions with it are open"), "{error}");
+    call(&world, client("somebody", Capabilities::NONE), "echo", json!({})).await.unwrap();
+    assert!(many[..48].iter().all(|it| it.is_begun()), "none is ended to make room");
+    world.server.end(&many[0]);
+    call(&world, within(&many[48]), "echo", json!({})).await.unwrap();
 }
 
 #[tokio::test]
