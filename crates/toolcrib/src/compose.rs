@@ -218,8 +218,7 @@ async fn listed(gateway: &Arc<Gateway>, awaited: impl Fn(&Server) -> bool) {
         let config = running.server.config();
         if config.start == Start::Eager || awaited(&running.server) {
             let mut status = running.server.watch_status();
-            let ended =
-                status.wait_for(|status| matches!(status.state, State::Ready | State::Failed | State::Stopped));
+            let ended = status.wait_for(|status| matches!(status.state, State::Ready | State::Failed | State::Stopped));
             // The deadline is the server's own; whatever it brings is shown by its state.
             let _ = tokio::time::timeout(config.timeouts.connect + config.timeouts.list, ended).await;
         }
