@@ -61,6 +61,11 @@ function compared(step, age, server, other) {
         const kept = step.tools.filter(tool => !script.tasks.includes(tool.name) && (!asks(server) || named(tool)));
         return { ...step, tools: kept.map(({ execution, ...tool }) => tool) };
     }
+    if (script.servers[server].family === 'everything') {
+        // It asks for the roots a moment after it was opened, whatever runs by then.
+        const heard = step.heard?.filter(({ method }) => method !== 'roots/list') ?? [];
+        step = { ...step, heard };
+    }
     const failed = ({ error, isError }) => error !== undefined || isError;
     const own = [step, other].some(each => each._meta?.['toolcrib/error']);
     const bridged = script.servers[server].era !== age.era || [step, other].some(each => each.error === MISSING && age.era === 'legacy');

@@ -302,6 +302,17 @@ mod tests {
     }
 
     #[test]
+    fn servers_of_the_first_revision_may_complete_without_saying_so() {
+        for (revision, completes) in [("2024-11-05", true), ("2025-03-26", false), ("2025-11-25", false)] {
+            let mut inventory = Inventory::default();
+            let result = json!({"protocolVersion": revision, "capabilities": {"prompts": {}}});
+            inventory.opened(&Raw::from_value(&result));
+            assert_eq!(inventory.has_capability("completions"), completes, "{revision}");
+            assert!(inventory.has_capability("prompts"));
+        }
+    }
+
+    #[test]
     fn lists_are_fresh_for_a_time_within_bounds() {
         for (ttl, seconds) in [
             (json!(60_000), 60),
