@@ -27,13 +27,13 @@ export const script = JSON.parse(readFileSync(setting.scripts, 'utf8'));
 const LOG_LEVEL = 'io.modelcontextprotocol/logLevel';
 const first = { era: 'legacy', schemas: true };
 
-// One row per client: which questions it can be asked depends on how old it is.
+// One row per client: which questions it can be asked depends on how old it is. Each door is used by some of them.
 export const ages = [
-    { ...first, name: 'sdk 1.8', revision: '2024-11-05', Client: Client8, sse: Sse8, stdio: Stdio8, types: types8, asked: ['sampling', 'roots'] },
-    { ...first, name: 'sdk 1.12', revision: '2025-03-26', Client: Client12, http: Http12, sse: Sse12, stdio: Stdio12, types: types12, asked: ['sampling', 'roots'] },
-    { ...first, name: 'sdk 1', revision: '2025-11-25', Client: NewFirst, http: NewFirstHttp, sse: NewFirstSse, stdio: NewFirstStdio, types: newFirstTypes, asked: ['sampling', 'roots', 'elicitation'] },
-    { name: 'sdk 2 legacy', era: 'legacy', revision: '2025-11-25', Client: second.Client, http: second.StreamableHTTPClientTransport, stdio: SecondStdio, options: { versionNegotiation: { mode: 'legacy' } }, asked: ['sampling', 'roots', 'elicitation'] },
-    { name: 'sdk 2 modern', era: 'modern', revision: '2026-07-28', Client: second.Client, http: second.StreamableHTTPClientTransport, stdio: SecondStdio, options: { versionNegotiation: { mode: 'auto' } }, asked: ['sampling', 'roots', 'elicitation'] }
+    { ...first, name: 'sdk 1.8', doors: ['sse', 'stdio'], revision: '2024-11-05', Client: Client8, sse: Sse8, stdio: Stdio8, types: types8, asked: ['sampling', 'roots'] },
+    { ...first, name: 'sdk 1.12', doors: ['http', 'sse'], revision: '2025-03-26', Client: Client12, http: Http12, sse: Sse12, stdio: Stdio12, types: types12, asked: ['sampling', 'roots'] },
+    { ...first, name: 'sdk 1', doors: ['http', 'stdio'], revision: '2025-11-25', Client: NewFirst, http: NewFirstHttp, sse: NewFirstSse, stdio: NewFirstStdio, types: newFirstTypes, asked: ['sampling', 'roots', 'elicitation'] },
+    { name: 'sdk 2 legacy', doors: ['http'], era: 'legacy', revision: '2025-11-25', Client: second.Client, http: second.StreamableHTTPClientTransport, stdio: SecondStdio, options: { versionNegotiation: { mode: 'legacy' } }, asked: ['sampling', 'roots', 'elicitation'] },
+    { name: 'sdk 2 modern', doors: ['http', 'stdio'], era: 'modern', revision: '2026-07-28', Client: second.Client, http: second.StreamableHTTPClientTransport, stdio: SecondStdio, options: { versionNegotiation: { mode: 'auto' } }, asked: ['sampling', 'roots', 'elicitation'] }
 ];
 
 // Somebody who answers what a server asks and notes what was asked.
@@ -46,8 +46,8 @@ class Person {
         const capabilities = Object.fromEntries(age.asked.map(what => [what, {}]));
         this.client = new age.Client({ name: 'toolcrib-acceptance', version: '1.0.0' }, { ...age.options, capabilities });
         if (age.asked.includes('elicitation')) this.on('elicitation/create', 'ElicitRequestSchema', params => this.fill(params));
-        this.on('sampling/createMessage', 'CreateMessageRequestSchema', params => this.say(params));
-        this.on('roots/list', 'ListRootsRequestSchema', () => this.roots());
+        if (age.asked.includes('sampling')) this.on('sampling/createMessage', 'CreateMessageRequestSchema', params => this.say(params));
+        if (age.asked.includes('roots')) this.on('roots/list', 'ListRootsRequestSchema', () => this.roots());
         const log = ({ params }) => void this.logs.push(params);
         if (age.schemas) this.client.setNotificationHandler(age.types.LoggingMessageNotificationSchema, log);
         else this.client.setNotificationHandler('notifications/message', log);
@@ -82,7 +82,7 @@ class Person {
     say({ messages }) {
         const heard = [messages.at(-1).content].flat()[0].text;
         if (heard.includes('refuse')) throw Object.assign(new Error('the person said no'), { code: -1 });
-        return { model: `model of ${this.name}`, role: 'assistant', content: { type: 'text', text: `I heard ${heard}` }, stopReason: 'endTurn' };
+        return { model: `model of ${this.name}`, role: 'assistant', content: { type: 'text', text: `${this.name} heard ${heard}` }, stopReason: 'endTurn' };
     }
 
     roots() {

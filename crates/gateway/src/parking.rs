@@ -85,6 +85,8 @@ struct State {
     park: Park<(Request, Reply)>,
     /// How it ended.
     ended: Option<Ended>,
+    /// Since when it is only kept in case its client asks again.
+    kept_since: Option<Instant>,
     /// The way back to whoever attached last.
     way: Way,
     behind: Behind,
@@ -228,8 +230,14 @@ impl Parking {
     fn enter(&self, principal: &str) -> Result<(String, Arc<Parked>), Problem> {
         let mut calls = lock(&self.calls);
         let prefix = format!("{principal}\n");
-        let of_one = calls.keys().filter(|key| key.starts_with(&prefix)).count();
-        if calls.len() >= MOST || of_one >= OF_ONE {
+        let of_one = |calls: &HashMap<String, _>| calls.keys().filter(|key| key.starts_with(&prefix)).count();
+        // What has ended gives way to what is to run, the longest kept first.
+        if of_one(&calls) >= OF_ONE {
+            forget_oldest(&mut calls, &prefix);
+        } else if calls.len() >= MOST {
+            forget_oldest(&mut calls, "");
+        }
+        if calls.len() >= MOST || of_one(&calls) >= OF_ONE {
             return Err(Problem::new(
                 Kind::Busy,
                 "too many calls of clients that can be asked run or wait for answers",
@@ -244,6 +252,14 @@ impl Parking {
         });
         calls.insert(key(principal, &call), Arc::clone(&parked));
         Ok((call, parked))
+    }
+}
+
+fn forget_oldest(calls: &mut HashMap<String, Arc<Parked>>, prefix: &str) {
+    let kept = calls.iter().filter(|(key, _)| key.starts_with(prefix));
+    let kept = kept.filter_map(|(key, parked)| Some((lock(&parked.state).kept_since?, key)));
+    if let Some(oldest) = kept.min().map(|(_, key)| key.clone()) {
+        calls.remove(&oldest);
     }
 }
 
@@ -350,6 +366,7 @@ impl Passing<'_> {
             let was_parked = {
                 let mut state = lock(&parked.state);
                 state.ended = Some(ended);
+                state.kept_since = Some(Instant::now());
                 let was_parked = state.park.was_parked();
                 state.park.end();
                 was_parked

@@ -170,10 +170,15 @@ impl Servers {
         };
         let known: Option<KnownNature> = fact.and_then(|fact| serde_json::from_str(&fact.value).ok());
         let known = known.filter(|known| known.fingerprint == fingerprint(definition));
-        known.map_or_else(Nature::default, |known| Nature {
-            era: known.modern.map(|modern| if modern { Era::Modern } else { Era::Legacy }),
-            asks: known.asks,
-        })
+        // Whoever writes down what can be asked of us knows that the server asks.
+        let asks = !definition.declares.is_empty();
+        known.map_or_else(
+            || Nature { asks, ..Nature::default() },
+            |known| Nature {
+                era: known.modern.map(|modern| if modern { Era::Modern } else { Era::Legacy }),
+                asks: known.asks || asks,
+            },
+        )
     }
 
     /// Remembers what was found out about a server. Blocks.

@@ -22,7 +22,7 @@ use toolcrib_gateway::{Gateway, Parts, Sessions};
 use toolcrib_store::{Store, StoreError};
 use toolcrib_transport::http::client::HttpClient;
 use toolcrib_transport::process::GuardCommand;
-use toolcrib_upstream::{Start, State, Surroundings};
+use toolcrib_upstream::{Server, Start, State, Surroundings};
 use toolcrib_web::{Guard, Site};
 
 use crate::config::Config;
@@ -32,6 +32,9 @@ pub(crate) use demo::run as demo;
 
 /// How many events of servers may wait. The task that reads them only stores snapshots and builds views.
 const EVENTS: usize = 1_024;
+/// How long a client over stdio waits for the first lists: many read them once and never again, and many give up on a
+/// server that does not answer within ten seconds.
+const FIRST_LISTS: Duration = Duration::from_secs(5);
 /// How many gateways over stdio may share a home, each with a state of its own.
 const INSTANCES: u32 = 64;
 /// How long the audit log may take to reach the disk at the end.
@@ -87,6 +90,15 @@ pub(crate) async fn stdio(config: Config, profile: ProfileName) -> anyhow::Resul
     let mut ended = End::listen()?;
     let store = open_instance(&config).await?;
     let composed = Composed::new(config, store).await?;
+    let first = tokio::time::timeout(FIRST_LISTS, listed(&composed.gateway, is_unknown));
+    tokio::select! {
+        // What is not there by then is told as a change of the list.
+        _ = first => {}
+        () = ended.wait() => {
+            composed.end().await;
+            return Ok(());
+        }
+    }
     let served = tokio::select! {
         served = stdio::serve(&composed.gateway, &composed.doors, &composed.config.limits, profile) => served,
         () = ended.wait() => Ok(()),
@@ -121,20 +133,7 @@ impl Serving {
 
     /// Waits until every eager server's first listing has ended, well, badly or at its deadline.
     pub(crate) async fn eager_servers_listed(&self) {
-        for running in self.gateway().servers.table().values() {
-            let config = running.server.config();
-            if config.start == Start::Eager {
-                let mut status = running.server.watch_status();
-                let ended =
-                    status.wait_for(|status| matches!(status.state, State::Ready | State::Failed | State::Stopped));
-                // The deadline is the server's own; whatever it brings is shown by its state.
-                let _ = tokio::time::timeout(config.timeouts.connect + config.timeouts.list, ended).await;
-            }
-        }
-        // The views follow a moment after the servers; whoever is told that all is ready shall see their tools.
-        let gateway = Arc::clone(self.gateway());
-        // A panic while building leaves the views that were there.
-        let _ = tokio::task::spawn_blocking(move || gateway.rebuild()).await;
+        listed(self.gateway(), |_| false).await;
     }
 
     /// Ends everything in good manners.
@@ -203,6 +202,31 @@ impl Composed {
             tracing::error!("the audit log could not be written to its end: is the disk full?");
         }
     }
+}
+
+/// Whether nothing is known of what the server offers, and that is about to change.
+fn is_unknown(server: &Server) -> bool {
+    let inventory = server.inventory();
+    let is_unknown = inventory.capabilities.is_none() && inventory.tools.is_empty();
+    is_unknown && server.config().start != Start::Manual
+}
+
+/// Waits until the first listing of the eager servers, and of those that are to be waited for, has ended: well, badly or
+/// at its deadline.
+async fn listed(gateway: &Arc<Gateway>, awaited: impl Fn(&Server) -> bool) {
+    for running in gateway.servers.table().values() {
+        let config = running.server.config();
+        if config.start == Start::Eager || awaited(&running.server) {
+            let mut status = running.server.watch_status();
+            let ended = status.wait_for(|status| matches!(status.state, State::Ready | State::Failed | State::Stopped));
+            // The deadline is the server's own; whatever it brings is shown by its state.
+            let _ = tokio::time::timeout(config.timeouts.connect + config.timeouts.list, ended).await;
+        }
+    }
+    // The views follow a moment after the servers; whoever is told that all is ready shall see their tools.
+    let gateway = Arc::clone(gateway);
+    // A panic while building leaves the views that were there.
+    let _ = tokio::task::spawn_blocking(move || gateway.rebuild()).await;
 }
 
 fn url(address: SocketAddr) -> String {

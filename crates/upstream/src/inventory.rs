@@ -9,7 +9,7 @@ use serde_json::value::RawValue;
 use toolcrib_protocol::inventory::{self, Entry, Listing};
 use toolcrib_protocol::json::Rules;
 use toolcrib_protocol::meta::SERVER_INFO;
-use toolcrib_protocol::raw::{self, Writer};
+use toolcrib_protocol::raw::{self, Edit, Writer};
 use toolcrib_protocol::{Raw, Revision, error};
 use toolcrib_transport::LinkError;
 
@@ -150,6 +150,13 @@ impl Inventory {
     /// What the answer to `server/discover` says.
     pub(crate) fn discovered(&mut self, result: &Raw) {
         self.capabilities = result.get("capabilities").filter(Raw::is_object);
+        // Of the first revision, servers complete without saying so: there was no such capability yet.
+        if revision(result) == Some(Revision::V2024_11_05)
+            && let Some(capabilities) = &self.capabilities
+            && capabilities.get("completions").is_none()
+        {
+            self.capabilities = Some(capabilities.edit(&[("completions", Edit::Set("{}"))]));
+        }
         self.server_info = result.get("_meta").and_then(|meta| meta.get(SERVER_INFO)).filter(Raw::is_object);
         self.instructions = result.text("instructions");
     }
@@ -157,6 +164,13 @@ impl Inventory {
     /// What the answer to `initialize` says.
     pub(crate) fn opened(&mut self, result: &Raw) {
         self.capabilities = result.get("capabilities").filter(Raw::is_object);
+        // Of the first revision, servers complete without saying so: there was no such capability yet.
+        if revision(result) == Some(Revision::V2024_11_05)
+            && let Some(capabilities) = &self.capabilities
+            && capabilities.get("completions").is_none()
+        {
+            self.capabilities = Some(capabilities.edit(&[("completions", Edit::Set("{}"))]));
+        }
         self.server_info = result.get("serverInfo").filter(Raw::is_object);
         self.instructions = result.text("instructions");
     }
@@ -285,6 +299,17 @@ mod tests {
         assert!(inventory.has_capability("tools") && !inventory.has_capability("prompts"));
         assert!(Inventory::from_json("{}").is_err());
         assert!(Inventory::from_json("[]").is_err() && Inventory::from_json("").is_err());
+    }
+
+    #[test]
+    fn servers_of_the_first_revision_may_complete_without_saying_so() {
+        for (revision, completes) in [("2024-11-05", true), ("2025-03-26", false), ("2025-11-25", false)] {
+            let mut inventory = Inventory::default();
+            let result = json!({"protocolVersion": revision, "capabilities": {"prompts": {}}});
+            inventory.opened(&Raw::from_value(&result));
+            assert_eq!(inventory.has_capability("completions"), completes, "{revision}");
+            assert!(inventory.has_capability("prompts"));
+        }
     }
 
     #[test]

@@ -7,7 +7,7 @@ use serde_json::json;
 use toolcrib_base::{Kind, Problem, ToolId};
 use toolcrib_catalog::Exposure;
 use toolcrib_policy::Act;
-use toolcrib_protocol::error::{INVALID_PARAMS, RESOURCE_NOT_FOUND};
+use toolcrib_protocol::error::{INVALID_PARAMS, METHOD_NOT_FOUND, RESOURCE_NOT_FOUND};
 use toolcrib_protocol::level::Level;
 use toolcrib_protocol::raw::{self, Edit};
 use toolcrib_protocol::{Era, Raw, Revision, RpcError, downgrade, method};
@@ -188,8 +188,9 @@ impl Passing<'_> {
             let edited = reference.edit(&[("name", Edit::Set(exact.as_str()))]);
             (prompt.server.clone(), prompt.handle.clone(), edited, prompt.entry.key.clone())
         };
+        let nothing = || Raw::from_value(&json!({ "completion": { "values": [], "hasMore": false } }));
         if !server.inventory().has_capability("completions") {
-            return Ok(Raw::from_value(&json!({ "completion": { "values": [], "hasMore": false } })));
+            return Ok(nothing());
         }
         let act = Act::Complete { server: name.clone(), reference: key.as_str().into() };
         let wanted = Wanted {
@@ -199,7 +200,11 @@ impl Passing<'_> {
             headers: HeaderMap::new(),
         };
         let asked = self.asked(method::COMPLETE, &format!("{name}/{key}"), None);
-        self.through(&act, asked, wanted, unknown).await
+        match self.through(&act, asked, wanted, unknown).await {
+            // Whether a server of the first revision completes, only asking tells.
+            Err(error) if error.code == METHOD_NOT_FOUND => Ok(nothing()),
+            outcome => outcome,
+        }
     }
 
     /// A method that nobody here knows goes to the profile's server, where it has just one to ask.

@@ -39,6 +39,21 @@ async fn a_retry_that_declares_less_finds_its_call() {
 }
 
 #[tokio::test]
+async fn calls_that_were_answered_do_not_keep_others_out() {
+    let house = House::settled(&[server("alpha", &["--asks"])]).await;
+    let client = house.modern("default");
+    for _ in 0..70 {
+        let mut call = asking("roots", &json!({"roots": {}}));
+        let first = client.ask("tools/call", &call).await.unwrap();
+        assert_eq!(first["resultType"], "input_required", "{first}");
+        call["requestState"] = first["requestState"].clone();
+        call["inputResponses"] = json!({"question-1": {"roots": [{"uri": "file:///here"}]}});
+        let result = client.ask("tools/call", &call).await.unwrap();
+        assert!(text_of(&result).contains("file:///here"), "{result}");
+    }
+}
+
+#[tokio::test]
 async fn a_client_cannot_choose_how_many_processes_there_are() {
     let house = House::settled(&[server("alpha", &[])]).await;
     let client = house.modern_of("somebody", "default");

@@ -1,6 +1,7 @@
 //! A server over Streamable HTTP, of either era: every message is a POST. A legacy server has a session that is named
 //! in a header, and one GET stream for what it says on its own; a modern one has neither.
 
+mod asides;
 mod exchange;
 mod listen;
 mod mode;
@@ -24,6 +25,7 @@ use crate::http::refusal::Refusal;
 use crate::link::{CallOptions, Inbox, LinkError};
 use crate::peer::cancelled;
 
+use asides::Asides;
 use exchange::Exchange;
 use mode::Mode;
 
@@ -46,6 +48,8 @@ pub struct HttpLink {
     rules: Rules,
     limit: usize,
     answers: Arc<Semaphore>,
+    /// Who hears of the progress of running calls: many servers tell it on the stream that belongs to no call.
+    asides: Asides,
 }
 
 /// Bounds on what the server may answer.
@@ -98,6 +102,7 @@ impl HttpLink {
             rules: Rules::relayed(bounds.depth),
             limit: bounds.bytes,
             answers: Arc::new(Semaphore::new(ANSWERS)),
+            asides: Asides::default(),
         })
     }
 
@@ -193,6 +198,7 @@ impl HttpLink {
         let body = request.to_bytes();
         let is_modern = self.is_modern();
         let mut pending = Pending { link: self, id, options: &options, answered: false };
+        let _heard = options.aside.as_ref().map(|aside| self.asides.enter(id, aside));
         let exchange = async {
             let posted = self.post(|| self.mirrored(&options.headers, &mirrors), body).await?;
             let aside = options.aside.as_deref();

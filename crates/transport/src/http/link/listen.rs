@@ -7,7 +7,7 @@ use http::header::{HeaderMap, HeaderName, HeaderValue};
 use tokio::sync::oneshot;
 use toolcrib_base::backoff::Backoff;
 use toolcrib_protocol::message::BadMessage;
-use toolcrib_protocol::{Message, header};
+use toolcrib_protocol::{Message, header, method};
 
 use crate::http::events::{EventStream, Place, is_message};
 use crate::link::LinkError;
@@ -107,6 +107,11 @@ impl HttpLink {
 
     fn heard(self: &Arc<Self>, message: Result<Message, BadMessage>) {
         match message {
+            Ok(Message::Notification(notification)) if notification.method == method::PROGRESS => {
+                if let Some(aside) = self.asides.of(&notification) {
+                    aside.notification(notification);
+                }
+            }
             Ok(Message::Notification(notification)) => self.inbox.notification(notification),
             Ok(Message::Request(request)) => self.asked(request, None, &HeaderMap::new()),
             Ok(Message::Answer(_)) => self.inbox.oddity("an answer on the stream of notifications"),

@@ -238,6 +238,48 @@ async fn progress_comes_before_the_answer() {
     assert_eq!(notes.all(), [""; 0]);
 }
 
+#[tokio::test]
+async fn progress_on_the_server_s_own_stream_belongs_to_the_call_with_its_token() {
+    let said = std::sync::Arc::new((Mutex::new(false), std::sync::Condvar::new()));
+    let heard = std::sync::Arc::clone(&said);
+    let server = HttpServer::start(move |request, reply| {
+        let progress = |token: u32| {
+            let params = json!({"progressToken": token, "progress": 1});
+            json!({"jsonrpc": "2.0", "method": "notifications/progress", "params": params})
+        };
+        match request.method.as_str() {
+            "GET" => events(reply, &[progress(2), progress(1)]),
+            "POST" => {
+                // Answered when the other stream has been heard.
+                let told = heard.0.lock().unwrap();
+                drop(heard.1.wait_while(told, |told| !*told).unwrap());
+                events(reply, &[result(request)]);
+            }
+            _ => reply.full(202, &[], ""),
+        }
+    });
+    let scope = Scope::new();
+    let (http, link, notes) = connect(&server, &scope);
+    http.set_session(Some(http::HeaderValue::from_static("s")), Revision::LATEST_LEGACY);
+    let seen = std::sync::Arc::new(Mutex::new(Vec::new()));
+    let sink = std::sync::Arc::clone(&seen);
+    let mut options = CallOptions::within(LONG);
+    options.aside = Some(std::sync::Arc::new(move |progress: toolcrib_protocol::Notification| {
+        sink.lock().unwrap().push(progress.params.to_value());
+        *said.0.lock().unwrap() = true;
+        said.1.notify_all();
+    }));
+    let call = call_with(&link, options);
+    let listen = async {
+        until("the call has arrived", || !server.requests().is_empty()).await;
+        http.listen()
+    };
+    let (answer, _opened) = tokio::join!(call, listen);
+    assert!(answer.is_ok());
+    assert_eq!(*seen.lock().unwrap(), [json!({"progressToken": 1, "progress": 1})]);
+    assert_eq!(notes.all(), [""; 0]);
+}
+
 #[tokio::test(start_paused = true)]
 async fn the_server_s_own_stream_is_opened_again_after_a_wait() {
     let server = HttpServer::start(|request, reply| {
