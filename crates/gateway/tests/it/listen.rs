@@ -127,7 +127,12 @@ async fn an_update_reaches_every_client_that_asked_for_it_and_nobody_else() {
         let told = parts(&soon("news", news.recv()).await.unwrap());
         assert_eq!(told, (UPDATED.to_owned(), json!({"uri": "fake://text/part"})));
         touch(&modern, &["fake://item/7"]).await;
-        assert_eq!(first.update().await, "fake://item/7");
+        let mut update = first.update().await;
+        if update == "fake://text/part" {
+            // Equal news are merged within a moment; under load two may fall into two.
+            update = first.update().await;
+        }
+        assert_eq!(update, "fake://item/7");
         // Whoever leaves is forgotten, and what nobody watches is not asked for any more.
         first.task.abort();
         until_watched(&modern, &["fake://text"]).await;

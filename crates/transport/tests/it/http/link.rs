@@ -272,7 +272,7 @@ async fn progress_on_the_server_s_own_stream_belongs_to_the_call_with_its_token(
     let call = call_with(&link, options);
     let listen = async {
         until("the call has arrived", || !server.requests().is_empty()).await;
-        http.listen()
+        let _opened = http.listen();
     };
     let (answer, _opened) = tokio::join!(call, listen);
     assert!(answer.is_ok());
