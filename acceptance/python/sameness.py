@@ -5,6 +5,8 @@ import re
 from typing import Any
 
 CLOCK = re.compile(r"\d{1,2}:\d{2}:\d{2}(\s?[AP]M)?")
+# Two servers of one program offer the same URIs; the gateway tells them apart by their names.
+OWNER = re.compile(r"\beverything(-http)?\+(?=demo://)")
 RESERVED = "io.modelcontextprotocol/"
 # The envelope of a modern result; it belongs to the hop, not to the server.
 ENVELOPE = {"resultType", "ttlMs", "cacheScope", "nextCursor"}
@@ -35,7 +37,7 @@ def settle(value: Any) -> Any:
     if isinstance(value, list):
         return [settle(inner) for inner in value]
     if isinstance(value, str):
-        return CLOCK.sub("<clock>", value)
+        return OWNER.sub("", CLOCK.sub("<clock>", value))
     return value
 
 

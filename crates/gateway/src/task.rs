@@ -5,7 +5,7 @@
 //! |---|---|---|
 //! | modern, has declared tasks | modern | ids are replaced, everything else is passed on |
 //! | any other | modern | the server is not told of tasks, so it makes none |
-//! | any | legacy, tool with `taskSupport: required` | the task of 2025-11-25 is driven here ([`old`]) |
+//! | any | legacy, tool with `taskSupport: required` | the task of 2025-11-25 is driven here (`old.rs`) |
 
 mod old;
 mod own;

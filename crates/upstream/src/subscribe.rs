@@ -1,5 +1,5 @@
 //! What callers want to hear of a server: counted by resource and by task, and kept up by a task for each main
-//! connection ([`keeper`]), however often that is opened anew.
+//! connection (`keeper`), however often that is opened anew.
 
 mod keeper;
 mod legacy;
