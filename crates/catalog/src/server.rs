@@ -20,7 +20,7 @@ pub struct ServerDefinition {
     pub transport: Transport,
     pub start: Start,
     pub session: SessionScope,
-    /// What the connection that lists its tools says can be asked of us, each once, in the order of [`Ask::ALL`].
+    /// What the connection that lists its tools says can be asked of us, each once, in the order of its kinds.
     pub declares: Vec<Ask>,
     pub timeouts: Timeouts,
     pub category: Option<String>,
