@@ -101,6 +101,34 @@ impl fmt::Display for Tally {
     }
 }
 
+/// The tests that cargo-nextest names after its summary: those that failed, and those that passed only when repeated.
+pub fn not_at_once(lines: &[String]) -> Vec<String> {
+    let summary = lines.iter().rposition(|line| line.trim_start().starts_with("Summary ["));
+    let after = lines.iter().skip(summary.map_or(lines.len(), |at| at + 1));
+    let mut named: Vec<String> = after.filter_map(|line| named(line.trim())).collect();
+    named.sort();
+    named.dedup();
+    named
+}
+
+/// `TRY 3 FAIL [   1.830s] (741/1019) crate::it module::test` or `FLAKY 2/3 [   0.004s] (1/2) crate::it module::test`.
+fn named(line: &str) -> Option<String> {
+    let (word, rest) = line.split_once('[')?;
+    let name = without_parentheses(rest.split_once(']')?.1);
+    let name = name.trim();
+    if name.is_empty() || !name.contains(' ') {
+        return None;
+    }
+    let word = word.trim();
+    if word.starts_with("FLAKY") {
+        return Some(format!("{name} passed only when repeated ({word})"));
+    }
+    ["FAIL", "TIMEOUT", "SIG", "ABORT", "LEAK-FAIL"]
+        .iter()
+        .any(|bad| word.split(' ').next_back().is_some_and(|last| last.starts_with(bad)))
+        .then(|| format!("{name} failed ({word})"))
+}
+
 fn without_parentheses(text: &str) -> String {
     let mut depth = 0_usize;
     let mut kept = String::with_capacity(text.len());
@@ -125,6 +153,20 @@ mod tests {
 
     fn tally(passed: usize, failed: usize, skipped: usize) -> Tally {
         Tally { passed, failed, skipped }
+    }
+
+    #[test]
+    fn what_nextest_names_after_its_summary() {
+        let text = "  TRY 1 FAIL [   0.1s] a::it early\n     Summary [   1.0s] 3 tests run: 2 passed (1 flaky), 1 failed\n   \
+            FLAKY 2/3 [   0.004s] (1/3) b::it x::y\n  TRY 3 FAIL [   0.004s] (3/3) c d::e\n TRY 3 SIGABRT [   0.0s] c f\n\
+            error: test run failed";
+        let expect = [
+            "b::it x::y passed only when repeated (FLAKY 2/3)",
+            "c d::e failed (TRY 3 FAIL)",
+            "c f failed (TRY 3 SIGABRT)",
+        ];
+        assert_eq!(not_at_once(&lines(text)), expect);
+        assert!(not_at_once(&lines("error: no tests")).is_empty());
     }
 
     #[test]

@@ -7,7 +7,7 @@ use anyhow::Result;
 
 use super::{STEP_DEADLINE, Setting, Verdict};
 use crate::child::{self, Outcome};
-use crate::tally::Tally;
+use crate::tally::{self, Tally};
 use crate::workspace::Workspace;
 
 pub fn format(workspace: &Workspace, _: Setting) -> Result<Verdict> {
@@ -31,7 +31,8 @@ pub fn unit(workspace: &Workspace, setting: Setting) -> Result<Verdict> {
         let profile = if setting == Setting::Machine { "ci" } else { "default" };
         command.args(["nextest", "run", "--workspace", "--no-tests", "pass", "--no-fail-fast", "--profile", profile]);
         let outcome = run(&mut command)?;
-        return Ok(Verdict::counted(outcome.success, Tally::from_nextest(&outcome.lines)));
+        let verdict = Verdict::counted(outcome.success, Tally::from_nextest(&outcome.lines));
+        return Ok(Verdict { remarks: tally::not_at_once(&outcome.lines), ..verdict });
     }
     command.args(["test", "--workspace", "--bins", "--lib", "--tests", "--examples", "--no-fail-fast"]);
     let outcome = run(&mut command)?;

@@ -9,7 +9,7 @@ use toolcrib_upstream::{CallError, ServerConfig, Start, State, Timeouts};
 
 use crate::world::{World, fake, known, shell, until, with};
 
-const SOON: Duration = Duration::from_millis(100);
+const SOON: Duration = Duration::from_secs(2);
 
 fn timeouts(config: ServerConfig, change: impl FnOnce(&mut Timeouts)) -> ServerConfig {
     let mut config = config;
@@ -20,9 +20,9 @@ fn timeouts(config: ServerConfig, change: impl FnOnce(&mut Timeouts)) -> ServerC
 #[tokio::test]
 async fn a_handshake_ends_by_its_deadline_and_tells_what_the_server_wrote() {
     let script = "echo 'waiting for a license' >&2; while read line; do :; done";
-    let world = World::new(timeouts(shell(script), |timeouts| timeouts.connect = Duration::from_millis(500)));
+    let world = World::new(timeouts(shell(script), |timeouts| timeouts.connect = SOON));
     let error = world.until(State::Failed).await.last_error.unwrap();
-    assert_eq!(error, "no answer within 500 ms; stderr ends with: waiting for a license");
+    assert_eq!(error, "no answer within 2000 ms; stderr ends with: waiting for a license");
 }
 
 #[tokio::test]
@@ -35,7 +35,7 @@ async fn a_program_that_closes_stdout_fails_before_the_deadline() {
 async fn a_list_ends_by_its_deadline() {
     let config = timeouts(fake(&["--never-answer", "tools/list"]), |timeouts| timeouts.list = SOON);
     let error = World::new(config).until(State::Failed).await.last_error.unwrap();
-    assert_eq!(error, "its tools cannot be listed: no answer within 100 ms");
+    assert_eq!(error, "its tools cannot be listed: no answer within 2000 ms");
 }
 
 #[tokio::test]

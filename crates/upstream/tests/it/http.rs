@@ -125,7 +125,7 @@ async fn a_server_that_never_answers_holds_up_only_its_own_calls() {
     });
     let fine = HttpServer::start(mcp::answer);
     let mut definition = mcp::config(&hung);
-    definition.timeouts.call = Duration::from_millis(300);
+    definition.timeouts.call = Duration::from_secs(2);
     let (hung_world, fine_world) = (World::ready(definition).await, World::ready(mcp::config(&fine)).await);
     let (lost, ()) = tokio::join!(hung_world.tool("echo", json!({})), async {
         for _ in 0..20 {
@@ -133,13 +133,13 @@ async fn a_server_that_never_answers_holds_up_only_its_own_calls() {
         }
     });
     let error = lost.unwrap_err();
-    assert_eq!(error.to_string(), "server `fake`: no answer within 300 ms");
+    assert_eq!(error.to_string(), "server `fake`: no answer within 2000 ms");
     until("the server was told", || count(&hung, "notifications/cancelled") == 1).await;
     let silent = HttpServer::start(|_, reply| reply.hang());
     let mut definition = mcp::config(&silent);
-    definition.timeouts.connect = Duration::from_millis(300);
+    definition.timeouts.connect = Duration::from_secs(2);
     let status = World::new(definition).until(State::Failed).await;
-    assert_eq!(status.last_error.as_deref(), Some("no answer within 300 ms"));
+    assert_eq!(status.last_error.as_deref(), Some("no answer within 2000 ms"));
     assert_eq!(count(&silent, "notifications/cancelled"), 0, "a handshake must not be cancelled");
 }
 
