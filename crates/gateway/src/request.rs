@@ -209,6 +209,9 @@ pub(crate) fn away(error: &CallError) -> Problem {
     let problem = Problem::new(error.kind(), error.to_string());
     match error {
         CallError::Away(_) => problem.hint("Other servers are not affected; try again later or use another tool."),
+        CallError::Full { .. } => {
+            problem.hint("Other servers are not affected; try again when some of them have ended.")
+        }
         CallError::Ended(_) => problem,
         CallError::Link { .. } => problem.hint("The call may have run; check before you repeat it."),
     }

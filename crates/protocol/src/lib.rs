@@ -24,7 +24,6 @@ pub mod method;
 pub mod param_header;
 pub mod park;
 pub mod raw;
-pub mod replay;
 pub mod revision;
 pub mod rounds;
 pub mod seal;

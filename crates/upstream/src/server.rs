@@ -8,7 +8,7 @@ use arc_swap::{ArcSwap, ArcSwapOption};
 use http::HeaderMap;
 use tokio::sync::{mpsc, watch};
 use toolcrib_base::task::Scope;
-use toolcrib_base::{Clock, Kind, Limits, ServerName, Timestamp};
+use toolcrib_base::{Clock, Limits, Timestamp};
 use toolcrib_protocol::{Era, Raw, Revision, RpcError};
 use toolcrib_transport::http::client::HttpClient;
 use toolcrib_transport::process::GuardCommand;
@@ -19,6 +19,7 @@ use crate::config::{ServerConfig, Start};
 use crate::conversation::Conversation;
 use crate::credentials::Credentials;
 use crate::event::Event;
+use crate::failure::{Away, CallError};
 use crate::inventory::Inventory;
 use crate::live::{Live, Said};
 use crate::pool::{self, Lease, NoLease, Pool};
@@ -65,65 +66,6 @@ pub(crate) enum Order {
     Reopen(u64, Option<String>),
     /// List anew.
     Refresh,
-}
-
-/// Why a server cannot be called: which, since when, what failed, when it is tried again.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Away {
-    /// The server.
-    pub server: ServerName,
-    /// How it is.
-    pub status: Status,
-}
-
-impl fmt::Display for Away {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "server `{}` is {} since {}", self.server, self.status.state.as_str(), self.status.since)?;
-        if let Some(error) = &self.status.last_error {
-            write!(f, ", last error: {error}")?;
-        }
-        if let Some(next) = self.status.next_retry {
-            write!(f, ", next attempt at {next}")?;
-        }
-        Ok(())
-    }
-}
-
-/// Why a call has no answer from the server.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum CallError {
-    /// There is no connection; the call has not run.
-    #[error("{0}")]
-    Away(Away),
-    /// The connection gave no answer; see [`LinkError`] for whether the call may have run.
-    #[error("server `{server}`: {error}")]
-    Link {
-        /// The server.
-        server: ServerName,
-        /// What happened.
-        error: LinkError,
-    },
-    /// The conversation that the call belongs to is over; the call has not run.
-    #[error("this session with server `{0}` has ended")]
-    Ended(ServerName),
-}
-
-impl CallError {
-    /// The kind of error, for its code and its record.
-    pub fn kind(&self) -> Kind {
-        match self {
-            CallError::Away(_) => Kind::Unavailable,
-            CallError::Ended(_) => Kind::NotFound,
-            CallError::Link { error, .. } => match error {
-                LinkError::Timeout(_) => Kind::Timeout,
-                LinkError::NotMcp(_) | LinkError::Status { .. } => Kind::BadServer,
-                LinkError::Unproven(_) => Kind::Unavailable,
-                LinkError::Closed | LinkError::Unreachable(_) | LinkError::Broken(_) | LinkError::SessionLost => {
-                    Kind::Unavailable
-                }
-            },
-        }
-    }
 }
 
 /// The connection that a call takes.
@@ -510,22 +452,30 @@ impl Server {
         match lease {
             Ok(lease) => Ok(Reached::Extra(lease)),
             Err(NoLease::Ended) => Err(CallError::Ended(self.shared.config.name.clone())),
-            Err(why) => {
-                let mut status = self.status();
-                status.last_error = Some(match why {
-                    NoLease::Failed(why) => format!("a connection of its own for this client failed: {why}"),
-                    NoLease::Full => format!("{} connections to it are open, which is the limit", pool::MOST),
-                    NoLease::Crowded => {
-                        format!("{} sessions with it are open, which is the limit", pool::CONVERSATIONS)
-                    }
-                    NoLease::Busy => "other calls of this session wait for answers of the client".to_owned(),
-                    NoLease::Timeout | NoLease::Ended => {
-                        "a connection of its own for this client was not opened in time".to_owned()
-                    }
-                });
-                Err(self.away(status))
+            Err(NoLease::Full) => {
+                Err(self.full(format!("{} connections to it are open, which is the limit", pool::MOST)))
+            }
+            Err(NoLease::Crowded) => {
+                Err(self.full(format!("{} sessions with it are open, which is the limit", pool::CONVERSATIONS)))
+            }
+            Err(NoLease::Busy) => {
+                Err(self.full("other calls of this session wait for answers of the client".to_owned()))
+            }
+            Err(NoLease::Failed(why)) => {
+                Err(self.no_own(format!("a connection of its own for this client failed: {why}")))
+            }
+            Err(NoLease::Timeout) => {
+                Err(self.no_own("a connection of its own for this client was not opened in time".to_owned()))
             }
         }
+    }
+
+    fn full(&self, why: String) -> CallError {
+        CallError::Full { server: self.shared.config.name.clone(), why }
+    }
+
+    fn no_own(&self, why: String) -> CallError {
+        self.away(Status { last_error: Some(why), ..self.status() })
     }
 
     async fn main(&self, not: Option<u64>) -> Result<Reached, CallError> {

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use tokio::time::advance;
+use toolcrib_base::Kind;
 use toolcrib_protocol::{Answer, Capabilities, Era, Notification, Raw, Request};
 use toolcrib_testkit::http::HttpServer;
 use toolcrib_upstream::server::Call;
@@ -302,4 +303,26 @@ async fn calls_of_a_conversation_with_a_server_that_asks_come_one_after_the_othe
     let (a, b, c) = tokio::join!(ask("a"), ask("b"), ask("c"));
     assert_eq!([a, b, c], ["a", "b", "c"].map(|name| json!({"action": name}).to_string()));
     assert_eq!(world.processes().len(), 2);
+}
+
+#[tokio::test]
+async fn a_session_for_which_there_is_no_room_is_told_so() {
+    let Numbered { server, .. } = numbered(&[], &[]);
+    let world = World::ready(policy(SessionPolicy::Handle, mcp::config(&server))).await;
+    // Which number is the limit is not for this test to say.
+    let mut open = Vec::new();
+    let error = loop {
+        let conversation = Conversation::new(Arc::default());
+        match call(&world, within(&conversation), "echo", json!({})).await {
+            Ok(_) => open.push(conversation),
+            Err(error) => break error,
+        }
+        assert!(open.len() < 1_000, "there is a limit");
+    };
+    assert_eq!(error.kind(), Kind::Busy);
+    assert_eq!(
+        error.to_string(),
+        format!("server `fake`: {} sessions with it are open, which is the limit", open.len())
+    );
+    assert!(call(&world, within(&open[0]), "echo", json!({})).await.is_ok(), "those that are open go on");
 }
