@@ -68,7 +68,7 @@ impl Passing<'_> {
 
     async fn exchange_as_is(&self, passage: Passage, wanted: Wanted<'_>) -> Exchanged {
         match &self.caller.session {
-            None if self.parks(wanted.server, &wanted.params) => self.park(passage, wanted).await,
+            None if self.parks(wanted.server, &wanted.params) => Box::pin(self.park(passage, wanted)).await,
             session => {
                 let ended = match session {
                     Some(session) => self.in_rounds(&passage, session, wanted).await,
@@ -101,7 +101,7 @@ impl Passing<'_> {
                 aside
             }),
             headers: wanted.headers.clone(),
-            ..Call::default()
+            cancel_on_drop: Arc::default(),
         };
         let outgoing = Outgoing { server: wanted.server, method: wanted.method, params, call };
         let ended = dispatch::call(passage, self.caller, self.running, outgoing).await;
@@ -139,7 +139,8 @@ impl Passing<'_> {
             None => self.caller.revision.era() == Era::Modern && !server.is_modern(),
         };
         (channel || asked).then(|| {
-            let session = self.caller.session.as_ref();
+            // Nothing that such a server asks would fit a client that can be asked nothing.
+            let session = self.caller.session.as_ref().filter(|_| self.behind.capabilities.can_be_asked());
             let scope = self.gateway.servers.scope();
             let asker = session.map(|session| Asker::new(session, scope.clone(), self.asks_for(server)));
             Arc::new(Hearing::new(self.way.clone(), self.caller.revision, self.behind.clone(), asker))
@@ -166,7 +167,7 @@ impl Passing<'_> {
             return self.url_required(error);
         }
         let Ended::Answered(Ok(result)) = &ended else { return ended };
-        if !ask::is_input_required(result) || self.caller.session.is_some() {
+        if self.caller.session.is_some() || !ask::is_input_required(result) {
             return ended;
         }
         let mut required = match InputRequired::read(result) {
@@ -208,12 +209,36 @@ impl Passing<'_> {
 
     /// A legacy client and a server of whichever era: what a modern one needs is asked of the session.
     async fn in_rounds(&self, passage: &Passage, session: &Arc<Session>, wanted: Wanted<'_>) -> Ended {
+        if self.behind.capabilities.can_be_asked() {
+            return Box::pin(self.rounds(passage, session, wanted, None)).await;
+        }
+        // Nobody is asked in its course, so its own deadline is enough, and mostly its first round is all.
+        let first = self.once(passage, &wanted, wanted.params.clone()).await;
+        match &first {
+            Ended::Answered(Ok(result)) if ask::is_input_required(result) => {
+                Box::pin(self.rounds(passage, session, wanted, Some(first))).await
+            }
+            _ => first,
+        }
+    }
+
+    /// All rounds of a call, or those after the `first`.
+    async fn rounds(
+        &self,
+        passage: &Passage,
+        session: &Arc<Session>,
+        wanted: Wanted<'_>,
+        mut first: Option<Ended>,
+    ) -> Ended {
         let odd = |why: &str| Ended::Unanswered(odd(wanted.server, why));
         let rounds = async {
             let mut rounds = Rounds::new(wanted.params.clone());
             let mut params = wanted.params.clone();
             loop {
-                let ended = self.once(passage, &wanted, params).await;
+                let ended = match first.take() {
+                    Some(first) => first,
+                    None => self.once(passage, &wanted, params).await,
+                };
                 let Ended::Answered(Ok(result)) = &ended else { return ended };
                 let questions = match rounds.take(result) {
                     Step::Done => return ended,

@@ -84,7 +84,7 @@ impl Gateway {
             let name = request.params.text("name")?;
             view.tool(&name).cloned()
         });
-        let Some(tool) = tool else { return Ok(()) };
+        let Some(tool) = tool.filter(|tool| !tool.param_headers().is_empty()) else { return Ok(()) };
         let arguments = request.params.get("arguments").unwrap_or_else(Raw::empty_object);
         tool.param_headers().check(headers, &arguments)
     }

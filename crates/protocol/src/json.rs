@@ -43,6 +43,11 @@ impl Rules {
     pub const fn checked() -> Self {
         Self { depth: usize::MAX, unique: Unique::Nowhere }
     }
+
+    /// Whether these are [`Rules::checked`]: there is nothing left to refuse.
+    const fn is_checked(self) -> bool {
+        self.depth == usize::MAX && matches!(self.unique, Unique::Nowhere)
+    }
 }
 
 /// Why a text was refused, and at which byte.
@@ -120,8 +125,13 @@ pub fn scan(bytes: &[u8], rules: Rules) -> Result<Outline<'_>, Fault> {
 
 /// [`scan`] of a text that is known to be UTF-8.
 pub fn scan_text(text: &str, rules: Rules) -> Result<Outline<'_>, Fault> {
-    let bytes = text.as_bytes();
-    Scanner { text, bytes, at: 0, rules, keys: Vec::new(), has_control: has_control(bytes) }.run()
+    Scanner::new(text, rules).run()
+}
+
+/// The value of the first member `key` of an object that was checked before; what follows it is not looked at. `None`
+/// also for anything that is no object.
+pub(crate) fn member<'a>(text: &'a str, key: &str) -> Option<&'a str> {
+    Scanner::new(text, Rules::checked()).member(key)
 }
 
 /// The value of the member `key` among `members`.
@@ -234,6 +244,38 @@ struct Scanner<'a> {
 }
 
 impl<'a> Scanner<'a> {
+    fn new(text: &'a str, rules: Rules) -> Self {
+        let bytes = text.as_bytes();
+        // In a checked text no string has one.
+        let has_control = !rules.is_checked() && has_control(bytes);
+        Self { text, bytes, at: 0, rules, keys: Vec::new(), has_control }
+    }
+
+    fn member(mut self, wanted: &str) -> Option<&'a str> {
+        self.blanks();
+        if self.peek() != Some(b'{') {
+            return None;
+        }
+        self.at += 1;
+        self.blanks();
+        if self.peek() == Some(b'}') {
+            return None;
+        }
+        let mut seen = Keys::Few(Vec::new());
+        loop {
+            let (_, key) = self.key(&mut seen).ok()?;
+            self.blanks();
+            let start = self.at;
+            self.value().ok()?;
+            if key == wanted {
+                return Some(&self.text[start..self.at]);
+            }
+            if self.ends(b'}').ok()? {
+                return None;
+            }
+        }
+    }
+
     fn run(mut self) -> Result<Outline<'a>, Fault> {
         self.blanks();
         let start = self.at;
@@ -256,7 +298,8 @@ impl<'a> Scanner<'a> {
         self.enter_check(1)?;
         self.at += 1;
         let mut members: Vec<Member<'a>> = Vec::with_capacity(8);
-        let mut seen = Keys::Few(Vec::with_capacity(8));
+        let room = if self.rules.unique == Unique::Nowhere { 0 } else { 8 };
+        let mut seen = Keys::Few(Vec::with_capacity(room));
         self.blanks();
         if self.peek() == Some(b'}') {
             self.at += 1;

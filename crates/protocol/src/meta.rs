@@ -1,6 +1,7 @@
 //! `_meta`: what a modern request says in it, and stripping and stamping the reserved keys at each hop.
 
 use crate::error::{INVALID_PARAMS, REVISION_UNSUPPORTED, RpcError};
+use crate::json;
 use crate::raw::{Edit, Raw, Writer};
 use crate::revision::{Era, Revision};
 
@@ -45,14 +46,17 @@ pub fn declared_date(params: &Raw) -> Option<String> {
 pub fn declared(params: &Raw) -> Result<Declared, RpcError> {
     let missing = |key: &str| RpcError::new(INVALID_PARAMS, format!("`params._meta` lacks `{key}`"));
     let meta = params.get("_meta").filter(Raw::is_object).ok_or_else(|| missing(PROTOCOL_VERSION))?;
-    let date = meta.text(PROTOCOL_VERSION).ok_or_else(|| missing(PROTOCOL_VERSION))?;
+    let members = meta.members();
+    let given = |key: &str| json::find(&members, key);
+    let date = given(PROTOCOL_VERSION).and_then(json::text).ok_or_else(|| missing(PROTOCOL_VERSION))?.into_owned();
     let revision = Revision::parse(&date).filter(|revision| *revision == Revision::LATEST);
     let Some(revision) = revision else {
         return Err(unsupported(&date));
     };
-    let capabilities =
-        meta.get(CLIENT_CAPABILITIES).filter(Raw::is_object).ok_or_else(|| missing(CLIENT_CAPABILITIES))?;
-    Ok(Declared { revision, date, capabilities, client_info: meta.get(CLIENT_INFO) })
+    let part = |value| meta.part(value);
+    let capabilities = given(CLIENT_CAPABILITIES).map(part).filter(Raw::is_object);
+    let capabilities = capabilities.ok_or_else(|| missing(CLIENT_CAPABILITIES))?;
+    Ok(Declared { revision, date, capabilities, client_info: given(CLIENT_INFO).map(part) })
 }
 
 /// The error for a revision that is not spoken here.

@@ -68,12 +68,12 @@ impl Raw {
 
     /// The member `key` of an object, shared.
     pub fn get(&self, key: &str) -> Option<Raw> {
-        json::find(&self.members(), key).map(|value| self.part(value))
+        json::member(self.as_str(), key).map(|value| self.part(value))
     }
 
     /// The member `key` of an object as text, when it is a string.
     pub fn text(&self, key: &str) -> Option<String> {
-        json::find(&self.members(), key).and_then(json::text).map(std::borrow::Cow::into_owned)
+        json::member(self.as_str(), key).and_then(json::text).map(std::borrow::Cow::into_owned)
     }
 
     /// `value`, a part of this text, as a value of its own that shares the bytes.

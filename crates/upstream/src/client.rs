@@ -33,6 +33,13 @@ impl fmt::Debug for Client {
     }
 }
 
+impl Client {
+    /// Whether the main connection is this client's own under any policy that lets calls share one.
+    pub(crate) fn is_owner(&self, policy: SessionPolicy) -> bool {
+        policy != SessionPolicy::Request && self.principal.is_none() && self.conversation.is_none()
+    }
+}
+
 /// Whose calls share a connection to a legacy server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum SessionPolicy {

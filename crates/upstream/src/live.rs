@@ -84,8 +84,9 @@ impl Live {
         said: &Said<'_>,
         options: CallOptions,
     ) -> Result<Result<Raw, RpcError>, LinkError> {
-        if !self.is_modern() {
-            self.set_level(said.level).await;
+        if !self.is_modern() && said.level.is_some() {
+            // Boxed, as whatever is seldom on the way of a call: its future is moved, all of it, for each call.
+            Box::pin(self.set_level(said.level)).await;
         }
         let id = self.link.next_id();
         let _begun = self.calls.begin(id, options.aside.as_ref());

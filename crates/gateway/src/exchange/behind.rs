@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use toolcrib_protocol::level::Level;
-use toolcrib_protocol::{Capabilities, Raw, RpcError, meta};
+use toolcrib_protocol::{Capabilities, Raw, RpcError, json, meta};
 use toolcrib_upstream::{Aside, Client, Conversation};
 
 use crate::caller::Caller;
@@ -33,14 +33,15 @@ impl Behind {
             });
         }
         let Some(given) = params.get("_meta") else { return Ok(Self::default()) };
-        let capabilities = match given.get(meta::CLIENT_CAPABILITIES) {
-            Some(declared) if declared.as_str() != "{}" => Arc::new(Capabilities::read(&declared, caller.revision)),
+        let members = given.members();
+        let capabilities = match json::find(&members, meta::CLIENT_CAPABILITIES) {
+            Some(declared) if declared != "{}" => Arc::new(Capabilities::read(&given.part(declared), caller.revision)),
             _ => Arc::default(),
         };
-        let level = match given.get(meta::LOG_LEVEL) {
+        let level = match json::find(&members, meta::LOG_LEVEL) {
             None => None,
-            Some(_) => {
-                let level = given.text(meta::LOG_LEVEL).and_then(|name| Level::parse(&name));
+            Some(level) => {
+                let level = json::text(level).and_then(|name| Level::parse(&name));
                 Some(level.ok_or_else(|| {
                     let names = Level::ALL.map(Level::as_str).join(", ");
                     let message = format!("`_meta.{}` must be one of {names}", meta::LOG_LEVEL);

@@ -172,7 +172,7 @@ impl Passing<'_> {
             ParamHeaders::read(&entry.input_schema()?).ok()
         });
         match now.map(|now| mirrored(&now, arguments)).filter(|now| *now != headers) {
-            Some(headers) => self.exchange(passage, wanted(headers)).await,
+            Some(headers) => Box::pin(self.exchange(passage, wanted(headers))).await,
             None => Exchanged { ended, passage: Some(passage) },
         }
     }

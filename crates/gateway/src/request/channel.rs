@@ -4,7 +4,7 @@ use std::fmt;
 
 use bytes::Bytes;
 use tokio::sync::mpsc;
-use toolcrib_protocol::{Notification, Request, meta, method};
+use toolcrib_protocol::{Notification, Request, json, meta, method};
 
 use crate::caller::Caller;
 
@@ -61,9 +61,10 @@ pub fn hears(caller: &Caller, request: &Request) -> bool {
         ) => false,
         (Some(_), _) => true,
         (None, _) => {
-            let meta = request.params.get("_meta");
-            meta.is_some_and(|meta| meta.get(meta::LOG_LEVEL).is_some())
-                || meta::progress_token(&request.params).is_some()
+            let Some(given) = request.params.get("_meta") else { return false };
+            let members = given.members();
+            let has = |key| json::find(&members, key).is_some();
+            has(meta::LOG_LEVEL) || has(meta::PROGRESS_TOKEN) && meta::progress_token(&request.params).is_some()
         }
     }
 }

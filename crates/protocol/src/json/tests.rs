@@ -139,4 +139,12 @@ proptest! {
             }
         }
     }
+
+    #[test]
+    fn one_member_is_found_as_among_all(text in nearly_json(), key in "[a-c]{1,2}") {
+        if let Ok(outline) = scan(text.as_bytes(), Rules::relayed(100)) {
+            let members = if let Outline::Object(members) = outline { members } else { Vec::new() };
+            prop_assert_eq!(member(&text, &key), find(&members, &key));
+        }
+    }
 }

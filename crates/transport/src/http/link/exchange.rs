@@ -35,7 +35,8 @@ impl Exchange<'_> {
                 answer.ok_or_else(|| LinkError::NotMcp("the body holds no answer to the request".into()))
             }
             Body::Accepted => Err(LinkError::NotMcp("a request was accepted without an answer".into())),
-            Body::Stream(stream) => self.streamed(*stream).await,
+            // Boxed, so that the future of a call that is answered in one body, as most are, stays small.
+            Body::Stream(stream) => Box::pin(self.streamed(*stream)).await,
             Body::Refused(refusal) => self.refused(refusal),
         }
     }

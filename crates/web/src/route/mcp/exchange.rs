@@ -68,13 +68,15 @@ pub(super) async fn one(site: &Arc<Site>, caller: Caller, asked: Request, header
     }
     let era = caller.revision.era();
     if !request::hears(&caller, &asked) || !streams && era == Era::Modern {
-        return whole(site.gateway.request(&caller, asked, None).await.map(Said::One), era);
+        // Boxed: the server moves the future of a response, all of it, for each request of any kind.
+        return whole(Box::pin(site.gateway.request(&caller, asked, None)).await.map(Said::One), era);
     }
     let (channel, messages) = mpsc::channel(STREAM_QUEUE);
     let (gateway, session) = (Arc::clone(&site.gateway), caller.session.clone());
     let running = async move {
         let channel = streams.then(|| Channel::new(channel));
-        gateway.request(&caller, asked, channel).await.map(Said::One)
+        // Boxed where it begins, so that only what is given to it is moved on the way there.
+        Box::pin(gateway.request(&caller, asked, channel)).await.map(Said::One)
     };
     answer(site, session.as_ref(), headers, (Box::pin(running), messages)).await
 }
