@@ -83,7 +83,8 @@ impl http_body::Body for Body {
             Body::Events { feed, quiet } => {
                 if let Poll::Ready(event) = feed.poll_event(cx) {
                     quiet.as_mut().reset(Instant::now() + KEEP_ALIVE_EVERY);
-                    return Poll::Ready(event.map(|event| Ok(Frame::data(event.to_bytes()))));
+                    let line = |event: Event| Event { data: sse::one_line(event.data), ..event }.to_bytes();
+                    return Poll::Ready(event.map(|event| Ok(Frame::data(line(event)))));
                 }
                 if quiet.as_mut().poll(cx).is_pending() {
                     return Poll::Pending;
