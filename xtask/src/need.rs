@@ -182,6 +182,8 @@ fn python_packages(workspace: &Workspace, folder: &Path, name: &str, home: &str)
     let mut stamp = Stamp::new(&home);
     stamp.add(&pins)?;
     stamp.text.push_str(&child::answer("python3", &["--version"]).unwrap_or_default());
+    // The programs of a virtual environment name its path, so one that was moved is of no use.
+    stamp.text.push_str(&home.to_string_lossy());
     if !stamp.holds() {
         println!("installing the Python packages of acceptance/{name}");
         must(Command::new("python3").args(["-m", "venv", "--clear"]).arg(&home), "python3 -m venv")?;
