@@ -6,13 +6,14 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use serde_json::{Value, json};
 
 use crate::need::Installed;
 use crate::process::{self, Running};
 
 const READY_DEADLINE: Duration = Duration::from_secs(90);
+const ATTEMPTS: u32 = 3;
 
 /// The folders that the programs come from.
 #[derive(Debug)]
@@ -33,7 +34,8 @@ pub struct Backend {
     _running: Running,
 }
 
-/// One row per server: its name, its program, the path of its endpoint and its transport.
+/// One row per server: its name, its program, the path of its endpoint and its transport. A new one is also named in
+/// `acceptance/scripts.json`, with what is done with it.
 struct Row {
     name: &'static str,
     program: Program,
@@ -81,24 +83,39 @@ const fn row(name: &'static str, program: Program, path: &'static str, transport
 /// Starts all of them and waits until each listens.
 pub fn start(places: &Places<'_>, logs: &Path) -> Result<Vec<Backend>> {
     fs::create_dir_all(logs)?;
-    let mut starting = Vec::new();
-    for row in &ROWS {
-        let port = process::free_port()?;
-        let mut command = row.program.command(places, port);
+    let ports = process::free_ports(ROWS.len())?;
+    let starting: Vec<_> = ROWS
+        .iter()
+        .zip(ports)
+        .map(|(row, port)| Ok((row, port, row.start(places, port, logs)?)))
+        .collect::<Result<_>>()?;
+    starting.into_iter().map(|(row, port, running)| row.ready(places, port, running, logs)).collect()
+}
+
+// === impl Row ===
+
+impl Row {
+    fn start(&self, places: &Places<'_>, port: u16, logs: &Path) -> Result<Running> {
+        let mut command = self.program.command(places, port);
         command.env("PORT", port.to_string()).env("PYTHONDONTWRITEBYTECODE", "1");
-        let running = Running::start(row.name, &mut command, &logs.join(format!("{}.log", row.name)))?;
-        starting.push((row, port, running));
+        Running::start(self.name, &mut command, &logs.join(format!("{}.log", self.name)))
     }
-    let mut backends = Vec::new();
-    for (row, port, mut running) in starting {
-        running
-            .wait_for(READY_DEADLINE, || process::listens(port).then_some(()))
-            .with_context(|| format!("`{}` does not listen", row.name))?;
-        let url = format!("http://127.0.0.1:{port}/{}", row.path);
-        let definition = json!({"transport": row.transport, "url": url});
-        backends.push(Backend { name: row.name, definition, _running: running });
+
+    /// Waits until it listens. Somebody else may have taken the port before the server did: then it gets another one.
+    fn ready(&self, places: &Places<'_>, mut port: u16, mut running: Running, logs: &Path) -> Result<Backend> {
+        let mut attempt = 1;
+        while let Err(error) = running.wait_for(READY_DEADLINE, || process::listens(port).then_some(())) {
+            if attempt == ATTEMPTS {
+                return Err(error.context(format!("`{}` does not listen", self.name)));
+            }
+            attempt += 1;
+            port = process::free_port()?;
+            running = self.start(places, port, logs)?;
+        }
+        let url = format!("http://127.0.0.1:{port}/{}", self.path);
+        let definition = json!({"transport": self.transport, "url": url});
+        Ok(Backend { name: self.name, definition, _running: running })
     }
-    Ok(backends)
 }
 
 // === impl Program ===
