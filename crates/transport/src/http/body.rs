@@ -108,3 +108,26 @@ impl http_body::Body for Body {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use http_body::Body as _;
+
+    use super::*;
+
+    struct One(Option<Event>);
+
+    impl Feed for One {
+        fn poll_event(&mut self, _: &mut Context<'_>) -> Poll<Option<Event>> {
+            Poll::Ready(self.0.take())
+        }
+    }
+
+    #[tokio::test]
+    async fn json_in_an_event_has_no_line_ends_that_old_readers_see() {
+        let event = Event::data("\"a\u{2028}b\"".into());
+        let mut body = Body::events(One(Some(event)));
+        let frame = std::future::poll_fn(|cx| Pin::new(&mut body).poll_frame(cx)).await.unwrap().unwrap();
+        assert_eq!(frame.into_data().unwrap(), "data: \"a\\u2028b\"\n\n");
+    }
+}
