@@ -9,7 +9,7 @@ import { Client as FirstClient } from '@modelcontextprotocol/sdk/client/index.js
 import { StdioClientTransport as FirstStdio } from '@modelcontextprotocol/sdk/client/stdio.js';
 import { StreamableHTTPClientTransport as FirstHttp } from '@modelcontextprotocol/sdk/client/streamableHttp.js';
 
-const setting = JSON.parse(readFileSync(process.env.TOOLCRIB_ACCEPTANCE, 'utf8'));
+export const setting = JSON.parse(readFileSync(process.env.TOOLCRIB_ACCEPTANCE, 'utf8'));
 
 export const gateway = setting.gateway;
 export const url = process.env.TOOLCRIB_URL || gateway?.url;
@@ -58,7 +58,7 @@ async function connected(kind, transport, use) {
     }
 }
 
-function process_(target) {
+export function process_(target) {
     const env = { ...process.env, ...target.env };
     return { command: target.command, args: target.args ?? [], env, cwd: target.cwd, stderr: 'ignore' };
 }

@@ -29,13 +29,24 @@ const CASES = [
     ['odd', 'fails', {}]
 ];
 
+const cased = [...new Set(CASES.map(([server]) => server))];
+
+// What comes of the cases of a server, one after the other.
+async function results(server, call) {
+    const seen = [];
+    for (const [of, tool, arguments_] of CASES) {
+        if (of === server) seen.push({ tool, ...plain(await call(tool, arguments_)) });
+    }
+    return seen;
+}
+
 // What the servers themselves answered, per client.
 const answers = new Map();
-async function answer(kind, server, tool, arguments_) {
-    const key = JSON.stringify([kind.name, server, tool, arguments_]);
+function expected(kind, server) {
+    const key = `${kind.name} ${server}`;
     if (!answers.has(key)) {
-        const result = await straight(kind, server, client => callTool(client, { name: tool, arguments: arguments_ }));
-        answers.set(key, plain(result));
+        const straightly = client => results(server, (tool, arguments_) => callTool(client, { name: tool, arguments: arguments_ }));
+        answers.set(key, straight(kind, server, straightly));
     }
     return answers.get(key);
 }
@@ -49,11 +60,10 @@ async function until(file, content) {
 
 for (const kind of clients) {
     for (const way of ways) {
-        for (const [server, tool, arguments_] of CASES) {
-            test(`${kind.name}, ${way.name}: ${server}/${tool} is the same as without the gateway`, bounded, async () => {
-                const expected = await answer(kind, server, tool, arguments_);
-                const result = await way.open(kind, call => call(server, tool, arguments_));
-                assert.deepEqual(plain(result), expected);
+        for (const server of cased) {
+            test(`${kind.name}, ${way.name}: ${server} is the same as without the gateway`, bounded, async () => {
+                const is = await way.open(kind, call => results(server, (tool, arguments_) => call(server, tool, arguments_)));
+                assert.deepEqual(is, await expected(kind, server));
             });
         }
 

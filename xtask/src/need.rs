@@ -55,8 +55,10 @@ pub struct Installed {
     pub node: PathBuf,
     /// The folder with `node_modules` and the copied test files.
     pub node_folder: PathBuf,
-    /// `bin` of the virtual environment.
+    /// `bin` of the virtual environment with the newest SDK.
     pub python_bin: PathBuf,
+    /// `bin` of the one with an old SDK.
+    pub old_python_bin: PathBuf,
 }
 
 pub fn step(workspace: &Workspace, _: Setting) -> Result<Verdict> {
@@ -77,8 +79,9 @@ pub fn acceptance(workspace: &Workspace) -> Result<Installed> {
     let folder = folder(workspace)?;
     let node = node(&folder)?;
     let node_folder = npm_packages(workspace, &folder, "node")?;
-    let python_bin = python_packages(workspace, &folder)?;
-    Ok(Installed { node, node_folder, python_bin })
+    let python_bin = python_packages(workspace, &folder, "python", "venv")?;
+    let old_python_bin = python_packages(workspace, &folder, "python-old", "venv-old")?;
+    Ok(Installed { node, node_folder, python_bin, old_python_bin })
 }
 
 /// The pinned Node and the pinned conformance suite; returns at once when they are there already.
@@ -171,15 +174,18 @@ fn npm_packages(workspace: &Workspace, folder: &Path, name: &str) -> Result<Path
     Ok(home)
 }
 
-fn python_packages(workspace: &Workspace, folder: &Path) -> Result<PathBuf> {
-    let pins = workspace.root.join("acceptance/python/requirements.txt");
-    let home = folder.join("venv");
+/// The Python packages that `acceptance/<name>` pins, in a virtual environment of their own.
+fn python_packages(workspace: &Workspace, folder: &Path, name: &str, home: &str) -> Result<PathBuf> {
+    let pins = workspace.root.join("acceptance").join(name).join("requirements.txt");
+    let home = folder.join(home);
     let bin = home.join("bin");
     let mut stamp = Stamp::new(&home);
     stamp.add(&pins)?;
     stamp.text.push_str(&child::answer("python3", &["--version"]).unwrap_or_default());
+    // The programs of a virtual environment name its path, so one that was moved is of no use.
+    stamp.text.push_str(&home.to_string_lossy());
     if !stamp.holds() {
-        println!("installing the Python packages of acceptance/python");
+        println!("installing the Python packages of acceptance/{name}");
         must(Command::new("python3").args(["-m", "venv", "--clear"]).arg(&home), "python3 -m venv")?;
         let mut pip = Command::new(bin.join("python"));
         pip.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--requirement"]).arg(&pins);

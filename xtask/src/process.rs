@@ -83,7 +83,14 @@ impl Drop for Running {
 
 /// A port that nobody uses at the moment, for a server that cannot choose one itself.
 pub fn free_port() -> Result<u16> {
-    Ok(TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?.port())
+    Ok(free_ports(1)?[0])
+}
+
+/// So many of them, each another one.
+pub fn free_ports(count: usize) -> Result<Vec<u16>> {
+    // All are held until all are known: a port that is free again may be chosen again.
+    let held = (0..count).map(|_| TcpListener::bind((Ipv4Addr::LOCALHOST, 0))).collect::<Result<Vec<_>, _>>()?;
+    Ok(held.iter().map(|listener| Ok(listener.local_addr()?.port())).collect::<Result<_, std::io::Error>>()?)
 }
 
 pub fn listens(port: u16) -> bool {
@@ -136,6 +143,12 @@ mod tests {
         assert!(!running.end("KILL", Duration::from_secs(30)).unwrap().success());
         assert_eq!(left(&mark, Duration::from_secs(30)).unwrap(), [""; 0]);
         fs::remove_file(log).unwrap();
+    }
+
+    #[test]
+    fn free_ports_differ() {
+        let ports: std::collections::HashSet<u16> = free_ports(50).unwrap().into_iter().collect();
+        assert_eq!(ports.len(), 50);
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! `cargo xtask real`: the gateway in front of servers that other people wrote, used by clients that other people
 //! wrote. The suites are in `acceptance/`; this file starts everything, runs them and looks for what was left running.
 
+mod backend;
 mod home;
 
 use std::fs;
@@ -8,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use serde_json::Value;
 
 use crate::child;
@@ -17,11 +18,15 @@ use crate::process::{self, MARK, Running};
 use crate::steps::{Setting, Verdict, build};
 use crate::tally::Tally;
 use crate::workspace::Workspace;
+use backend::Places;
 use home::Stage;
 
 const READY_DEADLINE: Duration = Duration::from_secs(90);
-const END_DEADLINE: Duration = Duration::from_secs(20);
+/// Servers that do not end by themselves are given time by the gateway, one after the other step.
+const END_DEADLINE: Duration = Duration::from_secs(60);
 const SUITE_DEADLINE: Duration = Duration::from_secs(20 * 60);
+
+const SUITES: [&str; 3] = ["python", "python-old", "typescript"];
 
 #[derive(Debug, Default)]
 struct Options {
@@ -31,6 +36,10 @@ struct Options {
     keep: bool,
     /// Another gateway than the one of this workspace.
     binary: Option<PathBuf>,
+    /// Only the suite with this name.
+    suite: Option<String>,
+    /// Only tests whose names have this in them.
+    named: Option<String>,
 }
 
 pub fn command(workspace: &Workspace, arguments: &[String]) -> Result<bool> {
@@ -41,8 +50,16 @@ pub fn command(workspace: &Workspace, arguments: &[String]) -> Result<bool> {
             "--direct" => options.direct = true,
             "--keep" => options.keep = true,
             "--binary" => options.binary = Some(arguments.next().context("--binary needs a path")?.into()),
-            other => bail!("unknown argument `{other}`; `real` knows --direct, --keep and --binary PATH"),
+            "--suite" => options.suite = Some(arguments.next().context("--suite needs a name")?.clone()),
+            "--named" => options.named = Some(arguments.next().context("--named needs a text")?.clone()),
+            other => bail!(
+                "unknown argument `{other}`; `real` knows --direct, --keep, --binary PATH, --suite {} and --named TEXT",
+                SUITES.join("|")
+            ),
         }
+    }
+    if let Some(name) = &options.suite {
+        ensure!(SUITES.contains(&name.as_str()), "no suite `{name}`; there are {}", SUITES.join(", "));
     }
     let tally = run(workspace, &options)?;
     println!("{tally}");
@@ -63,17 +80,17 @@ fn run(workspace: &Workspace, options: &Options) -> Result<Tally> {
     };
     copy_node_suite(workspace, &installed)?;
 
-    let port = process::free_port()?;
-    let stage = Stage::new(workspace, &installed, &format!("http://127.0.0.1:{port}/mcp"))?;
-    let mut everything = everything(&installed, port, &stage.root.join("everything-http.log"))?;
-    everything.wait_for(READY_DEADLINE, || process::listens(port).then_some(()))?;
+    let fixture = workspace.target()?.join("debug/conformance-fixture");
+    ensure!(fixture.exists(), "`{}` is missing; build the package `toolcrib-testkit`", fixture.display());
+    let folder = workspace.root.join("acceptance");
+    let stage = Stage::new(workspace, &Places { installed: &installed, suites: folder, fixture })?;
 
     let mut tally = Tally::default();
     if options.direct {
         let setting = stage.write_setting(None)?;
-        tally += suites(workspace, &installed, &setting, None)?;
+        tally += suites(workspace, &installed, options, &setting, None)?;
     } else {
-        tally += with_gateway(workspace, &installed, &stage, &binary)?;
+        tally += with_gateway(workspace, &installed, options, &stage, &binary)?;
     }
     if options.keep || tally.failed > 0 {
         println!("the folder of this run, with logs: {}", stage.root.display());
@@ -83,11 +100,17 @@ fn run(workspace: &Workspace, options: &Options) -> Result<Tally> {
     Ok(tally)
 }
 
-fn with_gateway(workspace: &Workspace, installed: &Installed, stage: &Stage, binary: &Path) -> Result<Tally> {
+fn with_gateway(
+    workspace: &Workspace,
+    installed: &Installed,
+    options: &Options,
+    stage: &Stage,
+    binary: &Path,
+) -> Result<Tally> {
     let (mut gateway, url) = serve(stage, binary, "gateway")?;
     println!("the gateway serves at {url}");
     let setting = stage.write_setting(Some((&url, binary)))?;
-    let mut tally = suites(workspace, installed, &setting, Some(&url))?;
+    let mut tally = suites(workspace, installed, options, &setting, Some(&url))?;
     if tally.failed > 0 {
         println!("the end of the gateway's log:\n{}", gateway.log_end());
     }
@@ -119,30 +142,55 @@ fn serve(stage: &Stage, binary: &Path, log: &str) -> Result<(Running, String)> {
     Ok((gateway, url))
 }
 
-fn suites(workspace: &Workspace, installed: &Installed, setting: &Path, url: Option<&str>) -> Result<Tally> {
-    let mut python = Command::new(installed.python_bin.join("python"));
-    python.current_dir(workspace.root.join("acceptance/python")).args(["-m", "pytest"]);
-    let mut node = Command::new(&installed.node);
-    node.current_dir(&installed.node_folder).args(["--test", "--test-reporter=spec", "gateway.test.mjs"]);
-
+fn suites(
+    workspace: &Workspace,
+    installed: &Installed,
+    options: &Options,
+    setting: &Path,
+    url: Option<&str>,
+) -> Result<Tally> {
     let mut tally = Tally::default();
-    for (name, suite, count) in
-        [("Python", &mut python, Tally::from_pytest as fn(&[_]) -> _), ("TypeScript", &mut node, Tally::from_node)]
-    {
-        println!("--> the official {name} SDKs");
+    for name in SUITES {
+        if options.suite.as_ref().is_some_and(|wanted| wanted != name) {
+            continue;
+        }
+        println!("--> the suite `{name}`");
+        let mut suite = suite(workspace, installed, options, name);
         suite.env("TOOLCRIB_ACCEPTANCE", setting).env("PYTHONDONTWRITEBYTECODE", "1").env("NO_COLOR", "1");
         if let Some(url) = url {
             suite.env("TOOLCRIB_URL", url);
         }
-        let outcome = child::run(suite, SUITE_DEADLINE)?;
+        let outcome = child::run(&mut suite, SUITE_DEADLINE)?;
+        let count = if name == "typescript" { Tally::from_node } else { Tally::from_pytest };
         let mut counted = count(&outcome.lines);
         if !outcome.success && counted.failed == 0 {
             counted += Tally::FAILED;
         }
-        println!("--> the official {name} SDKs: {counted}");
+        println!("--> the suite `{name}`: {counted}");
         tally += counted;
     }
     Ok(tally)
+}
+
+fn suite(workspace: &Workspace, installed: &Installed, options: &Options, name: &str) -> Command {
+    if name == "typescript" {
+        let mut command = Command::new(&installed.node);
+        command.current_dir(&installed.node_folder).args(["--test", "--test-force-exit", "--test-reporter=spec"]);
+        // The files share the servers, and some say something to everybody.
+        command.arg("--test-concurrency=1");
+        if let Some(text) = &options.named {
+            command.args(["--test-name-pattern", text]);
+        }
+        command.args(["gateway.test.mjs", "releases.test.mjs", "questions.test.mjs"]);
+        return command;
+    }
+    let bin = if name == "python" { &installed.python_bin } else { &installed.old_python_bin };
+    let mut command = Command::new(bin.join("python"));
+    command.current_dir(workspace.root.join("acceptance").join(name)).args(["-m", "pytest"]);
+    if let Some(text) = &options.named {
+        command.args(["-k", text]);
+    }
+    command
 }
 
 fn nothing_left(name: &str, stage: &Stage) -> Tally {
@@ -171,12 +219,6 @@ fn gateway(workspace: &Workspace) -> Result<PathBuf> {
         bail!("the gateway does not build");
     }
     Ok(workspace.target()?.join("debug/toolcrib"))
-}
-
-fn everything(installed: &Installed, port: u16, log: &Path) -> Result<Running> {
-    let program = installed.node_folder.join("node_modules/@modelcontextprotocol/server-everything/dist/index.js");
-    let mut command = Command::new(&installed.node);
-    Running::start("server-everything", command.arg(program).arg("streamableHttp").env("PORT", port.to_string()), log)
 }
 
 /// Node looks for packages beside the file that asks, so the suite lies where its packages are.

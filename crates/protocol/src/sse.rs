@@ -52,6 +52,31 @@ impl Event {
     }
 }
 
+/// JSON text as it may stand in an event. Readers of some old clients end a line at U+0085, U+2028 and U+2029 too, which
+/// JSON allows in strings only: there an escape is the same character.
+pub fn one_line(json: Bytes) -> Bytes {
+    let ends = |at: usize| match json.get(at..) {
+        Some([0xc2, 0x85, ..]) => Some((2, "\\u0085")),
+        Some([0xe2, 0x80, 0xa8, ..]) => Some((3, "\\u2028")),
+        Some([0xe2, 0x80, 0xa9, ..]) => Some((3, "\\u2029")),
+        _ => None,
+    };
+    let mut out = Vec::new();
+    let mut copied = 0;
+    for at in memchr::memchr2_iter(0xc2, 0xe2, &json) {
+        if let Some((length, escape)) = ends(at) {
+            out.extend_from_slice(&json[copied..at]);
+            out.extend_from_slice(escape.as_bytes());
+            copied = at + length;
+        }
+    }
+    if copied == 0 {
+        return json;
+    }
+    out.extend_from_slice(&json[copied..]);
+    out.into()
+}
+
 /// The stream sent an event larger than the limit; nothing after it can be trusted to be whole.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("an event of more than {limit} bytes")]
@@ -212,6 +237,18 @@ mod tests {
         assert_eq!(read(&[text]), expect);
         assert_eq!(read(&[&text.replace('\n', "\r\n")]), expect);
         assert_eq!(read(&[&text.replace('\n', "\r")]), expect);
+    }
+
+    #[test]
+    fn json_has_no_line_ends_that_old_readers_see() {
+        let same = |text: &str| assert_eq!(one_line(text.to_owned().into()), text);
+        same("{}");
+        same("\"â “x” \u{84} \u{2027} \u{202a} 日本 🦀\"");
+        let text = "{\"a\":\"\u{2028}x\u{2029}\u{85}\",\"b\":\"\u{a0}\u{2028}\"}";
+        let escaped = one_line(text.to_owned().into());
+        assert_eq!(escaped, "{\"a\":\"\\u2028x\\u2029\\u0085\",\"b\":\"\u{a0}\\u2028\"}");
+        let values = [text.as_bytes(), &escaped].map(|json| serde_json::from_slice::<serde_json::Value>(json).unwrap());
+        assert_eq!(values[0], values[1]);
     }
 
     #[test]

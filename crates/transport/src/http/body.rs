@@ -83,7 +83,8 @@ impl http_body::Body for Body {
             Body::Events { feed, quiet } => {
                 if let Poll::Ready(event) = feed.poll_event(cx) {
                     quiet.as_mut().reset(Instant::now() + KEEP_ALIVE_EVERY);
-                    return Poll::Ready(event.map(|event| Ok(Frame::data(event.to_bytes()))));
+                    let line = |event: Event| Event { data: sse::one_line(event.data), ..event }.to_bytes();
+                    return Poll::Ready(event.map(|event| Ok(Frame::data(line(event)))));
                 }
                 if quiet.as_mut().poll(cx).is_pending() {
                     return Poll::Pending;
@@ -105,5 +106,28 @@ impl http_body::Body for Body {
             Body::Pieces(pieces) => SizeHint::with_exact(pieces.iter().map(|piece| piece.len() as u64).sum()),
             Body::Events { .. } => SizeHint::default(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use http_body::Body as _;
+
+    use super::*;
+
+    struct One(Option<Event>);
+
+    impl Feed for One {
+        fn poll_event(&mut self, _: &mut Context<'_>) -> Poll<Option<Event>> {
+            Poll::Ready(self.0.take())
+        }
+    }
+
+    #[tokio::test]
+    async fn json_in_an_event_has_no_line_ends_that_old_readers_see() {
+        let event = Event::data("\"a\u{2028}b\"".into());
+        let mut body = Body::events(One(Some(event)));
+        let frame = std::future::poll_fn(|cx| Pin::new(&mut body).poll_frame(cx)).await.unwrap().unwrap();
+        assert_eq!(frame.into_data().unwrap(), "data: \"a\\u2028b\"\n\n");
     }
 }

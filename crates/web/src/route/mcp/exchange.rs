@@ -188,10 +188,16 @@ impl Unheard<'_> {
             ended = running => First::Ended(ended),
             () = tokio::time::sleep(PATIENCE), if in_time => First::Nothing,
         };
-        if matches!(first, First::Ended(_)) {
-            self.running = None;
+        let First::Ended(ended) = first else { return first };
+        self.running = None;
+        // It may have said something after the queue was looked at; that still goes out before the answer.
+        match messages.try_recv() {
+            Ok(message) => {
+                self.running = Some(Box::pin(std::future::ready(ended)));
+                First::Message(message)
+            }
+            Err(_) => First::Ended(ended),
         }
-        first
     }
 }
 
@@ -244,6 +250,20 @@ mod tests {
         sender.try_send("x".into()).unwrap();
         let mut unheard = Unheard { running: Some(ended_after(0)), session: None, scope: &scope };
         assert!(matches!(unheard.first(&mut messages, true).await, First::Message(_)), "what came before goes first");
+    }
+
+    #[tokio::test]
+    async fn what_is_said_together_with_the_answer_is_not_lost() {
+        let (scope, (sender, mut messages)) = (Scope::new(), mpsc::channel(2));
+        // The queue is empty when it is looked at; then the message and the answer come at once.
+        let running: Running = Box::pin(async move {
+            sender.try_send("x".into()).unwrap();
+            None
+        });
+        let mut unheard = Unheard { running: Some(running), session: None, scope: &scope };
+        let first = unheard.first(&mut messages, true).await;
+        assert!(matches!(&first, First::Message(message) if message == "x"), "{first:?}");
+        assert!(matches!(unheard.first(&mut messages, true).await, First::Ended(None)));
     }
 
     #[tokio::test(start_paused = true)]
