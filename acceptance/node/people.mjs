@@ -2,6 +2,7 @@
 // `../scripts.json`, each with everything that came of it.
 
 import { readFileSync } from 'node:fs';
+import { setTimeout as pause } from 'node:timers/promises';
 
 import * as second from '@modelcontextprotocol/client';
 import { StdioClientTransport as SecondStdio } from '@modelcontextprotocol/client/stdio';
@@ -25,6 +26,9 @@ import { MILLISECONDS, gateway, plain, process_, servers, setting, url } from '.
 export const script = JSON.parse(readFileSync(setting.scripts, 'utf8'));
 
 const LOG_LEVEL = 'io.modelcontextprotocol/logLevel';
+const ATTEMPTS = 5;
+// How long a log message may come after the result, in milliseconds.
+const LATE = 5_000;
 const first = { era: 'legacy', schemas: true };
 
 // One row per client: which questions it can be asked depends on how old it is. Each door is used by some of them.
@@ -123,19 +127,23 @@ class Person {
             case 'call':
                 return this.ask('callTool', { name, arguments: more ?? {} }, quick);
             case 'progress': {
-                const progress = [];
-                const onprogress = ({ progress: step, total, message }) => progress.push([step, total, message]);
-                const result = await this.ask('callTool', { name, arguments: more ?? {} }, { ...quick, onprogress });
-                // The last step and the result leave the server together; a client may then drop the step.
-                return { ...result, progress: progress.slice(0, 2) };
+                // A client drops the steps that it reads together with the result: the last one often, more on a busy machine.
+                for (let attempt = 1; ; attempt++) {
+                    const progress = [];
+                    const onprogress = ({ progress: step, total, message }) => progress.push([step, total, message]);
+                    const result = await this.ask('callTool', { name, arguments: more ?? {} }, { ...quick, onprogress });
+                    if (progress.length >= 2 || attempt === ATTEMPTS) return { ...result, progress: progress.slice(0, 2) };
+                }
             }
             case 'logs': {
                 // Not every server that logs lets itself be told how much.
                 if (this.age.era !== 'modern') await this.client.setLoggingLevel('info').catch(() => {});
                 this.logs = [];
                 const result = await this.ask('callTool', { name, arguments: more ?? {} }, { ...quick, level: 'info' });
-                // The last one may come on another stream than the result, and after it.
-                return { ...result, logs: this.logs.filter(log => log.level !== 'debug').slice(0, 2) };
+                // They may come on another stream than the result, and after it.
+                const told = () => this.logs.filter(log => log.level !== 'debug').slice(0, 2);
+                for (const end = Date.now() + LATE; told().length < 2 && Date.now() < end; ) await pause(10);
+                return { ...result, logs: told() };
             }
             case 'read':
                 return this.ask('readResource', { uri: name }, quick);

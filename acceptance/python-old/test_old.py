@@ -27,6 +27,8 @@ with open(SETTING["scripts"], encoding="utf-8") as file:
 SERVERS: dict[str, dict[str, Any]] = SETTING["servers"]
 URL: str = os.environ.get("TOOLCRIB_URL", "")
 SECONDS = 30
+# How long a log message may come after the result, in seconds.
+LATE = 5
 
 # One server of each kind: behind these, and before them, everything else is the same.
 CASES = [
@@ -71,6 +73,9 @@ class Person:
 
     async def log(self, params: types.LoggingMessageNotificationParams) -> None:
         self.logs.append(dump(params))
+
+    def told(self) -> list[Any]:
+        return [log for log in self.logs if log["level"] != "debug"]
 
 
 def dump(model: Any) -> dict[str, Any]:
@@ -158,8 +163,11 @@ async def step(person: Person, session: ClientSession, what: str, name: str = ""
                 pass  # not every server that logs lets itself be told how much
             person.logs = []
             result = dump(await session.call_tool(name, more or {}))
-            # The last one may come on another stream than the result, and after it.
-            return {**result, "logs": [log for log in person.logs if log["level"] != "debug"][:2]}
+            # They may come on another stream than the result, and after it.
+            with anyio.move_on_after(LATE):
+                while len(person.told()) < 2:
+                    await anyio.sleep(0.01)
+            return {**result, "logs": person.told()[:2]}
         case "read":
             return dump(await session.read_resource(AnyUrl(name)))
         case "prompt":

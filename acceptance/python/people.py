@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
+import anyio
 import mcp_types as types
 from mcp import Client, MCPError
 from mcp.client.sse import sse_client
@@ -17,6 +18,11 @@ from sameness import plain
 
 with open(SETTING["scripts"], encoding="utf-8") as file:
     SCRIPT: dict[str, Any] = json.load(file)
+
+
+ATTEMPTS = 5
+# How long a log message may come after the result, in seconds.
+LATE = 5
 
 
 class Person:
@@ -78,6 +84,9 @@ class Person:
     async def log(self, params: types.LoggingMessageNotificationParams) -> None:
         self.logs.append(params.model_dump(mode="json", by_alias=True, exclude_none=True))
 
+    def told(self) -> list[Any]:
+        return [log for log in self.logs if log["level"] != "debug"]
+
     # === what a client does ===
 
     async def step(self, what: str, name: str = "", more: Any = None) -> Any:
@@ -95,8 +104,12 @@ class Person:
                 async def progress(step: float, total: float | None, message: str | None) -> None:
                     steps.append([step, total, message])
 
-                result = plain(await client.call_tool(name, more or {}, progress_callback=progress))
-                # The last step and the result leave the server together; a client may then drop the step.
+                # A client drops the steps that it reads together with the result: the last one often, more on a busy machine.
+                for _ in range(ATTEMPTS):
+                    steps.clear()
+                    result = plain(await client.call_tool(name, more or {}, progress_callback=progress))
+                    if len(steps) >= 2:
+                        break
                 return {**result, "progress": steps[:2]}
             case "logs":
                 if self.era == "legacy":
@@ -106,8 +119,11 @@ class Person:
                         pass  # not every server that logs lets itself be told how much
                 self.logs = []
                 result = plain(await client.call_tool(name, more or {}))
-                # The last one may come on another stream than the result, and after it.
-                return {**result, "logs": [log for log in self.logs if log["level"] != "debug"][:2]}
+                # They may come on another stream than the result, and after it.
+                with anyio.move_on_after(LATE):
+                    while len(self.told()) < 2:
+                        await anyio.sleep(0.01)
+                return {**result, "logs": self.told()[:2]}
             case "read":
                 return plain(await client.read_resource(name))
             case "prompt":
