@@ -25,7 +25,7 @@ impl Id {
 
     /// An id of ours.
     pub fn from_number(number: u64) -> Self {
-        Self(Raw::trusted(number.to_string().into_bytes().into()))
+        Self(Raw::trusted(number.to_string()))
     }
 
     /// The raw text.

@@ -5,6 +5,9 @@
 use std::borrow::Cow;
 use std::collections::HashSet;
 
+use bytes::Bytes;
+use bytestring::ByteString;
+
 /// From this many keys on an object's keys are looked up in a set instead of one by one.
 const SET_FROM: usize = 16;
 
@@ -123,6 +126,11 @@ pub fn scan(bytes: &[u8], rules: Rules) -> Result<Outline<'_>, Fault> {
     scan_text(text, rules)
 }
 
+/// `bytes` as text, shared, so that parts of it need no second look at their encoding.
+pub(crate) fn text_of(bytes: Bytes) -> Result<ByteString, Fault> {
+    ByteString::try_from(bytes).map_err(|error| Fault::Encoding { at: error.valid_up_to() })
+}
+
 /// [`scan`] of a text that is known to be UTF-8.
 pub fn scan_text(text: &str, rules: Rules) -> Result<Outline<'_>, Fault> {
     Scanner::new(text, rules).run()
@@ -190,14 +198,14 @@ pub fn compact(value: &str) -> Cow<'_, str> {
 }
 
 /// Appends `value` to `out` as a JSON string.
-pub fn write_string(out: &mut Vec<u8>, value: &str) {
+pub fn write_string(out: &mut String, value: &str) {
     if special(value.as_bytes()).is_none() {
-        out.push(b'"');
-        out.extend_from_slice(value.as_bytes());
-        out.push(b'"');
+        out.push('"');
+        out.push_str(value);
+        out.push('"');
         return;
     }
-    serde_json::to_writer(&mut *out, value).expect("a string serialises into memory");
+    out.push_str(&serde_json::to_string(value).expect("a string serialises into memory"));
 }
 
 /// Keys of one open object.

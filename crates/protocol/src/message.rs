@@ -1,6 +1,7 @@
 //! The JSON-RPC envelope: what a message is, read strictly and written anew.
 
 use bytes::Bytes;
+use bytestring::ByteString;
 
 use crate::error::RpcError;
 use crate::id::Id;
@@ -84,8 +85,9 @@ impl BadMessage {
 impl Message {
     /// Reads one message.
     pub fn parse(bytes: &Bytes, rules: Rules) -> Result<Self, BadMessage> {
-        match json::scan(bytes, rules)? {
-            Outline::Object(members) => Self::from_members(bytes, &members),
+        let text = json::text_of(bytes.clone())?;
+        match json::scan_text(&text, rules)? {
+            Outline::Object(members) => Self::from_members(&text, &members),
             Outline::Array(_) => Err(BadMessage::Batch),
             Outline::Scalar(_) => Err(BadMessage::Envelope { reason: "expected an object", id: None }),
         }
@@ -109,8 +111,8 @@ impl Message {
         }
     }
 
-    fn from_members(bytes: &Bytes, members: &[Member<'_>]) -> Result<Self, BadMessage> {
-        let raw = |key| json::find(members, key).map(|value| Raw::slice_of(bytes, value));
+    fn from_members(text: &ByteString, members: &[Member<'_>]) -> Result<Self, BadMessage> {
+        let raw = |key| json::find(members, key).map(|value| Raw::slice_of(text, value));
         let raw_id = raw("id");
         let id = raw_id.clone().and_then(Id::from_raw);
         let wrong = |reason| BadMessage::Envelope { reason, id: id.clone() };

@@ -5,40 +5,42 @@ mod lossy;
 use std::fmt;
 
 use bytes::Bytes;
+use bytestring::ByteString;
 use serde::Serialize;
 
 use crate::json::{self, Fault, Member, Outline, Rules};
 
 /// One JSON value as text. It was checked when it was made, so reading its outline cannot fail.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Raw(Bytes);
+pub struct Raw(ByteString);
 
 impl Raw {
     /// Checks `bytes` and keeps them.
     pub fn parse(bytes: Bytes, rules: Rules) -> Result<Self, Fault> {
-        json::scan(&bytes, rules)?;
-        Ok(Self(bytes))
+        let text = json::text_of(bytes)?;
+        json::scan_text(&text, rules)?;
+        Ok(Self(text))
     }
 
     /// A value of ours. Only for types whose serialisation cannot fail (no maps with keys that are not texts).
     pub fn from_value(value: &impl Serialize) -> Self {
-        Self(serde_json::to_vec(value).expect("our own types serialise").into())
+        Self(serde_json::to_string(value).expect("our own types serialise").into())
     }
 
     /// A constant of ours.
     pub(crate) fn from_static(text: &'static str) -> Self {
-        Self(Bytes::from_static(text.as_bytes()))
+        Self(ByteString::from_static(text))
     }
 
     /// A value that a [`Writer`] of this crate made, or a slice of a text that was checked whole.
-    pub(crate) fn trusted(bytes: Bytes) -> Self {
-        debug_assert!(json::scan(&bytes, Rules::checked()).is_ok(), "a checked text: {bytes:?}");
-        Self(bytes)
+    pub(crate) fn trusted(text: String) -> Self {
+        debug_assert!(json::scan_text(&text, Rules::checked()).is_ok(), "a checked text: {text:?}");
+        Self(text.into())
     }
 
     /// The part `text` of `whole`, shared and not copied. `text` must lie inside `whole`.
-    pub(crate) fn slice_of(whole: &Bytes, text: &str) -> Self {
-        Self(whole.slice_ref(text.as_bytes()))
+    pub(crate) fn slice_of(whole: &ByteString, text: &str) -> Self {
+        Self(whole.slice_ref(text))
     }
 
     /// The empty object.
@@ -48,12 +50,12 @@ impl Raw {
 
     /// The raw text.
     pub fn as_str(&self) -> &str {
-        std::str::from_utf8(&self.0).expect("checked when it was made")
+        &self.0
     }
 
     /// The raw bytes, shared.
     pub fn bytes(&self) -> &Bytes {
-        &self.0
+        self.0.as_bytes()
     }
 
     /// What the value consists of.
@@ -83,13 +85,13 @@ impl Raw {
 
     /// Whether the value is an object.
     pub fn is_object(&self) -> bool {
-        self.0.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'{')
+        self.bytes().iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'{')
     }
 
     /// The value as a tree, for the places that own its meaning. What a tree cannot hold is replaced: half a surrogate
     /// pair by U+FFFD, a number out of range by its text.
     pub fn to_value(&self) -> serde_json::Value {
-        serde_json::from_slice(&self.0).unwrap_or_else(|_| lossy::value(self.as_str()))
+        serde_json::from_str(&self.0).unwrap_or_else(|_| lossy::value(self.as_str()))
     }
 
     /// The same object with members set or removed; the order and the bytes of all others stay.
@@ -141,21 +143,21 @@ pub enum Edit<'a> {
 /// Writes an object member by member.
 #[derive(Debug)]
 pub struct Writer {
-    out: Vec<u8>,
+    out: String,
 }
 
 impl Writer {
     /// Begins an object with room for `capacity` bytes.
     pub fn object(capacity: usize) -> Self {
-        let mut out = Vec::with_capacity(capacity);
-        out.push(b'{');
+        let mut out = String::with_capacity(capacity);
+        out.push('{');
         Self { out }
     }
 
     /// Adds a member whose value is raw JSON.
     pub fn member(&mut self, key: &str, value: &str) {
         self.key(key);
-        self.out.extend_from_slice(value.as_bytes());
+        self.out.push_str(value);
     }
 
     /// Adds a member whose value is a text.
@@ -167,41 +169,41 @@ impl Writer {
     /// Adds a member whose key is raw JSON too.
     pub(crate) fn raw_member(&mut self, raw_key: &str, value: &str) {
         self.comma();
-        self.out.extend_from_slice(raw_key.as_bytes());
-        self.out.push(b':');
-        self.out.extend_from_slice(value.as_bytes());
+        self.out.push_str(raw_key);
+        self.out.push(':');
+        self.out.push_str(value);
     }
 
     fn comma(&mut self) {
         if self.out.len() > 1 {
-            self.out.push(b',');
+            self.out.push(',');
         }
     }
 
     fn key(&mut self, key: &str) {
         self.comma();
         json::write_string(&mut self.out, key);
-        self.out.push(b':');
+        self.out.push(':');
     }
 
     /// Ends the object.
     pub fn finish(mut self) -> Raw {
-        self.out.push(b'}');
-        Raw::trusted(self.out.into())
+        self.out.push('}');
+        Raw::trusted(self.out)
     }
 }
 
 /// Joins raw values into an array.
 pub fn array<'a>(items: impl IntoIterator<Item = &'a str>) -> Raw {
-    let mut out = vec![b'['];
+    let mut out = String::from("[");
     for item in items {
         if out.len() > 1 {
-            out.push(b',');
+            out.push(',');
         }
-        out.extend_from_slice(item.as_bytes());
+        out.push_str(item);
     }
-    out.push(b']');
-    Raw::trusted(out.into())
+    out.push(']');
+    Raw::trusted(out)
 }
 
 #[cfg(test)]

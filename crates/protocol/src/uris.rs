@@ -35,16 +35,16 @@ fn spliced(raw: &Raw, mut edits: Vec<Change>) -> Raw {
         return raw.clone();
     }
     edits.sort_by_key(|(range, _)| range.start);
-    let whole = raw.bytes();
-    let mut out = Vec::with_capacity(whole.len() + edits.iter().map(|(_, new)| new.len()).sum::<usize>());
+    let whole = raw.as_str();
+    let mut out = String::with_capacity(whole.len() + edits.iter().map(|(_, new)| new.len()).sum::<usize>());
     let mut at = 0;
     for (range, new) in edits {
-        out.extend_from_slice(&whole[at..range.start]);
+        out.push_str(&whole[at..range.start]);
         json::write_string(&mut out, &new);
         at = range.end;
     }
-    out.extend_from_slice(&whole[at..]);
-    Raw::trusted(out.into())
+    out.push_str(&whole[at..]);
+    Raw::trusted(out)
 }
 
 /// Collects what changes. Where a key stands twice both values are rewritten, since nobody knows which one is read.
