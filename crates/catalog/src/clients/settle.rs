@@ -46,19 +46,16 @@ pub fn settle(
         let mut outcome = None;
         for name in names(&draft).take(NAMES_MAX) {
             let secrets = draft.secrets(&name);
+            // Two servers that differ in nothing but a secret are two, and a secret that is kept stays what it is.
+            let other_secret = |wanted: &Wanted| {
+                let kept = kept.get(&wanted.name).cloned().unwrap_or_else(|| stored(&wanted.name));
+                wanted.value.is_some() && kept.is_some() && kept != wanted.value
+            };
+            let other_secret = secrets.iter().any(other_secret);
             match (known.get(&name), draft.definition(&name, refer)) {
                 (_, Err(problems)) => outcome = Some(Outcome::Impossible { problems }),
-                (Some(there), Ok(definition)) if **there == definition => {
-                    let secret =
-                        |wanted: &Wanted| kept.get(&wanted.name).cloned().unwrap_or_else(|| stored(&wanted.name));
-                    // Two servers that differ in nothing but a secret are two.
-                    let differs = |wanted: &Wanted| {
-                        wanted.value.is_some() && secret(wanted).is_some_and(|kept| Some(kept) != wanted.value)
-                    };
-                    if !secrets.iter().any(differs) {
-                        outcome = Some(Outcome::Present { name });
-                    }
-                }
+                (_, Ok(_)) if other_secret => {}
+                (Some(there), Ok(definition)) if **there == definition => outcome = Some(Outcome::Present { name }),
                 (Some(_), Ok(_)) => {}
                 (None, Ok(definition)) if !is_taken(&name) => {
                     kept.extend(secrets.iter().map(|wanted| (wanted.name.clone(), wanted.value.clone())));
