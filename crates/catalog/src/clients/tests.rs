@@ -35,69 +35,69 @@ fn written(client: &Client, platform: Platform, variables: &[(&'static str, &'st
 fn every_client_has_its_place_on_every_platform() {
     let check = |name: &str, linux: &[&str], mac: &[&str], windows: &[&str]| {
         let client = client(name).unwrap();
-        assert_eq!(written(client, Platform::Linux, &[("HOME", "/home/me")]), linux, "{name}");
-        assert_eq!(written(client, Platform::MacOs, &[("HOME", "/Users/me")]), mac, "{name}");
-        let folders = [("USERPROFILE", "C:/Users/me"), ("APPDATA", "C:/Users/me/AppData/Roaming")];
+        assert_eq!(written(client, Platform::Linux, &[("HOME", "/people/me")]), linux, "{name}");
+        assert_eq!(written(client, Platform::MacOs, &[("HOME", "/mac/me")]), mac, "{name}");
+        let folders = [("USERPROFILE", "C:/people/me"), ("APPDATA", "C:/people/me/AppData/Roaming")];
         assert_eq!(written(client, Platform::Windows, &folders), windows, "{name}");
         // Without the variable it is where it always is.
         assert_eq!(written(client, Platform::Windows, &folders[..1]), windows, "{name}");
     };
     check(
         "claude-desktop",
-        &["/home/me/.config/Claude/claude_desktop_config.json"],
-        &["/Users/me/Library/Application Support/Claude/claude_desktop_config.json"],
-        &["C:/Users/me/AppData/Roaming/Claude/claude_desktop_config.json"],
+        &["/people/me/.config/Claude/claude_desktop_config.json"],
+        &["/mac/me/Library/Application Support/Claude/claude_desktop_config.json"],
+        &["C:/people/me/AppData/Roaming/Claude/claude_desktop_config.json"],
     );
-    check("claude-code", &["/home/me/.claude.json"], &["/Users/me/.claude.json"], &["C:/Users/me/.claude.json"]);
+    check("claude-code", &["/people/me/.claude.json"], &["/mac/me/.claude.json"], &["C:/people/me/.claude.json"]);
     let tail = "Code/User/globalStorage/saoudrizwan.claude-dev/settings/cline_mcp_settings.json";
     check(
         "cline",
-        &[&format!("/home/me/.config/{tail}"), "/home/me/.cline/data/settings/cline_mcp_settings.json"],
+        &[&format!("/people/me/.config/{tail}"), "/people/me/.cline/data/settings/cline_mcp_settings.json"],
         &[
-            &format!("/Users/me/Library/Application Support/{tail}"),
-            "/Users/me/.cline/data/settings/cline_mcp_settings.json",
+            &format!("/mac/me/Library/Application Support/{tail}"),
+            "/mac/me/.cline/data/settings/cline_mcp_settings.json",
         ],
-        &[&format!("C:/Users/me/AppData/Roaming/{tail}"), "C:/Users/me/.cline/data/settings/cline_mcp_settings.json"],
+        &[&format!("C:/people/me/AppData/Roaming/{tail}"), "C:/people/me/.cline/data/settings/cline_mcp_settings.json"],
     );
     check(
         "codex",
-        &["/home/me/.codex/config.toml"],
-        &["/Users/me/.codex/config.toml"],
-        &["C:/Users/me/.codex/config.toml"],
+        &["/people/me/.codex/config.toml"],
+        &["/mac/me/.codex/config.toml"],
+        &["C:/people/me/.codex/config.toml"],
     );
-    check("cursor", &["/home/me/.cursor/mcp.json"], &["/Users/me/.cursor/mcp.json"], &["C:/Users/me/.cursor/mcp.json"]);
+    check("cursor", &["/people/me/.cursor/mcp.json"], &["/mac/me/.cursor/mcp.json"], &["C:/people/me/.cursor/mcp.json"]);
     check(
         "gemini-cli",
-        &["/home/me/.gemini/settings.json"],
-        &["/Users/me/.gemini/settings.json"],
-        &["C:/Users/me/.gemini/settings.json"],
+        &["/people/me/.gemini/settings.json"],
+        &["/mac/me/.gemini/settings.json"],
+        &["C:/people/me/.gemini/settings.json"],
     );
     check(
         "muster",
-        &["/home/me/.config/muster/mcpservers"],
-        &["/Users/me/.config/muster/mcpservers"],
-        &["C:/Users/me/.config/muster/mcpservers"],
+        &["/people/me/.config/muster/mcpservers"],
+        &["/mac/me/.config/muster/mcpservers"],
+        &["C:/people/me/.config/muster/mcpservers"],
     );
     check(
         "vscode",
-        &["/home/me/.config/Code/User/mcp.json", "/home/me/.config/Code/User/settings.json"],
+        &["/people/me/.config/Code/User/mcp.json", "/people/me/.config/Code/User/settings.json"],
         &[
-            "/Users/me/Library/Application Support/Code/User/mcp.json",
-            "/Users/me/Library/Application Support/Code/User/settings.json",
+            "/mac/me/Library/Application Support/Code/User/mcp.json",
+            "/mac/me/Library/Application Support/Code/User/settings.json",
         ],
-        &["C:/Users/me/AppData/Roaming/Code/User/mcp.json", "C:/Users/me/AppData/Roaming/Code/User/settings.json"],
+        &["C:/people/me/AppData/Roaming/Code/User/mcp.json", "C:/people/me/AppData/Roaming/Code/User/settings.json"],
     );
     check(
         "windsurf",
-        &["/home/me/.codeium/windsurf/mcp_config.json", "/home/me/.codeium/mcp_config.json"],
-        &["/Users/me/.codeium/windsurf/mcp_config.json", "/Users/me/.codeium/mcp_config.json"],
-        &["C:/Users/me/.codeium/windsurf/mcp_config.json", "C:/Users/me/.codeium/mcp_config.json"],
+        &["/people/me/.codeium/windsurf/mcp_config.json", "/people/me/.codeium/mcp_config.json"],
+        &["/mac/me/.codeium/windsurf/mcp_config.json", "/mac/me/.codeium/mcp_config.json"],
+        &["C:/people/me/.codeium/windsurf/mcp_config.json", "C:/people/me/.codeium/mcp_config.json"],
     );
     check(
         "zed",
-        &["/home/me/.config/zed/settings.json"],
-        &["/Users/me/.config/zed/settings.json"],
-        &["C:/Users/me/AppData/Roaming/Zed/settings.json"],
+        &["/people/me/.config/zed/settings.json"],
+        &["/mac/me/.config/zed/settings.json"],
+        &["C:/people/me/AppData/Roaming/Zed/settings.json"],
     );
 }
 

@@ -7,7 +7,7 @@ fn drafts(name: &str, source: usize, text: &str) -> Vec<(String, Result<Draft, S
     let client = client(name).unwrap();
     let variable = |name: &str| (name == "SET").then(|| "from-outside".to_owned());
     let around = Surroundings {
-        home: Some(PathBuf::from("/home/me")),
+        home: Some(PathBuf::from("/people/me")),
         variable: &variable,
         own_authority: Some("127.0.0.1:8700".to_owned()),
     };
@@ -84,7 +84,7 @@ fn cursor() {
     check(
         "cursor",
         "\u{FEFF}{\"mcpServers\": {\"db\": {\"command\": \"${userHome}/bin/db\", \"args\": [\"${workspaceFolder}\"],\r\n \"env\": {\"URL\": \"postgres://u:p@h/x\", \"T\": \"${env:T}\"}, \"envFile\": \".env\"}}}",
-        "name: db\ntransport: stdio\ncommand: /home/me/bin/db\nargs: [\"${workspaceFolder}\"]\nenv:\n  T: \"env:T\"\n  URL: \"vault:db-url\"\n",
+        "name: db\ntransport: stdio\ncommand: /people/me/bin/db\nargs: [\"${workspaceFolder}\"]\nenv:\n  T: \"env:T\"\n  URL: \"vault:db-url\"\n",
         &[("db-url", Some("postgres://u:p@h/x"))],
         &["only the client can fill in", "variables of that file"],
     );
