@@ -50,7 +50,7 @@ pub fn write_all_and_sync(file: &mut File, bytes: &[u8]) -> io::Result<()> {
 
 /// A moment as a part of a file's name.
 pub fn file_stamp(now: Timestamp) -> String {
-    now.to_string().chars().filter(|c| c.is_ascii_alphanumeric()).collect()
+    now.to_string().chars().filter(char::is_ascii_alphanumeric).collect()
 }
 
 // === impl SettingsFile ===

@@ -79,7 +79,7 @@ pub fn find(client: &Client, source: &Source, text: &str) -> Result<Vec<Found>, 
     let value = value_of(client.format, body(text).1)?;
     let mut found = Vec::new();
     for way in source.servers {
-        walk(&value, way, String::new(), &mut found);
+        walk(&value, way, "", &mut found);
     }
     Ok(found)
 }
@@ -109,16 +109,16 @@ fn of_cluster(text: &str) -> Result<Option<Found>, SettingsError> {
     Ok(entry.is_object().then(|| Found { key, entry, path: String::new() }))
 }
 
-fn walk(value: &Value, way: &[&str], path: String, found: &mut Vec<Found>) {
+fn walk(value: &Value, way: &[&str], path: &str, found: &mut Vec<Found>) {
     let Some(members) = value.as_object() else { return };
     let Some((step, rest)) = way.split_first() else {
         let servers = members.iter().filter(|(_, entry)| entry.is_object());
-        found.extend(servers.map(|(key, entry)| Found { key: key.clone(), entry: flat(entry), path: path.clone() }));
+        found.extend(servers.map(|(key, entry)| Found { key: key.clone(), entry: flat(entry), path: path.to_owned() }));
         return;
     };
     for (key, member) in members.iter().filter(|(key, _)| *step == "*" || key == step) {
         let dot = if path.is_empty() { "" } else { "." };
-        walk(member, rest, format!("{path}{dot}{key}"), found);
+        walk(member, rest, &format!("{path}{dot}{key}"), found);
     }
 }
 

@@ -65,7 +65,12 @@ fn every_client_has_its_place_on_every_platform() {
         &["/mac/me/.codex/config.toml"],
         &["C:/people/me/.codex/config.toml"],
     );
-    check("cursor", &["/people/me/.cursor/mcp.json"], &["/mac/me/.cursor/mcp.json"], &["C:/people/me/.cursor/mcp.json"]);
+    check(
+        "cursor",
+        &["/people/me/.cursor/mcp.json"],
+        &["/mac/me/.cursor/mcp.json"],
+        &["C:/people/me/.cursor/mcp.json"],
+    );
     check(
         "gemini-cli",
         &["/people/me/.gemini/settings.json"],

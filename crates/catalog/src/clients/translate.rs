@@ -334,7 +334,8 @@ impl Entry<'_> {
             let number = self.value.get(key)?.as_f64().filter(|number| *number > 0.0 && *number < 1e9)?;
             let seconds = if unit == 1 { number / 1_000.0 } else { number };
             let millis = std::time::Duration::from_secs_f64(seconds).as_millis();
-            let text = if millis % 1_000 == 0 { format!("{}s", millis / 1_000) } else { format!("{millis}ms") };
+            let text =
+                if millis.is_multiple_of(1_000) { format!("{}s", millis / 1_000) } else { format!("{millis}ms") };
             text.parse::<Period>().is_ok().then_some((ours, text))
         };
         keys.into_iter().filter_map(period).collect()

@@ -56,10 +56,8 @@ pub(crate) fn run(arguments: &Arguments, environment: &Environment) -> anyhow::R
     let flags = &arguments.flags;
     let home = Home::find(flags.home.as_deref(), environment)?;
     let gathered = gather(arguments, &home, environment)?;
-    if gathered.files == 0 && gathered.problems.is_empty() {
-        let names: Vec<&str> = CLIENTS.iter().map(|client| client.title).collect();
-        let problem = Problem::new(Kind::NotFound, "no settings of a client were found");
-        return Err(problem.hint(format!("looked for {}; name a file with `--file PATH`", names.join(", "))).into());
+    if gathered.files == 0 {
+        return Err(nothing_read(gathered.problems).into());
     }
     let loaded = toolcrib_catalog::load(home.path());
     let servers = home.path().join(FOLDER);
@@ -88,6 +86,18 @@ pub(crate) fn run(arguments: &Arguments, environment: &Environment) -> anyhow::R
     }
     print(&format!("Wrote {new} {definitions} to {}\n", text::line(&servers.to_string_lossy())))?;
     Ok(code)
+}
+
+/// What to tell when no file could be read.
+fn nothing_read(problems: Vec<Problem>) -> Problem {
+    let mut problems = problems.into_iter();
+    let Some(mut first) = problems.next() else {
+        let names: Vec<&str> = CLIENTS.iter().map(|client| client.title).collect();
+        let hint = format!("looked for {}; name a file with `--file PATH`", names.join(", "));
+        return Problem::new(Kind::NotFound, "no settings of a client were found").hint(hint);
+    };
+    first.message.extend(problems.map(|problem| format!("\n{}", problem.message)));
+    first
 }
 
 fn exists(servers: &Path, name: &ServerName, end: &str) -> bool {
@@ -138,10 +148,10 @@ impl Gathered {
             _ => vec![path.to_owned()],
         };
         for file in files {
-            if let Err(problem) = self.add_file(client, source, &file, around) {
-                if !self.problems.contains(&problem) {
-                    self.problems.push(problem);
-                }
+            if let Err(problem) = self.add_file(client, source, &file, around)
+                && !self.problems.contains(&problem)
+            {
+                self.problems.push(problem);
             }
         }
     }

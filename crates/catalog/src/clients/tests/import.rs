@@ -320,7 +320,7 @@ fn a_definition_is_found_where_its_client_is() {
     let places = Places::new(Platform::Linux, &home);
     let written = |name: &str| client(name).unwrap().file_to_write(&places).map(|(_, path)| path);
     assert_eq!(written("cline").unwrap(), cline, "its folder is there");
-    let extension = folder.path().join(client("cline").unwrap().sources[0].places[0].path.to_owned());
+    let extension = folder.path().join(client("cline").unwrap().sources[0].places[0].path);
     assert_eq!(written("muster"), None);
     assert!(!extension.exists());
     assert_eq!(places.shown(&cline), "~/.cline/data/settings/cline_mcp_settings.json");
