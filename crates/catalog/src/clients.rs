@@ -1,12 +1,12 @@
 //! The clients of other makers: where each keeps its settings, how its servers become definitions (`import`), and how
 //! we are written into its settings and taken out again without touching anything else (`connect`, `disconnect`).
 //!
-//! To add a client, add its row to [`table::CLIENTS`]; if it spells its servers differently, teach [`translate`] to
+//! To add a client, add its row to `table::CLIENTS`; if it spells its servers differently, teach `translate` to
 //! read that, and write a sample of its file into `clients/tests.rs`.
 //!
-//! Reading order: [`table`] (who), [`place`] (where), [`settings`] (one file's text: servers in it, edits of it),
-//! [`jsonc`] and [`toml`] (the edits themselves), [`file`] (the file on disk), [`translate`], [`secret`] and [`draft`]
-//! (from a client's server to a definition), [`settle`] (names), [`preview`].
+//! Reading order: `table` (who), `place` (where), `settings` (one file's text: servers in it, edits of it),
+//! `jsonc` and `toml` (the edits themselves), `file` (the file on disk), `translate`, `secret` and `draft`
+//! (from a client's server to a definition), `settle` (names), `preview`.
 
 mod draft;
 mod file;

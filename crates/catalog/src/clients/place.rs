@@ -27,7 +27,7 @@ pub enum Root {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Place {
     pub root: Root,
-    /// Below the root, with `/`; the same on every platform except for what [`Place::on_windows`] says.
+    /// Below the root, with `/`; the same on every platform except for what `on_windows` says.
     pub path: &'static str,
     /// The path on Windows where it is spelled differently.
     pub on_windows: Option<&'static str>,

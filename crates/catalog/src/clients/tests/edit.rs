@@ -365,7 +365,59 @@ fn said(text: &str) -> Value {
     parsed.value.map_or(Value::Null, Value::from)
 }
 
+/// A TOML document: members, tables and remarks in any order, servers in each of the forms that there are.
+fn toml_document() -> impl Strategy<Value = String> {
+    let line = prop_oneof![
+        Just("# \"remark\" [x]"),
+        Just(""),
+        Just("  "),
+        Just("[table.N]  # why"),
+        Just("[[list]]"),
+        Just("keyN = 'x'"),
+        Just("keyN = [ 1,"),
+        Just("[mcp_servers.sN]"),
+        Just("[mcp_servers.sN.env]"),
+        Just("\"quoted N\" = { a = 1, b = \"}\" }"),
+    ];
+    let top = prop_oneof![
+        4 => Just(""),
+        1 => Just("mcp_servers = { a = { command = \"x\" } } # all\n"),
+        1 => Just("mcp_servers.a.command = \"x\"\n"),
+        1 => Just("mcp_servers = {}\n"),
+    ];
+    let newline = prop_oneof![Just("\n"), Just("\r\n")];
+    (top, proptest::collection::vec(line, 0..8), newline, any::<bool>()).prop_map(|(top, lines, newline, ends)| {
+        let lines: Vec<String> = lines.iter().enumerate().map(|(n, line)| line.replace('N', &n.to_string())).collect();
+        let closed: Vec<String> = lines
+            .iter()
+            .map(|line| if line.ends_with("1,") { format!("{line}{newline}  2 ]") } else { line.clone() })
+            .collect();
+        format!("{}{}{}", top.replace('\n', newline), closed.join(newline), if ends { newline } else { "" })
+    })
+}
+
 proptest! {
+    #[test]
+    fn connecting_and_disconnecting_gives_the_same_bytes_in_toml(before in toml_document()) {
+        let client = client("codex").unwrap();
+        let source = source(client);
+        let toml = toml_edit::Document::parse(before.as_str());
+        match connect(client, source, &before, &ours(client), None) {
+            Ok(Connected::New { text, splices, made_container, .. }) => {
+                prop_assert!(splices.as_slice().iter().all(|splice| splice.out.is_empty()));
+                prop_assert!(toml_edit::Document::parse(text.as_str()).is_ok(), "{}", text);
+                prop_assert_eq!(connect(client, source, &text, &ours(client), None).unwrap(), Connected::Already);
+                let undo = Some((&splices, made_container));
+                prop_assert_eq!(disconnect(client, source, &text, undo).unwrap().unwrap(), before);
+                let cut = disconnect(client, source, &text, None).unwrap().unwrap();
+                prop_assert!(!is_connected(client, source, &cut).unwrap());
+            }
+            Ok(Connected::Already) => prop_assert!(false, "it is not there"),
+            // The same table twice, and such: nothing is written.
+            Err(_) => prop_assert!(toml.is_err(), "{}", before),
+        }
+    }
+
     #[test]
     fn connecting_and_disconnecting_gives_the_same_bytes(before in document()) {
         let client = client("claude-code").unwrap();
