@@ -82,17 +82,19 @@ pub(crate) fn environment(cursor: &Cursor<'_>) -> BTreeMap<String, SecretRef> {
     })
 }
 
+/// Headers that the protocol sets itself.
+pub(crate) const PROTOCOL_HEADERS: [&str; 8] =
+    ["accept", "connection", "content-length", "content-type", "host", "last-event-id", "te", "transfer-encoding"];
+
 /// `headers`: their names are one whatever their letter case, and those of the protocol are not the file's to set.
 pub(crate) fn headers(cursor: &Cursor<'_>) -> BTreeMap<String, SecretRef> {
-    const OURS: [&str; 8] =
-        ["accept", "connection", "content-length", "content-type", "host", "last-event-id", "te", "transfer-encoding"];
     let mut seen = HashMap::new();
     cursor.map(|key, value| {
         let Ok(name) = http::HeaderName::from_bytes(key.as_bytes()) else {
             value.problem("expected a header's name such as `X-Key`", None);
             return None;
         };
-        if OURS.contains(&name.as_str()) || name.as_str().starts_with("mcp-") {
+        if PROTOCOL_HEADERS.contains(&name.as_str()) || name.as_str().starts_with("mcp-") {
             let hint = "remove it: the protocol sets this header".to_owned();
             value.problem("expected a header that is the server's own, got one of the protocol", Some(hint));
         }

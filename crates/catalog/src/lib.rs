@@ -4,6 +4,7 @@
 //! something changes. One bad file never stops the others: what is wrong is a [`DefinitionProblem`] with its place.
 
 mod catalogue;
+pub mod clients;
 mod define;
 mod endpoint;
 mod folder;

@@ -25,7 +25,7 @@ use toolcrib_transport::{Aside, CallOptions, Inbox, Link};
 use crate::home::Environment;
 use crate::output::{Format, Output};
 
-pub(crate) use locate::Located;
+pub(crate) use locate::{Located, address};
 
 /// How long opening the connection may take.
 const OPEN: Duration = Duration::from_secs(10);

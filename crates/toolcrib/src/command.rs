@@ -4,10 +4,13 @@
 
 mod audit;
 mod call;
+mod connect;
 mod demo;
 mod describe;
+mod disconnect;
 mod example;
 mod find;
+mod import;
 mod list;
 mod serve;
 mod stdio;
@@ -67,6 +70,12 @@ enum Command {
     Describe(describe::Arguments),
     /// Call a tool
     Call(call::Arguments),
+    /// Take over the servers of other clients
+    Import(import::Arguments),
+    /// Write Toolcrib into the settings of a client
+    Connect(connect::Arguments),
+    /// Take Toolcrib out of the settings of a client
+    Disconnect(disconnect::Arguments),
     /// Read or verify the audit log
     Audit(audit::Arguments),
     /// Print the version
@@ -105,6 +114,9 @@ pub(crate) fn run(cli: Cli, environment: &Environment) -> anyhow::Result<ExitCod
                 with_gateway(&action.client, environment, async |client, output| audit::verify(client, output).await)
             }
         },
+        Command::Import(arguments) => import::run(&arguments, environment),
+        Command::Connect(arguments) => connect::run(&arguments, environment).map(|()| ExitCode::SUCCESS),
+        Command::Disconnect(arguments) => disconnect::run(&arguments, environment).map(|()| ExitCode::SUCCESS),
         Command::Version => version::run().map(|()| ExitCode::SUCCESS),
         Command::Example(arguments) => example::run(&arguments).map(|()| ExitCode::SUCCESS),
     }

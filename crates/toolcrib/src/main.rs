@@ -1,6 +1,7 @@
 //! The binary `toolcrib`: the gateway, and the commands that speak to a running one over the wire like any client.
 
 mod client;
+mod clients;
 mod command;
 mod compose;
 mod config;

@@ -45,10 +45,7 @@ pub(crate) fn locate(flags: &ClientFlags, environment: &Environment) -> Result<L
         (None, Some(ready)) => (ready.url.clone(), format!("`{}`", serve_file?.display())),
         (None, None) => from_settings(flags, environment)?,
     };
-    let uri = endpoint(&url, flags.profile.as_ref()).ok_or_else(|| {
-        Problem::new(Kind::InvalidParams, format!("`{url}` from {place} is not an endpoint"))
-            .hint("an endpoint looks like `http://127.0.0.1:8700/mcp`")
-    })?;
+    let uri = endpoint(&url, flags.profile.as_ref()).ok_or_else(|| not_an_endpoint(&url, &place))?;
     let mut located = Located { uri, place, is_named, token: None, no_token: None };
     if let Some(path) = &flags.token_file {
         located.token = Some(token::read(path)?);
@@ -68,6 +65,30 @@ pub(crate) fn locate(flags: &ClientFlags, environment: &Environment) -> Result<L
         }
     }
     Ok(located)
+}
+
+/// The URL that another client is told: the one that was named, else the address in the settings, because that of a
+/// gateway that runs now may be another one tomorrow.
+pub(crate) fn address(
+    endpoint_flag: Option<&str>,
+    profile: Option<&ProfileName>,
+    home: &Home,
+    environment: &Environment,
+) -> Result<String, Problem> {
+    let flags = ClientFlags { home: Some(home.path().to_owned()), ..ClientFlags::of_endpoint("") };
+    let (url, place) = match endpoint_flag {
+        Some(url) => (url.to_owned(), "`--endpoint`".to_owned()),
+        None => from_settings(&flags, environment)?,
+    };
+    // The default profile needs no path of its own.
+    let profile = profile.filter(|profile| profile.as_str() != "default");
+    let uri = endpoint(&url, profile).ok_or_else(|| not_an_endpoint(&url, &place))?;
+    Ok(uri.to_string())
+}
+
+fn not_an_endpoint(url: &str, place: &str) -> Problem {
+    Problem::new(Kind::InvalidParams, format!("`{url}` from {place} is not an endpoint"))
+        .hint("an endpoint looks like `http://127.0.0.1:8700/mcp`")
 }
 
 /// The address that a gateway of this home would listen on.

@@ -1,0 +1,38 @@
+//! The clients of other makers: where each keeps its settings, how its servers become definitions (`import`), and how
+//! we are written into its settings and taken out again without touching anything else (`connect`, `disconnect`).
+//!
+//! To add a client, add its row to `table::CLIENTS`; if it spells its servers differently, teach `translate` to
+//! read that, and write a sample of its file into `clients/tests.rs`.
+//!
+//! Reading order: `table` (who), `place` (where), `settings` (one file's text: servers in it, edits of it),
+//! `jsonc` and `toml` (the edits themselves), `file` (the file on disk), `translate`, `secret` and `draft`
+//! (from a client's server to a definition), `settle` (names), `preview`.
+
+mod draft;
+mod file;
+mod jsonc;
+mod place;
+mod preview;
+mod secret;
+mod settings;
+mod settle;
+mod splice;
+mod table;
+mod toml;
+mod translate;
+
+pub use draft::{Draft, Origin, Wanted};
+pub use file::{FileError, SettingsFile, WriteAll, file_stamp, write_all_and_sync};
+pub use place::{Place, Places, Platform, Root, VariableOf};
+pub use preview::preview;
+pub use settings::{Connected, Found, SettingsError, connect, disconnect, entry, find, is_connected};
+pub use settle::{Outcome, Settled, settle};
+pub use splice::{Splice, Splices};
+pub use table::{CLIENTS, Client, Format, Source, Transports, client};
+pub use translate::{Surroundings, translate};
+
+/// The name of our own entry in a client's settings.
+pub const OURS: &str = "toolcrib";
+
+#[cfg(test)]
+mod tests;

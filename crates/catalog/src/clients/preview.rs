@@ -1,0 +1,103 @@
+//! A change of a settings file as people read it: the lines that go and come with a few around them, secrets as `****`.
+
+use super::secret::{is_harmless, is_secret_name, is_secret_value};
+
+/// How many lines are shown around a change.
+const AROUND: usize = 3;
+/// How many characters of a line are shown.
+const WIDTH: usize = 200;
+
+/// The difference of two texts, one part for all of it; nothing when they are equal.
+pub fn preview(before: &str, after: &str) -> String {
+    let (old, new): (Vec<&str>, Vec<&str>) = (before.lines().collect(), after.lines().collect());
+    let same = old.iter().zip(&new).take_while(|(old, new)| old == new).count();
+    let rest = old.len().min(new.len()) - same;
+    let tail = old.iter().rev().zip(new.iter().rev()).take(rest).take_while(|(old, new)| old == new).count();
+    if same == old.len() && same == new.len() {
+        return String::new();
+    }
+    let from = same.saturating_sub(AROUND);
+    let around = (old.len() - tail)..(old.len() - tail + tail.min(AROUND));
+    let mut text = String::new();
+    let mut line = |mark: char, line: &str| {
+        text.push(mark);
+        text.push_str(&masked(line));
+        text.push('\n');
+    };
+    old[from..same].iter().for_each(|kept| line(' ', kept));
+    old[same..old.len() - tail].iter().for_each(|gone| line('-', gone));
+    new[same..new.len() - tail].iter().for_each(|come| line('+', come));
+    old[around].iter().for_each(|kept| line(' ', kept));
+    text
+}
+
+/// A line with `****` for the texts in quotes that are secrets, cut when it is long.
+fn masked(line: &str) -> String {
+    let mut shown = String::new();
+    let mut rest = line;
+    // A name in TOML needs no quotes.
+    let mut name = line.split('=').next().unwrap_or_default().trim().to_owned();
+    while let Some(start) = rest.find('"') {
+        let length = end_of_text(&rest[start + 1..]);
+        let inside = &rest[start + 1..start + 1 + length];
+        let behind = &rest[start + 1 + length..];
+        let is_name = behind.trim_start_matches('"').trim_start().starts_with([':', '=']);
+        let hide = !is_name && ((is_secret_name(&name) && !is_harmless(inside)) || is_secret_value(inside));
+        shown.push_str(&rest[..=start]);
+        shown.push_str(if hide { "****" } else { inside });
+        if is_name {
+            inside.clone_into(&mut name);
+        }
+        let quote = usize::from(behind.starts_with('"'));
+        shown.push_str(&behind[..quote]);
+        rest = &behind[quote..];
+    }
+    shown.push_str(rest);
+    if shown.chars().nth(WIDTH).is_some() {
+        return shown.chars().take(WIDTH).chain(std::iter::once('…')).collect();
+    }
+    shown
+}
+
+/// How long the text is that ends in a quote without a backslash before it.
+fn end_of_text(text: &str) -> usize {
+    let mut escaped = false;
+    for (at, byte) in text.bytes().enumerate() {
+        match byte {
+            _ if escaped => escaped = false,
+            b'\\' => escaped = true,
+            b'"' => return at,
+            _ => {}
+        }
+    }
+    text.len()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_change_is_shown_with_what_is_around_it() {
+        let before = "1\n2\n3\n4\n5\n6\n7\n8\n";
+        let after = "1\n2\n3\n4\n4a\n5\n6\n7\n8\n";
+        assert_eq!(preview(before, after), " 2\n 3\n 4\n+4a\n 5\n 6\n 7\n");
+        assert_eq!(preview("", "a\nb\n"), "+a\n+b\n");
+        assert_eq!(preview("a\na\n", "a\n"), " a\n-a\n");
+        assert_eq!(preview("a\n", "a\n"), "");
+    }
+
+    #[test]
+    fn secrets_are_not_shown() {
+        for (line, expected) in [
+            (r#"  "API_KEY": "abc", "x": "y""#, r#"  "API_KEY": "****", "x": "y""#),
+            (r#"{ "env": { "TOKEN": "a\"b" } }"#, r#"{ "env": { "TOKEN": "****" } }"#),
+            (r#"api_key = "abc""#, r#"api_key = "****""#),
+            (r#""args": ["--key", "ghp_0123456789"]"#, r#""args": ["--key", "****"]"#),
+            (r#""token": "unended"#, r#""token": "****"#),
+        ] {
+            assert_eq!(masked(line), expected);
+        }
+        assert_eq!(masked(&"x".repeat(500)).chars().count(), WIDTH + 1);
+    }
+}

@@ -1,0 +1,93 @@
+//! Names for drafts: a definition that is there is never overwritten, and what is there already is not written twice.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use toolcrib_base::{Secret, ServerName};
+
+use super::draft::{Draft, Wanted, words};
+use crate::problem::DefinitionProblem;
+use crate::server::ServerDefinition;
+
+/// How many names are tried for one draft.
+const NAMES_MAX: usize = 1_000;
+
+/// A draft and what becomes of it.
+#[derive(Debug, Clone)]
+pub struct Settled {
+    pub draft: Draft,
+    pub outcome: Outcome,
+}
+
+/// What becomes of a draft.
+#[derive(Debug, Clone)]
+pub enum Outcome {
+    /// A new definition.
+    New { name: ServerName, text: String, secrets: Vec<Wanted> },
+    /// A definition, or an earlier draft, says the same.
+    Present { name: ServerName },
+    /// No definition can be made of it.
+    Impossible { problems: Vec<DefinitionProblem> },
+}
+
+/// Settles drafts one after the other. `is_taken` tells whether some file has a name, `present` are the definitions
+/// that are right, `refer` gives the reference for the name of a secret, `stored` the secret that is kept under a name.
+pub fn settle(
+    drafts: Vec<Draft>,
+    present: &BTreeMap<ServerName, Arc<ServerDefinition>>,
+    is_taken: &dyn Fn(&ServerName) -> bool,
+    refer: &dyn Fn(&str) -> String,
+    stored: &dyn Fn(&str) -> Option<Secret>,
+) -> Vec<Settled> {
+    let mut known: BTreeMap<ServerName, Arc<ServerDefinition>> = present.clone();
+    let mut kept: BTreeMap<String, Option<Secret>> = BTreeMap::new();
+    let mut settled = Vec::new();
+    for draft in drafts {
+        let mut outcome = None;
+        for name in names(&draft).take(NAMES_MAX) {
+            let secrets = draft.secrets(&name);
+            // Two servers that differ in nothing but a secret are two, and a secret that is kept stays what it is.
+            let other_secret = |wanted: &Wanted| {
+                let kept = kept.get(&wanted.name).cloned().unwrap_or_else(|| stored(&wanted.name));
+                wanted.value.is_some() && kept.is_some() && kept != wanted.value
+            };
+            let other_secret = secrets.iter().any(other_secret);
+            match (known.get(&name), draft.definition(&name, refer)) {
+                (_, Err(problems)) => outcome = Some(Outcome::Impossible { problems }),
+                (_, Ok(_)) if other_secret => {}
+                (Some(there), Ok(definition)) if **there == definition => outcome = Some(Outcome::Present { name }),
+                (Some(_), Ok(_)) => {}
+                (None, Ok(definition)) if !is_taken(&name) => {
+                    kept.extend(secrets.iter().map(|wanted| (wanted.name.clone(), wanted.value.clone())));
+                    known.insert(name.clone(), Arc::new(definition));
+                    outcome = Some(Outcome::New { text: draft.text(&name, refer), name, secrets });
+                }
+                (None, Ok(_)) => {}
+            }
+            if outcome.is_some() {
+                break;
+            }
+        }
+        let outcome = outcome.unwrap_or(Outcome::Impossible { problems: Vec::new() });
+        settled.push(Settled { draft, outcome });
+    }
+    settled
+}
+
+/// `github`, `github-cursor`, `github-cursor-2`, …
+fn names(draft: &Draft) -> impl Iterator<Item = ServerName> {
+    let client = words(draft.origin.client);
+    let stem = draft.name.as_str();
+    let stem = stem[..stem.len().min(40)].trim_end_matches('-').to_owned();
+    let with_client = format!("{stem}-{client}");
+    let numbered = (2..).map({
+        let with_client = with_client.clone();
+        move |number| format!("{with_client}-{number}")
+    });
+    let mut seen = BTreeSet::new();
+    std::iter::once(draft.name.as_str().to_owned())
+        .chain(std::iter::once(with_client))
+        .chain(numbered)
+        .filter(move |name| seen.len() > NAMES_MAX || seen.insert(name.clone()))
+        .filter_map(|name| ServerName::new(&name).ok())
+}

@@ -1,0 +1,389 @@
+//! From what a client says of a server to a draft of a definition.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use serde_json::Value;
+use toolcrib_base::{Secret, ServerName};
+
+use super::OURS;
+use super::draft::{Draft, Origin, Setting, words};
+use super::secret::{self, Piece};
+use super::settings::Found;
+use super::table::Client;
+use crate::endpoint::Endpoint;
+use crate::period::Period;
+use crate::secret::{SecretRef, is_variable};
+use crate::server::TransportKind;
+
+/// Keys of clients that say which tools may be used, and which the profiles of ours say instead.
+const TOOL_RULES: [&str; 12] = [
+    "alwaysAllow",
+    "autoApprove",
+    "coreTools",
+    "default_tools_approval_mode",
+    "disabledTools",
+    "disabled_tools",
+    "enabled_tools",
+    "excludeTools",
+    "includeTools",
+    "tools",
+    "trust",
+    "autoapprove",
+];
+/// Keys about signing in, which begins anew with us.
+const SIGN_IN: [&str; 6] =
+    ["auth", "authProviderType", "headersHelper", "http_headers_helper", "oauth", "oauth_resource"];
+/// Keys that name a file with variables.
+const FILES: [&str; 2] = ["envFile", "env_file"];
+
+/// What a translation may know of the machine.
+pub struct Surroundings<'a> {
+    /// The person's own folder.
+    pub home: Option<PathBuf>,
+    /// The variables that are set now.
+    pub variable: &'a dyn Fn(&str) -> Option<String>,
+    /// The address of our own gateway, `127.0.0.1:8700`: what leads there is not imported.
+    pub own_authority: Option<String>,
+}
+
+impl std::fmt::Debug for Surroundings<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Surroundings").finish_non_exhaustive()
+    }
+}
+
+/// One server; the reason why it is left out otherwise.
+pub fn translate(
+    client: &'static Client,
+    file: PathBuf,
+    found: &Found,
+    around: &Surroundings<'_>,
+) -> Result<Draft, String> {
+    let entry = Entry { value: &found.entry, client, around };
+    if found.key == OURS || entry.is_ours() {
+        return Err("it is Toolcrib itself".to_owned());
+    }
+    if entry.text("command").is_none() && entry.list("command").is_none() && entry.address().is_none() {
+        let reason = match entry.value.get("settings").or_else(|| entry.value.get("source")) {
+            Some(_) => "it comes with an extension of the client",
+            None => "it has neither a command nor an address",
+        };
+        return Err(reason.to_owned());
+    }
+    let name = match words(&found.key) {
+        name if name.is_empty() => "server".to_owned(),
+        name => name,
+    };
+    let name = ServerName::new(&name).map_err(|error| error.to_string())?;
+    let origin = Origin { client: client.name, title: client.title, file, key: found.key.clone() };
+    let kind = entry.kind()?;
+    let mut draft = Draft {
+        origin,
+        name,
+        is_disabled: entry.is_disabled(),
+        notes: Vec::new(),
+        kind,
+        texts: BTreeMap::new(),
+        command: None,
+        args: Vec::new(),
+        cwd: None,
+        url: None,
+        env: BTreeMap::new(),
+        headers: BTreeMap::new(),
+        timeouts: entry.timeouts(),
+        labels: entry.labels(),
+        start: None,
+    };
+    if draft.is_disabled {
+        draft.start = Some("manual");
+        draft.notes.push("it is switched off in the client, so it starts only when somebody says so".to_owned());
+    } else if entry.value.get("autoStart") == Some(&Value::Bool(true)) {
+        draft.start = Some("eager");
+    }
+    for (theirs, ours) in [("title", "title"), ("description", "description"), ("toolPrefix", "prefix")] {
+        if let Some(text) = entry.text(theirs).filter(|text| !text.trim().is_empty()) {
+            draft.texts.insert(ours, text.to_owned());
+        }
+    }
+    match kind {
+        TransportKind::Stdio => entry.program(&mut draft)?,
+        TransportKind::Http | TransportKind::Sse => entry.remote(&mut draft)?,
+    }
+    entry.notes(&mut draft.notes);
+    Ok(draft)
+}
+
+/// One server's object.
+struct Entry<'a> {
+    value: &'a Value,
+    client: &'static Client,
+    around: &'a Surroundings<'a>,
+}
+
+// === impl Entry ===
+
+impl Entry<'_> {
+    fn text(&self, key: &str) -> Option<&str> {
+        self.value.get(key)?.as_str()
+    }
+
+    fn list(&self, key: &str) -> Option<&Vec<Value>> {
+        self.value.get(key)?.as_array()
+    }
+
+    fn address(&self) -> Option<&str> {
+        ["httpUrl", "serverUrl", "url"].iter().find_map(|key| self.text(key))
+    }
+
+    fn is_disabled(&self) -> bool {
+        self.value.get("disabled") == Some(&Value::Bool(true)) || self.value.get("enabled") == Some(&Value::Bool(false))
+    }
+
+    fn is_ours(&self) -> bool {
+        let stem =
+            |command: &str| command.rsplit(['/', '\\']).next().unwrap_or_default().trim_end_matches(".exe") == OURS;
+        let authority = |url: &str| url.parse::<http::Uri>().ok()?.authority().map(|name| name.as_str().to_owned());
+        let own = self.around.own_authority.as_deref();
+        let leads_to_us = |url: &str| {
+            let found = authority(url).map(|found| found.replace("localhost", "127.0.0.1"));
+            own.is_some() && found.as_deref() == own
+        };
+        self.text("command").is_some_and(stem)
+            || self.address().is_some_and(leads_to_us)
+            || self.list("args").into_iter().flatten().filter_map(Value::as_str).any(leads_to_us)
+    }
+
+    fn kind(&self) -> Result<TransportKind, String> {
+        let written = ["type", "transport", "transportType"].iter().find_map(|key| self.text(key));
+        let word: String = written.unwrap_or_default().chars().filter(char::is_ascii_alphabetic).collect();
+        match word.to_ascii_lowercase().as_str() {
+            "stdio" | "local" | "localcommand" | "custom" => Ok(TransportKind::Stdio),
+            "http" | "streamablehttp" | "remote" => Ok(TransportKind::Http),
+            "sse" => Ok(TransportKind::Sse),
+            "" if self.address().is_none() => Ok(TransportKind::Stdio),
+            // Both is a mistake that clients let pass; a program is what they then start.
+            "" if self.value.get("command").is_some() => Ok(TransportKind::Stdio),
+            "" if self.text("httpUrl").is_some() => Ok(TransportKind::Http),
+            "" if self.address().is_some_and(|url| url.trim_end_matches('/').ends_with("/sse")) => {
+                Ok(TransportKind::Sse)
+            }
+            "" => Ok(self.client.bare_url),
+            _ => Err(format!("its transport `{}` is not known", written.unwrap_or_default())),
+        }
+    }
+
+    fn program(&self, draft: &mut Draft) -> Result<(), String> {
+        let texts = |items: &[Value]| items.iter().filter_map(plain).collect::<Vec<_>>();
+        let mut words = match self.value.get("command") {
+            Some(Value::String(command)) => vec![command.clone()],
+            Some(Value::Array(words)) => texts(words),
+            _ => Vec::new(),
+        };
+        words.extend(self.list("args").map(|args| texts(args)).unwrap_or_default());
+        let mut words = words.into_iter();
+        let command = words.next().filter(|command| !command.trim().is_empty()).ok_or("it has no command")?;
+        draft.command = Some(self.filled("command", &command, &mut draft.notes));
+        let mut before = String::new();
+        for word in words {
+            let follows_name = before.starts_with('-') && secret::is_secret_name(&before) && !word.starts_with('-');
+            let assigned = word.split_once('=').is_some_and(|(name, value)| {
+                name.starts_with('-') && secret::is_secret_name(name) && !secret::is_harmless(value)
+            });
+            if follows_name
+                || assigned
+                || word.split([' ', '=', ':']).any(secret::is_secret_value)
+                || secret::is_secret_value(&word)
+            {
+                let place = draft.args.len() + 1;
+                draft.notes.push(format!("argument {place} looks like a secret and stands in the definition as it is: if the server can, let it read a variable"));
+            }
+            draft.args.push(self.filled("args", &word, &mut draft.notes));
+            before = word;
+        }
+        draft.cwd = self.text("cwd").filter(|cwd| !cwd.is_empty()).map(|cwd| self.filled("cwd", cwd, &mut draft.notes));
+        for (name, value) in self.members("env") {
+            if !is_variable(name) {
+                draft.notes.push(format!("`{name}` is left out of `env`: it is not a variable's name"));
+            } else if let Some(value) = plain(value) {
+                let setting = self.setting(name, &value, &mut draft.notes);
+                draft.env.insert(name.clone(), setting);
+            }
+        }
+        // Codex names variables that its own environment passes on.
+        for name in self.list("env_vars").into_iter().flatten() {
+            let name = name.as_str().or_else(|| name.get("name")?.as_str());
+            if let Some(name) = name.filter(|name| is_variable(name)) {
+                draft.env.entry(name.to_owned()).or_insert_with(|| Setting::Variable(name.to_owned()));
+            }
+        }
+        Ok(())
+    }
+
+    fn remote(&self, draft: &mut Draft) -> Result<(), String> {
+        let url = self.address().ok_or("it has no address")?;
+        let url = self.filled("url", url, &mut draft.notes);
+        url.parse::<Endpoint>().map_err(|error| format!("its address is not one: {error}"))?;
+        if secret::is_secret_address(&url) {
+            let note = "its address holds what looks like a secret and stands in the definition as it is: if the server can, send a header";
+            draft.notes.push(note.to_owned());
+        }
+        draft.url = Some(url);
+        for (name, value) in self.members("headers").chain(self.members("http_headers")) {
+            let Some(value) = plain(value) else { continue };
+            if is_of_protocol(name) {
+                draft.notes.push(format!("the header `{name}` is left out: the protocol sets it"));
+            } else {
+                let setting = self.setting(name, &value, &mut draft.notes);
+                put(&mut draft.headers, name, setting);
+            }
+        }
+        for (name, variable) in self.members("env_http_headers") {
+            if let Some(variable) = variable.as_str().filter(|variable| is_variable(variable)) {
+                put(&mut draft.headers, name, Setting::Variable(variable.to_owned()));
+            }
+        }
+        if let Some(variable) = self.text("bearer_token_env_var").filter(|variable| is_variable(variable)) {
+            let setting = self.setting("Authorization", &format!("Bearer ${{env:{variable}}}"), &mut draft.notes);
+            put(&mut draft.headers, "Authorization", setting);
+        }
+        Ok(())
+    }
+
+    fn members(&self, key: &str) -> impl Iterator<Item = (&String, &Value)> {
+        self.value.get(key).and_then(Value::as_object).into_iter().flatten()
+    }
+
+    /// The value of a variable or a header.
+    fn setting(&self, name: &str, value: &str, notes: &mut Vec<String>) -> Setting {
+        let pieces = secret::pieces(value, self.client.dollar_variables);
+        match pieces.as_slice() {
+            [Piece::Text(_)] => {
+                let is_secret = (secret::is_secret_name(name) && !secret::is_harmless(value))
+                    || secret::is_secret_value(value)
+                    // What a definition would take for a reference.
+                    || !matches!(value.parse(), Ok(SecretRef::Literal(_)));
+                if is_secret { Setting::Secret(Some(Secret::new(value))) } else { Setting::Plain(value.to_owned()) }
+            }
+            [Piece::Variable { name: variable, default }] => {
+                if let Some(default) = default.as_ref().filter(|default| !default.is_empty()) {
+                    let default =
+                        if secret::is_secret_value(default) || secret::is_secret_name(name) { "****" } else { default };
+                    notes.push(format!("`{name}` is the variable `{variable}`, which must be set: there is no default such as `{default}`"));
+                }
+                Setting::Variable(variable.clone())
+            }
+            [Piece::Input(id)] => {
+                let variable = secret::variable_of_input(id);
+                notes.push(format!("the client asks for `{id}`: set the variable `{variable}` before toolcrib starts"));
+                Setting::Variable(variable)
+            }
+            pieces => {
+                let has_variable = pieces.iter().any(|piece| matches!(piece, Piece::Variable { .. }));
+                match self.joined(pieces) {
+                    // What a variable holds may be a secret, and definitions cannot put texts together.
+                    Some(text) if has_variable => Setting::Secret(Some(Secret::new(text))),
+                    Some(text) => Setting::Plain(text),
+                    None => {
+                        notes.push(format!(
+                            "`{name}` is put together from what is not known here: give its whole value"
+                        ));
+                        Setting::Secret(None)
+                    }
+                }
+            }
+        }
+    }
+
+    /// A text in which whatever is known is filled in.
+    fn filled(&self, key: &str, text: &str, notes: &mut Vec<String>) -> String {
+        let pieces = secret::pieces(text, self.client.dollar_variables);
+        if matches!(pieces.as_slice(), [Piece::Text(_)]) {
+            return text.to_owned();
+        }
+        // The value of such a variable must not come to stand in a definition.
+        let hides = |piece: &Piece| matches!(piece, Piece::Variable { name, .. } if secret::is_secret_name(name));
+        match self.joined(&pieces).filter(|text| !pieces.iter().any(hides) && !secret::is_secret_value(text)) {
+            Some(filled) => filled,
+            None => {
+                notes.push(format!("`{key}` has a part that only the client can fill in: edit it in the definition"));
+                text.to_owned()
+            }
+        }
+    }
+
+    fn joined(&self, pieces: &[Piece]) -> Option<String> {
+        let piece = |piece: &Piece| match piece {
+            Piece::Text(text) => Some(text.clone()),
+            Piece::Variable { name, default } => (self.around.variable)(name).or_else(|| default.clone()),
+            Piece::Input(_) => None,
+            Piece::Unknown(name) => secret::own_folder(name, self.around.home.as_ref()),
+        };
+        pieces.iter().map(piece).collect()
+    }
+
+    fn timeouts(&self) -> BTreeMap<&'static str, String> {
+        let unit = self.client.timeout_unit;
+        let keys = [
+            ("startup_timeout_sec", "connect", 1_000),
+            ("startup_timeout_ms", "connect", 1),
+            ("tool_timeout_sec", "call", 1_000),
+            ("timeout", "call", unit),
+        ];
+        let period = |(key, ours, unit): (&str, &'static str, u64)| {
+            let number = self.value.get(key)?.as_f64().filter(|number| *number > 0.0 && *number < 1e9)?;
+            let seconds = if unit == 1 { number / 1_000.0 } else { number };
+            let millis = std::time::Duration::from_secs_f64(seconds).as_millis();
+            let text =
+                if millis.is_multiple_of(1_000) { format!("{}s", millis / 1_000) } else { format!("{millis}ms") };
+            text.parse::<Period>().is_ok().then_some((ours, text))
+        };
+        keys.into_iter().filter_map(period).collect()
+    }
+
+    fn labels(&self) -> BTreeMap<String, String> {
+        self.members("labels").filter_map(|(key, value)| Some((key.clone(), plain(value)?))).collect()
+    }
+
+    /// What is not taken over.
+    fn notes(&self, notes: &mut Vec<String>) {
+        let says = |key: &&str| match self.value.get(*key) {
+            None | Some(Value::Null | Value::Bool(false)) => false,
+            Some(Value::Array(items)) => !items.is_empty(),
+            Some(Value::Object(members)) => !members.is_empty(),
+            Some(_) => true,
+        };
+        let mut note = |keys: &[&'static str], what: &str| {
+            let keys: Vec<String> = keys.iter().filter(|key| says(key)).map(|key| format!("`{key}`")).collect();
+            if !keys.is_empty() {
+                notes.push(format!("{} not taken over: {what}", keys.join(", ")));
+            }
+        };
+        note(&TOOL_RULES, "which tools may be used is said in a profile");
+        note(&SIGN_IN, "sign in anew");
+        note(&FILES, "name the variables of that file in `env`");
+        note(&["family"], "each server has its own tools");
+    }
+}
+
+/// A text, a number or a truth value as text.
+fn plain(value: &Value) -> Option<String> {
+    match value {
+        Value::String(text) => Some(text.clone()),
+        Value::Number(number) => Some(number.to_string()),
+        Value::Bool(flag) => Some(flag.to_string()),
+        _ => None,
+    }
+}
+
+/// Headers are one whatever their letter case: the later counts.
+fn put(headers: &mut BTreeMap<String, Setting>, name: &str, setting: Setting) {
+    headers.retain(|there, _| !there.eq_ignore_ascii_case(name));
+    headers.insert(name.to_owned(), setting);
+}
+
+/// Headers that a definition may not set.
+fn is_of_protocol(name: &str) -> bool {
+    let lower = name.to_ascii_lowercase();
+    crate::define::PROTOCOL_HEADERS.contains(&lower.as_str()) || lower.starts_with("mcp-")
+}

@@ -1,0 +1,151 @@
+//! The settings of other makers' clients, as the commands `import`, `connect` and `disconnect` come to them. What is in
+//! them and how they are changed is `toolcrib_catalog::clients`.
+
+pub(crate) mod keep;
+pub(crate) mod record;
+
+use std::fs;
+use std::io::{self, BufRead, IsTerminal, Write};
+use std::path::{Path, PathBuf};
+
+use toolcrib_base::{Clock, Kind, Problem, SystemClock};
+use toolcrib_catalog::clients::{
+    CLIENTS, Client, FileError, Places, Platform, SettingsError, SettingsFile, Source, VariableOf, client, file_stamp,
+    write_all_and_sync,
+};
+
+use crate::home::{Environment, Home};
+
+/// How many copies of one client's settings are kept.
+const BACKUPS: usize = 20;
+
+/// What the commands that write take.
+#[derive(Debug, Clone, clap::Args)]
+pub(crate) struct Flags {
+    /// Only show what would be written
+    #[arg(long, visible_alias = "dry-run")]
+    pub(crate) preview: bool,
+    /// Do not ask
+    #[arg(short, long)]
+    pub(crate) yes: bool,
+    /// The client's settings, where they are not at their usual place
+    #[arg(long, value_name = "PATH")]
+    pub(crate) file: Option<PathBuf>,
+    /// The home folder [env: TOOLCRIB_HOME] [default: `toolcrib` in the configuration folder]
+    #[arg(long, value_name = "DIR")]
+    pub(crate) home: Option<PathBuf>,
+}
+
+impl VariableOf for Environment {
+    fn variable(&self, name: &str) -> Option<PathBuf> {
+        self.get(name).map(PathBuf::from)
+    }
+}
+
+/// The person's folders.
+pub(crate) fn places(environment: &Environment) -> Places<'_> {
+    Places::new(Platform::here(), environment)
+}
+
+/// A client as it is named on the command line.
+pub(crate) fn named(text: &str) -> Result<&'static Client, String> {
+    client(text).ok_or_else(|| {
+        let names: Vec<&str> = CLIENTS.iter().map(|client| client.name).collect();
+        format!("no client is known by this name; those that are: {}", names.join(", "))
+    })
+}
+
+/// The file of a client that is written.
+pub(crate) fn target(
+    client: &Client,
+    flags: &Flags,
+    environment: &Environment,
+) -> Result<(&'static Source, PathBuf), Problem> {
+    let usual = client.file_to_write(&places(environment));
+    let source = client.sources.iter().find(|source| source.is_written).ok_or_else(|| {
+        let message = format!("the settings of {} are only read", client.title);
+        Problem::new(Kind::InvalidParams, message)
+            .hint(format!("take its servers over with `toolcrib import {}`", client.name))
+    })?;
+    if let Some(path) = &flags.file {
+        return Ok((source, absolute(path)?));
+    }
+    usual.ok_or_else(|| {
+        Problem::new(
+            Kind::NotFound,
+            format!("where {} keeps its settings is not known: `HOME` is not set", client.title),
+        )
+        .hint("name the file with `--file PATH`")
+    })
+}
+
+pub(crate) fn absolute(path: &Path) -> Result<PathBuf, Problem> {
+    std::path::absolute(path)
+        .map_err(|error| Problem::new(Kind::InvalidParams, format!("cannot use `{}`: {error}", path.display())))
+}
+
+/// What is wrong with the text of a file.
+pub(crate) fn wrong(path: &Path, error: &SettingsError) -> Problem {
+    let colon = if matches!(error, SettingsError::Wrong { .. }) { ":" } else { ": " };
+    Problem::new(Kind::Definition, format!("{}{colon}{error}", path.display()))
+        .hint("nothing was changed; mend the file and try again")
+}
+
+/// What is wrong with a file.
+pub(crate) fn failed(error: &FileError) -> Problem {
+    let hint = match error {
+        FileError::Changed { .. } => "nothing was written; close the client and try again",
+        FileError::NotText { .. } => "save the file as UTF-8",
+        FileError::Unwritable { .. } | FileError::NoBackup { .. } => "the file is as it was",
+        FileError::Unreadable { .. } | FileError::NotAFile { .. } | FileError::TooLarge { .. } => {
+            "name another file with `--file PATH`"
+        }
+    };
+    Problem::new(Kind::Internal, error.to_string()).hint(hint)
+}
+
+/// Asks on the terminal; without one somebody must have said yes before.
+pub(crate) fn confirm(flags: &Flags, question: &str) -> anyhow::Result<bool> {
+    if flags.yes {
+        return Ok(true);
+    }
+    if !io::stdin().is_terminal() {
+        let problem = Problem::new(Kind::InvalidParams, "nothing was written: there is nobody to ask");
+        return Err(problem.hint("look with `--preview`, then say `--yes`").into());
+    }
+    let mut stderr = io::stderr().lock();
+    write!(stderr, "{question} [y/N] ")?;
+    stderr.flush()?;
+    let mut answer = String::new();
+    io::stdin().lock().read_line(&mut answer)?;
+    Ok(matches!(answer.trim().to_ascii_lowercase().as_str(), "y" | "yes"))
+}
+
+/// Replaces a settings file after a copy of it was kept; the copy's path.
+pub(crate) fn replace(
+    home: &Home,
+    client: &Client,
+    file: &SettingsFile,
+    text: Option<&str>,
+) -> Result<Option<PathBuf>, Problem> {
+    let folder = home.state().join("backups").join(client.name);
+    let stamp = file_stamp(SystemClock.now());
+    let copy = file.back_up(&folder, &stamp, &write_all_and_sync).map_err(|error| failed(&error))?;
+    match text {
+        Some(text) => file.replace(text, &write_all_and_sync),
+        None => file.remove(),
+    }
+    .map_err(|error| failed(&error))?;
+    forget_old(&folder);
+    Ok(copy)
+}
+
+/// Copies are named by their moment, so the oldest come first. One that cannot be removed does no harm.
+fn forget_old(folder: &Path) {
+    let Ok(entries) = fs::read_dir(folder) else { return };
+    let mut copies: Vec<PathBuf> = entries.filter_map(|entry| Some(entry.ok()?.path())).collect();
+    copies.sort();
+    for old in copies.iter().rev().skip(BACKUPS) {
+        let _ = fs::remove_file(old);
+    }
+}
