@@ -14,6 +14,7 @@ mod profile;
 mod reader;
 mod secret;
 mod server;
+mod trace;
 mod tree;
 mod watch;
 

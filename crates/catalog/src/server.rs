@@ -11,6 +11,9 @@ use crate::period::Period;
 use crate::reader::{Choice, Cursor, Fields, choice};
 use crate::secret::SecretRef;
 
+/// What addresses look like.
+pub(crate) const ADDRESS_PATTERN: &str = "^[Hh][Tt][Tt][Pp][Ss]?://";
+
 /// A server that can be called.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ServerDefinition {
@@ -278,6 +281,7 @@ fn remote(fields: &Fields<'_>) -> Option<Remote> {
 /// What is wrong is repeated only where nothing in it can be a secret.
 fn address(cursor: &Cursor<'_>) -> Option<Endpoint> {
     let text = cursor.text()?;
+    cursor.fits(ADDRESS_PATTERN);
     let address = text.parse();
     if let Err(error) = &address {
         let error: &EndpointError = error;
