@@ -129,15 +129,13 @@ pub(crate) fn environment(cursor: &Cursor<'_>) -> BTreeMap<String, SecretRef> {
 
 /// `headers`: their names are one whatever their letter case, and those of the protocol are not the file's to set.
 pub(crate) fn headers(cursor: &Cursor<'_>) -> BTreeMap<String, SecretRef> {
-    const OURS: [&str; 8] =
-        ["accept", "connection", "content-length", "content-type", "host", "last-event-id", "te", "transfer-encoding"];
     let mut seen = HashMap::new();
     cursor.map(|key, value| {
         let Ok(name) = http::HeaderName::from_bytes(key.as_bytes()) else {
             value.problem("expected a header's name such as `X-Key`", None);
             return None;
         };
-        if OURS.contains(&name.as_str()) || name.as_str().starts_with("mcp-") {
+        if is_of_the_protocol(&name) {
             let hint = "remove it: the protocol sets this header".to_owned();
             value.problem("expected a header that is the server's own, got one of the protocol", Some(hint));
         }
@@ -152,6 +150,23 @@ pub(crate) fn headers(cursor: &Cursor<'_>) -> BTreeMap<String, SecretRef> {
         }
         Some(secret)
     })
+}
+
+/// What is wrong with a header that a file wants to set.
+pub(crate) fn header_fault(name: &str) -> Option<&'static str> {
+    match http::HeaderName::from_bytes(name.as_bytes()) {
+        Err(_) => Some("expected a header's name such as `X-Key`"),
+        Ok(name) if is_of_the_protocol(&name) => {
+            Some("expected a header that is the server's own, got one of the protocol")
+        }
+        Ok(_) => None,
+    }
+}
+
+fn is_of_the_protocol(name: &http::HeaderName) -> bool {
+    const OURS: [&str; 8] =
+        ["accept", "connection", "content-length", "content-type", "host", "last-event-id", "te", "transfer-encoding"];
+    OURS.contains(&name.as_str()) || name.as_str().starts_with("mcp-")
 }
 
 /// What a file says here is never repeated: it may be a secret.

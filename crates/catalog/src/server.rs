@@ -246,7 +246,7 @@ fn transport(fields: &Fields<'_>) -> Option<Transport> {
     }
 }
 
-fn misplaced(fields: &Fields<'_>, keys: &[&'static str], why: &str) {
+pub(crate) fn misplaced(fields: &Fields<'_>, keys: &[&'static str], why: &str) {
     for key in keys {
         fields.misplaced(key, why);
     }
@@ -262,7 +262,7 @@ fn program(fields: &Fields<'_>) -> Option<Program> {
 }
 
 /// Arguments may be empty and may have several lines.
-fn argument(item: &Cursor<'_>) -> Option<String> {
+pub(crate) fn argument(item: &Cursor<'_>) -> Option<String> {
     let text = item.text()?;
     if text.contains('\0') {
         item.expected("a text without NUL characters");
@@ -291,7 +291,7 @@ fn address(cursor: &Cursor<'_>) -> Option<Endpoint> {
     address.ok()
 }
 
-fn timeouts(cursor: Cursor<'_>) -> Option<Timeouts> {
+pub(crate) fn timeouts(cursor: Cursor<'_>) -> Option<Timeouts> {
     let fields = cursor.fields()?;
     let default = Timeouts::default();
     let period = |key, default| fields.get(key).and_then(|cursor| cursor.parsed()).unwrap_or(default);
@@ -334,7 +334,7 @@ fn prefix(cursor: &Cursor<'_>) -> Option<String> {
     fits.then(|| text.to_owned())
 }
 
-fn tools(cursor: &Cursor<'_>) -> Vec<ToolText> {
+pub(crate) fn tools(cursor: &Cursor<'_>) -> Vec<ToolText> {
     let mut names = HashSet::new();
     cursor.list(|item| {
         let json = item.json()?;
