@@ -86,9 +86,12 @@ impl Loaded {
             profiles.insert(built_in.name.clone(), Arc::new(built_in));
         }
         let registry = registry_files.registry();
-        let problems = server_files.problems().chain(profile_files.problems()).cloned().chain(registry.problems).collect();
-        let warnings = server_files.warnings().chain(profile_files.warnings()).cloned().chain(registry.warnings).collect();
-        let stale = server_files.stale().into_iter().chain(profile_files.stale()).chain(registry_files.stale()).collect();
+        let problems =
+            server_files.problems().chain(profile_files.problems()).cloned().chain(registry.problems).collect();
+        let warnings =
+            server_files.warnings().chain(profile_files.warnings()).cloned().chain(registry.warnings).collect();
+        let stale =
+            server_files.stale().into_iter().chain(profile_files.stale()).chain(registry_files.stale()).collect();
         Self {
             servers: server_files.definitions(),
             profiles,

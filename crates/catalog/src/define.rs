@@ -32,14 +32,23 @@ pub(crate) fn read<D: Define>(file: &Path, stem: &str, text: &str) -> Result<D, 
 
 /// A value and what there is to say of the text. There is no value exactly when there are problems.
 pub(crate) fn read_all<D: Define>(file: &Path, stem: &str, text: &str) -> (Option<D>, Findings) {
-    let sink = Sink::new(file);
+    read_into(Sink::new(file), stem, text)
+}
+
+/// The same with a look at what is not needed for loading: schemas of tools.
+pub(crate) fn read_thoroughly<D: Define>(file: &Path, stem: &str, text: &str) -> (Option<D>, Findings) {
+    read_into(Sink::thorough(file), stem, text)
+}
+
+fn read_into<D: Define>(sink: Sink, stem: &str, text: &str) -> (Option<D>, Findings) {
+    let file = sink.file().to_owned();
     let text = if file.extension().is_some_and(|extension| extension == "json") { json(text) } else { text.into() };
     let definition = tree::parse(&text, &sink).and_then(|root| D::read(stem, Cursor::root(&root, &sink)));
     let mut findings = sink.findings();
     match definition {
         Some(definition) if findings.problems.is_empty() => return (Some(definition), findings),
         _ if findings.problems.is_empty() => {
-            findings.problems.push(DefinitionProblem::of_file(file, "expected a definition"));
+            findings.problems.push(DefinitionProblem::of_file(&file, "expected a definition"));
         }
         _ => {}
     }

@@ -140,7 +140,11 @@ fn warn_of_gaps(fields: &Fields<'_>, entry: &RegistryEntry) {
         ("icon", entry.icon.is_none(), "a word, a path or an address"),
         ("about", entry.about.is_none(), "a few lines of Markdown for whoever considers it"),
         ("homepage", entry.homepage.is_none(), "an address such as `https://example.com`"),
-        ("runtime", entry.runtime.is_none() && !fields.has("runtime"), "how it runs: without it nothing can be configured"),
+        (
+            "runtime",
+            entry.runtime.is_none() && !fields.has("runtime"),
+            "how it runs: without it nothing can be configured",
+        ),
     ];
     for (key, _, hint) in gaps.iter().filter(|(_, is_missing, _)| *is_missing) {
         fields.warn(key, "is missing", Some((*hint).to_owned()));
@@ -167,11 +171,9 @@ fn package(cursor: Cursor<'_>) -> Option<Package> {
 }
 
 fn metadata(cursor: &Cursor<'_>) -> Option<Kept> {
-    if cursor.node().is_map() {
-        return cursor.json().map(Kept::of_json);
-    }
-    cursor.expected("a map");
-    None
+    // Whatever its keys are.
+    cursor.map(|_, _| Some(()));
+    cursor.node().is_map().then(|| cursor.json()).flatten().map(Kept::of_json)
 }
 
 #[cfg(test)]

@@ -15,10 +15,13 @@ mod problem;
 mod profile;
 mod reader;
 mod registry;
+mod schema;
 mod secret;
 mod server;
+mod toolschema;
 mod trace;
 mod tree;
+mod validate;
 mod watch;
 mod yaml;
 
@@ -34,8 +37,10 @@ pub use period::{Period, PeriodError};
 pub use problem::{DefinitionProblem, Position};
 pub use profile::{ActiveSet, Dialect, Exposure, Group, Prefix, ProfileDefinition, ToolRules};
 pub use registry::{Available, Origin, built_in};
+pub use schema::schema;
 pub use secret::{LocalSecrets, ResolveSecret, SecretError, SecretRef, SecretRefError};
 pub use server::{
     Ask, Program, Remote, ServerDefinition, SessionScope, Start, Timeouts, ToolText, Transport, TransportKind,
 };
+pub use validate::{Checked, DefinitionKind, Scope as ValidateScope, ValidateError, validate};
 pub use watch::watch;

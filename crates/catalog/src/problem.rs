@@ -82,6 +82,7 @@ pub(crate) struct Sink {
     warnings: RefCell<Vec<DefinitionProblem>>,
     name_at: Cell<Option<Position>>,
     trace: Option<Trace>,
+    is_thorough: bool,
 }
 
 /// What was found in one file.
@@ -106,7 +107,17 @@ impl Sink {
             warnings: RefCell::default(),
             name_at: Cell::new(None),
             trace: None,
+            is_thorough: false,
         }
+    }
+
+    /// A sink for a reader that also looks at what is not needed for loading.
+    pub(crate) fn thorough(file: &Path) -> Self {
+        Self { is_thorough: true, ..Self::new(file) }
+    }
+
+    pub(crate) fn is_thorough(&self) -> bool {
+        self.is_thorough
     }
 
     /// A sink that also remembers what the reader asks for.

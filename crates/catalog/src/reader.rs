@@ -48,6 +48,11 @@ impl<'a> Cursor<'a> {
         self.node
     }
 
+    /// Whether what is not needed for loading is looked at, too.
+    pub(crate) fn is_thorough(&self) -> bool {
+        self.sink.is_thorough()
+    }
+
     /// The file that is read.
     pub(crate) fn file(&self) -> &'a Path {
         self.sink.file()

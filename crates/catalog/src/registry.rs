@@ -120,16 +120,22 @@ impl Registry {
         self.warnings.extend(folder.warnings().cloned());
         let mut places: BTreeMap<&str, String> = BTreeMap::new();
         for (path, entry, at) in folder.counting() {
-            let place = at.map_or_else(|| path.display().to_string(), |at| format!("{}:{}:{}", path.display(), at.line, at.column));
+            let place = at.map_or_else(
+                || path.display().to_string(),
+                |at| format!("{}:{}:{}", path.display(), at.line, at.column),
+            );
             if let Some(first) = places.get(entry.name.as_str()) {
-                let message = format!("expected one entry `{}`, got this one beside `{first}`, which counts", entry.name);
-                let problem = DefinitionProblem { at, field: "name".to_owned(), ..DefinitionProblem::of_file(path, message) };
+                let message =
+                    format!("expected one entry `{}`, got this one beside `{first}`, which counts", entry.name);
+                let problem =
+                    DefinitionProblem { at, field: "name".to_owned(), ..DefinitionProblem::of_file(path, message) };
                 self.problems.push(problem.hint("remove one of the two"));
                 continue;
             }
             places.insert(entry.name.as_str(), place);
             let hidden = self.entries.get(&entry.name);
-            let shadows = hidden.map(|hidden| std::iter::once(&hidden.origin).chain(&hidden.shadows).cloned().collect());
+            let shadows =
+                hidden.map(|hidden| std::iter::once(&hidden.origin).chain(&hidden.shadows).cloned().collect());
             let available = Available {
                 entry: Arc::clone(entry),
                 origin: Origin::File(path.to_owned()),

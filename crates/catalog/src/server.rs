@@ -10,6 +10,7 @@ use crate::endpoint::{Endpoint, EndpointError};
 use crate::period::Period;
 use crate::reader::{Choice, Cursor, Fields, choice};
 use crate::secret::SecretRef;
+use crate::toolschema;
 
 /// What addresses look like.
 pub(crate) const ADDRESS_PATTERN: &str = "^[Hh][Tt][Tt][Pp][Ss]?://";
@@ -339,13 +340,16 @@ pub(crate) fn tools(cursor: &Cursor<'_>) -> Vec<ToolText> {
     cursor.list(|item| {
         let json = item.json()?;
         // The tool's other keys are the server's own, so this map is not finished.
-        let fields = item.fields()?;
+        let fields = item.clone().fields()?;
         let name = fields.require("name", "the tool's name", "take tools as `tools/list` gives them".to_owned())?;
         let text = name.text()?;
         if text.is_empty() {
             name.expected("the tool's name");
         } else if !names.insert(text) {
             name.expected("each tool once");
+        }
+        if item.is_thorough() {
+            toolschema::check(&fields);
         }
         Some(ToolText { name: text.to_owned(), json })
     })

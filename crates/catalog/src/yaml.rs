@@ -141,7 +141,8 @@ fn scalar(text: &str, out: &mut String) {
 /// Letters and digits with what never means anything between them, and no word of YAML, old versions included.
 fn is_plain(text: &str) -> bool {
     const WORDS: [&str; 9] = ["true", "false", "null", "yes", "no", "on", "off", "y", "n"];
-    let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.' | '/' | ' ' | '@' | '(' | ')' | '+' | '=');
+    let fits =
+        |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.' | '/' | ' ' | '@' | '(' | ')' | '+' | '=');
     let begins = text.starts_with(|c: char| c.is_ascii_alphabetic() || c == '/');
     begins
         && !text.ends_with(' ')
@@ -153,5 +154,7 @@ fn is_plain(text: &str) -> bool {
 /// Whether a character can stand in a file and be seen there.
 fn is_visible(c: char) -> bool {
     let is_hidden = matches!(c, '\u{AD}' | '\u{200B}'..='\u{200F}' | '\u{2028}'..='\u{202E}' | '\u{2060}'..='\u{206F}' | '\u{FEFF}' | '\u{FFFE}' | '\u{FFFF}');
-    c == ' ' || !c.is_control() && !c.is_whitespace() && !is_hidden && (c as u32) < 0xE000 || ('\u{1F300}'..='\u{1FAFF}').contains(&c)
+    c == ' '
+        || !c.is_control() && !c.is_whitespace() && !is_hidden && (c as u32) < 0xE000
+        || ('\u{1F300}'..='\u{1FAFF}').contains(&c)
 }

@@ -169,7 +169,8 @@ fn variable(fields: Fields<'_>) -> Option<Variable> {
         header: fields.get("header").and_then(|cursor| header(&cursor)),
     };
     if let Some(cursor) = written_default.filter(|_| variable.secret) {
-        cursor.problem("belongs to a variable that is no secret", Some("remove it, or write `secret: false`".to_owned()));
+        cursor
+            .problem("belongs to a variable that is no secret", Some("remove it, or write `secret: false`".to_owned()));
     }
     fields.finish();
     name.map(|_| variable)

@@ -213,7 +213,9 @@ fn checked(variable: &Variable, given: &SecretRef, is_placed: bool) -> Result<St
     let name = || variable.name.clone();
     match given {
         SecretRef::Literal(_) if variable.secret => Err(ConfigureError::PlainSecret(name())),
-        SecretRef::Literal(text) if variable.accepts(text.expose()) && (is_placed || is_no_reference(text.expose())) => {
+        SecretRef::Literal(text)
+            if variable.accepts(text.expose()) && (is_placed || is_no_reference(text.expose())) =>
+        {
             Ok(text.expose().to_owned())
         }
         SecretRef::Literal(_) => Err(ConfigureError::Refused(name())),

@@ -152,11 +152,17 @@ fn check_places(cursor: &Cursor<'_>, text: &str, authorization: &Authorization) 
         match authorization.variable(name) {
             None => {
                 let hint = "name it under `authorization.variables`".to_owned();
-                cursor.problem(format!("expected a variable of this entry, got `${{{}}}`", crate::problem::shown(name)), Some(hint));
+                cursor.problem(
+                    format!("expected a variable of this entry, got `${{{}}}`", crate::problem::shown(name)),
+                    Some(hint),
+                );
             }
             Some(variable) if variable.secret => {
                 let hint = "a program gets it in its environment, a server over HTTP in a `header`".to_owned();
-                cursor.problem(format!("expected no secret here, got `${{{name}}}`, which everyone could see"), Some(hint));
+                cursor.problem(
+                    format!("expected no secret here, got `${{{name}}}`, which everyone could see"),
+                    Some(hint),
+                );
             }
             Some(_) => {}
         }

@@ -103,7 +103,8 @@ fn link(fields: &Fields<'_>, key: &'static str) -> Option<Link> {
     if link.is_err()
         && let Some(cursor) = fields.get(key)
     {
-        cursor.warn(format!("expected an address such as `https://example.com`, got {}", cursor.node().describe()), None);
+        cursor
+            .warn(format!("expected an address such as `https://example.com`, got {}", cursor.node().describe()), None);
     }
     link.ok()
 }
@@ -197,7 +198,8 @@ fn read_oauth(cursor: Cursor<'_>, required: bool, authorization: &mut Authorizat
 fn variable(cursor: Cursor<'_>) -> Option<Variable> {
     let fields = cursor.fields()?;
     let hint = "add its `name`, such as `API_KEY`".to_owned();
-    let name = fields.require("name", "the variable's name", hint).and_then(|cursor| authorization::variable_name(&cursor))?;
+    let name =
+        fields.require("name", "the variable's name", hint).and_then(|cursor| authorization::variable_name(&cursor))?;
     let secret = flag(&fields, "secret", true);
     let default = fields.get("default").filter(|cursor| !cursor.node().is_null());
     let variable = Variable {
@@ -209,7 +211,10 @@ fn variable(cursor: Cursor<'_>) -> Option<Variable> {
         required: flag(&fields, "required", true),
         // A secret with a default is none that anybody should use.
         default: default.filter(|_| !secret).and_then(|cursor| authorization::plain(&cursor)),
-        options: fields.get("options").map(|cursor| cursor.list(|item| authorization::plain(&item))).unwrap_or_default(),
+        options: fields
+            .get("options")
+            .map(|cursor| cursor.list(|item| authorization::plain(&item)))
+            .unwrap_or_default(),
         ..Variable::new(&name)
     };
     fields.finish_leniently();
@@ -229,7 +234,10 @@ fn runtime(cursor: Cursor<'_>) -> Option<Runtime> {
         "stdio" => stdio(&fields),
         "http" | "streamable-http" | "sse" => http(&fields, word == "sse"),
         _ => {
-            cursor.warn(format!("has the transport `{}`, which is not known: nothing can be configured", shown(word)), None);
+            cursor.warn(
+                format!("has the transport `{}`, which is not known: nothing can be configured", shown(word)),
+                None,
+            );
             None
         }
     };

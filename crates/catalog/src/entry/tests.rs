@@ -128,6 +128,7 @@ fn what_people_miss_is_a_warning() {
 #[test]
 fn wrong_entries_are_told_with_their_place() {
     let head = "name: crm\nruntime: {command: x}\n";
+    let (mut told, mut wanted) = (Vec::new(), Vec::new());
     for (text, expected) in [
         ("name: ../x\n".to_owned(), "1:7: `name`: expected a name, got `../x`"),
         ("name: other\n".to_owned(), "1:7: `name`: expected the file's stem `crm`, got `other`"),
@@ -135,7 +136,7 @@ fn wrong_entries_are_told_with_their_place() {
         (format!("{head}homepage: 'javascript:alert(1)'\n"), "3:11: `homepage`: expected an address such as `https://example.com/mcp`, got `javascript:alert(1)`"),
         (format!("{head}source: mine\n"), "3:9: `source`: expected one of `official`, `community`, `enterprise`, `local`, `custom`, got `mine`"),
         (format!("{head}authorization: {{type: api_key}}\n"), "3:16: `authorization.variables`: expected the variable that holds it, got nothing"),
-        (format!("{head}authorization: {{type: none, variables: [{{name: A}}]}}\n"), "3:41: `authorization.variables`: belongs to another type, this is `none`"),
+        (format!("{head}authorization: {{type: none, variables: [{{name: A}}]}}\n"), "3:40: `authorization.variables`: belongs to another type, this is `none`"),
         (format!("{head}authorization: {{type: custom, variables: [{{name: A}}, {{name: A}}]}}\n"), "3:54: `authorization.variables[1]`: expected each variable once, got it again"),
         (format!("{head}authorization: {{type: custom, variables: [{{name: A-B}}]}}\n"), "3:50: `authorization.variables[0].name`: expected a variable's name of A-Z, a-z, 0-9 and `_`, the first not a digit, got `A-B`"),
         (format!("{head}authorization: {{type: custom, variables: [{{name: A, pattern: '('}}]}}\n"), "3:62: `authorization.variables[0].pattern`: expected a regular expression such as `^sk-[a-z0-9]+$`, got one that does not compile"),
@@ -147,8 +148,10 @@ fn wrong_entries_are_told_with_their_place() {
         ("name: crm\nruntime: {url: 'https://example.com'}\n".to_owned(), "2:10: `runtime.transport`: expected how the `url` is spoken to, got nothing"),
         ("name: crm\nruntime: {command: x, url: 'https://example.com'}\n".to_owned(), "2:23: `runtime.url`: belongs to `transport: http` or `sse`, this is `stdio`"),
     ] {
-        assert_eq!(problem(&text), expected, "{text}");
+        told.push(problem(&text));
+        wanted.push(expected);
     }
+    assert_eq!(told, wanted);
 }
 
 /// Whoever wrote the entry would otherwise choose which of our secrets its server gets.
@@ -196,7 +199,8 @@ fn what_scooters_loader_tolerates_is_a_warning() {
     let (entry, findings) = read("registry/custom/other.json", text);
     let entry = entry.unwrap();
     assert_eq!((entry.name.as_str(), entry.source, entry.runtime.is_none()), ("weather", Source::Custom, true));
-    let told: Vec<String> = lines(&findings.warnings).into_iter().filter(|line| !line.ends_with("is missing")).collect();
+    let told: Vec<String> =
+        lines(&findings.warnings).into_iter().filter(|line| !line.ends_with("is missing")).collect();
     assert_eq!(
         told,
         [
@@ -228,8 +232,16 @@ fn every_kind_of_scooters_authorization_becomes_variables() {
         assert_eq!(entry.authorization.kind, kind);
     };
     check(r#"{"type": "none"}"#, AuthorizationKind::None, &[]);
-    check(r#"{"type": "api_key", "env_var": "K", "required": false}"#, AuthorizationKind::ApiKey, &[("K", true, false)]);
-    check(r#"{"type": "bearer_token", "env_var": "T", "scopes": ["repo"]}"#, AuthorizationKind::Bearer, &[("T", true, true)]);
+    check(
+        r#"{"type": "api_key", "env_var": "K", "required": false}"#,
+        AuthorizationKind::ApiKey,
+        &[("K", true, false)],
+    );
+    check(
+        r#"{"type": "bearer_token", "env_var": "T", "scopes": ["repo"]}"#,
+        AuthorizationKind::Bearer,
+        &[("T", true, true)],
+    );
     let oauth = r#"{"type": "oauth2", "provider": "google", "oauth": {"authorization_url": "https://example.com/a",
         "token_url": "https://example.com/t", "scopes": ["mail"], "token_env": "TOKEN"}}"#;
     check(oauth, AuthorizationKind::OAuth2, &[("TOKEN", true, true)]);
@@ -271,7 +283,10 @@ fn answers_that_do_not_fit_are_refused() {
     assert_eq!(refused(None, &[]), "`CRM_KEY` of entry `crm` has no value");
     assert_eq!(refused(None, &[("CRM_KEY", "k-abc")]), "`CRM_KEY` is a secret and must not lie in a file");
     assert_eq!(refused(None, &[key, ("REGION", "asia")]), "`REGION` is not a value that the server takes");
-    assert_eq!(refused(None, &[key, ("REGION", "env:R")]), "`REGION` stands in arguments or an address, where no reference is resolved");
+    assert_eq!(
+        refused(None, &[key, ("REGION", "env:R")]),
+        "`REGION` stands in arguments or an address, where no reference is resolved"
+    );
     assert_eq!(refused(None, &[key, ("OTHER", "x")]), "entry `crm` has no variable `OTHER`");
     let entry = good("registry/a.yaml", "name: a\n");
     assert_eq!(entry.to_definition(&Answers::default()).unwrap_err(), ConfigureError::NoRuntime(entry.name.clone()));
@@ -294,8 +309,41 @@ fn every_built_in_entry_can_be_configured() {
 
 /// Texts with everything that YAML could take for something else.
 fn texts() -> impl Strategy<Value = String> {
-    let odd = ["true", "null", "~", "1.0", "- a", "a: b", "#", "a #b", "'", "\"", "\\", "|", ">", "%", "@x", "{", "[", "---", "é", "\u{1f326}", "\u{85}", "\u{feff}", "\u{2028}", "\t", " ", "\n", "a\n b\n\nc\n", "https://example.com/a?b=c"];
-    let piece = prop_oneof![proptest::sample::select(odd.to_vec()).prop_map(str::to_owned), "[a-zA-Z0-9 .:,-]{0,12}", any::<char>().prop_filter("NUL is refused", |c| *c != '\0').prop_map(String::from)];
+    let odd = [
+        "true",
+        "null",
+        "~",
+        "1.0",
+        "- a",
+        "a: b",
+        "#",
+        "a #b",
+        "'",
+        "\"",
+        "\\",
+        "|",
+        ">",
+        "%",
+        "@x",
+        "{",
+        "[",
+        "---",
+        "é",
+        "\u{1f326}",
+        "\u{85}",
+        "\u{feff}",
+        "\u{2028}",
+        "\t",
+        " ",
+        "\n",
+        "a\n b\n\nc\n",
+        "https://example.com/a?b=c",
+    ];
+    let piece = prop_oneof![
+        proptest::sample::select(odd.to_vec()).prop_map(str::to_owned),
+        "[a-zA-Z0-9 .:,-]{0,12}",
+        any::<char>().prop_filter("NUL is refused", |c| *c != '\0').prop_map(String::from)
+    ];
     proptest::collection::vec(piece, 0..6).prop_map(|pieces| pieces.concat())
 }
 
@@ -304,7 +352,13 @@ fn words() -> impl Strategy<Value = String> {
 }
 
 fn json_values() -> impl Strategy<Value = Value> {
-    let leaf = prop_oneof![Just(Value::Null), any::<bool>().prop_map(Value::from), any::<i64>().prop_map(Value::from), (-1e9..1e9).prop_map(Value::from), texts().prop_map(Value::from)];
+    let leaf = prop_oneof![
+        Just(Value::Null),
+        any::<bool>().prop_map(Value::from),
+        any::<i64>().prop_map(Value::from),
+        (-1e9..1e9).prop_map(Value::from),
+        texts().prop_map(Value::from)
+    ];
     leaf.prop_recursive(4, 24, 5, |inner| {
         prop_oneof![
             proptest::collection::vec(inner.clone(), 0..4).prop_map(Value::from),
