@@ -40,9 +40,9 @@ pub(super) fn read(stem: &str, root: Cursor<'_>) -> Option<RegistryEntry> {
         homepage: link(&fields, "homepage"),
         repository: link(&fields, "repository"),
         documentation: link(&fields, "documentation"),
-        runtime: fields.get("runtime").and_then(runtime),
+        runtime: fields.get("runtime").and_then(|cursor| runtime(&cursor)),
         authorization,
-        package: fields.get("package").and_then(package),
+        package: fields.get("package").and_then(|cursor| package(&cursor)),
         tools: fields.get("tools").map(|cursor| server::tools(&cursor)).unwrap_or_default(),
         verified_at: verified_at.or_else(|| text(&fields, "verified_at")),
         metadata: metadata.and_then(|cursor| cursor.json()).map(Kept::of_json),
@@ -168,7 +168,7 @@ fn validation(cursor: Cursor<'_>) -> Option<crate::Pattern> {
     let fields = cursor.fields()?;
     fields.get("test_endpoint");
     let cursor = fields.get("pattern");
-    let pattern = cursor.as_ref().and_then(|cursor| cursor.text_or_nothing()).map(str::parse);
+    let pattern = cursor.as_ref().and_then(Cursor::text_or_nothing).map(str::parse);
     if let (Some(Err(error)), Some(cursor)) = (&pattern, &cursor) {
         let error: &crate::PatternError = error;
         cursor.warn(error.to_string(), None);
@@ -221,7 +221,7 @@ fn variable(cursor: Cursor<'_>) -> Option<Variable> {
     Some(variable)
 }
 
-fn runtime(cursor: Cursor<'_>) -> Option<Runtime> {
+fn runtime(cursor: &Cursor<'_>) -> Option<Runtime> {
     if cursor.node().is_null() {
         return None;
     }
@@ -229,7 +229,7 @@ fn runtime(cursor: Cursor<'_>) -> Option<Runtime> {
     fields.get("healthCheck");
     let timeouts = fields.get("timeout").and_then(|cursor| timeout(&cursor)).unwrap_or_default();
     let transport = fields.get("transport");
-    let word = transport.as_ref().and_then(|cursor| cursor.text_or_nothing()).unwrap_or("stdio");
+    let word = transport.as_ref().and_then(Cursor::text_or_nothing).unwrap_or("stdio");
     let reach = match word {
         "stdio" => stdio(&fields),
         "http" | "streamable-http" | "sse" => http(&fields, word == "sse"),
@@ -288,7 +288,7 @@ fn timeout(cursor: &Cursor<'_>) -> Option<Timeouts> {
 }
 
 /// `{"type": "npm", "name": …}` or `{"npm": {"name": …}}`.
-fn package(cursor: Cursor<'_>) -> Option<Package> {
+fn package(cursor: &Cursor<'_>) -> Option<Package> {
     use crate::reader::Choice;
     let fields = cursor.clone().fields()?;
     let named = fields.get("type").and_then(|cursor| cursor.text_or_nothing());

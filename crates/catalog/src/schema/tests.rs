@@ -82,10 +82,10 @@ fn changes(value: &Value) -> Vec<(String, Value)> {
         found.push(path.to_owned());
         match value {
             Value::Object(members) => {
-                members.iter().for_each(|(key, inner)| walk(inner, &format!("{path}/{key}"), found))
+                members.iter().for_each(|(key, inner)| walk(inner, &format!("{path}/{key}"), found));
             }
             Value::Array(items) => {
-                items.iter().enumerate().for_each(|(index, inner)| walk(inner, &format!("{path}/{index}"), found))
+                items.iter().enumerate().for_each(|(index, inner)| walk(inner, &format!("{path}/{index}"), found));
             }
             _ => {}
         }
