@@ -1,7 +1,6 @@
 //! Regular expressions in entries, compiled with a bound on their size.
 
 use std::fmt;
-use std::sync::Arc;
 
 use jsonschema::{PatternOptions, Validator};
 use serde_json::{Value, json};
@@ -15,23 +14,21 @@ pub(crate) const PATTERN_BYTES: usize = 1024 * 1024;
 pub struct PatternError;
 
 /// A regular expression as JSON Schema has them, matched in linear time. It matches anywhere unless it has `^` and `$`.
-#[derive(Clone)]
-pub struct Pattern {
-    text: Arc<str>,
-    validator: Arc<Validator>,
-}
+/// Only its text is kept: thousands of entries are read, and few are ever matched with.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Pattern(String);
 
 // === impl Pattern ===
 
 impl Pattern {
     /// The expression as written.
     pub fn as_str(&self) -> &str {
-        &self.text
+        &self.0
     }
 
     /// Whether it is found in `text`.
     pub fn matches(&self, text: &str) -> bool {
-        self.validator.is_valid(&Value::from(text))
+        compile(&self.0).is_ok_and(|validator| validator.is_valid(&Value::from(text)))
     }
 }
 
@@ -39,25 +36,20 @@ impl std::str::FromStr for Pattern {
     type Err = PatternError;
 
     fn from_str(text: &str) -> Result<Self, PatternError> {
-        let bounds = PatternOptions::regex().size_limit(PATTERN_BYTES);
-        let schema = json!({ "type": "string", "pattern": text });
-        let validator = jsonschema::options().with_pattern_options(bounds).build(&schema).map_err(|_| PatternError)?;
-        Ok(Self { text: text.into(), validator: Arc::new(validator) })
+        compile(text).map(|_| Self(text.to_owned()))
     }
 }
-
-impl PartialEq for Pattern {
-    fn eq(&self, other: &Self) -> bool {
-        self.text == other.text
-    }
-}
-
-impl Eq for Pattern {}
 
 impl fmt::Debug for Pattern {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.text.fmt(f)
+        self.0.fmt(f)
     }
+}
+
+fn compile(text: &str) -> Result<Validator, PatternError> {
+    let bounds = PatternOptions::regex().size_limit(PATTERN_BYTES);
+    let schema = json!({ "type": "string", "pattern": text });
+    jsonschema::options().with_pattern_options(bounds).build(&schema).map_err(|_| PatternError)
 }
 
 #[cfg(test)]

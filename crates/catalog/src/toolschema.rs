@@ -10,6 +10,8 @@ use crate::reader::{Cursor, Fields};
 
 /// How many references a schema may have to be looked at: following a chain of them takes a part of the stack each.
 const REFERENCES_MAX: usize = 128;
+/// How many patterns it may have: each may take [`PATTERN_BYTES`] once it is compiled.
+const PATTERNS_MAX: usize = 64;
 
 /// Tells what is wrong with the schemas of a tool.
 pub(crate) fn check(fields: &Fields<'_>) {
@@ -28,12 +30,16 @@ fn fault(cursor: &Cursor<'_>) -> Option<String> {
     if !cursor.node().is_map() {
         return Some(format!("expected a JSON Schema, got {}", cursor.node().describe()));
     }
-    if json.matches("Ref\":").count() + json.matches("$ref\":").count() > REFERENCES_MAX {
-        return Some(format!("expected a JSON Schema of at most {REFERENCES_MAX} references, got more"));
-    }
     let value: Value = serde_json::from_str(&json).ok()?;
     if let Some(kind) = value.get("type").filter(|kind| *kind != "object") {
         return Some(format!("expected a JSON Schema with `type: object`, got `{}`", shown(&kind.to_string())));
+    }
+    let (references, patterns) = weigh(&value);
+    if references > REFERENCES_MAX || patterns > PATTERNS_MAX {
+        let message =
+            format!("is not checked: it has more than {REFERENCES_MAX} references or {PATTERNS_MAX} patterns");
+        cursor.warn(message, None);
+        return None;
     }
     let bounds = PatternOptions::regex().size_limit(PATTERN_BYTES);
     let built = jsonschema::options().with_pattern_options(bounds).build(&value);
@@ -42,4 +48,29 @@ fn fault(cursor: &Cursor<'_>) -> Option<String> {
         let place = if place.is_empty() { String::new() } else { format!(" at `{}`", shown(&place)) };
         format!("expected a JSON Schema, got one that is not valid{place}: {}", shown(&error.to_string()))
     })
+}
+
+/// How many references and patterns there are, at most.
+fn weigh(value: &Value) -> (usize, usize) {
+    let mut sum = (0, 0);
+    let mut add = |(references, patterns): (usize, usize)| {
+        sum.0 += references;
+        sum.1 += patterns;
+    };
+    match value {
+        Value::Object(members) => {
+            for (key, inner) in members {
+                add(match key.as_str() {
+                    "$ref" | "$dynamicRef" | "$recursiveRef" => (1, 0),
+                    "pattern" => (0, 1),
+                    "patternProperties" => (0, inner.as_object().map_or(0, serde_json::Map::len)),
+                    _ => (0, 0),
+                });
+                add(weigh(inner));
+            }
+        }
+        Value::Array(items) => items.iter().for_each(|item| add(weigh(item))),
+        _ => {}
+    }
+    sum
 }

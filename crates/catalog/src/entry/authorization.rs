@@ -7,6 +7,9 @@ use crate::endpoint::Link;
 use crate::pattern::Pattern;
 use crate::reader::{Cursor, Fields, choice};
 
+/// How many variables an entry may have: each may have a pattern, which takes time to check.
+pub(super) const VARIABLES_MAX: usize = 64;
+
 /// How a server knows whose calls it gets, and what it must be told before it runs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Authorization {
@@ -141,9 +144,17 @@ pub(super) fn read(cursor: Cursor<'_>) -> Option<Authorization> {
 }
 
 fn variables(cursor: &Cursor<'_>) -> Vec<Variable> {
-    let mut names = HashSet::new();
+    let (mut names, mut headers, mut count) = (HashSet::new(), HashSet::new(), 0);
     cursor.list(|item| {
+        count += 1;
+        if count > VARIABLES_MAX {
+            item.problem(format!("expected at most {VARIABLES_MAX} variables, got more"), None);
+            return None;
+        }
         let variable = variable(item.clone().fields()?)?;
+        if !variable.header.as_ref().is_none_or(|header| headers.insert(header.to_ascii_lowercase())) {
+            item.problem("expected each header for one variable, got it again", None);
+        }
         if !names.insert(variable.name.clone()) {
             item.problem("expected each variable once, got it again", None);
         }

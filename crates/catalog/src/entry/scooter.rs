@@ -149,7 +149,12 @@ fn authorization(cursor: Cursor<'_>) -> Option<Authorization> {
         read_oauth(oauth, required, &mut authorization);
     }
     if let Some(listed) = fields.get("env_vars") {
-        for variable in listed.list(variable) {
+        let few = listed.items().into_iter().take(authorization::VARIABLES_MAX);
+        if listed.items().len() > authorization::VARIABLES_MAX {
+            listed
+                .warn(format!("has more than {} variables; the rest is left out", authorization::VARIABLES_MAX), None);
+        }
+        for variable in few.filter_map(variable) {
             if authorization.variable(&variable.name).is_some() {
                 listed.warn(format!("names `{}` twice; the first counts", variable.name), None);
             } else {

@@ -142,6 +142,7 @@ fn wrong_entries_are_told_with_their_place() {
         (format!("{head}authorization: {{type: custom, variables: [{{name: A, pattern: '('}}]}}\n"), "3:62: `authorization.variables[0].pattern`: expected a regular expression such as `^sk-[a-z0-9]+$`, got one that does not compile"),
         (format!("{head}authorization: {{type: custom, variables: [{{name: A, default: x}}]}}\n"), "3:62: `authorization.variables[0].default`: belongs to a variable that is no secret"),
         (format!("{head}authorization: {{type: custom, variables: [{{name: A, header: Host}}]}}\n"), "3:61: `authorization.variables[0].header`: expected a header that is the server's own, got one of the protocol"),
+        (format!("{head}authorization: {{type: custom, variables: [{{name: A, header: X}}, {{name: B, header: x}}]}}\n"), "3:65: `authorization.variables[1]`: expected each header for one variable, got it again"),
         ("name: crm\nruntime: {command: x, args: ['${A}']}\n".to_owned(), "2:30: `runtime.args[0]`: expected a variable of this entry, got `${A}`"),
         ("name: crm\nauthorization: {type: custom, variables: [{name: A}]}\nruntime: {command: x, args: ['${A}']}\n".to_owned(), "3:30: `runtime.args[0]`: expected no secret here, got `${A}`, which everyone could see"),
         ("name: crm\nauthorization: {type: custom, variables: [{name: A, secret: false}]}\nruntime: {transport: http, url: 'https://${A}/mcp'}\n".to_owned(), "3:33: `runtime.url`: expected an address whose host is fixed, got one that a variable fills"),
@@ -170,6 +171,13 @@ fn an_entry_cannot_take_secrets() {
     }
     let text = "name: crm\nauthorization: {type: custom, variables: [{name: A, secret: false, default: 'env:HOME'}]}\n";
     assert!(problem(text).contains("expected plain text, got a reference"));
+}
+
+#[test]
+fn variables_are_counted() {
+    let many: Vec<String> = (0..1_000).map(|n| format!("{{name: V{n}, pattern: 'a{{9}}'}}")).collect();
+    let text = format!("name: crm\nauthorization: {{type: custom, variables: [{}]}}\n", many.join(", "));
+    assert!(problem(&text).contains("expected at most 64 variables"));
 }
 
 #[test]

@@ -133,8 +133,6 @@ fn schemas_that_nobody_accepts_are_told() {
     );
     check("{\"type\": \"string\"}", "expected a JSON Schema with `type: object`");
     check("7", "expected a JSON Schema, got `7`");
-    let chain: Vec<String> = (0..200).map(|n| format!("\"d{n}\": {{\"$ref\": \"#/$defs/d{}\"}}", n + 1)).collect();
-    check(&format!("{{\"$defs\": {{{}}}}}", chain.join(", ")), "expected a JSON Schema of at most 128 references");
 }
 
 #[test]
@@ -147,4 +145,19 @@ fn a_chain_of_references_is_followed_to_its_end() {
     let home =
         home(&[("servers/a.yaml", &format!("name: a\ncommand: x\ntools: [{{name: t, inputSchema: {schema}}}]\n"))]);
     assert_eq!(problems(&all(home.path())), [""; 0]);
+}
+
+/// Compiling or following them could take all memory or the whole stack.
+#[test]
+fn schemas_with_too_many_references_or_patterns_are_not_looked_at() {
+    let chain: Vec<String> = (0..200).map(|n| format!("d{n}: {{$ref: '#/$defs/d{}'}}", n + 1)).collect();
+    let patterns: Vec<String> = (0..100).map(|n| format!("'^{n}(a{{500}}){{90}}': {{}}")).collect();
+    for schema in
+        [format!("$defs: {{{}}}", chain.join(", ")), format!("patternProperties: {{{}}}", patterns.join(", "))]
+    {
+        let text = format!("name: a\ncommand: x\ntools: [{{name: t, inputSchema: {{{schema}}}}}]\n");
+        let checked = all(home(&[("servers/a.yaml", &text)]).path());
+        assert_eq!(problems(&checked), [""; 0]);
+        assert!(checked[0].warnings[0].message.starts_with("is not checked: "), "{checked:?}");
+    }
 }
