@@ -6,10 +6,10 @@ use std::sync::Arc;
 
 use toolcrib_base::{ProfileName, ServerName};
 
-use crate::define::Define;
 use crate::folder::Folder;
 use crate::problem::DefinitionProblem;
 use crate::profile::ProfileDefinition;
+use crate::registry::{Available, RegistryFiles};
 use crate::server::ServerDefinition;
 
 /// What the files say, and what is wrong with them. Equal files give equal values in equal order.
@@ -18,12 +18,17 @@ pub struct Loaded {
     pub servers: BTreeMap<ServerName, Arc<ServerDefinition>>,
     /// With the built-in `default`, unless a file is there to define it, be it good or bad.
     pub profiles: BTreeMap<ProfileName, Arc<ProfileDefinition>>,
-    /// Those of servers, then those of profiles, in the order of the files and of the places in them.
+    /// Entries that could become servers: the built-in ones, and those of files, which stand in front of them.
+    pub registry: BTreeMap<ServerName, Arc<Available>>,
+    /// Those of servers, of profiles and of entries, in the order of the files and of the places in them.
     pub problems: Vec<DefinitionProblem>,
+    /// What is worth mending although it counts.
+    pub warnings: Vec<DefinitionProblem>,
     /// Files that are wrong now while what they said before still counts, relative to the home folder.
     pub stale: BTreeSet<PathBuf>,
     server_files: Folder<ServerDefinition>,
     profile_files: Folder<ProfileDefinition>,
+    registry_files: RegistryFiles,
 }
 
 /// What is different between two times of loading.
@@ -31,6 +36,7 @@ pub struct Loaded {
 pub struct Changes {
     pub servers: Delta<ServerName>,
     pub profiles: Delta<ProfileName>,
+    pub registry: Delta<ServerName>,
 }
 
 /// Names in order.
@@ -47,7 +53,7 @@ impl<N> Default for Delta<N> {
     }
 }
 
-/// Reads `servers/` and `profiles/` under `home`. Folders that do not exist are empty. Reads files: not for the thread
+/// Reads `servers/`, `profiles/` and `registry/` under `home`. Folders that do not exist are empty. Reads files: not for the thread
 /// of an async runtime.
 pub fn load(home: &Path) -> Loaded {
     reload(&Loaded::default(), home).0
@@ -56,7 +62,11 @@ pub fn load(home: &Path) -> Loaded {
 /// Reads everything again. A file that became bad keeps its last good version of `previous` while its problem is told;
 /// a file that is gone is gone.
 pub fn reload(previous: &Loaded, home: &Path) -> (Loaded, Changes) {
-    let loaded = Loaded::of(Folder::read(home, &previous.server_files), Folder::read(home, &previous.profile_files));
+    let loaded = Loaded::of(
+        Folder::read(home, &previous.server_files),
+        Folder::read(home, &previous.profile_files),
+        RegistryFiles::read(home, &previous.registry_files),
+    );
     let changes = Changes::between(previous, &loaded);
     (loaded, changes)
 }
@@ -64,16 +74,35 @@ pub fn reload(previous: &Loaded, home: &Path) -> (Loaded, Changes) {
 // === impl Loaded ===
 
 impl Loaded {
-    fn of(server_files: Folder<ServerDefinition>, profile_files: Folder<ProfileDefinition>) -> Self {
+    fn of(
+        server_files: Folder<ServerDefinition>,
+        profile_files: Folder<ProfileDefinition>,
+        registry_files: RegistryFiles,
+    ) -> Self {
         let mut profiles = profile_files.definitions();
         let built_in = ProfileDefinition::built_in();
         // A file that is meant to be the default and is wrong must not open what it wanted to close.
         if profile_files.lacks(built_in.name.as_str()) {
             profiles.insert(built_in.name.clone(), Arc::new(built_in));
         }
-        let problems = server_files.problems().chain(profile_files.problems()).cloned().collect();
-        let stale = server_files.stale().union(&profile_files.stale()).cloned().collect();
-        Self { servers: server_files.definitions(), profiles, problems, stale, server_files, profile_files }
+        let registry = registry_files.registry();
+        let problems =
+            server_files.problems().chain(profile_files.problems()).cloned().chain(registry.problems).collect();
+        let warnings =
+            server_files.warnings().chain(profile_files.warnings()).cloned().chain(registry.warnings).collect();
+        let stale =
+            server_files.stale().into_iter().chain(profile_files.stale()).chain(registry_files.stale()).collect();
+        Self {
+            servers: server_files.definitions(),
+            profiles,
+            registry: registry.entries,
+            problems,
+            warnings,
+            stale,
+            server_files,
+            profile_files,
+            registry_files,
+        }
     }
 }
 
@@ -85,17 +114,18 @@ impl Changes {
         Self {
             servers: Delta::between(&before.servers, &after.servers),
             profiles: Delta::between(&before.profiles, &after.profiles),
+            registry: Delta::between(&before.registry, &after.registry),
         }
     }
 
     /// Whether all definitions are the same. Problems may differ.
     pub fn is_empty(&self) -> bool {
-        self.servers.is_empty() && self.profiles.is_empty()
+        self.servers.is_empty() && self.profiles.is_empty() && self.registry.is_empty()
     }
 }
 
 impl<N: Ord + Clone> Delta<N> {
-    fn between<D: Define<Name = N>>(before: &BTreeMap<N, Arc<D>>, after: &BTreeMap<N, Arc<D>>) -> Self {
+    fn between<D: PartialEq>(before: &BTreeMap<N, Arc<D>>, after: &BTreeMap<N, Arc<D>>) -> Self {
         let missing_in = |other: &BTreeMap<N, Arc<D>>, names: &BTreeMap<N, Arc<D>>| {
             names.keys().filter(|name| !other.contains_key(name)).cloned().collect()
         };

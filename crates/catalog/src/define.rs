@@ -1,12 +1,13 @@
 //! What both kinds of definitions share: their folder, their name, and the keys that mean the same in both.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::path::Path;
 
 use toolcrib_base::{Glob, IdError};
 
-use crate::problem::{DefinitionProblem, Sink, shown};
+use crate::problem::{DefinitionProblem, Findings, Sink, shown};
 use crate::reader::{Cursor, Fields};
 use crate::secret::{SecretRef, is_variable};
 use crate::tree;
@@ -25,14 +26,62 @@ pub(crate) trait Define: Sized + PartialEq {
 
 /// A value or what is wrong with the text. `file` is named in the problems, and its stem must be the definition's name.
 pub(crate) fn read<D: Define>(file: &Path, stem: &str, text: &str) -> Result<D, Vec<DefinitionProblem>> {
-    let sink = Sink::new(file);
-    let definition = tree::parse(text, &sink).and_then(|root| D::read(stem, Cursor::root(&root, &sink)));
-    let problems = sink.finish();
+    let (definition, findings) = read_all(file, stem, text);
+    definition.ok_or(findings.problems)
+}
+
+/// A value and what there is to say of the text. There is no value exactly when there are problems.
+pub(crate) fn read_all<D: Define>(file: &Path, stem: &str, text: &str) -> (Option<D>, Findings) {
+    read_into(Sink::new(file), stem, text)
+}
+
+/// The same with a look at what is not needed for loading: schemas of tools.
+pub(crate) fn read_thoroughly<D: Define>(file: &Path, stem: &str, text: &str) -> (Option<D>, Findings) {
+    read_into(Sink::thorough(file), stem, text)
+}
+
+fn read_into<D: Define>(sink: Sink, stem: &str, text: &str) -> (Option<D>, Findings) {
+    let file = sink.file().to_owned();
+    let text = if file.extension().is_some_and(|extension| extension == "json") { json(text) } else { text.into() };
+    let definition = tree::parse(&text, &sink).and_then(|root| D::read(stem, Cursor::root(&root, &sink)));
+    let mut findings = sink.findings();
     match definition {
-        Some(definition) if problems.is_empty() => Ok(definition),
-        _ if problems.is_empty() => Err(vec![DefinitionProblem::of_file(file, "expected a definition")]),
-        _ => Err(problems),
+        Some(definition) if findings.problems.is_empty() => return (Some(definition), findings),
+        _ if findings.problems.is_empty() => {
+            findings.problems.push(DefinitionProblem::of_file(&file, "expected a definition"));
+        }
+        _ => {}
     }
+    (None, findings)
+}
+
+/// JSON is YAML but for one thing: a character beyond the first 65,536 may be written as two escapes.
+fn json(text: &str) -> Cow<'_, str> {
+    if !text.contains("\\u") && !text.contains("\\U") {
+        return text.into();
+    }
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(at) = rest.find('\\') {
+        out.push_str(&rest[..at]);
+        rest = &rest[at..];
+        let unit = |at: usize| {
+            let digits = rest.get(at..at + 6)?.strip_prefix("\\u")?;
+            u32::from_str_radix(digits, 16).ok()
+        };
+        let pair = unit(0).filter(|high| (0xD800..0xDC00).contains(high)).zip(unit(6));
+        if let Some((high, low)) = pair.filter(|(_, low)| (0xDC00..0xE000).contains(low)) {
+            out.push_str(&format!("\\U{:08X}", 0x1_0000 + ((high - 0xD800) << 10) + (low - 0xDC00)));
+            rest = &rest[12..];
+            continue;
+        }
+        // The backslash and what it escapes, which may be another backslash.
+        let end = rest.char_indices().nth(2).map_or(rest.len(), |(end, _)| end);
+        out.push_str(&rest[..end]);
+        rest = &rest[end..];
+    }
+    out.push_str(rest);
+    out.into()
 }
 
 /// A value that is kept for later work: its JSON text. Not printed, as it may hold secrets.
@@ -40,6 +89,10 @@ pub(crate) fn read<D: Define>(file: &Path, stem: &str, text: &str) -> Result<D, 
 pub struct Kept(String);
 
 impl Kept {
+    pub(crate) fn of_json(text: String) -> Self {
+        Self(text)
+    }
+
     /// The JSON text.
     pub fn as_json(&self) -> &str {
         &self.0
@@ -53,13 +106,14 @@ impl fmt::Debug for Kept {
 }
 
 pub(crate) fn kept(fields: &Fields<'_>, key: &'static str) -> Option<Kept> {
-    fields.get(key)?.json().map(Kept)
+    fields.get(key)?.json().map(Kept::of_json)
 }
 
 /// The key `name`: a name, and the stem of the file.
 pub(crate) fn name<N>(fields: &Fields<'_>, stem: &str, new: impl FnOnce(&str) -> Result<N, IdError>) -> Option<N> {
     let cursor = fields.require("name", "the definition's name", format!("add `name: {}`", shown(stem)))?;
     let text = cursor.text()?;
+    cursor.is_name();
     let name = new(text).map_err(|_| {
         let hint = "a name has at most 64 characters of a-z, 0-9 and `-`, the first not `-`";
         cursor.problem(format!("expected a name, got {}", cursor.node().describe()), Some(hint.to_owned()));
@@ -94,7 +148,7 @@ pub(crate) fn headers(cursor: &Cursor<'_>) -> BTreeMap<String, SecretRef> {
             value.problem("expected a header's name such as `X-Key`", None);
             return None;
         };
-        if PROTOCOL_HEADERS.contains(&name.as_str()) || name.as_str().starts_with("mcp-") {
+        if is_of_the_protocol(&name) {
             let hint = "remove it: the protocol sets this header".to_owned();
             value.problem("expected a header that is the server's own, got one of the protocol", Some(hint));
         }
@@ -111,9 +165,24 @@ pub(crate) fn headers(cursor: &Cursor<'_>) -> BTreeMap<String, SecretRef> {
     })
 }
 
+/// What is wrong with a header that a file wants to set.
+pub(crate) fn header_fault(name: &str) -> Option<&'static str> {
+    match http::HeaderName::from_bytes(name.as_bytes()) {
+        Err(_) => Some("expected a header's name such as `X-Key`"),
+        Ok(name) if is_of_the_protocol(&name) => {
+            Some("expected a header that is the server's own, got one of the protocol")
+        }
+        Ok(_) => None,
+    }
+}
+
+fn is_of_the_protocol(name: &http::HeaderName) -> bool {
+    PROTOCOL_HEADERS.contains(&name.as_str()) || name.as_str().starts_with("mcp-")
+}
+
 /// What a file says here is never repeated: it may be a secret.
 fn secret(value: &Cursor<'_>) -> Option<SecretRef> {
-    let Some(text) = value.node().as_text() else {
+    let Some(text) = value.text_or_nothing() else {
         value.problem("expected a text or a reference such as `env:API_KEY`", None);
         return None;
     };
@@ -127,12 +196,10 @@ fn secret(value: &Cursor<'_>) -> Option<SecretRef> {
 /// What patterns are matched against.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Over {
-    /// Names of servers.
+    /// Names of servers, and of entries that could become servers.
     Servers,
     /// `server/tool`.
     Tools,
-    /// Names that may be anything.
-    Anything,
 }
 
 /// A list of patterns; `default` when the key is absent. A pattern that can never match is a mistake, and in a list of
@@ -164,7 +231,6 @@ pub(crate) fn globs(cursor: Option<Cursor<'_>>, over: Over, default: &[&str]) ->
 fn never_matches(pattern: &str, over: Over) -> Option<String> {
     let in_name = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-';
     match over {
-        Over::Anything => None,
         Over::Servers => pattern
             .bytes()
             .any(|b| !in_name(b) && !matches!(b, b'*' | b'?'))

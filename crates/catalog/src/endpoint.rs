@@ -11,6 +11,34 @@ pub struct EndpointError;
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct Endpoint(String);
 
+/// An `http://` or `https://` address for people to open, which may name a part of a page.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Link(String);
+
+// === impl Link ===
+
+impl Link {
+    /// The address.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// The address without the part of the page.
+    pub(crate) fn page(&self) -> &str {
+        self.0.split('#').next().unwrap_or_default()
+    }
+}
+
+impl std::str::FromStr for Link {
+    type Err = EndpointError;
+
+    fn from_str(text: &str) -> Result<Self, EndpointError> {
+        let link = Self(text.to_owned());
+        link.page().parse::<Endpoint>()?;
+        if text.chars().any(|c| c.is_whitespace() || c.is_control()) { Err(EndpointError) } else { Ok(link) }
+    }
+}
+
 // === impl Endpoint ===
 
 impl Endpoint {

@@ -14,9 +14,9 @@ use crate::problem::{DefinitionProblem, Position, Sink};
 /// The largest file that is read, in bytes.
 const FILE_MAX: u64 = 1024 * 1024;
 /// How many files of a folder are read; the first ones by name.
-const FILES_MAX: usize = 10_000;
+pub(crate) const FILES_MAX: usize = 10_000;
 /// What definitions are called. When two files have one stem, the earlier of these counts.
-const EXTENSIONS: [&str; 3] = ["yaml", "yml", "json"];
+pub(crate) const EXTENSIONS: [&str; 3] = ["yaml", "yml", "json"];
 
 /// What is known of one folder.
 #[derive(Debug)]
@@ -36,6 +36,9 @@ struct FileState<D> {
     /// What it says, or what it last said when it was right.
     good: Option<Arc<D>>,
     problems: Vec<DefinitionProblem>,
+    warnings: Vec<DefinitionProblem>,
+    /// Where what was right said its name.
+    name_at: Option<Position>,
     /// Whether another file of the same stem counts instead.
     is_shadowed: bool,
 }
@@ -53,6 +56,8 @@ impl<D> Clone for FileState<D> {
             digest: self.digest,
             good: self.good.clone(),
             problems: self.problems.clone(),
+            warnings: self.warnings.clone(),
+            name_at: self.name_at,
             is_shadowed: self.is_shadowed,
         }
     }
@@ -70,7 +75,11 @@ impl<D: Define> Folder<D> {
     /// Looks into the folder. A file that became bad keeps what it said in `previous`; so do all files of a folder that
     /// cannot be listed any more.
     pub(crate) fn read(home: &Path, previous: &Self) -> Self {
-        let relative = Path::new(D::FOLDER);
+        Self::read_at(home, Path::new(D::FOLDER), previous)
+    }
+
+    /// The same for a folder of another name.
+    pub(crate) fn read_at(home: &Path, relative: &Path, previous: &Self) -> Self {
         let (paths, problems) = match list(home, relative) {
             Ok(listed) => listed,
             Err(error) if error.kind() == io::ErrorKind::NotFound => (Vec::new(), Vec::new()),
@@ -108,6 +117,22 @@ impl<D: Define> Folder<D> {
 
     pub(crate) fn problems(&self) -> impl Iterator<Item = &DefinitionProblem> {
         self.problems.iter().chain(self.files.values().flat_map(|file| &file.problems))
+    }
+
+    pub(crate) fn warnings(&self) -> impl Iterator<Item = &DefinitionProblem> {
+        self.files.values().filter(|file| !file.is_shadowed).flat_map(|file| &file.warnings)
+    }
+
+    /// The files that count, what they say, and where they say its name.
+    pub(crate) fn counting(&self) -> impl Iterator<Item = (&Path, &Arc<D>, Option<Position>)> {
+        let counting = self.files.iter().filter(|(_, file)| !file.is_shadowed);
+        counting.filter_map(|(path, file)| Some((path.as_path(), file.good.as_ref()?, file.name_at)))
+    }
+
+    /// The files that are wrong and never were right, with their stems.
+    pub(crate) fn bad(&self) -> impl Iterator<Item = (&Path, &str)> {
+        let bad = self.files.iter().filter(|(_, file)| file.good.is_none() && !file.is_shadowed);
+        bad.map(|(path, file)| (path.as_path(), file.stem.as_str()))
     }
 
     /// Files that are wrong now while what they said before still counts.
@@ -150,6 +175,8 @@ impl<D: Define> FileState<D> {
             digest,
             good: last_good.clone(),
             problems: vec![problem],
+            warnings: Vec::new(),
+            name_at: previous.and_then(|file| file.name_at),
             is_shadowed: false,
         };
         let bytes = match read_bytes(&home.join(path)) {
@@ -164,15 +191,20 @@ impl<D: Define> FileState<D> {
             Ok(text) => text,
             Err(error) => return bad(Some(digest), not_text(path, &bytes[..error.valid_up_to()])),
         };
-        match define::read::<D>(path, &stem, text) {
-            Ok(definition) => {
-                let good = match last_good {
-                    Some(same) if *same == definition => same,
-                    _ => Arc::new(definition),
-                };
-                Self { stem, digest: Some(digest), good: Some(good), problems: Vec::new(), is_shadowed: false }
-            }
-            Err(problems) => Self { stem, digest: Some(digest), good: last_good, problems, is_shadowed: false },
+        let (definition, findings) = define::read_all::<D>(path, &stem, text);
+        let good = match (definition, last_good) {
+            (Some(now), Some(same)) if *same == now => Some(same),
+            (Some(now), _) => Some(Arc::new(now)),
+            (None, last_good) => last_good,
+        };
+        Self {
+            stem,
+            digest: Some(digest),
+            good,
+            problems: findings.problems,
+            warnings: findings.warnings,
+            name_at: findings.name_at.or(previous.and_then(|file| file.name_at)),
+            is_shadowed: false,
         }
     }
 
@@ -192,7 +224,7 @@ fn digest(bytes: &[u8]) -> u64 {
 }
 
 /// The content of a file, links followed, or what is wrong with it.
-fn read_bytes(path: &Path) -> Result<Vec<u8>, String> {
+pub(crate) fn read_bytes(path: &Path) -> Result<Vec<u8>, String> {
     let unreadable = |error: io::Error| format!("cannot be read: {error}");
     // Looked at before it is opened: opening a pipe would wait for whoever writes to it.
     if !std::fs::metadata(path).map_err(unreadable)?.is_file() {
@@ -207,7 +239,7 @@ fn read_bytes(path: &Path) -> Result<Vec<u8>, String> {
 }
 
 /// The problem of a file that is text only up to the end of `valid`.
-fn not_text(path: &Path, valid: &[u8]) -> DefinitionProblem {
+pub(crate) fn not_text(path: &Path, valid: &[u8]) -> DefinitionProblem {
     let valid = String::from_utf8_lossy(valid);
     let line = valid.matches('\n').count();
     let column = valid.rsplit('\n').next().unwrap_or_default().chars().count();

@@ -1,4 +1,4 @@
-//! Definitions on disk: servers and profiles; validate, watch, import.
+//! Definitions on disk: servers, profiles and the registry of what could become a server; validate, watch, import.
 //!
 //! [`load`] reads everything once, [`reload`] again with the last good version of what became bad, [`watch`] whenever
 //! something changes. One bad file never stops the others: what is wrong is a [`DefinitionProblem`] with its place.
@@ -7,25 +7,41 @@ mod catalogue;
 pub mod clients;
 mod define;
 mod endpoint;
+mod entry;
 mod folder;
 mod nearest;
+mod pattern;
 mod period;
 mod problem;
 mod profile;
 mod reader;
+mod registry;
+mod schema;
 mod secret;
 mod server;
+mod toolschema;
+mod trace;
 mod tree;
+mod validate;
 mod watch;
+mod yaml;
 
 pub use catalogue::{Changes, Delta, Loaded, load, reload};
 pub use define::Kept;
-pub use endpoint::{Endpoint, EndpointError};
+pub use endpoint::{Endpoint, EndpointError, Link};
+pub use entry::{
+    Answers, Authorization, AuthorizationKind, ConfigureError, Configured, Package, PackageKind, Reach, RegistryEntry,
+    Runtime, Source, Variable,
+};
+pub use pattern::{Pattern, PatternError};
 pub use period::{Period, PeriodError};
 pub use problem::{DefinitionProblem, Position};
 pub use profile::{ActiveSet, Dialect, Exposure, Group, Prefix, ProfileDefinition, ToolRules};
+pub use registry::{Available, Origin, built_in};
+pub use schema::schema;
 pub use secret::{LocalSecrets, ResolveSecret, SecretError, SecretRef, SecretRefError};
 pub use server::{
     Ask, Program, Remote, ServerDefinition, SessionScope, Start, Timeouts, ToolText, Transport, TransportKind,
 };
+pub use validate::{Checked, DefinitionKind, Scope as ValidateScope, ValidateError, validate};
 pub use watch::watch;

@@ -34,6 +34,10 @@ impl From<Period> for Duration {
     }
 }
 
+impl crate::reader::Written for Period {
+    const PATTERN: &'static str = "^[0-9]+(ms|s|m|h)$";
+}
+
 impl std::str::FromStr for Period {
     type Err = PeriodError;
 

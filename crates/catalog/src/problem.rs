@@ -6,6 +6,8 @@ use std::path::{Path, PathBuf};
 
 use toolcrib_base::{Kind, Problem};
 
+use crate::trace::Trace;
+
 /// How many problems of one file are told one by one.
 const TOLD_MAX: usize = 50;
 /// How many characters of what a file says are repeated in a message.
@@ -77,13 +79,67 @@ pub(crate) struct Sink {
     file: PathBuf,
     told: RefCell<Vec<DefinitionProblem>>,
     untold: Cell<usize>,
+    warnings: RefCell<Vec<DefinitionProblem>>,
+    name_at: Cell<Option<Position>>,
+    trace: Option<Trace>,
+    is_thorough: bool,
+}
+
+/// What was found in one file.
+#[derive(Debug, Default)]
+pub(crate) struct Findings {
+    /// In the order of their places; empty when the file is right.
+    pub(crate) problems: Vec<DefinitionProblem>,
+    /// What is worth mending although the file counts.
+    pub(crate) warnings: Vec<DefinitionProblem>,
+    /// Where the definition says its name.
+    pub(crate) name_at: Option<Position>,
 }
 
 // === impl Sink ===
 
 impl Sink {
     pub(crate) fn new(file: &Path) -> Self {
-        Self { file: file.to_owned(), told: RefCell::default(), untold: Cell::new(0) }
+        Self {
+            file: file.to_owned(),
+            told: RefCell::default(),
+            untold: Cell::new(0),
+            warnings: RefCell::default(),
+            name_at: Cell::new(None),
+            trace: None,
+            is_thorough: false,
+        }
+    }
+
+    /// A sink for a reader that also looks at what is not needed for loading.
+    pub(crate) fn thorough(file: &Path) -> Self {
+        Self { is_thorough: true, ..Self::new(file) }
+    }
+
+    pub(crate) fn is_thorough(&self) -> bool {
+        self.is_thorough
+    }
+
+    /// A sink that also remembers what the reader asks for.
+    pub(crate) fn tracing(file: &Path) -> Self {
+        Self { trace: Some(Trace::default()), ..Self::new(file) }
+    }
+
+    pub(crate) fn trace(&self) -> Option<&Trace> {
+        self.trace.as_ref()
+    }
+
+    pub(crate) fn into_trace(self) -> Trace {
+        self.trace.unwrap_or_default()
+    }
+
+    pub(crate) fn file(&self) -> &Path {
+        &self.file
+    }
+
+    /// Remembers where the definition says its name.
+    pub(crate) fn name_is_at(&self, at: Position) {
+        self.name_at.set(Some(at));
     }
 
     pub(crate) fn add(&self, at: Position, field: &str, message: impl Into<String>, hint: Option<String>) {
@@ -100,6 +156,16 @@ impl Sink {
         });
     }
 
+    /// Records what is worth mending although the file counts.
+    pub(crate) fn warn(&self, at: Position, field: &str, message: impl Into<String>, hint: Option<String>) {
+        let mut warnings = self.warnings.borrow_mut();
+        if warnings.len() < TOLD_MAX {
+            let message = message.into();
+            let file = self.file.clone();
+            warnings.push(DefinitionProblem { file, at: Some(at), field: field.to_owned(), message, hint });
+        }
+    }
+
     /// Whether what is added now is only counted, so that finding a hint for it is in vain.
     pub(crate) fn is_full(&self) -> bool {
         self.told.borrow().len() >= TOLD_MAX
@@ -107,12 +173,19 @@ impl Sink {
 
     /// The problems in the order of their places; empty when the file is right.
     pub(crate) fn finish(self) -> Vec<DefinitionProblem> {
+        self.findings().problems
+    }
+
+    /// Everything that was found.
+    pub(crate) fn findings(self) -> Findings {
         let mut told = self.told.into_inner();
         told.sort();
         if self.untold.get() > 0 {
             told.push(DefinitionProblem::of_file(&self.file, format!("and {} more", self.untold.get())));
         }
-        told
+        let mut warnings = self.warnings.into_inner();
+        warnings.sort();
+        Findings { problems: told, warnings, name_at: self.name_at.get() }
     }
 }
 

@@ -169,7 +169,7 @@ impl Define for ProfileDefinition {
             pinned: define::globs(fields.get("pinned"), Over::Tools, &[]),
             dialect,
             prefix: fields.get("prefix").and_then(|cursor| cursor.choice()).unwrap_or(default.prefix),
-            registry: define::globs(fields.get("registry"), Over::Anything, &[]),
+            registry: define::globs(fields.get("registry"), Over::Servers, &[]),
             groups: groups(&fields),
             read_only: fields.get("read_only").and_then(|cursor| cursor.flag()).unwrap_or(default.read_only),
             require_load: fields

@@ -3,11 +3,16 @@
 use std::cell::RefCell;
 use std::collections::{BTreeMap, HashSet};
 use std::fmt::Display;
+use std::path::Path;
 use std::str::FromStr;
 
 use crate::nearest::nearest;
 use crate::problem::{Position, Sink};
+use crate::trace::Shape;
 use crate::tree::{Content, Entry, Node, item_path, key_path};
+
+/// What names look like.
+const NAME_PATTERN: &str = "^[a-z0-9][a-z0-9-]{0,63}$";
 
 /// One value: where it is in the tree and in the file.
 #[derive(Debug, Clone)]
@@ -43,6 +48,38 @@ impl<'a> Cursor<'a> {
         self.node
     }
 
+    /// Whether what is not needed for loading is looked at, too.
+    pub(crate) fn is_thorough(&self) -> bool {
+        self.sink.is_thorough()
+    }
+
+    /// The file that is read.
+    pub(crate) fn file(&self) -> &'a Path {
+        self.sink.file()
+    }
+
+    pub(crate) fn warn(&self, message: impl Into<String>, hint: Option<String>) {
+        self.sink.warn(self.node.at, &self.path, message, hint);
+    }
+
+    /// Remembers, where somebody wants to know, how this value is read.
+    fn trace(&self, shape: impl FnOnce() -> Shape) {
+        if let Some(trace) = self.sink.trace() {
+            trace.read_as(&self.path, shape());
+        }
+    }
+
+    /// Says that this is the definition's name.
+    pub(crate) fn is_name(&self) {
+        self.trace(|| Shape::Text(Some(NAME_PATTERN)));
+        self.sink.name_is_at(self.node.at);
+    }
+
+    /// Says what the text here must look like.
+    pub(crate) fn fits(&self, pattern: &'static str) {
+        self.trace(|| Shape::Text(Some(pattern)));
+    }
+
     /// Records "expected …, got …" with what is there.
     pub(crate) fn expected(&self, what: impl Display) {
         let what = what.to_string();
@@ -58,16 +95,23 @@ impl<'a> Cursor<'a> {
     }
 
     pub(crate) fn text(&self) -> Option<&'a str> {
-        let text = self.node.as_text();
+        let text = self.text_or_nothing();
         if text.is_none() {
             self.expected("a text");
         }
-        text.map(|text| &**text)
+        text
+    }
+
+    /// The same for those who say themselves what is wrong.
+    pub(crate) fn text_or_nothing(&self) -> Option<&'a str> {
+        self.trace(|| Shape::Text(None));
+        self.node.as_text().map(|text| &**text)
     }
 
     /// A text that is more than nothing, in one line, and can be handed to the operating system.
     pub(crate) fn word(&self, what: &str) -> Option<String> {
         let text = self.text()?;
+        self.trace(|| Shape::Text(Some(r"\S")));
         if text.trim().is_empty() || text.contains(['\0', '\n', '\r']) {
             self.expected(what);
             return None;
@@ -76,6 +120,7 @@ impl<'a> Cursor<'a> {
     }
 
     pub(crate) fn flag(&self) -> Option<bool> {
+        self.trace(|| Shape::Flag);
         let flag = self.node.as_flag();
         if flag.is_none() {
             self.expected("`true` or `false`");
@@ -85,6 +130,7 @@ impl<'a> Cursor<'a> {
 
     /// A whole number from `least` to `most`.
     pub(crate) fn number(&self, least: u32, most: u32) -> Option<u32> {
+        self.trace(|| Shape::Number(least, most));
         let number = self.node.as_text().and_then(|text| text.parse().ok());
         let number = number.filter(|number| (least..=most).contains(number));
         if number.is_none() {
@@ -95,6 +141,7 @@ impl<'a> Cursor<'a> {
 
     pub(crate) fn choice<C: Choice>(&self) -> Option<C> {
         let words = || C::ALL.iter().map(|(word, _)| *word);
+        self.trace(|| Shape::Words(words().collect()));
         let text = self.node.as_text();
         let found = text.and_then(|text| C::ALL.iter().find(|(word, _)| *word == &**text)).map(|(_, value)| *value);
         if found.is_none() {
@@ -109,15 +156,18 @@ impl<'a> Cursor<'a> {
     /// A text that reads as a `T`; its error says what was expected.
     pub(crate) fn parsed<T>(&self) -> Option<T>
     where
-        T: FromStr,
+        T: FromStr + Written,
         T::Err: Display,
     {
-        let parsed = self.text()?.parse();
+        let text = self.text()?;
+        self.fits(T::PATTERN);
+        let parsed = text.parse();
         parsed.map_err(|error: T::Err| self.problem(format!("{error}, got {}", self.node.describe()), None)).ok()
     }
 
     /// The items, each with its own path.
     pub(crate) fn items(&self) -> Vec<Cursor<'a>> {
+        self.trace(|| Shape::List);
         let Content::List(items) = &self.node.content else {
             self.expected("a list");
             return Vec::new();
@@ -133,6 +183,7 @@ impl<'a> Cursor<'a> {
 
     /// A map whose keys are the file's own choice.
     pub(crate) fn map<T>(&self, mut read: impl FnMut(&'a str, &Cursor<'a>) -> Option<T>) -> BTreeMap<String, T> {
+        self.trace(|| Shape::Map);
         let Content::Map(entries) = &self.node.content else {
             self.expected("a map");
             return BTreeMap::new();
@@ -149,6 +200,7 @@ impl<'a> Cursor<'a> {
 
     /// A map whose keys are known.
     pub(crate) fn fields(self) -> Option<Fields<'a>> {
+        self.trace(|| Shape::Fields { is_closed: false });
         let Content::Map(entries) = &self.node.content else {
             self.expected("a map of keys and values");
             return None;
@@ -158,6 +210,7 @@ impl<'a> Cursor<'a> {
 
     /// The value as JSON text, whatever it is.
     pub(crate) fn json(&self) -> Option<String> {
+        self.trace(|| Shape::Any);
         self.json_value(self.node).map(|value| value.to_string())
     }
 
@@ -189,6 +242,13 @@ impl<'a> Cursor<'a> {
 impl<'a> Fields<'a> {
     /// The value of a key; `None` when it is absent.
     pub(crate) fn get(&self, key: &'static str) -> Option<Cursor<'a>> {
+        if let Some(trace) = self.sink.trace() {
+            trace.asked(&key_path(&self.path, key), false);
+        }
+        self.find(key)
+    }
+
+    fn find(&self, key: &'static str) -> Option<Cursor<'a>> {
         self.asked.borrow_mut().push(key);
         let entry = self.entries.iter().find(|entry| *entry.key == *key)?;
         Some(Cursor { node: &entry.value, path: key_path(&self.path, key), sink: self.sink })
@@ -197,6 +257,9 @@ impl<'a> Fields<'a> {
     /// The value of a key that must be there and be something.
     pub(crate) fn require(&self, key: &'static str, what: &str, hint: String) -> Option<Cursor<'a>> {
         let cursor = self.get(key);
+        if let Some(trace) = self.sink.trace() {
+            trace.asked(&key_path(&self.path, key), true);
+        }
         let at = cursor.as_ref().map_or(self.at, |cursor| cursor.node.at);
         let present = cursor.filter(|cursor| !cursor.node.is_null());
         if present.is_none() {
@@ -222,17 +285,34 @@ impl<'a> Fields<'a> {
         }
     }
 
+    /// Records what is worth mending in this map although it counts; `key` is what is missing.
+    pub(crate) fn warn(&self, key: &str, message: impl Into<String>, hint: Option<String>) {
+        self.sink.warn(self.at, &key_path(&self.path, key), message, hint);
+    }
+
     pub(crate) fn has(&self, key: &str) -> bool {
         self.entries.iter().any(|entry| *entry.key == *key)
     }
 
     fn entry_unless_asked(&self, key: &'static str) -> Option<&'a Entry> {
-        self.get(key)?;
+        self.find(key)?;
         self.entries.iter().find(|entry| *entry.key == *key)
+    }
+
+    /// Warns of every key that nobody asked for: a form that is not ours may have grown.
+    pub(crate) fn finish_leniently(self) {
+        let known: HashSet<&str> = self.asked.borrow().iter().copied().collect();
+        for entry in self.entries.iter().filter(|entry| !known.contains(&*entry.key)) {
+            let path = key_path(&self.path, &entry.key);
+            self.sink.warn(entry.at, &path, "is not known and means nothing here", None);
+        }
     }
 
     /// Reports every key that nobody asked for, with the nearest of those that somebody did.
     pub(crate) fn finish(self) {
+        if let Some(trace) = self.sink.trace() {
+            trace.read_as(&self.path, Shape::Fields { is_closed: true });
+        }
         let asked = self.asked.into_inner();
         let known: HashSet<&str> = asked.iter().copied().collect();
         for entry in self.entries.iter().filter(|entry| !known.contains(&*entry.key)) {
@@ -250,6 +330,11 @@ impl<'a> Fields<'a> {
             );
         }
     }
+}
+
+/// What a text that reads as this type looks like, as a regular expression.
+pub(crate) trait Written {
+    const PATTERN: &'static str;
 }
 
 /// An enum with its words: `as_str`, `Display` and [`Choice`].

@@ -10,6 +10,10 @@ use crate::endpoint::{Endpoint, EndpointError};
 use crate::period::Period;
 use crate::reader::{Choice, Cursor, Fields, choice};
 use crate::secret::SecretRef;
+use crate::toolschema;
+
+/// What addresses look like.
+pub(crate) const ADDRESS_PATTERN: &str = "^[Hh][Tt][Tt][Pp][Ss]?://";
 
 /// A server that can be called.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -243,7 +247,7 @@ fn transport(fields: &Fields<'_>) -> Option<Transport> {
     }
 }
 
-fn misplaced(fields: &Fields<'_>, keys: &[&'static str], why: &str) {
+pub(crate) fn misplaced(fields: &Fields<'_>, keys: &[&'static str], why: &str) {
     for key in keys {
         fields.misplaced(key, why);
     }
@@ -259,7 +263,7 @@ fn program(fields: &Fields<'_>) -> Option<Program> {
 }
 
 /// Arguments may be empty and may have several lines.
-fn argument(item: &Cursor<'_>) -> Option<String> {
+pub(crate) fn argument(item: &Cursor<'_>) -> Option<String> {
     let text = item.text()?;
     if text.contains('\0') {
         item.expected("a text without NUL characters");
@@ -278,6 +282,7 @@ fn remote(fields: &Fields<'_>) -> Option<Remote> {
 /// What is wrong is repeated only where nothing in it can be a secret.
 fn address(cursor: &Cursor<'_>) -> Option<Endpoint> {
     let text = cursor.text()?;
+    cursor.fits(ADDRESS_PATTERN);
     let address = text.parse();
     if let Err(error) = &address {
         let error: &EndpointError = error;
@@ -287,7 +292,7 @@ fn address(cursor: &Cursor<'_>) -> Option<Endpoint> {
     address.ok()
 }
 
-fn timeouts(cursor: Cursor<'_>) -> Option<Timeouts> {
+pub(crate) fn timeouts(cursor: Cursor<'_>) -> Option<Timeouts> {
     let fields = cursor.fields()?;
     let default = Timeouts::default();
     let period = |key, default| fields.get(key).and_then(|cursor| cursor.parsed()).unwrap_or(default);
@@ -330,18 +335,21 @@ fn prefix(cursor: &Cursor<'_>) -> Option<String> {
     fits.then(|| text.to_owned())
 }
 
-fn tools(cursor: &Cursor<'_>) -> Vec<ToolText> {
+pub(crate) fn tools(cursor: &Cursor<'_>) -> Vec<ToolText> {
     let mut names = HashSet::new();
     cursor.list(|item| {
         let json = item.json()?;
         // The tool's other keys are the server's own, so this map is not finished.
-        let fields = item.fields()?;
+        let fields = item.clone().fields()?;
         let name = fields.require("name", "the tool's name", "take tools as `tools/list` gives them".to_owned())?;
         let text = name.text()?;
         if text.is_empty() {
             name.expected("the tool's name");
         } else if !names.insert(text) {
             name.expected("each tool once");
+        }
+        if item.is_thorough() {
+            toolschema::check(&fields);
         }
         Some(ToolText { name: text.to_owned(), json })
     })

@@ -48,6 +48,14 @@ impl Node {
         matches!(&self.content, Content::Scalar { text, plain: true } if matches!(&**text, "" | "~" | "null" | "Null" | "NULL"))
     }
 
+    pub(crate) fn is_list(&self) -> bool {
+        matches!(self.content, Content::List(_))
+    }
+
+    pub(crate) fn is_map(&self) -> bool {
+        matches!(self.content, Content::Map(_))
+    }
+
     /// Truth values of YAML 1.2; `yes` and `on` are texts.
     pub(crate) fn as_flag(&self) -> Option<bool> {
         match &self.content {

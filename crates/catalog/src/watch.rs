@@ -1,5 +1,6 @@
 //! Reads the definitions again whenever something changes in their folders, and now and then in any case.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,9 +11,10 @@ use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, sleep, timeout_at};
 use toolcrib_base::task::{Scope, Stop};
 
-use crate::catalogue::{Loaded, reload};
+use crate::catalogue::{Changes, Loaded, reload};
 use crate::define::Define;
 use crate::profile::ProfileDefinition;
+use crate::registry::FOLDERS;
 use crate::server::ServerDefinition;
 
 /// Editors write in several steps: files are read when nothing has changed for this long.
@@ -100,8 +102,9 @@ impl WatchTask {
             let before = sender.borrow().clone();
             let after = self.read(before.clone()).await;
             let is_different = after.problems != before.problems
+                || after.warnings != before.warnings
                 || after.stale != before.stale
-                || !crate::Changes::between(&before, &after).is_empty();
+                || !Changes::between(&before, &after).is_empty();
             if is_different {
                 tell(&before, &after);
                 sender.send_replace(after);
@@ -123,9 +126,9 @@ impl WatchTask {
     fn watch_folders(&mut self) -> bool {
         let Some(watcher) = &mut self.watcher else { return false };
         // An inner folder may not exist; the home folder gives a sign when it comes.
-        let inner = [ServerDefinition::FOLDER, ProfileDefinition::FOLDER].map(|folder| self.home.join(folder));
-        let are_inner_watched = inner.iter().fold(true, |all, folder| {
-            let is_watched = watcher.watch(folder, RecursiveMode::NonRecursive).is_ok() || !folder.exists();
+        let folders = [ServerDefinition::FOLDER, ProfileDefinition::FOLDER].into_iter().chain(FOLDERS);
+        let are_inner_watched = folders.map(|folder| self.home.join(folder)).fold(true, |all, folder| {
+            let is_watched = watcher.watch(&folder, RecursiveMode::NonRecursive).is_ok() || !folder.exists();
             all && is_watched
         });
         watcher.watch(&self.home, RecursiveMode::NonRecursive).is_ok() && are_inner_watched
@@ -147,9 +150,12 @@ impl WatchTask {
 
 /// Writes to the log what is new.
 fn tell(before: &Loaded, after: &Loaded) {
-    let changes = crate::Changes::between(before, after);
-    tracing::info!(servers = ?changes.servers, profiles = ?changes.profiles, "definitions read again");
-    for problem in after.problems.iter().filter(|problem| !before.problems.contains(problem)) {
+    let changes = Changes::between(before, after);
+    let Changes { servers, profiles, registry } = changes;
+    tracing::info!(?servers, ?profiles, ?registry, "definitions read again");
+    // Looked up in order: ten thousand files may have fifty problems each.
+    let known: BTreeSet<_> = before.problems.iter().collect();
+    for problem in after.problems.iter().filter(|problem| !known.contains(problem)) {
         tracing::warn!(hint = problem.hint, "{problem}");
     }
 }

@@ -56,6 +56,17 @@ fn problems(loaded: &Loaded) -> Vec<String> {
     loaded.problems.iter().map(ToString::to_string).collect()
 }
 
+fn entry(name: &str, title: &str) -> String {
+    format!("name: {name}\ntitle: {title}\nruntime: {{command: x}}\n")
+}
+
+/// The title of an entry, and where it and what it hides come from.
+fn available(loaded: &Loaded, name: &str) -> Option<(String, String, Vec<String>)> {
+    let available = loaded.registry.get(name)?;
+    let shadows = available.shadows.iter().map(ToString::to_string).collect();
+    Some((available.entry.title.clone().unwrap_or_default(), available.origin.to_string(), shadows))
+}
+
 fn title(loaded: &Loaded, name: &str) -> Option<String> {
     loaded.servers.get(name).and_then(|server| server.title.clone())
 }
@@ -283,6 +294,83 @@ async fn changes_are_told() {
     home.write("servers/d.yaml", server("d", "x").as_bytes());
     until(&mut readings, |loaded| servers(loaded) == ["c", "d"]).await;
 
+    assert!(scope.close(PATIENCE).await, "the watching ends when it is told to");
+}
+
+#[test]
+fn entries_stand_in_front_of_each_other_and_say_so() {
+    let home = Home::with(&[
+        ("registry/official/git.json", r#"{"name": "git", "title": "official"}"#),
+        ("registry/git.yaml", &entry("git", "own")),
+        ("registry/custom/git.yaml", &entry("git", "custom")),
+        ("registry/custom/mine.yaml", &entry("mine", "mine")),
+    ]);
+    let loaded = load(home.path());
+    assert_eq!(problems(&loaded), [""; 0]);
+    let expected = |title: &str, origin: &str, shadows: &[&str]| {
+        Some((title.to_owned(), origin.to_owned(), shadows.iter().map(ToString::to_string).collect::<Vec<_>>()))
+    };
+    let all = ["registry/git.yaml", "registry/official/git.json", "built in"];
+    assert_eq!(available(&loaded, "git"), expected("custom", "registry/custom/git.yaml", &all));
+    assert_eq!(available(&loaded, "mine"), expected("mine", "registry/custom/mine.yaml", &[]));
+    assert_eq!(available(&loaded, "time").unwrap().1, "built in");
+    assert!(loaded.warnings.iter().any(|warning| warning.file.ends_with("mine.yaml") && warning.field == "homepage"));
+
+    home.remove("registry/custom/git.yaml");
+    let (loaded, changes) = reload(&loaded, home.path());
+    assert_eq!(available(&loaded, "git"), expected("own", "registry/git.yaml", &all[1..]));
+    assert_eq!((changes.registry.changed, changes.servers.is_empty()), (vec![ServerName::new("git").unwrap()], true));
+}
+
+/// Whoever put a file in front of an entry did not want that entry.
+#[test]
+fn a_wrong_entry_does_not_uncover_what_it_hides() {
+    let home = Home::with(&[("registry/custom/git.yaml", "name: git\nruntime: {\n")]);
+    let loaded = load(home.path());
+    assert!(!loaded.registry.contains_key("git") && loaded.registry.contains_key("time"));
+    let told = problems(&loaded);
+    assert!(told[0].starts_with("registry/custom/git.yaml:") && told.len() == 2, "{told:?}");
+    assert_eq!(told[1], "registry/custom/git.yaml: hides the entry `git` (built in) although it is wrong itself");
+
+    home.write("registry/custom/git.yaml", entry("git", "custom").as_bytes());
+    let (loaded, _) = reload(&loaded, home.path());
+    home.write("registry/custom/git.yaml", b"name: git\ntitle: ha");
+    let (loaded, _) = reload(&loaded, home.path());
+    assert_eq!(available(&loaded, "git").unwrap().0, "ha", "half a file may be a whole one");
+    home.write("registry/custom/git.yaml", b"name: git\ntitle: \"ha");
+    let (loaded, changes) = reload(&loaded, home.path());
+    assert_eq!(available(&loaded, "git").unwrap().0, "ha");
+    assert!(changes.is_empty() && loaded.stale.len() == 1);
+}
+
+#[test]
+fn two_entries_of_one_name_in_one_folder_are_told() {
+    let home = Home::with(&[
+        ("registry/custom/a.json", r#"{"name": "twin", "title": "first"}"#),
+        ("registry/custom/b.json", r#"{"title": "second", "name": "twin"}"#),
+    ]);
+    let loaded = load(home.path());
+    let expected = "registry/custom/b.json:1:29: `name`: expected one entry `twin`, got this one beside `registry/custom/a.json:1:10`, which counts";
+    assert_eq!(problems(&loaded), [expected]);
+    assert_eq!(available(&loaded, "twin").unwrap().0, "first");
+}
+
+#[tokio::test]
+async fn changes_of_the_registry_are_told() {
+    let home = Home::with(&[]);
+    let scope = Scope::new();
+    let mut readings = watch(home.path(), &scope).await;
+    let title = |loaded: &Loaded| available(loaded, "desk").map(|(title, ..)| title);
+    assert_eq!(title(&readings.borrow()), None);
+    home.write("registry/custom/desk.json", br#"{"name": "desk", "title": "one"}"#);
+    until(&mut readings, |loaded| title(loaded).as_deref() == Some("one")).await;
+    home.write("registry/custom/desk.json", br#"{"name": "desk", "title": "two"}"#);
+    until(&mut readings, |loaded| title(loaded).as_deref() == Some("two")).await;
+    home.write("registry/custom/desk.json", br#"{"name": "desk", "title": "thr"#);
+    let loaded = until(&mut readings, |loaded| !loaded.problems.is_empty()).await;
+    assert_eq!(title(&loaded).as_deref(), Some("two"));
+    home.remove("registry/custom/desk.json");
+    until(&mut readings, |loaded| title(loaded).is_none() && loaded.problems.is_empty()).await;
     assert!(scope.close(PATIENCE).await, "the watching ends when it is told to");
 }
 

@@ -12,6 +12,7 @@ mod example;
 mod find;
 mod import;
 mod list;
+mod registry;
 mod serve;
 mod stdio;
 mod version;
@@ -78,6 +79,8 @@ enum Command {
     Disconnect(disconnect::Arguments),
     /// Read or verify the audit log
     Audit(audit::Arguments),
+    /// See what could become a server, and check definitions
+    Registry(registry::Arguments),
     /// Print the version
     Version,
     /// Run an example server of the demo over stdin and stdout
@@ -117,6 +120,7 @@ pub(crate) fn run(cli: Cli, environment: &Environment) -> anyhow::Result<ExitCod
         Command::Import(arguments) => import::run(&arguments, environment),
         Command::Connect(arguments) => connect::run(&arguments, environment).map(|()| ExitCode::SUCCESS),
         Command::Disconnect(arguments) => disconnect::run(&arguments, environment).map(|()| ExitCode::SUCCESS),
+        Command::Registry(arguments) => registry::run(&arguments, environment).map(|()| ExitCode::SUCCESS),
         Command::Version => version::run().map(|()| ExitCode::SUCCESS),
         Command::Example(arguments) => example::run(&arguments).map(|()| ExitCode::SUCCESS),
     }

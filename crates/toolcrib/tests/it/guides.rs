@@ -30,7 +30,7 @@ const REPEATED: [&str; 5] =
     ["toolcrib list ", "toolcrib find ", "toolcrib describe ", "toolcrib audit list", "curl -s "];
 
 /// Every document with something to run; the names of the tests below.
-const GUIDES: [&str; 8] = [
+const GUIDES: [&str; 9] = [
     "README.md",
     "docs/guides/audit.md",
     "docs/guides/cli.md",
@@ -38,6 +38,7 @@ const GUIDES: [&str; 8] = [
     "docs/guides/getting-started.md",
     "docs/guides/operations.md",
     "docs/guides/profiles.md",
+    "docs/guides/registry.md",
     "docs/guides/servers.md",
 ];
 
@@ -77,8 +78,13 @@ fn profiles() {
 }
 
 #[test]
-fn servers() {
+fn registry() {
     run(GUIDES[7]);
+}
+
+#[test]
+fn servers() {
+    run(GUIDES[8]);
 }
 
 #[test]

@@ -9,6 +9,7 @@ mod demo;
 mod failures;
 mod guides;
 mod lists;
+mod registry;
 mod stdio;
 mod stub;
 mod toolcrib;

@@ -1,0 +1,125 @@
+//! JSON Schemas of what people write, for their editors. They are made of what the readers ask for while they read a
+//! text that has every key, so that a schema cannot say anything else than its reader.
+//!
+//! A schema knows keys, types, words and patterns. What depends on other keys (which go with a transport, what the
+//! file is called) only the reader knows: `toolcrib registry validate`.
+
+mod words;
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use serde_json::{Map, Value, json};
+
+use crate::define::Define;
+use crate::entry::RegistryEntry;
+use crate::problem::Sink;
+use crate::profile::ProfileDefinition;
+use crate::reader::Cursor;
+use crate::server::ServerDefinition;
+use crate::trace::{Asked, Shape};
+use crate::tree;
+use crate::validate::DefinitionKind;
+
+/// Texts that together have every key.
+fn samples(kind: DefinitionKind) -> &'static [&'static str] {
+    match kind {
+        DefinitionKind::Entry => &[include_str!("schema/entry-stdio.yaml"), include_str!("schema/entry-http.yaml")],
+        DefinitionKind::Server => &[include_str!("schema/server-stdio.yaml"), include_str!("schema/server-http.yaml")],
+        DefinitionKind::Profile => &[include_str!("schema/profile.yaml")],
+    }
+}
+
+/// The schema of one kind of file, in the draft of 2020-12.
+pub fn schema(kind: DefinitionKind) -> Value {
+    let mut schema = json!({ "$schema": "https://json-schema.org/draft/2020-12/schema", "title": words::title(kind) });
+    let places = places(kind);
+    let root = object(&places, "", kind);
+    if let (Some(schema), Value::Object(root)) = (schema.as_object_mut(), root) {
+        schema.extend(root);
+    }
+    schema
+}
+
+/// What the reader asks for in all samples. A key is required if it is wherever the map that holds it is.
+fn places(kind: DefinitionKind) -> BTreeMap<String, Asked> {
+    let traced: Vec<_> = samples(kind).iter().map(|text| trace(kind, text)).collect();
+    let mut all: BTreeMap<String, Asked> = BTreeMap::new();
+    for (path, asked) in traced.iter().flatten() {
+        let merged = all.entry(path.clone()).or_insert_with(|| Asked { is_required: true, shape: None });
+        merged.shape = merged.shape.take().or_else(|| asked.shape.clone());
+        let holders = traced.iter().filter(|places| places.contains_key(parent(path)));
+        merged.is_required = holders.clone().all(|places| places.get(path).is_some_and(|asked| asked.is_required));
+    }
+    all
+}
+
+fn trace(kind: DefinitionKind, text: &str) -> BTreeMap<String, Asked> {
+    fn read<D: Define>(text: &str) -> BTreeMap<String, Asked> {
+        let sink = Sink::tracing(Path::new("sample.yaml"));
+        if let Some(root) = tree::parse(text, &sink) {
+            D::read("sample", Cursor::root(&root, &sink));
+        }
+        sink.into_trace().into_places()
+    }
+    match kind {
+        DefinitionKind::Entry => read::<RegistryEntry>(text),
+        DefinitionKind::Server => read::<ServerDefinition>(text),
+        DefinitionKind::Profile => read::<ProfileDefinition>(text),
+    }
+}
+
+/// The path of the map or list that holds a place.
+fn parent(path: &str) -> &str {
+    path.strip_suffix("[]").unwrap_or_else(|| path.rsplit_once('.').map_or("", |(parent, _)| parent))
+}
+
+/// The places directly in the map at `path`, with their keys.
+fn children<'a>(places: &'a BTreeMap<String, Asked>, path: &str) -> Vec<(&'a str, &'a str, &'a Asked)> {
+    let in_it = places.iter().filter(|(place, _)| !place.is_empty() && !place.ends_with("[]") && parent(place) == path);
+    in_it.map(|(place, asked)| (place.as_str(), place.rsplit('.').next().unwrap_or(place), asked)).collect()
+}
+
+fn object(places: &BTreeMap<String, Asked>, path: &str, kind: DefinitionKind) -> Value {
+    let children = children(places, path);
+    let mut properties = Map::new();
+    for (place, key, _) in &children {
+        let mut property = value(places, place, kind);
+        if let (Some(property), Some(words)) = (property.as_object_mut(), words::of(kind, place)) {
+            property.insert("description".to_owned(), words.into());
+        }
+        properties.insert((*key).to_owned(), property);
+    }
+    let required: Vec<&str> =
+        children.iter().filter(|(_, _, asked)| asked.is_required).map(|(_, key, _)| *key).collect();
+    let mut object = json!({ "type": "object", "properties": properties });
+    if !required.is_empty() {
+        object["required"] = json!(required);
+    }
+    if matches!(places.get(path).and_then(|asked| asked.shape.as_ref()), Some(Shape::Fields { is_closed: true })) {
+        object["additionalProperties"] = json!(false);
+    }
+    object
+}
+
+fn value(places: &BTreeMap<String, Asked>, path: &str, kind: DefinitionKind) -> Value {
+    // A text may be written without quotes, and is then taken for a number or a truth value by others.
+    let text = json!(["string", "number", "boolean"]);
+    match places.get(path).and_then(|asked| asked.shape.as_ref()) {
+        None | Some(Shape::Any) => json!({}),
+        Some(Shape::Text(None)) => json!({ "type": text }),
+        Some(Shape::Text(Some(pattern))) => json!({ "type": text, "pattern": pattern }),
+        Some(Shape::Flag) => json!({ "type": "boolean" }),
+        Some(Shape::Number(least, most)) => json!({ "type": "integer", "minimum": least, "maximum": most }),
+        Some(Shape::Words(words)) => json!({ "enum": words }),
+        Some(Shape::List) => json!({ "type": "array", "items": value(places, &format!("{path}[]"), kind) }),
+        Some(Shape::Map) => {
+            let inner = children(places, path).first().map(|(place, _, _)| value(places, place, kind));
+            json!({ "type": "object", "additionalProperties": inner.unwrap_or(json!({})) })
+        }
+        Some(Shape::Fields { .. }) => object(places, path, kind),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,104 @@
+//! The schemas say what the readers do.
+
+use std::collections::BTreeSet;
+
+use super::*;
+use crate::define;
+
+const KINDS: [DefinitionKind; 3] = [DefinitionKind::Entry, DefinitionKind::Server, DefinitionKind::Profile];
+
+/// What the reader of a kind says to a text, and the text as JSON.
+fn read(kind: DefinitionKind, text: &str) -> (Vec<String>, Value) {
+    fn problems<D: Define>(text: &str) -> Vec<String> {
+        let (_, findings) = define::read_all::<D>(Path::new("sample.yaml"), "sample", text);
+        findings.problems.iter().map(|problem| format!("{problem} {}", problem.hint.as_deref().unwrap_or(""))).collect()
+    }
+    let problems = match kind {
+        DefinitionKind::Entry => problems::<RegistryEntry>(text),
+        DefinitionKind::Server => problems::<ServerDefinition>(text),
+        DefinitionKind::Profile => problems::<ProfileDefinition>(text),
+    };
+    let sink = Sink::new(Path::new("sample.yaml"));
+    let root = tree::parse(text, &sink).unwrap();
+    let json = Cursor::root(&root, &sink).json().unwrap();
+    (problems, serde_json::from_str(&json).unwrap())
+}
+
+#[test]
+fn every_key_of_a_reader_is_in_a_sample_and_has_words() {
+    for kind in KINDS {
+        let places = places(kind);
+        let is_in_map = |path: &str| matches!(places[parent(path)].shape, Some(Shape::Map));
+        for (path, asked) in &places {
+            assert!(asked.shape.is_some(), "{kind}: no sample has `{path}`");
+        }
+        let keys: BTreeSet<&str> = places.keys().map(String::as_str).collect();
+        let keys = keys.into_iter().filter(|path| !path.is_empty() && !path.ends_with("[]") && !is_in_map(path));
+        let told: BTreeSet<&str> = words::table(kind).iter().map(|(path, _)| *path).collect();
+        assert_eq!(told, keys.collect::<BTreeSet<_>>(), "{kind}");
+        assert_eq!(told.len(), words::table(kind).len());
+    }
+}
+
+#[test]
+fn what_is_right_fits_its_schema() {
+    for kind in KINDS {
+        let validator = jsonschema::draft202012::new(&schema(kind)).unwrap();
+        for text in samples(kind) {
+            let (problems, value) = read(kind, text);
+            assert_eq!(problems, [""; 0], "{kind}");
+            let faults: Vec<String> = validator.iter_errors(&value).map(|error| error.to_string()).collect();
+            assert_eq!(faults, [""; 0], "{kind}");
+        }
+    }
+    let validator = jsonschema::draft202012::new(&schema(DefinitionKind::Entry)).unwrap();
+    for available in crate::built_in().values() {
+        assert!(validator.is_valid(&available.entry.to_value()), "{}", available.entry.name);
+    }
+}
+
+/// Each key in turn is misspelt, and each value replaced by one of another kind: both sides refuse the same.
+#[test]
+fn what_a_reader_refuses_its_schema_refuses() {
+    for kind in KINDS {
+        let validator = jsonschema::draft202012::new(&schema(kind)).unwrap();
+        for text in samples(kind) {
+            let (_, value) = read(kind, text);
+            let mut tried = 0;
+            for (pointer, changed) in changes(&value) {
+                let (problems, again) = read(kind, &changed.to_string());
+                let fits = validator.is_valid(&again);
+                assert_eq!(problems.is_empty(), fits, "{kind} {pointer}: {problems:?}\n{changed}");
+                tried += usize::from(!fits);
+            }
+            assert!(tried > 3, "{kind}");
+        }
+    }
+}
+
+/// A value with one key more, and with a map in place of each value that is none.
+fn changes(value: &Value) -> Vec<(String, Value)> {
+    fn walk(value: &Value, path: &str, found: &mut Vec<String>) {
+        found.push(path.to_owned());
+        match value {
+            Value::Object(members) => {
+                members.iter().for_each(|(key, inner)| walk(inner, &format!("{path}/{key}"), found));
+            }
+            Value::Array(items) => {
+                items.iter().enumerate().for_each(|(index, inner)| walk(inner, &format!("{path}/{index}"), found));
+            }
+            _ => {}
+        }
+    }
+    let mut pointers = Vec::new();
+    walk(value, "", &mut pointers);
+    let one = |pointer: &String| {
+        let mut changed = value.clone();
+        match changed.pointer_mut(pointer)? {
+            Value::Object(members) => drop(members.insert("zzz".to_owned(), json!({"z": 1}))),
+            other => *other = json!({"z": 1}),
+        }
+        Some((pointer.clone(), changed))
+    };
+    pointers.iter().filter_map(one).collect()
+}
