@@ -16,7 +16,7 @@ const FILE_MAX: u64 = 1024 * 1024;
 /// How many files of a folder are read; the first ones by name.
 const FILES_MAX: usize = 10_000;
 /// What definitions are called. When two files have one stem, the earlier of these counts.
-const EXTENSIONS: [&str; 3] = ["yaml", "yml", "json"];
+pub(crate) const EXTENSIONS: [&str; 3] = ["yaml", "yml", "json"];
 
 /// What is known of one folder.
 #[derive(Debug)]
@@ -192,7 +192,7 @@ fn digest(bytes: &[u8]) -> u64 {
 }
 
 /// The content of a file, links followed, or what is wrong with it.
-fn read_bytes(path: &Path) -> Result<Vec<u8>, String> {
+pub(crate) fn read_bytes(path: &Path) -> Result<Vec<u8>, String> {
     let unreadable = |error: io::Error| format!("cannot be read: {error}");
     // Looked at before it is opened: opening a pipe would wait for whoever writes to it.
     if !std::fs::metadata(path).map_err(unreadable)?.is_file() {

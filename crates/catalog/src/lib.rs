@@ -16,6 +16,8 @@ mod secret;
 mod server;
 mod tree;
 mod watch;
+mod write;
+mod yaml;
 
 pub use catalogue::{Changes, Delta, Loaded, load, reload};
 pub use define::Kept;
@@ -28,3 +30,4 @@ pub use server::{
     Ask, Program, Remote, ServerDefinition, SessionScope, Start, Timeouts, ToolText, Transport, TransportKind,
 };
 pub use watch::watch;
+pub use write::{Files, MASK, Which, WriteError, Written};

@@ -2,6 +2,7 @@
 //!
 //! To add one, write a file with `Arguments` and `run`, and add it to [`Command`] and [`run`].
 
+mod api;
 mod audit;
 mod call;
 mod demo;
@@ -9,7 +10,10 @@ mod describe;
 mod example;
 mod find;
 mod list;
+mod profile;
 mod serve;
+mod server;
+mod status;
 mod stdio;
 mod version;
 
@@ -18,8 +22,9 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::Context;
+use toolcrib_gateway::Events;
 
-use crate::client::{Client, ClientFlags};
+use crate::client::{Client, ClientFlags, Rest};
 use crate::config::Config;
 use crate::home::Environment;
 use crate::output::Output;
@@ -59,6 +64,8 @@ enum Command {
     Stdio(stdio::Arguments),
     /// Show what the gateway does with its built-in example servers
     Demo(demo::Arguments),
+    /// Show how the gateway and its servers are, and what to do
+    Status(status::Arguments),
     /// List tools, servers, profiles, resources or prompts
     List(list::Arguments),
     /// Find tools for a purpose told in plain words
@@ -67,8 +74,14 @@ enum Command {
     Describe(describe::Arguments),
     /// Call a tool
     Call(call::Arguments),
+    /// Add, show, start and stop servers
+    Server(server::Arguments),
+    /// Add, show and use profiles
+    Profile(profile::Arguments),
     /// Read or verify the audit log
     Audit(audit::Arguments),
+    /// Do any operation of the control API
+    Api(api::Arguments),
     /// Print the version
     Version,
     /// Run an example server of the demo over stdin and stdout
@@ -105,6 +118,27 @@ pub(crate) fn run(cli: Cli, environment: &Environment) -> anyhow::Result<ExitCod
                 with_gateway(&action.client, environment, async |client, output| audit::verify(client, output).await)
             }
         },
+        Command::Api(arguments) => {
+            let given = arguments.gather()?;
+            with_rest(&arguments.client, environment, async |rest, output| {
+                api::run(&arguments, &given, rest, output).await
+            })
+        }
+        Command::Status(arguments) => {
+            with_rest(&arguments.client, environment, async |rest, output| status::run(&arguments, rest, output).await)
+        }
+        Command::Server(arguments) => {
+            let request = arguments.request()?;
+            with_rest(arguments.client(), environment, async |rest, output| {
+                server::run(&arguments, &request, rest, output).await
+            })
+        }
+        Command::Profile(arguments) => {
+            let request = arguments.request()?;
+            with_rest(arguments.client(), environment, async |rest, output| {
+                profile::run(&arguments, &request, rest, output).await
+            })
+        }
         Command::Version => version::run().map(|()| ExitCode::SUCCESS),
         Command::Example(arguments) => example::run(&arguments).map(|()| ExitCode::SUCCESS),
     }
@@ -143,14 +177,34 @@ fn with_gateway(
     outcome
 }
 
+/// Runs a command that speaks to the control API of a gateway.
+fn with_rest(
+    flags: &ClientFlags,
+    environment: &Environment,
+    command: impl AsyncFnOnce(&Rest, Output) -> anyhow::Result<()>,
+) -> anyhow::Result<ExitCode> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("start the runtime")?;
+    let outcome = runtime.block_on(async {
+        let rest = Rest::open(flags, environment)?;
+        tokio::select! {
+            outcome = command(&rest, flags.output()) => outcome.map(|()| ExitCode::SUCCESS),
+            _ = tokio::signal::ctrl_c() => Ok(ExitCode::from(INTERRUPTED)),
+        }
+    });
+    // The system may still look up a name that nobody waits for any more.
+    runtime.shutdown_background();
+    outcome
+}
+
 /// Runs a gateway with telemetry on a runtime of all cores.
-fn run_gateway<F>(config: &Config, gateway: impl FnOnce() -> F) -> anyhow::Result<()>
+fn run_gateway<F>(config: &Config, gateway: impl FnOnce(Events) -> F) -> anyhow::Result<()>
 where
     F: Future<Output = anyhow::Result<()>>,
 {
-    let logs = telemetry::init(config)?;
+    let events = Events::default();
+    let logs = telemetry::init(config, events.clone())?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().context("start the runtime")?;
-    let outcome = runtime.block_on(gateway());
+    let outcome = runtime.block_on(gateway(events));
     // A thread that still waits for stdin or the disk must not keep the process.
     runtime.shutdown_timeout(LAST_TASKS);
     logs.finish();

@@ -108,26 +108,7 @@ fn every_setting_is_documented() {
 #[test]
 fn every_kind_of_error_is_documented() {
     let text = read("docs/protocol.md");
-    let kinds = [
-        Kind::Parse,
-        Kind::InvalidRequest,
-        Kind::UnknownMethod,
-        Kind::InvalidParams,
-        Kind::UnknownTool,
-        Kind::NotFound,
-        Kind::Forbidden,
-        Kind::Unauthenticated,
-        Kind::Unavailable,
-        Kind::Timeout,
-        Kind::BadServer,
-        Kind::Cancelled,
-        Kind::TooLarge,
-        Kind::Busy,
-        Kind::Definition,
-        Kind::Address,
-        Kind::Internal,
-    ];
-    for kind in kinds {
+    for kind in Kind::ALL {
         let row = kind.row();
         let cells = format!("| `{}` | {} | {} | {} |", row.name, row.code, row.status, row.exit);
         assert!(text.contains(&cells), "no row `{cells}`");
