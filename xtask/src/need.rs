@@ -64,6 +64,7 @@ pub fn step(workspace: &Workspace, _: Setting) -> Result<Verdict> {
     let installed = acceptance(workspace)?;
     println!("node: {}", installed.node.display());
     println!("python: {}", installed.python_bin.display());
+    println!("schemathesis: {}", schemathesis(workspace)?.display());
     println!("conformance suite: {}", suite(workspace)?.folder.display());
     let mut verdict = Verdict::plain(true);
     if let Err(error) = cargo_fuzz(workspace) {
@@ -77,7 +78,7 @@ pub fn acceptance(workspace: &Workspace) -> Result<Installed> {
     let folder = folder(workspace)?;
     let node = node(&folder)?;
     let node_folder = npm_packages(workspace, &folder, "node")?;
-    let python_bin = python_packages(workspace, &folder)?;
+    let python_bin = python_packages(workspace, &folder, "python", "venv")?;
     Ok(Installed { node, node_folder, python_bin })
 }
 
@@ -171,15 +172,21 @@ fn npm_packages(workspace: &Workspace, folder: &Path, name: &str) -> Result<Path
     Ok(home)
 }
 
-fn python_packages(workspace: &Workspace, folder: &Path) -> Result<PathBuf> {
-    let pins = workspace.root.join("acceptance/python/requirements.txt");
-    let home = folder.join("venv");
+/// The pinned Schemathesis; returns the folder of its program, at once when it is there already.
+pub fn schemathesis(workspace: &Workspace) -> Result<PathBuf> {
+    python_packages(workspace, &folder(workspace)?, "openapi", "venv-openapi")
+}
+
+/// The Python packages that `acceptance/<name>` pins, in an environment of their own.
+fn python_packages(workspace: &Workspace, folder: &Path, name: &str, home: &str) -> Result<PathBuf> {
+    let pins = workspace.root.join("acceptance").join(name).join("requirements.txt");
+    let home = folder.join(home);
     let bin = home.join("bin");
     let mut stamp = Stamp::new(&home);
     stamp.add(&pins)?;
     stamp.text.push_str(&child::answer("python3", &["--version"]).unwrap_or_default());
     if !stamp.holds() {
-        println!("installing the Python packages of acceptance/python");
+        println!("installing the Python packages of acceptance/{name}");
         must(Command::new("python3").args(["-m", "venv", "--clear"]).arg(&home), "python3 -m venv")?;
         let mut pip = Command::new(bin.join("python"));
         pip.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--requirement"]).arg(&pins);

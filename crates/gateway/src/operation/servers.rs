@@ -38,7 +38,7 @@ pub(super) const ROWS: &[Operation] = &[
         description: "Stop a server and remove the file of its definition.",
         effect: Effect::Destroys { idempotent: true },
         problems: &[Kind::NotFound, Kind::Conflict, Kind::Stale],
-        input: r#"{"type":"object","properties":{"name":{"type":"string"},"revision":{"type":"string","description":"Only if the file still has this revision"}},"required":["name"],"additionalProperties":false}"#,
+        input: r#"{"type":"object","properties":{"name":{"type":"string","pattern":"^[a-z0-9][a-z0-9-]{0,63}$"},"revision":{"type":"string","description":"Only if the file still has this revision"}},"required":["name"],"additionalProperties":false}"#,
         output: r#"{"type":"object","properties":{"name":{"type":"string"},"file":{"type":"string"},"deleted":{"const":true}},"required":["name","file","deleted"]}"#,
         run: Run::House(|gateway, arguments| {
             Box::pin(async { definition::delete(gateway, definition::server(arguments)?, arguments).await })
@@ -76,7 +76,7 @@ pub(super) const ROWS: &[Operation] = &[
         description: "Replace the whole definition of a server. `revision` is the one that core_mcpserver_get showed; a file that has changed since is left alone. With `yaml` the comments are yours to keep; a `definition` is written without any.",
         effect: Effect::Destroys { idempotent: true },
         problems: &[Kind::NotFound, Kind::Conflict, Kind::Stale, Kind::Definition],
-        input: r#"{"type":"object","properties":{"name":{"type":"string"},"revision":{"type":"string"},"definition":{"type":"object"},"yaml":{"type":"string"}},"required":["name","revision"],"oneOf":[{"required":["definition"]},{"required":["yaml"]}],"additionalProperties":false}"#,
+        input: r#"{"type":"object","properties":{"name":{"type":"string","pattern":"^[a-z0-9][a-z0-9-]{0,63}$"},"revision":{"type":"string"},"definition":{"type":"object"},"yaml":{"type":"string"}},"required":["name","revision"],"oneOf":[{"required":["definition"]},{"required":["yaml"]}],"additionalProperties":false}"#,
         output: WRITTEN,
         run: Run::House(|gateway, arguments| {
             Box::pin(async { definition::update(gateway, definition::server(arguments)?, arguments).await })
@@ -99,10 +99,9 @@ pub(super) const ROWS: &[Operation] = &[
     },
 ];
 
-pub(super) const NAMED: &str =
-    r#"{"type":"object","properties":{"name":{"type":"string"}},"required":["name"],"additionalProperties":false}"#;
+pub(super) const NAMED: &str = r#"{"type":"object","properties":{"name":{"type":"string","pattern":"^[a-z0-9][a-z0-9-]{0,63}$"}},"required":["name"],"additionalProperties":false}"#;
 pub(super) const WRITTEN: &str = r#"{"type":"object","properties":{"name":{"type":"string"},"file":{"type":"string"},"revision":{"type":"string"}},"required":["name","file","revision"]}"#;
-pub(super) const VALIDATE: &str = r#"{"type":"object","properties":{"name":{"type":"string"},"definition":{"type":"object"},"yaml":{"type":"string"}},"required":["name"],"oneOf":[{"required":["definition"]},{"required":["yaml"]}],"additionalProperties":false}"#;
+pub(super) const VALIDATE: &str = r#"{"type":"object","properties":{"name":{"type":"string","pattern":"^[a-z0-9][a-z0-9-]{0,63}$"},"definition":{"type":"object"},"yaml":{"type":"string"}},"required":["name"],"oneOf":[{"required":["definition"]},{"required":["yaml"]}],"additionalProperties":false}"#;
 pub(super) const VALIDATED: &str = r#"{"type":"object","properties":{"name":{"type":"string"},"valid":{"type":"boolean"},"problems":{"type":"array","items":{"type":"object","properties":{"problem":{"type":"string"},"file":{"type":"string"},"line":{"type":"integer"},"column":{"type":"integer"},"hint":{"type":["string","null"]}},"required":["problem","file"]}}},"required":["name","valid","problems"]}"#;
 
 fn list(gateway: &Arc<Gateway>) -> Value {

@@ -230,6 +230,20 @@ mod tests {
         assert_eq!(lines, ["WARN  it \\u{1b}[2J says", "INFO  tail dropped=3"]);
     }
 
+    #[tokio::test]
+    async fn whoever_listens_hears_the_same_lines() {
+        let (folder, events) = (tempfile::tempdir().unwrap(), Events::default());
+        let mut listener = events.listen(vec![toolcrib_gateway::EventKind::Log]).unwrap();
+        let (layer, logs) = start(folder.path().join("logs"), events).unwrap();
+        tracing::subscriber::with_default(tracing_subscriber::registry().with(layer), || {
+            tracing::warn!(target: "toolcrib::stderr", server = "files", "it \u{1b}[2J says");
+        });
+        let told = listener.next().await.unwrap().unwrap();
+        assert_eq!((&told.what["server"], &told.what["level"]), (&"files".into(), &"WARN".into()));
+        assert_eq!(told.what["line"], "it \\u{1b}[2J says");
+        logs.finish();
+    }
+
     #[test]
     fn files_are_bounded() {
         let folder = tempfile::tempdir().unwrap();

@@ -26,15 +26,16 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// The address that guides speak of.
 const WRITTEN: &str = "127.0.0.1:8700";
 /// Commands that change nothing are repeated until they print what is expected: a changed file is seen after a moment.
-const REPEATED: [&str; 5] =
-    ["toolcrib list ", "toolcrib find ", "toolcrib describe ", "toolcrib audit list", "curl -s "];
+const REPEATED: [&str; 6] =
+    ["toolcrib list ", "toolcrib find ", "toolcrib describe ", "toolcrib audit list", "toolcrib status", "curl -s "];
 
 /// Every document with something to run; the names of the tests below.
-const GUIDES: [&str; 8] = [
+const GUIDES: [&str; 9] = [
     "README.md",
     "docs/guides/audit.md",
     "docs/guides/cli.md",
     "docs/guides/clients.md",
+    "docs/guides/control-api.md",
     "docs/guides/getting-started.md",
     "docs/guides/operations.md",
     "docs/guides/profiles.md",
@@ -62,23 +63,28 @@ fn clients() {
 }
 
 #[test]
-fn getting_started() {
+fn control_api() {
     run(GUIDES[4]);
 }
 
 #[test]
-fn operations() {
+fn getting_started() {
     run(GUIDES[5]);
 }
 
 #[test]
-fn profiles() {
+fn operations() {
     run(GUIDES[6]);
 }
 
 #[test]
-fn servers() {
+fn profiles() {
     run(GUIDES[7]);
+}
+
+#[test]
+fn servers() {
+    run(GUIDES[8]);
 }
 
 #[test]

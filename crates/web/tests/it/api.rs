@@ -217,6 +217,29 @@ async fn routes_say_what_they_have() {
 }
 
 #[tokio::test]
+async fn the_same_operations_are_tools() {
+    let admin = profile("admin", "groups: [admin]");
+    let house = House::settled(&[admin, profile("reading", "read_only: true")]).await;
+    let body = json!({"name": "a", "definition": {"command": "x", "start": "manual"}});
+    let create = || Ask::modern("tools/call", json!({"name": "core_mcpserver_create", "arguments": body}));
+    for refused in [create(), create().admin().to("/mcp/p/reading")] {
+        let refused = house.ask(refused).await.result();
+        assert_eq!(refused["_meta"]["toolcrib/error"], "forbidden", "{refused}");
+    }
+    let created = house.ask(create().admin()).await.result();
+    assert_eq!(created["structuredContent"]["file"], "servers/a.yaml");
+    let again = house.ask(create().admin()).await.result();
+    assert_eq!((&again["isError"], &again["_meta"]["toolcrib/error"]), (&json!(true), &json!("conflict")));
+    let listed = house.ask(Ask::modern("tools/list", json!({})).to("/mcp/p/admin")).await.result();
+    let tools = listed["tools"].as_array().unwrap();
+    let delete = tools.iter().find(|tool| tool["name"] == "core_mcpserver_delete").unwrap();
+    assert_eq!(
+        (&delete["annotations"]["destructiveHint"], &delete["outputSchema"]["type"]),
+        (&json!(true), &json!("object"))
+    );
+}
+
+#[tokio::test]
 async fn a_profile_that_only_reads_does_not_lock_the_administrator_out() {
     let house = House::settled(&[profile("default", "read_only: true\nservers: []")]).await;
     let body = json!({"name": "a", "definition": {"command": "x", "start": "manual"}});
