@@ -210,7 +210,9 @@ impl Reader<'_> {
     }
 
     fn step(&mut self, step: &Step) {
-        if let Some(arguments) = step.command.strip_prefix("toolcrib serve").filter(|_| !fails(&step.expected)) {
+        // Not `toolcrib server`.
+        let serve = step.command.strip_prefix("toolcrib serve").filter(|rest| rest.is_empty() || rest.starts_with(' '));
+        if let Some(arguments) = serve.filter(|_| !fails(&step.expected)) {
             self.stop();
             let (gateway, told) = self.serve(arguments);
             self.gateway = Some(gateway);
