@@ -107,7 +107,7 @@ impl Told {
         let target: String = event.target.chars().take(200).collect();
         let what = json!({
             "at": event.at.to_string(), "principal": event.principal.as_str(),
-            "profile": event.profile.as_ref().map(|name| name.as_str()), "door": event.door.as_str(),
+            "profile": event.profile.as_ref().map(toolcrib_base::ProfileName::as_str), "door": event.door.as_str(),
             "target": target, "decision": format!("{decision}:{rule}"), "outcome": outcome,
             "duration_us": u64::try_from(event.duration.as_micros()).unwrap_or(u64::MAX),
         });

@@ -51,11 +51,13 @@ pub enum Effect {
     Unknown,
 }
 
+type InHouse = for<'a> fn(&'a Arc<Gateway>, &'a Raw) -> BoxFuture<'a, Result<Value, Problem>>;
+
 /// What runs when it is asked for.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Run {
     /// Something of the whole gateway.
-    House(for<'a> fn(&'a Arc<Gateway>, &'a Raw) -> BoxFuture<'a, Result<Value, Problem>>),
+    House(InHouse),
     /// Something of what one profile shows.
     View(fn(&View, &Raw) -> Result<Value, Problem>),
     /// A call of the tool that the arguments name, by the path that every call takes.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use serde_json::{Value, json};
-use toolcrib_base::{Kind, Problem};
+use toolcrib_base::{Kind, Problem, ServerName};
 use toolcrib_catalog::Which;
 use toolcrib_protocol::Raw;
 
@@ -117,7 +117,7 @@ async fn get(gateway: &Arc<Gateway>, arguments: &Raw) -> Result<Value, Problem> 
     let table = gateway.servers.table();
     let running = table.get(which.name()).map(shown);
     if file.is_none() && running.is_none() {
-        return Err(definition::unknown("server", which.name(), table.keys().map(|name| name.as_str())));
+        return Err(definition::unknown("server", which.name(), table.keys().map(ServerName::as_str)));
     }
     let mut value = running.unwrap_or_else(|| json!({ "name": which.name() }));
     for (key, member) in file.iter().filter_map(Value::as_object).flatten() {
@@ -155,6 +155,6 @@ pub(super) fn shown(running: &Running) -> Value {
 pub(super) fn running(gateway: &Arc<Gateway>, arguments: &Raw) -> Result<Running, Problem> {
     let which: Which = definition::server(arguments)?;
     let table = gateway.servers.table();
-    let unknown = || definition::unknown("server", which.name(), table.keys().map(|name| name.as_str()));
+    let unknown = || definition::unknown("server", which.name(), table.keys().map(ServerName::as_str));
     table.get(which.name()).cloned().ok_or_else(unknown)
 }

@@ -57,7 +57,7 @@ pub(crate) async fn run(arguments: &Arguments, given: &Raw, rest: &Rest, output:
     let operation = operations.iter().find(|it| it["operationId"].as_str().is_some_and(named)).ok_or_else(|| {
         Problem::new(Kind::NotFound, format!("no operation `{wanted}`")).hint("see all with `toolcrib api`")
     })?;
-    let request = request(operation, given, rest.profile().map(|name| name.as_str()))?;
+    let request = request(operation, given, rest.profile().map(toolcrib_base::ProfileName::as_str))?;
     let answer = rest.ask(request.method, &request.path, request.body.as_ref()).await?;
     let format = if output.format == Format::Yaml { Format::Yaml } else { Format::Json };
     Ok(Output { format, ..output }.answer(&answer)?)

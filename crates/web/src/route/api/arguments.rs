@@ -63,8 +63,8 @@ impl Given<'_> {
 
 /// Whether a body says that it is something else than JSON, or nothing at all.
 pub(super) fn is_not_json(headers: &HeaderMap, body: &Bytes) -> bool {
-    let says_nothing = !headers.contains_key(CONTENT_TYPE);
-    !is_json(headers) && !(body.is_empty() && says_nothing)
+    let is_nothing = body.is_empty() && !headers.contains_key(CONTENT_TYPE);
+    !(is_json(headers) || is_nothing)
 }
 
 fn body(bytes: Bytes, depth: usize) -> Result<Raw, Problem> {
