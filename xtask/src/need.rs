@@ -66,6 +66,7 @@ pub fn step(workspace: &Workspace, _: Setting) -> Result<Verdict> {
     let installed = acceptance(workspace)?;
     println!("node: {}", installed.node.display());
     println!("python: {}", installed.python_bin.display());
+    println!("schemathesis: {}", schemathesis(workspace)?.display());
     println!("conformance suite: {}", suite(workspace)?.folder.display());
     let mut verdict = Verdict::plain(true);
     if let Err(error) = cargo_fuzz(workspace) {
@@ -174,7 +175,12 @@ fn npm_packages(workspace: &Workspace, folder: &Path, name: &str) -> Result<Path
     Ok(home)
 }
 
-/// The Python packages that `acceptance/<name>` pins, in a virtual environment of their own.
+/// The pinned Schemathesis; returns the folder of its program, at once when it is there already.
+pub fn schemathesis(workspace: &Workspace) -> Result<PathBuf> {
+    python_packages(workspace, &folder(workspace)?, "openapi", "venv-openapi")
+}
+
+/// The Python packages that `acceptance/<name>` pins, in an environment of their own.
 fn python_packages(workspace: &Workspace, folder: &Path, name: &str, home: &str) -> Result<PathBuf> {
     let pins = workspace.root.join("acceptance").join(name).join("requirements.txt");
     let home = folder.join(home);

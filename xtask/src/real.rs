@@ -3,6 +3,7 @@
 
 mod backend;
 mod home;
+mod openapi;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -91,6 +92,9 @@ fn run(workspace: &Workspace, options: &Options) -> Result<Tally> {
         tally += suites(workspace, &installed, options, &setting, None)?;
     } else {
         tally += with_gateway(workspace, &installed, options, &stage, &binary)?;
+        if options.suite.is_none() && options.named.is_none() {
+            tally += openapi::run(workspace, &stage, &binary)?;
+        }
     }
     if options.keep || tally.failed > 0 {
         println!("the folder of this run, with logs: {}", stage.root.display());
@@ -130,16 +134,22 @@ fn with_gateway(
 
 /// Starts the gateway and waits for its ready file; gives its URL.
 fn serve(stage: &Stage, binary: &Path, log: &str) -> Result<(Running, String)> {
+    let (gateway, ready) = serve_home(stage, binary, log, &stage.home())?;
+    let url = ready["url"].as_str().context("the ready file names no `url`")?.to_owned();
+    Ok((gateway, url))
+}
+
+/// The same with the home it is to have; gives what the ready file says.
+fn serve_home(stage: &Stage, binary: &Path, log: &str, home: &Path) -> Result<(Running, Value)> {
     let ready_file = stage.root.join(format!("{log}.ready"));
     let mut command = Command::new(binary);
-    command.args(["serve", "--listen", "127.0.0.1:0", "--home"]).arg(stage.home()).arg("--ready-file").arg(&ready_file);
+    command.args(["serve", "--listen", "127.0.0.1:0", "--home"]).arg(home).arg("--ready-file").arg(&ready_file);
     command.current_dir(&stage.root).env(MARK, &stage.mark);
     let mut gateway = Running::start("the gateway", &mut command, &stage.root.join(format!("{log}.log")))?;
     // The file appears by rename, so it is whole as soon as it is there.
     let ready = gateway.wait_for(READY_DEADLINE, || fs::read_to_string(&ready_file).ok())?;
     let ready: Value = serde_json::from_str(&ready).with_context(|| format!("the ready file says `{ready}`"))?;
-    let url = ready["url"].as_str().context("the ready file names no `url`")?.to_owned();
-    Ok((gateway, url))
+    Ok((gateway, ready))
 }
 
 fn suites(

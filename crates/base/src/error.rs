@@ -39,6 +39,10 @@ pub enum Kind {
     Definition,
     /// A listening address cannot be had.
     Address,
+    /// It is there already, or is not ours to change.
+    Conflict,
+    /// It has changed since the caller read it.
+    Stale,
     /// A fault of our own.
     Internal,
 }
@@ -57,6 +61,29 @@ pub struct Row {
 }
 
 impl Kind {
+    /// Every kind.
+    pub const ALL: [Self; 19] = [
+        Self::Parse,
+        Self::InvalidRequest,
+        Self::UnknownMethod,
+        Self::InvalidParams,
+        Self::UnknownTool,
+        Self::NotFound,
+        Self::Forbidden,
+        Self::Unauthenticated,
+        Self::Unavailable,
+        Self::Timeout,
+        Self::BadServer,
+        Self::Cancelled,
+        Self::TooLarge,
+        Self::Busy,
+        Self::Definition,
+        Self::Address,
+        Self::Conflict,
+        Self::Stale,
+        Self::Internal,
+    ];
+
     /// The kind's row.
     pub const fn row(self) -> Row {
         let (name, code, status, exit) = match self {
@@ -76,6 +103,8 @@ impl Kind {
             Kind::Busy => ("busy", -31_007, 429, 1),
             Kind::Definition => ("bad-definition", -31_008, 422, 1),
             Kind::Address => ("address-taken", -31_009, 500, 1),
+            Kind::Conflict => ("conflict", -31_010, 409, 1),
+            Kind::Stale => ("stale", -31_011, 412, 1),
             Kind::Internal => ("internal", -32_603, 500, 1),
         };
         Row { name, code, status, exit }
@@ -131,7 +160,7 @@ mod tests {
     #[test]
     fn own_codes_stay_out_of_the_reserved_range() {
         let kinds = [Kind::Forbidden, Kind::Unauthenticated, Kind::Unavailable, Kind::Timeout, Kind::BadServer];
-        let rest = [Kind::Cancelled, Kind::Busy, Kind::Definition, Kind::Address];
+        let rest = [Kind::Cancelled, Kind::Busy, Kind::Definition, Kind::Address, Kind::Conflict, Kind::Stale];
         for kind in kinds.into_iter().chain(rest) {
             assert!(!(-32_768..=-32_000).contains(&kind.row().code), "{kind:?}");
         }

@@ -24,6 +24,7 @@ mod trace;
 mod tree;
 mod validate;
 mod watch;
+mod write;
 mod yaml;
 
 pub use catalogue::{Changes, Delta, Loaded, load, reload};
@@ -45,3 +46,4 @@ pub use server::{
 };
 pub use validate::{Checked, DefinitionKind, Scope as ValidateScope, ValidateError, validate};
 pub use watch::watch;
+pub use write::{Files, MASK, Which, WriteError, Written};

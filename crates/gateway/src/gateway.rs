@@ -7,8 +7,8 @@ use std::time::Duration;
 use arc_swap::ArcSwap;
 use tokio::sync::{Semaphore, mpsc, watch};
 use toolcrib_base::task::Stop;
-use toolcrib_base::{Clock, ProfileName, ServerName};
-use toolcrib_catalog::{Loaded, SessionScope};
+use toolcrib_base::{Clock, ProfileName, ServerName, Timestamp};
+use toolcrib_catalog::{Files, Loaded, SessionScope};
 use toolcrib_protocol::Raw;
 use toolcrib_protocol::seal::Sealer;
 use toolcrib_protocol::subscription::New;
@@ -17,6 +17,7 @@ use toolcrib_upstream::{Event, Inventory, Server, State};
 
 use crate::active::ActiveTools;
 use crate::conversation::Conversations;
+use crate::events::{Events, Told};
 use crate::exchange::ASKING;
 use crate::listen::Hub;
 use crate::metrics::Metrics;
@@ -48,6 +49,8 @@ pub struct Parts {
     pub loaded: Arc<Loaded>,
     /// Whether the audit log keeps arguments, their secrets redacted.
     pub keep_arguments: bool,
+    /// Where what happens is told to whoever listens.
+    pub events: Events,
 }
 
 /// The views of all profiles.
@@ -66,6 +69,14 @@ pub struct Gateway {
     pub metrics: Arc<Metrics>,
     pub(crate) active: ActiveTools,
     pub(crate) keep_arguments: bool,
+    /// What happens, for whoever listens.
+    pub events: Events,
+    /// The files of the definitions.
+    pub(crate) files: Files,
+    /// When it was started.
+    pub(crate) started: Timestamp,
+    /// Taken while definitions are put into force, so that two of them do not start a server each.
+    applying: Mutex<()>,
     pub(crate) parking: Parking,
     /// The sessions that callers have opened at servers.
     pub(crate) conversations: Conversations,
@@ -100,6 +111,7 @@ impl Gateway {
         let info = serde_json::json!({
             "name": "toolcrib", "title": "Toolcrib", "version": env!("CARGO_PKG_VERSION"),
         });
+        let (files, started) = (Files::new(parts.servers.home()), parts.clock.now());
         let gateway = Arc::new(Self {
             store: parts.store,
             clock: parts.clock,
@@ -108,6 +120,10 @@ impl Gateway {
             metrics: parts.metrics,
             active: ActiveTools::default(),
             keep_arguments: parts.keep_arguments,
+            events: parts.events,
+            files,
+            started,
+            applying: Mutex::new(()),
             parking: Parking::new(sealer.clone()),
             conversations: Conversations::default(),
             asking: Semaphore::new(ASKING),
@@ -170,7 +186,16 @@ impl Gateway {
 
     /// Takes new definitions. Blocks.
     pub fn apply(&self, loaded: Arc<Loaded>) {
+        let _turn = self.applying.lock().unwrap_or_else(PoisonError::into_inner);
         self.loaded.store(loaded);
+        self.reconcile();
+    }
+
+    /// Reads the definitions again after one was written. Blocks.
+    pub(crate) fn take_in(&self) {
+        let _turn = self.applying.lock().unwrap_or_else(PoisonError::into_inner);
+        let (loaded, _) = toolcrib_catalog::reload(&self.loaded(), self.files.home());
+        self.loaded.store(Arc::new(loaded));
         self.reconcile();
     }
 
@@ -278,6 +303,7 @@ impl Gateway {
             Event::Status { server, status } => {
                 self.metrics.set_ready(server.as_str(), status.state == State::Ready);
                 tracing::debug!(%server, state = status.state.as_str(), "server state");
+                self.events.tell(|| Told::state(&server, &status));
                 false
             }
             Event::Inventory { server, inventory } => {

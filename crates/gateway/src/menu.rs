@@ -15,7 +15,7 @@ pub(crate) fn of(profile: &ProfileDefinition) -> Vec<(&'static str, Raw)> {
         .map(|meta| (meta.name, entry(meta)))
         .collect();
     if profile.groups.contains(&Group::Admin) && profile.dialect == Dialect::Native {
-        menu.extend(operation::TABLE.iter().map(|operation| (operation.tool, operation.entry())));
+        menu.extend(operation::table().iter().map(|operation| (operation.tool, operation.entry())));
     }
     menu
 }

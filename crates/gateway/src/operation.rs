@@ -1,22 +1,33 @@
-//! Operations: administrative acts, each written once and reached as a `core_*` tool, a REST route and a command.
+//! Operations: administrative acts, each written once and reached by three doors: a `core_*` tool, a REST route and
+//! `toolcrib api` (some have a command of their own besides).
 //!
-//! To add one: a file in `operation/` with its function, and a row in [`TABLE`]. The doors read the table.
+//! To add one: a row in `ROWS` of the file it belongs to in `operation/` (a new file gets a line in [`FILES`]), with
+//! the function that does it. The doors, the OpenAPI document and the tests read the table. Operations of the secret
+//! vault belong into `operation/secrets.rs`, those of the registry into `operation/registry.rs`.
 
 mod audit;
+mod definition;
+mod fields;
 mod profiles;
+mod route;
+mod running;
 mod servers;
+mod status;
 mod tools;
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use futures_util::future::BoxFuture;
 use serde_json::{Value, json};
-use toolcrib_base::Problem;
+use toolcrib_base::{Kind, Problem};
 use toolcrib_policy::{Act, Annotations};
 use toolcrib_protocol::Raw;
 
 use crate::gateway::Gateway;
 use crate::view::View;
+
+pub use fields::tell_unknown;
+pub use route::{Found, Method, find};
 
 /// Who may do it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -27,126 +38,209 @@ pub enum Permission {
     Admin,
 }
 
-type Run = for<'a> fn(&'a Arc<Gateway>, &'a View, &'a Raw) -> BoxFuture<'a, Result<Value, Problem>>;
+/// What it does to the world.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Effect {
+    /// It changes nothing.
+    Reads,
+    /// It adds or changes and takes nothing away. `idempotent`: twice is as good as once.
+    Changes { idempotent: bool },
+    /// It may overwrite or remove. `idempotent` as above.
+    Destroys { idempotent: bool },
+    /// Whatever the tool does that it calls.
+    Unknown,
+}
+
+type InHouse = for<'a> fn(&'a Arc<Gateway>, &'a Raw) -> BoxFuture<'a, Result<Value, Problem>>;
+
+/// What runs when it is asked for.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Run {
+    /// Something of the whole gateway.
+    House(InHouse),
+    /// Something of what one profile shows.
+    View(fn(&View, &Raw) -> Result<Value, Problem>),
+    /// A call of the tool that the arguments name, by the path that every call takes.
+    Call,
+}
 
 /// One operation.
 #[derive(Debug)]
 pub struct Operation {
     /// The name of its tool.
     pub tool: &'static str,
-    /// The path of its REST route below `/api/v1`, reached by GET with the arguments in the query.
-    pub route: &'static str,
+    /// The method of its REST route.
+    pub method: Method,
+    /// The path of its REST route below `/api/v1`; what stands in braces is the argument of that name.
+    pub path: &'static str,
+    /// Under which heading it stands.
+    pub tag: &'static str,
+    /// What it does, in a few words.
+    pub summary: &'static str,
     /// What people and models read.
     pub description: &'static str,
     /// Who may do it.
     pub permission: Permission,
+    /// What it does to the world.
+    pub effect: Effect,
+    /// Whether it makes something new, so that REST answers 201.
+    pub creates: bool,
+    /// The kinds of problems that it may answer beside those that every operation may.
+    pub problems: &'static [Kind],
     /// Whether it may take long, so that clients that know tasks get one.
     pub(crate) slow: bool,
     /// The schema of its arguments.
-    schema: &'static str,
-    run: Run,
+    input: &'static str,
+    /// The schema of its answer.
+    output: &'static str,
+    pub(crate) run: Run,
 }
 
-/// Every operation, sorted by its tool's name.
-pub(crate) static TABLE: &[Operation] = &[
-    Operation {
-        tool: "core_audit_list",
-        route: "/audit",
-        description: "List audit events, newest first.",
-        permission: Permission::Admin,
-        slow: false,
-        schema: audit::LIST,
-        run: |gateway, _, arguments| Box::pin(audit::list(gateway, arguments)),
-    },
-    Operation {
-        tool: "core_audit_verify",
-        route: "/audit/verify",
-        description: "Verify that no audit event was changed or removed.",
-        permission: Permission::Admin,
-        slow: true,
-        schema: NO_ARGUMENTS,
-        run: |gateway, _, _| Box::pin(audit::verify(gateway)),
-    },
-    Operation {
-        tool: "core_mcpserver_list",
-        route: "/servers",
-        description: "List the servers with their state, tools and last error.",
-        permission: Permission::Admin,
-        slow: false,
-        schema: NO_ARGUMENTS,
-        run: |gateway, _, _| Box::pin(std::future::ready(Ok(servers::list(gateway)))),
-    },
-    Operation {
-        tool: "core_profile_list",
-        route: "/profiles",
-        description: "List the profiles with what they show.",
-        permission: Permission::Admin,
-        slow: false,
-        schema: NO_ARGUMENTS,
-        run: |gateway, _, _| Box::pin(std::future::ready(Ok(profiles::list(gateway)))),
-    },
-    Operation {
-        tool: "core_tool_list",
-        route: "/tools",
-        description: "List the tools of this profile with their ids, names and states.",
-        permission: Permission::Open,
-        slow: false,
-        schema: tools::LIST,
-        run: |_, view, arguments| Box::pin(std::future::ready(tools::list(view, arguments))),
-    },
-];
+/// What rows leave out: an operation that administers and only reads.
+const ROW: Operation = Operation {
+    tool: "",
+    method: Method::Get,
+    path: "",
+    tag: "",
+    summary: "",
+    description: "",
+    permission: Permission::Admin,
+    effect: Effect::Reads,
+    creates: false,
+    problems: &[],
+    slow: false,
+    input: NO_ARGUMENTS,
+    output: r#"{"type":"object"}"#,
+    run: Run::Call,
+};
 
 const NO_ARGUMENTS: &str = r#"{"type":"object","properties":{},"additionalProperties":false}"#;
 
-/// The operation of a tool's name.
-pub(crate) fn by_tool(name: &str) -> Option<&'static Operation> {
-    TABLE.iter().find(|operation| operation.tool == name)
+/// The rows of every file.
+const FILES: &[&[Operation]] = &[audit::ROWS, profiles::ROWS, running::ROWS, servers::ROWS, status::ROWS, tools::ROWS];
+
+static TABLE: LazyLock<Vec<&'static Operation>> = LazyLock::new(|| {
+    let mut table: Vec<&Operation> = FILES.iter().flat_map(|rows| rows.iter()).collect();
+    table.sort_by_key(|operation| operation.tool);
+    table
+});
+
+/// Every operation, sorted by its tool's name.
+pub fn table() -> &'static [&'static Operation] {
+    &TABLE
 }
 
-/// The operation of a REST route.
-pub fn by_route(route: &str) -> Option<&'static Operation> {
-    TABLE.iter().find(|operation| operation.route == route)
+/// The operation of a tool's name.
+pub(crate) fn by_tool(name: &str) -> Option<&'static Operation> {
+    // Asked for at every call of a tool, so what cannot be one is told apart first.
+    name.starts_with("core_").then_some(())?;
+    let at = TABLE.binary_search_by_key(&name, |operation| operation.tool).ok()?;
+    Some(TABLE[at])
 }
 
 impl Operation {
     /// The schema of its arguments.
-    pub fn schema(&self) -> Value {
-        serde_json::from_str(self.schema).unwrap_or_else(|_| json!({ "type": "object" }))
+    pub fn input_schema(&self) -> Value {
+        serde_json::from_str(self.input).unwrap_or_else(|_| json!({ "type": "object" }))
+    }
+
+    /// The schema of its answer.
+    pub fn output_schema(&self) -> Value {
+        serde_json::from_str(self.output).unwrap_or_else(|_| json!({ "type": "object" }))
+    }
+
+    /// The names of the arguments that stand in the path.
+    pub fn path_parameters(&self) -> impl Iterator<Item = &'static str> {
+        route::parameters(self.path)
+    }
+
+    /// Whether it sees the gateway through a profile.
+    pub fn is_in_profile(&self) -> bool {
+        !matches!(self.run, Run::House(_))
+    }
+
+    /// Whether it stands for a call of another tool.
+    pub fn is_call(&self) -> bool {
+        matches!(self.run, Run::Call)
     }
 
     /// Its entry in `tools/list`.
     pub(crate) fn entry(&self) -> Raw {
-        Raw::from_value(&json!({
-            "name": self.tool, "description": self.description, "inputSchema": self.schema(),
-            "annotations": { "readOnlyHint": true },
-        }))
+        let hints = self.annotations();
+        let mut annotations = json!({ "title": self.summary });
+        for (key, hint) in [
+            ("readOnlyHint", hints.read_only),
+            ("destructiveHint", hints.destructive),
+            ("idempotentHint", hints.idempotent),
+        ] {
+            if let Some(hint) = hint {
+                annotations[key] = hint.into();
+            }
+        }
+        let mut entry = json!({
+            "name": self.tool, "description": self.description, "inputSchema": self.input_schema(),
+            "annotations": annotations,
+        });
+        // A call answers what the tool that it calls answers.
+        if !self.is_call() {
+            entry["outputSchema"] = self.output_schema();
+        }
+        Raw::from_value(&entry)
     }
 
-    /// What is asked when it is called. All operations so far only read.
+    /// What is asked when it is called.
     pub(crate) fn act(&self) -> Act {
         Act::Operation {
             name: self.tool.trim_start_matches("core_").into(),
             needs_admin: self.permission == Permission::Admin,
-            annotations: Annotations { read_only: Some(true), ..Annotations::default() },
+            annotations: self.annotations(),
+        }
+    }
+
+    fn annotations(&self) -> Annotations {
+        let hints = |read_only, destructive, idempotent| Annotations {
+            read_only: Some(read_only),
+            destructive: Some(destructive),
+            idempotent: Some(idempotent),
+            ..Annotations::default()
+        };
+        match self.effect {
+            Effect::Reads => hints(true, false, true),
+            Effect::Changes { idempotent } => hints(false, false, idempotent),
+            Effect::Destroys { idempotent } => hints(false, true, idempotent),
+            Effect::Unknown => Annotations::default(),
         }
     }
 
     /// Does it, once its arguments are known to be right.
-    pub(crate) async fn run(&self, gateway: &Arc<Gateway>, view: &View, arguments: &Raw) -> Result<Value, Problem> {
+    pub(crate) async fn run(
+        &self,
+        gateway: &Arc<Gateway>,
+        view: Option<&View>,
+        arguments: &Raw,
+    ) -> Result<Value, Problem> {
         self.check(arguments)?;
-        (self.run)(gateway, view, arguments).await
+        match (self.run, view) {
+            (Run::House(run), _) => run(gateway, arguments).await,
+            (Run::View(run), Some(view)) => run(view, arguments),
+            // A call is resolved into what it stands for, and whoever wants a view has one.
+            (Run::Call | Run::View(_), _) => {
+                Err(Problem::new(Kind::Internal, format!("`{}` was not resolved", self.tool)))
+            }
+        }
     }
 
     /// Unknown and mistyped arguments are named.
-    fn check(&self, arguments: &Raw) -> Result<(), Problem> {
+    pub(crate) fn check(&self, arguments: &Raw) -> Result<(), Problem> {
+        let schema = self.input_schema();
+        fields::tell_unknown(&schema, &arguments.to_value())?;
         let id = toolcrib_base::ToolId::new(core_name(), self.tool);
-        let check = crate::schema::ArgumentCheck::compile(&id, Some(&Raw::from_value(&self.schema())));
+        let check = crate::schema::ArgumentCheck::compile(&id, Some(&Raw::from_value(&schema)));
         match check.faults(arguments) {
             None => Ok(()),
-            Some(faults) => Err(Problem::new(
-                toolcrib_base::Kind::InvalidParams,
-                format!("the arguments do not fit `{}`:\n{faults}", self.tool),
-            )),
+            Some(faults) => {
+                Err(Problem::new(Kind::InvalidParams, format!("the arguments do not fit `{}`:\n{faults}", self.tool)))
+            }
         }
     }
 }
@@ -156,20 +250,16 @@ fn core_name() -> toolcrib_base::ServerName {
     toolcrib_base::ServerName::new("core").expect("`core` is a name")
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_table_is_sorted_and_its_schemas_hold() {
-        assert!(TABLE.is_sorted_by_key(|operation| operation.tool));
-        for operation in TABLE {
-            assert!(operation.tool.starts_with("core_") && operation.route.starts_with('/'));
-            assert_eq!(operation.schema()["additionalProperties"], false, "{}", operation.tool);
-            assert!(operation.check(&Raw::empty_object()).is_ok(), "{}", operation.tool);
-            let odd = Raw::from_value(&json!({ "no_such": 1 }));
-            let problem = operation.check(&odd).unwrap_err();
-            assert!(problem.message.contains("no_such"), "{}", problem.message);
+/// Does something that may wait for the disk.
+async fn blocking<T: Send + 'static>(work: impl FnOnce() -> Result<T, Problem> + Send + 'static) -> Result<T, Problem> {
+    match tokio::task::spawn_blocking(work).await {
+        Ok(done) => done,
+        Err(error) => {
+            tracing::error!(%error, "an operation ended early");
+            Err(Problem::new(Kind::Internal, "the operation ended early"))
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

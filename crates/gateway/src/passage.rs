@@ -14,6 +14,7 @@ use toolcrib_policy::{Act, Denial, Permit, Request, Rules};
 use toolcrib_store::{ArgsHash, AuditEvent, AuditLog, AuditSlot, Decision, Outcome};
 
 use crate::caller::Caller;
+use crate::events::{Events, Told};
 
 /// What the audit log is told about a call before it is decided.
 #[derive(Debug)]
@@ -33,6 +34,8 @@ pub(crate) struct Desk<'a> {
     pub(crate) caller: &'a Caller,
     /// Whether events keep their arguments, redacted.
     pub(crate) keep_arguments: bool,
+    /// Where it is told that a call has ended.
+    pub(crate) events: &'a Events,
 }
 
 /// The proof that a call passed the rules, and its audit event in the making.
@@ -47,6 +50,7 @@ pub(crate) struct Passage {
 struct Entry {
     open: Option<(AuditSlot, AuditEvent)>,
     started: Instant,
+    events: Events,
 }
 
 /// Why a call was not let through.
@@ -73,7 +77,7 @@ impl Passage {
         };
         let arguments = desk.keep_arguments.then(|| asked.arguments.map(redact::redacted)).flatten();
         let event = AuditEvent { arguments, ..event(clock.now(), caller, asked, hash, decision) };
-        let mut entry = Entry { open: Some((slot, event)), started: Instant::now() };
+        let mut entry = Entry { open: Some((slot, event)), started: Instant::now(), events: desk.events.clone() };
         match verdict {
             Ok(permit) => Ok(Self { permit, entry }),
             Err(denial) => {
@@ -100,7 +104,7 @@ pub(crate) async fn record_unknown(desk: Desk<'_>, asked: Asked<'_>) {
     let Ok(slot) = log.reserve().await else { return };
     let hash = asked.arguments.map(|arguments| log.hash_arguments(arguments));
     let event = event(clock.now(), caller, asked, hash, Decision::Deny(Cow::Borrowed(Kind::UnknownTool.name())));
-    Entry { open: Some((slot, event)), started: Instant::now() }.close(Outcome::Denied);
+    Entry { open: Some((slot, event)), started: Instant::now(), events: desk.events.clone() }.close(Outcome::Denied);
 }
 
 fn event(
@@ -146,6 +150,7 @@ impl Entry {
         if let Some((slot, mut event)) = self.open.take() {
             event.outcome = outcome;
             event.duration = duration;
+            self.events.tell(|| Told::call(&event));
             slot.record(event);
         }
         duration

@@ -191,6 +191,7 @@ impl Passing<'_> {
             rules: &self.view.rules,
             caller: self.caller,
             keep_arguments: gateway.keep_arguments,
+            events: &gateway.events,
         }
     }
 
@@ -225,7 +226,11 @@ pub(crate) fn busy(server: &Server) -> Problem {
 }
 
 pub(crate) fn closing() -> RpcError {
-    RpcError::from(&Problem::new(Kind::Unavailable, "the gateway is shutting down"))
+    RpcError::from(&closing_problem())
+}
+
+pub(crate) fn closing_problem() -> Problem {
+    Problem::new(Kind::Unavailable, "the gateway is shutting down")
 }
 
 /// A required text among the parameters.

@@ -52,8 +52,8 @@ pub(crate) fn call(view: &View, name: &str, arguments: Raw) -> Result<Target, Un
         return by_meta(view, meta, arguments);
     }
     // Before any server's tool: an administrator must never be answered by a server in the gateway's place.
-    if let Some(operation) = operation::by_tool(name).filter(|_| own != Dialect::Muster) {
-        return Ok(Target::Operation { operation, arguments, by: None });
+    if let Some(operation) = operation::by_tool(name).filter(|found| own != Dialect::Muster || found.is_call()) {
+        return of_operation(view, operation, arguments, None);
     }
     if let Some(tool) = view.tool(name) {
         if own == Dialect::Muster {
@@ -96,7 +96,7 @@ fn inner_call(view: &View, meta: &'static MetaName, arguments: &Raw) -> Result<T
     let name = required(meta, arguments, key)?;
     let arguments = inner(meta, arguments)?;
     if let Some(operation) = operation::by_tool(&name) {
-        return Ok(Target::Operation { operation, arguments, by: Some(meta) });
+        return of_operation(view, operation, arguments, Some(meta));
     }
     if let Some(tool) = view.tool(&name) {
         return Ok(Target::Tool { tool: Arc::clone(tool), arguments, by: Some(meta) });
@@ -106,6 +106,28 @@ fn inner_call(view: &View, meta: &'static MetaName, arguments: &Raw) -> Result<T
         // A call of a call would only hide what is called.
         Some(other) if other.act != Act::Call => by_meta(view, other, arguments),
         _ => Err(Unresolved { problem: unknown_tool(view, &name), name, by: Some(meta) }),
+    }
+}
+
+/// An operation that stands for a call is that call. Only of a server's tool: a call of anything else would hide what is
+/// called.
+fn of_operation(
+    view: &View,
+    operation: &'static Operation,
+    arguments: Raw,
+    by: Option<&'static MetaName>,
+) -> Result<Target, Unresolved> {
+    if !operation.is_call() {
+        return Ok(Target::Operation { operation, arguments, by });
+    }
+    let by = by.or_else(|| dialect::own_name("call_tool", Dialect::Native));
+    let failed = |name: String, problem| Unresolved { name, problem, by };
+    operation.check(&arguments).map_err(|problem| failed(operation.tool.to_owned(), problem))?;
+    let name = arguments.text("name").unwrap_or_default();
+    let inner = arguments.get("arguments").unwrap_or_else(Raw::empty_object);
+    match view.tool(&name) {
+        Some(tool) => Ok(Target::Tool { tool: Arc::clone(tool), arguments: inner, by }),
+        None => Err(failed(name.clone(), unknown_tool(view, &name))),
     }
 }
 

@@ -66,6 +66,11 @@ impl Servers {
         self
     }
 
+    /// The home folder.
+    pub(crate) fn home(&self) -> &Path {
+        &self.home
+    }
+
     /// The scope that tasks for servers belong to.
     pub(crate) fn scope(&self) -> &Scope {
         &self.scope

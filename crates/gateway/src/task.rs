@@ -239,7 +239,7 @@ impl Passing<'_> {
                 passage.finish(Outcome::Cancelled);
                 return Err(RpcError::from(&crate::front::no_profile(&gateway, &profile)));
             };
-            let (outcome, result) = match operation.run(&gateway, &view, &arguments).await {
+            let (outcome, result) = match operation.run(&gateway, Some(&view), &arguments).await {
                 Ok(value) => (Outcome::Ok, crate::reply::data(&value)),
                 Err(problem) => (Outcome::Error(problem.kind), crate::reply::failure(&problem)),
             };

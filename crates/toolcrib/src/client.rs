@@ -2,6 +2,7 @@
 
 mod failure;
 mod locate;
+mod rest;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -26,6 +27,7 @@ use crate::home::Environment;
 use crate::output::{Format, Output};
 
 pub(crate) use locate::{Located, address};
+pub(crate) use rest::{Rest, encoded};
 
 /// How long opening the connection may take.
 const OPEN: Duration = Duration::from_secs(10);

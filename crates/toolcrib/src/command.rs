@@ -2,6 +2,7 @@
 //!
 //! To add one, write a file with `Arguments` and `run`, and add it to [`Command`] and [`run`].
 
+mod api;
 mod audit;
 mod call;
 mod connect;
@@ -12,8 +13,11 @@ mod example;
 mod find;
 mod import;
 mod list;
+mod profile;
 mod registry;
 mod serve;
+mod server;
+mod status;
 mod stdio;
 mod version;
 
@@ -22,8 +26,9 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::Context;
+use toolcrib_gateway::Events;
 
-use crate::client::{Client, ClientFlags};
+use crate::client::{Client, ClientFlags, Rest};
 use crate::config::Config;
 use crate::home::Environment;
 use crate::output::Output;
@@ -63,6 +68,8 @@ enum Command {
     Stdio(stdio::Arguments),
     /// Show what the gateway does with its built-in example servers
     Demo(demo::Arguments),
+    /// Show how the gateway and its servers are, and what to do
+    Status(status::Arguments),
     /// List tools, servers, profiles, resources or prompts
     List(list::Arguments),
     /// Find tools for a purpose told in plain words
@@ -77,10 +84,16 @@ enum Command {
     Connect(connect::Arguments),
     /// Take Toolcrib out of the settings of a client
     Disconnect(disconnect::Arguments),
-    /// Read or verify the audit log
-    Audit(audit::Arguments),
     /// See what could become a server, and check definitions
     Registry(registry::Arguments),
+    /// Add, show, start and stop servers
+    Server(server::Arguments),
+    /// Add, show and use profiles
+    Profile(profile::Arguments),
+    /// Read or verify the audit log
+    Audit(audit::Arguments),
+    /// Do any operation of the control API
+    Api(api::Arguments),
     /// Print the version
     Version,
     /// Run an example server of the demo over stdin and stdout
@@ -121,6 +134,27 @@ pub(crate) fn run(cli: Cli, environment: &Environment) -> anyhow::Result<ExitCod
         Command::Connect(arguments) => connect::run(&arguments, environment).map(|()| ExitCode::SUCCESS),
         Command::Disconnect(arguments) => disconnect::run(&arguments, environment).map(|()| ExitCode::SUCCESS),
         Command::Registry(arguments) => registry::run(&arguments, environment).map(|()| ExitCode::SUCCESS),
+        Command::Api(arguments) => {
+            let given = arguments.gather()?;
+            with_rest(&arguments.client, environment, async |rest, output| {
+                api::run(&arguments, &given, rest, output).await
+            })
+        }
+        Command::Status(arguments) => {
+            with_rest(&arguments.client, environment, async |rest, output| status::run(&arguments, rest, output).await)
+        }
+        Command::Server(arguments) => {
+            let request = arguments.request()?;
+            with_rest(arguments.client(), environment, async |rest, output| {
+                server::run(&arguments, &request, rest, output).await
+            })
+        }
+        Command::Profile(arguments) => {
+            let request = arguments.request()?;
+            with_rest(arguments.client(), environment, async |rest, output| {
+                profile::run(&arguments, &request, rest, output).await
+            })
+        }
         Command::Version => version::run().map(|()| ExitCode::SUCCESS),
         Command::Example(arguments) => example::run(&arguments).map(|()| ExitCode::SUCCESS),
     }
@@ -159,14 +193,34 @@ fn with_gateway(
     outcome
 }
 
+/// Runs a command that speaks to the control API of a gateway.
+fn with_rest(
+    flags: &ClientFlags,
+    environment: &Environment,
+    command: impl AsyncFnOnce(&Rest, Output) -> anyhow::Result<()>,
+) -> anyhow::Result<ExitCode> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("start the runtime")?;
+    let outcome = runtime.block_on(async {
+        let rest = Rest::open(flags, environment)?;
+        tokio::select! {
+            outcome = command(&rest, flags.output()) => outcome.map(|()| ExitCode::SUCCESS),
+            _ = tokio::signal::ctrl_c() => Ok(ExitCode::from(INTERRUPTED)),
+        }
+    });
+    // The system may still look up a name that nobody waits for any more.
+    runtime.shutdown_background();
+    outcome
+}
+
 /// Runs a gateway with telemetry on a runtime of all cores.
-fn run_gateway<F>(config: &Config, gateway: impl FnOnce() -> F) -> anyhow::Result<()>
+fn run_gateway<F>(config: &Config, gateway: impl FnOnce(Events) -> F) -> anyhow::Result<()>
 where
     F: Future<Output = anyhow::Result<()>>,
 {
-    let logs = telemetry::init(config)?;
+    let events = Events::default();
+    let logs = telemetry::init(config, events.clone())?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().context("start the runtime")?;
-    let outcome = runtime.block_on(gateway());
+    let outcome = runtime.block_on(gateway(events));
     // A thread that still waits for stdin or the disk must not keep the process.
     runtime.shutdown_timeout(LAST_TASKS);
     logs.finish();

@@ -18,7 +18,7 @@ use toolcrib_base::{Clock, Kind, Problem, ProfileName, Secret, SystemClock};
 use toolcrib_catalog::{Loaded, LocalSecrets};
 use toolcrib_gateway::metrics::Metrics;
 use toolcrib_gateway::servers::Servers;
-use toolcrib_gateway::{Gateway, Parts, Sessions};
+use toolcrib_gateway::{Events, Gateway, Parts, Sessions};
 use toolcrib_store::{Store, StoreError};
 use toolcrib_transport::http::client::HttpClient;
 use toolcrib_transport::process::GuardCommand;
@@ -59,9 +59,9 @@ pub(crate) struct Serving {
 }
 
 /// Serves over HTTP until the process is told to end.
-pub(crate) async fn serve(config: Config, ready_file: Option<PathBuf>) -> anyhow::Result<()> {
+pub(crate) async fn serve(config: Config, events: Events, ready_file: Option<PathBuf>) -> anyhow::Result<()> {
     let mut ended = End::listen()?;
-    let serving = Serving::start(config).await?;
+    let serving = Serving::start(config, events).await?;
     tokio::select! {
         () = serving.eager_servers_listed() => {}
         () = ended.wait() => {
@@ -86,10 +86,10 @@ pub(crate) async fn serve(config: Config, ready_file: Option<PathBuf>) -> anyhow
 }
 
 /// Serves one client over stdin and stdout.
-pub(crate) async fn stdio(config: Config, profile: ProfileName) -> anyhow::Result<()> {
+pub(crate) async fn stdio(config: Config, events: Events, profile: ProfileName) -> anyhow::Result<()> {
     let mut ended = End::listen()?;
     let store = open_instance(&config).await?;
-    let composed = Composed::new(config, store).await?;
+    let composed = Composed::new(config, store, events).await?;
     let first = tokio::time::timeout(FIRST_LISTS, listed(&composed.gateway, is_unknown));
     tokio::select! {
         // What is not there by then is told as a change of the list.
@@ -111,7 +111,7 @@ pub(crate) async fn stdio(config: Config, profile: ProfileName) -> anyhow::Resul
 
 impl Serving {
     /// Binds, builds and serves.
-    pub(crate) async fn start(config: Config) -> anyhow::Result<Self> {
+    pub(crate) async fn start(config: Config, events: Events) -> anyhow::Result<Self> {
         config.check_listen()?;
         let listener = listen::bind(config.listen).await?;
         let address = listener.local_addr().context("read the listener's address")?;
@@ -121,7 +121,7 @@ impl Serving {
             let path = token_file.clone();
             tokio::task::spawn_blocking(move || token::obtain(&path)).await??
         };
-        let composed = Composed::new(config, store).await?;
+        let composed = Composed::new(config, store, events).await?;
         composed.open_doors(listener, token);
         Ok(Self { composed, url: url(address), token_file })
     }
@@ -145,7 +145,7 @@ impl Serving {
 // === impl Composed ===
 
 impl Composed {
-    async fn new(config: Config, store: Store) -> anyhow::Result<Self> {
+    async fn new(config: Config, store: Store, told: Events) -> anyhow::Result<Self> {
         let (doors, house) = (Scope::new(), Scope::new());
         let (events, happened) = mpsc::channel(EVENTS);
         let clock: Arc<dyn Clock> = Arc::new(SystemClock);
@@ -167,7 +167,7 @@ impl Composed {
         let sessions =
             Sessions::new(config.limits.sessions, config.limits.session_idle, Arc::clone(&clock), Arc::clone(&metrics));
         let keep_arguments = config.audit_arguments;
-        let parts = Parts { store, clock, servers, sessions, metrics, loaded, keep_arguments };
+        let parts = Parts { store, clock, servers, sessions, metrics, loaded, keep_arguments, events: told };
         // Inside the runtime, because the servers' tasks start here.
         let gateway = tokio::task::spawn_blocking(move || Gateway::start(parts)).await?;
         house.spawn(Arc::clone(&gateway).keep_in_step(happened, house.stop_signal()));

@@ -2,7 +2,7 @@
 
 use http::header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE, HeaderName, HeaderValue, WWW_AUTHENTICATE};
 use http::{Response, StatusCode};
-use toolcrib_base::Problem;
+use toolcrib_base::{Kind, Problem};
 use toolcrib_protocol::error::{CAPABILITY_MISSING, HEADER_MISMATCH, METHOD_NOT_FOUND, REVISION_UNSUPPORTED};
 use toolcrib_protocol::{Answer, Era};
 use toolcrib_transport::http::body::{Body, Feed};
@@ -67,19 +67,45 @@ pub fn text(status: StatusCode, content_type: &'static str, text: String) -> Res
     response
 }
 
+/// A method that a route of the control API does not have.
+pub fn wrong_method(allow: &str) -> Response<Body> {
+    let detail = Problem::new(Kind::UnknownMethod, "this route does not have the method");
+    let mut response = problem(StatusCode::METHOD_NOT_ALLOWED, "method-not-allowed", &detail);
+    // The words of methods always fit a header.
+    if let Ok(allow) = HeaderValue::try_from(allow) {
+        response.headers_mut().insert(ALLOW, allow);
+    }
+    response
+}
+
+/// A body of the control API that is not JSON.
+pub fn wrong_media() -> Response<Body> {
+    let detail =
+        Problem::new(Kind::InvalidRequest, "the body must be JSON").hint("Send `Content-Type: application/json`.");
+    problem(StatusCode::UNSUPPORTED_MEDIA_TYPE, "unsupported-media-type", &detail)
+}
+
 /// A problem as RFC 9457 JSON.
-pub fn refusal(problem: &Problem) -> Response<Body> {
-    let row = problem.kind.row();
-    let mut value = serde_json::json!({ "title": row.name, "status": row.status, "detail": problem.message });
-    if let Some(hint) = &problem.hint {
+pub fn refusal(what: &Problem) -> Response<Body> {
+    let row = what.kind.row();
+    let status = StatusCode::from_u16(row.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    let mut response = problem(status, row.name, what);
+    if status == StatusCode::UNAUTHORIZED {
+        response.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+    }
+    response
+}
+
+/// `code` is the stable name of the kind of problem; `type` is the same as a URI, `title` the same for people.
+fn problem(status: StatusCode, code: &str, what: &Problem) -> Response<Body> {
+    let mut value = serde_json::json!({
+        "type": format!("urn:toolcrib:problem:{code}"), "title": code.replace('-', " "),
+        "status": status.as_u16(), "detail": what.message, "code": code,
+    });
+    if let Some(hint) = &what.hint {
         value["hint"] = hint.as_str().into();
     }
-    let status = StatusCode::from_u16(row.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     let mut response = json(status, Body::full(value.to_string()));
-    let headers = response.headers_mut();
-    headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
-    if status == StatusCode::UNAUTHORIZED {
-        headers.insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
-    }
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
     response
 }

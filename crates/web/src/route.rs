@@ -1,8 +1,8 @@
 //! The routes: one file each, and this table.
 
+mod api;
 mod health;
 mod mcp;
-mod rest;
 mod sse;
 
 use std::sync::Arc;
@@ -42,7 +42,7 @@ pub async fn answer(site: &Arc<Site>, principal: Principal, request: Request<Inc
         (&Method::GET, "/metrics") => health::metrics(site),
         (_, "/healthz" | "/readyz" | "/metrics") => respond::not_allowed("GET"),
         (_, "/messages") => sse::post(site, &principal, request).await,
-        (_, path) if path.starts_with("/api/v1/") => Box::pin(rest::answer(site, principal, &request)).await,
+        (_, path) if path.starts_with("/api/v1/") => Box::pin(api::answer(site, principal, request)).await,
         _ => {
             let problem = Problem::new(Kind::NotFound, "nothing is served at this path")
                 .hint("MCP is at /mcp and /mcp/p/<profile>, older clients connect to /sse, health is at /healthz and /readyz.");

@@ -13,7 +13,8 @@ pub(super) fn run(context: &Context<'_>, arguments: &Raw) -> Result<Raw, Problem
     let Some(tool) = context.view.tool(&name) else {
         if let Some(operation) = operation::by_tool(&name) {
             let value = json!({
-                "name": operation.tool, "description": operation.description, "inputSchema": operation.schema(),
+                "name": operation.tool, "description": operation.description, "inputSchema": operation.input_schema(),
+                "outputSchema": operation.output_schema(),
             });
             return Ok(reply::data(&value));
         }

@@ -20,19 +20,19 @@ pub(super) fn run(context: &Context<'_>) -> Result<Raw, Problem> {
         .iter()
         .map(|tool| json!({ "name": &*tool.name, "description": tool.description() }))
         .collect();
-    tools.extend(operation::TABLE.iter().map(|it| json!({ "name": it.tool, "description": it.description })));
+    tools.extend(operation::table().iter().map(|it| json!({ "name": it.tool, "description": it.description })));
     Ok(reply::data(&json!({ "tools": tools })))
 }
 
 /// `list_core_tools`: the gateway's own.
 pub(super) fn core(arguments: &Raw) -> Result<Raw, Problem> {
     let with_schema = flag(arguments, "include_schema")?.unwrap_or(true);
-    let tools: Vec<Value> = operation::TABLE
+    let tools: Vec<Value> = operation::table()
         .iter()
         .map(|operation| {
             let mut tool = json!({ "name": operation.tool, "description": operation.description });
             if with_schema {
-                tool["inputSchema"] = operation.schema();
+                tool["inputSchema"] = operation.input_schema();
             }
             tool
         })

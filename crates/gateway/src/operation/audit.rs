@@ -5,17 +5,47 @@ use std::sync::Arc;
 use serde_json::{Value, json as value};
 use toolcrib_base::{Kind, Problem, Timestamp};
 use toolcrib_protocol::{Raw, json};
-use toolcrib_store::{AuditFilter, AuditOrder, StoreError, Verification};
+use toolcrib_store::{AuditFilter, AuditOrder, Verification};
 
+use super::{Operation, ROW, Run, blocking};
 use crate::gateway::Gateway;
 use crate::meta::{number, text};
 
-pub(super) const LIST: &str = r#"{"type":"object","properties":{"target":{"type":"string","description":"Glob on the target, such as files/*"},"principal":{"type":"string"},"profile":{"type":"string"},"outcome":{"type":"string","description":"ok, tool_error, error:*, cancelled, denied"},"since":{"type":["string","integer"],"description":"RFC 3339, a date, or milliseconds since 1970"},"until":{"type":["string","integer"]},"before":{"type":"integer","description":"Only events with a smaller seq"},"limit":{"type":"integer","minimum":1,"maximum":1000,"default":50}},"additionalProperties":false}"#;
+pub(super) const ROWS: &[Operation] = &[
+    Operation {
+        tool: "core_audit_list",
+        path: "/audit",
+        tag: "audit",
+        summary: "List audit events",
+        description: "List audit events, newest first.",
+        input: LIST,
+        output: EVENTS,
+        run: Run::House(|gateway, arguments| Box::pin(list(gateway, arguments))),
+        ..ROW
+    },
+    Operation {
+        tool: "core_audit_verify",
+        path: "/audit/verify",
+        tag: "audit",
+        summary: "Verify the audit log",
+        description: "Verify that no audit event was changed or removed.",
+        slow: true,
+        output: VERIFIED,
+        run: Run::House(|gateway, _| Box::pin(verify(gateway))),
+        ..ROW
+    },
+];
+
+const LIST: &str = r#"{"type":"object","properties":{"target":{"type":"string","description":"Glob on the target, such as files/*"},"principal":{"type":"string"},"profile":{"type":"string"},"outcome":{"type":"string","description":"ok, tool_error, error:*, cancelled, denied"},"since":{"type":["string","integer"],"description":"RFC 3339, a date, or milliseconds since 1970"},"until":{"type":["string","integer"]},"before":{"type":"integer","description":"Only events with a smaller seq"},"limit":{"type":"integer","minimum":1,"maximum":1000,"default":50}},"additionalProperties":false}"#;
+
+const EVENTS: &str = r#"{"type":"object","properties":{"events":{"type":"array","items":{"type":"object"}},"total":{"type":"integer"},"truncated":{"type":"boolean"}},"required":["events","total","truncated"]}"#;
+const VERIFIED: &str =
+    r#"{"type":"object","properties":{"intact":{"type":"boolean"},"broken":{"type":"object"}},"required":["intact"]}"#;
 
 /// How many events are listed when nobody says.
 const LIMIT: usize = 50;
 
-pub(super) async fn list(gateway: &Arc<Gateway>, arguments: &Raw) -> Result<Value, Problem> {
+async fn list(gateway: &Arc<Gateway>, arguments: &Raw) -> Result<Value, Problem> {
     let moment = |key: &str| {
         let Some(raw) = arguments.get(key) else { return Ok(None) };
         let written = json::text(raw.as_str()).unwrap_or_else(|| raw.as_str().into());
@@ -37,7 +67,7 @@ pub(super) async fn list(gateway: &Arc<Gateway>, arguments: &Raw) -> Result<Valu
     // What happened a moment ago is listed too.
     let _ = gateway.store.audit().flush().await;
     let log = gateway.store.audit().clone();
-    let events = blocking(move || log.list(&filter)).await?;
+    let events = blocking(move || Ok(log.list(&filter)?)).await?;
     let events: Vec<Value> = events.iter().map(|event| shown(&value!(event))).collect();
     // Counting all that match would read the whole log; whether there are more is enough.
     let truncated = events.len() >= limit;
@@ -53,10 +83,10 @@ fn shown(event: &Value) -> Value {
     event
 }
 
-pub(super) async fn verify(gateway: &Arc<Gateway>) -> Result<Value, Problem> {
+async fn verify(gateway: &Arc<Gateway>) -> Result<Value, Problem> {
     let _ = gateway.store.audit().flush().await;
     let log = gateway.store.audit().clone();
-    let verification = blocking(move || log.verify(None)).await?;
+    let verification = blocking(move || Ok(log.verify(None)?)).await?;
     Ok(match verification {
         Verification::Intact(verified) => {
             let mut value = value!(verified);
@@ -65,13 +95,4 @@ pub(super) async fn verify(gateway: &Arc<Gateway>) -> Result<Value, Problem> {
         }
         Verification::Broken(broken) => value!({ "intact": false, "broken": broken }),
     })
-}
-
-async fn blocking<T: Send + 'static>(
-    work: impl FnOnce() -> Result<T, StoreError> + Send + 'static,
-) -> Result<T, Problem> {
-    match tokio::task::spawn_blocking(work).await {
-        Ok(done) => done.map_err(Problem::from),
-        Err(error) => Err(Problem::new(Kind::Internal, error.to_string())),
-    }
 }

@@ -1,16 +1,87 @@
-//! The tools of a profile.
+//! The tools of a profile: list, find, describe, call.
 
 use serde_json::{Value, json};
 use toolcrib_base::{Glob, Kind, Problem};
 use toolcrib_protocol::Raw;
-use toolcrib_search::budget;
+use toolcrib_search::budget::{self, DEFAULT_HITS};
+use toolcrib_search::{Detail, Query, Ranker};
 
-use crate::meta::text;
+use super::{Effect, Method, Operation, Permission, ROW, Run};
+use crate::meta::{number, required, text};
+use crate::resolve;
 use crate::view::View;
 
-pub(super) const LIST: &str = r#"{"type":"object","properties":{"server":{"type":"string"},"pattern":{"type":"string","description":"Glob on server/tool"}},"additionalProperties":false}"#;
+/// The most hits of one answer.
+const MOST: usize = 100;
 
-pub(super) fn list(view: &View, arguments: &Raw) -> Result<Value, Problem> {
+pub(super) const ROWS: &[Operation] = &[
+    Operation {
+        tool: "core_tool_call",
+        method: Method::Post,
+        path: "/tools/{name}/call",
+        tag: "tools",
+        summary: "Call a tool",
+        description: "Call a server's tool by its id or its name, as a client of the profile would: same rules, same record in the audit log. Answers the tool's own result.",
+        permission: Permission::Open,
+        effect: Effect::Unknown,
+        problems: &[
+            Kind::InvalidParams,
+            Kind::Forbidden,
+            Kind::UnknownTool,
+            Kind::NotFound,
+            Kind::Busy,
+            Kind::BadServer,
+            Kind::Unavailable,
+            Kind::Timeout,
+            Kind::Cancelled,
+        ],
+        input: r#"{"type":"object","properties":{"name":{"type":"string","description":"The tool's id server/tool, or its exposed name"},"arguments":{"type":"object"}},"required":["name"],"additionalProperties":false}"#,
+        output: r#"{"type":"object","properties":{"content":{"type":"array"},"isError":{"type":"boolean"}},"required":["content"]}"#,
+        run: Run::Call,
+        ..ROW
+    },
+    Operation {
+        tool: "core_tool_find",
+        path: "/search",
+        tag: "tools",
+        summary: "Find tools",
+        description: "Find tools of this profile for a purpose told in plain words, best first.",
+        permission: Permission::Open,
+        problems: &[Kind::NotFound],
+        input: r#"{"type":"object","properties":{"query":{"type":"string"},"server":{"type":"string"},"limit":{"type":"integer","minimum":1,"maximum":100,"default":8}},"required":["query"],"additionalProperties":false}"#,
+        output: r#"{"type":"object","properties":{"tools":{"type":"array","items":{"type":"object","properties":{"id":{"type":"string"},"name":{"type":"string"},"signature":{"type":"string"},"summary":{"type":"string"},"score":{"type":"number"}},"required":["id","name","signature","summary","score"]}},"total":{"type":"integer"}},"required":["tools","total"]}"#,
+        run: Run::View(find),
+        ..ROW
+    },
+    Operation {
+        tool: "core_tool_get",
+        path: "/tools/{name}",
+        tag: "tools",
+        summary: "Describe a tool",
+        description: "Describe one tool of this profile whole: schemas, annotations, state.",
+        permission: Permission::Open,
+        problems: &[Kind::UnknownTool],
+        input: r#"{"type":"object","properties":{"name":{"type":"string","description":"The tool's id server/tool, or its exposed name"}},"required":["name"],"additionalProperties":false}"#,
+        output: r#"{"type":"object","properties":{"id":{"type":"string"},"name":{"type":"string"},"server":{"type":"string"},"description":{"type":"string"},"inputSchema":{"type":"object"},"state":{"type":"string"}},"required":["id","name","server","description","inputSchema","state"]}"#,
+        run: Run::View(get),
+        ..ROW
+    },
+    Operation {
+        tool: "core_tool_list",
+        path: "/tools",
+        tag: "tools",
+        summary: "List the tools",
+        description: "List the tools of this profile with their ids, names and states.",
+        permission: Permission::Open,
+        problems: &[Kind::NotFound],
+        input: r#"{"type":"object","properties":{"server":{"type":"string"},"pattern":{"type":"string","description":"Glob on server/tool"}},"additionalProperties":false}"#,
+        output: r#"{"type":"object","properties":{"tools":{"type":"array","items":{"type":"object","properties":{"id":{"type":"string"},"name":{"type":"string"},"server":{"type":"string"},"description":{"type":"string"},"state":{"type":"string"}},"required":["id","name","server","description","state"]}},"total":{"type":"integer"}},"required":["tools","total"]}"#,
+        run: Run::View(list),
+        ..ROW
+    },
+];
+
+fn list(view: &View, arguments: &Raw) -> Result<Value, Problem> {
     let server = text(arguments, "server")?;
     let pattern = match text(arguments, "pattern")? {
         None => Glob::everything(),
@@ -30,4 +101,39 @@ pub(super) fn list(view: &View, arguments: &Raw) -> Result<Value, Problem> {
         })
         .collect();
     Ok(json!({ "tools": tools, "total": tools.len() }))
+}
+
+fn find(view: &View, arguments: &Raw) -> Result<Value, Problem> {
+    let query = text(arguments, "query")?.unwrap_or_default();
+    let server = text(arguments, "server")?;
+    let limit = number(arguments, "limit")?.and_then(|limit| usize::try_from(limit).ok()).unwrap_or(DEFAULT_HITS);
+    let hits = view.search.search(&Query { server: server.as_deref(), limit: limit.min(MOST), ..Query::new(&query) });
+    // The index and the view are of the same build, so every hit has a tool.
+    let found = hits.hits.iter().filter_map(|hit| Some((hit, view.tool_by_id(&hit.id)?)));
+    let tools: Vec<Value> = found
+        .map(|(hit, tool)| {
+            json!({
+                "id": hit.id.to_string(), "name": &*tool.name, "server": tool.id.server.as_str(),
+                "signature": tool.signature().render(Detail::OptionalNames),
+                "summary": budget::summary(tool.description()), "score": hit.score, "state": tool.state(),
+                "also": hit.also.iter().map(ToString::to_string).collect::<Vec<_>>(),
+            })
+        })
+        .collect();
+    Ok(json!({ "tools": tools, "total": hits.total }))
+}
+
+fn get(view: &View, arguments: &Raw) -> Result<Value, Problem> {
+    let name = required(arguments, "name")?;
+    let tool = view.tool(&name).ok_or_else(|| resolve::unknown_tool(view, &name))?;
+    let schema = tool.entry.input_schema().map_or_else(|| json!({ "type": "object" }), |schema| schema.to_value());
+    // A schema may be `true`, which means the same as one that asks for nothing.
+    let schema = if schema.is_object() { schema } else { json!({ "type": "object" }) };
+    Ok(json!({
+        "id": tool.id.to_string(), "name": &*tool.name, "server": tool.id.server.as_str(),
+        "title": tool.entry.title, "description": tool.description(), "inputSchema": schema,
+        "outputSchema": tool.entry.output_schema().map(|schema| schema.to_value()),
+        "annotations": tool.entry.raw.get("annotations").map(|hints| hints.to_value()),
+        "state": tool.state(),
+    }))
 }

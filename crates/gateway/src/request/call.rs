@@ -231,7 +231,7 @@ impl Passing<'_> {
             let shape = move |result| if by.is_some() { meta::call::shape(by, result) } else { result };
             return self.operation_as_task(passage, operation, arguments.clone(), shape).await;
         }
-        let (outcome, result) = match operation.run(self.gateway, self.view, arguments).await {
+        let (outcome, result) = match operation.run(self.gateway, Some(self.view), arguments).await {
             Ok(value) => (Outcome::Ok, reply::data(&value)),
             Err(problem) => (Outcome::Error(problem.kind), reply::failure(&problem)),
         };

@@ -178,7 +178,7 @@ impl Builder {
         let wanted: Vec<_> = found.iter().map(|it| (it.id.clone(), &*it.running.definition)).collect();
         // The profile's own meta-tools answer to their names whether they are listed or not.
         let own = META_NAMES.iter().filter(|meta| meta.dialect == profile.dialect).map(|meta| meta.name);
-        let operations = operation::TABLE.iter().map(|operation| operation.tool);
+        let operations = operation::table().iter().map(|operation| operation.tool);
         let reserved = menu.iter().map(|(name, _)| *name).chain(own).chain(operations).collect();
         let names = Naming { names: &self.names, profile, reserved, space: "", told: &self.told }.give(&wanted);
         let opens = |(it, name): (&Found<'_>, &Arc<str>)| {

@@ -113,7 +113,7 @@ impl House {
         };
         let metrics = Arc::new(Metrics::new());
         let secrets = Arc::new(LocalSecrets::new(home.path()));
-        let servers = Servers::new(around, secrets, &ground.store, scope.clone());
+        let servers = Servers::new(around, secrets, &ground.store, scope.clone()).at_home(home.path());
         let idle = Duration::from_secs(60);
         let sessions = Sessions::new(100, idle, Arc::clone(&ground.clock), Arc::clone(&metrics));
         let parts = Parts {
@@ -124,6 +124,7 @@ impl House {
             metrics,
             loaded: Arc::new(loaded),
             keep_arguments: false,
+            events: toolcrib_gateway::Events::default(),
         };
         let gateway = Gateway::start(parts);
         scope.spawn(Arc::clone(&gateway).keep_in_step(happened, scope.stop_signal()));

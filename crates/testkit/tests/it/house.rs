@@ -70,7 +70,16 @@ impl House {
         let sessions = Sessions::new(100, Duration::from_secs(60), Arc::clone(&clock), Arc::clone(&metrics));
         let loaded = Arc::new(toolcrib_catalog::load(home.path()));
         assert!(loaded.problems.is_empty(), "{:?}", loaded.problems);
-        let parts = Parts { store, clock, servers, sessions, metrics, loaded, keep_arguments: false };
+        let parts = Parts {
+            store,
+            clock,
+            servers,
+            sessions,
+            metrics,
+            loaded,
+            keep_arguments: false,
+            events: toolcrib_gateway::Events::default(),
+        };
         let gateway = Gateway::start(parts);
         scope.spawn(Arc::clone(&gateway).keep_in_step(happened, scope.stop_signal()));
         for running in gateway.servers.table().values() {

@@ -10,27 +10,6 @@ use super::Located;
 /// How much of a refusal's text is shown, in characters.
 const SHOWN: usize = 500;
 
-/// Every kind, to find one by its name or code.
-const KINDS: [Kind; 17] = [
-    Kind::Parse,
-    Kind::InvalidRequest,
-    Kind::UnknownMethod,
-    Kind::InvalidParams,
-    Kind::UnknownTool,
-    Kind::NotFound,
-    Kind::Forbidden,
-    Kind::Unauthenticated,
-    Kind::Unavailable,
-    Kind::Timeout,
-    Kind::BadServer,
-    Kind::Cancelled,
-    Kind::TooLarge,
-    Kind::Busy,
-    Kind::Definition,
-    Kind::Address,
-    Kind::Internal,
-];
-
 /// An error of the connection.
 pub(super) fn of_link(error: LinkError, located: &Located) -> Problem {
     let (url, place) = (&located.uri, &located.place);
@@ -63,7 +42,7 @@ pub(super) fn of_link(error: LinkError, located: &Located) -> Problem {
     }
 }
 
-fn of_status(status: u16, body: &str, located: &Located) -> Problem {
+pub(super) fn of_status(status: u16, body: &str, located: &Located) -> Problem {
     let url = &located.uri;
     let told = told(body).map(|told| format!(": {told}")).unwrap_or_default();
     match (status, &located.token) {
@@ -114,8 +93,8 @@ pub(super) fn of_rpc(error: &RpcError, located: &Located) -> Problem {
 
 /// The kind of a name, else of a code.
 pub(super) fn kind(name: Option<&str>, code: i64) -> Kind {
-    let named = KINDS.into_iter().find(|kind| Some(kind.name()) == name);
-    named.or_else(|| KINDS.into_iter().find(|kind| kind.row().code == code)).unwrap_or(Kind::Internal)
+    let named = Kind::ALL.into_iter().find(|kind| Some(kind.name()) == name);
+    named.or_else(|| Kind::ALL.into_iter().find(|kind| kind.row().code == code)).unwrap_or(Kind::Internal)
 }
 
 /// Says how to come with a token where that may be what is missing.

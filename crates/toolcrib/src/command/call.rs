@@ -1,6 +1,6 @@
 //! `toolcrib call`: one call of a tool, its result as a person reads it.
 
-mod arguments;
+pub(super) mod arguments;
 
 use std::io::Write;
 use std::sync::Arc;

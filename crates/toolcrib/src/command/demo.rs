@@ -37,7 +37,7 @@ pub(crate) fn run(arguments: &Arguments, environment: &Environment) -> anyhow::R
     let home = builder.tempdir().context("make a temporary home for the demo")?;
     let config = arguments.config(home.path(), environment)?;
     config.check_listen()?;
-    let outcome = super::run_gateway(&config.clone(), || compose::demo(config, arguments.once));
+    let outcome = super::run_gateway(&config.clone(), |events| compose::demo(config, events, arguments.once));
     let removed = home.close().context("remove the temporary home of the demo");
     outcome.and(removed)
 }

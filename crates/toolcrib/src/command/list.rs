@@ -39,7 +39,7 @@ enum ListKind {
 }
 
 /// One row of the table of kinds.
-struct Listed {
+pub(super) struct Listed {
     /// The singular, for errors.
     one: &'static str,
     /// The plural, and the member of the answer that holds the entries.
@@ -48,7 +48,7 @@ struct Listed {
     source: Source,
     /// The members of an entry that a name is compared with.
     names: &'static [&'static str],
-    columns: &'static [Column],
+    pub(super) columns: &'static [Column],
 }
 
 enum Source {
@@ -74,7 +74,7 @@ const TOOLS: Listed = Listed {
     ],
 };
 
-const SERVERS: Listed = Listed {
+pub(super) const SERVERS: Listed = Listed {
     one: "server",
     many: "servers",
     member: "mcpServers",
@@ -96,7 +96,7 @@ const SERVERS: Listed = Listed {
     ],
 };
 
-const PROFILES: Listed = Listed {
+pub(super) const PROFILES: Listed = Listed {
     one: "profile",
     many: "profiles",
     member: "profiles",

@@ -18,5 +18,5 @@ pub(crate) struct Arguments {
 pub(crate) fn run(arguments: Arguments, environment: &Environment) -> anyhow::Result<()> {
     let config = Config::load(&arguments.settings, environment)?;
     config.check_listen()?;
-    super::run_gateway(&config.clone(), || compose::serve(config, arguments.ready_file))
+    super::run_gateway(&config.clone(), |events| compose::serve(config, events, arguments.ready_file))
 }

@@ -17,5 +17,5 @@ pub(crate) struct Arguments {
 
 pub(crate) fn run(arguments: Arguments, environment: &Environment) -> anyhow::Result<()> {
     let config = Config::load(&arguments.settings, environment)?;
-    super::run_gateway(&config.clone(), || compose::stdio(config, arguments.profile))
+    super::run_gateway(&config.clone(), |events| compose::stdio(config, events, arguments.profile))
 }

@@ -12,6 +12,7 @@ use anyhow::Context;
 use tokio::net::TcpListener;
 use toolcrib_base::random;
 use toolcrib_base::task::Scope;
+use toolcrib_gateway::Events;
 use toolcrib_web::Guard;
 
 use super::{Serving, wait_for_end};
@@ -25,16 +26,16 @@ const OVER_HTTP: &str = "units";
 const GRACE: Duration = Duration::from_secs(1);
 
 /// Shows the walk, then serves until the process is told to end, or not with `once`.
-pub(crate) async fn run(config: Config, once: bool) -> anyhow::Result<()> {
+pub(crate) async fn run(config: Config, events: Events, once: bool) -> anyhow::Result<()> {
     let scope = Scope::new();
-    let outcome = until_told(config, once, &scope).await;
+    let outcome = until_told(config, events, once, &scope).await;
     scope.close(GRACE).await;
     outcome
 }
 
-async fn until_told(config: Config, once: bool, scope: &Scope) -> anyhow::Result<()> {
+async fn until_told(config: Config, events: Events, once: bool, scope: &Scope) -> anyhow::Result<()> {
     let mut end = pin!(wait_for_end());
-    let mut starting = pin!(start(config, scope));
+    let mut starting = pin!(start(config, events, scope));
     // The signals are listened to before anything starts, and what has begun to start is ended in good manners.
     let (serving, told) = tokio::select! {
         biased;
@@ -54,7 +55,7 @@ async fn until_told(config: Config, once: bool, scope: &Scope) -> anyhow::Result
 }
 
 /// Starts the server over HTTP, writes the definitions of all and starts the gateway over them.
-async fn start(config: Config, scope: &Scope) -> anyhow::Result<Serving> {
+async fn start(config: Config, events: Events, scope: &Scope) -> anyhow::Result<Serving> {
     let listener = TcpListener::bind(("127.0.0.1", 0)).await.context("listen for the example server over HTTP")?;
     let address = listener.local_addr().context("read the listener's address")?;
     let server = example::named(OVER_HTTP).expect("it is one of the example servers");
@@ -62,7 +63,7 @@ async fn start(config: Config, scope: &Scope) -> anyhow::Result<Serving> {
     let guard = Guard::new(random::token(), Vec::new(), Vec::new());
     scope.spawn(example::http::serve(listener, Arc::clone(&server), guard, scope.clone()));
     home::write(config.home.path(), &home::http_url(address))?;
-    let serving = Serving::start(config).await?;
+    let serving = Serving::start(config, events).await?;
     serving.eager_servers_listed().await;
     let serve_file = serving.composed.config.home.serve_file();
     ready::write(&serve_file, std::process::id(), &serving.url, &serving.token_file)

@@ -12,6 +12,7 @@ use std::sync::mpsc::{Receiver, SyncSender, TrySendError, channel, sync_channel}
 use std::time::Duration;
 
 use toolcrib_base::{Clock, ServerName, SystemClock};
+use toolcrib_gateway::{Events, Told};
 use tracing::field::{Field, Visit};
 use tracing::{Event, Level, Subscriber};
 use tracing_subscriber::Layer;
@@ -44,6 +45,8 @@ enum Order {
 struct ServerLogLayer {
     queue: SyncSender<Order>,
     dropped: Arc<AtomicU64>,
+    /// Who listens hears the same lines.
+    events: Events,
 }
 
 /// The writing end.
@@ -54,7 +57,7 @@ pub(crate) struct ServerLogs {
 }
 
 /// Starts the thread that writes into `folder`, which is made with the first line.
-pub(super) fn start<S>(folder: PathBuf) -> io::Result<(impl Layer<S>, ServerLogs)>
+pub(super) fn start<S>(folder: PathBuf, events: Events) -> io::Result<(impl Layer<S>, ServerLogs)>
 where
     S: Subscriber + for<'span> LookupSpan<'span>,
 {
@@ -69,7 +72,8 @@ where
         let _ = end.send(());
     })?;
     let targets = TARGETS.map(|target| (target, Level::INFO));
-    let layer = ServerLogLayer { queue: queue.clone(), dropped }.with_filter(Targets::new().with_targets(targets));
+    let layer =
+        ServerLogLayer { queue: queue.clone(), dropped, events }.with_filter(Targets::new().with_targets(targets));
     Ok((layer, ServerLogs { queue, ended }))
 }
 
@@ -93,13 +97,17 @@ impl<S: Subscriber> Layer<S> for ServerLogLayer {
         event.record(&mut fields);
         // The name is checked, so it is safe as the name of a file.
         let Ok(server) = ServerName::new(&fields.server) else { return };
-        let mut line =
-            format!("{} {:5} {}{}", SystemClock.now(), event.metadata().level(), fields.message, fields.rest);
+        let (now, level) = (SystemClock.now(), event.metadata().level());
+        let mut line = format!("{now} {level:5} {}{}", fields.message, fields.rest);
         if line.len() > LINE_BYTES {
             line.truncate(cut_at(&line, LINE_BYTES));
             line.push('…');
         }
         line = text::line(&line).into_owned();
+        self.events.tell(|| {
+            let said = format!("{}{}", fields.message, fields.rest);
+            Told::log(now, server.as_str(), level.as_str(), &text::line(&said[..cut_at(&said, LINE_BYTES)]))
+        });
         line.push('\n');
         if let Err(TrySendError::Full(_)) = self.queue.try_send(Order::Line(server, line)) {
             self.dropped.fetch_add(1, Ordering::Relaxed);
@@ -199,7 +207,7 @@ mod tests {
     /// Runs `log` and gives the folder once all is written.
     fn logged(log: impl FnOnce()) -> tempfile::TempDir {
         let folder = tempfile::tempdir().unwrap();
-        let (layer, logs) = start(folder.path().join("logs")).unwrap();
+        let (layer, logs) = start(folder.path().join("logs"), Events::default()).unwrap();
         tracing::subscriber::with_default(tracing_subscriber::registry().with(layer), log);
         logs.finish();
         folder
@@ -220,6 +228,20 @@ mod tests {
         let text = fs::read_to_string(folder.path().join("logs/files.log")).unwrap();
         let lines: Vec<&str> = text.lines().map(|line| line.split_once(' ').unwrap().1).collect();
         assert_eq!(lines, ["WARN  it \\u{1b}[2J says", "INFO  tail dropped=3"]);
+    }
+
+    #[tokio::test]
+    async fn whoever_listens_hears_the_same_lines() {
+        let (folder, events) = (tempfile::tempdir().unwrap(), Events::default());
+        let mut listener = events.listen(vec![toolcrib_gateway::EventKind::Log]).unwrap();
+        let (layer, logs) = start(folder.path().join("logs"), events).unwrap();
+        tracing::subscriber::with_default(tracing_subscriber::registry().with(layer), || {
+            tracing::warn!(target: "toolcrib::stderr", server = "files", "it \u{1b}[2J says");
+        });
+        let told = listener.next().await.unwrap().unwrap();
+        assert_eq!((&told.what["server"], &told.what["level"]), (&"files".into(), &"WARN".into()));
+        assert_eq!(told.what["line"], "it \\u{1b}[2J says");
+        logs.finish();
     }
 
     #[test]

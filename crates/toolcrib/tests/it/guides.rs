@@ -26,15 +26,16 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// The address that guides speak of.
 const WRITTEN: &str = "127.0.0.1:8700";
 /// Commands that change nothing are repeated until they print what is expected: a changed file is seen after a moment.
-const REPEATED: [&str; 5] =
-    ["toolcrib list ", "toolcrib find ", "toolcrib describe ", "toolcrib audit list", "curl -s "];
+const REPEATED: [&str; 6] =
+    ["toolcrib list ", "toolcrib find ", "toolcrib describe ", "toolcrib audit list", "toolcrib status", "curl -s "];
 
 /// Every document with something to run; the names of the tests below.
-const GUIDES: [&str; 9] = [
+const GUIDES: [&str; 10] = [
     "README.md",
     "docs/guides/audit.md",
     "docs/guides/cli.md",
     "docs/guides/clients.md",
+    "docs/guides/control-api.md",
     "docs/guides/getting-started.md",
     "docs/guides/operations.md",
     "docs/guides/profiles.md",
@@ -44,47 +45,52 @@ const GUIDES: [&str; 9] = [
 
 #[test]
 fn readme() {
-    run(GUIDES[0]);
+    run("README.md");
 }
 
 #[test]
 fn audit() {
-    run(GUIDES[1]);
+    run("docs/guides/audit.md");
 }
 
 #[test]
 fn cli() {
-    run(GUIDES[2]);
+    run("docs/guides/cli.md");
 }
 
 #[test]
 fn clients() {
-    run(GUIDES[3]);
+    run("docs/guides/clients.md");
+}
+
+#[test]
+fn control_api() {
+    run("docs/guides/control-api.md");
 }
 
 #[test]
 fn getting_started() {
-    run(GUIDES[4]);
+    run("docs/guides/getting-started.md");
 }
 
 #[test]
 fn operations() {
-    run(GUIDES[5]);
+    run("docs/guides/operations.md");
 }
 
 #[test]
 fn profiles() {
-    run(GUIDES[6]);
+    run("docs/guides/profiles.md");
 }
 
 #[test]
 fn registry() {
-    run(GUIDES[7]);
+    run("docs/guides/registry.md");
 }
 
 #[test]
 fn servers() {
-    run(GUIDES[8]);
+    run("docs/guides/servers.md");
 }
 
 #[test]
@@ -114,26 +120,7 @@ fn every_setting_is_documented() {
 #[test]
 fn every_kind_of_error_is_documented() {
     let text = read("docs/protocol.md");
-    let kinds = [
-        Kind::Parse,
-        Kind::InvalidRequest,
-        Kind::UnknownMethod,
-        Kind::InvalidParams,
-        Kind::UnknownTool,
-        Kind::NotFound,
-        Kind::Forbidden,
-        Kind::Unauthenticated,
-        Kind::Unavailable,
-        Kind::Timeout,
-        Kind::BadServer,
-        Kind::Cancelled,
-        Kind::TooLarge,
-        Kind::Busy,
-        Kind::Definition,
-        Kind::Address,
-        Kind::Internal,
-    ];
-    for kind in kinds {
+    for kind in Kind::ALL {
         let row = kind.row();
         let cells = format!("| `{}` | {} | {} | {} |", row.name, row.code, row.status, row.exit);
         assert!(text.contains(&cells), "no row `{cells}`");
@@ -229,7 +216,9 @@ impl Reader<'_> {
     }
 
     fn step(&mut self, step: &Step) {
-        if let Some(arguments) = step.command.strip_prefix("toolcrib serve").filter(|_| !fails(&step.expected)) {
+        // Not `toolcrib server`.
+        let serve = step.command.strip_prefix("toolcrib serve").filter(|rest| rest.is_empty() || rest.starts_with(' '));
+        if let Some(arguments) = serve.filter(|_| !fails(&step.expected)) {
             self.stop();
             let (gateway, told) = self.serve(arguments);
             self.gateway = Some(gateway);

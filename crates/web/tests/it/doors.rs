@@ -59,7 +59,9 @@ async fn only_the_token_administers_by_tool_and_by_route() {
     assert_eq!(allowed["structuredContent"]["total"], 1);
     for route in ["/servers", "/profiles", "/audit", "/audit/verify"] {
         let path = format!("/api/v1{route}");
-        house.ask(Ask::get(&path)).await.problem(403);
+        let refused = house.ask(Ask::get(&path)).await;
+        assert_eq!(refused.problem(401)["code"], "unauthenticated");
+        assert_eq!(refused.headers["www-authenticate"], "Bearer");
         assert_eq!(house.ask(Ask::get(&path).admin()).await.status, 200, "{route}");
     }
 }

@@ -295,10 +295,19 @@ impl House {
         let metrics = Arc::new(Metrics::new());
         let store = Store::in_memory(toolcrib_store::Config::default()).unwrap();
         let secrets = Arc::new(LocalSecrets::new(home.path()));
-        let servers = Servers::new(around, secrets, &store, scope.clone());
+        let servers = Servers::new(around, secrets, &store, scope.clone()).at_home(home.path());
         let sessions = Sessions::new(100, IDLE, Arc::clone(&time) as Arc<dyn Clock>, Arc::clone(&metrics));
         let clock = Arc::clone(&fuse) as Arc<dyn Clock>;
-        let parts = Parts { store, clock, servers, sessions, metrics, loaded: Arc::new(loaded), keep_arguments: false };
+        let parts = Parts {
+            store,
+            clock,
+            servers,
+            sessions,
+            metrics,
+            loaded: Arc::new(loaded),
+            keep_arguments: false,
+            events: toolcrib_gateway::Events::default(),
+        };
         let gateway = Gateway::start(parts);
         scope.spawn(Arc::clone(&gateway).keep_in_step(happened, scope.stop_signal()));
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -325,6 +334,11 @@ impl House {
             }
         };
         soon("views in step", waiting).await;
+    }
+
+    /// What a file of the home folder says.
+    pub(crate) fn text_of(&self, file: &str) -> Option<String> {
+        std::fs::read_to_string(self.home.path().join(file)).ok()
     }
 
     /// Writes files and takes all definitions anew.

@@ -1,6 +1,7 @@
 //! The HTTP edge over a real listener, with raw requests.
 #![allow(clippy::unwrap_used, reason = "these are tests, their fixtures included")]
 
+mod api;
 mod ask;
 mod asked;
 mod bad_input;
@@ -9,6 +10,7 @@ mod doors;
 mod header;
 mod house;
 mod old;
+mod openapi;
 mod parked;
 mod routes;
 mod script;

@@ -20,7 +20,7 @@ async fn methods_that_a_route_does_not_have_are_405() {
         let modern = Ask::new(method, "/mcp", "").header("mcp-protocol-version", "2026-07-28");
         assert_eq!(house.ask(modern).await.status, 405);
     }
-    for path in ["/healthz", "/readyz", "/metrics", "/api/v1/tools"] {
+    for path in ["/healthz", "/readyz", "/metrics", "/api/v1/tools", "/api/v1/openapi.json", "/api/v1/events"] {
         let reply = house.ask(Ask::new(Method::POST, path, "{}")).await;
         assert_eq!(reply.status, 405, "{path}");
         assert_eq!(reply.headers["allow"], "GET", "{path}");

@@ -14,7 +14,7 @@ const BYTES: u64 = 64 << 20;
 const DEPTH: usize = 120;
 
 /// The arguments as one object. JSON goes out as it was written: no number is rounded.
-pub(super) fn gather(json: Option<&str>, pairs: &[String]) -> Result<Raw, Problem> {
+pub(in crate::command) fn gather(json: Option<&str>, pairs: &[String]) -> Result<Raw, Problem> {
     let mut arguments = match json {
         Some(text) => object(read(text)?)?,
         None => Raw::empty_object(),

@@ -1,0 +1,324 @@
+//! Writing definitions on request: whole files, atomically, never over something that the writer has not seen.
+
+use std::fs::{self, File, OpenOptions, Permissions};
+use std::io::{self, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+
+use serde_json::Value;
+use sha2::{Digest, Sha256};
+use toolcrib_base::{Kind, Problem, ProfileName, ServerName, random};
+
+use crate::define::{self, Define};
+use crate::endpoint::Endpoint;
+use crate::folder::{EXTENSIONS, read_bytes};
+use crate::problem::{DefinitionProblem, Sink};
+use crate::profile::ProfileDefinition;
+use crate::reader::Cursor;
+use crate::secret::SecretRef;
+use crate::server::ServerDefinition;
+use crate::{tree, yaml};
+
+/// What stands in place of a value that is not shown.
+pub const MASK: &str = "****";
+/// The keys of a definition whose values may hold secrets.
+const MASKED: [&str; 6] = ["env", "headers", "url", "homepage", "auth", "keys"];
+const FILE_MODE: u32 = 0o600;
+const FOLDER_MODE: u32 = 0o700;
+
+/// Which definition is meant. The name's type keeps it inside its folder.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Which {
+    Server(ServerName),
+    Profile(ProfileName),
+}
+
+/// A definition's file as it is now.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Written {
+    /// Relative to the home folder.
+    pub file: PathBuf,
+    /// A digest of the text; whoever replaces it says which text is meant.
+    pub revision: String,
+    text: String,
+}
+
+/// The files under one home folder. One writer at a time.
+#[derive(Debug)]
+pub struct Files {
+    home: PathBuf,
+    turn: Mutex<()>,
+}
+
+/// Why a file was not written.
+#[derive(Debug, thiserror::Error)]
+pub enum WriteError {
+    #[error("`{0}` is there already")]
+    Exists(PathBuf),
+    #[error("there is no file that defines `{0}`")]
+    Missing(String),
+    #[error("`{0}` has changed since it was read")]
+    Changed(PathBuf),
+    #[error("`{0}` is a link or no file")]
+    NotOurs(PathBuf),
+    #[error("the definition is wrong")]
+    Bad(Vec<DefinitionProblem>),
+    #[error("cannot write `{file}`: {source}")]
+    Io { file: PathBuf, source: io::Error },
+}
+
+impl From<WriteError> for Problem {
+    fn from(error: WriteError) -> Self {
+        let text = error.to_string();
+        match error {
+            WriteError::Exists(_) => Problem::new(Kind::Conflict, text).hint("Choose another name, or update it."),
+            WriteError::Missing(_) => Problem::new(Kind::NotFound, text),
+            WriteError::Changed(_) => {
+                Problem::new(Kind::Stale, text).hint("Read it again and repeat the change on what is there now.")
+            }
+            WriteError::NotOurs(_) => {
+                Problem::new(Kind::Conflict, text).hint("Edit or remove it by hand: what it points to is not ours.")
+            }
+            WriteError::Bad(problems) => {
+                let lines: Vec<String> = problems.iter().map(ToString::to_string).collect();
+                let problem = Problem::new(Kind::Definition, lines.join("\n"));
+                match problems.iter().find_map(|problem| problem.hint.clone()) {
+                    Some(hint) => problem.hint(hint),
+                    None => problem,
+                }
+            }
+            WriteError::Io { .. } => {
+                Problem::new(Kind::Internal, text).hint("Look for room on the disk and for the folder's permissions.")
+            }
+        }
+    }
+}
+
+// === impl Which ===
+
+impl Which {
+    /// The name.
+    pub fn name(&self) -> &str {
+        match self {
+            Self::Server(name) => name.as_str(),
+            Self::Profile(name) => name.as_str(),
+        }
+    }
+
+    fn folder(&self) -> &'static str {
+        match self {
+            Self::Server(_) => ServerDefinition::FOLDER,
+            Self::Profile(_) => ProfileDefinition::FOLDER,
+        }
+    }
+
+    fn file(&self, extension: &str) -> PathBuf {
+        Path::new(self.folder()).join(format!("{}.{extension}", self.name()))
+    }
+
+    /// The text of a definition that is given as a value; its `name` is the one that it is to be known by.
+    pub fn text_of(&self, definition: &Value) -> String {
+        let mut named = serde_json::Map::new();
+        named.insert("name".to_owned(), self.name().into());
+        named.extend(definition.as_object().cloned().unwrap_or_default());
+        yaml::render(&Value::Object(named))
+    }
+
+    /// What is wrong with a text as this definition.
+    pub fn check(&self, text: &str) -> Result<(), Vec<DefinitionProblem>> {
+        let file = self.file(EXTENSIONS[0]);
+        match self {
+            Self::Server(name) => define::read::<ServerDefinition>(&file, name.as_str(), text).map(drop),
+            Self::Profile(name) => define::read::<ProfileDefinition>(&file, name.as_str(), text).map(drop),
+        }?;
+        // Whoever sends back what was shown to him must not lose the values that were not.
+        let is_masked =
+            |value: &Value| MASKED.iter().any(|key| value.get(key).is_some_and(|it| it.to_string().contains(MASK)));
+        if self.value(text).is_some_and(|value| is_masked(&value)) {
+            let message = format!("expected values, got `{MASK}`, which stands for one that is not shown");
+            return Err(vec![
+                DefinitionProblem::of_file(&file, message).hint("write the value or a reference such as `env:KEY`"),
+            ]);
+        }
+        Ok(())
+    }
+
+    fn value(&self, text: &str) -> Option<Value> {
+        let sink = Sink::new(Path::new(self.folder()));
+        let root = tree::parse(text, &sink)?;
+        serde_json::from_str(&Cursor::root(&root, &sink).json()?).ok()
+    }
+}
+
+// === impl Written ===
+
+impl Written {
+    fn new(file: &Path, text: String) -> Self {
+        use std::fmt::Write as _;
+        let digest = Sha256::digest(text.as_bytes());
+        let mut revision = String::new();
+        for byte in digest.iter().take(16) {
+            // Writing into a text cannot fail.
+            let _ = write!(revision, "{byte:02x}");
+        }
+        Self { file: file.to_owned(), revision, text }
+    }
+
+    /// What the file says, with `****` for every value that may be a secret; `None` when it is no YAML.
+    pub fn shown(&self, which: &Which) -> Option<Value> {
+        let mut value = which.value(&self.text)?;
+        for key in ["env", "headers"] {
+            for value in value.get_mut(key).and_then(Value::as_object_mut).into_iter().flat_map(|all| all.values_mut())
+            {
+                let is_reference = value.as_str().and_then(|text| text.parse().ok());
+                if is_reference.is_none_or(|parsed| matches!(parsed, SecretRef::Literal(_))) {
+                    *value = MASK.into();
+                }
+            }
+        }
+        for key in ["url", "homepage"] {
+            if let Some(value) = value.get_mut(key) {
+                let address = value.as_str().and_then(|text| text.parse::<Endpoint>().ok());
+                *value = address.map_or_else(|| MASK.into(), |address| address.to_string().into());
+            }
+        }
+        for key in ["auth", "keys"] {
+            if let Some(value) = value.get_mut(key) {
+                *value = MASK.into();
+            }
+        }
+        Some(value)
+    }
+}
+
+// === impl Files ===
+
+impl Files {
+    /// The files of this home.
+    pub fn new(home: &Path) -> Self {
+        Self { home: home.to_owned(), turn: Mutex::new(()) }
+    }
+
+    /// The home folder.
+    pub fn home(&self) -> &Path {
+        &self.home
+    }
+
+    /// The file that defines it. Reads files: not for the thread of an async runtime, as all that follows.
+    pub fn read(&self, which: &Which) -> Result<Option<Written>, WriteError> {
+        for extension in EXTENSIONS {
+            let file = which.file(extension);
+            let path = self.home.join(&file);
+            match fs::symlink_metadata(&path) {
+                Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+                Err(source) => return Err(WriteError::Io { file, source }),
+                Ok(_) => {}
+            }
+            let bytes = read_bytes(&path)
+                .map_err(|message| WriteError::Bad(vec![DefinitionProblem::of_file(&file, message)]))?;
+            return Ok(Some(Written::new(&file, String::from_utf8_lossy(&bytes).into_owned())));
+        }
+        Ok(None)
+    }
+
+    /// Writes a new definition. One that is there already stays as it is.
+    pub fn create(&self, which: &Which, text: &str) -> Result<Written, WriteError> {
+        let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
+        which.check(text).map_err(WriteError::Bad)?;
+        if let Some(there) = self.existing(which)? {
+            return Err(WriteError::Exists(there));
+        }
+        let file = which.file(EXTENSIONS[0]);
+        self.put(&file, text, None)?;
+        Ok(Written::new(&file, text.to_owned()))
+    }
+
+    /// Puts a whole new text in the place of the one with this revision.
+    pub fn replace(&self, which: &Which, text: &str, revision: &str) -> Result<Written, WriteError> {
+        let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
+        which.check(text).map_err(WriteError::Bad)?;
+        let before = self.own(which, Some(revision))?;
+        let mode = fs::metadata(self.home.join(&before.file)).map_or(FILE_MODE, |now| now.permissions().mode() & 0o777);
+        self.put(&before.file, text, Some(mode))?;
+        Ok(Written::new(&before.file, text.to_owned()))
+    }
+
+    /// Removes a definition; with a revision only if that is what is there.
+    pub fn remove(&self, which: &Which, revision: Option<&str>) -> Result<PathBuf, WriteError> {
+        let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = self.own(which, revision)?;
+        fs::remove_file(self.home.join(&before.file))
+            .map_err(|source| WriteError::Io { file: before.file.clone(), source })?;
+        self.sync_folder(&before.file);
+        Ok(before.file)
+    }
+
+    /// The path of whatever stands where the definition would.
+    fn existing(&self, which: &Which) -> Result<Option<PathBuf>, WriteError> {
+        for extension in EXTENSIONS {
+            let file = which.file(extension);
+            match fs::symlink_metadata(self.home.join(&file)) {
+                Ok(_) => return Ok(Some(file)),
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                Err(source) => return Err(WriteError::Io { file, source }),
+            }
+        }
+        Ok(None)
+    }
+
+    /// The file, if it is an ordinary one and has this revision.
+    fn own(&self, which: &Which, revision: Option<&str>) -> Result<Written, WriteError> {
+        let file = self.existing(which)?.ok_or_else(|| WriteError::Missing(which.name().to_owned()))?;
+        // What a link points to lies elsewhere and belongs to somebody else.
+        if !fs::symlink_metadata(self.home.join(&file)).is_ok_and(|now| now.is_file()) {
+            return Err(WriteError::NotOurs(file));
+        }
+        let Some(now) = self.read(which)? else { return Err(WriteError::Missing(which.name().to_owned())) };
+        if revision.is_some_and(|expected| expected != now.revision) {
+            return Err(WriteError::Changed(now.file));
+        }
+        Ok(now)
+    }
+
+    /// Writes beside the file and moves it into place in one step; whoever reads sees the old text or the new one. With
+    /// `mode` it replaces, without it must be new.
+    fn put(&self, file: &Path, text: &str, mode: Option<u32>) -> Result<(), WriteError> {
+        let failed = |source| WriteError::Io { file: file.to_owned(), source };
+        let path = self.home.join(file);
+        let folder = path.parent().unwrap_or(&self.home);
+        fs::DirBuilder::new().recursive(true).mode(FOLDER_MODE).create(folder).map_err(failed)?;
+        let temporary = folder.join(format!(".new-{}", random::hex_128()));
+        let written = (|| {
+            let mut new = OpenOptions::new().write(true).create_new(true).mode(FILE_MODE).open(&temporary)?;
+            new.set_permissions(Permissions::from_mode(mode.unwrap_or(FILE_MODE)))?;
+            new.write_all(text.as_bytes())?;
+            new.sync_all()?;
+            match mode {
+                Some(_) => fs::rename(&temporary, &path),
+                // Unlike a rename, a link never replaces what somebody else has just put there.
+                None => fs::hard_link(&temporary, &path),
+            }
+        })();
+        // After a rename it is gone; after anything else it must not stay.
+        let _ = fs::remove_file(&temporary);
+        match written {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Err(WriteError::Exists(file.to_owned())),
+            Err(error) => Err(failed(error)),
+            Ok(()) => {
+                self.sync_folder(file);
+                Ok(())
+            }
+        }
+    }
+
+    /// So that the change outlives a power cut. Not every file system can; the file itself is there all the same.
+    fn sync_folder(&self, file: &Path) {
+        if let Some(folder) = self.home.join(file).parent() {
+            let _ = File::open(folder).and_then(|folder| folder.sync_all());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,92 @@
+use serde_json::json;
+
+use super::*;
+
+fn which(name: &str) -> Which {
+    Which::Server(ServerName::new(name).unwrap())
+}
+
+fn listed(home: &Path) -> Vec<String> {
+    let mut names: Vec<String> =
+        fs::read_dir(home.join("servers")).unwrap().map(|it| it.unwrap().file_name().into_string().unwrap()).collect();
+    names.sort();
+    names
+}
+
+#[test]
+fn a_file_is_created_once_replaced_only_as_it_was_seen_and_removed() {
+    let home = tempfile::tempdir().unwrap();
+    let files = Files::new(home.path());
+    let a = which("a");
+    let text = a.text_of(&json!({ "command": "npx", "args": ["-y"] }));
+    assert_eq!(text, "name: a\ncommand: npx\nargs: [\"-y\"]\n");
+    let first = files.create(&a, &text).unwrap();
+    let path = home.path().join("servers/a.yaml");
+    assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+    assert!(matches!(files.create(&a, &text), Err(WriteError::Exists(_))));
+    assert!(matches!(files.replace(&a, &text, "other"), Err(WriteError::Changed(_))));
+    fs::set_permissions(&path, Permissions::from_mode(0o644)).unwrap();
+    let second = files.replace(&a, "# mine\nname: a\ncommand: uvx\n", &first.revision).unwrap();
+    assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o644);
+    assert_eq!(fs::read_to_string(&path).unwrap(), "# mine\nname: a\ncommand: uvx\n");
+    assert_eq!(files.read(&a).unwrap().unwrap(), second);
+    assert!(matches!(files.remove(&a, Some(&first.revision)), Err(WriteError::Changed(_))));
+    files.remove(&a, Some(&second.revision)).unwrap();
+    assert!(matches!(files.remove(&a, None), Err(WriteError::Missing(_))));
+    assert!(listed(home.path()).is_empty());
+}
+
+#[test]
+fn what_is_wrong_is_not_written() {
+    let home = tempfile::tempdir().unwrap();
+    let files = Files::new(home.path());
+    for text in [
+        "",
+        "name: b\ncommand: x\n",
+        "name: a\n",
+        "name: a\ncommand: x\nno_such: 1\n",
+        "{",
+        "name: a\ncommand: x\nenv: {K: \"****\"}\n",
+    ] {
+        let Err(WriteError::Bad(problems)) = files.create(&which("a"), text) else { panic!("{text} was written") };
+        assert!(!problems.is_empty());
+    }
+    assert!(!home.path().join("servers").exists());
+}
+
+#[test]
+fn every_form_of_a_file_counts_as_there_and_a_link_is_not_ours() {
+    let home = tempfile::tempdir().unwrap();
+    let files = Files::new(home.path());
+    let text = "name: a\ncommand: x\n";
+    fs::create_dir(home.path().join("servers")).unwrap();
+    fs::write(home.path().join("servers/a.json"), r#"{"name":"a","command":"x"}"#).unwrap();
+    assert!(matches!(files.create(&which("a"), text), Err(WriteError::Exists(file)) if file.ends_with("a.json")));
+    let elsewhere = home.path().join("elsewhere");
+    fs::write(&elsewhere, "name: b\ncommand: x\n").unwrap();
+    std::os::unix::fs::symlink(&elsewhere, home.path().join("servers/b.yaml")).unwrap();
+    assert!(matches!(files.remove(&which("b"), None), Err(WriteError::NotOurs(_))));
+    let seen = files.read(&which("b")).unwrap().unwrap();
+    assert!(matches!(files.replace(&which("b"), "name: b\ncommand: y\n", &seen.revision), Err(WriteError::NotOurs(_))));
+    assert!(elsewhere.exists());
+}
+
+#[test]
+fn a_folder_that_takes_no_files_leaves_the_old_one() {
+    let home = tempfile::tempdir().unwrap();
+    let files = Files::new(home.path());
+    fs::write(home.path().join("servers"), "in the way").unwrap();
+    assert!(matches!(files.create(&which("a"), "name: a\ncommand: x\n"), Err(WriteError::Io { .. })));
+    assert_eq!(fs::read_to_string(home.path().join("servers")).unwrap(), "in the way");
+}
+
+#[test]
+fn what_may_be_a_secret_is_not_shown() {
+    let home = tempfile::tempdir().unwrap();
+    let files = Files::new(home.path());
+    let text = "name: a\ntransport: http\nurl: https://u:p@example.com/mcp?key=s3cret\nheaders: {X-A: s3cret, X-B: \"env:B\"}\nauth: {token: s3cret}\n";
+    let shown = files.create(&which("a"), text).unwrap().shown(&which("a")).unwrap();
+    assert!(!shown.to_string().contains("s3cret"), "{shown}");
+    assert_eq!(shown["headers"], json!({ "X-A": "****", "X-B": "env:B" }));
+    assert_eq!(shown["url"], "https://****@example.com/mcp?****");
+}

@@ -1,0 +1,118 @@
+//! Operations by another door than MCP. What concerns the whole gateway is decided by who asks alone: no profile, and no
+//! bad file of one, can lock the administrator out.
+
+use std::sync::Arc;
+
+use toolcrib_base::{Glob, Kind, Problem};
+use toolcrib_policy::{Rules, Settings};
+use toolcrib_protocol::{Id, Raw, Request, method};
+use toolcrib_store::Outcome;
+
+use crate::caller::Caller;
+use crate::front;
+use crate::gateway::Gateway;
+use crate::operation::{Operation, Run};
+use crate::passage::{Asked, Desk, Passage, Refused};
+use crate::request::closing_problem;
+
+impl Gateway {
+    /// Does an operation: decides, does it, records it. Its answer is a JSON object; of a call the tool's own result.
+    pub async fn operate(
+        self: &Arc<Self>,
+        operation: &'static Operation,
+        caller: &Caller,
+        arguments: Raw,
+    ) -> Result<Raw, Problem> {
+        if operation.is_call() {
+            return self.call_for(operation, caller, &arguments).await;
+        }
+        let view = self.view(caller.profile.as_str());
+        let rules = match (&operation.run, &view) {
+            (Run::House(_), _) => None,
+            (_, Some(view)) => Some(view.rules.clone()),
+            (_, None) => return Err(front::no_profile(self, &caller.profile)),
+        };
+        let rules = rules.unwrap_or_else(|| house_rules(caller));
+        let desk = Desk {
+            log: self.store.audit(),
+            clock: &*self.clock,
+            rules: &rules,
+            caller,
+            keep_arguments: self.keep_arguments,
+            events: &self.events,
+        };
+        let asked = Asked {
+            method: method::TOOLS_CALL,
+            target: operation.tool.into(),
+            arguments: Some(arguments.bytes()),
+            request_id: String::new(),
+        };
+        let passage = match Passage::open(desk, &operation.act(), asked).await {
+            Ok(passage) => passage,
+            Err(Refused::Closing) => return Err(closing_problem()),
+            Err(Refused::Denied(denial)) => {
+                let mut problem = Problem::new(Kind::Forbidden, denial.to_string());
+                problem.hint = denial.hint().map(str::to_owned);
+                return Err(problem);
+            }
+        };
+        let done = operation.run(self, view.as_deref(), &arguments).await;
+        passage.finish(done.as_ref().map_or_else(|problem| Outcome::Error(problem.kind), |_| Outcome::Ok));
+        done.map(|value| Raw::from_value(&value))
+    }
+
+    /// The call that an operation stands for, by the path that every call takes.
+    async fn call_for(
+        self: &Arc<Self>,
+        operation: &'static Operation,
+        caller: &Caller,
+        arguments: &Raw,
+    ) -> Result<Raw, Problem> {
+        // The same check is made where the name is resolved; here it keeps its kind and its hint.
+        operation.check(arguments)?;
+        let Some(view) = self.view(caller.profile.as_str()) else {
+            return Err(front::no_profile(self, &caller.profile));
+        };
+        let name = arguments.text("name").unwrap_or_default();
+        let is_known = view.tool(&name).is_some();
+        let params = serde_json::json!({ "name": operation.tool });
+        let arguments = toolcrib_protocol::raw::Edit::Set(arguments.as_str());
+        let request = Request {
+            id: Id::from_number(0),
+            method: method::TOOLS_CALL.to_owned(),
+            params: Raw::from_value(&params).edit(&[("arguments", arguments)]),
+        };
+        let Some(answer) = self.request(caller, request, None).await else {
+            return Err(Problem::new(Kind::Cancelled, "the call was cancelled"));
+        };
+        let result = answer.outcome.map_err(|error| Problem::new(Kind::BadServer, error.message))?;
+        if !is_known {
+            return Err(crate::resolve::unknown_tool(&view, &name));
+        }
+        // What the gateway itself says of the call is a problem; what the tool says is its result.
+        match failure_of(&result).filter(|kind| operation.problems.contains(kind)) {
+            Some(kind) => Err(Problem::new(kind, text_of(&result))),
+            None => Ok(result),
+        }
+    }
+}
+
+fn failure_of(result: &Raw) -> Option<Kind> {
+    let named = result.get("_meta")?.text("toolcrib/error")?;
+    Kind::ALL.into_iter().find(|kind| kind.name() == named)
+}
+
+fn text_of(result: &Raw) -> String {
+    result.to_value()["content"][0]["text"].as_str().unwrap_or_default().to_owned()
+}
+
+/// The rules where no profile has a say.
+fn house_rules(caller: &Caller) -> Rules {
+    Rules::new(Settings {
+        profile: caller.profile.clone(),
+        servers: Vec::new(),
+        allow: Vec::<Glob>::new(),
+        deny: Vec::new(),
+        read_only: false,
+    })
+}

@@ -1,0 +1,138 @@
+//! What operations on servers and on profiles share: reading, writing and removing the file of a definition.
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+use toolcrib_base::{Kind, Problem, ProfileName, ServerName};
+use toolcrib_catalog::{DefinitionProblem, Which};
+use toolcrib_protocol::Raw;
+use toolcrib_search::nearest;
+
+use super::blocking;
+use crate::gateway::Gateway;
+use crate::meta::{required, text};
+
+/// The largest text of a definition, in bytes: larger files are not read either.
+const TEXT_MAX: usize = 1024 * 1024;
+
+/// The server that the argument `name` names. A text that is no name cannot be one of a file.
+pub(super) fn server(arguments: &Raw) -> Result<Which, Problem> {
+    named(arguments, |name| ServerName::new(name).map(Which::Server))
+}
+
+/// The profile that the argument `name` names.
+pub(super) fn profile(arguments: &Raw) -> Result<Which, Problem> {
+    named(arguments, |name| ProfileName::new(name).map(Which::Profile))
+}
+
+fn named(arguments: &Raw, new: impl Fn(&str) -> Result<Which, toolcrib_base::id::IdError>) -> Result<Which, Problem> {
+    let name = required(arguments, "name")?;
+    new(&name).map_err(|error| Problem::new(Kind::InvalidParams, error.to_string()))
+}
+
+/// Writes a new file and takes it in.
+pub(super) async fn create(gateway: &Arc<Gateway>, which: Which, arguments: &Raw) -> Result<Value, Problem> {
+    let text = given(&which, arguments)?;
+    let gateway = writing(gateway)?;
+    blocking(move || {
+        let written = gateway.files.create(&which, &text)?;
+        gateway.take_in();
+        Ok(json!({ "name": which.name(), "file": written.file, "revision": written.revision }))
+    })
+    .await
+}
+
+/// Puts a whole new file in the place of the one that the caller has seen.
+pub(super) async fn update(gateway: &Arc<Gateway>, which: Which, arguments: &Raw) -> Result<Value, Problem> {
+    let text = given(&which, arguments)?;
+    let revision = required(arguments, "revision")?;
+    let gateway = writing(gateway)?;
+    blocking(move || {
+        let written = gateway.files.replace(&which, &text, &revision)?;
+        gateway.take_in();
+        Ok(json!({ "name": which.name(), "file": written.file, "revision": written.revision }))
+    })
+    .await
+}
+
+/// Removes the file.
+pub(super) async fn delete(gateway: &Arc<Gateway>, which: Which, arguments: &Raw) -> Result<Value, Problem> {
+    let revision = text(arguments, "revision")?;
+    let gateway = writing(gateway)?;
+    blocking(move || {
+        let file = gateway.files.remove(&which, revision.as_deref())?;
+        gateway.take_in();
+        Ok(json!({ "name": which.name(), "file": file, "deleted": true }))
+    })
+    .await
+}
+
+/// What is wrong with a definition that is not written.
+pub(super) fn validate(which: &Which, arguments: &Raw) -> Result<Value, Problem> {
+    let problems = which.check(&given(which, arguments)?).err().unwrap_or_default();
+    let problems: Vec<Value> = problems.iter().map(problem).collect();
+    Ok(json!({ "name": which.name(), "valid": problems.is_empty(), "problems": problems }))
+}
+
+/// What is known of the file: where it is, its revision, what it says, what is wrong with it. `None` without a file.
+pub(super) async fn file(gateway: &Arc<Gateway>, which: &Which) -> Result<Option<Value>, Problem> {
+    let (gateway, which) = (Arc::clone(gateway), which.clone());
+    blocking(move || {
+        let Some(written) = gateway.files.read(&which)? else { return Ok(None) };
+        let loaded = gateway.loaded();
+        let problems: Vec<Value> = loaded.problems.iter().filter(|it| it.file == written.file).map(problem).collect();
+        Ok(Some(json!({
+            "file": written.file, "revision": written.revision, "definition": written.shown(&which),
+            "problems": problems,
+        })))
+    })
+    .await
+}
+
+/// A problem of a file with its place.
+pub(super) fn problem(problem: &DefinitionProblem) -> Value {
+    let mut value = json!({ "problem": problem.to_string(), "file": problem.file, "hint": problem.hint });
+    if let Some(at) = problem.at {
+        value["line"] = at.line.into();
+        value["column"] = at.column.into();
+    }
+    value
+}
+
+/// The answer to a name that nothing has.
+pub(super) fn unknown<'a>(kind: &str, name: &str, known: impl IntoIterator<Item = &'a str>) -> Problem {
+    let problem = Problem::new(Kind::NotFound, format!("no {kind} `{name}`"));
+    let close: Vec<String> = nearest(name, known).iter().map(|name| format!("`{name}`")).collect();
+    if close.is_empty() { problem } else { problem.hint(format!("Nearest: {}.", close.join(", "))) }
+}
+
+/// The text that is given as YAML or as a value.
+fn given(which: &Which, arguments: &Raw) -> Result<String, Problem> {
+    let text = match (text(arguments, "yaml")?, arguments.get("definition")) {
+        (Some(yaml), None) => yaml,
+        (None, Some(definition)) => {
+            let definition = definition.to_value();
+            let other = definition.get("name").filter(|name| **name != which.name());
+            if let Some(other) = other {
+                let message = format!("the definition is named {other} and not `{}`", which.name());
+                return Err(Problem::new(Kind::InvalidParams, message));
+            }
+            which.text_of(&definition)
+        }
+        _ => {
+            return Err(Problem::new(Kind::InvalidParams, "expected one of `definition` and `yaml`"));
+        }
+    };
+    if text.len() > TEXT_MAX {
+        return Err(Problem::new(Kind::TooLarge, format!("the definition has more than {TEXT_MAX} bytes")));
+    }
+    Ok(text)
+}
+
+/// The gateway, where it has a home to write to.
+fn writing(gateway: &Arc<Gateway>) -> Result<Arc<Gateway>, Problem> {
+    if gateway.files.home().as_os_str().is_empty() {
+        return Err(Problem::new(Kind::Conflict, "this gateway has no home folder to write to"));
+    }
+    Ok(Arc::clone(gateway))
+}

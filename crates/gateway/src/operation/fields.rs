@@ -1,0 +1,24 @@
+//! What operations read out of their arguments.
+
+use serde_json::Value;
+use toolcrib_base::{Kind, Problem};
+use toolcrib_search::nearest;
+
+/// Names the first argument that a schema does not know, with what was probably meant.
+pub fn tell_unknown(schema: &Value, arguments: &Value) -> Result<(), Problem> {
+    let known = schema["properties"].as_object();
+    let is_known = |name: &str| known.is_some_and(|known| known.contains_key(name));
+    let Some(unknown) = arguments.as_object().and_then(|all| all.keys().find(|name| !is_known(name))) else {
+        return Ok(());
+    };
+    let shown: String = unknown.chars().take(64).collect();
+    let names: Vec<&str> = known.into_iter().flat_map(|known| known.keys().map(String::as_str)).collect();
+    let close = nearest(unknown, names.iter().copied());
+    let quoted = |names: &[&str]| names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
+    let hint = match (close.first(), names.is_empty()) {
+        (Some(name), _) => format!("Did you mean `{name}`?"),
+        (None, true) => "There are no arguments here.".to_owned(),
+        (None, false) => format!("Known are {}.", quoted(&names)),
+    };
+    Err(Problem::new(Kind::InvalidParams, format!("unknown argument `{shown}`")).hint(hint))
+}

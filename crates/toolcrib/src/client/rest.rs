@@ -1,0 +1,146 @@
+//! The control API of a gateway, spoken by commands: JSON over HTTP, problems of RFC 9457.
+
+use std::time::Duration;
+
+use anyhow::Context;
+use bytes::Bytes;
+use http::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderValue};
+use http::{Method, Uri};
+use serde_json::Value;
+use toolcrib_base::{Kind, Problem, ProfileName};
+use toolcrib_protocol::Raw;
+use toolcrib_protocol::json::Rules;
+use toolcrib_transport::http::client::HttpClient;
+use toolcrib_transport::http::server::read_body;
+
+use super::{BOUNDS, ClientFlags, Located, failure, locate};
+use crate::home::Environment;
+
+/// A gateway whose control API is spoken to.
+#[derive(Debug)]
+pub(crate) struct Rest {
+    http: HttpClient,
+    located: Located,
+    /// Where the control API begins, without a path below it.
+    root: String,
+    profile: Option<ProfileName>,
+    deadline: Duration,
+}
+
+// === impl Rest ===
+
+impl Rest {
+    /// Finds the gateway. Nothing is sent yet.
+    pub(crate) fn open(flags: &ClientFlags, environment: &Environment) -> anyhow::Result<Self> {
+        let located = locate::locate(flags, environment)?;
+        let uri = &located.uri;
+        // What is in front of `/mcp` belongs to whoever forwards to the gateway.
+        let before = uri.path().rsplit_once("/mcp").map_or("", |(before, _)| before);
+        let authority = uri.authority().map(http::uri::Authority::as_str).unwrap_or_default();
+        let root = format!("{}://{authority}{before}/api/v1", uri.scheme_str().unwrap_or("http"));
+        let http = HttpClient::new().context("start the HTTP client")?;
+        Ok(Self { http, located, root, profile: flags.profile.clone(), deadline: flags.timeout })
+    }
+
+    /// The profile that the person named.
+    pub(crate) fn profile(&self) -> Option<&ProfileName> {
+        self.profile.as_ref()
+    }
+
+    /// The gateway's address without a path.
+    pub(crate) fn origin(&self) -> &str {
+        self.root.trim_end_matches("/api/v1")
+    }
+
+    /// Reads something.
+    pub(crate) async fn get(&self, path: &str) -> Result<Raw, Problem> {
+        self.ask(Method::GET, path, None).await
+    }
+
+    /// Sends a request; `path` may carry a query.
+    pub(crate) async fn ask(&self, method: Method, path: &str, body: Option<&Raw>) -> Result<Raw, Problem> {
+        let uri: Uri = format!("{}{path}", self.root)
+            .parse()
+            .map_err(|_| Problem::new(Kind::InvalidParams, format!("`{path}` is no path")))?;
+        let mut headers = HeaderMap::new();
+        if let Some(token) = &self.located.token
+            && let Ok(mut value) = HeaderValue::try_from(format!("Bearer {}", token.expose()))
+        {
+            value.set_sensitive(true);
+            headers.insert(AUTHORIZATION, value);
+        }
+        let bytes = body.map(|body| body.bytes().clone()).unwrap_or_default();
+        if body.is_some() {
+            headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        }
+        let answer = tokio::time::timeout(self.deadline, self.exchange(method, &uri, headers, bytes)).await;
+        answer.unwrap_or_else(|_| {
+            let message = format!("the gateway at `{uri}` gave no answer within {} s", self.deadline.as_secs_f32());
+            Err(Problem::new(Kind::Timeout, message).hint("wait longer with `--timeout 10m`"))
+        })
+    }
+
+    async fn exchange(&self, method: Method, uri: &Uri, headers: HeaderMap, body: Bytes) -> Result<Raw, Problem> {
+        let response = self.http.send(method, uri, || headers.clone(), body).await;
+        let response = response.map_err(|error| failure::of_link(error, &self.located))?;
+        let (head, body) = response.into_parts();
+        let body = read_body(body, BOUNDS.bytes).await.map_err(|error| {
+            Problem::new(Kind::Unavailable, format!("the answer of the gateway at `{uri}` is not whole: {error}"))
+        })?;
+        if !head.status.is_success() {
+            return Err(self.refused(head.status.as_u16(), &body));
+        }
+        Raw::parse(body, Rules::relayed(BOUNDS.depth)).ok().filter(Raw::is_object).ok_or_else(|| {
+            Problem::new(Kind::BadServer, format!("what answers at `{uri}` is no control API of Toolcrib"))
+                .hint("is this endpoint a Toolcrib gateway of the same version?")
+        })
+    }
+
+    /// The problem that an answer tells of.
+    fn refused(&self, status: u16, body: &[u8]) -> Problem {
+        let told: Value = serde_json::from_slice(body).unwrap_or_default();
+        let Some(code) = told["code"].as_str() else {
+            return failure::of_status(status, &String::from_utf8_lossy(body), &self.located);
+        };
+        let kind = failure::kind(Some(code), Kind::BadServer.row().code);
+        let problem = Problem::new(kind, told["detail"].as_str().unwrap_or_default());
+        match (kind, told["hint"].as_str()) {
+            (Kind::Unauthenticated, _) if self.located.token.is_none() => {
+                problem.hint(failure::hint_of_token(&self.located))
+            }
+            (_, Some(hint)) => problem.hint(hint),
+            (_, None) => problem,
+        }
+    }
+}
+
+/// A text as one part of a path or as a value in a query.
+pub(crate) fn encoded(text: &str) -> String {
+    let mut out = String::new();
+    for byte in text.bytes() {
+        if byte.is_ascii_alphanumeric() || b"-_.~".contains(&byte) {
+            out.push(char::from(byte));
+        } else {
+            out.push_str(&format!("%{byte:02X}"));
+        }
+    }
+    // A part that means "here" or "above" is none for whoever normalises paths.
+    match out.as_str() {
+        "." => "%2E".to_owned(),
+        ".." => "%2E%2E".to_owned(),
+        _ => out,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_of_paths_stay_parts() {
+        for (text, expected) in [("a-b", "a-b"), ("a/b?c#d e", "a%2Fb%3Fc%23d%20e"), ("..", "%2E%2E"), ("ä", "%C3%A4")]
+        {
+            assert_eq!(encoded(text), expected);
+        }
+    }
+}

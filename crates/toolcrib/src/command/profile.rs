@@ -1,0 +1,154 @@
+//! `toolcrib profile`: the profiles of a running gateway, added, shown and used.
+
+use std::path::PathBuf;
+
+use http::Method;
+use serde_json::{Map, Value, json};
+use toolcrib_base::{Problem, ProfileName};
+use toolcrib_protocol::Raw;
+
+use super::list;
+use super::server::{Request, text_of};
+use crate::client::{ClientFlags, Rest};
+use crate::output::table::field;
+use crate::output::{Format, Output};
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Arguments {
+    #[command(subcommand)]
+    action: Action,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum Action {
+    /// List the profiles
+    List(Plain),
+    /// Show a profile with its definition
+    Show(Named),
+    /// Add a profile
+    Create(Create),
+    /// Remove a profile's definition
+    #[command(alias = "remove")]
+    Rm(Named),
+    /// Print what makes the commands of this shell use a profile: `eval "$(toolcrib profile use work)"`
+    Use(Named),
+}
+
+#[derive(Debug, clap::Args)]
+struct Plain {
+    #[command(flatten)]
+    client: ClientFlags,
+}
+
+/// `--profile` is one of the common flags, so the name has another one inside.
+#[derive(Debug, clap::Args)]
+struct Named {
+    /// The profile's name
+    name: ProfileName,
+    #[command(flatten)]
+    client: ClientFlags,
+}
+
+#[derive(Debug, clap::Args)]
+struct Create {
+    /// The new profile's name
+    name: ProfileName,
+    /// A server that it shows, or a glob over names of servers
+    #[arg(long = "server", value_name = "GLOB", conflicts_with = "file")]
+    servers: Vec<String>,
+    /// Only these tools: globs over `server/tool`
+    #[arg(long, value_name = "GLOB", conflicts_with = "file")]
+    allow: Vec<String>,
+    /// Not these tools: globs over `server/tool`
+    #[arg(long, value_name = "GLOB", conflicts_with = "file")]
+    deny: Vec<String>,
+    /// How tools are shown: meta, direct, pinned or dynamic
+    #[arg(long, conflicts_with = "file")]
+    exposure: Option<String>,
+    /// The names of the meta-tools: native, muster, go-ent or scooter
+    #[arg(long, conflicts_with = "file")]
+    dialect: Option<String>,
+    /// A YAML file with the definition; `-` reads stdin
+    #[arg(short, long, value_name = "FILE")]
+    file: Option<PathBuf>,
+    #[command(flatten)]
+    client: ClientFlags,
+}
+
+// === impl Arguments ===
+
+impl Arguments {
+    pub(crate) fn client(&self) -> &ClientFlags {
+        match &self.action {
+            Action::List(plain) => &plain.client,
+            Action::Create(create) => &create.client,
+            Action::Show(named) | Action::Rm(named) | Action::Use(named) => &named.client,
+        }
+    }
+
+    /// What is to be sent, before anybody is asked.
+    pub(crate) fn request(&self) -> Result<Request, Problem> {
+        let plain = |method, path: String| Request { method, path, body: None };
+        Ok(match &self.action {
+            Action::List(_) => plain(Method::GET, "/profiles".to_owned()),
+            Action::Show(it) | Action::Use(it) => plain(Method::GET, format!("/profiles/{}", it.name)),
+            Action::Rm(it) => plain(Method::DELETE, format!("/profiles/{}", it.name)),
+            Action::Create(create) => {
+                let body = Some(Raw::from_value(&create.body()?));
+                Request { body, ..plain(Method::POST, "/profiles".to_owned()) }
+            }
+        })
+    }
+}
+
+impl Create {
+    fn body(&self) -> Result<Value, Problem> {
+        if let Some(file) = &self.file {
+            return Ok(json!({ "name": self.name.as_str(), "yaml": text_of(file)? }));
+        }
+        let mut definition = Map::new();
+        for (key, word) in [("exposure", &self.exposure), ("dialect", &self.dialect)] {
+            if let Some(word) = word {
+                definition.insert(key.to_owned(), word.as_str().into());
+            }
+        }
+        if !self.servers.is_empty() {
+            definition.insert("servers".to_owned(), json!(self.servers));
+        }
+        let mut tools = Map::new();
+        for (key, globs) in [("allow", &self.allow), ("deny", &self.deny)] {
+            if !globs.is_empty() {
+                tools.insert(key.to_owned(), json!(globs));
+            }
+        }
+        if !tools.is_empty() {
+            definition.insert("tools".to_owned(), Value::Object(tools));
+        }
+        Ok(json!({ "name": self.name.as_str(), "definition": definition }))
+    }
+}
+
+pub(crate) async fn run(arguments: &Arguments, request: &Request, rest: &Rest, output: Output) -> anyhow::Result<()> {
+    let answer = rest.ask(request.method.clone(), &request.path, request.body.as_ref()).await?;
+    if output.is_for_programs() {
+        return Ok(output.answer(&answer)?);
+    }
+    let value = answer.to_value();
+    let name = field(&value, "name");
+    match &arguments.action {
+        Action::List(_) => {
+            let profiles = value["profiles"].as_array().map(Vec::as_slice).unwrap_or_default();
+            output.rows("profiles", list::PROFILES.columns, profiles)?;
+        }
+        Action::Show(_) => Output { format: Format::Yaml, ..output }.answer(&answer)?,
+        Action::Create(_) => {
+            let (file, url) = (field(&value, "file"), format!("{}/mcp/p/{name}", rest.origin()));
+            output.text(&format!("profile `{name}` is defined in `{file}` and served at {url}"))?;
+        }
+        Action::Rm(_) => output.text(&format!("profile `{name}` is removed with `{}`", field(&value, "file")))?,
+        Action::Use(_) => {
+            output.text(&format!("export TOOLCRIB_ENDPOINT='{}{}'", rest.origin(), field(&value, "url")))?
+        }
+    }
+    Ok(())
+}

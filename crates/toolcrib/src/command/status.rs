@@ -1,0 +1,100 @@
+//! `toolcrib status`: how the gateway and its servers are, and what to do about what is not well.
+
+use std::time::Duration;
+
+use serde_json::Value;
+
+use crate::client::{ClientFlags, Rest};
+use crate::output::table::{Column, field, moment};
+use crate::output::{Format, Output};
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Arguments {
+    /// The whole answer as JSON
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    pub(crate) client: ClientFlags,
+}
+
+const COLUMNS: &[Column] = &[
+    Column::new("NAME", |server| field(server, "name")),
+    Column::new("STATE", |server| field(server, "state")),
+    Column::new("SINCE", |server| moment(server, "since")),
+    Column::new("TOOLS", |server| field(server, "tools")),
+    Column::wide("RESTARTS", |server| field(server, "restarts")),
+    Column::wide("NEXT RETRY", |server| moment(server, "nextRetry")),
+];
+
+pub(crate) async fn run(arguments: &Arguments, rest: &Rest, output: Output) -> anyhow::Result<()> {
+    let output = if arguments.json { Output { format: Format::Json, ..output } } else { output };
+    let answer = rest.get("/status").await?;
+    if output.is_for_programs() {
+        return Ok(output.answer(&answer)?);
+    }
+    let value = answer.to_value();
+    output.text(&heading(&value))?;
+    let servers = value["servers"].as_array().map(Vec::as_slice).unwrap_or_default();
+    output.rows("servers", COLUMNS, servers)?;
+    let troubles = troubles(&value);
+    if !troubles.is_empty() {
+        output.text(&format!("\n{}", troubles.join("\n\n")))?;
+    }
+    Ok(())
+}
+
+fn heading(value: &Value) -> String {
+    let recording = if value["audit"]["recording"] == true { "recording" } else { "NOT RECORDING" };
+    let uptime = Duration::from_secs(value["uptime_s"].as_u64().unwrap_or(0)).as_secs();
+    let (hours, minutes, seconds) = (uptime / 3_600, uptime / 60 % 60, uptime % 60);
+    format!(
+        "toolcrib {}, up {hours}:{minutes:02}:{seconds:02}, sessions: {}, audit log: {recording}",
+        field(value, "version"),
+        field(value, "sessions"),
+    )
+}
+
+/// What is not well, a paragraph each: what, why with what the program said last, and what to do.
+fn troubles(value: &Value) -> Vec<String> {
+    let mut all = Vec::new();
+    for server in value["servers"].as_array().into_iter().flatten() {
+        let (Some(next), Some(error)) = (server["next"].as_str(), server["lastError"].as_str()) else { continue };
+        all.push(format!("{} {}: {error}\n  → {next}", field(server, "name"), field(server, "state")));
+    }
+    for problem in value["problems"].as_array().into_iter().flatten() {
+        let hint = problem["hint"].as_str().map(|hint| format!("\n  → {hint}")).unwrap_or_default();
+        all.push(format!("{}{hint}", field(problem, "problem")));
+    }
+    if let Some(error) = value["audit"]["lastError"].as_str().filter(|_| value["audit"]["recording"] == false) {
+        all.push(format!("the audit log cannot be written, so calls wait: {error}\n  → make room on the disk"));
+    }
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn what_is_not_well_is_told_with_what_to_do() {
+        let value = json!({
+            "version": "1", "uptime_s": 3_725, "sessions": 2, "audit": { "recording": true, "lastError": null },
+            "servers": [
+                { "name": "good", "state": "ready" },
+                { "name": "bad", "state": "failed", "lastError": "it ended with status 1: no such file", "next": "mend it" },
+            ],
+            "problems": [{ "problem": "servers/x.yaml:1:2: wrong", "hint": "write it" }, { "problem": "y", "hint": null }],
+        });
+        assert_eq!(heading(&value), "toolcrib 1, up 1:02:05, sessions: 2, audit log: recording");
+        assert_eq!(
+            troubles(&value),
+            [
+                "bad failed: it ended with status 1: no such file\n  → mend it",
+                "servers/x.yaml:1:2: wrong\n  → write it",
+                "y"
+            ]
+        );
+    }
+}

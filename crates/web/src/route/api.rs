@@ -1,0 +1,147 @@
+//! `/api/v1/…`: the control API. One route for each operation of the gateway's table, the OpenAPI document that is made
+//! of the same table, and the events.
+//!
+//! To add a route, add an operation (`gateway/src/operation.rs`); only what is no operation gets a file here.
+
+mod arguments;
+mod events;
+mod openapi;
+
+use std::sync::Arc;
+
+use http::header::{AUTHORIZATION, ETAG, HeaderValue, LOCATION};
+use http::request::Parts;
+use http::{Request, Response, StatusCode};
+use hyper::body::Incoming;
+use toolcrib_base::{Kind, Problem, ProfileName};
+use toolcrib_gateway::{Caller, Found, Operation, Permission, Principal, find, table};
+use toolcrib_protocol::{Raw, Revision};
+use toolcrib_store::Door;
+use toolcrib_transport::http::body::Body;
+
+use super::mcp::read;
+use crate::{Site, respond};
+
+/// Where the control API begins.
+const ROOT: &str = "/api/v1";
+
+pub(super) async fn answer(site: &Arc<Site>, principal: Principal, request: Request<Incoming>) -> Response<Body> {
+    let (head, body) = request.into_parts();
+    let path = head.uri.path().strip_prefix(ROOT).unwrap_or_default();
+    match (head.method.as_str(), path) {
+        ("GET", "/openapi.json") => return openapi::answer(),
+        ("GET", "/events") => return events::answer(site, &principal, &head),
+        (_, "/openapi.json" | "/events") => return respond::wrong_method("GET"),
+        _ => {}
+    }
+    match find(head.method.as_str(), path) {
+        Found::Nothing => respond::refusal(&unknown(path)),
+        Found::OtherMethods(methods) => {
+            let words: Vec<&str> = methods.iter().map(|method| method.as_str()).collect();
+            respond::wrong_method(&words.join(", "))
+        }
+        Found::Operation(operation, values) => {
+            let is_admin = principal.is_admin;
+            let done = operate(site, principal, &head, body, (operation, &values)).await;
+            match done {
+                Ok(result) => success(operation, &head, &result),
+                Err(Refused::Problem(problem)) => respond::refusal(&for_caller(problem, is_admin, &head)),
+                Err(Refused::Response(response)) => *response,
+            }
+        }
+    }
+}
+
+/// What ends a request before its result.
+enum Refused {
+    Problem(Problem),
+    Response(Box<Response<Body>>),
+}
+
+impl From<Problem> for Refused {
+    fn from(problem: Problem) -> Self {
+        Self::Problem(problem)
+    }
+}
+
+async fn operate(
+    site: &Arc<Site>,
+    principal: Principal,
+    head: &Parts,
+    body: Incoming,
+    (operation, values): (&'static Operation, &[(&'static str, &str)]),
+) -> Result<Raw, Refused> {
+    let mut caller = Caller {
+        principal,
+        profile: ProfileName::new("default").expect("`default` is a name"),
+        door: Door::REST,
+        revision: Revision::LATEST_LEGACY,
+        session: None,
+    };
+    if operation.permission == Permission::Admin && !caller.principal.is_admin {
+        // Refused and recorded before anything that was sent is looked at.
+        return Ok(site.gateway.operate(operation, &caller, Raw::empty_object()).await?);
+    }
+    let query = arguments::query(head.uri.query().unwrap_or_default())?;
+    if let Some(profile) = arguments::profile(operation, &query)? {
+        caller.profile = profile;
+    }
+    let body = if operation.method.has_body() {
+        let body = read(site, body).await.map_err(Refused::Response)?;
+        if arguments::is_not_json(&head.headers, &body) {
+            return Err(Refused::Response(Box::new(respond::wrong_media())));
+        }
+        body
+    } else {
+        bytes::Bytes::new()
+    };
+    let given = arguments::Given { values, query, headers: &head.headers, body, depth: site.limits.depth };
+    let arguments = given.gather(operation)?;
+    Ok(site.gateway.operate(operation, &caller, arguments).await?)
+}
+
+fn success(operation: &Operation, head: &Parts, result: &Raw) -> Response<Body> {
+    let status = if operation.creates { StatusCode::CREATED } else { StatusCode::OK };
+    let mut response = respond::json(status, Body::full(result.bytes().clone()));
+    if operation.is_call() {
+        // What a tool says is its own, whatever it calls its parts.
+        return response;
+    }
+    if let Some(revision) = result.text("revision")
+        && let Ok(tag) = HeaderValue::try_from(format!("\"{revision}\""))
+    {
+        response.headers_mut().insert(ETAG, tag);
+    }
+    if let (true, Some(name)) = (operation.creates, result.text("name"))
+        && let Ok(place) = HeaderValue::try_from(format!("{}/{name}", head.uri.path()))
+    {
+        response.headers_mut().insert(LOCATION, place);
+    }
+    response
+}
+
+/// The problem as this caller may read it.
+fn for_caller(problem: Problem, is_admin: bool, head: &Parts) -> Problem {
+    match problem.kind {
+        // Whoever has not said who he is may say so.
+        Kind::Forbidden if !is_admin && !head.headers.contains_key(AUTHORIZATION) => {
+            Problem { kind: Kind::Unauthenticated, ..problem }
+                .hint("Send `Authorization: Bearer` with the token of the token file.")
+        }
+        Kind::Internal if !is_admin => {
+            tracing::error!(%problem, "an operation failed");
+            Problem::new(Kind::Internal, "a fault of the gateway's own; its log says more")
+        }
+        _ => problem,
+    }
+}
+
+fn unknown(path: &str) -> Problem {
+    let problem = Problem::new(Kind::NotFound, "no operation has this route");
+    let known = table().iter().map(|operation| operation.path);
+    let shown: String = path.chars().take(100).collect();
+    match toolcrib_search::nearest(&shown, known).first() {
+        Some(path) => problem.hint(format!("Did you mean `{ROOT}{path}`? All routes stand in `{ROOT}/openapi.json`.")),
+        None => problem.hint(format!("All routes stand in `{ROOT}/openapi.json`.")),
+    }
+}

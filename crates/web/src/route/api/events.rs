@@ -1,0 +1,85 @@
+//! `GET /api/v1/events?kinds=state,log,call`: what happens, as server-sent events.
+//!
+//! A task for each stream moves events from the gateway's ring into a short queue. A client that does not read holds up
+//! only its own task; what the ring loses meanwhile is counted and told as `lost`.
+
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use http::Response;
+use http::request::Parts;
+use serde_json::json;
+use tokio::sync::mpsc;
+use toolcrib_base::{Kind, Problem};
+use toolcrib_gateway::{EventKind, Lost, Principal};
+use toolcrib_protocol::sse::Event;
+use toolcrib_transport::http::body::{Body, Feed};
+
+use super::{arguments, for_caller};
+use crate::{Site, respond};
+
+/// How many events wait on the way to one client, beside those in the ring.
+const QUEUE: usize = 64;
+
+struct Stream(mpsc::Receiver<Event>);
+
+impl Feed for Stream {
+    fn poll_event(&mut self, cx: &mut Context<'_>) -> Poll<Option<Event>> {
+        self.0.poll_recv(cx)
+    }
+}
+
+pub(super) fn answer(site: &Arc<Site>, principal: &Principal, head: &Parts) -> Response<Body> {
+    if !principal.is_admin {
+        let problem = Problem::new(Kind::Forbidden, "only a principal that may administer can follow what happens");
+        return respond::refusal(&for_caller(problem, false, head));
+    }
+    let opened = kinds(head.uri.query().unwrap_or_default()).and_then(|kinds| site.gateway.events.listen(kinds));
+    let mut listener = match opened {
+        Ok(listener) => listener,
+        Err(problem) => return respond::refusal(&problem),
+    };
+    let (queue, stream) = mpsc::channel(QUEUE);
+    let mut stop = site.scope.stop_signal();
+    site.scope.spawn(async move {
+        loop {
+            let next = tokio::select! {
+                next = listener.next() => next,
+                // The client has gone, or the gateway ends.
+                () = queue.closed() => return,
+                () = stop.stopped() => return,
+            };
+            let (name, what) = match next {
+                Some(Ok(told)) => (told.kind.as_str(), told.what.clone()),
+                Some(Err(Lost(count))) => ("lost", json!({ "count": count })),
+                None => return,
+            };
+            let event = Event { event: Some(name.into()), data: what.to_string().into(), ..Event::default() };
+            let sent = tokio::select! {
+                sent = queue.send(event) => sent,
+                () = stop.stopped() => return,
+            };
+            if sent.is_err() {
+                return;
+            }
+        }
+    });
+    respond::events(Stream(stream))
+}
+
+/// The kinds that are asked for; all when nothing is said.
+fn kinds(query: &str) -> Result<Vec<EventKind>, Problem> {
+    let mut query = arguments::query(query)?;
+    let wanted = query.remove("kinds");
+    toolcrib_gateway::tell_unknown(&json!({ "properties": { "kinds": {} } }), &query.into())?;
+    let Some(wanted) = wanted.as_ref().and_then(|wanted| wanted.as_str()) else { return Ok(EventKind::ALL.to_vec()) };
+    let kind = |word: &str| EventKind::ALL.into_iter().find(|kind| kind.as_str() == word);
+    wanted
+        .split(',')
+        .map(|word| {
+            let shown: String = word.chars().take(40).collect();
+            let unknown = || Problem::new(Kind::InvalidParams, format!("`kinds` has no `{shown}`"));
+            kind(word).ok_or_else(|| unknown().hint("Kinds are state, log, call."))
+        })
+        .collect()
+}
