@@ -9,6 +9,7 @@ mod describe;
 mod example;
 mod find;
 mod list;
+mod secret;
 mod serve;
 mod stdio;
 mod version;
@@ -69,6 +70,8 @@ enum Command {
     Call(call::Arguments),
     /// Read or verify the audit log
     Audit(audit::Arguments),
+    /// Set, list and remove secrets of the vault
+    Secret(secret::Arguments),
     /// Print the version
     Version,
     /// Run an example server of the demo over stdin and stdout
@@ -105,6 +108,7 @@ pub(crate) fn run(cli: Cli, environment: &Environment) -> anyhow::Result<ExitCod
                 with_gateway(&action.client, environment, async |client, output| audit::verify(client, output).await)
             }
         },
+        Command::Secret(arguments) => secret::run(&arguments, environment),
         Command::Version => version::run().map(|()| ExitCode::SUCCESS),
         Command::Example(arguments) => example::run(&arguments).map(|()| ExitCode::SUCCESS),
     }

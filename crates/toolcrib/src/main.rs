@@ -8,6 +8,7 @@ mod example;
 mod home;
 mod output;
 mod ready;
+mod secrets;
 mod telemetry;
 mod text;
 mod token;

@@ -8,6 +8,7 @@ mod demo;
 mod failures;
 mod guides;
 mod lists;
+mod secrets;
 mod stdio;
 mod stub;
 mod toolcrib;
