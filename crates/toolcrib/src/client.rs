@@ -25,7 +25,7 @@ use toolcrib_transport::{Aside, CallOptions, Inbox, Link};
 use crate::home::Environment;
 use crate::output::{Format, Output};
 
-pub(crate) use locate::Located;
+pub(crate) use locate::{Located, locate};
 
 /// How long opening the connection may take.
 const OPEN: Duration = Duration::from_secs(10);
@@ -103,6 +103,16 @@ impl ClientFlags {
             home: None,
             timeout: OPEN,
         }
+    }
+
+    /// The same where the rest is found as for every command.
+    pub(crate) fn of_bridge(
+        endpoint: Option<String>,
+        profile: Option<ProfileName>,
+        token_file: Option<PathBuf>,
+        home: Option<PathBuf>,
+    ) -> Self {
+        Self { endpoint, profile, token_file, home, ..Self::of_endpoint("") }
     }
 
     #[cfg(test)]

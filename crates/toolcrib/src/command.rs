@@ -3,6 +3,7 @@
 //! To add one, write a file with `Arguments` and `run`, and add it to [`Command`] and [`run`].
 
 mod audit;
+mod bridge;
 mod call;
 mod demo;
 mod describe;
@@ -58,6 +59,8 @@ enum Command {
     Serve(serve::Arguments),
     /// Run the gateway over stdin and stdout, for clients that cannot do HTTP
     Stdio(stdio::Arguments),
+    /// Lead a client that only speaks stdio to a gateway over HTTP
+    Bridge(bridge::Arguments),
     /// Show what the gateway does with its built-in example servers
     Demo(demo::Arguments),
     /// List tools, servers, profiles, resources or prompts
@@ -84,6 +87,7 @@ pub(crate) fn run(cli: Cli, environment: &Environment) -> anyhow::Result<ExitCod
     match cli.command {
         Command::Serve(arguments) => serve::run(arguments, environment).map(|()| ExitCode::SUCCESS),
         Command::Stdio(arguments) => stdio::run(arguments, environment).map(|()| ExitCode::SUCCESS),
+        Command::Bridge(arguments) => bridge::run(arguments, environment).map(|()| ExitCode::SUCCESS),
         Command::Demo(arguments) => demo::run(&arguments, environment).map(|()| ExitCode::SUCCESS),
         Command::List(arguments) => with_gateway(&arguments.client, environment, async |client, output| {
             list::run(&arguments, client, output).await

@@ -1,11 +1,13 @@
 //! The binary `toolcrib`: the gateway, and the commands that speak to a running one over the wire like any client.
 
+mod bridge;
 mod client;
 mod command;
 mod compose;
 mod config;
 mod example;
 mod home;
+mod lines;
 mod output;
 mod ready;
 mod secrets;
