@@ -86,11 +86,13 @@ impl Servers {
     pub(crate) fn renew_secrets(&self) {
         let running = self.table.load_full();
         let is_stale = |running: &&Running| {
-            uses_vault(&running.definition) && self.config(&running.definition).endpoint != running.server.config().endpoint
+            uses_vault(&running.definition)
+                && self.config(&running.definition).endpoint != running.server.config().endpoint
         };
         let stale: BTreeSet<_> = running.values().filter(is_stale).map(|stale| stale.definition.name.clone()).collect();
         if !stale.is_empty() {
-            let wanted = running.iter().map(|(name, running)| (name.clone(), Arc::clone(&running.definition))).collect();
+            let wanted =
+                running.iter().map(|(name, running)| (name.clone(), Arc::clone(&running.definition))).collect();
             self.replace(&wanted, &stale);
         }
     }
@@ -154,9 +156,9 @@ impl Servers {
         let endpoint = match &definition.transport {
             Transport::Stdio(program) => self.program(&definition.name, program),
             Transport::Http(remote) => self.remote(&definition.name, remote),
-            Transport::Sse(remote) => {
-                self.secrets(&definition.name, &remote.headers).map(|headers| Endpoint::sse(remote.url.expose(), &headers))
-            }
+            Transport::Sse(remote) => self
+                .secrets(&definition.name, &remote.headers)
+                .map(|headers| Endpoint::sse(remote.url.expose(), &headers)),
         };
         let periods = definition.timeouts;
         ServerConfig {

@@ -165,8 +165,7 @@ impl Bridge {
             lock(&self.running).insert(id.clone(), cancel);
         }
         let (bridge, mut stop) = (Arc::clone(self), self.calls.stop_signal());
-        let is_endless =
-            call.modern.as_ref().is_some_and(|(request, _)| request.method == method::LISTEN);
+        let is_endless = call.modern.as_ref().is_some_and(|(request, _)| request.method == method::LISTEN);
         self.calls.spawn(async move {
             let _place = place;
             let taken_back = async {

@@ -30,14 +30,16 @@ const REPEATED: [&str; 5] =
     ["toolcrib list ", "toolcrib find ", "toolcrib describe ", "toolcrib audit list", "curl -s "];
 
 /// Every document with something to run; the names of the tests below.
-const GUIDES: [&str; 8] = [
+const GUIDES: [&str; 10] = [
     "README.md",
     "docs/guides/audit.md",
+    "docs/guides/bridge.md",
     "docs/guides/cli.md",
     "docs/guides/clients.md",
     "docs/guides/getting-started.md",
     "docs/guides/operations.md",
     "docs/guides/profiles.md",
+    "docs/guides/secrets.md",
     "docs/guides/servers.md",
 ];
 
@@ -52,33 +54,43 @@ fn audit() {
 }
 
 #[test]
-fn cli() {
+fn bridge() {
     run(GUIDES[2]);
 }
 
 #[test]
-fn clients() {
+fn cli() {
     run(GUIDES[3]);
 }
 
 #[test]
-fn getting_started() {
+fn clients() {
     run(GUIDES[4]);
 }
 
 #[test]
-fn operations() {
+fn getting_started() {
     run(GUIDES[5]);
 }
 
 #[test]
-fn profiles() {
+fn operations() {
     run(GUIDES[6]);
 }
 
 #[test]
-fn servers() {
+fn profiles() {
     run(GUIDES[7]);
+}
+
+#[test]
+fn secrets() {
+    run(GUIDES[8]);
+}
+
+#[test]
+fn servers() {
+    run(GUIDES[9]);
 }
 
 #[test]

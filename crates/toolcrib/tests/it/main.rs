@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "functions that only tests call")]
 
+mod bridge;
 mod call;
 mod command_line;
 mod demo;
