@@ -58,7 +58,7 @@ impl HouseSecrets {
         &self.vault
     }
 
-    fn from_vault(&self, name: &str, reference: &SecretRef, server: &ServerName) -> Result<Secret, SecretError> {
+    fn vault_entry(&self, name: &str, reference: &SecretRef, server: &ServerName) -> Result<Secret, SecretError> {
         let elsewhere = |why: String, hint: String| SecretError::Elsewhere { reference: reference.clone(), why, hint };
         let name = EntryName::new(name).map_err(|error| elsewhere(error.to_string(), String::new()))?;
         // A definition's server serves every profile.
@@ -66,7 +66,7 @@ impl HouseSecrets {
         self.vault.get(&name, &user).map_err(|error| elsewhere(error.to_string(), error.hint()))
     }
 
-    fn from_keyring(&self, name: &str, reference: &SecretRef) -> Result<Secret, SecretError> {
+    fn keyring_entry(&self, name: &str, reference: &SecretRef) -> Result<Secret, SecretError> {
         let elsewhere = |error: &KeyringError| SecretError::Elsewhere {
             reference: reference.clone(),
             why: error.to_string(),
@@ -87,8 +87,8 @@ impl HouseSecrets {
 impl ResolveSecret for HouseSecrets {
     fn resolve(&self, reference: &SecretRef, server: &ServerName) -> Result<Secret, SecretError> {
         match reference {
-            SecretRef::Vault(name) => self.from_vault(name, reference, server),
-            SecretRef::Keyring(name) => self.from_keyring(name, reference),
+            SecretRef::Vault(name) => self.vault_entry(name, reference, server),
+            SecretRef::Keyring(name) => self.keyring_entry(name, reference),
             SecretRef::Literal(_) | SecretRef::Env(_) | SecretRef::File(_) => self.local.resolve(reference, server),
         }
     }

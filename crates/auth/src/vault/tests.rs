@@ -1,3 +1,5 @@
+//! The vault against a disk: what others change, swap, lock, fill or lose.
+
 use std::fs;
 use std::io;
 use std::os::unix::fs::PermissionsExt;

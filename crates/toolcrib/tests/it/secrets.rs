@@ -136,3 +136,19 @@ async fn a_secret_reaches_the_server_that_may_have_it_and_nothing_else_does() {
     }
     assert!(!ran.stderr.contains(VALUE), "{}", ran.stderr);
 }
+
+#[tokio::test]
+async fn what_a_program_prints_of_its_secret_is_not_kept() {
+    let home = tempfile::tempdir().unwrap();
+    let home = home.path();
+    set(home, &["key"], VALUE).await.prints("set `key`; definitions refer to it as `vault:key`\n");
+    std::fs::create_dir_all(home.join("servers")).unwrap();
+    let script = "echo \"bad key $API_KEY\" >&2; exit 3";
+    let chatty = json!({ "name": "chatty", "command": "/bin/sh", "args": ["-c", script], "start": "eager", "env": { "API_KEY": "vault:key" } });
+    std::fs::write(home.join("servers/chatty.json"), chatty.to_string()).unwrap();
+    let ran = run(home, &["stdio"], &[("TOOLCRIB_LOG", "debug")]).await;
+    let log = std::fs::read_to_string(home.join("state/logs/chatty.log")).unwrap();
+    for text in [&ran.stderr, &log] {
+        assert!(text.contains("bad key ****") && !text.contains(VALUE), "{text}");
+    }
+}

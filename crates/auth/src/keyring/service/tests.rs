@@ -1,3 +1,5 @@
+//! The Secret Service against a bus of the tests.
+
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::net::UnixListener;
 use std::sync::{Arc, Mutex};
