@@ -19,4 +19,4 @@ pub use error::{Kind, Problem};
 pub use glob::{Glob, GlobError};
 pub use id::{IdError, PrincipalId, ProfileName, ServerName, ToolId};
 pub use limits::Limits;
-pub use secret::Secret;
+pub use secret::{Mask, Secret};

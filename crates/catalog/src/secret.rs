@@ -6,7 +6,7 @@ use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-use toolcrib_base::Secret;
+use toolcrib_base::{Secret, ServerName};
 
 /// The largest file that is read as a secret, in bytes.
 const FILE_MAX: u64 = 64 * 1024;
@@ -50,19 +50,22 @@ pub enum SecretError {
     Unreadable { reference: SecretRef, source: std::io::Error },
     #[error("`{reference}` is not a file of at most {FILE_MAX} bytes")]
     NotASmallFile { reference: SecretRef },
-    #[error("`{reference}` is not available in this build yet")]
+    #[error("cannot use `{reference}`: {why}")]
+    Elsewhere { reference: SecretRef, why: String, hint: String },
+    #[error("nothing here resolves `{reference}`")]
     NotAvailable { reference: SecretRef },
 }
 
 impl SecretError {
     /// The next step.
-    pub fn hint(&self) -> &'static str {
+    pub fn hint(&self) -> &str {
         match self {
             Self::NotSet { .. } => "set the variable in the environment that starts toolcrib",
             Self::NotText { .. } => "store the secret as UTF-8 text",
             Self::Unreadable { .. } | Self::NotASmallFile { .. } => {
                 "give an existing file that toolcrib may read; a relative path begins at the home folder"
             }
+            Self::Elsewhere { hint, .. } => hint,
             Self::NotAvailable { .. } => "use `env:NAME` or `file:PATH` instead",
         }
     }
@@ -120,8 +123,8 @@ impl fmt::Debug for SecretRef {
 
 /// Turns references into secrets, at the moment of use. May read files: not for the thread of an async runtime.
 pub trait ResolveSecret: Send + Sync + fmt::Debug {
-    /// The secret that `reference` stands for.
-    fn resolve(&self, reference: &SecretRef) -> Result<Secret, SecretError>;
+    /// The secret that `reference` stands for, for the server that will get it.
+    fn resolve(&self, reference: &SecretRef, server: &ServerName) -> Result<Secret, SecretError>;
 }
 
 /// Resolves what this machine holds: plain text, `env:` and `file:`.
@@ -158,7 +161,7 @@ impl LocalSecrets {
 }
 
 impl ResolveSecret for LocalSecrets {
-    fn resolve(&self, reference: &SecretRef) -> Result<Secret, SecretError> {
+    fn resolve(&self, reference: &SecretRef, _: &ServerName) -> Result<Secret, SecretError> {
         match reference {
             SecretRef::Literal(secret) => Ok(secret.clone()),
             SecretRef::Env(name) => (self.variable)(name)
@@ -177,6 +180,10 @@ impl ResolveSecret for LocalSecrets {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn files() -> ServerName {
+        ServerName::new("files").unwrap()
+    }
 
     fn parse(text: &str) -> SecretRef {
         text.parse().unwrap()
@@ -220,10 +227,10 @@ mod tests {
         for (reference, expected) in
             [("plain", "plain"), ("env:SET", "one"), ("file:key", "two"), ("file:lines", "three\n")]
         {
-            assert_eq!(secrets.resolve(&parse(reference)).unwrap().expose(), expected);
+            assert_eq!(secrets.resolve(&parse(reference), &files()).unwrap().expose(), expected);
         }
         let absolute = format!("file:{}", home.path().join("key").display());
-        assert_eq!(secrets.resolve(&parse(&absolute)).unwrap().expose(), "two");
+        assert_eq!(secrets.resolve(&parse(&absolute), &files()).unwrap().expose(), "two");
     }
 
     #[test]
@@ -237,20 +244,20 @@ mod tests {
             ("file:large", "`file:large` is not a file of at most 65536 bytes"),
             ("file:.", "`file:.` is not a file of at most 65536 bytes"),
             ("file:binary", "value of `file:binary` is not UTF-8 text"),
-            ("keyring:files", "`keyring:files` is not available in this build yet"),
-            ("vault:files", "`vault:files` is not available in this build yet"),
+            ("keyring:files", "nothing here resolves `keyring:files`"),
+            ("vault:files", "nothing here resolves `vault:files`"),
         ] {
-            let error = secrets.resolve(&parse(reference)).unwrap_err();
+            let error = secrets.resolve(&parse(reference), &files()).unwrap_err();
             assert_eq!(error.to_string(), expected);
             assert!(!error.hint().is_empty());
         }
-        let error = secrets.resolve(&parse("file:none")).unwrap_err();
+        let error = secrets.resolve(&parse("file:none"), &files()).unwrap_err();
         assert!(error.to_string().starts_with("cannot read `file:none`: "), "{error}");
     }
 
     #[test]
     fn our_own_environment_is_read() {
         let path = std::env::var("PATH").unwrap();
-        assert_eq!(LocalSecrets::new(Path::new(".")).resolve(&parse("env:PATH")).unwrap().expose(), path);
+        assert_eq!(LocalSecrets::new(Path::new(".")).resolve(&parse("env:PATH"), &files()).unwrap().expose(), path);
     }
 }

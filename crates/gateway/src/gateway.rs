@@ -199,6 +199,12 @@ impl Gateway {
         self.reconcile();
     }
 
+    /// Starts the servers anew whose secrets changed, after the vault did. Blocks, and not beside [`Gateway::apply`].
+    pub fn renew_secrets(&self) {
+        self.servers.renew_secrets();
+        self.rebuild();
+    }
+
     fn reconcile(&self) {
         let loaded = self.loaded.load_full();
         for gone in self.servers.reconcile(&loaded.servers) {

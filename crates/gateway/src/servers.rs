@@ -1,6 +1,6 @@
 //! The running servers: definitions compared with what runs, and started, replaced or retired accordingly.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -84,15 +84,41 @@ impl Servers {
     /// Makes what runs equal to `wanted`: starts the new, replaces the changed, retires the gone. Blocks: it reads
     /// secrets and snapshots. Gives the names of what is gone for good.
     pub(crate) fn reconcile(&self, wanted: &BTreeMap<ServerName, Arc<ServerDefinition>>) -> Vec<ServerName> {
+        self.replace(wanted, &BTreeSet::new())
+    }
+
+    /// Starts those anew whose secrets in the vault are others by now, or can be used only now. Blocks.
+    pub(crate) fn renew_secrets(&self) {
+        let running = self.table.load_full();
+        let is_stale = |running: &&Running| {
+            uses_vault(&running.definition)
+                && self.config(&running.definition).endpoint != running.server.config().endpoint
+        };
+        let stale: BTreeSet<_> = running.values().filter(is_stale).map(|stale| stale.definition.name.clone()).collect();
+        if !stale.is_empty() {
+            let wanted =
+                running.iter().map(|(name, running)| (name.clone(), Arc::clone(&running.definition))).collect();
+            self.replace(&wanted, &stale);
+        }
+    }
+
+    /// Makes what runs equal to `wanted`, and starts the `stale` anew whether they changed or not.
+    fn replace(
+        &self,
+        wanted: &BTreeMap<ServerName, Arc<ServerDefinition>>,
+        stale: &BTreeSet<ServerName>,
+    ) -> Vec<ServerName> {
         let before = self.table.load_full();
         let mut after = Table::new();
         for (name, definition) in wanted {
-            let kept = before.get(name).filter(|running| *running.definition == **definition).cloned();
+            let is_same = |running: &&Running| *running.definition == **definition && !stale.contains(name);
+            let kept = before.get(name).filter(is_same).cloned();
             after.insert(name.clone(), kept.unwrap_or_else(|| self.start(definition)));
         }
         let gone: Vec<_> = before.keys().filter(|name| !wanted.contains_key(*name)).cloned().collect();
         for (name, running) in before.iter() {
             let stays = after.get(name).is_some_and(|now| Arc::ptr_eq(&now.definition, &running.definition));
+            let stays = stays && !stale.contains(name);
             if !stays {
                 let (server, grace) = (running.server.clone(), self.around.grace);
                 self.scope.spawn(async move { server.retire(grace * 4).await });
@@ -133,11 +159,11 @@ impl Servers {
 
     fn config(&self, definition: &ServerDefinition) -> ServerConfig {
         let endpoint = match &definition.transport {
-            Transport::Stdio(program) => self.program(program),
-            Transport::Http(remote) => self.remote(remote),
-            Transport::Sse(remote) => {
-                self.secrets(&remote.headers).map(|headers| Endpoint::sse(remote.url.expose(), &headers))
-            }
+            Transport::Stdio(program) => self.program(&definition.name, program),
+            Transport::Http(remote) => self.remote(&definition.name, remote),
+            Transport::Sse(remote) => self
+                .secrets(&definition.name, &remote.headers)
+                .map(|headers| Endpoint::sse(remote.url.expose(), &headers)),
         };
         let periods = definition.timeouts;
         ServerConfig {
@@ -201,8 +227,8 @@ impl Servers {
         }
     }
 
-    fn program(&self, program: &Program) -> Result<Endpoint, String> {
-        let env = self.secrets(&program.env)?;
+    fn program(&self, server: &ServerName, program: &Program) -> Result<Endpoint, String> {
+        let env = self.secrets(server, &program.env)?;
         Ok(Endpoint::Stdio {
             program: program.command.clone(),
             args: program.args.clone(),
@@ -211,18 +237,31 @@ impl Servers {
         })
     }
 
-    fn remote(&self, remote: &Remote) -> Result<Endpoint, String> {
-        let headers = self.secrets(&remote.headers)?;
+    fn remote(&self, server: &ServerName, remote: &Remote) -> Result<Endpoint, String> {
+        let headers = self.secrets(server, &remote.headers)?;
         Ok(Endpoint::http(remote.url.expose(), &headers))
     }
 
-    fn secrets(&self, references: &BTreeMap<String, SecretRef>) -> Result<Vec<(String, Secret)>, String> {
-        let resolve = |(name, reference): (&String, &SecretRef)| match self.secrets.resolve(reference) {
+    fn secrets(
+        &self,
+        server: &ServerName,
+        references: &BTreeMap<String, SecretRef>,
+    ) -> Result<Vec<(String, Secret)>, String> {
+        let resolve = |(name, reference): (&String, &SecretRef)| match self.secrets.resolve(reference, server) {
             Ok(secret) => Ok((name.clone(), secret)),
             Err(error) => Err(format!("{error} ({})", error.hint())),
         };
         references.iter().map(resolve).collect()
     }
+}
+
+/// Whether the definition refers to the vault, whose entries change while we run.
+fn uses_vault(definition: &ServerDefinition) -> bool {
+    let references = match &definition.transport {
+        Transport::Stdio(program) => &program.env,
+        Transport::Http(remote) | Transport::Sse(remote) => &remote.headers,
+    };
+    references.values().any(|reference| matches!(reference, SecretRef::Vault(_)))
 }
 
 /// What the connection that lists declares: only words that the definition has, so nothing unless somebody wanted it.

@@ -26,7 +26,7 @@ use toolcrib_transport::{Aside, CallOptions, Inbox, Link};
 use crate::home::Environment;
 use crate::output::{Format, Output};
 
-pub(crate) use locate::{Located, address};
+pub(crate) use locate::{Located, address, locate};
 pub(crate) use rest::{Rest, encoded};
 
 /// How long opening the connection may take.
@@ -105,6 +105,16 @@ impl ClientFlags {
             home: None,
             timeout: OPEN,
         }
+    }
+
+    /// The same where the rest is found as for every command.
+    pub(crate) fn of_bridge(
+        endpoint: Option<String>,
+        profile: Option<ProfileName>,
+        token_file: Option<PathBuf>,
+        home: Option<PathBuf>,
+    ) -> Self {
+        Self { endpoint, profile, token_file, home, ..Self::of_endpoint("") }
     }
 
     #[cfg(test)]

@@ -4,6 +4,7 @@
 
 mod api;
 mod audit;
+mod bridge;
 mod call;
 mod connect;
 mod demo;
@@ -15,6 +16,7 @@ mod import;
 mod list;
 mod profile;
 mod registry;
+mod secret;
 mod serve;
 mod server;
 mod status;
@@ -66,6 +68,8 @@ enum Command {
     Serve(serve::Arguments),
     /// Run the gateway over stdin and stdout, for clients that cannot do HTTP
     Stdio(stdio::Arguments),
+    /// Lead a client that only speaks stdio to a gateway over HTTP
+    Bridge(bridge::Arguments),
     /// Show what the gateway does with its built-in example servers
     Demo(demo::Arguments),
     /// Show how the gateway and its servers are, and what to do
@@ -94,6 +98,8 @@ enum Command {
     Audit(audit::Arguments),
     /// Do any operation of the control API
     Api(api::Arguments),
+    /// Set, list and remove secrets of the vault
+    Secret(secret::Arguments),
     /// Print the version
     Version,
     /// Run an example server of the demo over stdin and stdout
@@ -106,6 +112,7 @@ pub(crate) fn run(cli: Cli, environment: &Environment) -> anyhow::Result<ExitCod
     match cli.command {
         Command::Serve(arguments) => serve::run(arguments, environment).map(|()| ExitCode::SUCCESS),
         Command::Stdio(arguments) => stdio::run(arguments, environment).map(|()| ExitCode::SUCCESS),
+        Command::Bridge(arguments) => bridge::run(arguments, environment).map(|()| ExitCode::SUCCESS),
         Command::Demo(arguments) => demo::run(&arguments, environment).map(|()| ExitCode::SUCCESS),
         Command::List(arguments) => with_gateway(&arguments.client, environment, async |client, output| {
             list::run(&arguments, client, output).await
@@ -155,6 +162,7 @@ pub(crate) fn run(cli: Cli, environment: &Environment) -> anyhow::Result<ExitCod
                 profile::run(&arguments, &request, rest, output).await
             })
         }
+        Command::Secret(arguments) => secret::run(&arguments, environment),
         Command::Version => version::run().map(|()| ExitCode::SUCCESS),
         Command::Example(arguments) => example::run(&arguments).map(|()| ExitCode::SUCCESS),
     }

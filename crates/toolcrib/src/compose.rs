@@ -15,7 +15,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc;
 use toolcrib_base::task::Scope;
 use toolcrib_base::{Clock, Kind, Problem, ProfileName, Secret, SystemClock};
-use toolcrib_catalog::{Loaded, LocalSecrets};
+use toolcrib_catalog::Loaded;
 use toolcrib_gateway::metrics::Metrics;
 use toolcrib_gateway::servers::Servers;
 use toolcrib_gateway::{Events, Gateway, Parts, Sessions};
@@ -26,6 +26,8 @@ use toolcrib_upstream::{Server, Start, State, Surroundings};
 use toolcrib_web::{Guard, Site};
 
 use crate::config::Config;
+use crate::home::Environment;
+use crate::secrets::HouseSecrets;
 use crate::{ready, token};
 
 pub(crate) use demo::run as demo;
@@ -35,6 +37,8 @@ const EVENTS: usize = 1_024;
 /// How long a client over stdio waits for the first lists: many read them once and never again, and many give up on a
 /// server that does not answer within ten seconds.
 const FIRST_LISTS: Duration = Duration::from_secs(5);
+/// How often the vault is looked at: one look at a file's date.
+const VAULT: Duration = Duration::from_secs(1);
 /// How many gateways over stdio may share a home, each with a state of its own.
 const INSTANCES: u32 = 64;
 /// How long the audit log may take to reach the disk at the end.
@@ -162,7 +166,10 @@ impl Composed {
         let loaded = definitions.borrow_and_update().clone();
         tell_problems(&loaded, config.home.path());
         let metrics = Arc::new(Metrics::new());
-        let secrets = Arc::new(LocalSecrets::new(config.home.path()));
+        let secrets = Arc::new(HouseSecrets::new(&config.home, &Environment::of_process()));
+        let vault = secrets.vault().clone();
+        // Before any secret is resolved, so that no change is missed.
+        let mut known = vault.stamp();
         let servers = Servers::new(around, secrets, &store, house.clone()).at_home(config.home.path());
         let sessions =
             Sessions::new(config.limits.sessions, config.limits.session_idle, Arc::clone(&clock), Arc::clone(&metrics));
@@ -174,12 +181,31 @@ impl Composed {
         let home = config.home.path().to_owned();
         let applied = Arc::clone(&gateway);
         house.spawn(async move {
-            while definitions.changed().await.is_ok() {
-                let loaded = definitions.borrow_and_update().clone();
-                tell_problems(&loaded, &home);
+            let mut look = tokio::time::interval(VAULT);
+            look.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+            // Both are cancel-safe, and one task does both: what is in force has one writer.
+            loop {
                 let gateway = Arc::clone(&applied);
-                // A panic while applying leaves the definitions that were in force.
-                let _ = tokio::task::spawn_blocking(move || gateway.apply(loaded)).await;
+                // A panic while applying leaves what was in force.
+                let _ = tokio::select! {
+                    changed = definitions.changed() => {
+                        let Ok(()) = changed else { return };
+                        let loaded = definitions.borrow_and_update().clone();
+                        tell_problems(&loaded, &home);
+                        tokio::task::spawn_blocking(move || gateway.apply(loaded)).await
+                    }
+                    _ = look.tick() => {
+                        let (vault, before) = (vault.clone(), known.clone());
+                        let looked = tokio::task::spawn_blocking(move || {
+                            let now = vault.stamp();
+                            if now != before {
+                                gateway.renew_secrets();
+                            }
+                            now
+                        });
+                        looked.await.map(|now| known = now)
+                    }
+                };
             }
         });
         Ok(Self { gateway, config, doors, house })

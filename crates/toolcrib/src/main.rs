@@ -1,5 +1,6 @@
 //! The binary `toolcrib`: the gateway, and the commands that speak to a running one over the wire like any client.
 
+mod bridge;
 mod client;
 mod clients;
 mod command;
@@ -7,8 +8,10 @@ mod compose;
 mod config;
 mod example;
 mod home;
+mod lines;
 mod output;
 mod ready;
+mod secrets;
 mod telemetry;
 mod text;
 mod token;

@@ -21,6 +21,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::{mpsc, watch};
+use toolcrib_base::Mask;
 use toolcrib_base::task::Scope;
 
 pub use environment::{INHERITED, inherited};
@@ -72,7 +73,7 @@ pub fn spawn(spec: &Spec, scope: &Scope, on_line: impl FnMut(Line) + Send + 'sta
     let started = program::start(spec)?;
     let pid = started.pid;
     let outbox = Arc::new(sender::Outbox::new(started.stdin));
-    let stderr = StderrTail::new(spec.limits.stderr_bytes);
+    let stderr = StderrTail::new(spec.limits.stderr_bytes, Mask::new(spec.env.iter().map(|(_, value)| value.expose())));
     let (orders, orders_rx) = mpsc::channel(ORDERS);
     let (exit_tx, exit) = watch::channel(None);
 

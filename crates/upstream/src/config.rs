@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use http::header::{HeaderMap, HeaderName, HeaderValue};
-use toolcrib_base::{Secret, ServerName};
+use toolcrib_base::{Mask, Secret, ServerName};
 use toolcrib_protocol::Capabilities;
 use toolcrib_transport::http::client::Endpoint as HttpEndpoint;
 
@@ -31,7 +31,7 @@ pub struct ServerConfig {
 }
 
 /// How a server is reached.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 pub enum Endpoint {
     /// A child process that speaks over stdin and stdout.
     Stdio {
@@ -83,30 +83,23 @@ impl Endpoint {
     }
 }
 
-/// The shortest secret that is looked for in texts: shorter ones would blot out ordinary words.
-const SECRET_MIN: usize = 6;
-
 impl ServerConfig {
-    /// A text of the server, or about it, without the secrets that it was given: programs print their keys when they fail.
-    pub(crate) fn masked(&self, text: &str) -> String {
-        let mut masked = text.to_owned();
-        let mut mask = |secret: &str| {
-            if secret.len() >= SECRET_MIN && masked.contains(secret) {
-                masked = masked.replace(secret, "****");
-            }
-        };
+    /// Takes the secrets that the server was given out of texts of it and about it.
+    pub(crate) fn mask(&self) -> Mask {
         match &self.endpoint {
-            Endpoint::Stdio { env, .. } => env.iter().for_each(|(_, secret)| mask(secret.expose())),
+            Endpoint::Stdio { env, .. } => Mask::new(env.iter().map(|(_, secret)| secret.expose())),
             Endpoint::Http(http) | Endpoint::Sse(http) => {
-                for value in http.headers.values().filter_map(|value| value.to_str().ok()) {
-                    mask(value);
-                    // `Bearer x` is told without its first word just as often.
-                    mask(value.rsplit(' ').next().unwrap_or_default());
-                }
+                let values = http.headers.values().filter_map(|value| value.to_str().ok());
+                // `Bearer x` is told without its first word just as often.
+                Mask::new(values.flat_map(|value| [value, value.rsplit(' ').next().unwrap_or_default()]))
             }
-            Endpoint::Unusable { .. } => {}
+            Endpoint::Unusable { .. } => Mask::default(),
         }
-        masked
+    }
+
+    /// A text without these secrets.
+    pub(crate) fn masked(&self, text: &str) -> String {
+        self.mask().apply(text).into_owned()
     }
 }
 

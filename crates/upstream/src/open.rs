@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use tokio::sync::mpsc;
+use toolcrib_base::Mask;
 use toolcrib_base::task::Scope;
 use toolcrib_protocol::{Capabilities, Era, Notification, Request, method};
 use toolcrib_transport::http::client::Endpoint as HttpEndpoint;
@@ -104,6 +105,7 @@ async fn connect(
         calls: Arc::clone(calls),
         wishes: Arc::clone(&opening.wishes),
         budget: LogBudget::default(),
+        mask: config.mask(),
     });
     let bounds = Bounds { bytes: around.limits.message_bytes, depth: around.limits.depth };
     match &config.endpoint {
@@ -187,6 +189,7 @@ struct ServerInbox {
     calls: Arc<Calls>,
     wishes: Arc<Wishes>,
     budget: LogBudget,
+    mask: Mask,
 }
 
 /// How many lines of a server's own making the log takes in a second; the rest are counted.
@@ -227,6 +230,7 @@ impl Inbox for ServerInbox {
             }
             method::MESSAGE => {
                 let text: String = notification.params.as_str().chars().take(2_000).collect();
+                let text = self.mask.apply_to_cut(&text);
                 if !self.budget.allows(&self.server) {
                     return;
                 }
@@ -248,7 +252,7 @@ impl Inbox for ServerInbox {
         if !self.budget.allows(&self.server) {
             return;
         }
-        tracing::warn!(target: "toolcrib::server", server = %self.server, "{what}");
+        tracing::warn!(target: "toolcrib::server", server = %self.server, "{}", self.mask.apply(what));
     }
 
     fn closed(&self) {

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use toolcrib_base::{Kind, Problem, Secret};
+use toolcrib_base::{Kind, Problem, Secret, ServerName};
 use toolcrib_catalog::{LocalSecrets, ResolveSecret, SecretRef};
 
 use crate::home::Home;
@@ -19,7 +19,9 @@ pub(crate) fn reference(name: &str) -> String {
 /// The secret that is kept under a name.
 pub(crate) fn stored(home: &Home, name: &str) -> Option<Secret> {
     let reference = SecretRef::File(Path::new(FOLDER).join(name));
-    LocalSecrets::new(home.path()).resolve(&reference).ok()
+    // Files are the same for every server.
+    let anyone = ServerName::new("import").expect("`import` is a name");
+    LocalSecrets::new(home.path()).resolve(&reference, &anyone).ok()
 }
 
 /// Keeps a secret in a file that only its owner reads.

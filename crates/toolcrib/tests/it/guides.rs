@@ -30,9 +30,10 @@ const REPEATED: [&str; 6] =
     ["toolcrib list ", "toolcrib find ", "toolcrib describe ", "toolcrib audit list", "toolcrib status", "curl -s "];
 
 /// Every document with something to run; the names of the tests below.
-const GUIDES: [&str; 10] = [
+const GUIDES: [&str; 12] = [
     "README.md",
     "docs/guides/audit.md",
+    "docs/guides/bridge.md",
     "docs/guides/cli.md",
     "docs/guides/clients.md",
     "docs/guides/control-api.md",
@@ -40,6 +41,7 @@ const GUIDES: [&str; 10] = [
     "docs/guides/operations.md",
     "docs/guides/profiles.md",
     "docs/guides/registry.md",
+    "docs/guides/secrets.md",
     "docs/guides/servers.md",
 ];
 
@@ -51,6 +53,11 @@ fn readme() {
 #[test]
 fn audit() {
     run("docs/guides/audit.md");
+}
+
+#[test]
+fn bridge() {
+    run("docs/guides/bridge.md");
 }
 
 #[test]
@@ -86,6 +93,11 @@ fn profiles() {
 #[test]
 fn registry() {
     run("docs/guides/registry.md");
+}
+
+#[test]
+fn secrets() {
+    run("docs/guides/secrets.md");
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "functions that only tests call")]
 
+mod bridge;
 mod call;
 mod clients;
 mod command_line;
@@ -10,6 +11,7 @@ mod failures;
 mod guides;
 mod lists;
 mod registry;
+mod secrets;
 mod stdio;
 mod stub;
 mod toolcrib;

@@ -33,7 +33,7 @@ pub struct HttpClient {
 }
 
 /// Where a server listens and what every request to it carries.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Endpoint {
     /// The URL.
     pub uri: Uri,

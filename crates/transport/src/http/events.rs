@@ -48,20 +48,20 @@ impl EventStream {
 }
 
 /// Whether an event carries a message: others, such as pings of the server's own making, are not for us.
-pub(crate) fn is_message(event: &Event) -> bool {
+pub fn is_message(event: &Event) -> bool {
     !event.data.is_empty() && event.event.as_deref().is_none_or(|kind| kind == "message")
 }
 
 /// How far a stream was read.
 #[derive(Debug, Default)]
-pub(crate) struct Place {
+pub struct Place {
     last: Option<HeaderValue>,
     retry: Option<Duration>,
 }
 
 impl Place {
     /// Keeps what an event says about taking up the stream; `true` when it is news.
-    pub(crate) fn note(&mut self, event: &Event) -> bool {
+    pub fn note(&mut self, event: &Event) -> bool {
         if let Some(millis) = event.retry {
             let (least, most) = RETRY_BOUNDS;
             self.retry = Some(Duration::from_millis(millis).clamp(least, most));
@@ -76,23 +76,23 @@ impl Place {
     }
 
     /// The id of the last event, where the stream can be taken up after it.
-    pub(crate) fn last(&self) -> Option<&HeaderValue> {
+    pub fn last(&self) -> Option<&HeaderValue> {
         self.last.as_ref()
     }
 
     /// The wait that the server asked for.
-    pub(crate) fn asked_wait(&self) -> Option<Duration> {
+    pub fn asked_wait(&self) -> Option<Duration> {
         self.retry
     }
 
     /// The wait before the attempt that follows `failures` failed ones.
-    pub(crate) fn wait(&self, failures: u32) -> Duration {
+    pub fn wait(&self, failures: u32) -> Duration {
         let wait = self.retry.unwrap_or(RETRY);
         wait.saturating_mul(2_u32.saturating_pow(failures)).min(RETRY_BOUNDS.1)
     }
 
     /// Starts at the present; `false` when that is so already.
-    pub(crate) fn forget(&mut self) -> bool {
+    pub fn forget(&mut self) -> bool {
         self.last.take().is_some()
     }
 }

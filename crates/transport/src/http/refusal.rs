@@ -70,6 +70,16 @@ impl Refusal {
         }
     }
 
+    /// The status.
+    pub fn status(&self) -> StatusCode {
+        self.status
+    }
+
+    /// The body, cut where it was too long to keep.
+    pub fn body(&self) -> &Bytes {
+        &self.body
+    }
+
     /// The refusal as the error of a call.
     pub fn into_error(self) -> LinkError {
         let start = &self.body[..self.body.len().min(TEXT_BYTES)];

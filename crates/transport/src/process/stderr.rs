@@ -8,6 +8,7 @@ use memchr::memchr;
 use tokio::io::AsyncReadExt;
 use tokio::net::unix::pipe;
 use tokio::time::Instant;
+use toolcrib_base::Mask;
 
 /// How much one read takes.
 const READ: usize = 8 * 1024;
@@ -36,20 +37,22 @@ struct Tail {
     partial: Vec<u8>,
     /// The rest of the current line is thrown away.
     cut: bool,
+    /// Takes out what the program was given in confidence.
+    mask: Mask,
 }
 
 // === impl StderrTail ===
 
 impl StderrTail {
-    pub(super) fn new(bound: usize) -> Self {
-        let tail = Tail { lines: VecDeque::new(), bytes: 0, bound, partial: Vec::new(), cut: false };
+    pub(super) fn new(bound: usize, mask: Mask) -> Self {
+        let tail = Tail { lines: VecDeque::new(), bytes: 0, bound, partial: Vec::new(), cut: false, mask };
         Self(Arc::new(Mutex::new(tail)))
     }
 
     /// The last `count` lines, oldest first: lossy UTF-8 without colours and control characters, long lines cut.
     pub fn last(&self, count: usize) -> Vec<String> {
         let tail = self.lock();
-        let partial = (!tail.partial.is_empty()).then(|| printable(&tail.partial, tail.cut));
+        let partial = (!tail.partial.is_empty()).then(|| tail.line());
         let whole = count.saturating_sub(usize::from(partial.is_some()));
         let from = tail.lines.len().saturating_sub(whole);
         tail.lines.range(from..).cloned().chain(partial).take(count).collect()
@@ -78,8 +81,14 @@ impl Tail {
         self.cut |= bytes.len() > room;
     }
 
+    /// The line so far, without secrets.
+    fn line(&self) -> String {
+        let line = printable(&self.partial);
+        if self.cut { self.mask.apply_to_cut(&line).into_owned() + "…" } else { self.mask.apply(&line).into_owned() }
+    }
+
     fn end_line(&mut self) -> &str {
-        let line = printable(&self.partial, self.cut);
+        let line = self.line();
         self.partial.clear();
         self.cut = false;
         self.bytes += line.len() + LINE_COST;
@@ -93,7 +102,7 @@ impl Tail {
 }
 
 /// Text that does no harm in a terminal: colour codes are dropped, other control characters replaced.
-fn printable(bytes: &[u8], cut: bool) -> String {
+fn printable(bytes: &[u8]) -> String {
     let text = String::from_utf8_lossy(bytes);
     let mut clean = String::with_capacity(text.len());
     let mut chars = text.trim_end_matches('\r').chars().peekable();
@@ -107,9 +116,6 @@ fn printable(bytes: &[u8], cut: bool) -> String {
         } else {
             clean.push(char);
         }
-    }
-    if cut {
-        clean.push('…');
     }
     clean
 }
@@ -170,7 +176,7 @@ mod tests {
 
     #[test]
     fn a_flood_keeps_the_last_lines_within_the_bound() {
-        let tail = StderrTail::new(1_000);
+        let tail = StderrTail::new(1_000, Mask::default());
         let mut seen = 0;
         for number in 0..10_000 {
             tail.push(format!("line {number}\n").as_bytes(), |_| seen += 1);
@@ -185,7 +191,7 @@ mod tests {
 
     #[test]
     fn an_endless_line_is_cut() {
-        let tail = StderrTail::new(64 * 1024);
+        let tail = StderrTail::new(64 * 1024, Mask::default());
         for _ in 0..1_000 {
             tail.push(&[b'x'; 1_000], |_| unreachable!("no newline"));
         }
@@ -193,6 +199,21 @@ mod tests {
         tail.push(b"\nnext\n", |_| ());
         assert_eq!(tail.last(1), ["next"]);
         assert!(tail.last(2)[0].ends_with("x…"));
+    }
+
+    #[test]
+    fn a_secret_is_not_kept_and_not_logged() {
+        let tail = StderrTail::new(64 * 1024, Mask::new(["sk-12345678"]));
+        let mut logged = Vec::new();
+        tail.push(b"bad key sk-1234", |_| unreachable!("no newline"));
+        tail.push(b"5678!\nsk-12345678 again", |line| logged.push(line.to_owned()));
+        assert_eq!(logged, ["bad key ****!"]);
+        assert_eq!(tail.last(2), ["bad key ****!", "**** again"]);
+        let start = vec![b'x'; LINE_BYTES - 8];
+        tail.push(b"\n", |_| ());
+        tail.push(&start, |_| ());
+        tail.push(b"sk-12345678\n", |line| logged.push(line.to_owned()));
+        assert!(logged[1].ends_with("x****…"), "{}", logged[1]);
     }
 
     #[test]
@@ -204,7 +225,7 @@ mod tests {
             (b"\xff!", "\u{fffd}!"),
             (b"\x1b[", ""),
         ] {
-            assert_eq!(printable(bytes, false), text);
+            assert_eq!(printable(bytes), text);
         }
     }
 

@@ -1,0 +1,52 @@
+//! The keyring of the person's session: secrets by name, kept and locked by the system.
+
+mod address;
+mod bus;
+mod service;
+mod wire;
+
+use std::fmt;
+
+use toolcrib_base::Secret;
+
+pub use service::SecretService;
+
+/// Keeps secrets by name. Blocks: not for the thread of an async runtime.
+pub trait Keyring: Send + Sync + fmt::Debug {
+    /// The secret of this name; `None` where there is none.
+    fn get(&self, name: &str) -> Result<Option<Secret>, KeyringError>;
+
+    /// Keeps a secret under this name, in place of the one that was there.
+    fn set(&self, name: &str, secret: &Secret) -> Result<(), KeyringError>;
+}
+
+/// Why the keyring did not do what was asked.
+#[derive(Debug, thiserror::Error)]
+pub enum KeyringError {
+    /// There is none: no session, no bus, or nobody on it who keeps secrets.
+    #[error("no keyring can be reached: {why}")]
+    Absent { why: String },
+    /// It is there, and its owner has not unlocked it.
+    #[error("the keyring is locked")]
+    Locked,
+    /// It answered something else.
+    #[error("the keyring does not work: {why}")]
+    Failed { why: String },
+}
+
+impl KeyringError {
+    /// The next step.
+    pub fn hint(&self) -> &'static str {
+        match self {
+            Self::Absent { .. } => {
+                "start toolcrib in your desktop session, or use `vault:NAME`, `env:NAME` or `file:PATH`"
+            }
+            Self::Locked => {
+                "unlock it by logging in to the desktop or in its password program, and try again; a new vault keeps its key in a file with `toolcrib secret set NAME --key-file`"
+            }
+            Self::Failed { .. } => {
+                "look at it with the system's own password program, or use `env:NAME` or `file:PATH`"
+            }
+        }
+    }
+}

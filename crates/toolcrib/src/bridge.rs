@@ -1,0 +1,201 @@
+//! A bridge from stdio to Streamable HTTP: what the client says goes to the gateway as it is, and the other way round;
+//! only the framing changes. It answers by itself only where the gateway cannot.
+//!
+//! Reading order: [`said`] tells what a line is, [`exchange`] carries one request, [`session`] opens what the gateway
+//! forgot, [`listen`] holds the stream of what the gateway says on its own, [`whereabouts`] finds the gateway again.
+
+mod exchange;
+mod listen;
+mod said;
+mod session;
+mod sink;
+mod whereabouts;
+
+use std::collections::HashMap;
+use std::io::Write;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use anyhow::Context;
+use bytes::Bytes;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::{Semaphore, mpsc, oneshot};
+use toolcrib_base::task::Scope;
+use toolcrib_base::{Kind, Limits, Problem};
+use toolcrib_protocol::param_header::ParamHeaders;
+use toolcrib_protocol::{Answer, RpcError, method};
+use toolcrib_transport::http::client::HttpClient;
+
+use crate::client::ClientFlags;
+use crate::home::Environment;
+use crate::lines::{self, Lines};
+use crate::text;
+use exchange::Call;
+use said::Said;
+use session::Session;
+use whereabouts::Whereabouts;
+
+/// How many messages may wait for a client that reads slowly.
+const OUT: usize = 256;
+/// How many requests may run at a time; more are refused, because answers to the gateway's questions come the same way.
+const REQUESTS: usize = 256;
+/// How long requests may go on after stdin has ended.
+const LAST_ANSWERS: Duration = Duration::from_secs(30);
+/// How long the farewell may take.
+const FAREWELL: Duration = Duration::from_secs(2);
+
+/// What all tasks of a bridge share.
+struct Bridge {
+    client: HttpClient,
+    gateway: Whereabouts,
+    session: Session,
+    out: mpsc::Sender<Bytes>,
+    limits: Limits,
+    places: Arc<Semaphore>,
+    /// Modern requests under way by their raw ids: they are cancelled by closing their connection.
+    running: Mutex<HashMap<String, oneshot::Sender<()>>>,
+    /// What modern calls mirror into headers, by tool, as the lists told that went through here.
+    mirrors: Mutex<HashMap<String, ParamHeaders>>,
+    /// Requests.
+    calls: Scope,
+    /// The stream of what the gateway says on its own.
+    background: Scope,
+}
+
+/// Runs until stdin or stdout ends, or a signal comes.
+pub(crate) async fn run(flags: ClientFlags, environment: Environment) -> anyhow::Result<()> {
+    let mut terminate = signal(SignalKind::terminate()).context("listen for signals")?;
+    let mut interrupt = signal(SignalKind::interrupt()).context("listen for signals")?;
+    let gateway = Whereabouts::new(flags, environment).await?;
+    let (out, queue) = mpsc::channel(OUT);
+    let writing = Scope::new();
+    let writer = writing.spawn(lines::write(queue));
+    let bridge = Arc::new(Bridge {
+        client: HttpClient::new().context("start the HTTP client")?,
+        gateway,
+        session: Session::default(),
+        out,
+        limits: Limits::default(),
+        places: Arc::new(Semaphore::new(REQUESTS)),
+        running: Mutex::default(),
+        mirrors: Mutex::default(),
+        calls: Scope::new(),
+        background: Scope::new(),
+    });
+    let mut lines = Lines::of_stdin(bridge.limits.message_bytes);
+    let serving = async {
+        while let Some(line) = lines.next().await.context("read from stdin")? {
+            match line {
+                Ok(line) => bridge.take(line.slice_ref(line.trim_ascii())).await,
+                Err(problem) => bridge.say(Answer::error(None, RpcError::from(&problem)).to_bytes()).await,
+            }
+        }
+        anyhow::Ok(LAST_ANSWERS)
+    };
+    // Each of them ends the bridge, so nothing is lost that is still needed.
+    let patience = tokio::select! {
+        served = serving => served,
+        () = bridge.out.closed() => Ok(Duration::ZERO),
+        _ = terminate.recv() => Ok(Duration::ZERO),
+        _ = interrupt.recv() => Ok(Duration::ZERO),
+    };
+    bridge.background.close(Duration::ZERO).await;
+    bridge.calls.close(*patience.as_ref().unwrap_or(&Duration::ZERO)).await;
+    // The gateway forgets a session by itself, too.
+    let _ = tokio::time::timeout(FAREWELL, bridge.farewell()).await;
+    drop(bridge);
+    let written = tokio::time::timeout(FAREWELL, writer).await;
+    patience?;
+    match written {
+        Ok(written) => written.context("write to stdout")?,
+        Err(_) => Ok(()),
+    }
+}
+
+/// What only lives between two looks at it, so a panic meanwhile breaks nothing.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A remark for whoever reads the log of the client.
+fn note(words: &str) {
+    // Nobody may be there to read it.
+    let _ = writeln!(std::io::stderr().lock(), "toolcrib bridge: {}", text::line(words));
+}
+
+// === impl Bridge ===
+
+impl Bridge {
+    /// Takes a line of the client. What belongs in order is sent before the next line is read.
+    async fn take(self: &Arc<Self>, line: Bytes) {
+        match Said::read(&line, self.limits.depth) {
+            Said::Unreadable(answer) => self.say(answer.to_bytes()).await,
+            Said::Initialize(id) => {
+                self.session.remember_initialize(line.clone(), id.clone());
+                self.carry(Call::initialize(line, id)).await;
+            }
+            Said::Initialized => {
+                self.session.remember_initialized(line.clone());
+                self.tell(line).await;
+                self.listen();
+            }
+            Said::Cancelled(id) => {
+                let cancelled = lock(&self.running).remove(&id);
+                match cancelled {
+                    // It may have ended in this moment.
+                    Some(cancel) => drop(cancel.send(())),
+                    None => self.tell(line).await,
+                }
+            }
+            Said::Aside => self.tell(line).await,
+            Said::Requests(ids) => self.start(Call::legacy(line, ids)).await,
+            Said::Modern(request, date) => self.start(Call::modern(line, request, date)).await,
+        }
+    }
+
+    /// Carries a request in a task of its own.
+    async fn start(self: &Arc<Self>, call: Call) {
+        let Ok(place) = Arc::clone(&self.places).try_acquire_owned() else {
+            let problem = Problem::new(Kind::Busy, format!("more than {REQUESTS} requests at a time"));
+            return self.refuse(&call.ids, &problem).await;
+        };
+        let (cancel, cancelled) = oneshot::channel();
+        let id = call.modern.as_ref().map(|(request, _)| request.id.as_str().to_owned());
+        if let Some(id) = &id {
+            lock(&self.running).insert(id.clone(), cancel);
+        }
+        let (bridge, mut stop) = (Arc::clone(self), self.calls.stop_signal());
+        let is_endless = call.modern.as_ref().is_some_and(|(request, _)| request.method == method::LISTEN);
+        self.calls.spawn(async move {
+            let _place = place;
+            let taken_back = async {
+                // Without a sender nobody takes it back.
+                if cancelled.await.is_err() {
+                    std::future::pending::<()>().await;
+                }
+            };
+            // A call that is dropped closes its connection, which cancels it at the gateway.
+            tokio::select! {
+                () = bridge.carry(call) => {}
+                () = taken_back => {}
+                () = stop.stopped(), if is_endless => {}
+            }
+            if let Some(id) = id {
+                lock(&bridge.running).remove(&id);
+            }
+        });
+    }
+
+    /// Gives the client a message.
+    async fn say(&self, message: Bytes) {
+        // Without a reader the bridge ends.
+        let _ = self.out.send(message).await;
+    }
+
+    /// Answers these requests with an error of our own.
+    async fn refuse(&self, ids: &[toolcrib_protocol::Id], problem: &Problem) {
+        for id in ids {
+            self.say(Answer::error(Some(id.clone()), RpcError::from(problem)).to_bytes()).await;
+        }
+    }
+}

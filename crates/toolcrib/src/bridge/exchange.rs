@@ -1,0 +1,320 @@
+//! One request on its way: sent again only where it cannot have run, followed to its last answer, answered by ourselves
+//! with an error where the gateway does not.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::StatusCode;
+use http::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
+use tokio::time::Instant;
+use toolcrib_base::backoff::Backoff;
+use toolcrib_base::{Kind, Problem};
+use toolcrib_protocol::json::Rules;
+use toolcrib_protocol::{Answer, Id, Message, Raw, Request, RpcError, header, method};
+use toolcrib_transport::LinkError;
+use toolcrib_transport::http::client::Reply;
+use toolcrib_transport::http::events::{EventStream, Place, is_message};
+use toolcrib_transport::http::refusal::Refusal;
+
+use super::session::Held;
+use super::sink::Sink;
+use super::{Bridge, lock, note};
+
+/// How long a request waits for a gateway that is away.
+const AWAY: Duration = Duration::from_secs(60);
+/// The waits in between.
+const AGAIN: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(5));
+/// How long one request may take. The client gives up long before.
+const CALL: Duration = Duration::from_secs(24 * 60 * 60);
+/// How long a notification or an answer may take to be accepted.
+const TELL: Duration = Duration::from_secs(10);
+/// How often in a row a stream is taken up without bringing anything new.
+const ATTEMPTS: u32 = 10;
+/// How often a session is opened again for one request.
+const REOPENED: u32 = 2;
+
+/// A request, or a batch of them.
+pub(super) struct Call {
+    line: Bytes,
+    pub(super) ids: Vec<Id>,
+    /// What a modern request is, and the revision that it names.
+    pub(super) modern: Option<(Request, String)>,
+    is_initialize: bool,
+}
+
+/// Why a request has no answer.
+#[derive(Debug)]
+pub(super) enum Failed {
+    /// It could not be sent.
+    Away(String),
+    /// The gateway knows nothing of the session, so it did not run.
+    Forgotten,
+    /// It was sent and may have run.
+    Lost(String),
+    /// An answer that is none; sending it again does not help.
+    Odd(String),
+    /// Who comes so may not come in.
+    Barred(StatusCode),
+}
+
+// === impl Call ===
+
+impl Call {
+    pub(super) fn initialize(line: Bytes, id: Id) -> Self {
+        Self { line, ids: vec![id], modern: None, is_initialize: true }
+    }
+
+    pub(super) fn legacy(line: Bytes, ids: Vec<Id>) -> Self {
+        Self { line, ids, modern: None, is_initialize: false }
+    }
+
+    pub(super) fn modern(line: Bytes, request: Request, date: String) -> Self {
+        Self { line, ids: vec![request.id.clone()], modern: Some((request, date)), is_initialize: false }
+    }
+}
+
+// === impl Failed ===
+
+impl From<LinkError> for Failed {
+    fn from(error: LinkError) -> Self {
+        match error {
+            LinkError::Unreachable(why) => Self::Away(why),
+            LinkError::Broken(why) => Self::Lost(why),
+            other => Self::Odd(other.to_string()),
+        }
+    }
+}
+
+impl Failed {
+    fn into_problem(self) -> Problem {
+        match self {
+            Self::Away(why) => {
+                Problem::new(Kind::Unavailable, format!("the gateway is away, and this was not sent: {why}"))
+                    .hint("start it with `toolcrib serve`")
+            }
+            Self::Forgotten => {
+                Problem::new(Kind::Unavailable, "the gateway has forgotten the session; this did not run")
+            }
+            Self::Lost(why) => {
+                let message =
+                    format!("the connection to the gateway broke ({why}); this may have run and is not repeated");
+                Problem::new(Kind::Unavailable, message)
+            }
+            Self::Odd(why) => Problem::new(Kind::BadServer, why),
+            Self::Barred(StatusCode::FORBIDDEN) => Problem::new(Kind::Forbidden, "the gateway refuses this client"),
+            Self::Barred(status) => {
+                Problem::new(Kind::Unauthenticated, format!("the gateway wants a token: HTTP {status}"))
+                    .hint("name one with `--token-file FILE`")
+            }
+        }
+    }
+}
+
+// === impl Bridge ===
+
+impl Bridge {
+    /// Carries a request until it is answered, by the gateway or by us.
+    pub(super) async fn carry(self: &Arc<Self>, call: Call) {
+        let lists_tools = call.modern.as_ref().is_some_and(|(request, _)| request.method == method::TOOLS_LIST);
+        let mut sink = Sink::new(self, call.ids.clone()).of_tools(lists_tools);
+        let carried = tokio::time::timeout(CALL, self.attempts(&call, &mut sink)).await;
+        let failed = match carried {
+            Ok(Ok(())) => return,
+            Ok(Err(failed)) => failed,
+            Err(_) => Failed::Lost("it took too long".into()),
+        };
+        let pending = std::mem::take(&mut sink.pending);
+        self.refuse(&pending, &failed.into_problem()).await;
+    }
+
+    async fn attempts(self: &Arc<Self>, call: &Call, sink: &mut Sink<'_>) -> Result<(), Failed> {
+        let (mut backoff, begun) = (Backoff::new(AGAIN.0, AGAIN.1), Instant::now());
+        let mut reopened = 0;
+        loop {
+            let held = if call.modern.is_none() && !call.is_initialize { self.session.held() } else { None };
+            let mut failed = match self.attempt(call, held.as_deref(), sink).await {
+                Ok(()) => return Ok(()),
+                Err(failed) => failed,
+            };
+            if let (Failed::Forgotten, Some(held)) = (&failed, &held)
+                && reopened < REOPENED
+            {
+                reopened += 1;
+                match self.reopen(held).await {
+                    Ok(()) => continue,
+                    // It is away again, and the call did not run.
+                    Err(Failed::Lost(why)) => failed = Failed::Away(why),
+                    Err(other) => failed = other,
+                }
+            }
+            match failed {
+                Failed::Away(_) if begun.elapsed() < AWAY => {
+                    self.gateway.forget();
+                    tokio::time::sleep(backoff.next_wait()).await;
+                }
+                other => return Err(other),
+            }
+        }
+    }
+
+    async fn attempt(&self, call: &Call, held: Option<&Held>, sink: &mut Sink<'_>) -> Result<(), Failed> {
+        let headers = match (&call.modern, held) {
+            (Some((request, date)), _) => self.modern_headers(request, date),
+            (None, Some(held)) => held.headers.clone(),
+            (None, None) => HeaderMap::new(),
+        };
+        let given = self.post(call.line.clone(), &headers, sink).await?;
+        if let (true, Some(result)) = (call.is_initialize, sink.result.take()) {
+            self.session.keep(&given, &result);
+        }
+        Ok(())
+    }
+
+    /// The headers that mirror the body (2026-07-28).
+    fn modern_headers(&self, request: &Request, date: &str) -> HeaderMap {
+        let mut headers = header::standard(request, date);
+        if request.method == method::TOOLS_CALL
+            && let Some(name) = request.params.text("name")
+            && let Some(mirrored) = lock(&self.mirrors).get(&name)
+        {
+            let arguments = request.params.get("arguments").unwrap_or_else(Raw::empty_object);
+            headers.extend(mirrored.mirror(&arguments));
+        }
+        headers
+    }
+
+    /// Posts one message and gives what comes back to `sink`, until nothing is pending. Gives the answer's headers.
+    pub(super) async fn post(
+        &self,
+        line: Bytes,
+        headers: &HeaderMap,
+        sink: &mut Sink<'_>,
+    ) -> Result<HeaderMap, Failed> {
+        let endpoint = self.gateway.look().await.map_err(|problem| Failed::Away(problem.to_string()))?;
+        let all = || {
+            let mut all = endpoint.headers.clone();
+            all.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+            all.insert(ACCEPT, HeaderValue::from_static("application/json, text/event-stream"));
+            all.extend(headers.clone());
+            all
+        };
+        let posted = self.client.post(&endpoint.uri, all, line, self.limits.message_bytes).await?;
+        match posted.reply {
+            Reply::Json(body) => sink.take(&body).await,
+            Reply::Stream(stream) => self.follow(*stream, headers, sink).await?,
+            Reply::Accepted => {}
+            Reply::Refused(refusal) => self.refused(&refusal, headers, sink).await?,
+        }
+        if sink.is_done() { Ok(posted.headers) } else { Err(Failed::Odd("the gateway answered something else".into())) }
+    }
+
+    /// Reads a stream up to the last answer. One of a legacy session that ends too early is taken up where it broke.
+    async fn follow(&self, mut stream: EventStream, headers: &HeaderMap, sink: &mut Sink<'_>) -> Result<(), Failed> {
+        let is_legacy = headers.contains_key(header::SESSION_ID);
+        let (mut place, mut fruitless) = (Place::default(), 0);
+        loop {
+            let why = loop {
+                let event = match stream.next().await {
+                    Ok(Some(event)) => event,
+                    Ok(None) if sink.is_done() => return Ok(()),
+                    Ok(None) => break "its stream ended without the answer".to_owned(),
+                    Err(LinkError::Broken(why)) => break why,
+                    Err(error) => return Err(Failed::Lost(error.to_string())),
+                };
+                if place.note(&event) {
+                    fruitless = 0;
+                }
+                if is_message(&event) {
+                    sink.take(&event.data).await;
+                }
+                if sink.is_done() {
+                    return Ok(());
+                }
+            };
+            if !is_legacy || place.last().is_none() {
+                return Err(Failed::Lost(why));
+            }
+            stream = self.taken_up(headers, &place, &mut fruitless).await.ok_or(Failed::Lost(why))?;
+        }
+    }
+
+    /// The rest of a stream; `None` where there is none to be had.
+    async fn taken_up(&self, headers: &HeaderMap, place: &Place, fruitless: &mut u32) -> Option<EventStream> {
+        while *fruitless < ATTEMPTS {
+            tokio::time::sleep(place.wait(*fruitless)).await;
+            *fruitless += 1;
+            match self.open_stream(headers, place).await {
+                Ok(stream) => return stream,
+                Err(LinkError::Status { status: 400..500, .. }) => return None,
+                // It is away; its successor will not know the stream, and says so.
+                Err(_) => self.gateway.forget(),
+            }
+        }
+        None
+    }
+
+    /// Opens a stream after the last event that was read.
+    pub(super) async fn open_stream(
+        &self,
+        headers: &HeaderMap,
+        place: &Place,
+    ) -> Result<Option<EventStream>, LinkError> {
+        let away = |problem: Problem| LinkError::Unreachable(problem.to_string());
+        let endpoint = self.gateway.look().await.map_err(away)?;
+        let all = || {
+            let mut all = endpoint.headers.clone();
+            all.extend(headers.clone());
+            if let Some(last) = place.last() {
+                all.insert(HeaderName::from_static(header::LAST_EVENT_ID), HeaderValue::clone(last));
+            }
+            all
+        };
+        self.client.open_stream(&endpoint.uri, all, self.limits.message_bytes).await
+    }
+
+    /// A status that is no success: an error to the request, a session that is gone, or something else.
+    async fn refused(&self, refusal: &Refusal, headers: &HeaderMap, sink: &mut Sink<'_>) -> Result<(), Failed> {
+        let (status, has_session) = (refusal.status(), headers.contains_key(header::SESSION_ID));
+        if matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN) {
+            // A gateway that was started anew may have a new token.
+            self.gateway.forget();
+            return Err(Failed::Barred(status));
+        }
+        if status == StatusCode::NOT_FOUND && has_session {
+            return Err(Failed::Forgotten);
+        }
+        match Message::parse(refusal.body(), Rules::relayed(self.limits.depth)) {
+            Ok(Message::Answer(Answer { id: Some(id), .. })) if sink.pending.contains(&id) => {
+                sink.take(refusal.body()).await;
+                Ok(())
+            }
+            Ok(Message::Answer(Answer { id: None, outcome: Err(error) })) => {
+                // Servers built on the examples of an SDK say so in place of 404.
+                if status == StatusCode::BAD_REQUEST && has_session && is_about_session(&error) {
+                    return Err(Failed::Forgotten);
+                }
+                for id in std::mem::take(&mut sink.pending) {
+                    self.say(Answer::error(Some(id), error.clone()).to_bytes()).await;
+                }
+                Ok(())
+            }
+            _ => Err(Failed::Odd(format!("the gateway answers with HTTP status {status}"))),
+        }
+    }
+
+    /// Sends what nobody answers. What cannot be sent is lost: it belongs to a session that is gone.
+    pub(super) async fn tell(&self, line: Bytes) {
+        let headers = self.session.held().map(|held| held.headers.clone()).unwrap_or_default();
+        let mut sink = Sink::new(self, Vec::new());
+        match tokio::time::timeout(TELL, self.post(line, &headers, &mut sink)).await {
+            Ok(Ok(_)) => {}
+            Ok(Err(failed)) => note(&format!("a notification or an answer is lost: {}", failed.into_problem())),
+            Err(_) => note("a notification or an answer is not accepted in time"),
+        }
+    }
+}
+
+fn is_about_session(error: &RpcError) -> bool {
+    error.message.to_ascii_lowercase().contains("session")
+}

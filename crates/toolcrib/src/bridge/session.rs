@@ -1,0 +1,160 @@
+//! The session of a legacy client: what opened it, so that it can be opened again when the gateway has forgotten it.
+
+use std::sync::{Arc, Mutex};
+
+use bytes::Bytes;
+use http::Method;
+use http::header::{HeaderMap, HeaderName, HeaderValue};
+use serde_json::json;
+use tokio::sync::Semaphore;
+use toolcrib_protocol::{Id, Notification, Raw, Revision, header, method};
+
+use super::exchange::Failed;
+use super::sink::Sink;
+use super::{Bridge, lock, note};
+
+/// The lists that a gateway says it tells changes of, and how it tells them.
+const LISTS: [(&str, &str); 3] =
+    [("tools", method::TOOLS_CHANGED), ("prompts", method::PROMPTS_CHANGED), ("resources", method::RESOURCES_CHANGED)];
+
+/// What is known of the session.
+#[derive(Debug)]
+pub(super) struct Session {
+    memory: Mutex<Memory>,
+    /// One at a time opens it again.
+    turn: Semaphore,
+}
+
+#[derive(Debug, Default)]
+struct Memory {
+    held: Option<Arc<Held>>,
+    /// The client's own words.
+    initialize: Option<(Bytes, Id)>,
+    initialized: Option<Bytes>,
+}
+
+/// A session that the gateway gave.
+#[derive(Debug, Default)]
+pub(super) struct Held {
+    /// Which one it is, counted.
+    pub(super) generation: u64,
+    /// What each message of it carries.
+    pub(super) headers: HeaderMap,
+    /// The revision that the client was told.
+    date: String,
+    /// What the client was told that the gateway does.
+    result: Option<Raw>,
+}
+
+impl Default for Session {
+    fn default() -> Self {
+        Self { memory: Mutex::default(), turn: Semaphore::new(1) }
+    }
+}
+
+// === impl Session ===
+
+impl Session {
+    pub(super) fn remember_initialize(&self, line: Bytes, id: Id) {
+        let mut memory = lock(&self.memory);
+        memory.initialize = Some((line, id));
+        memory.initialized = None;
+    }
+
+    pub(super) fn remember_initialized(&self, line: Bytes) {
+        lock(&self.memory).initialized = Some(line);
+    }
+
+    pub(super) fn held(&self) -> Option<Arc<Held>> {
+        lock(&self.memory).held.clone()
+    }
+
+    /// Keeps the session that the gateway gave.
+    pub(super) fn keep(&self, headers: &HeaderMap, result: &Raw) {
+        let mut memory = lock(&self.memory);
+        let generation = memory.held.as_ref().map_or(0, |held| held.generation) + 1;
+        memory.held = Some(Arc::new(Held { generation, ..Held::new(headers, result) }));
+    }
+}
+
+// === impl Held ===
+
+impl Held {
+    fn new(given: &HeaderMap, result: &Raw) -> Self {
+        let date = result.text("protocolVersion").unwrap_or_default();
+        let mut headers = HeaderMap::new();
+        if let Some(id) = given.get(header::SESSION_ID) {
+            headers.insert(HeaderName::from_static(header::SESSION_ID), id.clone());
+        }
+        let has_header = Revision::parse(&date).is_none_or(Revision::has_version_header);
+        if let (true, Ok(value)) = (has_header && !date.is_empty(), HeaderValue::try_from(&date)) {
+            headers.insert(HeaderName::from_static(header::PROTOCOL_VERSION), value);
+        }
+        Self { generation: 0, headers, date, result: Some(result.clone()) }
+    }
+
+    /// Whether the gateway can forget it.
+    pub(super) fn has_id(&self) -> bool {
+        self.headers.contains_key(header::SESSION_ID)
+    }
+}
+
+// === impl Bridge ===
+
+impl Bridge {
+    /// Opens the session again with the client's own words, unless somebody else has done so since `lost`.
+    pub(super) async fn reopen(self: &Arc<Self>, lost: &Held) -> Result<(), Failed> {
+        let Ok(_turn) = self.session.turn.acquire().await else { return Ok(()) };
+        let (held, initialize, initialized) = {
+            let memory = lock(&self.session.memory);
+            (memory.held.clone(), memory.initialize.clone(), memory.initialized.clone())
+        };
+        if held.is_none_or(|held| held.generation != lost.generation) {
+            return Ok(());
+        }
+        let Some((line, id)) = initialize else { return Ok(()) };
+        let mut sink = Sink::silent(self, id);
+        let given = self.post(line, &HeaderMap::new(), &mut sink).await?;
+        let Some(result) = sink.result.take() else {
+            return Err(Failed::Odd("the gateway does not open the session again".into()));
+        };
+        let now = Held::new(&given, &result);
+        if now.date != lost.date {
+            let why = format!("the gateway speaks `{}` now, and the client was told `{}`", now.date, lost.date);
+            return Err(Failed::Odd(why));
+        }
+        if let Some(initialized) = initialized {
+            let mut sink = Sink::new(self, Vec::new());
+            self.post(initialized, &now.headers, &mut sink).await?;
+        }
+        self.session.keep(&given, &result);
+        note("the gateway had forgotten the session; it is open again");
+        self.listen();
+        self.tell_changed_lists(lost).await;
+        Ok(())
+    }
+
+    /// Another gateway may have other lists.
+    async fn tell_changed_lists(&self, told: &Held) {
+        let capabilities = told.result.as_ref().and_then(|result| result.get("capabilities"));
+        for (list, changed) in LISTS {
+            let tells = capabilities.as_ref().and_then(|all| all.get(list)).and_then(|one| one.get("listChanged"));
+            if tells.is_some_and(|tells| tells.as_str() == "true") {
+                self.say(Notification::new(changed, Raw::from_value(&json!({}))).to_bytes()).await;
+            }
+        }
+    }
+
+    /// Ends the session.
+    pub(super) async fn farewell(&self) {
+        let Some(held) = self.session.held().filter(|held| held.has_id()) else { return };
+        let Ok(endpoint) = self.gateway.look().await else { return };
+        let headers = || {
+            let mut headers = endpoint.headers.clone();
+            headers.extend(held.headers.clone());
+            headers
+        };
+        // It ends by itself if this is not heard.
+        let _ = self.client.send(Method::DELETE, &endpoint.uri, headers, Bytes::new()).await;
+    }
+}

@@ -1,0 +1,35 @@
+//! `toolcrib bridge`: stdio on one side, Streamable HTTP on the other, for clients that only speak stdio.
+
+use std::path::PathBuf;
+
+use anyhow::Context;
+use toolcrib_base::ProfileName;
+
+use crate::bridge;
+use crate::client::ClientFlags;
+use crate::home::Environment;
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Arguments {
+    /// The gateway's URL [env: TOOLCRIB_ENDPOINT] [default: the running gateway of the home folder]
+    url: Option<String>,
+    /// The profile that the client sees [default: the one of the URL]
+    #[arg(long, value_name = "PROFILE")]
+    profile: Option<ProfileName>,
+    /// A file with the token to come with [env: TOOLCRIB_TOKEN, the token itself]
+    #[arg(long, value_name = "FILE")]
+    token_file: Option<PathBuf>,
+    /// The home folder [env: TOOLCRIB_HOME] [default: `toolcrib` in the configuration folder]
+    #[arg(long, value_name = "DIR")]
+    home: Option<PathBuf>,
+}
+
+pub(crate) fn run(arguments: Arguments, environment: &Environment) -> anyhow::Result<()> {
+    let Arguments { url, profile, token_file, home } = arguments;
+    let flags = ClientFlags::of_bridge(url, profile, token_file, home);
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("start the runtime")?;
+    let outcome = runtime.block_on(bridge::run(flags, environment.clone()));
+    // A thread still waits for stdin, which nobody may ever close.
+    runtime.shutdown_background();
+    outcome
+}

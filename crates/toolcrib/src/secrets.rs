@@ -1,0 +1,95 @@
+//! References to secrets of every kind, resolved for one server: our own environment and files, the vault, the keyring.
+
+use std::sync::Arc;
+
+use toolcrib_auth::{EntryName, Keyring, KeyringError, SecretService, User, Vault, VaultError};
+use toolcrib_base::{Kind, Problem, Secret, ServerName};
+use toolcrib_catalog::{LocalSecrets, ResolveSecret, SecretError, SecretRef};
+
+use crate::home::{Environment, Home};
+
+/// All that secrets of this home may come from.
+#[derive(Debug)]
+pub(crate) struct HouseSecrets {
+    local: LocalSecrets,
+    vault: Vault,
+    keyring: Option<Arc<dyn Keyring>>,
+}
+
+/// The vault of a home, with the keyring of this session.
+pub(crate) fn vault(home: &Home, environment: &Environment) -> Vault {
+    Vault::new(&home.state(), keyring(environment))
+}
+
+fn keyring(environment: &Environment) -> Option<Arc<dyn Keyring>> {
+    let session =
+        SecretService::of_session(environment.get("DBUS_SESSION_BUS_ADDRESS"), environment.get("XDG_RUNTIME_DIR"))?;
+    Some(Arc::new(session))
+}
+
+/// The problem behind an error of the vault.
+pub(crate) fn problem(error: &VaultError) -> Problem {
+    let kind = match error {
+        VaultError::Unknown { .. } => Kind::NotFound,
+        VaultError::Forbidden { .. } => Kind::Forbidden,
+        VaultError::Value { .. } | VaultError::Wide { .. } => Kind::InvalidParams,
+        VaultError::Full { .. } => Kind::TooLarge,
+        VaultError::Busy { .. } => Kind::Busy,
+        VaultError::WrongKey { .. }
+        | VaultError::NoKey { .. }
+        | VaultError::KeyFile { .. }
+        | VaultError::Keyring(_)
+        | VaultError::Damaged { .. }
+        | VaultError::Io { .. } => Kind::Internal,
+    };
+    Problem::new(kind, error.to_string()).hint(error.hint())
+}
+
+// === impl HouseSecrets ===
+
+impl HouseSecrets {
+    pub(crate) fn new(home: &Home, environment: &Environment) -> Self {
+        let (local, keyring) = (LocalSecrets::new(home.path()), keyring(environment));
+        Self { local, vault: Vault::new(&home.state(), keyring.clone()), keyring }
+    }
+
+    /// The vault, to see when it changes.
+    pub(crate) fn vault(&self) -> &Vault {
+        &self.vault
+    }
+
+    fn vault_entry(&self, name: &str, reference: &SecretRef, server: &ServerName) -> Result<Secret, SecretError> {
+        let elsewhere = |why: String, hint: String| SecretError::Elsewhere { reference: reference.clone(), why, hint };
+        let name = EntryName::new(name).map_err(|error| elsewhere(error.to_string(), String::new()))?;
+        // A definition's server serves every profile.
+        let user = User { server: Some(server), profile: None };
+        self.vault.get(&name, &user).map_err(|error| elsewhere(error.to_string(), error.hint()))
+    }
+
+    fn keyring_entry(&self, name: &str, reference: &SecretRef) -> Result<Secret, SecretError> {
+        let elsewhere = |error: &KeyringError| SecretError::Elsewhere {
+            reference: reference.clone(),
+            why: error.to_string(),
+            hint: error.hint().to_owned(),
+        };
+        let absent = || KeyringError::Absent { why: "this process belongs to no desktop session".into() };
+        let keyring = self.keyring.as_ref().ok_or_else(|| elsewhere(&absent()))?;
+        keyring.get(name).map_err(|error| elsewhere(&error))?.ok_or_else(|| SecretError::Elsewhere {
+            reference: reference.clone(),
+            why: "the keyring has no such entry".into(),
+            hint: format!(
+                "make one, for example with `secret-tool store --label=toolcrib service toolcrib username {name}`"
+            ),
+        })
+    }
+}
+
+impl ResolveSecret for HouseSecrets {
+    fn resolve(&self, reference: &SecretRef, server: &ServerName) -> Result<Secret, SecretError> {
+        match reference {
+            SecretRef::Vault(name) => self.vault_entry(name, reference, server),
+            SecretRef::Keyring(name) => self.keyring_entry(name, reference),
+            SecretRef::Literal(_) | SecretRef::Env(_) | SecretRef::File(_) => self.local.resolve(reference, server),
+        }
+    }
+}
