@@ -22,7 +22,11 @@ pub use define::Kept;
 pub use endpoint::{Endpoint, EndpointError};
 pub use period::{Period, PeriodError};
 pub use problem::{DefinitionProblem, Position};
-pub use profile::{ActiveSet, Dialect, Exposure, Group, Prefix, ProfileDefinition, ToolRules};
+pub use profile::key::matching as matching_key;
+pub use profile::{
+    ActiveSet, Dialect, Exposure, GatewayKey, Group, KeyHash, KeyHashError, KeyName, OverQuota, Prefix,
+    ProfileDefinition, Quota, ToolRules,
+};
 pub use secret::{LocalSecrets, ResolveSecret, SecretError, SecretRef, SecretRefError};
 pub use server::{
     Ask, Program, Remote, ServerDefinition, SessionScope, Start, Timeouts, ToolText, Transport, TransportKind,
