@@ -9,7 +9,6 @@ use std::str::FromStr;
 use sha2::{Digest, Sha256};
 use toolcrib_base::{ProfileName, Secret, random};
 
-use crate::define;
 use crate::reader::Cursor;
 
 /// What every key begins with, so that people and scanners for leaked secrets know it.

@@ -8,6 +8,7 @@ mod batch;
 mod doors;
 mod header;
 mod house;
+mod keys;
 mod old;
 mod parked;
 mod routes;
