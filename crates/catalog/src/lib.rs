@@ -22,6 +22,7 @@ pub use define::Kept;
 pub use endpoint::{Endpoint, EndpointError};
 pub use period::{Period, PeriodError};
 pub use problem::{DefinitionProblem, Position};
+pub use profile::edit;
 pub use profile::key::matching as matching_key;
 pub use profile::{
     ActiveSet, Dialect, Exposure, GatewayKey, Group, KeyHash, KeyHashError, KeyName, OverQuota, Prefix,

@@ -1,5 +1,6 @@
 //! The definition of a profile: `profiles/<name>.yaml`.
 
+pub mod edit;
 pub(crate) mod key;
 mod quota;
 

@@ -9,6 +9,7 @@ mod describe;
 mod example;
 mod find;
 mod list;
+mod profile;
 mod serve;
 mod stdio;
 mod version;
@@ -67,6 +68,8 @@ enum Command {
     Describe(describe::Arguments),
     /// Call a tool
     Call(call::Arguments),
+    /// Make and revoke the keys of a profile
+    Profile(profile::Arguments),
     /// Read or verify the audit log
     Audit(audit::Arguments),
     /// Print the version
@@ -105,6 +108,7 @@ pub(crate) fn run(cli: Cli, environment: &Environment) -> anyhow::Result<ExitCod
                 with_gateway(&action.client, environment, async |client, output| audit::verify(client, output).await)
             }
         },
+        Command::Profile(arguments) => profile::run(&arguments, environment).map(|()| ExitCode::SUCCESS),
         Command::Version => version::run().map(|()| ExitCode::SUCCESS),
         Command::Example(arguments) => example::run(&arguments).map(|()| ExitCode::SUCCESS),
     }

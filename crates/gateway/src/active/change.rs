@@ -1,5 +1,6 @@
 //! What else happens when sets change: they are written, and exactly the sessions whose list changed are told.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use toolcrib_base::{PrincipalId, ProfileName, ToolId};
@@ -76,9 +77,9 @@ impl Gateway {
 
     /// Whether what a session has loaded is listed differently in another view of its profile.
     pub(crate) fn lists_loaded_anew(&self, session: &Session, before: &View, after: &View) -> bool {
-        let listed = |view: &View| {
-            let is_listed = view.profile.exposure == Exposure::Dynamic;
-            is_listed.then(|| self.active.of_session(session, view.profile.active_set)).unwrap_or_default()
+        let listed = |view: &View| match view.profile.exposure {
+            Exposure::Dynamic => self.active.of_session(session, view.profile.active_set),
+            _ => BTreeSet::new(),
         };
         let (had, has) = (listed(before), listed(after));
         let mut had = had.iter().filter_map(|id| before.tool_by_id(id));

@@ -133,7 +133,7 @@ fn of_server(context: &Context<'_>, arguments: &Raw) -> Result<(Vec<ToolId>, Opt
     }
     let mut servers: Vec<&str> = view.tools.iter().map(|tool| tool.id.server.as_str()).collect();
     servers.dedup();
-    let close = toolcrib_search::nearest(&name, servers.into_iter());
+    let close = toolcrib_search::nearest(&name, servers);
     let mut hint = format!("Search with {find}.");
     if !close.is_empty() {
         let names: Vec<String> = close.iter().map(|name| format!("`{name}`")).collect();

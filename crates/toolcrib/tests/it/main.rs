@@ -8,6 +8,7 @@ mod demo;
 mod failures;
 mod guides;
 mod lists;
+mod profile_key;
 mod stdio;
 mod stub;
 mod toolcrib;
