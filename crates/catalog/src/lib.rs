@@ -37,7 +37,12 @@ pub use entry::{
 pub use pattern::{Pattern, PatternError};
 pub use period::{Period, PeriodError};
 pub use problem::{DefinitionProblem, Position};
-pub use profile::{ActiveSet, Dialect, Exposure, Group, Prefix, ProfileDefinition, ToolRules};
+pub use profile::edit;
+pub use profile::key::matching as matching_key;
+pub use profile::{
+    ActiveSet, Dialect, Exposure, GatewayKey, Group, KeyHash, KeyHashError, KeyName, OverQuota, Prefix,
+    ProfileDefinition, Quota, ToolRules,
+};
 pub use registry::{Available, Origin, built_in};
 pub use schema::schema;
 pub use secret::{LocalSecrets, ResolveSecret, SecretError, SecretRef, SecretRefError};

@@ -1,12 +1,20 @@
 //! The definition of a profile: `profiles/<name>.yaml`.
 
+pub mod edit;
+pub(crate) mod key;
+mod quota;
+
 use std::collections::BTreeMap;
 
 use toolcrib_base::{Glob, ProfileName};
 
 use crate::define::{self, Define, Kept, Over};
+use crate::period::Period;
 use crate::reader::{Cursor, Fields, choice};
 use crate::secret::SecretRef;
+
+pub use key::{GatewayKey, KeyHash, KeyHashError, KeyName};
+pub use quota::{OverQuota, Quota};
 
 /// The name of the profile that `/mcp` serves and that is built in.
 const DEFAULT_NAME: &str = "default";
@@ -36,14 +44,20 @@ pub struct ProfileDefinition {
     /// Whether a tool must be loaded before it is called. Without the key: in the scooter dialect only.
     pub require_load: bool,
     pub active_set: ActiveSet,
+    /// How much an active set may hold.
+    pub quota: Quota,
+    /// Loaded tools that nobody has used for so long are unloaded; `None` for never.
+    pub unload_after: Option<Period>,
+    /// Whether a durable set is emptied when a client opens a new session.
+    pub reset_on_session: bool,
+    /// The keys that open the profile; `None` for a profile that needs none.
+    pub keys: Option<Vec<GatewayKey>>,
     /// The budget of an answer of `find_tools`, in tokens.
     pub max_tokens: u32,
     /// What the servers of this profile get beside their own environment.
     pub env: BTreeMap<String, SecretRef>,
     pub ranking: Option<Kept>,
     pub changed_tools: Option<Kept>,
-    pub quota: Option<Kept>,
-    pub keys: Option<Kept>,
     pub limits: Option<Kept>,
 }
 
@@ -134,12 +148,14 @@ impl ProfileDefinition {
             read_only: false,
             require_load: false,
             active_set: ActiveSet::Session,
+            quota: Quota::default(),
+            unload_after: None,
+            reset_on_session: false,
+            keys: None,
             max_tokens: MAX_TOKENS,
             env: BTreeMap::new(),
             ranking: None,
             changed_tools: None,
-            quota: None,
-            keys: None,
             limits: None,
         }
     }
@@ -177,12 +193,14 @@ impl Define for ProfileDefinition {
                 .and_then(|cursor| cursor.flag())
                 .unwrap_or(dialect == Dialect::Scooter),
             active_set: fields.get("active_set").and_then(|cursor| cursor.choice()).unwrap_or(default.active_set),
+            quota: fields.get("quota").and_then(quota::read).unwrap_or_default(),
+            unload_after: fields.get("unload_after").and_then(|cursor| cursor.parsed()),
+            reset_on_session: fields.get("reset_on_session").and_then(|cursor| cursor.flag()).unwrap_or(false),
+            keys: fields.get("keys").map(|cursor| key::read(&cursor)),
             max_tokens: fields.get("max_tokens").and_then(|c| c.number(50, 1_000_000)).unwrap_or(MAX_TOKENS),
             env: fields.get("env").map(|cursor| define::environment(&cursor)).unwrap_or_default(),
             ranking: define::kept(&fields, "ranking"),
             changed_tools: define::kept(&fields, "changed_tools"),
-            quota: define::kept(&fields, "quota"),
-            keys: define::kept(&fields, "keys"),
             limits: define::kept(&fields, "limits"),
         };
         fields.finish();

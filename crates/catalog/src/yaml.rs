@@ -146,6 +146,8 @@ fn is_plain(text: &str) -> bool {
     let begins = text.starts_with(|c: char| c.is_ascii_alphabetic() || c == '/');
     begins
         && !text.ends_with(' ')
+        // In a list on one line a dash between blanks is none of the text's to some readers.
+        && !text.contains(" -")
         // A colon only as in an address.
         && text.replace("://", "").chars().all(fits)
         && !WORDS.contains(&text.to_ascii_lowercase().as_str())

@@ -94,6 +94,11 @@ impl Duplex {
         &self.terms.principal
     }
 
+    /// The profile that it uses.
+    pub fn profile(&self) -> &ProfileName {
+        &self.terms.profile
+    }
+
     /// Takes a message, or a batch. Waits only for room in the queue to the client.
     pub async fn take(&self, text: &Bytes) {
         match Message::parse(text, self.terms.rules) {

@@ -128,6 +128,7 @@ impl Gateway {
         })?;
         let revision = Revision::negotiate_legacy(&asked);
         let session = self.sessions.open(principal.clone(), profile.clone(), Introduction::read(params, revision))?;
+        self.reset_active_set(&view, &principal.id);
         Ok((self.initialize_result(&view, revision), session))
     }
 }

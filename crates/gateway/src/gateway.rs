@@ -7,7 +7,7 @@ use std::time::Duration;
 use arc_swap::ArcSwap;
 use tokio::sync::{Semaphore, mpsc, watch};
 use toolcrib_base::task::Stop;
-use toolcrib_base::{Clock, ProfileName, ServerName, Timestamp};
+use toolcrib_base::{Clock, PrincipalId, ProfileName, ServerName, Timestamp};
 use toolcrib_catalog::{Files, Loaded, SessionScope};
 use toolcrib_protocol::Raw;
 use toolcrib_protocol::seal::Sealer;
@@ -108,6 +108,7 @@ impl Gateway {
             key
         });
         let sealer = Sealer::new(key);
+        let active = ActiveTools::open(parts.store.active_sets(), Arc::clone(&parts.clock));
         let info = serde_json::json!({
             "name": "toolcrib", "title": "Toolcrib", "version": env!("CARGO_PKG_VERSION"),
         });
@@ -118,7 +119,7 @@ impl Gateway {
             servers: parts.servers,
             sessions: parts.sessions,
             metrics: parts.metrics,
-            active: ActiveTools::default(),
+            active,
             keep_arguments: parts.keep_arguments,
             events: parts.events,
             files,
@@ -205,6 +206,17 @@ impl Gateway {
         self.rebuild();
     }
 
+    /// Ends the sessions and subscriptions of principals that have lost a profile.
+    pub fn end_access(&self, profile: &ProfileName, lost: impl Fn(&PrincipalId) -> bool) {
+        for session in self.sessions.of_profile(profile) {
+            if lost(&session.principal.id) {
+                tracing::info!(principal = session.principal.id.as_str(), %profile, "its session ends: its key is revoked");
+                self.sessions.close(&session);
+            }
+        }
+        self.hub.end_of(profile, lost);
+    }
+
     fn reconcile(&self) {
         let loaded = self.loaded.load_full();
         for gone in self.servers.reconcile(&loaded.servers) {
@@ -260,12 +272,12 @@ impl Gateway {
         {
             changed.push(New::Resources);
         }
-        if changed.is_empty() {
-            return;
+        if !changed.is_empty() {
+            self.hub.lists_changed(profile, &changed);
         }
-        self.hub.lists_changed(profile, &changed);
         for session in self.sessions.of_profile(profile) {
-            for new in &changed {
+            let alone = self.lists_loaded_anew(&session, before, after) && !changed.contains(&New::Tools);
+            for new in changed.iter().chain(alone.then_some(&New::Tools)) {
                 // A client that does not keep up lists again at its own time.
                 session.tell(&new.to_notification());
             }
@@ -281,11 +293,17 @@ impl Gateway {
                 _ = sweep.tick() => {
                     self.sessions.close_idle();
                     self.conversations.sweep(&self.servers.table());
+                    self.unload_idle();
+                    self.keep_active_sets().await;
                     continue;
                 }
-                () = stop.stopped() => return,
+                () = stop.stopped() => None,
             };
-            let Some(event) = event else { return };
+            let Some(event) = event else {
+                // When which tool was used is written now and then only, and at the end.
+                self.keep_active_sets().await;
+                return;
+            };
             let mut changed = self.note(event).await;
             // Whatever else happens within a moment is part of the same build.
             let until = tokio::time::Instant::now() + GATHER;

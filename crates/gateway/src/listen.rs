@@ -211,6 +211,15 @@ impl Hub {
         });
     }
 
+    /// Ends the listening of principals that may do so no longer in a profile.
+    pub(crate) fn end_of(&self, profile: &ProfileName, lost: impl Fn(&PrincipalId) -> bool) {
+        for Entry { listener, principal, .. } in lock(&self.state).listeners.values() {
+            if listener.profile == *profile && principal.as_ref().is_some_and(&lost) {
+                listener.end();
+            }
+        }
+    }
+
     /// Lists of a profile have changed.
     pub(crate) fn lists_changed(&self, profile: &ProfileName, changed: &[New]) {
         let state = lock(&self.state);

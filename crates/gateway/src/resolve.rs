@@ -190,7 +190,7 @@ pub(crate) fn unknown_tool(view: &View, name: &str) -> Problem {
 }
 
 /// The server that a name begins with, when it could not be listed yet: that is why the tool is unknown.
-fn away(view: &View, name: &str) -> Option<Away> {
+pub(crate) fn away(view: &View, name: &str) -> Option<Away> {
     let named =
         |server: &ServerName| name.strip_prefix(server.as_str()).is_some_and(|rest| rest.starts_with(['/', '_']));
     let (definition, server) = view.servers.iter().find(|(definition, _)| named(&definition.name))?;

@@ -6,7 +6,7 @@ mod stream;
 mod streams;
 mod subscriptions;
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::HashMap;
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -14,10 +14,11 @@ use std::time::Duration;
 
 use sha2::{Digest, Sha256};
 use tokio::sync::Notify;
-use toolcrib_base::{Clock, Kind, Problem, ProfileName, Timestamp, ToolId, random};
+use toolcrib_base::{Clock, Kind, Problem, ProfileName, Timestamp, random};
 use toolcrib_protocol::level::Level;
 use toolcrib_protocol::{Capabilities, Id, Raw, Revision};
 
+use crate::active::LoadedTools;
 use crate::caller::Principal;
 use crate::metrics::Metrics;
 use question::Questions;
@@ -52,7 +53,7 @@ pub struct Session {
     last_used: AtomicI64,
     running: Mutex<HashMap<String, Arc<Cancelled>>>,
     streams: Streams,
-    loaded: Mutex<BTreeSet<ToolId>>,
+    loaded: Mutex<LoadedTools>,
     questions: Questions,
     subscriptions: Subscriptions,
     level: Mutex<Option<Level>>,
@@ -153,7 +154,7 @@ impl Session {
     }
 
     /// The tools that this session has loaded.
-    pub(crate) fn loaded(&self) -> MutexGuard<'_, BTreeSet<ToolId>> {
+    pub(crate) fn loaded(&self) -> MutexGuard<'_, LoadedTools> {
         lock(&self.loaded)
     }
 

@@ -89,7 +89,7 @@ impl Store {
 
     /// The tools that principals have loaded.
     pub fn active_sets(&self) -> ActiveSets {
-        ActiveSets::new(Arc::clone(&self.database), Arc::clone(&self.clock))
+        ActiveSets::new(Arc::clone(&self.database))
     }
 
     /// The key that opaque texts for clients are sealed with; made at the first start.

@@ -92,7 +92,7 @@ enum Command {
     Registry(registry::Arguments),
     /// Add, show, start and stop servers
     Server(server::Arguments),
-    /// Add, show and use profiles
+    /// Add, show and use profiles; make and revoke their keys
     Profile(profile::Arguments),
     /// Read or verify the audit log
     Audit(audit::Arguments),
@@ -156,12 +156,15 @@ pub(crate) fn run(cli: Cli, environment: &Environment) -> anyhow::Result<ExitCod
                 server::run(&arguments, &request, rest, output).await
             })
         }
-        Command::Profile(arguments) => {
-            let request = arguments.request()?;
-            with_rest(arguments.client(), environment, async |rest, output| {
-                profile::run(&arguments, &request, rest, output).await
-            })
-        }
+        Command::Profile(arguments) => match &arguments.action {
+            profile::Action::Key(action) => profile::key::run(action, environment).map(|()| ExitCode::SUCCESS),
+            profile::Action::Wire(action) => {
+                let request = action.request()?;
+                with_rest(action.client(), environment, async |rest, output| {
+                    profile::run(action, &request, rest, output).await
+                })
+            }
+        },
         Command::Secret(arguments) => secret::run(&arguments, environment),
         Command::Version => version::run().map(|()| ExitCode::SUCCESS),
         Command::Example(arguments) => example::run(&arguments).map(|()| ExitCode::SUCCESS),

@@ -1,9 +1,11 @@
-//! Who may connect: `Host` and `Origin` of this machine, and the principal that the credential proves.
+//! Who may connect: `Host` and `Origin` of this machine, and the principal that the credential proves: the token of the
+//! token file, or a key of the profile that is asked for.
 
 use std::net::SocketAddr;
 
 use http::header::{AUTHORIZATION, HOST, HeaderMap, ORIGIN};
 use toolcrib_base::{Kind, PrincipalId, Problem, Secret};
+use toolcrib_catalog::{GatewayKey, KeyName, matching_key};
 use toolcrib_gateway::Principal;
 
 /// The names of this machine for itself.
@@ -28,24 +30,79 @@ impl Guard {
     }
 
     /// Admits a request, or says why not: 403 for a foreign `Host` or `Origin`, 401 for a wrong or missing credential.
-    pub fn admit(&self, peer: SocketAddr, headers: &HeaderMap) -> Result<Principal, Problem> {
+    /// `keys` are those of the profile that is asked for; `None` where it needs none.
+    pub fn admit(
+        &self,
+        peer: SocketAddr,
+        headers: &HeaderMap,
+        keys: Option<&[GatewayKey]>,
+    ) -> Result<Principal, Problem> {
         self.check_host(headers)?;
         self.check_origin(headers)?;
+        self.prove_from(Some(peer), headers, keys)
+    }
+
+    /// Whom an admitted request proves where only `keys` and the token count.
+    pub(crate) fn prove(&self, headers: &HeaderMap, keys: &[GatewayKey]) -> Result<Principal, Problem> {
+        self.prove_from(None, headers, Some(keys))
+    }
+
+    fn prove_from(
+        &self,
+        peer: Option<SocketAddr>,
+        headers: &HeaderMap,
+        keys: Option<&[GatewayKey]>,
+    ) -> Result<Principal, Problem> {
         let mut credentials = headers.get_all(AUTHORIZATION).iter();
         match (credentials.next(), credentials.next()) {
-            (None, _) if peer.ip().is_loopback() => Ok(self.local.clone()),
+            (None, _) if keys.is_some() => Err(Problem::new(Kind::Unauthenticated, "this profile is opened by a key")
+                .hint("Send `Authorization: Bearer` with a key of the profile, or with the token of the token file.")),
+            (None, _) if peer.is_some_and(|peer| peer.ip().is_loopback()) => Ok(self.local.clone()),
             (None, _) => Err(Problem::new(Kind::Unauthenticated, "a credential is required from another machine")
                 .hint("Send `Authorization: Bearer` with the token of the token file.")),
             (Some(credential), None) => {
                 let text = credential.to_str().unwrap_or_default();
                 let token = text.get(..7).filter(|scheme| scheme.eq_ignore_ascii_case("bearer ")).map(|_| &text[7..]);
-                match token {
-                    Some(token) if self.token.matches(token.trim()) => Ok(self.admin.clone()),
-                    _ => Err(Problem::new(Kind::Unauthenticated, "the credential is not valid here")
-                        .hint("Send the token of the token file, or no `Authorization` header from this machine.")),
-                }
+                token.and_then(|token| self.proven(token.trim(), keys.unwrap_or_default())).ok_or_else(|| {
+                    let hint = match keys {
+                        Some(_) => "Send a key of the profile, or the token of the token file.",
+                        None => "Send the token of the token file, or no `Authorization` header from this machine.",
+                    };
+                    Problem::new(Kind::Unauthenticated, "the credential is not valid here").hint(hint)
+                })
             }
             (Some(_), Some(_)) => Err(Problem::new(Kind::Unauthenticated, "more than one credential")),
+        }
+    }
+
+    /// Whom a token or a key proves.
+    fn proven(&self, credential: &str, keys: &[GatewayKey]) -> Option<Principal> {
+        if self.token.matches(credential) {
+            return Some(self.admin.clone());
+        }
+        let key = matching_key(keys, credential)?;
+        Some(Principal { id: key_principal(&key.name), is_admin: false })
+    }
+
+    /// Whether somebody who was admitted to a profile with the keys `before` would not be admitted with those of `after`.
+    /// Of two keys with one name either may be revoked: who came with the other is sent away too, and comes back.
+    pub(crate) fn shuts_out(
+        &self,
+        principal: &PrincipalId,
+        before: Option<&[GatewayKey]>,
+        after: Option<&[GatewayKey]>,
+    ) -> bool {
+        if *principal == self.admin.id {
+            return false;
+        }
+        let of_key = |keys: Option<&[GatewayKey]>| -> Vec<GatewayKey> {
+            let keys = keys.unwrap_or_default().iter();
+            keys.filter(|key| key_principal(&key.name) == *principal).cloned().collect()
+        };
+        let (had, has) = (of_key(before), of_key(after));
+        match after {
+            None => !had.is_empty(),
+            Some(_) => has.is_empty() || had.iter().any(|key| !has.iter().any(|kept| kept.hash == key.hash)),
         }
     }
 
@@ -83,6 +140,11 @@ impl Guard {
     }
 }
 
+/// Who comes with a key.
+fn key_principal(name: &KeyName) -> PrincipalId {
+    PrincipalId::new(&format!("key:{name}"))
+}
+
 /// `name` of `name:port`; an IPv6 address keeps its brackets.
 fn without_port(host: &str) -> &str {
     match host.rfind(':') {
@@ -95,17 +157,26 @@ fn without_port(host: &str) -> &str {
 mod tests {
     use http::HeaderValue;
     use http::header::HeaderName;
+    use toolcrib_catalog::KeyHash;
 
     use super::*;
 
     fn check(pairs: &[(HeaderName, &'static str)], peer: &str) -> Result<String, Kind> {
+        check_keys(pairs, peer, None)
+    }
+
+    fn check_keys(
+        pairs: &[(HeaderName, &'static str)],
+        peer: &str,
+        keys: Option<&[GatewayKey]>,
+    ) -> Result<String, Kind> {
         let guard =
             Guard::new(Secret::new("s3cret"), vec!["tools.example.com".into()], vec!["https://app.example.com".into()]);
         let mut headers = HeaderMap::new();
         for (name, value) in pairs {
             headers.append(name, HeaderValue::from_static(value));
         }
-        let admitted = guard.admit(peer.parse().unwrap(), &headers);
+        let admitted = guard.admit(peer.parse().unwrap(), &headers, keys);
         admitted.map(|principal| principal.id.to_string()).map_err(|problem| problem.kind)
     }
 
@@ -136,6 +207,63 @@ mod tests {
             ["null", "http://evil.example", "http://localhost.evil.example", "file://", "https://app.example.com.evil"]
         {
             assert_eq!(check(&[host.clone(), (ORIGIN, origin)], here), Err(Kind::Forbidden), "{origin}");
+        }
+    }
+
+    fn key(name: &str, key: &str) -> GatewayKey {
+        GatewayKey { name: KeyName::new(name).unwrap(), hash: KeyHash::of(key), created: None }
+    }
+
+    #[test]
+    fn a_profile_with_keys_is_opened_by_one_of_them_or_by_the_token() {
+        let (here, there, host) = ("127.0.0.1:5000", "192.0.2.7:5000", (HOST, "localhost"));
+        let keys = [key("ci", "old"), key("ci", "new"), key("bob", "his")];
+        for peer in [here, there] {
+            let with = |credential| {
+                let pairs = [host.clone(), (AUTHORIZATION, credential)];
+                check_keys(&pairs, peer, Some(&keys))
+            };
+            for (credential, who) in [
+                ("Bearer old", "key:ci"),
+                ("bearer new", "key:ci"),
+                ("Bearer his", "key:bob"),
+                ("Bearer s3cret", "admin"),
+            ] {
+                assert_eq!(with(credential), Ok(who.into()), "{credential}");
+            }
+            for wrong in ["Bearer hi", "Bearer his2", "Bearer His", "Basic his", "his", "Bearer ", "Bearer sha256:00"] {
+                assert_eq!(with(wrong), Err(Kind::Unauthenticated), "{wrong}");
+            }
+            assert_eq!(check_keys(std::slice::from_ref(&host), peer, Some(&keys)), Err(Kind::Unauthenticated));
+            assert_eq!(check_keys(std::slice::from_ref(&host), peer, Some(&[])), Err(Kind::Unauthenticated));
+            let key = [host.clone(), (AUTHORIZATION, "Bearer his")];
+            assert_eq!(check_keys(&key, peer, Some(&[])), Err(Kind::Unauthenticated));
+            assert_eq!(check_keys(&key, peer, None), Err(Kind::Unauthenticated), "a key opens its own profile only");
+        }
+    }
+
+    #[test]
+    fn who_is_shut_out_when_keys_change() {
+        let guard = Guard::new(Secret::new("s3cret"), Vec::new(), Vec::new());
+        let (old, new, bob) = (key("ci", "old"), key("ci", "new"), key("bob", "his"));
+        let none: Option<Vec<GatewayKey>> = None;
+        let some = |keys: &[&GatewayKey]| Some(keys.iter().map(|key| (*key).clone()).collect::<Vec<_>>());
+        for (before, after, expected) in [
+            (none.clone(), none.clone(), vec![]),
+            (none.clone(), some(&[&old]), vec!["local"]),
+            (some(&[&old]), some(&[&old, &new]), vec!["local"]),
+            (some(&[&old, &new]), some(&[&new]), vec!["local", "key:ci"]),
+            (some(&[&old, &bob]), some(&[&bob]), vec!["local", "key:ci"]),
+            (some(&[&old, &bob]), some(&[]), vec!["local", "key:ci", "key:bob"]),
+            (some(&[&bob]), none, vec!["key:bob"]),
+        ] {
+            let gone = |who: &&str| guard.shuts_out(&PrincipalId::new(who), before.as_deref(), after.as_deref());
+            let mut had = vec!["local", "admin"];
+            for (who, name) in [("key:ci", "ci"), ("key:bob", "bob")] {
+                had.extend(before.iter().flatten().any(|key| key.name.as_str() == name).then_some(who));
+            }
+            let gone: Vec<_> = had.into_iter().filter(gone).collect();
+            assert_eq!(gone, expected, "{before:?} {after:?}");
         }
     }
 

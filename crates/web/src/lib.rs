@@ -5,6 +5,7 @@
 
 pub mod guard;
 pub mod respond;
+mod revoke;
 pub mod route;
 
 use std::net::SocketAddr;
@@ -45,6 +46,7 @@ impl Site {
 
 /// Serves the site until the scope stops.
 pub async fn serve(listener: TcpListener, site: Arc<Site>, scope: Scope) {
+    scope.spawn(revoke::follow(Arc::clone(&site)));
     server::serve(listener, scope, move |peer: SocketAddr, request: Request<Incoming>| {
         let site = Arc::clone(&site);
         async move { answer(&site, peer, request).await }
@@ -53,7 +55,9 @@ pub async fn serve(listener: TcpListener, site: Arc<Site>, scope: Scope) {
 }
 
 async fn answer(site: &Arc<Site>, peer: SocketAddr, request: Request<Incoming>) -> Response<Body> {
-    match site.guard.admit(peer, request.headers()) {
+    let view = route::profile_of(site, request.uri()).and_then(|profile| site.gateway.view(profile.as_str()));
+    let keys = view.as_ref().and_then(|view| view.profile.keys.as_deref());
+    match site.guard.admit(peer, request.headers(), keys) {
         Ok(principal) => route::answer(site, principal, request).await,
         Err(refusal) => respond::refusal(&refusal),
     }

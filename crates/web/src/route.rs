@@ -7,7 +7,7 @@ mod sse;
 
 use std::sync::Arc;
 
-use http::{Method, Request, Response, StatusCode};
+use http::{Method, Request, Response, StatusCode, Uri};
 use hyper::body::Incoming;
 use toolcrib_base::{Kind, Problem, ProfileName};
 use toolcrib_gateway::Principal;
@@ -48,6 +48,25 @@ pub async fn answer(site: &Arc<Site>, principal: Principal, request: Request<Inc
                 .hint("MCP is at /mcp and /mcp/p/<profile>, older clients connect to /sse, health is at /healthz and /readyz.");
             respond::refusal(&problem)
         }
+    }
+}
+
+/// The profile that a request uses, where it uses one that has a name: its keys decide who is admitted.
+pub(crate) fn profile_of(site: &Site, uri: &Uri) -> Option<ProfileName> {
+    let path = uri.path();
+    if let Some(rest) = path.strip_prefix("/mcp").or_else(|| path.strip_prefix("/sse"))
+        && let Some(profile) = profile(rest)
+    {
+        return profile.ok();
+    }
+    match path {
+        "/messages" => sse::profile_of(&site.sse_clients, uri.query()),
+        // Operations see what the default profile shows, or the one that the query names.
+        _ if path.starts_with("/api/v1/") => {
+            let named = uri.query().unwrap_or_default().split('&').find_map(|part| part.strip_prefix("profile="));
+            named.and_then(|name| ProfileName::new(name).ok()).or_else(|| profile("").and_then(Result::ok))
+        }
+        _ => None,
     }
 }
 

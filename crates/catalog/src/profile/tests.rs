@@ -57,7 +57,7 @@ fn empty_lists_mean_nothing() {
 fn further_keys_are_read_or_kept() {
     let profile = good(
         "name: default\ntitle: T\nregistry: ['*']\ngroups: [load, admin, load]\nread_only: true\nactive_set: durable\n\
-         max_tokens: 1200\nenv: {A: 'env:B'}\nranking: {x: 1}\nchanged_tools: hold\nquota: 7\nkeys: [a]\nlimits: {}\n\
+         max_tokens: 1200\nenv: {A: 'env:B'}\nranking: {x: 1}\nchanged_tools: hold\nlimits: {}\n\
          exposure: pinned\npinned: ['files/*']\nprefix: none\n",
     );
     assert_eq!(profile.groups, [Group::Load, Group::Admin]);
@@ -83,6 +83,59 @@ fn the_scooter_dialect_wants_tools_loaded() {
 }
 
 #[test]
+fn quotas_and_what_becomes_of_loaded_tools() {
+    let default = good("name: default\n");
+    assert_eq!(default.quota, Quota { tools: 200, servers: None, policy: OverQuota::Block });
+    assert_eq!((default.unload_after, default.reset_on_session, &default.keys), (None, false, &None));
+    let profile = good(
+        "name: default\nquota: {tools: 40, servers: 5, policy: evict}\nunload_after: 10m\nreset_on_session: true\n",
+    );
+    assert_eq!(profile.quota, Quota { tools: 40, servers: Some(5), policy: OverQuota::Evict });
+    assert_eq!(profile.unload_after.unwrap().to_string(), "10m");
+    assert!(profile.reset_on_session);
+    assert_eq!(good("name: default\nquota: {}\n").quota, Quota::default());
+}
+
+#[test]
+fn a_key_opens_what_holds_its_hash() {
+    let (secret, made) = GatewayKey::generate(KeyName::new("ci").unwrap(), Some("2026-01-31".into()));
+    assert!(secret.expose().starts_with("tcb_") && secret.expose().len() == 68);
+    let (other, _) = GatewayKey::generate(KeyName::new("ci").unwrap(), None);
+    assert_ne!(secret, other);
+    let text = format!(
+        "name: default\nkeys:\n  - {{name: old, hash: '{}'}}\n  - {{name: ci, hash: '{}', created: 2026-01-31}}\n",
+        KeyHash::of("x"),
+        made.hash
+    );
+    let keys = good(&text).keys.unwrap();
+    assert_eq!(keys[1], made);
+    assert_eq!(key::matching(&keys, secret.expose()), Some(&made));
+    for wrong in ["", other.expose(), &secret.expose()[4..], &format!("{} ", secret.expose()), &made.hash.to_string()] {
+        assert_eq!(key::matching(&keys, wrong), None, "{wrong}");
+    }
+    assert_eq!(good("name: default\nkeys: []\n").keys, Some(Vec::new()), "locked, and no key opens it");
+    assert!(!format!("{made:?}").contains(&made.hash.to_string()[7..]));
+}
+
+#[test]
+fn a_key_in_the_place_of_its_hash_is_not_repeated() {
+    let (secret, made) = GatewayKey::generate(KeyName::new("ci").unwrap(), None);
+    for hash in [secret.expose(), "sha256:12", &made.hash.to_string().to_uppercase(), "7"] {
+        let problems = read(&format!("name: default\nkeys: [{{name: ci, hash: '{hash}'}}]\n")).unwrap_err();
+        let text = format!("{problems:?}");
+        assert!(text.contains("keys[0].hash") && !text.contains(secret.expose()), "{text}");
+    }
+    for (keys, expected) in [
+        ("7", "2:7: `keys`: expected a list, got `7`"),
+        ("[a]", "2:8: `keys[0]`: expected a map of keys and values, got `a`"),
+    ] {
+        bad(&format!("name: default\nkeys: {keys}\n"), expected);
+    }
+    let twice = format!("{{name: a, hash: '{0}'}}, {{name: b, hash: '{0}'}}", made.hash);
+    assert!(read(&format!("name: default\nkeys: [{twice}]\n")).is_err());
+}
+
+#[test]
 fn wrong_values_are_told_with_place_and_hint() {
     for (lines, expected) in [
         ("read_only: yes", "2:12: `read_only`: expected `true` or `false`, got `yes`"),
@@ -95,6 +148,13 @@ fn wrong_values_are_told_with_place_and_hint() {
         ),
         ("tools: ['*']", "2:8: `tools`: expected a map of keys and values, got a list"),
         ("max_tokens: many", "2:13: `max_tokens`: expected a whole number from 50 to 1000000, got `many`"),
+        ("quota: 7", "2:8: `quota`: expected a map of keys and values, got `7`"),
+        ("quota: {tools: 0}", "2:16: `quota.tools`: expected a whole number from 1 to 500, got `0`"),
+        ("quota: {policy: drop}", "2:17: `quota.policy`: expected one of `evict`, `block`, got `drop`"),
+        (
+            "unload_after: 10",
+            "2:15: `unload_after`: expected a duration such as `30s`, `500ms`, `2m` or `1h`, more than nothing and at most a week, got `10`",
+        ),
         ("max_tokens: 0", "2:13: `max_tokens`: expected a whole number from 50 to 1000000, got `0`"),
         (
             "groups: [loading]",

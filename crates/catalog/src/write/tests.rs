@@ -1,3 +1,5 @@
+//! Definitions written on request: what is kept, what is refused, what becomes of the file when the disk fails.
+
 use serde_json::json;
 
 use super::*;

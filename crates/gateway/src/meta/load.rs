@@ -1,77 +1,87 @@
 //! Loading and unloading tools: all of them or none, and again without harm.
 
+use std::collections::BTreeSet;
+
 use serde_json::{Value, json};
 use toolcrib_base::{Kind, Problem, ToolId};
-use toolcrib_catalog::{ActiveSet, Dialect, Exposure};
-use toolcrib_protocol::{Notification, Raw, json as raw_json, method};
+use toolcrib_catalog::Dialect;
+use toolcrib_protocol::{Raw, json as raw_json};
 
 use super::{Context, active, flag, text};
-use crate::active::NotLoaded;
+use crate::active::{Changed, NotLoaded};
 use crate::{dialect, reply, resolve};
 
+/// How many names of loaded tools an error tells.
+const TOLD: usize = 20;
+
 pub(super) fn load(context: &Context<'_>, arguments: &Raw) -> Result<Raw, Problem> {
+    let view = context.view;
     let by_server = context.meta.dialect == Dialect::Scooter;
-    let (tools, server) = if by_server { of_server(context, arguments)? } else { (named(context, arguments)?, None) };
-    let set = context.view.profile.active_set;
-    let already = {
-        let now = context.gateway.active.of(context.caller, set);
-        tools.iter().all(|id| now.contains(id))
-    };
-    let changed = context.gateway.active.load(context.caller, set, &tools).map_err(|refused| match refused {
-        NotLoaded::Quota(most) => {
-            Problem::new(Kind::Busy, format!("more than {most} tools would be loaded")).hint("Unload some first.")
-        }
-        NotLoaded::Sets => Problem::new(Kind::Busy, "too many principals have loaded tools"),
-    })?;
-    if changed {
-        tell(context);
-    }
+    let (tools, server) =
+        if by_server { of_server(context, arguments)? } else { (named(context, arguments, &BTreeSet::new())?, None) };
+    let shown = |id: &ToolId| view.tool_by_id(id).is_some();
+    let loaded = context.gateway.active.load(context.caller, &view.profile, &tools, shown);
+    let changed = loaded.map_err(|refused| not_loaded(context, &refused))?;
+    let both: Vec<ToolId> = changed.added.iter().chain(&changed.evicted).cloned().collect();
+    context.gateway.set_changed(view, context.caller, &both);
     if let Some(server) = server {
-        return Ok(reply::data(&activated(context, &server, &tools, already)));
+        return Ok(reply::data(&activated(context, &server, &tools, &changed)));
     }
     let mut value = active::list(context);
     let definitions: Vec<Value> =
-        tools.iter().filter_map(|id| context.view.tool_by_id(id)).map(|tool| tool.exposed().to_value()).collect();
+        tools.iter().filter_map(|id| view.tool_by_id(id)).map(|tool| tool.exposed().to_value()).collect();
     value["loaded"] = definitions.into();
-    let call = dialect::name_of(dialect::Act::Call, context.view.profile.dialect);
-    let names: Vec<_> = tools.iter().map(|id| format!("- {id}")).collect();
-    let text = format!(
-        "Loaded {} tool(s):\n{}\nTotal active: {}. Call them with {call}.",
-        tools.len(),
-        names.join("\n"),
-        value["count"]
-    );
+    let call = dialect::name_of(dialect::Act::Call, view.profile.dialect);
+    let mut text = format!("Loaded {} tool(s):\n{}\n", tools.len(), lines(&tools));
+    if !changed.evicted.is_empty() {
+        value["evicted"] = changed.evicted.iter().map(ToString::to_string).collect();
+        text.push_str(&format!("Unloaded to make room (the quota is {}):\n", quota(context)));
+        text.push_str(&format!("{}\n", lines(&changed.evicted)));
+    }
+    text.push_str(&format!("Total active: {}. Call them with {call}.", value["count"]));
     Ok(reply::structured(&text, &value))
 }
 
 pub(super) fn unload(context: &Context<'_>, arguments: &Raw) -> Result<Raw, Problem> {
     let set = context.view.profile.active_set;
     let scooter = context.meta.dialect == Dialect::Scooter;
-    let all = scooter && flag(arguments, "all")?.unwrap_or(false);
-    let (tools, server) = if all {
-        (context.gateway.active.of(context.caller, set).into_iter().collect(), None)
-    } else if scooter {
-        of_server(context, arguments)?
-    } else {
-        (named(context, arguments)?, None)
-    };
-    let changed = context.gateway.active.unload(context.caller, set, &tools);
-    if changed {
-        tell(context);
+    let now = context.gateway.active.of(context.caller, set);
+    if scooter && flag(arguments, "all")? != Some(true) {
+        return deactivate(context, arguments, &now);
     }
+    let tools = if scooter { now.into_iter().collect() } else { named(context, arguments, &now)? };
+    let gone = context.gateway.active.unload(context.caller, set, &tools);
+    context.gateway.set_changed(context.view, context.caller, &gone);
     if scooter {
-        if !changed && !all {
-            let server = server.unwrap_or_default();
-            return Err(Problem::new(Kind::NotFound, format!("server `{server}` is not active")));
-        }
-        return Ok(reply::data(&json!({ "status": "off", "server": server, "message": "Deactivated." })));
+        return Ok(reply::data(&json!({ "status": "off", "message": "No server is active any more." })));
     }
     let value = active::list(context);
     Ok(reply::structured(&format!("Unloaded {} tool(s). Total active: {}.", tools.len(), value["count"]), &value))
 }
 
-/// The tools of `names`; one unknown name and nothing happens.
-fn named(context: &Context<'_>, arguments: &Raw) -> Result<Vec<ToolId>, Problem> {
+/// scooter's way: one server, which must be active.
+fn deactivate(context: &Context<'_>, arguments: &Raw, now: &BTreeSet<ToolId>) -> Result<Raw, Problem> {
+    let Some(name) = text(arguments, "tool_name")?.filter(|name| !name.is_empty()) else {
+        let problem = Problem::new(Kind::InvalidParams, "neither `tool_name` nor `all` was given");
+        return Err(problem.hint("Name an active server, or send {\"all\": true}."));
+    };
+    let tools: Vec<ToolId> = now.iter().filter(|id| id.server.as_str() == name).cloned().collect();
+    if tools.is_empty() {
+        // A server that is not here answers as what it is: unknown.
+        of_server(context, arguments)?;
+        let list = dialect::name_of(dialect::Act::Active, Dialect::Scooter);
+        let problem = Problem::new(Kind::NotFound, format!("server `{name}` is not active"));
+        return Err(problem.hint(format!("Active ones are listed by {list}.")));
+    }
+    let gone = context.gateway.active.unload(context.caller, context.view.profile.active_set, &tools);
+    context.gateway.set_changed(context.view, context.caller, &gone);
+    let message = format!("The tools of `{name}` are unloaded.");
+    Ok(reply::data(&json!({ "status": "off", "server": name, "message": message })))
+}
+
+/// The tools of `names`, each exactly as it is written; one unknown name and nothing happens. What is `loaded` has a
+/// name even where the profile shows it no longer.
+fn named(context: &Context<'_>, arguments: &Raw, loaded: &BTreeSet<ToolId>) -> Result<Vec<ToolId>, Problem> {
     let wrong = || {
         Problem::new(Kind::InvalidParams, "`names` must be a list of tool names")
             .hint("Give at least one, by id or exposed name.")
@@ -84,11 +94,13 @@ fn named(context: &Context<'_>, arguments: &Raw) -> Result<Vec<ToolId>, Problem>
     let mut tools = Vec::new();
     for item in items {
         let name = raw_json::text(item).ok_or_else(wrong)?;
-        match context.view.tool(&name) {
-            Some(tool) => tools.push(tool.id.clone()),
+        let shown = context.view.tool(&name).map(|tool| tool.id.clone());
+        match shown.or_else(|| ToolId::parse(&name).filter(|id| loaded.contains(id))) {
+            Some(id) => tools.push(id),
             None => {
                 let mut problem = resolve::unknown_tool(context.view, &name);
-                problem.message.push_str("; nothing was loaded");
+                let done = if context.meta.act == dialect::Act::Load { "loaded" } else { "unloaded" };
+                problem.message.push_str(&format!("; nothing was {done}"));
                 return Err(problem);
             }
         }
@@ -98,63 +110,117 @@ fn named(context: &Context<'_>, arguments: &Raw) -> Result<Vec<ToolId>, Problem>
     Ok(tools)
 }
 
-/// All tools of the server that scooter calls `tool_name`.
+/// All tools of the server that scooter calls `tool_name`. One that is hidden and one that does not exist are answered
+/// by the same bytes.
 fn of_server(context: &Context<'_>, arguments: &Raw) -> Result<(Vec<ToolId>, Option<String>), Problem> {
+    let view = context.view;
     let name = text(arguments, "tool_name")?
         .filter(|name| !name.is_empty())
         .ok_or_else(|| Problem::new(Kind::InvalidParams, "tool_name argument is required").hint("Name a server."))?;
     let tools: Vec<ToolId> =
-        context.view.tools.iter().filter(|tool| tool.id.server.as_str() == name).map(|tool| tool.id.clone()).collect();
-    if tools.is_empty() {
-        let servers = context.view.servers.iter().map(|(server, _)| server.name.as_str());
-        let close = toolcrib_search::nearest(&name, servers);
-        let hint = if close.is_empty() {
-            "Search with scooter_find.".to_owned()
-        } else {
-            format!("Nearest: {}. Search with scooter_find.", close.join(", "))
-        };
-        let shown: String = name.chars().take(128).collect();
-        return Err(Problem::new(Kind::NotFound, format!("no server `{shown}` with tools here")).hint(hint));
+        view.tools.iter().filter(|tool| tool.id.server.as_str() == name).map(|tool| tool.id.clone()).collect();
+    if !tools.is_empty() {
+        return Ok((tools, Some(name)));
     }
-    Ok((tools, Some(name)))
+    let find = dialect::name_of(dialect::Act::Find, Dialect::Scooter);
+    if view.pending().iter().any(|server| server.as_str() == name) {
+        let problem = Problem::new(Kind::Unavailable, format!("server `{name}` is still being listed"));
+        return Err(problem.hint("Try again in a moment."));
+    }
+    if let Some(away) = resolve::away(view, &format!("{name}/")) {
+        let problem = Problem::new(Kind::Unavailable, away.to_string());
+        return Err(problem.hint(format!("Search for another with {find}.")));
+    }
+    let mut servers: Vec<&str> = view.tools.iter().map(|tool| tool.id.server.as_str()).collect();
+    servers.dedup();
+    let close = toolcrib_search::nearest(&name, servers);
+    let mut hint = format!("Search with {find}.");
+    if !close.is_empty() {
+        let names: Vec<String> = close.iter().map(|name| format!("`{name}`")).collect();
+        hint = format!("Nearest: {}. {hint}", names.join(", "));
+    }
+    let shown: String = name.chars().take(128).collect();
+    Err(Problem::new(Kind::NotFound, format!("no server `{shown}` with tools here")).hint(hint))
 }
 
-fn activated(context: &Context<'_>, server: &str, tools: &[ToolId], already: bool) -> Value {
+fn activated(context: &Context<'_>, server: &str, tools: &[ToolId], changed: &Changed) -> Value {
     let found: Vec<_> = tools.iter().filter_map(|id| context.view.tool_by_id(id)).collect();
     let names: Vec<_> = found.iter().map(|tool| &*tool.name).collect();
     let schemas: Vec<Value> = found.iter().map(|tool| tool.exposed().to_value()).collect();
-    json!({
+    let already = changed.added.is_empty();
+    let mut message = match already {
+        true => format!("`{server}` was active before; its tools can be called."),
+        false => format!("The tools of `{server}` can be called now."),
+    };
+    let mut value = json!({
         "status": if already { "already_active" } else { "activated" },
         "backend_server": server,
         "available_tools": names,
         "tool_count": names.len(),
         "tool_schemas": schemas,
-        "message": format!("The tools of `{server}` can be called now."),
-        "usage": "scooter_call with {\"tool\": \"<name>\", \"arguments\": {…}}",
-        "important": "Call these tools through scooter_call: it always exists, whatever the client lists.",
-    })
+        "usage": format!(
+            "scooter_call {}",
+            json!({ "tool": names.first().copied().unwrap_or("<name>"), "arguments": {} })
+        ),
+        "important": "Send each call to this same gateway through scooter_call, with the tool's name as it stands in \
+                      available_tools and arguments that fit its inputSchema. scooter_call is there in every list; \
+                      the tools themselves may not be in yours.",
+    });
+    if !changed.evicted.is_empty() {
+        let mut servers: Vec<&str> = changed.evicted.iter().map(|id| id.server.as_str()).collect();
+        servers.sort_unstable();
+        servers.dedup();
+        message.push_str(&format!(
+            " To make room (the quota is {}), this was deactivated: {}.",
+            quota(context),
+            servers.join(", ")
+        ));
+        value["evicted"] = servers.into();
+    }
+    value["message"] = message.into();
+    value
 }
 
-/// Tells the sessions whose list has changed, where the profile lists what is loaded.
-fn tell(context: &Context<'_>) {
-    let (profile, caller) = (&context.view.profile, context.caller);
-    if profile.exposure != Exposure::Dynamic {
-        return;
-    }
-    let notification = Notification::new(method::TOOLS_CHANGED, Raw::empty_object());
-    match (profile.active_set, &caller.session) {
-        (ActiveSet::Session, Some(session)) => {
-            session.tell(&notification);
+fn not_loaded(context: &Context<'_>, refused: &NotLoaded) -> Problem {
+    let profile = &context.view.profile.name;
+    match refused {
+        NotLoaded::TooLarge { tools, servers } => {
+            let asked = format!("{tools} tools of {servers} server(s) are more than the quota of {}", quota(context));
+            Problem::new(Kind::Busy, format!("{asked}; nothing was loaded"))
+                .hint(format!("Load fewer at a time, or raise `quota` in profiles/{profile}.yaml."))
         }
-        // A modern client's own set, which no legacy one lists.
-        (ActiveSet::Session, None) => {}
-        // One set for all sessions of the principal, whoever of its clients has changed it.
-        (ActiveSet::Durable, _) => {
-            for session in context.gateway.sessions.of_profile(&profile.name) {
-                if session.principal.id == caller.principal.id {
-                    session.tell(&notification);
-                }
+        NotLoaded::Full(active) => {
+            let mut names: Vec<String> = match context.meta.dialect {
+                Dialect::Scooter => active.iter().map(|id| id.server.to_string()).collect(),
+                _ => active.iter().map(ToString::to_string).collect(),
+            };
+            names.dedup();
+            let unload = dialect::name_of(dialect::Act::Unload, context.meta.dialect);
+            let arguments = match context.meta.dialect {
+                Dialect::Scooter => json!({ "tool_name": names.first() }),
+                _ => json!({ "names": names.iter().take(1).collect::<Vec<_>>() }),
+            };
+            let more = names.len().saturating_sub(TOLD);
+            names.truncate(TOLD);
+            let mut list = names.join(", ");
+            if more > 0 {
+                list.push_str(&format!(" and {more} more"));
             }
+            let message = format!("the quota of {} is used up; nothing was loaded. Active: {list}", quota(context));
+            Problem::new(Kind::Busy, message).hint(format!("Unload first: {unload} {arguments}."))
         }
+        NotLoaded::Sets => Problem::new(Kind::Busy, "too many principals have loaded tools"),
     }
+}
+
+/// The quota in words.
+fn quota(context: &Context<'_>) -> String {
+    let quota = context.view.profile.quota;
+    let servers = quota.servers.map(|most| format!(" of {most} servers")).unwrap_or_default();
+    format!("{} tools{servers}", quota.tools)
+}
+
+fn lines(tools: &[ToolId]) -> String {
+    let lines: Vec<String> = tools.iter().map(|id| format!("- {id}")).collect();
+    lines.join("\n")
 }

@@ -1,3 +1,5 @@
+//! The table of operations: whole, without doubles, with schemas that hold.
+
 use std::collections::BTreeSet;
 
 use super::*;

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use http::HeaderMap;
 use toolcrib_base::{Kind, Problem};
+use toolcrib_catalog::Dialect;
 use toolcrib_policy::Act;
 use toolcrib_protocol::error::CAPABILITY_MISSING;
 use toolcrib_protocol::param_header::ParamHeaders;
@@ -12,7 +13,7 @@ use toolcrib_protocol::{Raw, Revision, RpcError, ask, convert, json, method, tas
 use toolcrib_store::Outcome;
 use toolcrib_upstream::CallError;
 
-use crate::dialect::MetaName;
+use crate::dialect::{Act as DialectAct, MetaName};
 use crate::dispatch::Ended;
 use crate::exchange::{self, Exchanged, Wanted};
 use crate::meta;
@@ -177,19 +178,23 @@ impl Passing<'_> {
         }
     }
 
-    /// With `require_load`, a tool whose server is not active answers with what to do first.
+    /// Notes the use of a loaded tool. With `require_load`, one whose server is not active answers with what to do
+    /// first.
     fn not_loaded(&self, tool: &Tool) -> Option<Problem> {
-        if !self.view.profile.require_load {
+        // A tool that is used stays loaded, whether it had to be loaded or not.
+        let is_loaded = self.gateway.active.touch(self.caller, self.view.profile.active_set, &tool.id);
+        if is_loaded || !self.view.profile.require_load {
             return None;
         }
-        let active = self.gateway.active.of(self.caller, self.view.profile.active_set);
-        if active.contains(&tool.id) {
-            return None;
-        }
-        let load = crate::dialect::name_of(crate::dialect::Act::Load, self.view.profile.dialect);
+        let dialect = self.view.profile.dialect;
+        let load = crate::dialect::name_of(DialectAct::Load, dialect);
+        let arguments = match dialect {
+            Dialect::Scooter => serde_json::json!({ "tool_name": tool.id.server.as_str() }),
+            _ => serde_json::json!({ "names": [&*tool.name] }),
+        };
         let problem =
             Problem::new(Kind::Forbidden, format!("server `{}` of `{}` is not active", tool.id.server, tool.name));
-        Some(problem.hint(format!("Activate it with {load} first.")))
+        Some(problem.hint(format!("Activate it first: {load} {arguments}.")))
     }
 
     async fn call_meta(&mut self, meta: &'static MetaName, arguments: &Raw) -> Answered {
@@ -207,6 +212,10 @@ impl Passing<'_> {
             Ok(result) => (Outcome::Ok, result),
             Err(problem) => (Outcome::Error(problem.kind), reply::failure(&problem)),
         };
+        // Before the answer: whoever reads that tools are loaded finds them after a restart.
+        if matches!(meta.act, DialectAct::Load | DialectAct::Unload) {
+            self.gateway.keep_active_sets().await;
+        }
         passage.finish(outcome);
         Ok((result, Revision::LATEST_LEGACY))
     }

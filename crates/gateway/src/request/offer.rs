@@ -101,7 +101,7 @@ impl Passing<'_> {
         if loaded.is_empty() {
             return Ok(fixed);
         }
-        // The menu and the quota of loaded tools fit one page.
+        // The menu and the largest quota of loaded tools fit one page.
         let tools = loaded.iter().filter_map(|id| self.view.tool_by_id(id)).map(|tool| tool.exposed());
         let all: Vec<Raw> = self.view.menu.iter().cloned().chain(tools).collect();
         let all = downgrade::tools_for(revision, &all);

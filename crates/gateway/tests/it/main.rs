@@ -1,6 +1,7 @@
 //! The gateway at its public edge, with fake servers as real child processes behind it.
 #![allow(clippy::unwrap_used, reason = "these are tests, their fixtures included")]
 
+mod active;
 mod ambiguous;
 mod arguments;
 mod audit;

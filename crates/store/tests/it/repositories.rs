@@ -1,7 +1,7 @@
 //! The repositories: what was put is there after a restart, and what is not there is `None`.
 
 use toolcrib_base::{PrincipalId, Timestamp, ToolId};
-use toolcrib_store::{Facts, Names, Snapshot, Snapshots, StoreError, TaskRecord, Tasks};
+use toolcrib_store::{ActiveTool, Facts, Names, Snapshot, Snapshots, StoreError, TaskRecord, Tasks};
 
 use crate::{Home, profile, server, tool};
 
@@ -48,13 +48,15 @@ fn a_row_with_a_name_that_is_none_harms_no_other() {
     let home = Home::new();
     let store = home.open();
     store.snapshots().put(&snapshot("files", 1, "{}")).unwrap();
-    store.active_sets().add(&PrincipalId::new("p"), &profile("default"), &[tool("files/a")]).unwrap();
+    let kept = ActiveTool { tool: tool("files/a"), last_used: Timestamp(1) };
+    store.active_sets().put(&PrincipalId::new("p"), &profile("default"), &[kept]).unwrap();
     let rows = "INSERT INTO snapshot VALUES ('../x', 1, 'd', '{}');
                 INSERT INTO active_tool VALUES ('p', 'default', '../x', 'a', 1);
+                INSERT INTO active_tool VALUES ('p', '../x', 'files', 'a', 1);
                 INSERT INTO name VALUES ('default', 'a', '../x', 'a', 1);";
     home.shell().execute_batch(rows).unwrap();
     assert_eq!(store.snapshots().all().unwrap().len(), 1);
-    assert_eq!(store.active_sets().list(&PrincipalId::new("p"), &profile("default")).unwrap().len(), 1);
+    assert_eq!(store.active_sets().all().unwrap().len(), 1);
     assert_eq!(store.names().all(&profile("default")).unwrap(), []);
     // The name counts as free.
     assert_eq!(store.names().claim(&profile("default"), &[("a", &tool("files/a"))]).unwrap(), [tool("files/a")]);
@@ -117,25 +119,28 @@ fn facts_are_kept_by_scope_and_key() {
 }
 
 #[test]
-fn active_sets_belong_to_a_principal_and_a_profile() {
+fn active_sets_belong_to_a_principal_and_a_profile_and_are_there_after_a_restart() {
     let home = Home::new();
     let store = home.open();
-    let sets = store.active_sets();
     let (alice, bob) = (PrincipalId::new("alice"), PrincipalId::new("bob"));
-    let default = profile("default");
-    assert_eq!(sets.list(&alice, &default).unwrap(), []);
-    sets.add(&alice, &default, &[tool("files/read"), tool("files/a/b"), tool("git/log")]).unwrap();
-    sets.add(&bob, &default, &[tool("time/now")]).unwrap();
-    home.clock.advance(10);
-    sets.add(&alice, &default, &[tool("files/read")]).unwrap();
-    assert_eq!(sets.remove(&alice, &default, &[tool("git/log"), tool("time/now")]).unwrap(), 1);
-    let list = |principal| {
-        let tools = sets.list(principal, &default).unwrap();
-        tools.into_iter().map(|active| (active.tool.to_string(), active.last_used.0)).collect::<Vec<_>>()
-    };
-    assert_eq!(list(&alice), [("files/a/b".to_owned(), 50_000), ("files/read".to_owned(), 50_010)]);
-    assert_eq!(list(&bob), [("time/now".to_owned(), 50_000)]);
-    assert_eq!(sets.list(&alice, &profile("other")).unwrap(), []);
+    let active = |id, at| ActiveTool { tool: tool(id), last_used: Timestamp(at) };
+    let sets = store.active_sets();
+    assert_eq!(sets.all().unwrap(), []);
+    sets.put(&alice, &profile("default"), &[active("files/read", 5), active("git/log", 6)]).unwrap();
+    sets.put(&bob, &profile("default"), &[active("time/now", 4)]).unwrap();
+    sets.put(&alice, &profile("other"), &[active("time/now", 1)]).unwrap();
+    sets.put(&alice, &profile("default"), &[active("files/read", 7), active("files/a/b", 3)]).unwrap();
+    sets.put(&alice, &profile("other"), &[]).unwrap();
+    store.close_blocking();
+    drop((sets, store));
+
+    let all = home.open().active_sets().all().unwrap();
+    let expected = [
+        (alice.clone(), profile("default"), active("files/a/b", 3)),
+        (bob, profile("default"), active("time/now", 4)),
+        (alice, profile("default"), active("files/read", 7)),
+    ];
+    assert_eq!(all, expected, "whatever was used longest ago comes first");
 }
 
 fn task(id: &str, principal: &str, created_at: i64, expires_at: i64) -> TaskRecord {

@@ -46,11 +46,12 @@ pub(crate) async fn run(arguments: &Arguments, given: &Raw, rest: &Rest, output:
     let operations = operations(&document);
     let Some(wanted) = &arguments.operation else {
         let answer = Raw::from_value(&json!({ "operations": operations, "total": operations.len() }));
-        return Ok(if output.is_for_programs() {
-            output.answer(&answer)?
+        if output.is_for_programs() {
+            output.answer(&answer)?;
         } else {
-            output.rows("operations", COLUMNS, &operations)?
-        });
+            output.rows("operations", COLUMNS, &operations)?;
+        }
+        return Ok(());
     };
     let plain = wanted.replace('-', "_");
     let named = |id: &str| id == plain || id.strip_prefix("core_") == Some(&plain);

@@ -1,4 +1,6 @@
-//! `toolcrib profile`: the profiles of a running gateway, added, shown and used.
+//! `toolcrib profile`: the profiles of a running gateway, added, shown and used; their keys are made in [`key`].
+
+pub(super) mod key;
 
 use std::path::PathBuf;
 
@@ -16,11 +18,22 @@ use crate::output::{Format, Output};
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
     #[command(subcommand)]
-    action: Action,
+    pub(super) action: Action,
 }
 
 #[derive(Debug, clap::Subcommand)]
-enum Action {
+#[expect(clippy::large_enum_variant, reason = "there is one of them in a run")]
+pub(super) enum Action {
+    /// Make and revoke the keys that open a profile
+    #[command(subcommand)]
+    Key(key::Action),
+    #[command(flatten)]
+    Wire(Wire),
+}
+
+/// What a running gateway is asked for.
+#[derive(Debug, clap::Subcommand)]
+pub(super) enum Wire {
     /// List the profiles
     List(Plain),
     /// Show a profile with its definition
@@ -35,14 +48,14 @@ enum Action {
 }
 
 #[derive(Debug, clap::Args)]
-struct Plain {
+pub(super) struct Plain {
     #[command(flatten)]
     client: ClientFlags,
 }
 
 /// `--profile` is one of the common flags, so the name has another one inside.
 #[derive(Debug, clap::Args)]
-struct Named {
+pub(super) struct Named {
     /// The profile's name
     name: ProfileName,
     #[command(flatten)]
@@ -50,7 +63,7 @@ struct Named {
 }
 
 #[derive(Debug, clap::Args)]
-struct Create {
+pub(super) struct Create {
     /// The new profile's name
     name: ProfileName,
     /// A server that it shows, or a glob over names of servers
@@ -75,25 +88,25 @@ struct Create {
     client: ClientFlags,
 }
 
-// === impl Arguments ===
+// === impl Wire ===
 
-impl Arguments {
-    pub(crate) fn client(&self) -> &ClientFlags {
-        match &self.action {
-            Action::List(plain) => &plain.client,
-            Action::Create(create) => &create.client,
-            Action::Show(named) | Action::Rm(named) | Action::Use(named) => &named.client,
+impl Wire {
+    pub(super) fn client(&self) -> &ClientFlags {
+        match self {
+            Self::List(plain) => &plain.client,
+            Self::Create(create) => &create.client,
+            Self::Show(named) | Self::Rm(named) | Self::Use(named) => &named.client,
         }
     }
 
     /// What is to be sent, before anybody is asked.
-    pub(crate) fn request(&self) -> Result<Request, Problem> {
+    pub(super) fn request(&self) -> Result<Request, Problem> {
         let plain = |method, path: String| Request { method, path, body: None };
-        Ok(match &self.action {
-            Action::List(_) => plain(Method::GET, "/profiles".to_owned()),
-            Action::Show(it) | Action::Use(it) => plain(Method::GET, format!("/profiles/{}", it.name)),
-            Action::Rm(it) => plain(Method::DELETE, format!("/profiles/{}", it.name)),
-            Action::Create(create) => {
+        Ok(match self {
+            Self::List(_) => plain(Method::GET, "/profiles".to_owned()),
+            Self::Show(it) | Self::Use(it) => plain(Method::GET, format!("/profiles/{}", it.name)),
+            Self::Rm(it) => plain(Method::DELETE, format!("/profiles/{}", it.name)),
+            Self::Create(create) => {
                 let body = Some(Raw::from_value(&create.body()?));
                 Request { body, ..plain(Method::POST, "/profiles".to_owned()) }
             }
@@ -128,26 +141,26 @@ impl Create {
     }
 }
 
-pub(crate) async fn run(arguments: &Arguments, request: &Request, rest: &Rest, output: Output) -> anyhow::Result<()> {
+pub(super) async fn run(action: &Wire, request: &Request, rest: &Rest, output: Output) -> anyhow::Result<()> {
     let answer = rest.ask(request.method.clone(), &request.path, request.body.as_ref()).await?;
     if output.is_for_programs() {
         return Ok(output.answer(&answer)?);
     }
     let value = answer.to_value();
     let name = field(&value, "name");
-    match &arguments.action {
-        Action::List(_) => {
+    match action {
+        Wire::List(_) => {
             let profiles = value["profiles"].as_array().map(Vec::as_slice).unwrap_or_default();
             output.rows("profiles", list::PROFILES.columns, profiles)?;
         }
-        Action::Show(_) => Output { format: Format::Yaml, ..output }.answer(&answer)?,
-        Action::Create(_) => {
+        Wire::Show(_) => Output { format: Format::Yaml, ..output }.answer(&answer)?,
+        Wire::Create(_) => {
             let (file, url) = (field(&value, "file"), format!("{}/mcp/p/{name}", rest.origin()));
             output.text(&format!("profile `{name}` is defined in `{file}` and served at {url}"))?;
         }
-        Action::Rm(_) => output.text(&format!("profile `{name}` is removed with `{}`", field(&value, "file")))?,
-        Action::Use(_) => {
-            output.text(&format!("export TOOLCRIB_ENDPOINT='{}{}'", rest.origin(), field(&value, "url")))?
+        Wire::Rm(_) => output.text(&format!("profile `{name}` is removed with `{}`", field(&value, "file")))?,
+        Wire::Use(_) => {
+            output.text(&format!("export TOOLCRIB_ENDPOINT='{}{}'", rest.origin(), field(&value, "url")))?;
         }
     }
     Ok(())

@@ -23,7 +23,7 @@ pub(crate) async fn serve(listener: TcpListener, example: Arc<dyn Example>, guar
         let (example, guard) = (Arc::clone(&example), Arc::clone(&guard));
         async move {
             let (head, body) = request.into_parts();
-            if let Err(refusal) = guard.admit(peer, &head.headers) {
+            if let Err(refusal) = guard.admit(peer, &head.headers, None) {
                 return respond::refusal(&refusal);
             }
             if head.uri.path() != PATH {

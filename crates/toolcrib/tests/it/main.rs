@@ -10,6 +10,7 @@ mod demo;
 mod failures;
 mod guides;
 mod lists;
+mod profile_key;
 mod registry;
 mod secrets;
 mod stdio;

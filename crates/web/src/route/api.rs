@@ -86,6 +86,8 @@ async fn operate(
     if let Some(profile) = arguments::profile(operation, &query)? {
         caller.profile = profile;
     }
+    // Who was let in by the keys of one profile is in this one only by its own.
+    caller.principal = opened(site, caller.principal, &caller.profile, head)?;
     let body = if operation.method.has_body() {
         let body = read(site, body).await.map_err(Refused::Response)?;
         if arguments::is_not_json(&head.headers, &body) {
@@ -98,6 +100,15 @@ async fn operate(
     let given = arguments::Given { values, query, headers: &head.headers, body, depth: site.limits.depth };
     let arguments = given.gather(operation)?;
     Ok(site.gateway.operate(operation, &caller, arguments).await?)
+}
+
+/// Who the caller is in a profile: its own keys decide, as at its own address.
+fn opened(site: &Site, principal: Principal, profile: &ProfileName, head: &Parts) -> Result<Principal, Problem> {
+    let view = site.gateway.view(profile.as_str());
+    match view.as_ref().and_then(|view| view.profile.keys.as_deref()) {
+        Some(keys) if !principal.is_admin => site.guard.prove(&head.headers, keys),
+        _ => Ok(principal),
+    }
 }
 
 fn success(operation: &Operation, head: &Parts, result: &Raw) -> Response<Body> {

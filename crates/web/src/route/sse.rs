@@ -65,12 +65,21 @@ pub(super) fn open(
     }
 }
 
+/// The profile whose client posts to `/messages`, where there is such a client.
+pub(super) fn profile_of(clients: &SseClients, query: Option<&str>) -> Option<ProfileName> {
+    clients.profile(posted_to(query))
+}
+
+fn posted_to(query: Option<&str>) -> &str {
+    query.and_then(|query| query.strip_prefix("session=")).unwrap_or_default()
+}
+
 /// `/messages?session=<id>`.
 pub(super) async fn post(site: &Arc<Site>, principal: &Principal, request: Request<Incoming>) -> Response<Body> {
     if request.method() != Method::POST {
         return respond::not_allowed("POST");
     }
-    let id = request.uri().query().and_then(|query| query.strip_prefix("session=")).unwrap_or_default();
+    let id = posted_to(request.uri().query());
     let Some(client) = site.sse_clients.get(id, principal) else {
         let problem = Problem::new(Kind::NotFound, "the session does not exist or its stream has ended");
         return respond::refusal(&problem.hint("Open a stream with `GET /sse`; its first event says where to post."));
@@ -105,6 +114,11 @@ impl SseClients {
         let id = random::hex_128();
         open.insert(id.clone(), client);
         Ok(id)
+    }
+
+    /// The profile of an open stream.
+    fn profile(&self, id: &str) -> Option<ProfileName> {
+        self.open().get(id).map(|client| client.profile().clone())
     }
 
     /// For its own principal; to others it does not exist.

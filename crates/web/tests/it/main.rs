@@ -9,6 +9,7 @@ mod batch;
 mod doors;
 mod header;
 mod house;
+mod keys;
 mod old;
 mod openapi;
 mod parked;

@@ -1,0 +1,157 @@
+//! Keys that open a profile: the key `keys`. The file holds their hashes only.
+//!
+//! A key is 256 random bits, so that one round of SHA-256 is enough: there is nothing to guess that a slow hash would
+//! protect. Two keys may have one name: the old and the new one while clients change over.
+
+use std::fmt;
+use std::str::FromStr;
+
+use sha2::{Digest, Sha256};
+use toolcrib_base::{ProfileName, Secret, random};
+
+use crate::reader::Cursor;
+
+/// What every key begins with, so that people and scanners for leaked secrets know it.
+const BEGINS: &str = "tcb_";
+
+/// One key of a profile, by its hash.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct GatewayKey {
+    /// Whose it is; its bearer is the principal `key:<name>`.
+    pub name: KeyName,
+    pub hash: KeyHash,
+    /// When it was made, for people.
+    pub created: Option<String>,
+}
+
+/// The name of a key: a-z, 0-9 and `-`, at most 64 characters.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct KeyName(Box<str>);
+
+/// The SHA-256 of a key. Whoever knows it cannot make the key from it; it is still nobody's to read in a log.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct KeyHash([u8; 32]);
+
+/// Why a text is not the hash of a key.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("expected `sha256:` and 64 digits of 0-9 and a-f")]
+pub struct KeyHashError;
+
+// === impl KeyName ===
+
+impl KeyName {
+    /// A name; `None` for a text that is none.
+    pub fn new(text: &str) -> Option<Self> {
+        // One rule for all names in files.
+        ProfileName::new(text).ok().map(|name| Self(name.as_str().into()))
+    }
+
+    /// The name.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for KeyName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+// === impl KeyHash ===
+
+impl KeyHash {
+    /// The hash of a key.
+    pub fn of(key: &str) -> Self {
+        Self(Sha256::digest(key.as_bytes()).into())
+    }
+
+    /// Compares in time that does not depend on where the hashes differ.
+    fn is(&self, other: &Self) -> bool {
+        self.0.iter().zip(other.0).fold(0, |difference, (ours, theirs)| difference | (ours ^ theirs)) == 0
+    }
+}
+
+impl FromStr for KeyHash {
+    type Err = KeyHashError;
+
+    fn from_str(text: &str) -> Result<Self, KeyHashError> {
+        let digits = text.strip_prefix("sha256:").filter(|digits| digits.len() == 64).ok_or(KeyHashError)?;
+        let mut hash = [0; 32];
+        for (byte, pair) in hash.iter_mut().zip(digits.as_bytes().chunks_exact(2)) {
+            let digit = |byte: u8| match byte {
+                b'0'..=b'9' => Ok(byte - b'0'),
+                b'a'..=b'f' => Ok(byte - b'a' + 10),
+                _ => Err(KeyHashError),
+            };
+            *byte = digit(pair[0])? * 16 + digit(pair[1])?;
+        }
+        Ok(Self(hash))
+    }
+}
+
+impl fmt::Display for KeyHash {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("sha256:")?;
+        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+impl fmt::Debug for KeyHash {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("****")
+    }
+}
+
+// === impl GatewayKey ===
+
+impl GatewayKey {
+    /// A new key: the secret, which is kept nowhere, and what the profile's file holds of it.
+    pub fn generate(name: KeyName, created: Option<String>) -> (Secret, Self) {
+        let key = Secret::new(format!("{BEGINS}{}", random::token().expose()));
+        let hash = KeyHash::of(key.expose());
+        (key, Self { name, hash, created })
+    }
+}
+
+/// The key among `keys` that `presented` is. All are compared, whichever it is.
+pub fn matching<'k>(keys: &'k [GatewayKey], presented: &str) -> Option<&'k GatewayKey> {
+    let hash = KeyHash::of(presented);
+    keys.iter().fold(None, |found, key| if key.hash.is(&hash) { Some(key) } else { found })
+}
+
+pub(super) fn read(cursor: &Cursor<'_>) -> Vec<GatewayKey> {
+    let mut keys: Vec<GatewayKey> = Vec::new();
+    for item in cursor.items() {
+        let Some(key) = one(item.clone()) else { continue };
+        if keys.iter().any(|other| other.hash == key.hash) {
+            item.problem("expected each key once, got it again", Some("remove it, or make a new key".to_owned()));
+        }
+        keys.push(key);
+    }
+    keys
+}
+
+fn one(cursor: Cursor<'_>) -> Option<GatewayKey> {
+    let fields = cursor.fields()?;
+    let hint = "make a key with `toolcrib profile key add`";
+    let name = fields.require("name", "the key's name", hint.to_owned()).and_then(|cursor| {
+        let name = KeyName::new(cursor.text()?);
+        if name.is_none() {
+            cursor.expected("a name of at most 64 characters of a-z, 0-9 and `-`, the first not `-`");
+        }
+        name
+    });
+    // What stands there instead of a hash may be the key itself: it is never repeated.
+    let hash = fields.require("hash", "the key's hash", hint.to_owned()).and_then(|cursor| {
+        let parsed = cursor.text_or_nothing().map(str::parse::<KeyHash>);
+        if !matches!(parsed, Some(Ok(_))) {
+            let hint = "never write the key itself: `toolcrib profile key add` writes its hash";
+            cursor.problem(KeyHashError.to_string(), Some(hint.to_owned()));
+        }
+        parsed?.ok()
+    });
+    let created = fields.get("created").and_then(|cursor| cursor.word("a date such as `2026-01-31`"));
+    fields.finish();
+    Some(GatewayKey { name: name?, hash: hash?, created })
+}

@@ -1,0 +1,58 @@
+//! `toolcrib profile key`: keys are made, changed over and revoked in the profile's file.
+
+use std::path::Path;
+
+use crate::toolcrib::{Ran, run};
+
+async fn key(home: &Path, arguments: &[&str]) -> Ran {
+    run(home, &[&["profile", "key"], arguments].concat(), &[]).await
+}
+
+/// The profile's file.
+fn text(home: &Path, name: &str) -> String {
+    std::fs::read_to_string(home.join(format!("profiles/{name}.yaml"))).unwrap()
+}
+
+#[tokio::test]
+async fn keys_are_made_changed_over_and_revoked() {
+    let home = tempfile::tempdir().unwrap();
+    let home = home.path();
+    let begin = "# ours\nname: team   # all of us\nread_only: true\n";
+    std::fs::create_dir(home.join("profiles")).unwrap();
+    std::fs::write(home.join("profiles/team.yaml"), begin).unwrap();
+
+    let first = key(home, &["add", "team", "ci"]).await;
+    assert_eq!((first.code, first.stderr.as_str()), (0, ""));
+    let secret = first.stdout.trim_end();
+    assert!(secret.starts_with("tcb_") && secret.len() == 68, "{secret}");
+    let file = text(home, "team");
+    assert!(file.starts_with(begin) && file.contains("name: ci, hash: \"sha256:") && !file.contains(&secret[4..]));
+
+    key(home, &["add", "team", "ci"]).await.fails(1, &["there is a key `ci` already", "rotate"]);
+    let second = key(home, &["rotate", "team", "ci"]).await;
+    assert_ne!(second.stdout, first.stdout);
+    assert_eq!(text(home, "team").matches("name: ci").count(), 2, "both are valid for a while");
+    key(home, &["rotate", "team", "ci"]).await.fails(1, &["2 keys `ci`", "--old"]);
+    key(home, &["revoke", "team", "ci", "--old"]).await.prints("1 key(s) `ci` revoked\n");
+    let now = text(home, "team");
+    assert!(!now.contains(file.lines().last().unwrap()), "the first one is gone: {now}");
+    key(home, &["revoke", "team", "ci"]).await.prints("1 key(s) `ci` revoked\n");
+    assert_eq!(text(home, "team"), format!("{begin}keys: []\n"), "it stays shut");
+    key(home, &["revoke", "team", "ci"]).await.fails(1, &["profile `team` has no key `ci`"]);
+}
+
+#[tokio::test]
+async fn what_cannot_be_done_changes_nothing() {
+    let home = tempfile::tempdir().unwrap();
+    let home = home.path();
+    key(home, &["add", "team", "ci"]).await.fails(1, &["profile `team` has no file", "team.yaml"]);
+    key(home, &["add", "../team", "ci"]).await.fails(64, &["is not a name"]);
+    key(home, &["add", "team", "C I"]).await.fails(64, &["a name has at most"]);
+    key(home, &["add", "default", "ci"]).await;
+    assert!(text(home, "default").starts_with("name: default\nkeys:\n  - {name: ci, hash: "));
+    for (wrong, part) in [("name: default\nkeys: 7\n", "2:7"), ("{name: default}\n", "nothing was changed")] {
+        std::fs::write(home.join("profiles/default.yaml"), wrong).unwrap();
+        key(home, &["add", "default", "ci"]).await.fails(1, &[part, "nothing was changed"]);
+        assert_eq!(text(home, "default"), wrong);
+    }
+}

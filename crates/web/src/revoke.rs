@@ -1,0 +1,33 @@
+//! Revoked keys: whoever came in with one is sent out when the profile's file no longer has it. A request that comes
+//! later is refused by `guard`; this ends what is open.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use toolcrib_base::ProfileName;
+use toolcrib_catalog::GatewayKey;
+
+use crate::Site;
+
+type Keys = BTreeMap<ProfileName, Option<Vec<GatewayKey>>>;
+
+/// Compares the keys of all profiles after each build of views, until the gateway ends.
+pub(crate) async fn follow(site: Arc<Site>) {
+    let mut builds = site.gateway.watch_builds();
+    let mut before = keys(&site);
+    while builds.changed().await.is_ok() {
+        let after = keys(&site);
+        for (profile, now) in after.iter().filter(|(profile, now)| before.get(*profile) != Some(*now)) {
+            // A profile that was not there, be it because its file was wrong, let in whoever it let in earlier.
+            let then = before.get(profile).and_then(Option::as_deref);
+            site.gateway.end_access(profile, |who| site.guard.shuts_out(who, then, now.as_deref()));
+        }
+        // What a profile held is remembered while it is away.
+        before.extend(after);
+    }
+}
+
+fn keys(site: &Site) -> Keys {
+    let views = site.gateway.views();
+    views.iter().map(|(name, view)| (name.clone(), view.profile.keys.clone())).collect()
+}
