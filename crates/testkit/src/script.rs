@@ -214,6 +214,8 @@ impl Shared {
             headers: headers.to_vec(),
             connection,
         };
+        // Before anybody is woken by it, so that who looks then finds it.
+        self.note(&heard);
         if envelope.method.is_none()
             && let Some(id) = &heard.id
             && let Some(waiting) = self.lock().asked.remove(id)
@@ -221,7 +223,6 @@ impl Shared {
             // Whoever asked may wait no longer.
             let _ = waiting.send(heard.params.clone());
         }
-        self.note(&heard);
         Some(heard)
     }
 
