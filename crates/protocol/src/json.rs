@@ -46,11 +46,6 @@ impl Rules {
     pub const fn checked() -> Self {
         Self { depth: usize::MAX, unique: Unique::Nowhere }
     }
-
-    /// Whether these are [`Rules::checked`]: there is nothing left to refuse.
-    const fn is_checked(self) -> bool {
-        self.depth == usize::MAX && matches!(self.unique, Unique::Nowhere)
-    }
 }
 
 /// Why a text was refused, and at which byte.
@@ -139,7 +134,12 @@ pub fn scan_text(text: &str, rules: Rules) -> Result<Outline<'_>, Fault> {
 /// The value of the first member `key` of an object that was checked before; what follows it is not looked at. `None`
 /// also for anything that is no object.
 pub(crate) fn member<'a>(text: &'a str, key: &str) -> Option<&'a str> {
-    Scanner::new(text, Rules::checked()).member(key)
+    Scanner::of_checked(text).member(key)
+}
+
+/// The outline of a text that was checked before.
+pub(crate) fn outline_of_checked(text: &str) -> Outline<'_> {
+    Scanner::of_checked(text).run().unwrap_or(Outline::Scalar(""))
 }
 
 /// The value of the member `key` among `members`.
@@ -254,9 +254,13 @@ struct Scanner<'a> {
 impl<'a> Scanner<'a> {
     fn new(text: &'a str, rules: Rules) -> Self {
         let bytes = text.as_bytes();
-        // In a checked text no string has one.
-        let has_control = !rules.is_checked() && has_control(bytes);
-        Self { text, bytes, at: 0, rules, keys: Vec::new(), has_control }
+        Self { text, bytes, at: 0, rules, keys: Vec::new(), has_control: has_control(bytes) }
+    }
+
+    /// Of a text that was checked before: no string in it has a control character.
+    fn of_checked(text: &'a str) -> Self {
+        let bytes = text.as_bytes();
+        Self { text, bytes, at: 0, rules: Rules::checked(), keys: Vec::new(), has_control: false }
     }
 
     fn member(mut self, wanted: &str) -> Option<&'a str> {

@@ -60,7 +60,7 @@ impl Raw {
 
     /// What the value consists of.
     pub fn outline(&self) -> Outline<'_> {
-        json::scan_text(self.as_str(), Rules::checked()).unwrap_or(Outline::Scalar(""))
+        json::outline_of_checked(self.as_str())
     }
 
     /// The members when the value is an object, else none.
