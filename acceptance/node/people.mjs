@@ -130,7 +130,9 @@ class Person {
                 // A client drops the steps that it reads together with the result: the last one often, more on a busy machine.
                 for (let attempt = 1; ; attempt++) {
                     const progress = [];
-                    const onprogress = ({ progress: step, total, message }) => progress.push([step, total, message]);
+                    // The SDK tells of its own steps too when it answers a question; those are not the server's.
+                    const own = message => message?.startsWith('Fulfilling input required');
+                    const onprogress = ({ progress: step, total, message }) => own(message) || progress.push([step, total, message]);
                     const result = await this.ask('callTool', { name, arguments: more ?? {} }, { ...quick, onprogress });
                     if (progress.length >= 2 || attempt === ATTEMPTS) return { ...result, progress: progress.slice(0, 2) };
                 }

@@ -42,19 +42,25 @@ function fitting({ structuredContent, ...step }, { revision }) {
     return step.tools ? { ...step, tools: step.tools.map(({ outputSchema, ...tool }) => tool) } : step;
 }
 
+// On a busy machine a step may lose what is said in its course: a difference counts when it is there twice.
 async function same(age, door, server) {
+    let differences = await differ(age, door, server);
+    if (differences.length > 0) differences = await differ(age, door, server);
+    assert.equal(differences.map(each => JSON.stringify(each)).join('\n'), '');
+}
+
+async function differ(age, door, server) {
     const before = await expected(age, twin(age, server));
     const after = await through(age, door, server, person => person.play(script.families[script.servers[server].family]));
     const [there, here] = [before, after].map(steps => steps.find(step => step.tools).tools.map(tool => tool.name));
     if (asks(server)) assert.ok(there.every(name => here.includes(name)), `${here} has all of ${there}`);
-    const differences = before.flatMap((expected, index) => {
+    return before.flatMap((expected, index) => {
         // What this client cannot read from the server, it may well read from the gateway.
         if (expected.error === 'ZodError') return [];
         const is = compared(after[index], server, age, expected);
         const should = compared(fitting(expected, age), server, age, after[index]);
         return isDeepStrictEqual(is, should) ? [] : [{ is, should }];
     });
-    assert.equal(differences.map(each => JSON.stringify(each)).join('\n'), '');
 }
 
 // Whether the server lists more to those who can be asked more; the gateway lists all that it has.
