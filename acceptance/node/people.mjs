@@ -128,13 +128,17 @@ class Person {
                 return this.ask('callTool', { name, arguments: more ?? {} }, quick);
             case 'progress': {
                 // A client drops the steps that it reads together with the result: the last one often, more on a busy machine.
+                // And a modern one hears none between a question and its answer.
                 for (let attempt = 1; ; attempt++) {
                     const progress = [];
-                    // The SDK tells of its own steps too when it answers a question; those are not the server's.
-                    const own = message => message?.startsWith('Fulfilling input required');
-                    const onprogress = ({ progress: step, total, message }) => own(message) || progress.push([step, total, message]);
+                    const asked = this.heard.length;
+                    const onprogress = ({ progress: step, total, message }) => {
+                        // The second generation says itself that it answers a question, which may be asked at any moment.
+                        if (!message?.startsWith('Fulfilling input required')) progress.push([step, total, message]);
+                    };
                     const result = await this.ask('callTool', { name, arguments: more ?? {} }, { ...quick, onprogress });
-                    if (progress.length >= 2 || attempt === ATTEMPTS) return { ...result, progress: progress.slice(0, 2) };
+                    const whole = progress.length >= 2 && this.heard.length === asked;
+                    if (whole || attempt === ATTEMPTS) return { ...result, progress: progress.slice(0, 2) };
                 }
             }
             case 'logs': {

@@ -105,10 +105,12 @@ class Person:
                     steps.append([step, total, message])
 
                 # A client drops the steps that it reads together with the result: the last one often, more on a busy machine.
+                # And a modern one hears none between a question and its answer.
                 for _ in range(ATTEMPTS):
                     steps.clear()
+                    asked = len(self.heard)
                     result = plain(await client.call_tool(name, more or {}, progress_callback=progress))
-                    if len(steps) >= 2:
+                    if len(steps) >= 2 and len(self.heard) == asked:
                         break
                 return {**result, "progress": steps[:2]}
             case "logs":
