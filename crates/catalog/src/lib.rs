@@ -9,6 +9,7 @@ mod endpoint;
 mod folder;
 mod nearest;
 mod period;
+pub mod pin;
 mod problem;
 mod profile;
 mod reader;
@@ -22,7 +23,7 @@ pub use define::Kept;
 pub use endpoint::{Endpoint, EndpointError};
 pub use period::{Period, PeriodError};
 pub use problem::{DefinitionProblem, Position};
-pub use profile::{ActiveSet, Dialect, Exposure, Group, Prefix, ProfileDefinition, ToolRules};
+pub use profile::{ActiveSet, ChangedTools, Dialect, Exposure, Group, Prefix, ProfileDefinition, ToolRules};
 pub use secret::{LocalSecrets, ResolveSecret, SecretError, SecretRef, SecretRefError};
 pub use server::{
     Ask, Program, Remote, ServerDefinition, SessionScope, Start, Timeouts, ToolText, Transport, TransportKind,
