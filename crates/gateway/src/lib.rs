@@ -20,6 +20,7 @@ pub mod metrics;
 mod operation;
 mod parking;
 mod passage;
+mod pins;
 mod reply;
 pub mod request;
 mod resolve;

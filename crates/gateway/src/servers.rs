@@ -119,11 +119,7 @@ impl Servers {
         if definition.tools.is_empty() {
             return None;
         }
-        let tools = definition.tools.iter().filter_map(|tool| {
-            let raw = Raw::parse(tool.json.clone().into(), json::Rules::relayed(64)).ok()?;
-            Entry::from_raw(Listing::Tools, raw).ok()
-        });
-        Some(Inventory { tools: tools.collect(), ..Inventory::default() })
+        Some(Inventory { tools: listed_in(definition), ..Inventory::default() })
     }
 
     fn config(&self, definition: &ServerDefinition) -> ServerConfig {
@@ -218,6 +214,15 @@ impl Servers {
         };
         references.iter().map(resolve).collect()
     }
+}
+
+/// The tools that a definition's own file lists.
+pub(crate) fn listed_in(definition: &ServerDefinition) -> Vec<Entry> {
+    let tools = definition.tools.iter().filter_map(|tool| {
+        let raw = Raw::parse(tool.json.clone().into(), json::Rules::relayed(64)).ok()?;
+        Entry::from_raw(Listing::Tools, raw).ok()
+    });
+    tools.collect()
 }
 
 /// What the connection that lists declares: only words that the definition has, so nothing unless somebody wanted it.
