@@ -139,6 +139,7 @@ impl Servers {
                 Start::Eager => toolcrib_upstream::Start::Eager,
                 Start::Manual => toolcrib_upstream::Start::Manual,
             },
+            idle: idle(definition),
             timeouts: Timeouts {
                 connect: periods.connect.duration(),
                 list: periods.list.duration(),
@@ -214,6 +215,13 @@ impl Servers {
         };
         references.iter().map(resolve).collect()
     }
+}
+
+/// When a server that starts lazily is stopped. A program holds memory; a connection that tells of changes costs little.
+fn idle(definition: &ServerDefinition) -> Option<std::time::Duration> {
+    let usual = matches!(definition.transport, Transport::Stdio(_)).then_some(toolcrib_upstream::IDLE);
+    let written = definition.idle.map(toolcrib_catalog::Period::duration);
+    written.or(usual).filter(|_| definition.start == Start::Lazy)
 }
 
 /// The tools that a definition's own file lists.
