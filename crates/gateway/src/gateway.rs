@@ -25,6 +25,7 @@ use crate::pins::{Pins, Quarantine};
 use crate::servers::{Servers, fingerprint};
 use crate::session::Sessions;
 use crate::task::OwnTasks;
+use crate::verify::Verifications;
 use crate::view::{Builder, View};
 
 /// How long changes are gathered before views are built: many servers become ready at the same time.
@@ -78,6 +79,7 @@ pub struct Gateway {
     pub(crate) hub: Hub,
     /// What of each server was approved.
     pub(crate) pins: Pins,
+    pub(crate) verifications: Verifications,
     /// Our name and version, as clients see them.
     pub(crate) server_info: Raw,
     loaded: ArcSwap<Loaded>,
@@ -119,6 +121,7 @@ impl Gateway {
             sealer,
             hub: Hub::default(),
             pins,
+            verifications: Verifications::default(),
             server_info: Raw::from_value(&info),
             loaded: ArcSwap::new(parts.loaded),
             views: ArcSwap::default(),

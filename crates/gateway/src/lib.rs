@@ -5,12 +5,14 @@
 //! `meta/` and `operation/` hold one file for each thing that the gateway itself can do.
 
 pub mod active;
+pub mod approval;
 pub mod caller;
 mod conversation;
 pub mod dialect;
 mod dispatch;
 pub mod duplex;
 mod exchange;
+mod explain;
 pub mod front;
 pub mod gateway;
 mod listen;
@@ -28,6 +30,7 @@ mod schema;
 pub mod servers;
 pub mod session;
 pub mod task;
+pub mod verify;
 pub mod view;
 
 pub use caller::{Caller, Principal};

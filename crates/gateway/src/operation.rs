@@ -3,6 +3,7 @@
 //! To add one: a file in `operation/` with its function, and a row in [`TABLE`]. The doors read the table.
 
 mod audit;
+mod lifecycle;
 mod profiles;
 mod servers;
 mod tools;
@@ -15,6 +16,8 @@ use toolcrib_base::Problem;
 use toolcrib_policy::{Act, Annotations};
 use toolcrib_protocol::Raw;
 
+use crate::approval::Judgement;
+use crate::caller::Caller;
 use crate::gateway::Gateway;
 use crate::view::View;
 
@@ -27,7 +30,14 @@ pub enum Permission {
     Admin,
 }
 
-type Run = for<'a> fn(&'a Arc<Gateway>, &'a View, &'a Raw) -> BoxFuture<'a, Result<Value, Problem>>;
+type Run = for<'a> fn(&'a Arc<Gateway>, Asking<'a>, &'a Raw) -> BoxFuture<'a, Result<Value, Problem>>;
+
+/// Who asks for an operation, and what that caller's profile shows.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Asking<'a> {
+    pub(crate) view: &'a View,
+    pub(crate) caller: &'a Caller,
+}
 
 /// One operation.
 #[derive(Debug)]
@@ -42,6 +52,8 @@ pub struct Operation {
     pub permission: Permission,
     /// Whether it may take long, so that clients that know tasks get one.
     pub(crate) slow: bool,
+    /// Whether it changes nothing.
+    reads: bool,
     /// The schema of its arguments.
     schema: &'static str,
     run: Run,
@@ -55,6 +67,7 @@ pub(crate) static TABLE: &[Operation] = &[
         description: "List audit events, newest first.",
         permission: Permission::Admin,
         slow: false,
+        reads: true,
         schema: audit::LIST,
         run: |gateway, _, arguments| Box::pin(audit::list(gateway, arguments)),
     },
@@ -64,8 +77,41 @@ pub(crate) static TABLE: &[Operation] = &[
         description: "Verify that no audit event was changed or removed.",
         permission: Permission::Admin,
         slow: true,
+        reads: true,
         schema: NO_ARGUMENTS,
         run: |gateway, _, _| Box::pin(audit::verify(gateway)),
+    },
+    Operation {
+        tool: "core_mcpserver_approve",
+        route: "/servers/approve",
+        description: "Approve what of a server differs from what was approved before, so that profiles that hold it show it.",
+        permission: Permission::Admin,
+        slow: false,
+        reads: false,
+        schema: lifecycle::DECIDE,
+        run: |gateway, asking, arguments| {
+            Box::pin(lifecycle::decide(gateway, Judgement::Approve, asking.caller, arguments))
+        },
+    },
+    Operation {
+        tool: "core_mcpserver_changes",
+        route: "/servers/changes",
+        description: "Show what of a server differs from what was approved.",
+        permission: Permission::Admin,
+        slow: false,
+        reads: true,
+        schema: lifecycle::SERVER,
+        run: |gateway, _, arguments| Box::pin(std::future::ready(lifecycle::changes(gateway, arguments))),
+    },
+    Operation {
+        tool: "core_mcpserver_doctor",
+        route: "/servers/doctor",
+        description: "Tell how servers are, since when, what failed and what to do.",
+        permission: Permission::Admin,
+        slow: false,
+        reads: true,
+        schema: lifecycle::DOCTOR,
+        run: |gateway, _, arguments| Box::pin(std::future::ready(lifecycle::doctor(gateway, arguments))),
     },
     Operation {
         tool: "core_mcpserver_list",
@@ -73,8 +119,31 @@ pub(crate) static TABLE: &[Operation] = &[
         description: "List the servers with their state, tools and last error.",
         permission: Permission::Admin,
         slow: false,
+        reads: true,
         schema: NO_ARGUMENTS,
         run: |gateway, _, _| Box::pin(std::future::ready(Ok(servers::list(gateway)))),
+    },
+    Operation {
+        tool: "core_mcpserver_reject",
+        route: "/servers/reject",
+        description: "Turn down what of a server differs from what was approved; it stays held.",
+        permission: Permission::Admin,
+        slow: false,
+        reads: false,
+        schema: lifecycle::DECIDE,
+        run: |gateway, asking, arguments| {
+            Box::pin(lifecycle::decide(gateway, Judgement::Reject, asking.caller, arguments))
+        },
+    },
+    Operation {
+        tool: "core_mcpserver_verify",
+        route: "/servers/verify",
+        description: "Start a server beside what runs, list it, compare it with what was approved, and keep what it offers.",
+        permission: Permission::Admin,
+        slow: true,
+        reads: false,
+        schema: lifecycle::SERVER,
+        run: |gateway, asking, arguments| Box::pin(lifecycle::verify(gateway, asking.caller, arguments)),
     },
     Operation {
         tool: "core_profile_list",
@@ -82,8 +151,21 @@ pub(crate) static TABLE: &[Operation] = &[
         description: "List the profiles with what they show.",
         permission: Permission::Admin,
         slow: false,
+        reads: true,
         schema: NO_ARGUMENTS,
         run: |gateway, _, _| Box::pin(std::future::ready(Ok(profiles::list(gateway)))),
+    },
+    Operation {
+        tool: "core_tool_explain",
+        route: "/tools/explain",
+        description: "Explain why a tool is there or not: from its definition to the profile, with the rule that hides it.",
+        permission: Permission::Admin,
+        slow: false,
+        reads: true,
+        schema: lifecycle::EXPLAIN,
+        run: |gateway, asking, arguments| {
+            Box::pin(std::future::ready(lifecycle::explain(gateway, asking.caller, arguments)))
+        },
     },
     Operation {
         tool: "core_tool_list",
@@ -91,8 +173,9 @@ pub(crate) static TABLE: &[Operation] = &[
         description: "List the tools of this profile with their ids, names and states.",
         permission: Permission::Open,
         slow: false,
+        reads: true,
         schema: tools::LIST,
-        run: |_, view, arguments| Box::pin(std::future::ready(tools::list(view, arguments))),
+        run: |_, asking, arguments| Box::pin(std::future::ready(tools::list(asking.view, arguments))),
     },
 ];
 
@@ -118,23 +201,28 @@ impl Operation {
     pub(crate) fn entry(&self) -> Raw {
         Raw::from_value(&json!({
             "name": self.tool, "description": self.description, "inputSchema": self.schema(),
-            "annotations": { "readOnlyHint": true },
+            "annotations": { "readOnlyHint": self.reads },
         }))
     }
 
-    /// What is asked when it is called. All operations so far only read.
+    /// What is asked when it is called.
     pub(crate) fn act(&self) -> Act {
         Act::Operation {
             name: self.tool.trim_start_matches("core_").into(),
             needs_admin: self.permission == Permission::Admin,
-            annotations: Annotations { read_only: Some(true), ..Annotations::default() },
+            annotations: Annotations { read_only: Some(self.reads), ..Annotations::default() },
         }
     }
 
     /// Does it, once its arguments are known to be right.
-    pub(crate) async fn run(&self, gateway: &Arc<Gateway>, view: &View, arguments: &Raw) -> Result<Value, Problem> {
+    pub(crate) async fn run(
+        &self,
+        gateway: &Arc<Gateway>,
+        asking: Asking<'_>,
+        arguments: &Raw,
+    ) -> Result<Value, Problem> {
         self.check(arguments)?;
-        (self.run)(gateway, view, arguments).await
+        (self.run)(gateway, asking, arguments).await
     }
 
     /// Unknown and mistyped arguments are named.
@@ -166,7 +254,8 @@ mod tests {
         for operation in TABLE {
             assert!(operation.tool.starts_with("core_") && operation.route.starts_with('/'));
             assert_eq!(operation.schema()["additionalProperties"], false, "{}", operation.tool);
-            assert!(operation.check(&Raw::empty_object()).is_ok(), "{}", operation.tool);
+            let needs_something = operation.schema().get("required").is_some();
+            assert_eq!(operation.check(&Raw::empty_object()).is_err(), needs_something, "{}", operation.tool);
             let odd = Raw::from_value(&json!({ "no_such": 1 }));
             let problem = operation.check(&odd).unwrap_err();
             assert!(problem.message.contains("no_such"), "{}", problem.message);

@@ -193,9 +193,8 @@ impl Quarantine {
                 continue;
             }
             let pin = pins.of(&running.definition);
-            let approved = |part, key: &str, raw: &Raw| {
-                pin.as_ref().is_some_and(|pin| pin.approves(&Item::new(part, key), raw))
-            };
+            let approved =
+                |part, key: &str, raw: &Raw| pin.as_ref().is_some_and(|pin| pin.approves(&Item::new(part, key), raw));
             let held = |part, entries: &[toolcrib_protocol::inventory::Entry]| -> Vec<ToolId> {
                 let held = entries.iter().filter(|entry| !approved(part, &entry.key, &entry.raw));
                 held.map(|entry| ToolId::new(name.clone(), &entry.key)).collect()

@@ -83,7 +83,8 @@ impl Server {
                     Ok((inventory, _)) => Ok(Inspected { inventory, stderr, took: started.elapsed() }),
                     Err(error) => {
                         let tail = stderr.iter().rev().take(3).rev().cloned().collect::<Vec<_>>().join(" / ");
-                        let mut why = format!("its tools cannot be listed: {}", shared.config.masked(&error.to_string()));
+                        let mut why =
+                            format!("its tools cannot be listed: {}", shared.config.masked(&error.to_string()));
                         if !tail.is_empty() {
                             why = format!("{why}; stderr ends with: {tail}");
                         }

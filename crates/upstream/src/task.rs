@@ -94,7 +94,15 @@ pub(crate) struct ServerTask {
 
 impl ServerTask {
     pub(crate) fn new(shared: Arc<Shared>, around: Surroundings, wanted: bool) -> Self {
-        Self { shared, around, wanted, backoff: Backoff::new(FIRST_RETRY, LAST_RETRY), generation: 0, woken: 0, era: None }
+        Self {
+            shared,
+            around,
+            wanted,
+            backoff: Backoff::new(FIRST_RETRY, LAST_RETRY),
+            generation: 0,
+            woken: 0,
+            era: None,
+        }
     }
 
     /// Runs until the gateway stops or the server is retired.
