@@ -4,13 +4,17 @@
 
 mod audit;
 mod call;
+mod decide;
 mod demo;
 mod describe;
+mod doctor;
 mod example;
+mod explain;
 mod find;
 mod list;
 mod serve;
 mod stdio;
+mod verify;
 mod version;
 
 use std::future::Future;
@@ -19,6 +23,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 
+use self::decide::Decision;
 use crate::client::{Client, ClientFlags};
 use crate::config::Config;
 use crate::home::Environment;
@@ -67,6 +72,16 @@ enum Command {
     Describe(describe::Arguments),
     /// Call a tool
     Call(call::Arguments),
+    /// Start a server beside what runs and show what differs from what was approved
+    Verify(verify::Arguments),
+    /// Approve what differs, so that profiles that hold it show it
+    Approve(decide::Arguments),
+    /// Turn down what differs; it stays held
+    Reject(decide::Arguments),
+    /// Explain why a tool is there or not
+    Explain(explain::Arguments),
+    /// Tell how servers are, what failed and what to do
+    Doctor(doctor::Arguments),
     /// Read or verify the audit log
     Audit(audit::Arguments),
     /// Print the version
@@ -97,6 +112,21 @@ pub(crate) fn run(cli: Cli, environment: &Environment) -> anyhow::Result<ExitCod
                 call::run(&arguments, &given, client, output).await
             })
         }
+        Command::Verify(arguments) => with_gateway(&arguments.client, environment, async |client, output| {
+            verify::run(&arguments, client, output).await
+        }),
+        Command::Approve(arguments) => with_gateway(&arguments.client, environment, async |client, output| {
+            decide::run(Decision::Approve, &arguments, client, output).await
+        }),
+        Command::Reject(arguments) => with_gateway(&arguments.client, environment, async |client, output| {
+            decide::run(Decision::Reject, &arguments, client, output).await
+        }),
+        Command::Explain(arguments) => with_gateway(&arguments.client, environment, async |client, output| {
+            explain::run(&arguments, client, output).await
+        }),
+        Command::Doctor(arguments) => with_gateway(&arguments.client, environment, async |client, output| {
+            doctor::run(&arguments, client, output).await
+        }),
         Command::Audit(arguments) => match &arguments.action {
             audit::Action::List(action) => with_gateway(&action.client, environment, async |client, output| {
                 audit::list(action, client, output).await
