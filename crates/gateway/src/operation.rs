@@ -186,9 +186,9 @@ pub(crate) fn by_tool(name: &str) -> Option<&'static Operation> {
     TABLE.iter().find(|operation| operation.tool == name)
 }
 
-/// The operation of a REST route.
+/// The operation of a REST route. What changes something is not reached by GET, which is all there is so far.
 pub fn by_route(route: &str) -> Option<&'static Operation> {
-    TABLE.iter().find(|operation| operation.route == route)
+    TABLE.iter().find(|operation| operation.route == route && operation.reads)
 }
 
 impl Operation {
