@@ -250,7 +250,7 @@ fn transport(fields: &Fields<'_>) -> Option<Transport> {
 /// Only a server that starts by itself at a call may be stopped without one.
 fn idle(fields: &Fields<'_>) -> Option<Period> {
     let cursor = fields.get("idle")?;
-    let start = fields.get("start").and_then(|cursor| cursor.node().as_text().map(|text| text.to_string()));
+    let start = fields.get("start").and_then(|cursor| cursor.node().as_text().map(ToString::to_string));
     if let Some(start) = start.filter(|start| start != "lazy") {
         let hint = "remove it, or write `start: lazy`".to_owned();
         cursor.problem(format!("expected no `idle` beside `start: {start}`, which stays as it is"), Some(hint));
