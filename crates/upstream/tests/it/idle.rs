@@ -16,7 +16,7 @@ fn pausing(idle: Duration, config: ServerConfig) -> ServerConfig {
 
 #[tokio::test]
 async fn it_stops_without_a_trace_and_starts_again_for_the_next_call() {
-    let world = World::ready(pausing(Duration::from_millis(50), fake(&["--fork-grandchildren"]))).await;
+    let world = World::ready(pausing(Duration::from_millis(50), fake(&[]))).await;
     for _ in 0..3 {
         world.until(State::Idle).await;
         until("no process is left", || world.processes().is_empty()).await;
