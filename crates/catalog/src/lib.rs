@@ -49,6 +49,7 @@ pub use profile::{
 pub use registry::{Available, Origin, built_in};
 pub use schema::schema;
 pub use secret::{LocalSecrets, ResolveSecret, SecretError, SecretRef, SecretRefError};
+pub use server::edit::{ToolsEditError, with_tools};
 pub use server::{
     Ask, Program, Remote, ServerDefinition, SessionScope, Start, Timeouts, ToolText, Transport, TransportKind,
 };

@@ -1,5 +1,7 @@
 //! The definition of a server: `servers/<name>.yaml`.
 
+pub(crate) mod edit;
+
 use std::collections::{BTreeMap, HashSet};
 use std::path::PathBuf;
 

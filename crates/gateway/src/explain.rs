@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 use toolcrib_base::{Kind, PrincipalId, Problem, ProfileName, ToolId};
-use toolcrib_catalog::{ChangedTools, Which};
 use toolcrib_catalog::pin::{Item, Part};
+use toolcrib_catalog::{ChangedTools, Which};
 use toolcrib_policy::{Act, Annotations, Caller, Request};
 use toolcrib_protocol::inventory::Entry;
 use toolcrib_search::nearest;
@@ -287,7 +287,7 @@ pub(crate) fn advice(running: &Running) -> String {
         State::Failed if failed.contains("not set") || failed.contains("secret") => {
             format!("give the secret that `servers/{name}.yaml` refers to")
         }
-        State::Failed if is_program && (failed.contains("cannot run") || failed.contains("No such file")) => {
+        State::Failed if is_program && (failed.contains("no such program") || failed.contains("cannot run")) => {
             format!("install its program, or correct `command` in `servers/{name}.yaml`")
         }
         State::Failed if is_program => format!("mend `servers/{name}.yaml`, or what it runs"),

@@ -193,9 +193,13 @@ impl Gateway {
         &self.store
     }
 
-    /// Takes new definitions. Blocks.
+    /// Takes new definitions, unless newer ones were taken meanwhile: what watches the files may have read them before an
+    /// operation wrote one. Blocks.
     pub fn apply(&self, loaded: Arc<Loaded>) {
         let _turn = self.applying.lock().unwrap_or_else(PoisonError::into_inner);
+        if loaded.is_older_than(&self.loaded.load()) {
+            return;
+        }
         self.loaded.store(loaded);
         self.reconcile();
     }

@@ -144,21 +144,21 @@ pub(crate) fn run(cli: Cli, environment: &Environment) -> anyhow::Result<ExitCod
                 call::run(&arguments, &given, client, output).await
             })
         }
-        Command::Verify(arguments) => with_rest(&arguments.client, environment, async |rest, output| {
-            verify::run(&arguments, rest, output).await
-        }),
+        Command::Verify(arguments) => {
+            with_rest(&arguments.client, environment, async |rest, output| verify::run(&arguments, rest, output).await)
+        }
         Command::Approve(arguments) => with_rest(&arguments.client, environment, async |rest, output| {
             decide::run(Decision::Approve, &arguments, rest, output).await
         }),
         Command::Reject(arguments) => with_rest(&arguments.client, environment, async |rest, output| {
             decide::run(Decision::Reject, &arguments, rest, output).await
         }),
-        Command::Explain(arguments) => with_rest(&arguments.client, environment, async |rest, output| {
-            explain::run(&arguments, rest, output).await
-        }),
-        Command::Doctor(arguments) => with_rest(&arguments.client, environment, async |rest, output| {
-            doctor::run(&arguments, rest, output).await
-        }),
+        Command::Explain(arguments) => {
+            with_rest(&arguments.client, environment, async |rest, output| explain::run(&arguments, rest, output).await)
+        }
+        Command::Doctor(arguments) => {
+            with_rest(&arguments.client, environment, async |rest, output| doctor::run(&arguments, rest, output).await)
+        }
         Command::Audit(arguments) => match &arguments.action {
             audit::Action::List(action) => with_gateway(&action.client, environment, async |client, output| {
                 audit::list(action, client, output).await

@@ -4,15 +4,18 @@ use std::sync::Arc;
 
 use serde_json::Value;
 use toolcrib_base::{Kind, Problem};
+use toolcrib_catalog::{Which, with_tools};
 use toolcrib_protocol::Raw;
 use toolcrib_protocol::json::{self, Outline};
 
+use super::definition::writing;
 use super::servers::NAMED;
 use super::{Effect, Method, Operation, ROW, Run, blocking};
-use crate::approval::{Judgement, Which};
+use crate::approval::{self, Judgement};
 use crate::caller::Caller;
 use crate::gateway::Gateway;
 use crate::meta::{required, text};
+use crate::verify::Verified;
 
 pub(super) const ROWS: &[Operation] = &[
     Operation {
@@ -26,9 +29,7 @@ pub(super) const ROWS: &[Operation] = &[
         problems: &[Kind::InvalidParams, Kind::NotFound],
         input: DECIDE,
         output: DECIDED,
-        run: Run::Signed(|gateway, caller, arguments| {
-            Box::pin(decide(gateway, Judgement::Approve, caller, arguments))
-        }),
+        run: Run::Signed(|gateway, caller, arguments| Box::pin(decide(gateway, Judgement::Approve, caller, arguments))),
         ..ROW
     },
     Operation {
@@ -40,9 +41,7 @@ pub(super) const ROWS: &[Operation] = &[
         problems: &[Kind::NotFound],
         input: NAMED,
         output: r#"{"type":"object","properties":{"server":{"type":"string"},"digest":{"type":"string"},"approved":{"type":"boolean"},"summary":{"type":"string"},"text":{"type":"string"},"difference":{"type":"object"},"rejected":{"type":"array"}},"required":["server","digest","approved","summary","text","rejected"]}"#,
-        run: Run::House(|gateway, arguments| {
-            Box::pin(async { gateway.changes(&required(arguments, "name")?) })
-        }),
+        run: Run::House(|gateway, arguments| Box::pin(async { gateway.changes(&required(arguments, "name")?) })),
         ..ROW
     },
     Operation {
@@ -54,9 +53,7 @@ pub(super) const ROWS: &[Operation] = &[
         problems: &[Kind::NotFound],
         input: r#"{"type":"object","properties":{"name":{"type":"string","description":"The server; all without it"}},"additionalProperties":false}"#,
         output: r#"{"type":"object","properties":{"servers":{"type":"array","items":{"type":"object","properties":{"name":{"type":"string"},"state":{"type":"string"},"since":{"type":"string"},"ok":{"type":"boolean"},"advice":{"type":"string"}},"required":["name","state","since","ok","advice"]}},"total":{"type":"integer"},"well":{"type":"integer"},"problems":{"type":"array"}},"required":["servers","total","well","problems"]}"#,
-        run: Run::House(|gateway, arguments| {
-            Box::pin(async { gateway.doctor(text(arguments, "name")?.as_deref()) })
-        }),
+        run: Run::House(|gateway, arguments| Box::pin(async { gateway.doctor(text(arguments, "name")?.as_deref()) })),
         ..ROW
     },
     Operation {
@@ -70,9 +67,7 @@ pub(super) const ROWS: &[Operation] = &[
         problems: &[Kind::InvalidParams, Kind::NotFound],
         input: DECIDE,
         output: DECIDED,
-        run: Run::Signed(|gateway, caller, arguments| {
-            Box::pin(decide(gateway, Judgement::Reject, caller, arguments))
-        }),
+        run: Run::Signed(|gateway, caller, arguments| Box::pin(decide(gateway, Judgement::Reject, caller, arguments))),
         ..ROW
     },
     Operation {
@@ -84,8 +79,17 @@ pub(super) const ROWS: &[Operation] = &[
         description: "Start a server beside what runs, list all that it offers, compare it with what was approved, and keep it as the snapshot. The first verification approves all.",
         effect: Effect::Changes { idempotent: true },
         slow: true,
-        problems: &[Kind::NotFound, Kind::BadServer, Kind::Unavailable, Kind::Timeout, Kind::Definition],
-        input: NAMED,
+        problems: &[
+            Kind::NotFound,
+            Kind::Conflict,
+            Kind::Stale,
+            Kind::BadServer,
+            Kind::Unavailable,
+            Kind::Timeout,
+            Kind::Cancelled,
+            Kind::Definition,
+        ],
+        input: r#"{"type":"object","properties":{"name":{"type":"string","pattern":"^[a-z0-9][a-z0-9-]{0,63}$"},"write":{"type":"boolean","default":false,"description":"Also write the tools and the time into the definition's file"}},"required":["name"],"additionalProperties":false}"#,
         output: r#"{"type":"object","properties":{"server":{"type":"string"},"first":{"type":"boolean"},"summary":{"type":"string"},"text":{"type":"string"},"tools":{"type":"integer"},"tookMs":{"type":"integer"},"warnings":{"type":"array"}},"required":["server","first","summary","text","tools","tookMs"]}"#,
         run: Run::Signed(|gateway, caller, arguments| Box::pin(verify(gateway, caller, arguments))),
         ..ROW
@@ -109,15 +113,36 @@ const DECIDED: &str = r#"{"type":"object","properties":{"server":{"type":"string
 
 async fn verify(gateway: &Arc<Gateway>, by: &Caller, arguments: &Raw) -> Result<Value, Problem> {
     let verified = gateway.verify(&required(arguments, "name")?, &by.principal.id).await?;
-    Ok(verified.to_value())
+    let mut value = verified.to_value();
+    if arguments.get("write").is_some_and(|write| write.as_str() == "true") {
+        value["file"] = write(gateway, verified).await?.into();
+    }
+    Ok(value)
 }
 
-async fn decide(
-    gateway: &Arc<Gateway>,
-    judgement: Judgement,
-    by: &Caller,
-    arguments: &Raw,
-) -> Result<Value, Problem> {
+/// Writes what was verified into the definition's file, which stays as it is otherwise. Gives its name.
+async fn write(gateway: &Arc<Gateway>, verified: Arc<Verified>) -> Result<String, Problem> {
+    let gateway = writing(gateway)?;
+    blocking(move || {
+        let which = Which::Server(verified.server.clone());
+        let Some(written) = gateway.files.read(&which)? else {
+            return Err(Problem::new(Kind::NotFound, format!("server `{}` has no file", verified.server)));
+        };
+        let tools: Vec<Value> = verified.tools.iter().map(Raw::to_value).collect();
+        let file = written.file.display().to_string();
+        let text = with_tools(&written.file, which.name(), written.text(), &tools, &verified.verified_at.to_string());
+        let text = text.map_err(|error| {
+            Problem::new(Kind::Definition, format!("`{file}`: {error}"))
+                .hint("what was verified is kept as the snapshot all the same")
+        })?;
+        gateway.files.replace(&which, &text, &written.revision)?;
+        gateway.take_in();
+        Ok(file)
+    })
+    .await
+}
+
+async fn decide(gateway: &Arc<Gateway>, judgement: Judgement, by: &Caller, arguments: &Raw) -> Result<Value, Problem> {
     let wrong = || Problem::new(Kind::InvalidParams, "`tools` must be a list of names");
     let names = match arguments.get("tools") {
         None => Vec::new(),
@@ -131,7 +156,7 @@ async fn decide(
             Outline::Object(_) | Outline::Scalar(_) => return Err(wrong()),
         },
     };
-    let which = Which { names, digest: text(arguments, "digest")? };
+    let which = approval::Which { names, digest: text(arguments, "digest")? };
     gateway.decide(&required(arguments, "name")?, which, judgement, by).await
 }
 

@@ -1,9 +1,7 @@
 //! The repositories: what was put is there after a restart, and what is not there is `None`.
 
 use toolcrib_base::{PrincipalId, Timestamp, ToolId};
-use toolcrib_store::{
-    ActiveTool, Facts, Names, PinChange, Pins, Snapshot, Snapshots, StoreError, TaskRecord, Tasks,
-};
+use toolcrib_store::{ActiveTool, Facts, Names, PinChange, Pins, Snapshot, Snapshots, StoreError, TaskRecord, Tasks};
 
 use crate::{Home, profile, server, tool};
 

@@ -32,12 +32,7 @@ pub(crate) enum Decision {
     Reject,
 }
 
-pub(crate) async fn run(
-    decision: Decision,
-    arguments: &Arguments,
-    rest: &Rest,
-    output: Output,
-) -> anyhow::Result<()> {
+pub(crate) async fn run(decision: Decision, arguments: &Arguments, rest: &Rest, output: Output) -> anyhow::Result<()> {
     let (operation, word) = match decision {
         Decision::Approve => ("approve", "approved"),
         Decision::Reject => ("reject", "rejected"),

@@ -1,7 +1,7 @@
 //! `toolcrib verify`: start a server beside what runs, and show how what it offers differs from what was approved.
 
 use http::Method;
-use serde_json::Value;
+use serde_json::{Value, json};
 use toolcrib_protocol::Raw;
 
 use crate::client::{ClientFlags, Rest, encoded};
@@ -12,17 +12,29 @@ use crate::output::table::field;
 pub(crate) struct Arguments {
     /// The server
     server: String,
+    /// Also write the tools and the time into the definition's file
+    #[arg(long)]
+    write: bool,
     #[command(flatten)]
     pub(crate) client: ClientFlags,
 }
 
 pub(crate) async fn run(arguments: &Arguments, rest: &Rest, output: Output) -> anyhow::Result<()> {
-    let answer = rest.ask(Method::POST, &format!("/servers/{}/verify", encoded(&arguments.server)), Some(&Raw::empty_object())).await?;
+    let answer = rest
+        .ask(
+            Method::POST,
+            &format!("/servers/{}/verify", encoded(&arguments.server)),
+            Some(&Raw::from_value(&json!({ "write": arguments.write }))),
+        )
+        .await?;
     if output.is_for_programs() {
         return Ok(output.answer(&answer)?);
     }
     let value = answer.to_value();
     output.text(&headline(&value))?;
+    if let Some(file) = value["file"].as_str() {
+        output.text(&format!("the tools are written into `{}`", crate::text::line(file)))?;
+    }
     let text = field(&value, "text");
     if !text.is_empty() {
         output.text(text.trim_end())?;
