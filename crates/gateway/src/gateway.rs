@@ -21,6 +21,7 @@ use crate::events::{Events, Told};
 use crate::exchange::ASKING;
 use crate::listen::Hub;
 use crate::metrics::Metrics;
+use crate::operation::secrets::KeepSecrets;
 use crate::parking::Parking;
 use crate::pins::{Pins, Quarantine};
 use crate::servers::{Servers, fingerprint};
@@ -53,6 +54,8 @@ pub struct Parts {
     pub keep_arguments: bool,
     /// Where what happens is told to whoever listens.
     pub events: Events,
+    /// What the operations on secrets act on.
+    pub vault: Option<Arc<dyn KeepSecrets>>,
 }
 
 /// The views of all profiles.
@@ -62,6 +65,7 @@ pub type Views = BTreeMap<ProfileName, Arc<View>>;
 #[derive(Debug)]
 pub struct Gateway {
     pub(crate) store: Store,
+    pub(crate) vault: Option<Arc<dyn KeepSecrets>>,
     pub(crate) clock: Arc<dyn Clock>,
     /// The servers.
     pub servers: Servers,
@@ -121,6 +125,7 @@ impl Gateway {
         let pins = Pins::new(parts.store.pins());
         let gateway = Arc::new(Self {
             store: parts.store,
+            vault: parts.vault,
             clock: parts.clock,
             servers: parts.servers,
             sessions: parts.sessions,

@@ -44,7 +44,7 @@ impl Gateway {
         let asked = Asked {
             method: method::TOOLS_CALL,
             target: operation.tool.into(),
-            arguments: Some(arguments.bytes()),
+            arguments: operation.recorded(Some(&arguments)).map(|arguments| &arguments.bytes()[..]),
             request_id: String::new(),
         };
         let passage = match Passage::open(desk, &operation.act(), asked).await {

@@ -226,7 +226,7 @@ impl Passing<'_> {
         arguments: &Raw,
         by: Option<&'static MetaName>,
     ) -> Answered {
-        let asked = self.asked(method::TOOLS_CALL, operation.tool, Some(arguments));
+        let asked = self.asked(method::TOOLS_CALL, operation.tool, operation.recorded(Some(arguments)));
         let passage = match self.open(&operation.act(), asked).await {
             Ok(passage) => passage,
             Err(Refused::Denied(denial)) => {

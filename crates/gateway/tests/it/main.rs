@@ -28,6 +28,7 @@ mod rounds;
 mod sessions;
 mod tasks;
 mod uris;
+mod vault;
 mod verify;
 mod visibility;
 mod wire;
