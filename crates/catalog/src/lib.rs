@@ -56,3 +56,4 @@ pub use server::{
 pub use validate::{Checked, DefinitionKind, Scope as ValidateScope, ValidateError, validate};
 pub use watch::watch;
 pub use write::{Files, MASK, Which, WriteError, Written};
+pub use yaml::render as to_yaml;
