@@ -3,12 +3,13 @@
 //!
 //! To add one: a row in `ROWS` of the file it belongs to in `operation/` (a new file gets a line in [`FILES`]), with
 //! the function that does it. The doors, the OpenAPI document and the tests read the table. Operations of the secret
-//! vault belong into `operation/secrets.rs`, those of the registry into `operation/registry.rs`.
+//! vault belong into `operation/secrets.rs`.
 
 mod audit;
 mod definition;
 mod fields;
 mod profiles;
+mod registry;
 mod route;
 mod running;
 mod servers;
@@ -117,7 +118,8 @@ const ROW: Operation = Operation {
 const NO_ARGUMENTS: &str = r#"{"type":"object","properties":{},"additionalProperties":false}"#;
 
 /// The rows of every file.
-const FILES: &[&[Operation]] = &[audit::ROWS, profiles::ROWS, running::ROWS, servers::ROWS, status::ROWS, tools::ROWS];
+const FILES: &[&[Operation]] =
+    &[audit::ROWS, profiles::ROWS, registry::ROWS, running::ROWS, servers::ROWS, status::ROWS, tools::ROWS];
 
 static TABLE: LazyLock<Vec<&'static Operation>> = LazyLock::new(|| {
     let mut table: Vec<&Operation> = FILES.iter().flat_map(|rows| rows.iter()).collect();

@@ -19,6 +19,7 @@ mod names;
 mod offer;
 mod pages;
 mod progress;
+mod registry;
 mod reload;
 mod restart;
 mod results;
