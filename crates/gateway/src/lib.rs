@@ -6,6 +6,7 @@
 
 pub mod active;
 pub mod caller;
+mod configure;
 mod conversation;
 pub mod dialect;
 mod dispatch;

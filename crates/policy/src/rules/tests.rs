@@ -18,7 +18,15 @@ fn globs(patterns: &[&str]) -> Vec<Glob> {
 
 fn rules(servers: &[&str], allow: &[&str], deny: &[&str], read_only: bool) -> Rules {
     let profile = ProfileName::new("default").unwrap();
-    Rules::new(Settings { profile, servers: globs(servers), allow: globs(allow), deny: globs(deny), read_only })
+    let registry = Vec::new();
+    Rules::new(Settings {
+        profile,
+        servers: globs(servers),
+        registry,
+        allow: globs(allow),
+        deny: globs(deny),
+        read_only,
+    })
 }
 
 fn tool(id: &str, annotations: Annotations) -> Act {
@@ -128,6 +136,24 @@ fn a_read_only_profile_wants_the_tools_word() {
 }
 
 #[test]
+fn an_entry_becomes_a_server_where_servers_and_registry_say_so() {
+    let open = rules(&["git", "mail*"], &["*"], &[], true);
+    let rules = Rules::new(Settings { registry: globs(&["git*", "mail"]), ..open.settings.clone() });
+    let entry = |name: &str| Act::Configure { entry: ServerName::new(name).unwrap() };
+    for (name, expected) in [
+        ("git", Ok(Rule::EntryAllowed)),
+        ("mail", Ok(Rule::EntryAllowed)),
+        ("mails", Err(Reason::EntryNotAllowed)),
+        ("github", Err(Reason::ServerNotAllowed)),
+        ("other", Err(Reason::ServerNotAllowed)),
+    ] {
+        check(&rules, &entry(name), expected);
+    }
+    // Without the key nothing may become a server, not even by who may administer: operations are there for that.
+    assert_eq!(ask(&open, &entry("git"), true), Err(Reason::EntryNotAllowed));
+}
+
+#[test]
 fn operations_ask_for_an_administering_principal() {
     let rules = rules(&[], &[], &["*"], false);
     for (needs_admin, is_admin, expected) in [
@@ -143,7 +169,13 @@ fn operations_ask_for_an_administering_principal() {
 
 #[test]
 fn only_what_needs_an_administrator_may_be_known_of() {
-    for reason in [Reason::ServerNotAllowed, Reason::ToolDenied, Reason::ToolNotAllowed, Reason::NotReadOnly] {
+    for reason in [
+        Reason::ServerNotAllowed,
+        Reason::EntryNotAllowed,
+        Reason::ToolDenied,
+        Reason::ToolNotAllowed,
+        Reason::NotReadOnly,
+    ] {
         assert!(reason.is_hidden(), "{reason:?}");
     }
     assert!(!Reason::NeedsAdmin.is_hidden());
@@ -191,10 +223,11 @@ fn any_annotations() -> impl Strategy<Value = Annotations> {
 
 fn any_act() -> impl Strategy<Value = Act> {
     let server = prop_oneof![Just("a"), Just("b"), Just("ab")];
-    (server, "[ab]{1,3}", any_annotations(), 0..7_usize, any::<bool>()).prop_map(
+    (server, "[ab]{1,3}", any_annotations(), 0..8_usize, any::<bool>()).prop_map(
         |(server, name, annotations, kind, needs_admin)| match kind {
             0..=2 => Act::CallTool { tool: ToolId::parse(&format!("{server}/{name}")).unwrap(), annotations },
             3..=5 => of_server(server)[kind - 3].clone(),
+            6 => Act::Configure { entry: ServerName::new(server).unwrap() },
             _ => Act::Operation { name: name.into(), needs_admin, annotations },
         },
     )
@@ -206,9 +239,10 @@ fn any_globs() -> impl Strategy<Value = Vec<Glob>> {
 
 prop_compose! {
     fn any_settings()(
-        servers in any_globs(), allow in any_globs(), deny in any_globs(), read_only in any::<bool>(),
+        servers in any_globs(), registry in any_globs(), allow in any_globs(), deny in any_globs(),
+        read_only in any::<bool>(),
     ) -> Settings {
-        Settings { profile: ProfileName::new("p").unwrap(), servers, allow, deny, read_only }
+        Settings { profile: ProfileName::new("p").unwrap(), servers, registry, allow, deny, read_only }
     }
 }
 
