@@ -5,6 +5,7 @@ mod active;
 mod ambiguous;
 mod arguments;
 mod audit;
+mod available;
 mod away;
 mod dialect;
 mod duplex;
