@@ -165,6 +165,11 @@ impl Written {
         Self { file: file.to_owned(), revision, text }
     }
 
+    /// The whole text, with whatever lies in it.
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
     /// What the file says, with `****` for every value that may be a secret; `None` when it is no YAML.
     pub fn shown(&self, which: &Which) -> Option<Value> {
         let mut value = which.value(&self.text)?;

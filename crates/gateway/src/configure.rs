@@ -233,18 +233,11 @@ impl Gateway {
 
     /// Starts a server and waits until its tools are listed.
     async fn until_ready(&self, name: &ServerName) -> Result<(), Problem> {
-        let mut builds = self.watch_builds();
         let mut until = None;
         loop {
-            builds.borrow_and_update();
-            let Some(running) = self.servers.table().get(name).cloned() else {
-                // An older reading of the files was put into force after ours; the next one brings it back.
-                let until = *until.get_or_insert_with(|| Instant::now() + MANNERS);
-                match tokio::time::timeout_at(until, builds.changed()).await {
-                    Ok(Ok(())) => continue,
-                    _ => return Err(Problem::new(Kind::Cancelled, format!("the definition of `{name}` was removed"))),
-                }
-            };
+            let running = self.servers.table().get(name).cloned();
+            let removed = || Problem::new(Kind::Cancelled, format!("the definition of `{name}` was removed meanwhile"));
+            let running = running.ok_or_else(removed)?;
             let timeouts = running.server.config().timeouts;
             let until = *until.get_or_insert_with(|| Instant::now() + timeouts.connect + timeouts.list + MANNERS);
             let mut status = running.server.watch_status();

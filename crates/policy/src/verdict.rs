@@ -98,6 +98,8 @@ pub enum Reason {
     ToolNotAllowed,
     /// The profile only reads, and the tool does not say that it does.
     NotReadOnly,
+    /// The profile holds back what is not as it was approved.
+    Held,
     /// The operation needs a principal that may administer.
     NeedsAdmin,
 }
@@ -111,6 +113,7 @@ impl Reason {
             Self::ToolDenied => "tool-denied",
             Self::ToolNotAllowed => "tool-not-allowed",
             Self::NotReadOnly => "not-read-only",
+            Self::Held => "held",
             Self::NeedsAdmin => "needs-admin",
         }
     }
@@ -123,7 +126,8 @@ impl Reason {
             | Self::EntryNotAllowed
             | Self::ToolDenied
             | Self::ToolNotAllowed
-            | Self::NotReadOnly => true,
+            | Self::NotReadOnly
+            | Self::Held => true,
         }
     }
 }

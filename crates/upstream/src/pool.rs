@@ -299,6 +299,11 @@ impl Pool {
         own.for_each(|(_, extra)| extra.roots.send_replace(()));
     }
 
+    /// What the server shares with others.
+    pub(crate) fn around(&self) -> &Surroundings {
+        &self.around
+    }
+
     /// Where what happens is told.
     pub(crate) fn events(&self) -> &mpsc::Sender<Event> {
         &self.around.events

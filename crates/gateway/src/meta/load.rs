@@ -125,7 +125,11 @@ fn offers(context: &Context<'_>, id: &ToolId) -> Result<(), Problem> {
     let shown: Vec<String> = of_server.take(TOLD).map(|tool| format!("`{}`", tool.id)).collect();
     if shown.is_empty() {
         let message = format!("server `{server}` has started, but this profile shows no tool of it");
-        return Err(Problem::new(Kind::NotFound, message).hint("It is taken back. Look at the profile's `tools`."));
+        // As it is with `changed_tools: hold`, where nothing counts before somebody has approved it.
+        let hint = format!(
+            "Somebody who may administer looks at it: `toolcrib registry add {server}`, `toolcrib verify {server}`."
+        );
+        return Err(Problem::new(Kind::NotFound, message).hint(hint));
     }
     if *id.tool == *ALL || context.meta.dialect == Dialect::Scooter || view.tool_by_id(id).is_some() {
         return Ok(());

@@ -12,6 +12,7 @@ mod health;
 mod http;
 mod http_lists;
 mod http_sessions;
+mod idle;
 mod lists;
 mod mcp;
 mod sessions;
