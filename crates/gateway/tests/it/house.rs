@@ -172,6 +172,11 @@ impl House {
         self.settle().await;
     }
 
+    /// The home folder.
+    pub(crate) fn home(&self) -> &std::path::Path {
+        self.home.path()
+    }
+
     /// Writes a file without taking it in.
     pub(crate) fn write(&self, path: &str, text: &str) {
         write(self.home.path(), &[(path.to_owned(), text.to_owned())]);
