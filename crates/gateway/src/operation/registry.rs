@@ -110,8 +110,8 @@ fn get(gateway: &Arc<Gateway>, arguments: &Raw) -> Result<Value, Problem> {
     let variables = authorization.variables.iter().map(|variable| {
         json!({
             "name": variable.name, "title": variable.title, "description": variable.description,
-            "help_url": variable.help_url.as_ref().or(authorization.help_url.as_ref()).map(|link| link.as_str()),
-            "pattern": variable.pattern.as_ref().map(|pattern| pattern.as_str()),
+            "help_url": variable.help_url.as_ref().or(authorization.help_url.as_ref()).map(toolcrib_catalog::Link::as_str),
+            "pattern": variable.pattern.as_ref().map(toolcrib_catalog::Pattern::as_str),
             "secret": variable.secret, "required": variable.required, "default": variable.default,
             "options": variable.options, "header": variable.header,
         })

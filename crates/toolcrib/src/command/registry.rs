@@ -22,7 +22,6 @@ pub(crate) struct Arguments {
 }
 
 #[derive(Debug, clap::Subcommand)]
-#[expect(clippy::large_enum_variant, reason = "there is one of them in a run")]
 pub(super) enum Action {
     /// Make a server of an entry, in a running gateway
     Add(add::Arguments),
