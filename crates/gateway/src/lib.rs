@@ -7,6 +7,7 @@
 pub mod active;
 pub mod approval;
 pub mod caller;
+mod configure;
 mod conversation;
 pub mod dialect;
 mod dispatch;

@@ -111,6 +111,7 @@ fn house_rules(caller: &Caller) -> Rules {
     Rules::new(Settings {
         profile: caller.profile.clone(),
         servers: Vec::new(),
+        registry: Vec::new(),
         allow: Vec::<Glob>::new(),
         deny: Vec::new(),
         read_only: false,

@@ -114,7 +114,11 @@ const DECIDED: &str = r#"{"type":"object","properties":{"server":{"type":"string
 async fn verify(gateway: &Arc<Gateway>, by: &Caller, arguments: &Raw) -> Result<Value, Problem> {
     // Whoever has just changed the file means what it says now.
     if let Ok(gateway) = writing(gateway) {
-        blocking(move || Ok(gateway.take_in())).await?;
+        blocking(move || {
+            gateway.take_in();
+            Ok(())
+        })
+        .await?;
     }
     let verified = gateway.verify(&required(arguments, "name")?, &by.principal.id).await?;
     let mut value = verified.to_value();

@@ -179,6 +179,16 @@ impl House {
         self.home.path()
     }
 
+    /// Writes a file without taking it in.
+    pub(crate) fn write(&self, path: &str, text: &str) {
+        write(self.home.path(), &[(path.to_owned(), text.to_owned())]);
+    }
+
+    /// The text of a file of the home folder, if it is there.
+    pub(crate) fn read(&self, path: &str) -> Option<String> {
+        std::fs::read_to_string(self.home.path().join(path)).ok()
+    }
+
     /// Ends everything; the store lives on.
     pub(crate) async fn close(self) -> Store {
         self.scope.close(Duration::from_secs(10)).await;
