@@ -45,7 +45,7 @@ pub use profile::{
 };
 pub use registry::{Available, Origin, built_in};
 pub use schema::schema;
-pub use secret::{LocalSecrets, ResolveSecret, SecretError, SecretRef, SecretRefError};
+pub use secret::{LocalSecrets, ResolveSecret, SecretError, SecretRef, SecretRefError, SecretUser};
 pub use server::{
     Ask, Program, Remote, ServerDefinition, SessionScope, Start, Timeouts, ToolText, Transport, TransportKind,
 };

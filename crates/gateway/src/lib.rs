@@ -10,6 +10,7 @@ mod conversation;
 pub mod dialect;
 mod dispatch;
 pub mod duplex;
+mod environment;
 pub mod events;
 mod exchange;
 pub mod front;

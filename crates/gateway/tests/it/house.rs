@@ -163,6 +163,11 @@ impl House {
         self.gateway.servers.table().get(name).unwrap().server.clone()
     }
 
+    /// Writes files and takes nothing anew.
+    pub(crate) fn write(&self, files: &[File]) {
+        write(self.home.path(), files);
+    }
+
     /// Writes files (an empty text removes) and takes all definitions anew.
     pub(crate) async fn apply(&self, files: &[File]) {
         write(self.home.path(), files);

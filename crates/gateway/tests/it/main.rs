@@ -8,6 +8,7 @@ mod audit;
 mod away;
 mod dialect;
 mod duplex;
+mod environments;
 mod exposure;
 mod fidelity;
 mod house;
