@@ -6,6 +6,7 @@
 //! vault belong into `operation/secrets.rs`, those of the registry into `operation/registry.rs`.
 
 mod audit;
+mod bundles;
 mod definition;
 mod fields;
 mod profiles;
@@ -117,7 +118,8 @@ const ROW: Operation = Operation {
 const NO_ARGUMENTS: &str = r#"{"type":"object","properties":{},"additionalProperties":false}"#;
 
 /// The rows of every file.
-const FILES: &[&[Operation]] = &[audit::ROWS, profiles::ROWS, running::ROWS, servers::ROWS, status::ROWS, tools::ROWS];
+const FILES: &[&[Operation]] =
+    &[audit::ROWS, bundles::ROWS, profiles::ROWS, running::ROWS, servers::ROWS, status::ROWS, tools::ROWS];
 
 static TABLE: LazyLock<Vec<&'static Operation>> = LazyLock::new(|| {
     let mut table: Vec<&Operation> = FILES.iter().flat_map(|rows| rows.iter()).collect();

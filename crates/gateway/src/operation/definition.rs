@@ -130,7 +130,7 @@ fn given(which: &Which, arguments: &Raw) -> Result<String, Problem> {
 }
 
 /// The gateway, where it has a home to write to.
-fn writing(gateway: &Arc<Gateway>) -> Result<Arc<Gateway>, Problem> {
+pub(super) fn writing(gateway: &Arc<Gateway>) -> Result<Arc<Gateway>, Problem> {
     if gateway.files.home().as_os_str().is_empty() {
         return Err(Problem::new(Kind::Conflict, "this gateway has no home folder to write to"));
     }
