@@ -47,15 +47,22 @@ fn hide(which: &Which, profile: &ProfileName, (variable, is_header): (&str, bool
 fn argument(arguments: &Value) -> Option<usize> {
     let arguments: Vec<&str> = arguments.as_array()?.iter().map(|it| it.as_str().unwrap_or_default()).collect();
     let is_secret = |(index, argument): (usize, &&str)| {
-        let named = |text: &str| text.starts_with('-') && is_secret_name(text.trim_start_matches('-'));
+        let named = |text: &str| text.starts_with('-') && names_a_secret(text);
         let (name, value) = argument.split_once('=').unwrap_or(("", argument));
         // A switch of such a name is followed by its value, or by another switch.
         let before = index.checked_sub(1).and_then(|before| arguments.get(before));
         let follows = before.is_some_and(|before| named(before) && !before.contains('=')) && !argument.starts_with('-');
-        let is_named = follows || (!name.is_empty() && is_secret_name(name.trim_start_matches('-')));
+        let is_named = follows || (!name.is_empty() && names_a_secret(name));
         (is_named && !is_harmless(value) && !is_place(value)) || is_secret_text(value) || is_secret_text(argument)
     };
     arguments.iter().enumerate().find(|it| is_secret((it.0, it.1))).map(|(index, _)| index)
+}
+
+/// Whether a switch is followed by a secret, and not by the place where one is.
+fn names_a_secret(switch: &str) -> bool {
+    let name = switch.trim_start_matches('-').to_ascii_lowercase();
+    let is_of_place = ["file", "path", "folder", "dir", "url"].iter().any(|end| name.ends_with(end));
+    is_secret_name(&name) && !is_of_place
 }
 
 /// Whether a text only says which variable is meant.
