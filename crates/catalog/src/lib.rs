@@ -13,6 +13,8 @@ mod folder;
 mod nearest;
 mod pattern;
 mod period;
+pub mod pin;
+mod place;
 mod problem;
 mod profile;
 mod reader;
@@ -38,16 +40,18 @@ pub use entry::{
 };
 pub use pattern::{Pattern, PatternError};
 pub use period::{Period, PeriodError};
+pub use place::place_of;
 pub use problem::{DefinitionProblem, Position};
 pub use profile::edit;
 pub use profile::key::matching as matching_key;
 pub use profile::{
-    ActiveSet, Dialect, Exposure, GatewayKey, Group, KeyHash, KeyHashError, KeyName, OverQuota, Prefix,
+    ActiveSet, ChangedTools, Dialect, Exposure, GatewayKey, Group, KeyHash, KeyHashError, KeyName, OverQuota, Prefix,
     ProfileDefinition, Quota, ToolRules,
 };
 pub use registry::{Available, Origin, built_in};
 pub use schema::schema;
 pub use secret::{LocalSecrets, ResolveSecret, SecretError, SecretRef, SecretRefError, SecretUser};
+pub use server::edit::{ToolsEditError, with_tools};
 pub use server::{
     Ask, Program, Remote, ServerDefinition, SessionScope, Start, Timeouts, ToolText, Transport, TransportKind,
 };

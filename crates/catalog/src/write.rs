@@ -184,8 +184,8 @@ impl Written {
         Self { file: file.to_owned(), revision, text }
     }
 
-    /// Its text. It may hold secrets.
-    pub(crate) fn text(&self) -> &str {
+    /// The whole text, with whatever lies in it.
+    pub fn text(&self) -> &str {
         &self.text
     }
 

@@ -8,7 +8,7 @@ use arc_swap::ArcSwap;
 use tokio::sync::{Semaphore, mpsc, watch};
 use toolcrib_base::task::Stop;
 use toolcrib_base::{Clock, PrincipalId, ProfileName, ServerName, Timestamp};
-use toolcrib_catalog::{Files, Loaded, SessionScope};
+use toolcrib_catalog::{ChangedTools, Files, Loaded, SessionScope};
 use toolcrib_protocol::Raw;
 use toolcrib_protocol::seal::Sealer;
 use toolcrib_protocol::subscription::New;
@@ -22,9 +22,11 @@ use crate::exchange::ASKING;
 use crate::listen::Hub;
 use crate::metrics::Metrics;
 use crate::parking::Parking;
+use crate::pins::{Pins, Quarantine};
 use crate::servers::{Servers, fingerprint};
 use crate::session::Sessions;
 use crate::task::OwnTasks;
+use crate::verify::Verifications;
 use crate::view::{Builder, View};
 
 /// How long changes are gathered before views are built: many servers become ready at the same time.
@@ -86,11 +88,14 @@ pub struct Gateway {
     /// Seals what clients hold for us: cursors, ids of tasks, states of calls.
     pub(crate) sealer: Sealer,
     pub(crate) hub: Hub,
+    /// What of each server was approved.
+    pub(crate) pins: Pins,
+    pub(crate) verifications: Verifications,
     /// Our name and version, as clients see them.
     pub(crate) server_info: Raw,
     loaded: ArcSwap<Loaded>,
     views: ArcSwap<Views>,
-    builder: Mutex<Builder>,
+    builder: Mutex<(Builder, Quarantine)>,
     /// What each server offered when the views were built.
     shown: ArcSwap<BTreeMap<ServerName, Arc<Inventory>>>,
     /// Counts the builds, so that others can wait for one.
@@ -113,6 +118,7 @@ impl Gateway {
             "name": "toolcrib", "title": "Toolcrib", "version": env!("CARGO_PKG_VERSION"),
         });
         let (files, started) = (Files::new(parts.servers.home()), parts.clock.now());
+        let pins = Pins::new(parts.store.pins());
         let gateway = Arc::new(Self {
             store: parts.store,
             clock: parts.clock,
@@ -131,10 +137,12 @@ impl Gateway {
             tasks: OwnTasks::default(),
             sealer,
             hub: Hub::default(),
+            pins,
+            verifications: Verifications::default(),
             server_info: Raw::from_value(&info),
             loaded: ArcSwap::new(parts.loaded),
             views: ArcSwap::default(),
-            builder: Mutex::new(builder),
+            builder: Mutex::new((builder, Quarantine::default())),
             shown: ArcSwap::default(),
             built: watch::Sender::new(0),
         });
@@ -185,9 +193,13 @@ impl Gateway {
         &self.store
     }
 
-    /// Takes new definitions. Blocks.
+    /// Takes new definitions, unless newer ones were taken meanwhile: what watches the files may have read them before an
+    /// operation wrote one. Blocks.
     pub fn apply(&self, loaded: Arc<Loaded>) {
         let _turn = self.applying.lock().unwrap_or_else(PoisonError::into_inner);
+        if loaded.is_older_than(&self.loaded.load()) {
+            return;
+        }
         self.loaded.store(loaded);
         self.reconcile();
     }
@@ -232,25 +244,28 @@ impl Gateway {
 
     /// Cuts lists into pages of so many entries from now on, in place of the usual thousand. Blocks.
     pub fn list_in_pages_of(&self, entries: usize) {
-        self.builder.lock().unwrap_or_else(PoisonError::into_inner).page = entries;
+        self.builder.lock().unwrap_or_else(PoisonError::into_inner).0.page = entries;
         self.rebuild();
     }
 
     /// Builds all views and tells the sessions whose lists changed. Blocks: it remembers names.
     pub fn rebuild(&self) {
-        let mut builder = self.builder.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut building = self.builder.lock().unwrap_or_else(PoisonError::into_inner);
+        let (builder, quarantine) = &mut *building;
         let servers = self.servers.table();
         builder.index(&servers);
         let shown = builder.indexed();
         let loaded = self.loaded.load_full();
+        let holds = loaded.profiles.values().any(|profile| profile.changed_tools == ChangedTools::Hold);
+        let held = if holds { quarantine.update(&servers, &self.pins) } else { Arc::default() };
         let views: Views = loaded
             .profiles
             .iter()
-            .map(|(name, profile)| (name.clone(), Arc::new(builder.view(profile, &servers))))
+            .map(|(name, profile)| (name.clone(), Arc::new(builder.view(profile, &servers, &held))))
             .collect();
         let before = self.views.swap(Arc::new(views));
         self.shown.store(Arc::new(shown));
-        drop(builder);
+        drop(building);
         for (name, after) in self.views.load().iter() {
             if let Some(before) = before.get(name) {
                 self.tell_changes(name, before, after);

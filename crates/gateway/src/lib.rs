@@ -5,6 +5,7 @@
 //! `meta/` and `operation/` hold one file for each thing that the gateway itself can do.
 
 pub mod active;
+pub mod approval;
 pub mod caller;
 mod conversation;
 pub mod dialect;
@@ -13,6 +14,7 @@ pub mod duplex;
 mod environment;
 pub mod events;
 mod exchange;
+mod explain;
 pub mod front;
 pub mod gateway;
 mod listen;
@@ -23,6 +25,7 @@ mod operate;
 mod operation;
 mod parking;
 mod passage;
+mod pins;
 mod reply;
 pub mod request;
 mod resolve;
@@ -30,6 +33,7 @@ mod schema;
 pub mod servers;
 pub mod session;
 pub mod task;
+pub mod verify;
 pub mod view;
 
 pub use caller::{Caller, Principal};

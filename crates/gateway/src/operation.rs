@@ -9,6 +9,7 @@ mod audit;
 mod bundles;
 mod definition;
 mod fields;
+mod lifecycle;
 mod profiles;
 mod route;
 mod running;
@@ -24,6 +25,7 @@ use toolcrib_base::{Kind, Problem};
 use toolcrib_policy::{Act, Annotations};
 use toolcrib_protocol::Raw;
 
+use crate::caller::Caller;
 use crate::gateway::Gateway;
 use crate::view::View;
 
@@ -52,6 +54,7 @@ pub enum Effect {
     Unknown,
 }
 
+type Signed = for<'a> fn(&'a Arc<Gateway>, &'a Caller, &'a Raw) -> BoxFuture<'a, Result<Value, Problem>>;
 type InHouse = for<'a> fn(&'a Arc<Gateway>, &'a Raw) -> BoxFuture<'a, Result<Value, Problem>>;
 
 /// What runs when it is asked for.
@@ -59,10 +62,19 @@ type InHouse = for<'a> fn(&'a Arc<Gateway>, &'a Raw) -> BoxFuture<'a, Result<Val
 pub(crate) enum Run {
     /// Something of the whole gateway.
     House(InHouse),
+    /// Something of the whole gateway that is done in the name of who asks.
+    Signed(Signed),
     /// Something of what one profile shows.
     View(fn(&View, &Raw) -> Result<Value, Problem>),
     /// A call of the tool that the arguments name, by the path that every call takes.
     Call,
+}
+
+/// Who asks for an operation, and what that caller's profile shows, where one has a say.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Asking<'a> {
+    pub(crate) view: Option<&'a View>,
+    pub(crate) caller: &'a Caller,
 }
 
 /// One operation.
@@ -118,8 +130,16 @@ const ROW: Operation = Operation {
 const NO_ARGUMENTS: &str = r#"{"type":"object","properties":{},"additionalProperties":false}"#;
 
 /// The rows of every file.
-const FILES: &[&[Operation]] =
-    &[audit::ROWS, bundles::ROWS, profiles::ROWS, running::ROWS, servers::ROWS, status::ROWS, tools::ROWS];
+const FILES: &[&[Operation]] = &[
+    audit::ROWS,
+    bundles::ROWS,
+    lifecycle::ROWS,
+    profiles::ROWS,
+    running::ROWS,
+    servers::ROWS,
+    status::ROWS,
+    tools::ROWS,
+];
 
 static TABLE: LazyLock<Vec<&'static Operation>> = LazyLock::new(|| {
     let mut table: Vec<&Operation> = FILES.iter().flat_map(|rows| rows.iter()).collect();
@@ -158,7 +178,7 @@ impl Operation {
 
     /// Whether it sees the gateway through a profile.
     pub fn is_in_profile(&self) -> bool {
-        !matches!(self.run, Run::House(_))
+        !matches!(self.run, Run::House(_) | Run::Signed(_))
     }
 
     /// Whether it stands for a call of another tool.
@@ -218,12 +238,13 @@ impl Operation {
     pub(crate) async fn run(
         &self,
         gateway: &Arc<Gateway>,
-        view: Option<&View>,
+        asking: Asking<'_>,
         arguments: &Raw,
     ) -> Result<Value, Problem> {
         self.check(arguments)?;
-        match (self.run, view) {
+        match (self.run, asking.view) {
             (Run::House(run), _) => run(gateway, arguments).await,
+            (Run::Signed(run), _) => run(gateway, asking.caller, arguments).await,
             (Run::View(run), Some(view)) => run(view, arguments),
             // A call is resolved into what it stands for, and whoever wants a view has one.
             (Run::Call | Run::View(_), _) => {

@@ -175,11 +175,7 @@ impl Servers {
         if definition.tools.is_empty() {
             return None;
         }
-        let tools = definition.tools.iter().filter_map(|tool| {
-            let raw = Raw::parse(tool.json.clone().into(), json::Rules::relayed(64)).ok()?;
-            Entry::from_raw(Listing::Tools, raw).ok()
-        });
-        Some(Inventory { tools: tools.collect(), ..Inventory::default() })
+        Some(Inventory { tools: listed_in(definition), ..Inventory::default() })
     }
 
     fn config(&self, definition: &ServerDefinition) -> ServerConfig {
@@ -199,6 +195,7 @@ impl Servers {
                 Start::Eager => toolcrib_upstream::Start::Eager,
                 Start::Manual => toolcrib_upstream::Start::Manual,
             },
+            idle: idle(definition),
             timeouts: Timeouts {
                 connect: periods.connect.duration(),
                 list: periods.list.duration(),
@@ -289,6 +286,22 @@ fn uses_vault(definition: &ServerDefinition) -> bool {
         Transport::Http(remote) | Transport::Sse(remote) => &remote.headers,
     };
     references.values().any(|reference| matches!(reference, SecretRef::Vault(_)))
+}
+
+/// When a server that starts lazily is stopped. A program holds memory; a connection that tells of changes costs little.
+fn idle(definition: &ServerDefinition) -> Option<std::time::Duration> {
+    let usual = matches!(definition.transport, Transport::Stdio(_)).then_some(toolcrib_upstream::IDLE);
+    let written = definition.idle.map(toolcrib_catalog::Period::duration);
+    written.or(usual).filter(|_| definition.start == Start::Lazy)
+}
+
+/// The tools that a definition's own file lists.
+pub(crate) fn listed_in(definition: &ServerDefinition) -> Vec<Entry> {
+    let tools = definition.tools.iter().filter_map(|tool| {
+        let raw = Raw::parse(tool.json.clone().into(), json::Rules::relayed(64)).ok()?;
+        Entry::from_raw(Listing::Tools, raw).ok()
+    });
+    tools.collect()
 }
 
 /// What the connection that lists declares: only words that the definition has, so nothing unless somebody wanted it.

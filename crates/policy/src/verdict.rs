@@ -93,6 +93,8 @@ pub enum Reason {
     ToolNotAllowed,
     /// The profile only reads, and the tool does not say that it does.
     NotReadOnly,
+    /// The profile holds back what is not as it was approved.
+    Held,
     /// The operation needs a principal that may administer.
     NeedsAdmin,
 }
@@ -105,6 +107,7 @@ impl Reason {
             Self::ToolDenied => "tool-denied",
             Self::ToolNotAllowed => "tool-not-allowed",
             Self::NotReadOnly => "not-read-only",
+            Self::Held => "held",
             Self::NeedsAdmin => "needs-admin",
         }
     }
@@ -112,7 +115,7 @@ impl Reason {
     /// Whether the caller must not learn that the thing exists. Then the answer is the one for an unknown name.
     pub const fn is_hidden(self) -> bool {
         match self {
-            Self::ServerNotAllowed | Self::ToolDenied | Self::ToolNotAllowed | Self::NotReadOnly => true,
+            Self::ServerNotAllowed | Self::ToolDenied | Self::ToolNotAllowed | Self::NotReadOnly | Self::Held => true,
             Self::NeedsAdmin => false,
         }
     }

@@ -7,10 +7,13 @@ mod audit;
 mod bridge;
 mod call;
 mod connect;
+mod decide;
 mod demo;
 mod describe;
 mod disconnect;
+mod doctor;
 mod example;
+mod explain;
 mod find;
 mod import;
 mod list;
@@ -21,6 +24,7 @@ mod serve;
 mod server;
 mod status;
 mod stdio;
+mod verify;
 mod version;
 
 use std::future::Future;
@@ -30,6 +34,7 @@ use std::time::Duration;
 use anyhow::Context;
 use toolcrib_gateway::Events;
 
+use self::decide::Decision;
 use crate::client::{Client, ClientFlags, Rest};
 use crate::config::Config;
 use crate::home::Environment;
@@ -94,6 +99,16 @@ enum Command {
     Server(server::Arguments),
     /// Add, show and use profiles; make and revoke their keys
     Profile(profile::Arguments),
+    /// Start a server beside what runs and show what differs from what was approved
+    Verify(verify::Arguments),
+    /// Approve what differs, so that profiles that hold it show it
+    Approve(decide::Arguments),
+    /// Turn down what differs; it stays held
+    Reject(decide::Arguments),
+    /// Explain why a tool is there or not
+    Explain(explain::Arguments),
+    /// Tell how servers are, what failed and what to do
+    Doctor(doctor::Arguments),
     /// Read or verify the audit log
     Audit(audit::Arguments),
     /// Do any operation of the control API
@@ -128,6 +143,21 @@ pub(crate) fn run(cli: Cli, environment: &Environment) -> anyhow::Result<ExitCod
             with_gateway(&arguments.client, environment, async |client, output| {
                 call::run(&arguments, &given, client, output).await
             })
+        }
+        Command::Verify(arguments) => {
+            with_rest(&arguments.client, environment, async |rest, output| verify::run(&arguments, rest, output).await)
+        }
+        Command::Approve(arguments) => with_rest(&arguments.client, environment, async |rest, output| {
+            decide::run(Decision::Approve, &arguments, rest, output).await
+        }),
+        Command::Reject(arguments) => with_rest(&arguments.client, environment, async |rest, output| {
+            decide::run(Decision::Reject, &arguments, rest, output).await
+        }),
+        Command::Explain(arguments) => {
+            with_rest(&arguments.client, environment, async |rest, output| explain::run(&arguments, rest, output).await)
+        }
+        Command::Doctor(arguments) => {
+            with_rest(&arguments.client, environment, async |rest, output| doctor::run(&arguments, rest, output).await)
         }
         Command::Audit(arguments) => match &arguments.action {
             audit::Action::List(action) => with_gateway(&action.client, environment, async |client, output| {

@@ -320,6 +320,11 @@ impl Pool {
         });
     }
 
+    /// What the server shares with others.
+    pub(crate) fn around(&self) -> &Surroundings {
+        &self.around
+    }
+
     /// Where what happens is told.
     pub(crate) fn events(&self) -> &mpsc::Sender<Event> {
         &self.around.events

@@ -21,6 +21,7 @@ use crate::credentials::Credentials;
 use crate::environment::Environment;
 use crate::event::Event;
 use crate::failure::{Away, CallError};
+use crate::gate::Gate;
 use crate::inventory::Inventory;
 use crate::live::{Live, Said};
 use crate::pool::{self, Lease, NoLease, Pool};
@@ -137,7 +138,7 @@ impl fmt::Debug for Call {
 /// A server. Clones are handles to the same one; its task ends with the scope or with [`Server::retire`].
 #[derive(Debug, Clone)]
 pub struct Server {
-    shared: Arc<Shared>,
+    pub(crate) shared: Arc<Shared>,
 }
 
 #[derive(Debug)]
@@ -151,6 +152,8 @@ pub(crate) struct Shared {
     pub(crate) last_success: AtomicU64,
     /// How many calls wait for their answers.
     pub(crate) running: AtomicUsize,
+    /// Keeps it from being stopped for idling.
+    pub(crate) gate: Gate,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) retired: Scope,
     pub(crate) credentials: Option<Arc<dyn Credentials>>,
@@ -235,6 +238,7 @@ impl Server {
             orders,
             last_success: AtomicU64::new(0),
             running: AtomicUsize::new(0),
+            gate: Gate::default(),
             clock: Arc::clone(&around.clock),
             retired: Scope::new(),
             credentials: around.credentials.clone(),
@@ -373,6 +377,7 @@ impl Server {
     /// may have run is never repeated; one that the server refused because it forgot the session, or because it is of
     /// another era now, is, once.
     pub async fn call(&self, method: &str, params: &Raw, call: Call) -> Result<Result<Raw, RpcError>, CallError> {
+        let _inside = self.shared.gate.enter();
         let reached = self.reach(&call.client, None).await?;
         let first = self.call_on(&reached, method, params, &call).await;
         let generation = reached.live().generation;
@@ -509,7 +514,7 @@ impl Server {
 
     async fn main(&self, not: Option<u64>) -> Result<Reached, CallError> {
         match self.shared.live.load_full() {
-            Some(live) if Some(live.generation) != not => Ok(Reached::Main(live)),
+            Some(live) if Some(live.generation) != not && !self.shared.gate.is_closed() => Ok(Reached::Main(live)),
             _ => Ok(Reached::Main(self.connected(not).await?)),
         }
     }
@@ -576,20 +581,22 @@ impl Server {
             let state = self.status().state;
             match state {
                 State::Failed | State::Stopped => return Err(away(&self.status())),
-                State::Idle => self.order_start(),
-                State::Starting | State::Ready => {}
+                State::Idle | State::Starting | State::Ready => {}
             }
         }
         let deadline = self.shared.config.timeouts.connect;
         let waiting = async {
             loop {
                 let now = status.borrow_and_update().clone();
-                if let Some(live) = self.shared.live.load_full() {
+                let live = self.shared.live.load_full().filter(|_| !self.shared.gate.is_closed());
+                if let Some(live) = live {
                     if Some(live.generation) != not {
                         return Ok(live);
                     }
                 } else if matches!(now.state, State::Failed | State::Stopped) {
                     return Err(away(&now));
+                } else if now.state == State::Idle {
+                    self.order_start();
                 }
                 if status.changed().await.is_err() {
                     return Err(away(&now));

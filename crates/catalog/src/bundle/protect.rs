@@ -91,5 +91,5 @@ fn leaf(path: &str, value: &Value) -> Option<String> {
 
 /// Whether a text, or a word of it, looks like a secret.
 fn is_secret_text(text: &str) -> bool {
-    is_secret_value(text) || is_secret_address(text) || text.split_whitespace().any(|word| is_secret_value(word))
+    is_secret_value(text) || is_secret_address(text) || text.split_whitespace().any(is_secret_value)
 }

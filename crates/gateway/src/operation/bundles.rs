@@ -93,7 +93,7 @@ async fn import(gateway: &Arc<Gateway>, arguments: &Raw) -> Result<Value, Proble
     let references = references(arguments)?;
     let gateway = definition::writing(gateway)?;
     blocking(move || {
-        let mut bundle = Bundle::read(Path::new(FILE), &text).map_err(wrong)?;
+        let mut bundle = Bundle::read(Path::new(FILE), &text).map_err(|problems| wrong(&problems))?;
         bundle.refer(&references)?;
         let planned = plan(&gateway, &bundle)?;
         let different = |it: &&Planned| it.there.is_some() && !it.is_same;
@@ -197,7 +197,7 @@ fn needs(bundle: &Bundle) -> Vec<Value> {
     bundle.needs.iter().map(need).collect()
 }
 
-fn wrong(problems: Vec<DefinitionProblem>) -> Problem {
+fn wrong(problems: &[DefinitionProblem]) -> Problem {
     let line = |problem: &DefinitionProblem| match &problem.hint {
         Some(hint) => format!("{problem}\n  hint: {hint}"),
         None => problem.to_string(),

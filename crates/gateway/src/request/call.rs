@@ -17,7 +17,7 @@ use crate::dialect::{Act as DialectAct, MetaName};
 use crate::dispatch::Ended;
 use crate::exchange::{self, Exchanged, Wanted};
 use crate::meta;
-use crate::operation::Operation;
+use crate::operation::{Asking, Operation};
 use crate::passage::{self, Passage, Refused};
 use crate::reply;
 use crate::request::{Passing, away, busy, closing, failed};
@@ -240,7 +240,8 @@ impl Passing<'_> {
             let shape = move |result| if by.is_some() { meta::call::shape(by, result) } else { result };
             return self.operation_as_task(passage, operation, arguments.clone(), shape).await;
         }
-        let (outcome, result) = match operation.run(self.gateway, Some(self.view), arguments).await {
+        let asking = Asking { view: Some(self.view), caller: self.caller };
+        let (outcome, result) = match operation.run(self.gateway, asking, arguments).await {
             Ok(value) => (Outcome::Ok, reply::data(&value)),
             Err(problem) => (Outcome::Error(problem.kind), reply::failure(&problem)),
         };

@@ -5,8 +5,8 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::{Arc, Mutex, OnceLock};
 
 use toolcrib_base::{ServerName, ToolId};
-use toolcrib_catalog::{ProfileDefinition, ServerDefinition};
-use toolcrib_policy::{Act, Annotations, Caller, Request, Rules, Settings};
+use toolcrib_catalog::{ChangedTools, ProfileDefinition, ServerDefinition};
+use toolcrib_policy::{Act, Annotations, Caller, Held, Request, Rules, Settings};
 use toolcrib_protocol::Raw;
 use toolcrib_protocol::inventory::{Entry, Listing};
 use toolcrib_protocol::param_header::ParamHeaders;
@@ -109,14 +109,16 @@ impl Builder {
         self.index.replace(&server, &documents);
     }
 
-    /// Builds the view of one profile. Blocks: it remembers names.
-    pub(crate) fn view(&self, profile: &Arc<ProfileDefinition>, servers: &Table) -> View {
+    /// Builds the view of one profile; `held` is what is not as it was approved. Blocks: it remembers names.
+    pub(crate) fn view(&self, profile: &Arc<ProfileDefinition>, servers: &Table, held: &Arc<Held>) -> View {
+        let holds = profile.changed_tools == ChangedTools::Hold;
         let rules = Rules::new(Settings {
             profile: profile.name.clone(),
             servers: profile.servers.clone(),
             allow: profile.tools.allow.clone(),
             deny: profile.tools.deny.clone(),
             read_only: profile.read_only,
+            held: if holds { Arc::clone(held) } else { Arc::default() },
         });
         let shown: Vec<&Running> = servers.values().filter(|it| rules.shows_server(&it.definition.name)).collect();
         let menu = menu::of(profile);
@@ -125,7 +127,7 @@ impl Builder {
         let resources = Resources::gather(&handles, &paging);
         let shaping = Shaping { profile, rules: &rules, resources: &resources };
         let tools = self.tools(&shaping, &shown, &menu);
-        let prompts = self.prompts(profile, &shown);
+        let prompts = self.prompts(profile, &rules, &shown);
         let by_name = tools.iter().enumerate().map(|(index, tool)| (Arc::clone(&tool.name), index)).collect();
         let visible = |id: &ToolId| tools.binary_search_by(|tool| tool.id.cmp(id)).is_ok();
         let search = self.index.view(&visible);
@@ -226,11 +228,14 @@ impl Builder {
         true
     }
 
-    fn prompts(&self, profile: &ProfileDefinition, shown: &[&Running]) -> Vec<Arc<Prompt>> {
+    fn prompts(&self, profile: &ProfileDefinition, rules: &Rules, shown: &[&Running]) -> Vec<Arc<Prompt>> {
         let mut found: Vec<(ToolId, Entry, &Running)> = Vec::new();
         for running in shown {
             for entry in &running.server.inventory().prompts {
-                found.push((ToolId::new(running.definition.name.clone(), &entry.key), entry.clone(), running));
+                let server = running.definition.name.clone();
+                if visible(rules, &Act::GetPrompt { server: server.clone(), name: entry.key.as_str().into() }) {
+                    found.push((ToolId::new(server, &entry.key), entry.clone(), running));
+                }
             }
         }
         let wanted: Vec<_> = found.iter().map(|(id, _, running)| (id.clone(), &*running.definition)).collect();

@@ -18,7 +18,8 @@ fn globs(patterns: &[&str]) -> Vec<Glob> {
 
 fn rules(servers: &[&str], allow: &[&str], deny: &[&str], read_only: bool) -> Rules {
     let profile = ProfileName::new("default").unwrap();
-    Rules::new(Settings { profile, servers: globs(servers), allow: globs(allow), deny: globs(deny), read_only })
+    let held = Arc::default();
+    Rules::new(Settings { profile, servers: globs(servers), allow: globs(allow), deny: globs(deny), read_only, held })
 }
 
 fn tool(id: &str, annotations: Annotations) -> Act {
@@ -128,6 +129,31 @@ fn a_read_only_profile_wants_the_tools_word() {
 }
 
 #[test]
+fn what_is_held_is_hidden_and_nothing_else() {
+    let ids = |ids: &[&str]| ids.iter().map(|id| ToolId::parse(id).unwrap()).collect();
+    let held = Arc::new(Held { tools: ids(&["files/new"]), prompts: ids(&["files/x"]) });
+    let settings = rules(&["*"], &["*"], &["files/denied"], false).settings;
+    let rules = Rules::new(Settings { held, ..settings });
+    check(&rules, &tool("files/new", READS), Err(Reason::Held));
+    check(&rules, &tool("files/x", READS), Ok(Rule::ToolAllowed));
+    check(&rules, &tool("mail/new", READS), Ok(Rule::ToolAllowed));
+    check(&rules, &tool("files/denied", READS), Err(Reason::ToolDenied));
+    let [read, get, complete, forward] = of_server("files");
+    check(&rules, &read, Ok(Rule::ServerAllowed));
+    check(&rules, &forward, Ok(Rule::ServerAllowed));
+    check(&rules, &get, Err(Reason::Held));
+    check(&rules, &complete, Err(Reason::Held));
+    let other = Act::GetPrompt { server: ServerName::new("mail").unwrap(), name: "x".into() };
+    check(&rules, &other, Ok(Rule::ServerAllowed));
+    let principal = PrincipalId::new("local");
+    let request = Request { caller: Caller { principal: &principal, is_admin: true }, act: &tool("files/new", READS) };
+    assert_eq!(
+        rules.explain(&request),
+        "tool `files/new` is hidden by `changed_tools: hold` of profile `default`, as it is not as it was approved"
+    );
+}
+
+#[test]
 fn operations_ask_for_an_administering_principal() {
     let rules = rules(&[], &[], &["*"], false);
     for (needs_admin, is_admin, expected) in [
@@ -143,7 +169,9 @@ fn operations_ask_for_an_administering_principal() {
 
 #[test]
 fn only_what_needs_an_administrator_may_be_known_of() {
-    for reason in [Reason::ServerNotAllowed, Reason::ToolDenied, Reason::ToolNotAllowed, Reason::NotReadOnly] {
+    let hidden =
+        [Reason::ServerNotAllowed, Reason::ToolDenied, Reason::ToolNotAllowed, Reason::NotReadOnly, Reason::Held];
+    for reason in hidden {
         assert!(reason.is_hidden(), "{reason:?}");
     }
     assert!(!Reason::NeedsAdmin.is_hidden());
@@ -207,8 +235,11 @@ fn any_globs() -> impl Strategy<Value = Vec<Glob>> {
 prop_compose! {
     fn any_settings()(
         servers in any_globs(), allow in any_globs(), deny in any_globs(), read_only in any::<bool>(),
+        held in any::<bool>(),
     ) -> Settings {
-        Settings { profile: ProfileName::new("p").unwrap(), servers, allow, deny, read_only }
+        let id = ToolId::parse("a/a").unwrap();
+        let held = if held { Held { tools: [id.clone()].into(), prompts: [id].into() } } else { Held::default() };
+        Settings { profile: ProfileName::new("p").unwrap(), servers, allow, deny, read_only, held: Arc::new(held) }
     }
 }
 
@@ -241,7 +272,8 @@ proptest! {
             let expected = any(&settings.servers, tool.server.as_str())
                 && any(&settings.allow, &tool.to_string())
                 && !any(&settings.deny, &tool.to_string())
-                && (!settings.read_only || annotations.read_only == Some(true));
+                && (!settings.read_only || annotations.read_only == Some(true))
+                && !settings.held.tools.contains(tool);
             prop_assert_eq!(ask(&rules, &act, true).is_ok(), expected);
         }
     }

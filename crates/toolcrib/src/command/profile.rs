@@ -23,7 +23,6 @@ pub(crate) struct Arguments {
 }
 
 #[derive(Debug, clap::Subcommand)]
-#[expect(clippy::large_enum_variant, reason = "there is one of them in a run")]
 pub(super) enum Action {
     /// Make and revoke the keys that open a profile
     #[command(subcommand)]

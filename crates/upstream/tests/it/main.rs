@@ -13,6 +13,7 @@ mod health;
 mod http;
 mod http_lists;
 mod http_sessions;
+mod idle;
 mod lists;
 mod mcp;
 mod sessions;
