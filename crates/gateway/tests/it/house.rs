@@ -163,6 +163,11 @@ impl House {
         self.gateway.servers.table().get(name).unwrap().server.clone()
     }
 
+    /// Where its files are.
+    pub(crate) fn home(&self) -> &std::path::Path {
+        self.home.path()
+    }
+
     /// Writes files and takes nothing anew.
     pub(crate) fn write(&self, files: &[File]) {
         write(self.home.path(), files);
