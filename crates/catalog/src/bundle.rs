@@ -28,6 +28,9 @@ const MOST: usize = 500;
 /// What of a definition is found out anew wherever it runs, and so is in no bundle.
 const FOUND_OUT: [&str; 2] = ["tools", "verified_at"];
 
+/// What of a profile opens it, here only.
+const KEYS: [&str; 1] = ["keys"];
+
 /// A bundle whose definitions are right.
 #[derive(Debug, Clone)]
 pub struct Bundle {
@@ -159,9 +162,6 @@ impl Bundle {
             Some(written) => definition(&which, written)?,
             None => json!({ "name": name.as_str() }),
         };
-        if let Some(members) = own.as_object_mut() {
-            members.shift_remove("keys");
-        }
         let mut needs = protect::definition(&which, name, &mut own)?;
         let mut all = Vec::new();
         for (server, written) in servers {
@@ -182,7 +182,7 @@ impl Bundle {
         for available in custom {
             let which = Which::Entry(available.entry.name.clone());
             let mut value = available.entry.to_value();
-            forget(&mut value);
+            forget(&which, &mut value);
             protect::definition(&which, name, &mut value)?;
             registry.push((available.entry.name.clone(), value));
         }
@@ -273,21 +273,20 @@ impl Bundle {
 }
 
 /// Whether two values of a definition say the same, as far as bundles say anything.
-pub fn says_the_same(one: &Value, other: &Value) -> bool {
+pub fn says_the_same(which: &Which, one: &Value, other: &Value) -> bool {
     let comparable = |value: &Value| {
         let mut value = value.clone();
-        forget(&mut value);
-        if let Some(members) = value.as_object_mut() {
-            members.shift_remove("keys");
-        }
+        forget(which, &mut value);
         value
     };
     comparable(one) == comparable(other)
 }
 
-fn forget(value: &mut Value) {
+/// Takes out what is in no bundle. The `tools` of a profile are its rules, and stay.
+fn forget(which: &Which, value: &mut Value) {
+    let keys: &[&str] = if matches!(which, Which::Profile(_)) { &KEYS } else { &FOUND_OUT };
     if let Some(members) = value.as_object_mut() {
-        FOUND_OUT.iter().for_each(|key| drop(members.shift_remove(*key)));
+        keys.iter().for_each(|key| drop(members.shift_remove(*key)));
     }
 }
 
@@ -295,7 +294,7 @@ fn forget(value: &mut Value) {
 fn definition(which: &Which, written: &Written) -> Result<Value, BundleError> {
     which.check(written.text()).map_err(|problems| BundleError::Wrong(which.clone(), problems))?;
     let mut value = written.value(which).unwrap_or_default();
-    forget(&mut value);
+    forget(which, &mut value);
     Ok(value)
 }
 

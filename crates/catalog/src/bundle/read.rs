@@ -7,7 +7,7 @@ use std::path::Path;
 use serde_json::Value;
 use toolcrib_base::{ProfileName, ServerName};
 
-use super::{BUNDLE_BYTES, Bundle, FORM, FOUND_OUT, MOST, Need, needs_of};
+use super::{BUNDLE_BYTES, Bundle, FORM, FOUND_OUT, KEYS, MOST, Need, needs_of};
 use crate::define::Define;
 use crate::entry::RegistryEntry;
 use crate::problem::{DefinitionProblem, Sink};
@@ -37,7 +37,7 @@ fn read(root: Cursor<'_>) -> Option<Bundle> {
     let form = fields.require("bundle", "the form of the bundle", format!("add a line `bundle: {FORM}`"));
     let form = form.and_then(|cursor| cursor.number(FORM, FORM));
     let profile = fields.require("profile", "the profile", "add `profile` with its `name`".to_owned());
-    let profile = profile.and_then(|cursor| definition::<ProfileDefinition>(&cursor, &["keys"]));
+    let profile = profile.and_then(|cursor| definition::<ProfileDefinition>(&cursor, &KEYS));
     let servers = fields.get("servers").map(|cursor| list::<ServerDefinition>(&cursor)).unwrap_or_default();
     let registry = fields.get("registry").map(|cursor| list::<RegistryEntry>(&cursor)).unwrap_or_default();
     let told = fields.get("needs").map(|cursor| cursor.list(need)).unwrap_or_default();

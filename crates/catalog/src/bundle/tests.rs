@@ -48,8 +48,7 @@ fn told(text: &str) -> String {
     problems.iter().map(line).collect()
 }
 
-const TEAM: &str =
-    "name: team\nservers: [github, docs]\nregistry: [own]\nenv: {REGION: eu, TEAM_TOKEN: \"vault:team\"}\nkeys: []\n";
+const TEAM: &str = "name: team\ntools: {deny: [\"github/x\"]}\nservers: [github, docs]\nregistry: [own]\nenv: {REGION: eu, TEAM_TOKEN: \"vault:team\"}\nkeys: []\n";
 const GITHUB: &str = "name: github\ncommand: npx\nargs: [\"-y\", server-github]\nenv: {GITHUB_PERSONAL_ACCESS_TOKEN: \"env:GH\", MODE: fast, DEBUG_KEY: \"on\", PLAIN_TOKEN: hunter2hunter2}\ntools: [{name: a, inputSchema: {type: object}}]\nverified_at: \"2026-01-01\"\n";
 const DOCS: &str = "name: docs\ntransport: http\nurl: https://docs.example.com/mcp\nheaders: {Authorization: \"Bearer abcdefgh\", X-Kind: team}\n";
 const OWN: &str = "name: own\ntitle: Own\ndescription: d\ncategory: c\nicon: i\nabout: a\nhomepage: https://example.com\nruntime: {command: own-server}\n";
@@ -67,10 +66,12 @@ fn files() -> Vec<(&'static str, &'static str)> {
 fn a_bundle_holds_what_a_profile_is_and_no_secret() {
     let ground = Ground::new(&files());
     let text = ground.text();
-    for absent in ["hunter2", "abcdefgh", "keys", "tools:", "verified_at"] {
+    for absent in ["hunter2", "abcdefgh", "keys", "inputSchema", "verified_at"] {
         assert!(!text.contains(absent), "{absent} in\n{text}");
     }
-    for present in ["MODE: fast", "DEBUG_KEY: \"on\"", "REGION: eu", "X-Kind: team", "name: own", "bundle: 1"] {
+    for present in
+        ["MODE: fast", "DEBUG_KEY: \"on\"", "REGION: eu", "X-Kind: team", "name: own", "bundle: 1", "github/x"]
+    {
         assert!(text.contains(present), "{present} not in\n{text}");
     }
     let again = read(&text).unwrap_or_else(|problems| panic!("{problems:?}\n{text}"));

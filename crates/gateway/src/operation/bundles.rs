@@ -138,7 +138,7 @@ fn plan(gateway: &Gateway, bundle: &Bundle) -> Result<Vec<Planned>, Problem> {
         if let (Which::Profile(_), Some(keys)) = (&which, now.as_ref().and_then(|now| now.get("keys"))) {
             value["keys"] = keys.clone();
         }
-        let is_same = now.is_some_and(|now| says_the_same(&now, &value));
+        let is_same = now.is_some_and(|now| says_the_same(&which, &now, &value));
         which.check(&which.text_of(&value)).map_err(WriteError::Bad)?;
         Ok(Planned { which, value, there, is_same })
     });
