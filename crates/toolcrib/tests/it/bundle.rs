@@ -26,7 +26,7 @@ fn gateway(change: &'static str) -> HttpServer {
             return reply
                 .json(&[], &json!({ "name": "team", "bundle": "bundle: 1\n", "servers": ["mail"], "needs": [] }));
         }
-        reply.json(&[], &seen(change))
+        reply.json(&[], &seen(change));
     })
 }
 

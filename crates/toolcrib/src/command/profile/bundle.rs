@@ -198,7 +198,7 @@ fn show(plan: &Value, output: Output) -> io::Result<()> {
         let definition = &change["definition"];
         let runtime = if change["kind"] == "entry" { &definition["runtime"] } else { definition };
         reach(runtime, &mut lines);
-        for key in ["servers", "tools"] {
+        for key in ["servers", "tools", "registry"] {
             if change["kind"] == "profile" && !definition[key].is_null() {
                 lines.push(format!("  {key}: {}", definition[key]));
             }
