@@ -165,6 +165,16 @@ impl House {
         self.gateway.servers.table().get(name).unwrap().server.clone()
     }
 
+    /// Where its files are.
+    pub(crate) fn home(&self) -> &std::path::Path {
+        self.home.path()
+    }
+
+    /// Writes files and takes nothing anew.
+    pub(crate) fn write(&self, files: &[File]) {
+        write(self.home.path(), files);
+    }
+
     /// Writes files (an empty text removes) and takes all definitions anew.
     pub(crate) async fn apply(&self, files: &[File]) {
         write(self.home.path(), files);

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use toolcrib_base::{Kind, Problem, Secret, ServerName};
-use toolcrib_catalog::{LocalSecrets, ResolveSecret, SecretRef};
+use toolcrib_catalog::{LocalSecrets, ResolveSecret, SecretRef, SecretUser};
 
 use crate::home::Home;
 use crate::token;
@@ -21,7 +21,7 @@ pub(crate) fn stored(home: &Home, name: &str) -> Option<Secret> {
     let reference = SecretRef::File(Path::new(FOLDER).join(name));
     // Files are the same for every server.
     let anyone = ServerName::new("import").expect("`import` is a name");
-    LocalSecrets::new(home.path()).resolve(&reference, &anyone).ok()
+    LocalSecrets::new(home.path()).resolve(&reference, &SecretUser { server: &anyone, profile: None }).ok()
 }
 
 /// Keeps a secret in a file that only its owner reads.
