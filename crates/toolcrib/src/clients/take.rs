@@ -10,7 +10,8 @@ use serde_json::{Value, json};
 use toolcrib_auth::KeyWish;
 use toolcrib_base::{Kind, Problem, ServerName};
 use toolcrib_catalog::clients::{
-    Client, Draft, Format, Outcome, SettingsFile, Settled, Source, Surroundings, Wanted, find, settle, translate,
+    Client, Draft, Format, ITSELF, Outcome, SettingsFile, Settled, Source, Surroundings, Wanted, find, settle,
+    translate,
 };
 
 use super::keep::{self, Keep};
@@ -169,6 +170,13 @@ impl Taking {
     /// How many are there already.
     pub(crate) fn present(&self) -> usize {
         self.settled.iter().filter(|settled| matches!(settled.outcome, Outcome::Present { .. })).count()
+    }
+
+    /// Whether there is one that cannot be taken over, for another reason than that it is Toolcrib itself.
+    pub(crate) fn has_left_out(&self) -> bool {
+        let is_impossible = |settled: &Settled| matches!(settled.outcome, Outcome::Impossible { .. });
+        let is_other = |row: &Value| row["state"].as_str().is_some_and(|state| !state.ends_with(ITSELF));
+        self.settled.iter().any(is_impossible) || self.left_out.iter().any(is_other)
     }
 
     /// The folder of definitions.
