@@ -129,8 +129,15 @@ impl Arguments {
         problems.iter().for_each(complain);
         let joinings = joinings.into_iter().map(|(_, joining)| *joining).collect();
         let taking = take.then_some(taking);
-        let has_problems = !problems.is_empty();
-        Ok(Job { home: home.clone(), environment: environment.clone(), taking, with_example, joinings, has_problems })
+        Ok(Job {
+            home: home.clone(),
+            environment: environment.clone(),
+            taking,
+            with_example,
+            joinings,
+            has_clients: !found.is_empty(),
+            has_problems: !problems.is_empty(),
+        })
     }
 }
 

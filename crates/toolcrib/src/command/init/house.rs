@@ -133,20 +133,62 @@ impl House {
 
     /// The problem in the words of the doctor, who knows the end of the server's stderr and what to do.
     async fn examined(&self, server: &ServerName, problem: Problem) -> Problem {
-        let Ok(answer) = self.rest.get(&format!("/doctor?name={server}")).await else { return problem };
-        let value = answer.to_value();
-        let patient = &value["servers"][0];
-        let (Some(failed), Some(advice)) = (patient["failed"].as_str(), patient["advice"].as_str()) else {
-            return problem;
-        };
-        let stderr = patient["stderr"].as_array().into_iter().flatten().filter_map(Value::as_str).next_back();
-        let said = stderr.map(|line| format!("; it said: {line}")).unwrap_or_default();
-        Problem::new(Kind::Unavailable, format!("{failed}{said}")).hint(advice)
+        let answer = self.rest.get(&format!("/doctor?name={server}")).await;
+        let patient = answer.map(|answer| answer.to_value()["servers"][0].clone()).unwrap_or_default();
+        told(server, &problem, &patient)
     }
+}
+
+/// What ails a server and what to do before the next `init`.
+fn told(server: &ServerName, problem: &Problem, patient: &Value) -> Problem {
+    let has_failed = patient["state"] == "failed";
+    let (Some(failed), Some(advice), true) = (patient["failed"].as_str(), patient["advice"].as_str(), has_failed)
+    else {
+        // It runs, or is being tried once more: what the verification met counts.
+        let beginning = format!("server `{server}` could not be verified: ");
+        let message = problem.message.strip_prefix(&beginning).unwrap_or(&problem.message).to_owned();
+        let hint = match problem.kind {
+            Kind::Timeout => Some(format!(
+                "if it only needs longer, as a program does that downloads itself at its first start, write \
+                 `timeouts: {{connect: 60s}}` into `servers/{server}.yaml`"
+            )),
+            _ => problem.hint.clone(),
+        };
+        return Problem { kind: problem.kind, message, hint };
+    };
+    let stderr = patient["stderr"].as_array().into_iter().flatten().filter_map(Value::as_str).next_back();
+    let said = stderr.map(|line| format!("; it said: {line}")).unwrap_or_default();
+    // The gateway that would restart it may be gone in a moment; `init` tries it again anyway.
+    let advice = advice.split(", then `toolcrib server restart").next().unwrap_or(advice);
+    Problem::new(problem.kind, format!("{failed}{said}")).hint(advice)
 }
 
 fn known(server: &Value) -> Option<(ServerName, Known)> {
     let name = ServerName::new(server["name"].as_str()?).ok()?;
     let is_verified = server["verifiedAt"].is_string();
     Some((name, Known { is_verified, tools: server["tools"].as_u64().unwrap_or_default() }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_ails_a_server_is_told_with_what_to_do() {
+        let server = ServerName::new("a").unwrap();
+        let met = Problem::new(Kind::Timeout, "server `a` could not be verified: no answer within 10 s").hint("see");
+        let waiting = json!({ "state": "starting", "failed": "no answer", "advice": "wait: it is being started" });
+        let problem = told(&server, &met, &waiting);
+        assert_eq!(problem.message, "no answer within 10 s");
+        assert!(problem.hint.unwrap().contains("timeouts: {connect: 60s}` into `servers/a.yaml"));
+        let failed = json!({
+            "state": "failed", "failed": "it ended", "stderr": ["one", "no key"],
+            "advice": "mend `servers/a.yaml`, then `toolcrib server restart a`; it said more in `a.log`",
+        });
+        let problem = told(&server, &met, &failed);
+        assert_eq!(problem.message, "it ended; it said: no key");
+        assert_eq!(problem.hint.as_deref(), Some("mend `servers/a.yaml`"));
+        let other = Problem::new(Kind::Internal, "odd").hint("see");
+        assert_eq!(told(&server, &other, &Value::Null), other);
+    }
 }

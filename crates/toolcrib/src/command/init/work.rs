@@ -33,6 +33,8 @@ pub(super) struct Job {
     /// Whether the example server is added.
     pub(super) with_example: bool,
     pub(super) joinings: Vec<Joining>,
+    /// Whether there is a client at all.
+    pub(super) has_clients: bool,
     /// Whether something could not be read.
     pub(super) has_problems: bool,
 }
@@ -179,17 +181,18 @@ async fn verify_pending(house: &House, pending: &[ServerName], done: &mut Done) 
     bar.enable_steady_tick(std::time::Duration::from_millis(100));
     let mut outcomes = std::pin::pin!(house.verify(pending));
     while let Some((server, outcome)) = outcomes.next().await {
+        let shown = server.as_str();
         let line = match outcome {
             Ok(tools) => {
                 done.verified += 1;
                 done.tools += tools;
-                format!("  ok      {server:width$}  {}\n", number(usize::try_from(tools).unwrap_or(usize::MAX), "tool"))
+                format!("  ok      {shown:width$}  {}\n", number(usize::try_from(tools).unwrap_or(usize::MAX), "tool"))
             }
             Err(problem) => {
                 done.failed += 1;
                 let hint = problem.hint.iter().map(|hint| format!("          → {}\n", text::line(hint)));
                 let hint: String = hint.collect();
-                format!("  failed  {server:width$}  {}\n{hint}", text::line(&problem.message))
+                format!("  failed  {shown:width$}  {}\n{hint}", text::line(&problem.message))
             }
         };
         waiting.remove(server);
@@ -236,13 +239,18 @@ fn closing(done: &Done, has_new: bool, connected: usize, job: &Job) -> String {
         text.push_str("Your clients keep their own entries of these servers; once all works, take them out there, or tools are offered twice.\n");
     }
     if !done.gateway_runs {
-        text.push_str("\nStart the gateway and leave it running; your clients connect to it:\n  toolcrib serve\n");
+        let clients = if job.has_clients { "; your clients connect to it" } else { "" };
+        text.push_str(&format!("\nStart the gateway and leave it running{clients}:\n  toolcrib serve\n"));
     }
     match &done.sample {
         Some(Sample { question, tool }) => text.push_str(&format!(
-            "\nThen try it:\n  toolcrib find \"{question}\"\nwhich finds `{tool}`. Or say to your agent:\n  Find a tool to {question}, and tell me what it needs.\n"
+            "\nThen try it:\n  toolcrib find \"{question}\"\nwhich finds `{tool}`. Or say to your agent:\n  Find a tool for this, and tell me what it needs: {question}\n"
         )),
-        None => text.push_str("\nMore servers: `toolcrib registry list` shows what can be added, `toolcrib demo` how it works.\n"),
+        None => text.push_str("\nHow it works shows `toolcrib demo`.\n"),
+    }
+    if job.with_example || done.servers == 0 {
+        text.push_str("\nServers that can be added: `toolcrib registry list`.");
+        text.push_str(if job.has_clients { "\n" } else { " A client is connected by `toolcrib connect NAME`.\n" });
     }
     text
 }
