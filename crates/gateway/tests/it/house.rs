@@ -184,16 +184,6 @@ impl House {
         self.settle().await;
     }
 
-    /// The home folder.
-    pub(crate) fn home(&self) -> &std::path::Path {
-        self.home.path()
-    }
-
-    /// Writes a file without taking it in.
-    pub(crate) fn write(&self, path: &str, text: &str) {
-        write(self.home.path(), &[(path.to_owned(), text.to_owned())]);
-    }
-
     /// The text of a file of the home folder, if it is there.
     pub(crate) fn read(&self, path: &str) -> Option<String> {
         std::fs::read_to_string(self.home.path().join(path)).ok()

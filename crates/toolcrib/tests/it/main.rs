@@ -10,6 +10,7 @@ mod command_line;
 mod demo;
 mod failures;
 mod guides;
+mod init;
 mod lists;
 mod profile_key;
 mod registry;
