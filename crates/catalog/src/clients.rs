@@ -13,7 +13,7 @@ mod file;
 mod jsonc;
 mod place;
 mod preview;
-mod secret;
+pub(crate) mod secret;
 mod settings;
 mod settle;
 mod splice;

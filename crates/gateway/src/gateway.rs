@@ -224,6 +224,7 @@ impl Gateway {
     /// Starts the servers anew whose secrets changed, after the vault did. Blocks, and not beside [`Gateway::apply`].
     pub fn renew_secrets(&self) {
         self.servers.renew_secrets();
+        self.servers.settle_environments(&self.loaded.load().profiles, true);
         self.rebuild();
     }
 
@@ -246,6 +247,7 @@ impl Gateway {
                 tracing::warn!(server = %gone, %error, "its snapshot stays behind");
             }
         }
+        self.servers.settle_environments(&loaded.profiles, false);
         self.rebuild();
     }
 

@@ -93,6 +93,11 @@ fn period(text: &str) -> Result<Duration, String> {
 // === impl ClientFlags ===
 
 impl ClientFlags {
+    /// The home folder that the person named.
+    pub(crate) fn home(&self) -> Option<&std::path::Path> {
+        self.home.as_deref()
+    }
+
     /// How to print.
     pub(crate) fn output(&self) -> Output {
         Output { format: self.output, headers: !self.no_headers, quiet: self.quiet }

@@ -200,6 +200,8 @@ pub(crate) fn run(cli: Cli, environment: &Environment) -> anyhow::Result<ExitCod
         }
         Command::Profile(arguments) => match &arguments.action {
             profile::Action::Key(action) => profile::key::run(action, environment).map(|()| ExitCode::SUCCESS),
+            profile::Action::Export(action) => profile::bundle::export(action, environment),
+            profile::Action::Import(action) => profile::bundle::import(action, environment),
             profile::Action::Wire(action) => {
                 let request = action.request()?;
                 with_rest(action.client(), environment, async |rest, output| {

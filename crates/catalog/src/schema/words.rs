@@ -127,7 +127,10 @@ const PROFILE: &[(&str, &str)] = &[
     ("require_load", "Whether a tool must be loaded before it is called."),
     ("active_set", "How long loaded tools stay loaded."),
     ("max_tokens", "The budget of an answer of `find_tools`."),
-    ("env", "What the servers of this profile get beside their own environment."),
+    (
+        "env",
+        "Variables that the programs of this profile get beside their own: texts, or references such as `env:NAME` and `vault:NAME`.",
+    ),
     ("ranking", "Kept for later work."),
     ("changed_tools", "What becomes of tools that are not as they were approved."),
     ("quota", "How much may be loaded at a time."),

@@ -9,6 +9,7 @@ mod available;
 mod away;
 mod dialect;
 mod duplex;
+mod environments;
 mod exposure;
 mod fidelity;
 mod house;
