@@ -177,7 +177,7 @@ async fn everything_is_set_up_and_a_second_time_changes_nothing() {
     // The example question works.
     let question = ran.stdout.lines().find_map(|line| line.trim().strip_prefix("toolcrib find ")).unwrap();
     let tool = ran.stdout.split("which finds `").nth(1).unwrap().split('`').next().unwrap();
-    let mut gateway = person.start(&["serve", "--listen", "127.0.0.1:0", "--ready-file", "ready"]);
+    let mut gateway = person.start(&["serve", "--listen", "127.0.0.1:0"]);
     let ready = person.path("toolcrib/state/serve.json");
     let served = async {
         while !ready.exists() {
