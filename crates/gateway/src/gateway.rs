@@ -28,6 +28,7 @@ use crate::pins::{Pins, Quarantine};
 use crate::servers::{Servers, Table, fingerprint};
 use crate::session::Sessions;
 use crate::task::OwnTasks;
+use crate::throttle::Throttle;
 use crate::verify::Verifications;
 use crate::view::{Builder, Entries, View};
 
@@ -67,6 +68,7 @@ pub type Views = BTreeMap<ProfileName, Arc<View>>;
 pub struct Gateway {
     pub(crate) store: Store,
     pub(crate) vault: Option<Arc<dyn KeepSecrets>>,
+    pub(crate) throttle: Throttle,
     pub(crate) clock: Arc<dyn Clock>,
     /// The servers.
     pub servers: Servers,
@@ -129,6 +131,7 @@ impl Gateway {
         let gateway = Arc::new(Self {
             store: parts.store,
             vault: parts.vault,
+            throttle: Throttle::default(),
             clock: parts.clock,
             servers: parts.servers,
             sessions: parts.sessions,

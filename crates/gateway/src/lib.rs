@@ -34,6 +34,7 @@ mod schema;
 pub mod servers;
 pub mod session;
 pub mod task;
+mod throttle;
 pub mod verify;
 pub mod view;
 

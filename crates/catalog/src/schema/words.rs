@@ -143,5 +143,7 @@ const PROFILE: &[(&str, &str)] = &[
     ("keys[].name", "Whose it is: its bearer appears as `key:<name>`."),
     ("keys[].hash", "The key's hash; `toolcrib profile key` makes both."),
     ("keys[].created", "The day on which it was made."),
-    ("limits", "Kept for later work."),
+    ("limits", "How much one principal may call."),
+    ("limits.concurrent", "Tool calls that may run at a time."),
+    ("limits.per_minute", "Tool calls a minute."),
 ];

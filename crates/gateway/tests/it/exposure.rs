@@ -120,3 +120,24 @@ async fn a_server_that_lists_anew_changes_the_list_for_both_eras_and_tells_the_l
     }
     assert_eq!(modern.text("alpha_late", &json!({})).await, "late");
 }
+
+#[tokio::test]
+async fn a_profile_s_limits_hold_for_each_principal_and_each_door() {
+    let limits = "exposure: direct\nlimits: {per_minute: 2}\n";
+    let house = House::settled(&[server("alpha", &[]), profile("default", limits)]).await;
+    let (ann, bob) = (house.modern_of("ann", "default"), house.modern_of("bob", "default"));
+    let text = json!({"text": "a"});
+    assert_eq!(ann.text("alpha_echo", &text).await, "a");
+    let by_meta = json!({"name": "alpha/echo", "arguments": text});
+    assert_ne!(ann.call("call_tool", &by_meta).await["isError"], true);
+    for (name, arguments) in [("alpha_echo", &text), ("call_tool", &by_meta)] {
+        let busy = ann.call(name, arguments).await;
+        assert!(
+            busy["isError"] == true && busy.to_string().contains("`limits.per_minute` of profile `default`"),
+            "{busy}"
+        );
+    }
+    assert_eq!(bob.text("alpha_echo", &text).await, "a");
+    let refused = house.audited().await.into_iter().filter(|event| event.outcome.to_string().contains("busy")).count();
+    assert_eq!(refused, 2);
+}
