@@ -40,6 +40,7 @@ mod bm25f;
 pub mod budget;
 mod document;
 mod index;
+pub mod measure;
 mod nearest;
 mod query;
 mod rank;
