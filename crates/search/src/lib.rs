@@ -39,7 +39,10 @@
 mod bm25f;
 pub mod budget;
 mod document;
+mod expand;
 mod index;
+mod letters;
+mod lexicon;
 pub mod measure;
 mod nearest;
 mod query;

@@ -2,13 +2,17 @@
 
 use crate::rank::{QUERY_BYTES, QUERY_TERMS};
 use crate::segment;
-use crate::text::{Analyzer, Form, Reading};
+use crate::text::{self, Form, Reading, Stems};
 
 /// One distinct term of a query.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct QueryTerm {
-    pub(crate) text: String,
-    pub(crate) hash: u32,
+    /// The word as it was first written, in lower case.
+    pub(crate) word: String,
+    /// The hash of its stem.
+    pub(crate) stem: u64,
+    /// Whether it is two neighbours, or the parts of an identifier, written as one.
+    pub(crate) joined: bool,
     /// How often it occurs; joined forms count for less, see [`JOINED`].
     pub(crate) count: f32,
 }
@@ -24,14 +28,16 @@ pub(crate) fn terms(text: &str) -> Vec<QueryTerm> {
 
 fn read(text: &str, reading: Reading) -> Vec<QueryTerm> {
     let mut terms: Vec<QueryTerm> = Vec::new();
-    Analyzer::default().read(text, QUERY_BYTES, reading, &mut |term, form| {
-        let count = if form == Form::Joined { JOINED } else { 1.0 };
-        let hash = segment::hash(term);
-        let known = terms.iter().position(|known| known.hash == hash && known.text == term);
-        match known {
-            Some(at) => terms[at].count += count,
-            None if terms.len() < QUERY_TERMS => terms.push(QueryTerm { text: term.to_owned(), hash, count }),
-            None => {}
+    let mut stems = Stems::default();
+    text::read(text, QUERY_BYTES, reading, &mut |word, form| {
+        let joined = form == Form::Joined;
+        let count = if joined { JOINED } else { 1.0 };
+        let stem = segment::hash(stems.stem(word));
+        if let Some(known) = terms.iter_mut().find(|known| known.stem == stem) {
+            known.count += count;
+            known.joined &= joined;
+        } else if terms.len() < QUERY_TERMS {
+            terms.push(QueryTerm { word: word.to_owned(), stem, joined, count });
         }
     });
     terms
@@ -42,12 +48,12 @@ mod tests {
     use super::*;
 
     fn texts(text: &str) -> Vec<String> {
-        terms(text).into_iter().map(|term| term.text).collect()
+        terms(text).into_iter().map(|term| term.word).collect()
     }
 
     #[test]
     fn terms_are_distinct_and_bounded() {
-        assert_eq!(texts("list the list"), ["list"]);
+        assert_eq!(texts("list the lists"), ["list"]);
         assert_eq!(terms("list the list")[0].count, 2.0);
         let many: String = (0..500).map(|n| format!("w{n}x ")).collect();
         assert_eq!(terms(&many).len(), QUERY_TERMS);
@@ -56,7 +62,7 @@ mod tests {
 
     #[test]
     fn only_stop_words_are_better_than_nothing() {
-        assert_eq!(texts("who is"), ["who", "is", "whoi"]);
+        assert_eq!(texts("who is"), ["who", "is", "whois"]);
         assert!(texts(" \n!?").is_empty());
     }
 }
