@@ -97,9 +97,9 @@ fn alike(frame: &Frame, word: &str, counts: &mut Vec<u8>) -> Vec<(u32, f32)> {
     if word.chars().count() < ALIKE_LETTERS {
         return Vec::new();
     }
-    let mut alike = frame.lexicon().letters().alike(word, ALIKE, counts);
+    let mut alike = frame.lexicon().letters().alike(word, crate::blend::param("GL", ALIKE), counts);
     for (_, share) in &mut alike {
-        *share *= *share;
+        *share = share.powf(crate::blend::param("GP", 2.0));
     }
     alike
 }

@@ -188,6 +188,24 @@ impl Frame {
             weigher.add(term, &mut scores);
         }
         weigher.damp(&mut scores);
+        let mut alike = vec![0.0; self.len()];
+        for term in &expanded.alike {
+            let mut one = vec![0.0; self.len()];
+            weigher.raise(term, &mut one);
+            for (a, b) in alike.iter_mut().zip(&one) { *a += b; }
+        }
+        weigher.damp(&mut alike);
+        let keep: Vec<bool> = scores.iter().zip(&alike).map(|(a, b)| *a > 0.0 || *b > 0.0).collect();
+        crate::blend::scale(&mut scores, 0.0);
+        crate::blend::scale(&mut alike, 0.0);
+        let w = crate::blend::param("WG", 0.2);
+        let d = crate::blend::param("WD", 0.4);
+        let mut meant = crate::meant::score(self, mask, query.text);
+        crate::blend::scale_signed(&mut meant, crate::blend::param("DF", 0.0));
+        for (((score, alike), keep), meant) in scores.iter_mut().zip(&alike).zip(keep).zip(&meant) {
+            *score = (*score * (1.0 - w) + w * alike) * (1.0 - d) + d * meant;
+            if keep { *score += 1e-6; }
+        }
         order::hits(self, mask, query, &scores)
     }
 }

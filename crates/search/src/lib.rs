@@ -36,6 +36,7 @@
 //!
 //! Something altogether different implements [`Ranker`].
 
+mod blend;
 mod bm25f;
 pub mod budget;
 mod document;
@@ -43,6 +44,8 @@ mod expand;
 mod index;
 mod letters;
 mod lexicon;
+mod meaning;
+mod meant;
 pub mod measure;
 mod nearest;
 mod query;

@@ -1,10 +1,12 @@
 //! The documents of one server, analysed: a sorted dictionary, postings and what folding and paging need. Immutable.
 
 use std::collections::HashMap;
+use std::sync::OnceLock;
 
 use toolcrib_base::ToolId;
 
 use crate::document::{Document, ServerText};
+use crate::meaning::{Piece, Pieces, Read, Table, Vector};
 use crate::text::{self, Form, Reading, Stems};
 
 /// Fields that each tool has: name and title; labels; description; parameters.
@@ -24,6 +26,9 @@ const PROSE_BYTES: usize = 8 * 1024;
 /// How many labels are read, and how much of each.
 const LABEL_COUNT: usize = 64;
 const LABEL_BYTES: usize = 64;
+/// How many word pieces of a tool are read for its meaning, and how much of its description, in bytes.
+const PIECES: usize = 128;
+const MEANT_BYTES: usize = 400;
 /// How much the length of the whole document counts against it.
 const DAMPING: f32 = 0.06;
 
@@ -68,6 +73,10 @@ pub(crate) struct Segment {
     pub(crate) damping: Box<[f32]>,
     /// Of the words, sorted.
     hashes: Box<[u64]>,
+    /// The word pieces of each tool's text, and where they end; their vectors are made at the first search.
+    pieces: Box<[Piece]>,
+    pieces_ends: Box<[u32]>,
+    vectors: OnceLock<Box<[Option<Vector>]>>,
     entries: Box<[Entry]>,
     texts: Box<str>,
     postings: Box<[Posting]>,
@@ -108,7 +117,11 @@ impl Segment {
                 joined: !draft.is_word,
             });
         }
+        let (pieces, pieces_ends) = meanings(server, &order);
         Self {
+            pieces,
+            pieces_ends,
+            vectors: OnceLock::new(),
             ids: order.iter().map(|t| ToolId { server: server.server.clone(), tool: t.tool.clone() }).collect(),
             fold_keys: order.iter().map(|tool| tool.fold_key).collect(),
             damping: lengths.iter().map(damping).collect(),
@@ -129,6 +142,16 @@ impl Segment {
     /// How many tools the segment has.
     pub(crate) fn len(&self) -> usize {
         self.ids.len()
+    }
+
+    /// What each tool means.
+    pub(crate) fn vectors(&self) -> &[Option<Vector>] {
+        self.vectors.get_or_init(|| {
+            let Some(table) = Table::embedded() else { return vec![None; self.len()].into() };
+            let starts = std::iter::once(&0).chain(&self.pieces_ends);
+            let ranges = starts.zip(&self.pieces_ends).map(|(start, end)| *start as usize..*end as usize);
+            ranges.map(|range| Vector::new(&table, &self.pieces[range])).collect()
+        })
     }
 
     /// The hashes of the segment's words, sorted; a word's place here is its number in [`Segment::word`].
@@ -153,6 +176,35 @@ impl Segment {
             server_counts: entry.server_counts,
         }
     }
+}
+
+/// The word pieces of all tools, one after the other, and where each one's end.
+fn meanings(server: &ServerText<'_>, tools: &[&Document<'_>]) -> (Box<[Piece]>, Box<[u32]>) {
+    let Some(table) = Table::embedded() else { return Default::default() };
+    let mut reader = Pieces::new(table);
+    let (mut all, mut ends) = (Vec::new(), Vec::new());
+    let server = if server.title.is_empty() { server.server.as_str() } else { server.title };
+    let mut parameters = String::new();
+    for tool in tools {
+        let mut read = Read::default();
+        let name = text::parts(text::prefix(&tool.tool, NAME_BYTES)).join(" ");
+        reader.read(text::prefix(server, NAME_BYTES), PIECES, &mut read);
+        reader.read(&name, PIECES, &mut read);
+        reader.read(text::prefix(tool.title, NAME_BYTES), PIECES, &mut read);
+        reader.read(":", PIECES, &mut read);
+        reader.read(text::prefix(tool.description, MEANT_BYTES), PIECES, &mut read);
+        parameters.clear();
+        for parameter in &tool.parameters {
+            for part in [&*text::parts(text::prefix(&parameter.name, NAME_BYTES)).join(" "), ": ", &parameter.description, ". "] {
+                parameters.push_str(part);
+            }
+            if parameters.len() > MEANT_BYTES { break; }
+        }
+        reader.read(text::prefix(&parameters, crate::blend::param("PB", 200.0) as usize), PIECES, &mut read);
+        all.extend_from_slice(&read.pieces);
+        ends.push(small(all.len()));
+    }
+    (all.into(), ends.into())
 }
 
 /// A hash for the dictionary (FNV-1a). It need not resist an attacker: who makes a word with the hash of another could
