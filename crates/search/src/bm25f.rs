@@ -36,6 +36,9 @@ pub(crate) struct Weigher<'a> {
     /// By place; all 0 between two terms.
     counts: Vec<f32>,
     touched: Vec<u32>,
+    /// The same for the best of several words.
+    best: Vec<f32>,
+    raised: Vec<u32>,
 }
 
 fn idf(total: usize, frequency: usize) -> f32 {
@@ -56,6 +59,8 @@ impl<'a> Weigher<'a> {
             server: std::array::from_fn(|field| slope(SERVER_B[field], mask.server_sums()[field])),
             counts: vec![0.0; frame.len()],
             touched: Vec::new(),
+            best: vec![0.0; frame.len()],
+            raised: Vec::new(),
         }
     }
 
@@ -71,16 +76,22 @@ impl<'a> Weigher<'a> {
         }
     }
 
-    /// Raises each tool's score to what one of the words says, if that is more.
-    pub(crate) fn raise(&mut self, term: &Term, scores: &mut [f32]) {
+    /// Adds what the best word of a term says to each tool's score, each word weighed as if it were alone.
+    pub(crate) fn add_best(&mut self, term: &Term, scores: &mut [f32]) {
         for (word, alike) in &term.words {
             self.count(*word, 1.0);
             let weight = idf(self.mask.total(), self.touched.len()) * term.weight * alike;
             for place in self.touched.drain(..) {
                 let count = std::mem::take(&mut self.counts[place as usize]);
-                let score = &mut scores[place as usize];
-                *score = score.max(weight * count / (K1 + count));
+                let best = &mut self.best[place as usize];
+                if *best == 0.0 {
+                    self.raised.push(place);
+                }
+                *best = best.max(weight * count / (K1 + count));
             }
+        }
+        for place in self.raised.drain(..) {
+            scores[place as usize] += std::mem::take(&mut self.best[place as usize]);
         }
     }
 

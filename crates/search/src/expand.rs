@@ -3,6 +3,7 @@
 
 use crate::bm25f::Term;
 use crate::index::{Frame, Mask};
+use crate::meaning::Table;
 use crate::nearest::edits;
 use crate::query::QueryTerm;
 
@@ -33,12 +34,14 @@ pub(crate) struct Expanded {
 
 pub(crate) fn expand(frame: &Frame, mask: &Mask, query: &[QueryTerm]) -> Expanded {
     let mut expanded = Expanded { terms: Vec::new(), alike: Vec::new(), corrected: Vec::new() };
+    // A word of the language that no tool has is no slip.
+    let is_slip = |word: &str| Table::embedded().is_none_or(|table| table.find(word.as_bytes()).is_none());
     let mut corrections = 0;
     let mut counts = Vec::new();
     for term in query {
         let mut words = forms(frame, mask, term.stem, 1.0);
         let mut corrected = None;
-        if words.is_empty() && !term.joined && corrections < CORRECTIONS {
+        if words.is_empty() && !term.joined && corrections < CORRECTIONS && is_slip(&term.word) {
             corrections += 1;
             (words, corrected) = correct(frame, mask, &term.word);
         }
@@ -97,9 +100,9 @@ fn alike(frame: &Frame, word: &str, counts: &mut Vec<u8>) -> Vec<(u32, f32)> {
     if word.chars().count() < ALIKE_LETTERS {
         return Vec::new();
     }
-    let mut alike = frame.lexicon().letters().alike(word, crate::blend::param("GL", ALIKE), counts);
+    let mut alike = frame.lexicon().letters().alike(word, ALIKE, counts);
     for (_, share) in &mut alike {
-        *share = share.powf(crate::blend::param("GP", 2.0));
+        *share *= *share;
     }
     alike
 }

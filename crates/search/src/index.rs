@@ -8,13 +8,12 @@ use std::sync::{Arc, OnceLock};
 
 use toolcrib_base::{ServerName, ToolId};
 
-use crate::bm25f::Weigher;
+use crate::blend;
 use crate::document::{Document, ServerText};
-use crate::expand;
 use crate::lexicon::Lexicon;
-use crate::query;
-use crate::rank::{Hits, Query, Ranker, Visible};
+use crate::rank::{Hits, Query, Ranker, Ranking, Visible};
 use crate::segment::{SERVER_FIELDS, Segment, TOOL_FIELDS};
+use crate::tfidf;
 
 /// All tools of all servers. Cloning costs one reference count, replacing a server the analysis of its own tools.
 #[derive(Debug, Clone)]
@@ -179,33 +178,12 @@ impl Frame {
     }
 
     fn search(&self, query: &Query<'_>, mask: &Mask) -> Hits {
-        let terms = query::terms(query.text);
-        // A further component adds its own scores here; see the crate's documentation.
-        let expanded = expand::expand(self, mask, &terms);
-        let mut weigher = Weigher::new(self, mask);
-        let mut scores = vec![0.0; self.len()];
-        for term in &expanded.terms {
-            weigher.add(term, &mut scores);
-        }
-        weigher.damp(&mut scores);
-        let mut alike = vec![0.0; self.len()];
-        for term in &expanded.alike {
-            let mut one = vec![0.0; self.len()];
-            weigher.raise(term, &mut one);
-            for (a, b) in alike.iter_mut().zip(&one) { *a += b; }
-        }
-        weigher.damp(&mut alike);
-        let keep: Vec<bool> = scores.iter().zip(&alike).map(|(a, b)| *a > 0.0 || *b > 0.0).collect();
-        crate::blend::scale(&mut scores, 0.0);
-        crate::blend::scale(&mut alike, 0.0);
-        let w = crate::blend::param("WG", 0.2);
-        let d = crate::blend::param("WD", 0.4);
-        let mut meant = crate::meant::score(self, mask, query.text);
-        crate::blend::scale_signed(&mut meant, crate::blend::param("DF", 0.0));
-        for (((score, alike), keep), meant) in scores.iter_mut().zip(&alike).zip(keep).zip(&meant) {
-            *score = (*score * (1.0 - w) + w * alike) * (1.0 - d) + d * meant;
-            if keep { *score += 1e-6; }
-        }
+        let listing = query.text.trim().is_empty();
+        let scores = match query.ranking {
+            _ if listing => Vec::new(),
+            Ranking::Blend => blend::score(self, mask, query.text),
+            Ranking::TfIdf => tfidf::score(self, mask, query.text),
+        };
         order::hits(self, mask, query, &scores)
     }
 }

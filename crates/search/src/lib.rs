@@ -45,7 +45,6 @@ mod index;
 mod letters;
 mod lexicon;
 mod meaning;
-mod meant;
 pub mod measure;
 mod nearest;
 mod query;
@@ -54,10 +53,13 @@ pub mod schema;
 mod segment;
 mod signature;
 mod text;
+mod tfidf;
 pub mod tokens;
 
 pub use document::{Document, Parameter, ServerText};
 pub use index::{Index, View};
 pub use nearest::nearest;
-pub use rank::{Hit, Hits, QUERY_BYTES, QUERY_TERMS, Query, Ranker, Visible};
+pub use rank::{
+    Correction, Explanation, Hit, Hits, Part, QUERY_BYTES, QUERY_TERMS, Query, Ranker, Ranking, TermPart, Visible,
+};
 pub use signature::{Detail, SIGNATURE_CHARS, Signature};

@@ -3,77 +3,106 @@
 
 mod pieces;
 mod table;
+mod vector;
 
 pub(crate) use pieces::{Pieces, Read};
-pub(crate) use table::{DIMENSIONS, Piece, Table};
+pub(crate) use table::{Piece, Table};
+pub(crate) use vector::Vector;
 
-/// A vector of length 1 in a byte per number.
-#[derive(Debug, Clone)]
-pub(crate) struct Vector {
-    values: Box<[i8; DIMENSIONS]>,
-    /// What a value is multiplied with.
-    scale: f32,
+use crate::index::{Frame, Mask};
+use crate::query;
+use crate::rank::QUERY_BYTES;
+use crate::text::prefix;
+use vector::Wanted;
+
+/// How many word pieces of a query are read.
+const QUERY_PIECES: usize = 128;
+/// What a query in another language than the table's is trusted.
+const FOREIGN: f32 = 0.4;
+/// A query is English if at least this share of its words are pieces as a whole. Names and slips are not.
+const ENGLISH: f32 = 0.4;
+
+/// A query's text, as a whole and in clauses.
+pub(crate) struct Reading {
+    wanted: Vec<Wanted>,
+    trust: f32,
 }
 
-/// A vector that is compared with many.
-#[derive(Debug, Clone)]
-pub(crate) struct Wanted {
-    values: Box<[i16; DIMENSIONS]>,
-    scale: f32,
+/// How near each tool is.
+pub(crate) struct Meant {
+    /// By place: the highest cosine with the text or one of its clauses; `f32::MIN` for hidden tools and those without a
+    /// text. Empty when there is nothing to trust.
+    pub(crate) cosines: Vec<f32>,
+    /// From 0 to 1: how much the table knows of the query's language.
+    pub(crate) trust: f32,
 }
 
-/// More precise than a vector of the index, and small enough for the sum of all products.
-const WANTED_MOST: f32 = 1023.0;
+// === impl Reading ===
 
-fn sum(table: &Table, pieces: &[Piece]) -> Option<[f32; DIMENSIONS]> {
-    let mut sum = [0.0; DIMENSIONS];
-    for piece in pieces {
-        table.add(*piece, &mut sum);
-    }
-    let length = sum.iter().map(|value| value * value).sum::<f32>().sqrt();
-    if !length.is_normal() {
-        return None;
-    }
-    sum.iter_mut().for_each(|value| *value /= length);
-    Some(sum)
-}
-
-fn most(sum: &[f32; DIMENSIONS]) -> f32 {
-    sum.iter().fold(0.0, |most: f32, value| most.max(value.abs()))
-}
-
-// === impl Vector ===
-
-impl Vector {
-    /// `None` where there is no text that the table knows.
-    pub(crate) fn new(table: &Table, pieces: &[Piece]) -> Option<Self> {
-        let sum = sum(table, pieces)?;
-        let scale = most(&sum) / f32::from(i8::MAX);
-        let mut values = Box::new([0; DIMENSIONS]);
-        for (value, exact) in values.iter_mut().zip(sum) {
-            *value = (exact / scale).round() as i8;
+impl Reading {
+    /// Reads a query. `correct` says what a lower-case word was meant to be, if it is none.
+    pub(crate) fn new<'c>(text: &str, correct: impl Fn(&str) -> Option<&'c str>) -> Self {
+        let Some(table) = Table::embedded() else { return Self { wanted: Vec::new(), trust: 0.0 } };
+        let text = corrected(prefix(text, QUERY_BYTES), correct);
+        let mut pieces = Pieces::new(table);
+        let mut whole = Read::default();
+        pieces.read(&text, QUERY_PIECES, &mut whole);
+        let trust = trust(&text, &whole);
+        if trust == 0.0 {
+            return Self { wanted: Vec::new(), trust };
         }
-        Some(Self { values, scale })
+        let mut wanted: Vec<Wanted> = Wanted::new(&table, &whole.pieces).into_iter().collect();
+        for clause in query::clauses(&text) {
+            let mut read = Read::default();
+            pieces.read(clause, QUERY_PIECES, &mut read);
+            wanted.extend(Wanted::new(&table, &read.pieces));
+        }
+        Self { wanted, trust }
+    }
+
+    /// Compares with all visible tools.
+    pub(crate) fn score(&self, frame: &Frame, mask: &Mask) -> Meant {
+        if self.wanted.is_empty() {
+            return Meant { cosines: Vec::new(), trust: 0.0 };
+        }
+        let mut cosines = Vec::with_capacity(frame.len());
+        for (at, segment) in frame.segments.iter().enumerate() {
+            if mask.visible_in(at) == 0 {
+                cosines.resize(cosines.len() + segment.len(), f32::MIN);
+                continue;
+            }
+            for (tool, vector) in segment.vectors().iter().enumerate() {
+                let vector = vector.as_ref().filter(|_| mask.shows(at, tool));
+                let nearest = |vector| self.wanted.iter().map(|wanted| wanted.cosine(vector)).fold(f32::MIN, f32::max);
+                cosines.push(vector.map_or(f32::MIN, nearest));
+            }
+        }
+        Meant { cosines, trust: self.trust }
     }
 }
 
-// === impl Wanted ===
-
-impl Wanted {
-    pub(crate) fn new(table: &Table, pieces: &[Piece]) -> Option<Self> {
-        let sum = sum(table, pieces)?;
-        let scale = most(&sum) / WANTED_MOST;
-        let mut values = Box::new([0; DIMENSIONS]);
-        for (value, exact) in values.iter_mut().zip(sum) {
-            *value = (exact / scale).round() as i16;
-        }
-        Some(Self { values, scale })
+/// The text with words replaced by what they were meant to be.
+fn corrected<'c>(text: &str, correct: impl Fn(&str) -> Option<&'c str>) -> String {
+    let mut out = String::with_capacity(text.len());
+    for piece in text.split_inclusive(|c: char| !c.is_alphanumeric()) {
+        let word = piece.trim_end_matches(|c: char| !c.is_alphanumeric());
+        out.push_str(correct(&word.to_lowercase()).unwrap_or(word));
+        out.push_str(&piece[word.len()..]);
     }
+    out
+}
 
-    /// The cosine of the angle between both: 1 for the same direction.
-    pub(crate) fn cosine(&self, other: &Vector) -> f32 {
-        let products = self.values.iter().zip(other.values.iter());
-        let sum: i32 = products.map(|(a, b)| i32::from(*a) * i32::from(i16::from(*b))).sum();
-        sum as f32 * self.scale * other.scale
+/// The table is English: other scripts say nothing to it, other languages little.
+fn trust(text: &str, read: &Read) -> f32 {
+    let letters = text.chars().filter(|c| c.is_alphabetic());
+    let (latin, other) = letters.fold((0, 0), |(latin, other), c| {
+        if c <= '\u{24f}' { (latin + 1, other) } else { (latin, other + 1) }
+    });
+    if other > latin || read.whole == 0 {
+        0.0
+    } else if (read.whole as f32) < crate::blend::param("ENG", ENGLISH) * read.words as f32 {
+        FOREIGN
+    } else {
+        1.0
     }
 }

@@ -43,6 +43,20 @@ fn read(text: &str, reading: Reading) -> Vec<QueryTerm> {
     terms
 }
 
+/// How many clauses of a text are looked at, and how many words make one.
+const CLAUSES: usize = 12;
+const CLAUSE_WORDS: usize = 3;
+
+/// The clauses of a text, if it has several: a long task names several tools, one after the other.
+pub(crate) fn clauses(text: &str) -> Vec<&str> {
+    let sentences = text.split(['.', '!', '?', ';', ',', '\n']);
+    let parts = sentences.flat_map(|sentence| sentence.split(" and ")).flat_map(|part| part.split(" then "));
+    let mut clauses: Vec<&str> =
+        parts.map(str::trim).filter(|part| part.split_whitespace().count() >= CLAUSE_WORDS).collect();
+    clauses.truncate(CLAUSES);
+    if clauses.len() < 2 { Vec::new() } else { clauses }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -58,6 +72,13 @@ mod tests {
         let many: String = (0..500).map(|n| format!("w{n}x ")).collect();
         assert_eq!(terms(&many).len(), QUERY_TERMS);
         assert!(terms(&"é".repeat(5000)).len() <= 2);
+    }
+
+    #[test]
+    fn long_texts_have_clauses() {
+        assert_eq!(clauses("Find the invoice, then send it to Ann and log it now."), ["Find the invoice", "then send it to Ann", "log it now"]);
+        assert!(clauses("find the invoice of may").is_empty());
+        assert_eq!(clauses(&"one two three. ".repeat(50)).len(), CLAUSES);
     }
 
     #[test]

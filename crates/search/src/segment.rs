@@ -8,6 +8,7 @@ use toolcrib_base::ToolId;
 use crate::document::{Document, ServerText};
 use crate::meaning::{Piece, Pieces, Read, Table, Vector};
 use crate::text::{self, Form, Reading, Stems};
+use crate::tfidf::Plain;
 
 /// Fields that each tool has: name and title; labels; description; parameters.
 pub(crate) const TOOL_FIELDS: usize = 4;
@@ -26,9 +27,11 @@ const PROSE_BYTES: usize = 8 * 1024;
 /// How many labels are read, and how much of each.
 const LABEL_COUNT: usize = 64;
 const LABEL_BYTES: usize = 64;
-/// How many word pieces of a tool are read for its meaning, and how much of its description, in bytes.
+/// How many word pieces of a tool are read for its meaning, and how much of its description and of its
+/// server's, in bytes.
 const PIECES: usize = 128;
 const MEANT_BYTES: usize = 400;
+const MEANT_SERVER_BYTES: usize = 120;
 /// How much the length of the whole document counts against it.
 const DAMPING: f32 = 0.06;
 
@@ -77,6 +80,7 @@ pub(crate) struct Segment {
     pieces: Box<[Piece]>,
     pieces_ends: Box<[u32]>,
     vectors: OnceLock<Box<[Option<Vector>]>>,
+    plain: Plain,
     entries: Box<[Entry]>,
     texts: Box<str>,
     postings: Box<[Posting]>,
@@ -122,6 +126,7 @@ impl Segment {
             pieces,
             pieces_ends,
             vectors: OnceLock::new(),
+            plain: Plain::new(&order),
             ids: order.iter().map(|t| ToolId { server: server.server.clone(), tool: t.tool.clone() }).collect(),
             fold_keys: order.iter().map(|tool| tool.fold_key).collect(),
             damping: lengths.iter().map(damping).collect(),
@@ -142,6 +147,11 @@ impl Segment {
     /// How many tools the segment has.
     pub(crate) fn len(&self) -> usize {
         self.ids.len()
+    }
+
+    /// What the plain ranking reads.
+    pub(crate) fn plain(&self) -> &Plain {
+        &self.plain
     }
 
     /// What each tool means.
@@ -183,24 +193,19 @@ fn meanings(server: &ServerText<'_>, tools: &[&Document<'_>]) -> (Box<[Piece]>, 
     let Some(table) = Table::embedded() else { return Default::default() };
     let mut reader = Pieces::new(table);
     let (mut all, mut ends) = (Vec::new(), Vec::new());
-    let server = if server.title.is_empty() { server.server.as_str() } else { server.title };
-    let mut parameters = String::new();
+    let server_name = if server.title.is_empty() { server.server.as_str() } else { server.title };
     for tool in tools {
         let mut read = Read::default();
         let name = text::parts(text::prefix(&tool.tool, NAME_BYTES)).join(" ");
-        reader.read(text::prefix(server, NAME_BYTES), PIECES, &mut read);
-        reader.read(&name, PIECES, &mut read);
-        reader.read(text::prefix(tool.title, NAME_BYTES), PIECES, &mut read);
-        reader.read(":", PIECES, &mut read);
-        reader.read(text::prefix(tool.description, MEANT_BYTES), PIECES, &mut read);
-        parameters.clear();
-        for parameter in &tool.parameters {
-            for part in [&*text::parts(text::prefix(&parameter.name, NAME_BYTES)).join(" "), ": ", &parameter.description, ". "] {
-                parameters.push_str(part);
-            }
-            if parameters.len() > MEANT_BYTES { break; }
-        }
-        reader.read(text::prefix(&parameters, crate::blend::param("PB", 200.0) as usize), PIECES, &mut read);
+        let texts = [
+            text::prefix(server_name, NAME_BYTES),
+            &name,
+            text::prefix(tool.title, NAME_BYTES),
+            ":",
+            text::prefix(tool.description, MEANT_BYTES),
+            text::prefix(server.description, MEANT_SERVER_BYTES),
+        ];
+        texts.iter().for_each(|text| reader.read(text, PIECES, &mut read));
         all.extend_from_slice(&read.pieces);
         ends.push(small(all.len()));
     }

@@ -61,11 +61,6 @@ impl Pieces {
         }
     }
 
-    /// Whether a lower-case word is a piece as a whole.
-    pub(crate) fn is_whole(&self, word: &str) -> bool {
-        self.table.find(word.as_bytes()).is_some()
-    }
-
     fn word(&mut self, word: &str, read: &mut Read) {
         if !self.known.contains_key(word) {
             let pieces = self.cut(word);

@@ -6,7 +6,7 @@ const MAGIC: &[u8] = b"TCMEAN01";
 const HEAD: usize = 16;
 
 /// How many numbers a vector has.
-pub(crate) const DIMENSIONS: usize = 256;
+pub(super) const DIMENSIONS: usize = 256;
 
 /// A view of the file: magic, number of pieces, dimensions; the ends of the pieces' texts; scales; texts, sorted; rows.
 #[derive(Debug, Clone, Copy)]
