@@ -46,8 +46,8 @@ pub(crate) fn explain(frame: &Frame, mask: &Mask, text: &str, place: usize) -> E
     let mut weigher = Weigher::new(frame, mask);
     let mut parts = Vec::new();
     for (term, meant) in terms.iter().zip(&expanded.terms) {
-        let mut scores = vec![0.0; frame.len()];
-        weigher.add(meant, &mut scores);
+        let (mut scores, mut alike) = (vec![0.0; frame.len()], vec![0.0; frame.len()]);
+        weigher.add(meant, &mut scores, &mut alike);
         weigher.damp(&mut scores);
         if scores[place] > 0.0 {
             parts.push(TermPart { word: term.word.clone(), score: scores[place] });
@@ -67,11 +67,9 @@ impl Components {
     fn new(frame: &Frame, mask: &Mask, text: &str, query: (&[QueryTerm], &Expanded)) -> Self {
         let (terms, expanded) = query;
         let mut weigher = Weigher::new(frame, mask);
-        let mut words = vec![0.0; frame.len()];
-        expanded.terms.iter().for_each(|term| weigher.add(term, &mut words));
+        let (mut words, mut alike) = (vec![0.0; frame.len()], vec![0.0; frame.len()]);
+        expanded.terms.iter().for_each(|term| weigher.add(term, &mut words, &mut alike));
         weigher.damp(&mut words);
-        let mut alike = vec![0.0; frame.len()];
-        expanded.alike.iter().for_each(|term| weigher.add_best(term, &mut alike));
         weigher.damp(&mut alike);
         let reading = Reading::new(text, |word| {
             let at = terms.iter().position(|term| term.word == word)?;

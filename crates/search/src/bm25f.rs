@@ -23,6 +23,8 @@ const SERVER_B: [f32; SERVER_FIELDS] = [NAME_B, PROSE_B];
 pub(crate) struct Term {
     /// Numbers of the lexicon, each with how much an occurrence counts.
     pub(crate) words: Vec<(u32, f32)>,
+    /// The words that look like it, itself included, each with how much.
+    pub(crate) alike: Vec<(u32, f32)>,
     /// How much the term counts in the query.
     pub(crate) weight: f32,
 }
@@ -64,34 +66,36 @@ impl<'a> Weigher<'a> {
         }
     }
 
-    /// Adds what a term says to each tool's score.
-    pub(crate) fn add(&mut self, term: &Term, scores: &mut [f32]) {
+    /// Adds what a term says to each tool's score in `words`, and to `alike` what the best of the words that
+    /// look like it says, each weighed as if it were alone.
+    pub(crate) fn add(&mut self, term: &Term, words: &mut [f32], alike: &mut [f32]) {
         for (word, weight) in &term.words {
             self.count(*word, *weight);
         }
-        let weight = idf(self.mask.total(), self.touched.len()) * term.weight;
+        let weight = term.weight * idf(self.mask.total(), self.touched.len());
         for place in self.touched.drain(..) {
             let count = std::mem::take(&mut self.counts[place as usize]);
-            scores[place as usize] += weight * count / (K1 + count);
+            words[place as usize] += weight * count / (K1 + count);
+        }
+        for (word, share) in &term.alike {
+            self.count(*word, 1.0);
+            self.raise(term.weight * share);
+        }
+        for place in self.raised.drain(..) {
+            alike[place as usize] += std::mem::take(&mut self.best[place as usize]);
         }
     }
 
-    /// Adds what the best word of a term says to each tool's score, each word weighed as if it were alone.
-    pub(crate) fn add_best(&mut self, term: &Term, scores: &mut [f32]) {
-        for (word, alike) in &term.words {
-            self.count(*word, 1.0);
-            let weight = idf(self.mask.total(), self.touched.len()) * term.weight * alike;
-            for place in self.touched.drain(..) {
-                let count = std::mem::take(&mut self.counts[place as usize]);
-                let best = &mut self.best[place as usize];
-                if *best == 0.0 {
-                    self.raised.push(place);
-                }
-                *best = best.max(weight * count / (K1 + count));
+    /// Turns the counts of one word into scores and notes them where they are the best so far.
+    fn raise(&mut self, weight: f32) {
+        let weight = weight * idf(self.mask.total(), self.touched.len());
+        for place in self.touched.drain(..) {
+            let count = std::mem::take(&mut self.counts[place as usize]);
+            let best = &mut self.best[place as usize];
+            if *best == 0.0 {
+                self.raised.push(place);
             }
-        }
-        for place in self.raised.drain(..) {
-            scores[place as usize] += std::mem::take(&mut self.best[place as usize]);
+            *best = best.max(weight * count / (K1 + count));
         }
     }
 
@@ -113,7 +117,7 @@ impl<'a> Weigher<'a> {
             }
             let segment = &*self.frame.segments[at];
             let base = self.frame.base(at);
-            let known = segment.word(place.entry as usize);
+            let known = segment.occurrences(place.entry as usize);
             let shared = weight * self.shared(segment, known.server_counts);
             if shared > 0.0 {
                 for tool in 0..segment.len() {

@@ -26,14 +26,12 @@ const ALIKE_LETTERS: usize = 4;
 pub(crate) struct Expanded {
     /// For each term of the query what it means here; empty when it is unknown.
     pub(crate) terms: Vec<Term>,
-    /// For each term the words that look like it, itself included.
-    pub(crate) alike: Vec<Term>,
     /// For each term what it was taken for, where it is unknown.
     pub(crate) corrected: Vec<Option<String>>,
 }
 
 pub(crate) fn expand(frame: &Frame, mask: &Mask, query: &[QueryTerm]) -> Expanded {
-    let mut expanded = Expanded { terms: Vec::new(), alike: Vec::new(), corrected: Vec::new() };
+    let mut expanded = Expanded { terms: Vec::new(), corrected: Vec::new() };
     // A word of the language that no tool has is no slip.
     let is_slip = |word: &str| Table::embedded().is_none_or(|table| table.find(word.as_bytes()).is_none());
     let mut corrections = 0;
@@ -46,8 +44,7 @@ pub(crate) fn expand(frame: &Frame, mask: &Mask, query: &[QueryTerm]) -> Expande
             (words, corrected) = correct(frame, mask, &term.word);
         }
         let alike = if term.joined { Vec::new() } else { alike(frame, &term.word, &mut counts) };
-        expanded.terms.push(Term { words, weight: term.count.sqrt() });
-        expanded.alike.push(Term { words: alike, weight: term.count.sqrt() });
+        expanded.terms.push(Term { words, alike, weight: term.count.sqrt() });
         expanded.corrected.push(corrected);
     }
     expanded

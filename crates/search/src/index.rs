@@ -236,6 +236,11 @@ impl Mask {
         self.shows_place(self.bases[segment] as usize + tool)
     }
 
+    /// Whether all tools are visible.
+    pub(crate) fn shows_all(&self) -> bool {
+        self.bits.is_none()
+    }
+
     /// Whether the tool at a place is visible.
     pub(crate) fn shows_place(&self, place: usize) -> bool {
         self.bits.as_ref().is_none_or(|bits| bits[place])

@@ -5,7 +5,10 @@ use std::sync::Arc;
 
 use crate::index::Mask;
 use crate::letters::Letters;
-use crate::segment::{SERVER_FIELDS, Segment, Word};
+use crate::segment::{Occurrences, SERVER_FIELDS, Segment};
+
+/// By how many bits of their hash words are put into bins for sorting.
+const BIN_BITS: u32 = 12;
 
 #[derive(Debug)]
 pub(crate) struct Lexicon {
@@ -30,17 +33,37 @@ pub(crate) struct Place {
     pub(crate) entry: u32,
 }
 
+/// All words of all segments, sorted by hash; the places of a word stay in the order of the segments.
+fn sorted(segments: &[Arc<Segment>]) -> Vec<(u64, Place)> {
+    // Hashes are spread evenly: put into bins by their first bits, each bin is short.
+    let bin = |hash: u64| (hash >> (64 - BIN_BITS)) as usize;
+    let mut ends = vec![0_usize; (1 << BIN_BITS) + 1];
+    for hash in segments.iter().flat_map(|segment| segment.hashes()) {
+        ends[bin(*hash) + 1] += 1;
+    }
+    for at in 1..ends.len() {
+        ends[at] += ends[at - 1];
+    }
+    let mut all = vec![(0, Place { segment: 0, entry: 0 }); ends.last().copied().unwrap_or(0)];
+    let mut next = ends.clone();
+    for (segment, at) in segments.iter().zip(0..) {
+        for (hash, entry) in segment.hashes().iter().zip(0..) {
+            let slot = &mut next[bin(*hash)];
+            all[*slot] = (*hash, Place { segment: at, entry });
+            *slot += 1;
+        }
+    }
+    for range in ends.windows(2) {
+        all[range[0]..range[1]].sort_unstable_by_key(|(hash, place)| (*hash, place.segment));
+    }
+    all
+}
+
 // === impl Lexicon ===
 
 impl Lexicon {
     pub(crate) fn new(segments: &[Arc<Segment>]) -> Self {
-        let total = segments.iter().map(|segment| segment.hashes().len()).sum();
-        let mut all: Vec<(u64, Place)> = Vec::with_capacity(total);
-        for (segment, at) in segments.iter().zip(0..) {
-            all.extend(segment.hashes().iter().zip(0..).map(|(hash, entry)| (*hash, Place { segment: at, entry })));
-        }
-        // Stable: the places of a word stay in the order of the segments. The parts are sorted already, which it uses.
-        all.sort_by_key(|(hash, _)| *hash);
+        let all = sorted(segments);
         let mut words: Vec<Known> = Vec::new();
         let mut letters = Letters::default();
         let mut last = None;
@@ -86,15 +109,15 @@ impl Lexicon {
 
     /// Whether a visible tool has the word.
     pub(crate) fn is_visible(&self, segments: &[Arc<Segment>], mask: &Mask, word: u32) -> bool {
-        self.places(word).iter().any(|place| {
+        mask.shows_all() || self.places(word).iter().any(|place| {
             let at = place.segment as usize;
-            let known = segments[at].word(place.entry as usize);
+            let known = segments[at].occurrences(place.entry as usize);
             occurs(&known, at, mask)
         })
     }
 }
 
-fn occurs(word: &Word<'_>, segment: usize, mask: &Mask) -> bool {
+fn occurs(word: &Occurrences<'_>, segment: usize, mask: &Mask) -> bool {
     let visible = mask.visible_in(segment);
     let shown = |tool: usize| mask.shows(segment, tool);
     visible > 0

@@ -3,11 +3,14 @@
 
 mod pieces;
 mod table;
+mod tools;
 mod vector;
 
-pub(crate) use pieces::{Pieces, Read};
-pub(crate) use table::{Piece, Table};
-pub(crate) use vector::Vector;
+use pieces::{Pieces, Read};
+use table::Piece;
+pub(crate) use table::Table;
+pub(crate) use tools::Meanings;
+pub(crate) use vector::Vectors;
 
 use crate::index::{Frame, Mask};
 use crate::query;
@@ -54,7 +57,7 @@ impl Reading {
         let mut wanted: Vec<Wanted> = Wanted::new(&table, &whole.pieces).into_iter().collect();
         for clause in query::clauses(&text) {
             let mut read = Read::default();
-            pieces.read(clause, QUERY_PIECES, &mut read);
+            pieces.read(&clause, QUERY_PIECES, &mut read);
             wanted.extend(Wanted::new(&table, &read.pieces));
         }
         Self { wanted, trust }
@@ -71,11 +74,9 @@ impl Reading {
                 cosines.resize(cosines.len() + segment.len(), f32::MIN);
                 continue;
             }
-            for (tool, vector) in segment.vectors().iter().enumerate() {
-                let vector = vector.as_ref().filter(|_| mask.shows(at, tool));
-                let nearest = |vector| self.wanted.iter().map(|wanted| wanted.cosine(vector)).fold(f32::MIN, f32::max);
-                cosines.push(vector.map_or(f32::MIN, nearest));
-            }
+            let vectors = segment.vectors();
+            let nearest = |tool| mask.shows(at, tool).then(|| vectors.nearest(tool, &self.wanted)).flatten();
+            cosines.extend((0..segment.len()).map(|tool| nearest(tool).unwrap_or(f32::MIN)));
         }
         Meant { cosines, trust: self.trust }
     }

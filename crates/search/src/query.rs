@@ -44,17 +44,22 @@ fn read(text: &str, reading: Reading) -> Vec<QueryTerm> {
 }
 
 /// How many clauses of a text are looked at, and how many words make one.
-const CLAUSES: usize = 12;
+const CLAUSES: usize = 8;
+const MOST_CLAUSES: usize = 64;
 const CLAUSE_WORDS: usize = 3;
 
 /// The clauses of a text, if it has several: a long task names several tools, one after the other.
-pub(crate) fn clauses(text: &str) -> Vec<&str> {
+pub(crate) fn clauses(text: &str) -> Vec<String> {
     let sentences = text.split(['.', '!', '?', ';', ',', '\n']);
     let parts = sentences.flat_map(|sentence| sentence.split(" and ")).flat_map(|part| part.split(" then "));
-    let mut clauses: Vec<&str> =
-        parts.map(str::trim).filter(|part| part.split_whitespace().count() >= CLAUSE_WORDS).collect();
-    clauses.truncate(CLAUSES);
-    if clauses.len() < 2 { Vec::new() } else { clauses }
+    let clauses = parts.map(str::trim).filter(|part| part.split_whitespace().count() >= CLAUSE_WORDS);
+    let clauses: Vec<&str> = clauses.take(MOST_CLAUSES).collect();
+    if clauses.len() < 2 {
+        return Vec::new();
+    }
+    // Too many: neighbours are taken together.
+    let together = clauses.len().div_ceil(crate::blend::param("CLN", CLAUSES as f32) as usize);
+    clauses.chunks(together).map(|chunk| chunk.join(", ")).collect()
 }
 
 #[cfg(test)]
@@ -78,7 +83,7 @@ mod tests {
     fn long_texts_have_clauses() {
         assert_eq!(clauses("Find the invoice, then send it to Ann and log it now."), ["Find the invoice", "then send it to Ann", "log it now"]);
         assert!(clauses("find the invoice of may").is_empty());
-        assert_eq!(clauses(&"one two three. ".repeat(50)).len(), CLAUSES);
+        assert_eq!(clauses(&"one two three. ".repeat(80)).len(), CLAUSES);
     }
 
     #[test]

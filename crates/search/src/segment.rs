@@ -1,12 +1,11 @@
 //! The documents of one server, analysed: a sorted dictionary, postings and what folding and paging need. Immutable.
 
 use std::collections::HashMap;
-use std::sync::OnceLock;
 
 use toolcrib_base::ToolId;
 
 use crate::document::{Document, ServerText};
-use crate::meaning::{Piece, Pieces, Read, Table, Vector};
+use crate::meaning::{Meanings, Vectors};
 use crate::text::{self, Form, Reading, Stems};
 use crate::tfidf::Plain;
 
@@ -27,11 +26,6 @@ const PROSE_BYTES: usize = 8 * 1024;
 /// How many labels are read, and how much of each.
 const LABEL_COUNT: usize = 64;
 const LABEL_BYTES: usize = 64;
-/// How many word pieces of a tool are read for its meaning, and how much of its description and of its
-/// server's, in bytes.
-const PIECES: usize = 128;
-const MEANT_BYTES: usize = 400;
-const MEANT_SERVER_BYTES: usize = 120;
 /// How much the length of the whole document counts against it.
 const DAMPING: f32 = 0.06;
 
@@ -49,7 +43,6 @@ struct Entry {
     text_end: u32,
     postings_end: u32,
     server_counts: [u8; SERVER_FIELDS],
-    joined: bool,
 }
 
 /// A word as one segment knows it.
@@ -58,8 +51,11 @@ pub(crate) struct Word<'a> {
     pub(crate) text: &'a str,
     /// [`hash`] of its stem.
     pub(crate) stem: u64,
-    /// Whether it occurs only as joined neighbours.
-    pub(crate) joined: bool,
+}
+
+/// Where a word is in one segment.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Occurrences<'a> {
     pub(crate) postings: &'a [Posting],
     pub(crate) server_counts: [u8; SERVER_FIELDS],
 }
@@ -76,10 +72,7 @@ pub(crate) struct Segment {
     pub(crate) damping: Box<[f32]>,
     /// Of the words, sorted.
     hashes: Box<[u64]>,
-    /// The word pieces of each tool's text, and where they end; their vectors are made at the first search.
-    pieces: Box<[Piece]>,
-    pieces_ends: Box<[u32]>,
-    vectors: OnceLock<Box<[Option<Vector>]>>,
+    meanings: Meanings,
     plain: Plain,
     entries: Box<[Entry]>,
     texts: Box<str>,
@@ -118,14 +111,10 @@ impl Segment {
                 text_end: small(texts.len()),
                 postings_end: small(postings.len()),
                 server_counts: draft.server_counts,
-                joined: !draft.is_word,
             });
         }
-        let (pieces, pieces_ends) = meanings(server, &order);
         Self {
-            pieces,
-            pieces_ends,
-            vectors: OnceLock::new(),
+            meanings: Meanings::new(server, &order),
             plain: Plain::new(&order),
             ids: order.iter().map(|t| ToolId { server: server.server.clone(), tool: t.tool.clone() }).collect(),
             fold_keys: order.iter().map(|tool| tool.fold_key).collect(),
@@ -155,13 +144,8 @@ impl Segment {
     }
 
     /// What each tool means.
-    pub(crate) fn vectors(&self) -> &[Option<Vector>] {
-        self.vectors.get_or_init(|| {
-            let Some(table) = Table::embedded() else { return vec![None; self.len()].into() };
-            let starts = std::iter::once(&0).chain(&self.pieces_ends);
-            let ranges = starts.zip(&self.pieces_ends).map(|(start, end)| *start as usize..*end as usize);
-            ranges.map(|range| Vector::new(&table, &self.pieces[range])).collect()
-        })
+    pub(crate) fn vectors(&self) -> &Vectors {
+        self.meanings.vectors()
     }
 
     /// The hashes of the segment's words, sorted; a word's place here is its number in [`Segment::word`].
@@ -175,41 +159,18 @@ impl Segment {
     }
 
     pub(crate) fn word(&self, at: usize) -> Word<'_> {
-        let before = at.checked_sub(1).map(|before| &self.entries[before]);
-        let (text, postings) = before.map_or((0, 0), |entry| (entry.text_end, entry.postings_end));
+        let start = at.checked_sub(1).map_or(0, |before| self.entries[before].text_end);
         let entry = &self.entries[at];
-        Word {
-            text: &self.texts[text as usize..entry.text_end as usize],
-            stem: entry.stem,
-            joined: entry.joined,
-            postings: &self.postings[postings as usize..entry.postings_end as usize],
-            server_counts: entry.server_counts,
-        }
+        Word { text: &self.texts[start as usize..entry.text_end as usize], stem: entry.stem }
     }
-}
 
-/// The word pieces of all tools, one after the other, and where each one's end.
-fn meanings(server: &ServerText<'_>, tools: &[&Document<'_>]) -> (Box<[Piece]>, Box<[u32]>) {
-    let Some(table) = Table::embedded() else { return Default::default() };
-    let mut reader = Pieces::new(table);
-    let (mut all, mut ends) = (Vec::new(), Vec::new());
-    let server_name = if server.title.is_empty() { server.server.as_str() } else { server.title };
-    for tool in tools {
-        let mut read = Read::default();
-        let name = text::parts(text::prefix(&tool.tool, NAME_BYTES)).join(" ");
-        let texts = [
-            text::prefix(server_name, NAME_BYTES),
-            &name,
-            text::prefix(tool.title, NAME_BYTES),
-            ":",
-            text::prefix(tool.description, MEANT_BYTES),
-            text::prefix(server.description, MEANT_SERVER_BYTES),
-        ];
-        texts.iter().for_each(|text| reader.read(text, PIECES, &mut read));
-        all.extend_from_slice(&read.pieces);
-        ends.push(small(all.len()));
+    /// Does not look at the text: this is what a search does most.
+    pub(crate) fn occurrences(&self, at: usize) -> Occurrences<'_> {
+        let start = at.checked_sub(1).map_or(0, |before| self.entries[before].postings_end);
+        let entry = &self.entries[at];
+        let postings = &self.postings[start as usize..entry.postings_end as usize];
+        Occurrences { postings, server_counts: entry.server_counts }
     }
-    (all.into(), ends.into())
 }
 
 /// A hash for the dictionary (FNV-1a). It need not resist an attacker: who makes a word with the hash of another could
@@ -226,8 +187,6 @@ fn small(length: usize) -> u32 {
 /// What is gathered of a term while reading.
 #[derive(Default)]
 struct Draft {
-    /// Whether it occurs as a word, not only as joined neighbours.
-    is_word: bool,
     server_counts: [u8; SERVER_FIELDS],
     postings: Vec<Posting>,
 }
@@ -249,9 +208,7 @@ impl Writer {
         let fields = [name, prose];
         for (field, counts) in fields.iter().enumerate() {
             for (term, count) in &counts.terms {
-                let draft = self.terms.entry(term.clone()).or_default();
-                draft.server_counts[field] = count.count;
-                draft.is_word |= count.is_word;
+                self.terms.entry(term.clone()).or_default().server_counts[field] = *count;
             }
         }
         fields.map(|counts| counts.length)
@@ -276,12 +233,11 @@ impl Writer {
                     Some(draft) => draft,
                     None => self.terms.entry(term.clone()).or_default(),
                 };
-                draft.is_word |= count.is_word;
                 match draft.postings.last_mut().filter(|posting| posting.tool == at) {
-                    Some(posting) => posting.counts[field] = count.count,
+                    Some(posting) => posting.counts[field] = *count,
                     None => {
                         let mut counts = [0; TOOL_FIELDS];
-                        counts[field] = count.count;
+                        counts[field] = *count;
                         draft.postings.push(Posting { tool: at, counts });
                     }
                 }
@@ -298,8 +254,7 @@ impl Writer {
         other.read(title, NAME_BYTES, Reading::NAME);
         for (term, count) in other.terms {
             let known = counts.terms.entry(term).or_default();
-            known.count = count.count.max(known.count);
-            known.is_word |= count.is_word;
+            *known = count.max(*known);
         }
         counts.length = counts.length.max(other.length);
         counts
@@ -309,14 +264,8 @@ impl Writer {
 /// The terms of one field of one tool.
 #[derive(Default)]
 struct Counts {
-    terms: HashMap<String, Count>,
+    terms: HashMap<String, u8>,
     length: u16,
-}
-
-#[derive(Default, Clone, Copy)]
-struct Count {
-    count: u8,
-    is_word: bool,
 }
 
 // === impl Counts ===
@@ -331,8 +280,7 @@ impl Counts {
                 Some(count) => count,
                 None => self.terms.entry(term.to_owned()).or_default(),
             };
-            count.count = count.count.saturating_add(1);
-            count.is_word |= form == Form::Word;
+            *count = count.saturating_add(1);
         });
     }
 
@@ -354,8 +302,8 @@ mod tests {
         Segment::build(&server, &[tool("b", "Read, read again"), tool("a", "Storage"), tool("b", "second of a name")])
     }
 
-    fn find<'s>(segment: &'s Segment, word: &str) -> Option<Word<'s>> {
-        segment.hashes().binary_search(&hash(word)).ok().map(|at| segment.word(at))
+    fn find<'s>(segment: &'s Segment, word: &str) -> Option<(Word<'s>, Occurrences<'s>)> {
+        segment.hashes().binary_search(&hash(word)).ok().map(|at| (segment.word(at), segment.occurrences(at)))
     }
 
     #[test]
@@ -368,11 +316,11 @@ mod tests {
     #[test]
     fn words_are_found_with_their_counts() {
         let segment = segment();
-        let read = find(&segment, "read").unwrap();
-        assert_eq!((read.text, read.joined, read.postings.len()), ("read", false, 1));
+        let (word, read) = find(&segment, "read").unwrap();
+        assert_eq!((word.text, read.postings.len()), ("read", 1));
         assert_eq!((read.postings[0].tool, read.postings[0].counts[DESCRIPTION]), (1, 2));
-        let storage = find(&segment, "storage").unwrap();
+        let (word, storage) = find(&segment, "storage").unwrap();
         assert_eq!((storage.server_counts, storage.postings.len()), ([0, 1], 1));
-        assert_eq!(storage.stem, hash("storag"));
+        assert_eq!(word.stem, hash("storag"));
     }
 }

@@ -13,7 +13,6 @@ use std::fs;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::time::Instant;
 
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::json;
@@ -21,6 +20,7 @@ use toolcrib_search::measure::Scores;
 use toolcrib_search::{Query, Ranker};
 
 use set::Set;
+use speed::Stopwatch;
 
 const USAGE: &str = "usage: cargo xtask eval-search DIR [--by FIELD] [--run FOLDER] [--speed]
     --by FIELD    also a line for each value of a field of the queries: style, lang, split
@@ -92,9 +92,9 @@ fn one(set: &Set, options: &Options) -> Result<Scores> {
     let mut times = Vec::new();
     index.search(&Query::new("warm the caches"));
     for query in &set.queries {
-        let start = Instant::now();
+        let start = Stopwatch::start();
         let hits = index.search(&Query { limit: DEPTH, fold: false, ..Query::new(&query.text) });
-        times.push(start.elapsed().as_secs_f64() * 1000.0);
+        times.push(start.millis());
         let ranked: Vec<&str> = hits.hits.iter().map(|hit| set.id(&hit.id)).collect();
         if let Some(run) = &mut run {
             writeln!(run, "{}", json!({ "id": query.id, "ranked": ranked }))?;

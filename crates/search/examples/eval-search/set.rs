@@ -75,30 +75,38 @@ impl Set {
     }
 
     /// Puts one server of the set into an index.
-    pub fn add_server(&self, index: &mut Index, name: &str) {
-        let Some(tools) = self.servers.get(name) else { return };
-        let Ok(server) = ServerName::new(name) else { return };
-        let first = &tools[0];
-        let title = match text(first, "server_title") {
-            "" => text(first, "server"),
-            title => title,
-        };
-        let labels = [text(first, "category")];
-        let server =
-            ServerText { title, description: text(first, "server_description"), labels: &labels, ..ServerText::new(server) };
-        let documents: Vec<Document<'_>> = tools.iter().map(document).collect();
-        index.replace(&server, &documents);
+    fn add_server(&self, index: &mut Index, name: &str) {
+        let tools = self.servers.get(name).map(Vec::as_slice).unwrap_or_default();
+        add(index, name, tools);
     }
 
-    /// The servers by name, each with its number of tools.
-    pub fn servers(&self) -> impl Iterator<Item = (&str, usize)> {
-        self.servers.iter().map(|(name, tools)| (name.as_str(), tools.len()))
+    /// All tools in servers of at most `most`, for an index of many sets.
+    pub fn parts(&self, most: usize) -> impl Iterator<Item = (String, &[Value])> {
+        let chunks = self.servers.iter().flat_map(move |(name, tools)| tools.chunks(most).map(move |it| (name, it)));
+        chunks.zip(0..).map(|((name, tools), at)| {
+            let set: String = self.name.chars().filter(char::is_ascii_lowercase).take(8).collect();
+            (format!("{}-{set}-{at}", name.chars().take(40).collect::<String>()), tools)
+        })
     }
 
     /// What the set itself calls a tool.
     pub fn id(&self, id: &ToolId) -> &str {
         self.ids.get(id).map_or("", String::as_str)
     }
+}
+
+/// Puts tools into an index as those of one server.
+pub fn add(index: &mut Index, name: &str, tools: &[Value]) {
+    let (Ok(server), Some(first)) = (ServerName::new(name), tools.first()) else { return };
+    let title = match text(first, "server_title") {
+        "" => text(first, "server"),
+        title => title,
+    };
+    let labels = [text(first, "category")];
+    let server =
+        ServerText { title, description: text(first, "server_description"), labels: &labels, ..ServerText::new(server) };
+    let documents: Vec<Document<'_>> = tools.iter().map(document).collect();
+    index.replace(&server, &documents);
 }
 
 fn document(tool: &Value) -> Document<'_> {

@@ -1,14 +1,14 @@
-//! Vectors of length 1: small ones for each tool, finer ones for a query.
+//! Vectors of length 1: small ones for all tools, finer ones for a query.
 
 use super::table::DIMENSIONS;
 use super::{Piece, Table};
 
-/// A tool's vector in a byte per number.
-#[derive(Debug, Clone)]
-pub(crate) struct Vector {
-    values: Box<[i8; DIMENSIONS]>,
-    /// What a value is multiplied with.
-    scale: f32,
+/// The vectors of many texts, a byte per number.
+#[derive(Debug, Default)]
+pub(crate) struct Vectors {
+    values: Box<[i8]>,
+    /// What the values of each are multiplied with; 0 for a text that says nothing.
+    scales: Box<[f32]>,
 }
 
 /// A vector that is compared with many.
@@ -39,18 +39,32 @@ fn most(sum: &[f32; DIMENSIONS]) -> f32 {
     sum.iter().fold(0.0, |most: f32, value| most.max(value.abs()))
 }
 
-// === impl Vector ===
+// === impl Vectors ===
 
-impl Vector {
-    /// The vector of a text of these pieces; `None` for a text without any.
-    pub(crate) fn new(table: &Table, pieces: &[Piece]) -> Option<Self> {
-        let sum = sum(table, pieces)?;
-        let scale = most(&sum) / f32::from(i8::MAX);
-        let mut values = Box::new([0; DIMENSIONS]);
-        for (value, exact) in values.iter_mut().zip(sum) {
-            *value = (exact / scale).round() as i8;
+impl Vectors {
+    /// One vector for each text, given by its pieces.
+    pub(crate) fn new<'p>(table: &Table, texts: impl Iterator<Item = &'p [Piece]>) -> Self {
+        let (mut values, mut scales) = (Vec::new(), Vec::new());
+        for pieces in texts {
+            let sum = sum(table, pieces).unwrap_or([0.0; DIMENSIONS]);
+            let scale = most(&sum) / f32::from(i8::MAX);
+            let small = |exact: f32| if scale > 0.0 { (exact / scale).round() as i8 } else { 0 };
+            values.extend(sum.into_iter().map(small));
+            scales.push(scale);
         }
-        Some(Self { values, scale })
+        Self { values: values.into(), scales: scales.into() }
+    }
+
+    /// The highest cosine that the nth vector has with one of several; `None` for a text that says nothing.
+    pub(super) fn nearest(&self, at: usize, wanted: &[Wanted]) -> Option<f32> {
+        let scale = self.scales.get(at).copied().filter(|scale| *scale > 0.0)?;
+        let values = self.values.get(at * DIMENSIONS..(at + 1) * DIMENSIONS)?;
+        // Widened once for all comparisons.
+        let mut wide = [0_i16; DIMENSIONS];
+        for (wide, value) in wide.iter_mut().zip(values) {
+            *wide = i16::from(*value);
+        }
+        wanted.iter().map(|wanted| wanted.product(&wide) * scale).reduce(f32::max)
     }
 }
 
@@ -67,11 +81,9 @@ impl Wanted {
         Some(Self { values, scale })
     }
 
-    /// The cosine of the angle between both: 1 for the same direction.
-    pub(super) fn cosine(&self, other: &Vector) -> f32 {
-        let products = self.values.iter().zip(other.values.iter());
-        let sum: i32 = products.map(|(a, b)| i32::from(*a) * i32::from(i16::from(*b))).sum();
-        sum as f32 * self.scale * other.scale
+    fn product(&self, other: &[i16; DIMENSIONS]) -> f32 {
+        let sum: i32 = self.values.iter().zip(other).map(|(a, b)| i32::from(*a) * i32::from(*b)).sum();
+        sum as f32 * self.scale
     }
 }
 
@@ -89,10 +101,13 @@ mod tests {
             read.pieces
         };
         let cosine = |a: &str, b: &str| {
-            Wanted::new(&table, &pieces(a)).unwrap().cosine(&Vector::new(&table, &pieces(b)).unwrap())
+            let vectors = Vectors::new(&table, [&*pieces(b)].into_iter());
+            vectors.nearest(0, &[Wanted::new(&table, &pieces(a)).unwrap()])
         };
+        let cosine = |a: &str, b: &str| cosine(a, b).unwrap();
         assert!((cosine("delete a file", "delete a file") - 1.0).abs() < 0.01);
         assert!(cosine("remove the photo", "delete image") > cosine("remove the photo", "convert currency") + 0.1);
-        assert!(Vector::new(&table, &[]).is_none());
+        let nothing = Vectors::new(&table, [&[][..]].into_iter());
+        assert!(nothing.nearest(0, &[Wanted::new(&table, &pieces("file")).unwrap()]).is_none());
     }
 }
