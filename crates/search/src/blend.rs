@@ -53,9 +53,10 @@ pub(crate) fn explain(frame: &Frame, mask: &Mask, text: &str, place: usize) -> E
             parts.push(TermPart { word: term.word.clone(), score: scores[place] });
         }
     }
-    let corrections = terms.iter().zip(&expanded.corrected).filter_map(|(term, corrected)| {
-        Some(Correction { from: term.word.clone(), to: corrected.clone()? })
-    });
+    let corrections = terms
+        .iter()
+        .zip(&expanded.corrected)
+        .filter_map(|(term, corrected)| Some(Correction { from: term.word.clone(), to: corrected.clone()? }));
     let [words, alike, meaning] = components.parts(place);
     let score = components.blend()[place];
     Explanation { score, exact: 0.0, words, alike, meaning, terms: parts, corrections: corrections.collect() }
@@ -92,7 +93,7 @@ impl Components {
 
     fn blend(&self) -> Vec<f32> {
         let [words, alike, meaning] = self.scales();
-        let near = if meaning.weight > 0.0 { param("NEAR", NEAR).max(meaning.zero) } else { f32::MAX };
+        let near = if meaning.weight > 0.0 { NEAR.max(meaning.zero) } else { f32::MAX };
         let all = self.words.iter().zip(&self.alike).enumerate();
         all.map(|(place, (word, look))| {
             let cosine = self.meaning.get(place).copied().unwrap_or(f32::MIN);
@@ -150,10 +151,4 @@ impl Scale {
     fn part(&self, raw: f32) -> Part {
         Part { raw, scaled: self.scaled(raw), weight: self.weight }
     }
-}
-
-pub(crate) fn param(name: &str, default: f32) -> f32 {
-    static MAP: std::sync::OnceLock<std::collections::HashMap<String, f32>> = std::sync::OnceLock::new();
-    let map = MAP.get_or_init(|| std::env::vars().filter_map(|(k, v)| Some((k, v.parse().ok()?))).collect());
-    map.get(name).copied().unwrap_or(default)
 }

@@ -11,7 +11,7 @@ use toolcrib_base::{ServerName, ToolId};
 use crate::blend;
 use crate::document::{Document, ServerText};
 use crate::lexicon::Lexicon;
-use crate::rank::{Hits, Query, Ranker, Ranking, Visible};
+use crate::rank::{Explanation, Hits, Query, Ranker, Ranking, Visible};
 use crate::segment::{SERVER_FIELDS, Segment, TOOL_FIELDS};
 use crate::tfidf;
 
@@ -127,6 +127,13 @@ impl Ranker for Index {
             Some(_) => self.frame.search(query, &Mask::new(&self.frame.segments, None, query.visible)),
         }
     }
+
+    fn explain(&self, query: &Query<'_>, tool: &ToolId) -> Option<Explanation> {
+        match query.visible {
+            None => self.frame.explain(query, &self.frame.everything, tool),
+            Some(_) => self.frame.explain(query, &Mask::new(&self.frame.segments, None, query.visible), tool),
+        }
+    }
 }
 
 // === impl View ===
@@ -136,6 +143,14 @@ impl Ranker for View {
         match query.visible {
             None => self.frame.search(query, &self.mask),
             Some(_) => self.frame.search(query, &Mask::new(&self.frame.segments, Some(&self.mask), query.visible)),
+        }
+    }
+
+    fn explain(&self, query: &Query<'_>, tool: &ToolId) -> Option<Explanation> {
+        let narrower = || Mask::new(&self.frame.segments, Some(&self.mask), query.visible);
+        match query.visible {
+            None => self.frame.explain(query, &self.mask, tool),
+            Some(_) => self.frame.explain(query, &narrower(), tool),
         }
     }
 }
@@ -185,6 +200,19 @@ impl Frame {
             Ranking::TfIdf => tfidf::score(self, mask, query.text),
         };
         order::hits(self, mask, query, &scores)
+    }
+
+    fn explain(&self, query: &Query<'_>, mask: &Mask, tool: &ToolId) -> Option<Explanation> {
+        let at = self.position(tool.server.as_str()).ok()?;
+        let place = self.segments[at].ids.binary_search(tool).ok()?;
+        if !mask.shows(at, place) || query.text.trim().is_empty() || query.ranking != Ranking::Blend {
+            return None;
+        }
+        let explanation = blend::explain(self, mask, query.text, self.base(at) + place);
+        // What stands above the blend is what the name adds.
+        let all = Query { server: None, limit: usize::MAX, offset: 0, fold: false, visible: None, ..*query };
+        let score = self.search(&all, mask).hits.into_iter().find(|hit| hit.id == *tool).map_or(0.0, |hit| hit.score);
+        Some(Explanation { score, exact: score - explanation.score, ..explanation })
     }
 }
 

@@ -60,7 +60,8 @@ impl Letters {
     pub(crate) fn near(&self, text: &str, bound: u8) -> impl Iterator<Item = u32> {
         let (length, set) = sketch(text);
         self.lengths.iter().zip(&self.sets).zip(0..).filter_map(move |((other_length, other_set), word)| {
-            let alike = other_length.abs_diff(length) <= bound && (other_set ^ set).count_ones() <= 2 * u32::from(bound);
+            let alike =
+                other_length.abs_diff(length) <= bound && (other_set ^ set).count_ones() <= 2 * u32::from(bound);
             alike.then_some(word)
         })
     }
@@ -95,9 +96,9 @@ impl Letters {
 
 /// How many letters, and which.
 fn sketch(text: &str) -> (u8, u64) {
-    let letters = text.chars().fold((0_u8, 0_u64), |(count, set), letter| {
-        (count.saturating_add(1), set | 1 << (u32::from(letter) % 64))
-    });
+    let letters = text
+        .chars()
+        .fold((0_u8, 0_u64), |(count, set), letter| (count.saturating_add(1), set | 1 << (u32::from(letter) % 64)));
     letters
 }
 

@@ -109,11 +109,12 @@ impl Lexicon {
 
     /// Whether a visible tool has the word.
     pub(crate) fn is_visible(&self, segments: &[Arc<Segment>], mask: &Mask, word: u32) -> bool {
-        mask.shows_all() || self.places(word).iter().any(|place| {
-            let at = place.segment as usize;
-            let known = segments[at].occurrences(place.entry as usize);
-            occurs(&known, at, mask)
-        })
+        mask.shows_all()
+            || self.places(word).iter().any(|place| {
+                let at = place.segment as usize;
+                let known = segments[at].occurrences(place.entry as usize);
+                occurs(&known, at, mask)
+            })
     }
 }
 

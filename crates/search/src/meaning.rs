@@ -82,10 +82,11 @@ impl Reading {
     }
 }
 
-/// The text with words replaced by what they were meant to be.
+/// The text without web addresses, and with words replaced by what they were meant to be.
 fn corrected<'c>(text: &str, correct: impl Fn(&str) -> Option<&'c str>) -> String {
     let mut out = String::with_capacity(text.len());
-    for piece in text.split_inclusive(|c: char| !c.is_alphanumeric()) {
+    let spaced = text.split_inclusive(char::is_whitespace).filter(|piece| !piece.contains("://"));
+    for piece in spaced.flat_map(|piece| piece.split_inclusive(|c: char| !c.is_alphanumeric())) {
         let word = piece.trim_end_matches(|c: char| !c.is_alphanumeric());
         out.push_str(correct(&word.to_lowercase()).unwrap_or(word));
         out.push_str(&piece[word.len()..]);
@@ -96,12 +97,11 @@ fn corrected<'c>(text: &str, correct: impl Fn(&str) -> Option<&'c str>) -> Strin
 /// The table is English: other scripts say nothing to it, other languages little.
 fn trust(text: &str, read: &Read) -> f32 {
     let letters = text.chars().filter(|c| c.is_alphabetic());
-    let (latin, other) = letters.fold((0, 0), |(latin, other), c| {
-        if c <= '\u{24f}' { (latin + 1, other) } else { (latin, other + 1) }
-    });
+    let (latin, other) =
+        letters.fold((0, 0), |(latin, other), c| if c <= '\u{24f}' { (latin + 1, other) } else { (latin, other + 1) });
     if other > latin || read.whole == 0 {
         0.0
-    } else if (read.whole as f32) < crate::blend::param("ENG", ENGLISH) * read.words as f32 {
+    } else if (read.whole as f32) < ENGLISH * read.words as f32 {
         FOREIGN
     } else {
         1.0

@@ -43,22 +43,22 @@ fn read(text: &str, reading: Reading) -> Vec<QueryTerm> {
     terms
 }
 
-/// How many clauses of a text are looked at, and how many words make one.
+/// How many clauses a text has at most, of how many pieces they are made, and how many words make a piece.
 const CLAUSES: usize = 8;
-const MOST_CLAUSES: usize = 64;
-const CLAUSE_WORDS: usize = 3;
+const MOST_PIECES: usize = 64;
+const PIECE_WORDS: usize = 3;
 
 /// The clauses of a text, if it has several: a long task names several tools, one after the other.
 pub(crate) fn clauses(text: &str) -> Vec<String> {
     let sentences = text.split(['.', '!', '?', ';', ',', '\n']);
     let parts = sentences.flat_map(|sentence| sentence.split(" and ")).flat_map(|part| part.split(" then "));
-    let clauses = parts.map(str::trim).filter(|part| part.split_whitespace().count() >= CLAUSE_WORDS);
-    let clauses: Vec<&str> = clauses.take(MOST_CLAUSES).collect();
+    let clauses = parts.map(str::trim).filter(|part| part.split_whitespace().count() >= PIECE_WORDS);
+    let clauses: Vec<&str> = clauses.take(MOST_PIECES).collect();
     if clauses.len() < 2 {
         return Vec::new();
     }
     // Too many: neighbours are taken together.
-    let together = clauses.len().div_ceil(crate::blend::param("CLN", CLAUSES as f32) as usize);
+    let together = clauses.len().div_ceil(CLAUSES);
     clauses.chunks(together).map(|chunk| chunk.join(", ")).collect()
 }
 
@@ -81,7 +81,10 @@ mod tests {
 
     #[test]
     fn long_texts_have_clauses() {
-        assert_eq!(clauses("Find the invoice, then send it to Ann and log it now."), ["Find the invoice", "then send it to Ann", "log it now"]);
+        assert_eq!(
+            clauses("Find the invoice, then send it to Ann and log it now."),
+            ["Find the invoice", "send it to Ann", "log it now"]
+        );
         assert!(clauses("find the invoice of may").is_empty());
         assert_eq!(clauses(&"one two three. ".repeat(80)).len(), CLAUSES);
     }

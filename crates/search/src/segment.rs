@@ -153,11 +153,6 @@ impl Segment {
         &self.hashes
     }
 
-    /// The hash of a word's stem.
-    pub(crate) fn stem(&self, at: usize) -> u64 {
-        self.entries[at].stem
-    }
-
     pub(crate) fn word(&self, at: usize) -> Word<'_> {
         let start = at.checked_sub(1).map_or(0, |before| self.entries[before].text_end);
         let entry = &self.entries[at];

@@ -27,7 +27,9 @@ pub(crate) struct Plain {
 /// Runs of letters and numbers in lower case that are no stop words and longer than a byte.
 fn words(text: &str) -> impl Iterator<Item = u64> {
     let words = text.split(|c: char| !c.is_alphanumeric()).map(str::to_lowercase);
-    words.filter(|word| word.len() > 1 && STOP_WORDS.binary_search(&word.as_str()).is_err()).map(|it| segment::hash(&it))
+    words
+        .filter(|word| word.len() > 1 && STOP_WORDS.binary_search(&word.as_str()).is_err())
+        .map(|it| segment::hash(&it))
 }
 
 /// One score per place. A word counts as often as the query has it.

@@ -103,8 +103,12 @@ pub fn add(index: &mut Index, name: &str, tools: &[Value]) {
         title => title,
     };
     let labels = [text(first, "category")];
-    let server =
-        ServerText { title, description: text(first, "server_description"), labels: &labels, ..ServerText::new(server) };
+    let server = ServerText {
+        title,
+        description: text(first, "server_description"),
+        labels: &labels,
+        ..ServerText::new(server)
+    };
     let documents: Vec<Document<'_>> = tools.iter().map(document).collect();
     index.replace(&server, &documents);
 }

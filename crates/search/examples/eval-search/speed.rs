@@ -23,7 +23,9 @@ pub fn report(sets: &[PathBuf]) -> Result<()> {
     let mut index = Index::new();
     let mut spent = 0.0;
     // Sets of few servers first: a server has ten or a hundred tools, seldom one.
-    sets.sort_by_key(|set| set.parts(SERVER).count() * 1000 / set.parts(SERVER).map(|it| it.1.len()).sum::<usize>().max(1));
+    sets.sort_by_key(|set| {
+        set.parts(SERVER).count() * 1000 / set.parts(SERVER).map(|it| it.1.len()).sum::<usize>().max(1)
+    });
     for (name, tools) in sets.iter().flat_map(|set| set.parts(SERVER)) {
         let tools = &tools[..tools.len().min(TOOLS - index.len())];
         let start = Stopwatch::start();
@@ -49,7 +51,11 @@ pub fn report(sets: &[PathBuf]) -> Result<()> {
         index.search(&Query::new(&query.text));
         times.push(start.millis());
     }
-    println!("resident after {:>5} searches      {:.1} MB more than without the index", times.len(), resident() - before);
+    println!(
+        "resident after {:>5} searches      {:.1} MB more than without the index",
+        times.len(),
+        resident() - before
+    );
     let most = times.iter().copied().fold(0.0, f64::max);
     let (p50, p95) = (percentile(&mut times, 0.5), percentile(&mut times, 0.95));
     println!("query                              p50 {p50:.3} ms, p95 {p95:.3} ms, most {most:.3} ms");

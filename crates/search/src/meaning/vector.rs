@@ -1,4 +1,4 @@
-//! Vectors of length 1: small ones for all tools, finer ones for a query.
+//! Vectors of length 1: small ones for all tools, exact ones for a query.
 
 use super::table::DIMENSIONS;
 use super::{Piece, Table};
@@ -12,14 +12,16 @@ pub(crate) struct Vectors {
 }
 
 /// A vector that is compared with many.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub(super) struct Wanted {
-    values: Box<[i16; DIMENSIONS]>,
-    scale: f32,
+    values: Box<Lines>,
 }
 
-/// More precise than a vector of the index, and small enough for the sum of all products.
-const WANTED_MOST: f32 = 1023.0;
+/// How many products are added side by side, which processors do at once. The order of additions is always the same.
+const LANES: usize = 16;
+
+/// A vector as it is multiplied.
+type Lines = [[f32; LANES]; DIMENSIONS / LANES];
 
 /// `None` where the table knows nothing of the text.
 fn sum(table: &Table, pieces: &[Piece]) -> Option<[f32; DIMENSIONS]> {
@@ -60,9 +62,9 @@ impl Vectors {
         let scale = self.scales.get(at).copied().filter(|scale| *scale > 0.0)?;
         let values = self.values.get(at * DIMENSIONS..(at + 1) * DIMENSIONS)?;
         // Widened once for all comparisons.
-        let mut wide = [0_i16; DIMENSIONS];
-        for (wide, value) in wide.iter_mut().zip(values) {
-            *wide = i16::from(*value);
+        let mut wide: Lines = Default::default();
+        for (wide, value) in wide.as_flattened_mut().iter_mut().zip(values) {
+            *wide = f32::from(*value);
         }
         wanted.iter().map(|wanted| wanted.product(&wide) * scale).reduce(f32::max)
     }
@@ -72,18 +74,19 @@ impl Vectors {
 
 impl Wanted {
     pub(super) fn new(table: &Table, pieces: &[Piece]) -> Option<Self> {
-        let sum = sum(table, pieces)?;
-        let scale = most(&sum) / WANTED_MOST;
-        let mut values = Box::new([0; DIMENSIONS]);
-        for (value, exact) in values.iter_mut().zip(sum) {
-            *value = (exact / scale).round() as i16;
-        }
-        Some(Self { values, scale })
+        let mut values: Box<Lines> = Box::default();
+        values.as_flattened_mut().copy_from_slice(&sum(table, pieces)?);
+        Some(Self { values })
     }
 
-    fn product(&self, other: &[i16; DIMENSIONS]) -> f32 {
-        let sum: i32 = self.values.iter().zip(other).map(|(a, b)| i32::from(*a) * i32::from(*b)).sum();
-        sum as f32 * self.scale
+    fn product(&self, other: &Lines) -> f32 {
+        let mut lanes = [0.0; LANES];
+        for (ours, theirs) in self.values.iter().zip(other) {
+            for lane in 0..LANES {
+                lanes[lane] += ours[lane] * theirs[lane];
+            }
+        }
+        lanes.iter().sum()
     }
 }
 
