@@ -18,7 +18,7 @@ const READINGS: usize = 3;
 /// How many unknown words are corrected; a query of nothing else is no query.
 const CORRECTIONS: usize = 16;
 /// Words less alike are different words.
-const ALIKE: f32 = 0.4;
+const ALIKE: f32 = 0.5;
 /// Shorter words have too few groups of letters.
 const ALIKE_LETTERS: usize = 4;
 

@@ -96,10 +96,8 @@ impl Letters {
 
 /// How many letters, and which.
 fn sketch(text: &str) -> (u8, u64) {
-    let letters = text
-        .chars()
-        .fold((0_u8, 0_u64), |(count, set), letter| (count.saturating_add(1), set | 1 << (u32::from(letter) % 64)));
-    letters
+    let add = |(count, set): (u8, u64), letter| (count.saturating_add(1), set | 1 << (u32::from(letter) % 64));
+    text.chars().fold((0, 0), add)
 }
 
 /// The groups of three and four letters of a word with its edges, as bins.

@@ -21,7 +21,7 @@ use vector::Wanted;
 /// How many word pieces of a query are read.
 const QUERY_PIECES: usize = 128;
 /// What a query in another language than the table's is trusted.
-const FOREIGN: f32 = 0.4;
+const FOREIGN: f32 = 0.7;
 /// A query is English if at least this share of its words are pieces as a whole. Names and slips are not.
 const ENGLISH: f32 = 0.4;
 
@@ -82,11 +82,10 @@ impl Reading {
     }
 }
 
-/// The text without web addresses, and with words replaced by what they were meant to be.
+/// The text with words replaced by what they were meant to be.
 fn corrected<'c>(text: &str, correct: impl Fn(&str) -> Option<&'c str>) -> String {
     let mut out = String::with_capacity(text.len());
-    let spaced = text.split_inclusive(char::is_whitespace).filter(|piece| !piece.contains("://"));
-    for piece in spaced.flat_map(|piece| piece.split_inclusive(|c: char| !c.is_alphanumeric())) {
+    for piece in text.split_inclusive(|c: char| !c.is_alphanumeric()) {
         let word = piece.trim_end_matches(|c: char| !c.is_alphanumeric());
         out.push_str(correct(&word.to_lowercase()).unwrap_or(word));
         out.push_str(&piece[word.len()..]);

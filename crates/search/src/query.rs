@@ -47,9 +47,14 @@ fn read(text: &str, reading: Reading) -> Vec<QueryTerm> {
 const CLAUSES: usize = 8;
 const MOST_PIECES: usize = 64;
 const PIECE_WORDS: usize = 3;
+/// A text of fewer words is one thought.
+const LONG: usize = 12;
 
 /// The clauses of a text, if it has several: a long task names several tools, one after the other.
 pub(crate) fn clauses(text: &str) -> Vec<String> {
+    if text.split_whitespace().count() < LONG {
+        return Vec::new();
+    }
     let sentences = text.split(['.', '!', '?', ';', ',', '\n']);
     let parts = sentences.flat_map(|sentence| sentence.split(" and ")).flat_map(|part| part.split(" then "));
     let clauses = parts.map(str::trim).filter(|part| part.split_whitespace().count() >= PIECE_WORDS);
@@ -85,7 +90,7 @@ mod tests {
             clauses("Find the invoice, then send it to Ann and log it now."),
             ["Find the invoice", "send it to Ann", "log it now"]
         );
-        assert!(clauses("find the invoice of may").is_empty());
+        assert!(clauses("find the invoice of may, log it now").is_empty());
         assert_eq!(clauses(&"one two three. ".repeat(80)).len(), CLAUSES);
     }
 

@@ -1,5 +1,6 @@
 //! Reading a set: tools as documents of the index, queries with what answers them.
 
+use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, HashMap};
 use std::fs;
 use std::path::Path;
@@ -57,8 +58,8 @@ impl Set {
             let server = if nth == 0 { slug.to_owned() } else { format!("{slug}-{nth}") };
             let name = ServerName::new(&server).with_context(|| format!("`{server}` cannot be a server's name"))?;
             let id = ToolId::new(name, text(&tool, "name"));
-            if !self.ids.contains_key(&id) {
-                self.ids.insert(id, text(&tool, "id").to_owned());
+            if let Entry::Vacant(free) = self.ids.entry(id) {
+                free.insert(text(&tool, "id").to_owned());
                 self.servers.entry(server).or_default().push(tool);
                 break;
             }
