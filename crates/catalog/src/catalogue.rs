@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use toolcrib_base::{ProfileName, ServerName};
 
@@ -11,6 +12,9 @@ use crate::problem::DefinitionProblem;
 use crate::profile::ProfileDefinition;
 use crate::registry::{Available, RegistryFiles};
 use crate::server::ServerDefinition;
+
+/// How often files were read; see [`Loaded::is_older_than`].
+static READINGS: AtomicU64 = AtomicU64::new(1);
 
 /// What the files say, and what is wrong with them. Equal files give equal values in equal order.
 #[derive(Debug, Clone, Default)]
@@ -26,6 +30,8 @@ pub struct Loaded {
     pub warnings: Vec<DefinitionProblem>,
     /// Files that are wrong now while what they said before still counts, relative to the home folder.
     pub stale: BTreeSet<PathBuf>,
+    /// Which reading of this process it is.
+    reading: u64,
     server_files: Folder<ServerDefinition>,
     profile_files: Folder<ProfileDefinition>,
     registry_files: RegistryFiles,
@@ -62,11 +68,14 @@ pub fn load(home: &Path) -> Loaded {
 /// Reads everything again. A file that became bad keeps its last good version of `previous` while its problem is told;
 /// a file that is gone is gone.
 pub fn reload(previous: &Loaded, home: &Path) -> (Loaded, Changes) {
-    let loaded = Loaded::of(
+    // Taken before the first file is looked at.
+    let reading = READINGS.fetch_add(1, Ordering::SeqCst);
+    let mut loaded = Loaded::of(
         Folder::read(home, &previous.server_files),
         Folder::read(home, &previous.profile_files),
         RegistryFiles::read(home, &previous.registry_files),
     );
+    loaded.reading = reading;
     let changes = Changes::between(previous, &loaded);
     (loaded, changes)
 }
@@ -74,6 +83,11 @@ pub fn reload(previous: &Loaded, home: &Path) -> (Loaded, Changes) {
 // === impl Loaded ===
 
 impl Loaded {
+    /// Whether it was begun to be read before `other` was, so that it may lack what `other` has seen.
+    pub fn is_older_than(&self, other: &Self) -> bool {
+        self.reading < other.reading
+    }
+
     fn of(
         server_files: Folder<ServerDefinition>,
         profile_files: Folder<ProfileDefinition>,
@@ -99,6 +113,7 @@ impl Loaded {
             problems,
             warnings,
             stale,
+            reading: 0,
             server_files,
             profile_files,
             registry_files,

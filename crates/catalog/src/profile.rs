@@ -56,8 +56,9 @@ pub struct ProfileDefinition {
     pub max_tokens: u32,
     /// What the servers of this profile get beside their own environment.
     pub env: BTreeMap<String, SecretRef>,
+    /// What becomes of tools that are not as they were approved.
+    pub changed_tools: ChangedTools,
     pub ranking: Option<Kept>,
-    pub changed_tools: Option<Kept>,
     pub limits: Option<Kept>,
 }
 
@@ -122,6 +123,16 @@ choice! {
     }
 }
 
+choice! {
+    /// What becomes of tools and prompts that are new, changed or renamed since their server was approved.
+    ChangedTools {
+        /// They are shown as they are.
+        Allow = "allow",
+        /// They are as if they were not there until somebody approves them.
+        Hold = "hold",
+    }
+}
+
 // === impl ProfileDefinition ===
 
 impl ProfileDefinition {
@@ -155,7 +166,7 @@ impl ProfileDefinition {
             max_tokens: MAX_TOKENS,
             env: BTreeMap::new(),
             ranking: None,
-            changed_tools: None,
+            changed_tools: ChangedTools::Allow,
             limits: None,
         }
     }
@@ -200,7 +211,7 @@ impl Define for ProfileDefinition {
             max_tokens: fields.get("max_tokens").and_then(|c| c.number(50, 1_000_000)).unwrap_or(MAX_TOKENS),
             env: fields.get("env").map(|cursor| define::environment(&cursor)).unwrap_or_default(),
             ranking: define::kept(&fields, "ranking"),
-            changed_tools: define::kept(&fields, "changed_tools"),
+            changed_tools: fields.get("changed_tools").and_then(|c| c.choice()).unwrap_or(default.changed_tools),
             limits: define::kept(&fields, "limits"),
         };
         fields.finish();

@@ -1,5 +1,7 @@
 //! The definition of a server: `servers/<name>.yaml`.
 
+pub(crate) mod edit;
+
 use std::collections::{BTreeMap, HashSet};
 use std::path::PathBuf;
 
@@ -23,6 +25,9 @@ pub struct ServerDefinition {
     pub description: Option<String>,
     pub transport: Transport,
     pub start: Start,
+    /// After how long without a call a lazy server is stopped until the next one. Without the key: a program after ten
+    /// minutes, an address never.
+    pub idle: Option<Period>,
     pub session: SessionScope,
     /// What the connection that lists its tools says can be asked of us, each once, in the order of its kinds.
     pub declares: Vec<Ask>,
@@ -184,6 +189,7 @@ impl Define for ServerDefinition {
             title: fields.text("title"),
             description: fields.text("description"),
             start: fields.get("start").and_then(|cursor| cursor.choice()).unwrap_or(Start::Lazy),
+            idle: idle(&fields),
             session: fields.get("session").and_then(|cursor| cursor.choice()).unwrap_or(SessionScope::Principal),
             declares: fields.get("declares").map(|cursor| declares(&cursor)).unwrap_or_default(),
             timeouts: fields.get("timeouts").and_then(timeouts).unwrap_or_default(),
@@ -245,6 +251,17 @@ fn transport(fields: &Fields<'_>) -> Option<Transport> {
             None
         }
     }
+}
+
+/// Only a server that starts by itself at a call may be stopped without one.
+fn idle(fields: &Fields<'_>) -> Option<Period> {
+    let cursor = fields.get("idle")?;
+    let start = fields.get("start").and_then(|cursor| cursor.node().as_text().map(ToString::to_string));
+    if let Some(start) = start.filter(|start| start != "lazy") {
+        let hint = "remove it, or write `start: lazy`".to_owned();
+        cursor.problem(format!("expected no `idle` beside `start: {start}`, which stays as it is"), Some(hint));
+    }
+    cursor.parsed()
 }
 
 pub(crate) fn misplaced(fields: &Fields<'_>, keys: &[&'static str], why: &str) {

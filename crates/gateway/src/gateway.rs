@@ -8,7 +8,7 @@ use arc_swap::ArcSwap;
 use tokio::sync::{Semaphore, mpsc, watch};
 use toolcrib_base::task::Stop;
 use toolcrib_base::{Clock, PrincipalId, ProfileName, ServerName, Timestamp};
-use toolcrib_catalog::{Files, Loaded, SessionScope};
+use toolcrib_catalog::{ChangedTools, Files, Loaded, SessionScope};
 use toolcrib_protocol::Raw;
 use toolcrib_protocol::seal::Sealer;
 use toolcrib_protocol::subscription::New;
@@ -16,16 +16,20 @@ use toolcrib_store::{Snapshot, Store};
 use toolcrib_upstream::{Event, Inventory, Server, State};
 
 use crate::active::ActiveTools;
+use crate::configure::Configuring;
 use crate::conversation::Conversations;
 use crate::events::{Events, Told};
 use crate::exchange::ASKING;
 use crate::listen::Hub;
 use crate::metrics::Metrics;
+use crate::operation::secrets::KeepSecrets;
 use crate::parking::Parking;
-use crate::servers::{Servers, fingerprint};
+use crate::pins::{Pins, Quarantine};
+use crate::servers::{Servers, Table, fingerprint};
 use crate::session::Sessions;
 use crate::task::OwnTasks;
-use crate::view::{Builder, View};
+use crate::verify::Verifications;
+use crate::view::{Builder, Entries, View};
 
 /// How long changes are gathered before views are built: many servers become ready at the same time.
 const GATHER: Duration = Duration::from_millis(20);
@@ -51,6 +55,8 @@ pub struct Parts {
     pub keep_arguments: bool,
     /// Where what happens is told to whoever listens.
     pub events: Events,
+    /// What the operations on secrets act on.
+    pub vault: Option<Arc<dyn KeepSecrets>>,
 }
 
 /// The views of all profiles.
@@ -60,6 +66,7 @@ pub type Views = BTreeMap<ProfileName, Arc<View>>;
 #[derive(Debug)]
 pub struct Gateway {
     pub(crate) store: Store,
+    pub(crate) vault: Option<Arc<dyn KeepSecrets>>,
     pub(crate) clock: Arc<dyn Clock>,
     /// The servers.
     pub servers: Servers,
@@ -78,6 +85,8 @@ pub struct Gateway {
     /// Taken while definitions are put into force, so that two of them do not start a server each.
     applying: Mutex<()>,
     pub(crate) parking: Parking,
+    /// The entries of the registry that become servers at this moment.
+    pub(crate) configuring: Configuring,
     /// The sessions that callers have opened at servers.
     pub(crate) conversations: Conversations,
     /// Places for calls that wait for answers of legacy clients.
@@ -86,11 +95,14 @@ pub struct Gateway {
     /// Seals what clients hold for us: cursors, ids of tasks, states of calls.
     pub(crate) sealer: Sealer,
     pub(crate) hub: Hub,
+    /// What of each server was approved.
+    pub(crate) pins: Pins,
+    pub(crate) verifications: Verifications,
     /// Our name and version, as clients see them.
     pub(crate) server_info: Raw,
     loaded: ArcSwap<Loaded>,
     views: ArcSwap<Views>,
-    builder: Mutex<Builder>,
+    builder: Mutex<(Builder, Quarantine)>,
     /// What each server offered when the views were built.
     shown: ArcSwap<BTreeMap<ServerName, Arc<Inventory>>>,
     /// Counts the builds, so that others can wait for one.
@@ -113,8 +125,10 @@ impl Gateway {
             "name": "toolcrib", "title": "Toolcrib", "version": env!("CARGO_PKG_VERSION"),
         });
         let (files, started) = (Files::new(parts.servers.home()), parts.clock.now());
+        let pins = Pins::new(parts.store.pins());
         let gateway = Arc::new(Self {
             store: parts.store,
+            vault: parts.vault,
             clock: parts.clock,
             servers: parts.servers,
             sessions: parts.sessions,
@@ -126,15 +140,18 @@ impl Gateway {
             started,
             applying: Mutex::new(()),
             parking: Parking::new(sealer.clone()),
+            configuring: Configuring::default(),
             conversations: Conversations::default(),
             asking: Semaphore::new(ASKING),
             tasks: OwnTasks::default(),
             sealer,
             hub: Hub::default(),
+            pins,
+            verifications: Verifications::default(),
             server_info: Raw::from_value(&info),
             loaded: ArcSwap::new(parts.loaded),
             views: ArcSwap::default(),
-            builder: Mutex::new(builder),
+            builder: Mutex::new((builder, Quarantine::default())),
             shown: ArcSwap::default(),
             built: watch::Sender::new(0),
         });
@@ -171,7 +188,7 @@ impl Gateway {
 
     /// Whether the views show all that the servers offer by now. A listing that has just ended is not shown yet.
     pub fn is_in_step(&self) -> bool {
-        self.servers.table().values().all(|running| self.shows(&running.server))
+        self.configuring.seen(self.servers.table()).values().all(|running| self.shows(&running.server))
     }
 
     /// Whether the views show what a server offers by now, as far as they may.
@@ -185,9 +202,13 @@ impl Gateway {
         &self.store
     }
 
-    /// Takes new definitions. Blocks.
+    /// Takes new definitions, unless newer ones were taken meanwhile: what watches the files may have read them before an
+    /// operation wrote one. Blocks.
     pub fn apply(&self, loaded: Arc<Loaded>) {
         let _turn = self.applying.lock().unwrap_or_else(PoisonError::into_inner);
+        if loaded.is_older_than(&self.loaded.load()) {
+            return;
+        }
         self.loaded.store(loaded);
         self.reconcile();
     }
@@ -203,6 +224,7 @@ impl Gateway {
     /// Starts the servers anew whose secrets changed, after the vault did. Blocks, and not beside [`Gateway::apply`].
     pub fn renew_secrets(&self) {
         self.servers.renew_secrets();
+        self.servers.settle_environments(&self.loaded.load().profiles, true);
         self.rebuild();
     }
 
@@ -225,30 +247,34 @@ impl Gateway {
                 tracing::warn!(server = %gone, %error, "its snapshot stays behind");
             }
         }
+        self.servers.settle_environments(&loaded.profiles, false);
         self.rebuild();
     }
 
     /// Cuts lists into pages of so many entries from now on, in place of the usual thousand. Blocks.
     pub fn list_in_pages_of(&self, entries: usize) {
-        self.builder.lock().unwrap_or_else(PoisonError::into_inner).page = entries;
+        self.builder.lock().unwrap_or_else(PoisonError::into_inner).0.page = entries;
         self.rebuild();
     }
 
     /// Builds all views and tells the sessions whose lists changed. Blocks: it remembers names.
     pub fn rebuild(&self) {
-        let mut builder = self.builder.lock().unwrap_or_else(PoisonError::into_inner);
-        let servers = self.servers.table();
-        builder.index(&servers);
-        let shown = builder.indexed();
+        let mut building = self.builder.lock().unwrap_or_else(PoisonError::into_inner);
+        let (builder, quarantine) = &mut *building;
+        let servers = self.configuring.seen(self.servers.table());
         let loaded = self.loaded.load_full();
+        builder.index(&servers, &entries(&loaded, &servers));
+        let shown = builder.indexed();
+        let holds = loaded.profiles.values().any(|profile| profile.changed_tools == ChangedTools::Hold);
+        let held = if holds { quarantine.update(&servers, &self.pins) } else { Arc::default() };
         let views: Views = loaded
             .profiles
             .iter()
-            .map(|(name, profile)| (name.clone(), Arc::new(builder.view(profile, &servers))))
+            .map(|(name, profile)| (name.clone(), Arc::new(builder.view(profile, &servers, &held))))
             .collect();
         let before = self.views.swap(Arc::new(views));
         self.shown.store(Arc::new(shown));
-        drop(builder);
+        drop(building);
         for (name, after) in self.views.load().iter() {
             if let Some(before) = before.get(name) {
                 self.tell_changes(name, before, after);
@@ -366,4 +392,17 @@ impl Gateway {
             tracing::warn!(%server, %error, "its snapshot is not kept");
         }
     }
+}
+
+/// The entries that some profile may start and that are no servers yet.
+fn entries(loaded: &Loaded, servers: &Table) -> Entries {
+    let globs = || loaded.profiles.values().flat_map(|profile| &profile.registry);
+    if globs().next().is_none() {
+        return Entries::new();
+    }
+    let wanted = loaded
+        .registry
+        .iter()
+        .filter(|(name, _)| !servers.contains_key(*name) && globs().any(|glob| glob.matches(name.as_str())));
+    wanted.map(|(name, available)| (name.clone(), Arc::clone(available))).collect()
 }

@@ -5,13 +5,17 @@
 //! `meta/` and `operation/` hold one file for each thing that the gateway itself can do.
 
 pub mod active;
+pub mod approval;
 pub mod caller;
+mod configure;
 mod conversation;
 pub mod dialect;
 mod dispatch;
 pub mod duplex;
+mod environment;
 pub mod events;
 mod exchange;
+mod explain;
 pub mod front;
 pub mod gateway;
 mod listen;
@@ -22,6 +26,7 @@ mod operate;
 mod operation;
 mod parking;
 mod passage;
+mod pins;
 mod reply;
 pub mod request;
 mod resolve;
@@ -29,12 +34,14 @@ mod schema;
 pub mod servers;
 pub mod session;
 pub mod task;
+pub mod verify;
 pub mod view;
 
 pub use caller::{Caller, Principal};
 pub use duplex::Duplex;
 pub use events::{Events, Kind as EventKind, Lost, Told};
 pub use gateway::{Gateway, Parts};
+pub use operation::secrets::{KeepSecrets, KeptSecret};
 pub use operation::{Effect, Found, Method, Operation, Permission, find, table, tell_unknown};
 pub use request::Channel;
 pub use session::{Session, Sessions, Unasked};

@@ -11,7 +11,7 @@ use toolcrib_store::Outcome;
 use crate::caller::Caller;
 use crate::front;
 use crate::gateway::Gateway;
-use crate::operation::{Operation, Run};
+use crate::operation::{Asking, Operation};
 use crate::passage::{Asked, Desk, Passage, Refused};
 use crate::request::closing_problem;
 
@@ -27,8 +27,8 @@ impl Gateway {
             return self.call_for(operation, caller, &arguments).await;
         }
         let view = self.view(caller.profile.as_str());
-        let rules = match (&operation.run, &view) {
-            (Run::House(_), _) => None,
+        let rules = match (operation.is_in_profile(), &view) {
+            (false, _) => None,
             (_, Some(view)) => Some(view.rules.clone()),
             (_, None) => return Err(front::no_profile(self, &caller.profile)),
         };
@@ -44,7 +44,7 @@ impl Gateway {
         let asked = Asked {
             method: method::TOOLS_CALL,
             target: operation.tool.into(),
-            arguments: Some(arguments.bytes()),
+            arguments: operation.recorded(Some(&arguments)).map(|arguments| &arguments.bytes()[..]),
             request_id: String::new(),
         };
         let passage = match Passage::open(desk, &operation.act(), asked).await {
@@ -56,7 +56,7 @@ impl Gateway {
                 return Err(problem);
             }
         };
-        let done = operation.run(self, view.as_deref(), &arguments).await;
+        let done = operation.run(self, Asking { view: view.as_deref(), caller }, &arguments).await;
         passage.finish(done.as_ref().map_or_else(|problem| Outcome::Error(problem.kind), |_| Outcome::Ok));
         done.map(|value| Raw::from_value(&value))
     }
@@ -111,8 +111,10 @@ fn house_rules(caller: &Caller) -> Rules {
     Rules::new(Settings {
         profile: caller.profile.clone(),
         servers: Vec::new(),
+        registry: Vec::new(),
         allow: Vec::<Glob>::new(),
         deny: Vec::new(),
         read_only: false,
+        held: Arc::default(),
     })
 }

@@ -3,14 +3,18 @@
 //!
 //! To add one: a row in `ROWS` of the file it belongs to in `operation/` (a new file gets a line in [`FILES`]), with
 //! the function that does it. The doors, the OpenAPI document and the tests read the table. Operations of the secret
-//! vault belong into `operation/secrets.rs`, those of the registry into `operation/registry.rs`.
+//! vault belong into `operation/secrets.rs`.
 
 mod audit;
+mod bundles;
 mod definition;
 mod fields;
+mod lifecycle;
 mod profiles;
+mod registry;
 mod route;
 mod running;
+pub(crate) mod secrets;
 mod servers;
 mod status;
 mod tools;
@@ -23,6 +27,7 @@ use toolcrib_base::{Kind, Problem};
 use toolcrib_policy::{Act, Annotations};
 use toolcrib_protocol::Raw;
 
+use crate::caller::Caller;
 use crate::gateway::Gateway;
 use crate::view::View;
 
@@ -51,6 +56,7 @@ pub enum Effect {
     Unknown,
 }
 
+type Signed = for<'a> fn(&'a Arc<Gateway>, &'a Caller, &'a Raw) -> BoxFuture<'a, Result<Value, Problem>>;
 type InHouse = for<'a> fn(&'a Arc<Gateway>, &'a Raw) -> BoxFuture<'a, Result<Value, Problem>>;
 
 /// What runs when it is asked for.
@@ -58,10 +64,19 @@ type InHouse = for<'a> fn(&'a Arc<Gateway>, &'a Raw) -> BoxFuture<'a, Result<Val
 pub(crate) enum Run {
     /// Something of the whole gateway.
     House(InHouse),
+    /// Something of the whole gateway that is done in the name of who asks.
+    Signed(Signed),
     /// Something of what one profile shows.
     View(fn(&View, &Raw) -> Result<Value, Problem>),
     /// A call of the tool that the arguments name, by the path that every call takes.
     Call,
+}
+
+/// Who asks for an operation, and what that caller's profile shows, where one has a say.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Asking<'a> {
+    pub(crate) view: Option<&'a View>,
+    pub(crate) caller: &'a Caller,
 }
 
 /// One operation.
@@ -89,6 +104,8 @@ pub struct Operation {
     pub problems: &'static [Kind],
     /// Whether it may take long, so that clients that know tasks get one.
     pub(crate) slow: bool,
+    /// Whether its arguments hold a secret, so that the audit log has not even their hash.
+    is_secret: bool,
     /// The schema of its arguments.
     input: &'static str,
     /// The schema of its answer.
@@ -109,6 +126,7 @@ const ROW: Operation = Operation {
     creates: false,
     problems: &[],
     slow: false,
+    is_secret: false,
     input: NO_ARGUMENTS,
     output: r#"{"type":"object"}"#,
     run: Run::Call,
@@ -117,7 +135,18 @@ const ROW: Operation = Operation {
 const NO_ARGUMENTS: &str = r#"{"type":"object","properties":{},"additionalProperties":false}"#;
 
 /// The rows of every file.
-const FILES: &[&[Operation]] = &[audit::ROWS, profiles::ROWS, running::ROWS, servers::ROWS, status::ROWS, tools::ROWS];
+const FILES: &[&[Operation]] = &[
+    audit::ROWS,
+    bundles::ROWS,
+    lifecycle::ROWS,
+    profiles::ROWS,
+    registry::ROWS,
+    running::ROWS,
+    secrets::ROWS,
+    servers::ROWS,
+    status::ROWS,
+    tools::ROWS,
+];
 
 static TABLE: LazyLock<Vec<&'static Operation>> = LazyLock::new(|| {
     let mut table: Vec<&Operation> = FILES.iter().flat_map(|rows| rows.iter()).collect();
@@ -154,9 +183,14 @@ impl Operation {
         route::parameters(self.path)
     }
 
+    /// Its arguments as the audit log may have them.
+    pub(crate) fn recorded<'a>(&self, arguments: Option<&'a Raw>) -> Option<&'a Raw> {
+        arguments.filter(|_| !self.is_secret)
+    }
+
     /// Whether it sees the gateway through a profile.
     pub fn is_in_profile(&self) -> bool {
-        !matches!(self.run, Run::House(_))
+        !matches!(self.run, Run::House(_) | Run::Signed(_))
     }
 
     /// Whether it stands for a call of another tool.
@@ -216,12 +250,13 @@ impl Operation {
     pub(crate) async fn run(
         &self,
         gateway: &Arc<Gateway>,
-        view: Option<&View>,
+        asking: Asking<'_>,
         arguments: &Raw,
     ) -> Result<Value, Problem> {
         self.check(arguments)?;
-        match (self.run, view) {
+        match (self.run, asking.view) {
             (Run::House(run), _) => run(gateway, arguments).await,
+            (Run::Signed(run), _) => run(gateway, asking.caller, arguments).await,
             (Run::View(run), Some(view)) => run(view, arguments),
             // A call is resolved into what it stands for, and whoever wants a view has one.
             (Run::Call | Run::View(_), _) => {

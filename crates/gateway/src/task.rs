@@ -23,7 +23,7 @@ use toolcrib_upstream::{Server, State};
 use crate::caller::Caller;
 use crate::exchange::{self, Wanted};
 use crate::gateway::Gateway;
-use crate::operation::{self, Operation};
+use crate::operation::{self, Asking, Operation};
 use crate::passage::{self, Passage, Refused};
 use crate::request::{Passing, closing, required_text};
 
@@ -233,13 +233,15 @@ impl Passing<'_> {
         shape: impl Fn(Raw) -> Raw + Send + 'static,
     ) -> Result<(Raw, Revision), RpcError> {
         let (gateway, profile) = (std::sync::Arc::clone(self.gateway), self.caller.profile.clone());
+        let caller = self.caller.clone();
         let begin = Begin { target: operation.tool, capabilities: std::sync::Arc::clone(&self.behind.capabilities) };
         let work = move |_: OwnTask| async move {
             let Some(view) = gateway.view(profile.as_str()) else {
                 passage.finish(Outcome::Cancelled);
                 return Err(RpcError::from(&crate::front::no_profile(&gateway, &profile)));
             };
-            let (outcome, result) = match operation.run(&gateway, Some(&view), &arguments).await {
+            let asking = Asking { view: Some(&view), caller: &caller };
+            let (outcome, result) = match operation.run(&gateway, asking, &arguments).await {
                 Ok(value) => (Outcome::Ok, crate::reply::data(&value)),
                 Err(problem) => (Outcome::Error(problem.kind), crate::reply::failure(&problem)),
             };

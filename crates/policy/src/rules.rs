@@ -1,6 +1,9 @@
 //! A profile's rules, compiled: the one function that decides what may be called and what is listed.
 
-use toolcrib_base::{Glob, ProfileName, ServerName};
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use toolcrib_base::{Glob, ProfileName, ServerName, ToolId};
 
 use crate::{Act, Annotations, Denial, Permit, Reason, Request, Rule};
 
@@ -11,12 +14,25 @@ pub struct Settings {
     pub profile: ProfileName,
     /// `servers`: patterns over server names. They bind tools, resources, prompts, completion and forwarded methods.
     pub servers: Vec<Glob>,
+    /// `registry`: patterns over entries that may become servers. With them an administrator permits exactly these.
+    pub registry: Vec<Glob>,
     /// `tools.allow`: patterns over `server/tool`.
     pub allow: Vec<Glob>,
     /// `tools.deny`: patterns over `server/tool`; they win over `allow`.
     pub deny: Vec<Glob>,
     /// `read_only`: only tools that say `readOnlyHint: true`.
     pub read_only: bool,
+    /// What `changed_tools: hold` holds back at this moment; nothing in a profile that allows changes.
+    pub held: Arc<Held>,
+}
+
+/// What differs from what was approved of its server. As with patterns, whoever compiles rules knows the names.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Held {
+    /// Tools.
+    pub tools: HashSet<ToolId>,
+    /// Prompts, by server and the server's name for them.
+    pub prompts: HashSet<ToolId>,
 }
 
 /// A profile's rules.
@@ -42,7 +58,7 @@ impl From<Reason> for Refusal<'_> {
 impl Rules {
     /// Compiles settings. Lists with a `*` in them are cut down to it, so that the common case is one comparison.
     pub fn new(mut settings: Settings) -> Self {
-        for patterns in [&mut settings.servers, &mut settings.allow, &mut settings.deny] {
+        for patterns in [&mut settings.servers, &mut settings.registry, &mut settings.allow, &mut settings.deny] {
             if patterns.iter().any(Glob::is_everything) {
                 patterns.retain(Glob::is_everything);
                 patterns.truncate(1);
@@ -54,6 +70,22 @@ impl Rules {
     /// The profile whose rules these are.
     pub fn profile(&self) -> &ProfileName {
         &self.settings.profile
+    }
+
+    /// The key of the profile's file whose value refuses the request, and which of its patterns; `None` when nothing
+    /// does, or no key of a file.
+    pub fn refusing_key(&self, request: &Request<'_>) -> Option<(&'static str, Option<&Glob>)> {
+        let refusal = self.judge(request).err()?;
+        let key = match refusal.reason {
+            Reason::ServerNotAllowed => "servers",
+            Reason::EntryNotAllowed => "registry",
+            Reason::ToolDenied => "tools.deny",
+            Reason::ToolNotAllowed => "tools.allow",
+            Reason::NotReadOnly => "read_only",
+            Reason::Held => "changed_tools",
+            Reason::NeedsAdmin => return None,
+        };
+        Some((key, refusal.pattern))
     }
 
     /// Decides one request. Allocates only for a denial.
@@ -90,7 +122,7 @@ impl Rules {
         }
     }
 
-    /// The one path. The order is fixed: the server, what is denied, what is allowed, what only reads.
+    /// The one path. The order is fixed: the server, what is denied, what is allowed, what only reads, what is held.
     fn judge(&self, request: &Request<'_>) -> Result<Rule, Refusal<'_>> {
         if let Some(server) = request.act.server()
             && !self.shows_server(server)
@@ -107,7 +139,15 @@ impl Rules {
                     return Err(Reason::ToolNotAllowed.into());
                 }
                 self.check_reading(*annotations)?;
+                if self.settings.held.tools.contains(tool) {
+                    return Err(Reason::Held.into());
+                }
                 Ok(if self.settings.read_only { Rule::ReadOnlyToolAllowed } else { Rule::ToolAllowed })
+            }
+            Act::GetPrompt { server, name } | Act::Complete { server, reference: name }
+                if self.holds_prompt(server, name) =>
+            {
+                Err(Reason::Held.into())
             }
             Act::ReadResource { .. } | Act::GetPrompt { .. } | Act::Complete { .. } => Ok(Rule::ServerAllowed),
             // Nobody knows what an unknown method does, so it has said nothing about only reading.
@@ -115,6 +155,10 @@ impl Rules {
                 self.check_reading(Annotations::default())?;
                 Ok(Rule::ServerAllowed)
             }
+            Act::Configure { entry } => match self.settings.registry.iter().any(|it| it.matches(entry.as_str())) {
+                true => Ok(Rule::EntryAllowed),
+                false => Err(Reason::EntryNotAllowed.into()),
+            },
             Act::MetaTool { .. } => Ok(Rule::MetaTool),
             Act::Operation { needs_admin, annotations, .. } => {
                 self.check_reading(*annotations)?;
@@ -125,6 +169,11 @@ impl Rules {
                 }
             }
         }
+    }
+
+    fn holds_prompt(&self, server: &ServerName, name: &Arc<str>) -> bool {
+        let held = &self.settings.held.prompts;
+        !held.is_empty() && held.contains(&ToolId { server: server.clone(), tool: Arc::clone(name) })
     }
 
     fn check_reading(&self, annotations: Annotations) -> Result<(), Refusal<'static>> {
@@ -140,6 +189,9 @@ impl Rules {
             (Reason::ServerNotAllowed, _) => {
                 format!("`servers: {}` of profile `{profile}`", list(&self.settings.servers))
             }
+            (Reason::EntryNotAllowed, _) => {
+                format!("`registry: {}` of profile `{profile}`", list(&self.settings.registry))
+            }
             (Reason::ToolDenied, Some(pattern)) => format!("`tools.deny: {pattern}` of profile `{profile}`"),
             (Reason::ToolDenied, None) => format!("`tools.deny` of profile `{profile}`"),
             (Reason::ToolNotAllowed, _) => {
@@ -147,6 +199,9 @@ impl Rules {
             }
             (Reason::NotReadOnly, _) => {
                 format!("`read_only: true` of profile `{profile}`, as it does not say `readOnlyHint: true`")
+            }
+            (Reason::Held, _) => {
+                format!("`changed_tools: hold` of profile `{profile}`, as it is not as it was approved")
             }
             (Reason::NeedsAdmin, _) => "the rule that only a principal that may administer can do it".to_owned(),
         }

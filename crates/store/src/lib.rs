@@ -12,6 +12,7 @@ mod facts;
 mod folder;
 mod migration;
 mod names;
+mod pins;
 mod snapshots;
 mod store;
 mod tasks;
@@ -24,6 +25,7 @@ pub use audit::{
 pub use error::StoreError;
 pub use facts::{Fact, Facts};
 pub use names::{Names, RememberedName};
+pub use pins::{PinChange, PinRecord, PinnedPart, Pins, RejectedPart};
 pub use snapshots::{Snapshot, Snapshots};
 pub use store::{Config, Store};
 pub use tasks::{TaskRecord, Tasks};

@@ -9,8 +9,11 @@ use rusqlite::{Connection, TransactionBehavior};
 use crate::error::StoreError;
 
 /// In order; a database's `user_version` is how many of them it has seen.
-const MIGRATIONS: &[&str] =
-    &[include_str!("../migrations/0001_first.sql"), include_str!("../migrations/0002_task.sql")];
+const MIGRATIONS: &[&str] = &[
+    include_str!("../migrations/0001_first.sql"),
+    include_str!("../migrations/0002_task.sql"),
+    include_str!("../migrations/0003_pin.sql"),
+];
 
 /// "Crib" in ASCII: marks the file as ours, so that we do not write into another program's database.
 const APPLICATION_ID: i64 = 0x4372_6962;

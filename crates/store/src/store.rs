@@ -12,6 +12,7 @@ use crate::database::{Database, installation_secret};
 use crate::error::StoreError;
 use crate::facts::Facts;
 use crate::names::Names;
+use crate::pins::Pins;
 use crate::snapshots::Snapshots;
 use crate::tasks::Tasks;
 
@@ -75,6 +76,11 @@ impl Store {
     /// Who owns which exposed name.
     pub fn names(&self) -> Names {
         Names::new(Arc::clone(&self.database), Arc::clone(&self.clock))
+    }
+
+    /// What of each server was approved.
+    pub fn pins(&self) -> Pins {
+        Pins::new(Arc::clone(&self.database), Arc::clone(&self.clock))
     }
 
     /// Small things worth remembering.

@@ -7,12 +7,16 @@ mod audit;
 mod bridge;
 mod call;
 mod connect;
+mod decide;
 mod demo;
 mod describe;
 mod disconnect;
+mod doctor;
 mod example;
+mod explain;
 mod find;
 mod import;
+mod init;
 mod list;
 mod profile;
 mod registry;
@@ -21,6 +25,7 @@ mod serve;
 mod server;
 mod status;
 mod stdio;
+mod verify;
 mod version;
 
 use std::future::Future;
@@ -30,6 +35,7 @@ use std::time::Duration;
 use anyhow::Context;
 use toolcrib_gateway::Events;
 
+use self::decide::Decision;
 use crate::client::{Client, ClientFlags, Rest};
 use crate::config::Config;
 use crate::home::Environment;
@@ -82,18 +88,30 @@ enum Command {
     Describe(describe::Arguments),
     /// Call a tool
     Call(call::Arguments),
+    /// Set everything up: take servers over, verify them, connect clients
+    Init(init::Arguments),
     /// Take over the servers of other clients
     Import(import::Arguments),
     /// Write Toolcrib into the settings of a client
     Connect(connect::Arguments),
     /// Take Toolcrib out of the settings of a client
     Disconnect(disconnect::Arguments),
-    /// See what could become a server, and check definitions
+    /// See what could become a server, make one of it, and check definitions
     Registry(registry::Arguments),
     /// Add, show, start and stop servers
     Server(server::Arguments),
     /// Add, show and use profiles; make and revoke their keys
     Profile(profile::Arguments),
+    /// Start a server beside what runs and show what differs from what was approved
+    Verify(verify::Arguments),
+    /// Approve what differs, so that profiles that hold it show it
+    Approve(decide::Arguments),
+    /// Turn down what differs; it stays held
+    Reject(decide::Arguments),
+    /// Explain why a tool is there or not
+    Explain(explain::Arguments),
+    /// Tell how servers are, what failed and what to do
+    Doctor(doctor::Arguments),
     /// Read or verify the audit log
     Audit(audit::Arguments),
     /// Do any operation of the control API
@@ -129,6 +147,21 @@ pub(crate) fn run(cli: Cli, environment: &Environment) -> anyhow::Result<ExitCod
                 call::run(&arguments, &given, client, output).await
             })
         }
+        Command::Verify(arguments) => {
+            with_rest(&arguments.client, environment, async |rest, output| verify::run(&arguments, rest, output).await)
+        }
+        Command::Approve(arguments) => with_rest(&arguments.client, environment, async |rest, output| {
+            decide::run(Decision::Approve, &arguments, rest, output).await
+        }),
+        Command::Reject(arguments) => with_rest(&arguments.client, environment, async |rest, output| {
+            decide::run(Decision::Reject, &arguments, rest, output).await
+        }),
+        Command::Explain(arguments) => {
+            with_rest(&arguments.client, environment, async |rest, output| explain::run(&arguments, rest, output).await)
+        }
+        Command::Doctor(arguments) => {
+            with_rest(&arguments.client, environment, async |rest, output| doctor::run(&arguments, rest, output).await)
+        }
         Command::Audit(arguments) => match &arguments.action {
             audit::Action::List(action) => with_gateway(&action.client, environment, async |client, output| {
                 audit::list(action, client, output).await
@@ -137,10 +170,19 @@ pub(crate) fn run(cli: Cli, environment: &Environment) -> anyhow::Result<ExitCod
                 with_gateway(&action.client, environment, async |client, output| audit::verify(client, output).await)
             }
         },
+        Command::Init(arguments) => init::run(&arguments, environment),
         Command::Import(arguments) => import::run(&arguments, environment),
         Command::Connect(arguments) => connect::run(&arguments, environment).map(|()| ExitCode::SUCCESS),
         Command::Disconnect(arguments) => disconnect::run(&arguments, environment).map(|()| ExitCode::SUCCESS),
-        Command::Registry(arguments) => registry::run(&arguments, environment).map(|()| ExitCode::SUCCESS),
+        Command::Registry(arguments) => match &arguments.action {
+            registry::Action::Local(action) => registry::run(action, environment).map(|()| ExitCode::SUCCESS),
+            registry::Action::Add(add) => {
+                let request = add.request()?;
+                with_rest(&add.client, environment, async |rest, output| {
+                    registry::add::run(&request, rest, output).await
+                })
+            }
+        },
         Command::Api(arguments) => {
             let given = arguments.gather()?;
             with_rest(&arguments.client, environment, async |rest, output| {
@@ -158,6 +200,8 @@ pub(crate) fn run(cli: Cli, environment: &Environment) -> anyhow::Result<ExitCod
         }
         Command::Profile(arguments) => match &arguments.action {
             profile::Action::Key(action) => profile::key::run(action, environment).map(|()| ExitCode::SUCCESS),
+            profile::Action::Export(action) => profile::bundle::export(action, environment),
+            profile::Action::Import(action) => profile::bundle::import(action, environment),
             profile::Action::Wire(action) => {
                 let request = action.request()?;
                 with_rest(action.client(), environment, async |rest, output| {
@@ -224,9 +268,9 @@ fn with_rest(
 }
 
 /// Runs a gateway with telemetry on a runtime of all cores.
-fn run_gateway<F>(config: &Config, gateway: impl FnOnce(Events) -> F) -> anyhow::Result<()>
+fn run_gateway<F, T>(config: &Config, gateway: impl FnOnce(Events) -> F) -> anyhow::Result<T>
 where
-    F: Future<Output = anyhow::Result<()>>,
+    F: Future<Output = anyhow::Result<T>>,
 {
     let events = Events::default();
     let logs = telemetry::init(config, events.clone())?;

@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
-use toolcrib_auth::{EntryName, Keyring, KeyringError, SecretService, User, Vault, VaultError};
-use toolcrib_base::{Kind, Problem, Secret, ServerName};
-use toolcrib_catalog::{LocalSecrets, ResolveSecret, SecretError, SecretRef};
+use toolcrib_auth::{EntryName, KeyWish, Keyring, KeyringError, Listed, Reach, SecretService, User, Vault, VaultError};
+use toolcrib_base::{Clock, Kind, Problem, Secret, SystemClock};
+use toolcrib_catalog::{LocalSecrets, ResolveSecret, SecretError, SecretRef, SecretUser};
+use toolcrib_gateway::{KeepSecrets, KeptSecret};
 
 use crate::home::{Environment, Home};
 
@@ -58,11 +59,10 @@ impl HouseSecrets {
         &self.vault
     }
 
-    fn vault_entry(&self, name: &str, reference: &SecretRef, server: &ServerName) -> Result<Secret, SecretError> {
+    fn vault_entry(&self, name: &str, reference: &SecretRef, user: &SecretUser<'_>) -> Result<Secret, SecretError> {
         let elsewhere = |why: String, hint: String| SecretError::Elsewhere { reference: reference.clone(), why, hint };
         let name = EntryName::new(name).map_err(|error| elsewhere(error.to_string(), String::new()))?;
-        // A definition's server serves every profile.
-        let user = User { server: Some(server), profile: None };
+        let user = User { server: Some(user.server), profile: user.profile };
         self.vault.get(&name, &user).map_err(|error| elsewhere(error.to_string(), error.hint()))
     }
 
@@ -85,11 +85,41 @@ impl HouseSecrets {
 }
 
 impl ResolveSecret for HouseSecrets {
-    fn resolve(&self, reference: &SecretRef, server: &ServerName) -> Result<Secret, SecretError> {
+    fn resolve(&self, reference: &SecretRef, user: &SecretUser<'_>) -> Result<Secret, SecretError> {
         match reference {
-            SecretRef::Vault(name) => self.vault_entry(name, reference, server),
+            SecretRef::Vault(name) => self.vault_entry(name, reference, user),
             SecretRef::Keyring(name) => self.keyring_entry(name, reference),
-            SecretRef::Literal(_) | SecretRef::Env(_) | SecretRef::File(_) => self.local.resolve(reference, server),
+            SecretRef::Literal(_) | SecretRef::Env(_) | SecretRef::File(_) => self.local.resolve(reference, user),
         }
     }
+}
+
+impl KeepSecrets for HouseSecrets {
+    fn list(&self) -> Result<Vec<KeptSecret>, Problem> {
+        let entries = self.vault.list().map_err(|error| problem(&error))?;
+        let kept = entries.into_iter().map(|entry| KeptSecret {
+            name: entry.name.as_str().to_owned(),
+            servers: entry.reach.servers().to_vec(),
+            profiles: entry.reach.profiles().to_vec(),
+            set_at: entry.set_at.to_string(),
+        });
+        Ok(kept.collect())
+    }
+
+    fn set(&self, secret: &KeptSecret, value: &Secret) -> Result<bool, Problem> {
+        let entry = Listed {
+            name: named(&secret.name)?,
+            reach: Reach::new(secret.servers.clone(), secret.profiles.clone()),
+            set_at: SystemClock.now(),
+        };
+        self.vault.set(&entry, value, KeyWish::Keyring).map_err(|error| problem(&error))
+    }
+
+    fn remove(&self, name: &str) -> Result<(), Problem> {
+        self.vault.remove(&named(name)?).map_err(|error| problem(&error))
+    }
+}
+
+fn named(name: &str) -> Result<EntryName, Problem> {
+    EntryName::new(name).map_err(|error| Problem::new(Kind::InvalidParams, error.to_string()))
 }

@@ -20,6 +20,8 @@ pub struct ServerConfig {
     pub endpoint: Endpoint,
     /// When it is started.
     pub start: Start,
+    /// After how long without a call it is stopped until the next one; `None` is never. Only where it starts lazily.
+    pub idle: Option<Duration>,
     /// How long to wait for it.
     pub timeouts: Timeouts,
     /// Whose calls share a connection, where the server is a legacy one.
@@ -141,6 +143,7 @@ mod tests {
             name: ServerName::new("a").unwrap(),
             endpoint,
             start: Start::Lazy,
+            idle: None,
             timeouts: Timeouts::default(),
             session: SessionPolicy::default(),
             declares: Capabilities::NONE,

@@ -18,8 +18,10 @@ use crate::client::{Client, Key};
 use crate::config::{ServerConfig, Start};
 use crate::conversation::Conversation;
 use crate::credentials::Credentials;
+use crate::environment::Environment;
 use crate::event::Event;
 use crate::failure::{Away, CallError};
+use crate::gate::Gate;
 use crate::inventory::Inventory;
 use crate::live::{Live, Said};
 use crate::pool::{self, Lease, NoLease, Pool};
@@ -86,6 +88,14 @@ impl Reached {
     fn is_main(&self) -> bool {
         matches!(self, Self::Main(_))
     }
+
+    /// A text about it without secrets.
+    fn masked(&self, config: &ServerConfig, text: &str) -> String {
+        match self {
+            Self::Extra(Lease { environment: Some(environment), .. }) => environment.over(config).masked(text),
+            Self::Main(_) | Self::Extra(_) => config.masked(text),
+        }
+    }
 }
 
 /// Counts a call as running until it is dropped.
@@ -128,7 +138,7 @@ impl fmt::Debug for Call {
 /// A server. Clones are handles to the same one; its task ends with the scope or with [`Server::retire`].
 #[derive(Debug, Clone)]
 pub struct Server {
-    shared: Arc<Shared>,
+    pub(crate) shared: Arc<Shared>,
 }
 
 #[derive(Debug)]
@@ -142,6 +152,8 @@ pub(crate) struct Shared {
     pub(crate) last_success: AtomicU64,
     /// How many calls wait for their answers.
     pub(crate) running: AtomicUsize,
+    /// Keeps it from being stopped for idling.
+    pub(crate) gate: Gate,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) retired: Scope,
     pub(crate) credentials: Option<Arc<dyn Credentials>>,
@@ -226,6 +238,7 @@ impl Server {
             orders,
             last_success: AtomicU64::new(0),
             running: AtomicUsize::new(0),
+            gate: Gate::default(),
             clock: Arc::clone(&around.clock),
             retired: Scope::new(),
             credentials: around.credentials.clone(),
@@ -333,6 +346,11 @@ impl Server {
         held
     }
 
+    /// A profile's environment is another one now, or none: what runs with it ends when it is not in use any more.
+    pub fn retire_environment(&self, environment: &Environment) {
+        self.shared.pool.retire(environment);
+    }
+
     /// Whether both are handles to the same connections.
     pub fn is_same(&self, other: &Server) -> bool {
         Arc::ptr_eq(&self.shared, &other.shared)
@@ -359,6 +377,7 @@ impl Server {
     /// may have run is never repeated; one that the server refused because it forgot the session, or because it is of
     /// another era now, is, once.
     pub async fn call(&self, method: &str, params: &Raw, call: Call) -> Result<Result<Raw, RpcError>, CallError> {
+        let _inside = self.shared.gate.enter();
         let reached = self.reach(&call.client, None).await?;
         let first = self.call_on(&reached, method, params, &call).await;
         let generation = reached.live().generation;
@@ -420,7 +439,7 @@ impl Server {
         {
             self.order(Order::Reopen(reached.live().generation, Some(why.clone())));
         }
-        let masked = |text: String| self.shared.config.masked(&text);
+        let masked = |text: String| reached.masked(&self.shared.config, &text);
         let error = match error {
             LinkError::Status { status, body, challenge } => {
                 LinkError::Status { status, body: masked(body), challenge: challenge.map(masked) }
@@ -443,7 +462,12 @@ impl Server {
         if key.is_main(&self.shared.config.declares) {
             return self.main(not).await;
         }
-        if self.shared.era().is_none() || self.shared.era() == Some(Era::Modern) {
+        let key = match self.shared.era() {
+            Some(Era::Modern) if key.environment.is_some() => Key::of_environment(key.environment),
+            _ => key,
+        };
+        // A program runs with one environment, so another one needs another program, of whichever era.
+        if key.environment.is_none() && self.shared.era() != Some(Era::Legacy) {
             // One connection serves everybody at a modern server; and which era it is of, the main one finds out.
             let main = self.main(not).await?;
             if main.live().is_modern() {
@@ -452,6 +476,11 @@ impl Server {
         }
         if matches!(self.status().state, State::Stopped) {
             return Err(self.away(self.status()));
+        }
+        let of_handle = |conversation: &Arc<Conversation>| key.handle.as_ref() == Some(conversation.handle());
+        let conversation = client.conversation.as_ref().filter(|it| of_handle(it));
+        if conversation.is_some_and(|conversation| !conversation.is_in(&client.environment)) {
+            return Err(CallError::Ended(self.shared.config.name.clone()));
         }
         let lease = self.shared.pool.lease(&self.shared, &key, client, not).await;
         match lease {
@@ -485,7 +514,7 @@ impl Server {
 
     async fn main(&self, not: Option<u64>) -> Result<Reached, CallError> {
         match self.shared.live.load_full() {
-            Some(live) if Some(live.generation) != not => Ok(Reached::Main(live)),
+            Some(live) if Some(live.generation) != not && !self.shared.gate.is_closed() => Ok(Reached::Main(live)),
             _ => Ok(Reached::Main(self.connected(not).await?)),
         }
     }
@@ -552,20 +581,22 @@ impl Server {
             let state = self.status().state;
             match state {
                 State::Failed | State::Stopped => return Err(away(&self.status())),
-                State::Idle => self.order_start(),
-                State::Starting | State::Ready => {}
+                State::Idle | State::Starting | State::Ready => {}
             }
         }
         let deadline = self.shared.config.timeouts.connect;
         let waiting = async {
             loop {
                 let now = status.borrow_and_update().clone();
-                if let Some(live) = self.shared.live.load_full() {
+                let live = self.shared.live.load_full().filter(|_| !self.shared.gate.is_closed());
+                if let Some(live) = live {
                     if Some(live.generation) != not {
                         return Ok(live);
                     }
                 } else if matches!(now.state, State::Failed | State::Stopped) {
                     return Err(away(&now));
+                } else if now.state == State::Idle {
+                    self.order_start();
                 }
                 if status.changed().await.is_err() {
                     return Err(away(&now));

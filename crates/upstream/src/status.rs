@@ -5,7 +5,7 @@ use toolcrib_base::Timestamp;
 /// What a server is doing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum State {
-    /// Not started, because nobody has called it yet.
+    /// Not started, because nobody has called it yet, or not for long.
     Idle,
     /// Being started, or listed for the first time.
     Starting,

@@ -129,6 +129,12 @@ impl Wishes {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Whether nothing is wanted to be heard.
+    pub(crate) fn is_empty(&self) -> bool {
+        let state = self.lock();
+        state.resources.is_empty() && state.tasks.is_empty()
+    }
+
     /// Adds a wish, or a holder to one. Beyond the bounds it is refused at once.
     pub(crate) fn hold(self: &Arc<Self>, kind: Kind, key: &str) -> Subscription {
         let mut state = self.lock();

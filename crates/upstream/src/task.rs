@@ -40,6 +40,8 @@ enum Left {
     Ending,
     /// Somebody stopped the server.
     Stopped,
+    /// Nobody has used it for long.
+    Idle,
     /// Somebody wants it started anew.
     Restart,
     /// It failed.
@@ -82,6 +84,8 @@ pub(crate) struct ServerTask {
     wanted: bool,
     backoff: Backoff,
     generation: u64,
+    /// How many of its starts followed a pause, and no failure.
+    woken: u64,
     /// The era that it was of when it last answered, also while that is in doubt.
     era: Option<Era>,
 }
@@ -90,7 +94,15 @@ pub(crate) struct ServerTask {
 
 impl ServerTask {
     pub(crate) fn new(shared: Arc<Shared>, around: Surroundings, wanted: bool) -> Self {
-        Self { shared, around, wanted, backoff: Backoff::new(FIRST_RETRY, LAST_RETRY), generation: 0, era: None }
+        Self {
+            shared,
+            around,
+            wanted,
+            backoff: Backoff::new(FIRST_RETRY, LAST_RETRY),
+            generation: 0,
+            woken: 0,
+            era: None,
+        }
     }
 
     /// Runs until the gateway stops or the server is retired.
@@ -112,6 +124,15 @@ impl ServerTask {
                     self.publish(State::Stopped, None, None).await;
                     // What was leased before everybody knew ends too.
                     shared.pool.clear();
+                }
+                Left::Idle => {
+                    self.woken += 1;
+                    self.backoff.reset();
+                    self.publish(State::Idle, None, None).await;
+                    // Whoever came meanwhile has seen it idle, or will not see the gate closed.
+                    shared.gate.open();
+                    // A wish that came meanwhile either saw it idle and ordered a start, or is seen here.
+                    self.wanted = !shared.wishes.is_empty();
                 }
                 Left::Restart => self.wanted = true,
                 Left::Failed(why) => {
@@ -272,6 +293,8 @@ impl ServerTask {
         let mut next_list = listed.next();
         let mut not_before = Instant::now();
         let mut missed = 0;
+        let idle = self.shared.config.idle;
+        let mut idle_at = idle.map(|idle| Instant::now() + idle);
         loop {
             let list_due = next_list.unwrap_or_else(|| Instant::now() + HEALTH_EVERY);
             tokio::select! {
@@ -298,6 +321,12 @@ impl ServerTask {
                     }
                     not_before = Instant::now() + READ_AGAIN;
                 }
+                () = sleep_until(idle_at.unwrap_or(next_health)), if idle_at.is_some() => {
+                    match idle.and_then(|idle| self.pause(idle)) {
+                        None => return Left::Idle,
+                        later => idle_at = later,
+                    }
+                }
                 () = sleep_until(next_health) => {
                     next_health = Instant::now() + HEALTH_EVERY;
                     match unless_left(orders, live.generation, self.check_health(live, &mut missed)).await {
@@ -308,6 +337,18 @@ impl ServerTask {
                 }
             }
         }
+    }
+
+    /// Closes the gate when nobody has used the server for so long, and gives when to look again when somebody has.
+    fn pause(&self, idle: Duration) -> Option<Instant> {
+        let (shared, now) = (&self.shared, Instant::now());
+        let due = shared.gate.last_left() + idle;
+        if due > now {
+            return Some(due);
+        }
+        // Connections of others and of conversations end by themselves when they idle.
+        let in_use = shared.pool.len() > 0 || !shared.wishes.is_empty();
+        (in_use || !shared.gate.close_if_empty()).then(|| now + idle)
     }
 
     /// Lists the server and tells what changed.
@@ -390,12 +431,12 @@ impl ServerTask {
 
     fn change_status(&self, state: State, error: Option<String>, next_retry: Option<Timestamp>) -> Status {
         let now = self.around.clock.now();
-        let generation = self.generation;
+        let (generation, woken) = (self.generation, self.woken);
         self.shared.status.send_modify(|status| {
             let since = if status.state == state { status.since } else { now };
             let keeps_error = matches!(state, State::Starting | State::Stopped);
             let last_error = error.or_else(|| status.last_error.take().filter(|_| keeps_error));
-            let restarts = u32::try_from(generation.saturating_sub(1)).unwrap_or(u32::MAX);
+            let restarts = u32::try_from(generation.saturating_sub(1 + woken)).unwrap_or(u32::MAX);
             // A failed first listing has ended too: nobody must wait for it any longer.
             let listed = status.listed || state == State::Failed;
             *status = Status { state, since, last_error, next_retry, restarts, listed };

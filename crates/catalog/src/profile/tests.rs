@@ -67,7 +67,7 @@ fn further_keys_are_read_or_kept() {
         (profile.exposure, words(&profile.pinned), profile.prefix),
         (Exposure::Pinned, vec!["files/*"], Prefix::None)
     );
-    assert_eq!(profile.changed_tools.unwrap().as_json(), "\"hold\"");
+    assert_eq!(profile.changed_tools, ChangedTools::Hold);
 }
 
 #[test]

@@ -267,3 +267,17 @@ fn other_shapes_are_told() {
     }
     bad("", "1:1: expected a definition, got nothing: the file is empty");
 }
+
+#[test]
+fn only_a_lazy_server_may_be_told_when_to_stop() {
+    let read = |lines: &str| {
+        let text = format!("name: a\ncommand: x\n{lines}");
+        crate::define::read::<ServerDefinition>(std::path::Path::new("servers/a.yaml"), "a", &text)
+    };
+    let idle = |lines| read(lines).unwrap().idle.map(|idle| idle.to_string());
+    assert_eq!(idle("idle: 90s"), Some("90s".to_owned()));
+    assert_eq!((idle("start: lazy\nidle: 10m"), idle("")), (Some("10m".to_owned()), None));
+    for lines in ["start: eager\nidle: 10m", "idle: soon", "start: manual\nidle: 1h"] {
+        assert_eq!(read(lines).unwrap_err().len(), 1, "{lines}");
+    }
+}

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use toolcrib_upstream::State;
 
 use super::{Operation, ROW, Run, definition, servers};
+use crate::explain::advice;
 use crate::gateway::Gateway;
 use crate::servers::Running;
 
@@ -53,12 +54,8 @@ fn status(gateway: &Arc<Gateway>) -> Value {
 
 /// What to do about a server that is not well.
 fn next_step(running: &Running) -> Option<String> {
-    let (name, status) = (&running.definition.name, running.server.status());
-    match status.state {
+    match running.server.status().state {
         State::Ready | State::Idle | State::Starting => None,
-        State::Stopped => Some(format!("start it with `toolcrib server start {name}`")),
-        State::Failed => Some(format!(
-            "mend `servers/{name}.yaml` or what it names, then `toolcrib server restart {name}`; it said more in `state/logs/{name}.log`"
-        )),
+        State::Stopped | State::Failed => Some(advice(running)),
     }
 }

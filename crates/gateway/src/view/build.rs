@@ -5,8 +5,8 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::{Arc, Mutex, OnceLock};
 
 use toolcrib_base::{ServerName, ToolId};
-use toolcrib_catalog::{ProfileDefinition, ServerDefinition};
-use toolcrib_policy::{Act, Annotations, Caller, Request, Rules, Settings};
+use toolcrib_catalog::{Available, ChangedTools, ProfileDefinition, ServerDefinition};
+use toolcrib_policy::{Act, Annotations, Caller, Held, Request, Rules, Settings};
 use toolcrib_protocol::Raw;
 use toolcrib_protocol::inventory::{Entry, Listing};
 use toolcrib_protocol::param_header::ParamHeaders;
@@ -15,6 +15,7 @@ use toolcrib_search::{Document, Index, ServerText, schema};
 use toolcrib_store::Names;
 use toolcrib_upstream::Inventory;
 
+use super::available::{Candidate, Candidates, Entries};
 use super::conversation::{self, Free, SessionPart, SessionTools};
 use super::naming::Naming;
 use super::offered::Offered;
@@ -32,6 +33,8 @@ pub(crate) struct Builder {
     index: Index,
     /// Which inventory of each server is in the index.
     indexed: HashMap<ServerName, Arc<Inventory>>,
+    /// The entries in the index, with what each tells of.
+    entries: BTreeMap<ServerName, (Arc<Available>, Vec<Arc<Candidate>>)>,
     names: Names,
     metrics: Arc<Metrics>,
     told: Mutex<HashSet<String>>,
@@ -59,15 +62,30 @@ struct Found<'a> {
 
 impl Builder {
     pub(crate) fn new(names: Names, metrics: Arc<Metrics>) -> Self {
-        Self { index: Index::new(), indexed: HashMap::new(), names, metrics, told: Mutex::default(), page: PAGE }
+        let (indexed, entries) = (HashMap::new(), BTreeMap::new());
+        Self { index: Index::new(), indexed, entries, names, metrics, told: Mutex::default(), page: PAGE }
     }
 
-    /// Brings the index up to date: only servers whose inventory changed are read again.
-    pub(crate) fn index(&mut self, servers: &Table) {
+    /// Brings the index up to date: only servers whose inventory changed, and entries that changed, are read again. No
+    /// name is among both.
+    pub(crate) fn index(&mut self, servers: &Table, entries: &Entries) {
         let gone: Vec<_> = self.indexed.keys().filter(|name| !servers.contains_key(*name)).cloned().collect();
         for name in gone {
             self.indexed.remove(&name);
             self.index.remove(&name);
+        }
+        let is_gone = |name: &ServerName, known: &Arc<Available>| entries.get(name).is_none_or(|now| now != known);
+        let gone: Vec<_> = self.entries.iter().filter(|(name, (known, _))| is_gone(name, known)).collect();
+        for name in gone.into_iter().map(|(name, _)| name.clone()).collect::<Vec<_>>() {
+            self.entries.remove(&name);
+            self.index.remove(&name);
+        }
+        for (name, available) in entries {
+            if !self.entries.contains_key(name) {
+                let candidates = Candidate::of_entry(available);
+                self.index_entry(available, &candidates);
+                self.entries.insert(name.clone(), (Arc::clone(available), candidates));
+            }
         }
         for (name, running) in servers {
             let inventory = running.server.inventory();
@@ -82,6 +100,37 @@ impl Builder {
     /// What each server offered when the index was brought up to date.
     pub(crate) fn indexed(&self) -> BTreeMap<ServerName, Arc<Inventory>> {
         self.indexed.iter().map(|(name, inventory)| (name.clone(), Arc::clone(inventory))).collect()
+    }
+
+    fn index_entry(&mut self, available: &Available, candidates: &[Arc<Candidate>]) {
+        let entry = &available.entry;
+        let labels: Vec<&str> = entry.category.iter().chain(&entry.tags).map(String::as_str).collect();
+        let server = ServerText {
+            server: entry.name.clone(),
+            title: entry.title.as_deref().unwrap_or_default(),
+            description: entry.description.as_deref().unwrap_or_default(),
+            labels: &labels,
+        };
+        let documents: Vec<_> = candidates
+            .iter()
+            .map(|candidate| match &candidate.entry {
+                // Never folded: what is there must not hide behind what could be.
+                Some(tool) => Document { fold_key: None, ..document(tool) },
+                None => Document { tool: Arc::clone(&candidate.id.tool), ..Document::default() },
+            })
+            .collect();
+        self.index.replace(&server, &documents);
+    }
+
+    /// What a profile shows of entries.
+    fn candidates(&self, rules: &Rules) -> Candidates {
+        let allowed =
+            self.entries.iter().filter(|(name, _)| visible(rules, &Act::Configure { entry: (*name).clone() }));
+        let found = allowed.flat_map(|(_, (_, candidates))| candidates).filter(|candidate| {
+            let Candidate { id, annotations, .. } = &***candidate;
+            visible(rules, &Act::CallTool { tool: id.clone(), annotations: *annotations })
+        });
+        Candidates(found.cloned().collect())
     }
 
     fn index_server(&mut self, definition: &ServerDefinition, inventory: &Inventory) {
@@ -109,14 +158,17 @@ impl Builder {
         self.index.replace(&server, &documents);
     }
 
-    /// Builds the view of one profile. Blocks: it remembers names.
-    pub(crate) fn view(&self, profile: &Arc<ProfileDefinition>, servers: &Table) -> View {
+    /// Builds the view of one profile; `held` is what is not as it was approved. Blocks: it remembers names.
+    pub(crate) fn view(&self, profile: &Arc<ProfileDefinition>, servers: &Table, held: &Arc<Held>) -> View {
+        let holds = profile.changed_tools == ChangedTools::Hold;
         let rules = Rules::new(Settings {
             profile: profile.name.clone(),
             servers: profile.servers.clone(),
+            registry: profile.registry.clone(),
             allow: profile.tools.allow.clone(),
             deny: profile.tools.deny.clone(),
             read_only: profile.read_only,
+            held: if holds { Arc::clone(held) } else { Arc::default() },
         });
         let shown: Vec<&Running> = servers.values().filter(|it| rules.shows_server(&it.definition.name)).collect();
         let menu = menu::of(profile);
@@ -125,9 +177,11 @@ impl Builder {
         let resources = Resources::gather(&handles, &paging);
         let shaping = Shaping { profile, rules: &rules, resources: &resources };
         let tools = self.tools(&shaping, &shown, &menu);
-        let prompts = self.prompts(profile, &shown);
+        let prompts = self.prompts(profile, &rules, &shown);
         let by_name = tools.iter().enumerate().map(|(index, tool)| (Arc::clone(&tool.name), index)).collect();
-        let visible = |id: &ToolId| tools.binary_search_by(|tool| tool.id.cmp(id)).is_ok();
+        let available = self.candidates(&rules);
+        let visible =
+            |id: &ToolId| tools.binary_search_by(|tool| tool.id.cmp(id)).is_ok() || available.get(id).is_some();
         let search = self.index.view(&visible);
         let exposed = prompts.iter().map(|prompt| exposed_prompt(prompt)).collect();
         let prompts_listed = Listed::new(Listing::Prompts, &paging, exposed);
@@ -138,6 +192,7 @@ impl Builder {
             by_name,
             prompts,
             resources,
+            available,
             is_complete: shown.iter().all(|it| it.server.status().listed),
             offered: Offered::gather(&handles),
             servers: shown.iter().map(|it| (Arc::clone(&it.definition), it.server.clone())).collect(),
@@ -226,11 +281,14 @@ impl Builder {
         true
     }
 
-    fn prompts(&self, profile: &ProfileDefinition, shown: &[&Running]) -> Vec<Arc<Prompt>> {
+    fn prompts(&self, profile: &ProfileDefinition, rules: &Rules, shown: &[&Running]) -> Vec<Arc<Prompt>> {
         let mut found: Vec<(ToolId, Entry, &Running)> = Vec::new();
         for running in shown {
             for entry in &running.server.inventory().prompts {
-                found.push((ToolId::new(running.definition.name.clone(), &entry.key), entry.clone(), running));
+                let server = running.definition.name.clone();
+                if visible(rules, &Act::GetPrompt { server: server.clone(), name: entry.key.as_str().into() }) {
+                    found.push((ToolId::new(server, &entry.key), entry.clone(), running));
+                }
             }
         }
         let wanted: Vec<_> = found.iter().map(|(id, _, running)| (id.clone(), &*running.definition)).collect();

@@ -132,3 +132,14 @@ async fn a_manual_server_waits_for_its_order() {
     house.until("its tools", |gateway| gateway.view("default").unwrap().tool("alpha/echo").is_some()).await;
     assert_eq!(client.text("alpha_echo", &json!({"text": "a"})).await, "a");
 }
+
+#[tokio::test]
+async fn what_was_read_before_an_operation_wrote_does_not_take_its_server_away() {
+    let house = House::settled(&[server("alpha", &[]), profile("default", DIRECT)]).await;
+    let home = house.home().to_owned();
+    let before = std::sync::Arc::new(toolcrib_catalog::load(&home));
+    house.apply(&[server("beta", &[])]).await;
+    let gateway = std::sync::Arc::clone(&house.gateway);
+    tokio::task::spawn_blocking(move || gateway.apply(before)).await.unwrap();
+    assert!(house.modern("default").listed().await.contains(&"beta_echo".to_owned()));
+}

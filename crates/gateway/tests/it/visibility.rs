@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use crate::house::{Client, House, profile, server, stopped, text_of};
 
 /// By which ways of asking a tool can be seen.
-async fn seen(client: &Client, id: &str) -> Vec<&'static str> {
+pub(crate) async fn seen(client: &Client, id: &str) -> Vec<&'static str> {
     let mut ways = Vec::new();
     let exposed = id.replacen('/', "_", 1);
     if client.listed().await.contains(&exposed) {
@@ -75,7 +75,7 @@ async fn an_empty_allow_list_allows_nothing() {
 }
 
 /// Everything that a client can ask about a name, as one text.
-async fn everything_about(client: &Client, id: &str) -> String {
+pub(crate) async fn everything_about(client: &Client, id: &str) -> String {
     let exposed = id.replacen('/', "_", 1);
     let (server, tool) = id.split_once('/').unwrap();
     let mut all = String::new();

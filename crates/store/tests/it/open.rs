@@ -72,7 +72,7 @@ fn a_newer_database_is_refused_and_left_alone() {
     let before = fs::read(home.database()).unwrap();
     let (message, hint) = told(refused(&home));
     let expect =
-        format!("the database `{}` has version 99, this program knows versions up to 2", home.database().display());
+        format!("the database `{}` has version 99, this program knows versions up to 3", home.database().display());
     assert_eq!(message, expect);
     assert!(hint.contains("newer program"));
     assert_eq!(fs::read(home.database()).unwrap(), before);

@@ -1,7 +1,7 @@
 //! The repositories: what was put is there after a restart, and what is not there is `None`.
 
 use toolcrib_base::{PrincipalId, Timestamp, ToolId};
-use toolcrib_store::{ActiveTool, Facts, Names, Snapshot, Snapshots, StoreError, TaskRecord, Tasks};
+use toolcrib_store::{ActiveTool, Facts, Names, PinChange, Pins, Snapshot, Snapshots, StoreError, TaskRecord, Tasks};
 
 use crate::{Home, profile, server, tool};
 
@@ -183,4 +183,52 @@ fn tasks_are_kept_until_they_expire_or_are_too_many() {
     assert!(store.tasks().get("running").unwrap().unwrap().ended, "a later state takes the place of the earlier");
     let large = TaskRecord { body: "x".repeat(Tasks::BODY_MAX + 1), ..task("large", "one", 1, later) };
     assert!(matches!(store.tasks().put(&large), Err(StoreError::TooLarge { .. })));
+}
+
+#[test]
+fn decisions_are_kept_with_who_made_them() {
+    let home = Home::new();
+    let store = home.open();
+    let (pins, files) = (store.pins(), server("files"));
+    assert!(pins.all().unwrap().is_empty());
+    let text = |text: &str| text.to_owned();
+    let approve = |name: &str, definition: &str| (text("tool"), text(name), text(definition));
+    let first = PinChange { approve: vec![approve("a", "{}"), approve("b", "{\"x\": 1}")], ..PinChange::default() };
+    pins.decide(&files, &first, &PrincipalId::new("ann")).unwrap();
+    let second = PinChange {
+        forget: vec![(text("tool"), text("b"))],
+        reject: vec![(text("tool"), text("a"), text("d1")), (text("prompt"), text("p"), text("d2"))],
+        ..PinChange::default()
+    };
+    pins.decide(&files, &second, &PrincipalId::new("bob")).unwrap();
+    pins.verified(&files, "all").unwrap();
+    store.close_blocking();
+    drop((pins, store));
+
+    let store = home.open();
+    let all = store.pins().all().unwrap();
+    let record = &all[&files];
+    let pinned: Vec<_> = record.pinned.iter().map(|it| (&*it.name, &*it.definition, it.decided_by.as_str())).collect();
+    assert_eq!(pinned, [("a", "{}", "ann")]);
+    let rejected: Vec<_> = record.rejected.iter().map(|it| (&*it.name, &*it.digest, it.decided_by.as_str())).collect();
+    assert_eq!(rejected, [("p", "d2", "bob"), ("a", "d1", "bob")]);
+    assert_eq!(record.verified.as_ref().unwrap().1, "all");
+    // Approving takes the refusal back.
+    let third = PinChange { approve: vec![approve("a", "[]")], ..PinChange::default() };
+    store.pins().decide(&files, &third, &PrincipalId::new("ann")).unwrap();
+    let record = store.pins().all().unwrap().remove(&files).unwrap();
+    assert_eq!((record.pinned[0].definition.as_str(), record.rejected.len()), ("[]", 1));
+}
+
+#[test]
+fn a_decision_is_kept_whole_or_not_at_all() {
+    let home = Home::new();
+    let store = home.open();
+    let approve = |name: &str, definition: String| ("tool".to_owned(), name.to_owned(), definition);
+    let large = approve("b", "x".repeat(Pins::DEFINITION_MAX + 1));
+    let change = PinChange { approve: vec![approve("a", "{}".into()), large], ..PinChange::default() };
+    let error = store.pins().decide(&server("files"), &change, &PrincipalId::new("ann")).unwrap_err();
+    assert!(matches!(error, StoreError::TooLarge { .. }));
+    home.shell().execute_batch("INSERT INTO pin VALUES ('../x', 'tool', 'a', '{}', 1, 'ann')").unwrap();
+    assert!(store.pins().all().unwrap().is_empty(), "a server's name that is none harms no other");
 }

@@ -30,7 +30,7 @@ const REPEATED: [&str; 6] =
     ["toolcrib list ", "toolcrib find ", "toolcrib describe ", "toolcrib audit list", "toolcrib status", "curl -s "];
 
 /// Every document with something to run; the names of the tests below.
-const GUIDES: [&str; 12] = [
+const GUIDES: [&str; 13] = [
     "README.md",
     "docs/guides/audit.md",
     "docs/guides/bridge.md",
@@ -43,6 +43,7 @@ const GUIDES: [&str; 12] = [
     "docs/guides/registry.md",
     "docs/guides/secrets.md",
     "docs/guides/servers.md",
+    "docs/guides/verification.md",
 ];
 
 #[test]
@@ -103,6 +104,11 @@ fn secrets() {
 #[test]
 fn servers() {
     run("docs/guides/servers.md");
+}
+
+#[test]
+fn verification() {
+    run("docs/guides/verification.md");
 }
 
 #[test]

@@ -70,7 +70,7 @@ async fn churn(count: usize, spec: &Spec) {
     say(&format!("files {} children {}", open_files().abs_diff(before), children.split_whitespace().count()));
 }
 
-/// Starts a program, waits for its first line on every second turn, and ends it in one of three ways.
+/// Starts a program, waits for its first line on every second turn, and ends it in one of four ways.
 async fn once(spec: &Spec, scope: &Scope, number: usize) {
     let (sender, mut receiver) = mpsc::channel(1);
     let on_line = move |_| {
@@ -81,12 +81,20 @@ async fn once(spec: &Spec, scope: &Scope, number: usize) {
         receiver.recv().await;
     }
     let exited = process.exited();
-    match number % 3 {
+    match number % 4 {
+        // Somebody else kills the guard, which the program does not outlive.
+        3 => kill(process.pid()),
         0 => drop(process),
         1 => drop(process.stop(Duration::ZERO).await),
         _ => drop(process.stop(Duration::from_secs(10)).await),
     }
     exited.await;
+}
+
+fn kill(pid: u32) {
+    if let Some(pid) = i32::try_from(pid).ok().and_then(rustix::process::Pid::from_raw) {
+        let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
+    }
 }
 
 fn open_files() -> usize {

@@ -124,18 +124,6 @@ async fn a_program_dies_when_its_guard_and_its_gateway_are_killed_together() {
 }
 
 #[tokio::test]
-async fn two_hundred_starts_and_kills_leave_no_process_no_zombie_and_no_file() {
-    let tag = new_tag();
-    let output = Command::new(env!("CARGO_BIN_EXE_test-gateway"))
-        .args(["churn", "200", "sh", "-c", "echo ready; sleep 1000 & cat", &tag])
-        .output()
-        .await
-        .unwrap();
-    assert_eq!(String::from_utf8(output.stdout).unwrap(), "files 0 children 0\n");
-    assert_eq!(tagged(&tag), [0; 0]);
-}
-
-#[tokio::test]
 async fn a_guard_started_by_hand_says_so() {
     for args in [&[][..], &["--grace-ms", "x", "--", "true"], &["--grace-ms", "1", "true"], &["--grace-ms", "1", "--"]]
     {

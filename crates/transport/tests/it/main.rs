@@ -4,6 +4,7 @@
 
 mod guarded;
 mod http;
+mod hygiene;
 mod peer;
 mod running;
 mod stdio;

@@ -7,11 +7,13 @@
 
 mod credentials;
 mod deadlines;
+mod environments;
 mod failing;
 mod health;
 mod http;
 mod http_lists;
 mod http_sessions;
+mod idle;
 mod lists;
 mod mcp;
 mod sessions;

@@ -80,6 +80,7 @@ pub(crate) fn config(endpoint: Endpoint) -> ServerConfig {
         name: ServerName::new("fake").unwrap(),
         endpoint,
         start: Start::Eager,
+        idle: None,
         timeouts,
         session: SessionPolicy::Principal,
         declares: Capabilities::NONE,

@@ -1,0 +1,230 @@
+//! Approving and turning down what is not as it was approved: in whole or by name, all of it or nothing, each with the
+//! person's name in the audit log.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use toolcrib_base::{Kind, Problem};
+use toolcrib_catalog::pin::{Difference, Digest, Item, Offer, Part, visible};
+use toolcrib_search::nearest;
+use toolcrib_store::{AuditEvent, Decision, Outcome, PinChange};
+
+use crate::caller::Caller;
+use crate::gateway::Gateway;
+use crate::pins::approval;
+use crate::servers::Running;
+
+/// What is decided.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Judgement {
+    /// It is as it should be.
+    Approve,
+    /// It stays held, and is remembered as turned down.
+    Reject,
+}
+
+impl Judgement {
+    const fn method(self) -> &'static str {
+        match self {
+            Self::Approve => "pin/approve",
+            Self::Reject => "pin/reject",
+        }
+    }
+}
+
+/// About what it is decided.
+#[derive(Debug, Clone, Default)]
+pub struct Which {
+    /// Names of tools, `prompt:name`, `template:uri`, `instructions`; nothing means all that differs.
+    pub names: Vec<String>,
+    /// Only if all that the server offers still has this digest: what was looked at is what is decided about.
+    pub digest: Option<String>,
+}
+
+impl Gateway {
+    /// What of a server is not as it was approved, and what of that was turned down by whom.
+    ///
+    /// # Errors
+    /// There is no such server.
+    pub fn changes(&self, server: &str) -> Result<Value, Problem> {
+        let running = self.running(server)?;
+        let (offer, difference) = self.standing(&running);
+        let pin = self.pins.of(&running.definition);
+        let rejected: Vec<Value> = offer
+            .items()
+            .filter_map(|(item, raw)| {
+                let (at, by) = pin.as_ref()?.rejection(item, raw)?;
+                Some(json!({
+                    "kind": item.part.as_str(), "name": item.name, "by": by.as_str(), "at": at.to_string(),
+                }))
+            })
+            .collect();
+        Ok(json!({
+            "server": running.definition.name.as_str(), "digest": offer.digest().to_string(),
+            "approved": pin.as_ref().is_some_and(|pin| pin.approved.is_some()),
+            "verifiedAt": pin.as_ref().and_then(|pin| pin.verified_at).map(|at| at.to_string()),
+            "difference": difference.to_value(), "summary": difference.summary(), "text": difference.to_text(),
+            "rejected": rejected,
+        }))
+    }
+
+    /// Decides about what differs and builds the views anew. Gives what was decided about.
+    ///
+    /// # Errors
+    /// There is no such server, or a name among these differs in nothing, or the server offers something else by now:
+    /// then nothing is decided.
+    pub async fn decide(
+        self: &Arc<Self>,
+        server: &str,
+        which: Which,
+        judgement: Judgement,
+        by: &Caller,
+    ) -> Result<Value, Problem> {
+        let running = self.running(server)?;
+        let name = running.definition.name.clone();
+        let (gateway, principal) = (Arc::clone(self), by.principal.id.clone());
+        let work = move || {
+            let (offer, difference) = gateway.standing(&running);
+            let items = chosen(&running, &which, &offer, &difference)?;
+            let change = change(judgement, &items, &offer, &difference);
+            gateway.pins.decide(&running.definition, change, &principal)?;
+            gateway.rebuild();
+            Ok::<_, Problem>(items)
+        };
+        let done = tokio::task::spawn_blocking(work).await;
+        let items = done.unwrap_or_else(|error| Err(Problem::new(Kind::Internal, error.to_string())))?;
+        for item in &items {
+            let target = match item.part {
+                Part::Tool => format!("{name}/{}", item.name),
+                part => format!("{name}/{}:{}", part.as_str(), item.name),
+            };
+            self.record(by, judgement.method(), target.into()).await;
+        }
+        let decided: Vec<Value> =
+            items.iter().map(|item| json!({ "kind": item.part.as_str(), "name": item.name })).collect();
+        Ok(
+            json!({ "server": name.as_str(), "decided": decided, "total": decided.len(), "by": by.principal.id.as_str() }),
+        )
+    }
+
+    /// Writes an administrative act into the audit log.
+    async fn record(&self, by: &Caller, method: &'static str, target: Arc<str>) {
+        // Closed only while the gateway ends; the operation's own event stands already.
+        let Ok(slot) = self.store.audit().reserve().await else { return };
+        slot.record(AuditEvent {
+            at: self.clock.now(),
+            principal: by.principal.id.clone(),
+            profile: Some(by.profile.clone()),
+            door: by.door,
+            method: Cow::Borrowed(method),
+            target,
+            args_hash: None,
+            arguments: None,
+            decision: Decision::Permit(Cow::Borrowed(toolcrib_policy::Rule::AdminOperation.name())),
+            outcome: Outcome::Ok,
+            duration: Duration::ZERO,
+            request_id: String::new(),
+            session: by.session.as_ref().map(|session| session.audit_name()),
+        });
+    }
+}
+
+/// What of the difference is meant.
+fn chosen(running: &Running, which: &Which, offer: &Offer, difference: &Difference) -> Result<Vec<Item>, Problem> {
+    let server = &running.definition.name;
+    if let Some(digest) = &which.digest
+        && *digest != offer.digest().to_string()
+    {
+        let message = format!("server `{server}` offers something else than what you looked at");
+        return Err(Problem::new(Kind::InvalidParams, message).hint("look at it again, then decide"));
+    }
+    let differing = difference.items();
+    if which.names.is_empty() {
+        return Ok(differing);
+    }
+    let mut items = Vec::new();
+    for name in &which.names {
+        let item = item_of(server.as_str(), name);
+        if !differing.contains(&item) {
+            let names: Vec<String> = differing.iter().map(shown).collect();
+            let close = nearest(name, names.iter().map(String::as_str));
+            let message = format!("`{}` of server `{server}` is as it was approved, or not there", visible(name));
+            let hint = match close.first() {
+                Some(close) => format!("did you mean `{close}`?"),
+                None => format!("{} things differ", differing.len()),
+            };
+            return Err(Problem::new(Kind::NotFound, message).hint(hint));
+        }
+        if !items.contains(&item) {
+            items.push(item);
+        }
+    }
+    Ok(items)
+}
+
+/// `read`, `files/read`, `prompt:review`, `template:file:///{path}`, `instructions`. Exact, whatever a server names things.
+fn item_of(server: &str, name: &str) -> Item {
+    if name == Part::Instructions.as_str() {
+        return Item::new(Part::Instructions, "");
+    }
+    for part in [Part::Prompt, Part::Template, Part::Tool] {
+        if let Some(rest) = name.strip_prefix(part.as_str()).and_then(|rest| rest.strip_prefix(':')) {
+            return Item::new(part, rest);
+        }
+    }
+    let plain = name.strip_prefix(server).and_then(|rest| rest.strip_prefix('/'));
+    Item::new(Part::Tool, plain.unwrap_or(name))
+}
+
+fn shown(item: &Item) -> String {
+    match item.part {
+        Part::Tool => item.name.clone(),
+        Part::Instructions => item.part.as_str().to_owned(),
+        part => format!("{}:{}", part.as_str(), item.name),
+    }
+}
+
+fn change(judgement: Judgement, items: &[Item], offer: &Offer, difference: &Difference) -> PinChange {
+    let mut change = PinChange::default();
+    let words = |item: &Item| (item.part.as_str().to_owned(), item.name.clone());
+    for item in items {
+        let now = offer.get(item);
+        match (judgement, now) {
+            (Judgement::Approve, Some(definition)) => {
+                change.approve.push(approval((item, definition)));
+                let renamed = difference.renamed.iter().find(|it| it.part == item.part && it.to == item.name);
+                change.forget.extend(renamed.map(|it| (it.part.as_str().to_owned(), it.from.clone())));
+            }
+            (Judgement::Approve, None) => change.forget.push(words(item)),
+            (Judgement::Reject, Some(definition)) => {
+                let (part, name) = words(item);
+                change.reject.push((part, name, Digest::of(definition).to_string()));
+            }
+            // What is gone cannot be turned down; it stays pinned as it was.
+            (Judgement::Reject, None) => {}
+        }
+    }
+    change
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_mean_what_they_say() {
+        for (name, part, plain) in [
+            ("read", Part::Tool, "read"),
+            ("files/read", Part::Tool, "read"),
+            ("filesread", Part::Tool, "filesread"),
+            ("tool:prompt:x", Part::Tool, "prompt:x"),
+            ("prompt:x", Part::Prompt, "x"),
+            ("template:a:{b}", Part::Template, "a:{b}"),
+            ("instructions", Part::Instructions, ""),
+        ] {
+            assert_eq!(item_of("files", name), Item::new(part, plain), "{name}");
+        }
+    }
+}

@@ -1,0 +1,307 @@
+//! Why is this tool not there? The way from a definition to a profile's tools, step by step, for people who administer.
+
+use serde_json::{Value, json};
+use toolcrib_base::{Kind, PrincipalId, Problem, ProfileName, ToolId};
+use toolcrib_catalog::pin::{Item, Part};
+use toolcrib_catalog::{ChangedTools, Which};
+use toolcrib_policy::{Act, Annotations, Caller, Request};
+use toolcrib_protocol::inventory::Entry;
+use toolcrib_search::nearest;
+use toolcrib_upstream::State;
+
+use crate::gateway::Gateway;
+use crate::resolve;
+use crate::servers::Running;
+use crate::view::View;
+
+/// One step of the way.
+struct Step {
+    what: &'static str,
+    ok: bool,
+    text: String,
+}
+
+impl Step {
+    fn new(what: &'static str, ok: bool, text: impl Into<String>) -> Self {
+        Self { what, ok, text: text.into() }
+    }
+}
+
+impl Gateway {
+    /// Walks the way of a tool to a profile and names what hides it. `name` is an exact id or a name of the profile. Reads
+    /// the profile's file for the line: not for the thread of an async runtime.
+    ///
+    /// # Errors
+    /// There is no such profile.
+    pub fn explain(&self, profile: &str, name: &str) -> Result<Value, Problem> {
+        let view = self.view(profile).ok_or_else(|| {
+            let shown: String = profile.chars().take(128).collect();
+            Problem::new(Kind::NotFound, format!("no profile `{shown}`")).hint("see all with `toolcrib list profiles`")
+        })?;
+        let shown: String = name.chars().take(256).collect();
+        let mut steps = Vec::new();
+        let id = self.walk(&view, name, &mut steps);
+        let visible = steps.iter().all(|step| step.ok);
+        let hidden_by = steps.iter().find(|step| !step.ok).map(|step| step.text.clone());
+        let steps: Vec<Value> =
+            steps.iter().map(|step| json!({ "step": step.what, "ok": step.ok, "text": step.text })).collect();
+        let near: Vec<String> = if visible || id.is_some() {
+            Vec::new()
+        } else {
+            let table = self.servers.table();
+            let ids: Vec<String> = table
+                .values()
+                .flat_map(|running| {
+                    let inventory = running.server.inventory();
+                    let ids = inventory.tools.iter().map(|tool| format!("{}/{}", running.definition.name, tool.key));
+                    ids.collect::<Vec<_>>()
+                })
+                .collect();
+            nearest(name, ids.iter().map(String::as_str)).into_iter().map(str::to_owned).collect()
+        };
+        Ok(json!({
+            "tool": id.map_or(shown, |id| id.to_string()), "profile": profile, "visible": visible,
+            "hiddenBy": hidden_by, "steps": steps, "nearest": near,
+        }))
+    }
+
+    /// Gives the id when there is such a tool.
+    fn walk(&self, view: &View, name: &str, steps: &mut Vec<Step>) -> Option<ToolId> {
+        let by_name = view.tool(name).map(|tool| tool.id.clone());
+        let Some(id) = by_name.clone().or_else(|| self.guess(name)) else {
+            steps.push(Step::new("name", false, "no server has a tool of this id, and the profile none of this name"));
+            return None;
+        };
+        let table = self.servers.table();
+        let Some(running) = table.get(&id.server) else {
+            steps.push(Step::new("definition", false, self.undefined(view, &id)));
+            return None;
+        };
+        let file = format!("servers/{}.yaml", id.server);
+        steps.push(Step::new("definition", true, format!("server `{}` is defined in {file}", id.server)));
+        steps.push(state(running));
+        let inventory = running.server.inventory();
+        let Some(entry) = inventory.tools.iter().find(|tool| *tool.key == *id.tool) else {
+            steps.push(Step::new("snapshot", false, missing(running, &id)));
+            // A tool of the gateway's own for sessions has no entry.
+            return by_name;
+        };
+        let status = running.server.status();
+        let seen = if status.state == State::Ready { "lists it" } else { "listed it when it was last seen" };
+        steps.push(Step::new("snapshot", true, format!("server `{}` {seen}", id.server)));
+        let passes = self.rules(view, &id, entry, steps);
+        if passes {
+            steps.push(self.held(view, running, entry));
+        }
+        if passes && by_name.is_none() && view.tool_by_id(&id).is_none() && steps.iter().all(|step| step.ok) {
+            let why = "the view leaves it out: its definition is one that no client could call (see the log)";
+            steps.push(Step::new("view", false, why));
+        }
+        if let Some(tool) = view.tool_by_id(&id) {
+            steps.push(exposure(view, tool));
+        }
+        Some(id)
+    }
+
+    /// The id that a text stands for when the profile has no such name: exact, or `server_tool`.
+    fn guess(&self, name: &str) -> Option<ToolId> {
+        let table = self.servers.table();
+        if let Some(id) = ToolId::parse(name) {
+            return Some(id);
+        }
+        table.values().find_map(|running| {
+            let prefix = running.definition.prefix.as_deref().unwrap_or(running.definition.name.as_str());
+            let tool = name.strip_prefix(prefix)?.strip_prefix('_')?;
+            let known = running.server.inventory().tools.iter().any(|it| *it.key == *tool);
+            known.then(|| ToolId::new(running.definition.name.clone(), tool))
+        })
+    }
+
+    fn undefined(&self, view: &View, id: &ToolId) -> String {
+        if !view.available.of_server(id.server.as_str()).is_empty() {
+            let load = resolve::how_to_load(view, id);
+            return format!("no server is made of the entry `{}` yet: {load} does it", id.server);
+        }
+        let file = format!("servers/{}.yaml", id.server);
+        let loaded = self.loaded();
+        let problem = loaded.problems.iter().map(ToString::to_string).find(|problem| problem.contains(&file));
+        match problem {
+            Some(problem) => format!("the definition is bad: {problem}"),
+            None => format!("no server `{}` is defined: there is no {file}", id.server),
+        }
+    }
+
+    fn rules(&self, view: &View, id: &ToolId, entry: &Entry, steps: &mut Vec<Step>) -> bool {
+        let hints = entry.hints();
+        let annotations =
+            Annotations { read_only: hints.read_only, destructive: hints.destructive, ..Annotations::default() };
+        let nobody = PrincipalId::new("");
+        let act = Act::CallTool { tool: id.clone(), annotations };
+        let request = Request { caller: Caller { principal: &nobody, is_admin: false }, act: &act };
+        let mut text = view.rules.explain(&request);
+        match view.rules.decide(&request) {
+            Err(denial) if denial.reason == toolcrib_policy::Reason::Held => {
+                steps.push(Step::new("rules", true, "its other rules allow it"));
+                true
+            }
+            Err(_) => {
+                let key = view.rules.refusing_key(&request);
+                let (key, pattern) = key.unzip();
+                let pattern = pattern.flatten().map(toolcrib_base::Glob::as_str);
+                text.push_str(&format!(" ({})", self.place(&view.profile.name, key.unwrap_or_default(), pattern)));
+                steps.push(Step::new("rules", false, text));
+                false
+            }
+            Ok(_) => {
+                steps.push(Step::new("rules", true, text));
+                true
+            }
+        }
+    }
+
+    /// The file and the line of a key of a profile.
+    fn place(&self, profile: &ProfileName, key: &str, pattern: Option<&str>) -> String {
+        let Ok(Some(written)) = self.files.read(&Which::Profile(profile.clone())) else {
+            return format!("the built-in profile `{profile}`");
+        };
+        let file = written.file.display();
+        match toolcrib_catalog::place_of(written.text(), key, pattern) {
+            Some(at) => format!("{file}:{}", at.line),
+            None => format!("{file} has no `{key}`, so what is usual holds"),
+        }
+    }
+
+    fn held(&self, view: &View, running: &Running, entry: &Entry) -> Step {
+        let server = &running.definition.name;
+        let item = Item::new(Part::Tool, &entry.key);
+        let pin = self.pins.of(&running.definition);
+        let approved = pin.as_ref().filter(|pin| pin.approved.is_some());
+        let is_same = approved.is_some_and(|pin| pin.approves(&item, &entry.raw));
+        let rejected = pin.as_ref().and_then(|pin| pin.rejection(&item, &entry.raw));
+        let how = match (approved, is_same, rejected) {
+            (_, _, Some((at, by))) => format!("it was turned down by `{by}` at {at}"),
+            (None, ..) => format!("server `{server}` was never verified: `toolcrib verify {server}`"),
+            (_, true, _) => "it is as it was approved".to_owned(),
+            _ => format!("it is not as it was approved: `toolcrib verify {server}`, then `toolcrib approve {server}`"),
+        };
+        match view.profile.changed_tools {
+            ChangedTools::Allow => Step::new("pin", true, format!("the profile allows changed tools; {how}")),
+            ChangedTools::Hold if is_same => Step::new("pin", true, how),
+            ChangedTools::Hold => {
+                let place = self.place(&view.profile.name, "changed_tools", None);
+                Step::new("pin", false, format!("held by `changed_tools: hold` ({place}): {how}"))
+            }
+        }
+    }
+
+    /// How a server is, since when, what failed, the end of its stderr, and what to do. All servers when none is named.
+    ///
+    /// # Errors
+    /// There is no such server.
+    pub fn doctor(&self, server: Option<&str>) -> Result<Value, Problem> {
+        let all: Vec<Running> = match server {
+            Some(name) => vec![self.running(name)?],
+            None => self.servers.table().values().cloned().collect(),
+        };
+        let patients: Vec<Value> = all.iter().map(|running| self.examine(running)).collect();
+        let well = patients.iter().filter(|it| it["ok"] == true).count();
+        let problems: Vec<Value> = self
+            .loaded()
+            .problems
+            .iter()
+            .map(|problem| json!({ "problem": problem.to_string(), "hint": problem.hint }))
+            .collect();
+        Ok(json!({ "servers": patients, "total": patients.len(), "well": well, "problems": problems }))
+    }
+
+    fn examine(&self, running: &Running) -> Value {
+        let (status, name) = (running.server.status(), running.definition.name.as_str());
+        let (_, difference) = self.standing(running);
+        let pin = self.pins.of(&running.definition);
+        let error = status.last_error.unwrap_or_default();
+        let (what, stderr) = apart(&error);
+        let mut value = json!({
+            "name": name, "state": status.state.as_str(), "since": status.since.to_string(),
+            "ok": matches!(status.state, State::Ready | State::Idle), "restarts": status.restarts,
+            "tools": running.server.inventory().tools.len(), "advice": advice(running),
+            "verifiedAt": pin.as_ref().and_then(|pin| pin.verified_at).map(|at| at.to_string()),
+            "changes": pin.filter(|pin| pin.approved.is_some()).map(|_| difference.summary()),
+        });
+        if !what.is_empty() {
+            value["failed"] = what.into();
+        }
+        if !stderr.is_empty() {
+            value["stderr"] = stderr.split(" / ").collect::<Vec<_>>().into();
+        }
+        if let Some(next) = status.next_retry {
+            value["nextRetry"] = next.to_string().into();
+        }
+        value
+    }
+}
+
+fn state(running: &Running) -> Step {
+    let status = running.server.status();
+    let mut text = format!("server `{}` is {} since {}", running.definition.name, status.state.as_str(), status.since);
+    if let Some(error) = &status.last_error {
+        text.push_str(&format!(", last error: {error}"));
+    }
+    // Whether it runs hides nothing: its last known tools are shown.
+    Step::new("server", true, text)
+}
+
+fn missing(running: &Running, id: &ToolId) -> String {
+    let inventory = running.server.inventory();
+    let status = running.server.status();
+    let server = &id.server;
+    if !status.listed {
+        return format!("server `{server}` was not listed yet");
+    }
+    let close = nearest(&id.tool, inventory.tools.iter().map(|tool| tool.key.as_str()));
+    let close: Vec<String> = close.iter().map(|name| format!("`{server}/{name}`")).collect();
+    let near = if close.is_empty() { String::new() } else { format!("; nearest: {}", close.join(", ")) };
+    format!("server `{server}` has {} tools, none of this name{near}", inventory.tools.len())
+}
+
+fn exposure(view: &View, tool: &crate::view::Tool) -> Step {
+    let exposure = view.profile.exposure.as_str();
+    let own = tool.entry.key.as_str();
+    let mut text = if view.lists(tool) {
+        format!("listed as `{}` (`exposure: {exposure}`)", tool.name)
+    } else {
+        format!("not in `tools/list` with `exposure: {exposure}`; found, described and called as `{}`", tool.name)
+    };
+    let plain = view.profile.prefix == toolcrib_catalog::Prefix::None;
+    if plain && *tool.name != *own {
+        text.push_str(", as another tool had the plain name first, or it fits no client");
+    }
+    Step::new("exposure", true, text)
+}
+
+/// What a person can do about a server.
+pub(crate) fn advice(running: &Running) -> String {
+    let (name, status) = (&running.definition.name, running.server.status());
+    let failed = status.last_error.unwrap_or_default();
+    let (failed, _) = apart(&failed);
+    let is_program = matches!(running.definition.transport, toolcrib_catalog::Transport::Stdio(_));
+    let what = match status.state {
+        State::Ready => return "nothing: its tools answer".to_owned(),
+        State::Idle => return "nothing: it starts at the next call".to_owned(),
+        State::Starting => return "wait: it is being started".to_owned(),
+        State::Stopped => return format!("start it with `toolcrib server start {name}`"),
+        State::Failed if failed.contains("not set") || failed.contains("secret") => {
+            format!("give the secret that `servers/{name}.yaml` refers to")
+        }
+        State::Failed if is_program && (failed.contains("no such program") || failed.contains("cannot run")) => {
+            format!("install its program, or correct `command` in `servers/{name}.yaml`")
+        }
+        State::Failed if is_program => format!("mend `servers/{name}.yaml`, or what it runs"),
+        State::Failed => format!("check that its address answers, and its headers in `servers/{name}.yaml`"),
+    };
+    format!("{what}, then `toolcrib server restart {name}`; it said more in `state/logs/{name}.log`")
+}
+
+/// What failed, and what the program said last.
+fn apart(error: &str) -> (&str, &str) {
+    error.split_once("; stderr ends with: ").unwrap_or((error, ""))
+}

@@ -1,0 +1,175 @@
+//! Servers through their life: verify, what changed, approve, reject; why a tool is not there, and what ails a server.
+
+use std::sync::Arc;
+
+use serde_json::Value;
+use toolcrib_base::{Kind, Problem};
+use toolcrib_catalog::{Which, with_tools};
+use toolcrib_protocol::Raw;
+use toolcrib_protocol::json::{self, Outline};
+
+use super::definition::writing;
+use super::servers::NAMED;
+use super::{Effect, Method, Operation, ROW, Run, blocking};
+use crate::approval::{self, Judgement};
+use crate::caller::Caller;
+use crate::gateway::Gateway;
+use crate::meta::{required, text};
+use crate::verify::Verified;
+
+pub(super) const ROWS: &[Operation] = &[
+    Operation {
+        tool: "core_mcpserver_approve",
+        method: Method::Post,
+        path: "/servers/{name}/approve",
+        tag: "servers",
+        summary: "Approve what changed",
+        description: "Approve what of a server differs from what was approved before, so that profiles that hold it show it. Without `tools` all that differs.",
+        effect: Effect::Changes { idempotent: true },
+        problems: &[Kind::InvalidParams, Kind::NotFound],
+        input: DECIDE,
+        output: DECIDED,
+        run: Run::Signed(|gateway, caller, arguments| Box::pin(decide(gateway, Judgement::Approve, caller, arguments))),
+        ..ROW
+    },
+    Operation {
+        tool: "core_mcpserver_changes",
+        path: "/servers/{name}/changes",
+        tag: "servers",
+        summary: "Show what changed",
+        description: "Show what of a server differs from what was approved, and who turned down what of it.",
+        problems: &[Kind::NotFound],
+        input: NAMED,
+        output: r#"{"type":"object","properties":{"server":{"type":"string"},"digest":{"type":"string"},"approved":{"type":"boolean"},"summary":{"type":"string"},"text":{"type":"string"},"difference":{"type":"object"},"rejected":{"type":"array"}},"required":["server","digest","approved","summary","text","rejected"]}"#,
+        run: Run::House(|gateway, arguments| Box::pin(async { gateway.changes(&required(arguments, "name")?) })),
+        ..ROW
+    },
+    Operation {
+        tool: "core_mcpserver_doctor",
+        path: "/doctor",
+        tag: "status",
+        summary: "Examine servers",
+        description: "Tell how servers are, since when, what failed, the end of their stderr, and what to do.",
+        problems: &[Kind::NotFound],
+        input: r#"{"type":"object","properties":{"name":{"type":"string","description":"The server; all without it"}},"additionalProperties":false}"#,
+        output: r#"{"type":"object","properties":{"servers":{"type":"array","items":{"type":"object","properties":{"name":{"type":"string"},"state":{"type":"string"},"since":{"type":"string"},"ok":{"type":"boolean"},"advice":{"type":"string"}},"required":["name","state","since","ok","advice"]}},"total":{"type":"integer"},"well":{"type":"integer"},"problems":{"type":"array"}},"required":["servers","total","well","problems"]}"#,
+        run: Run::House(|gateway, arguments| Box::pin(async { gateway.doctor(text(arguments, "name")?.as_deref()) })),
+        ..ROW
+    },
+    Operation {
+        tool: "core_mcpserver_reject",
+        method: Method::Post,
+        path: "/servers/{name}/reject",
+        tag: "servers",
+        summary: "Turn down what changed",
+        description: "Turn down what of a server differs from what was approved; it stays held. Without `tools` all that differs.",
+        effect: Effect::Changes { idempotent: true },
+        problems: &[Kind::InvalidParams, Kind::NotFound],
+        input: DECIDE,
+        output: DECIDED,
+        run: Run::Signed(|gateway, caller, arguments| Box::pin(decide(gateway, Judgement::Reject, caller, arguments))),
+        ..ROW
+    },
+    Operation {
+        tool: "core_mcpserver_verify",
+        method: Method::Post,
+        path: "/servers/{name}/verify",
+        tag: "servers",
+        summary: "Verify a server",
+        description: "Start a server beside what runs, list all that it offers, compare it with what was approved, and keep it as the snapshot. The first verification approves all.",
+        effect: Effect::Changes { idempotent: true },
+        slow: true,
+        problems: &[
+            Kind::NotFound,
+            Kind::Conflict,
+            Kind::Stale,
+            Kind::BadServer,
+            Kind::Unavailable,
+            Kind::Timeout,
+            Kind::Cancelled,
+            Kind::Definition,
+        ],
+        input: r#"{"type":"object","properties":{"name":{"type":"string","pattern":"^[a-z0-9][a-z0-9-]{0,63}$"},"write":{"type":"boolean","default":false,"description":"Also write the tools and the time into the definition's file"}},"required":["name"],"additionalProperties":false}"#,
+        output: r#"{"type":"object","properties":{"server":{"type":"string"},"first":{"type":"boolean"},"summary":{"type":"string"},"text":{"type":"string"},"tools":{"type":"integer"},"tookMs":{"type":"integer"},"warnings":{"type":"array"}},"required":["server","first","summary","text","tools","tookMs"]}"#,
+        run: Run::Signed(|gateway, caller, arguments| Box::pin(verify(gateway, caller, arguments))),
+        ..ROW
+    },
+    Operation {
+        tool: "core_tool_explain",
+        path: "/explain",
+        tag: "tools",
+        summary: "Explain why a tool is there or not",
+        description: "Walk from a tool's definition to the profile, and name the rule, the file and the line that hides it.",
+        problems: &[Kind::NotFound],
+        input: r#"{"type":"object","properties":{"tool":{"type":"string","description":"The tool's id server/tool, or a name in the profile"},"profile":{"type":"string","description":"The profile; the caller's without it"}},"required":["tool"],"additionalProperties":false}"#,
+        output: r#"{"type":"object","properties":{"tool":{"type":"string"},"profile":{"type":"string"},"visible":{"type":"boolean"},"hiddenBy":{"type":["string","null"]},"steps":{"type":"array"},"nearest":{"type":"array"}},"required":["tool","profile","visible","steps","nearest"]}"#,
+        run: Run::Signed(|gateway, caller, arguments| Box::pin(explain(gateway, caller, arguments))),
+        ..ROW
+    },
+];
+
+const DECIDE: &str = r#"{"type":"object","properties":{"name":{"type":"string","pattern":"^[a-z0-9][a-z0-9-]{0,63}$"},"tools":{"type":"array","items":{"type":"string"},"minItems":1,"description":"Names of tools, prompt:<name>, template:<uri>, instructions; without it all that differs"},"digest":{"type":"string","description":"Only if the server still offers what has this digest"}},"required":["name"],"additionalProperties":false}"#;
+const DECIDED: &str = r#"{"type":"object","properties":{"server":{"type":"string"},"decided":{"type":"array","items":{"type":"object","properties":{"kind":{"type":"string"},"name":{"type":"string"}},"required":["kind","name"]}},"total":{"type":"integer"},"by":{"type":"string"}},"required":["server","decided","total","by"]}"#;
+
+async fn verify(gateway: &Arc<Gateway>, by: &Caller, arguments: &Raw) -> Result<Value, Problem> {
+    // Whoever has just changed the file means what it says now.
+    if let Ok(gateway) = writing(gateway) {
+        blocking(move || {
+            gateway.take_in();
+            Ok(())
+        })
+        .await?;
+    }
+    let verified = gateway.verify(&required(arguments, "name")?, &by.principal.id).await?;
+    let mut value = verified.to_value();
+    if arguments.get("write").is_some_and(|write| write.as_str() == "true") {
+        value["file"] = write(gateway, verified).await?.into();
+    }
+    Ok(value)
+}
+
+/// Writes what was verified into the definition's file, which stays as it is otherwise. Gives its name.
+async fn write(gateway: &Arc<Gateway>, verified: Arc<Verified>) -> Result<String, Problem> {
+    let gateway = writing(gateway)?;
+    blocking(move || {
+        let which = Which::Server(verified.server.clone());
+        let Some(written) = gateway.files.read(&which)? else {
+            return Err(Problem::new(Kind::NotFound, format!("server `{}` has no file", verified.server)));
+        };
+        let tools: Vec<Value> = verified.tools.iter().map(Raw::to_value).collect();
+        let file = written.file.display().to_string();
+        let text = with_tools(&written.file, which.name(), written.text(), &tools, &verified.verified_at.to_string());
+        let text = text.map_err(|error| {
+            Problem::new(Kind::Definition, format!("`{file}`: {error}"))
+                .hint("what was verified is kept as the snapshot all the same")
+        })?;
+        gateway.files.replace(&which, &text, &written.revision)?;
+        gateway.take_in();
+        Ok(file)
+    })
+    .await
+}
+
+async fn decide(gateway: &Arc<Gateway>, judgement: Judgement, by: &Caller, arguments: &Raw) -> Result<Value, Problem> {
+    let wrong = || Problem::new(Kind::InvalidParams, "`tools` must be a list of names");
+    let names = match arguments.get("tools") {
+        None => Vec::new(),
+        Some(list) => match list.outline() {
+            // An empty list means nothing, and must not come to mean everything.
+            Outline::Array(items) if items.is_empty() => return Err(wrong()),
+            Outline::Array(items) => {
+                let texts = items.into_iter().map(|item| json::text(item).map(std::borrow::Cow::into_owned));
+                texts.collect::<Option<Vec<_>>>().ok_or_else(wrong)?
+            }
+            Outline::Object(_) | Outline::Scalar(_) => return Err(wrong()),
+        },
+    };
+    let which = approval::Which { names, digest: text(arguments, "digest")? };
+    gateway.decide(&required(arguments, "name")?, which, judgement, by).await
+}
+
+async fn explain(gateway: &Arc<Gateway>, by: &Caller, arguments: &Raw) -> Result<Value, Problem> {
+    let profile = text(arguments, "profile")?.unwrap_or_else(|| by.profile.to_string());
+    let (gateway, tool) = (Arc::clone(gateway), required(arguments, "tool")?);
+    blocking(move || gateway.explain(&profile, &tool)).await
+}
