@@ -17,12 +17,12 @@ use std::process::ExitCode;
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::json;
 use toolcrib_search::measure::Scores;
-use toolcrib_search::{Query, Ranker};
+use toolcrib_search::{Query, Ranker, Ranking};
 
 use set::Set;
 use speed::Stopwatch;
 
-const USAGE: &str = "usage: cargo xtask eval-search DIR [--by FIELD] [--run FOLDER] [--speed]
+const USAGE: &str = "usage: cargo xtask eval-search DIR [--by FIELD] [--run FOLDER] [--tfidf] [--speed]
     --by FIELD    also a line for each value of a field of the queries: style, lang, split
     --run FOLDER  write what was ranked to FOLDER/<set>.jsonl, for other programs to score
     --speed       instead: the time and memory of an index of 10,000 tools, taken from all sets together";
@@ -34,6 +34,7 @@ struct Options {
     folder: PathBuf,
     by: Option<String>,
     run: Option<PathBuf>,
+    ranking: Ranking,
     speed: bool,
 }
 
@@ -93,7 +94,8 @@ fn one(set: &Set, options: &Options) -> Result<Scores> {
     index.search(&Query::new("warm the caches"));
     for query in &set.queries {
         let start = Stopwatch::start();
-        let hits = index.search(&Query { limit: DEPTH, fold: false, ..Query::new(&query.text) });
+        let hits =
+            index.search(&Query { limit: DEPTH, fold: false, ranking: options.ranking, ..Query::new(&query.text) });
         times.push(start.millis());
         let ranked: Vec<&str> = hits.hits.iter().map(|hit| set.id(&hit.id)).collect();
         if let Some(run) = &mut run {
@@ -123,12 +125,13 @@ fn one(set: &Set, options: &Options) -> Result<Scores> {
 impl Options {
     fn read(arguments: &[String]) -> Result<Self> {
         let mut folder = None;
-        let mut options = Self { folder: PathBuf::new(), by: None, run: None, speed: false };
+        let mut options = Self { folder: PathBuf::new(), by: None, run: None, ranking: Ranking::Blend, speed: false };
         let mut rest = arguments.iter();
         while let Some(argument) = rest.next() {
             match argument.as_str() {
                 "--by" => options.by = Some(rest.next().context(USAGE)?.clone()),
                 "--run" => options.run = Some(rest.next().context(USAGE)?.into()),
+                "--tfidf" => options.ranking = Ranking::TfIdf,
                 "--speed" => options.speed = true,
                 flag if flag.starts_with('-') => bail!("`{flag}` is no option\n{USAGE}"),
                 path if folder.is_none() => folder = Some(PathBuf::from(path)),
