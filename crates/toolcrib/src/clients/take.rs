@@ -14,6 +14,7 @@ use toolcrib_catalog::clients::{
     translate,
 };
 
+use super::imported::Imported;
 use super::keep::{self, Keep};
 use super::{absolute, failed, places, wrong};
 use crate::config::{Config, Low};
@@ -49,6 +50,7 @@ pub(crate) struct Taking {
     settled: Vec<Settled>,
     left_out: Vec<Value>,
     keep: Keep,
+    imported: Imported,
     folder: PathBuf,
 }
 
@@ -151,11 +153,21 @@ impl Taking {
         let loaded = toolcrib_catalog::load(home.path());
         let folder = home.path().join(FOLDER);
         let is_taken = |name: &ServerName| ["yaml", "yml", "json"].iter().any(|end| exists(&folder, name, end));
-        let needs = gathered.drafts.iter().any(|draft| !draft.secrets(&draft.name).is_empty());
+        let imported = Imported::read(home);
+        let mut settled = Vec::new();
+        let mut drafts = Vec::new();
+        for draft in gathered.drafts {
+            // What a person mended since is theirs, and one that was removed may come anew.
+            match imported.name_of(&draft).filter(is_taken) {
+                Some(name) => settled.push(Settled { draft, outcome: Outcome::Present { name } }),
+                None => drafts.push(draft),
+            }
+        }
+        let needs = drafts.iter().any(|draft| !draft.secrets(&draft.name).is_empty());
         let keep = Keep::open(home, environment, needs, wish)?;
         let stored = |server: &ServerName, name: &str| keep.stored(server, name);
-        let settled = settle(gathered.drafts, &loaded.servers, &is_taken, &keep::reference, &stored);
-        Ok(Self { settled, left_out: gathered.left_out, keep, folder })
+        settled.extend(settle(drafts, &loaded.servers, &is_taken, &keep::reference, &stored));
+        Ok(Self { settled, left_out: gathered.left_out, keep, imported, folder })
     }
 
     /// The names of what is to be written.
@@ -227,7 +239,7 @@ impl Taking {
     }
 
     /// Writes the secrets, all in one step, then the definitions; a file that came there in the meantime stays.
-    pub(crate) fn write(&self) -> anyhow::Result<()> {
+    pub(crate) fn write(&mut self) -> anyhow::Result<()> {
         let new = || {
             self.settled.iter().filter_map(|settled| match &settled.outcome {
                 Outcome::New { name, text, secrets } => Some((name, text, secrets)),
@@ -236,7 +248,13 @@ impl Taking {
         };
         let wanted: Vec<_> = new().flat_map(|(name, _, all)| all.iter().map(move |secret| (name, secret))).collect();
         self.keep.keep(&wanted)?;
-        new().try_for_each(|(name, text, _)| write_definition(&self.folder, name, text))
+        new().try_for_each(|(name, text, _)| write_definition(&self.folder, name, text))?;
+        for Settled { draft, outcome } in &self.settled {
+            if let Outcome::New { name, .. } | Outcome::Present { name } = outcome {
+                self.imported.note(draft, name);
+            }
+        }
+        self.imported.write().context("note what was taken over")
     }
 }
 

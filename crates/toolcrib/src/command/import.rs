@@ -38,7 +38,7 @@ pub(crate) fn run(arguments: &Arguments, environment: &Environment) -> anyhow::R
         return Err(nothing_read(problems).into());
     }
     let wish = if arguments.key_file { KeyWish::File } else { KeyWish::Keyring };
-    let taking = Taking::plan(gathered, &home, environment, wish)?;
+    let mut taking = Taking::plan(gathered, &home, environment, wish)?;
     taking.show(flags.preview)?;
     let code = if problems.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE };
     for problem in &problems {

@@ -31,6 +31,8 @@ use crate::text;
 const LISTEN: &str = "127.0.0.1:0";
 /// What that gateway says on stderr unless somebody asks for more: what ails a server is told here.
 const LOG: &str = "off";
+/// How long what it runs may take to end: nobody is served, and a person waits.
+const GRACE: &str = "1s";
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
@@ -74,7 +76,7 @@ fn complain(problem: &Problem) {
 
 impl Arguments {
     fn config(&self, home: &Home, environment: &Environment) -> Result<Config, Problem> {
-        let mut flags = BTreeMap::from([("listen", toml::Value::from(LISTEN))]);
+        let mut flags = BTreeMap::from([("listen", LISTEN.into()), ("grace", GRACE.into())]);
         if environment.get("TOOLCRIB_LOG").is_none() {
             flags.insert("log", toml::Value::from(LOG));
         }

@@ -217,6 +217,10 @@ async fn servers_of_clients_become_definitions() {
     let ran = person.run_with(&["import", "codex", "muster", "--yes"], &[("DOCS_TOKEN", "d0c5")]).await;
     assert!(ran.stdout.contains("there already") && ran.stdout.contains("Nothing new"), "{}", ran.stdout);
     let ran = person.run(&["import", "cursor", "--yes"]).await;
+    assert!(ran.stdout.contains("there already") && ran.stdout.contains("Nothing new"), "{}", ran.stdout);
+    // What the client itself changed since is another one.
+    person.write(".cursor/mcp.json", "{\"mcpServers\": {\"GitHub\": {\"command\": \"gh-server-2\"}}}");
+    let ran = person.run(&["import", "cursor", "--yes"]).await;
     assert!(ran.stdout.contains("github-cursor"), "{}", ran.stdout);
     assert_eq!(fs::read_to_string(person.path("toolcrib/servers/github.yaml")).unwrap(), edited);
     // One file by name.

@@ -177,7 +177,7 @@ async fn everything_is_set_up_and_a_second_time_changes_nothing() {
     // The example question works.
     let question = ran.stdout.lines().find_map(|line| line.trim().strip_prefix("toolcrib find ")).unwrap();
     let tool = ran.stdout.split("which finds `").nth(1).unwrap().split('`').next().unwrap();
-    let mut gateway = person.start(&["serve", "--listen", "127.0.0.1:0", "--ready-file", "ready"]);
+    let mut gateway = person.start(&["serve", "--listen", "127.0.0.1:0"]);
     let ready = person.path("toolcrib/state/serve.json");
     let served = async {
         while !ready.exists() {
@@ -229,14 +229,14 @@ async fn a_bad_server_and_a_bad_file_do_not_stop_the_others() {
     // What is mended is verified the next time, and what is well is not touched.
     let moon = person.read("toolcrib/servers/moon.yaml").replace("args: [\"--exit-at-start\"]\n", "");
     person.write("toolcrib/servers/moon.yaml", &moon);
-    fs::remove_file(person.path("toolcrib/servers/gone.yaml")).unwrap();
-    person.write(".cursor/mcp.json", "{}");
+    let gone = person.read("toolcrib/servers/gone.yaml").replace("/no/such/program", &fake);
+    person.write("toolcrib/servers/gone.yaml", &gone);
     person.write(".codex/config.toml", "[broken\n");
     let ran = person.run(&["init", "--yes"]).await;
     assert_eq!(ran.code, 1, "{}", ran.stdout);
     says(
         &ran.stdout,
-        &["Verifying 1 server:", "ok      moon  15 tools", "Cursor is connected", "2 servers with 30 tools"],
+        &["taken over already", "Verifying 2 servers:", "ok      moon  15 tools", "3 servers with 45 tools"],
     );
     says(&ran.stderr, &["config.toml:1:", "nothing was changed; mend the file"]);
     assert_eq!(person.read(".codex/config.toml"), "[broken\n");

@@ -141,26 +141,30 @@ impl House {
 
 /// What ails a server and what to do before the next `init`.
 fn told(server: &ServerName, problem: &Problem, patient: &Value) -> Problem {
-    let has_failed = patient["state"] == "failed";
-    let (Some(failed), Some(advice), true) = (patient["failed"].as_str(), patient["advice"].as_str(), has_failed)
-    else {
-        // It runs, or is being tried once more: what the verification met counts.
-        let beginning = format!("server `{server}` could not be verified: ");
-        let message = problem.message.strip_prefix(&beginning).unwrap_or(&problem.message).to_owned();
-        let hint = match problem.kind {
-            Kind::Timeout => Some(format!(
-                "if it only needs longer, as a program does that downloads itself at its first start, write \
-                 `timeouts: {{connect: 60s}}` into `servers/{server}.yaml`"
-            )),
-            _ => problem.hint.clone(),
-        };
-        return Problem { kind: problem.kind, message, hint };
+    let message = match patient["failed"].as_str() {
+        Some(failed) => {
+            let stderr = patient["stderr"].as_array().into_iter().flatten().filter_map(Value::as_str).next_back();
+            let said = stderr.map(|line| format!("; it said: {line}")).unwrap_or_default();
+            format!("{failed}{said}")
+        }
+        // It runs, and only the verification failed.
+        None => {
+            let beginning = format!("server `{server}` could not be verified: ");
+            problem.message.strip_prefix(&beginning).unwrap_or(&problem.message).to_owned()
+        }
     };
-    let stderr = patient["stderr"].as_array().into_iter().flatten().filter_map(Value::as_str).next_back();
-    let said = stderr.map(|line| format!("; it said: {line}")).unwrap_or_default();
-    // The gateway that would restart it may be gone in a moment; `init` tries it again anyway.
-    let advice = advice.split(", then `toolcrib server restart").next().unwrap_or(advice);
-    Problem::new(problem.kind, format!("{failed}{said}")).hint(advice)
+    // In another state the doctor advises to wait for the next attempt, for which the gateway may not live long enough.
+    let advice = patient["advice"].as_str().filter(|_| patient["state"] == "failed");
+    let hint = match advice {
+        _ if problem.kind == Kind::Timeout => format!(
+            "if it only needs longer, as a program does that downloads itself at its first start, write \
+             `timeouts: {{connect: 60s}}` into `servers/{server}.yaml`"
+        ),
+        // `init` tries it again anyway.
+        Some(advice) => advice.split(", then `toolcrib server restart").next().unwrap_or(advice).to_owned(),
+        None => format!("mend `servers/{server}.yaml`, or what it runs"),
+    };
+    Problem::new(problem.kind, message).hint(hint)
 }
 
 fn known(server: &Value) -> Option<(ServerName, Known)> {
@@ -179,16 +183,19 @@ mod tests {
         let met = Problem::new(Kind::Timeout, "server `a` could not be verified: no answer within 10 s").hint("see");
         let waiting = json!({ "state": "starting", "failed": "no answer", "advice": "wait: it is being started" });
         let problem = told(&server, &met, &waiting);
-        assert_eq!(problem.message, "no answer within 10 s");
+        assert_eq!(problem.message, "no answer");
         assert!(problem.hint.unwrap().contains("timeouts: {connect: 60s}` into `servers/a.yaml"));
-        let failed = json!({
-            "state": "failed", "failed": "it ended", "stderr": ["one", "no key"],
-            "advice": "mend `servers/a.yaml`, then `toolcrib server restart a`; it said more in `a.log`",
-        });
-        let problem = told(&server, &met, &failed);
-        assert_eq!(problem.message, "it ended; it said: no key");
-        assert_eq!(problem.hint.as_deref(), Some("mend `servers/a.yaml`"));
-        let other = Problem::new(Kind::Internal, "odd").hint("see");
-        assert_eq!(told(&server, &other, &Value::Null), other);
+        assert_eq!(told(&server, &met, &json!({ "state": "ready" })).message, "no answer within 10 s");
+        let ended = Problem::new(Kind::Unavailable, "server `a` could not be verified: it ended").hint("see");
+        for state in ["failed", "starting"] {
+            let patient = json!({
+                "state": state, "failed": "it ended", "stderr": ["one", "no key"],
+                "advice": "mend `servers/a.yaml`, or what it runs, then `toolcrib server restart a`; it said more in `a.log`",
+            });
+            let problem = told(&server, &ended, &patient);
+            assert_eq!(problem.message, "it ended; it said: no key");
+            assert_eq!(problem.hint.as_deref(), Some("mend `servers/a.yaml`, or what it runs"));
+        }
+        assert_eq!(told(&server, &ended, &Value::Null).message, "it ended");
     }
 }

@@ -51,7 +51,7 @@ struct Done {
     gateway_runs: bool,
 }
 
-pub(super) async fn run(job: Job, config: Config, events: Events) -> anyhow::Result<ExitCode> {
+pub(super) async fn run(mut job: Job, config: Config, events: Events) -> anyhow::Result<ExitCode> {
     let mut ended = End::listen()?;
     let has_new = job.write_servers()?;
     let mut has_problems = job.has_problems;
@@ -124,8 +124,8 @@ fn not_verified(error: anyhow::Error) -> Problem {
 
 impl Job {
     /// Writes what is new; whether something is.
-    fn write_servers(&self) -> anyhow::Result<bool> {
-        if let Some(taking) = &self.taking {
+    fn write_servers(&mut self) -> anyhow::Result<bool> {
+        if let Some(taking) = &mut self.taking {
             taking.write()?;
             let folder = text::line(&taking.folder().to_string_lossy()).into_owned();
             print(&format!("\nTook over {}: {folder}\n", number(taking.new_names().len(), "server")))?;
