@@ -19,7 +19,7 @@ use toolcrib_policy::{Act, Annotations, Rules};
 use toolcrib_protocol::Raw;
 use toolcrib_protocol::inventory::Entry;
 use toolcrib_protocol::param_header::ParamHeaders;
-use toolcrib_search::Signature;
+use toolcrib_search::{Query, Ranking, Signature};
 use toolcrib_upstream::Server;
 
 use crate::metrics::{Metrics, ToolMetrics};
@@ -160,6 +160,15 @@ impl Tool {
 }
 
 impl View {
+    /// A search as this profile ranks.
+    pub(crate) fn query<'q>(&self, text: &'q str) -> Query<'q> {
+        let ranking = match self.profile.ranking {
+            toolcrib_catalog::Ranking::Blend => Ranking::Blend,
+            toolcrib_catalog::Ranking::TfIdf => Ranking::TfIdf,
+        };
+        Query { ranking, ..Query::new(text) }
+    }
+
     /// The tool of an exposed name or an exact id.
     pub fn tool(&self, name: &str) -> Option<&Arc<Tool>> {
         if let Some(index) = self.by_name.get(name) {

@@ -101,7 +101,7 @@ fn search(context: &Context<'_>, ask: &Ask) -> Hits {
         limit: ask.limit,
         offset: ask.offset,
         fold: ask.fold,
-        ..Query::new(&ask.query)
+        ..context.view.query(&ask.query)
     })
 }
 
