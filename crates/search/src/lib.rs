@@ -18,7 +18,7 @@
 //! - Visibility is decided before anything is counted: scores, ties, folding and totals are those of an index without
 //!   the hidden tools. A [`View`] decides it once for one state of the index.
 //! - `bm25f` scores, `index/order.rs` turns scores into a page: exact names first, ties by id, equal tools folded.
-//! - [`Signature`] and [`budget`] show hits to a model within a number of tokens that [`tokens`] estimates; [`nearest()`]
+//! - [`Signature`] and [`budget`] show hits to a model within a number of tokens that [`tokens`] counts; [`nearest()`]
 //!   proposes names where there was none.
 //!
 //! # How to add a ranking component

@@ -136,7 +136,7 @@ fn render(context: &Context<'_>, ask: &Ask, hits: &Hits) -> Raw {
                 also: &hit.also,
             })
             .collect();
-        budget::render(&entries, ask.max_tokens.saturating_sub(tokens::estimate(&head) + 2)).text
+        budget::render(&entries, ask.max_tokens.saturating_sub(tokens::count(&head) + 2)).text
     };
     let tools: Vec<Value> = found
         .iter()
