@@ -189,7 +189,7 @@ impl Line {
             Step::HalfSummary => cut(entry.summary, SUMMARY_CHARS / 2),
             Step::Only(_) | Step::Bare => String::new(),
         };
-        let mut text = format!("- {}{signature}", label(entry));
+        let mut text = format!("- {}{signature}", label(entry.id, entry.name));
         if !summary.is_empty() {
             text.push_str(" — ");
             text.push_str(&summary);
@@ -262,8 +262,9 @@ fn line_tokens(line: &str) -> usize {
     tokens::count(&format!("{line}\n"))
 }
 
-fn label(entry: &Entry<'_>) -> String {
-    if is_showable(entry.id) { entry.id.to_string() } else { entry.name.to_owned() }
+/// What a tool is called in a line: its id, or the exposed `name` where the id is long or has unprintable characters.
+pub fn label(id: &ToolId, name: &str) -> String {
+    if is_showable(id) { id.to_string() } else { name.to_owned() }
 }
 
 /// A tool's name is its server's text and may be anything.

@@ -19,7 +19,8 @@
 //!   the hidden tools. A [`View`] decides it once for one state of the index.
 //! - `bm25f` scores, `index/order.rs` turns scores into a page: exact names first, ties by id, equal tools folded.
 //! - [`Signature`] and [`budget`] show hits to a model within a number of tokens that [`tokens`] counts; [`nearest()`]
-//!   proposes names where there was none.
+//!   proposes names where there was none;
+//!   [`Confidence`] says whether the best hit fits at all.
 //!
 //! # How to add a ranking component
 //!
@@ -38,6 +39,7 @@
 
 mod bm25f;
 pub mod budget;
+mod confidence;
 mod document;
 mod index;
 mod nearest;
@@ -49,6 +51,7 @@ mod signature;
 mod text;
 pub mod tokens;
 
+pub use confidence::Confidence;
 pub use document::{Document, Parameter, ServerText};
 pub use index::{Index, View};
 pub use nearest::nearest;

@@ -191,6 +191,28 @@ impl<'a> Found<'a> {
         }
     }
 
+    pub(crate) fn output_schema(self) -> Option<Raw> {
+        match self {
+            Self::Tool(tool) => tool.entry.output_schema(),
+            Self::Candidate(candidate) => candidate.entry.as_ref().and_then(Entry::output_schema),
+        }
+    }
+
+    pub(crate) fn title(self) -> Option<&'a str> {
+        match self {
+            Self::Tool(tool) => tool.entry.title.as_deref(),
+            Self::Candidate(candidate) => candidate.title(),
+        }
+    }
+
+    /// What is said of the server.
+    pub(crate) fn about(self) -> Option<&'a str> {
+        match self {
+            Self::Tool(tool) => tool.definition.description.as_deref(),
+            Self::Candidate(candidate) => candidate.available.entry.description.as_deref(),
+        }
+    }
+
     pub(crate) fn category(self) -> Option<&'a str> {
         match self {
             Self::Tool(tool) => tool.definition.category.as_deref(),

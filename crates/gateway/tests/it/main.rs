@@ -3,6 +3,7 @@
 
 mod active;
 mod ambiguous;
+mod answers;
 mod arguments;
 mod audit;
 mod available;

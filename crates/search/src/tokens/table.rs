@@ -97,9 +97,9 @@ impl Table {
 /// The first place to look at and what is kept of the hash beside the rank.
 fn address(bytes: &[u8]) -> (usize, u32) {
     // FNV-1a; the upper half mixes best.
-    let hash = bytes.iter().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
-        (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3)
-    });
+    let hash = bytes
+        .iter()
+        .fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3));
     let mixed = (hash ^ hash >> 29).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     let place = usize::try_from(mixed >> (64 - BITS)).expect("18 bits");
     (place, u32::try_from(mixed & ((1 << (32 - RANK_BITS)) - 1)).expect("14 bits"))
