@@ -4,10 +4,14 @@ use serde_json::{Value, json};
 use toolcrib_base::Problem;
 use toolcrib_catalog::Dialect;
 use toolcrib_protocol::Raw;
+use toolcrib_protocol::json::Rules;
 
 use super::{Context, required};
-use crate::view::{AVAILABLE, Candidate};
+use crate::view::{AVAILABLE, Candidate, Tool};
 use crate::{operation, reply, resolve};
+
+/// How deep a tool of a definition may be.
+const DEPTH: usize = 64;
 
 pub(super) fn run(context: &Context<'_>, arguments: &Raw) -> Result<Raw, Problem> {
     let name = required(arguments, "name")?;
@@ -42,6 +46,7 @@ pub(super) fn run(context: &Context<'_>, arguments: &Raw) -> Result<Raw, Problem
     add("title", tool.entry.title.clone().map(Value::from));
     add("outputSchema", tool.entry.output_schema().map(|schema| schema.to_value()));
     add("annotations", tool.entry.raw.get("annotations").map(|hints| hints.to_value()));
+    add("examples", tool.entry.raw.get("examples").or_else(|| noted(tool)).map(|examples| examples.to_value()));
     add("category", tool.definition.category.clone().map(Value::from));
     add("keywords", (!tool.definition.keywords.is_empty()).then(|| tool.definition.keywords.clone().into()));
     value["active"] = active.into();
@@ -50,6 +55,12 @@ pub(super) fn run(context: &Context<'_>, arguments: &Raw) -> Result<Raw, Problem
         return Ok(reply::structured(&markdown(&value), &value));
     }
     Ok(reply::data(&value))
+}
+
+/// Examples that the definition has where the server itself gives none.
+fn noted(tool: &Tool) -> Option<Raw> {
+    let noted = tool.definition.tools.iter().find(|noted| *noted.name == *tool.id.tool)?;
+    Raw::parse(noted.json.clone().into(), Rules::relayed(DEPTH)).ok()?.get("examples")
 }
 
 /// What could be: as a tool, with what to do first.
@@ -70,6 +81,7 @@ fn available(context: &Context<'_>, candidate: &Candidate) -> Raw {
         ("title", candidate.title().map(Value::from)),
         ("outputSchema", raw("outputSchema")),
         ("annotations", raw("annotations")),
+        ("examples", raw("examples")),
         ("category", entry.category.clone().map(Value::from)),
         ("keywords", (!entry.tags.is_empty()).then(|| entry.tags.clone().into())),
     ] {
@@ -94,6 +106,9 @@ fn markdown(value: &Value) -> String {
     if let Some(keywords) = value["keywords"].as_array() {
         let words: Vec<_> = keywords.iter().filter_map(Value::as_str).collect();
         out.push_str(&format!("\n**Keywords:** {}\n", words.join(", ")));
+    }
+    for example in value["examples"].as_array().into_iter().flatten() {
+        out.push_str(&format!("\n**Example:** `{example}`\n"));
     }
     let schema = serde_json::to_string_pretty(&value["inputSchema"]).unwrap_or_default();
     out.push_str(&format!("\n**Input Schema:**\n\n```json\n{schema}\n```\n"));

@@ -131,6 +131,12 @@ impl Candidates {
         self.get(&id).or_else(whole)
     }
 
+    /// The entries themselves, each once.
+    pub(crate) fn entries(&self) -> impl Iterator<Item = &RegistryEntry> {
+        let firsts = self.servers().filter_map(|name| self.of_server(name).first());
+        firsts.map(|candidate| &*candidate.available.entry)
+    }
+
     /// The names of the entries.
     pub(crate) fn servers(&self) -> impl Iterator<Item = &str> {
         let mut last = None;

@@ -9,6 +9,7 @@ mod audit;
 mod available;
 mod away;
 mod dialect;
+mod discovery;
 mod duplex;
 mod exposure;
 mod fidelity;
