@@ -22,6 +22,7 @@ use toolcrib_protocol::param_header::ParamHeaders;
 use toolcrib_search::Signature;
 use toolcrib_upstream::Server;
 
+use crate::economy::Costs;
 use crate::metrics::{Metrics, ToolMetrics};
 use crate::schema::ArgumentCheck;
 
@@ -97,6 +98,8 @@ pub struct View {
     /// The meta-tools of its menu, already rendered.
     pub(crate) menu: Vec<Raw>,
     pub(crate) prompts_listed: Listed,
+    /// What its tools cost, counted when it is first asked for.
+    costs: OnceLock<Costs>,
 }
 
 impl std::fmt::Debug for View {
@@ -160,6 +163,11 @@ impl Tool {
 }
 
 impl View {
+    /// What its tools cost a model. The first count takes as long as reading all of them.
+    pub(crate) fn costs(&self) -> &Costs {
+        self.costs.get_or_init(|| Costs::of(self))
+    }
+
     /// The tool of an exposed name or an exact id.
     pub fn tool(&self, name: &str) -> Option<&Arc<Tool>> {
         if let Some(index) = self.by_name.get(name) {

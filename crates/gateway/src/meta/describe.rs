@@ -28,15 +28,38 @@ pub(super) fn run(context: &Context<'_>, arguments: &Raw) -> Result<Raw, Problem
             None => Err(resolve::unknown_tool(context.view, &name)),
         };
     };
-    let schema = tool.entry.input_schema().map_or_else(|| json!({ "type": "object" }), |schema| schema.to_value());
     if context.meta.dialect == Dialect::Muster {
+        let schema = schema_of(tool);
         let value = json!({ "name": &*tool.name, "description": tool.description(), "inputSchema": schema });
         return Ok(reply::data(&value));
     }
     let active = context.gateway.active.of(context.caller, context.view.profile.active_set).contains(&tool.id);
+    let value = whole(tool, active);
+    if context.meta.dialect == Dialect::GoEnt {
+        return Ok(reply::structured(&markdown(&value), &value));
+    }
+    Ok(compact(&value))
+}
+
+/// What a native answer says of a tool that is not loaded.
+pub(crate) fn told(tool: &Tool) -> String {
+    whole(tool, false).to_string()
+}
+
+/// Without the white space that costs a model a third of it.
+fn compact(value: &Value) -> Raw {
+    reply::structured(&value.to_string(), value)
+}
+
+fn schema_of(tool: &Tool) -> Value {
+    tool.entry.input_schema().map_or_else(|| json!({ "type": "object" }), |schema| schema.to_value())
+}
+
+/// All that there is to say of a tool.
+fn whole(tool: &Tool, active: bool) -> Value {
     let mut value = json!({
         "id": tool.id.to_string(), "name": &*tool.name, "server": tool.id.server.as_str(),
-        "description": tool.description(), "inputSchema": schema,
+        "description": tool.description(), "inputSchema": schema_of(tool),
     });
     let mut add = |key: &str, part: Option<Value>| {
         if let Some(part) = part {
@@ -51,10 +74,7 @@ pub(super) fn run(context: &Context<'_>, arguments: &Raw) -> Result<Raw, Problem
     add("keywords", (!tool.definition.keywords.is_empty()).then(|| tool.definition.keywords.clone().into()));
     value["active"] = active.into();
     value["state"] = tool.state().into();
-    if context.meta.dialect == Dialect::GoEnt {
-        return Ok(reply::structured(&markdown(&value), &value));
-    }
-    Ok(reply::data(&value))
+    value
 }
 
 /// Examples that the definition has where the server itself gives none.
@@ -92,7 +112,7 @@ fn available(context: &Context<'_>, candidate: &Candidate) -> Raw {
     if context.meta.dialect == Dialect::GoEnt {
         return reply::structured(&markdown(&value), &value);
     }
-    reply::data(&value)
+    compact(&value)
 }
 
 /// go-ent's form.

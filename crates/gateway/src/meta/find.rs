@@ -11,7 +11,7 @@ use toolcrib_search::{Hit, Query, Ranker};
 
 use super::{Context, flag, number, text};
 use crate::reply;
-use crate::view::Found;
+use crate::view::{Found, View};
 
 /// The most hits of one answer.
 const MOST: u64 = 100;
@@ -43,18 +43,24 @@ pub(super) fn run(context: &Context<'_>, arguments: &Raw) -> Result<Raw, Problem
         Dialect::Scooter => super::list::servers(context, arguments),
         Dialect::Native => {
             let ask = native(context, arguments)?;
-            Ok(answer::render(context, &ask, &search(context, &ask)))
+            Ok(answer::render(context.view, &ask, &search(context.view, &ask)).reply())
         }
         Dialect::GoEnt => {
             let query = super::required(arguments, "query")?;
             let limit = number(arguments, "limit")?.filter(|limit| *limit > 0).unwrap_or(10).min(MOST);
-            let ask = Ask { limit: usize::try_from(limit).unwrap_or(10), ..plain(context, query) };
-            Ok(go_ent(context, &ask, &search(context, &ask)))
+            let ask = Ask { limit: usize::try_from(limit).unwrap_or(10), ..plain(context.view, query) };
+            Ok(go_ent(context, &ask, &search(context.view, &ask)))
         }
     }
 }
 
-fn plain(context: &Context<'_>, query: String) -> Ask {
+/// What a native answer to a query says, with nothing but the query given.
+pub(crate) fn told(view: &View, query: &str) -> String {
+    let ask = plain(view, query.to_owned());
+    answer::render(view, &ask, &search(view, &ask)).text
+}
+
+fn plain(view: &View, query: String) -> Ask {
     Ask {
         query,
         server: None,
@@ -62,7 +68,7 @@ fn plain(context: &Context<'_>, query: String) -> Ask {
         offset: 0,
         fold: true,
         detail: Shown::Signatures,
-        max_tokens: context.view.profile.max_tokens as usize,
+        max_tokens: view.profile.max_tokens as usize,
     }
 }
 
@@ -82,7 +88,7 @@ fn native(context: &Context<'_>, arguments: &Raw) -> Result<Ask, Problem> {
         }
     };
     let query = text(arguments, "query")?.unwrap_or_default();
-    let base = plain(context, query);
+    let base = plain(context.view, query);
     let max_tokens = number(arguments, "max_tokens")?.and_then(|most| usize::try_from(most).ok());
     Ok(Ask {
         server: text(arguments, "server")?.filter(|server| !server.is_empty()),
@@ -105,8 +111,8 @@ struct Findings<'a> {
     total: usize,
 }
 
-fn search<'a>(context: &Context<'a>, ask: &Ask) -> Findings<'a> {
-    let mut hits = context.view.search.search(&Query {
+fn search<'a>(view: &'a View, ask: &Ask) -> Findings<'a> {
+    let mut hits = view.search.search(&Query {
         server: ask.server.as_deref(),
         limit: ask.limit.max(LOOKED_AT),
         offset: ask.offset,
@@ -114,7 +120,6 @@ fn search<'a>(context: &Context<'a>, ask: &Ask) -> Findings<'a> {
         ..Query::new(&ask.query)
     });
     let rest = hits.hits.split_off(ask.limit.min(hits.hits.len()));
-    let view = context.view;
     let page = hits.hits.into_iter().filter_map(|hit| Found::of(view, &hit.id).map(|found| (hit, found)));
     Findings { page: page.collect(), rest, total: hits.total }
 }

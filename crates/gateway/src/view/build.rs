@@ -200,6 +200,7 @@ impl Builder {
             listed: Listed::new(Listing::Tools, &paging, Vec::new()),
             menu: menu.into_iter().map(|(_, raw)| raw).collect(),
             prompts_listed,
+            costs: OnceLock::new(),
         };
         // Servers by name, the tools of each in its own order.
         let mut listed: Vec<_> = view.tools.iter().filter(|tool| view.lists(tool)).collect();

@@ -203,3 +203,40 @@ async fn a_small_budget_shortens_and_never_drops_required_parameters() {
         assert_eq!(value["tools"][7]["shortened"], true);
     }
 }
+
+#[tokio::test]
+async fn tokens_are_counted_as_clients_see_the_tools() {
+    let files = [
+        stopped("alpha", &["one", "two", "three"], ""),
+        profile("direct", "exposure: direct"),
+        profile("none", "servers: []"),
+    ];
+    let house = House::settled(&files).await;
+    for (name, listed) in [("default", 3), ("direct", 3), ("none", 3)] {
+        let client = house.modern(name);
+        let costs = client.call("core_tokens", &json!({})).await["structuredContent"].clone();
+        let tools = client.ask("tools/list", &json!({})).await.unwrap()["tools"].clone();
+        let given = |tool: &Value| {
+            let given = json!({
+                "name": tool["name"], "description": tool["description"], "parameters": tool["inputSchema"],
+            });
+            tokens::count(&given.to_string())
+        };
+        let sum: usize = tools.as_array().unwrap().iter().map(given).sum();
+        assert_eq!(costs["listed"], json!({"tools": listed, "tokens": sum}), "{name}");
+        assert_eq!(costs["everything"]["tools"], if name == "none" { 0 } else { 3 });
+        if name == "direct" {
+            assert_eq!(costs["everything"], costs["listed"]);
+        }
+        let task = &costs["task"];
+        let steps: u64 = ["find", "describe", "call"].iter().map(|step| task[step].as_u64().unwrap()).sum();
+        assert_eq!(task["total"].as_u64().unwrap(), steps + sum as u64);
+        assert_eq!(steps == 0, name == "none", "{costs}");
+    }
+    house.gateway.gauge_tokens().await;
+    let gauges = house.gateway.metrics.render();
+    assert!(gauges.contains("toolcrib_profile_tokens{profile=\"none\",of=\"everything\"} 0"), "{gauges}");
+    house.apply(&[("profiles/none.yaml".to_owned(), String::new())]).await;
+    house.gateway.gauge_tokens().await;
+    assert!(!house.gateway.metrics.render().contains("\"none\""), "a profile that is gone has no gauge");
+}

@@ -9,8 +9,7 @@ use toolcrib_search::budget::{self, DEFAULT_HITS, Entry, MOST_TOKENS, Rendered};
 use toolcrib_search::{Confidence, Detail, Hit, tokens};
 
 use super::{Ask, Findings, Shown, rounded};
-use crate::meta::Context;
-use crate::view::{AVAILABLE, Found};
+use crate::view::{AVAILABLE, Found, View};
 use crate::{dialect, reply};
 
 /// How many other servers and how many that could be loaded are named.
@@ -41,8 +40,22 @@ struct Schemas {
     given: Vec<bool>,
 }
 
-pub(super) fn render(context: &Context<'_>, ask: &Ask, findings: &Findings<'_>) -> Raw {
-    let frame = Frame::new(context, ask, findings);
+/// An answer in both forms.
+pub(super) struct Answer {
+    pub(super) text: String,
+    data: Value,
+}
+
+// === impl Answer ===
+
+impl Answer {
+    pub(super) fn reply(&self) -> Raw {
+        reply::structured(&self.text, &self.data)
+    }
+}
+
+pub(super) fn render(view: &View, ask: &Ask, findings: &Findings<'_>) -> Answer {
+    let frame = Frame::new(view, ask, findings);
     let is_page = findings.page.len() <= DEFAULT_HITS;
     let budget = if is_page { ask.max_tokens.min(MOST_TOKENS) } else { ask.max_tokens };
     let room = budget.saturating_sub(frame.tokens() + tokens::count(SHORTENED) + 1);
@@ -70,7 +83,7 @@ pub(super) fn render(context: &Context<'_>, ask: &Ask, findings: &Findings<'_>) 
     if !frame.loadable.is_empty() {
         value["loadable"] = frame.loadable.clone().into();
     }
-    reply::structured(&lines.join("\n"), &value)
+    Answer { text: lines.join("\n"), data: value }
 }
 
 /// The hits as text.
@@ -157,7 +170,7 @@ impl Schemas {
 // === impl Frame ===
 
 impl Frame {
-    fn new(context: &Context<'_>, ask: &Ask, findings: &Findings<'_>) -> Self {
+    fn new(view: &View, ask: &Ask, findings: &Findings<'_>) -> Self {
         let (shown, total) = (findings.page.len(), findings.total);
         let is_query = !ask.query.trim().is_empty();
         let confidence = findings.page.first().filter(|_| is_query && ask.offset == 0).map(|best| sureness(ask, best));
@@ -173,8 +186,8 @@ impl Frame {
             _ => format!("{shown} tools:"),
         };
         let others = others(ask, &findings.rest);
-        let loadable = if fits_nothing { loadable(context, findings) } else { Vec::new() };
-        let load = dialect::name_of(dialect::Act::Load, context.view.profile.dialect);
+        let loadable = if fits_nothing { loadable(view, findings) } else { Vec::new() };
+        let load = dialect::name_of(dialect::Act::Load, view.profile.dialect);
         let mut tail = Vec::new();
         if findings.page.iter().any(|(_, found)| !found.is_there()) {
             tail.push(format!("({AVAILABLE}) ones are started by {load}."));
@@ -182,7 +195,7 @@ impl Frame {
         tail.extend(more(&others, is_more, ask.server.is_some()));
         if fits_nothing {
             tail.push("Try other words: action, object, service.".to_owned());
-            let servers = context.view.servers.iter().map(|(server, _)| server.name.as_str());
+            let servers = view.servers.iter().map(|(server, _)| server.name.as_str());
             let servers: Vec<&str> = servers.take(KNOWN).collect();
             if shown == 0 && !servers.is_empty() {
                 tail.push(format!("Servers: {}.", servers.join(", ")));
@@ -192,7 +205,7 @@ impl Frame {
             let first = json!({ "names": [format!("{}/*", loadable[0])] });
             tail.push(format!("Could be loaded: {}; e.g. {load} {first}.", loadable.join(", ")));
         }
-        let pending = context.view.pending();
+        let pending = view.pending();
         if !pending.is_empty() {
             let names: Vec<_> = pending.iter().take(PENDING).map(|name| name.as_str()).collect();
             tail.push(format!("There may be more, still being listed: {}.", names.join(", ")));
@@ -250,8 +263,8 @@ fn more(others: &[(String, usize)], is_more: bool, of_server: bool) -> Option<St
 }
 
 /// The nearest servers that could be loaded: those of hits first, then any.
-fn loadable(context: &Context<'_>, findings: &Findings<'_>) -> Vec<String> {
-    let available = &context.view.available;
+fn loadable(view: &View, findings: &Findings<'_>) -> Vec<String> {
+    let available = &view.available;
     let of_hits = findings.page.iter().map(|(hit, _)| hit).chain(&findings.rest).map(|hit| hit.id.server.as_str());
     let mut names: Vec<String> = Vec::new();
     for name in of_hits.filter(|name| !available.of_server(name).is_empty()).chain(available.servers()) {
