@@ -43,8 +43,8 @@ pub use problem::{DefinitionProblem, Position};
 pub use profile::edit;
 pub use profile::key::matching as matching_key;
 pub use profile::{
-    ActiveSet, ChangedTools, Dialect, Exposure, GatewayKey, Group, KeyHash, KeyHashError, KeyName, OverQuota, Prefix,
-    ProfileDefinition, Quota, ToolRules,
+    ActiveSet, AutoExposure, ChangedTools, Dialect, Exposure, GatewayKey, Group, KeyHash, KeyHashError, KeyName,
+    OverQuota, Prefix, ProfileDefinition, Quota, ToolRules,
 };
 pub use registry::{Available, Origin, built_in};
 pub use schema::schema;

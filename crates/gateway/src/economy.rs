@@ -73,7 +73,7 @@ impl Costs {
 }
 
 /// What a model is given of a listed tool.
-fn given(tool: &Value) -> usize {
+pub(crate) fn given(tool: &Value) -> usize {
     let given = json!({
         "name": tool["name"], "description": tool["description"], "parameters": tool["inputSchema"],
     });

@@ -1,6 +1,7 @@
 //! What one profile shows: its tools under their exposed names, its resources and prompts, its menu. Immutable; a new
 //! one is built whenever the catalogue or the profile changes.
 
+mod auto;
 mod available;
 mod build;
 mod conversation;
@@ -25,6 +26,7 @@ use toolcrib_upstream::Server;
 use crate::economy::Costs;
 use crate::metrics::{Metrics, ToolMetrics};
 use crate::schema::ArgumentCheck;
+use crate::session::Session;
 
 pub(crate) use available::{ALL, Candidate, Candidates, Entries, Found, STATE as AVAILABLE};
 pub(crate) use build::Builder;
@@ -95,6 +97,8 @@ pub struct View {
     pub(crate) search: toolcrib_search::View,
     /// The listed tools as the result of `tools/list`, for every exposure whose list is the same for all callers.
     pub(crate) listed: Listed,
+    /// With `exposure: auto` and many tools: the list of legacy clients that search long lists themselves.
+    pub(crate) whole: Option<Listed>,
     /// The meta-tools of its menu, already rendered.
     pub(crate) menu: Vec<Raw>,
     pub(crate) prompts_listed: Listed,
@@ -182,6 +186,12 @@ impl View {
         self.tools.get(index)
     }
 
+    /// The list of tools that a caller sees, what it has loaded aside.
+    pub(crate) fn listed_for(&self, session: Option<&Session>) -> &Listed {
+        let defers = |session: &&Session| auto::defers(&self.profile, session);
+        session.filter(defers).and(self.whole.as_ref()).unwrap_or(&self.listed)
+    }
+
     /// The prompt of an exposed name.
     pub fn prompt(&self, name: &str) -> Option<&Arc<Prompt>> {
         let index = self.prompts.binary_search_by(|prompt| (*prompt.name).cmp(name)).ok()?;
@@ -195,7 +205,8 @@ impl View {
             Exposure::Pinned => {
                 self.profile.pinned.iter().any(|glob| glob.matches_id(tool.id.server.as_str(), &tool.id.tool))
             }
-            Exposure::Meta | Exposure::Dynamic => false,
+            // `Auto` is one of the two before a view is built.
+            Exposure::Meta | Exposure::Dynamic | Exposure::Auto => false,
         }
     }
 
