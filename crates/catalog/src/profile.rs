@@ -3,6 +3,7 @@
 mod auto;
 pub mod edit;
 pub(crate) mod key;
+mod limits;
 mod quota;
 
 use std::collections::BTreeMap;
@@ -16,6 +17,7 @@ use crate::secret::SecretRef;
 
 pub use auto::AutoExposure;
 pub use key::{GatewayKey, KeyHash, KeyHashError, KeyName};
+pub use limits::CallLimits;
 pub use quota::{OverQuota, Quota};
 
 /// The name of the profile that `/mcp` serves and that is built in.
@@ -63,7 +65,8 @@ pub struct ProfileDefinition {
     /// What becomes of tools that are not as they were approved.
     pub changed_tools: ChangedTools,
     pub ranking: Option<Kept>,
-    pub limits: Option<Kept>,
+    /// How much one principal may call.
+    pub limits: CallLimits,
 }
 
 /// Patterns over `server/tool`; `deny` wins.
@@ -174,7 +177,7 @@ impl ProfileDefinition {
             env: BTreeMap::new(),
             ranking: None,
             changed_tools: ChangedTools::Allow,
-            limits: None,
+            limits: CallLimits::default(),
         }
     }
 }
@@ -220,7 +223,7 @@ impl Define for ProfileDefinition {
             env: fields.get("env").map(|cursor| define::environment(&cursor)).unwrap_or_default(),
             ranking: define::kept(&fields, "ranking"),
             changed_tools: fields.get("changed_tools").and_then(|c| c.choice()).unwrap_or(default.changed_tools),
-            limits: define::kept(&fields, "limits"),
+            limits: fields.get("limits").and_then(limits::read).unwrap_or_default(),
         };
         fields.finish();
         Some(Self { name: name?, ..read })

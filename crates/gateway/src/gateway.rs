@@ -28,6 +28,7 @@ use crate::pins::{Pins, Quarantine};
 use crate::servers::{Servers, Table, fingerprint};
 use crate::session::Sessions;
 use crate::task::OwnTasks;
+use crate::throttle::Throttle;
 use crate::verify::Verifications;
 use crate::view::{Builder, Entries, Listed, View};
 
@@ -67,6 +68,7 @@ pub type Views = BTreeMap<ProfileName, Arc<View>>;
 pub struct Gateway {
     pub(crate) store: Store,
     pub(crate) vault: Option<Arc<dyn KeepSecrets>>,
+    pub(crate) throttle: Throttle,
     pub(crate) clock: Arc<dyn Clock>,
     /// The servers.
     pub servers: Servers,
@@ -129,6 +131,7 @@ impl Gateway {
         let gateway = Arc::new(Self {
             store: parts.store,
             vault: parts.vault,
+            throttle: Throttle::default(),
             clock: parts.clock,
             servers: parts.servers,
             sessions: parts.sessions,
@@ -224,6 +227,7 @@ impl Gateway {
     /// Starts the servers anew whose secrets changed, after the vault did. Blocks, and not beside [`Gateway::apply`].
     pub fn renew_secrets(&self) {
         self.servers.renew_secrets();
+        self.servers.settle_environments(&self.loaded.load().profiles, true);
         self.rebuild();
     }
 
@@ -246,6 +250,7 @@ impl Gateway {
                 tracing::warn!(server = %gone, %error, "its snapshot stays behind");
             }
         }
+        self.servers.settle_environments(&loaded.profiles, false);
         self.rebuild();
     }
 

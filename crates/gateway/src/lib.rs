@@ -13,6 +13,7 @@ pub mod dialect;
 mod dispatch;
 pub mod duplex;
 mod economy;
+mod environment;
 pub mod events;
 mod exchange;
 mod explain;
@@ -34,6 +35,7 @@ mod schema;
 pub mod servers;
 pub mod session;
 pub mod task;
+mod throttle;
 pub mod verify;
 pub mod view;
 

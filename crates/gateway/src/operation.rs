@@ -6,6 +6,7 @@
 //! vault belong into `operation/secrets.rs`.
 
 mod audit;
+mod bundles;
 mod definition;
 mod fields;
 mod lifecycle;
@@ -139,6 +140,7 @@ const NO_ARGUMENTS: &str = r#"{"type":"object","properties":{},"additionalProper
 /// The rows of every file.
 const FILES: &[&[Operation]] = &[
     audit::ROWS,
+    bundles::ROWS,
     lifecycle::ROWS,
     profiles::ROWS,
     registry::ROWS,

@@ -16,6 +16,7 @@ mod example;
 mod explain;
 mod find;
 mod import;
+mod init;
 mod list;
 mod profile;
 mod registry;
@@ -88,6 +89,8 @@ enum Command {
     Describe(describe::Arguments),
     /// Call a tool
     Call(call::Arguments),
+    /// Set everything up: take servers over, verify them, connect clients
+    Init(init::Arguments),
     /// Take over the servers of other clients
     Import(import::Arguments),
     /// Write Toolcrib into the settings of a client
@@ -173,6 +176,7 @@ pub(crate) fn run(cli: Cli, environment: &Environment) -> anyhow::Result<ExitCod
                 with_gateway(&action.client, environment, async |client, output| audit::verify(client, output).await)
             }
         },
+        Command::Init(arguments) => init::run(&arguments, environment),
         Command::Import(arguments) => import::run(&arguments, environment),
         Command::Connect(arguments) => connect::run(&arguments, environment).map(|()| ExitCode::SUCCESS),
         Command::Disconnect(arguments) => disconnect::run(&arguments, environment).map(|()| ExitCode::SUCCESS),
@@ -202,6 +206,8 @@ pub(crate) fn run(cli: Cli, environment: &Environment) -> anyhow::Result<ExitCod
         }
         Command::Profile(arguments) => match &arguments.action {
             profile::Action::Key(action) => profile::key::run(action, environment).map(|()| ExitCode::SUCCESS),
+            profile::Action::Export(action) => profile::bundle::export(action, environment),
+            profile::Action::Import(action) => profile::bundle::import(action, environment),
             profile::Action::Wire(action) => {
                 let request = action.request()?;
                 with_rest(action.client(), environment, async |rest, output| {
@@ -268,9 +274,9 @@ fn with_rest(
 }
 
 /// Runs a gateway with telemetry on a runtime of all cores.
-fn run_gateway<F>(config: &Config, gateway: impl FnOnce(Events) -> F) -> anyhow::Result<()>
+fn run_gateway<F, T>(config: &Config, gateway: impl FnOnce(Events) -> F) -> anyhow::Result<T>
 where
-    F: Future<Output = anyhow::Result<()>>,
+    F: Future<Output = anyhow::Result<T>>,
 {
     let events = Events::default();
     let logs = telemetry::init(config, events.clone())?;

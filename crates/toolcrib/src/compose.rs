@@ -60,7 +60,8 @@ pub(crate) struct Serving {
     composed: Composed,
     /// Its endpoint for the default profile.
     pub(crate) url: String,
-    token_file: PathBuf,
+    /// Where its token lies.
+    pub(crate) token_file: PathBuf,
 }
 
 /// Serves over HTTP until the process is told to end.
@@ -302,14 +303,14 @@ async fn open_instance(config: &Config) -> anyhow::Result<Store> {
 }
 
 /// What tells the process to end: Ctrl-C, SIGTERM, SIGHUP. Listened to from the start, so that none is missed.
-struct End {
+pub(crate) struct End {
     interrupt: Signal,
     terminate: Signal,
     hang_up: Signal,
 }
 
 impl End {
-    fn listen() -> anyhow::Result<Self> {
+    pub(crate) fn listen() -> anyhow::Result<Self> {
         let listen = |kind| signal(kind).context("listen for signals");
         Ok(Self {
             interrupt: listen(SignalKind::interrupt())?,
@@ -319,7 +320,7 @@ impl End {
     }
 
     /// Waits for one of them. Cancel-safe.
-    async fn wait(&mut self) {
+    pub(crate) async fn wait(&mut self) {
         tokio::select! {
             _ = self.interrupt.recv() => {}
             _ = self.terminate.recv() => {}

@@ -133,7 +133,10 @@ const PROFILE: &[(&str, &str)] = &[
     ("require_load", "Whether a tool must be loaded before it is called."),
     ("active_set", "How long loaded tools stay loaded."),
     ("max_tokens", "The budget of an answer of `find_tools`."),
-    ("env", "What the servers of this profile get beside their own environment."),
+    (
+        "env",
+        "Variables that the programs of this profile get beside their own: texts, or references such as `env:NAME` and `vault:NAME`.",
+    ),
     ("ranking", "Kept for later work."),
     ("changed_tools", "What becomes of tools that are not as they were approved."),
     ("quota", "How much may be loaded at a time."),
@@ -146,5 +149,7 @@ const PROFILE: &[(&str, &str)] = &[
     ("keys[].name", "Whose it is: its bearer appears as `key:<name>`."),
     ("keys[].hash", "The key's hash; `toolcrib profile key` makes both."),
     ("keys[].created", "The day on which it was made."),
-    ("limits", "Kept for later work."),
+    ("limits", "How much one principal may call."),
+    ("limits.concurrent", "Tool calls that may run at a time."),
+    ("limits.per_minute", "Tool calls a minute."),
 ];

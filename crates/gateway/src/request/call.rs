@@ -98,6 +98,17 @@ impl Passing<'_> {
             }
             Err(Refused::Closing) => return Err(closing()),
         };
+        let (gateway, profile) = (self.gateway, &self.view.profile);
+        let principal = &self.caller.principal.id;
+        let admitted = gateway.throttle.admit(principal, &profile.name, profile.limits, gateway.clock.now());
+        // Held until the call has ended, or its future is dropped.
+        let _running = match admitted {
+            Ok(running) => running,
+            Err(problem) => {
+                tool.metrics().record(Outcome::Error(Kind::Busy), passage.finish(Outcome::Error(Kind::Busy)));
+                return Ok(failed(&problem));
+            }
+        };
         if let Some(problem) = self.not_loaded(tool) {
             passage.finish(Outcome::Error(Kind::Forbidden));
             return Ok(failed(&problem));

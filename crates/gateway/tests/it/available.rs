@@ -209,7 +209,7 @@ async fn a_file_that_is_there_is_never_written_over() {
     files.push(entry("mine", "", ""));
     files.push(profile("default", "registry: [mine]"));
     let house = House::settled(&files).await;
-    house.write("servers/mine.yaml", "name: nobody can read this: [");
+    house.write(&[("servers/mine.yaml".to_owned(), "name: nobody can read this: [".to_owned())]);
     let client = house.modern("default");
     let refused = text_of(&load(&client, &["mine/*"]).await);
     assert!(refused.contains("`servers/mine.yaml` is there already"), "{refused}");

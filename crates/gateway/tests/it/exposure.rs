@@ -177,3 +177,24 @@ async fn auto_lists_everything_to_legacy_clients_that_search_long_lists_themselv
     assert_eq!(method_of(&soon("news", news.recv()).await.unwrap()), "notifications/tools/list_changed");
     assert!(deferring.listed().await.contains(&"beta_four".to_owned()));
 }
+
+#[tokio::test]
+async fn a_profile_s_limits_hold_for_each_principal_and_each_door() {
+    let limits = "exposure: direct\nlimits: {per_minute: 2}\n";
+    let house = House::settled(&[server("alpha", &[]), profile("default", limits)]).await;
+    let (ann, bob) = (house.modern_of("ann", "default"), house.modern_of("bob", "default"));
+    let text = json!({"text": "a"});
+    assert_eq!(ann.text("alpha_echo", &text).await, "a");
+    let by_meta = json!({"name": "alpha/echo", "arguments": text});
+    assert_ne!(ann.call("call_tool", &by_meta).await["isError"], true);
+    for (name, arguments) in [("alpha_echo", &text), ("call_tool", &by_meta)] {
+        let busy = ann.call(name, arguments).await;
+        assert!(
+            busy["isError"] == true && busy.to_string().contains("`limits.per_minute` of profile `default`"),
+            "{busy}"
+        );
+    }
+    assert_eq!(bob.text("alpha_echo", &text).await, "a");
+    let refused = house.audited().await.into_iter().filter(|event| event.outcome.to_string().contains("busy")).count();
+    assert_eq!(refused, 2);
+}

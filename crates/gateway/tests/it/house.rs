@@ -166,6 +166,16 @@ impl House {
         self.gateway.servers.table().get(name).unwrap().server.clone()
     }
 
+    /// Where its files are.
+    pub(crate) fn home(&self) -> &std::path::Path {
+        self.home.path()
+    }
+
+    /// Writes files and takes nothing anew.
+    pub(crate) fn write(&self, files: &[File]) {
+        write(self.home.path(), files);
+    }
+
     /// Writes files (an empty text removes) and takes all definitions anew.
     pub(crate) async fn apply(&self, files: &[File]) {
         write(self.home.path(), files);
@@ -173,16 +183,6 @@ impl House {
         assert!(loaded.problems.is_empty(), "{:?}", loaded.problems);
         self.gateway.apply(Arc::new(loaded));
         self.settle().await;
-    }
-
-    /// The home folder.
-    pub(crate) fn home(&self) -> &std::path::Path {
-        self.home.path()
-    }
-
-    /// Writes a file without taking it in.
-    pub(crate) fn write(&self, path: &str, text: &str) {
-        write(self.home.path(), &[(path.to_owned(), text.to_owned())]);
     }
 
     /// The text of a file of the home folder, if it is there.

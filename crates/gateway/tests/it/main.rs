@@ -11,6 +11,7 @@ mod away;
 mod dialect;
 mod discovery;
 mod duplex;
+mod environments;
 mod exposure;
 mod fidelity;
 mod house;

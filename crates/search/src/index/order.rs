@@ -79,10 +79,12 @@ fn lift_exact(frame: &Frame, mask: &Mask, query: &Query<'_>, candidates: &mut Ve
     let wanted_id = text.split_once('/');
     let mut unmatched = Vec::new();
     for segment in segments(frame, query) {
+        let of_server = wanted_id.filter(|(server, _)| frame.segments[segment].server() == *server);
         for (tool, id) in frame.segments[segment].ids.iter().enumerate() {
-            let name = id.tool.trim();
-            let is_id = wanted_id.is_some_and(|(server, tool)| id.server.as_str() == server && name == tool);
-            let lift = match (is_id, name.eq_ignore_ascii_case(text)) {
+            // Most names are shorter than most queries: that is seen without looking at the letters.
+            let is_name = |wanted: &str| id.tool.len() >= wanted.len() && id.tool.trim().eq_ignore_ascii_case(wanted);
+            let is_id = of_server.is_some_and(|(_, tool)| is_name(tool) && id.tool.trim() == tool);
+            let lift = match (is_id, is_name(text)) {
                 (true, _) => 2.0 * best,
                 (false, true) => best,
                 (false, false) => continue,

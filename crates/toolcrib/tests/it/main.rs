@@ -3,12 +3,14 @@
 #![allow(clippy::unwrap_used, reason = "functions that only tests call")]
 
 mod bridge;
+mod bundle;
 mod call;
 mod clients;
 mod command_line;
 mod demo;
 mod failures;
 mod guides;
+mod init;
 mod lists;
 mod profile_key;
 mod registry;
