@@ -45,8 +45,8 @@ pub use problem::{DefinitionProblem, Position};
 pub use profile::edit;
 pub use profile::key::matching as matching_key;
 pub use profile::{
-    ActiveSet, CallLimits, ChangedTools, Dialect, Exposure, GatewayKey, Group, KeyHash, KeyHashError, KeyName,
-    OverQuota, Prefix, ProfileDefinition, Quota, Ranking, ToolRules,
+    ActiveSet, AutoExposure, CallLimits, ChangedTools, Dialect, Exposure, GatewayKey, Group, KeyHash, KeyHashError,
+    KeyName, OverQuota, Prefix, ProfileDefinition, Quota, Ranking, ToolRules,
 };
 pub use registry::{Available, Origin, built_in};
 pub use schema::schema;

@@ -30,7 +30,7 @@ use crate::session::Sessions;
 use crate::task::OwnTasks;
 use crate::throttle::Throttle;
 use crate::verify::Verifications;
-use crate::view::{Builder, Entries, View};
+use crate::view::{Builder, Entries, Listed, View};
 
 /// How long changes are gathered before views are built: many servers become ready at the same time.
 const GATHER: Duration = Duration::from_millis(20);
@@ -290,7 +290,11 @@ impl Gateway {
     fn tell_changes(&self, profile: &ProfileName, before: &View, after: &View) {
         let resources = &before.resources;
         let mut changed = Vec::new();
-        if !before.listed.equals(&after.listed) {
+        let same = |before: Option<&Listed>, after: Option<&Listed>| match (before, after) {
+            (Some(before), Some(after)) => before.equals(after),
+            (before, after) => before.is_none() && after.is_none(),
+        };
+        if !before.listed.equals(&after.listed) || !same(before.whole.as_ref(), after.whole.as_ref()) {
             changed.push(New::Tools);
         }
         if !before.prompts_listed.equals(&after.prompts_listed) {

@@ -12,6 +12,7 @@ mod conversation;
 pub mod dialect;
 mod dispatch;
 pub mod duplex;
+mod economy;
 mod environment;
 pub mod events;
 mod exchange;

@@ -25,6 +25,7 @@ mod serve;
 mod server;
 mod status;
 mod stdio;
+mod tokens;
 mod verify;
 mod version;
 
@@ -112,6 +113,8 @@ enum Command {
     Explain(explain::Arguments),
     /// Tell how servers are, what failed and what to do
     Doctor(doctor::Arguments),
+    /// Count what the tools cost a model in tokens
+    Tokens(tokens::Arguments),
     /// Read or verify the audit log
     Audit(audit::Arguments),
     /// Do any operation of the control API
@@ -161,6 +164,9 @@ pub(crate) fn run(cli: Cli, environment: &Environment) -> anyhow::Result<ExitCod
         }
         Command::Doctor(arguments) => {
             with_rest(&arguments.client, environment, async |rest, output| doctor::run(&arguments, rest, output).await)
+        }
+        Command::Tokens(arguments) => {
+            with_rest(&arguments.client, environment, async |rest, output| tokens::run(rest, output).await)
         }
         Command::Audit(arguments) => match &arguments.action {
             audit::Action::List(action) => with_gateway(&action.client, environment, async |client, output| {

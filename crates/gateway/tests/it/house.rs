@@ -13,6 +13,7 @@ use toolcrib_base::{Clock, Limits, PrincipalId, ProfileName, SystemClock};
 use toolcrib_catalog::LocalSecrets;
 use toolcrib_gateway::metrics::Metrics;
 use toolcrib_gateway::servers::Servers;
+use toolcrib_gateway::session::Introduction;
 use toolcrib_gateway::session::Reader;
 use toolcrib_gateway::{Caller, Channel, Gateway, KeepSecrets, Parts, Principal, Session, Sessions};
 use toolcrib_protocol::{Id, Notification, Raw, Request, Revision, RpcError};
@@ -221,6 +222,16 @@ impl House {
         let who = Principal { id: PrincipalId::new(principal), is_admin: false };
         let name = ProfileName::new(profile).unwrap();
         let session = self.gateway.sessions.open(who, name, Revision::LATEST_LEGACY).unwrap();
+        Client::new(self, profile, Revision::LATEST_LEGACY, Some(session))
+    }
+
+    /// A legacy client that says who it is.
+    pub(crate) fn legacy_named(&self, client: &str, profile: &str) -> Client {
+        let who = Principal { id: PrincipalId::new("local"), is_admin: false };
+        let name = ProfileName::new(profile).unwrap();
+        let params = Raw::from_value(&json!({"clientInfo": {"name": client, "version": "1"}}));
+        let introduction = Introduction::read(&params, Revision::LATEST_LEGACY);
+        let session = self.gateway.sessions.open(who, name, introduction).unwrap();
         Client::new(self, profile, Revision::LATEST_LEGACY, Some(session))
     }
 

@@ -3,11 +3,13 @@
 
 mod active;
 mod ambiguous;
+mod answers;
 mod arguments;
 mod audit;
 mod available;
 mod away;
 mod dialect;
+mod discovery;
 mod duplex;
 mod environments;
 mod exposure;

@@ -20,6 +20,9 @@ pub(crate) struct Arguments {
     /// How much to tell of each
     #[arg(long, value_enum)]
     detail: Option<Detail>,
+    /// How many tokens the answer may cost a model
+    #[arg(long, value_name = "N")]
+    max_tokens: Option<u32>,
     #[command(flatten)]
     pub(crate) client: ClientFlags,
 }
@@ -54,6 +57,9 @@ pub(crate) async fn run(arguments: &Arguments, client: &Client, output: Output) 
             Detail::Schemas => "schemas",
         });
     }
+    if let Some(most) = arguments.max_tokens {
+        wanted["max_tokens"] = json!(most);
+    }
     let answer = client.ask("find_tools", &wanted).await?;
     if output.is_for_programs() {
         return Ok(output.answer(&answer)?);
@@ -64,6 +70,13 @@ pub(crate) async fn run(arguments: &Arguments, client: &Client, output: Output) 
     let total = value["total"].as_u64().unwrap_or(hits.len() as u64);
     if total > hits.len() as u64 {
         output.note(&format!("{} of {total} tools; more with `--limit N`", hits.len()));
+    }
+    if value["confidence"] == "low" {
+        output.note("perhaps nothing fits: try other words");
+    }
+    let loadable = field(&value, "loadable");
+    if !loadable.is_empty() {
+        output.note(&format!("could be loaded: {loadable}"));
     }
     Ok(())
 }
