@@ -46,7 +46,7 @@ pub use profile::edit;
 pub use profile::key::matching as matching_key;
 pub use profile::{
     ActiveSet, AutoExposure, CallLimits, ChangedTools, Dialect, Exposure, GatewayKey, Group, KeyHash, KeyHashError,
-    KeyName, OverQuota, Prefix, ProfileDefinition, Quota, ToolRules,
+    KeyName, OverQuota, Prefix, ProfileDefinition, Quota, Ranking, ToolRules,
 };
 pub use registry::{Available, Origin, built_in};
 pub use schema::schema;

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 
 use toolcrib_base::{Glob, ProfileName};
 
-use crate::define::{self, Define, Kept, Over};
+use crate::define::{self, Define, Over};
 use crate::period::Period;
 use crate::reader::{Cursor, Fields, choice};
 use crate::secret::SecretRef;
@@ -64,7 +64,8 @@ pub struct ProfileDefinition {
     pub env: BTreeMap<String, SecretRef>,
     /// What becomes of tools that are not as they were approved.
     pub changed_tools: ChangedTools,
-    pub ranking: Option<Kept>,
+    /// How tools are ranked by searches.
+    pub ranking: Ranking,
     /// How much one principal may call.
     pub limits: CallLimits,
 }
@@ -142,6 +143,16 @@ choice! {
     }
 }
 
+choice! {
+    /// How tools are ranked by searches.
+    Ranking {
+        /// Words, words that look alike and meaning together.
+        Blend = "blend",
+        /// Plain TF-IDF over names and descriptions, for comparison.
+        TfIdf = "tfidf",
+    }
+}
+
 // === impl ProfileDefinition ===
 
 impl ProfileDefinition {
@@ -175,7 +186,7 @@ impl ProfileDefinition {
             keys: None,
             max_tokens: MAX_TOKENS,
             env: BTreeMap::new(),
-            ranking: None,
+            ranking: Ranking::Blend,
             changed_tools: ChangedTools::Allow,
             limits: CallLimits::default(),
         }
@@ -221,7 +232,10 @@ impl Define for ProfileDefinition {
             keys: fields.get("keys").map(|cursor| key::read(&cursor)),
             max_tokens: fields.get("max_tokens").and_then(|c| c.number(50, 1_000_000)).unwrap_or(MAX_TOKENS),
             env: fields.get("env").map(|cursor| define::environment(&cursor)).unwrap_or_default(),
-            ranking: define::kept(&fields, "ranking"),
+            ranking: fields.get("ranking").and_then(|cursor| cursor.choice()).unwrap_or(match dialect {
+                Dialect::GoEnt => Ranking::TfIdf,
+                _ => Ranking::Blend,
+            }),
             changed_tools: fields.get("changed_tools").and_then(|c| c.choice()).unwrap_or(default.changed_tools),
             limits: fields.get("limits").and_then(limits::read).unwrap_or_default(),
         };

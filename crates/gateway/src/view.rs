@@ -20,7 +20,7 @@ use toolcrib_policy::{Act, Annotations, Rules};
 use toolcrib_protocol::Raw;
 use toolcrib_protocol::inventory::Entry;
 use toolcrib_protocol::param_header::ParamHeaders;
-use toolcrib_search::Signature;
+use toolcrib_search::{Query, Ranking, Signature};
 use toolcrib_upstream::Server;
 
 use crate::economy::Costs;
@@ -170,6 +170,15 @@ impl View {
     /// What its tools cost a model. The first count takes as long as reading all of them.
     pub(crate) fn costs(&self) -> &Costs {
         self.costs.get_or_init(|| Costs::of(self))
+    }
+
+    /// A search as this profile ranks.
+    pub(crate) fn query<'q>(&self, text: &'q str) -> Query<'q> {
+        let ranking = match self.profile.ranking {
+            toolcrib_catalog::Ranking::Blend => Ranking::Blend,
+            toolcrib_catalog::Ranking::TfIdf => Ranking::TfIdf,
+        };
+        Query { ranking, ..Query::new(text) }
     }
 
     /// The tool of an exposed name or an exact id.

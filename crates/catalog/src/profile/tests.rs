@@ -57,7 +57,7 @@ fn empty_lists_mean_nothing() {
 fn further_keys_are_read_or_kept() {
     let profile = good(
         "name: default\ntitle: T\nregistry: ['*']\ngroups: [load, admin, load]\nread_only: true\nactive_set: durable\n\
-         max_tokens: 1200\nenv: {A: 'env:B'}\nranking: {x: 1}\nchanged_tools: hold\nlimits: {}\n\
+         max_tokens: 1200\nenv: {A: 'env:B'}\nranking: tfidf\nchanged_tools: hold\nlimits: {}\n\
          exposure: pinned\npinned: ['files/*']\nprefix: none\n",
     );
     assert_eq!(profile.groups, [Group::Load, Group::Admin]);

@@ -137,7 +137,7 @@ const PROFILE: &[(&str, &str)] = &[
         "env",
         "Variables that the programs of this profile get beside their own: texts, or references such as `env:NAME` and `vault:NAME`.",
     ),
-    ("ranking", "Kept for later work."),
+    ("ranking", "How searches rank tools: words, letters and meaning together, or plain TF-IDF."),
     ("changed_tools", "What becomes of tools that are not as they were approved."),
     ("quota", "How much may be loaded at a time."),
     ("quota.tools", "How many tools."),

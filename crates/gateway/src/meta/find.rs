@@ -117,7 +117,7 @@ fn search<'a>(view: &'a View, ask: &Ask) -> Findings<'a> {
         limit: ask.limit.max(LOOKED_AT),
         offset: ask.offset,
         fold: ask.fold,
-        ..Query::new(&ask.query)
+        ..view.query(&ask.query)
     });
     let rest = hits.hits.split_off(ask.limit.min(hits.hits.len()));
     let page = hits.hits.into_iter().filter_map(|hit| Found::of(view, &hit.id).map(|found| (hit, found)));

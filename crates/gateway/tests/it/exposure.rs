@@ -198,3 +198,29 @@ async fn a_profile_s_limits_hold_for_each_principal_and_each_door() {
     let refused = house.audited().await.into_iter().filter(|event| event.outcome.to_string().contains("busy")).count();
     assert_eq!(refused, 2);
 }
+
+#[tokio::test]
+async fn a_profile_chooses_its_ranking_and_scores_are_explained() {
+    let files = [
+        stopped("alpha", &["convert_currency", "list_rates"], ""),
+        profile("default", "exposure: direct"),
+        profile("plain", "ranking: tfidf"),
+        profile("ent", "dialect: go-ent"),
+        profile("mine", "dialect: go-ent\nranking: blend"),
+    ];
+    let house = House::settled(&files).await;
+    // Plain TF-IDF knows no slips of the keyboard.
+    for (name, finds) in [("default", true), ("plain", false), ("ent", false), ("mine", true)] {
+        let arguments = json!({"query": "curency", "explain": true});
+        let found = house.modern_of("ann", name).admin().call("core_tool_find", &arguments).await;
+        let best = &found["structuredContent"]["tools"][0];
+        assert_eq!(best["id"] == "alpha/convert_currency", finds, "{name}: {found}");
+        if finds {
+            let why = &best["explanation"];
+            assert_eq!(why["corrections"], json!([{"from": "curency", "to": "currency"}]), "{why}");
+            let shares = ["words", "alike", "meaning"].map(|part| why[part]["share"].as_f64().unwrap());
+            let sum: f64 = shares.iter().sum::<f64>() + why["exact"].as_f64().unwrap();
+            assert!((sum - best["score"].as_f64().unwrap()).abs() < 1e-3, "{best}");
+        }
+    }
+}
