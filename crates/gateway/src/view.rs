@@ -76,8 +76,10 @@ pub struct Prompt {
 
 /// Everything that one profile shows.
 pub struct View {
-    /// The profile.
+    /// The profile; its exposure is what `auto` has come to.
     pub profile: Arc<ProfileDefinition>,
+    /// The exposure as its file says it.
+    pub(crate) declared: Exposure,
     /// Its rules.
     pub rules: Rules,
     /// Its tools, sorted by id.
