@@ -76,8 +76,10 @@ pub struct Prompt {
 
 /// Everything that one profile shows.
 pub struct View {
-    /// The profile.
+    /// The profile; its exposure is what `auto` has come to.
     pub profile: Arc<ProfileDefinition>,
+    /// The exposure as its file says it.
+    pub(crate) declared: Exposure,
     /// Its rules.
     pub rules: Rules,
     /// Its tools, sorted by id.
@@ -167,6 +169,11 @@ impl Tool {
 }
 
 impl View {
+    /// What its tools cost a model. The first count takes as long as reading all of them.
+    pub(crate) fn costs(&self) -> &Costs {
+        self.costs.get_or_init(|| Costs::of(self))
+    }
+
     /// A search as this profile ranks.
     pub(crate) fn query<'q>(&self, text: &'q str) -> Query<'q> {
         let ranking = match self.profile.ranking {
@@ -174,11 +181,6 @@ impl View {
             toolcrib_catalog::Ranking::TfIdf => Ranking::TfIdf,
         };
         Query { ranking, ..Query::new(text) }
-    }
-
-    /// What its tools cost a model. The first count takes as long as reading all of them.
-    pub(crate) fn costs(&self) -> &Costs {
-        self.costs.get_or_init(|| Costs::of(self))
     }
 
     /// The tool of an exposed name or an exact id.

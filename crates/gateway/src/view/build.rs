@@ -179,7 +179,8 @@ impl Builder {
         let tools = self.tools(&shaping, &shown);
         let exposure = auto::settled(profile, &tools);
         let is_many = profile.exposure == Exposure::Auto && exposure != Exposure::Direct;
-        let profile = match exposure == profile.exposure {
+        let declared = profile.exposure;
+        let profile = match exposure == declared {
             true => Arc::clone(profile),
             false => Arc::new(ProfileDefinition { exposure, ..ProfileDefinition::clone(profile) }),
         };
@@ -194,6 +195,7 @@ impl Builder {
         let prompts_listed = Listed::new(Listing::Prompts, &paging, exposed);
         let mut view = View {
             profile,
+            declared,
             rules,
             tools,
             by_name,
