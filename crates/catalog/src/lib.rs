@@ -27,6 +27,7 @@ mod tree;
 mod validate;
 mod watch;
 mod write;
+mod writing;
 mod yaml;
 
 pub use catalogue::{Changes, Delta, Loaded, load, reload};
