@@ -30,7 +30,7 @@ usage: cargo xtask <command>
        [--scenario NAME] [--direct]  the gateway as the client; --list names the cells, --direct leaves the gateway out
        [--list] [--binary PATH]
   fuzz [target] [--seconds N]        fuzz targets (all of them without a name)
-  bench [...]                        cargo run --release -p toolcrib-bench -- ...";
+  bench [...]                        cargo run --release -p toolcrib-bench -- ... (`run` without arguments)";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -65,7 +65,9 @@ fn main() -> ExitCode {
 
 fn bench(workspace: &Workspace, rest: &[String]) -> anyhow::Result<bool> {
     let mut command = workspace.cargo();
-    command.args(["run", "--release", "--package", "toolcrib-bench", "--"]).args(rest);
+    command.args(["run", "--release", "--package", "toolcrib-bench", "--"]);
+    // Without arguments everything is measured.
+    command.args(if rest.is_empty() { &["run".to_owned()] } else { rest });
     // The person watches the table grow, so the terminal is handed through and there is no deadline.
     Ok(command.status()?.success())
 }

@@ -30,6 +30,9 @@ pub(crate) struct Offer {
     /// Speak revision 2026-07-28 and nothing older
     #[arg(long)]
     pub(crate) modern: bool,
+    /// Over stdio: answer nothing while this file exists
+    #[arg(long)]
+    pub(crate) hang: Option<std::path::PathBuf>,
 }
 
 /// The rendered answers.

@@ -11,6 +11,7 @@ mod duplex;
 mod exposure;
 mod fidelity;
 mod house;
+mod large;
 mod listen;
 mod load;
 mod lossless;

@@ -8,6 +8,7 @@ mod clients;
 mod command_line;
 mod demo;
 mod failures;
+mod full_disk;
 mod guides;
 mod lists;
 mod profile_key;
