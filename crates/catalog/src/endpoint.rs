@@ -71,8 +71,16 @@ impl std::str::FromStr for Endpoint {
 
 impl fmt::Display for Endpoint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (address, query) =
-            self.0.split_once('?').map_or((&*self.0, None), |(address, query)| (address, Some(query)));
+        ShownAddress(&self.0).fmt(f)
+    }
+}
+
+/// Prints an address, also one with open places in it, without what may be a secret.
+pub(crate) struct ShownAddress<'a>(pub(crate) &'a str);
+
+impl fmt::Display for ShownAddress<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (address, query) = self.0.split_once('?').map_or((self.0, None), |(address, query)| (address, Some(query)));
         let (scheme, rest) = address.split_once("://").unwrap_or(("", address));
         let (authority, path) = rest.find('/').map_or((rest, ""), |slash| rest.split_at(slash));
         write!(f, "{scheme}://")?;

@@ -7,12 +7,16 @@ mod runtime;
 mod scooter;
 mod value;
 
+use std::path::Path;
+
 use toolcrib_base::ServerName;
 
 use crate::define::{self, Define, Kept};
 use crate::endpoint::Link;
+use crate::problem::DefinitionProblem;
 use crate::reader::{Cursor, Fields, choice};
 use crate::server::{self, ToolText};
+use crate::yaml;
 
 pub use authorization::{Authorization, AuthorizationKind, Variable};
 pub use configure::{Answers, ConfigureError, Configured};
@@ -82,6 +86,31 @@ pub struct Package {
     pub version: Option<String>,
 }
 
+/// What there is to say of a text that would be an entry.
+#[derive(Debug, Clone, Default)]
+pub struct EntryFindings {
+    pub problems: Vec<DefinitionProblem>,
+    /// What people and searches would miss.
+    pub warnings: Vec<DefinitionProblem>,
+}
+
+impl RegistryEntry {
+    /// What is wrong with a text as the file of the entry `name`. Nothing is read or written.
+    pub fn check(name: &ServerName, text: &str) -> EntryFindings {
+        let file = Path::new(Self::FOLDER).join(format!("{name}.yaml"));
+        let (_, findings) = define::read_thoroughly::<Self>(&file, name.as_str(), text);
+        EntryFindings { problems: findings.problems, warnings: findings.warnings }
+    }
+
+    /// The text of an entry that is given as a value.
+    pub fn text_of(name: &ServerName, entry: &serde_json::Value) -> String {
+        let mut named = serde_json::Map::new();
+        named.insert("name".to_owned(), name.as_str().into());
+        named.extend(entry.as_object().cloned().unwrap_or_default());
+        yaml::render(&serde_json::Value::Object(named))
+    }
+}
+
 impl Define for RegistryEntry {
     const FOLDER: &'static str = "registry";
     type Name = ServerName;
@@ -126,7 +155,7 @@ impl Define for RegistryEntry {
 }
 
 /// The source of an entry that says none: the folder it lies in.
-fn source_of(file: &std::path::Path) -> Source {
+fn source_of(file: &Path) -> Source {
     let folder = file.parent().and_then(|folder| folder.file_name());
     if folder.is_some_and(|folder| folder == "official") { Source::Official } else { Source::Custom }
 }

@@ -34,8 +34,8 @@ pub use catalogue::{Changes, Delta, Loaded, load, reload};
 pub use define::Kept;
 pub use endpoint::{Endpoint, EndpointError, Link};
 pub use entry::{
-    Answers, Authorization, AuthorizationKind, ConfigureError, Configured, Package, PackageKind, Reach, RegistryEntry,
-    Runtime, Source, Variable,
+    Answers, Authorization, AuthorizationKind, ConfigureError, Configured, EntryFindings, Package, PackageKind, Reach,
+    RegistryEntry, Runtime, Source, Variable,
 };
 pub use pattern::{Pattern, PatternError};
 pub use period::{Period, PeriodError};
@@ -57,3 +57,4 @@ pub use server::{
 pub use validate::{Checked, DefinitionKind, Scope as ValidateScope, ValidateError, validate};
 pub use watch::watch;
 pub use write::{Files, MASK, Which, WriteError, Written};
+pub use yaml::render as to_yaml;

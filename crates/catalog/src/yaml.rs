@@ -5,11 +5,12 @@ use serde_json::Value;
 /// Lists of short texts up to this many characters stand on one line.
 const LINE: usize = 100;
 
-/// A map as a YAML document.
-pub(crate) fn render(value: &Value) -> String {
+/// A value as a YAML document.
+pub fn render(value: &Value) -> String {
     let mut out = String::new();
     match value {
         Value::Object(members) if !members.is_empty() => block(value, 0, &mut out),
+        Value::Array(items) if !items.is_empty() => block(value, 0, &mut out),
         _ => {
             inline(value, &mut out);
             out.push('\n');
@@ -159,4 +160,37 @@ fn is_visible(c: char) -> bool {
     c == ' '
         || !c.is_control() && !c.is_whitespace() && !is_hidden && (c as u32) < 0xE000
         || ('\u{1F300}'..='\u{1FAFF}').contains(&c)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn lists_and_single_values_are_documents_too() {
+        assert_eq!(render(&json!([])), "[]\n");
+        assert_eq!(render(&json!("x")), "x\n");
+        assert_eq!(render(&json!([{"a": 1}, "two"])), "- a: 1\n- two\n");
+    }
+
+    #[test]
+    fn odd_texts_are_quoted_and_nothing_of_them_reaches_a_terminal() {
+        for (text, expected) in [
+            ("\u{1b}[2J\n", "\"\\U0000001B[2J\\n\"\n"),
+            ("\u{9b}", "\"\\U0000009B\"\n"),
+            ("\u{e0041}", "\"\\U000E0041\"\n"),
+            ("\u{202e}x", "\"\\U0000202Ex\"\n"),
+            ("\\ude00", "\"\\\\ude00\"\n"),
+            ("#c", "\"#c\"\n"),
+            ("- x", "\"- x\"\n"),
+            ("1e3", "\"1e3\"\n"),
+            ("no", "\"no\"\n"),
+            ("files/read", "files/read\n"),
+            ("a ", "\"a \"\n"),
+        ] {
+            assert_eq!(render(&json!(text)), expected);
+        }
+    }
 }

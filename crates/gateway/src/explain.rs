@@ -10,6 +10,7 @@ use toolcrib_search::nearest;
 use toolcrib_upstream::State;
 
 use crate::gateway::Gateway;
+use crate::resolve;
 use crate::servers::Running;
 use crate::view::View;
 
@@ -73,7 +74,7 @@ impl Gateway {
         };
         let table = self.servers.table();
         let Some(running) = table.get(&id.server) else {
-            steps.push(Step::new("definition", false, self.undefined(&id)));
+            steps.push(Step::new("definition", false, self.undefined(view, &id)));
             return None;
         };
         let file = format!("servers/{}.yaml", id.server);
@@ -116,7 +117,11 @@ impl Gateway {
         })
     }
 
-    fn undefined(&self, id: &ToolId) -> String {
+    fn undefined(&self, view: &View, id: &ToolId) -> String {
+        if !view.available.of_server(id.server.as_str()).is_empty() {
+            let load = resolve::how_to_load(view, id);
+            return format!("no server is made of the entry `{}` yet: {load} does it", id.server);
+        }
         let file = format!("servers/{}.yaml", id.server);
         let loaded = self.loaded();
         let problem = loaded.problems.iter().map(ToString::to_string).find(|problem| problem.contains(&file));

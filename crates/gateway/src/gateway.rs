@@ -16,18 +16,20 @@ use toolcrib_store::{Snapshot, Store};
 use toolcrib_upstream::{Event, Inventory, Server, State};
 
 use crate::active::ActiveTools;
+use crate::configure::Configuring;
 use crate::conversation::Conversations;
 use crate::events::{Events, Told};
 use crate::exchange::ASKING;
 use crate::listen::Hub;
 use crate::metrics::Metrics;
+use crate::operation::secrets::KeepSecrets;
 use crate::parking::Parking;
 use crate::pins::{Pins, Quarantine};
-use crate::servers::{Servers, fingerprint};
+use crate::servers::{Servers, Table, fingerprint};
 use crate::session::Sessions;
 use crate::task::OwnTasks;
 use crate::verify::Verifications;
-use crate::view::{Builder, View};
+use crate::view::{Builder, Entries, View};
 
 /// How long changes are gathered before views are built: many servers become ready at the same time.
 const GATHER: Duration = Duration::from_millis(20);
@@ -53,6 +55,8 @@ pub struct Parts {
     pub keep_arguments: bool,
     /// Where what happens is told to whoever listens.
     pub events: Events,
+    /// What the operations on secrets act on.
+    pub vault: Option<Arc<dyn KeepSecrets>>,
 }
 
 /// The views of all profiles.
@@ -62,6 +66,7 @@ pub type Views = BTreeMap<ProfileName, Arc<View>>;
 #[derive(Debug)]
 pub struct Gateway {
     pub(crate) store: Store,
+    pub(crate) vault: Option<Arc<dyn KeepSecrets>>,
     pub(crate) clock: Arc<dyn Clock>,
     /// The servers.
     pub servers: Servers,
@@ -80,6 +85,8 @@ pub struct Gateway {
     /// Taken while definitions are put into force, so that two of them do not start a server each.
     applying: Mutex<()>,
     pub(crate) parking: Parking,
+    /// The entries of the registry that become servers at this moment.
+    pub(crate) configuring: Configuring,
     /// The sessions that callers have opened at servers.
     pub(crate) conversations: Conversations,
     /// Places for calls that wait for answers of legacy clients.
@@ -121,6 +128,7 @@ impl Gateway {
         let pins = Pins::new(parts.store.pins());
         let gateway = Arc::new(Self {
             store: parts.store,
+            vault: parts.vault,
             clock: parts.clock,
             servers: parts.servers,
             sessions: parts.sessions,
@@ -132,6 +140,7 @@ impl Gateway {
             started,
             applying: Mutex::new(()),
             parking: Parking::new(sealer.clone()),
+            configuring: Configuring::default(),
             conversations: Conversations::default(),
             asking: Semaphore::new(ASKING),
             tasks: OwnTasks::default(),
@@ -179,7 +188,7 @@ impl Gateway {
 
     /// Whether the views show all that the servers offer by now. A listing that has just ended is not shown yet.
     pub fn is_in_step(&self) -> bool {
-        self.servers.table().values().all(|running| self.shows(&running.server))
+        self.configuring.seen(self.servers.table()).values().all(|running| self.shows(&running.server))
     }
 
     /// Whether the views show what a server offers by now, as far as they may.
@@ -250,10 +259,10 @@ impl Gateway {
     pub fn rebuild(&self) {
         let mut building = self.builder.lock().unwrap_or_else(PoisonError::into_inner);
         let (builder, quarantine) = &mut *building;
-        let servers = self.servers.table();
-        builder.index(&servers);
-        let shown = builder.indexed();
+        let servers = self.configuring.seen(self.servers.table());
         let loaded = self.loaded.load_full();
+        builder.index(&servers, &entries(&loaded, &servers));
+        let shown = builder.indexed();
         let holds = loaded.profiles.values().any(|profile| profile.changed_tools == ChangedTools::Hold);
         let held = if holds { quarantine.update(&servers, &self.pins) } else { Arc::default() };
         let views: Views = loaded
@@ -381,4 +390,17 @@ impl Gateway {
             tracing::warn!(%server, %error, "its snapshot is not kept");
         }
     }
+}
+
+/// The entries that some profile may start and that are no servers yet.
+fn entries(loaded: &Loaded, servers: &Table) -> Entries {
+    let globs = || loaded.profiles.values().flat_map(|profile| &profile.registry);
+    if globs().next().is_none() {
+        return Entries::new();
+    }
+    let wanted = loaded
+        .registry
+        .iter()
+        .filter(|(name, _)| !servers.contains_key(*name) && globs().any(|glob| glob.matches(name.as_str())));
+    wanted.map(|(name, available)| (name.clone(), Arc::clone(available))).collect()
 }

@@ -7,6 +7,7 @@
 pub mod active;
 pub mod approval;
 pub mod caller;
+mod configure;
 mod conversation;
 pub mod dialect;
 mod dispatch;
@@ -39,6 +40,7 @@ pub use caller::{Caller, Principal};
 pub use duplex::Duplex;
 pub use events::{Events, Kind as EventKind, Lost, Told};
 pub use gateway::{Gateway, Parts};
+pub use operation::secrets::{KeepSecrets, KeptSecret};
 pub use operation::{Effect, Found, Method, Operation, Permission, find, table, tell_unknown};
 pub use request::Channel;
 pub use session::{Session, Sessions, Unasked};

@@ -27,6 +27,8 @@ fn listed(profile: &ProfileDefinition, meta: &MetaName) -> bool {
     }
     match meta.group {
         Some(Group::Load) if profile.exposure == Exposure::Dynamic => true,
+        // What may be started can only be started by loading it.
+        Some(Group::Load) if !profile.registry.is_empty() => true,
         Some(group) => profile.groups.contains(&group),
         None => profile.exposure != Exposure::Direct,
     }

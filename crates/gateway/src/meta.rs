@@ -34,13 +34,13 @@ pub(crate) struct Context<'a> {
 }
 
 /// Runs a meta-tool.
-pub(crate) fn run(context: &Context<'_>, arguments: &Raw) -> Result<Raw, Problem> {
+pub(crate) async fn run(context: &Context<'_>, arguments: &Raw) -> Result<Raw, Problem> {
     match context.meta.act {
         Act::Find => find::run(context, arguments),
         Act::List => list::run(context),
         Act::ListCore => list::core(arguments),
         Act::Describe => describe::run(context, arguments),
-        Act::Load => load::load(context, arguments),
+        Act::Load => load::load(context, arguments).await,
         Act::Unload => load::unload(context, arguments),
         Act::Active => active::run(context),
         Act::ListResources => Ok(resources::list(context)),

@@ -44,7 +44,7 @@ impl Gateway {
         let asked = Asked {
             method: method::TOOLS_CALL,
             target: operation.tool.into(),
-            arguments: Some(arguments.bytes()),
+            arguments: operation.recorded(Some(&arguments)).map(|arguments| &arguments.bytes()[..]),
             request_id: String::new(),
         };
         let passage = match Passage::open(desk, &operation.act(), asked).await {
@@ -111,6 +111,7 @@ fn house_rules(caller: &Caller) -> Rules {
     Rules::new(Settings {
         profile: caller.profile.clone(),
         servers: Vec::new(),
+        registry: Vec::new(),
         allow: Vec::<Glob>::new(),
         deny: Vec::new(),
         read_only: false,

@@ -3,15 +3,17 @@
 //!
 //! To add one: a row in `ROWS` of the file it belongs to in `operation/` (a new file gets a line in [`FILES`]), with
 //! the function that does it. The doors, the OpenAPI document and the tests read the table. Operations of the secret
-//! vault belong into `operation/secrets.rs`, those of the registry into `operation/registry.rs`.
+//! vault belong into `operation/secrets.rs`.
 
 mod audit;
 mod definition;
 mod fields;
 mod lifecycle;
 mod profiles;
+mod registry;
 mod route;
 mod running;
+pub(crate) mod secrets;
 mod servers;
 mod status;
 mod tools;
@@ -101,6 +103,8 @@ pub struct Operation {
     pub problems: &'static [Kind],
     /// Whether it may take long, so that clients that know tasks get one.
     pub(crate) slow: bool,
+    /// Whether its arguments hold a secret, so that the audit log has not even their hash.
+    is_secret: bool,
     /// The schema of its arguments.
     input: &'static str,
     /// The schema of its answer.
@@ -121,6 +125,7 @@ const ROW: Operation = Operation {
     creates: false,
     problems: &[],
     slow: false,
+    is_secret: false,
     input: NO_ARGUMENTS,
     output: r#"{"type":"object"}"#,
     run: Run::Call,
@@ -129,8 +134,17 @@ const ROW: Operation = Operation {
 const NO_ARGUMENTS: &str = r#"{"type":"object","properties":{},"additionalProperties":false}"#;
 
 /// The rows of every file.
-const FILES: &[&[Operation]] =
-    &[audit::ROWS, lifecycle::ROWS, profiles::ROWS, running::ROWS, servers::ROWS, status::ROWS, tools::ROWS];
+const FILES: &[&[Operation]] = &[
+    audit::ROWS,
+    lifecycle::ROWS,
+    profiles::ROWS,
+    registry::ROWS,
+    running::ROWS,
+    secrets::ROWS,
+    servers::ROWS,
+    status::ROWS,
+    tools::ROWS,
+];
 
 static TABLE: LazyLock<Vec<&'static Operation>> = LazyLock::new(|| {
     let mut table: Vec<&Operation> = FILES.iter().flat_map(|rows| rows.iter()).collect();
@@ -165,6 +179,11 @@ impl Operation {
     /// The names of the arguments that stand in the path.
     pub fn path_parameters(&self) -> impl Iterator<Item = &'static str> {
         route::parameters(self.path)
+    }
+
+    /// Its arguments as the audit log may have them.
+    pub(crate) fn recorded<'a>(&self, arguments: Option<&'a Raw>) -> Option<&'a Raw> {
+        arguments.filter(|_| !self.is_secret)
     }
 
     /// Whether it sees the gateway through a profile.

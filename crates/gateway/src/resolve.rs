@@ -4,9 +4,10 @@
 
 use std::sync::Arc;
 
-use toolcrib_base::{Kind, Problem, ServerName};
+use serde_json::json;
+use toolcrib_base::{Kind, Problem, ServerName, ToolId};
 use toolcrib_catalog::Dialect;
-use toolcrib_protocol::{Raw, json};
+use toolcrib_protocol::{Raw, json as raw_json};
 use toolcrib_search::nearest;
 use toolcrib_upstream::{Away, State};
 
@@ -132,7 +133,7 @@ fn of_operation(
 }
 
 fn required(meta: &'static MetaName, arguments: &Raw, key: &str) -> Result<String, Unresolved> {
-    let text = json::find(&arguments.members(), key).and_then(json::text).map(std::borrow::Cow::into_owned);
+    let text = raw_json::find(&arguments.members(), key).and_then(raw_json::text).map(std::borrow::Cow::into_owned);
     text.filter(|text| !text.is_empty()).ok_or_else(|| {
         let problem = Problem::new(Kind::InvalidParams, format!("{key} argument is required"))
             .hint(format!("The arguments of {} are {}", meta.name, meta.schema));
@@ -153,8 +154,8 @@ fn inner(meta: &'static MetaName, arguments: &Raw) -> Result<Raw, Unresolved> {
         Some(raw) if raw.is_object() => Ok(raw),
         Some(raw) if raw.as_str() == "null" => Ok(Raw::empty_object()),
         Some(raw) => {
-            let text = json::text(raw.as_str()).ok_or_else(wrong)?.into_owned();
-            let parsed = Raw::parse(text.into(), json::Rules::strict(64)).map_err(|_| wrong())?;
+            let text = raw_json::text(raw.as_str()).ok_or_else(wrong)?.into_owned();
+            let parsed = Raw::parse(text.into(), raw_json::Rules::strict(64)).map_err(|_| wrong())?;
             if parsed.is_object() { Ok(parsed) } else { Err(wrong()) }
         }
     }
@@ -162,6 +163,11 @@ fn inner(meta: &'static MetaName, arguments: &Raw) -> Result<Raw, Unresolved> {
 
 /// The answer to a name that no tool has, or none that this caller may know of.
 pub(crate) fn unknown_tool(view: &View, name: &str) -> Problem {
+    if let Some(candidate) = view.available.called(name) {
+        let entry = &candidate.id.server;
+        let problem = Problem::new(Kind::Unavailable, format!("server `{entry}` is available but not set up"));
+        return problem.hint(format!("Load it first: {}.", how_to_load(view, &candidate.id)));
+    }
     let own = view.profile.dialect;
     let find = dialect::name_of(Act::Find, own);
     // Old names of go-ent began with its own name.
@@ -187,6 +193,16 @@ pub(crate) fn unknown_tool(view: &View, name: &str) -> Problem {
     hint.push_str(&format!("Search with {find}."));
     problem = problem.hint(hint);
     problem
+}
+
+/// The call that loads a tool, or starts its server where that is what is loaded.
+pub(crate) fn how_to_load(view: &View, id: &ToolId) -> String {
+    let dialect = view.profile.dialect;
+    let arguments = match dialect {
+        Dialect::Scooter => json!({ "tool_name": id.server.as_str() }),
+        _ => json!({ "names": [view.tool_by_id(id).map_or_else(|| id.to_string(), |tool| tool.name.to_string())] }),
+    };
+    format!("{} {arguments}", dialect::name_of(Act::Load, dialect))
 }
 
 /// The server that a name begins with, when it could not be listed yet: that is why the tool is unknown.

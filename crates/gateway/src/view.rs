@@ -1,6 +1,7 @@
 //! What one profile shows: its tools under their exposed names, its resources and prompts, its menu. Immutable; a new
 //! one is built whenever the catalogue or the profile changes.
 
+mod available;
 mod build;
 mod conversation;
 mod listed;
@@ -24,6 +25,7 @@ use toolcrib_upstream::Server;
 use crate::metrics::{Metrics, ToolMetrics};
 use crate::schema::ArgumentCheck;
 
+pub(crate) use available::{ALL, Candidate, Candidates, Entries, Found, STATE as AVAILABLE};
 pub(crate) use build::Builder;
 pub(crate) use conversation::SessionPart;
 pub(crate) use listed::{Listed, PAGE, Paging, Stamp};
@@ -81,6 +83,8 @@ pub struct View {
     /// Its prompts, sorted by exposed name.
     pub prompts: Vec<Arc<Prompt>>,
     pub(crate) resources: Resources,
+    /// What it may have beside them: tools of entries that nobody has configured.
+    pub(crate) available: Candidates,
     /// What its servers can do beside the usual.
     pub(crate) offered: Offered,
     /// Whether every server had been listed when it was built.

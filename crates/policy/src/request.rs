@@ -66,6 +66,11 @@ pub enum Act {
         /// The JSON-RPC method.
         method: Arc<str>,
     },
+    /// Making a server of an entry of the registry and starting it, by somebody who need not administer.
+    Configure {
+        /// The entry, and the name of the server that it becomes.
+        entry: ServerName,
+    },
     /// A tool of the gateway itself for finding and calling others. What it finds or calls is decided again.
     MetaTool {
         /// The canonical name.
@@ -87,6 +92,7 @@ impl Act {
     pub fn server(&self) -> Option<&ServerName> {
         match self {
             Self::CallTool { tool, .. } => Some(&tool.server),
+            Self::Configure { entry } => Some(entry),
             Self::ReadResource { server, .. }
             | Self::GetPrompt { server, .. }
             | Self::Complete { server, .. }
@@ -105,6 +111,7 @@ impl fmt::Display for Act {
             Self::GetPrompt { server, name } => write!(f, "prompt `{name}` of server `{server}`"),
             Self::Complete { server, reference } => write!(f, "completion of `{reference}` of server `{server}`"),
             Self::Forward { server, method } => write!(f, "method `{method}` of server `{server}`"),
+            Self::Configure { entry } => write!(f, "entry `{entry}`"),
             Self::MetaTool { name } => write!(f, "tool `{name}`"),
             Self::Operation { name, .. } => write!(f, "operation `{name}`"),
         }

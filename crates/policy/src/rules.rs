@@ -14,6 +14,8 @@ pub struct Settings {
     pub profile: ProfileName,
     /// `servers`: patterns over server names. They bind tools, resources, prompts, completion and forwarded methods.
     pub servers: Vec<Glob>,
+    /// `registry`: patterns over entries that may become servers. With them an administrator permits exactly these.
+    pub registry: Vec<Glob>,
     /// `tools.allow`: patterns over `server/tool`.
     pub allow: Vec<Glob>,
     /// `tools.deny`: patterns over `server/tool`; they win over `allow`.
@@ -56,7 +58,7 @@ impl From<Reason> for Refusal<'_> {
 impl Rules {
     /// Compiles settings. Lists with a `*` in them are cut down to it, so that the common case is one comparison.
     pub fn new(mut settings: Settings) -> Self {
-        for patterns in [&mut settings.servers, &mut settings.allow, &mut settings.deny] {
+        for patterns in [&mut settings.servers, &mut settings.registry, &mut settings.allow, &mut settings.deny] {
             if patterns.iter().any(Glob::is_everything) {
                 patterns.retain(Glob::is_everything);
                 patterns.truncate(1);
@@ -76,6 +78,7 @@ impl Rules {
         let refusal = self.judge(request).err()?;
         let key = match refusal.reason {
             Reason::ServerNotAllowed => "servers",
+            Reason::EntryNotAllowed => "registry",
             Reason::ToolDenied => "tools.deny",
             Reason::ToolNotAllowed => "tools.allow",
             Reason::NotReadOnly => "read_only",
@@ -152,6 +155,10 @@ impl Rules {
                 self.check_reading(Annotations::default())?;
                 Ok(Rule::ServerAllowed)
             }
+            Act::Configure { entry } => match self.settings.registry.iter().any(|it| it.matches(entry.as_str())) {
+                true => Ok(Rule::EntryAllowed),
+                false => Err(Reason::EntryNotAllowed.into()),
+            },
             Act::MetaTool { .. } => Ok(Rule::MetaTool),
             Act::Operation { needs_admin, annotations, .. } => {
                 self.check_reading(*annotations)?;
@@ -181,6 +188,9 @@ impl Rules {
         match (refusal.reason, refusal.pattern) {
             (Reason::ServerNotAllowed, _) => {
                 format!("`servers: {}` of profile `{profile}`", list(&self.settings.servers))
+            }
+            (Reason::EntryNotAllowed, _) => {
+                format!("`registry: {}` of profile `{profile}`", list(&self.settings.registry))
             }
             (Reason::ToolDenied, Some(pattern)) => format!("`tools.deny: {pattern}` of profile `{profile}`"),
             (Reason::ToolDenied, None) => format!("`tools.deny` of profile `{profile}`"),

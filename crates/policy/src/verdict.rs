@@ -15,6 +15,8 @@ pub enum Rule {
     ReadOnlyToolAllowed,
     /// `servers` matches: resources, prompts, completion and forwarded methods.
     ServerAllowed,
+    /// `servers` and `registry` match: the entry may become a server.
+    EntryAllowed,
     /// Meta-tools are open to everyone who reaches the profile.
     MetaTool,
     /// An operation that needs no administering principal.
@@ -30,6 +32,7 @@ impl Rule {
             Self::ToolAllowed => "tool-allowed",
             Self::ReadOnlyToolAllowed => "read-only-tool-allowed",
             Self::ServerAllowed => "server-allowed",
+            Self::EntryAllowed => "entry-allowed",
             Self::MetaTool => "meta-tool",
             Self::OpenOperation => "open-operation",
             Self::AdminOperation => "admin-operation",
@@ -87,6 +90,8 @@ impl Permit {
 pub enum Reason {
     /// No pattern of `servers` matches the server.
     ServerNotAllowed,
+    /// No pattern of `registry` matches the entry.
+    EntryNotAllowed,
     /// A pattern of `tools.deny` matches the tool.
     ToolDenied,
     /// No pattern of `tools.allow` matches the tool.
@@ -104,6 +109,7 @@ impl Reason {
     pub const fn name(self) -> &'static str {
         match self {
             Self::ServerNotAllowed => "server-not-allowed",
+            Self::EntryNotAllowed => "entry-not-allowed",
             Self::ToolDenied => "tool-denied",
             Self::ToolNotAllowed => "tool-not-allowed",
             Self::NotReadOnly => "not-read-only",
@@ -115,8 +121,13 @@ impl Reason {
     /// Whether the caller must not learn that the thing exists. Then the answer is the one for an unknown name.
     pub const fn is_hidden(self) -> bool {
         match self {
-            Self::ServerNotAllowed | Self::ToolDenied | Self::ToolNotAllowed | Self::NotReadOnly | Self::Held => true,
             Self::NeedsAdmin => false,
+            Self::ServerNotAllowed
+            | Self::EntryNotAllowed
+            | Self::ToolDenied
+            | Self::ToolNotAllowed
+            | Self::NotReadOnly
+            | Self::Held => true,
         }
     }
 }

@@ -93,7 +93,7 @@ enum Command {
     Connect(connect::Arguments),
     /// Take Toolcrib out of the settings of a client
     Disconnect(disconnect::Arguments),
-    /// See what could become a server, and check definitions
+    /// See what could become a server, make one of it, and check definitions
     Registry(registry::Arguments),
     /// Add, show, start and stop servers
     Server(server::Arguments),
@@ -170,7 +170,15 @@ pub(crate) fn run(cli: Cli, environment: &Environment) -> anyhow::Result<ExitCod
         Command::Import(arguments) => import::run(&arguments, environment),
         Command::Connect(arguments) => connect::run(&arguments, environment).map(|()| ExitCode::SUCCESS),
         Command::Disconnect(arguments) => disconnect::run(&arguments, environment).map(|()| ExitCode::SUCCESS),
-        Command::Registry(arguments) => registry::run(&arguments, environment).map(|()| ExitCode::SUCCESS),
+        Command::Registry(arguments) => match &arguments.action {
+            registry::Action::Local(action) => registry::run(action, environment).map(|()| ExitCode::SUCCESS),
+            registry::Action::Add(add) => {
+                let request = add.request()?;
+                with_rest(&add.client, environment, async |rest, output| {
+                    registry::add::run(&request, rest, output).await
+                })
+            }
+        },
         Command::Api(arguments) => {
             let given = arguments.gather()?;
             with_rest(&arguments.client, environment, async |rest, output| {

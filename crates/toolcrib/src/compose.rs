@@ -16,6 +16,7 @@ use tokio::sync::mpsc;
 use toolcrib_base::task::Scope;
 use toolcrib_base::{Clock, Kind, Problem, ProfileName, Secret, SystemClock};
 use toolcrib_catalog::Loaded;
+use toolcrib_gateway::KeepSecrets;
 use toolcrib_gateway::metrics::Metrics;
 use toolcrib_gateway::servers::Servers;
 use toolcrib_gateway::{Events, Gateway, Parts, Sessions};
@@ -170,11 +171,14 @@ impl Composed {
         let vault = secrets.vault().clone();
         // Before any secret is resolved, so that no change is missed.
         let mut known = vault.stamp();
-        let servers = Servers::new(around, secrets, &store, house.clone()).at_home(config.home.path());
+        let servers =
+            Servers::new(around, Arc::clone(&secrets) as _, &store, house.clone()).at_home(config.home.path());
         let sessions =
             Sessions::new(config.limits.sessions, config.limits.session_idle, Arc::clone(&clock), Arc::clone(&metrics));
         let keep_arguments = config.audit_arguments;
-        let parts = Parts { store, clock, servers, sessions, metrics, loaded, keep_arguments, events: told };
+        let keeper = Some(Arc::clone(&secrets) as Arc<dyn KeepSecrets>);
+        let parts =
+            Parts { store, clock, servers, sessions, metrics, loaded, keep_arguments, events: told, vault: keeper };
         // Inside the runtime, because the servers' tasks start here.
         let gateway = tokio::task::spawn_blocking(move || Gateway::start(parts)).await?;
         house.spawn(Arc::clone(&gateway).keep_in_step(happened, house.stop_signal()));

@@ -2,7 +2,6 @@
 
 pub(crate) mod json;
 pub(crate) mod table;
-mod yaml;
 
 use std::io::{self, IsTerminal, Write};
 
@@ -43,7 +42,11 @@ impl Output {
 
     /// A whole answer as JSON or YAML.
     pub(crate) fn answer(self, raw: &Raw) -> io::Result<()> {
-        let text = if self.format == Format::Yaml { yaml::render(&raw.to_value()) } else { json::pretty(raw.as_str()) };
+        let text = if self.format == Format::Yaml {
+            toolcrib_catalog::to_yaml(&raw.to_value())
+        } else {
+            json::pretty(raw.as_str())
+        };
         print(&text)
     }
 

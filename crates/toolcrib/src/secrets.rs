@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
-use toolcrib_auth::{EntryName, Keyring, KeyringError, SecretService, User, Vault, VaultError};
-use toolcrib_base::{Kind, Problem, Secret, ServerName};
+use toolcrib_auth::{EntryName, KeyWish, Keyring, KeyringError, Listed, Reach, SecretService, User, Vault, VaultError};
+use toolcrib_base::{Clock, Kind, Problem, Secret, ServerName, SystemClock};
 use toolcrib_catalog::{LocalSecrets, ResolveSecret, SecretError, SecretRef};
+use toolcrib_gateway::{KeepSecrets, KeptSecret};
 
 use crate::home::{Environment, Home};
 
@@ -92,4 +93,34 @@ impl ResolveSecret for HouseSecrets {
             SecretRef::Literal(_) | SecretRef::Env(_) | SecretRef::File(_) => self.local.resolve(reference, server),
         }
     }
+}
+
+impl KeepSecrets for HouseSecrets {
+    fn list(&self) -> Result<Vec<KeptSecret>, Problem> {
+        let entries = self.vault.list().map_err(|error| problem(&error))?;
+        let kept = entries.into_iter().map(|entry| KeptSecret {
+            name: entry.name.as_str().to_owned(),
+            servers: entry.reach.servers().to_vec(),
+            profiles: entry.reach.profiles().to_vec(),
+            set_at: entry.set_at.to_string(),
+        });
+        Ok(kept.collect())
+    }
+
+    fn set(&self, secret: &KeptSecret, value: &Secret) -> Result<bool, Problem> {
+        let entry = Listed {
+            name: named(&secret.name)?,
+            reach: Reach::new(secret.servers.clone(), secret.profiles.clone()),
+            set_at: SystemClock.now(),
+        };
+        self.vault.set(&entry, value, KeyWish::Keyring).map_err(|error| problem(&error))
+    }
+
+    fn remove(&self, name: &str) -> Result<(), Problem> {
+        self.vault.remove(&named(name)?).map_err(|error| problem(&error))
+    }
+}
+
+fn named(name: &str) -> Result<EntryName, Problem> {
+    EntryName::new(name).map_err(|error| Problem::new(Kind::InvalidParams, error.to_string()))
 }

@@ -3,7 +3,9 @@
 use serde_json::{Map, Value, json};
 
 use super::{Authorization, AuthorizationKind, Package, Reach, RegistryEntry, Runtime, Variable};
+use crate::endpoint::ShownAddress;
 use crate::server::Timeouts;
+use crate::write::MASK;
 use crate::yaml;
 
 /// Members in the order they are set; nothing and empty lists and maps are left out.
@@ -53,6 +55,22 @@ impl RegistryEntry {
         members.set("verified_at", self.verified_at.clone());
         members.set("metadata", self.metadata.as_ref().map(|metadata| parsed(metadata.as_json())));
         members.into_value()
+    }
+
+    /// The same for whoever may look at it: values that whoever wrote it may have meant to be secrets are `****`.
+    pub fn to_shown_value(&self) -> Value {
+        let mut value = self.to_value();
+        for key in ["env", "headers"] {
+            for text in
+                value["runtime"].get_mut(key).and_then(Value::as_object_mut).into_iter().flat_map(Map::values_mut)
+            {
+                *text = MASK.into();
+            }
+        }
+        if let Some(url) = value["runtime"].get_mut("url") {
+            *url = url.as_str().map(|text| ShownAddress(text).to_string()).into();
+        }
+        value
     }
 
     /// The entry as the text of a file `registry/<name>.yaml`.

@@ -82,7 +82,7 @@ mod tests {
     fn tools_are_written_and_written_again_and_everything_else_stays() {
         let begin = "# mine\nname: a # it\n\ncommand: run\n# why\nargs: [one]\n";
         let odd = json!({"name": "say: \"hi\"\n#", "description": "- no\n  'list' \u{e4}\u{202e}", "inputSchema": {"type": "object", "x": [1.5, null, true, "true", "1e3", {}, []]}});
-        let one = written(begin, &[odd.clone()]).unwrap();
+        let one = written(begin, std::slice::from_ref(&odd)).unwrap();
         assert!(one.starts_with(begin) && one.contains("verified_at"), "{one}");
         let plain = json!({"name": "b", "inputSchema": {"type": "object"}});
         let two = written(&one, &[plain.clone(), odd]).unwrap();

@@ -6,6 +6,7 @@ use toolcrib_catalog::Dialect;
 use toolcrib_protocol::Raw;
 
 use super::{Context, required};
+use crate::view::{AVAILABLE, Candidate};
 use crate::{operation, reply, resolve};
 
 pub(super) fn run(context: &Context<'_>, arguments: &Raw) -> Result<Raw, Problem> {
@@ -18,7 +19,10 @@ pub(super) fn run(context: &Context<'_>, arguments: &Raw) -> Result<Raw, Problem
             });
             return Ok(reply::data(&value));
         }
-        return Err(resolve::unknown_tool(context.view, &name));
+        return match context.view.available.named(&name) {
+            Some(candidate) => Ok(available(context, candidate)),
+            None => Err(resolve::unknown_tool(context.view, &name)),
+        };
     };
     let schema = tool.entry.input_schema().map_or_else(|| json!({ "type": "object" }), |schema| schema.to_value());
     if context.meta.dialect == Dialect::Muster {
@@ -46,6 +50,37 @@ pub(super) fn run(context: &Context<'_>, arguments: &Raw) -> Result<Raw, Problem
         return Ok(reply::structured(&markdown(&value), &value));
     }
     Ok(reply::data(&value))
+}
+
+/// What could be: as a tool, with what to do first.
+fn available(context: &Context<'_>, candidate: &Candidate) -> Raw {
+    let schema = candidate.input_schema().map_or_else(|| json!({ "type": "object" }), |schema| schema.to_value());
+    if context.meta.dialect == Dialect::Muster {
+        let value = json!({ "name": candidate.name, "description": candidate.description(), "inputSchema": schema });
+        return reply::data(&value);
+    }
+    let entry = &candidate.available.entry;
+    let mut value = json!({
+        "id": candidate.name, "name": candidate.name, "server": candidate.id.server.as_str(),
+        "description": candidate.description(), "inputSchema": schema, "active": false, "state": AVAILABLE,
+        "next": resolve::how_to_load(context.view, &candidate.id),
+    });
+    let raw = |key| candidate.entry.as_ref().and_then(|entry| entry.raw.get(key)).map(|raw| raw.to_value());
+    for (key, part) in [
+        ("title", candidate.title().map(Value::from)),
+        ("outputSchema", raw("outputSchema")),
+        ("annotations", raw("annotations")),
+        ("category", entry.category.clone().map(Value::from)),
+        ("keywords", (!entry.tags.is_empty()).then(|| entry.tags.clone().into())),
+    ] {
+        if let Some(part) = part {
+            value[key] = part;
+        }
+    }
+    if context.meta.dialect == Dialect::GoEnt {
+        return reply::structured(&markdown(&value), &value);
+    }
+    reply::data(&value)
 }
 
 /// go-ent's form.

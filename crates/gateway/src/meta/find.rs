@@ -8,8 +8,8 @@ use toolcrib_search::budget::{self, DEFAULT_HITS, Entry};
 use toolcrib_search::{Detail, Hits, Query, Ranker, tokens};
 
 use super::{Context, flag, number, text};
-use crate::reply;
-use crate::view::Tool;
+use crate::view::{AVAILABLE, Found};
+use crate::{dialect, reply};
 
 /// The most hits of one answer.
 const MOST: u64 = 100;
@@ -105,17 +105,21 @@ fn search(context: &Context<'_>, ask: &Ask) -> Hits {
     })
 }
 
-/// A hit with its tool. The index and the view are of the same build, so every hit has one.
-fn with_tools<'a>(context: &'a Context<'_>, hits: &'a Hits) -> Vec<(&'a toolcrib_search::Hit, &'a Tool)> {
-    let tools = hits.hits.iter().filter_map(|hit| Some((hit, &**context.view.tool_by_id(&hit.id)?)));
-    tools.collect()
+/// A hit with what it is.
+fn with_tools<'a>(context: &'a Context<'_>, hits: &'a Hits) -> Vec<(&'a toolcrib_search::Hit, Found<'a>)> {
+    let found = hits.hits.iter().filter_map(|hit| Some((hit, Found::of(context.view, &hit.id)?)));
+    found.collect()
 }
 
 fn render(context: &Context<'_>, ask: &Ask, hits: &Hits) -> Raw {
     let found = with_tools(context, hits);
-    let summaries: Vec<String> = found.iter().map(|(_, tool)| budget::summary(tool.description())).collect();
+    let summaries: Vec<String> = found.iter().map(|(_, tool)| tool.summary()).collect();
     let truncated = hits.total > ask.offset + found.len();
-    let head = heading(context, ask, hits, found.len());
+    let mut head = heading(context, ask, hits, found.len());
+    if found.iter().any(|(_, found)| !found.is_there()) {
+        let load = dialect::name_of(dialect::Act::Load, context.view.profile.dialect);
+        head.push_str(&format!(" ({AVAILABLE} ones are started by {load})"));
+    }
     let names_only = ask.detail == Shown::Names || found.len() > WITH_SIGNATURE;
     let body = if names_only {
         let lines: Vec<String> = found.iter().map(|(hit, _)| format!("- {}", hit.id)).collect();
@@ -126,7 +130,7 @@ fn render(context: &Context<'_>, ask: &Ask, hits: &Hits) -> Raw {
             .zip(&summaries)
             .map(|((hit, tool), summary)| Entry {
                 id: &hit.id,
-                name: &tool.name,
+                name: tool.name(),
                 signature: tool.signature(),
                 summary,
                 also: &hit.also,
@@ -143,12 +147,12 @@ fn render(context: &Context<'_>, ask: &Ask, hits: &Hits) -> Raw {
                 _ => tool.signature().render(Detail::OptionalNames),
             };
             let mut value = json!({
-                "id": hit.id.to_string(), "name": &*tool.name, "server": tool.id.server.as_str(),
+                "id": hit.id.to_string(), "name": tool.name(), "server": hit.id.server.as_str(),
                 "signature": signature, "summary": summary, "score": rounded(hit.score), "state": tool.state(),
                 "also": hit.also.iter().map(ToString::to_string).collect::<Vec<_>>(),
             });
             if ask.detail == Shown::Schemas {
-                value["inputSchema"] = tool.entry.input_schema().map_or(Value::Null, |schema| schema.to_value());
+                value["inputSchema"] = tool.input_schema().map_or(Value::Null, |schema| schema.to_value());
             }
             value
         })
@@ -156,7 +160,7 @@ fn render(context: &Context<'_>, ask: &Ask, hits: &Hits) -> Raw {
     let mut body = if body.is_empty() { head } else { format!("{head}\n{body}") };
     if ask.detail == Shown::Schemas {
         for (hit, tool) in &found {
-            if let Some(schema) = tool.entry.input_schema() {
+            if let Some(schema) = tool.input_schema() {
                 body.push_str(&format!("\n{}: {}", hit.id, schema.as_str()));
             }
         }
@@ -196,12 +200,15 @@ fn go_ent(context: &Context<'_>, ask: &Ask, hits: &Hits) -> Raw {
     for (number, (hit, tool)) in found.iter().enumerate() {
         let is_active = active.contains(&hit.id);
         let mark = if is_active { " ✓ (active)" } else { "" };
-        let summary = budget::summary(tool.description());
-        text.push_str(&format!("\n{}. **{}**{mark}\n   {summary}\n", number + 1, tool.name));
-        tools.push(json!({
-            "name": &*tool.name, "description": tool.description(), "active": is_active, "score": rounded(hit.score),
-            "category": tool.definition.category, "keywords": tool.definition.keywords,
-        }));
+        text.push_str(&format!("\n{}. **{}**{mark}\n   {}\n", number + 1, tool.name(), tool.summary()));
+        let mut value = json!({
+            "name": tool.name(), "description": tool.description(), "active": is_active, "score": rounded(hit.score),
+            "category": tool.category(), "keywords": tool.keywords(),
+        });
+        if !tool.is_there() {
+            value["state"] = tool.state().into();
+        }
+        tools.push(value);
     }
     reply::structured(&text, &json!({ "total": hits.total, "tools": tools }))
 }

@@ -1,5 +1,7 @@
 //! Listing tools in muster's and scooter's form.
 
+use std::sync::Arc;
+
 use serde_json::{Value, json};
 use toolcrib_base::{Kind, Problem};
 use toolcrib_protocol::Raw;
@@ -8,6 +10,7 @@ use toolcrib_search::{Query, Ranker, budget};
 use super::{Context, flag, number, text};
 use crate::operation;
 use crate::reply;
+use crate::view::{AVAILABLE, Candidate};
 
 /// How long a summary is in muster's form, in characters.
 const SUMMARY: usize = 120;
@@ -120,6 +123,9 @@ pub(super) fn servers(context: &Context<'_>, arguments: &Raw) -> Result<Raw, Pro
         }
     }
     let describe = |name: &str| {
+        if let [candidate, ..] = context.view.available.of_server(name) {
+            return Some(available(candidate, context.view.available.of_server(name)));
+        }
         let (definition, _) = context.view.servers.iter().find(|(server, _)| server.name.as_str() == name)?;
         let of_server = context.view.tools.iter().filter(|tool| tool.id.server.as_str() == name);
         let tools: Vec<_> = of_server.map(|tool| &*tool.name).collect();
@@ -131,4 +137,15 @@ pub(super) fn servers(context: &Context<'_>, arguments: &Raw) -> Result<Raw, Pro
     };
     let found: Vec<Value> = order.into_iter().filter_map(describe).collect();
     Ok(reply::data(&json!({ "tools": found })))
+}
+
+/// An entry that nobody has configured, in scooter's form.
+fn available(any: &Candidate, all: &[Arc<Candidate>]) -> Value {
+    let entry = &any.available.entry;
+    let tools: Vec<_> = all.iter().filter(|tool| tool.entry.is_some()).map(|tool| &*tool.id.tool).collect();
+    json!({
+        "name": entry.name.as_str(), "title": entry.title, "category": entry.category,
+        "description": entry.description.as_deref().map(budget::summary),
+        "tools": tools, "source": entry.source.as_str(), "state": AVAILABLE,
+    })
 }

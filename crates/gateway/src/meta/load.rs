@@ -1,20 +1,151 @@
-//! Loading and unloading tools: all of them or none, and again without harm.
+//! Loading and unloading tools: all of them or none, and again without harm. Tools of an entry that nobody has
+//! configured are loaded by making a server of it first.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
+use futures_util::future::join_all;
 use serde_json::{Value, json};
-use toolcrib_base::{Kind, Problem, ToolId};
+use toolcrib_base::{Kind, Problem, ServerName, ToolId};
 use toolcrib_catalog::Dialect;
 use toolcrib_protocol::{Raw, json as raw_json};
+use toolcrib_store::Outcome;
 
 use super::{Context, active, flag, text};
 use crate::active::{Changed, NotLoaded};
+use crate::configure::{self, Claim};
+use crate::passage::{Asked, Desk, Passage, Refused};
+use crate::request::closing_problem;
+use crate::view::{ALL, Candidate};
 use crate::{dialect, reply, resolve};
 
 /// How many names of loaded tools an error tells.
 const TOLD: usize = 20;
 
-pub(super) fn load(context: &Context<'_>, arguments: &Raw) -> Result<Raw, Problem> {
+/// How the audit log calls it that an entry becomes a server.
+const CONFIGURE: &str = "registry/configure";
+
+pub(super) async fn load(context: &Context<'_>, arguments: &Raw) -> Result<Raw, Problem> {
+    let wanted = wanted(context, arguments)?;
+    let mut claims: Vec<Claim> =
+        wanted.servers.iter().filter_map(|server| context.gateway.claim_if_running(server)).collect();
+    let mut view = None;
+    if !wanted.entries.is_empty() {
+        claims.extend(configure(context, &wanted.entries).await.map_err(nothing_loaded)?);
+        view = context.gateway.view(context.view.profile.name.as_str());
+    }
+    let context = Context { view: view.as_deref().unwrap_or(context.view), ..*context };
+    for entry in &wanted.entries {
+        offers(&context, &entry.id).map_err(nothing_loaded)?;
+    }
+    let answer = loaded(&context, arguments)?;
+    claims.into_iter().for_each(Claim::keep);
+    Ok(answer)
+}
+
+/// What is to be loaded that is there, and what is not.
+struct Wanted {
+    servers: BTreeSet<ServerName>,
+    entries: Vec<Arc<Candidate>>,
+}
+
+/// What the names mean; one unknown name and nothing happens.
+fn wanted(context: &Context<'_>, arguments: &Raw) -> Result<Wanted, Problem> {
+    let view = context.view;
+    let mut wanted = Wanted { servers: BTreeSet::new(), entries: Vec::new() };
+    if context.meta.dialect == Dialect::Scooter {
+        let name = server_name(arguments)?;
+        match view.available.of_server(&name) {
+            [any, ..] => wanted.entries.push(Arc::clone(any)),
+            [] => wanted.servers.extend(of_server(context, arguments)?.0.into_iter().map(|id| id.server)),
+        }
+        return Ok(wanted);
+    }
+    for name in names(arguments)? {
+        let tools = meant(context, &name, &BTreeSet::new());
+        match view.available.named(&name).filter(|_| tools.is_empty()) {
+            Some(candidate) => wanted.entries.push(Arc::clone(candidate)),
+            None if tools.is_empty() => return Err(unknown(context, &name)),
+            None => wanted.servers.extend(tools.into_iter().map(|id| id.server)),
+        }
+    }
+    Ok(wanted)
+}
+
+/// Makes servers of entries: all of them or none, each with a permit and an event of its own.
+async fn configure(context: &Context<'_>, wanted: &[Arc<Candidate>]) -> Result<Vec<Claim>, Problem> {
+    let mut entries: Vec<_> = wanted.iter().map(|candidate| &candidate.available.entry).collect();
+    entries.sort_by(|a, b| a.name.cmp(&b.name));
+    entries.dedup_by(|a, b| a.name == b.name);
+    let mut passages = Vec::new();
+    for entry in &entries {
+        let act = toolcrib_policy::Act::Configure { entry: entry.name.clone() };
+        let target = entry.name.as_str().into();
+        let asked = Asked { method: CONFIGURE, target, arguments: None, request_id: String::new() };
+        match Passage::open(desk(context), &act, asked).await {
+            Ok(passage) => passages.push(passage),
+            // Only what is visible is found; the rules say the same again.
+            Err(Refused::Denied(_)) => return Err(unknown(context, entry.name.as_str())),
+            Err(Refused::Closing) => return Err(closing_problem()),
+        }
+    }
+    // What all of them need is known before any is started.
+    let definitions: Result<Vec<_>, Problem> = entries.iter().map(|entry| configure::definition_of(entry)).collect();
+    let ended = match definitions {
+        Err(problem) => Err(problem),
+        Ok(definitions) => {
+            let mut claims: Vec<Claim> = definitions.into_iter().map(|it| context.gateway.claim(it)).collect();
+            let ended: Result<Vec<()>, Problem> =
+                join_all(claims.iter_mut().map(Claim::ended)).await.into_iter().collect();
+            ended.map(|_| claims)
+        }
+    };
+    let outcome = ended.as_ref().map_or_else(|problem| Outcome::Error(problem.kind), |_| Outcome::Ok);
+    for passage in passages {
+        passage.finish(outcome);
+    }
+    ended
+}
+
+fn desk<'a>(context: &'a Context<'_>) -> Desk<'a> {
+    Desk {
+        log: context.gateway.store.audit(),
+        clock: &*context.gateway.clock,
+        rules: &context.view.rules,
+        caller: context.caller,
+        keep_arguments: context.gateway.keep_arguments,
+        events: &context.gateway.events,
+    }
+}
+
+/// Whether a server that was just started offers what its entry told of.
+fn offers(context: &Context<'_>, id: &ToolId) -> Result<(), Problem> {
+    let (server, view) = (&id.server, context.view);
+    let of_server = view.tools.iter().filter(|tool| tool.id.server == *server);
+    let shown: Vec<String> = of_server.take(TOLD).map(|tool| format!("`{}`", tool.id)).collect();
+    if shown.is_empty() {
+        let message = format!("server `{server}` has started, but this profile shows no tool of it");
+        // As it is with `changed_tools: hold`, where nothing counts before somebody has approved it.
+        let hint = format!(
+            "Somebody who may administer looks at it: `toolcrib registry add {server}`, `toolcrib verify {server}`."
+        );
+        return Err(Problem::new(Kind::NotFound, message).hint(hint));
+    }
+    if *id.tool == *ALL || context.meta.dialect == Dialect::Scooter || view.tool_by_id(id).is_some() {
+        return Ok(());
+    }
+    let message = format!("server `{server}` has started, but there is no tool `{id}`");
+    Err(Problem::new(Kind::UnknownTool, message)
+        .hint(format!("There are {}; load `{server}/{ALL}` for all.", shown.join(", "))))
+}
+
+fn nothing_loaded(mut problem: Problem) -> Problem {
+    problem.message.push_str("; nothing was loaded");
+    problem
+}
+
+/// Loads what is there.
+fn loaded(context: &Context<'_>, arguments: &Raw) -> Result<Raw, Problem> {
     let view = context.view;
     let by_server = context.meta.dialect == Dialect::Scooter;
     let (tools, server) =
@@ -79,44 +210,68 @@ fn deactivate(context: &Context<'_>, arguments: &Raw, now: &BTreeSet<ToolId>) ->
     Ok(reply::data(&json!({ "status": "off", "server": name, "message": message })))
 }
 
-/// The tools of `names`, each exactly as it is written; one unknown name and nothing happens. What is `loaded` has a
-/// name even where the profile shows it no longer.
+/// The tools of `names`, each exactly as it is written; one unknown name and nothing happens.
 fn named(context: &Context<'_>, arguments: &Raw, loaded: &BTreeSet<ToolId>) -> Result<Vec<ToolId>, Problem> {
-    let wrong = || {
-        Problem::new(Kind::InvalidParams, "`names` must be a list of tool names")
-            .hint("Give at least one, by id or exposed name.")
-    };
-    let list = arguments.get("names").ok_or_else(wrong)?;
-    let raw_json::Outline::Array(items) = list.outline() else { return Err(wrong()) };
-    if items.is_empty() {
-        return Err(wrong());
-    }
     let mut tools = Vec::new();
-    for item in items {
-        let name = raw_json::text(item).ok_or_else(wrong)?;
-        let shown = context.view.tool(&name).map(|tool| tool.id.clone());
-        match shown.or_else(|| ToolId::parse(&name).filter(|id| loaded.contains(id))) {
-            Some(id) => tools.push(id),
-            None => {
-                let mut problem = resolve::unknown_tool(context.view, &name);
-                let done = if context.meta.act == dialect::Act::Load { "loaded" } else { "unloaded" };
-                problem.message.push_str(&format!("; nothing was {done}"));
-                return Err(problem);
-            }
+    for name in names(arguments)? {
+        let meant = meant(context, &name, loaded);
+        if meant.is_empty() {
+            return Err(unknown(context, &name));
         }
+        tools.extend(meant);
     }
     tools.sort();
     tools.dedup();
     Ok(tools)
 }
 
+fn names(arguments: &Raw) -> Result<Vec<String>, Problem> {
+    let wrong = || {
+        Problem::new(Kind::InvalidParams, "`names` must be a list of tool names")
+            .hint("Give at least one, by id or exposed name.")
+    };
+    let list = arguments.get("names").ok_or_else(wrong)?;
+    let raw_json::Outline::Array(items) = list.outline() else { return Err(wrong()) };
+    let names: Option<Vec<String>> =
+        items.into_iter().map(|item| raw_json::text(item).map(std::borrow::Cow::into_owned)).collect();
+    names.filter(|names| !names.is_empty()).ok_or_else(wrong)
+}
+
+/// What a name means: a tool, or with `server/*` all that the profile shows of a server. What is `loaded` has a name
+/// even where the profile shows it no longer.
+fn meant(context: &Context<'_>, name: &str, loaded: &BTreeSet<ToolId>) -> Vec<ToolId> {
+    if let Some(tool) = context.view.tool(name) {
+        return vec![tool.id.clone()];
+    }
+    let Some(id) = ToolId::parse(name) else { return Vec::new() };
+    if loaded.contains(&id) {
+        return vec![id];
+    }
+    if *id.tool != *ALL {
+        return Vec::new();
+    }
+    let shown = context.view.tools.iter().map(|tool| &tool.id);
+    shown.chain(loaded).filter(|tool| tool.server == id.server).cloned().collect()
+}
+
+fn unknown(context: &Context<'_>, name: &str) -> Problem {
+    let mut problem = resolve::unknown_tool(context.view, name);
+    let done = if context.meta.act == dialect::Act::Load { "loaded" } else { "unloaded" };
+    problem.message.push_str(&format!("; nothing was {done}"));
+    problem
+}
+
+/// The server that scooter calls `tool_name`.
+fn server_name(arguments: &Raw) -> Result<String, Problem> {
+    let name = text(arguments, "tool_name")?.filter(|name| !name.is_empty());
+    name.ok_or_else(|| Problem::new(Kind::InvalidParams, "tool_name argument is required").hint("Name a server."))
+}
+
 /// All tools of the server that scooter calls `tool_name`. One that is hidden and one that does not exist are answered
 /// by the same bytes.
 fn of_server(context: &Context<'_>, arguments: &Raw) -> Result<(Vec<ToolId>, Option<String>), Problem> {
     let view = context.view;
-    let name = text(arguments, "tool_name")?
-        .filter(|name| !name.is_empty())
-        .ok_or_else(|| Problem::new(Kind::InvalidParams, "tool_name argument is required").hint("Name a server."))?;
+    let name = server_name(arguments)?;
     let tools: Vec<ToolId> =
         view.tools.iter().filter(|tool| tool.id.server.as_str() == name).map(|tool| tool.id.clone()).collect();
     if !tools.is_empty() {
@@ -133,6 +288,7 @@ fn of_server(context: &Context<'_>, arguments: &Raw) -> Result<(Vec<ToolId>, Opt
     }
     let mut servers: Vec<&str> = view.tools.iter().map(|tool| tool.id.server.as_str()).collect();
     servers.dedup();
+    servers.extend(view.available.servers());
     let close = toolcrib_search::nearest(&name, servers);
     let mut hint = format!("Search with {find}.");
     if !close.is_empty() {

@@ -108,16 +108,25 @@ pub(super) fn unknown<'a>(kind: &str, name: &str, known: impl IntoIterator<Item 
 
 /// The text that is given as YAML or as a value.
 fn given(which: &Which, arguments: &Raw) -> Result<String, Problem> {
+    given_text(arguments, which.name(), |definition| which.text_of(definition))
+}
+
+/// The same of anything that has a name.
+pub(super) fn given_text(
+    arguments: &Raw,
+    name: &str,
+    text_of: impl FnOnce(&Value) -> String,
+) -> Result<String, Problem> {
     let text = match (text(arguments, "yaml")?, arguments.get("definition")) {
         (Some(yaml), None) => yaml,
         (None, Some(definition)) => {
             let definition = definition.to_value();
-            let other = definition.get("name").filter(|name| **name != which.name());
+            let other = definition.get("name").filter(|other| **other != name);
             if let Some(other) = other {
-                let message = format!("the definition is named {other} and not `{}`", which.name());
+                let message = format!("the definition is named {other} and not `{name}`");
                 return Err(Problem::new(Kind::InvalidParams, message));
             }
-            which.text_of(&definition)
+            text_of(&definition)
         }
         _ => {
             return Err(Problem::new(Kind::InvalidParams, "expected one of `definition` and `yaml`"));

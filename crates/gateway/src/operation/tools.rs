@@ -9,7 +9,7 @@ use toolcrib_search::{Detail, Query, Ranker};
 use super::{Effect, Method, Operation, Permission, ROW, Run};
 use crate::meta::{number, required, text};
 use crate::resolve;
-use crate::view::View;
+use crate::view::{Found, View};
 
 /// The most hits of one answer.
 const MOST: usize = 100;
@@ -108,14 +108,13 @@ fn find(view: &View, arguments: &Raw) -> Result<Value, Problem> {
     let server = text(arguments, "server")?;
     let limit = number(arguments, "limit")?.and_then(|limit| usize::try_from(limit).ok()).unwrap_or(DEFAULT_HITS);
     let hits = view.search.search(&Query { server: server.as_deref(), limit: limit.min(MOST), ..Query::new(&query) });
-    // The index and the view are of the same build, so every hit has a tool.
-    let found = hits.hits.iter().filter_map(|hit| Some((hit, view.tool_by_id(&hit.id)?)));
+    let found = hits.hits.iter().filter_map(|hit| Some((hit, Found::of(view, &hit.id)?)));
     let tools: Vec<Value> = found
-        .map(|(hit, tool)| {
+        .map(|(hit, found)| {
             json!({
-                "id": hit.id.to_string(), "name": &*tool.name, "server": tool.id.server.as_str(),
-                "signature": tool.signature().render(Detail::OptionalNames),
-                "summary": budget::summary(tool.description()), "score": hit.score, "state": tool.state(),
+                "id": hit.id.to_string(), "name": found.name(), "server": hit.id.server.as_str(),
+                "signature": found.signature().render(Detail::OptionalNames),
+                "summary": budget::summary(found.description()), "score": hit.score, "state": found.state(),
                 "also": hit.also.iter().map(ToString::to_string).collect::<Vec<_>>(),
             })
         })

@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use http::HeaderMap;
 use toolcrib_base::{Kind, Problem};
-use toolcrib_catalog::Dialect;
 use toolcrib_policy::Act;
 use toolcrib_protocol::error::CAPABILITY_MISSING;
 use toolcrib_protocol::param_header::ParamHeaders;
@@ -186,15 +185,9 @@ impl Passing<'_> {
         if is_loaded || !self.view.profile.require_load {
             return None;
         }
-        let dialect = self.view.profile.dialect;
-        let load = crate::dialect::name_of(DialectAct::Load, dialect);
-        let arguments = match dialect {
-            Dialect::Scooter => serde_json::json!({ "tool_name": tool.id.server.as_str() }),
-            _ => serde_json::json!({ "names": [&*tool.name] }),
-        };
         let problem =
             Problem::new(Kind::Forbidden, format!("server `{}` of `{}` is not active", tool.id.server, tool.name));
-        Some(problem.hint(format!("Activate it first: {load} {arguments}.")))
+        Some(problem.hint(format!("Activate it first: {}.", resolve::how_to_load(self.view, &tool.id))))
     }
 
     async fn call_meta(&mut self, meta: &'static MetaName, arguments: &Raw) -> Answered {
@@ -208,7 +201,7 @@ impl Passing<'_> {
             Err(Refused::Closing) => return Err(closing()),
         };
         let context = meta::Context { gateway: self.gateway, view: self.view, caller: self.caller, meta };
-        let (outcome, result) = match meta::run(&context, arguments) {
+        let (outcome, result) = match Box::pin(meta::run(&context, arguments)).await {
             Ok(result) => (Outcome::Ok, result),
             Err(problem) => (Outcome::Error(problem.kind), reply::failure(&problem)),
         };
@@ -226,7 +219,7 @@ impl Passing<'_> {
         arguments: &Raw,
         by: Option<&'static MetaName>,
     ) -> Answered {
-        let asked = self.asked(method::TOOLS_CALL, operation.tool, Some(arguments));
+        let asked = self.asked(method::TOOLS_CALL, operation.tool, operation.recorded(Some(arguments)));
         let passage = match self.open(&operation.act(), asked).await {
             Ok(passage) => passage,
             Err(Refused::Denied(denial)) => {

@@ -5,7 +5,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::{Arc, Mutex, OnceLock};
 
 use toolcrib_base::{ServerName, ToolId};
-use toolcrib_catalog::{ChangedTools, ProfileDefinition, ServerDefinition};
+use toolcrib_catalog::{Available, ChangedTools, ProfileDefinition, ServerDefinition};
 use toolcrib_policy::{Act, Annotations, Caller, Held, Request, Rules, Settings};
 use toolcrib_protocol::Raw;
 use toolcrib_protocol::inventory::{Entry, Listing};
@@ -15,6 +15,7 @@ use toolcrib_search::{Document, Index, ServerText, schema};
 use toolcrib_store::Names;
 use toolcrib_upstream::Inventory;
 
+use super::available::{Candidate, Candidates, Entries};
 use super::conversation::{self, Free, SessionPart, SessionTools};
 use super::naming::Naming;
 use super::offered::Offered;
@@ -32,6 +33,8 @@ pub(crate) struct Builder {
     index: Index,
     /// Which inventory of each server is in the index.
     indexed: HashMap<ServerName, Arc<Inventory>>,
+    /// The entries in the index, with what each tells of.
+    entries: BTreeMap<ServerName, (Arc<Available>, Vec<Arc<Candidate>>)>,
     names: Names,
     metrics: Arc<Metrics>,
     told: Mutex<HashSet<String>>,
@@ -59,15 +62,30 @@ struct Found<'a> {
 
 impl Builder {
     pub(crate) fn new(names: Names, metrics: Arc<Metrics>) -> Self {
-        Self { index: Index::new(), indexed: HashMap::new(), names, metrics, told: Mutex::default(), page: PAGE }
+        let (indexed, entries) = (HashMap::new(), BTreeMap::new());
+        Self { index: Index::new(), indexed, entries, names, metrics, told: Mutex::default(), page: PAGE }
     }
 
-    /// Brings the index up to date: only servers whose inventory changed are read again.
-    pub(crate) fn index(&mut self, servers: &Table) {
+    /// Brings the index up to date: only servers whose inventory changed, and entries that changed, are read again. No
+    /// name is among both.
+    pub(crate) fn index(&mut self, servers: &Table, entries: &Entries) {
         let gone: Vec<_> = self.indexed.keys().filter(|name| !servers.contains_key(*name)).cloned().collect();
         for name in gone {
             self.indexed.remove(&name);
             self.index.remove(&name);
+        }
+        let is_gone = |name: &ServerName, known: &Arc<Available>| entries.get(name).is_none_or(|now| now != known);
+        let gone: Vec<_> = self.entries.iter().filter(|(name, (known, _))| is_gone(name, known)).collect();
+        for name in gone.into_iter().map(|(name, _)| name.clone()).collect::<Vec<_>>() {
+            self.entries.remove(&name);
+            self.index.remove(&name);
+        }
+        for (name, available) in entries {
+            if !self.entries.contains_key(name) {
+                let candidates = Candidate::of_entry(available);
+                self.index_entry(available, &candidates);
+                self.entries.insert(name.clone(), (Arc::clone(available), candidates));
+            }
         }
         for (name, running) in servers {
             let inventory = running.server.inventory();
@@ -82,6 +100,37 @@ impl Builder {
     /// What each server offered when the index was brought up to date.
     pub(crate) fn indexed(&self) -> BTreeMap<ServerName, Arc<Inventory>> {
         self.indexed.iter().map(|(name, inventory)| (name.clone(), Arc::clone(inventory))).collect()
+    }
+
+    fn index_entry(&mut self, available: &Available, candidates: &[Arc<Candidate>]) {
+        let entry = &available.entry;
+        let labels: Vec<&str> = entry.category.iter().chain(&entry.tags).map(String::as_str).collect();
+        let server = ServerText {
+            server: entry.name.clone(),
+            title: entry.title.as_deref().unwrap_or_default(),
+            description: entry.description.as_deref().unwrap_or_default(),
+            labels: &labels,
+        };
+        let documents: Vec<_> = candidates
+            .iter()
+            .map(|candidate| match &candidate.entry {
+                // Never folded: what is there must not hide behind what could be.
+                Some(tool) => Document { fold_key: None, ..document(tool) },
+                None => Document { tool: Arc::clone(&candidate.id.tool), ..Document::default() },
+            })
+            .collect();
+        self.index.replace(&server, &documents);
+    }
+
+    /// What a profile shows of entries.
+    fn candidates(&self, rules: &Rules) -> Candidates {
+        let allowed =
+            self.entries.iter().filter(|(name, _)| visible(rules, &Act::Configure { entry: (*name).clone() }));
+        let found = allowed.flat_map(|(_, (_, candidates))| candidates).filter(|candidate| {
+            let Candidate { id, annotations, .. } = &***candidate;
+            visible(rules, &Act::CallTool { tool: id.clone(), annotations: *annotations })
+        });
+        Candidates(found.cloned().collect())
     }
 
     fn index_server(&mut self, definition: &ServerDefinition, inventory: &Inventory) {
@@ -115,6 +164,7 @@ impl Builder {
         let rules = Rules::new(Settings {
             profile: profile.name.clone(),
             servers: profile.servers.clone(),
+            registry: profile.registry.clone(),
             allow: profile.tools.allow.clone(),
             deny: profile.tools.deny.clone(),
             read_only: profile.read_only,
@@ -129,7 +179,9 @@ impl Builder {
         let tools = self.tools(&shaping, &shown, &menu);
         let prompts = self.prompts(profile, &rules, &shown);
         let by_name = tools.iter().enumerate().map(|(index, tool)| (Arc::clone(&tool.name), index)).collect();
-        let visible = |id: &ToolId| tools.binary_search_by(|tool| tool.id.cmp(id)).is_ok();
+        let available = self.candidates(&rules);
+        let visible =
+            |id: &ToolId| tools.binary_search_by(|tool| tool.id.cmp(id)).is_ok() || available.get(id).is_some();
         let search = self.index.view(&visible);
         let exposed = prompts.iter().map(|prompt| exposed_prompt(prompt)).collect();
         let prompts_listed = Listed::new(Listing::Prompts, &paging, exposed);
@@ -140,6 +192,7 @@ impl Builder {
             by_name,
             prompts,
             resources,
+            available,
             is_complete: shown.iter().all(|it| it.server.status().listed),
             offered: Offered::gather(&handles),
             servers: shown.iter().map(|it| (Arc::clone(&it.definition), it.server.clone())).collect(),

@@ -14,7 +14,7 @@ use toolcrib_catalog::LocalSecrets;
 use toolcrib_gateway::metrics::Metrics;
 use toolcrib_gateway::servers::Servers;
 use toolcrib_gateway::session::Reader;
-use toolcrib_gateway::{Caller, Channel, Gateway, Parts, Principal, Session, Sessions};
+use toolcrib_gateway::{Caller, Channel, Gateway, KeepSecrets, Parts, Principal, Session, Sessions};
 use toolcrib_protocol::{Id, Notification, Raw, Request, Revision, RpcError};
 use toolcrib_store::{AuditFilter, AuditOrder, AuditRecord, Door, Store};
 use toolcrib_transport::http::client::HttpClient;
@@ -60,6 +60,7 @@ pub(crate) fn profile(name: &str, lines: &str) -> File {
 pub(crate) struct Ground {
     pub(crate) store: Store,
     pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) vault: Option<Arc<dyn KeepSecrets>>,
 }
 
 impl Default for Ground {
@@ -73,7 +74,7 @@ impl Ground {
     pub(crate) fn with_queue(audit_queue: usize) -> Self {
         let clock: Arc<dyn Clock> = Arc::new(SystemClock);
         let config = toolcrib_store::Config { clock: Arc::clone(&clock), audit_queue };
-        Self { store: Store::in_memory(config).unwrap(), clock }
+        Self { store: Store::in_memory(config).unwrap(), clock, vault: None }
     }
 }
 
@@ -125,6 +126,7 @@ impl House {
             loaded: Arc::new(loaded),
             keep_arguments: false,
             events: toolcrib_gateway::Events::default(),
+            vault: ground.vault,
         };
         let gateway = Gateway::start(parts);
         scope.spawn(Arc::clone(&gateway).keep_in_step(happened, scope.stop_signal()));
@@ -170,6 +172,21 @@ impl House {
         assert!(loaded.problems.is_empty(), "{:?}", loaded.problems);
         self.gateway.apply(Arc::new(loaded));
         self.settle().await;
+    }
+
+    /// The home folder.
+    pub(crate) fn home(&self) -> &std::path::Path {
+        self.home.path()
+    }
+
+    /// Writes a file without taking it in.
+    pub(crate) fn write(&self, path: &str, text: &str) {
+        write(self.home.path(), &[(path.to_owned(), text.to_owned())]);
+    }
+
+    /// The text of a file of the home folder, if it is there.
+    pub(crate) fn read(&self, path: &str) -> Option<String> {
+        std::fs::read_to_string(self.home.path().join(path)).ok()
     }
 
     /// Ends everything; the store lives on.

@@ -136,7 +136,7 @@ async fn a_manual_server_waits_for_its_order() {
 #[tokio::test]
 async fn what_was_read_before_an_operation_wrote_does_not_take_its_server_away() {
     let house = House::settled(&[server("alpha", &[]), profile("default", DIRECT)]).await;
-    let home = house.gateway.servers.home().to_owned();
+    let home = house.home().to_owned();
     let before = std::sync::Arc::new(toolcrib_catalog::load(&home));
     house.apply(&[server("beta", &[])]).await;
     let gateway = std::sync::Arc::clone(&house.gateway);

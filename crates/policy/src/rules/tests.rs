@@ -18,8 +18,9 @@ fn globs(patterns: &[&str]) -> Vec<Glob> {
 
 fn rules(servers: &[&str], allow: &[&str], deny: &[&str], read_only: bool) -> Rules {
     let profile = ProfileName::new("default").unwrap();
-    let held = Arc::default();
-    Rules::new(Settings { profile, servers: globs(servers), allow: globs(allow), deny: globs(deny), read_only, held })
+    let (registry, held) = (Vec::new(), Arc::default());
+    let [servers, allow, deny] = [servers, allow, deny].map(globs);
+    Rules::new(Settings { profile, servers, registry, allow, deny, read_only, held })
 }
 
 fn tool(id: &str, annotations: Annotations) -> Act {
@@ -129,6 +130,24 @@ fn a_read_only_profile_wants_the_tools_word() {
 }
 
 #[test]
+fn an_entry_becomes_a_server_where_servers_and_registry_say_so() {
+    let open = rules(&["git", "mail*"], &["*"], &[], true);
+    let rules = Rules::new(Settings { registry: globs(&["git*", "mail"]), ..open.settings.clone() });
+    let entry = |name: &str| Act::Configure { entry: ServerName::new(name).unwrap() };
+    for (name, expected) in [
+        ("git", Ok(Rule::EntryAllowed)),
+        ("mail", Ok(Rule::EntryAllowed)),
+        ("mails", Err(Reason::EntryNotAllowed)),
+        ("github", Err(Reason::ServerNotAllowed)),
+        ("other", Err(Reason::ServerNotAllowed)),
+    ] {
+        check(&rules, &entry(name), expected);
+    }
+    // Without the key nothing may become a server, not even by who may administer: operations are there for that.
+    assert_eq!(ask(&open, &entry("git"), true), Err(Reason::EntryNotAllowed));
+}
+
+#[test]
 fn what_is_held_is_hidden_and_nothing_else() {
     let ids = |ids: &[&str]| ids.iter().map(|id| ToolId::parse(id).unwrap()).collect();
     let held = Arc::new(Held { tools: ids(&["files/new"]), prompts: ids(&["files/x"]) });
@@ -169,9 +188,14 @@ fn operations_ask_for_an_administering_principal() {
 
 #[test]
 fn only_what_needs_an_administrator_may_be_known_of() {
-    let hidden =
-        [Reason::ServerNotAllowed, Reason::ToolDenied, Reason::ToolNotAllowed, Reason::NotReadOnly, Reason::Held];
-    for reason in hidden {
+    for reason in [
+        Reason::ServerNotAllowed,
+        Reason::EntryNotAllowed,
+        Reason::ToolDenied,
+        Reason::ToolNotAllowed,
+        Reason::NotReadOnly,
+        Reason::Held,
+    ] {
         assert!(reason.is_hidden(), "{reason:?}");
     }
     assert!(!Reason::NeedsAdmin.is_hidden());
@@ -219,10 +243,11 @@ fn any_annotations() -> impl Strategy<Value = Annotations> {
 
 fn any_act() -> impl Strategy<Value = Act> {
     let server = prop_oneof![Just("a"), Just("b"), Just("ab")];
-    (server, "[ab]{1,3}", any_annotations(), 0..7_usize, any::<bool>()).prop_map(
+    (server, "[ab]{1,3}", any_annotations(), 0..8_usize, any::<bool>()).prop_map(
         |(server, name, annotations, kind, needs_admin)| match kind {
             0..=2 => Act::CallTool { tool: ToolId::parse(&format!("{server}/{name}")).unwrap(), annotations },
             3..=5 => of_server(server)[kind - 3].clone(),
+            6 => Act::Configure { entry: ServerName::new(server).unwrap() },
             _ => Act::Operation { name: name.into(), needs_admin, annotations },
         },
     )
@@ -234,12 +259,13 @@ fn any_globs() -> impl Strategy<Value = Vec<Glob>> {
 
 prop_compose! {
     fn any_settings()(
-        servers in any_globs(), allow in any_globs(), deny in any_globs(), read_only in any::<bool>(),
-        held in any::<bool>(),
+        servers in any_globs(), registry in any_globs(), allow in any_globs(), deny in any_globs(),
+        read_only in any::<bool>(), held in any::<bool>(),
     ) -> Settings {
         let id = ToolId::parse("a/a").unwrap();
         let held = if held { Held { tools: [id.clone()].into(), prompts: [id].into() } } else { Held::default() };
-        Settings { profile: ProfileName::new("p").unwrap(), servers, allow, deny, read_only, held: Arc::new(held) }
+        let (profile, held) = (ProfileName::new("p").unwrap(), Arc::new(held));
+        Settings { profile, servers, registry, allow, deny, read_only, held }
     }
 }
 

@@ -79,6 +79,7 @@ impl House {
             loaded,
             keep_arguments: false,
             events: toolcrib_gateway::Events::default(),
+            vault: None,
         };
         let gateway = Gateway::start(parts);
         scope.spawn(Arc::clone(&gateway).keep_in_step(happened, scope.stop_signal()));

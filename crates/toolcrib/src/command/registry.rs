@@ -1,6 +1,7 @@
 //! `toolcrib registry`: what could become a server, and whether what people wrote is right. Reads the home folder
-//! itself; no gateway needs to run.
+//! itself; a gateway needs to run only for [`add`].
 
+pub(super) mod add;
 mod validate;
 
 use std::path::PathBuf;
@@ -17,11 +18,20 @@ use crate::output::{self, Format, Output};
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
     #[command(subcommand)]
-    action: Action,
+    pub(super) action: Action,
 }
 
 #[derive(Debug, clap::Subcommand)]
-enum Action {
+pub(super) enum Action {
+    /// Make a server of an entry, in a running gateway
+    Add(add::Arguments),
+    #[command(flatten)]
+    Local(Local),
+}
+
+/// What needs no gateway.
+#[derive(Debug, clap::Subcommand)]
+pub(super) enum Local {
     /// List the entries: built in, and in `registry/` of the home folder
     List(ListArguments),
     /// Show an entry and what it needs
@@ -53,7 +63,7 @@ pub(crate) struct LocalFlags {
 }
 
 #[derive(Debug, clap::Args)]
-struct ListArguments {
+pub(super) struct ListArguments {
     /// Only these: names or globs
     names: Vec<Glob>,
     /// Only entries of this category
@@ -64,7 +74,7 @@ struct ListArguments {
 }
 
 #[derive(Debug, clap::Args)]
-struct ShowArguments {
+pub(super) struct ShowArguments {
     /// The entry
     name: String,
     #[command(flatten)]
@@ -72,7 +82,7 @@ struct ShowArguments {
 }
 
 #[derive(Debug, clap::Args)]
-struct DefinitionArguments {
+pub(super) struct DefinitionArguments {
     /// The entry
     entry: String,
     /// The name of the server [default: the entry's]
@@ -86,7 +96,7 @@ struct DefinitionArguments {
 }
 
 #[derive(Debug, clap::Args)]
-struct SchemaArguments {
+pub(super) struct SchemaArguments {
     /// entry, server or profile
     #[arg(default_value = "entry", value_parser = kind)]
     kind: DefinitionKind,
@@ -132,13 +142,13 @@ impl LocalFlags {
     }
 }
 
-pub(crate) fn run(arguments: &Arguments, environment: &Environment) -> anyhow::Result<()> {
-    match &arguments.action {
-        Action::List(action) => list(action, environment),
-        Action::Show(action) => show(action, environment),
-        Action::Definition(action) => definition(action, environment),
-        Action::Validate(action) => validate::run(action, environment),
-        Action::Schema(action) => {
+pub(super) fn run(action: &Local, environment: &Environment) -> anyhow::Result<()> {
+    match action {
+        Local::List(action) => list(action, environment),
+        Local::Show(action) => show(action, environment),
+        Local::Definition(action) => definition(action, environment),
+        Local::Validate(action) => validate::run(action, environment),
+        Local::Schema(action) => {
             let schema = Raw::from_value(&toolcrib_catalog::schema(action.kind));
             Ok(output::print(&output::json::pretty(schema.as_str()))?)
         }

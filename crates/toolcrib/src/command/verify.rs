@@ -39,7 +39,7 @@ pub(crate) async fn run(arguments: &Arguments, rest: &Rest, output: Output) -> a
     if !text.is_empty() {
         output.text(text.trim_end())?;
         let server = crate::text::line(&arguments.server).into_owned();
-        output.note(&format!("approve with `toolcrib approve {server}`, turn down with `toolcrib reject {server}`"));
+        output.note(&format!("approve with `toolcrib approve {server} --all`, turn down with `toolcrib reject {server} --all`, or name what you mean"));
     }
     for warning in value["warnings"].as_array().into_iter().flatten().filter_map(Value::as_str) {
         output.note(warning);

@@ -307,6 +307,7 @@ impl House {
             loaded: Arc::new(loaded),
             keep_arguments: false,
             events: toolcrib_gateway::Events::default(),
+            vault: None,
         };
         let gateway = Gateway::start(parts);
         scope.spawn(Arc::clone(&gateway).keep_in_step(happened, scope.stop_signal()));

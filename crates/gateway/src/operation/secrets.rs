@@ -1,0 +1,144 @@
+//! The secrets of the vault: names and who may use them, never their values.
+//!
+//! The vault itself is put in at the composition root, as [`KeepSecrets`].
+
+use std::fmt;
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+use toolcrib_base::{Kind, Problem, ProfileName, Secret, ServerName};
+use toolcrib_protocol::Raw;
+use toolcrib_protocol::json::{self as text_of, Outline};
+
+use super::{Effect, Method, Operation, ROW, Run, blocking};
+use crate::gateway::Gateway;
+use crate::meta::required;
+
+/// Something that keeps secrets. Its functions wait for the disk.
+pub trait KeepSecrets: Send + Sync + fmt::Debug {
+    /// All entries, in the order of their names.
+    fn list(&self) -> Result<Vec<KeptSecret>, Problem>;
+
+    /// Sets an entry. Gives whether there was one of this name, which is replaced.
+    fn set(&self, secret: &KeptSecret, value: &Secret) -> Result<bool, Problem>;
+
+    /// Removes an entry; one that is not there is a problem.
+    fn remove(&self, name: &str) -> Result<(), Problem>;
+}
+
+/// An entry without its value.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KeptSecret {
+    /// What definitions refer to as `vault:NAME`.
+    pub name: String,
+    /// The servers that may use it; none stands for every server.
+    pub servers: Vec<ServerName>,
+    /// The profiles through which it may be used; none stands for every profile.
+    pub profiles: Vec<ProfileName>,
+    /// When it was set, as people read it; empty for one that is about to be.
+    pub set_at: String,
+}
+
+pub(super) const ROWS: &[Operation] = &[
+    Operation {
+        tool: "core_secret_delete",
+        method: Method::Delete,
+        path: "/secrets/{name}",
+        tag: "secrets",
+        summary: "Remove a secret",
+        description: "Remove a secret from the vault. Servers whose definitions refer to it are started anew and say what they miss.",
+        effect: Effect::Destroys { idempotent: true },
+        problems: PROBLEMS,
+        input: r#"{"type":"object","properties":{"name":{"type":"string"}},"required":["name"],"additionalProperties":false}"#,
+        output: r#"{"type":"object","properties":{"name":{"type":"string"},"deleted":{"const":true}},"required":["name","deleted"]}"#,
+        run: Run::House(|gateway, arguments| Box::pin(delete(gateway, arguments))),
+        ..ROW
+    },
+    Operation {
+        tool: "core_secret_list",
+        path: "/secrets",
+        tag: "secrets",
+        summary: "List the secrets",
+        description: "List the secrets of the vault: names and who may use them, never their values.",
+        problems: PROBLEMS,
+        output: r#"{"type":"object","properties":{"secrets":{"type":"array","items":{"type":"object","properties":{"name":{"type":"string"},"servers":{"type":"array","items":{"type":"string"}},"profiles":{"type":"array","items":{"type":"string"}},"set_at":{"type":"string"}},"required":["name","servers","profiles","set_at"]}},"total":{"type":"integer"}},"required":["secrets","total"]}"#,
+        run: Run::House(|gateway, _| Box::pin(list(gateway))),
+        ..ROW
+    },
+    Operation {
+        tool: "core_secret_set",
+        method: Method::Put,
+        path: "/secrets/{name}",
+        tag: "secrets",
+        summary: "Set a secret",
+        description: "Set a secret of the vault, encrypted at rest. Definitions refer to it as vault:NAME; servers that do are started anew. The value is never shown, logged or recorded.",
+        effect: Effect::Destroys { idempotent: true },
+        problems: PROBLEMS,
+        is_secret: true,
+        input: r#"{"type":"object","properties":{"name":{"type":"string"},"value":{"type":"string"},"servers":{"type":"array","items":{"type":"string","pattern":"^[a-z0-9][a-z0-9-]{0,63}$"},"description":"Only these servers may use it; every server without it"},"profiles":{"type":"array","items":{"type":"string","pattern":"^[a-z0-9][a-z0-9-]{0,63}$"},"description":"Only through these profiles it may be used; every profile without it"}},"required":["name","value"],"additionalProperties":false}"#,
+        output: r#"{"type":"object","properties":{"name":{"type":"string"},"reference":{"type":"string"},"replaced":{"type":"boolean"}},"required":["name","reference","replaced"]}"#,
+        run: Run::House(|gateway, arguments| Box::pin(set(gateway, arguments))),
+        ..ROW
+    },
+];
+
+const PROBLEMS: &[Kind] =
+    &[Kind::InvalidParams, Kind::NotFound, Kind::Forbidden, Kind::Conflict, Kind::TooLarge, Kind::Busy, Kind::Internal];
+
+async fn list(gateway: &Arc<Gateway>) -> Result<Value, Problem> {
+    let vault = vault(gateway)?;
+    let secrets: Vec<Value> = blocking(move || vault.list()).await?.iter().map(shown).collect();
+    Ok(json!({ "secrets": secrets, "total": secrets.len() }))
+}
+
+async fn set(gateway: &Arc<Gateway>, arguments: &Raw) -> Result<Value, Problem> {
+    let vault = vault(gateway)?;
+    let name = required(arguments, "name")?;
+    let servers = names(arguments, "servers", ServerName::new)?;
+    let profiles = names(arguments, "profiles", ProfileName::new)?;
+    let value = Secret::new(arguments.text("value").unwrap_or_default());
+    let secret = KeptSecret { name, servers, profiles, set_at: String::new() };
+    blocking(move || {
+        let replaced = vault.set(&secret, &value)?;
+        Ok(json!({ "name": secret.name, "reference": format!("vault:{}", secret.name), "replaced": replaced }))
+    })
+    .await
+}
+
+async fn delete(gateway: &Arc<Gateway>, arguments: &Raw) -> Result<Value, Problem> {
+    let (vault, name) = (vault(gateway)?, required(arguments, "name")?);
+    blocking(move || {
+        vault.remove(&name)?;
+        Ok(json!({ "name": name, "deleted": true }))
+    })
+    .await
+}
+
+fn vault(gateway: &Gateway) -> Result<Arc<dyn KeepSecrets>, Problem> {
+    gateway.vault.clone().ok_or_else(|| Problem::new(Kind::Conflict, "this gateway has no vault"))
+}
+
+fn shown(secret: &KeptSecret) -> Value {
+    json!({
+        "name": secret.name, "set_at": secret.set_at,
+        "servers": secret.servers.iter().map(ServerName::as_str).collect::<Vec<_>>(),
+        "profiles": secret.profiles.iter().map(ProfileName::as_str).collect::<Vec<_>>(),
+    })
+}
+
+/// A list of names; none when it is left out. An empty one would come to mean everything, so it is refused.
+fn names<N>(
+    arguments: &Raw,
+    key: &str,
+    new: impl Fn(&str) -> Result<N, toolcrib_base::id::IdError>,
+) -> Result<Vec<N>, Problem> {
+    let Some(list) = arguments.get(key) else { return Ok(Vec::new()) };
+    let wrong = |why: String| Problem::new(Kind::InvalidParams, format!("`{key}`: {why}"));
+    match list.outline() {
+        Outline::Array(items) if !items.is_empty() => {
+            let texts = items.into_iter().map(|item| text_of::text(item).unwrap_or_default());
+            texts.map(|text| new(&text).map_err(|error| wrong(error.to_string()))).collect()
+        }
+        _ => Err(wrong("expected names, or nothing for all".to_owned())),
+    }
+}
