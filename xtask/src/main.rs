@@ -65,9 +65,11 @@ fn main() -> ExitCode {
 
 fn bench(workspace: &Workspace, rest: &[String]) -> anyhow::Result<bool> {
     let mut command = workspace.cargo();
-    command.args(["run", "--release", "--package", "toolcrib-bench", "--"]);
-    // Without arguments everything is measured.
-    command.args(if rest.is_empty() { &["run".to_owned()] } else { rest });
+    command.args(["run", "--release", "--package", "toolcrib-bench", "--"]).args(rest);
+    if rest.is_empty() {
+        // Without arguments everything is measured.
+        command.arg("run");
+    }
     // The person watches the table grow, so the terminal is handed through and there is no deadline.
     Ok(command.status()?.success())
 }

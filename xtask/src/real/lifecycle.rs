@@ -71,8 +71,8 @@ pub(super) fn run(stage: &Stage, binary: &Path) -> Result<Tally> {
     }
     life.check_none_runs("servers that nobody uses any more stop");
     let doctor = life.toolcrib(&["doctor"])?;
-    life.note("`doctor` finds all well", &doctor, &rows.map(|row| row.server));
-    life.end(&rows(stage)[0])?;
+    life.note("`doctor` finds all well", &doctor, &rows.each_ref().map(|row| row.server));
+    life.end(&rows[0])?;
     if life.tally.failed > 0 {
         println!("the end of the gateway's log:\n{}", life.gateway.log_end());
     }

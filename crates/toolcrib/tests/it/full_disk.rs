@@ -50,7 +50,7 @@ async fn a_definition_that_cannot_be_written_leaves_the_old_one_and_the_gateway_
         serde_json::from_str(&api("mcpserver_get", "{\"name\": \"one\"}").await.stdout).unwrap();
     let revision = shown["revision"].as_str().unwrap();
     let update = format!(
-        "{{\"name\": \"one\", \"revision\": \"{revision}\", \"definition\": {{\"command\": \"y\", \"start\": \"manual\"}}}}"
+        "{{\"name\": \"one\", \"revision\": \"{revision}\", \"definition\": {{\"command\": \"other\", \"start\": \"manual\"}}}}"
     );
 
     let room = prlimit(Some(pid), Resource::Fsize, Rlimit { current: Some(0), maximum: None }).unwrap();
@@ -64,7 +64,7 @@ async fn a_definition_that_cannot_be_written_leaves_the_old_one_and_the_gateway_
 
     prlimit(Some(pid), Resource::Fsize, room).unwrap();
     assert_eq!(api("mcpserver_update", &update).await.code, 0);
-    assert_eq!(fs::read_to_string(&file).unwrap(), "name: one\ncommand: y\nstart: manual\n");
+    assert_eq!(fs::read_to_string(&file).unwrap(), "name: one\ncommand: other\nstart: manual\n");
     assert_eq!(run(&home, &["audit", "verify"], &[]).await.code, 0);
     kill_process(pid, Signal::TERM).unwrap();
     assert!(timeout(PATIENCE, gateway.wait()).await.unwrap().unwrap().success());
