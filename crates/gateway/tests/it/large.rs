@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::house::{House, profile, server};
+use crate::house::{House, profile, server_with};
 
 const TOOLS: usize = 10_000;
 /// More than any one answer needs, and far less than all tools.
@@ -12,10 +12,17 @@ const ANSWER_BYTES: usize = 64 * 1024;
 async fn ten_thousand_tools_are_listed_found_described_explained_and_called() {
     let direct = profile("default", "exposure: direct\nchanged_tools: hold");
     let none = profile("none", "tools: {deny: [\"large/*\"]}");
-    let house = House::settled(&[server("large", &["--tools", &TOOLS.to_string()]), direct, none]).await;
+    // Deadlines that a loaded machine keeps too.
+    let slow = "timeouts: {connect: 10m, list: 10m, call: 10m}\n";
+    let large = server_with("large", &["--tools", &TOOLS.to_string()], slow);
+    let house = House::settled(&[large, direct, none]).await;
     let status = house.server("large").inventory();
     assert_eq!((status.tools.len(), status.warnings.len()), (TOOLS, 0));
     let last = status.tools.last().unwrap().key.clone();
+    // Until somebody has verified it nothing of it is approved, and the profile holds it.
+    assert!(house.modern("default").listed().await.iter().all(|name| !name.starts_with("large")));
+    let verified = house.modern("default").admin().call("core_mcpserver_verify", &json!({ "name": "large" })).await;
+    assert_eq!(verified["structuredContent"]["tools"], TOOLS, "{}", verified["structuredContent"]["summary"]);
     for client in house.both("default") {
         let (mut names, mut cursor) = (std::collections::BTreeSet::new(), Value::Null);
         loop {
@@ -34,7 +41,7 @@ async fn ten_thousand_tools_are_listed_found_described_explained_and_called() {
             ("find_tools", json!({ "query": last })),
             ("find_tools", json!({ "query": "tool", "limit": 100 })),
             ("describe_tool", json!({ "name": format!("large/{last}") })),
-            ("list_tools", json!({ "server": "large" })),
+            ("filter_tools", json!({ "pattern": "large_*", "include_schema": true })),
         ] {
             let answer = client.call(name, &arguments).await;
             assert_ne!(answer["isError"], true, "{name}: {answer}");
@@ -54,13 +61,4 @@ async fn ten_thousand_tools_are_listed_found_described_explained_and_called() {
         assert_eq!(doctor["structuredContent"]["well"], 1, "{doctor}");
     }
     assert!(house.modern("none").listed().await.iter().all(|name| !name.starts_with("large")));
-}
-
-#[tokio::test]
-async fn a_server_that_lists_without_end_is_cut_off_and_says_so() {
-    let house = House::settled(&[server("large", &["--tools", "60000", "--page", "5000"]), server("small", &[])]).await;
-    let inventory = house.server("large").inventory();
-    assert_eq!(inventory.tools.len(), 50_000);
-    assert!(inventory.warnings.iter().any(|warning| warning.contains("50000")), "{:?}", inventory.warnings);
-    assert_eq!(house.modern("default").text("small/echo", &json!({ "text": "a" })).await, "a");
 }
