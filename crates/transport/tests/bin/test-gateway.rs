@@ -2,7 +2,8 @@
 //!
 //! `guard …` is the guard; `hold PROGRAM ARGS…` starts a program, prints its lines and waits to be killed;
 //! `serve PROGRAM ARGS…` does so until stdin closes, and `client PROGRAM ARGS…` is a client of such a gateway, which
-//! waits to be killed; `churn N PROGRAM ARGS…` starts and kills a program N times and prints what is left over.
+//! waits to be killed; `churn N PROGRAM ARGS…` starts and kills a program N times and prints what is left over;
+//! `churn-families` does so without killing guards.
 
 use std::ffi::OsString;
 use std::io::Write;
@@ -26,7 +27,10 @@ fn main() -> ExitCode {
         (Ok(runtime), ["serve", program, args @ ..]) => runtime.block_on(serve(&spec(program, args))),
         (_, ["client", args @ ..]) => client(args),
         (Ok(runtime), ["churn", count, program, args @ ..]) => {
-            runtime.block_on(churn(count.parse().unwrap_or(1), &spec(program, args)));
+            runtime.block_on(churn(count.parse().unwrap_or(1), &spec(program, args), true));
+        }
+        (Ok(runtime), ["churn-families", count, program, args @ ..]) => {
+            runtime.block_on(churn(count.parse().unwrap_or(1), &spec(program, args), false));
         }
         _ => return ExitCode::from(2),
     }
@@ -88,13 +92,13 @@ fn client(args: &[&str]) {
     }
 }
 
-async fn churn(count: usize, spec: &Spec) {
+async fn churn(count: usize, spec: &Spec, kills_guards: bool) {
     let scope = Scope::new();
     // The first one opens what stays open: the runtime's signal pipe and the like.
-    once(spec, &scope, 0).await;
+    once(spec, &scope, (0, kills_guards)).await;
     let before = open_files();
     for number in 0..count {
-        once(spec, &scope, number).await;
+        once(spec, &scope, (number, kills_guards)).await;
     }
     let own = std::process::id().to_string();
     let children = std::fs::read_to_string(format!("/proc/self/task/{own}/children")).unwrap_or_default();
@@ -102,7 +106,7 @@ async fn churn(count: usize, spec: &Spec) {
 }
 
 /// Starts a program, waits for its first line unless it is to be ended while it starts, and ends it in one of six ways.
-async fn once(spec: &Spec, scope: &Scope, number: usize) {
+async fn once(spec: &Spec, scope: &Scope, (number, kills_guards): (usize, bool)) {
     let (sender, mut receiver) = mpsc::channel(1);
     let on_line = move |line| {
         if let Line::Text(line) = line {
@@ -114,7 +118,7 @@ async fn once(spec: &Spec, scope: &Scope, number: usize) {
     let exited = process.exited();
     match number % 6 {
         // Somebody else kills the guard, which the program does not outlive.
-        3 => kill(process.pid()),
+        3 if kills_guards => kill(process.pid()),
         // Somebody else kills the program.
         4 => match ready.and_then(|line| line.strip_prefix("ready ")?.trim().parse().ok()) {
             Some(program) => kill(program),
