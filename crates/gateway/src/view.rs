@@ -56,9 +56,10 @@ pub struct Tool {
     pub server: Server,
     metrics: Arc<Metrics>,
     counted: OnceLock<Arc<ToolMetrics>>,
-    check: OnceLock<ArgumentCheck>,
+    // Boxed, because most tools are never called or described and there are many of them in every profile.
+    check: OnceLock<Box<ArgumentCheck>>,
     headers: OnceLock<ParamHeaders>,
-    signature: OnceLock<Signature>,
+    signature: OnceLock<Box<Signature>>,
 }
 
 /// A prompt of one profile.
@@ -136,7 +137,7 @@ impl Tool {
 
     /// The check of its arguments, compiled at the first call.
     pub(crate) fn check(&self) -> &ArgumentCheck {
-        self.check.get_or_init(|| ArgumentCheck::compile(&self.id, self.entry.input_schema().as_ref()))
+        self.check.get_or_init(|| Box::new(ArgumentCheck::compile(&self.id, self.entry.input_schema().as_ref())))
     }
 
     /// Which of its arguments are mirrored in headers; none where the annotations are wrong.
@@ -153,7 +154,7 @@ impl Tool {
             let input = self.entry.input_schema();
             let output = self.entry.output_schema();
             let input = input.as_ref().map_or("{}", Raw::as_str);
-            Signature::read(input, output.as_ref().map(Raw::as_str))
+            Box::new(Signature::read(input, output.as_ref().map(Raw::as_str)))
         })
     }
 
