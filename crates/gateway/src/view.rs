@@ -169,11 +169,6 @@ impl Tool {
 }
 
 impl View {
-    /// What its tools cost a model. The first count takes as long as reading all of them.
-    pub(crate) fn costs(&self) -> &Costs {
-        self.costs.get_or_init(|| Costs::of(self))
-    }
-
     /// A search as this profile ranks.
     pub(crate) fn query<'q>(&self, text: &'q str) -> Query<'q> {
         let ranking = match self.profile.ranking {
@@ -181,6 +176,11 @@ impl View {
             toolcrib_catalog::Ranking::TfIdf => Ranking::TfIdf,
         };
         Query { ranking, ..Query::new(text) }
+    }
+
+    /// What its tools cost a model. The first count takes as long as reading all of them.
+    pub(crate) fn costs(&self) -> &Costs {
+        self.costs.get_or_init(|| Costs::of(self))
     }
 
     /// The tool of an exposed name or an exact id.
