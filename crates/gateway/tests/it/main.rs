@@ -15,6 +15,7 @@ mod environments;
 mod exposure;
 mod fidelity;
 mod house;
+mod learning;
 mod listen;
 mod load;
 mod lossless;
