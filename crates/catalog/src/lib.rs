@@ -28,6 +28,7 @@ mod tree;
 mod validate;
 mod watch;
 mod write;
+mod writing;
 mod yaml;
 
 pub use bundle::{BUNDLE_BYTES, Bundle, BundleError, Need, says_the_same};

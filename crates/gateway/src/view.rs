@@ -56,9 +56,10 @@ pub struct Tool {
     pub server: Server,
     metrics: Arc<Metrics>,
     counted: OnceLock<Arc<ToolMetrics>>,
-    check: OnceLock<ArgumentCheck>,
+    // Boxed, because most tools are never called or described and there are many of them in every profile.
+    check: OnceLock<Box<ArgumentCheck>>,
     headers: OnceLock<ParamHeaders>,
-    signature: OnceLock<Signature>,
+    signature: OnceLock<Box<Signature>>,
 }
 
 /// A prompt of one profile.
@@ -76,8 +77,10 @@ pub struct Prompt {
 
 /// Everything that one profile shows.
 pub struct View {
-    /// The profile.
+    /// The profile; its exposure is what `auto` has come to.
     pub profile: Arc<ProfileDefinition>,
+    /// The exposure as its file says it.
+    pub(crate) declared: Exposure,
     /// Its rules.
     pub rules: Rules,
     /// Its tools, sorted by id.
@@ -134,7 +137,7 @@ impl Tool {
 
     /// The check of its arguments, compiled at the first call.
     pub(crate) fn check(&self) -> &ArgumentCheck {
-        self.check.get_or_init(|| ArgumentCheck::compile(&self.id, self.entry.input_schema().as_ref()))
+        self.check.get_or_init(|| Box::new(ArgumentCheck::compile(&self.id, self.entry.input_schema().as_ref())))
     }
 
     /// Which of its arguments are mirrored in headers; none where the annotations are wrong.
@@ -151,7 +154,7 @@ impl Tool {
             let input = self.entry.input_schema();
             let output = self.entry.output_schema();
             let input = input.as_ref().map_or("{}", Raw::as_str);
-            Signature::read(input, output.as_ref().map(Raw::as_str))
+            Box::new(Signature::read(input, output.as_ref().map(Raw::as_str)))
         })
     }
 
@@ -167,6 +170,11 @@ impl Tool {
 }
 
 impl View {
+    /// What its tools cost a model. The first count takes as long as reading all of them.
+    pub(crate) fn costs(&self) -> &Costs {
+        self.costs.get_or_init(|| Costs::of(self))
+    }
+
     /// A search as this profile ranks.
     pub(crate) fn query<'q>(&self, text: &'q str) -> Query<'q> {
         let ranking = match self.profile.ranking {
@@ -174,11 +182,6 @@ impl View {
             toolcrib_catalog::Ranking::TfIdf => Ranking::TfIdf,
         };
         Query { ranking, ..Query::new(text) }
-    }
-
-    /// What its tools cost a model. The first count takes as long as reading all of them.
-    pub(crate) fn costs(&self) -> &Costs {
-        self.costs.get_or_init(|| Costs::of(self))
     }
 
     /// The tool of an exposed name or an exact id.

@@ -179,7 +179,8 @@ impl Builder {
         let tools = self.tools(&shaping, &shown);
         let exposure = auto::settled(profile, &tools);
         let is_many = profile.exposure == Exposure::Auto && exposure != Exposure::Direct;
-        let profile = match exposure == profile.exposure {
+        let declared = profile.exposure;
+        let profile = match exposure == declared {
             true => Arc::clone(profile),
             false => Arc::new(ProfileDefinition { exposure, ..ProfileDefinition::clone(profile) }),
         };
@@ -194,6 +195,7 @@ impl Builder {
         let prompts_listed = Listed::new(Listing::Prompts, &paging, exposed);
         let mut view = View {
             profile,
+            declared,
             rules,
             tools,
             by_name,
@@ -224,7 +226,9 @@ impl Builder {
 
     fn tools(&self, shaping: &Shaping<'_>, shown: &[&Running]) -> Vec<Arc<Tool>> {
         let Shaping { profile, rules, resources } = *shaping;
-        let mut found = Vec::new();
+        // Room for all at once and no copy to sort: what grows and goes here leaves holes in the memory of a gateway that
+        // then does nothing for hours.
+        let mut found = Vec::with_capacity(shown.iter().map(|it| it.server.inventory().tools.len()).sum());
         for running in shown {
             let before = found.len();
             let inventory = running.server.inventory();
@@ -242,7 +246,7 @@ impl Builder {
                 found.extend(session_tools(rules, running, &inventory));
             }
         }
-        found.sort_by(|a, b| a.id.cmp(&b.id));
+        found.sort_unstable_by(|a, b| a.id.cmp(&b.id));
         let wanted: Vec<_> = found.iter().map(|it| (it.id.clone(), &*it.running.definition)).collect();
         // The profile's own meta-tools answer to their names whether they are listed or not.
         let own = META_NAMES.iter().filter(|meta| meta.dialect == profile.dialect).map(|meta| meta.name);
@@ -253,7 +257,9 @@ impl Builder {
             (it.session == SessionPart::Open).then(|| (it.id.server.clone(), Arc::clone(name)))
         };
         let opens: HashMap<ServerName, Arc<str>> = found.iter().zip(&names).filter_map(opens).collect();
-        let tools = found.into_iter().zip(names).map(|(found, name)| {
+        let mut tools = Vec::with_capacity(found.len());
+        // Not collected, which would keep the room of what was found for the far smaller pointers.
+        tools.extend(found.into_iter().zip(names).map(|(found, name)| {
             let Found { id, place, entry, session, annotations, running } = found;
             let (entry, session) = match opens.get(&id.server) {
                 Some(open) if session == SessionPart::None => conversation::with_parameter(entry, open),
@@ -274,8 +280,8 @@ impl Builder {
                 signature: OnceLock::new(),
                 id,
             })
-        });
-        tools.collect()
+        }));
+        tools
     }
 
     /// Whether a tool behind HTTP says that arguments are mirrored in headers, and says it wrongly: such a tool cannot be

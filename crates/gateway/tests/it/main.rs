@@ -15,7 +15,11 @@ mod environments;
 mod exposure;
 mod fidelity;
 mod house;
+<<<<<<< HEAD
 mod learning;
+=======
+mod large;
+>>>>>>> main
 mod listen;
 mod load;
 mod lossless;

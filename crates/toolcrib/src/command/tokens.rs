@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::client::{ClientFlags, Rest, encoded};
+use crate::client::{ClientFlags, Rest};
 use crate::output::Output;
 use crate::output::table::{Column, field};
 
@@ -19,7 +19,7 @@ const COLUMNS: &[Column] = &[
 ];
 
 pub(crate) async fn run(rest: &Rest, output: Output) -> anyhow::Result<()> {
-    let profile = rest.profile().map(|name| format!("?profile={}", encoded(name.as_str()))).unwrap_or_default();
+    let profile = rest.profile().map(|name| format!("?profile={name}")).unwrap_or_default();
     let answer = rest.get(&format!("/tokens{profile}")).await?;
     if output.is_for_programs() {
         return Ok(output.answer(&answer)?);

@@ -10,6 +10,7 @@ mod command_line;
 mod demo;
 mod eval;
 mod failures;
+mod full_disk;
 mod guides;
 mod init;
 mod lists;
