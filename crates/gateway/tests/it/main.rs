@@ -15,11 +15,8 @@ mod environments;
 mod exposure;
 mod fidelity;
 mod house;
-<<<<<<< HEAD
-mod learning;
-=======
 mod large;
->>>>>>> main
+mod learning;
 mod listen;
 mod load;
 mod lossless;
