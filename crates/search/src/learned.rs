@@ -44,6 +44,8 @@ pub struct Use {
 impl Learned {
     /// How many pairs of word and tool are kept; more make the weakest go.
     pub const ROWS: usize = 4_096;
+    /// How many words of one tool are kept: a tool that fits everything shall not push out the others.
+    pub const WORDS_OF_TOOL: usize = 512;
 
     /// The stems of a query's words, as they are kept: in lower case, each once, in the order of the query, without stop
     /// words where there are others. At most 16.
@@ -58,6 +60,11 @@ impl Learned {
         for word in words {
             let used = self.of(tool, word).map_or(0.0, |used| used.now(day));
             self.put(tool, word, Use { count: (used + 1.0).min(COUNT), day });
+        }
+        while self.of_tool(tool).count() > Self::WORDS_OF_TOOL {
+            let weakest = self.of_tool(tool).min_by(|a, b| a.1.now(day).total_cmp(&b.1.now(day)));
+            let Some(word) = weakest.map(|(word, _)| word.to_owned()) else { break };
+            self.take(tool, &word);
         }
         let mut gone = Vec::new();
         while self.rows > Self::ROWS {
@@ -199,9 +206,13 @@ mod tests {
         note(&mut learned, "old", "a/old", 0);
         let mut gone = Vec::new();
         for n in 0..Learned::ROWS {
-            gone.extend(learned.note(&[format!("w{n}")], &id("b/new"), 40));
+            gone.extend(learned.note(&[format!("w{n}")], &id(&format!("b/new{}", n % 16)), 40));
         }
         assert_eq!((learned.rows().count(), gone), (Learned::ROWS, vec![id("a/old")]));
+        let mut learned = Learned::default();
+        (0..600).for_each(|n| drop(learned.note(&[format!("w{n}")], &id("a/all"), n)));
+        assert_eq!(learned.of_tool(&id("a/all")).count(), Learned::WORDS_OF_TOOL);
+        assert!(learned.of_tool(&id("a/all")).all(|(_, used)| used.day >= 88), "the oldest went");
     }
 
     #[test]
