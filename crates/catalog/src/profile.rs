@@ -66,6 +66,8 @@ pub struct ProfileDefinition {
     pub changed_tools: ChangedTools,
     /// How tools are ranked by searches.
     pub ranking: Ranking,
+    /// Whether searches learn which tools are called after which words.
+    pub learn: bool,
     /// How much one principal may call.
     pub limits: CallLimits,
 }
@@ -188,6 +190,7 @@ impl ProfileDefinition {
             env: BTreeMap::new(),
             ranking: Ranking::Blend,
             changed_tools: ChangedTools::Allow,
+            learn: false,
             limits: CallLimits::default(),
         }
     }
@@ -237,6 +240,7 @@ impl Define for ProfileDefinition {
                 _ => Ranking::Blend,
             }),
             changed_tools: fields.get("changed_tools").and_then(|c| c.choice()).unwrap_or(default.changed_tools),
+            learn: fields.get("learn").and_then(|cursor| cursor.flag()).unwrap_or(false),
             limits: fields.get("limits").and_then(limits::read).unwrap_or_default(),
         };
         fields.finish();

@@ -20,6 +20,7 @@ use crate::configure::Configuring;
 use crate::conversation::Conversations;
 use crate::events::{Events, Told};
 use crate::exchange::ASKING;
+use crate::learning::Learning;
 use crate::listen::Hub;
 use crate::metrics::Metrics;
 use crate::operation::secrets::KeepSecrets;
@@ -100,6 +101,8 @@ pub struct Gateway {
     /// What of each server was approved.
     pub(crate) pins: Pins,
     pub(crate) verifications: Verifications,
+    /// What searches of profiles learned.
+    pub(crate) learning: Learning,
     /// Our name and version, as clients see them.
     pub(crate) server_info: Raw,
     loaded: ArcSwap<Loaded>,
@@ -128,6 +131,7 @@ impl Gateway {
         });
         let (files, started) = (Files::new(parts.servers.home()), parts.clock.now());
         let pins = Pins::new(parts.store.pins());
+        let learning = Learning::new(parts.store.facts(), Arc::clone(&parts.clock));
         let gateway = Arc::new(Self {
             store: parts.store,
             vault: parts.vault,
@@ -151,6 +155,7 @@ impl Gateway {
             hub: Hub::default(),
             pins,
             verifications: Verifications::default(),
+            learning,
             server_info: Raw::from_value(&info),
             loaded: ArcSwap::new(parts.loaded),
             views: ArcSwap::default(),
@@ -266,6 +271,7 @@ impl Gateway {
         let (builder, quarantine) = &mut *building;
         let servers = self.configuring.seen(self.servers.table());
         let loaded = self.loaded.load_full();
+        self.learning.open(loaded.profiles.values().map(|profile| &**profile));
         builder.index(&servers, &entries(&loaded, &servers));
         let shown = builder.indexed();
         let holds = loaded.profiles.values().any(|profile| profile.changed_tools == ChangedTools::Hold);
@@ -328,6 +334,7 @@ impl Gateway {
                     self.conversations.sweep(&self.servers.table());
                     self.unload_idle();
                     self.keep_active_sets().await;
+                    self.keep_learned().await;
                     continue;
                 }
                 () = stop.stopped() => None,
@@ -335,6 +342,7 @@ impl Gateway {
             let Some(event) = event else {
                 // When which tool was used is written now and then only, and at the end.
                 self.keep_active_sets().await;
+                self.keep_learned().await;
                 return;
             };
             let mut changed = self.note(event).await;

@@ -19,6 +19,7 @@ mod exchange;
 mod explain;
 pub mod front;
 pub mod gateway;
+mod learning;
 mod listen;
 mod menu;
 mod meta;

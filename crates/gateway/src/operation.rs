@@ -9,6 +9,7 @@ mod audit;
 mod bundles;
 mod definition;
 mod fields;
+mod learning;
 mod lifecycle;
 mod profiles;
 mod registry;
@@ -141,6 +142,7 @@ const NO_ARGUMENTS: &str = r#"{"type":"object","properties":{},"additionalProper
 const FILES: &[&[Operation]] = &[
     audit::ROWS,
     bundles::ROWS,
+    learning::ROWS,
     lifecycle::ROWS,
     profiles::ROWS,
     registry::ROWS,

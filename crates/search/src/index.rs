@@ -210,7 +210,8 @@ impl Frame {
         }
         let explanation = blend::explain(self, mask, query.text, self.base(at) + place);
         // What stands above the blend is what the name adds.
-        let all = Query { server: None, limit: usize::MAX, offset: 0, fold: false, visible: None, ..*query };
+        let all =
+            Query { server: None, limit: usize::MAX, offset: 0, fold: false, visible: None, learned: &[], ..*query };
         let score = self.search(&all, mask).hits.into_iter().find(|hit| hit.id == *tool).map_or(0.0, |hit| hit.score);
         Some(Explanation { score, exact: score - explanation.score, ..explanation })
     }

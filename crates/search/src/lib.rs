@@ -19,6 +19,7 @@
 //!   alike. `expand` turns a query's words into terms, which are weighted sets of words of the lexicon.
 //! - `bm25f` weighs terms, `meaning` compares vectors, `blend` makes one score of both and explains it; `tfidf` is the plain
 //!   ranking. `index/order.rs` turns scores into a page: exact names first, ties by id, equal tools folded.
+//! - `learned` remembers what was called after which words and raises it among near ties; who notes what is the caller's.
 //! - Visibility is decided before anything is counted: scores, corrections, ties, folding and totals are those of an index
 //!   without the hidden tools. A [`View`] decides it once for one state of the index.
 //! - [`Signature`] and [`budget`] show hits to a model within a number of tokens that [`tokens`] counts; [`nearest()`]
@@ -44,6 +45,7 @@ mod confidence;
 mod document;
 mod expand;
 mod index;
+mod learned;
 mod letters;
 mod lexicon;
 mod meaning;
@@ -61,6 +63,7 @@ pub mod tokens;
 pub use confidence::Confidence;
 pub use document::{Document, Parameter, ServerText};
 pub use index::{Index, View};
+pub use learned::{Learned, Use};
 pub use nearest::nearest;
 pub use rank::{
     Correction, Explanation, Hit, Hits, Part, QUERY_BYTES, QUERY_TERMS, Query, Ranker, Ranking, TermPart, Visible,

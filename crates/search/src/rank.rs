@@ -52,6 +52,9 @@ pub struct Query<'a> {
     pub visible: Option<Visible<'a>>,
     /// How the tools are ranked.
     pub ranking: Ranking,
+    /// What was learned of such queries: tools with how much it speaks for each, from 0 to 1. Moves near ties only;
+    /// explanations leave it out.
+    pub learned: &'a [(ToolId, f32)],
 }
 
 /// How much of a query's text is read, in bytes.
@@ -64,7 +67,16 @@ pub const QUERY_TERMS: usize = 64;
 impl<'a> Query<'a> {
     /// The first 8 hits for a text over all tools, equal ones folded.
     pub fn new(text: &'a str) -> Self {
-        Self { text, server: None, limit: 8, offset: 0, fold: true, visible: None, ranking: Ranking::Blend }
+        Self {
+            text,
+            server: None,
+            limit: 8,
+            offset: 0,
+            fold: true,
+            visible: None,
+            ranking: Ranking::Blend,
+            learned: &[],
+        }
     }
 }
 
@@ -77,6 +89,7 @@ impl fmt::Debug for Query<'_> {
             .field("offset", &self.offset)
             .field("fold", &self.fold)
             .field("ranking", &self.ranking)
+            .field("learned", &self.learned.len())
             .finish_non_exhaustive()
     }
 }

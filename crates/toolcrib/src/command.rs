@@ -12,11 +12,13 @@ mod demo;
 mod describe;
 mod disconnect;
 mod doctor;
+mod eval;
 mod example;
 mod explain;
 mod find;
 mod import;
 mod init;
+mod learning;
 mod list;
 mod profile;
 mod registry;
@@ -115,6 +117,10 @@ enum Command {
     Doctor(doctor::Arguments),
     /// Count what the tools cost a model in tokens
     Tokens(tokens::Arguments),
+    /// Show, forget or export what searches learned from use
+    Learning(learning::Arguments),
+    /// Measure the search on queries with known answers
+    Eval(eval::Arguments),
     /// Read or verify the audit log
     Audit(audit::Arguments),
     /// Do any operation of the control API
@@ -176,6 +182,10 @@ pub(crate) fn run(cli: Cli, environment: &Environment) -> anyhow::Result<ExitCod
                 with_gateway(&action.client, environment, async |client, output| audit::verify(client, output).await)
             }
         },
+        Command::Learning(arguments) => with_rest(arguments.client(), environment, async |rest, output| {
+            learning::run(&arguments, rest, output).await
+        }),
+        Command::Eval(arguments) => eval::run(&arguments, environment).map(|()| ExitCode::SUCCESS),
         Command::Init(arguments) => init::run(&arguments, environment),
         Command::Import(arguments) => import::run(&arguments, environment),
         Command::Connect(arguments) => connect::run(&arguments, environment).map(|()| ExitCode::SUCCESS),

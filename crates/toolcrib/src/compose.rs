@@ -1,6 +1,7 @@
 //! The composition of the gateway from its crates: parse, bind, build, serve; and the way back down.
 
 mod demo;
+mod eval;
 mod listen;
 mod stdio;
 
@@ -32,6 +33,7 @@ use crate::secrets::HouseSecrets;
 use crate::{ready, token};
 
 pub(crate) use demo::run as demo;
+pub(crate) use eval::{Measured, Question, run as eval};
 
 /// How many events of servers may wait. The task that reads them only stores snapshots and builds views.
 const EVENTS: usize = 1_024;

@@ -139,6 +139,10 @@ const PROFILE: &[(&str, &str)] = &[
     ),
     ("ranking", "How searches rank tools: words, letters and meaning together, or plain TF-IDF."),
     ("changed_tools", "What becomes of tools that are not as they were approved."),
+    (
+        "learn",
+        "Whether searches learn, on this machine alone, which tools are called after which words, and raise them a little.",
+    ),
     ("quota", "How much may be loaded at a time."),
     ("quota.tools", "How many tools."),
     ("quota.servers", "How many servers they may belong to."),

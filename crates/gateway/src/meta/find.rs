@@ -3,11 +3,11 @@
 mod answer;
 
 use serde_json::json;
-use toolcrib_base::{Kind, Problem};
+use toolcrib_base::{Kind, Problem, ToolId};
 use toolcrib_catalog::Dialect;
 use toolcrib_protocol::Raw;
 use toolcrib_search::budget::DEFAULT_HITS;
-use toolcrib_search::{Hit, Query, Ranker};
+use toolcrib_search::{Hit, Learned, Query, Ranker};
 
 use super::{Context, flag, number, text};
 use crate::reply;
@@ -43,13 +43,13 @@ pub(super) fn run(context: &Context<'_>, arguments: &Raw) -> Result<Raw, Problem
         Dialect::Scooter => super::list::servers(context, arguments),
         Dialect::Native => {
             let ask = native(context, arguments)?;
-            Ok(answer::render(context.view, &ask, &search(context.view, &ask)).reply())
+            Ok(answer::render(context.view, &ask, &learning(context, &ask)).reply())
         }
         Dialect::GoEnt => {
             let query = super::required(arguments, "query")?;
             let limit = number(arguments, "limit")?.filter(|limit| *limit > 0).unwrap_or(10).min(MOST);
             let ask = Ask { limit: usize::try_from(limit).unwrap_or(10), ..plain(context.view, query) };
-            Ok(go_ent(context, &ask, &search(context.view, &ask)))
+            Ok(go_ent(context, &ask, &learning(context, &ask)))
         }
     }
 }
@@ -57,7 +57,7 @@ pub(super) fn run(context: &Context<'_>, arguments: &Raw) -> Result<Raw, Problem
 /// What a native answer to a query says, with nothing but the query given.
 pub(crate) fn told(view: &View, query: &str) -> String {
     let ask = plain(view, query.to_owned());
-    answer::render(view, &ask, &search(view, &ask)).text
+    answer::render(view, &ask, &search(view, &ask, &[])).text
 }
 
 fn plain(view: &View, query: String) -> Ask {
@@ -111,12 +111,26 @@ struct Findings<'a> {
     total: usize,
 }
 
-fn search<'a>(view: &'a View, ask: &Ask) -> Findings<'a> {
+/// Searches with what was learned of such queries, and remembers what was found, where the profile wants it.
+fn learning<'a>(context: &Context<'a>, ask: &Ask) -> Findings<'a> {
+    let (view, learning) = (context.view, &context.gateway.learning);
+    if !view.profile.learn {
+        return search(view, ask, &[]);
+    }
+    let words = Learned::words(&ask.query);
+    let findings = search(view, ask, &learning.boosts(&view.profile.name, &words));
+    let found = findings.page.iter().flat_map(|(hit, _)| std::iter::once(&hit.id).chain(&hit.also));
+    learning.found(context.caller, words, found);
+    findings
+}
+
+fn search<'a>(view: &'a View, ask: &Ask, learned: &[(ToolId, f32)]) -> Findings<'a> {
     let mut hits = view.search.search(&Query {
         server: ask.server.as_deref(),
         limit: ask.limit.max(LOOKED_AT),
         offset: ask.offset,
         fold: ask.fold,
+        learned,
         ..view.query(&ask.query)
     });
     let rest = hits.hits.split_off(ask.limit.min(hits.hits.len()));

@@ -16,6 +16,7 @@ mod exposure;
 mod fidelity;
 mod house;
 mod large;
+mod learning;
 mod listen;
 mod load;
 mod lossless;

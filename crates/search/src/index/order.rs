@@ -5,6 +5,7 @@ use std::cmp::Ordering;
 use toolcrib_base::ToolId;
 
 use super::{Frame, Groups, Mask};
+use crate::learned;
 use crate::rank::{Hit, Hits, Query};
 
 /// A visible tool that matches.
@@ -21,6 +22,7 @@ pub(super) fn hits(frame: &Frame, mask: &Mask, query: &Query<'_>, scores: &[f32]
     let listing = query.text.trim().is_empty();
     let mut candidates = candidates(frame, mask, query, scores);
     if !listing {
+        raise_learned(frame, query, &mut candidates);
         lift_exact(frame, mask, query, &mut candidates);
     }
     let folded = if query.fold { fold(frame.groups(), &mut candidates) } else { Vec::new() };
@@ -69,6 +71,19 @@ fn segments(frame: &Frame, query: &Query<'_>) -> std::ops::Range<usize> {
         None => 0..frame.segments.len(),
         Some(Ok(at)) => at..at + 1,
         Some(Err(_)) => 0..0,
+    }
+}
+
+/// Raises what was called after such queries before. Nothing becomes a hit by it.
+fn raise_learned(frame: &Frame, query: &Query<'_>, candidates: &mut [Candidate]) {
+    let best = candidates.iter().map(|candidate| candidate.score).fold(0.0, f32::max);
+    for (id, share) in query.learned {
+        let Ok(segment) = frame.position(id.server.as_str()) else { continue };
+        let Ok(tool) = frame.segments[segment].ids.binary_search(id) else { continue };
+        let place = frame.base(segment) + tool;
+        if let Ok(at) = candidates.binary_search_by_key(&place, |candidate| candidate.place) {
+            candidates[at].score += learned::MOST * share.clamp(0.0, 1.0) * best;
+        }
     }
 }
 

@@ -8,6 +8,7 @@ mod call;
 mod clients;
 mod command_line;
 mod demo;
+mod eval;
 mod failures;
 mod full_disk;
 mod guides;
