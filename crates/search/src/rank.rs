@@ -4,6 +4,8 @@ use std::fmt;
 
 use toolcrib_base::ToolId;
 
+use crate::meaning::Meaning;
+
 /// Answers queries over one immutable state of the catalogue. Object-safe; cheap to call from many threads.
 pub trait Ranker: Send + Sync {
     /// The best tools for a query. Never fails: odd text has no hits.
@@ -17,6 +19,13 @@ pub trait Ranker: Send + Sync {
     fn explain(&self, query: &Query<'_>, tool: &ToolId) -> Option<Explanation> {
         let _ = (query, tool);
         None
+    }
+
+    /// The texts whose vectors [`Query::meaning`] wants: the query with its slips corrected, then its clauses. None for a
+    /// blank query or a ranking without meaning.
+    fn meaning_texts(&self, query: &Query<'_>) -> Vec<String> {
+        let _ = query;
+        Vec::new()
     }
 }
 
@@ -52,6 +61,8 @@ pub struct Query<'a> {
     pub visible: Option<Visible<'a>>,
     /// How the tools are ranked.
     pub ranking: Ranking,
+    /// What a model from outside knows of the query and the tools; `None`: the embedded table alone says what is meant.
+    pub meaning: Option<Meaning<'a>>,
 }
 
 /// How much of a query's text is read, in bytes.
@@ -64,7 +75,16 @@ pub const QUERY_TERMS: usize = 64;
 impl<'a> Query<'a> {
     /// The first 8 hits for a text over all tools, equal ones folded.
     pub fn new(text: &'a str) -> Self {
-        Self { text, server: None, limit: 8, offset: 0, fold: true, visible: None, ranking: Ranking::Blend }
+        Self {
+            text,
+            server: None,
+            limit: 8,
+            offset: 0,
+            fold: true,
+            visible: None,
+            ranking: Ranking::Blend,
+            meaning: None,
+        }
     }
 }
 
@@ -114,6 +134,8 @@ pub struct Explanation {
     pub alike: Part,
     /// Meaning: the cosine between the query, or one of its clauses, and the tool.
     pub meaning: Part,
+    /// The same by the vectors of a model, where [`Query::meaning`] has them all.
+    pub model: Option<Part>,
     /// What each word of the query brings to `words.raw`, in the order of the query; words that bring nothing are left
     /// out.
     pub terms: Vec<TermPart>,
