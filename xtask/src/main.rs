@@ -31,7 +31,7 @@ usage: cargo xtask <command>
        [--scenario NAME] [--direct]  the gateway as the client; --list names the cells, --direct leaves the gateway out
        [--list] [--binary PATH]
   fuzz [target] [--seconds N]        fuzz targets (all of them without a name)
-  bench [...]                        cargo run --release -p toolcrib-bench -- ...
+  bench [...]                        cargo run --release -p toolcrib-bench -- ... (`run` without arguments)
   eval-search DIR [...]              how well the search finds, over query sets with known answers, and how fast";
 
 fn main() -> ExitCode {
@@ -69,6 +69,10 @@ fn main() -> ExitCode {
 fn bench(workspace: &Workspace, rest: &[String]) -> anyhow::Result<bool> {
     let mut command = workspace.cargo();
     command.args(["run", "--release", "--package", "toolcrib-bench", "--"]).args(rest);
+    if rest.is_empty() {
+        // Without arguments everything is measured.
+        command.arg("run");
+    }
     // The person watches the table grow, so the terminal is handed through and there is no deadline.
     Ok(command.status()?.success())
 }

@@ -110,7 +110,8 @@ pub fn left(mark: &str, deadline: Duration) -> Option<Vec<String>> {
     }
 }
 
-fn marked(mark: &str) -> Option<Vec<String>> {
+/// The same at this moment.
+pub fn marked(mark: &str) -> Option<Vec<String>> {
     let wanted = format!("{MARK}={mark}");
     let mut found = Vec::new();
     for entry in fs::read_dir("/proc").ok()?.flatten() {

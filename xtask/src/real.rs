@@ -3,6 +3,7 @@
 
 mod backend;
 mod home;
+mod lifecycle;
 mod openapi;
 
 use std::fs;
@@ -28,6 +29,8 @@ const END_DEADLINE: Duration = Duration::from_secs(60);
 const SUITE_DEADLINE: Duration = Duration::from_secs(20 * 60);
 
 const SUITES: [&str; 3] = ["python", "python-old", "typescript"];
+/// What has a gateway of its own and is run beside the suites.
+const OTHERS: [&str; 2] = ["lifecycle", "openapi"];
 
 #[derive(Debug, Default)]
 struct Options {
@@ -37,7 +40,7 @@ struct Options {
     keep: bool,
     /// Another gateway than the one of this workspace.
     binary: Option<PathBuf>,
-    /// Only the suite with this name.
+    /// Only the suite with this name, or one of the others.
     suite: Option<String>,
     /// Only tests whose names have this in them.
     named: Option<String>,
@@ -55,12 +58,13 @@ pub fn command(workspace: &Workspace, arguments: &[String]) -> Result<bool> {
             "--named" => options.named = Some(arguments.next().context("--named needs a text")?.clone()),
             other => bail!(
                 "unknown argument `{other}`; `real` knows --direct, --keep, --binary PATH, --suite {} and --named TEXT",
-                SUITES.join("|")
+                [&SUITES[..], &OTHERS].concat().join("|")
             ),
         }
     }
     if let Some(name) = &options.suite {
-        ensure!(SUITES.contains(&name.as_str()), "no suite `{name}`; there are {}", SUITES.join(", "));
+        let all = [&SUITES[..], &OTHERS].concat();
+        ensure!(all.contains(&name.as_str()), "no suite `{name}`; there are {}", all.join(", "));
     }
     let tally = run(workspace, &options)?;
     println!("{tally}");
@@ -91,8 +95,14 @@ fn run(workspace: &Workspace, options: &Options) -> Result<Tally> {
         let setting = stage.write_setting(None)?;
         tally += suites(workspace, &installed, options, &setting, None)?;
     } else {
-        tally += with_gateway(workspace, &installed, options, &stage, &binary)?;
-        if options.suite.is_none() && options.named.is_none() {
+        if options.suite.as_deref().is_none_or(|name| SUITES.contains(&name)) {
+            tally += with_gateway(workspace, &installed, options, &stage, &binary)?;
+        }
+        let wants = |name| options.suite.as_ref().map_or(options.named.is_none(), |wanted| wanted == name);
+        if wants("lifecycle") {
+            tally += lifecycle::run(&stage, &binary)?;
+        }
+        if wants("openapi") {
             tally += openapi::run(workspace, &stage, &binary)?;
         }
     }

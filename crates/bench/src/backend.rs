@@ -30,6 +30,9 @@ pub(crate) struct Offer {
     /// Speak revision 2026-07-28 and nothing older
     #[arg(long)]
     pub(crate) modern: bool,
+    /// Over stdio: answer nothing while this file exists
+    #[arg(long)]
+    pub(crate) hang: Option<std::path::PathBuf>,
 }
 
 /// The rendered answers.
@@ -205,7 +208,7 @@ mod tests {
     use super::*;
 
     fn answer(modern: bool, message: &str, mirrored: Option<Mirrored<'_>>) -> Option<(u16, serde_json::Value)> {
-        let backend = Backend::new(&Offer { tools: 5, big_mib: 1, modern });
+        let backend = Backend::new(&Offer { tools: 5, big_mib: 1, modern, hang: None });
         let answer = backend.answer(message.as_bytes(), mirrored)?;
         let bytes = [&answer.opening[..], &answer.result[..], CLOSING].concat();
         Some((answer.status, serde_json::from_slice(&bytes).unwrap()))

@@ -57,14 +57,52 @@ impl Home {
         )
     }
 
-    fn write(&self, kind: &str, name: &str, keys: &str) -> anyhow::Result<()> {
-        let file = self.folder.path().join(kind).join(format!("{name}.yaml"));
-        fs::write(&file, format!("name: {name}\n{keys}")).with_context(|| format!("write `{}`", file.display()))
+    /// Defines a server that starts at its first call: this program's own backend, with `more` arguments.
+    pub(crate) fn lazy_server(&self, name: &str, tools: usize, more: &[&str]) -> anyhow::Result<()> {
+        let program = std::env::current_exe()?;
+        let program = program.to_str().context("the path of this program is not UTF-8")?;
+        let tools = tools.to_string();
+        let mut arguments = vec!["backend-stdio", "--tools", &tools];
+        arguments.extend(more);
+        let (program, arguments) = (serde_json::to_string(program)?, serde_json::to_string(&arguments)?);
+        self.server(name, &format!("command: {program}\nargs: {arguments}\nstart: lazy\n"))
     }
 
-    fn path(&self) -> &Path {
+    /// Defines a server by the keys of its definition, in place of the one that was.
+    pub(crate) fn server(&self, name: &str, keys: &str) -> anyhow::Result<()> {
+        self.write("servers", name, keys)
+    }
+
+    /// Removes the definition of a server.
+    pub(crate) fn remove_server(&self, name: &str) -> anyhow::Result<()> {
+        Ok(fs::remove_file(self.path().join("servers").join(format!("{name}.yaml")))?)
+    }
+
+    /// Defines a profile by its keys.
+    pub(crate) fn profile(&self, name: &str, keys: &str) -> anyhow::Result<()> {
+        self.write("profiles", name, keys)
+    }
+
+    /// By rename, as editors and operations write, so that no half of it is ever read.
+    fn write(&self, kind: &str, name: &str, keys: &str) -> anyhow::Result<()> {
+        let file = self.path().join(kind).join(format!("{name}.yaml"));
+        let new = self.path().join(kind).join(format!(".{name}.new"));
+        let written = fs::write(&new, format!("name: {name}\n{keys}")).and_then(|()| fs::rename(&new, &file));
+        written.with_context(|| format!("write `{}`", file.display()))
+    }
+
+    pub(crate) fn path(&self) -> &Path {
         self.folder.path()
     }
+}
+
+/// What a start waits for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Until {
+    /// `/healthz` answers; servers may still be starting.
+    Listening,
+    /// Every eager server has answered its first listing, or has failed to.
+    Ready,
 }
 
 /// How long a start took.
@@ -95,6 +133,11 @@ struct ReadyFile {
 impl Gateway {
     /// Starts `program serve` on `home` and waits until it is ready.
     pub(crate) async fn start(program: &Path, home: &Home) -> anyhow::Result<Self> {
+        Self::start_until(program, home, Until::Ready).await
+    }
+
+    /// Starts `program serve` on `home` and waits as long as is wanted.
+    pub(crate) async fn start_until(program: &Path, home: &Home, until: Until) -> anyhow::Result<Self> {
         let ready_file = home.path().join("ready.json");
         let _ = fs::remove_file(&ready_file);
         // The start is timed from outside, so the port has to be known before.
@@ -118,6 +161,12 @@ impl Gateway {
         let text = loop {
             if listening.is_none() && healthy(&listen).await {
                 listening = Some(millis(started));
+            }
+            if until == Until::Listening
+                && let (Some(listening), Some(id)) = (listening, child.id())
+            {
+                let times = StartTimes { listening, ready: f64::NAN };
+                return Ok(Self { url: format!("http://{listen}/mcp"), process: Process(id), times, child });
             }
             if let Ok(text) = fs::read_to_string(&ready_file) {
                 break text;

@@ -62,6 +62,35 @@ impl Process {
             files,
         })
     }
+
+    /// The processes below this one, at any depth.
+    pub(crate) fn descendants(self) -> Vec<Self> {
+        let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
+        let ids = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
+        let parents: Vec<_> = ids
+            .filter_map(|id| Some((id, stat_parent(&fs::read_to_string(format!("/proc/{id}/stat")).ok()?)?)))
+            .collect();
+        let mut found = vec![self.0];
+        let mut next = 0;
+        while let Some(parent) = found.get(next).copied() {
+            found.extend(parents.iter().filter(|(_, of)| *of == parent).map(|(id, _)| *id));
+            next += 1;
+        }
+        found.drain(..1);
+        found.into_iter().map(Self).collect()
+    }
+
+    /// Whether its command line holds the text.
+    pub(crate) fn is_called(self, text: &str) -> bool {
+        let line = fs::read(format!("/proc/{}/cmdline", self.0)).unwrap_or_default();
+        String::from_utf8_lossy(&line).contains(text)
+    }
+
+    /// Sends it a signal; one that is gone is no error.
+    pub(crate) fn signal(self, signal: rustix::process::Signal) {
+        let id = i32::try_from(self.0).ok().and_then(rustix::process::Pid::from_raw);
+        let _ = id.map(|id| rustix::process::kill_process(id, signal));
+    }
 }
 
 /// The first number of a schedstat line: nanoseconds on a CPU.
@@ -76,6 +105,11 @@ fn stat_ticks(text: &str) -> Option<u64> {
     let user: u64 = fields.next()?.parse().ok()?;
     let system: u64 = fields.next()?.parse().ok()?;
     Some(user + system)
+}
+
+/// The process above, of a stat line.
+fn stat_parent(text: &str) -> Option<u32> {
+    text[text.rfind(')')? + 1..].split_ascii_whitespace().nth(1)?.parse().ok()
 }
 
 fn status_number(status: &str, key: &str) -> Option<u64> {
@@ -101,6 +135,7 @@ mod tests {
         let line = "42 (a) b (c) S 1 42 42 0 -1 4194560 100 0 0 0 17 5 0 0 20 0 3 0 100 1000 200 18446744073709551615";
         assert_eq!(stat_ticks(line), Some(22));
         assert_eq!(stat_ticks("42 (short) S"), None);
+        assert_eq!(stat_parent(line), Some(1));
     }
 
     #[test]

@@ -5,6 +5,7 @@ mod build;
 mod calls;
 mod footprint;
 mod foundation;
+mod lifecycle;
 mod lists;
 mod yard;
 
@@ -28,6 +29,8 @@ enum Part {
     Big,
     /// `tools/list` and `find_tools` over many tools
     Lists,
+    /// Lazy servers, first calls, changed definitions, a server that hangs
+    Lifecycle,
     /// Locked packages, and with `--compile` the compile time
     Build,
 }
@@ -65,7 +68,7 @@ pub(crate) struct Run {
     /// Also compile the gateway from cold
     #[arg(long)]
     compile: bool,
-    /// A document whose region `bench` receives the tables
+    /// A document whose regions `bench` and `lifecycle` receive the tables of the parts that were measured
     #[arg(long)]
     write: Option<PathBuf>,
 }
@@ -148,7 +151,13 @@ pub(crate) async fn run(run: &Run) -> anyhow::Result<()> {
     if run.wants(Part::Build) {
         build::measure(run, &mut findings)?;
     }
-    finish(run, &facts, &findings)
+    if let Some(program) = program.as_deref().filter(|_| run.wants(Part::Lifecycle)) {
+        let text = lifecycle::measure(run, program, &mut findings).await;
+        if let Some(file) = &run.write {
+            write_region(file, "lifecycle", &format!("{facts}.\n\n{text}"))?;
+        }
+    }
+    if run.only == [Part::Lifecycle] { verdict(&findings) } else { finish(run, &facts, &findings) }
 }
 
 fn finish(run: &Run, facts: &str, findings: &Findings) -> anyhow::Result<()> {
@@ -163,6 +172,10 @@ fn finish(run: &Run, facts: &str, findings: &Findings) -> anyhow::Result<()> {
         let text = format!("{facts}; {rounds}.\n\n{summary}{}", findings.text);
         write_region(file, "bench", &text)?;
     }
+    verdict(findings)
+}
+
+fn verdict(findings: &Findings) -> anyhow::Result<()> {
     if !findings.failures.is_empty() {
         bail!("{} measurements failed:\n- {}", findings.failures.len(), findings.failures.join("\n- "));
     }

@@ -12,6 +12,7 @@ use crate::problem::DefinitionProblem;
 use crate::profile::ProfileDefinition;
 use crate::registry::{Available, RegistryFiles};
 use crate::server::ServerDefinition;
+use crate::writing::Writing;
 
 /// How often files were read; see [`Loaded::is_older_than`].
 static READINGS: AtomicU64 = AtomicU64::new(1);
@@ -35,6 +36,8 @@ pub struct Loaded {
     server_files: Folder<ServerDefinition>,
     profile_files: Folder<ProfileDefinition>,
     registry_files: RegistryFiles,
+    /// What the watching found out, so that every later reading knows it.
+    writing: Writing,
 }
 
 /// What is different between two times of loading.
@@ -65,17 +68,20 @@ pub fn load(home: &Path) -> Loaded {
     reload(&Loaded::default(), home).0
 }
 
-/// Reads everything again. A file that became bad keeps its last good version of `previous` while its problem is told;
-/// a file that is gone is gone.
+/// Reads everything again. A file that became bad keeps its last good version of `previous` while its problem is told; so
+/// does one that is being written at this moment, where `previous` comes from [`crate::watch`] and the system tells. A
+/// file that is gone is gone.
 pub fn reload(previous: &Loaded, home: &Path) -> (Loaded, Changes) {
     // Taken before the first file is looked at.
     let reading = READINGS.fetch_add(1, Ordering::SeqCst);
+    let writing = &previous.writing;
     let mut loaded = Loaded::of(
-        Folder::read(home, &previous.server_files),
-        Folder::read(home, &previous.profile_files),
-        RegistryFiles::read(home, &previous.registry_files),
+        Folder::read(home, &previous.server_files, writing),
+        Folder::read(home, &previous.profile_files, writing),
+        RegistryFiles::read(home, &previous.registry_files, writing),
     );
     loaded.reading = reading;
+    loaded.writing = writing.clone();
     let changes = Changes::between(previous, &loaded);
     (loaded, changes)
 }
@@ -86,6 +92,11 @@ impl Loaded {
     /// Whether it was begun to be read before `other` was, so that it may lack what `other` has seen.
     pub fn is_older_than(&self, other: &Self) -> bool {
         self.reading < other.reading
+    }
+
+    /// Nothing read yet.
+    pub(crate) fn nothing(writing: Writing) -> Self {
+        Self { writing, ..Self::default() }
     }
 
     fn of(
@@ -117,6 +128,7 @@ impl Loaded {
             server_files,
             profile_files,
             registry_files,
+            writing: Writing::default(),
         }
     }
 }

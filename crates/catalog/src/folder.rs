@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use crate::define::{self, Define};
 use crate::problem::{DefinitionProblem, Position, Sink};
+use crate::writing::Writing;
 
 /// The largest file that is read, in bytes.
 const FILE_MAX: u64 = 1024 * 1024;
@@ -72,14 +73,14 @@ impl<D> Default for Folder<D> {
 // === impl Folder ===
 
 impl<D: Define> Folder<D> {
-    /// Looks into the folder. A file that became bad keeps what it said in `previous`; so do all files of a folder that
-    /// cannot be listed any more.
-    pub(crate) fn read(home: &Path, previous: &Self) -> Self {
-        Self::read_at(home, Path::new(D::FOLDER), previous)
+    /// Looks into the folder. A file that became bad or is being written keeps what it said in `previous`; so do all
+    /// files of a folder that cannot be listed any more.
+    pub(crate) fn read(home: &Path, previous: &Self, writing: &Writing) -> Self {
+        Self::read_at(home, Path::new(D::FOLDER), previous, writing)
     }
 
     /// The same for a folder of another name.
-    pub(crate) fn read_at(home: &Path, relative: &Path, previous: &Self) -> Self {
+    pub(crate) fn read_at(home: &Path, relative: &Path, previous: &Self, writing: &Writing) -> Self {
         let (paths, problems) = match list(home, relative) {
             Ok(listed) => listed,
             Err(error) if error.kind() == io::ErrorKind::NotFound => (Vec::new(), Vec::new()),
@@ -92,7 +93,7 @@ impl<D: Define> Folder<D> {
         let mut files = BTreeMap::new();
         let mut first_of_stem: BTreeMap<String, PathBuf> = BTreeMap::new();
         for path in paths {
-            let mut state = FileState::read(home, &path, previous.files.get(&path));
+            let mut state = FileState::read(home, &path, previous.files.get(&path), writing);
             match first_of_stem.get(&state.stem) {
                 Some(first) => state.shadow(&path, first),
                 None => {
@@ -167,7 +168,7 @@ fn list(home: &Path, folder: &Path) -> io::Result<(Vec<PathBuf>, Vec<DefinitionP
 // === impl FileState ===
 
 impl<D: Define> FileState<D> {
-    fn read(home: &Path, path: &Path, previous: Option<&Self>) -> Self {
+    fn read(home: &Path, path: &Path, previous: Option<&Self>, writing: &Writing) -> Self {
         let stem = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
         let last_good = previous.and_then(|file| file.good.clone());
         let bad = |digest, problem| Self {
@@ -179,6 +180,13 @@ impl<D: Define> FileState<D> {
             name_at: previous.and_then(|file| file.name_at),
             is_shadowed: false,
         };
+        if writing.has(&home.join(path)) {
+            let unfinished = || {
+                let message = "is being written: it counts once whoever writes it has closed it".to_owned();
+                bad(None, DefinitionProblem::of_file(path, message))
+            };
+            return previous.filter(|file| !file.is_shadowed).cloned().unwrap_or_else(unfinished);
+        }
         let bytes = match read_bytes(&home.join(path)) {
             Ok(bytes) => bytes,
             Err(message) => return bad(None, DefinitionProblem::of_file(path, message)),

@@ -28,6 +28,7 @@ mod tree;
 mod validate;
 mod watch;
 mod write;
+mod writing;
 mod yaml;
 
 pub use bundle::{BUNDLE_BYTES, Bundle, BundleError, Need, says_the_same};
@@ -45,8 +46,8 @@ pub use problem::{DefinitionProblem, Position};
 pub use profile::edit;
 pub use profile::key::matching as matching_key;
 pub use profile::{
-    ActiveSet, CallLimits, ChangedTools, Dialect, Exposure, GatewayKey, Group, KeyHash, KeyHashError, KeyName,
-    OverQuota, Prefix, ProfileDefinition, Quota, Ranking, ToolRules,
+    ActiveSet, AutoExposure, CallLimits, ChangedTools, Dialect, Exposure, GatewayKey, Group, KeyHash, KeyHashError,
+    KeyName, OverQuota, Prefix, ProfileDefinition, Quota, Ranking, ToolRules,
 };
 pub use registry::{Available, Origin, built_in};
 pub use schema::schema;

@@ -1,5 +1,6 @@
 //! The definition of a profile: `profiles/<name>.yaml`.
 
+mod auto;
 pub mod edit;
 pub(crate) mod key;
 mod limits;
@@ -14,6 +15,7 @@ use crate::period::Period;
 use crate::reader::{Cursor, Fields, choice};
 use crate::secret::SecretRef;
 
+pub use auto::AutoExposure;
 pub use key::{GatewayKey, KeyHash, KeyHashError, KeyName};
 pub use limits::CallLimits;
 pub use quota::{OverQuota, Quota};
@@ -33,7 +35,9 @@ pub struct ProfileDefinition {
     pub servers: Vec<Glob>,
     pub tools: ToolRules,
     pub exposure: Exposure,
-    /// With exposure `pinned`: patterns of the tools to list.
+    /// With exposure `auto`: up to what everything is listed.
+    pub auto: AutoExposure,
+    /// With exposure `pinned`, and `auto` where tools are many: patterns of the tools to list.
     pub pinned: Vec<Glob>,
     pub dialect: Dialect,
     pub prefix: Prefix,
@@ -84,6 +88,8 @@ choice! {
         Pinned = "pinned",
         /// Loaded ones are listed.
         Dynamic = "dynamic",
+        /// `direct` where tools are few, else `pinned`.
+        Auto = "auto",
     }
 }
 
@@ -165,6 +171,7 @@ impl ProfileDefinition {
             servers: vec![Glob::everything()],
             tools: ToolRules { allow: vec![Glob::everything()], deny: Vec::new() },
             exposure: Exposure::Meta,
+            auto: AutoExposure::default(),
             pinned: Vec::new(),
             dialect: Dialect::Native,
             prefix: Prefix::Server,
@@ -207,6 +214,7 @@ impl Define for ProfileDefinition {
             servers: define::globs(fields.get("servers"), Over::Servers, &["*"]),
             tools: fields.get("tools").and_then(tool_rules).unwrap_or(default.tools),
             exposure: fields.get("exposure").and_then(|cursor| cursor.choice()).unwrap_or(default.exposure),
+            auto: fields.get("auto").and_then(auto::read).unwrap_or_default(),
             pinned: define::globs(fields.get("pinned"), Over::Tools, &[]),
             dialect,
             prefix: fields.get("prefix").and_then(|cursor| cursor.choice()).unwrap_or(default.prefix),

@@ -12,6 +12,7 @@ use crate::define;
 use crate::entry::RegistryEntry;
 use crate::folder::Folder;
 use crate::problem::DefinitionProblem;
+use crate::writing::Writing;
 
 /// The folders with entries; a later one stands in front of an earlier one.
 pub(crate) const FOLDERS: [&str; 3] = ["registry/official", "registry", CUSTOM];
@@ -92,10 +93,10 @@ pub(crate) struct Registry {
 
 impl RegistryFiles {
     /// Reads all folders again.
-    pub(crate) fn read(home: &Path, previous: &Self) -> Self {
+    pub(crate) fn read(home: &Path, previous: &Self, writing: &Writing) -> Self {
         let mut folders = FOLDERS.iter().zip(&previous.0);
         Self(std::array::from_fn(|_| match folders.next() {
-            Some((folder, previous)) => Folder::read_at(home, Path::new(folder), previous),
+            Some((folder, previous)) => Folder::read_at(home, Path::new(folder), previous, writing),
             None => Folder::default(),
         }))
     }

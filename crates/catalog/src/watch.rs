@@ -16,6 +16,7 @@ use crate::define::Define;
 use crate::profile::ProfileDefinition;
 use crate::registry::FOLDERS;
 use crate::server::ServerDefinition;
+use crate::writing::Writing;
 
 /// Editors write in several steps: files are read when nothing has changed for this long.
 const QUIET: Duration = Duration::from_millis(200);
@@ -33,7 +34,9 @@ const NUDGES: usize = 1;
 /// with the scope or with the last receiver.
 pub async fn watch(home: &Path, scope: &Scope) -> watch::Receiver<Arc<Loaded>> {
     let (nudge, nudged) = mpsc::channel(NUDGES);
-    let mut task = WatchTask { home: home.to_owned(), watcher: new_watcher(nudge.clone()), _nudge: nudge, nudged };
+    let writing = Writing::default();
+    let watcher = new_watcher(nudge.clone(), writing.clone());
+    let mut task = WatchTask { home: home.to_owned(), watcher, _nudge: nudge, nudged };
     // Watched before it is read, so that nothing changes unseen in between.
     let is_watched = task.watch_folders();
     if !is_watched {
@@ -42,7 +45,7 @@ pub async fn watch(home: &Path, scope: &Scope) -> watch::Receiver<Arc<Loaded>> {
             RESCAN_UNWATCHED.as_secs()
         );
     }
-    let first = task.read(Arc::default()).await;
+    let first = task.read(Arc::new(Loaded::nothing(writing))).await;
     let (sender, receiver) = watch::channel(first);
     let stop = scope.stop_signal();
     scope.spawn(task.run(sender, stop, is_watched));
@@ -58,8 +61,9 @@ struct WatchTask {
     nudged: mpsc::Receiver<()>,
 }
 
-fn new_watcher(nudge: mpsc::Sender<()>) -> Option<RecommendedWatcher> {
+fn new_watcher(nudge: mpsc::Sender<()>, writing: Writing) -> Option<RecommendedWatcher> {
     let on_event = move |event: notify::Result<notify::Event>| {
+        writing.note(&event);
         // An error or an overflow means that events were lost, which is a reason to look, too.
         if event.map_or(true, |event| event.need_rescan() || is_change(event.kind)) {
             // Full means that a nudge is waiting already.
@@ -100,7 +104,17 @@ impl WatchTask {
             // Folders may have come or may have been replaced. To watch one again is no harm.
             is_watched = self.watch_folders();
             let before = sender.borrow().clone();
-            let after = self.read(before.clone()).await;
+            let mut after = self.read(before.clone()).await;
+            let latest = Instant::now() + QUIET_AT_MOST;
+            // What changed while it was read may have been read by halves: it is read again before it counts.
+            while self.nudged.try_recv().is_ok() && Instant::now() < latest {
+                // Dropped half-way it only forgets nudges of a task that is ending.
+                tokio::select! {
+                    () = stop.stopped() => return,
+                    () = self.settle() => {}
+                }
+                after = self.read(before.clone()).await;
+            }
             let is_different = after.problems != before.problems
                 || after.warnings != before.warnings
                 || after.stale != before.stale

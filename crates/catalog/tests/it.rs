@@ -297,6 +297,42 @@ async fn changes_are_told() {
     assert!(scope.close(PATIENCE).await, "the watching ends when it is told to");
 }
 
+/// Each piece would be a whole profile that shows more than the last good one.
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn half_of_a_file_is_not_taken_in_however_whole_it_looks() {
+    use std::io::Write;
+
+    let narrow = "name: team\ntools: {allow: [\"a/*\"]}\n";
+    let home = Home::with(&[("profiles/team.yaml", narrow), ("servers/a.yaml", &server("a", "x"))]);
+    let scope = Scope::new();
+    let mut readings = watch(home.path(), &scope).await;
+    let before = readings.borrow().profiles["team"].clone();
+    let mut writer = fs::File::create(home.path().join("profiles/team.yaml")).unwrap();
+    let mut new = fs::File::create(home.path().join("profiles/new.yaml")).unwrap();
+    new.write_all(b"name: new\n").unwrap();
+    for (number, piece) in ["", "name: team\n", "tools:\n", "  allow: [\"*\"]\n"].into_iter().enumerate() {
+        writer.write_all(piece.as_bytes()).unwrap();
+        // What is written and closed meanwhile shows that the files were read.
+        let name = format!("s{number}");
+        home.write(&format!("servers/{name}.yaml"), server(&name, "x").as_bytes());
+        let loaded = until(&mut readings, |loaded| loaded.servers.contains_key(name.as_str())).await;
+        assert_eq!(loaded.profiles["team"], before, "after `{piece}`");
+        assert!(!loaded.profiles.contains_key("new"));
+        assert!(problems(&loaded)[0].starts_with("profiles/new.yaml: is being written"), "{:?}", problems(&loaded));
+        // Whoever reads besides, such as an operation that writes another file, knows it too.
+        let (besides, changes) = reload(&loaded, home.path());
+        assert!(changes.is_empty() && besides.profiles["team"] == before);
+    }
+    writer.write_all(b"  deny: [\"a/remove\"]\n").unwrap();
+    drop((writer, new));
+    let is_whole = |loaded: &Arc<Loaded>| loaded.profiles.contains_key("new") && loaded.profiles["team"] != before;
+    let loaded = until(&mut readings, is_whole).await;
+    assert_eq!(loaded.profiles["team"].tools.deny.len(), 1);
+    assert!(loaded.problems.is_empty(), "{:?}", loaded.problems);
+    assert!(scope.close(PATIENCE).await);
+}
+
 #[test]
 fn entries_stand_in_front_of_each_other_and_say_so() {
     let home = Home::with(&[

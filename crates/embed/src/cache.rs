@@ -60,7 +60,8 @@ impl Cache {
     /// Puts a new file in the place of the old one, or leaves that as it was. Vectors beyond [`MOST_VECTORS`] are left out.
     pub fn write(&self, vectors: &ToolVectors) -> Result<(), CacheError> {
         let content = self.encode(vectors);
-        let next = self.path.with_extension("new");
+        // Gateways over stdio may share a home.
+        let next = self.path.with_extension(format!("{}.new", std::process::id()));
         let written = fs::File::create(&next).and_then(|mut file| {
             file.write_all(&content)?;
             file.sync_all()

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use sha2::{Digest, Sha256};
 use thiserror::Error;
 
+#[cfg(feature = "onnx")]
 use crate::pieces::Pieces;
 
 #[cfg(feature = "onnx")]
@@ -72,7 +73,7 @@ pub struct Fingerprint(pub [u8; 32]);
 
 /// A model that is loaded. May be used from many threads; each embedding runs on one.
 pub struct Model {
-    #[cfg_attr(not(feature = "onnx"), expect(dead_code, reason = "only a build that runs models reads it"))]
+    #[cfg(feature = "onnx")]
     pieces: Pieces,
     fingerprint: Fingerprint,
     dimensions: usize,
@@ -190,5 +191,41 @@ impl Model {
 impl fmt::Debug for Model {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Model").field("dimensions", &self.dimensions).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_folder_without_a_model_says_what_is_missing() {
+        let folder = tempfile::tempdir().unwrap();
+        let error = || Files::read(folder.path()).unwrap_err().to_string();
+        assert!(error().contains("holds 0 files that end with `.onnx`"));
+        fs::write(folder.path().join("small.onnx"), "x").unwrap();
+        assert!(error().contains("tokenizer.json"));
+        fs::write(folder.path().join("tokenizer.json"), "{}").unwrap();
+        let files = Files::read(folder.path()).unwrap();
+        assert_eq!(files.fingerprint(), Files::read(&folder.path().join("small.onnx")).unwrap().fingerprint());
+        assert!(Model::load(files).is_err());
+        fs::write(folder.path().join("other.onnx"), "y").unwrap();
+        assert!(error().contains("holds 2 files"));
+    }
+
+    /// `TOOLCRIB_ACCEPTANCE` names the folder of acceptance data; the model lies beside it.
+    #[test]
+    fn a_real_model_knows_what_texts_mean() {
+        let folder = std::env::var_os("TOOLCRIB_ACCEPTANCE").map(|it| Path::new(&it).join("../data/minilm-int8"));
+        let Some(folder) = folder.filter(|folder| cfg!(feature = "onnx") && folder.is_dir()) else {
+            eprintln!("SKIPPED: needs the feature `onnx` and a model at `$TOOLCRIB_ACCEPTANCE/../data/minilm-int8`");
+            return;
+        };
+        let model = Model::open(&folder).unwrap();
+        assert_eq!(model.dimensions(), 384);
+        let vectors = ["remove the photo", "delete image", "convert currency"].map(|text| model.embed(text).unwrap());
+        let cosine = |a: usize, b: usize| vectors[a].iter().zip(&vectors[b]).map(|(a, b)| a * b).sum::<f32>();
+        assert!((cosine(0, 0) - 1.0).abs() < 1e-3);
+        assert!(cosine(0, 1) > cosine(0, 2) + 0.2, "{} {}", cosine(0, 1), cosine(0, 2));
     }
 }

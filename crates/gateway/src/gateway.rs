@@ -18,6 +18,7 @@ use toolcrib_upstream::{Event, Inventory, Server, State};
 use crate::active::ActiveTools;
 use crate::configure::Configuring;
 use crate::conversation::Conversations;
+use crate::embed::Embed;
 use crate::events::{Events, Told};
 use crate::exchange::ASKING;
 use crate::listen::Hub;
@@ -30,7 +31,7 @@ use crate::session::Sessions;
 use crate::task::OwnTasks;
 use crate::throttle::Throttle;
 use crate::verify::Verifications;
-use crate::view::{Builder, Entries, View};
+use crate::view::{Builder, Entries, Listed, View};
 
 /// How long changes are gathered before views are built: many servers become ready at the same time.
 const GATHER: Duration = Duration::from_millis(20);
@@ -58,6 +59,8 @@ pub struct Parts {
     pub events: Events,
     /// What the operations on secrets act on.
     pub vault: Option<Arc<dyn KeepSecrets>>,
+    /// A model that says what texts mean.
+    pub embed: Option<Arc<dyn Embed>>,
 }
 
 /// The views of all profiles.
@@ -68,6 +71,7 @@ pub type Views = BTreeMap<ProfileName, Arc<View>>;
 pub struct Gateway {
     pub(crate) store: Store,
     pub(crate) vault: Option<Arc<dyn KeepSecrets>>,
+    pub(crate) embed: Option<Arc<dyn Embed>>,
     pub(crate) throttle: Throttle,
     pub(crate) clock: Arc<dyn Clock>,
     /// The servers.
@@ -114,7 +118,7 @@ pub struct Gateway {
 impl Gateway {
     /// Starts the servers and builds the first views. Blocks: it reads the state.
     pub fn start(parts: Parts) -> Arc<Self> {
-        let builder = Builder::new(parts.store.names(), Arc::clone(&parts.metrics));
+        let builder = Builder::new(parts.store.names(), Arc::clone(&parts.metrics), parts.embed.clone());
         let key = parts.store.sealing_key().unwrap_or_else(|error| {
             tracing::warn!(%error, "what is sealed now cannot be opened after a restart");
             let mut key = [0; 32];
@@ -131,6 +135,7 @@ impl Gateway {
         let gateway = Arc::new(Self {
             store: parts.store,
             vault: parts.vault,
+            embed: parts.embed,
             throttle: Throttle::default(),
             clock: parts.clock,
             servers: parts.servers,
@@ -290,7 +295,11 @@ impl Gateway {
     fn tell_changes(&self, profile: &ProfileName, before: &View, after: &View) {
         let resources = &before.resources;
         let mut changed = Vec::new();
-        if !before.listed.equals(&after.listed) {
+        let same = |before: Option<&Listed>, after: Option<&Listed>| match (before, after) {
+            (Some(before), Some(after)) => before.equals(after),
+            (before, after) => before.is_none() && after.is_none(),
+        };
+        if !before.listed.equals(&after.listed) || !same(before.whole.as_ref(), after.whole.as_ref()) {
             changed.push(New::Tools);
         }
         if !before.prompts_listed.equals(&after.prompts_listed) {

@@ -12,6 +12,8 @@ mod conversation;
 pub mod dialect;
 mod dispatch;
 pub mod duplex;
+mod economy;
+pub mod embed;
 mod environment;
 pub mod events;
 mod exchange;
@@ -40,6 +42,7 @@ pub mod view;
 
 pub use caller::{Caller, Principal};
 pub use duplex::Duplex;
+pub use embed::Embed;
 pub use events::{Events, Kind as EventKind, Lost, Told};
 pub use gateway::{Gateway, Parts};
 pub use operation::secrets::{KeepSecrets, KeptSecret};

@@ -1,6 +1,7 @@
 //! What one profile shows: its tools under their exposed names, its resources and prompts, its menu. Immutable; a new
 //! one is built whenever the catalogue or the profile changes.
 
+mod auto;
 mod available;
 mod build;
 mod conversation;
@@ -22,8 +23,10 @@ use toolcrib_protocol::param_header::ParamHeaders;
 use toolcrib_search::{Query, Ranking, Signature};
 use toolcrib_upstream::Server;
 
+use crate::economy::Costs;
 use crate::metrics::{Metrics, ToolMetrics};
 use crate::schema::ArgumentCheck;
+use crate::session::Session;
 
 pub(crate) use available::{ALL, Candidate, Candidates, Entries, Found, STATE as AVAILABLE};
 pub(crate) use build::Builder;
@@ -53,9 +56,10 @@ pub struct Tool {
     pub server: Server,
     metrics: Arc<Metrics>,
     counted: OnceLock<Arc<ToolMetrics>>,
-    check: OnceLock<ArgumentCheck>,
+    // Boxed, because most tools are never called or described and there are many of them in every profile.
+    check: OnceLock<Box<ArgumentCheck>>,
     headers: OnceLock<ParamHeaders>,
-    signature: OnceLock<Signature>,
+    signature: OnceLock<Box<Signature>>,
 }
 
 /// A prompt of one profile.
@@ -73,8 +77,10 @@ pub struct Prompt {
 
 /// Everything that one profile shows.
 pub struct View {
-    /// The profile.
+    /// The profile; its exposure is what `auto` has come to.
     pub profile: Arc<ProfileDefinition>,
+    /// The exposure as its file says it.
+    pub(crate) declared: Exposure,
     /// Its rules.
     pub rules: Rules,
     /// Its tools, sorted by id.
@@ -94,9 +100,13 @@ pub struct View {
     pub(crate) search: toolcrib_search::View,
     /// The listed tools as the result of `tools/list`, for every exposure whose list is the same for all callers.
     pub(crate) listed: Listed,
+    /// With `exposure: auto` and many tools: the list of legacy clients that search long lists themselves.
+    pub(crate) whole: Option<Listed>,
     /// The meta-tools of its menu, already rendered.
     pub(crate) menu: Vec<Raw>,
     pub(crate) prompts_listed: Listed,
+    /// What its tools cost, counted when it is first asked for.
+    costs: OnceLock<Costs>,
 }
 
 impl std::fmt::Debug for View {
@@ -127,7 +137,7 @@ impl Tool {
 
     /// The check of its arguments, compiled at the first call.
     pub(crate) fn check(&self) -> &ArgumentCheck {
-        self.check.get_or_init(|| ArgumentCheck::compile(&self.id, self.entry.input_schema().as_ref()))
+        self.check.get_or_init(|| Box::new(ArgumentCheck::compile(&self.id, self.entry.input_schema().as_ref())))
     }
 
     /// Which of its arguments are mirrored in headers; none where the annotations are wrong.
@@ -144,7 +154,7 @@ impl Tool {
             let input = self.entry.input_schema();
             let output = self.entry.output_schema();
             let input = input.as_ref().map_or("{}", Raw::as_str);
-            Signature::read(input, output.as_ref().map(Raw::as_str))
+            Box::new(Signature::read(input, output.as_ref().map(Raw::as_str)))
         })
     }
 
@@ -160,6 +170,11 @@ impl Tool {
 }
 
 impl View {
+    /// What its tools cost a model. The first count takes as long as reading all of them.
+    pub(crate) fn costs(&self) -> &Costs {
+        self.costs.get_or_init(|| Costs::of(self))
+    }
+
     /// A search as this profile ranks.
     pub(crate) fn query<'q>(&self, text: &'q str) -> Query<'q> {
         let ranking = match self.profile.ranking {
@@ -183,6 +198,12 @@ impl View {
         self.tools.get(index)
     }
 
+    /// The list of tools that a caller sees, what it has loaded aside.
+    pub(crate) fn listed_for(&self, session: Option<&Session>) -> &Listed {
+        let defers = |session: &&Session| auto::defers(&self.profile, session);
+        session.filter(defers).and(self.whole.as_ref()).unwrap_or(&self.listed)
+    }
+
     /// The prompt of an exposed name.
     pub fn prompt(&self, name: &str) -> Option<&Arc<Prompt>> {
         let index = self.prompts.binary_search_by(|prompt| (*prompt.name).cmp(name)).ok()?;
@@ -196,7 +217,8 @@ impl View {
             Exposure::Pinned => {
                 self.profile.pinned.iter().any(|glob| glob.matches_id(tool.id.server.as_str(), &tool.id.tool))
             }
-            Exposure::Meta | Exposure::Dynamic => false,
+            // `Auto` is one of the two before a view is built.
+            Exposure::Meta | Exposure::Dynamic | Exposure::Auto => false,
         }
     }
 

@@ -21,8 +21,9 @@
 //!   ranking. `index/order.rs` turns scores into a page: exact names first, ties by id, equal tools folded.
 //! - Visibility is decided before anything is counted: scores, corrections, ties, folding and totals are those of an index
 //!   without the hidden tools. A [`View`] decides it once for one state of the index.
-//! - [`Signature`] and [`budget`] show hits to a model within a number of tokens that [`tokens`] estimates; [`nearest()`]
-//!   proposes names where there was none; [`measure`] says how good a ranking is.
+//! - [`Signature`] and [`budget`] show hits to a model within a number of tokens that [`tokens`] counts; [`nearest()`]
+//!   proposes names where there was none; [`Confidence`] says whether the best hit fits
+//!   at all, [`measure`] how good a ranking is.
 //!
 //! # How to add a ranking component
 //!
@@ -39,6 +40,7 @@
 mod blend;
 mod bm25f;
 pub mod budget;
+mod confidence;
 mod document;
 mod expand;
 mod index;
@@ -56,6 +58,7 @@ mod text;
 mod tfidf;
 pub mod tokens;
 
+pub use confidence::Confidence;
 pub use document::{Document, Parameter, ServerText};
 pub use index::{Index, View};
 pub use meaning::{Meaning, QueryVectors, TextKey, ToolVectors, VECTOR_DIMENSIONS, plain_letter, tool_texts};

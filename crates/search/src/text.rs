@@ -2,7 +2,7 @@
 //!
 //! Documents and queries take the same path, so that what is equal for people is equal for the index.
 
-mod stop;
+pub(crate) mod stop;
 
 use std::collections::HashMap;
 

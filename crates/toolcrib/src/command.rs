@@ -18,6 +18,7 @@ mod find;
 mod import;
 mod init;
 mod list;
+mod model;
 mod profile;
 mod registry;
 mod secret;
@@ -25,6 +26,7 @@ mod serve;
 mod server;
 mod status;
 mod stdio;
+mod tokens;
 mod verify;
 mod version;
 
@@ -112,12 +114,16 @@ enum Command {
     Explain(explain::Arguments),
     /// Tell how servers are, what failed and what to do
     Doctor(doctor::Arguments),
+    /// Count what the tools cost a model in tokens
+    Tokens(tokens::Arguments),
     /// Read or verify the audit log
     Audit(audit::Arguments),
     /// Do any operation of the control API
     Api(api::Arguments),
     /// Set, list and remove secrets of the vault
     Secret(secret::Arguments),
+    /// Add, show and remove a local model that helps to find tools
+    Model(model::Arguments),
     /// Print the version
     Version,
     /// Run an example server of the demo over stdin and stdout
@@ -161,6 +167,9 @@ pub(crate) fn run(cli: Cli, environment: &Environment) -> anyhow::Result<ExitCod
         }
         Command::Doctor(arguments) => {
             with_rest(&arguments.client, environment, async |rest, output| doctor::run(&arguments, rest, output).await)
+        }
+        Command::Tokens(arguments) => {
+            with_rest(&arguments.client, environment, async |rest, output| tokens::run(rest, output).await)
         }
         Command::Audit(arguments) => match &arguments.action {
             audit::Action::List(action) => with_gateway(&action.client, environment, async |client, output| {
@@ -210,6 +219,7 @@ pub(crate) fn run(cli: Cli, environment: &Environment) -> anyhow::Result<ExitCod
             }
         },
         Command::Secret(arguments) => secret::run(&arguments, environment),
+        Command::Model(arguments) => model::run(&arguments, environment).map(|()| ExitCode::SUCCESS),
         Command::Version => version::run().map(|()| ExitCode::SUCCESS),
         Command::Example(arguments) => example::run(&arguments).map(|()| ExitCode::SUCCESS),
     }

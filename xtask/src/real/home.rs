@@ -100,6 +100,12 @@ impl Stage {
         self.root.join("home")
     }
 
+    /// The definition of a server, with the variables that its program is to have.
+    pub fn server(&self, name: &str) -> Option<Value> {
+        let found = self.servers.iter().find(|(known, _)| *known == name);
+        found.map(|(_, server)| self.marked(server))
+    }
+
     /// Writes the file that the suites read. Without a gateway only the straight tests run.
     pub fn write_setting(&self, gateway: Option<(&str, &Path)>) -> Result<PathBuf> {
         let gateway = gateway.map(|(url, binary)| {
@@ -223,7 +229,7 @@ impl Stage {
 }
 
 /// A server definition; its values are JSON, which YAML reads as it is.
-fn definition(name: &str, server: &Value, start: &str) -> String {
+pub fn definition(name: &str, server: &Value, start: &str) -> String {
     let transport = server["transport"].as_str().unwrap_or("stdio");
     let mut text = format!("name: {name}\ntransport: {transport}\nstart: {start}\n");
     for key in ["command", "args", "env", "url", "declares"] {

@@ -76,7 +76,7 @@ impl Figures {
     }
 }
 
-fn verdict(aim: Option<f64>, found: Option<f64>) -> &'static str {
+pub(super) fn verdict(aim: Option<f64>, found: Option<f64>) -> &'static str {
     match (aim, found) {
         (Some(aim), Some(found)) if found <= aim => "yes",
         (Some(_), Some(_)) => "**no**",

@@ -5,16 +5,17 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::{Arc, Mutex, OnceLock};
 
 use toolcrib_base::{ServerName, ToolId};
-use toolcrib_catalog::{Available, ChangedTools, ProfileDefinition, ServerDefinition};
+use toolcrib_catalog::{Available, ChangedTools, Exposure, ProfileDefinition, ServerDefinition};
 use toolcrib_policy::{Act, Annotations, Caller, Held, Request, Rules, Settings};
 use toolcrib_protocol::Raw;
 use toolcrib_protocol::inventory::{Entry, Listing};
 use toolcrib_protocol::param_header::ParamHeaders;
 use toolcrib_protocol::raw::Edit;
-use toolcrib_search::{Document, Index, ServerText, schema};
+use toolcrib_search::{Document, Index, ServerText, schema, tool_texts};
 use toolcrib_store::Names;
 use toolcrib_upstream::Inventory;
 
+use super::auto;
 use super::available::{Candidate, Candidates, Entries};
 use super::conversation::{self, Free, SessionPart, SessionTools};
 use super::naming::Naming;
@@ -22,6 +23,7 @@ use super::offered::Offered;
 use super::resource::Resources;
 use super::{Listed, PAGE, Paging, Prompt, Tool, View};
 use crate::dialect::META_NAMES;
+use crate::embed::Embed;
 use crate::menu;
 use crate::metrics::Metrics;
 use crate::operation;
@@ -37,6 +39,7 @@ pub(crate) struct Builder {
     entries: BTreeMap<ServerName, (Arc<Available>, Vec<Arc<Candidate>>)>,
     names: Names,
     metrics: Arc<Metrics>,
+    embed: Option<Arc<dyn Embed>>,
     told: Mutex<HashSet<String>>,
     /// How many entries one page of a list has.
     pub(crate) page: usize,
@@ -61,9 +64,9 @@ struct Found<'a> {
 }
 
 impl Builder {
-    pub(crate) fn new(names: Names, metrics: Arc<Metrics>) -> Self {
+    pub(crate) fn new(names: Names, metrics: Arc<Metrics>, embed: Option<Arc<dyn Embed>>) -> Self {
         let (indexed, entries) = (HashMap::new(), BTreeMap::new());
-        Self { index: Index::new(), indexed, entries, names, metrics, told: Mutex::default(), page: PAGE }
+        Self { index: Index::new(), indexed, entries, names, metrics, embed, told: Mutex::default(), page: PAGE }
     }
 
     /// Brings the index up to date: only servers whose inventory changed, and entries that changed, are read again. No
@@ -97,6 +100,13 @@ impl Builder {
         }
     }
 
+    fn read(&mut self, server: &ServerText<'_>, documents: &[Document<'_>]) {
+        self.index.replace(server, documents);
+        if let Some(embed) = &self.embed {
+            embed.learn(tool_texts(server, documents));
+        }
+    }
+
     /// What each server offered when the index was brought up to date.
     pub(crate) fn indexed(&self) -> BTreeMap<ServerName, Arc<Inventory>> {
         self.indexed.iter().map(|(name, inventory)| (name.clone(), Arc::clone(inventory))).collect()
@@ -119,7 +129,7 @@ impl Builder {
                 None => Document { tool: Arc::clone(&candidate.id.tool), ..Document::default() },
             })
             .collect();
-        self.index.replace(&server, &documents);
+        self.read(&server, &documents);
     }
 
     /// What a profile shows of entries.
@@ -155,7 +165,7 @@ impl Builder {
                 |free: Free, description| Document { tool: free.name.into(), description, ..Document::default() };
             documents.extend([document(tools.open, &opens), document(tools.close, &closes)]);
         }
-        self.index.replace(&server, &documents);
+        self.read(&server, &documents);
     }
 
     /// Builds the view of one profile; `held` is what is not as it was approved. Blocks: it remembers names.
@@ -171,13 +181,20 @@ impl Builder {
             held: if holds { Arc::clone(held) } else { Arc::default() },
         });
         let shown: Vec<&Running> = servers.values().filter(|it| rules.shows_server(&it.definition.name)).collect();
-        let menu = menu::of(profile);
         let handles: Vec<_> = shown.iter().map(|it| (it.definition.name.clone(), it.server.clone())).collect();
         let paging = Paging { profile: profile.name.clone(), size: self.page };
         let resources = Resources::gather(&handles, &paging);
         let shaping = Shaping { profile, rules: &rules, resources: &resources };
-        let tools = self.tools(&shaping, &shown, &menu);
-        let prompts = self.prompts(profile, &rules, &shown);
+        let tools = self.tools(&shaping, &shown);
+        let exposure = auto::settled(profile, &tools);
+        let is_many = profile.exposure == Exposure::Auto && exposure != Exposure::Direct;
+        let declared = profile.exposure;
+        let profile = match exposure == declared {
+            true => Arc::clone(profile),
+            false => Arc::new(ProfileDefinition { exposure, ..ProfileDefinition::clone(profile) }),
+        };
+        let menu = menu::of(&profile);
+        let prompts = self.prompts(&profile, &rules, &shown);
         let by_name = tools.iter().enumerate().map(|(index, tool)| (Arc::clone(&tool.name), index)).collect();
         let available = self.candidates(&rules);
         let visible =
@@ -186,7 +203,8 @@ impl Builder {
         let exposed = prompts.iter().map(|prompt| exposed_prompt(prompt)).collect();
         let prompts_listed = Listed::new(Listing::Prompts, &paging, exposed);
         let mut view = View {
-            profile: Arc::clone(profile),
+            profile,
+            declared,
             rules,
             tools,
             by_name,
@@ -198,20 +216,28 @@ impl Builder {
             servers: shown.iter().map(|it| (Arc::clone(&it.definition), it.server.clone())).collect(),
             search,
             listed: Listed::new(Listing::Tools, &paging, Vec::new()),
+            whole: None,
             menu: menu.into_iter().map(|(_, raw)| raw).collect(),
             prompts_listed,
+            costs: OnceLock::new(),
         };
         // Servers by name, the tools of each in its own order.
-        let mut listed: Vec<_> = view.tools.iter().filter(|tool| view.lists(tool)).collect();
-        listed.sort_by(|a, b| (&a.id.server, a.place).cmp(&(&b.id.server, b.place)));
-        let listed = listed.into_iter().map(|tool| tool.exposed());
-        view.listed = Listed::new(Listing::Tools, &paging, view.menu.iter().cloned().chain(listed).collect());
+        let list = |fits: &dyn Fn(&Tool) -> bool| {
+            let mut listed: Vec<_> = view.tools.iter().filter(|tool| fits(tool)).collect();
+            listed.sort_by(|a, b| (&a.id.server, a.place).cmp(&(&b.id.server, b.place)));
+            let listed = listed.into_iter().map(|tool| tool.exposed());
+            Listed::new(Listing::Tools, &paging, view.menu.iter().cloned().chain(listed).collect())
+        };
+        let (listed, whole) = (list(&|tool| view.lists(tool)), is_many.then(|| list(&|_| true)));
+        (view.listed, view.whole) = (listed, whole);
         view
     }
 
-    fn tools(&self, shaping: &Shaping<'_>, shown: &[&Running], menu: &[(&'static str, Raw)]) -> Vec<Arc<Tool>> {
+    fn tools(&self, shaping: &Shaping<'_>, shown: &[&Running]) -> Vec<Arc<Tool>> {
         let Shaping { profile, rules, resources } = *shaping;
-        let mut found = Vec::new();
+        // Room for all at once and no copy to sort: what grows and goes here leaves holes in the memory of a gateway that
+        // then does nothing for hours.
+        let mut found = Vec::with_capacity(shown.iter().map(|it| it.server.inventory().tools.len()).sum());
         for running in shown {
             let before = found.len();
             let inventory = running.server.inventory();
@@ -229,18 +255,20 @@ impl Builder {
                 found.extend(session_tools(rules, running, &inventory));
             }
         }
-        found.sort_by(|a, b| a.id.cmp(&b.id));
+        found.sort_unstable_by(|a, b| a.id.cmp(&b.id));
         let wanted: Vec<_> = found.iter().map(|it| (it.id.clone(), &*it.running.definition)).collect();
         // The profile's own meta-tools answer to their names whether they are listed or not.
         let own = META_NAMES.iter().filter(|meta| meta.dialect == profile.dialect).map(|meta| meta.name);
         let operations = operation::table().iter().map(|operation| operation.tool);
-        let reserved = menu.iter().map(|(name, _)| *name).chain(own).chain(operations).collect();
+        let reserved = own.chain(operations).collect();
         let names = Naming { names: &self.names, profile, reserved, space: "", told: &self.told }.give(&wanted);
         let opens = |(it, name): (&Found<'_>, &Arc<str>)| {
             (it.session == SessionPart::Open).then(|| (it.id.server.clone(), Arc::clone(name)))
         };
         let opens: HashMap<ServerName, Arc<str>> = found.iter().zip(&names).filter_map(opens).collect();
-        let tools = found.into_iter().zip(names).map(|(found, name)| {
+        let mut tools = Vec::with_capacity(found.len());
+        // Not collected, which would keep the room of what was found for the far smaller pointers.
+        tools.extend(found.into_iter().zip(names).map(|(found, name)| {
             let Found { id, place, entry, session, annotations, running } = found;
             let (entry, session) = match opens.get(&id.server) {
                 Some(open) if session == SessionPart::None => conversation::with_parameter(entry, open),
@@ -261,8 +289,8 @@ impl Builder {
                 signature: OnceLock::new(),
                 id,
             })
-        });
-        tools.collect()
+        }));
+        tools
     }
 
     /// Whether a tool behind HTTP says that arguments are mirrored in headers, and says it wrongly: such a tool cannot be

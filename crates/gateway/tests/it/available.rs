@@ -63,7 +63,7 @@ async fn what_is_available_is_found_and_described_and_nothing_else() {
         assert_eq!(strings(hits, "id"), ["whole/*", "parts/counter", "parts/echo"].map(str::to_owned));
         assert_eq!(strings(hits, "state"), ["available", "available", "available"]);
         assert_eq!(strings(hits, "name"), strings(hits, "id"));
-        assert_eq!(hits[2]["signature"], "(text?)");
+        assert_eq!(hits[2]["signature"], "(text?: string)");
         let text = text_of(&found);
         assert!(text.contains("(available)") && text.contains("load_tools"), "{text}");
 

@@ -13,6 +13,7 @@ use toolcrib_base::{Clock, Limits, PrincipalId, ProfileName, SystemClock};
 use toolcrib_catalog::LocalSecrets;
 use toolcrib_gateway::metrics::Metrics;
 use toolcrib_gateway::servers::Servers;
+use toolcrib_gateway::session::Introduction;
 use toolcrib_gateway::session::Reader;
 use toolcrib_gateway::{Caller, Channel, Gateway, KeepSecrets, Parts, Principal, Session, Sessions};
 use toolcrib_protocol::{Id, Notification, Raw, Request, Revision, RpcError};
@@ -61,6 +62,7 @@ pub(crate) struct Ground {
     pub(crate) store: Store,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) vault: Option<Arc<dyn KeepSecrets>>,
+    pub(crate) embed: Option<Arc<dyn Embed>>,
 }
 
 impl Default for Ground {
@@ -74,7 +76,7 @@ impl Ground {
     pub(crate) fn with_queue(audit_queue: usize) -> Self {
         let clock: Arc<dyn Clock> = Arc::new(SystemClock);
         let config = toolcrib_store::Config { clock: Arc::clone(&clock), audit_queue };
-        Self { store: Store::in_memory(config).unwrap(), clock, vault: None }
+        Self { store: Store::in_memory(config).unwrap(), clock, vault: None, embed: None }
     }
 }
 
@@ -127,6 +129,7 @@ impl House {
             keep_arguments: false,
             events: toolcrib_gateway::Events::default(),
             vault: ground.vault,
+            embed: ground.embed,
         };
         let gateway = Gateway::start(parts);
         scope.spawn(Arc::clone(&gateway).keep_in_step(happened, scope.stop_signal()));
@@ -221,6 +224,16 @@ impl House {
         let who = Principal { id: PrincipalId::new(principal), is_admin: false };
         let name = ProfileName::new(profile).unwrap();
         let session = self.gateway.sessions.open(who, name, Revision::LATEST_LEGACY).unwrap();
+        Client::new(self, profile, Revision::LATEST_LEGACY, Some(session))
+    }
+
+    /// A legacy client that says who it is.
+    pub(crate) fn legacy_named(&self, client: &str, profile: &str) -> Client {
+        let who = Principal { id: PrincipalId::new("local"), is_admin: false };
+        let name = ProfileName::new(profile).unwrap();
+        let params = Raw::from_value(&json!({"clientInfo": {"name": client, "version": "1"}}));
+        let introduction = Introduction::read(&params, Revision::LATEST_LEGACY);
+        let session = self.gateway.sessions.open(who, name, introduction).unwrap();
         Client::new(self, profile, Revision::LATEST_LEGACY, Some(session))
     }
 

@@ -9,6 +9,7 @@ mod clients;
 mod command_line;
 mod demo;
 mod failures;
+mod full_disk;
 mod guides;
 mod init;
 mod lists;

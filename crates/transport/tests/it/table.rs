@@ -28,6 +28,13 @@ pub(crate) fn tagged(tag: &str) -> Vec<i32> {
         .collect()
 }
 
+/// The processes whose command line holds the tag, guards and stand-ins for gateways too.
+pub(crate) fn all_tagged(tag: &str) -> usize {
+    let lines = std::fs::read_dir("/proc").unwrap().flatten();
+    let lines = lines.filter_map(|entry| std::fs::read(entry.path().join("cmdline")).ok());
+    lines.filter(|line| line.split(|byte| *byte == 0).any(|arg| arg == tag.as_bytes())).count()
+}
+
 pub(crate) fn session(pid: i32) -> Option<i32> {
     rustix::process::getsid(Pid::from_raw(pid)).ok().map(|pid| pid.as_raw_nonzero().get())
 }

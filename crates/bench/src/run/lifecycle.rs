@@ -1,0 +1,112 @@
+//! Servers through their life: lazy ones that idle, the first call of one, definitions that change, one that hangs.
+//!
+//! To add a measurement: a file here with `measure(run, program, sheet)`, and a line in [`measure`].
+
+mod first_call;
+mod hanging;
+mod idle;
+mod reload;
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, ensure};
+
+use crate::client::{Client, Manner, Request};
+use crate::gateway::{Gateway, Home};
+use crate::report::{Table, maybe, median};
+use crate::say;
+
+use super::aims::verdict;
+use super::{Findings, Run};
+
+/// The longest that anything here is waited for.
+const DEADLINE: Duration = Duration::from_secs(120);
+/// How often a list is asked for until it shows what is waited for.
+const POLL: Duration = Duration::from_millis(2);
+/// As many tools as an ordinary server has.
+const TOOLS: usize = 25;
+
+/// What is put on paper.
+struct Sheet {
+    aims: Table,
+    text: String,
+}
+
+impl Sheet {
+    fn new() -> Self {
+        Self { aims: Table::new(&["measure", "aim, at most", "found", "met"]), text: String::new() }
+    }
+
+    fn aim(&mut self, measure: &str, aim: Option<f64>, found: Option<f64>) {
+        let verdict = verdict(aim, found).to_owned();
+        self.aims.row(&[measure.to_owned(), maybe(aim), maybe(found), verdict]);
+    }
+
+    fn section(&mut self, title: &str, body: &str) {
+        self.text += &format!("### {title}\n\n{}\n\n", body.trim());
+    }
+}
+
+/// Measures everything here and gives the text for the document.
+pub(super) async fn measure(run: &Run, program: &Path, findings: &mut Findings) -> String {
+    let mut sheet = Sheet::new();
+    let idle = Box::pin(idle::measure(run, program, &mut sheet)).await;
+    findings.note("lazy servers that idle", idle);
+    let first = Box::pin(first_call::measure(run, program, &mut sheet)).await;
+    findings.note("the first call of a lazy server", first);
+    let reload = Box::pin(reload::measure(run, program, &mut sheet)).await;
+    findings.note("definitions that change", reload);
+    let hanging = Box::pin(hanging::measure(run, program, &mut sheet)).await;
+    findings.note("a server that hangs", hanging);
+    let text = format!("### Aims of the life of servers\n\n{}\n{}", sheet.aims.markdown(), sheet.text);
+    say(&text);
+    text
+}
+
+/// Lets the gateway list all servers of a home once, so that it knows them the next time.
+async fn make_known(program: &Path, home: &Home, tools: usize) -> anyhow::Result<()> {
+    let gateway = Gateway::start(program, home).await?;
+    let mut client = Client::open(&gateway.profile("direct"), Manner::Legacy).await?;
+    let listed = until_listed(&mut client, |names| names.len() == tools).await;
+    client.close().await;
+    gateway.stop().await?;
+    listed
+}
+
+/// Asks for the names of all tools until they are as they should be.
+async fn until_listed(client: &mut Client, wanted: impl Fn(&[String]) -> bool) -> anyhow::Result<()> {
+    let started = Instant::now();
+    loop {
+        let names = list(client).await?;
+        if wanted(&names) {
+            return Ok(());
+        }
+        ensure!(started.elapsed() < DEADLINE, "waited too long; {} tools are listed", names.len());
+        tokio::time::sleep(POLL).await;
+    }
+}
+
+/// The names of all tools, page by page.
+async fn list(client: &mut Client) -> anyhow::Result<Vec<String>> {
+    let (mut names, mut cursor) = (Vec::new(), None);
+    loop {
+        let (_, answer) = client.call(&Request::list(cursor.as_deref())).await?;
+        let answer: serde_json::Value = serde_json::from_slice(answer).context("read the list of tools")?;
+        let tools = answer["result"]["tools"].as_array().with_context(|| format!("no list of tools: {answer}"))?;
+        names.extend(tools.iter().filter_map(|tool| tool["name"].as_str().map(str::to_owned)));
+        cursor = answer["result"]["nextCursor"].as_str().map(str::to_owned);
+        if cursor.is_none() {
+            return Ok(names);
+        }
+    }
+}
+
+fn millis(since: Instant) -> f64 {
+    since.elapsed().as_secs_f64() * 1e3
+}
+
+/// The value in the middle and the greatest one.
+fn middle_and_greatest(values: &[f64]) -> (Option<f64>, Option<f64>) {
+    (median(values), values.iter().copied().reduce(f64::max))
+}

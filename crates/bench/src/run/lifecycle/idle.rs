@@ -1,0 +1,62 @@
+//! A hundred lazy servers that nobody uses: what the gateway weighs, and whether any of them runs.
+
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::{Context, ensure};
+
+use crate::client::{Client, Manner, Request, quoted};
+use crate::gateway::{Gateway, Home};
+use crate::report::{Table, number};
+
+use super::super::Run;
+use super::super::calls::mib;
+use super::{Sheet, TOOLS, list, make_known};
+
+const SERVERS: usize = 100;
+/// 40 MB in MiB.
+const AIM: f64 = 40e6 / 1_048_576.0;
+/// Time for buffers to be given back before memory is read.
+const SETTLE: Duration = Duration::from_secs(3);
+
+pub(super) async fn measure(run: &Run, program: &Path, sheet: &mut Sheet) -> anyhow::Result<()> {
+    let servers = if run.quick { SERVERS / 10 } else { SERVERS };
+    let home = Home::new()?;
+    for index in 0..servers {
+        home.lazy_server(&format!("lazy-{index:03}"), TOOLS, &["--big-mib", "0"])?;
+    }
+    make_known(program, &home, servers * TOOLS).await.context("list all servers once")?;
+
+    let gateway = Gateway::start(program, &home).await?;
+    let mut table = Table::new(&["state", "resident MiB", "threads", "files", "processes"]);
+    tokio::time::sleep(SETTLE).await;
+    let (resident, processes) = row(&mut table, &gateway, "idle after a start")?;
+    sheet.aim(&format!("resident with {servers} lazy servers, MiB (40 MB)"), Some(AIM), Some(resident));
+    #[allow(clippy::cast_precision_loss)]
+    sheet.aim("processes below the gateway then", Some(0.0), Some(processes as f64));
+
+    let mut client = Client::open(&gateway.profile("direct"), Manner::Legacy).await?;
+    let listed = list(&mut client).await?.len();
+    ensure!(listed == servers * TOOLS, "{listed} tools are listed instead of {}", servers * TOOLS);
+    client.close().await;
+    let mut client = Client::open(&gateway.url, Manner::Legacy).await?;
+    for query in crate::backend::tools::QUERIES {
+        let find = Request::call("find_tools", &format!("{{\"query\":{}}}", quoted(query)));
+        client.call(&find).await?;
+    }
+    client.close().await;
+    tokio::time::sleep(SETTLE).await;
+    row(&mut table, &gateway, &format!("after a client listed {listed} tools and another searched them"))?;
+    gateway.stop().await?;
+    sheet.section(&format!("{servers} lazy servers of {TOOLS} tools each"), table.markdown());
+    Ok(())
+}
+
+/// Adds a row; gives the memory and how many processes there are below the gateway.
+fn row(table: &mut Table, gateway: &Gateway, state: &str) -> anyhow::Result<(f64, usize)> {
+    let sizes = gateway.process.sizes().context("the gateway is gone")?;
+    let (resident, processes) = (mib(sizes.resident_kib), gateway.process.descendants().len());
+    let counts = [sizes.threads.to_string(), sizes.files.to_string(), processes.to_string()];
+    table.row(&[&[state.to_owned(), number(resident)], &counts[..]].concat());
+    Ok((resident, processes))
+}

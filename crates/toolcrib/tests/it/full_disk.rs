@@ -1,0 +1,113 @@
+//! A disk without room, stood in for by a limit on the size of files: what was there stays, and nothing half is left.
+#![cfg(target_os = "linux")]
+
+use std::fs;
+use std::path::Path;
+use std::process::Stdio;
+use std::time::Duration;
+
+use rustix::process::{Pid, Resource, Rlimit, Signal, kill_process, prlimit};
+use tokio::io::{AsyncBufReadExt, BufReader};
+use tokio::process::Command;
+use tokio::time::timeout;
+
+use crate::toolcrib::run;
+
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// A shell whose program is told that there is no room, instead of being ended for it.
+fn shell(script: &str, home: &Path) -> Command {
+    let mut shell = Command::new("sh");
+    shell.args(["-c", &format!("trap '' XFSZ; {script}"), env!("CARGO_BIN_EXE_toolcrib")]);
+    shell.env_clear().env("TOOLCRIB_HOME", home.join("toolcrib")).env("HOME", home).kill_on_drop(true);
+    shell
+}
+
+fn listed(folder: &Path) -> Vec<String> {
+    let entries = fs::read_dir(folder).into_iter().flatten();
+    let mut names: Vec<_> = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    names.sort();
+    names
+}
+
+#[tokio::test]
+async fn a_definition_that_cannot_be_written_leaves_the_old_one_and_the_gateway_goes_on() {
+    let person = tempfile::tempdir().unwrap();
+    let home = person.path().join("toolcrib");
+    let mut command = shell("exec \"$0\" serve --listen 127.0.0.1:0", person.path());
+    command.env("TOOLCRIB_LOG", "info").stdin(Stdio::null()).stderr(Stdio::piped());
+    let mut gateway = command.spawn().unwrap();
+    let mut lines = BufReader::new(gateway.stderr.take().unwrap()).lines();
+    while !timeout(PATIENCE, lines.next_line()).await.unwrap().unwrap().unwrap().contains("serving url=") {}
+    let pid = Pid::from_raw(i32::try_from(gateway.id().unwrap()).unwrap()).unwrap();
+    let create =
+        |name: &str| format!("{{\"name\": \"{name}\", \"definition\": {{\"command\": \"x\", \"start\": \"manual\"}}}}");
+    let api = async |operation: &str, json: &str| run(&home, &["api", operation, "--json", json], &[]).await;
+    assert_eq!(api("mcpserver_create", &create("one")).await.code, 0);
+    let file = home.join("servers/one.yaml");
+    let before = fs::read(&file).unwrap();
+    let shown: serde_json::Value =
+        serde_json::from_str(&api("mcpserver_get", "{\"name\": \"one\"}").await.stdout).unwrap();
+    let revision = shown["revision"].as_str().unwrap();
+    let update = format!(
+        "{{\"name\": \"one\", \"revision\": \"{revision}\", \"definition\": {{\"command\": \"other\", \"start\": \"manual\"}}}}"
+    );
+
+    let room = prlimit(Some(pid), Resource::Fsize, Rlimit { current: Some(0), maximum: None }).unwrap();
+    let hint = "hint: Look for room on the disk";
+    api("mcpserver_update", &update).await.fails(1, &["cannot write `servers/one.yaml`", hint]);
+    api("mcpserver_create", &create("two")).await.fails(1, &["cannot write `servers/two.yaml`", hint]);
+    assert_eq!(fs::read(&file).unwrap(), before);
+    assert_eq!(listed(&home.join("servers")), ["one.yaml"]);
+    let servers = api("mcpserver_list", "{}").await;
+    assert!(servers.stdout.contains("\"total\": 1"), "{}{}", servers.stdout, servers.stderr);
+
+    prlimit(Some(pid), Resource::Fsize, room).unwrap();
+    assert_eq!(api("mcpserver_update", &update).await.code, 0);
+    assert_eq!(fs::read_to_string(&file).unwrap(), "name: one\ncommand: other\nstart: manual\n");
+    assert_eq!(run(&home, &["audit", "verify"], &[]).await.code, 0);
+    kill_process(pid, Signal::TERM).unwrap();
+    assert!(timeout(PATIENCE, gateway.wait()).await.unwrap().unwrap().success());
+}
+
+#[tokio::test]
+async fn a_command_that_cannot_write_leaves_every_file_as_it_was() {
+    let person = tempfile::tempdir().unwrap();
+    let home = person.path().join("toolcrib");
+    let full = async |arguments: &str, stdin: &str| {
+        let script = format!("ulimit -f 0; printf '%s' '{stdin}' | \"$0\" {arguments}");
+        let output = shell(&script, person.path()).output().await.unwrap();
+        (output.status.code(), String::from_utf8(output.stderr).unwrap())
+    };
+    let settings = person.path().join(".cursor/mcp.json");
+    fs::create_dir_all(settings.parent().unwrap()).unwrap();
+    let before = "{ // mine\n  \"mcpServers\": {\"a\": {\"command\": \"x\"}}\n}\n";
+    fs::write(&settings, before).unwrap();
+    fs::create_dir_all(home.join("profiles")).unwrap();
+    fs::write(home.join("profiles/team.yaml"), "name: team\n").unwrap();
+    assert_eq!(run(&home, &["secret", "set", "kept", "--from-env", "V"], &[("V", "one")]).await.code, 0);
+    let vault = fs::read(home.join("state/vault")).unwrap();
+    let state = listed(&home.join("state"));
+
+    for (arguments, stdin) in [
+        ("connect cursor --yes", ""),
+        ("import cursor --yes", ""),
+        ("secret set new", "two"),
+        ("secret set kept", "two"),
+        ("secret rm kept", ""),
+        ("profile key add team ci", ""),
+    ] {
+        let (code, stderr) = full(arguments, stdin).await;
+        assert_eq!(code, Some(1), "{arguments}: {stderr}");
+        assert!(stderr.contains("File too large"), "{arguments}: {stderr}");
+    }
+    assert_eq!(fs::read_to_string(&settings).unwrap(), before);
+    assert_eq!(listed(settings.parent().unwrap()), ["mcp.json"]);
+    assert_eq!(fs::read_to_string(home.join("profiles/team.yaml")).unwrap(), "name: team\n");
+    assert_eq!(listed(&home.join("profiles")), ["team.yaml"]);
+    assert_eq!(fs::read(home.join("state/vault")).unwrap(), vault);
+    assert_eq!(listed(&home.join("servers")), [""; 0]);
+    let left: Vec<_> = listed(&home.join("state")).into_iter().filter(|name| !state.contains(name)).collect();
+    assert!(left.iter().all(|name| name == "backups"), "{left:?}");
+    assert_eq!(listed(&home.join("state/backups/cursor")), [""; 0]);
+}
