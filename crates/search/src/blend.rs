@@ -14,8 +14,8 @@ const WORDS: f32 = 0.48;
 const ALIKE: f32 = 0.12;
 const MEANING: f32 = 0.4;
 /// The same with a model's vectors, and how much of it is theirs.
-const WITH_MODEL: f32 = 0.55;
-const MODEL: f32 = 0.65;
+const WITH_MODEL: f32 = 0.65;
+const MODEL: f32 = 0.7;
 /// How far the best cosine must be above the hundredth to count in full: in a crowd of near ones the order is chance.
 const CLEAR: f32 = 0.35;
 /// From which cosine a tool without any word of the query is a hit.

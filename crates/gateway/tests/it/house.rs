@@ -15,7 +15,7 @@ use toolcrib_gateway::metrics::Metrics;
 use toolcrib_gateway::servers::Servers;
 use toolcrib_gateway::session::Introduction;
 use toolcrib_gateway::session::Reader;
-use toolcrib_gateway::{Caller, Channel, Gateway, KeepSecrets, Parts, Principal, Session, Sessions};
+use toolcrib_gateway::{Caller, Channel, Embed, Gateway, KeepSecrets, Parts, Principal, Session, Sessions};
 use toolcrib_protocol::{Id, Notification, Raw, Request, Revision, RpcError};
 use toolcrib_store::{AuditFilter, AuditOrder, AuditRecord, Door, Store};
 use toolcrib_transport::http::client::HttpClient;

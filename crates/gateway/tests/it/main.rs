@@ -19,6 +19,7 @@ mod large;
 mod listen;
 mod load;
 mod lossless;
+mod meaning;
 mod merging;
 mod names;
 mod offer;
