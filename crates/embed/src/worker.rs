@@ -205,7 +205,7 @@ impl Shared {
             let work = self.waiting().take();
             let (rests, ends) = (matches!(work, Work::Rest), matches!(work, Work::End));
             match work {
-                Work::Query(asked) => answer(model, asked),
+                Work::Query(asked) => answer(model, &asked),
                 Work::Text(key, text) => {
                     if tools.len() < MOST_VECTORS && !tools.contains(&key) {
                         // A text that cannot be read is one without meaning.
@@ -246,7 +246,7 @@ impl Shared {
     }
 }
 
-fn answer(model: &impl Encode, asked: Asked) {
+fn answer(model: &impl Encode, asked: &Asked) {
     let mut vectors = Vec::new();
     for text in &asked.texts {
         // Nobody waits any more.
