@@ -19,7 +19,7 @@ pub(crate) struct Throttle(Arc<Mutex<Callers>>);
 
 #[derive(Debug, Default)]
 struct Callers {
-    by: HashMap<(PrincipalId, ProfileName), Calls>,
+    by: HashMap<Key, Calls>,
     sweep_at: usize,
 }
 
@@ -34,7 +34,10 @@ struct Calls {
 
 /// One running call; it ends when this is dropped.
 #[derive(Debug)]
-pub(crate) struct Running(Option<(Arc<Mutex<Callers>>, (PrincipalId, ProfileName))>);
+pub(crate) struct Running(Option<(Arc<Mutex<Callers>>, Key)>);
+
+/// Whose calls are counted together.
+type Key = (PrincipalId, ProfileName);
 
 impl Throttle {
     /// Lets a call through, or says when to try again.
