@@ -13,6 +13,10 @@ pub fn command(workspace: &Workspace, arguments: &[String]) -> Result<bool> {
         cargo.current_dir(here);
     }
     cargo.args(["run", "--quiet", "--release", "--manifest-path"]).arg(workspace.root.join("Cargo.toml"));
-    cargo.args(["--package", "toolcrib-search", "--example", "eval-search", "--"]).args(arguments);
+    cargo.args(["--package", "toolcrib-search", "--example", "eval-search"]);
+    if arguments.iter().any(|argument| argument == "--model") {
+        cargo.args(["--features", "toolcrib-embed/onnx"]);
+    }
+    cargo.arg("--").args(arguments);
     Ok(cargo.status().context("failed to start `cargo`")?.success())
 }

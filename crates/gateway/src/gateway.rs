@@ -18,6 +18,7 @@ use toolcrib_upstream::{Event, Inventory, Server, State};
 use crate::active::ActiveTools;
 use crate::configure::Configuring;
 use crate::conversation::Conversations;
+use crate::embed::Embed;
 use crate::events::{Events, Told};
 use crate::exchange::ASKING;
 use crate::learning::Learning;
@@ -59,6 +60,8 @@ pub struct Parts {
     pub events: Events,
     /// What the operations on secrets act on.
     pub vault: Option<Arc<dyn KeepSecrets>>,
+    /// A model that says what texts mean.
+    pub embed: Option<Arc<dyn Embed>>,
 }
 
 /// The views of all profiles.
@@ -69,6 +72,7 @@ pub type Views = BTreeMap<ProfileName, Arc<View>>;
 pub struct Gateway {
     pub(crate) store: Store,
     pub(crate) vault: Option<Arc<dyn KeepSecrets>>,
+    pub(crate) embed: Option<Arc<dyn Embed>>,
     pub(crate) throttle: Throttle,
     pub(crate) clock: Arc<dyn Clock>,
     /// The servers.
@@ -117,7 +121,7 @@ pub struct Gateway {
 impl Gateway {
     /// Starts the servers and builds the first views. Blocks: it reads the state.
     pub fn start(parts: Parts) -> Arc<Self> {
-        let builder = Builder::new(parts.store.names(), Arc::clone(&parts.metrics));
+        let builder = Builder::new(parts.store.names(), Arc::clone(&parts.metrics), parts.embed.clone());
         let key = parts.store.sealing_key().unwrap_or_else(|error| {
             tracing::warn!(%error, "what is sealed now cannot be opened after a restart");
             let mut key = [0; 32];
@@ -135,6 +139,7 @@ impl Gateway {
         let gateway = Arc::new(Self {
             store: parts.store,
             vault: parts.vault,
+            embed: parts.embed,
             throttle: Throttle::default(),
             clock: parts.clock,
             servers: parts.servers,

@@ -13,6 +13,7 @@ pub mod dialect;
 mod dispatch;
 pub mod duplex;
 mod economy;
+pub mod embed;
 mod environment;
 pub mod events;
 mod exchange;
@@ -42,6 +43,7 @@ pub mod view;
 
 pub use caller::{Caller, Principal};
 pub use duplex::Duplex;
+pub use embed::Embed;
 pub use events::{Events, Kind as EventKind, Lost, Told};
 pub use gateway::{Gateway, Parts};
 pub use operation::secrets::{KeepSecrets, KeptSecret};

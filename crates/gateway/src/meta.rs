@@ -36,7 +36,7 @@ pub(crate) struct Context<'a> {
 /// Runs a meta-tool.
 pub(crate) async fn run(context: &Context<'_>, arguments: &Raw) -> Result<Raw, Problem> {
     match context.meta.act {
-        Act::Find => find::run(context, arguments),
+        Act::Find => find::run(context, arguments).await,
         Act::List => list::run(context),
         Act::ListCore => list::core(arguments),
         Act::Describe => describe::run(context, arguments),

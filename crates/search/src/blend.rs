@@ -3,9 +3,9 @@
 use crate::bm25f::Weigher;
 use crate::expand::{self, Expanded};
 use crate::index::{Frame, Mask};
-use crate::meaning::{Meant, Reading};
+use crate::meaning::{self, Meant, Reading};
 use crate::query::{self, QueryTerm};
-use crate::rank::{Correction, Explanation, Part, TermPart};
+use crate::rank::{Correction, Explanation, Part, Query, TermPart};
 
 /// The rank whose score is the zero of a component: what is worse says nothing.
 const ZERO_RANK: usize = 100;
@@ -13,6 +13,9 @@ const ZERO_RANK: usize = 100;
 const WORDS: f32 = 0.48;
 const ALIKE: f32 = 0.12;
 const MEANING: f32 = 0.4;
+/// The same with a model's vectors, and how much of it is theirs.
+const WITH_MODEL: f32 = 0.65;
+const MODEL: f32 = 0.7;
 /// How far the best cosine must be above the hundredth to count in full: in a crowd of near ones the order is chance.
 const CLEAR: f32 = 0.35;
 /// From which cosine a tool without any word of the query is a hit.
@@ -26,23 +29,37 @@ struct Components {
     alike: Vec<f32>,
     /// Cosines; far below 0 for what is hidden.
     meaning: Vec<f32>,
+    /// Cosines of a model's vectors, likewise; empty without.
+    model: Vec<f32>,
     /// What meaning weighs for this query.
     weight: f32,
 }
 
 /// One score per place, above 0 for a match; hidden tools have none.
-pub(crate) fn score(frame: &Frame, mask: &Mask, text: &str) -> Vec<f32> {
+pub(crate) fn score(frame: &Frame, mask: &Mask, query: &Query<'_>) -> Vec<f32> {
+    let terms = query::terms(query.text);
+    let expanded = expand::expand(frame, mask, &terms);
+    Components::new(frame, mask, query, (&terms, &expanded)).blend()
+}
+
+/// The texts of a query that a model should read.
+pub(crate) fn texts(frame: &Frame, mask: &Mask, text: &str) -> Vec<String> {
     let terms = query::terms(text);
     let expanded = expand::expand(frame, mask, &terms);
-    let components = Components::new(frame, mask, text, (&terms, &expanded));
-    components.blend()
+    meaning::query_texts(text, |word| correction(word, &terms, &expanded))
+}
+
+/// What a word of the query was meant to be, if it is none.
+fn correction<'e>(word: &str, terms: &[QueryTerm], expanded: &'e Expanded) -> Option<&'e str> {
+    let at = terms.iter().position(|term| term.word == word)?;
+    expanded.corrected[at].as_deref()
 }
 
 /// How the score of one place comes about.
-pub(crate) fn explain(frame: &Frame, mask: &Mask, text: &str, place: usize) -> Explanation {
-    let terms = query::terms(text);
+pub(crate) fn explain(frame: &Frame, mask: &Mask, query: &Query<'_>, place: usize) -> Explanation {
+    let terms = query::terms(query.text);
     let expanded = expand::expand(frame, mask, &terms);
-    let components = Components::new(frame, mask, text, (&terms, &expanded));
+    let components = Components::new(frame, mask, query, (&terms, &expanded));
     let mut weigher = Weigher::new(frame, mask);
     let mut parts = Vec::new();
     for (term, meant) in terms.iter().zip(&expanded.terms) {
@@ -57,48 +74,55 @@ pub(crate) fn explain(frame: &Frame, mask: &Mask, text: &str, place: usize) -> E
         .iter()
         .zip(&expanded.corrected)
         .filter_map(|(term, corrected)| Some(Correction { from: term.word.clone(), to: corrected.clone()? }));
-    let [words, alike, meaning] = components.parts(place);
+    let [words, alike, meaning, model] = components.parts(place);
+    let model = (!components.model.is_empty()).then_some(model);
     let score = components.blend()[place];
-    Explanation { score, exact: 0.0, words, alike, meaning, terms: parts, corrections: corrections.collect() }
+    Explanation { score, exact: 0.0, words, alike, meaning, model, terms: parts, corrections: corrections.collect() }
 }
 
 // === impl Components ===
 
 impl Components {
-    fn new(frame: &Frame, mask: &Mask, text: &str, query: (&[QueryTerm], &Expanded)) -> Self {
-        let (terms, expanded) = query;
+    fn new(frame: &Frame, mask: &Mask, query: &Query<'_>, read: (&[QueryTerm], &Expanded)) -> Self {
+        let (terms, expanded) = read;
         let mut weigher = Weigher::new(frame, mask);
         let (mut words, mut alike) = (vec![0.0; frame.len()], vec![0.0; frame.len()]);
         expanded.terms.iter().for_each(|term| weigher.add(term, &mut words, &mut alike));
         weigher.damp(&mut words);
         weigher.damp(&mut alike);
-        let reading = Reading::new(text, |word| {
-            let at = terms.iter().position(|term| term.word == word)?;
-            expanded.corrected[at].as_deref()
-        });
+        let reading = Reading::new(query.text, |word| correction(word, terms, expanded));
         let Meant { cosines, trust } = reading.score(frame, mask);
-        Self { words, alike, meaning: cosines, weight: MEANING * trust }
+        let model = query.meaning.filter(|_| trust > 0.0).and_then(|meaning| meaning.score(frame, mask));
+        let most = if model.is_some() { WITH_MODEL } else { MEANING };
+        Self { words, alike, meaning: cosines, model: model.unwrap_or_default(), weight: most * trust }
     }
 
     /// How each component turns into its share of the sum.
-    fn scales(&self) -> [Scale; 3] {
+    fn scales(&self) -> [Scale; 4] {
         let rest = (1.0 - self.weight) / (WORDS + ALIKE);
-        let meaning = if self.weight > 0.0 { Scale::new(&self.meaning, CLEAR, f32::MIN) } else { Scale::NOTHING };
+        let near = |cosines: &[f32], weight: f32| {
+            let used = weight > 0.0 && !cosines.is_empty();
+            if used { Scale { weight, ..Scale::new(cosines, CLEAR, f32::MIN) } } else { Scale::NOTHING }
+        };
+        let share = if self.model.is_empty() { 0.0 } else { MODEL };
         [
             Scale { weight: rest * WORDS, ..Scale::new(&self.words, 0.0, 0.0) },
             Scale { weight: rest * ALIKE, ..Scale::new(&self.alike, 0.0, 0.0) },
-            Scale { weight: self.weight, ..meaning },
+            near(&self.meaning, self.weight * (1.0 - share)),
+            near(&self.model, self.weight * share),
         ]
     }
 
     fn blend(&self) -> Vec<f32> {
-        let [words, alike, meaning] = self.scales();
-        let near = if meaning.weight > 0.0 { NEAR.max(meaning.zero) } else { f32::MAX };
+        let [words, alike, meaning, model] = self.scales();
+        let least = |scale: Scale| if scale.weight > 0.0 { NEAR.max(scale.zero) } else { f32::MAX };
+        let (near, near_model) = (least(meaning), least(model));
+        let cosine = |cosines: &[f32], place: usize| cosines.get(place).copied().unwrap_or(f32::MIN);
         let all = self.words.iter().zip(&self.alike).enumerate();
         all.map(|(place, (word, look))| {
-            let cosine = self.meaning.get(place).copied().unwrap_or(f32::MIN);
-            if *word > 0.0 || *look > 0.0 || cosine >= near {
-                TRACE + words.of(*word) + alike.of(*look) + meaning.of(cosine)
+            let (means, models) = (cosine(&self.meaning, place), cosine(&self.model, place));
+            if *word > 0.0 || *look > 0.0 || means >= near || models >= near_model {
+                TRACE + words.of(*word) + alike.of(*look) + meaning.of(means) + model.of(models)
             } else {
                 0.0
             }
@@ -106,10 +130,15 @@ impl Components {
         .collect()
     }
 
-    fn parts(&self, place: usize) -> [Part; 3] {
-        let [words, alike, meaning] = self.scales();
-        let cosine = self.meaning.get(place).copied().filter(|cosine| *cosine >= -1.0).unwrap_or(0.0);
-        [words.part(self.words[place]), alike.part(self.alike[place]), meaning.part(cosine)]
+    fn parts(&self, place: usize) -> [Part; 4] {
+        let [words, alike, meaning, model] = self.scales();
+        let cosine = |cosines: &[f32]| cosines.get(place).copied().filter(|cosine| *cosine >= -1.1).unwrap_or(0.0);
+        [
+            words.part(self.words[place]),
+            alike.part(self.alike[place]),
+            meaning.part(cosine(&self.meaning)),
+            model.part(cosine(&self.model)),
+        ]
     }
 }
 

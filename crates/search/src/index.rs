@@ -134,6 +134,13 @@ impl Ranker for Index {
             Some(_) => self.frame.explain(query, &Mask::new(&self.frame.segments, None, query.visible), tool),
         }
     }
+
+    fn meaning_texts(&self, query: &Query<'_>) -> Vec<String> {
+        match query.visible {
+            None => self.frame.meaning_texts(query, &self.frame.everything),
+            Some(_) => self.frame.meaning_texts(query, &Mask::new(&self.frame.segments, None, query.visible)),
+        }
+    }
 }
 
 // === impl View ===
@@ -151,6 +158,14 @@ impl Ranker for View {
         match query.visible {
             None => self.frame.explain(query, &self.mask, tool),
             Some(_) => self.frame.explain(query, &narrower(), tool),
+        }
+    }
+
+    fn meaning_texts(&self, query: &Query<'_>) -> Vec<String> {
+        let narrower = || Mask::new(&self.frame.segments, Some(&self.mask), query.visible);
+        match query.visible {
+            None => self.frame.meaning_texts(query, &self.mask),
+            Some(_) => self.frame.meaning_texts(query, &narrower()),
         }
     }
 }
@@ -192,11 +207,15 @@ impl Frame {
         self.lexicon.get_or_init(|| Lexicon::new(&self.segments))
     }
 
+    fn meaning_texts(&self, query: &Query<'_>, mask: &Mask) -> Vec<String> {
+        if query.ranking == Ranking::Blend { blend::texts(self, mask, query.text) } else { Vec::new() }
+    }
+
     fn search(&self, query: &Query<'_>, mask: &Mask) -> Hits {
         let listing = query.text.trim().is_empty();
         let scores = match query.ranking {
             _ if listing => Vec::new(),
-            Ranking::Blend => blend::score(self, mask, query.text),
+            Ranking::Blend => blend::score(self, mask, query),
             Ranking::TfIdf => tfidf::score(self, mask, query.text),
         };
         order::hits(self, mask, query, &scores)
@@ -208,7 +227,7 @@ impl Frame {
         if !mask.shows(at, place) || query.text.trim().is_empty() || query.ranking != Ranking::Blend {
             return None;
         }
-        let explanation = blend::explain(self, mask, query.text, self.base(at) + place);
+        let explanation = blend::explain(self, mask, query, self.base(at) + place);
         // What stands above the blend is what the name adds.
         let all =
             Query { server: None, limit: usize::MAX, offset: 0, fold: false, visible: None, learned: &[], ..*query };

@@ -64,6 +64,7 @@ pub use confidence::Confidence;
 pub use document::{Document, Parameter, ServerText};
 pub use index::{Index, View};
 pub use learned::{Learned, Use};
+pub use meaning::{Meaning, QueryVectors, TextKey, ToolVectors, VECTOR_DIMENSIONS, plain_letter, tool_texts};
 pub use nearest::nearest;
 pub use rank::{
     Correction, Explanation, Hit, Hits, Part, QUERY_BYTES, QUERY_TERMS, Query, Ranker, Ranking, TermPart, Visible,

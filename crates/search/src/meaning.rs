@@ -1,15 +1,19 @@
 //! The component of meaning: a text's vector is the sum of its word pieces' rows in a table that was learned from names
 //! and descriptions of tools; near vectors mean near texts. No inference, no network.
 
+mod outside;
 mod pieces;
 mod table;
 mod tools;
 mod vector;
 
+pub use outside::{Meaning, QueryVectors, TextKey, ToolVectors, VECTOR_DIMENSIONS};
+pub use pieces::plain_letter;
 use pieces::{Pieces, Read};
 use table::Piece;
 pub(crate) use table::Table;
 pub(crate) use tools::Meanings;
+pub use tools::tool_texts;
 pub(crate) use vector::Vectors;
 
 use crate::index::{Frame, Mask};
@@ -80,6 +84,16 @@ impl Reading {
         }
         Meant { cosines, trust: self.trust }
     }
+}
+
+/// The texts of a query that a model should read: the whole with its slips corrected, then its clauses.
+pub(crate) fn query_texts<'c>(text: &str, correct: impl Fn(&str) -> Option<&'c str>) -> Vec<String> {
+    let text = corrected(prefix(text, QUERY_BYTES), correct);
+    if text.trim().is_empty() {
+        return Vec::new();
+    }
+    let clauses = query::clauses(&text);
+    std::iter::once(text).chain(clauses).collect()
 }
 
 /// The text with words replaced by what they were meant to be.

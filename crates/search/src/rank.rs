@@ -4,6 +4,8 @@ use std::fmt;
 
 use toolcrib_base::ToolId;
 
+use crate::meaning::Meaning;
+
 /// Answers queries over one immutable state of the catalogue. Object-safe; cheap to call from many threads.
 pub trait Ranker: Send + Sync {
     /// The best tools for a query. Never fails: odd text has no hits.
@@ -17,6 +19,13 @@ pub trait Ranker: Send + Sync {
     fn explain(&self, query: &Query<'_>, tool: &ToolId) -> Option<Explanation> {
         let _ = (query, tool);
         None
+    }
+
+    /// The texts whose vectors [`Query::meaning`] wants: the query with its slips corrected, then its clauses. None for a
+    /// blank query or a ranking without meaning.
+    fn meaning_texts(&self, query: &Query<'_>) -> Vec<String> {
+        let _ = query;
+        Vec::new()
     }
 }
 
@@ -55,6 +64,8 @@ pub struct Query<'a> {
     /// What was learned of such queries: tools with how much it speaks for each, from 0 to 1. Moves near ties only;
     /// explanations leave it out.
     pub learned: &'a [(ToolId, f32)],
+    /// What a model from outside knows of the query and the tools; `None`: the embedded table alone says what is meant.
+    pub meaning: Option<Meaning<'a>>,
 }
 
 /// How much of a query's text is read, in bytes.
@@ -76,6 +87,7 @@ impl<'a> Query<'a> {
             visible: None,
             ranking: Ranking::Blend,
             learned: &[],
+            meaning: None,
         }
     }
 }
@@ -127,6 +139,8 @@ pub struct Explanation {
     pub alike: Part,
     /// Meaning: the cosine between the query, or one of its clauses, and the tool.
     pub meaning: Part,
+    /// The same by the vectors of a model, where [`Query::meaning`] has them all.
+    pub model: Option<Part>,
     /// What each word of the query brings to `words.raw`, in the order of the query; words that bring nothing are left
     /// out.
     pub terms: Vec<TermPart>,

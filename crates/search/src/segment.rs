@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use toolcrib_base::ToolId;
 
 use crate::document::{Document, ServerText};
-use crate::meaning::{Meanings, Vectors};
+use crate::meaning::{Meanings, TextKey, Vectors};
 use crate::text::{self, Form, Reading, Stems};
 use crate::tfidf::Plain;
 
@@ -146,6 +146,11 @@ impl Segment {
     /// What each tool means.
     pub(crate) fn vectors(&self) -> &Vectors {
         self.meanings.vectors()
+    }
+
+    /// By what each tool's vector from outside is known.
+    pub(crate) fn keys(&self) -> &[TextKey] {
+        self.meanings.keys()
     }
 
     /// The hashes of the segment's words, sorted; a word's place here is its number in [`Segment::word`].

@@ -20,6 +20,7 @@ mod import;
 mod init;
 mod learning;
 mod list;
+mod model;
 mod profile;
 mod registry;
 mod secret;
@@ -127,6 +128,8 @@ enum Command {
     Api(api::Arguments),
     /// Set, list and remove secrets of the vault
     Secret(secret::Arguments),
+    /// Add, show and remove a local model that helps to find tools
+    Model(model::Arguments),
     /// Print the version
     Version,
     /// Run an example server of the demo over stdin and stdout
@@ -226,6 +229,7 @@ pub(crate) fn run(cli: Cli, environment: &Environment) -> anyhow::Result<ExitCod
             }
         },
         Command::Secret(arguments) => secret::run(&arguments, environment),
+        Command::Model(arguments) => model::run(&arguments, environment).map(|()| ExitCode::SUCCESS),
         Command::Version => version::run().map(|()| ExitCode::SUCCESS),
         Command::Example(arguments) => example::run(&arguments).map(|()| ExitCode::SUCCESS),
     }

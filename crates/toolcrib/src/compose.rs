@@ -180,8 +180,19 @@ impl Composed {
             Sessions::new(config.limits.sessions, config.limits.session_idle, Arc::clone(&clock), Arc::clone(&metrics));
         let keep_arguments = config.audit_arguments;
         let keeper = Some(Arc::clone(&secrets) as Arc<dyn KeepSecrets>);
-        let parts =
-            Parts { store, clock, servers, sessions, metrics, loaded, keep_arguments, events: told, vault: keeper };
+        let embed = crate::model::start(&config.home.state());
+        let parts = Parts {
+            store,
+            clock,
+            servers,
+            sessions,
+            metrics,
+            loaded,
+            keep_arguments,
+            events: told,
+            vault: keeper,
+            embed,
+        };
         // Inside the runtime, because the servers' tasks start here.
         let gateway = tokio::task::spawn_blocking(move || Gateway::start(parts)).await?;
         house.spawn(Arc::clone(&gateway).keep_in_step(happened, house.stop_signal()));

@@ -9,6 +9,7 @@ mod config;
 mod example;
 mod home;
 mod lines;
+mod model;
 mod output;
 mod ready;
 mod secrets;

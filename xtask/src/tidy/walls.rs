@@ -4,10 +4,11 @@ use super::Finding;
 use crate::workspace::{Package, Workspace};
 
 /// The `may use` column of the map in the design. Names are folders; the package is `toolcrib-<folder>`.
-const MAY_USE: [(&str, &[&str]); 17] = [
+const MAY_USE: [(&str, &[&str]); 18] = [
     ("base", &[]),
     ("protocol", &["base"]),
     ("search", &["base"]),
+    ("embed", &["search"]),
     ("policy", &["base"]),
     ("store", &["base"]),
     ("catalog", &["base", "protocol", "store"]),
@@ -49,6 +50,7 @@ const MAY_USE: [(&str, &[&str]); 17] = [
             "flow",
             "web",
             "scenario",
+            "embed",
         ],
     ),
     ("testkit", &["base", "protocol", "transport", "search"]),

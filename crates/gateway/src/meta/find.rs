@@ -10,6 +10,7 @@ use toolcrib_search::budget::DEFAULT_HITS;
 use toolcrib_search::{Hit, Learned, Query, Ranker};
 
 use super::{Context, flag, number, text};
+use crate::embed::Meant;
 use crate::reply;
 use crate::view::{Found, View};
 
@@ -37,19 +38,21 @@ enum Shown {
     Schemas,
 }
 
-pub(super) fn run(context: &Context<'_>, arguments: &Raw) -> Result<Raw, Problem> {
+pub(super) async fn run(context: &Context<'_>, arguments: &Raw) -> Result<Raw, Problem> {
     match context.meta.dialect {
         Dialect::Muster => super::list::filter(context, arguments),
         Dialect::Scooter => super::list::servers(context, arguments),
         Dialect::Native => {
             let ask = native(context, arguments)?;
-            Ok(answer::render(context.view, &ask, &learning(context, &ask)).reply())
+            let meant = meant(context, &ask).await;
+            Ok(answer::render(context.view, &ask, &learning(context, &ask, meant.as_ref())).reply())
         }
         Dialect::GoEnt => {
             let query = super::required(arguments, "query")?;
             let limit = number(arguments, "limit")?.filter(|limit| *limit > 0).unwrap_or(10).min(MOST);
             let ask = Ask { limit: usize::try_from(limit).unwrap_or(10), ..plain(context.view, query) };
-            Ok(go_ent(context, &ask, &learning(context, &ask)))
+            let meant = meant(context, &ask).await;
+            Ok(go_ent(context, &ask, &learning(context, &ask, meant.as_ref())))
         }
     }
 }
@@ -57,7 +60,7 @@ pub(super) fn run(context: &Context<'_>, arguments: &Raw) -> Result<Raw, Problem
 /// What a native answer to a query says, with nothing but the query given.
 pub(crate) fn told(view: &View, query: &str) -> String {
     let ask = plain(view, query.to_owned());
-    answer::render(view, &ask, &search(view, &ask, &[])).text
+    answer::render(view, &ask, &search(view, &ask, &[], None)).text
 }
 
 fn plain(view: &View, query: String) -> Ask {
@@ -111,26 +114,32 @@ struct Findings<'a> {
     total: usize,
 }
 
+/// What a model makes of the query, if there is one.
+async fn meant(context: &Context<'_>, ask: &Ask) -> Option<Meant> {
+    Meant::of(context.gateway.embed.as_ref()?, context.view, &ask.query).await
+}
+
 /// Searches with what was learned of such queries, and remembers what was found, where the profile wants it.
-fn learning<'a>(context: &Context<'a>, ask: &Ask) -> Findings<'a> {
+fn learning<'a>(context: &Context<'a>, ask: &Ask, meant: Option<&Meant>) -> Findings<'a> {
     let (view, learning) = (context.view, &context.gateway.learning);
     if !view.profile.learn {
-        return search(view, ask, &[]);
+        return search(view, ask, &[], meant);
     }
     let words = Learned::words(&ask.query);
-    let findings = search(view, ask, &learning.boosts(&view.profile.name, &words));
+    let findings = search(view, ask, &learning.boosts(&view.profile.name, &words), meant);
     let found = findings.page.iter().flat_map(|(hit, _)| std::iter::once(&hit.id).chain(&hit.also));
     learning.found(context.caller, words, found);
     findings
 }
 
-fn search<'a>(view: &'a View, ask: &Ask, learned: &[(ToolId, f32)]) -> Findings<'a> {
+fn search<'a>(view: &'a View, ask: &Ask, learned: &[(ToolId, f32)], meant: Option<&Meant>) -> Findings<'a> {
     let mut hits = view.search.search(&Query {
         server: ask.server.as_deref(),
         limit: ask.limit.max(LOOKED_AT),
         offset: ask.offset,
         fold: ask.fold,
         learned,
+        meaning: meant.map(Meant::meaning),
         ..view.query(&ask.query)
     });
     let rest = hits.hits.split_off(ask.limit.min(hits.hits.len()));

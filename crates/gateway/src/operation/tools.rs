@@ -135,6 +135,7 @@ fn explained(explanation: &Explanation) -> Value {
     json!({
         "exact": explanation.exact,
         "words": part(explanation.words), "alike": part(explanation.alike), "meaning": part(explanation.meaning),
+        "model": explanation.model.map(part),
         "terms": explanation.terms.iter().map(|it| json!({ "word": it.word, "score": it.score })).collect::<Vec<_>>(),
         "corrections":
             explanation.corrections.iter().map(|it| json!({ "from": it.from, "to": it.to })).collect::<Vec<_>>(),

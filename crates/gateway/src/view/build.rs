@@ -11,7 +11,7 @@ use toolcrib_protocol::Raw;
 use toolcrib_protocol::inventory::{Entry, Listing};
 use toolcrib_protocol::param_header::ParamHeaders;
 use toolcrib_protocol::raw::Edit;
-use toolcrib_search::{Document, Index, ServerText, schema};
+use toolcrib_search::{Document, Index, ServerText, schema, tool_texts};
 use toolcrib_store::Names;
 use toolcrib_upstream::Inventory;
 
@@ -23,6 +23,7 @@ use super::offered::Offered;
 use super::resource::Resources;
 use super::{Listed, PAGE, Paging, Prompt, Tool, View};
 use crate::dialect::META_NAMES;
+use crate::embed::Embed;
 use crate::menu;
 use crate::metrics::Metrics;
 use crate::operation;
@@ -38,6 +39,7 @@ pub(crate) struct Builder {
     entries: BTreeMap<ServerName, (Arc<Available>, Vec<Arc<Candidate>>)>,
     names: Names,
     metrics: Arc<Metrics>,
+    embed: Option<Arc<dyn Embed>>,
     told: Mutex<HashSet<String>>,
     /// How many entries one page of a list has.
     pub(crate) page: usize,
@@ -62,9 +64,9 @@ struct Found<'a> {
 }
 
 impl Builder {
-    pub(crate) fn new(names: Names, metrics: Arc<Metrics>) -> Self {
+    pub(crate) fn new(names: Names, metrics: Arc<Metrics>, embed: Option<Arc<dyn Embed>>) -> Self {
         let (indexed, entries) = (HashMap::new(), BTreeMap::new());
-        Self { index: Index::new(), indexed, entries, names, metrics, told: Mutex::default(), page: PAGE }
+        Self { index: Index::new(), indexed, entries, names, metrics, embed, told: Mutex::default(), page: PAGE }
     }
 
     /// Brings the index up to date: only servers whose inventory changed, and entries that changed, are read again. No
@@ -98,6 +100,13 @@ impl Builder {
         }
     }
 
+    fn read(&mut self, server: &ServerText<'_>, documents: &[Document<'_>]) {
+        self.index.replace(server, documents);
+        if let Some(embed) = &self.embed {
+            embed.learn(tool_texts(server, documents));
+        }
+    }
+
     /// What each server offered when the index was brought up to date.
     pub(crate) fn indexed(&self) -> BTreeMap<ServerName, Arc<Inventory>> {
         self.indexed.iter().map(|(name, inventory)| (name.clone(), Arc::clone(inventory))).collect()
@@ -120,7 +129,7 @@ impl Builder {
                 None => Document { tool: Arc::clone(&candidate.id.tool), ..Document::default() },
             })
             .collect();
-        self.index.replace(&server, &documents);
+        self.read(&server, &documents);
     }
 
     /// What a profile shows of entries.
@@ -156,7 +165,7 @@ impl Builder {
                 |free: Free, description| Document { tool: free.name.into(), description, ..Document::default() };
             documents.extend([document(tools.open, &opens), document(tools.close, &closes)]);
         }
-        self.index.replace(&server, &documents);
+        self.read(&server, &documents);
     }
 
     /// Builds the view of one profile; `held` is what is not as it was approved. Blocks: it remembers names.

@@ -20,6 +20,7 @@ mod learning;
 mod listen;
 mod load;
 mod lossless;
+mod meaning;
 mod merging;
 mod names;
 mod offer;

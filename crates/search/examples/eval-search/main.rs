@@ -6,6 +6,7 @@
 #![allow(unreachable_pub, reason = "a binary exports nothing, so `pub` means public to the other modules")]
 #![allow(clippy::print_stdout, reason = "a command line program talks to the person who called it")]
 
+mod model;
 mod set;
 mod speed;
 
@@ -17,14 +18,18 @@ use std::process::ExitCode;
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::json;
 use toolcrib_search::measure::Scores;
-use toolcrib_search::{Query, Ranker, Ranking};
+use toolcrib_search::{Meaning, Query, Ranker, Ranking};
 
+use model::Vectors;
 use set::Set;
 use speed::Stopwatch;
 
-const USAGE: &str = "usage: cargo xtask eval-search DIR [--by FIELD] [--run FOLDER] [--tfidf] [--speed]
+const USAGE: &str =
+    "usage: cargo xtask eval-search DIR [--by FIELD] [--run FOLDER] [--tfidf] [--speed] [--model PATH [--keep FILE]]
     --by FIELD    also a line for each value of a field of the queries: style, lang, split
     --run FOLDER  write what was ranked to FOLDER/<set>.jsonl, for other programs to score
+    --model PATH  with the vectors of a model as well: a folder with `model.onnx` and `tokenizer.json`
+    --keep FILE   keep the vectors of tools there
     --speed       instead: the time and memory of an index of 10,000 tools, taken from all sets together";
 
 /// How many hits are looked at; the reciprocal rank reads up to 100.
@@ -36,6 +41,8 @@ struct Options {
     run: Option<PathBuf>,
     ranking: Ranking,
     speed: bool,
+    model: Option<PathBuf>,
+    keep: Option<PathBuf>,
 }
 
 fn main() -> ExitCode {
@@ -55,11 +62,15 @@ fn run(arguments: &[String]) -> Result<()> {
     if options.speed {
         return speed::report(&sets);
     }
+    let mut model = match &options.model {
+        None => None,
+        Some(path) => Some(Vectors::open(path, options.keep.as_deref())?),
+    };
     let mut all = Vec::new();
     println!("{:<34} {:>6} {:>7}  {}   p50 ms  p95 ms", "set", "tools", "queries", Scores::HEAD);
     for folder in &sets {
         let set = Set::read(folder)?;
-        all.push(one(&set, &options)?);
+        all.push(one(&set, &options, model.as_mut())?);
     }
     if all.len() > 1 {
         println!("{:<34} {:>6} {:>7}  {}", format!("mean of {} sets", all.len()), "", "", Scores::mean(&all));
@@ -80,8 +91,12 @@ fn sets(folder: &Path) -> Result<Vec<PathBuf>> {
     Ok(sets)
 }
 
-fn one(set: &Set, options: &Options) -> Result<Scores> {
+fn one(set: &Set, options: &Options, mut model: Option<&mut Vectors>) -> Result<Scores> {
     let index = set.index();
+    if let Some(model) = &mut model {
+        model.learn(&set.texts())?;
+    }
+    let (model, mut embedded) = (model.as_deref(), Vec::new());
     let mut run = match &options.run {
         None => None,
         Some(folder) => {
@@ -93,9 +108,18 @@ fn one(set: &Set, options: &Options) -> Result<Scores> {
     let mut times = Vec::new();
     index.search(&Query::new("warm the caches"));
     for query in &set.queries {
+        let asked = Query { limit: DEPTH, fold: false, ranking: options.ranking, ..Query::new(&query.text) };
+        let meant = match model {
+            None => None,
+            Some(model) => {
+                let (vectors, took) = model.query(&index, &asked)?;
+                embedded.push(took);
+                Some((model.tools(), vectors))
+            }
+        };
+        let meaning = meant.as_ref().map(|(tools, query)| Meaning { tools, query });
         let start = Stopwatch::start();
-        let hits =
-            index.search(&Query { limit: DEPTH, fold: false, ranking: options.ranking, ..Query::new(&query.text) });
+        let hits = index.search(&Query { meaning, ..asked });
         times.push(start.millis());
         let ranked: Vec<&str> = hits.hits.iter().map(|hit| set.id(&hit.id)).collect();
         if let Some(run) = &mut run {
@@ -108,6 +132,10 @@ fn one(set: &Set, options: &Options) -> Result<Scores> {
     let mean = Scores::mean(&everything);
     let (p50, p95) = (speed::percentile(&mut times, 0.5), speed::percentile(&mut times, 0.95));
     println!("{:<34} {:>6} {:>7}  {mean}   {p50:>6.3}  {p95:>6.3}", set.name, index.len(), set.queries.len());
+    if model.is_some() {
+        let (p50, p95) = (speed::percentile(&mut embedded, 0.5), speed::percentile(&mut embedded, 0.95));
+        println!("  {:<83} {p50:>6.3}  {p95:>6.3}", "the query's vectors, before");
+    }
     if options.by.is_some() {
         let mut groups: Vec<&str> = scored.iter().map(|(group, _)| group.as_str()).collect();
         groups.sort_unstable();
@@ -125,12 +153,22 @@ fn one(set: &Set, options: &Options) -> Result<Scores> {
 impl Options {
     fn read(arguments: &[String]) -> Result<Self> {
         let mut folder = None;
-        let mut options = Self { folder: PathBuf::new(), by: None, run: None, ranking: Ranking::Blend, speed: false };
+        let mut options = Self {
+            folder: PathBuf::new(),
+            by: None,
+            run: None,
+            ranking: Ranking::Blend,
+            speed: false,
+            model: None,
+            keep: None,
+        };
         let mut rest = arguments.iter();
         while let Some(argument) = rest.next() {
             match argument.as_str() {
                 "--by" => options.by = Some(rest.next().context(USAGE)?.clone()),
                 "--run" => options.run = Some(rest.next().context(USAGE)?.into()),
+                "--model" => options.model = Some(rest.next().context(USAGE)?.into()),
+                "--keep" => options.keep = Some(rest.next().context(USAGE)?.into()),
                 "--tfidf" => options.ranking = Ranking::TfIdf,
                 "--speed" => options.speed = true,
                 flag if flag.starts_with('-') => bail!("`{flag}` is no option\n{USAGE}"),

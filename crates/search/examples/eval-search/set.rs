@@ -8,7 +8,7 @@ use std::path::Path;
 use anyhow::{Context, Result};
 use serde_json::Value;
 use toolcrib_base::{ServerName, ToolId};
-use toolcrib_search::{Document, Index, ServerText, schema};
+use toolcrib_search::{Document, Index, ServerText, TextKey, schema, tool_texts};
 
 #[derive(Debug)]
 pub struct Set {
@@ -81,6 +81,12 @@ impl Set {
         add(index, name, tools);
     }
 
+    /// What a model reads of all tools.
+    pub fn texts(&self) -> Vec<(TextKey, String)> {
+        let read = |(name, tools): (&String, &Vec<Value>)| with_documents(name, tools, tool_texts);
+        self.servers.iter().filter_map(read).flatten().collect()
+    }
+
     /// All tools in servers of at most `most`, for an index of many sets.
     pub fn parts(&self, most: usize) -> impl Iterator<Item = (String, &[Value])> {
         let chunks = self.servers.iter().flat_map(move |(name, tools)| tools.chunks(most).map(move |it| (name, it)));
@@ -98,7 +104,16 @@ impl Set {
 
 /// Puts tools into an index as those of one server.
 pub fn add(index: &mut Index, name: &str, tools: &[Value]) {
-    let (Ok(server), Some(first)) = (ServerName::new(name), tools.first()) else { return };
+    with_documents(name, tools, |server, documents| index.replace(server, documents));
+}
+
+/// `None` if the server can have no such name, or has no tools.
+fn with_documents<T>(
+    name: &str,
+    tools: &[Value],
+    read: impl FnOnce(&ServerText<'_>, &[Document<'_>]) -> T,
+) -> Option<T> {
+    let (Ok(server), Some(first)) = (ServerName::new(name), tools.first()) else { return None };
     let title = match text(first, "server_title") {
         "" => text(first, "server"),
         title => title,
@@ -111,7 +126,7 @@ pub fn add(index: &mut Index, name: &str, tools: &[Value]) {
         ..ServerText::new(server)
     };
     let documents: Vec<Document<'_>> = tools.iter().map(document).collect();
-    index.replace(&server, &documents);
+    Some(read(&server, &documents))
 }
 
 fn document(tool: &Value) -> Document<'_> {

@@ -40,7 +40,7 @@ impl Pieces {
         for letter in text.chars().chain([' ']) {
             let alone = is_alone(letter);
             if letter.is_alphanumeric() && !alone {
-                letter.to_lowercase().for_each(|lower| word.push(plain(lower)));
+                letter.to_lowercase().for_each(|lower| word.push(plain_letter(lower)));
                 continue;
             }
             if matches!(letter, '\u{300}'..='\u{36f}') {
@@ -103,8 +103,8 @@ fn is_alone(letter: char) -> bool {
     matches!(letter, '\u{3400}'..='\u{4dbf}' | '\u{4e00}'..='\u{9fff}' | '\u{f900}'..='\u{faff}' | '\u{20000}'..='\u{2fa1f}')
 }
 
-/// A lower-case Latin letter without its accent.
-fn plain(letter: char) -> char {
+/// A lower-case Latin letter without its accent; what is none comes back as it is.
+pub fn plain_letter(letter: char) -> char {
     match letter {
         'à'..='å' | 'ā' | 'ă' | 'ą' => 'a',
         'ç' | 'ć' | 'č' => 'c',

@@ -3,7 +3,7 @@
 
 use std::sync::OnceLock;
 
-use super::{Piece, Pieces, Read, Table, Vectors};
+use super::{Piece, Pieces, Read, Table, TextKey, Vectors};
 use crate::document::{Document, ServerText};
 use crate::text::{parts, prefix};
 
@@ -19,35 +19,32 @@ pub(crate) struct Meanings {
     /// Of all tools, one after the other, and where each one's end.
     pieces: Box<[Piece]>,
     ends: Box<[u32]>,
+    keys: Box<[TextKey]>,
     vectors: OnceLock<Vectors>,
 }
 
 // === impl Meanings ===
 
 impl Meanings {
-    /// Reads the tools in the order of their numbers. Parameters are left out: they are much text and say little.
+    /// Reads the tools in the order of their numbers.
     pub(crate) fn new(server: &ServerText<'_>, tools: &[&Document<'_>]) -> Self {
         let Some(table) = Table::embedded() else { return Self::default() };
         let mut reader = Pieces::new(table);
-        let (mut pieces, mut ends) = (Vec::new(), Vec::new());
-        let server_name = if server.title.is_empty() { server.server.as_str() } else { server.title };
+        let (mut pieces, mut ends, mut keys) = (Vec::new(), Vec::new(), Vec::new());
         for tool in tools {
             let mut read = Read::default();
-            let name = parts(prefix(&tool.tool, NAME_BYTES)).join(" ");
-            let texts = [
-                prefix(server_name, NAME_BYTES),
-                &name,
-                prefix(tool.title, NAME_BYTES),
-                // The texts that the table was learned from have it here.
-                ":",
-                prefix(tool.description, DESCRIPTION_BYTES),
-                prefix(server.description, SERVER_BYTES),
-            ];
-            texts.iter().for_each(|text| reader.read(text, PIECES, &mut read));
+            let text = text(server, tool);
+            reader.read(&text, PIECES, &mut read);
             pieces.extend_from_slice(&read.pieces);
             ends.push(u32::try_from(pieces.len()).unwrap_or(u32::MAX));
+            keys.push(TextKey::of(&text));
         }
-        Self { pieces: pieces.into(), ends: ends.into(), vectors: OnceLock::new() }
+        Self { pieces: pieces.into(), ends: ends.into(), keys: keys.into(), vectors: OnceLock::new() }
+    }
+
+    /// By what the tools' vectors from outside are known, by number.
+    pub(crate) fn keys(&self) -> &[TextKey] {
+        &self.keys
     }
 
     /// The tools' vectors, by number.
@@ -59,4 +56,27 @@ impl Meanings {
             Vectors::new(&table, ranges.map(|range| &self.pieces[range]))
         })
     }
+}
+
+/// The texts of a server's tools as a model should read them, with the keys under which [`super::ToolVectors`] wants the
+/// vectors. The order is that of the documents.
+pub fn tool_texts(server: &ServerText<'_>, tools: &[Document<'_>]) -> Vec<(TextKey, String)> {
+    let texts = tools.iter().map(|tool| text(server, tool));
+    texts.map(|text| (TextKey::of(&text), text)).collect()
+}
+
+/// What says what a tool does. Parameters are left out: they are much text and say little.
+fn text(server: &ServerText<'_>, tool: &Document<'_>) -> String {
+    let server_name = if server.title.is_empty() { server.server.as_str() } else { server.title };
+    let name = parts(prefix(&tool.tool, NAME_BYTES)).join(" ");
+    let texts = [
+        prefix(server_name, NAME_BYTES),
+        &name,
+        prefix(tool.title, NAME_BYTES),
+        // The texts that the table was learned from have it here.
+        ":",
+        prefix(tool.description, DESCRIPTION_BYTES),
+        prefix(server.description, SERVER_BYTES),
+    ];
+    texts.join(" ")
 }

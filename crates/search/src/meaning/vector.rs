@@ -18,10 +18,13 @@ pub(super) struct Wanted {
 }
 
 /// How many products are added side by side, which processors do at once. The order of additions is always the same.
-const LANES: usize = 16;
+pub(super) const LANES: usize = 16;
+
+/// What is multiplied side by side.
+pub(super) type Lane = [f32; LANES];
 
 /// A vector as it is multiplied.
-type Lines = [[f32; LANES]; DIMENSIONS / LANES];
+type Lines = [Lane; DIMENSIONS / LANES];
 
 /// `None` where the table knows nothing of the text.
 fn sum(table: &Table, pieces: &[Piece]) -> Option<[f32; DIMENSIONS]> {
@@ -37,8 +40,22 @@ fn sum(table: &Table, pieces: &[Piece]) -> Option<[f32; DIMENSIONS]> {
     Some(sum)
 }
 
-fn most(sum: &[f32; DIMENSIONS]) -> f32 {
-    sum.iter().fold(0.0, |most: f32, value| most.max(value.abs()))
+/// A vector in bytes, and what they are multiplied with.
+pub(super) fn shrink(exact: &[f32]) -> (f32, Vec<i8>) {
+    let scale = exact.iter().fold(0.0, |most: f32, value| most.max(value.abs())) / f32::from(i8::MAX);
+    let small = |exact: &f32| if scale > 0.0 { (exact / scale).round() as i8 } else { 0 };
+    (scale, exact.iter().map(small).collect())
+}
+
+/// The sum of products of two vectors of one size.
+pub(super) fn product(ours: &[Lane], theirs: &[Lane]) -> f32 {
+    let mut lanes = [0.0; LANES];
+    for (ours, theirs) in ours.iter().zip(theirs) {
+        for lane in 0..LANES {
+            lanes[lane] += ours[lane] * theirs[lane];
+        }
+    }
+    lanes.iter().sum()
 }
 
 // === impl Vectors ===
@@ -49,9 +66,8 @@ impl Vectors {
         let (mut values, mut scales) = (Vec::new(), Vec::new());
         for pieces in texts {
             let sum = sum(table, pieces).unwrap_or([0.0; DIMENSIONS]);
-            let scale = most(&sum) / f32::from(i8::MAX);
-            let small = |exact: f32| if scale > 0.0 { (exact / scale).round() as i8 } else { 0 };
-            values.extend(sum.into_iter().map(small));
+            let (scale, small) = shrink(&sum);
+            values.extend(small);
             scales.push(scale);
         }
         Self { values: values.into(), scales: scales.into() }
@@ -80,13 +96,7 @@ impl Wanted {
     }
 
     fn product(&self, other: &Lines) -> f32 {
-        let mut lanes = [0.0; LANES];
-        for (ours, theirs) in self.values.iter().zip(other) {
-            for lane in 0..LANES {
-                lanes[lane] += ours[lane] * theirs[lane];
-            }
-        }
-        lanes.iter().sum()
+        product(&*self.values, other)
     }
 }
 

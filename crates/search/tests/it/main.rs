@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "clippy's exemption covers test functions but not what they share")]
 
+mod model;
 mod odd;
 mod properties;
 mod quality;

@@ -80,6 +80,7 @@ impl House {
             keep_arguments: false,
             events: toolcrib_gateway::Events::default(),
             vault: None,
+            embed: None,
         };
         let gateway = Gateway::start(parts);
         scope.spawn(Arc::clone(&gateway).keep_in_step(happened, scope.stop_signal()));

@@ -1,0 +1,364 @@
+//! One thread that reads texts with a model: queries first, tools in between. Nobody waits for tools; who waits for a
+//! query has a deadline.
+
+use std::collections::{HashSet, VecDeque};
+use std::fmt;
+use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::mpsc::{SyncSender, sync_channel};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use toolcrib_search::{QueryVectors, TextKey, ToolVectors};
+
+use crate::cache::{Cache, MOST_VECTORS};
+use crate::model::{Model, ModelError};
+
+/// How many texts of tools may wait; what is more is left to the embedded table.
+const WAITING_TEXTS: usize = 50_000;
+/// How many queries may wait.
+const WAITING_QUERIES: usize = 64;
+/// After how many new vectors they are shown and kept, and not only at the end of the work.
+const BATCH: usize = 2_000;
+
+/// What turns a text into a vector.
+pub trait Encode: Send {
+    /// The vector of a text, always of as many numbers.
+    fn encode(&self, text: &str) -> Result<Vec<f32>, ModelError>;
+    /// How many numbers.
+    fn dimensions(&self) -> usize;
+}
+
+/// What a worker tells of itself, for a log.
+#[derive(Debug)]
+pub enum Report {
+    /// The model is ready; so many vectors of tools were kept from before.
+    Ready(usize),
+    /// The model cannot be used; nothing comes of this worker.
+    Failed(ModelError),
+    /// All that was to be read is read: so many vectors in all.
+    Learned(usize),
+    /// The vectors cannot be kept; they are computed again after a restart.
+    NotKept(crate::CacheError),
+}
+
+/// The thread. It ends when the last handle is dropped.
+pub struct Worker {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    waiting: Mutex<Waiting>,
+    something: Condvar,
+    tools: Mutex<Arc<ToolVectors>>,
+}
+
+#[derive(Default)]
+struct Waiting {
+    texts: VecDeque<(TextKey, String)>,
+    /// The keys of `texts`.
+    keys: HashSet<TextKey>,
+    queries: VecDeque<Asked>,
+    ended: bool,
+}
+
+struct Asked {
+    texts: Vec<String>,
+    until: Instant,
+    answer: SyncSender<QueryVectors>,
+}
+
+enum Work {
+    Query(Asked),
+    Text(TextKey, String),
+    /// Nothing waits at this moment.
+    Rest,
+    End,
+}
+
+// === impl Encode ===
+
+impl Encode for Model {
+    fn encode(&self, text: &str) -> Result<Vec<f32>, ModelError> {
+        self.embed(text)
+    }
+
+    fn dimensions(&self) -> usize {
+        self.dimensions()
+    }
+}
+
+// === impl Worker ===
+
+impl Worker {
+    /// Starts the thread; the model is opened there, because that takes a while.
+    pub fn start<E: Encode>(
+        open: impl FnOnce() -> Result<(E, Option<Cache>), ModelError> + Send + 'static,
+        tell: impl Fn(Report) + Send + 'static,
+    ) -> io::Result<Self> {
+        let shared = Arc::new(Shared {
+            waiting: Mutex::default(),
+            something: Condvar::new(),
+            tools: Mutex::new(Arc::new(ToolVectors::new(0))),
+        });
+        let theirs = Arc::clone(&shared);
+        thread::Builder::new().name("embed".to_owned()).spawn(move || {
+            let opened = catch_unwind(AssertUnwindSafe(open))
+                .unwrap_or_else(|_| Err(ModelError::Run("it ended in a panic".to_owned())));
+            match opened {
+                Ok((model, cache)) => theirs.work(&model, cache.as_ref(), &tell),
+                Err(error) => {
+                    theirs.waiting().end();
+                    tell(Report::Failed(error));
+                }
+            }
+        })?;
+        Ok(Self { shared })
+    }
+
+    /// Wants the vectors of texts. Never blocks for long; known and waiting ones cost nothing.
+    pub fn learn(&self, texts: Vec<(TextKey, String)>) {
+        let known = self.tools();
+        let mut waiting = self.shared.waiting();
+        for (key, text) in texts {
+            let room = waiting.texts.len() < WAITING_TEXTS && !waiting.ended;
+            if room && !known.contains(&key) && waiting.keys.insert(key) {
+                waiting.texts.push_back((key, text));
+            }
+        }
+        drop(waiting);
+        self.shared.something.notify_one();
+    }
+
+    /// The vectors of tools, as far as they are known.
+    pub fn tools(&self) -> Arc<ToolVectors> {
+        Arc::clone(&self.shared.tools.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// The vectors of a query's texts; `None` when they are not there in time. Blocks that long.
+    pub fn query(&self, texts: Vec<String>, within: Duration) -> Option<QueryVectors> {
+        let (answer, answered) = sync_channel(1);
+        let mut waiting = self.shared.waiting();
+        if waiting.ended || texts.is_empty() || waiting.queries.len() >= WAITING_QUERIES {
+            return None;
+        }
+        waiting.queries.push_back(Asked { texts, until: Instant::now() + within, answer });
+        drop(waiting);
+        self.shared.something.notify_one();
+        answered.recv_timeout(within).ok()
+    }
+}
+
+impl Drop for Worker {
+    fn drop(&mut self) {
+        self.shared.waiting().end();
+        self.shared.something.notify_one();
+    }
+}
+
+impl fmt::Debug for Worker {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Worker").field("vectors", &self.tools().len()).finish_non_exhaustive()
+    }
+}
+
+// === impl Waiting ===
+
+impl Waiting {
+    fn end(&mut self) {
+        *self = Self { ended: true, ..Self::default() };
+    }
+
+    fn take(&mut self) -> Work {
+        if self.ended {
+            return Work::End;
+        }
+        if let Some(asked) = self.queries.pop_front() {
+            return Work::Query(asked);
+        }
+        match self.texts.pop_front() {
+            Some((key, text)) => {
+                self.keys.remove(&key);
+                Work::Text(key, text)
+            }
+            None => Work::Rest,
+        }
+    }
+}
+
+// === impl Shared ===
+
+impl Shared {
+    fn waiting(&self) -> MutexGuard<'_, Waiting> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn work(&self, model: &impl Encode, cache: Option<&Cache>, tell: &impl Fn(Report)) {
+        let none = || ToolVectors::new(model.dimensions());
+        // A full file begins anew: most of it is of tools that are gone.
+        let mut tools = cache.map(Cache::read).filter(|kept| kept.len() < MOST_VECTORS).unwrap_or_else(none);
+        self.show(&tools);
+        tell(Report::Ready(tools.len()));
+        let mut unseen = 0;
+        loop {
+            let work = self.waiting().take();
+            let (rests, ends) = (matches!(work, Work::Rest), matches!(work, Work::End));
+            match work {
+                Work::Query(asked) => answer(model, &asked),
+                Work::Text(key, text) => {
+                    if tools.len() < MOST_VECTORS && !tools.contains(&key) {
+                        // A text that cannot be read is one without meaning.
+                        let vector = encode(model, &text).unwrap_or_else(|| vec![0.0; model.dimensions()]);
+                        tools.insert(key, &vector);
+                        unseen += 1;
+                    }
+                }
+                Work::Rest | Work::End => {}
+            }
+            if unseen > 0 && (rests || ends || unseen >= BATCH) {
+                self.show(&tools);
+                unseen = 0;
+                if let Some(Err(error)) = cache.map(|cache| cache.write(&tools)) {
+                    tell(Report::NotKept(error));
+                }
+                if rests {
+                    tell(Report::Learned(tools.len()));
+                }
+            }
+            if ends {
+                return;
+            }
+            if rests {
+                self.rest();
+            }
+        }
+    }
+
+    fn show(&self, tools: &ToolVectors) {
+        *self.tools.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(tools.clone());
+    }
+
+    /// Waits until there is something to do.
+    fn rest(&self) {
+        let nothing = |waiting: &mut Waiting| !waiting.ended && waiting.queries.is_empty() && waiting.texts.is_empty();
+        drop(self.something.wait_while(self.waiting(), nothing));
+    }
+}
+
+fn answer(model: &impl Encode, asked: &Asked) {
+    let mut vectors = Vec::new();
+    for text in &asked.texts {
+        // Nobody waits any more.
+        if Instant::now() >= asked.until {
+            return;
+        }
+        let Some(vector) = encode(model, text) else { return };
+        vectors.push(vector);
+    }
+    // Whoever asked may have gone a moment ago.
+    let _ = asked.answer.send(QueryVectors::new(vectors.iter().map(Vec::as_slice)));
+}
+
+/// `None` when the model fails, in whatever manner: its file came from outside.
+fn encode(model: &impl Encode, text: &str) -> Option<Vec<f32>> {
+    let encoded = catch_unwind(AssertUnwindSafe(|| model.encode(text)));
+    encoded.ok().and_then(Result::ok).filter(|vector| vector.len() == model.dimensions())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::Fingerprint;
+    use std::sync::mpsc::{Receiver, channel};
+
+    /// Long: the machine may be busy.
+    const LONG: Duration = Duration::from_secs(60);
+
+    /// Means the number of letters; fails for `bad`, panics for `worse`. Counts what it reads.
+    struct Fake(Arc<Mutex<Vec<String>>>);
+
+    impl Encode for Fake {
+        fn encode(&self, text: &str) -> Result<Vec<f32>, ModelError> {
+            self.0.lock().unwrap().push(text.to_owned());
+            match text {
+                "bad" => Err(ModelError::NotBuilt),
+                "worse" => panic!("a model of no use"),
+                text => Ok(vec![text.len() as f32, 1.0]),
+            }
+        }
+
+        fn dimensions(&self) -> usize {
+            2
+        }
+    }
+
+    fn start(cache: Option<Cache>) -> (Worker, Arc<Mutex<Vec<String>>>, Receiver<Report>) {
+        let (tell, told) = channel();
+        let read = Arc::default();
+        let fake = Fake(Arc::clone(&read));
+        let worker = Worker::start(move || Ok((fake, cache)), move |report| drop(tell.send(report))).unwrap();
+        (worker, read, told)
+    }
+
+    fn texts(texts: &[&str]) -> Vec<(TextKey, String)> {
+        texts.iter().map(|text| (TextKey::of(text), (*text).to_owned())).collect()
+    }
+
+    fn until_learned(told: &Receiver<Report>) -> usize {
+        loop {
+            if let Report::Learned(count) = told.recv_timeout(LONG).unwrap() {
+                return count;
+            }
+        }
+    }
+
+    #[test]
+    fn what_was_read_is_never_read_again_also_after_a_restart() {
+        let folder = tempfile::tempdir().unwrap();
+        let cache = Cache::new(&folder.path().join("vectors.bin"), Fingerprint([1; 32]), 2);
+        let (worker, read, told) = start(Some(cache.clone()));
+        worker.learn(texts(&["a", "bb", "a"]));
+        while worker.tools().len() < 2 {
+            until_learned(&told);
+        }
+        worker.learn(texts(&["bb"]));
+        assert!(worker.query(vec!["asked".to_owned()], LONG).is_some());
+        assert_eq!(*read.lock().unwrap(), ["a", "bb", "asked"]);
+        drop(worker);
+        let (worker, read, told) = start(Some(cache));
+        assert!(matches!(told.recv_timeout(LONG).unwrap(), Report::Ready(2)));
+        worker.learn(texts(&["a", "bb", "ccc"]));
+        assert_eq!(until_learned(&told), 3);
+        assert_eq!(*read.lock().unwrap(), ["ccc"]);
+    }
+
+    #[test]
+    fn a_text_that_breaks_the_model_is_one_without_meaning() {
+        let (worker, _, told) = start(None);
+        worker.learn(texts(&["bad", "worse", "good"]));
+        while worker.tools().len() < 3 {
+            until_learned(&told);
+        }
+        assert!(worker.query(vec!["worse".to_owned()], LONG).is_none());
+        assert!(worker.query(vec!["good".to_owned()], LONG).is_some());
+        assert!(worker.query(Vec::new(), LONG).is_none());
+    }
+
+    #[test]
+    fn a_query_that_is_late_is_given_up() {
+        let (worker, _, _told) = start(None);
+        assert!(worker.query(vec!["asked".to_owned()], Duration::ZERO).is_none());
+    }
+
+    #[test]
+    fn a_model_that_cannot_be_opened_answers_nothing_at_once() {
+        let (tell, told) = channel();
+        let open = || Err::<(Fake, _), _>(ModelError::NotBuilt);
+        let worker = Worker::start(open, move |report| drop(tell.send(report))).unwrap();
+        assert!(matches!(told.recv_timeout(LONG).unwrap(), Report::Failed(ModelError::NotBuilt)));
+        worker.learn(texts(&["a"]));
+        assert!(worker.query(vec!["asked".to_owned()], LONG).is_none());
+        assert!(worker.tools().is_empty());
+    }
+}
