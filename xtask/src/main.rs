@@ -5,6 +5,7 @@
 
 mod child;
 mod conformance;
+mod eval;
 mod fuzz;
 mod need;
 mod process;
@@ -30,7 +31,8 @@ usage: cargo xtask <command>
        [--scenario NAME] [--direct]  the gateway as the client; --list names the cells, --direct leaves the gateway out
        [--list] [--binary PATH]
   fuzz [target] [--seconds N]        fuzz targets (all of them without a name)
-  bench [...]                        cargo run --release -p toolcrib-bench -- ... (`run` without arguments)";
+  bench [...]                        cargo run --release -p toolcrib-bench -- ... (`run` without arguments)
+  eval-search DIR [...]              how well the search finds, over query sets with known answers, and how fast";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -44,6 +46,7 @@ fn main() -> ExitCode {
         Some("conformance") => conformance::command(&workspace, rest),
         Some("fuzz") => fuzz::command(&workspace, rest),
         Some("bench") => bench(&workspace, rest),
+        Some("eval-search") => eval::command(&workspace, rest),
         Some("help" | "--help" | "-h") => {
             println!("{USAGE}");
             Ok(true)

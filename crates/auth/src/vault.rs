@@ -217,16 +217,17 @@ impl Vault {
     /// Sets a value with its reach; what the entry was before is gone. Gives whether there was one. `wish` counts for the
     /// first entry only, when the key is made. Blocks.
     pub fn set(&self, entry: &Listed, value: &Secret, wish: KeyWish) -> Result<bool, VaultError> {
-        let Listed { name, reach, .. } = entry;
-        let wrong = |what| VaultError::Value { name: name.clone(), what };
-        match value.expose() {
-            "" => return Err(wrong("is empty")),
-            text if text.contains('\0') => return Err(wrong("contains a NUL character")),
-            text if text.len() > VALUE_BYTES => return Err(wrong("is too long")),
-            _ => {}
+        self.set_all(&[(entry, value)], wish).map(|replaced| replaced > 0)
+    }
+
+    /// Sets several values in one step: all of them, or none where one is refused. Gives how many there were before.
+    /// Otherwise as [`Vault::set`].
+    pub fn set_all(&self, entries: &[(&Listed, &Secret)], wish: KeyWish) -> Result<usize, VaultError> {
+        for (entry, value) in entries {
+            check(entry, value)?;
         }
-        if reach.servers().len() > REACH || reach.profiles().len() > REACH {
-            return Err(VaultError::Wide { name: name.clone() });
+        if entries.is_empty() {
+            return Ok(0);
         }
         let _lock = file::Lock::take(&self.0.path)?;
         let (mut contents, key) = match self.read()? {
@@ -236,17 +237,21 @@ impl Vault {
                 (Contents::new(&key, place), key)
             }
         };
-        let before = contents.entries.iter().position(|entry| entry.name == *name);
-        if before.is_none() && contents.entries.len() >= ENTRIES {
-            return Err(VaultError::Full { path: self.0.path.clone() });
-        }
-        let entry = contents.seal_entry(entry.clone(), value, &key);
-        match before {
-            Some(index) => contents.entries[index] = entry,
-            None => contents.entries.push(entry),
+        let mut replaced = 0;
+        for (entry, value) in entries {
+            let before = contents.entries.iter().position(|there| there.name == entry.name);
+            if before.is_none() && contents.entries.len() >= ENTRIES {
+                return Err(VaultError::Full { path: self.0.path.clone() });
+            }
+            let entry = contents.seal_entry((*entry).clone(), value, &key);
+            match before {
+                Some(index) => contents.entries[index] = entry,
+                None => contents.entries.push(entry),
+            }
+            replaced += usize::from(before.is_some());
         }
         self.write(contents, &key)?;
-        Ok(before.is_some())
+        Ok(replaced)
     }
 
     /// Takes an entry out. Blocks.
@@ -300,6 +305,22 @@ impl Vault {
     fn damaged(&self, what: impl Into<String>) -> VaultError {
         VaultError::Damaged { path: self.0.path.clone(), what: what.into() }
     }
+}
+
+/// Whether a value can be a variable or a header, and its entry is not too wide.
+fn check(entry: &Listed, value: &Secret) -> Result<(), VaultError> {
+    let Listed { name, reach, .. } = entry;
+    let wrong = |what| Err(VaultError::Value { name: name.clone(), what });
+    match value.expose() {
+        "" => return wrong("is empty"),
+        text if text.contains('\0') => return wrong("contains a NUL character"),
+        text if text.len() > VALUE_BYTES => return wrong("is too long"),
+        _ => {}
+    }
+    if reach.servers().len() > REACH || reach.profiles().len() > REACH {
+        return Err(VaultError::Wide { name: name.clone() });
+    }
+    Ok(())
 }
 
 impl fmt::Debug for Vault {

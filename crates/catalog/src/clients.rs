@@ -13,7 +13,7 @@ mod file;
 mod jsonc;
 mod place;
 mod preview;
-mod secret;
+pub(crate) mod secret;
 mod settings;
 mod settle;
 mod splice;
@@ -29,7 +29,7 @@ pub use settings::{Connected, Found, SettingsError, connect, disconnect, entry, 
 pub use settle::{Outcome, Settled, settle};
 pub use splice::{Splice, Splices};
 pub use table::{CLIENTS, Client, Format, Source, Transports, client};
-pub use translate::{Surroundings, translate};
+pub use translate::{ITSELF, Surroundings, translate};
 
 /// The name of our own entry in a client's settings.
 pub const OURS: &str = "toolcrib";

@@ -7,6 +7,7 @@ mod runtime;
 mod scooter;
 mod value;
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use toolcrib_base::ServerName;
@@ -44,6 +45,8 @@ pub struct RegistryEntry {
     /// `None`: known of, but nobody said how it runs.
     pub runtime: Option<Runtime>,
     pub package: Option<Package>,
+    /// What tools are called now that had another name before: old and new.
+    pub renamed: BTreeMap<String, String>,
     /// What it offered when it was looked at last.
     pub tools: Vec<ToolText>,
     /// When that was, as written.
@@ -144,6 +147,7 @@ impl Define for RegistryEntry {
             runtime: fields.get("runtime").and_then(|cursor| runtime::read(cursor, &authorization)),
             authorization,
             package: fields.get("package").and_then(package),
+            renamed: fields.get("renamed").map(|cursor| server::labels(&cursor)).unwrap_or_default(),
             tools: fields.get("tools").map(|cursor| server::tools(&cursor)).unwrap_or_default(),
             verified_at: fields.text("verified_at"),
             metadata: fields.get("metadata").and_then(|cursor| metadata(&cursor)),

@@ -3,6 +3,7 @@
 //! [`load`] reads everything once, [`reload`] again with the last good version of what became bad, [`watch`] whenever
 //! something changes. One bad file never stops the others: what is wrong is a [`DefinitionProblem`] with its place.
 
+mod bundle;
 mod catalogue;
 pub mod clients;
 mod define;
@@ -30,6 +31,7 @@ mod write;
 mod writing;
 mod yaml;
 
+pub use bundle::{BUNDLE_BYTES, Bundle, BundleError, Need, says_the_same};
 pub use catalogue::{Changes, Delta, Loaded, load, reload};
 pub use define::Kept;
 pub use endpoint::{Endpoint, EndpointError, Link};
@@ -44,17 +46,17 @@ pub use problem::{DefinitionProblem, Position};
 pub use profile::edit;
 pub use profile::key::matching as matching_key;
 pub use profile::{
-    ActiveSet, ChangedTools, Dialect, Exposure, GatewayKey, Group, KeyHash, KeyHashError, KeyName, OverQuota, Prefix,
-    ProfileDefinition, Quota, ToolRules,
+    ActiveSet, AutoExposure, CallLimits, ChangedTools, Dialect, Exposure, GatewayKey, Group, KeyHash, KeyHashError,
+    KeyName, OverQuota, Prefix, ProfileDefinition, Quota, Ranking, ToolRules,
 };
 pub use registry::{Available, Origin, built_in};
 pub use schema::schema;
-pub use secret::{LocalSecrets, ResolveSecret, SecretError, SecretRef, SecretRefError};
+pub use secret::{LocalSecrets, ResolveSecret, SecretError, SecretRef, SecretRefError, SecretUser};
 pub use server::edit::{ToolsEditError, with_tools};
 pub use server::{
     Ask, Program, Remote, ServerDefinition, SessionScope, Start, Timeouts, ToolText, Transport, TransportKind,
 };
 pub use validate::{Checked, DefinitionKind, Scope as ValidateScope, ValidateError, validate};
 pub use watch::watch;
-pub use write::{Files, MASK, Which, WriteError, Written};
+pub use write::{Change, Files, MASK, Which, WriteError, Written};
 pub use yaml::render as to_yaml;

@@ -1,19 +1,23 @@
 //! The definition of a profile: `profiles/<name>.yaml`.
 
+mod auto;
 pub mod edit;
 pub(crate) mod key;
+mod limits;
 mod quota;
 
 use std::collections::BTreeMap;
 
 use toolcrib_base::{Glob, ProfileName};
 
-use crate::define::{self, Define, Kept, Over};
+use crate::define::{self, Define, Over};
 use crate::period::Period;
 use crate::reader::{Cursor, Fields, choice};
 use crate::secret::SecretRef;
 
+pub use auto::AutoExposure;
 pub use key::{GatewayKey, KeyHash, KeyHashError, KeyName};
+pub use limits::CallLimits;
 pub use quota::{OverQuota, Quota};
 
 /// The name of the profile that `/mcp` serves and that is built in.
@@ -31,7 +35,9 @@ pub struct ProfileDefinition {
     pub servers: Vec<Glob>,
     pub tools: ToolRules,
     pub exposure: Exposure,
-    /// With exposure `pinned`: patterns of the tools to list.
+    /// With exposure `auto`: up to what everything is listed.
+    pub auto: AutoExposure,
+    /// With exposure `pinned`, and `auto` where tools are many: patterns of the tools to list.
     pub pinned: Vec<Glob>,
     pub dialect: Dialect,
     pub prefix: Prefix,
@@ -58,8 +64,12 @@ pub struct ProfileDefinition {
     pub env: BTreeMap<String, SecretRef>,
     /// What becomes of tools that are not as they were approved.
     pub changed_tools: ChangedTools,
-    pub ranking: Option<Kept>,
-    pub limits: Option<Kept>,
+    /// How tools are ranked by searches.
+    pub ranking: Ranking,
+    /// Whether searches learn which tools are called after which words.
+    pub learn: bool,
+    /// How much one principal may call.
+    pub limits: CallLimits,
 }
 
 /// Patterns over `server/tool`; `deny` wins.
@@ -80,6 +90,8 @@ choice! {
         Pinned = "pinned",
         /// Loaded ones are listed.
         Dynamic = "dynamic",
+        /// `direct` where tools are few, else `pinned`.
+        Auto = "auto",
     }
 }
 
@@ -133,6 +145,16 @@ choice! {
     }
 }
 
+choice! {
+    /// How tools are ranked by searches.
+    Ranking {
+        /// Words, words that look alike and meaning together.
+        Blend = "blend",
+        /// Plain TF-IDF over names and descriptions, for comparison.
+        TfIdf = "tfidf",
+    }
+}
+
 // === impl ProfileDefinition ===
 
 impl ProfileDefinition {
@@ -151,6 +173,7 @@ impl ProfileDefinition {
             servers: vec![Glob::everything()],
             tools: ToolRules { allow: vec![Glob::everything()], deny: Vec::new() },
             exposure: Exposure::Meta,
+            auto: AutoExposure::default(),
             pinned: Vec::new(),
             dialect: Dialect::Native,
             prefix: Prefix::Server,
@@ -165,9 +188,10 @@ impl ProfileDefinition {
             keys: None,
             max_tokens: MAX_TOKENS,
             env: BTreeMap::new(),
-            ranking: None,
+            ranking: Ranking::Blend,
             changed_tools: ChangedTools::Allow,
-            limits: None,
+            learn: false,
+            limits: CallLimits::default(),
         }
     }
 }
@@ -193,6 +217,7 @@ impl Define for ProfileDefinition {
             servers: define::globs(fields.get("servers"), Over::Servers, &["*"]),
             tools: fields.get("tools").and_then(tool_rules).unwrap_or(default.tools),
             exposure: fields.get("exposure").and_then(|cursor| cursor.choice()).unwrap_or(default.exposure),
+            auto: fields.get("auto").and_then(auto::read).unwrap_or_default(),
             pinned: define::globs(fields.get("pinned"), Over::Tools, &[]),
             dialect,
             prefix: fields.get("prefix").and_then(|cursor| cursor.choice()).unwrap_or(default.prefix),
@@ -210,9 +235,13 @@ impl Define for ProfileDefinition {
             keys: fields.get("keys").map(|cursor| key::read(&cursor)),
             max_tokens: fields.get("max_tokens").and_then(|c| c.number(50, 1_000_000)).unwrap_or(MAX_TOKENS),
             env: fields.get("env").map(|cursor| define::environment(&cursor)).unwrap_or_default(),
-            ranking: define::kept(&fields, "ranking"),
+            ranking: fields.get("ranking").and_then(|cursor| cursor.choice()).unwrap_or(match dialect {
+                Dialect::GoEnt => Ranking::TfIdf,
+                _ => Ranking::Blend,
+            }),
             changed_tools: fields.get("changed_tools").and_then(|c| c.choice()).unwrap_or(default.changed_tools),
-            limits: define::kept(&fields, "limits"),
+            learn: fields.get("learn").and_then(|cursor| cursor.flag()).unwrap_or(false),
+            limits: fields.get("limits").and_then(limits::read).unwrap_or_default(),
         };
         fields.finish();
         Some(Self { name: name?, ..read })

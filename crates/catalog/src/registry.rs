@@ -15,7 +15,9 @@ use crate::problem::DefinitionProblem;
 use crate::writing::Writing;
 
 /// The folders with entries; a later one stands in front of an earlier one.
-pub(crate) const FOLDERS: [&str; 3] = ["registry/official", "registry", "registry/custom"];
+pub(crate) const FOLDERS: [&str; 3] = ["registry/official", "registry", CUSTOM];
+/// The last of them, for entries that somebody wrote here.
+pub(crate) const CUSTOM: &str = "registry/custom";
 
 /// What is inside of this program: the name of each and its text.
 const BUILT_IN: [(&str, &str); 14] = [

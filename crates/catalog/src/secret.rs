@@ -6,7 +6,7 @@ use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-use toolcrib_base::{Secret, ServerName};
+use toolcrib_base::{ProfileName, Secret, ServerName};
 
 /// The largest file that is read as a secret, in bytes.
 const FILE_MAX: u64 = 64 * 1024;
@@ -121,10 +121,18 @@ impl fmt::Debug for SecretRef {
     }
 }
 
+/// Who will get a secret.
+#[derive(Debug, Clone, Copy)]
+pub struct SecretUser<'a> {
+    pub server: &'a ServerName,
+    /// The profile that gives it to the server; `None` where the server has it for every profile.
+    pub profile: Option<&'a ProfileName>,
+}
+
 /// Turns references into secrets, at the moment of use. May read files: not for the thread of an async runtime.
 pub trait ResolveSecret: Send + Sync + fmt::Debug {
-    /// The secret that `reference` stands for, for the server that will get it.
-    fn resolve(&self, reference: &SecretRef, server: &ServerName) -> Result<Secret, SecretError>;
+    /// The secret that `reference` stands for, for whoever will get it.
+    fn resolve(&self, reference: &SecretRef, user: &SecretUser<'_>) -> Result<Secret, SecretError>;
 }
 
 /// Resolves what this machine holds: plain text, `env:` and `file:`.
@@ -161,7 +169,7 @@ impl LocalSecrets {
 }
 
 impl ResolveSecret for LocalSecrets {
-    fn resolve(&self, reference: &SecretRef, _: &ServerName) -> Result<Secret, SecretError> {
+    fn resolve(&self, reference: &SecretRef, _: &SecretUser<'_>) -> Result<Secret, SecretError> {
         match reference {
             SecretRef::Literal(secret) => Ok(secret.clone()),
             SecretRef::Env(name) => (self.variable)(name)
@@ -179,10 +187,14 @@ impl ResolveSecret for LocalSecrets {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::LazyLock;
+
     use super::*;
 
-    fn files() -> ServerName {
-        ServerName::new("files").unwrap()
+    static FILES: LazyLock<ServerName> = LazyLock::new(|| ServerName::new("files").unwrap());
+
+    fn files() -> SecretUser<'static> {
+        SecretUser { server: &FILES, profile: None }
     }
 
     fn parse(text: &str) -> SecretRef {

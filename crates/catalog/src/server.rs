@@ -41,6 +41,8 @@ pub struct ServerDefinition {
     pub labels: BTreeMap<String, String>,
     /// What stands before its tools' names instead of its own name.
     pub prefix: Option<String>,
+    /// What tools are called now that had another name before: old and new, as the server itself names them.
+    pub renamed: BTreeMap<String, String>,
     /// A first snapshot of its tools.
     pub tools: Vec<ToolText>,
     /// When the snapshot was taken, as written.
@@ -200,6 +202,7 @@ impl Define for ServerDefinition {
             homepage: fields.get("homepage").and_then(|cursor| address(&cursor)),
             labels: fields.get("labels").map(|cursor| labels(&cursor)).unwrap_or_default(),
             prefix: fields.get("prefix").and_then(|cursor| prefix(&cursor)),
+            renamed: fields.get("renamed").map(|cursor| labels(&cursor)).unwrap_or_default(),
             tools: fields.get("tools").map(|cursor| tools(&cursor)).unwrap_or_default(),
             verified_at: fields.text("verified_at"),
             auth: define::kept(&fields, "auth"),
@@ -336,7 +339,8 @@ fn declares(cursor: &Cursor<'_>) -> Vec<Ask> {
     Ask::ALL.iter().map(|(_, ask)| *ask).filter(|ask| seen.contains(ask)).collect()
 }
 
-fn labels(cursor: &Cursor<'_>) -> BTreeMap<String, String> {
+/// A map of texts.
+pub(crate) fn labels(cursor: &Cursor<'_>) -> BTreeMap<String, String> {
     cursor.map(|_, value| value.text().map(str::to_owned))
 }
 

@@ -12,6 +12,7 @@ use toolcrib_base::{Kind, Problem, ProfileName, ServerName, random};
 
 use crate::define::{self, Define};
 use crate::endpoint::Endpoint;
+use crate::entry::RegistryEntry;
 use crate::folder::{EXTENSIONS, read_bytes};
 use crate::problem::{DefinitionProblem, Sink};
 use crate::profile::ProfileDefinition;
@@ -32,6 +33,17 @@ const FOLDER_MODE: u32 = 0o700;
 pub enum Which {
     Server(ServerName),
     Profile(ProfileName),
+    /// An entry of our own.
+    Entry(ServerName),
+}
+
+/// A definition to be written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Change {
+    pub which: Which,
+    pub text: String,
+    /// Of the one that it replaces; `None` where there must be none.
+    pub revision: Option<String>,
 }
 
 /// A definition's file as it is now.
@@ -101,7 +113,7 @@ impl Which {
     /// The name.
     pub fn name(&self) -> &str {
         match self {
-            Self::Server(name) => name.as_str(),
+            Self::Server(name) | Self::Entry(name) => name.as_str(),
             Self::Profile(name) => name.as_str(),
         }
     }
@@ -110,11 +122,17 @@ impl Which {
         match self {
             Self::Server(_) => ServerDefinition::FOLDER,
             Self::Profile(_) => ProfileDefinition::FOLDER,
+            Self::Entry(_) => crate::registry::CUSTOM,
         }
     }
 
     fn file(&self, extension: &str) -> PathBuf {
         Path::new(self.folder()).join(format!("{}.{extension}", self.name()))
+    }
+
+    /// Where it would be written if it were new, relative to the home folder.
+    pub fn new_file(&self) -> PathBuf {
+        self.file(EXTENSIONS[0])
     }
 
     /// The text of a definition that is given as a value; its `name` is the one that it is to be known by.
@@ -131,6 +149,7 @@ impl Which {
         match self {
             Self::Server(name) => define::read::<ServerDefinition>(&file, name.as_str(), text).map(drop),
             Self::Profile(name) => define::read::<ProfileDefinition>(&file, name.as_str(), text).map(drop),
+            Self::Entry(name) => define::read::<RegistryEntry>(&file, name.as_str(), text).map(drop),
         }?;
         // Whoever sends back what was shown to him must not lose the values that were not.
         let is_masked =
@@ -168,6 +187,11 @@ impl Written {
     /// The whole text, with whatever lies in it.
     pub fn text(&self) -> &str {
         &self.text
+    }
+
+    /// What it says, secrets included; `None` when it is no YAML.
+    pub fn value(&self, which: &Which) -> Option<Value> {
+        which.value(&self.text)
     }
 
     /// What the file says, with `****` for every value that may be a secret; `None` when it is no YAML.
@@ -244,9 +268,54 @@ impl Files {
         let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
         which.check(text).map_err(WriteError::Bad)?;
         let before = self.own(which, Some(revision))?;
-        let mode = fs::metadata(self.home.join(&before.file)).map_or(FILE_MODE, |now| now.permissions().mode() & 0o777);
+        let mode = self.mode(&before.file);
         self.put(&before.file, text, Some(mode))?;
         Ok(Written::new(&before.file, text.to_owned()))
+    }
+
+    /// Writes several definitions: all of them, or none. Their order is that of the writing, so whoever needs another
+    /// comes after it. What a crash leaves behind is whole files.
+    pub fn put_all(&self, changes: &[Change]) -> Result<Vec<Written>, WriteError> {
+        let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut before = Vec::new();
+        for change in changes {
+            change.which.check(&change.text).map_err(WriteError::Bad)?;
+            before.push(match &change.revision {
+                Some(revision) => Some(self.own(&change.which, Some(revision))?),
+                None => match self.existing(&change.which)? {
+                    Some(there) => return Err(WriteError::Exists(there)),
+                    None => None,
+                },
+            });
+        }
+        let mut done: Vec<Written> = Vec::new();
+        for (change, there) in changes.iter().zip(&before) {
+            let file = there.as_ref().map_or_else(|| change.which.file(EXTENSIONS[0]), |there| there.file.clone());
+            let mode = there.as_ref().map(|there| self.mode(&there.file));
+            match self.put(&file, &change.text, mode) {
+                Ok(()) => done.push(Written::new(&file, change.text.clone())),
+                Err(error) => {
+                    self.undo(&done, &before);
+                    return Err(error);
+                }
+            }
+        }
+        Ok(done)
+    }
+
+    fn mode(&self, file: &Path) -> u32 {
+        fs::metadata(self.home.join(file)).map_or(FILE_MODE, |now| now.permissions().mode() & 0o777)
+    }
+
+    /// Takes back what was written. What cannot be taken back stays: the error that led here is told.
+    fn undo(&self, done: &[Written], before: &[Option<Written>]) {
+        for (written, before) in done.iter().zip(before).rev() {
+            let _ = match before {
+                Some(before) => self.put(&before.file, &before.text, Some(self.mode(&before.file))),
+                None => fs::remove_file(self.home.join(&written.file))
+                    .map_err(|source| WriteError::Io { file: written.file.clone(), source }),
+            };
+        }
     }
 
     /// Removes a definition; with a revision only if that is what is there.

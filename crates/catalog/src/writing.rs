@@ -59,7 +59,8 @@ impl Writing {
     }
 }
 
-#[cfg(all(test, target_os = "linux"))]
+#[cfg(target_os = "linux")]
+#[cfg(test)]
 mod tests {
     use notify::event::{CreateKind, DataChange, Flag, RemoveKind, RenameMode};
 

@@ -62,7 +62,7 @@ const NAMES: &str = r#"{"type":"object","properties":{"names":{"type":"array","i
 const URI: &str = r#"{"type":"object","properties":{"uri":{"type":"string"}},"required":["uri"]}"#;
 const CALL: &str =
     r#"{"type":"object","properties":{"name":{"type":"string"},"arguments":{"type":"object"}},"required":["name"]}"#;
-const FIND: &str = r#"{"type":"object","properties":{"query":{"type":"string"},"limit":{"type":"integer","minimum":1,"maximum":100,"default":8},"server":{"type":"string"},"detail":{"enum":["names","signatures","schemas"]},"max_tokens":{"type":"integer","minimum":50},"fold":{"type":"boolean"}}}"#;
+const FIND: &str = r#"{"type":"object","properties":{"query":{"type":"string"},"limit":{"type":"integer","minimum":1,"maximum":100,"default":8},"server":{"type":"string"},"detail":{"enum":["names","signatures","schemas"]},"max_tokens":{"type":"integer","minimum":50},"offset":{"type":"integer"},"fold":{"type":"boolean"}}}"#;
 const FILTER: &str = r#"{"type":"object","properties":{"pattern":{"type":"string"},"description_filter":{"type":"string"},"query":{"type":"string"},"case_sensitive":{"type":"boolean","default":false},"include_schema":{"type":"boolean","default":false},"limit":{"type":"integer","minimum":1,"default":5},"offset":{"type":"integer","minimum":0,"default":0},"labels":{"type":"object"}}}"#;
 const CORE: &str = r#"{"type":"object","properties":{"include_schema":{"type":"boolean","default":true}}}"#;
 const QUERY: &str =

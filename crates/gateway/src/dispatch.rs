@@ -10,6 +10,7 @@ use toolcrib_upstream::server::Call;
 use toolcrib_upstream::{CallError, Server};
 
 use crate::caller::Caller;
+use crate::environment::NeedsEnvironment;
 use crate::passage::Passage;
 use crate::session::Running;
 
@@ -38,6 +39,8 @@ pub(crate) struct Outgoing<'a> {
     pub(crate) server: &'a Server,
     pub(crate) method: &'a str,
     pub(crate) params: Raw,
+    /// What the caller's profile adds to the server's environment.
+    pub(crate) environment: Option<NeedsEnvironment>,
     /// For whom, and what is heard in its course.
     pub(crate) call: Call,
 }
@@ -57,9 +60,17 @@ pub(crate) async fn call(
     if outgoing.server.running() >= PER_SERVER {
         return Ended::Busy;
     }
+    let mut call = outgoing.call;
+    if let Some(needed) = outgoing.environment {
+        // Boxed: only few profiles have one, and the future of each call is moved.
+        match Box::pin(needed.get()).await {
+            Ok(environment) => call.client.environment = Some(environment),
+            Err(problem) => return Ended::Unanswered(problem),
+        }
+    }
     // A modern client that goes away cancels; a legacy one may come back for the answer.
     let cancel_on_drop = Arc::new(AtomicBool::new(caller.revision.era() == Era::Modern));
-    let call = Call { cancel_on_drop: Arc::clone(&cancel_on_drop), ..outgoing.call };
+    let call = Call { cancel_on_drop: Arc::clone(&cancel_on_drop), ..call };
     // Pinned here, so that it is dropped after the flag was set and not before.
     let mut asking = std::pin::pin!(outgoing.server.call(outgoing.method, &outgoing.params, call));
     let answered = match running {

@@ -25,6 +25,7 @@ use toolcrib_upstream::server::Call;
 use toolcrib_upstream::{Aside, Client, Server};
 
 use crate::dispatch::{self, Ended, Outgoing};
+use crate::environment::NeedsEnvironment;
 use crate::passage::Passage;
 use crate::request::{Channel, Passing};
 use crate::session::Session;
@@ -103,7 +104,8 @@ impl Passing<'_> {
             headers: wanted.headers.clone(),
             cancel_on_drop: Arc::default(),
         };
-        let outgoing = Outgoing { server: wanted.server, method: wanted.method, params, call };
+        let environment = self.environment_for(wanted.server);
+        let outgoing = Outgoing { server: wanted.server, method: wanted.method, params, environment, call };
         let ended = dispatch::call(passage, self.caller, self.running, outgoing).await;
         match aside.and_then(|aside| aside.missing()) {
             // The call failed because the client of this era did not declare what it must.
@@ -112,6 +114,11 @@ impl Passing<'_> {
             }
             _ => self.checked(wanted.server, ended),
         }
+    }
+
+    /// What the profile adds to the environment of a server.
+    pub(crate) fn environment_for(&self, server: &Server) -> Option<NeedsEnvironment> {
+        self.gateway.servers.environment(&self.view.profile, &server.config().name)
     }
 
     /// For whom a call of a server is made.

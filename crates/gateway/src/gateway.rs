@@ -20,6 +20,7 @@ use crate::configure::Configuring;
 use crate::conversation::Conversations;
 use crate::events::{Events, Told};
 use crate::exchange::ASKING;
+use crate::learning::Learning;
 use crate::listen::Hub;
 use crate::metrics::Metrics;
 use crate::operation::secrets::KeepSecrets;
@@ -28,8 +29,9 @@ use crate::pins::{Pins, Quarantine};
 use crate::servers::{Servers, Table, fingerprint};
 use crate::session::Sessions;
 use crate::task::OwnTasks;
+use crate::throttle::Throttle;
 use crate::verify::Verifications;
-use crate::view::{Builder, Entries, View};
+use crate::view::{Builder, Entries, Listed, View};
 
 /// How long changes are gathered before views are built: many servers become ready at the same time.
 const GATHER: Duration = Duration::from_millis(20);
@@ -67,6 +69,7 @@ pub type Views = BTreeMap<ProfileName, Arc<View>>;
 pub struct Gateway {
     pub(crate) store: Store,
     pub(crate) vault: Option<Arc<dyn KeepSecrets>>,
+    pub(crate) throttle: Throttle,
     pub(crate) clock: Arc<dyn Clock>,
     /// The servers.
     pub servers: Servers,
@@ -98,6 +101,8 @@ pub struct Gateway {
     /// What of each server was approved.
     pub(crate) pins: Pins,
     pub(crate) verifications: Verifications,
+    /// What searches of profiles learned.
+    pub(crate) learning: Learning,
     /// Our name and version, as clients see them.
     pub(crate) server_info: Raw,
     loaded: ArcSwap<Loaded>,
@@ -126,9 +131,11 @@ impl Gateway {
         });
         let (files, started) = (Files::new(parts.servers.home()), parts.clock.now());
         let pins = Pins::new(parts.store.pins());
+        let learning = Learning::new(parts.store.facts(), Arc::clone(&parts.clock));
         let gateway = Arc::new(Self {
             store: parts.store,
             vault: parts.vault,
+            throttle: Throttle::default(),
             clock: parts.clock,
             servers: parts.servers,
             sessions: parts.sessions,
@@ -148,6 +155,7 @@ impl Gateway {
             hub: Hub::default(),
             pins,
             verifications: Verifications::default(),
+            learning,
             server_info: Raw::from_value(&info),
             loaded: ArcSwap::new(parts.loaded),
             views: ArcSwap::default(),
@@ -224,6 +232,7 @@ impl Gateway {
     /// Starts the servers anew whose secrets changed, after the vault did. Blocks, and not beside [`Gateway::apply`].
     pub fn renew_secrets(&self) {
         self.servers.renew_secrets();
+        self.servers.settle_environments(&self.loaded.load().profiles, true);
         self.rebuild();
     }
 
@@ -246,6 +255,7 @@ impl Gateway {
                 tracing::warn!(server = %gone, %error, "its snapshot stays behind");
             }
         }
+        self.servers.settle_environments(&loaded.profiles, false);
         self.rebuild();
     }
 
@@ -261,6 +271,7 @@ impl Gateway {
         let (builder, quarantine) = &mut *building;
         let servers = self.configuring.seen(self.servers.table());
         let loaded = self.loaded.load_full();
+        self.learning.open(loaded.profiles.values().map(|profile| &**profile));
         builder.index(&servers, &entries(&loaded, &servers));
         let shown = builder.indexed();
         let holds = loaded.profiles.values().any(|profile| profile.changed_tools == ChangedTools::Hold);
@@ -285,7 +296,11 @@ impl Gateway {
     fn tell_changes(&self, profile: &ProfileName, before: &View, after: &View) {
         let resources = &before.resources;
         let mut changed = Vec::new();
-        if !before.listed.equals(&after.listed) {
+        let same = |before: Option<&Listed>, after: Option<&Listed>| match (before, after) {
+            (Some(before), Some(after)) => before.equals(after),
+            (before, after) => before.is_none() && after.is_none(),
+        };
+        if !before.listed.equals(&after.listed) || !same(before.whole.as_ref(), after.whole.as_ref()) {
             changed.push(New::Tools);
         }
         if !before.prompts_listed.equals(&after.prompts_listed) {
@@ -319,6 +334,7 @@ impl Gateway {
                     self.conversations.sweep(&self.servers.table());
                     self.unload_idle();
                     self.keep_active_sets().await;
+                    self.keep_learned().await;
                     continue;
                 }
                 () = stop.stopped() => None,
@@ -326,6 +342,7 @@ impl Gateway {
             let Some(event) = event else {
                 // When which tool was used is written now and then only, and at the end.
                 self.keep_active_sets().await;
+                self.keep_learned().await;
                 return;
             };
             let mut changed = self.note(event).await;

@@ -66,7 +66,7 @@ mod tests {
     #[test]
     fn the_native_menu_costs_at_most_450_tokens() {
         let text: String = of(&ProfileDefinition::built_in()).iter().map(|(_, raw)| raw.as_str()).collect();
-        let tokens = toolcrib_search::tokens::estimate(&text);
+        let tokens = toolcrib_search::tokens::count(&text);
         assert!(tokens <= 450, "{tokens} tokens");
     }
 }

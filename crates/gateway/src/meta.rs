@@ -6,8 +6,8 @@
 
 pub(crate) mod active;
 pub(crate) mod call;
-mod describe;
-mod find;
+pub(crate) mod describe;
+pub(crate) mod find;
 mod list;
 mod load;
 pub(crate) mod prompts;

@@ -13,6 +13,8 @@ use prometheus_client::registry::Registry;
 use toolcrib_base::ToolId;
 use toolcrib_store::Outcome;
 
+use crate::economy::Costs;
+
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct ToolLabels {
     server: String,
@@ -31,6 +33,12 @@ struct ServerLabels {
     server: String,
 }
 
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct TokenLabels {
+    profile: String,
+    of: &'static str,
+}
+
 /// All counters of the gateway.
 #[derive(Debug)]
 pub struct Metrics {
@@ -39,6 +47,7 @@ pub struct Metrics {
     durations: Family<ToolLabels, Histogram, fn() -> Histogram>,
     ready: Family<ServerLabels, Gauge>,
     sessions: Gauge,
+    tokens: Family<TokenLabels, Gauge>,
 }
 
 /// The counters of one tool, looked up once and kept with it.
@@ -70,7 +79,10 @@ impl Metrics {
         registry.register("server_ready", "1 while the tools of a server answer", ready.clone());
         let sessions = Gauge::default();
         registry.register("sessions", "Open sessions of legacy clients", sessions.clone());
-        Self { registry, calls, durations, ready, sessions }
+        let tokens = Family::default();
+        let help = "What a profile's tools cost a model: all of them, what it lists, a task by find, describe and call";
+        registry.register("profile_tokens", help, tokens.clone());
+        Self { registry, calls, durations, ready, sessions, tokens }
     }
 
     /// The counters of a tool. They last as long as the process, whatever becomes of the tool.
@@ -97,6 +109,17 @@ impl Metrics {
     /// Says how many sessions are open.
     pub fn set_sessions(&self, count: usize) {
         self.sessions.set(i64::try_from(count).unwrap_or(i64::MAX));
+    }
+
+    /// Says what the tools of each profile cost; profiles that are not named are forgotten.
+    pub(crate) fn set_tokens<'a>(&self, costs: impl Iterator<Item = (&'a str, &'a Costs)>) {
+        self.tokens.clear();
+        for (profile, costs) in costs {
+            for (of, tokens) in [("everything", costs.everything), ("listed", costs.listed), ("task", costs.task())] {
+                let labels = TokenLabels { profile: profile.to_owned(), of };
+                self.tokens.get_or_create(&labels).set(i64::try_from(tokens).unwrap_or(i64::MAX));
+            }
+        }
     }
 
     /// All counters in the OpenMetrics text format.

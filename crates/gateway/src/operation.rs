@@ -6,8 +6,10 @@
 //! vault belong into `operation/secrets.rs`.
 
 mod audit;
+mod bundles;
 mod definition;
 mod fields;
+mod learning;
 mod lifecycle;
 mod profiles;
 mod registry;
@@ -16,6 +18,7 @@ mod running;
 pub(crate) mod secrets;
 mod servers;
 mod status;
+mod tokens;
 mod tools;
 
 use std::sync::{Arc, LazyLock};
@@ -67,6 +70,8 @@ pub(crate) enum Run {
     Signed(Signed),
     /// Something of what one profile shows.
     View(fn(&View, &Raw) -> Result<Value, Problem>),
+    /// The same where it takes long: not on the threads that serve.
+    Counting(fn(&View, &Raw) -> Value),
     /// A call of the tool that the arguments name, by the path that every call takes.
     Call,
 }
@@ -136,6 +141,8 @@ const NO_ARGUMENTS: &str = r#"{"type":"object","properties":{},"additionalProper
 /// The rows of every file.
 const FILES: &[&[Operation]] = &[
     audit::ROWS,
+    bundles::ROWS,
+    learning::ROWS,
     lifecycle::ROWS,
     profiles::ROWS,
     registry::ROWS,
@@ -143,6 +150,7 @@ const FILES: &[&[Operation]] = &[
     secrets::ROWS,
     servers::ROWS,
     status::ROWS,
+    tokens::ROWS,
     tools::ROWS,
 ];
 
@@ -256,8 +264,14 @@ impl Operation {
             (Run::House(run), _) => run(gateway, arguments).await,
             (Run::Signed(run), _) => run(gateway, asking.caller, arguments).await,
             (Run::View(run), Some(view)) => run(view, arguments),
+            (Run::Counting(run), Some(view)) => {
+                let view = gateway.view(view.profile.name.as_str());
+                let view = view.ok_or_else(|| crate::front::no_profile(gateway, &asking.caller.profile))?;
+                let arguments = arguments.clone();
+                blocking(move || Ok(run(&view, &arguments))).await
+            }
             // A call is resolved into what it stands for, and whoever wants a view has one.
-            (Run::Call | Run::View(_), _) => {
+            (Run::Call | Run::View(_) | Run::Counting(_), _) => {
                 Err(Problem::new(Kind::Internal, format!("`{}` was not resolved", self.tool)))
             }
         }

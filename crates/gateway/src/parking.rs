@@ -349,9 +349,10 @@ impl Passing<'_> {
             headers: wanted.headers,
             ..Call::default()
         };
+        let environment = self.environment_for(wanted.server);
         let mut stop = self.gateway.servers.scope().stop_signal();
         self.gateway.servers.scope().spawn(async move {
-            let outgoing = Outgoing { server: &server, method: &method, params, call: to_server };
+            let outgoing = Outgoing { server: &server, method: &method, params, environment, call: to_server };
             let calling = dispatch::call(&passage, &caller, None, outgoing);
             // Dropping the call takes it back at the server.
             let ended = tokio::select! {

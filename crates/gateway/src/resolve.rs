@@ -2,6 +2,8 @@
 //!
 //! The order: the profile's own meta-tools, operations, its tools, other dialects' meta-tools.
 
+mod renamed;
+
 use std::sync::Arc;
 
 use serde_json::json;
@@ -170,13 +172,15 @@ pub(crate) fn unknown_tool(view: &View, name: &str) -> Problem {
     }
     let own = view.profile.dialect;
     let find = dialect::name_of(Act::Find, own);
-    // Old names of go-ent began with its own name.
-    let plain = name.strip_prefix("go_ent_").unwrap_or(name);
     let known = view.tools.iter().map(|tool| &*tool.name);
     let metas = dialect::META_NAMES.iter().filter(|meta| meta.dialect == own).map(|meta| meta.name);
-    let close = nearest(plain, known.chain(metas));
+    let close = nearest(name, known.chain(metas));
     let shown: String = name.chars().take(128).collect();
     let mut problem = Problem::new(Kind::UnknownTool, format!("tool not found: `{shown}`"));
+    if let Some(now) = renamed::now(view, name) {
+        problem.message.push_str(&format!("; it was renamed to `{now}`"));
+        return problem.hint(format!("Use `{now}`, or search with {find}."));
+    }
     let mut hint = String::new();
     if !close.is_empty() {
         let names: Vec<_> = close.iter().map(|name| format!("`{name}`")).collect();
@@ -187,7 +191,7 @@ pub(crate) fn unknown_tool(view: &View, name: &str) -> Problem {
         let names: Vec<_> = pending.iter().take(5).map(|name| format!("`{name}`")).collect();
         hint.push_str(&format!("Still being listed: {}. ", names.join(", ")));
     }
-    if let Some(away) = away(view, plain) {
+    if let Some(away) = away(view, name) {
         hint.push_str(&format!("{away}. "));
     }
     hint.push_str(&format!("Search with {find}."));

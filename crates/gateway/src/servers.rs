@@ -7,14 +7,17 @@ use std::sync::Arc;
 use arc_swap::ArcSwap;
 use serde::{Deserialize, Serialize};
 use toolcrib_base::task::Scope;
-use toolcrib_base::{Secret, ServerName};
+use toolcrib_base::{ProfileName, Secret, ServerName};
 use toolcrib_catalog::{
-    Ask, Program, Remote, ResolveSecret, SecretRef, ServerDefinition, SessionScope, Start, Transport,
+    Ask, ProfileDefinition, Program, Remote, ResolveSecret, SecretRef, SecretUser, ServerDefinition, SessionScope,
+    Start, Transport,
 };
 use toolcrib_protocol::inventory::{Entry, Listing};
 use toolcrib_protocol::{Capabilities, Era, Raw, json};
 use toolcrib_store::{Facts, Snapshots, Store};
 use toolcrib_upstream::{Endpoint, Inventory, Nature, Server, ServerConfig, SessionPolicy, Surroundings, Timeouts};
+
+use crate::environment::{Environments, NeedsEnvironment};
 
 /// A definition and the server that runs by it.
 #[derive(Debug, Clone)]
@@ -45,6 +48,7 @@ pub struct Servers {
     table: ArcSwap<Table>,
     around: Surroundings,
     secrets: Arc<dyn ResolveSecret>,
+    environments: Arc<Environments>,
     snapshots: Snapshots,
     facts: Facts,
     scope: Scope,
@@ -56,7 +60,9 @@ impl Servers {
     /// None yet. Their tasks will belong to `scope`.
     pub fn new(around: Surroundings, secrets: Arc<dyn ResolveSecret>, store: &Store, scope: Scope) -> Self {
         let (snapshots, facts) = (store.snapshots(), store.facts());
-        Self { table: ArcSwap::default(), around, secrets, snapshots, facts, scope, home: PathBuf::new() }
+        let environments = Arc::new(Environments::new(Arc::clone(&secrets)));
+        let table = ArcSwap::default();
+        Self { table, around, secrets, environments, snapshots, facts, scope, home: PathBuf::new() }
     }
 
     /// The same with the home folder, at which relative working folders begin.
@@ -99,6 +105,25 @@ impl Servers {
             let wanted =
                 running.iter().map(|(name, running)| (name.clone(), Arc::clone(&running.definition))).collect();
             self.replace(&wanted, &stale);
+        }
+    }
+
+    /// What a call of this server in this profile needs beside the server's own environment.
+    pub(crate) fn environment(
+        &self,
+        profile: &Arc<ProfileDefinition>,
+        server: &ServerName,
+    ) -> Option<NeedsEnvironment> {
+        NeedsEnvironment::of(&self.environments, profile, server, &self.table.load())
+    }
+
+    /// Ends what runs with an environment that the profiles, or with `anew` the vault, do not give any more. Blocks.
+    pub(crate) fn settle_environments(&self, profiles: &BTreeMap<ProfileName, Arc<ProfileDefinition>>, anew: bool) {
+        let table = self.table.load_full();
+        for (server, outdated) in self.environments.settle(profiles, anew) {
+            if let Some(running) = table.get(&server) {
+                running.server.retire_environment(&outdated);
+            }
         }
     }
 
@@ -244,7 +269,9 @@ impl Servers {
         server: &ServerName,
         references: &BTreeMap<String, SecretRef>,
     ) -> Result<Vec<(String, Secret)>, String> {
-        let resolve = |(name, reference): (&String, &SecretRef)| match self.secrets.resolve(reference, server) {
+        // A definition's server serves every profile.
+        let user = SecretUser { server, profile: None };
+        let resolve = |(name, reference): (&String, &SecretRef)| match self.secrets.resolve(reference, &user) {
             Ok(secret) => Ok((name.clone(), secret)),
             Err(error) => Err(format!("{error} ({})", error.hint())),
         };

@@ -1,6 +1,7 @@
 //! What one profile shows: its tools under their exposed names, its resources and prompts, its menu. Immutable; a new
 //! one is built whenever the catalogue or the profile changes.
 
+mod auto;
 mod available;
 mod build;
 mod conversation;
@@ -19,11 +20,13 @@ use toolcrib_policy::{Act, Annotations, Rules};
 use toolcrib_protocol::Raw;
 use toolcrib_protocol::inventory::Entry;
 use toolcrib_protocol::param_header::ParamHeaders;
-use toolcrib_search::Signature;
+use toolcrib_search::{Query, Ranking, Signature};
 use toolcrib_upstream::Server;
 
+use crate::economy::Costs;
 use crate::metrics::{Metrics, ToolMetrics};
 use crate::schema::ArgumentCheck;
+use crate::session::Session;
 
 pub(crate) use available::{ALL, Candidate, Candidates, Entries, Found, STATE as AVAILABLE};
 pub(crate) use build::Builder;
@@ -74,8 +77,10 @@ pub struct Prompt {
 
 /// Everything that one profile shows.
 pub struct View {
-    /// The profile.
+    /// The profile; its exposure is what `auto` has come to.
     pub profile: Arc<ProfileDefinition>,
+    /// The exposure as its file says it.
+    pub(crate) declared: Exposure,
     /// Its rules.
     pub rules: Rules,
     /// Its tools, sorted by id.
@@ -95,9 +100,13 @@ pub struct View {
     pub(crate) search: toolcrib_search::View,
     /// The listed tools as the result of `tools/list`, for every exposure whose list is the same for all callers.
     pub(crate) listed: Listed,
+    /// With `exposure: auto` and many tools: the list of legacy clients that search long lists themselves.
+    pub(crate) whole: Option<Listed>,
     /// The meta-tools of its menu, already rendered.
     pub(crate) menu: Vec<Raw>,
     pub(crate) prompts_listed: Listed,
+    /// What its tools cost, counted when it is first asked for.
+    costs: OnceLock<Costs>,
 }
 
 impl std::fmt::Debug for View {
@@ -161,6 +170,20 @@ impl Tool {
 }
 
 impl View {
+    /// What its tools cost a model. The first count takes as long as reading all of them.
+    pub(crate) fn costs(&self) -> &Costs {
+        self.costs.get_or_init(|| Costs::of(self))
+    }
+
+    /// A search as this profile ranks.
+    pub(crate) fn query<'q>(&self, text: &'q str) -> Query<'q> {
+        let ranking = match self.profile.ranking {
+            toolcrib_catalog::Ranking::Blend => Ranking::Blend,
+            toolcrib_catalog::Ranking::TfIdf => Ranking::TfIdf,
+        };
+        Query { ranking, ..Query::new(text) }
+    }
+
     /// The tool of an exposed name or an exact id.
     pub fn tool(&self, name: &str) -> Option<&Arc<Tool>> {
         if let Some(index) = self.by_name.get(name) {
@@ -173,6 +196,12 @@ impl View {
     pub fn tool_by_id(&self, id: &ToolId) -> Option<&Arc<Tool>> {
         let index = self.tools.binary_search_by(|tool| tool.id.cmp(id)).ok()?;
         self.tools.get(index)
+    }
+
+    /// The list of tools that a caller sees, what it has loaded aside.
+    pub(crate) fn listed_for(&self, session: Option<&Session>) -> &Listed {
+        let defers = |session: &&Session| auto::defers(&self.profile, session);
+        session.filter(defers).and(self.whole.as_ref()).unwrap_or(&self.listed)
     }
 
     /// The prompt of an exposed name.
@@ -188,7 +217,8 @@ impl View {
             Exposure::Pinned => {
                 self.profile.pinned.iter().any(|glob| glob.matches_id(tool.id.server.as_str(), &tool.id.tool))
             }
-            Exposure::Meta | Exposure::Dynamic => false,
+            // `Auto` is one of the two before a view is built.
+            Exposure::Meta | Exposure::Dynamic | Exposure::Auto => false,
         }
     }
 

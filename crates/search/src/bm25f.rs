@@ -1,11 +1,10 @@
-//! The lexical component: BM25F, that is BM25 over term counts that are weighted and length-normalised per field
-//! before they saturate.
+//! The lexical score: BM25F, that is BM25 over term counts that are weighted and length-normalised per field before they
+//! saturate. A term is a set of words, each with a weight: the forms of a stem, or what a slip may have meant.
 //!
 //! The weights are a flat optimum over twelve query sets; changes of a fifth do not matter.
 
 use crate::index::{Frame, Mask};
-use crate::query::QueryTerm;
-use crate::segment::{SERVER_FIELDS, Segment, TOOL_FIELDS, Term};
+use crate::segment::{SERVER_FIELDS, Segment, TOOL_FIELDS};
 
 const K1: f32 = 1.1;
 const IDF_POWER: f32 = 1.1;
@@ -19,100 +18,144 @@ const TOOL_B: [f32; TOOL_FIELDS] = [NAME_B, NAME_B, PROSE_B, PROSE_B];
 const SERVER_WEIGHTS: [f32; SERVER_FIELDS] = [1.5, 0.4];
 const SERVER_B: [f32; SERVER_FIELDS] = [NAME_B, PROSE_B];
 
-/// One score per tool of the frame, 0 where nothing matches. Sums run in the order of the query's terms, so equal
-/// documents get equal scores whatever the index went through.
-pub(crate) fn score(frame: &Frame, mask: &Mask, terms: &[QueryTerm]) -> Vec<f32> {
-    let mut scores = vec![0.0; frame.len()];
-    let averages = Averages::new(mask);
-    let mut found: Vec<Option<Term<'_>>> = Vec::with_capacity(frame.segments.len());
-    for query_term in terms {
-        found.clear();
-        found.extend(frame.segments.iter().map(|segment| segment.find(query_term.hash, &query_term.text)));
-        let frequency = document_frequency(&found, mask);
-        if frequency == 0 {
-            continue;
-        }
-        let weight = idf(mask.total(), frequency).powf(IDF_POWER) * query_term.count.sqrt();
-        for (at, (segment, term)) in frame.segments.iter().zip(&found).enumerate() {
-            if let Some(term) = term.filter(|_| mask.visible_in(at) > 0) {
-                let scores = &mut scores[frame.base(at)..][..segment.len()];
-                averages.add(segment, &term, weight, scores);
-            }
-        }
-    }
-    for (at, segment) in frame.segments.iter().enumerate() {
-        for (score, damping) in scores[frame.base(at)..].iter_mut().zip(&segment.damping) {
-            *score *= damping;
-        }
-    }
-    scores
+/// A set of words that count as one term.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Term {
+    /// Numbers of the lexicon, each with how much an occurrence counts.
+    pub(crate) words: Vec<(u32, f32)>,
+    /// The words that look like it, itself included, each with how much.
+    pub(crate) alike: Vec<(u32, f32)>,
+    /// How much the term counts in the query.
+    pub(crate) weight: f32,
+}
+
+/// Weighs terms over one state of the index as far as it is visible.
+pub(crate) struct Weigher<'a> {
+    frame: &'a Frame,
+    mask: &'a Mask,
+    tool: [f32; TOOL_FIELDS],
+    server: [f32; SERVER_FIELDS],
+    /// By place; all 0 between two terms.
+    counts: Vec<f32>,
+    touched: Vec<u32>,
+    /// The same for the best of several words.
+    best: Vec<f32>,
+    raised: Vec<u32>,
 }
 
 fn idf(total: usize, frequency: usize) -> f32 {
     let (total, frequency) = (total as f32, frequency as f32);
-    (1.0 + (total - frequency + 0.5) / (frequency + 0.5)).ln()
+    (1.0 + (total - frequency + 0.5) / (frequency + 0.5)).ln().powf(IDF_POWER)
 }
 
-/// In how many visible tools a term occurs; a word of a server's texts occurs in all its tools.
-fn document_frequency(found: &[Option<Term<'_>>], mask: &Mask) -> usize {
-    let count = |(at, term): (usize, &Option<Term<'_>>)| match term {
-        None => 0,
-        Some(term) if term.server_counts != [0; SERVER_FIELDS] => mask.visible_in(at),
-        Some(term) => match mask.bits(at) {
-            None => term.postings.len(),
-            Some(bits) => term.postings.iter().filter(|posting| bits[posting.tool as usize]).count(),
-        },
-    };
-    found.iter().enumerate().map(count).sum()
-}
+// === impl Weigher ===
 
-/// What turns a count into a weight: `count * scale / (1 - b + b * length / average)`.
-struct Averages {
-    tool: [f32; TOOL_FIELDS],
-    server: [f32; SERVER_FIELDS],
-}
-
-// === impl Averages ===
-
-impl Averages {
-    fn new(mask: &Mask) -> Self {
+impl<'a> Weigher<'a> {
+    pub(crate) fn new(frame: &'a Frame, mask: &'a Mask) -> Self {
         let total = mask.total() as f32;
         let slope = |b: f32, sum: u64| if sum == 0 { 0.0 } else { b * total / sum as f32 };
         Self {
+            frame,
+            mask,
             tool: std::array::from_fn(|field| slope(TOOL_B[field], mask.tool_sums()[field])),
             server: std::array::from_fn(|field| slope(SERVER_B[field], mask.server_sums()[field])),
+            counts: vec![0.0; frame.len()],
+            touched: Vec::new(),
+            best: vec![0.0; frame.len()],
+            raised: Vec::new(),
         }
     }
 
-    fn add(&self, segment: &Segment, term: &Term<'_>, weight: f32, scores: &mut [f32]) {
+    /// Adds what a term says to each tool's score in `words`, and to `alike` what the best of the words that
+    /// look like it says, each weighed as if it were alone.
+    pub(crate) fn add(&mut self, term: &Term, words: &mut [f32], alike: &mut [f32]) {
+        for (word, weight) in &term.words {
+            self.count(*word, *weight);
+        }
+        let weight = term.weight * idf(self.mask.total(), self.touched.len());
+        for place in self.touched.drain(..) {
+            let count = std::mem::take(&mut self.counts[place as usize]);
+            words[place as usize] += weight * count / (K1 + count);
+        }
+        for (word, share) in &term.alike {
+            self.count(*word, 1.0);
+            self.raise(term.weight * share);
+        }
+        for place in self.raised.drain(..) {
+            alike[place as usize] += std::mem::take(&mut self.best[place as usize]);
+        }
+    }
+
+    /// Turns the counts of one word into scores and notes them where they are the best so far.
+    fn raise(&mut self, weight: f32) {
+        let weight = weight * idf(self.mask.total(), self.touched.len());
+        for place in self.touched.drain(..) {
+            let count = std::mem::take(&mut self.counts[place as usize]);
+            let best = &mut self.best[place as usize];
+            if *best == 0.0 {
+                self.raised.push(place);
+            }
+            *best = best.max(weight * count / (K1 + count));
+        }
+    }
+
+    /// A little less for long documents, which match more by chance.
+    pub(crate) fn damp(&self, scores: &mut [f32]) {
+        for (at, segment) in self.frame.segments.iter().enumerate() {
+            for (score, damping) in scores[self.frame.base(at)..].iter_mut().zip(&segment.damping) {
+                *score *= damping;
+            }
+        }
+    }
+
+    /// Adds the weighted occurrences of a word to the visible tools' counts.
+    fn count(&mut self, word: u32, weight: f32) {
+        for place in self.frame.lexicon().places(word) {
+            let at = place.segment as usize;
+            if self.mask.visible_in(at) == 0 {
+                continue;
+            }
+            let segment = &*self.frame.segments[at];
+            let base = self.frame.base(at);
+            let known = segment.occurrences(place.entry as usize);
+            let shared = weight * self.shared(segment, known.server_counts);
+            if shared > 0.0 {
+                for tool in 0..segment.len() {
+                    self.touch(base + tool, shared);
+                }
+            }
+            for posting in known.postings {
+                let tool = posting.tool as usize;
+                let lengths = &segment.lengths[tool];
+                let mut sum = 0.0;
+                for field in 0..TOOL_FIELDS {
+                    if posting.counts[field] > 0 {
+                        let norm = 1.0 - TOOL_B[field] + self.tool[field] * f32::from(lengths[field]);
+                        sum += TOOL_WEIGHTS[field] * f32::from(posting.counts[field]) / norm;
+                    }
+                }
+                self.touch(base + tool, weight * sum);
+            }
+        }
+    }
+
+    fn touch(&mut self, place: usize, count: f32) {
+        if self.mask.shows_place(place) {
+            if self.counts[place] == 0.0 {
+                self.touched.push(place as u32);
+            }
+            self.counts[place] += count;
+        }
+    }
+
+    /// What a word in the server's own texts counts for each of its tools.
+    fn shared(&self, segment: &Segment, counts: [u8; SERVER_FIELDS]) -> f32 {
         let mut shared = 0.0;
-        for (field, count) in term.server_counts.iter().enumerate().filter(|(_, count)| **count > 0) {
+        for (field, count) in counts.iter().enumerate().filter(|(_, count)| **count > 0) {
             let norm = 1.0 - SERVER_B[field] + self.server[field] * f32::from(segment.server_lengths[field]);
             shared += SERVER_WEIGHTS[field] * f32::from(*count) / norm;
         }
-        let mut postings = term.postings.iter().peekable();
-        if shared > 0.0 {
-            let alone = weight * shared / (K1 + shared);
-            for (tool, score) in scores.iter_mut().enumerate() {
-                if postings.peek().is_some_and(|posting| posting.tool as usize == tool) {
-                    postings.next();
-                } else {
-                    *score += alone;
-                }
-            }
-        }
-        for posting in term.postings {
-            let tool = posting.tool as usize;
-            let lengths = &segment.lengths[tool];
-            let mut sum = shared;
-            for field in 0..TOOL_FIELDS {
-                if posting.counts[field] > 0 {
-                    let norm = 1.0 - TOOL_B[field] + self.tool[field] * f32::from(lengths[field]);
-                    sum += TOOL_WEIGHTS[field] * f32::from(posting.counts[field]) / norm;
-                }
-            }
-            scores[tool] += weight * sum / (K1 + sum);
-        }
+        shared
     }
 }
 

@@ -5,11 +5,14 @@
 //! 1. the summary is cut to half, then left out together with the list of equal tools;
 //! 2. the output and the types of optional parameters, then the optional parameters;
 //! 3. nested parts and all but few values of required parameters;
-//! 4. the types of required parameters, then their names: `files/read_file(…)`;
-//! 5. everything but the id.
+//! 4. the types of required parameters: `files/read_file(path, …)`.
 //!
-//! `…` stands where something was left out; a bare id has nothing but itself. When even the bare ids are more than the
-//! budget they are returned all the same.
+//! Here it ends for up to [`DEFAULT_HITS`] hits: the names of required parameters stay, and where they alone are more
+//! than the budget, the answer may grow up to [`MOST_TOKENS`]. Only beyond that, which takes hundreds of required
+//! parameters, the last hits have their number instead: `(…64 required)`. More hits than [`DEFAULT_HITS`] are shortened
+//! further, down to their bare ids, and when these are more than the budget they are returned all the same.
+//!
+//! `…` stands where something was left out; a bare id has nothing but itself.
 
 use toolcrib_base::ToolId;
 
@@ -18,6 +21,8 @@ use crate::tokens;
 
 /// The budget for up to [`DEFAULT_HITS`] hits, in tokens.
 pub const DEFAULT_TOKENS: usize = 800;
+/// What up to [`DEFAULT_HITS`] hits cost at most, whatever was asked for and whatever they are.
+pub const MOST_TOKENS: usize = 1_500;
 /// How many hits are returned when the caller does not say.
 pub const DEFAULT_HITS: usize = 8;
 /// The longest summary, in characters.
@@ -47,9 +52,22 @@ pub struct Entry<'a> {
 pub struct Rendered {
     /// One line per hit, each beginning with `- `, without a line break at the end.
     pub text: String,
-    /// The estimated number of tokens.
+    /// How many tokens it is, each line with its line break.
     pub tokens: usize,
     /// Whether anything was shortened to fit.
+    pub shortened: bool,
+    /// What the line of each hit shows.
+    pub shown: Vec<Shown>,
+}
+
+/// What is left of a hit.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Shown {
+    /// The parentheses with what follows them.
+    pub signature: String,
+    /// The summary.
+    pub summary: String,
+    /// Whether anything was left out to fit.
     pub shortened: bool,
 }
 
@@ -62,44 +80,34 @@ enum Step {
     Bare,
 }
 
-const STEPS: [Step; 9] = [
-    Step::Whole,
+/// What is given up of every hit.
+const STEPS: [Step; 6] = [
     Step::HalfSummary,
     Step::Only(Detail::Full),
     Step::Only(Detail::OptionalNames),
     Step::Only(Detail::Required),
     Step::Only(Detail::Flat),
     Step::Only(Detail::RequiredNames),
-    Step::Only(Detail::Cut),
-    Step::Bare,
 ];
 
-/// Renders hits in at most `max_tokens` tokens, or as bare ids when these are more.
+/// Renders hits within `max_tokens` tokens; see above for what happens when they do not fit.
 pub fn render(entries: &[Entry<'_>], max_tokens: usize) -> Rendered {
-    let lines = |step| -> Vec<Line> { entries.iter().map(|entry| Line::new(entry, step)).collect() };
-    let cost = |lines: &[Line]| lines.iter().map(|line| line.tokens).sum::<usize>();
-    let bare = lines(Step::Bare);
-    // With many hits the ids alone are the budget, and nothing else needs to be tried.
-    if cost(&bare) >= max_tokens {
-        return Line::join(&bare, !entries.is_empty());
-    }
-    let mut shown = lines(Step::Whole);
-    let mut sum = cost(&shown);
-    let fits = sum <= max_tokens;
-    for step in &STEPS[1..] {
-        for (line, entry) in shown.iter_mut().zip(entries).rev() {
-            if sum <= max_tokens {
-                return Line::join(&shown, !fits);
-            }
-            let shorter = Line::new(entry, *step);
-            // Leaving out a short thing may cost more than it brings: the mark is a token, too.
-            if shorter.tokens < line.tokens {
-                sum = sum - line.tokens + shorter.tokens;
-                *line = shorter;
-            }
+    let is_page = entries.len() <= DEFAULT_HITS;
+    let max_tokens = if is_page { max_tokens.min(MOST_TOKENS) } else { max_tokens };
+    if !is_page {
+        // With many hits the ids alone are the budget, and nothing else needs to be tried.
+        let bare = Lines::new(entries, Step::Bare);
+        if bare.tokens >= max_tokens {
+            return bare.join();
         }
     }
-    Line::join(&shown, !fits)
+    let mut lines = Lines::new(entries, Step::Whole);
+    lines.shorten(entries, &STEPS, max_tokens);
+    match is_page {
+        true => lines.shorten(entries, &[Step::Only(Detail::Cut)], MOST_TOKENS),
+        false => lines.shorten(entries, &[Step::Only(Detail::Cut), Step::Bare], max_tokens),
+    }
+    lines.join()
 }
 
 /// The first sentence or line of a description in at most [`SUMMARY_CHARS`] characters, on one line, without control
@@ -157,65 +165,106 @@ fn is_printable(c: char) -> bool {
 struct Line {
     text: String,
     tokens: usize,
+    shown: Shown,
+}
+
+/// All of them and what they cost.
+#[derive(Debug)]
+struct Lines {
+    lines: Vec<Line>,
+    tokens: usize,
 }
 
 // === impl Line ===
 
 impl Line {
     fn new(entry: &Entry<'_>, step: Step) -> Self {
-        let mut text = format!("- {}", label(entry));
-        match step {
-            Step::Whole => Self::describe(&mut text, entry, SUMMARY_CHARS),
-            Step::HalfSummary => Self::describe(&mut text, entry, SUMMARY_CHARS / 2),
-            Step::Only(detail) => {
-                text = match detail {
-                    Detail::Full => entry.signature.line(&text),
-                    detail => text + &entry.signature.render(detail),
-                };
-                if !entry.summary.is_empty() && detail != Detail::Cut {
-                    text.push(' ');
-                    text.push(CUT);
-                }
-            }
-            Step::Bare => {}
-        }
-        Self { tokens: line_tokens(&text), text }
-    }
-
-    fn describe(text: &mut String, entry: &Entry<'_>, chars: usize) {
-        *text = entry.signature.line(text);
-        let summary = cut(entry.summary, chars);
+        let signature = match step {
+            Step::Whole | Step::HalfSummary | Step::Only(Detail::Full) => entry.signature.fitting(),
+            Step::Only(detail) => entry.signature.render(detail),
+            Step::Bare => String::new(),
+        };
+        let summary = match step {
+            Step::Whole => cut(entry.summary, SUMMARY_CHARS),
+            Step::HalfSummary => cut(entry.summary, SUMMARY_CHARS / 2),
+            Step::Only(_) | Step::Bare => String::new(),
+        };
+        let mut text = format!("- {}{signature}", label(entry.id, entry.name));
         if !summary.is_empty() {
             text.push_str(" — ");
             text.push_str(&summary);
         }
-        if !entry.also.is_empty() {
-            let shown: Vec<String> =
-                entry.also.iter().filter(|id| is_showable(id)).take(ALSO).map(ToString::to_string).collect();
-            let more = entry.also.len() - shown.len();
-            text.push_str(&format!(" (also {}", shown.join(", ")));
-            match (shown.len(), more) {
-                (_, 0) => {}
-                (0, more) => text.push_str(&format!("on {more} servers")),
-                (_, more) => text.push_str(&format!(" and {more} more")),
+        match step {
+            Step::Whole | Step::HalfSummary => also(&mut text, entry.also),
+            Step::Only(Detail::Cut) | Step::Bare => {}
+            Step::Only(_) if entry.summary.is_empty() && entry.also.is_empty() => {}
+            Step::Only(_) => text.extend([' ', CUT]),
+        }
+        let shown = Shown { signature, summary, shortened: step != Step::Whole };
+        Self { tokens: line_tokens(&text), text, shown }
+    }
+}
+
+/// Names equal tools.
+fn also(text: &mut String, also: &[ToolId]) {
+    if also.is_empty() {
+        return;
+    }
+    let shown: Vec<String> = also.iter().filter(|id| is_showable(id)).take(ALSO).map(ToString::to_string).collect();
+    let more = also.len() - shown.len();
+    text.push_str(&format!(" (also {}", shown.join(", ")));
+    match (shown.len(), more) {
+        (_, 0) => {}
+        (0, more) => text.push_str(&format!("on {more} servers")),
+        (_, more) => text.push_str(&format!(" and {more} more")),
+    }
+    text.push(')');
+}
+
+// === impl Lines ===
+
+impl Lines {
+    fn new(entries: &[Entry<'_>], step: Step) -> Self {
+        let lines: Vec<Line> = entries.iter().map(|entry| Line::new(entry, step)).collect();
+        Self { tokens: lines.iter().map(|line| line.tokens).sum(), lines }
+    }
+
+    /// Goes through the steps, each from the last line up, until all fit.
+    fn shorten(&mut self, entries: &[Entry<'_>], steps: &[Step], max_tokens: usize) {
+        for step in steps {
+            for (line, entry) in self.lines.iter_mut().zip(entries).rev() {
+                if self.tokens <= max_tokens {
+                    return;
+                }
+                let shorter = Line::new(entry, *step);
+                // Leaving out a short thing may cost more than it brings: the mark is a token, too.
+                if shorter.tokens < line.tokens {
+                    self.tokens = self.tokens - line.tokens + shorter.tokens;
+                    *line = shorter;
+                }
             }
-            text.push(')');
         }
     }
 
-    fn join(lines: &[Self], shortened: bool) -> Rendered {
-        let texts: Vec<&str> = lines.iter().map(|line| line.text.as_str()).collect();
-        Rendered { text: texts.join("\n"), tokens: lines.iter().map(|line| line.tokens).sum(), shortened }
+    fn join(self) -> Rendered {
+        let texts: Vec<&str> = self.lines.iter().map(|line| line.text.as_str()).collect();
+        Rendered {
+            text: texts.join("\n"),
+            tokens: self.tokens,
+            shortened: self.lines.iter().any(|line| line.shown.shortened),
+            shown: self.lines.into_iter().map(|line| line.shown).collect(),
+        }
     }
 }
 
 /// What a line costs with its line break.
 fn line_tokens(line: &str) -> usize {
-    tokens::estimate(&format!("{line}\n"))
+    tokens::count(&format!("{line}\n"))
 }
 
-fn label(entry: &Entry<'_>) -> String {
-    if is_showable(entry.id) { entry.id.to_string() } else { entry.name.to_owned() }
+/// What a tool is called in a line: its id, or the exposed `name` where the id is long or has unprintable characters.
+pub fn label(id: &ToolId, name: &str) -> String {
+    if is_showable(id) { id.to_string() } else { name.to_owned() }
 }
 
 /// A tool's name is its server's text and may be anything.

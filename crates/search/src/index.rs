@@ -8,11 +8,12 @@ use std::sync::{Arc, OnceLock};
 
 use toolcrib_base::{ServerName, ToolId};
 
-use crate::bm25f;
+use crate::blend;
 use crate::document::{Document, ServerText};
-use crate::query;
-use crate::rank::{Hits, Query, Ranker, Visible};
+use crate::lexicon::Lexicon;
+use crate::rank::{Explanation, Hits, Query, Ranker, Ranking, Visible};
 use crate::segment::{SERVER_FIELDS, Segment, TOOL_FIELDS};
+use crate::tfidf;
 
 /// All tools of all servers. Cloning costs one reference count, replacing a server the analysis of its own tools.
 #[derive(Debug, Clone)]
@@ -34,22 +35,20 @@ pub(crate) struct Frame {
     bases: Vec<usize>,
     everything: Mask,
     groups: OnceLock<Groups>,
+    lexicon: OnceLock<Lexicon>,
 }
 
 /// Which tools exist for a search, and the statistics over just these.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Mask {
-    segments: Vec<SegmentMask>,
+    /// How many tools of each segment are visible.
+    visible: Vec<u32>,
+    /// By place, `None` when all tools are visible.
+    bits: Option<Box<[bool]>>,
+    bases: Vec<u32>,
     total: usize,
     tool_sums: [u64; TOOL_FIELDS],
     server_sums: [u64; SERVER_FIELDS],
-}
-
-#[derive(Debug, Clone)]
-struct SegmentMask {
-    visible: usize,
-    /// `None` when all tools are visible.
-    bits: Option<Box<[bool]>>,
 }
 
 /// Which tools are equal, by place.
@@ -128,6 +127,13 @@ impl Ranker for Index {
             Some(_) => self.frame.search(query, &Mask::new(&self.frame.segments, None, query.visible)),
         }
     }
+
+    fn explain(&self, query: &Query<'_>, tool: &ToolId) -> Option<Explanation> {
+        match query.visible {
+            None => self.frame.explain(query, &self.frame.everything, tool),
+            Some(_) => self.frame.explain(query, &Mask::new(&self.frame.segments, None, query.visible), tool),
+        }
+    }
 }
 
 // === impl View ===
@@ -137,6 +143,14 @@ impl Ranker for View {
         match query.visible {
             None => self.frame.search(query, &self.mask),
             Some(_) => self.frame.search(query, &Mask::new(&self.frame.segments, Some(&self.mask), query.visible)),
+        }
+    }
+
+    fn explain(&self, query: &Query<'_>, tool: &ToolId) -> Option<Explanation> {
+        let narrower = || Mask::new(&self.frame.segments, Some(&self.mask), query.visible);
+        match query.visible {
+            None => self.frame.explain(query, &self.mask, tool),
+            Some(_) => self.frame.explain(query, &narrower(), tool),
         }
     }
 }
@@ -152,7 +166,7 @@ impl Frame {
             end += segment.len();
         }
         let everything = Mask::new(&segments, None, None);
-        Self { segments, bases, everything, groups: OnceLock::new() }
+        Self { segments, bases, everything, groups: OnceLock::new(), lexicon: OnceLock::new() }
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -173,11 +187,33 @@ impl Frame {
         self.groups.get_or_init(|| Groups::new(&self.segments))
     }
 
+    /// Made at the first search, for the same reason.
+    pub(crate) fn lexicon(&self) -> &Lexicon {
+        self.lexicon.get_or_init(|| Lexicon::new(&self.segments))
+    }
+
     fn search(&self, query: &Query<'_>, mask: &Mask) -> Hits {
-        let terms = query::terms(query.text);
-        // A further component adds its own scores here; see the crate's documentation.
-        let scores = bm25f::score(self, mask, &terms);
+        let listing = query.text.trim().is_empty();
+        let scores = match query.ranking {
+            _ if listing => Vec::new(),
+            Ranking::Blend => blend::score(self, mask, query.text),
+            Ranking::TfIdf => tfidf::score(self, mask, query.text),
+        };
         order::hits(self, mask, query, &scores)
+    }
+
+    fn explain(&self, query: &Query<'_>, mask: &Mask, tool: &ToolId) -> Option<Explanation> {
+        let at = self.position(tool.server.as_str()).ok()?;
+        let place = self.segments[at].ids.binary_search(tool).ok()?;
+        if !mask.shows(at, place) || query.text.trim().is_empty() || query.ranking != Ranking::Blend {
+            return None;
+        }
+        let explanation = blend::explain(self, mask, query.text, self.base(at) + place);
+        // What stands above the blend is what the name adds.
+        let all =
+            Query { server: None, limit: usize::MAX, offset: 0, fold: false, visible: None, learned: &[], ..*query };
+        let score = self.search(&all, mask).hits.into_iter().find(|hit| hit.id == *tool).map_or(0.0, |hit| hit.score);
+        Some(Explanation { score, exact: score - explanation.score, ..explanation })
     }
 }
 
@@ -187,23 +223,21 @@ impl Mask {
     /// Asks `visible` for each tool that is within `narrower`.
     fn new(segments: &[Arc<Segment>], within: Option<&Mask>, visible: Option<Visible<'_>>) -> Self {
         let mut mask = Self::default();
+        let mut bits = Vec::new();
         for (at, segment) in segments.iter().enumerate() {
             let was = |tool: usize| within.is_none_or(|within| within.shows(at, tool));
             let is = |(tool, id): (usize, &ToolId)| was(tool) && visible.is_none_or(|visible| visible(id));
-            let bits: Option<Box<[bool]>> = match (within, visible) {
-                (None, None) => None,
-                _ => Some(segment.ids.iter().enumerate().map(is).collect()),
-            };
-            let bits = bits.filter(|bits| bits.contains(&false));
-            mask.add(segment, bits);
+            mask.bases.push(bits.len() as u32);
+            bits.extend(segment.ids.iter().enumerate().map(is));
+            mask.add(segment, &bits[bits.len() - segment.len()..]);
         }
+        mask.bits = bits.contains(&false).then(|| bits.into());
         mask
     }
 
-    fn add(&mut self, segment: &Segment, bits: Option<Box<[bool]>>) {
-        let shows = |tool: usize| bits.as_ref().is_none_or(|bits| bits[tool]);
+    fn add(&mut self, segment: &Segment, bits: &[bool]) {
         let mut visible = 0;
-        for (_, lengths) in segment.lengths.iter().enumerate().filter(|(tool, _)| shows(*tool)) {
+        for (lengths, _) in segment.lengths.iter().zip(bits).filter(|(_, bit)| **bit) {
             visible += 1;
             for (sum, length) in self.tool_sums.iter_mut().zip(lengths) {
                 *sum += u64::from(*length);
@@ -213,7 +247,7 @@ impl Mask {
             *sum += u64::from(length) * visible as u64;
         }
         self.total += visible;
-        self.segments.push(SegmentMask { visible, bits });
+        self.visible.push(visible as u32);
     }
 
     /// How many tools are visible.
@@ -223,17 +257,22 @@ impl Mask {
 
     /// How many tools of a segment are visible.
     pub(crate) fn visible_in(&self, segment: usize) -> usize {
-        self.segments[segment].visible
-    }
-
-    /// Which tools of a segment are visible; `None` means all.
-    pub(crate) fn bits(&self, segment: usize) -> Option<&[bool]> {
-        self.segments[segment].bits.as_deref()
+        self.visible[segment] as usize
     }
 
     /// Whether a tool of a segment is visible.
     pub(crate) fn shows(&self, segment: usize, tool: usize) -> bool {
-        self.bits(segment).is_none_or(|bits| bits[tool])
+        self.shows_place(self.bases[segment] as usize + tool)
+    }
+
+    /// Whether all tools are visible.
+    pub(crate) fn shows_all(&self) -> bool {
+        self.bits.is_none()
+    }
+
+    /// Whether the tool at a place is visible.
+    pub(crate) fn shows_place(&self, place: usize) -> bool {
+        self.bits.as_ref().is_none_or(|bits| bits[place])
     }
 
     /// The sums of the lengths of the tools' fields.

@@ -10,36 +10,46 @@
 //! schema ─► Signature::read ────────────────────────────────────────────────────────┴► budget::render ─► text
 //! ```
 //!
-//! - `text` makes terms of documents and queries alike: Unicode words, identifiers split *and* kept joined (`HubSpot`
-//!   gives `hub`, `spot`, `hubspot`), few stop words, English stems.
+//! - `text` makes words of documents and queries alike: Unicode words, identifiers split *and* kept joined (`HubSpot`
+//!   gives `hub`, `spot`, `hubspot`), few stop words, neighbours of characters where a script has no spaces.
 //! - `segment` holds one server's analysed tools, immutable; [`Index`] is a list of segments behind `Arc`s, sorted by
 //!   server. Replacing a server analyses its tools alone. Statistics are sums over segments, so the way to a state leaves
 //!   no trace in its results.
-//! - Visibility is decided before anything is counted: scores, ties, folding and totals are those of an index without
-//!   the hidden tools. A [`View`] decides it once for one state of the index.
-//! - `bm25f` scores, `index/order.rs` turns scores into a page: exact names first, ties by id, equal tools folded.
-//! - [`Signature`] and [`budget`] show hits to a model within a number of tokens that [`tokens`] estimates; [`nearest()`]
-//!   proposes names where there was none.
+//! - `lexicon` has all words of one state of the index, made at its first search: by stem, and by `letters` for what looks
+//!   alike. `expand` turns a query's words into terms, which are weighted sets of words of the lexicon.
+//! - `bm25f` weighs terms, `meaning` compares vectors, `blend` makes one score of both and explains it; `tfidf` is the plain
+//!   ranking. `index/order.rs` turns scores into a page: exact names first, ties by id, equal tools folded.
+//! - `learned` remembers what was called after which words and raises it among near ties; who notes what is the caller's.
+//! - Visibility is decided before anything is counted: scores, corrections, ties, folding and totals are those of an index
+//!   without the hidden tools. A [`View`] decides it once for one state of the index.
+//! - [`Signature`] and [`budget`] show hits to a model within a number of tokens that [`tokens`] counts; [`nearest()`]
+//!   proposes names where there was none; [`Confidence`] says whether the best hit fits
+//!   at all, [`measure`] how good a ranking is.
 //!
 //! # How to add a ranking component
 //!
-//! Character n-grams, typo correction or embeddings are components beside `bm25f`:
-//!
 //! 1. What it stores per tool goes into `Segment::build` (or, for what is computed elsewhere, such as vectors, comes in
 //!    with the `Document`), so that updates stay local to a server.
-//! 2. Its module has one function `score(&Frame, &Mask, …) -> Vec<f32>` with one score per place of the frame, 0 for no
-//!    match. Statistics come from the `Mask`, never from the whole frame; sums run in a fixed order.
-//! 3. `Frame::search` in `index.rs` blends the components' scores: a weighted sum of scores scaled from 0 to 1 between
-//!    the hundredth and the best (better than fusing ranks). Nothing behind it changes.
-//! 4. A component that corrects or expands the query changes the terms between `query::terms` and `bm25f::score`.
-//! 5. `tests/it/quality.rs` says what it brings: raise its floor.
+//! 2. Its scores are one per place of the frame, lowest for what is hidden. Statistics come from the `Mask`, never from the
+//!    whole frame or lexicon; sums run in a fixed order.
+//! 3. `Components` in `blend.rs` scales and weighs it, and `Explanation` gets a part.
+//! 4. A component that corrects or expands the query belongs into `expand`.
+//! 5. `cargo xtask eval-search` says what it brings: write it into `docs/search.md`, raise the floor in `tests/it/quality.rs`.
 //!
 //! Something altogether different implements [`Ranker`].
 
+mod blend;
 mod bm25f;
 pub mod budget;
+mod confidence;
 mod document;
+mod expand;
 mod index;
+mod learned;
+mod letters;
+mod lexicon;
+mod meaning;
+pub mod measure;
 mod nearest;
 mod query;
 mod rank;
@@ -47,10 +57,15 @@ pub mod schema;
 mod segment;
 mod signature;
 mod text;
+mod tfidf;
 pub mod tokens;
 
+pub use confidence::Confidence;
 pub use document::{Document, Parameter, ServerText};
 pub use index::{Index, View};
+pub use learned::{Learned, Use};
 pub use nearest::nearest;
-pub use rank::{Hit, Hits, QUERY_BYTES, QUERY_TERMS, Query, Ranker, Visible};
+pub use rank::{
+    Correction, Explanation, Hit, Hits, Part, QUERY_BYTES, QUERY_TERMS, Query, Ranker, Ranking, TermPart, Visible,
+};
 pub use signature::{Detail, SIGNATURE_CHARS, Signature};

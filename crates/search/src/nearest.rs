@@ -157,7 +157,7 @@ impl Shape {
 
 /// The number of insertions, deletions, replacements and swaps of neighbours between two names (optimal string
 /// alignment); `None` above `bound`.
-fn edits(a: &[char], b: &[char], bound: usize) -> Option<usize> {
+pub(crate) fn edits(a: &[char], b: &[char], bound: usize) -> Option<usize> {
     if a.len().abs_diff(b.len()) > bound {
         return None;
     }

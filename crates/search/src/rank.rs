@@ -11,10 +11,27 @@ pub trait Ranker: Send + Sync {
     /// The result depends on the documents, the query and what is visible, not on how the index came to be; a tool
     /// that is not visible influences nothing, neither `total` nor a score.
     fn search(&self, query: &Query<'_>) -> Hits;
+
+    /// How the score of one tool comes about for a query; `None` where the tool is not visible or there is nothing to
+    /// explain, as in a list without text or a ranking of another kind.
+    fn explain(&self, query: &Query<'_>, tool: &ToolId) -> Option<Explanation> {
+        let _ = (query, tool);
+        None
+    }
 }
 
 /// Says whether the caller may know of a tool.
 pub type Visible<'a> = &'a dyn Fn(&ToolId) -> bool;
+
+/// How tools are ranked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Ranking {
+    /// Words, words that look alike and meaning together.
+    #[default]
+    Blend,
+    /// Term frequency times inverse document frequency over names and descriptions, nothing else: for comparison.
+    TfIdf,
+}
 
 /// One search.
 #[derive(Clone, Copy)]
@@ -33,6 +50,11 @@ pub struct Query<'a> {
     /// Which tools exist for the caller; `None` means all. It is asked once for each tool of the index, also outside
     /// of `server` because statistics are over all that is visible: who asks often keeps a [`crate::View`] instead.
     pub visible: Option<Visible<'a>>,
+    /// How the tools are ranked.
+    pub ranking: Ranking,
+    /// What was learned of such queries: tools with how much it speaks for each, from 0 to 1. Moves near ties only;
+    /// explanations leave it out.
+    pub learned: &'a [(ToolId, f32)],
 }
 
 /// How much of a query's text is read, in bytes.
@@ -45,7 +67,16 @@ pub const QUERY_TERMS: usize = 64;
 impl<'a> Query<'a> {
     /// The first 8 hits for a text over all tools, equal ones folded.
     pub fn new(text: &'a str) -> Self {
-        Self { text, server: None, limit: 8, offset: 0, fold: true, visible: None }
+        Self {
+            text,
+            server: None,
+            limit: 8,
+            offset: 0,
+            fold: true,
+            visible: None,
+            ranking: Ranking::Blend,
+            learned: &[],
+        }
     }
 }
 
@@ -57,6 +88,8 @@ impl fmt::Debug for Query<'_> {
             .field("limit", &self.limit)
             .field("offset", &self.offset)
             .field("fold", &self.fold)
+            .field("ranking", &self.ranking)
+            .field("learned", &self.learned.len())
             .finish_non_exhaustive()
     }
 }
@@ -79,4 +112,53 @@ pub struct Hit {
     pub score: f32,
     /// Equal tools of other servers that were folded into this hit, sorted by id.
     pub also: Vec<ToolId>,
+}
+
+/// How a score comes about: [`Explanation::score`] is the sum of the parts' shares and `exact`.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Explanation {
+    /// The score as in [`Hit::score`].
+    pub score: f32,
+    /// What the query being the tool's name or id adds; 0 when it is not.
+    pub exact: f32,
+    /// Words of the tool's texts and its server's (BM25F).
+    pub words: Part,
+    /// Words that look like those of the query: groups of three and four letters in common.
+    pub alike: Part,
+    /// Meaning: the cosine between the query, or one of its clauses, and the tool.
+    pub meaning: Part,
+    /// What each word of the query brings to `words.raw`, in the order of the query; words that bring nothing are left
+    /// out.
+    pub terms: Vec<TermPart>,
+    /// Words that no tool knows and what they were taken for.
+    pub corrections: Vec<Correction>,
+}
+
+/// One component of a score.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Part {
+    /// As the component counts.
+    pub raw: f32,
+    /// From 0 for the hundredth best tool to 1 for the best.
+    pub scaled: f32,
+    /// What the component weighs for this query; `scaled * weight` is its share of the score.
+    pub weight: f32,
+}
+
+/// What one word of a query brings.
+#[derive(Debug, Clone, PartialEq)]
+pub struct TermPart {
+    /// The word in lower case; two neighbours written as one are a word of their own.
+    pub word: String,
+    /// Its share of the raw score.
+    pub score: f32,
+}
+
+/// A word that was taken for another.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Correction {
+    /// As it was written, in lower case.
+    pub from: String,
+    /// The nearest word that a visible tool has.
+    pub to: String,
 }

@@ -5,7 +5,9 @@ use std::collections::HashMap;
 use toolcrib_base::ToolId;
 
 use crate::document::{Document, ServerText};
-use crate::text::{Analyzer, Form, Reading};
+use crate::meaning::{Meanings, Vectors};
+use crate::text::{self, Form, Reading, Stems};
+use crate::tfidf::Plain;
 
 /// Fields that each tool has: name and title; labels; description; parameters.
 pub(crate) const TOOL_FIELDS: usize = 4;
@@ -34,17 +36,26 @@ pub(crate) struct Posting {
     pub(crate) counts: [u8; TOOL_FIELDS],
 }
 
-/// Where a term's text and postings end, and how often it occurs in the server's own texts.
+/// Where a word's text and postings end, and how often it occurs in the server's own texts.
 #[derive(Debug, Clone, Copy)]
 struct Entry {
+    stem: u64,
     text_end: u32,
     postings_end: u32,
     server_counts: [u8; SERVER_FIELDS],
 }
 
-/// A term as one segment knows it.
+/// A word as one segment knows it.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Term<'a> {
+pub(crate) struct Word<'a> {
+    pub(crate) text: &'a str,
+    /// [`hash`] of its stem.
+    pub(crate) stem: u64,
+}
+
+/// Where a word is in one segment.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Occurrences<'a> {
     pub(crate) postings: &'a [Posting],
     pub(crate) server_counts: [u8; SERVER_FIELDS],
 }
@@ -59,7 +70,10 @@ pub(crate) struct Segment {
     pub(crate) server_lengths: [u16; SERVER_FIELDS],
     /// What each tool's score is multiplied with: a little less for long documents, which match more by chance.
     pub(crate) damping: Box<[f32]>,
-    hashes: Box<[u32]>,
+    /// Of the words, sorted.
+    hashes: Box<[u64]>,
+    meanings: Meanings,
+    plain: Plain,
     entries: Box<[Entry]>,
     texts: Box<str>,
     postings: Box<[Posting]>,
@@ -80,9 +94,12 @@ impl Segment {
         let words = |lengths: &[u16]| lengths.iter().map(|length| u32::from(*length)).sum::<u32>();
         let damping = |own: &[u16; TOOL_FIELDS]| ((words(own) + words(&server_lengths)).max(1) as f32).powf(-DAMPING);
 
-        let mut terms: Vec<(u32, String, Draft)> =
-            writer.terms.into_iter().map(|(text, draft)| (hash(&text), text, draft)).collect();
-        terms.sort_by(|a, b| (a.0, &a.1).cmp(&(b.0, &b.1)));
+        let Writer { stems, terms: drafts } = &mut writer;
+        let mut terms: Vec<(u64, &String, &Draft)> =
+            drafts.iter().map(|(text, draft)| (hash(text), text, draft)).collect();
+        terms.sort_unstable_by(|a, b| (a.0, a.1).cmp(&(b.0, b.1)));
+        // Two words of one hash are one word to all that follows; the second is as if it were not there.
+        terms.dedup_by_key(|term| term.0);
         let mut texts = String::new();
         let mut postings = Vec::new();
         let mut entries = Vec::with_capacity(terms.len());
@@ -90,12 +107,15 @@ impl Segment {
             texts.push_str(text);
             postings.extend_from_slice(&draft.postings);
             entries.push(Entry {
+                stem: hash(stems.stem(text)),
                 text_end: small(texts.len()),
                 postings_end: small(postings.len()),
                 server_counts: draft.server_counts,
             });
         }
         Self {
+            meanings: Meanings::new(server, &order),
+            plain: Plain::new(&order),
             ids: order.iter().map(|t| ToolId { server: server.server.clone(), tool: t.tool.clone() }).collect(),
             fold_keys: order.iter().map(|tool| tool.fold_key).collect(),
             damping: lengths.iter().map(damping).collect(),
@@ -118,30 +138,40 @@ impl Segment {
         self.ids.len()
     }
 
-    /// Finds a term; `hash` is [`hash`] of `text`.
-    pub(crate) fn find(&self, hash: u32, text: &str) -> Option<Term<'_>> {
-        let mut at = self.hashes.partition_point(|h| *h < hash);
-        while self.hashes.get(at) == Some(&hash) {
-            if self.text(at) == text {
-                let start = if at == 0 { 0 } else { self.entries[at - 1].postings_end };
-                let entry = &self.entries[at];
-                let postings = &self.postings[start as usize..entry.postings_end as usize];
-                return Some(Term { postings, server_counts: entry.server_counts });
-            }
-            at += 1;
-        }
-        None
+    /// What the plain ranking reads.
+    pub(crate) fn plain(&self) -> &Plain {
+        &self.plain
     }
 
-    fn text(&self, at: usize) -> &str {
-        let start = if at == 0 { 0 } else { self.entries[at - 1].text_end };
-        &self.texts[start as usize..self.entries[at].text_end as usize]
+    /// What each tool means.
+    pub(crate) fn vectors(&self) -> &Vectors {
+        self.meanings.vectors()
+    }
+
+    /// The hashes of the segment's words, sorted; a word's place here is its number in [`Segment::word`].
+    pub(crate) fn hashes(&self) -> &[u64] {
+        &self.hashes
+    }
+
+    pub(crate) fn word(&self, at: usize) -> Word<'_> {
+        let start = at.checked_sub(1).map_or(0, |before| self.entries[before].text_end);
+        let entry = &self.entries[at];
+        Word { text: &self.texts[start as usize..entry.text_end as usize], stem: entry.stem }
+    }
+
+    /// Does not look at the text: this is what a search does most.
+    pub(crate) fn occurrences(&self, at: usize) -> Occurrences<'_> {
+        let start = at.checked_sub(1).map_or(0, |before| self.entries[before].postings_end);
+        let entry = &self.entries[at];
+        let postings = &self.postings[start as usize..entry.postings_end as usize];
+        Occurrences { postings, server_counts: entry.server_counts }
     }
 }
 
-/// A hash for the dictionary (FNV-1a). It need not resist an attacker: equal hashes are told apart by their texts.
-pub(crate) fn hash(text: &str) -> u32 {
-    text.bytes().fold(0x811c_9dc5, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193))
+/// A hash for the dictionary (FNV-1a). It need not resist an attacker: who makes a word with the hash of another could
+/// as well use the other.
+pub(crate) fn hash(text: &str) -> u64 {
+    text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
 }
 
 /// Offsets fit: a server's texts arrive in messages of some megabytes, and each field is bounded besides.
@@ -158,7 +188,7 @@ struct Draft {
 
 #[derive(Default)]
 struct Writer {
-    analyzer: Analyzer,
+    stems: Stems,
     terms: HashMap<String, Draft>,
 }
 
@@ -166,10 +196,10 @@ struct Writer {
 
 impl Writer {
     fn server(&mut self, server: &ServerText<'_>) -> [u16; SERVER_FIELDS] {
-        let name = self.names(server.server.as_str(), server.title);
+        let name = Self::names(server.server.as_str(), server.title);
         let mut prose = Counts::default();
-        prose.read(&mut self.analyzer, server.description, PROSE_BYTES, Reading::PROSE);
-        prose.read_labels(&mut self.analyzer, server.labels);
+        prose.read(server.description, PROSE_BYTES, Reading::PROSE);
+        prose.read_labels(server.labels);
         let fields = [name, prose];
         for (field, counts) in fields.iter().enumerate() {
             for (term, count) in &counts.terms {
@@ -181,29 +211,29 @@ impl Writer {
 
     fn tool(&mut self, at: u32, tool: &Document<'_>) -> [u16; TOOL_FIELDS] {
         let mut fields: [Counts; TOOL_FIELDS] = Default::default();
-        fields[NAME] = self.names(&tool.tool, tool.title);
-        fields[LABELS].read_labels(&mut self.analyzer, tool.labels);
-        fields[DESCRIPTION].read(&mut self.analyzer, tool.description, PROSE_BYTES, Reading::PROSE);
+        fields[NAME] = Self::names(&tool.tool, tool.title);
+        fields[LABELS].read_labels(tool.labels);
+        fields[DESCRIPTION].read(tool.description, PROSE_BYTES, Reading::PROSE);
         let mut left = PROSE_BYTES;
         for parameter in &tool.parameters {
             let texts = [&parameter.name, &parameter.description].into_iter().chain(&parameter.values);
             for text in texts {
-                fields[PARAMETERS].read(&mut self.analyzer, text, left, Reading::PROSE);
+                fields[PARAMETERS].read(text, left, Reading::PROSE);
                 left = left.saturating_sub(text.len());
             }
         }
         for (field, counts) in fields.iter().enumerate() {
             for (term, count) in &counts.terms {
-                let postings = match self.terms.get_mut(term.as_str()) {
-                    Some(draft) => &mut draft.postings,
-                    None => &mut self.terms.entry(term.clone()).or_default().postings,
+                let draft = match self.terms.get_mut(term.as_str()) {
+                    Some(draft) => draft,
+                    None => self.terms.entry(term.clone()).or_default(),
                 };
-                match postings.last_mut().filter(|posting| posting.tool == at) {
+                match draft.postings.last_mut().filter(|posting| posting.tool == at) {
                     Some(posting) => posting.counts[field] = *count,
                     None => {
                         let mut counts = [0; TOOL_FIELDS];
                         counts[field] = *count;
-                        postings.push(Posting { tool: at, counts });
+                        draft.postings.push(Posting { tool: at, counts });
                     }
                 }
             }
@@ -212,11 +242,11 @@ impl Writer {
     }
 
     /// A name and its title are one field; a title that repeats the name adds nothing.
-    fn names(&mut self, name: &str, title: &str) -> Counts {
+    fn names(name: &str, title: &str) -> Counts {
         let mut counts = Counts::default();
-        counts.read(&mut self.analyzer, name, NAME_BYTES, Reading::NAME);
+        counts.read(name, NAME_BYTES, Reading::NAME);
         let mut other = Counts::default();
-        other.read(&mut self.analyzer, title, NAME_BYTES, Reading::NAME);
+        other.read(title, NAME_BYTES, Reading::NAME);
         for (term, count) in other.terms {
             let known = counts.terms.entry(term).or_default();
             *known = count.max(*known);
@@ -236,23 +266,22 @@ struct Counts {
 // === impl Counts ===
 
 impl Counts {
-    fn read(&mut self, analyzer: &mut Analyzer, text: &str, bound: usize, reading: Reading) {
-        analyzer.read(text, bound, reading, &mut |term, form| {
+    fn read(&mut self, text: &str, bound: usize, reading: Reading) {
+        text::read(text, bound, reading, &mut |term, form| {
             if form == Form::Word {
                 self.length = self.length.saturating_add(1);
             }
-            match self.terms.get_mut(term) {
-                Some(count) => *count = count.saturating_add(1),
-                None => {
-                    self.terms.insert(term.to_owned(), 1);
-                }
-            }
+            let count = match self.terms.get_mut(term) {
+                Some(count) => count,
+                None => self.terms.entry(term.to_owned()).or_default(),
+            };
+            *count = count.saturating_add(1);
         });
     }
 
-    fn read_labels(&mut self, analyzer: &mut Analyzer, labels: &[&str]) {
+    fn read_labels(&mut self, labels: &[&str]) {
         for label in labels.iter().take(LABEL_COUNT) {
-            self.read(analyzer, label, LABEL_BYTES, Reading::NAME);
+            self.read(label, LABEL_BYTES, Reading::NAME);
         }
     }
 }
@@ -268,21 +297,25 @@ mod tests {
         Segment::build(&server, &[tool("b", "Read, read again"), tool("a", "Storage"), tool("b", "second of a name")])
     }
 
+    fn find<'s>(segment: &'s Segment, word: &str) -> Option<(Word<'s>, Occurrences<'s>)> {
+        segment.hashes().binary_search(&hash(word)).ok().map(|at| (segment.word(at), segment.occurrences(at)))
+    }
+
     #[test]
     fn tools_are_sorted_and_the_first_of_a_name_counts() {
         let segment = segment();
         assert_eq!(segment.ids.iter().map(ToString::to_string).collect::<Vec<_>>(), ["box/a", "box/b"]);
-        assert!(segment.find(hash("second"), "second").is_none());
+        assert!(find(&segment, "second").is_none());
     }
 
     #[test]
-    fn terms_are_found_with_their_counts() {
+    fn words_are_found_with_their_counts() {
         let segment = segment();
-        let read = segment.find(hash("read"), "read").unwrap();
-        assert_eq!(read.postings.len(), 1);
+        let (word, read) = find(&segment, "read").unwrap();
+        assert_eq!((word.text, read.postings.len()), ("read", 1));
         assert_eq!((read.postings[0].tool, read.postings[0].counts[DESCRIPTION]), (1, 2));
-        let storage = segment.find(hash("storag"), "storag").unwrap();
+        let (word, storage) = find(&segment, "storage").unwrap();
         assert_eq!((storage.server_counts, storage.postings.len()), ([0, 1], 1));
-        assert!(segment.find(hash("storag"), "other").is_none());
+        assert_eq!(word.stem, hash("storag"));
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::schema::{self, Field, Fields, Type};
 
-/// A signature of more characters is rendered with less detail.
+/// A signature of more characters is rendered with less detail, down to the names of required parameters.
 pub const SIGNATURE_CHARS: usize = 600;
 /// What stands where something was left out.
 pub(crate) const CUT: char = '…';
@@ -30,7 +30,7 @@ pub enum Detail {
     Flat,
     /// The names of required parameters.
     RequiredNames,
-    /// `(…)`.
+    /// How many parameters are required: `(…3 required)`.
     Cut,
 }
 
@@ -52,10 +52,16 @@ impl Signature {
 
     /// The signature after `name`: `name(…)`, with the most detail that fits [`SIGNATURE_CHARS`].
     pub fn line(&self, name: &str) -> String {
+        format!("{name}{}", self.fitting())
+    }
+
+    /// The parentheses with the most detail that fits [`SIGNATURE_CHARS`]. The names of required parameters stay, whether
+    /// they fit or not.
+    pub fn fitting(&self) -> String {
         let fits = |text: &String| text.chars().count() <= SIGNATURE_CHARS;
-        let steps = Detail::STEPS.iter().map(|detail| self.render(*detail));
-        let shown = steps.into_iter().find(fits).unwrap_or_else(|| format!("({CUT})"));
-        format!("{name}{shown}")
+        let mut steps = Detail::STEPS.iter().filter(|detail| **detail < Detail::RequiredNames);
+        let shown = steps.find_map(|detail| Some(self.render(*detail)).filter(fits));
+        shown.unwrap_or_else(|| self.render(Detail::RequiredNames))
     }
 
     /// The parentheses and, in full detail, the output.
@@ -63,6 +69,13 @@ impl Signature {
         let mut text = String::from("(");
         match (&self.parameters, detail) {
             (Type::Object(fields), Detail::Cut) if fields.fields.is_empty() && !fields.cut => {}
+            (Type::Object(fields), Detail::Cut) => {
+                text.push(CUT);
+                match fields.fields.iter().filter(|field| field.required).count() {
+                    0 => {}
+                    required => text.push_str(&format!("{required} required")),
+                }
+            }
             (_, Detail::Cut) => text.push(CUT),
             (Type::Object(fields), _) => parameters(&mut text, fields, detail),
             (other, Detail::Full | Detail::OptionalNames) => ty(&mut text, other, false),

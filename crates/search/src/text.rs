@@ -2,7 +2,7 @@
 //!
 //! Documents and queries take the same path, so that what is equal for people is equal for the index.
 
-mod stop;
+pub(crate) mod stop;
 
 use std::collections::HashMap;
 
@@ -42,64 +42,92 @@ pub(crate) enum Form {
     Joined,
 }
 
-/// Turns texts into terms; remembers stems, so one analyser should read many texts.
-pub(crate) struct Analyzer {
+/// Calls `emit` for each word of the first `bound` bytes of `text`, in order, lower case and unstemmed.
+pub(crate) fn read(text: &str, bound: usize, reading: Reading, emit: &mut dyn FnMut(&str, Form)) {
+    let mut neighbour: Option<String> = None;
+    for chunk in chunks(prefix(text, bound)) {
+        let parts = parts(chunk);
+        for part in &parts {
+            if reading.stop && stop::is_stop_word(part) {
+                neighbour = None;
+                continue;
+            }
+            if part.is_ascii() {
+                emit(part, Form::Word);
+            } else {
+                dense_scripts(part, emit);
+            }
+            if reading.pairs {
+                if let Some(before) = neighbour.as_deref().filter(|_| parts.len() != 2 || part == &parts[0]) {
+                    emit_joined(&format!("{before}{part}"), emit);
+                }
+                neighbour = part.is_ascii().then(|| part.clone());
+            }
+        }
+        if (2..=JOIN_PARTS).contains(&parts.len()) && parts.iter().all(|part| part.is_ascii()) {
+            emit_joined(&parts.concat(), emit);
+        }
+    }
+}
+
+fn emit_joined(joined: &str, emit: &mut dyn FnMut(&str, Form)) {
+    if joined.len() <= TERM_BYTES {
+        emit(joined, Form::Joined);
+    }
+}
+
+/// Words of scripts that do not separate words are given as each two neighbouring characters; others as they are.
+fn dense_scripts(part: &str, emit: &mut dyn FnMut(&str, Form)) {
+    let mut rest = part;
+    while let Some(first) = rest.chars().next() {
+        let is_dense = is_unspaced(first);
+        let end = rest.find(|c| is_unspaced(c) != is_dense).unwrap_or(rest.len());
+        let (run, after) = rest.split_at(end);
+        rest = after;
+        if !is_dense || run.len() == first.len_utf8() {
+            emit(run, Form::Word);
+            continue;
+        }
+        let starts = run.char_indices().map(|(at, _)| at);
+        let ends = run.char_indices().map(|(at, c)| at + c.len_utf8()).skip(1);
+        starts.zip(ends).for_each(|(start, end)| emit(&run[start..end], Form::Word));
+    }
+}
+
+/// Han, Kana, Hangul, Thai, Lao, Khmer and Burmese letters.
+fn is_unspaced(c: char) -> bool {
+    matches!(c, '\u{e00}'..='\u{eff}' | '\u{1000}'..='\u{109f}' | '\u{1780}'..='\u{17ff}' | '\u{3040}'..='\u{30ff}'
+        | '\u{3400}'..='\u{4dbf}' | '\u{4e00}'..='\u{9fff}' | '\u{ac00}'..='\u{d7af}' | '\u{f900}'..='\u{faff}'
+        | '\u{20000}'..='\u{323af}')
+}
+
+/// English stems of words, remembered: one should be used for many texts.
+pub(crate) struct Stems {
     stemmer: Stemmer,
-    stems: HashMap<String, String>,
+    known: HashMap<String, String>,
 }
 
-// === impl Analyzer ===
+// === impl Stems ===
 
-impl Default for Analyzer {
+impl Default for Stems {
     fn default() -> Self {
-        Self { stemmer: Stemmer::create(Algorithm::English), stems: HashMap::new() }
+        Self { stemmer: Stemmer::create(Algorithm::English), known: HashMap::new() }
     }
 }
 
-impl Analyzer {
-    /// Calls `emit` for each term of the first `bound` bytes of `text`, in order.
-    pub(crate) fn read(&mut self, text: &str, bound: usize, reading: Reading, emit: &mut dyn FnMut(&str, Form)) {
-        let text = prefix(text, bound);
-        let mut neighbour: Option<String> = None;
-        for chunk in chunks(text) {
-            let parts = parts(chunk);
-            for part in &parts {
-                if reading.stop && stop::is_stop_word(part) {
-                    neighbour = None;
-                    continue;
-                }
-                emit(self.stem(part), Form::Word);
-                if reading.pairs {
-                    if let Some(before) = neighbour.as_deref().filter(|_| parts.len() != 2 || part == &parts[0]) {
-                        let joined = format!("{before}{part}");
-                        self.emit_joined(&joined, emit);
-                    }
-                    neighbour = Some(part.clone());
-                }
-            }
-            if (2..=JOIN_PARTS).contains(&parts.len()) {
-                self.emit_joined(&parts.concat(), emit);
-            }
+impl Stems {
+    /// The stem of a lower-case word.
+    pub(crate) fn stem(&mut self, word: &str) -> &str {
+        // Snowball's English rules are about ASCII letters only.
+        let english = word.len() > 2 && word.bytes().all(|b| b.is_ascii_lowercase());
+        if self.known.len() >= STEM_CACHE {
+            self.known.clear();
         }
-    }
-
-    fn emit_joined(&mut self, joined: &str, emit: &mut dyn FnMut(&str, Form)) {
-        if joined.len() <= TERM_BYTES {
-            emit(self.stem(joined), Form::Joined);
-        }
-    }
-
-    fn stem(&mut self, word: &str) -> &str {
-        if self.stems.len() >= STEM_CACHE {
-            self.stems.clear();
-        }
-        if !self.stems.contains_key(word) {
-            // Snowball's English rules are about ASCII letters only.
-            let english = word.len() > 2 && word.bytes().all(|b| b.is_ascii_lowercase());
+        if !self.known.contains_key(word) {
             let stem = if english { self.stemmer.stem(word).into_owned() } else { word.to_owned() };
-            self.stems.insert(word.to_owned(), stem);
+            self.known.insert(word.to_owned(), stem);
         }
-        &self.stems[word]
+        &self.known[word]
     }
 }
 
@@ -170,15 +198,15 @@ mod tests {
 
     fn check(text: &str, reading: Reading, expect: &[&str]) {
         let mut terms = Vec::new();
-        Analyzer::default().read(text, 1000, reading, &mut |term, _| terms.push(term.to_owned()));
+        read(text, 1000, reading, &mut |term, _| terms.push(term.to_owned()));
         assert_eq!(terms, expect, "{text:?}");
     }
 
     #[test]
     fn identifiers_are_split_and_kept_joined() {
         check("HubSpot", Reading::PROSE, &["hub", "spot", "hubspot"]);
-        check("read_file", Reading::NAME, &["read", "file", "readfil"]);
-        check("parseHTTPHeader", Reading::PROSE, &["pars", "http", "header", "parsehttphead"]);
+        check("read_file", Reading::NAME, &["read", "file", "readfile"]);
+        check("parseHTTPHeader", Reading::PROSE, &["parse", "http", "header", "parsehttpheader"]);
         check("n8n utf-8", Reading::PROSE, &["n8n", "utf", "8", "utf8"]);
         check("hub spot", Reading::QUERY, &["hub", "spot", "hubspot"]);
         check("a/b/c", Reading::NAME, &["a", "b", "ab", "c", "bc", "abc"]);
@@ -186,7 +214,7 @@ mod tests {
 
     #[test]
     fn prose_loses_stop_words_addresses_and_possessives() {
-        check("Get the user's tables from https://a.b/c.", Reading::PROSE, &["get", "user", "tabl"]);
+        check("Get the user's tables from https://a.b/c.", Reading::PROSE, &["get", "user", "tables"]);
         check("don’t list", Reading::PROSE, &["list"]);
         check("", Reading::PROSE, &[]);
         check("...---///'''", Reading::NAME, &[]);
@@ -195,6 +223,7 @@ mod tests {
     #[test]
     fn other_scripts_and_long_words_pass() {
         check("Größe ÄRGER", Reading::PROSE, &["größe", "ärger"]);
+        check("搜索网页 AI搜索 車", Reading::PROSE, &["搜索", "索网", "网页", "ai", "搜索", "車"]);
         check(&"x".repeat(100), Reading::PROSE, &[&"x".repeat(40)]);
         check(&"é".repeat(100), Reading::PROSE, &[&"é".repeat(20)]);
     }

@@ -26,11 +26,13 @@ use toolcrib_transport::{Aside, CallOptions, Inbox, Link};
 use crate::home::Environment;
 use crate::output::{Format, Output};
 
-pub(crate) use locate::{Located, address, locate};
+pub(crate) use locate::{Located, address, is_loopback, locate};
 pub(crate) use rest::{Rest, encoded};
 
 /// How long opening the connection may take.
 const OPEN: Duration = Duration::from_secs(10);
+/// How long an answer may take where nobody said how long: the verification of a server ends at deadlines of its own.
+const PATIENCE: Duration = Duration::from_secs(300);
 /// How long the farewell may take.
 const CLOSE: Duration = Duration::from_secs(2);
 /// What the gateway may answer. Deeper JSON our own library refuses to read.
@@ -66,6 +68,9 @@ pub(crate) struct ClientFlags {
     /// How long to wait for the answer
     #[arg(long, value_name = "TIME", default_value = "5m", value_parser = period)]
     timeout: Duration,
+    /// Come as any client of this machine does.
+    #[arg(skip)]
+    without_token: bool,
 }
 
 /// An open session with the gateway.
@@ -88,6 +93,11 @@ fn period(text: &str) -> Result<Duration, String> {
 // === impl ClientFlags ===
 
 impl ClientFlags {
+    /// The home folder that the person named.
+    pub(crate) fn home(&self) -> Option<&std::path::Path> {
+        self.home.as_deref()
+    }
+
     /// How to print.
     pub(crate) fn output(&self) -> Output {
         Output { format: self.output, headers: !self.no_headers, quiet: self.quiet }
@@ -104,6 +114,7 @@ impl ClientFlags {
             token_file: None,
             home: None,
             timeout: OPEN,
+            without_token: false,
         }
     }
 
@@ -115,6 +126,17 @@ impl ClientFlags {
         home: Option<PathBuf>,
     ) -> Self {
         Self { endpoint, profile, token_file, home, ..Self::of_endpoint("") }
+    }
+
+    /// The flags of somebody who knows a gateway and its token, and is patient.
+    pub(crate) fn of_gateway(url: &str, token_file: PathBuf, home: PathBuf) -> Self {
+        let (token_file, home) = (Some(token_file), Some(home));
+        Self { token_file, home, timeout: PATIENCE, ..Self::of_endpoint(url) }
+    }
+
+    /// The same without any token.
+    pub(crate) fn without_token(self) -> Self {
+        Self { without_token: true, ..self }
     }
 
     #[cfg(test)]

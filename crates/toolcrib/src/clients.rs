@@ -1,8 +1,11 @@
 //! The settings of other makers' clients, as the commands `import`, `connect` and `disconnect` come to them. What is in
 //! them and how they are changed is `toolcrib_catalog::clients`.
 
-pub(crate) mod keep;
+mod imported;
+pub(crate) mod join;
+mod keep;
 pub(crate) mod record;
+pub(crate) mod take;
 
 use std::fs;
 use std::io::{self, BufRead, IsTerminal, Write};

@@ -12,10 +12,13 @@ mod demo;
 mod describe;
 mod disconnect;
 mod doctor;
+mod eval;
 mod example;
 mod explain;
 mod find;
 mod import;
+mod init;
+mod learning;
 mod list;
 mod profile;
 mod registry;
@@ -24,6 +27,7 @@ mod serve;
 mod server;
 mod status;
 mod stdio;
+mod tokens;
 mod verify;
 mod version;
 
@@ -87,6 +91,8 @@ enum Command {
     Describe(describe::Arguments),
     /// Call a tool
     Call(call::Arguments),
+    /// Set everything up: take servers over, verify them, connect clients
+    Init(init::Arguments),
     /// Take over the servers of other clients
     Import(import::Arguments),
     /// Write Toolcrib into the settings of a client
@@ -109,6 +115,12 @@ enum Command {
     Explain(explain::Arguments),
     /// Tell how servers are, what failed and what to do
     Doctor(doctor::Arguments),
+    /// Count what the tools cost a model in tokens
+    Tokens(tokens::Arguments),
+    /// Show, forget or export what searches learned from use
+    Learning(learning::Arguments),
+    /// Measure the search on queries with known answers
+    Eval(eval::Arguments),
     /// Read or verify the audit log
     Audit(audit::Arguments),
     /// Do any operation of the control API
@@ -159,6 +171,9 @@ pub(crate) fn run(cli: Cli, environment: &Environment) -> anyhow::Result<ExitCod
         Command::Doctor(arguments) => {
             with_rest(&arguments.client, environment, async |rest, output| doctor::run(&arguments, rest, output).await)
         }
+        Command::Tokens(arguments) => {
+            with_rest(&arguments.client, environment, async |rest, output| tokens::run(rest, output).await)
+        }
         Command::Audit(arguments) => match &arguments.action {
             audit::Action::List(action) => with_gateway(&action.client, environment, async |client, output| {
                 audit::list(action, client, output).await
@@ -167,6 +182,11 @@ pub(crate) fn run(cli: Cli, environment: &Environment) -> anyhow::Result<ExitCod
                 with_gateway(&action.client, environment, async |client, output| audit::verify(client, output).await)
             }
         },
+        Command::Learning(arguments) => with_rest(arguments.client(), environment, async |rest, output| {
+            learning::run(&arguments, rest, output).await
+        }),
+        Command::Eval(arguments) => eval::run(&arguments, environment).map(|()| ExitCode::SUCCESS),
+        Command::Init(arguments) => init::run(&arguments, environment),
         Command::Import(arguments) => import::run(&arguments, environment),
         Command::Connect(arguments) => connect::run(&arguments, environment).map(|()| ExitCode::SUCCESS),
         Command::Disconnect(arguments) => disconnect::run(&arguments, environment).map(|()| ExitCode::SUCCESS),
@@ -196,6 +216,8 @@ pub(crate) fn run(cli: Cli, environment: &Environment) -> anyhow::Result<ExitCod
         }
         Command::Profile(arguments) => match &arguments.action {
             profile::Action::Key(action) => profile::key::run(action, environment).map(|()| ExitCode::SUCCESS),
+            profile::Action::Export(action) => profile::bundle::export(action, environment),
+            profile::Action::Import(action) => profile::bundle::import(action, environment),
             profile::Action::Wire(action) => {
                 let request = action.request()?;
                 with_rest(action.client(), environment, async |rest, output| {
@@ -262,9 +284,9 @@ fn with_rest(
 }
 
 /// Runs a gateway with telemetry on a runtime of all cores.
-fn run_gateway<F>(config: &Config, gateway: impl FnOnce(Events) -> F) -> anyhow::Result<()>
+fn run_gateway<F, T>(config: &Config, gateway: impl FnOnce(Events) -> F) -> anyhow::Result<T>
 where
-    F: Future<Output = anyhow::Result<()>>,
+    F: Future<Output = anyhow::Result<T>>,
 {
     let events = Events::default();
     let logs = telemetry::init(config, events.clone())?;

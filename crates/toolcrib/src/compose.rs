@@ -1,6 +1,7 @@
 //! The composition of the gateway from its crates: parse, bind, build, serve; and the way back down.
 
 mod demo;
+mod eval;
 mod listen;
 mod stdio;
 
@@ -32,6 +33,7 @@ use crate::secrets::HouseSecrets;
 use crate::{ready, token};
 
 pub(crate) use demo::run as demo;
+pub(crate) use eval::{Measured, Question, run as eval};
 
 /// How many events of servers may wait. The task that reads them only stores snapshots and builds views.
 const EVENTS: usize = 1_024;
@@ -60,7 +62,8 @@ pub(crate) struct Serving {
     composed: Composed,
     /// Its endpoint for the default profile.
     pub(crate) url: String,
-    token_file: PathBuf,
+    /// Where its token lies.
+    pub(crate) token_file: PathBuf,
 }
 
 /// Serves over HTTP until the process is told to end.
@@ -302,14 +305,14 @@ async fn open_instance(config: &Config) -> anyhow::Result<Store> {
 }
 
 /// What tells the process to end: Ctrl-C, SIGTERM, SIGHUP. Listened to from the start, so that none is missed.
-struct End {
+pub(crate) struct End {
     interrupt: Signal,
     terminate: Signal,
     hang_up: Signal,
 }
 
 impl End {
-    fn listen() -> anyhow::Result<Self> {
+    pub(crate) fn listen() -> anyhow::Result<Self> {
         let listen = |kind| signal(kind).context("listen for signals");
         Ok(Self {
             interrupt: listen(SignalKind::interrupt())?,
@@ -319,7 +322,7 @@ impl End {
     }
 
     /// Waits for one of them. Cancel-safe.
-    async fn wait(&mut self) {
+    pub(crate) async fn wait(&mut self) {
         tokio::select! {
             _ = self.interrupt.recv() => {}
             _ = self.terminate.recv() => {}

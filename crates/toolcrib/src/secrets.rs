@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use toolcrib_auth::{EntryName, KeyWish, Keyring, KeyringError, Listed, Reach, SecretService, User, Vault, VaultError};
-use toolcrib_base::{Clock, Kind, Problem, Secret, ServerName, SystemClock};
-use toolcrib_catalog::{LocalSecrets, ResolveSecret, SecretError, SecretRef};
+use toolcrib_base::{Clock, Kind, Problem, Secret, SystemClock};
+use toolcrib_catalog::{LocalSecrets, ResolveSecret, SecretError, SecretRef, SecretUser};
 use toolcrib_gateway::{KeepSecrets, KeptSecret};
 
 use crate::home::{Environment, Home};
@@ -59,11 +59,10 @@ impl HouseSecrets {
         &self.vault
     }
 
-    fn vault_entry(&self, name: &str, reference: &SecretRef, server: &ServerName) -> Result<Secret, SecretError> {
+    fn vault_entry(&self, name: &str, reference: &SecretRef, user: &SecretUser<'_>) -> Result<Secret, SecretError> {
         let elsewhere = |why: String, hint: String| SecretError::Elsewhere { reference: reference.clone(), why, hint };
         let name = EntryName::new(name).map_err(|error| elsewhere(error.to_string(), String::new()))?;
-        // A definition's server serves every profile.
-        let user = User { server: Some(server), profile: None };
+        let user = User { server: Some(user.server), profile: user.profile };
         self.vault.get(&name, &user).map_err(|error| elsewhere(error.to_string(), error.hint()))
     }
 
@@ -86,11 +85,11 @@ impl HouseSecrets {
 }
 
 impl ResolveSecret for HouseSecrets {
-    fn resolve(&self, reference: &SecretRef, server: &ServerName) -> Result<Secret, SecretError> {
+    fn resolve(&self, reference: &SecretRef, user: &SecretUser<'_>) -> Result<Secret, SecretError> {
         match reference {
-            SecretRef::Vault(name) => self.vault_entry(name, reference, server),
+            SecretRef::Vault(name) => self.vault_entry(name, reference, user),
             SecretRef::Keyring(name) => self.keyring_entry(name, reference),
-            SecretRef::Literal(_) | SecretRef::Env(_) | SecretRef::File(_) => self.local.resolve(reference, server),
+            SecretRef::Literal(_) | SecretRef::Env(_) | SecretRef::File(_) => self.local.resolve(reference, user),
         }
     }
 }

@@ -8,6 +8,7 @@ use toolcrib_protocol::{Capabilities, Revision};
 use toolcrib_transport::Aside;
 
 use crate::conversation::Conversation;
+use crate::environment::Environment;
 
 /// Who a call is made for. The default is the owner of this installation, who can be asked nothing.
 #[derive(Clone, Default)]
@@ -19,6 +20,8 @@ pub struct Client {
     /// The conversation with the server that the caller names itself; only where the server's policy is
     /// [`SessionPolicy::Handle`], or [`SessionPolicy::Request`] for what takes several calls.
     pub conversation: Option<Arc<Conversation>>,
+    /// What its profile adds to the environment of a server that is a program.
+    pub environment: Option<Arc<Environment>>,
     /// What it can be asked, as far as that is relayed.
     pub capabilities: Arc<Capabilities>,
     /// From which level on it wants to hear log messages.
@@ -36,7 +39,8 @@ impl fmt::Debug for Client {
 impl Client {
     /// Whether the main connection is this client's own under any policy that lets calls share one.
     pub(crate) fn is_owner(&self, policy: SessionPolicy) -> bool {
-        policy != SessionPolicy::Request && self.principal.is_none() && self.conversation.is_none()
+        let is_plain = self.principal.is_none() && self.conversation.is_none() && self.environment.is_none();
+        policy != SessionPolicy::Request && is_plain
     }
 }
 
@@ -60,6 +64,8 @@ pub(crate) struct Key {
     pub(crate) principal: Option<Arc<str>>,
     pub(crate) session: Option<Arc<str>>,
     pub(crate) handle: Option<Arc<str>>,
+    /// Part of every key under every policy.
+    pub(crate) environment: Option<Arc<Environment>>,
     pub(crate) offered: Arc<Capabilities>,
     /// Which of several alike: a server that asks without saying in which call gets one connection for each call.
     pub(crate) slot: u8,
@@ -79,8 +85,7 @@ impl Key {
             // They are free text, and each text would be a connection: a client could have as many as it likes.
             offered.extensions = None;
         }
-        let plain =
-            Self { principal: None, session: None, handle: None, offered: Arc::new(offered), slot: 0, once: false };
+        let plain = Self { offered: Arc::new(offered), ..Self::of_environment(client.environment.clone()) };
         match (policy, &client.conversation) {
             (SessionPolicy::Shared, _) => plain,
             (SessionPolicy::Handle | SessionPolicy::Request, Some(conversation)) => {
@@ -96,9 +101,24 @@ impl Key {
         }
     }
 
+    /// The one connection of a modern server for all who bring this environment: whatever else tells clients apart
+    /// travels with each request.
+    pub(crate) fn of_environment(environment: Option<Arc<Environment>>) -> Self {
+        Self {
+            principal: None,
+            session: None,
+            handle: None,
+            environment,
+            offered: Arc::default(),
+            slot: 0,
+            once: false,
+        }
+    }
+
     /// Whether this is the main connection, which declares `declares` and belongs to the owner.
     pub(crate) fn is_main(&self, declares: &Capabilities) -> bool {
-        self.principal.is_none() && self.session.is_none() && self.handle.is_none() && *self.offered == *declares
+        let is_owners = self.principal.is_none() && self.session.is_none() && self.handle.is_none();
+        is_owners && self.environment.is_none() && *self.offered == *declares
     }
 }
 
@@ -138,6 +158,20 @@ mod tests {
             let key = |offered: &Capabilities| Key::of(policy, &client(Some("p"), Some(&named)), offered.clone());
             assert_eq!(parts(key(&form)), (true, false, true));
             assert_eq!(key(&form), key(&none), "one connection whatever the caller of the moment can be asked");
+        }
+        for policy in [SessionPolicy::Shared, SessionPolicy::Principal] {
+            let of = |profile: &str, value: &str| {
+                let variables = vec![("KEY".to_owned(), toolcrib_base::Secret::new(value))];
+                let environment = Environment::new(toolcrib_base::ProfileName::new(profile).unwrap(), variables);
+                Key::of(
+                    policy,
+                    &Client { environment: Some(Arc::new(environment)), ..client(None, None) },
+                    none.clone(),
+                )
+            };
+            assert_eq!(of("work", "a"), of("work", "a"));
+            assert!(of("work", "a") != of("work", "b") && of("work", "a") != of("home", "a"));
+            assert!(!of("work", "a").is_main(&none), "the main connection has the server's own environment");
         }
         let elsewhere = Key::of(SessionPolicy::Principal, &client(None, Some(&named)), none.clone());
         assert!(elsewhere.is_main(&none), "a conversation counts only where the policy knows of them");

@@ -2,11 +2,13 @@
 //! never replaced, because what the server remembers of it would be lost without a word.
 
 use std::fmt;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use toolcrib_base::random;
 use toolcrib_protocol::Capabilities;
+
+use crate::environment::Environment;
 
 /// No call was made yet, so there is no connection.
 const NEW: u8 = 0;
@@ -19,6 +21,8 @@ const ENDED: u8 = 2;
 pub struct Conversation {
     handle: Arc<str>,
     offered: Arc<Capabilities>,
+    /// That of its first call.
+    environment: OnceLock<Option<Arc<Environment>>>,
     state: AtomicU8,
 }
 
@@ -32,7 +36,12 @@ impl Conversation {
     /// A new one with a handle of 128 random bits. `offered` is what the server will be told that it may ask; it stays
     /// the same whoever calls.
     pub fn new(offered: Arc<Capabilities>) -> Arc<Self> {
-        Arc::new(Self { handle: random::hex_128().into(), offered, state: AtomicU8::new(NEW) })
+        Arc::new(Self {
+            handle: random::hex_128().into(),
+            offered,
+            environment: OnceLock::new(),
+            state: AtomicU8::new(NEW),
+        })
     }
 
     /// Its name.
@@ -43,6 +52,12 @@ impl Conversation {
     /// What the server may ask in it.
     pub(crate) fn offered(&self) -> &Capabilities {
         &self.offered
+    }
+
+    /// Whether a call with this environment belongs to it. It stays in the one of its first call: with another one it
+    /// would be another process, which knows nothing of what was said.
+    pub(crate) fn is_in(&self, environment: &Option<Arc<Environment>>) -> bool {
+        self.environment.get_or_init(|| environment.clone()) == environment
     }
 
     /// Whether it has its connection.

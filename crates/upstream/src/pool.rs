@@ -1,10 +1,10 @@
-//! Connections to a legacy server beside its main one: for other principals, for clients that can be asked, for
-//! conversations of their own. Opened at the first call, closed when nobody uses them.
+//! Connections to a server beside its main one: to a legacy one for other principals, for clients that can be asked, for
+//! conversations of their own; to any program for the environment of a profile. Opened at the first call, closed when nobody uses them.
 //!
 //! Each has a task that owns it; callers wait for what it publishes.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -16,6 +16,7 @@ use toolcrib_transport::Aside;
 
 use crate::client::{Client, Key};
 use crate::conversation::Conversation;
+use crate::environment::Environment;
 use crate::event::Event;
 use crate::live::Live;
 use crate::open::{self, Opening, REPORTS, Report};
@@ -56,6 +57,8 @@ struct Extra {
     /// Ends it.
     quit: watch::Sender<bool>,
     used: Arc<Used>,
+    /// Set when its environment is none any more: it ends with the calls that run on it.
+    outdated: AtomicBool,
     /// Changes when the client's roots do.
     roots: watch::Sender<()>,
     /// The conversation that it is for.
@@ -100,6 +103,7 @@ struct Wanted<'a> {
 #[derive(Debug)]
 pub(crate) struct Lease {
     pub(crate) live: Arc<Live>,
+    pub(crate) environment: Option<Arc<Environment>>,
     _used: InUse,
     _turn: Option<OwnedSemaphorePermit>,
 }
@@ -215,7 +219,7 @@ impl Pool {
                 Some(turn.await.map_err(|_| NoLease::Busy)?.map_err(|_| NoLease::Ended)?)
             }
         };
-        Ok(Lease { live, _used: used, _turn: turn })
+        Ok(Lease { live, environment: key.environment.clone(), _used: used, _turn: turn })
     }
 
     /// Waits for room for one more: calls that have a connection each come one after the other where there are many.
@@ -261,6 +265,7 @@ impl Pool {
             state,
             quit: watch::Sender::new(false),
             used: Arc::new(Used { calls: watch::Sender::new(0), since: Mutex::new(Instant::now()) }),
+            outdated: AtomicBool::new(false),
             roots: watch::Sender::new(()),
             conversation: conversation.cloned(),
             turn: Arc::new(Semaphore::new(1)),
@@ -297,6 +302,22 @@ impl Pool {
         let open = self.lock();
         let own = open.iter().filter(|(key, _)| key.session.as_deref() == Some(session) && key.offered.roots_changed);
         own.for_each(|(_, extra)| extra.roots.send_replace(()));
+    }
+
+    /// An environment is none any more: its connections end, those in use when they are not any more.
+    pub(crate) fn retire(&self, environment: &Environment) {
+        self.lock().retain(|key, extra| {
+            if key.environment.as_deref() != Some(environment) {
+                return true;
+            }
+            // In this order: whoever ends the last call meanwhile sees the mark.
+            extra.outdated.store(true, Ordering::SeqCst);
+            let unused = *extra.used.calls.borrow() == 0;
+            if unused {
+                extra.end();
+            }
+            !unused
+        });
     }
 
     /// What the server shares with others.
@@ -380,14 +401,18 @@ impl ExtraTask {
         let mut stop = self.shared.pool.scope.stop_signal();
         let scope = Scope::new();
         let (reports, mut reported) = mpsc::channel(REPORTS);
+        let own = self.key.environment.as_ref();
+        let config =
+            own.map_or_else(|| self.shared.config.clone(), |environment| environment.over(&self.shared.config));
         let opening = Opening {
-            config: &self.shared.config,
+            config: &config,
             around: &self.around,
             scope: &scope,
             generation: self.generation,
             reports,
-            era: Some(Era::Legacy),
-            probes: false,
+            // Beside the main connection of a modern server there are only those of other environments.
+            era: if own.is_some() { self.shared.era() } else { Some(Era::Legacy) },
+            probes: own.is_some(),
             offered: Arc::clone(&self.key.offered),
             owner: self.owner.clone(),
             asks: Arc::clone(&self.shared.asks),
@@ -403,7 +428,7 @@ impl ExtraTask {
         };
         match opened {
             Err(why) => {
-                publish.send_replace(Opened::Failed(self.shared.config.masked(&why)));
+                publish.send_replace(Opened::Failed(config.masked(&why)));
                 // Whoever calls within a moment hears the same: a client must not start a program at each call.
                 let moment = if self.key.once { Duration::ZERO } else { FAILED };
                 tokio::select! {
@@ -452,6 +477,11 @@ impl ExtraTask {
                         return;
                     }
                     idle_at = Instant::now() + IDLE;
+                    let unused = *calls.borrow() == 0;
+                    let outdated = self.extra.outdated.load(Ordering::SeqCst);
+                    if unused && outdated && self.shared.pool.remove_unused(&self.key, &self.extra) {
+                        return;
+                    }
                 }
                 Ok(()) = roots.changed() => {
                     let news = Notification::new(method::ROOTS_CHANGED, Raw::empty_object());

@@ -18,6 +18,7 @@ use crate::client::{Client, Key};
 use crate::config::{ServerConfig, Start};
 use crate::conversation::Conversation;
 use crate::credentials::Credentials;
+use crate::environment::Environment;
 use crate::event::Event;
 use crate::failure::{Away, CallError};
 use crate::gate::Gate;
@@ -86,6 +87,14 @@ impl Reached {
 
     fn is_main(&self) -> bool {
         matches!(self, Self::Main(_))
+    }
+
+    /// A text about it without secrets.
+    fn masked(&self, config: &ServerConfig, text: &str) -> String {
+        match self {
+            Self::Extra(Lease { environment: Some(environment), .. }) => environment.over(config).masked(text),
+            Self::Main(_) | Self::Extra(_) => config.masked(text),
+        }
     }
 }
 
@@ -337,6 +346,11 @@ impl Server {
         held
     }
 
+    /// A profile's environment is another one now, or none: what runs with it ends when it is not in use any more.
+    pub fn retire_environment(&self, environment: &Environment) {
+        self.shared.pool.retire(environment);
+    }
+
     /// Whether both are handles to the same connections.
     pub fn is_same(&self, other: &Server) -> bool {
         Arc::ptr_eq(&self.shared, &other.shared)
@@ -425,7 +439,7 @@ impl Server {
         {
             self.order(Order::Reopen(reached.live().generation, Some(why.clone())));
         }
-        let masked = |text: String| self.shared.config.masked(&text);
+        let masked = |text: String| reached.masked(&self.shared.config, &text);
         let error = match error {
             LinkError::Status { status, body, challenge } => {
                 LinkError::Status { status, body: masked(body), challenge: challenge.map(masked) }
@@ -448,7 +462,12 @@ impl Server {
         if key.is_main(&self.shared.config.declares) {
             return self.main(not).await;
         }
-        if self.shared.era().is_none() || self.shared.era() == Some(Era::Modern) {
+        let key = match self.shared.era() {
+            Some(Era::Modern) if key.environment.is_some() => Key::of_environment(key.environment),
+            _ => key,
+        };
+        // A program runs with one environment, so another one needs another program, of whichever era.
+        if key.environment.is_none() && self.shared.era() != Some(Era::Legacy) {
             // One connection serves everybody at a modern server; and which era it is of, the main one finds out.
             let main = self.main(not).await?;
             if main.live().is_modern() {
@@ -457,6 +476,11 @@ impl Server {
         }
         if matches!(self.status().state, State::Stopped) {
             return Err(self.away(self.status()));
+        }
+        let of_handle = |conversation: &Arc<Conversation>| key.handle.as_ref() == Some(conversation.handle());
+        let conversation = client.conversation.as_ref().filter(|it| of_handle(it));
+        if conversation.is_some_and(|conversation| !conversation.is_in(&client.environment)) {
+            return Err(CallError::Ended(self.shared.config.name.clone()));
         }
         let lease = self.shared.pool.lease(&self.shared, &key, client, not).await;
         match lease {

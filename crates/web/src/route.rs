@@ -39,7 +39,7 @@ pub async fn answer(site: &Arc<Site>, principal: Principal, request: Request<Inc
     match (request.method(), path) {
         (&Method::GET, "/healthz") => respond::text(StatusCode::OK, "text/plain", "ok\n".into()),
         (&Method::GET, "/readyz") => health::ready(site),
-        (&Method::GET, "/metrics") => health::metrics(site),
+        (&Method::GET, "/metrics") => health::metrics(site).await,
         (_, "/healthz" | "/readyz" | "/metrics") => respond::not_allowed("GET"),
         (_, "/messages") => sse::post(site, &principal, request).await,
         (_, path) if path.starts_with("/api/v1/") => Box::pin(api::answer(site, principal, request)).await,

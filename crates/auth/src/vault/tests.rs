@@ -122,6 +122,19 @@ fn what_no_variable_can_hold_is_refused() {
 }
 
 #[test]
+fn several_are_set_together_or_not_at_all() {
+    let (_folder, vault) = two();
+    let before = fs::read(vault.path()).unwrap();
+    let (a, b) = (listed("new-a", Reach::default()), listed("new-b", Reach::default()));
+    let (good, bad) = (Secret::new("x"), Secret::new("x\0"));
+    assert!(matches!(vault.set_all(&[(&a, &good), (&b, &bad)], KeyWish::File), Err(VaultError::Value { .. })));
+    assert_eq!(vault.set_all(&[], KeyWish::File).unwrap(), 0);
+    assert_eq!(fs::read(vault.path()).unwrap(), before);
+    assert_eq!(vault.set_all(&[(&a, &good), (&b, &good), (&a, &good)], KeyWish::File).unwrap(), 1);
+    assert_eq!((value(&vault, "new-a"), names(&vault).len()), ("x".to_owned(), 4));
+}
+
+#[test]
 fn an_unknown_name_tells_the_nearest() {
     let (_folder, vault) = two();
     put(&vault, "github", "x").unwrap();

@@ -84,7 +84,7 @@ pub(super) enum Piece {
 }
 
 /// Whether the value of a variable or a header of this name is to be kept apart.
-pub(super) fn is_secret_name(name: &str) -> bool {
+pub(crate) fn is_secret_name(name: &str) -> bool {
     let lower = name.to_ascii_lowercase();
     let mut words = Vec::new();
     let mut word = String::new();
@@ -103,14 +103,14 @@ pub(super) fn is_secret_name(name: &str) -> bool {
 }
 
 /// Whether a text is nothing that anybody could want to hide: a switch, a small number, nothing at all.
-pub(super) fn is_harmless(value: &str) -> bool {
+pub(crate) fn is_harmless(value: &str) -> bool {
     let word = value.to_ascii_lowercase();
     ["", "true", "false", "yes", "no", "on", "off", "none", "null"].contains(&word.as_str())
         || (value.len() <= 5 && value.bytes().all(|byte| byte.is_ascii_digit()))
 }
 
 /// Whether a text looks like a secret, whatever it is called.
-pub(super) fn is_secret_value(value: &str) -> bool {
+pub(crate) fn is_secret_value(value: &str) -> bool {
     let value = value.trim();
     if BEGINNINGS.iter().any(|begin| value.starts_with(begin) && value.len() >= begin.len() + 6) {
         return true;
@@ -132,7 +132,7 @@ fn has_password(value: &str) -> bool {
 }
 
 /// Whether an address holds a secret: a password, or a member of its query that is named or looks like one.
-pub(super) fn is_secret_address(url: &str) -> bool {
+pub(crate) fn is_secret_address(url: &str) -> bool {
     let query = url.split_once('?').map_or("", |(_, query)| query);
     let mut members = query.split(['&', '#']).filter_map(|member| member.split_once('='));
     has_password(url)

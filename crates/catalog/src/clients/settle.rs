@@ -31,13 +31,14 @@ pub enum Outcome {
 }
 
 /// Settles drafts one after the other. `is_taken` tells whether some file has a name, `present` are the definitions
-/// that are right, `refer` gives the reference for the name of a secret, `stored` the secret that is kept under a name.
+/// that are right, `refer` gives the reference for the name of a secret, `stored` the secret that is kept for a server under
+/// a name; one that this server may not have is given as an empty one.
 pub fn settle(
     drafts: Vec<Draft>,
     present: &BTreeMap<ServerName, Arc<ServerDefinition>>,
     is_taken: &dyn Fn(&ServerName) -> bool,
     refer: &dyn Fn(&str) -> String,
-    stored: &dyn Fn(&str) -> Option<Secret>,
+    stored: &dyn Fn(&ServerName, &str) -> Option<Secret>,
 ) -> Vec<Settled> {
     let mut known: BTreeMap<ServerName, Arc<ServerDefinition>> = present.clone();
     let mut kept: BTreeMap<String, Option<Secret>> = BTreeMap::new();
@@ -48,7 +49,7 @@ pub fn settle(
             let secrets = draft.secrets(&name);
             // Two servers that differ in nothing but a secret are two, and a secret that is kept stays what it is.
             let other_secret = |wanted: &Wanted| {
-                let kept = kept.get(&wanted.name).cloned().unwrap_or_else(|| stored(&wanted.name));
+                let kept = kept.get(&wanted.name).cloned().unwrap_or_else(|| stored(&name, &wanted.name));
                 wanted.value.is_some() && kept.is_some() && kept != wanted.value
             };
             let other_secret = secrets.iter().any(other_secret);

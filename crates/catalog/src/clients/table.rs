@@ -226,6 +226,11 @@ impl Client {
         (at < files.len()).then(|| files.swap_remove(at))
     }
 
+    /// Whether `connect` can write its settings.
+    pub fn is_written(&self) -> bool {
+        self.transports != Transports::ImportOnly
+    }
+
     /// Whether it can be reached by HTTP.
     pub fn speaks_http(&self) -> bool {
         matches!(self.transports, Transports::Http { .. })

@@ -53,6 +53,9 @@ impl std::fmt::Debug for Surroundings<'_> {
     }
 }
 
+/// Why our own entry is left out.
+pub const ITSELF: &str = "it is Toolcrib itself";
+
 /// One server; the reason why it is left out otherwise.
 pub fn translate(
     client: &'static Client,
@@ -62,7 +65,7 @@ pub fn translate(
 ) -> Result<Draft, String> {
     let entry = Entry { value: &found.entry, client, around };
     if found.key == OURS || entry.is_ours() {
-        return Err("it is Toolcrib itself".to_owned());
+        return Err(ITSELF.to_owned());
     }
     if entry.text("command").is_none() && entry.list("command").is_none() && entry.address().is_none() {
         let reason = match entry.value.get("settings").or_else(|| entry.value.get("source")) {

@@ -115,6 +115,7 @@ impl RegistryEntry {
         members.set("tags", self.tags.clone());
         members.set("icon", self.icon.clone());
         members.set("homepage", self.homepage.as_ref().map(|link| link.page().to_owned()));
+        members.set("renamed", serde_json::json!(self.renamed));
         if self.authorization.kind == AuthorizationKind::OAuth2 && values.is_empty() {
             members.set("auth", self.login());
         }

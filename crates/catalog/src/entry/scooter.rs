@@ -1,6 +1,8 @@
 //! MCP Scooter's registry entries, read as they are. As tolerant as its own loader: whatever is missing or unknown
 //! there is a warning here, and only what makes the entry unusable is a problem.
 
+use std::collections::BTreeMap;
+
 use toolcrib_base::ServerName;
 
 use super::authorization::{self, Authorization, AuthorizationKind, Variable};
@@ -43,6 +45,7 @@ pub(super) fn read(stem: &str, root: Cursor<'_>) -> Option<RegistryEntry> {
         runtime: fields.get("runtime").and_then(|cursor| runtime(&cursor)),
         authorization,
         package: fields.get("package").and_then(|cursor| package(&cursor)),
+        renamed: BTreeMap::new(),
         tools: fields.get("tools").map(|cursor| server::tools(&cursor)).unwrap_or_default(),
         verified_at: verified_at.or_else(|| text(&fields, "verified_at")),
         metadata: metadata.and_then(|cursor| cursor.json()).map(Kept::of_json),

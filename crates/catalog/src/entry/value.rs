@@ -51,6 +51,7 @@ impl RegistryEntry {
         members.set("authorization", authorization(&self.authorization));
         members.set("runtime", self.runtime.as_ref().map(runtime));
         members.set("package", self.package.as_ref().map(package));
+        members.set("renamed", json!(self.renamed));
         members.set("tools", self.tools.iter().map(|tool| parsed(&tool.json)).collect::<Vec<_>>());
         members.set("verified_at", self.verified_at.clone());
         members.set("metadata", self.metadata.as_ref().map(|metadata| parsed(metadata.as_json())));

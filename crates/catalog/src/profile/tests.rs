@@ -57,11 +57,12 @@ fn empty_lists_mean_nothing() {
 fn further_keys_are_read_or_kept() {
     let profile = good(
         "name: default\ntitle: T\nregistry: ['*']\ngroups: [load, admin, load]\nread_only: true\nactive_set: durable\n\
-         max_tokens: 1200\nenv: {A: 'env:B'}\nranking: {x: 1}\nchanged_tools: hold\nlimits: {}\n\
+         max_tokens: 1200\nenv: {A: 'env:B'}\nranking: tfidf\nchanged_tools: hold\nlearn: true\nlimits: {}\n\
          exposure: pinned\npinned: ['files/*']\nprefix: none\n",
     );
     assert_eq!(profile.groups, [Group::Load, Group::Admin]);
-    assert!(profile.read_only && !profile.require_load);
+    assert!(profile.read_only && profile.learn && !profile.require_load);
+    assert!(!ProfileDefinition::built_in().learn);
     assert_eq!((profile.active_set, profile.max_tokens), (ActiveSet::Durable, 1200));
     assert_eq!(
         (profile.exposure, words(&profile.pinned), profile.prefix),
@@ -148,6 +149,11 @@ fn wrong_values_are_told_with_place_and_hint() {
         ),
         ("tools: ['*']", "2:8: `tools`: expected a map of keys and values, got a list"),
         ("max_tokens: many", "2:13: `max_tokens`: expected a whole number from 50 to 1000000, got `many`"),
+        ("limits: {per_minute: 0}", "2:22: `limits.per_minute`: expected a whole number from 1 to 1000000, got `0`"),
+        (
+            "limits: {calls: 1}",
+            "2:10: `limits.calls`: expected a known key, got this one | known keys are concurrent, per_minute",
+        ),
         ("quota: 7", "2:8: `quota`: expected a map of keys and values, got `7`"),
         ("quota: {tools: 0}", "2:16: `quota.tools`: expected a whole number from 1 to 500, got `0`"),
         ("quota: {policy: drop}", "2:17: `quota.policy`: expected one of `evict`, `block`, got `drop`"),

@@ -64,6 +64,7 @@ impl Behind {
             principal: (!OWNER.contains(&principal)).then(|| principal.into()),
             session: caller.session.as_ref().map(|session| session.audit_name()),
             conversation: self.conversation.clone(),
+            environment: None,
             capabilities: Arc::clone(&self.capabilities),
             level: self.level,
             own,

@@ -4,10 +4,14 @@ use serde_json::{Value, json};
 use toolcrib_base::Problem;
 use toolcrib_catalog::Dialect;
 use toolcrib_protocol::Raw;
+use toolcrib_protocol::json::Rules;
 
 use super::{Context, required};
-use crate::view::{AVAILABLE, Candidate};
+use crate::view::{AVAILABLE, Candidate, Tool};
 use crate::{operation, reply, resolve};
+
+/// How deep a tool of a definition may be.
+const DEPTH: usize = 64;
 
 pub(super) fn run(context: &Context<'_>, arguments: &Raw) -> Result<Raw, Problem> {
     let name = required(arguments, "name")?;
@@ -24,15 +28,38 @@ pub(super) fn run(context: &Context<'_>, arguments: &Raw) -> Result<Raw, Problem
             None => Err(resolve::unknown_tool(context.view, &name)),
         };
     };
-    let schema = tool.entry.input_schema().map_or_else(|| json!({ "type": "object" }), |schema| schema.to_value());
     if context.meta.dialect == Dialect::Muster {
+        let schema = schema_of(tool);
         let value = json!({ "name": &*tool.name, "description": tool.description(), "inputSchema": schema });
         return Ok(reply::data(&value));
     }
     let active = context.gateway.active.of(context.caller, context.view.profile.active_set).contains(&tool.id);
+    let value = whole(tool, active);
+    if context.meta.dialect == Dialect::GoEnt {
+        return Ok(reply::structured(&markdown(&value), &value));
+    }
+    Ok(compact(&value))
+}
+
+/// What a native answer says of a tool that is not loaded.
+pub(crate) fn told(tool: &Tool) -> String {
+    whole(tool, false).to_string()
+}
+
+/// Without the white space that costs a model a third of it.
+fn compact(value: &Value) -> Raw {
+    reply::structured(&value.to_string(), value)
+}
+
+fn schema_of(tool: &Tool) -> Value {
+    tool.entry.input_schema().map_or_else(|| json!({ "type": "object" }), |schema| schema.to_value())
+}
+
+/// All that there is to say of a tool.
+fn whole(tool: &Tool, active: bool) -> Value {
     let mut value = json!({
         "id": tool.id.to_string(), "name": &*tool.name, "server": tool.id.server.as_str(),
-        "description": tool.description(), "inputSchema": schema,
+        "description": tool.description(), "inputSchema": schema_of(tool),
     });
     let mut add = |key: &str, part: Option<Value>| {
         if let Some(part) = part {
@@ -42,14 +69,18 @@ pub(super) fn run(context: &Context<'_>, arguments: &Raw) -> Result<Raw, Problem
     add("title", tool.entry.title.clone().map(Value::from));
     add("outputSchema", tool.entry.output_schema().map(|schema| schema.to_value()));
     add("annotations", tool.entry.raw.get("annotations").map(|hints| hints.to_value()));
+    add("examples", tool.entry.raw.get("examples").or_else(|| noted(tool)).map(|examples| examples.to_value()));
     add("category", tool.definition.category.clone().map(Value::from));
     add("keywords", (!tool.definition.keywords.is_empty()).then(|| tool.definition.keywords.clone().into()));
     value["active"] = active.into();
     value["state"] = tool.state().into();
-    if context.meta.dialect == Dialect::GoEnt {
-        return Ok(reply::structured(&markdown(&value), &value));
-    }
-    Ok(reply::data(&value))
+    value
+}
+
+/// Examples that the definition has where the server itself gives none.
+fn noted(tool: &Tool) -> Option<Raw> {
+    let noted = tool.definition.tools.iter().find(|noted| *noted.name == *tool.id.tool)?;
+    Raw::parse(noted.json.clone().into(), Rules::relayed(DEPTH)).ok()?.get("examples")
 }
 
 /// What could be: as a tool, with what to do first.
@@ -70,6 +101,7 @@ fn available(context: &Context<'_>, candidate: &Candidate) -> Raw {
         ("title", candidate.title().map(Value::from)),
         ("outputSchema", raw("outputSchema")),
         ("annotations", raw("annotations")),
+        ("examples", raw("examples")),
         ("category", entry.category.clone().map(Value::from)),
         ("keywords", (!entry.tags.is_empty()).then(|| entry.tags.clone().into())),
     ] {
@@ -80,7 +112,7 @@ fn available(context: &Context<'_>, candidate: &Candidate) -> Raw {
     if context.meta.dialect == Dialect::GoEnt {
         return reply::structured(&markdown(&value), &value);
     }
-    reply::data(&value)
+    compact(&value)
 }
 
 /// go-ent's form.
@@ -94,6 +126,9 @@ fn markdown(value: &Value) -> String {
     if let Some(keywords) = value["keywords"].as_array() {
         let words: Vec<_> = keywords.iter().filter_map(Value::as_str).collect();
         out.push_str(&format!("\n**Keywords:** {}\n", words.join(", ")));
+    }
+    for example in value["examples"].as_array().into_iter().flatten() {
+        out.push_str(&format!("\n**Example:** `{example}`\n"));
     }
     let schema = serde_json::to_string_pretty(&value["inputSchema"]).unwrap_or_default();
     out.push_str(&format!("\n**Input Schema:**\n\n```json\n{schema}\n```\n"));

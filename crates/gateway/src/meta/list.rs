@@ -72,7 +72,7 @@ pub(super) fn filter(context: &Context<'_>, arguments: &Raw) -> Result<Raw, Prob
             && (description.is_empty() || fold(about).contains(&fold(&description)))
     };
     // Without a query every tool is a hit, in order of its id.
-    let ranked = Query { limit: usize::MAX, fold: false, ..Query::new(&query) };
+    let ranked = Query { limit: usize::MAX, fold: false, ..context.view.query(&query) };
     let hits = context.view.search.search(&ranked).hits;
     let matching: Vec<_> = hits
         .iter()
@@ -114,7 +114,7 @@ pub(super) fn filter(context: &Context<'_>, arguments: &Raw) -> Result<Raw, Prob
 /// `scooter_find`: servers with the names of their tools, the best first.
 pub(super) fn servers(context: &Context<'_>, arguments: &Raw) -> Result<Raw, Problem> {
     let query = text(arguments, "query")?.unwrap_or_default();
-    let ranked = Query { limit: usize::MAX, fold: false, ..Query::new(&query) };
+    let ranked = Query { limit: usize::MAX, fold: false, ..context.view.query(&query) };
     let hits = context.view.search.search(&ranked).hits;
     let mut order: Vec<&str> = Vec::new();
     for hit in &hits {

@@ -124,9 +124,13 @@ fn shown(view: &View) -> Value {
     let profile = &view.profile;
     let name = profile.name.as_str();
     let url = if name == "default" { "/mcp".to_owned() } else { format!("/mcp/p/{name}") };
-    json!({
+    let mut value = json!({
         "name": name, "title": profile.title,
-        "exposure": profile.exposure.as_str(), "dialect": profile.dialect.as_str(),
+        "exposure": view.declared.as_str(), "dialect": profile.dialect.as_str(),
         "servers": view.servers.len(), "tools": view.tools.len(), "url": url,
-    })
+    });
+    if view.declared != profile.exposure {
+        value["exposureNow"] = profile.exposure.as_str().into();
+    }
+    value
 }

@@ -4,10 +4,10 @@ use serde_json::{Value, json};
 use toolcrib_base::{Glob, Kind, Problem};
 use toolcrib_protocol::Raw;
 use toolcrib_search::budget::{self, DEFAULT_HITS};
-use toolcrib_search::{Detail, Query, Ranker};
+use toolcrib_search::{Detail, Explanation, Part, Query, Ranker};
 
 use super::{Effect, Method, Operation, Permission, ROW, Run};
-use crate::meta::{number, required, text};
+use crate::meta::{flag, number, required, text};
 use crate::resolve;
 use crate::view::{Found, View};
 
@@ -48,8 +48,8 @@ pub(super) const ROWS: &[Operation] = &[
         description: "Find tools of this profile for a purpose told in plain words, best first.",
         permission: Permission::Open,
         problems: &[Kind::NotFound],
-        input: r#"{"type":"object","properties":{"query":{"type":"string"},"server":{"type":"string"},"limit":{"type":"integer","minimum":1,"maximum":100,"default":8}},"required":["query"],"additionalProperties":false}"#,
-        output: r#"{"type":"object","properties":{"tools":{"type":"array","items":{"type":"object","properties":{"id":{"type":"string"},"name":{"type":"string"},"signature":{"type":"string"},"summary":{"type":"string"},"score":{"type":"number"}},"required":["id","name","signature","summary","score"]}},"total":{"type":"integer"}},"required":["tools","total"]}"#,
+        input: r#"{"type":"object","properties":{"query":{"type":"string"},"server":{"type":"string"},"limit":{"type":"integer","minimum":1,"maximum":100,"default":8},"explain":{"type":"boolean","default":false,"description":"Also how each score comes about"}},"required":["query"],"additionalProperties":false}"#,
+        output: r#"{"type":"object","properties":{"tools":{"type":"array","items":{"type":"object","properties":{"id":{"type":"string"},"name":{"type":"string"},"signature":{"type":"string"},"summary":{"type":"string"},"score":{"type":"number"},"explanation":{"type":["object","null"]}},"required":["id","name","signature","summary","score"]}},"total":{"type":"integer"}},"required":["tools","total"]}"#,
         run: Run::View(find),
         ..ROW
     },
@@ -107,19 +107,38 @@ fn find(view: &View, arguments: &Raw) -> Result<Value, Problem> {
     let query = text(arguments, "query")?.unwrap_or_default();
     let server = text(arguments, "server")?;
     let limit = number(arguments, "limit")?.and_then(|limit| usize::try_from(limit).ok()).unwrap_or(DEFAULT_HITS);
-    let hits = view.search.search(&Query { server: server.as_deref(), limit: limit.min(MOST), ..Query::new(&query) });
+    let explains = flag(arguments, "explain")?.unwrap_or(false);
+    let wanted = Query { server: server.as_deref(), limit: limit.min(MOST), ..view.query(&query) };
+    let hits = view.search.search(&wanted);
     let found = hits.hits.iter().filter_map(|hit| Some((hit, Found::of(view, &hit.id)?)));
     let tools: Vec<Value> = found
         .map(|(hit, found)| {
-            json!({
+            let mut tool = json!({
                 "id": hit.id.to_string(), "name": found.name(), "server": hit.id.server.as_str(),
                 "signature": found.signature().render(Detail::OptionalNames),
                 "summary": budget::summary(found.description()), "score": hit.score, "state": found.state(),
                 "also": hit.also.iter().map(ToString::to_string).collect::<Vec<_>>(),
-            })
+            });
+            if explains {
+                let explanation = view.search.explain(&wanted, &hit.id);
+                tool["explanation"] = explanation.map_or(Value::Null, |it| explained(&it));
+            }
+            tool
         })
         .collect();
     Ok(json!({ "tools": tools, "total": hits.total }))
+}
+
+/// How a score comes about, for people who tune their descriptions.
+fn explained(explanation: &Explanation) -> Value {
+    let part = |part: Part| json!({ "raw": part.raw, "scaled": part.scaled, "weight": part.weight, "share": part.scaled * part.weight });
+    json!({
+        "exact": explanation.exact,
+        "words": part(explanation.words), "alike": part(explanation.alike), "meaning": part(explanation.meaning),
+        "terms": explanation.terms.iter().map(|it| json!({ "word": it.word, "score": it.score })).collect::<Vec<_>>(),
+        "corrections":
+            explanation.corrections.iter().map(|it| json!({ "from": it.from, "to": it.to })).collect::<Vec<_>>(),
+    })
 }
 
 fn get(view: &View, arguments: &Raw) -> Result<Value, Problem> {

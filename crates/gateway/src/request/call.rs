@@ -98,6 +98,17 @@ impl Passing<'_> {
             }
             Err(Refused::Closing) => return Err(closing()),
         };
+        let (gateway, profile) = (self.gateway, &self.view.profile);
+        let principal = &self.caller.principal.id;
+        let admitted = gateway.throttle.admit(principal, &profile.name, profile.limits, gateway.clock.now());
+        // Held until the call has ended, or its future is dropped.
+        let _running = match admitted {
+            Ok(running) => running,
+            Err(problem) => {
+                tool.metrics().record(Outcome::Error(Kind::Busy), passage.finish(Outcome::Error(Kind::Busy)));
+                return Ok(failed(&problem));
+            }
+        };
         if let Some(problem) = self.not_loaded(tool) {
             passage.finish(Outcome::Error(Kind::Forbidden));
             return Ok(failed(&problem));
@@ -130,6 +141,7 @@ impl Passing<'_> {
         let (outcome, answer) = match ended {
             Ended::Answered(Ok(result)) => {
                 let outcome = if reply::is_failure(&result) { Outcome::ToolError } else { Outcome::Ok };
+                self.learn(tool, outcome, &result);
                 // What asks, or runs on as a task, is for the client and not for its model.
                 let plain = by.is_none() || ask::is_input_required(&result) || task::is_task(&result);
                 let result = if plain { result } else { meta::call::shape(by, result) };
@@ -188,6 +200,14 @@ impl Passing<'_> {
         let problem =
             Problem::new(Kind::Forbidden, format!("server `{}` of `{}` is not active", tool.id.server, tool.name));
         Some(problem.hint(format!("Activate it first: {}.", resolve::how_to_load(self.view, &tool.id))))
+    }
+
+    /// Learns from a call that was done, where the profile wants it.
+    fn learn(&self, tool: &Tool, outcome: Outcome, result: &Raw) {
+        let is_done = outcome == Outcome::Ok && !ask::is_input_required(result) && !task::is_task(result);
+        if is_done && self.view.profile.learn {
+            self.gateway.learning.called(self.caller, &tool.id);
+        }
     }
 
     async fn call_meta(&mut self, meta: &'static MetaName, arguments: &Raw) -> Answered {

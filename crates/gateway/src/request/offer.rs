@@ -91,7 +91,7 @@ impl Passing<'_> {
     }
 
     pub(super) fn tools_list(&self, params: &Raw) -> Result<Raw, RpcError> {
-        let fixed = self.listed(params, &self.view.listed)?;
+        let fixed = self.listed(params, self.view.listed_for(self.caller.session.as_deref()))?;
         let revision = self.caller.revision;
         if self.view.profile.exposure != Exposure::Dynamic || revision.era() != Era::Legacy {
             return Ok(fixed);

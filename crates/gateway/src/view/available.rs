@@ -131,6 +131,12 @@ impl Candidates {
         self.get(&id).or_else(whole)
     }
 
+    /// The entries themselves, each once.
+    pub(crate) fn entries(&self) -> impl Iterator<Item = &RegistryEntry> {
+        let firsts = self.servers().filter_map(|name| self.of_server(name).first());
+        firsts.map(|candidate| &*candidate.available.entry)
+    }
+
     /// The names of the entries.
     pub(crate) fn servers(&self) -> impl Iterator<Item = &str> {
         let mut last = None;
@@ -188,6 +194,28 @@ impl<'a> Found<'a> {
         match self {
             Self::Tool(tool) => tool.entry.input_schema(),
             Self::Candidate(candidate) => candidate.input_schema(),
+        }
+    }
+
+    pub(crate) fn output_schema(self) -> Option<Raw> {
+        match self {
+            Self::Tool(tool) => tool.entry.output_schema(),
+            Self::Candidate(candidate) => candidate.entry.as_ref().and_then(Entry::output_schema),
+        }
+    }
+
+    pub(crate) fn title(self) -> Option<&'a str> {
+        match self {
+            Self::Tool(tool) => tool.entry.title.as_deref(),
+            Self::Candidate(candidate) => candidate.title(),
+        }
+    }
+
+    /// What is said of the server.
+    pub(crate) fn about(self) -> Option<&'a str> {
+        match self {
+            Self::Tool(tool) => tool.definition.description.as_deref(),
+            Self::Candidate(candidate) => candidate.available.entry.description.as_deref(),
         }
     }
 

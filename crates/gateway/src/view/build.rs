@@ -5,7 +5,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::{Arc, Mutex, OnceLock};
 
 use toolcrib_base::{ServerName, ToolId};
-use toolcrib_catalog::{Available, ChangedTools, ProfileDefinition, ServerDefinition};
+use toolcrib_catalog::{Available, ChangedTools, Exposure, ProfileDefinition, ServerDefinition};
 use toolcrib_policy::{Act, Annotations, Caller, Held, Request, Rules, Settings};
 use toolcrib_protocol::Raw;
 use toolcrib_protocol::inventory::{Entry, Listing};
@@ -15,6 +15,7 @@ use toolcrib_search::{Document, Index, ServerText, schema};
 use toolcrib_store::Names;
 use toolcrib_upstream::Inventory;
 
+use super::auto;
 use super::available::{Candidate, Candidates, Entries};
 use super::conversation::{self, Free, SessionPart, SessionTools};
 use super::naming::Naming;
@@ -171,13 +172,20 @@ impl Builder {
             held: if holds { Arc::clone(held) } else { Arc::default() },
         });
         let shown: Vec<&Running> = servers.values().filter(|it| rules.shows_server(&it.definition.name)).collect();
-        let menu = menu::of(profile);
         let handles: Vec<_> = shown.iter().map(|it| (it.definition.name.clone(), it.server.clone())).collect();
         let paging = Paging { profile: profile.name.clone(), size: self.page };
         let resources = Resources::gather(&handles, &paging);
         let shaping = Shaping { profile, rules: &rules, resources: &resources };
-        let tools = self.tools(&shaping, &shown, &menu);
-        let prompts = self.prompts(profile, &rules, &shown);
+        let tools = self.tools(&shaping, &shown);
+        let exposure = auto::settled(profile, &tools);
+        let is_many = profile.exposure == Exposure::Auto && exposure != Exposure::Direct;
+        let declared = profile.exposure;
+        let profile = match exposure == declared {
+            true => Arc::clone(profile),
+            false => Arc::new(ProfileDefinition { exposure, ..ProfileDefinition::clone(profile) }),
+        };
+        let menu = menu::of(&profile);
+        let prompts = self.prompts(&profile, &rules, &shown);
         let by_name = tools.iter().enumerate().map(|(index, tool)| (Arc::clone(&tool.name), index)).collect();
         let available = self.candidates(&rules);
         let visible =
@@ -186,7 +194,8 @@ impl Builder {
         let exposed = prompts.iter().map(|prompt| exposed_prompt(prompt)).collect();
         let prompts_listed = Listed::new(Listing::Prompts, &paging, exposed);
         let mut view = View {
-            profile: Arc::clone(profile),
+            profile,
+            declared,
             rules,
             tools,
             by_name,
@@ -198,18 +207,24 @@ impl Builder {
             servers: shown.iter().map(|it| (Arc::clone(&it.definition), it.server.clone())).collect(),
             search,
             listed: Listed::new(Listing::Tools, &paging, Vec::new()),
+            whole: None,
             menu: menu.into_iter().map(|(_, raw)| raw).collect(),
             prompts_listed,
+            costs: OnceLock::new(),
         };
         // Servers by name, the tools of each in its own order.
-        let mut listed: Vec<_> = view.tools.iter().filter(|tool| view.lists(tool)).collect();
-        listed.sort_by(|a, b| (&a.id.server, a.place).cmp(&(&b.id.server, b.place)));
-        let listed = listed.into_iter().map(|tool| tool.exposed());
-        view.listed = Listed::new(Listing::Tools, &paging, view.menu.iter().cloned().chain(listed).collect());
+        let list = |fits: &dyn Fn(&Tool) -> bool| {
+            let mut listed: Vec<_> = view.tools.iter().filter(|tool| fits(tool)).collect();
+            listed.sort_by(|a, b| (&a.id.server, a.place).cmp(&(&b.id.server, b.place)));
+            let listed = listed.into_iter().map(|tool| tool.exposed());
+            Listed::new(Listing::Tools, &paging, view.menu.iter().cloned().chain(listed).collect())
+        };
+        let (listed, whole) = (list(&|tool| view.lists(tool)), is_many.then(|| list(&|_| true)));
+        (view.listed, view.whole) = (listed, whole);
         view
     }
 
-    fn tools(&self, shaping: &Shaping<'_>, shown: &[&Running], menu: &[(&'static str, Raw)]) -> Vec<Arc<Tool>> {
+    fn tools(&self, shaping: &Shaping<'_>, shown: &[&Running]) -> Vec<Arc<Tool>> {
         let Shaping { profile, rules, resources } = *shaping;
         // Room for all at once and no copy to sort: what grows and goes here leaves holes in the memory of a gateway that
         // then does nothing for hours.
@@ -236,7 +251,7 @@ impl Builder {
         // The profile's own meta-tools answer to their names whether they are listed or not.
         let own = META_NAMES.iter().filter(|meta| meta.dialect == profile.dialect).map(|meta| meta.name);
         let operations = operation::table().iter().map(|operation| operation.tool);
-        let reserved = menu.iter().map(|(name, _)| *name).chain(own).chain(operations).collect();
+        let reserved = own.chain(operations).collect();
         let names = Naming { names: &self.names, profile, reserved, space: "", told: &self.told }.give(&wanted);
         let opens = |(it, name): (&Found<'_>, &Arc<str>)| {
             (it.session == SessionPart::Open).then(|| (it.id.server.clone(), Arc::clone(name)))

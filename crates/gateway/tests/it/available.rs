@@ -63,7 +63,7 @@ async fn what_is_available_is_found_and_described_and_nothing_else() {
         assert_eq!(strings(hits, "id"), ["whole/*", "parts/counter", "parts/echo"].map(str::to_owned));
         assert_eq!(strings(hits, "state"), ["available", "available", "available"]);
         assert_eq!(strings(hits, "name"), strings(hits, "id"));
-        assert_eq!(hits[2]["signature"], "(text?)");
+        assert_eq!(hits[2]["signature"], "(text?: string)");
         let text = text_of(&found);
         assert!(text.contains("(available)") && text.contains("load_tools"), "{text}");
 
@@ -209,7 +209,7 @@ async fn a_file_that_is_there_is_never_written_over() {
     files.push(entry("mine", "", ""));
     files.push(profile("default", "registry: [mine]"));
     let house = House::settled(&files).await;
-    house.write("servers/mine.yaml", "name: nobody can read this: [");
+    house.write(&[("servers/mine.yaml".to_owned(), "name: nobody can read this: [".to_owned())]);
     let client = house.modern("default");
     let refused = text_of(&load(&client, &["mine/*"]).await);
     assert!(refused.contains("`servers/mine.yaml` is there already"), "{refused}");

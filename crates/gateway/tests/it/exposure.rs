@@ -120,3 +120,107 @@ async fn a_server_that_lists_anew_changes_the_list_for_both_eras_and_tells_the_l
     }
     assert_eq!(modern.text("alpha_late", &json!({})).await, "late");
 }
+
+#[tokio::test]
+async fn auto_lists_few_tools_directly_and_many_by_search_with_the_pinned_ones() {
+    let few = ["one", "two", "three"];
+    let house = House::settled(&[
+        stopped("alpha", &few, ""),
+        profile("few", "exposure: auto"),
+        profile("many", "exposure: auto\nauto: {tools: 2}\npinned: [alpha/two]"),
+        profile("costly", "exposure: auto\nauto: {tokens: 20}"),
+    ])
+    .await;
+    let direct = ["alpha_one", "alpha_two", "alpha_three"].map(str::to_owned);
+    for client in house.both("few") {
+        assert_eq!(client.listed().await, direct);
+    }
+    for client in house.both("many") {
+        assert_eq!(client.listed().await, [&MENU[..], &["alpha_two"]].concat());
+        assert_eq!(client.found(&json!({"query": "one"})).await[0], "alpha/one");
+    }
+    for client in house.both("costly") {
+        assert_eq!(client.listed().await, MENU);
+    }
+
+    // The catalogue grows: both eras are told, and nobody's list depends on who else is there.
+    let legacy = house.legacy("few");
+    let mut news = legacy.stream();
+    let names: Vec<String> = (0..60).map(|n| format!("tool_{n}")).collect();
+    house.apply(&[stopped("beta", &names.iter().map(String::as_str).collect::<Vec<_>>(), "")]).await;
+    assert_eq!(method_of(&soon("news", news.recv()).await.unwrap()), "notifications/tools/list_changed");
+    for client in house.both("few") {
+        assert_eq!(client.listed().await, MENU);
+    }
+}
+
+#[tokio::test]
+async fn auto_lists_everything_to_legacy_clients_that_search_long_lists_themselves() {
+    let house = House::settled(&[
+        stopped("alpha", &["one", "two", "three"], ""),
+        profile("default", "exposure: auto\nauto: {tools: 1}"),
+        profile("named", "exposure: auto\nauto: {tools: 1, deferring: [searcher]}"),
+        profile("meta", "auto: {tools: 1}"),
+    ])
+    .await;
+    let whole = [&MENU[..], &["alpha_one", "alpha_two", "alpha_three"]].concat();
+    assert_eq!(house.legacy_named("claude-code", "default").listed().await, whole);
+    assert_eq!(house.legacy_named("searcher", "named").listed().await, whole);
+    for (client, profile) in [("searcher", "default"), ("claude-code", "named"), ("claude-code", "meta")] {
+        assert_eq!(house.legacy_named(client, profile).listed().await, MENU, "{client} in {profile}");
+    }
+    assert_eq!(house.modern("default").listed().await, MENU, "modern clients choose by the profile's URL");
+
+    let deferring = house.legacy_named("claude-code", "default");
+    let mut news = deferring.stream();
+    house.apply(&[stopped("beta", &["four"], "")]).await;
+    assert_eq!(method_of(&soon("news", news.recv()).await.unwrap()), "notifications/tools/list_changed");
+    assert!(deferring.listed().await.contains(&"beta_four".to_owned()));
+}
+
+#[tokio::test]
+async fn a_profile_s_limits_hold_for_each_principal_and_each_door() {
+    let limits = "exposure: direct\nlimits: {per_minute: 2}\n";
+    let house = House::settled(&[server("alpha", &[]), profile("default", limits)]).await;
+    let (ann, bob) = (house.modern_of("ann", "default"), house.modern_of("bob", "default"));
+    let text = json!({"text": "a"});
+    assert_eq!(ann.text("alpha_echo", &text).await, "a");
+    let by_meta = json!({"name": "alpha/echo", "arguments": text});
+    assert_ne!(ann.call("call_tool", &by_meta).await["isError"], true);
+    for (name, arguments) in [("alpha_echo", &text), ("call_tool", &by_meta)] {
+        let busy = ann.call(name, arguments).await;
+        assert!(
+            busy["isError"] == true && busy.to_string().contains("`limits.per_minute` of profile `default`"),
+            "{busy}"
+        );
+    }
+    assert_eq!(bob.text("alpha_echo", &text).await, "a");
+    let refused = house.audited().await.into_iter().filter(|event| event.outcome.to_string().contains("busy")).count();
+    assert_eq!(refused, 2);
+}
+
+#[tokio::test]
+async fn a_profile_chooses_its_ranking_and_scores_are_explained() {
+    let files = [
+        stopped("alpha", &["convert_currency", "list_rates"], ""),
+        profile("default", "exposure: direct"),
+        profile("plain", "ranking: tfidf"),
+        profile("ent", "dialect: go-ent"),
+        profile("mine", "dialect: go-ent\nranking: blend"),
+    ];
+    let house = House::settled(&files).await;
+    // Plain TF-IDF knows no slips of the keyboard.
+    for (name, finds) in [("default", true), ("plain", false), ("ent", false), ("mine", true)] {
+        let arguments = json!({"query": "curency", "explain": true});
+        let found = house.modern_of("ann", name).admin().call("core_tool_find", &arguments).await;
+        let best = &found["structuredContent"]["tools"][0];
+        assert_eq!(best["id"] == "alpha/convert_currency", finds, "{name}: {found}");
+        if finds {
+            let why = &best["explanation"];
+            assert_eq!(why["corrections"], json!([{"from": "curency", "to": "currency"}]), "{why}");
+            let shares = ["words", "alike", "meaning"].map(|part| why[part]["share"].as_f64().unwrap());
+            let sum: f64 = shares.iter().sum::<f64>() + why["exact"].as_f64().unwrap();
+            assert!((sum - best["score"].as_f64().unwrap()).abs() < 1e-3, "{best}");
+        }
+    }
+}

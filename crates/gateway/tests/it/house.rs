@@ -13,6 +13,7 @@ use toolcrib_base::{Clock, Limits, PrincipalId, ProfileName, SystemClock};
 use toolcrib_catalog::LocalSecrets;
 use toolcrib_gateway::metrics::Metrics;
 use toolcrib_gateway::servers::Servers;
+use toolcrib_gateway::session::Introduction;
 use toolcrib_gateway::session::Reader;
 use toolcrib_gateway::{Caller, Channel, Gateway, KeepSecrets, Parts, Principal, Session, Sessions};
 use toolcrib_protocol::{Id, Notification, Raw, Request, Revision, RpcError};
@@ -165,6 +166,16 @@ impl House {
         self.gateway.servers.table().get(name).unwrap().server.clone()
     }
 
+    /// Where its files are.
+    pub(crate) fn home(&self) -> &std::path::Path {
+        self.home.path()
+    }
+
+    /// Writes files and takes nothing anew.
+    pub(crate) fn write(&self, files: &[File]) {
+        write(self.home.path(), files);
+    }
+
     /// Writes files (an empty text removes) and takes all definitions anew.
     pub(crate) async fn apply(&self, files: &[File]) {
         write(self.home.path(), files);
@@ -172,16 +183,6 @@ impl House {
         assert!(loaded.problems.is_empty(), "{:?}", loaded.problems);
         self.gateway.apply(Arc::new(loaded));
         self.settle().await;
-    }
-
-    /// The home folder.
-    pub(crate) fn home(&self) -> &std::path::Path {
-        self.home.path()
-    }
-
-    /// Writes a file without taking it in.
-    pub(crate) fn write(&self, path: &str, text: &str) {
-        write(self.home.path(), &[(path.to_owned(), text.to_owned())]);
     }
 
     /// The text of a file of the home folder, if it is there.
@@ -221,6 +222,16 @@ impl House {
         let who = Principal { id: PrincipalId::new(principal), is_admin: false };
         let name = ProfileName::new(profile).unwrap();
         let session = self.gateway.sessions.open(who, name, Revision::LATEST_LEGACY).unwrap();
+        Client::new(self, profile, Revision::LATEST_LEGACY, Some(session))
+    }
+
+    /// A legacy client that says who it is.
+    pub(crate) fn legacy_named(&self, client: &str, profile: &str) -> Client {
+        let who = Principal { id: PrincipalId::new("local"), is_admin: false };
+        let name = ProfileName::new(profile).unwrap();
+        let params = Raw::from_value(&json!({"clientInfo": {"name": client, "version": "1"}}));
+        let introduction = Introduction::read(&params, Revision::LATEST_LEGACY);
+        let session = self.gateway.sessions.open(who, name, introduction).unwrap();
         Client::new(self, profile, Revision::LATEST_LEGACY, Some(session))
     }
 

@@ -3,16 +3,20 @@
 
 mod active;
 mod ambiguous;
+mod answers;
 mod arguments;
 mod audit;
 mod available;
 mod away;
 mod dialect;
+mod discovery;
 mod duplex;
+mod environments;
 mod exposure;
 mod fidelity;
 mod house;
 mod large;
+mod learning;
 mod listen;
 mod load;
 mod lossless;

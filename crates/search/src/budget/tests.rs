@@ -35,10 +35,45 @@ fn things_are_given_up_in_the_documented_order() {
     check_one("- files-0/search_text(query: string, where: {path?: string, depth?: integer}, limit?, order?) …");
     check_one("- files-0/search_text(query: string, where: {path?: string, depth?: integer}, …) …");
     check_one("- files-0/search_text(query: string, where: {…}, …) …");
-    check_one("- files-0/search_text(query, where, …) …");
-    check_one("- files-0/search_text(…)");
-    check_one("- files-0/search_text");
-    with_entries(1, |entries| assert_eq!(render(entries, 0).text, "- files-0/search_text"));
+    let least = "- files-0/search_text(query, where, …) …";
+    check_one(least);
+    with_entries(1, |entries| assert_eq!(render(entries, 0).text, least, "required parameters are never dropped"));
+}
+
+#[test]
+fn the_parts_are_those_of_the_line() {
+    with_entries(2, |entries| {
+        let whole = render(entries, 4000);
+        assert!(whole.shown.iter().all(|shown| !shown.shortened && shown.summary == SUMMARY));
+        let cut = render(entries, whole.tokens - 1);
+        let [first, last] = &cut.shown[..] else { panic!("two hits") };
+        assert!(!first.shortened && last.shortened && cut.shortened);
+        assert!(last.summary.ends_with('…'), "{last:?}");
+        for (line, shown) in cut.text.lines().zip(&cut.shown) {
+            assert!(line.ends_with(&format!("{} — {}", shown.signature, shown.summary)), "{line}");
+        }
+    });
+}
+
+#[test]
+fn only_beyond_the_most_are_required_names_left_out_of_a_page() {
+    let check = |count: usize, name: &str, most: usize, expect: &str| {
+        let names: Vec<String> = (0..count).map(|n| format!("{name}_{n}")).collect();
+        let fields: Vec<String> = names.iter().map(|name| format!(r#""{name}":{{"type":"string"}}"#)).collect();
+        let required = serde_json::to_string(&names).unwrap();
+        let schema = format!(r#"{{"properties":{{{}}},"required":{required}}}"#, fields.join(","));
+        let signature = Signature::read(&schema, None);
+        let ids: Vec<ToolId> = (0..8).map(|n| ToolId::parse(&format!("s{n}/t")).unwrap()).collect();
+        let entry = |id| Entry { id, name: "t", signature: &signature, summary: "", also: &[] };
+        let rendered = render(&ids.iter().map(entry).collect::<Vec<_>>(), most);
+        assert!(rendered.tokens <= MOST_TOKENS && tokens::count(&rendered.text) <= MOST_TOKENS);
+        assert!(rendered.text.lines().last().unwrap().ends_with(expect), "{}", rendered.text);
+        assert!(rendered.text.lines().next().unwrap().contains(&format!("{name}_{}", count - 1)), "{}", rendered.text);
+        rendered.tokens
+    };
+    let over = check(40, "a", 800, "a_38, a_39)");
+    assert!(over > 800, "{over}: more than the budget, because names stay");
+    check(60, "parameter", 100_000, "t(…60 required)");
 }
 
 #[test]
@@ -56,17 +91,17 @@ fn the_worst_hits_are_shortened_first() {
 #[test]
 fn many_hits_become_ids_and_none_is_dropped() {
     with_entries(100, |entries| {
-        let rendered = render(entries, DEFAULT_TOKENS);
+        let rendered = render(entries, DEFAULT_TOKENS / 2);
         for (line, entry) in rendered.text.lines().zip(entries) {
             assert_eq!(line, format!("- {}", entry.id));
         }
         assert_eq!(rendered.text.lines().count(), 100);
     });
-    assert_eq!(render(&[], 10), Rendered { text: String::new(), tokens: 0, shortened: false });
+    assert_eq!(render(&[], 10), Rendered { text: String::new(), tokens: 0, shortened: false, shown: Vec::new() });
 }
 
 #[test]
-fn eight_hostile_hits_fit_the_default_budget() {
+fn eight_hostile_hits_fit_the_most() {
     let long = "字".repeat(50_000);
     let fields: Vec<String> = (0..300).map(|n| format!(r#""parameter_number_{n}":{{"type":"string"}}"#)).collect();
     let names: Vec<String> = (0..300).map(|n| format!(r#""parameter_number_{n}""#)).collect();
@@ -79,7 +114,7 @@ fn eight_hostile_hits_fit_the_default_budget() {
         ids.iter().map(|id| Entry { id, name: &name, signature: &signature, summary: &summary, also: &ids }).collect();
     let rendered = render(&entries, DEFAULT_TOKENS);
     assert_eq!(rendered.text.lines().count(), 8);
-    assert!(tokens::estimate(&rendered.text) <= DEFAULT_TOKENS, "{}", rendered.text);
+    assert!(tokens::count(&rendered.text) <= MOST_TOKENS, "{}", rendered.text);
     assert!(rendered.text.lines().all(|line| line.contains(&name)));
 }
 

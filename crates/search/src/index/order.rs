@@ -5,6 +5,7 @@ use std::cmp::Ordering;
 use toolcrib_base::ToolId;
 
 use super::{Frame, Groups, Mask};
+use crate::learned;
 use crate::rank::{Hit, Hits, Query};
 
 /// A visible tool that matches.
@@ -21,6 +22,7 @@ pub(super) fn hits(frame: &Frame, mask: &Mask, query: &Query<'_>, scores: &[f32]
     let listing = query.text.trim().is_empty();
     let mut candidates = candidates(frame, mask, query, scores);
     if !listing {
+        raise_learned(frame, query, &mut candidates);
         lift_exact(frame, mask, query, &mut candidates);
     }
     let folded = if query.fold { fold(frame.groups(), &mut candidates) } else { Vec::new() };
@@ -72,6 +74,19 @@ fn segments(frame: &Frame, query: &Query<'_>) -> std::ops::Range<usize> {
     }
 }
 
+/// Raises what was called after such queries before. Nothing becomes a hit by it.
+fn raise_learned(frame: &Frame, query: &Query<'_>, candidates: &mut [Candidate]) {
+    let best = candidates.iter().map(|candidate| candidate.score).fold(0.0, f32::max);
+    for (id, share) in query.learned {
+        let Ok(segment) = frame.position(id.server.as_str()) else { continue };
+        let Ok(tool) = frame.segments[segment].ids.binary_search(id) else { continue };
+        let place = frame.base(segment) + tool;
+        if let Ok(at) = candidates.binary_search_by_key(&place, |candidate| candidate.place) {
+            candidates[at].score += learned::MOST * share.clamp(0.0, 1.0) * best;
+        }
+    }
+}
+
 /// Puts tools whose name is the query above all others, and the tool whose id is the query above these.
 fn lift_exact(frame: &Frame, mask: &Mask, query: &Query<'_>, candidates: &mut Vec<Candidate>) {
     let text = query.text.trim();
@@ -79,10 +94,12 @@ fn lift_exact(frame: &Frame, mask: &Mask, query: &Query<'_>, candidates: &mut Ve
     let wanted_id = text.split_once('/');
     let mut unmatched = Vec::new();
     for segment in segments(frame, query) {
+        let of_server = wanted_id.filter(|(server, _)| frame.segments[segment].server() == *server);
         for (tool, id) in frame.segments[segment].ids.iter().enumerate() {
-            let name = id.tool.trim();
-            let is_id = wanted_id.is_some_and(|(server, tool)| id.server.as_str() == server && name == tool);
-            let lift = match (is_id, name.eq_ignore_ascii_case(text)) {
+            // Most names are shorter than most queries: that is seen without looking at the letters.
+            let is_name = |wanted: &str| id.tool.len() >= wanted.len() && id.tool.trim().eq_ignore_ascii_case(wanted);
+            let is_id = of_server.is_some_and(|(_, tool)| is_name(tool) && id.tool.trim() == tool);
+            let lift = match (is_id, is_name(text)) {
                 (true, _) => 2.0 * best,
                 (false, true) => best,
                 (false, false) => continue,

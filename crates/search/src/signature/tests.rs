@@ -100,6 +100,10 @@ fn a_long_signature_gives_up_detail_and_keeps_required_names() {
     schema["properties"]["must"] = json!({"type": "string"});
     schema["required"] = json!(["must"]);
     check(&schema, "f(must: string, …)");
+    let names: Vec<String> = (0..60).map(|n| format!("required_parameter_{n}")).collect();
+    let fields: serde_json::Map<String, Value> =
+        names.iter().map(|name| (name.clone(), json!({"type": "string"}))).collect();
+    check(&json!({"properties": fields, "required": names}), &format!("f({})", names.join(", ")));
 }
 
 #[test]
@@ -124,7 +128,7 @@ fn each_step_of_detail_shows_less() {
             "(a: {b?: 1|2|3}, c: \"x\"|\"y\"|\"z\", …)",
             "(a: {…}, c: \"x\"|\"y\"|…, …)",
             "(a, c, …)",
-            "(…)",
+            "(…2 required)",
         ]
     );
 }

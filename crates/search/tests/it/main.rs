@@ -2,7 +2,12 @@
 
 #![allow(clippy::unwrap_used, reason = "clippy's exemption covers test functions but not what they share")]
 
+mod odd;
 mod properties;
 mod quality;
 mod ranking;
+// The sets are read by what evaluates them.
+#[path = "../../examples/eval-search/set.rs"]
+#[allow(dead_code, unreachable_pub, reason = "written for another program")]
+mod set;
 mod world;

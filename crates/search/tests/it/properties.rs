@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 use toolcrib_base::{ServerName, ToolId};
 use toolcrib_search::budget::{self, Entry};
-use toolcrib_search::{Hits, Index, Query, Ranker, Signature, nearest, schema, tokens};
+use toolcrib_search::{Detail, Hits, Index, Query, Ranker, Signature, nearest, schema, tokens};
 
 use crate::world::{Tool, World, build, replace, without};
 
@@ -158,13 +158,15 @@ proptest! {
         prop_assert_eq!(exact.total, 1, "a tool is found by its name");
         prop_assert!(nearest(&text, [name.as_str(), &text]).len() <= 2);
         prop_assert!(budget::summary(&text).chars().count() <= budget::SUMMARY_CHARS);
-        prop_assert!(tokens::estimate(&text) <= text.len() * 3);
+        prop_assert!(tokens::count(&text) <= text.len());
     }
 
     #[test]
     fn arbitrary_schemas_have_a_short_signature(raw in json(), output in json()) {
-        let line = Signature::read(&raw, Some(&output)).line("f");
-        prop_assert!(line.starts_with("f(") && line.chars().count() <= toolcrib_search::SIGNATURE_CHARS + 1, "{}", line);
+        let signature = Signature::read(&raw, Some(&output));
+        let line = signature.line("f");
+        let most = signature.render(Detail::RequiredNames).chars().count().max(toolcrib_search::SIGNATURE_CHARS) + 1;
+        prop_assert!(line.starts_with("f(") && line.chars().count() <= most, "{}", line);
         schema::parameters(&raw);
     }
 
@@ -178,9 +180,13 @@ proptest! {
             .map(|id| Entry { id, name: "tool", signature: &signature, summary: &summary, also: &ids })
             .collect();
         let rendered = budget::render(&entries, most);
-        let bare: usize = ids.iter().map(|id| tokens::estimate(&format!("- {id}\n"))).sum();
-        prop_assert!(rendered.tokens <= most.max(bare));
-        prop_assert!(tokens::estimate(&rendered.text) <= rendered.tokens);
+        let least = |id: &ToolId| match count {
+            0..=8 => tokens::count(&format!("- {id}{} …\n", signature.render(Detail::RequiredNames))),
+            _ => tokens::count(&format!("- {id}\n")),
+        };
+        prop_assert!(rendered.tokens <= most.max(ids.iter().map(least).sum()));
+        prop_assert!(count > 8 || rendered.tokens <= budget::MOST_TOKENS);
+        prop_assert!(tokens::count(&rendered.text) <= rendered.tokens);
         prop_assert_eq!(rendered.text.lines().count(), count);
         for (line, id) in rendered.text.lines().zip(&ids) {
             prop_assert!(line.starts_with(&format!("- {id}")), "{}", line);

@@ -47,6 +47,9 @@ pub(crate) fn locate(flags: &ClientFlags, environment: &Environment) -> Result<L
     };
     let uri = endpoint(&url, flags.profile.as_ref()).ok_or_else(|| not_an_endpoint(&url, &place))?;
     let mut located = Located { uri, place, is_named, token: None, no_token: None };
+    if flags.without_token {
+        return Ok(located);
+    }
     if let Some(path) = &flags.token_file {
         located.token = Some(token::read(path)?);
     } else if let Some(text) = environment.text(TOKEN_VARIABLE)? {
@@ -57,7 +60,7 @@ pub(crate) fn locate(flags: &ClientFlags, environment: &Environment) -> Result<L
     } else if let Some(ready) = alive {
         // Only the gateway that the file names gets its token: whoever else listens here would learn it.
         let same = ready.url.parse::<Uri>().is_ok_and(|own| own.authority() == located.uri.authority());
-        if same && is_loopback(&located.uri) {
+        if same && is_here(&located.uri) {
             match token::read(&ready.token_file) {
                 Ok(token) => located.token = Some(token),
                 Err(problem) => located.no_token = Some(problem.message),
@@ -120,8 +123,13 @@ fn endpoint(url: &str, profile: Option<&ProfileName>) -> Option<Uri> {
     format!("{scheme}://{authority}{path}{profile}").parse().ok()
 }
 
+/// Whether a URL leads to this machine.
+pub(crate) fn is_loopback(url: &str) -> bool {
+    url.parse().is_ok_and(|uri| is_here(&uri))
+}
+
 /// Whether only this machine can answer.
-fn is_loopback(uri: &Uri) -> bool {
+fn is_here(uri: &Uri) -> bool {
     let host = uri.host().unwrap_or_default().trim_start_matches('[').trim_end_matches(']');
     host == "localhost" || host.parse::<std::net::IpAddr>().is_ok_and(|ip| ip.to_canonical().is_loopback())
 }
@@ -190,6 +198,9 @@ mod tests {
         for other in ["http://127.0.0.1:5001", "http://127.0.0.1.evil.example:5000", "https://evil.example"] {
             assert_eq!(token_of(&find(own.path(), Some(other), &[]).unwrap()), None, "{other}");
         }
+        let flags = ClientFlags { home: Some(own.path().to_owned()), ..ClientFlags::for_tests() }.without_token();
+        let environment = [(TOKEN_VARIABLE.to_owned(), OsString::from("given"))].into_iter().collect();
+        assert_eq!(token_of(&locate(&flags, &environment).unwrap()), None);
         let elsewhere = home("http://192.0.2.1:5000/mcp");
         assert_eq!(token_of(&find(elsewhere.path(), None, &[]).unwrap()), None);
         let given = [(TOKEN_VARIABLE, "given")];
@@ -217,7 +228,7 @@ mod tests {
             ("http://127.9.9.9", true),
             ("http://10.0.0.1", false),
         ] {
-            assert_eq!(is_loopback(&url.parse().unwrap()), expected, "{url}");
+            assert_eq!(is_loopback(url), expected, "{url}");
         }
     }
 }

@@ -47,6 +47,11 @@ impl Rest {
         self.profile.as_ref()
     }
 
+    /// Whether the person named its address, so that it may be that of another home or machine.
+    pub(crate) fn is_elsewhere(&self) -> bool {
+        self.located.is_named
+    }
+
     /// The gateway's address without a path.
     pub(crate) fn origin(&self) -> &str {
         self.root.trim_end_matches("/api/v1")

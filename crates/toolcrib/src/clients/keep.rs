@@ -1,44 +1,78 @@
-//! Where the secrets of imported servers go, and how definitions refer to them. Everything that knows the place is here.
+//! Where the secrets of imported servers go, and how definitions refer to them: entries of the vault, each for its own
+//! server. Everything that knows the place is here.
 
-use std::path::{Path, PathBuf};
+use std::collections::BTreeMap;
 
-use toolcrib_base::{Kind, Problem, Secret, ServerName};
-use toolcrib_catalog::{LocalSecrets, ResolveSecret, SecretRef};
+use toolcrib_auth::{EntryName, KeyWish, Listed, Reach, User, Vault};
+use toolcrib_base::{Clock, Kind, Problem, Secret, ServerName, SystemClock};
+use toolcrib_catalog::clients::Wanted;
 
-use crate::home::Home;
-use crate::token;
+use crate::home::{Environment, Home};
+use crate::secrets;
 
-/// Below the home folder.
-const FOLDER: &str = "state/secrets";
+/// The vault as an import uses it.
+pub(crate) struct Keep {
+    vault: Vault,
+    /// What it holds, by name.
+    entries: BTreeMap<String, EntryName>,
+    /// Where the key of a new vault shall lie.
+    wish: KeyWish,
+}
 
 /// How a definition refers to a secret of this name.
 pub(crate) fn reference(name: &str) -> String {
-    format!("file:{FOLDER}/{name}")
-}
-
-/// The secret that is kept under a name.
-pub(crate) fn stored(home: &Home, name: &str) -> Option<Secret> {
-    let reference = SecretRef::File(Path::new(FOLDER).join(name));
-    // Files are the same for every server.
-    let anyone = ServerName::new("import").expect("`import` is a name");
-    LocalSecrets::new(home.path()).resolve(&reference, &anyone).ok()
-}
-
-/// Keeps a secret in a file that only its owner reads.
-pub(crate) fn keep(home: &Home, name: &str, value: &Secret) -> Result<(), Problem> {
-    let path = place(home, name);
-    // A reader takes one line end away, so that a secret that ends in one keeps it.
-    let text = format!("{}\n", value.expose());
-    token::write_private(&path, text.as_bytes()).map_err(|error| {
-        Problem::new(Kind::Internal, format!("cannot keep the secret `{name}` in `{}`: {error}", path.display()))
-    })
+    format!("vault:{name}")
 }
 
 /// What to do for a secret that the client's settings do not hold.
-pub(crate) fn how_to_give(home: &Home, name: &str) -> String {
-    format!("write it to `{}`, for your eyes only (mode 600)", place(home, name).display())
+pub(crate) fn how_to_give(server: &ServerName, name: &str) -> String {
+    format!("give it with `toolcrib secret set {name} --server {server}`")
 }
 
-fn place(home: &Home, name: &str) -> PathBuf {
-    home.path().join(FOLDER).join(name)
+// === impl Keep ===
+
+impl Keep {
+    /// Opens the vault of a home, if somebody `needs` it: a vault that does not open is no reason not to import servers
+    /// without secrets. There need not be one yet.
+    pub(crate) fn open(home: &Home, environment: &Environment, needs: bool, wish: KeyWish) -> Result<Self, Problem> {
+        let vault = secrets::vault(home, environment);
+        let listed =
+            if needs { vault.list().map_err(|error| not_opened(secrets::problem(&error)))? } else { Vec::new() };
+        let entries = listed.into_iter().map(|entry| (entry.name.to_string(), entry.name)).collect();
+        Ok(Self { vault, entries, wish })
+    }
+
+    /// The secret that is kept for a server under a name. One that this server may not have, or that does not open, is
+    /// given as an empty one, which equals none.
+    pub(crate) fn stored(&self, server: &ServerName, name: &str) -> Option<Secret> {
+        let entry = self.entries.get(name)?;
+        let user = User { server: Some(server), profile: None };
+        Some(self.vault.get(entry, &user).unwrap_or_else(|_| Secret::new("")))
+    }
+
+    /// Keeps the secrets of servers, all of them or none. What is kept already stays as it is, for whomever it is.
+    pub(crate) fn keep(&self, wanted: &[(&ServerName, &Wanted)]) -> Result<(), Problem> {
+        let mut entries = Vec::new();
+        for (server, Wanted { name, value, .. }) in wanted {
+            let Some(value) = value else { continue };
+            if self.stored(server, name).as_ref() == Some(value) {
+                continue;
+            }
+            let entry = EntryName::new(name)
+                .map_err(|error| Problem::new(Kind::Internal, format!("cannot keep a secret as `{name}`: {error}")))?;
+            let reach = Reach::new(vec![(*server).clone()], Vec::new());
+            entries.push((Listed { name: entry, reach, set_at: SystemClock.now() }, value));
+        }
+        let entries: Vec<(&Listed, &Secret)> = entries.iter().map(|(entry, value)| (entry, *value)).collect();
+        self.vault.set_all(&entries, self.wish).map_err(|error| not_opened(secrets::problem(&error)))?;
+        Ok(())
+    }
+}
+
+/// What goes wrong with the vault stops an import before anything is written.
+fn not_opened(problem: Problem) -> Problem {
+    Problem {
+        message: format!("nothing was imported, because its secrets cannot be kept: {}", problem.message),
+        ..problem
+    }
 }

@@ -17,7 +17,10 @@ use crate::output::{Format, Output};
 pub(crate) struct Arguments {
     /// The operation, such as `core_mcpserver_get` or `mcpserver_get`; without one all are listed
     operation: Option<String>,
-    /// An argument, as in `toolcrib call`
+    /// The arguments, as in `toolcrib call`
+    #[arg(value_name = "KEY=VALUE")]
+    pairs: Vec<String>,
+    /// One argument more
     #[arg(short, long = "arg", value_name = "KEY=VALUE")]
     args: Vec<String>,
     /// All arguments as one JSON object; `-` reads it from stdin, `@FILE` from a file
@@ -37,7 +40,7 @@ const COLUMNS: &[Column] = &[
 impl Arguments {
     /// The arguments, before anybody is asked.
     pub(crate) fn gather(&self) -> Result<Raw, Problem> {
-        arguments::gather(self.json.as_deref(), &self.args)
+        arguments::gather(self.json.as_deref(), &[&self.pairs[..], &self.args[..]].concat())
     }
 }
 

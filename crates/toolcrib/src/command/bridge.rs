@@ -19,14 +19,18 @@ pub(crate) struct Arguments {
     /// A file with the token to come with [env: TOOLCRIB_TOKEN, the token itself]
     #[arg(long, value_name = "FILE")]
     token_file: Option<PathBuf>,
+    /// Come without a token, as clients over HTTP do: tools may be used, nothing administered
+    #[arg(long, conflicts_with = "token_file")]
+    no_token: bool,
     /// The home folder [env: TOOLCRIB_HOME] [default: `toolcrib` in the configuration folder]
     #[arg(long, value_name = "DIR")]
     home: Option<PathBuf>,
 }
 
 pub(crate) fn run(arguments: Arguments, environment: &Environment) -> anyhow::Result<()> {
-    let Arguments { url, profile, token_file, home } = arguments;
+    let Arguments { url, profile, token_file, no_token, home } = arguments;
     let flags = ClientFlags::of_bridge(url, profile, token_file, home);
+    let flags = if no_token { flags.without_token() } else { flags };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("start the runtime")?;
     let outcome = runtime.block_on(bridge::run(flags, environment.clone()));
     // A thread still waits for stdin, which nobody may ever close.

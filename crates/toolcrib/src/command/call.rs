@@ -25,6 +25,9 @@ pub(crate) struct Arguments {
     /// `key:=JSON` insists on JSON; after `--` also `--key value`
     #[arg(value_name = "KEY=VALUE")]
     pairs: Vec<String>,
+    /// One argument more
+    #[arg(short, long = "arg", value_name = "KEY=VALUE")]
+    args: Vec<String>,
     /// All arguments as one JSON object; `-` reads it from stdin, `@FILE` from a file
     #[arg(long, value_name = "JSON", allow_hyphen_values = true)]
     json: Option<String>,
@@ -35,7 +38,7 @@ pub(crate) struct Arguments {
 impl Arguments {
     /// The arguments of the call, before anybody is asked.
     pub(crate) fn gather(&self) -> Result<Raw, Problem> {
-        arguments::gather(self.json.as_deref(), &self.pairs)
+        arguments::gather(self.json.as_deref(), &[&self.pairs[..], &self.args[..]].concat())
     }
 }
 

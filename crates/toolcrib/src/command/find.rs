@@ -20,6 +20,12 @@ pub(crate) struct Arguments {
     /// How much to tell of each
     #[arg(long, value_enum)]
     detail: Option<Detail>,
+    /// How many tokens the answer may cost a model
+    #[arg(long, value_name = "N")]
+    max_tokens: Option<u32>,
+    /// Also tell how each score comes about
+    #[arg(long, conflicts_with = "detail")]
+    explain: bool,
     #[command(flatten)]
     pub(crate) client: ClientFlags,
 }
@@ -47,12 +53,18 @@ pub(crate) async fn run(arguments: &Arguments, client: &Client, output: Output) 
     if let Some(server) = &arguments.server {
         wanted["server"] = json!(server);
     }
+    if arguments.explain {
+        return explained(wanted, client, output).await;
+    }
     if let Some(detail) = arguments.detail {
         wanted["detail"] = json!(match detail {
             Detail::Names => "names",
             Detail::Signatures => "signatures",
             Detail::Schemas => "schemas",
         });
+    }
+    if let Some(most) = arguments.max_tokens {
+        wanted["max_tokens"] = json!(most);
     }
     let answer = client.ask("find_tools", &wanted).await?;
     if output.is_for_programs() {
@@ -65,5 +77,76 @@ pub(crate) async fn run(arguments: &Arguments, client: &Client, output: Output) 
     if total > hits.len() as u64 {
         output.note(&format!("{} of {total} tools; more with `--limit N`", hits.len()));
     }
+    if value["confidence"] == "low" {
+        output.note("perhaps nothing fits: try other words");
+    }
+    let loadable = field(&value, "loadable");
+    if !loadable.is_empty() {
+        output.note(&format!("could be loaded: {loadable}"));
+    }
     Ok(())
+}
+
+/// The hits, and what each component of the ranking and each word of the query brings.
+async fn explained(mut wanted: Value, client: &Client, output: Output) -> anyhow::Result<()> {
+    wanted["explain"] = json!(true);
+    let answer = client.ask("core_tool_find", &wanted).await?;
+    if output.is_for_programs() {
+        return Ok(output.answer(&answer)?);
+    }
+    for hit in answer.to_value()["tools"].as_array().into_iter().flatten() {
+        output.text(text_of(hit).trim_end())?;
+    }
+    Ok(())
+}
+
+fn text_of(hit: &Value) -> String {
+    let why = &hit["explanation"];
+    let number = |value: &Value| format!("{:.2}", value.as_f64().unwrap_or_default());
+    let mut text = format!("{} {}\n", number(&hit["score"]), crate::text::line(&field(hit, "id")));
+    if why.is_null() {
+        return format!("{text}  nothing to explain in this ranking\n");
+    }
+    if why["exact"].as_f64().is_some_and(|exact| exact > 0.0) {
+        text.push_str(&format!("  exact    {}\n", number(&why["exact"])));
+    }
+    for part in ["words", "alike", "meaning"] {
+        let (scaled, weight) = (number(&why[part]["scaled"]), number(&why[part]["weight"]));
+        text.push_str(&format!("  {part:<8} {} = {scaled} × {weight}", number(&why[part]["share"])));
+        if part == "words" {
+            for term in why["terms"].as_array().into_iter().flatten() {
+                let word = crate::text::line(&field(term, "word")).into_owned();
+                text.push_str(&format!(", {word} {}", number(&term["score"])));
+            }
+        }
+        text.push('\n');
+    }
+    for taken in why["corrections"].as_array().into_iter().flatten() {
+        let (from, to) = (field(taken, "from"), field(taken, "to"));
+        text.push_str(&format!("  `{}` taken for `{}`\n", crate::text::line(&from), crate::text::line(&to)));
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_score_is_told_by_its_parts() {
+        let part = |share: f64| json!({ "raw": 1.0, "scaled": share * 2.0, "weight": 0.5, "share": share });
+        let mut hit = json!({
+            "id": "a/b", "score": 0.9,
+            "explanation": {
+                "exact": 0.0, "words": part(0.4), "alike": part(0.1), "meaning": part(0.4),
+                "terms": [{"word": "currency\u{1b}", "score": 3.0}],
+                "corrections": [{"from": "curency", "to": "currency"}],
+            },
+        });
+        let text = text_of(&hit);
+        assert!(text.starts_with("0.90 a/b\n  words    0.40 = 0.80 × 0.50, currency"), "{text}");
+        assert!(text.ends_with("  `curency` taken for `currency`\n") && !text.contains('\u{1b}'), "{text}");
+        hit["explanation"] = Value::Null;
+        assert!(text_of(&hit).contains("nothing to explain"));
+    }
 }

@@ -1,5 +1,6 @@
 //! `toolcrib profile`: the profiles of a running gateway, added, shown and used; their keys are made in [`key`].
 
+pub(super) mod bundle;
 pub(super) mod key;
 
 use std::path::PathBuf;
@@ -22,11 +23,14 @@ pub(crate) struct Arguments {
 }
 
 #[derive(Debug, clap::Subcommand)]
-#[expect(clippy::large_enum_variant, reason = "there is one of them in a run")]
 pub(super) enum Action {
     /// Make and revoke the keys that open a profile
     #[command(subcommand)]
     Key(key::Action),
+    /// Write a profile with its servers into one file, without secrets
+    Export(bundle::Export),
+    /// Take over a profile with its servers from such a file
+    Import(bundle::Import),
     #[command(flatten)]
     Wire(Wire),
 }

@@ -1,6 +1,6 @@
 //! `toolcrib secret`: what is in the vault. Works on the file itself, whether a gateway runs or not.
 
-mod prompt;
+pub(super) mod prompt;
 
 use std::io::{IsTerminal, Read};
 use std::path::PathBuf;

@@ -47,7 +47,7 @@ async fn every_block_is_told_of() {
     let expected = "one\n\\u{1b}[2Jtwo\n\n[image image/\\u{1b}png, 3 bytes]\n{\n  \"a\": 1.50\n}\n";
     run(home.path(), &["call", "x"], &[]).await.prints(expected);
     run(home.path(), &["call", "x", "-o", "json"], &[]).await.prints("{\n  \"x\": \"\\u001b\"\n}\n");
-    run(home.path(), &["call", "x", "-o", "yaml"], &[]).await.prints("x: \"\\u001b\"\n");
+    run(home.path(), &["call", "x", "-o", "yaml"], &[]).await.prints("x: \"\\U0000001B\"\n");
     stub.stop().await;
 }
 

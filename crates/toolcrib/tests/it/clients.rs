@@ -110,9 +110,27 @@ async fn a_client_that_only_starts_programs_starts_us() {
     let text = fs::read_to_string(person.path(&below)).unwrap();
     let value: serde_json::Value = serde_json::from_str(&text).unwrap();
     let entry = &value["mcpServers"]["toolcrib"];
-    let home = person.path("toolcrib");
-    assert_eq!(entry["args"], serde_json::json!(["stdio", "--profile", "work", "--home", home]));
+    // One gateway for all clients: the bridge leads to it, and brings no token that lets it administer.
+    assert_eq!(entry["args"], serde_json::json!(["bridge", "http://127.0.0.1:8700/mcp/p/work", "--no-token"]));
     assert!(Path::new(entry["command"].as_str().unwrap()).is_absolute());
+    let connect = ["connect", "claude-desktop", "--yes", "--profile", "work"];
+    let again = person.run(&connect).await;
+    assert!(again.stdout.starts_with("Claude Desktop is connected already, by `"), "{}", again.stdout);
+    let foreign = person.run(&["connect", "claude-desktop", "--preview", "--endpoint", "https://tools.example"]).await;
+    assert!(foreign.stdout.contains("\"https://tools.example/mcp\""), "{}", foreign.stdout);
+    assert!(
+        !foreign.stdout.lines().any(|line| line.starts_with('+') && line.contains("--no-token")),
+        "{}",
+        foreign.stdout
+    );
+    // A gateway of its own on wish.
+    let ran = person.run(&[&connect[..], &["--stdio"]].concat()).await;
+    assert!(ran.stdout.contains("says something else"), "{}", ran.stdout);
+    let text = fs::read_to_string(person.path(&below)).unwrap();
+    let value: serde_json::Value = serde_json::from_str(&text).unwrap();
+    let home = person.path("toolcrib");
+    let args = serde_json::json!(["stdio", "--profile", "work", "--home", home]);
+    assert_eq!(value["mcpServers"]["toolcrib"]["args"], args);
     let ran = person.run(&["disconnect", "claude-desktop", "--yes"]).await;
     assert!(ran.stdout.contains("the file goes"), "{}", ran.stdout);
     assert!(!person.path(&below).exists());
@@ -165,9 +183,14 @@ async fn servers_of_clients_become_definitions() {
     );
     let looked = person.run(&["import", "--preview"]).await;
     assert_eq!(looked.code, 0, "{}", looked.stderr);
-    for part in
-        ["github", "docs", "time", "left out: it is Toolcrib itself", "GITHUB_TOKEN: \"file:state/secrets/", "missing"]
-    {
+    for part in [
+        "github",
+        "docs",
+        "time",
+        "left out: it is Toolcrib itself",
+        "GITHUB_TOKEN: \"vault:github-github-token\"",
+        "missing",
+    ] {
         assert!(looked.stdout.contains(part), "no `{part}` in:\n{}", looked.stdout);
     }
     assert!(!person.path("toolcrib/servers").exists());
@@ -179,15 +202,24 @@ async fn servers_of_clients_become_definitions() {
     }
     let definition = fs::read_to_string(person.path("toolcrib/servers/github.yaml")).unwrap();
     assert!(definition.contains("MODE: \"ro\"") && !definition.contains(&secret), "{definition}");
-    let kept = person.path("toolcrib/state/secrets/github-github-token");
-    assert_eq!((fs::read_to_string(&kept).unwrap(), mode(&kept)), (format!("{secret}\n"), 0o600));
-    let kept = person.path("toolcrib/state/secrets/docs-authorization");
-    assert_eq!(fs::read_to_string(kept).unwrap(), "Bearer d0c5\n");
+    // Secrets lie in the vault, each for its own server.
+    let vault = fs::read_to_string(person.path("toolcrib/state/vault")).unwrap();
+    assert!(!vault.contains(&secret) && !vault.contains("d0c5"), "{vault}");
+    assert_eq!(mode(&person.path("toolcrib/state/vault")), 0o600);
+    let listed = person.run(&["secret", "list", "--json"]).await.stdout;
+    let listed: serde_json::Value = serde_json::from_str(&listed).unwrap();
+    let reach = |entry: &serde_json::Value| format!("{} {}", entry["name"], entry["servers"]);
+    let reaches: Vec<String> = listed["secrets"].as_array().unwrap().iter().map(reach).collect();
+    assert_eq!(reaches, ["\"docs-authorization\" [\"docs\"]", "\"github-github-token\" [\"github\"]"]);
     // What a person edits stays, and nothing comes twice.
     let edited = format!("{definition}title: Mine\n");
     fs::write(person.path("toolcrib/servers/github.yaml"), &edited).unwrap();
     let ran = person.run_with(&["import", "codex", "muster", "--yes"], &[("DOCS_TOKEN", "d0c5")]).await;
     assert!(ran.stdout.contains("there already") && ran.stdout.contains("Nothing new"), "{}", ran.stdout);
+    let ran = person.run(&["import", "cursor", "--yes"]).await;
+    assert!(ran.stdout.contains("there already") && ran.stdout.contains("Nothing new"), "{}", ran.stdout);
+    // What the client itself changed since is another one.
+    person.write(".cursor/mcp.json", "{\"mcpServers\": {\"GitHub\": {\"command\": \"gh-server-2\"}}}");
     let ran = person.run(&["import", "cursor", "--yes"]).await;
     assert!(ran.stdout.contains("github-cursor"), "{}", ran.stdout);
     assert_eq!(fs::read_to_string(person.path("toolcrib/servers/github.yaml")).unwrap(), edited);
@@ -197,4 +229,52 @@ async fn servers_of_clients_become_definitions() {
     person.run(&["import", "--file", file, "--yes"]).await.fails(1, &["needs the one client"]);
     let ran = person.run(&["import", "claude-code", "--file", file, "--yes"]).await;
     assert!(ran.stdout.contains("Wrote 1 definition"), "{}{}", ran.stdout, ran.stderr);
+}
+
+#[tokio::test]
+async fn a_vault_that_does_not_open_stops_an_import_before_anything_is_written() {
+    let person = Person::new();
+    person.write(
+        ".cursor/mcp.json",
+        "{\"mcpServers\": {\"a\": {\"command\": \"x\"}, \"b\": {\"command\": \"x\", \"env\": {\"API_KEY\": \"abcdef\"}}}}",
+    );
+    let vault = person.write("toolcrib/state/vault", "no vault\n");
+    fs::set_permissions(&vault, fs::Permissions::from_mode(0o600)).unwrap();
+    let ran = person.run(&["import", "--yes"]).await;
+    ran.fails(
+        1,
+        &["nothing was imported, because its secrets cannot be kept", "is damaged", "hint: nothing was changed"],
+    );
+    assert!(!person.path("toolcrib/servers").exists());
+    assert_eq!(fs::read_to_string(&vault).unwrap(), "no vault\n");
+    // Servers without secrets need no vault.
+    person.write(".cursor/mcp.json", "{\"mcpServers\": {\"a\": {\"command\": \"x\"}}}");
+    let ran = person.run(&["import", "--yes"]).await;
+    assert!(ran.stdout.contains("Wrote 1 definition"), "{}", ran.stderr);
+}
+
+#[tokio::test]
+async fn an_entry_of_the_vault_that_is_somebody_elses_stays_so() {
+    let person = Person::new();
+    let settings = |key: &str| {
+        format!("{{\"mcpServers\": {{\"b\": {{\"command\": \"x\", \"env\": {{\"API_KEY\": \"{key}\"}}}}}}}}")
+    };
+    person.write(".cursor/mcp.json", &settings("abcdef"));
+    let given = [("VALUE", "abcdef")];
+    let set = ["secret", "set", "b-api-key", "--from-env", "VALUE"];
+    assert_eq!(person.run_with(&[&set[..], &["--server", "other"]].concat(), &given).await.code, 0);
+    // The same value, but not for this server: another name.
+    let ran = person.run(&["import", "--yes"]).await;
+    assert_eq!(ran.code, 0, "{}", ran.stderr);
+    let definition = fs::read_to_string(person.path("toolcrib/servers/b-cursor.yaml")).unwrap();
+    assert!(definition.contains("vault:b-cursor-api-key"), "{definition}");
+    // For every server: used as it is, and not narrowed.
+    fs::remove_file(person.path("toolcrib/servers/b-cursor.yaml")).unwrap();
+    assert_eq!(person.run_with(&set, &given).await.code, 0);
+    assert_eq!(person.run(&["import", "--yes"]).await.code, 0);
+    let definition = fs::read_to_string(person.path("toolcrib/servers/b.yaml")).unwrap();
+    assert!(definition.contains("vault:b-api-key"), "{definition}");
+    let listed = person.run(&["secret", "list", "--json"]).await.stdout;
+    let listed: serde_json::Value = serde_json::from_str(&listed).unwrap();
+    assert_eq!(listed["secrets"][0]["servers"], serde_json::json!([]), "{listed}");
 }

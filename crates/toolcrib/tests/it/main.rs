@@ -3,13 +3,16 @@
 #![allow(clippy::unwrap_used, reason = "functions that only tests call")]
 
 mod bridge;
+mod bundle;
 mod call;
 mod clients;
 mod command_line;
 mod demo;
+mod eval;
 mod failures;
 mod full_disk;
 mod guides;
+mod init;
 mod lists;
 mod profile_key;
 mod registry;

@@ -7,6 +7,7 @@
 
 mod credentials;
 mod deadlines;
+mod environments;
 mod failing;
 mod health;
 mod http;

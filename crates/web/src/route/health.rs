@@ -33,7 +33,8 @@ pub(super) fn ready(site: &Arc<Site>) -> Response<Body> {
     respond::json(status, Body::full(body.to_string()))
 }
 
-pub(super) fn metrics(site: &Arc<Site>) -> Response<Body> {
+pub(super) async fn metrics(site: &Arc<Site>) -> Response<Body> {
+    site.gateway.gauge_tokens().await;
     let text = site.gateway.metrics.render();
     respond::text(StatusCode::OK, "application/openmetrics-text; version=1.0.0; charset=utf-8", text)
 }

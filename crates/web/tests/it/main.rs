@@ -6,6 +6,7 @@ mod ask;
 mod asked;
 mod bad_input;
 mod batch;
+mod bundles;
 mod doors;
 mod header;
 mod house;

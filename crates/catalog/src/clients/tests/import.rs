@@ -262,7 +262,7 @@ fn nothing_is_overwritten_and_nothing_written_twice() {
     let with = |key: &str| format!(r#"{{"mcpServers": {{"gh": {{"command": "x", "env": {{"TOKEN": "{key}"}}}}}}}}"#);
     let settled = |drafts: Vec<Draft>, present: &BTreeMap<ServerName, Arc<ServerDefinition>>, taken: &[&str]| {
         let is_taken = |name: &ServerName| taken.contains(&name.as_str());
-        let settled = settle(drafts, present, &is_taken, &refer, &|_| None);
+        let settled = settle(drafts, present, &is_taken, &refer, &|_, _| None);
         settled
             .into_iter()
             .map(|settled| match settled.outcome {

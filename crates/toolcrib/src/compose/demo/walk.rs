@@ -76,7 +76,7 @@ async fn menu(client: &Client) -> anyhow::Result<Menu> {
         let name = tool.text("name").context("read the name of a tool")?;
         let tool = tool.to_value();
         let given = json!({ "name": name, "description": tool["description"], "parameters": tool["inputSchema"] });
-        menu.tokens += tokens::estimate(&given.to_string());
+        menu.tokens += tokens::count(&given.to_string());
         menu.names.push(name);
     }
     Ok(menu)
@@ -97,7 +97,7 @@ async fn step(
     }
     let answer = result.text();
     write(&format!("{}\n", shortened(&answer)))?;
-    Ok(tokens::estimate(&asked) + tokens::estimate(&answer))
+    Ok(tokens::count(&asked) + tokens::count(&answer))
 }
 
 /// The beginning of an answer: the model gets it whole, a person wants to see the next step.

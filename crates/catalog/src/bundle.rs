@@ -1,0 +1,327 @@
+//! A profile in one file, to be given to others: the profile, its servers, the registry entries that it needs, and which
+//! secrets are missing. It holds none of them, and no gateway keys. Text in, text out; nothing is read or written here.
+
+mod protect;
+mod read;
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use serde_json::{Map, Value, json};
+use toolcrib_base::{Kind, Problem, ProfileName, ServerName};
+
+use crate::catalogue::Loaded;
+use crate::endpoint::Link;
+use crate::entry::RegistryEntry;
+use crate::problem::DefinitionProblem;
+use crate::registry::{Available, Origin};
+use crate::secret::SecretRef;
+use crate::write::{Which, Written};
+use crate::yaml;
+
+/// The form of bundles that is written and read.
+const FORM: u32 = 1;
+/// The largest bundle, in bytes.
+pub const BUNDLE_BYTES: usize = 1024 * 1024;
+/// How many servers, and how many entries, a bundle may hold.
+const MOST: usize = 500;
+/// What of a definition is found out anew wherever it runs, and so is in no bundle.
+const FOUND_OUT: [&str; 2] = ["tools", "verified_at"];
+
+/// What of a profile opens it, here only.
+const KEYS: [&str; 1] = ["keys"];
+
+/// A bundle whose definitions are right.
+#[derive(Debug, Clone)]
+pub struct Bundle {
+    profile: (ProfileName, Value),
+    servers: Vec<(ServerName, Value)>,
+    registry: Vec<(ServerName, Value)>,
+    /// The secrets that its definitions refer to.
+    pub needs: Vec<Need>,
+}
+
+/// A secret that a definition refers to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Need {
+    /// The server whose definition it is; `None` is the profile.
+    pub server: Option<ServerName>,
+    /// The variable, or the header.
+    pub variable: String,
+    pub is_header: bool,
+    pub reference: SecretRef,
+    /// What people call it, and where to get it, where somebody said so.
+    pub title: Option<String>,
+    pub help_url: Option<Link>,
+}
+
+/// Why there is no bundle of a profile.
+#[derive(Debug, thiserror::Error)]
+pub enum BundleError {
+    #[error("`{}` is wrong: {}", .0.name(), .1.first().map(ToString::to_string).unwrap_or_default())]
+    Wrong(Which, Vec<DefinitionProblem>),
+    #[error("`{place}` of {} looks like a secret, and a bundle holds none", named(.which))]
+    Secret { which: Which, place: String },
+    #[error("the bundle would have {0}")]
+    TooLarge(String),
+}
+
+fn named(which: &Which) -> String {
+    let kind = match which {
+        Which::Server(_) => "server",
+        Which::Profile(_) => "profile",
+        Which::Entry(_) => "registry entry",
+    };
+    format!("{kind} `{}`", which.name())
+}
+
+impl From<BundleError> for Problem {
+    fn from(error: BundleError) -> Self {
+        let text = error.to_string();
+        match error {
+            BundleError::Wrong(_, problems) => {
+                let hint = problems.into_iter().find_map(|problem| problem.hint);
+                Problem { kind: Kind::Definition, message: text, hint }
+            }
+            BundleError::Secret { .. } => Problem::new(Kind::Definition, text)
+                .hint("move it into `env` or `headers`, as a reference such as `env:KEY` or `vault:key`"),
+            BundleError::TooLarge(_) => {
+                Problem::new(Kind::TooLarge, text).hint("name fewer servers in the profile's `servers`")
+            }
+        }
+    }
+}
+
+// === impl Need ===
+
+impl Need {
+    /// How it is named among others: `server/VARIABLE`, or `VARIABLE` of the profile.
+    pub fn id(&self) -> String {
+        match &self.server {
+            Some(server) => format!("{server}/{}", self.variable),
+            None => self.variable.clone(),
+        }
+    }
+
+    /// Where the vault would keep it for a profile.
+    pub fn vault_name(&self, profile: &ProfileName) -> String {
+        format!("{profile}/{}", self.id())
+    }
+
+    /// As a value, as it stands in a bundle.
+    pub fn to_value(&self) -> Value {
+        let mut members = Map::new();
+        if let Some(server) = &self.server {
+            members.insert("server".to_owned(), server.as_str().into());
+        }
+        members.insert("variable".to_owned(), self.variable.as_str().into());
+        members.insert("kind".to_owned(), if self.is_header { "header" } else { "variable" }.into());
+        members.insert("reference".to_owned(), self.reference.to_string().into());
+        if let Some(title) = &self.title {
+            members.insert("title".to_owned(), title.as_str().into());
+        }
+        if let Some(link) = &self.help_url {
+            members.insert("help_url".to_owned(), link.as_str().into());
+        }
+        Value::Object(members)
+    }
+
+    /// Adds what the registry's entry of its server knows.
+    fn learn(&mut self, registry: &BTreeMap<ServerName, std::sync::Arc<Available>>) {
+        let Some(entry) = self.server.as_ref().and_then(|server| registry.get(server)).map(|it| &it.entry) else {
+            return;
+        };
+        let authorization = &entry.authorization;
+        let is_it = |header: &String| self.is_header && header.eq_ignore_ascii_case(&self.variable);
+        let variable = authorization
+            .variables
+            .iter()
+            .find(|it| (!self.is_header && it.name == self.variable) || it.header.as_ref().is_some_and(is_it));
+        self.title = variable.and_then(|variable| variable.title.clone());
+        let own = variable.and_then(|variable| variable.help_url.clone());
+        self.help_url = own.or_else(|| authorization.help_url.clone());
+    }
+}
+
+// === impl Bundle ===
+
+impl Bundle {
+    /// Makes the bundle of a profile from the files of its definitions. What looks like a secret in `env` and `headers`
+    /// becomes a reference to the vault; anywhere else it is refused.
+    ///
+    /// # Errors
+    /// A file is wrong, holds a secret in the wrong place, or there is too much.
+    pub fn of(
+        profile: (&ProfileName, Option<&Written>),
+        servers: &[(ServerName, Written)],
+        loaded: &Loaded,
+    ) -> Result<Self, BundleError> {
+        let (name, written) = profile;
+        let which = Which::Profile(name.clone());
+        let mut own = match written {
+            Some(written) => definition(&which, written)?,
+            None => json!({ "name": name.as_str() }),
+        };
+        let mut needs = protect::definition(&which, name, &mut own)?;
+        let mut all = Vec::new();
+        for (server, written) in servers {
+            let which = Which::Server(server.clone());
+            let mut value = definition(&which, written)?;
+            let mut of_server = protect::definition(&which, name, &mut value)?;
+            of_server.iter_mut().for_each(|need| need.learn(&loaded.registry));
+            needs.extend(of_server);
+            all.push((server.clone(), value));
+        }
+        let read = loaded.profiles.get(name);
+        let is_wanted = |entry: &RegistryEntry| {
+            read.is_some_and(|profile| profile.registry.iter().any(|glob| glob.matches(entry.name.as_str())))
+                || servers.iter().any(|(server, _)| *server == entry.name)
+        };
+        let custom = loaded.registry.values().filter(|it| it.origin != Origin::BuiltIn && is_wanted(&it.entry));
+        let mut registry = Vec::new();
+        for available in custom {
+            let which = Which::Entry(available.entry.name.clone());
+            let mut value = available.entry.to_value();
+            forget(&which, &mut value);
+            protect::definition(&which, name, &mut value)?;
+            registry.push((available.entry.name.clone(), value));
+        }
+        if all.len() > MOST || registry.len() > MOST {
+            return Err(BundleError::TooLarge(format!("more than {MOST} servers or entries")));
+        }
+        Ok(Self { profile: (name.clone(), own), servers: all, registry, needs })
+    }
+
+    /// Reads the text of a bundle; `file` is what problems call it.
+    ///
+    /// # Errors
+    /// Everything that is wrong with it, with its place.
+    pub fn read(file: &Path, text: &str) -> Result<Self, Vec<DefinitionProblem>> {
+        read::bundle(file, text)
+    }
+
+    /// The text of the file.
+    ///
+    /// # Errors
+    /// It would be too large to be read again.
+    pub fn to_yaml(&self) -> Result<String, BundleError> {
+        let values = |all: &[(ServerName, Value)]| all.iter().map(|(_, value)| value.clone()).collect::<Vec<_>>();
+        let mut members = Map::new();
+        members.insert("bundle".to_owned(), FORM.into());
+        members.insert("profile".to_owned(), self.profile.1.clone());
+        members.insert("servers".to_owned(), values(&self.servers).into());
+        members.insert("registry".to_owned(), values(&self.registry).into());
+        members.insert("needs".to_owned(), self.needs.iter().map(Need::to_value).collect());
+        members.retain(|_, value| value.as_array().is_none_or(|items| !items.is_empty()));
+        let body = yaml::render(&Value::Object(members));
+        let text = format!(
+            "# The profile `{}` of Toolcrib with its servers, without secrets: `toolcrib profile import FILE`.\n{body}",
+            self.profile.0
+        );
+        if text.len() > BUNDLE_BYTES {
+            return Err(BundleError::TooLarge(format!("more than {BUNDLE_BYTES} bytes")));
+        }
+        Ok(text)
+    }
+
+    /// The name of the profile.
+    pub fn name(&self) -> &ProfileName {
+        &self.profile.0
+    }
+
+    /// All definitions as they are to be written: what others need first, the profile last.
+    pub fn definitions(&self) -> Vec<(Which, Value)> {
+        let registry = self.registry.iter().map(|(name, value)| (Which::Entry(name.clone()), value.clone()));
+        let servers = self.servers.iter().map(|(name, value)| (Which::Server(name.clone()), value.clone()));
+        let profile = (Which::Profile(self.profile.0.clone()), self.profile.1.clone());
+        registry.chain(servers).chain([profile]).collect()
+    }
+
+    /// Puts other references in the place of those that the bundle names; keys as [`Need::id`].
+    ///
+    /// # Errors
+    /// A key that is no need of this bundle, or a plain text, which would lie in a file.
+    pub fn refer(&mut self, references: &BTreeMap<String, SecretRef>) -> Result<(), Problem> {
+        for (id, reference) in references {
+            let Some(need) = self.needs.iter_mut().find(|need| need.id() == *id) else {
+                let known: Vec<String> = self.needs.iter().map(|need| format!("`{}`", need.id())).collect();
+                let problem = Problem::new(Kind::InvalidParams, format!("the bundle needs no secret `{id}`"));
+                let hint = if known.is_empty() {
+                    "it needs none".to_owned()
+                } else {
+                    format!("it needs {}", known.join(", "))
+                };
+                return Err(problem.hint(hint));
+            };
+            if matches!(reference, SecretRef::Literal(_)) {
+                let message = format!("the value of `{id}` is plain text and would lie in a file");
+                let hint = "give a reference such as `env:KEY` or `vault:key`";
+                return Err(Problem::new(Kind::InvalidParams, message).hint(hint));
+            }
+            need.reference = reference.clone();
+            let value = match &need.server {
+                None => Some(&mut self.profile.1),
+                Some(server) => self.servers.iter_mut().find(|(name, _)| name == server).map(|(_, value)| value),
+            };
+            let key = if need.is_header { "headers" } else { "env" };
+            if let Some(place) = value.and_then(|value| value.get_mut(key)?.get_mut(&need.variable)) {
+                *place = reference.to_string().into();
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Whether two values of a definition say the same, as far as bundles say anything.
+pub fn says_the_same(which: &Which, one: &Value, other: &Value) -> bool {
+    let comparable = |value: &Value| {
+        let mut value = value.clone();
+        forget(which, &mut value);
+        value
+    };
+    comparable(one) == comparable(other)
+}
+
+/// Takes out what is in no bundle. The `tools` of a profile are its rules, and stay.
+fn forget(which: &Which, value: &mut Value) {
+    let keys: &[&str] = if matches!(which, Which::Profile(_)) { &KEYS } else { &FOUND_OUT };
+    if let Some(members) = value.as_object_mut() {
+        keys.iter().for_each(|key| drop(members.shift_remove(*key)));
+    }
+}
+
+/// What a file says, if it is right.
+fn definition(which: &Which, written: &Written) -> Result<Value, BundleError> {
+    which.check(written.text()).map_err(|problems| BundleError::Wrong(which.clone(), problems))?;
+    let mut value = written.value(which).unwrap_or_default();
+    forget(which, &mut value);
+    Ok(value)
+}
+
+/// What a definition refers to in `env` and `headers`.
+fn needs_of(which: &Which, value: &Value) -> Vec<Need> {
+    let server = match which {
+        Which::Server(name) => Some(name.clone()),
+        Which::Profile(_) => None,
+        // An entry refers to nothing; whoever configures it does.
+        Which::Entry(_) => return Vec::new(),
+    };
+    let mut needs = Vec::new();
+    for (key, is_header) in [("env", false), ("headers", true)] {
+        for (variable, value) in value.get(key).and_then(Value::as_object).into_iter().flatten() {
+            if let Some(reference) = value.as_str().and_then(reference) {
+                let (server, variable) = (server.clone(), variable.clone());
+                needs.push(Need { server, variable, is_header, reference, title: None, help_url: None });
+            }
+        }
+    }
+    needs
+}
+
+/// The reference that a text is, if it is one.
+fn reference(text: &str) -> Option<SecretRef> {
+    text.parse().ok().filter(|reference| !matches!(reference, SecretRef::Literal(_)))
+}
+
+#[cfg(test)]
+mod tests;

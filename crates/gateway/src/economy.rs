@@ -1,0 +1,126 @@
+//! What a profile's tools cost a model in tokens: everything listed, what the profile lists, and a typical task by find,
+//! describe and call. Counted when somebody asks, once for each state of the catalogue.
+
+use std::sync::Arc;
+
+use serde_json::{Map, Value, json};
+use toolcrib_protocol::Raw;
+use toolcrib_search::{budget, tokens};
+
+use crate::gateway::Gateway;
+use crate::meta::{describe, find};
+use crate::view::{Tool, View};
+
+/// Over how many tools, spread evenly over the catalogue, the typical task is averaged.
+const SAMPLES: usize = 16;
+
+/// Tokens, as an o200k tokenizer counts them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Costs {
+    /// How many tools there are.
+    pub(crate) tools: usize,
+    /// All of them as a model is given them: name, description and parameters.
+    pub(crate) everything: usize,
+    /// How many the profile lists, its meta-tools included.
+    pub(crate) listed_tools: usize,
+    /// What it lists.
+    pub(crate) listed: usize,
+    /// The question and the answer of a search, on average.
+    pub(crate) find: usize,
+    /// The same of the description of what was searched for.
+    pub(crate) describe: usize,
+    /// The call through `call_tool`, without its answer, which is the same on every way.
+    pub(crate) call: usize,
+}
+
+// === impl Costs ===
+
+impl Costs {
+    /// Takes as long as reading all definitions of tools.
+    pub(crate) fn of(view: &View) -> Self {
+        let listed = view.listed.plain().to_value();
+        let listed = listed["tools"].as_array().map(Vec::as_slice).unwrap_or_default();
+        let samples: Vec<&Arc<Tool>> = view.tools.iter().step_by(view.tools.len().div_ceil(SAMPLES).max(1)).collect();
+        let mean = |cost: fn(&View, &Tool) -> usize| {
+            let sum: usize = samples.iter().map(|tool| cost(view, tool)).sum();
+            sum.div_ceil(samples.len().max(1))
+        };
+        Self {
+            tools: view.tools.len(),
+            everything: view.tools.iter().map(|tool| given(&tool.exposed().to_value())).sum(),
+            listed_tools: listed.len(),
+            listed: listed.iter().map(given).sum(),
+            find: mean(finding),
+            describe: mean(describing),
+            call: mean(calling),
+        }
+    }
+
+    /// What a task costs with nothing but what the profile lists at the start.
+    pub(crate) fn task(&self) -> usize {
+        self.listed + self.find + self.describe + self.call
+    }
+
+    /// As an operation answers it.
+    pub(crate) fn to_value(&self) -> Value {
+        json!({
+            "tokenizer": "o200k_base",
+            "everything": { "tools": self.tools, "tokens": self.everything },
+            "listed": { "tools": self.listed_tools, "tokens": self.listed },
+            "task": { "find": self.find, "describe": self.describe, "call": self.call, "total": self.task() },
+        })
+    }
+}
+
+/// What a model is given of a listed tool.
+pub(crate) fn given(tool: &Value) -> usize {
+    let given = json!({
+        "name": tool["name"], "description": tool["description"], "parameters": tool["inputSchema"],
+    });
+    tokens::count(&given.to_string())
+}
+
+fn finding(view: &View, tool: &Tool) -> usize {
+    let summary = budget::summary(tool.description());
+    let query = if summary.is_empty() { &*tool.id.tool } else { &summary };
+    asked("find_tools", &json!({ "query": query })) + tokens::count(&find::told(view, query))
+}
+
+fn describing(_: &View, tool: &Tool) -> usize {
+    asked("describe_tool", &json!({ "name": &*tool.name })) + tokens::count(&describe::told(tool))
+}
+
+fn calling(_: &View, tool: &Tool) -> usize {
+    let schema = tool.entry.input_schema().map(|schema| schema.to_value()).unwrap_or_default();
+    let required = schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str);
+    let arguments: Map<String, Value> = required.map(|name| (name.to_owned(), "…".into())).collect();
+    asked("call_tool", &json!({ "name": &*tool.name, "arguments": arguments }))
+}
+
+fn asked(tool: &str, arguments: &Value) -> usize {
+    tokens::count(tool) + tokens::count(&arguments.to_string())
+}
+
+/// The costs of a profile as an operation answers them.
+pub(crate) fn answer(view: &View, _: &Raw) -> Value {
+    let mut value = json!({ "profile": view.profile.name.as_str(), "exposure": view.profile.exposure.as_str() });
+    if let (Some(value), Value::Object(costs)) = (value.as_object_mut(), view.costs().to_value()) {
+        value.extend(costs);
+    }
+    value
+}
+
+impl Gateway {
+    /// Brings the gauges of tokens up to date. What has been counted since the views were built is not counted again.
+    pub async fn gauge_tokens(&self) {
+        let views = self.views();
+        let counted = tokio::task::spawn_blocking(move || {
+            let counted = views.values().map(|view| (view.profile.name.to_string(), view.costs().clone()));
+            counted.collect::<Vec<_>>()
+        });
+        match counted.await {
+            Ok(counted) => self.metrics.set_tokens(counted.iter().map(|(name, costs)| (name.as_str(), costs))),
+            Err(error) => tracing::error!(%error, "counting tokens ended early"),
+        }
+    }
+}

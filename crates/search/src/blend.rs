@@ -1,0 +1,154 @@
+//! The ranking: words, words that look alike, and meaning, each scaled to between 0 and 1, then a weighted sum.
+
+use crate::bm25f::Weigher;
+use crate::expand::{self, Expanded};
+use crate::index::{Frame, Mask};
+use crate::meaning::{Meant, Reading};
+use crate::query::{self, QueryTerm};
+use crate::rank::{Correction, Explanation, Part, TermPart};
+
+/// The rank whose score is the zero of a component: what is worse says nothing.
+const ZERO_RANK: usize = 100;
+/// What the components weigh; without meaning the first two share the whole.
+const WORDS: f32 = 0.48;
+const ALIKE: f32 = 0.12;
+const MEANING: f32 = 0.4;
+/// How far the best cosine must be above the hundredth to count in full: in a crowd of near ones the order is chance.
+const CLEAR: f32 = 0.35;
+/// From which cosine a tool without any word of the query is a hit.
+const NEAR: f32 = 0.2;
+/// What a hit by meaning alone gets at least, so that it is one.
+const TRACE: f32 = 1e-6;
+
+/// The components' scores by place, as they are and not yet weighted.
+struct Components {
+    words: Vec<f32>,
+    alike: Vec<f32>,
+    /// Cosines; far below 0 for what is hidden.
+    meaning: Vec<f32>,
+    /// What meaning weighs for this query.
+    weight: f32,
+}
+
+/// One score per place, above 0 for a match; hidden tools have none.
+pub(crate) fn score(frame: &Frame, mask: &Mask, text: &str) -> Vec<f32> {
+    let terms = query::terms(text);
+    let expanded = expand::expand(frame, mask, &terms);
+    let components = Components::new(frame, mask, text, (&terms, &expanded));
+    components.blend()
+}
+
+/// How the score of one place comes about.
+pub(crate) fn explain(frame: &Frame, mask: &Mask, text: &str, place: usize) -> Explanation {
+    let terms = query::terms(text);
+    let expanded = expand::expand(frame, mask, &terms);
+    let components = Components::new(frame, mask, text, (&terms, &expanded));
+    let mut weigher = Weigher::new(frame, mask);
+    let mut parts = Vec::new();
+    for (term, meant) in terms.iter().zip(&expanded.terms) {
+        let (mut scores, mut alike) = (vec![0.0; frame.len()], vec![0.0; frame.len()]);
+        weigher.add(meant, &mut scores, &mut alike);
+        weigher.damp(&mut scores);
+        if scores[place] > 0.0 {
+            parts.push(TermPart { word: term.word.clone(), score: scores[place] });
+        }
+    }
+    let corrections = terms
+        .iter()
+        .zip(&expanded.corrected)
+        .filter_map(|(term, corrected)| Some(Correction { from: term.word.clone(), to: corrected.clone()? }));
+    let [words, alike, meaning] = components.parts(place);
+    let score = components.blend()[place];
+    Explanation { score, exact: 0.0, words, alike, meaning, terms: parts, corrections: corrections.collect() }
+}
+
+// === impl Components ===
+
+impl Components {
+    fn new(frame: &Frame, mask: &Mask, text: &str, query: (&[QueryTerm], &Expanded)) -> Self {
+        let (terms, expanded) = query;
+        let mut weigher = Weigher::new(frame, mask);
+        let (mut words, mut alike) = (vec![0.0; frame.len()], vec![0.0; frame.len()]);
+        expanded.terms.iter().for_each(|term| weigher.add(term, &mut words, &mut alike));
+        weigher.damp(&mut words);
+        weigher.damp(&mut alike);
+        let reading = Reading::new(text, |word| {
+            let at = terms.iter().position(|term| term.word == word)?;
+            expanded.corrected[at].as_deref()
+        });
+        let Meant { cosines, trust } = reading.score(frame, mask);
+        Self { words, alike, meaning: cosines, weight: MEANING * trust }
+    }
+
+    /// How each component turns into its share of the sum.
+    fn scales(&self) -> [Scale; 3] {
+        let rest = (1.0 - self.weight) / (WORDS + ALIKE);
+        let meaning = if self.weight > 0.0 { Scale::new(&self.meaning, CLEAR, f32::MIN) } else { Scale::NOTHING };
+        [
+            Scale { weight: rest * WORDS, ..Scale::new(&self.words, 0.0, 0.0) },
+            Scale { weight: rest * ALIKE, ..Scale::new(&self.alike, 0.0, 0.0) },
+            Scale { weight: self.weight, ..meaning },
+        ]
+    }
+
+    fn blend(&self) -> Vec<f32> {
+        let [words, alike, meaning] = self.scales();
+        let near = if meaning.weight > 0.0 { NEAR.max(meaning.zero) } else { f32::MAX };
+        let all = self.words.iter().zip(&self.alike).enumerate();
+        all.map(|(place, (word, look))| {
+            let cosine = self.meaning.get(place).copied().unwrap_or(f32::MIN);
+            if *word > 0.0 || *look > 0.0 || cosine >= near {
+                TRACE + words.of(*word) + alike.of(*look) + meaning.of(cosine)
+            } else {
+                0.0
+            }
+        })
+        .collect()
+    }
+
+    fn parts(&self, place: usize) -> [Part; 3] {
+        let [words, alike, meaning] = self.scales();
+        let cosine = self.meaning.get(place).copied().filter(|cosine| *cosine >= -1.0).unwrap_or(0.0);
+        [words.part(self.words[place]), alike.part(self.alike[place]), meaning.part(cosine)]
+    }
+}
+
+/// Maps a component's hundredth best score to 0, its best to 1, then to its weight.
+#[derive(Debug, Clone, Copy)]
+struct Scale {
+    zero: f32,
+    range: f32,
+    weight: f32,
+}
+
+// === impl Scale ===
+
+impl Scale {
+    const NOTHING: Self = Self { zero: 0.0, range: 0.0, weight: 0.0 };
+
+    /// Only scores above `least` count; with fewer than a hundred of them `least` is the zero, or the worst where there
+    /// is no least.
+    fn new(scores: &[f32], full: f32, least: f32) -> Self {
+        let mut counted: Vec<f32> = scores.iter().copied().filter(|score| *score > least).collect();
+        let best = counted.iter().copied().fold(least, f32::max);
+        let zero = if counted.is_empty() || (counted.len() < ZERO_RANK && least >= 0.0) {
+            least
+        } else {
+            let at = ZERO_RANK.min(counted.len()) - 1;
+            *counted.select_nth_unstable_by(at, |a, b| b.total_cmp(a)).1
+        };
+        Self { zero, range: (best - zero).max(full), weight: 1.0 }
+    }
+
+    fn of(&self, score: f32) -> f32 {
+        self.weight * self.scaled(score)
+    }
+
+    fn scaled(&self, score: f32) -> f32 {
+        if self.range > 0.0 { ((score - self.zero) / self.range).max(0.0) } else { 0.0 }
+    }
+
+    fn part(&self, raw: f32) -> Part {
+        Part { raw, scaled: self.scaled(raw), weight: self.weight }
+    }
+}

@@ -1,0 +1,105 @@
+//! From the words of a query to terms of the index: the forms of a stem, what a slip of the keyboard may have meant, and
+//! words that look alike.
+
+use crate::bm25f::Term;
+use crate::index::{Frame, Mask};
+use crate::meaning::Table;
+use crate::nearest::edits;
+use crate::query::QueryTerm;
+
+/// What a corrected word counts after one and two edits.
+const SLIPS: [f32; 3] = [1.0, 0.7, 0.5];
+/// Words from this many letters may have two slips.
+const TWO_SLIPS: usize = 7;
+/// Shorter words are not corrected: everything is near to them.
+const CORRECTED: usize = 4;
+/// How many readings of a slip are taken.
+const READINGS: usize = 3;
+/// How many unknown words are corrected; a query of nothing else is no query.
+const CORRECTIONS: usize = 16;
+/// Words less alike are different words.
+const ALIKE: f32 = 0.5;
+/// Shorter words have too few groups of letters.
+const ALIKE_LETTERS: usize = 4;
+
+/// A query over one state of the index.
+pub(crate) struct Expanded {
+    /// For each term of the query what it means here; empty when it is unknown.
+    pub(crate) terms: Vec<Term>,
+    /// For each term what it was taken for, where it is unknown.
+    pub(crate) corrected: Vec<Option<String>>,
+}
+
+pub(crate) fn expand(frame: &Frame, mask: &Mask, query: &[QueryTerm]) -> Expanded {
+    let mut expanded = Expanded { terms: Vec::new(), corrected: Vec::new() };
+    // A word of the language that no tool has is no slip.
+    let is_slip = |word: &str| Table::embedded().is_none_or(|table| table.find(word.as_bytes()).is_none());
+    let mut corrections = 0;
+    let mut counts = Vec::new();
+    for term in query {
+        let mut words = forms(frame, mask, term.stem, 1.0);
+        let mut corrected = None;
+        if words.is_empty() && !term.joined && corrections < CORRECTIONS && is_slip(&term.word) {
+            corrections += 1;
+            (words, corrected) = correct(frame, mask, &term.word);
+        }
+        let alike = if term.joined { Vec::new() } else { alike(frame, &term.word, &mut counts) };
+        expanded.terms.push(Term { words, alike, weight: term.count.sqrt() });
+        expanded.corrected.push(corrected);
+    }
+    expanded
+}
+
+/// The visible words of a stem.
+fn forms(frame: &Frame, mask: &Mask, stem: u64, weight: f32) -> Vec<(u32, f32)> {
+    let lexicon = frame.lexicon();
+    let visible = |word: &u32| lexicon.is_visible(&frame.segments, mask, *word);
+    lexicon.of_stem(stem).filter(visible).map(|word| (word, weight)).collect()
+}
+
+/// The visible words that are the fewest edits away, with the other forms of their stems.
+fn correct(frame: &Frame, mask: &Mask, word: &str) -> (Vec<(u32, f32)>, Option<String>) {
+    let letters: Vec<char> = word.chars().collect();
+    if letters.len() < CORRECTED || letters.iter().any(|letter| letter.is_numeric()) {
+        return (Vec::new(), None);
+    }
+    let lexicon = frame.lexicon();
+    let mut bound = if letters.len() < TWO_SLIPS { 1 } else { 2 };
+    let mut found: Vec<(usize, bool, std::cmp::Reverse<usize>, &str, u32)> = Vec::new();
+    let mut other: Vec<char> = Vec::new();
+    for near in lexicon.letters().near(word, bound as u8) {
+        let text = lexicon.text(&frame.segments, near);
+        other.clear();
+        other.extend(text.chars());
+        if let Some(edits) = edits(&letters, &other, bound)
+            && lexicon.is_visible(&frame.segments, mask, near)
+        {
+            bound = edits;
+            let frequency = lexicon.places(near).iter().filter(|place| mask.visible_in(place.segment as usize) > 0);
+            found.push((edits, other[0] != letters[0], std::cmp::Reverse(frequency.count()), text, near));
+        }
+    }
+    found.retain(|candidate| candidate.0 == bound);
+    found.sort_unstable();
+    found.truncate(READINGS);
+    let mut words: Vec<(u32, f32)> = Vec::new();
+    for (edits, .., near) in &found {
+        for form in forms(frame, mask, lexicon.stem(*near), SLIPS[*edits]) {
+            if !words.iter().any(|(known, _)| *known == form.0) {
+                words.push(form);
+            }
+        }
+    }
+    (words, found.first().map(|first| first.3.to_owned()))
+}
+
+fn alike(frame: &Frame, word: &str, counts: &mut Vec<u8>) -> Vec<(u32, f32)> {
+    if word.chars().count() < ALIKE_LETTERS {
+        return Vec::new();
+    }
+    let mut alike = frame.lexicon().letters().alike(word, ALIKE, counts);
+    for (_, share) in &mut alike {
+        *share *= *share;
+    }
+    alike
+}

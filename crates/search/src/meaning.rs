@@ -1,0 +1,108 @@
+//! The component of meaning: a text's vector is the sum of its word pieces' rows in a table that was learned from names
+//! and descriptions of tools; near vectors mean near texts. No inference, no network.
+
+mod pieces;
+mod table;
+mod tools;
+mod vector;
+
+use pieces::{Pieces, Read};
+use table::Piece;
+pub(crate) use table::Table;
+pub(crate) use tools::Meanings;
+pub(crate) use vector::Vectors;
+
+use crate::index::{Frame, Mask};
+use crate::query;
+use crate::rank::QUERY_BYTES;
+use crate::text::prefix;
+use vector::Wanted;
+
+/// How many word pieces of a query are read.
+const QUERY_PIECES: usize = 128;
+/// What a query in another language than the table's is trusted.
+const FOREIGN: f32 = 0.7;
+/// A query is English if at least this share of its words are pieces as a whole. Names and slips are not.
+const ENGLISH: f32 = 0.4;
+
+/// A query's text, as a whole and in clauses.
+pub(crate) struct Reading {
+    wanted: Vec<Wanted>,
+    trust: f32,
+}
+
+/// How near each tool is.
+pub(crate) struct Meant {
+    /// By place: the highest cosine with the text or one of its clauses; `f32::MIN` for hidden tools and those without a
+    /// text. Empty when there is nothing to trust.
+    pub(crate) cosines: Vec<f32>,
+    /// From 0 to 1: how much the table knows of the query's language.
+    pub(crate) trust: f32,
+}
+
+// === impl Reading ===
+
+impl Reading {
+    /// Reads a query. `correct` says what a lower-case word was meant to be, if it is none.
+    pub(crate) fn new<'c>(text: &str, correct: impl Fn(&str) -> Option<&'c str>) -> Self {
+        let Some(table) = Table::embedded() else { return Self { wanted: Vec::new(), trust: 0.0 } };
+        let text = corrected(prefix(text, QUERY_BYTES), correct);
+        let mut pieces = Pieces::new(table);
+        let mut whole = Read::default();
+        pieces.read(&text, QUERY_PIECES, &mut whole);
+        let trust = trust(&text, &whole);
+        if trust == 0.0 {
+            return Self { wanted: Vec::new(), trust };
+        }
+        let mut wanted: Vec<Wanted> = Wanted::new(&table, &whole.pieces).into_iter().collect();
+        for clause in query::clauses(&text) {
+            let mut read = Read::default();
+            pieces.read(&clause, QUERY_PIECES, &mut read);
+            wanted.extend(Wanted::new(&table, &read.pieces));
+        }
+        Self { wanted, trust }
+    }
+
+    /// Compares with all visible tools.
+    pub(crate) fn score(&self, frame: &Frame, mask: &Mask) -> Meant {
+        if self.wanted.is_empty() {
+            return Meant { cosines: Vec::new(), trust: 0.0 };
+        }
+        let mut cosines = Vec::with_capacity(frame.len());
+        for (at, segment) in frame.segments.iter().enumerate() {
+            if mask.visible_in(at) == 0 {
+                cosines.resize(cosines.len() + segment.len(), f32::MIN);
+                continue;
+            }
+            let vectors = segment.vectors();
+            let nearest = |tool| mask.shows(at, tool).then(|| vectors.nearest(tool, &self.wanted)).flatten();
+            cosines.extend((0..segment.len()).map(|tool| nearest(tool).unwrap_or(f32::MIN)));
+        }
+        Meant { cosines, trust: self.trust }
+    }
+}
+
+/// The text with words replaced by what they were meant to be.
+fn corrected<'c>(text: &str, correct: impl Fn(&str) -> Option<&'c str>) -> String {
+    let mut out = String::with_capacity(text.len());
+    for piece in text.split_inclusive(|c: char| !c.is_alphanumeric()) {
+        let word = piece.trim_end_matches(|c: char| !c.is_alphanumeric());
+        out.push_str(correct(&word.to_lowercase()).unwrap_or(word));
+        out.push_str(&piece[word.len()..]);
+    }
+    out
+}
+
+/// The table is English: other scripts say nothing to it, other languages little.
+fn trust(text: &str, read: &Read) -> f32 {
+    let letters = text.chars().filter(|c| c.is_alphabetic());
+    let (latin, other) =
+        letters.fold((0, 0), |(latin, other), c| if c <= '\u{24f}' { (latin + 1, other) } else { (latin, other + 1) });
+    if other > latin || read.whole == 0 {
+        0.0
+    } else if (read.whole as f32) < ENGLISH * read.words as f32 {
+        FOREIGN
+    } else {
+        1.0
+    }
+}

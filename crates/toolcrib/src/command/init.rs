@@ -1,0 +1,213 @@
+//! `toolcrib init`: everything set up in one go. First all that is to be asked, then all that is to be done: servers of
+//! other clients are taken over and verified, clients are connected, and one question shows that it works.
+//!
+//! What is found and asked is here; [`work`] does it, by a [`house`] where servers are verified.
+
+mod house;
+mod question;
+mod sample;
+mod work;
+
+use std::collections::BTreeMap;
+use std::io::Write;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use toolcrib_auth::KeyWish;
+use toolcrib_base::Problem;
+use toolcrib_catalog::clients::{CLIENTS, Client};
+
+use self::question::Asker;
+use self::work::Job;
+use crate::clients::join::{self, Plan, Wish};
+use crate::clients::take::{Gathered, Taking, gather};
+use crate::clients::{Flags, named, places};
+use crate::config::{Config, Low};
+use crate::home::{Environment, Home};
+use crate::output::print;
+use crate::text;
+
+/// The gateway that lives as long as this command takes any port.
+const LISTEN: &str = "127.0.0.1:0";
+/// What that gateway says on stderr unless somebody asks for more: what ails a server is told here.
+const LOG: &str = "off";
+/// How long what it runs may take to end: nobody is served, and a person waits.
+const GRACE: &str = "1s";
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Arguments {
+    /// Ask nothing: take over every server, connect every client that is found
+    #[arg(short, long)]
+    yes: bool,
+    /// Only this client, such as `cursor`; may be given several times [default: all that are found]
+    #[arg(long = "client", value_name = "CLIENT", value_parser = named)]
+    clients: Vec<&'static Client>,
+    /// Keep the key of a new vault in a file, also where there is a keyring
+    #[arg(long)]
+    key_file: bool,
+    /// The home folder [env: TOOLCRIB_HOME] [default: `toolcrib` in the configuration folder]
+    #[arg(long, value_name = "DIR")]
+    home: Option<PathBuf>,
+}
+
+pub(crate) fn run(arguments: &Arguments, environment: &Environment) -> anyhow::Result<ExitCode> {
+    let asker = match Asker::new(arguments.yes) {
+        Ok(asker) => asker,
+        Err(problem) => {
+            complain(&problem);
+            return Ok(ExitCode::from(super::USAGE));
+        }
+    };
+    let home = Home::find(arguments.home.as_deref(), environment)?;
+    // Wrong settings are told before anything is asked.
+    let config = arguments.config(&home, environment)?;
+    let job = arguments.job(asker, &home, environment)?;
+    super::run_gateway(&config.clone(), |events| work::run(job, config, events))
+}
+
+/// Tells what went wrong with a part; the others go on.
+fn complain(problem: &Problem) {
+    let hint = problem.hint.iter().map(|hint| format!("hint: {}\n", text::block(hint))).collect::<String>();
+    // Where nobody listens there is nobody to tell.
+    let _ = write!(std::io::stderr().lock(), "error: {}\n{hint}", text::block(&problem.message));
+}
+
+// === impl Arguments ===
+
+impl Arguments {
+    fn config(&self, home: &Home, environment: &Environment) -> Result<Config, Problem> {
+        let mut flags = BTreeMap::from([("listen", LISTEN.into()), ("grace", GRACE.into())]);
+        if environment.get("TOOLCRIB_LOG").is_none() {
+            flags.insert("log", toml::Value::from(LOG));
+        }
+        Config::load(&Low { home: Some(home.path().to_owned()), flags }, environment)
+    }
+
+    /// Looks around and asks. Nothing is written.
+    fn job(&self, asker: Asker, home: &Home, environment: &Environment) -> anyhow::Result<Job> {
+        let all: Vec<&'static Client> =
+            if self.clients.is_empty() { CLIENTS.iter().collect() } else { self.clients.clone() };
+        let mut gathered = gather(&all, None, home, environment)?;
+        let mut problems = std::mem::take(&mut gathered.problems);
+        let found = found(&all, &gathered, environment);
+        if found.is_empty() && problems.is_empty() {
+            let titles: Vec<&str> = all.iter().map(|client| client.title).collect();
+            print(&format!("No client was found. Looked for {}.\n", titles.join(", ")))?;
+        } else {
+            print(&text::block(&listed(&found, &problems)))?;
+        }
+        let wish = if self.key_file { KeyWish::File } else { KeyWish::Keyring };
+        let taking = Taking::plan(gathered, home, environment, wish)?;
+        let take = offer_servers(asker, &taking)?;
+        let has_servers = !toolcrib_catalog::load(home.path()).servers.is_empty();
+        let with_example = !has_servers && !take && {
+            print(
+                "\nThere is no server yet. Toolcrib brings an example with it, `units`, which converts and computes.\n",
+            )?;
+            asker.yes("Add it?")?
+        };
+        let flags = Flags { preview: false, yes: self.yes, file: None, home: self.home.clone() };
+        let mut joinings = Vec::new();
+        let mut connected = Vec::new();
+        for client in found.iter().map(|found| found.client).filter(|client| client.is_written()) {
+            match join::plan(client, &Wish::default(), &flags, environment) {
+                Ok(Plan::New(joining)) => joinings.push((client, joining)),
+                Ok(Plan::Already(_)) => connected.push(client),
+                Err(problem) if problems.contains(&problem) => {}
+                Err(problem) => problems.push(problem),
+            }
+        }
+        if !connected.is_empty() {
+            print(&format!("\nConnected already: {}.\n", titles(&connected)))?;
+        }
+        if !joinings.is_empty() {
+            print("\nConnecting a client adds Toolcrib to its settings. What would be written:\n")?;
+            for (_, joining) in &joinings {
+                print(&text::block(&joining.preview()))?;
+            }
+            let wanted = asker.which(&joinings.iter().map(|(client, _)| *client).collect::<Vec<_>>())?;
+            joinings.retain(|(client, _)| wanted.contains(client));
+        }
+        problems.iter().for_each(complain);
+        let joinings = joinings.into_iter().map(|(_, joining)| *joining).collect();
+        let taking = take.then_some(taking);
+        Ok(Job {
+            home: home.clone(),
+            environment: environment.clone(),
+            taking,
+            with_example,
+            joinings,
+            has_clients: !found.is_empty(),
+            has_problems: !problems.is_empty(),
+        })
+    }
+}
+
+/// A client of this person.
+struct Found {
+    client: &'static Client,
+    /// Where its settings are, as people write it.
+    place: String,
+    /// How many servers it has; none where there is no file yet.
+    servers: Option<usize>,
+}
+
+/// Clients with settings, and those whose folder is there, so that they were started before.
+fn found(clients: &[&'static Client], gathered: &Gathered, environment: &Environment) -> Vec<Found> {
+    let places = places(environment);
+    let own_folder = places.home();
+    let mut all = Vec::new();
+    for client in clients {
+        let mut read = gathered.files.iter().filter(|(of, ..)| of.name == client.name).peekable();
+        let unreadable = client.files(&places).iter().any(|(_, path)| path.exists());
+        let place = read.peek().map(|(_, path, _)| path.clone());
+        let servers = place.is_some().then(|| read.map(|(_, _, servers)| servers).sum());
+        // The person's own folder is there for everybody.
+        let was_started = |path: &PathBuf| {
+            path.parent().is_some_and(|folder| folder.is_dir() && Some(folder) != own_folder.as_deref())
+        };
+        let to_write = || client.file_to_write(&places).map(|(_, path)| path).filter(was_started);
+        let place = place.or_else(|| if unreadable { None } else { to_write() });
+        if let Some(place) = place {
+            all.push(Found { client, place: places.shown(&place), servers });
+        }
+    }
+    all
+}
+
+fn listed(found: &[Found], problems: &[Problem]) -> String {
+    let one = |number: usize, what: &str| format!("{number} {what}{}", if number == 1 { "" } else { "s" });
+    let width = found.iter().map(|found| found.client.title.len()).max().unwrap_or(0);
+    let mut text = format!("Found {}:\n", one(found.len(), "client"));
+    for Found { client, place, servers } in found {
+        let servers = servers.map_or("no settings yet".to_owned(), |servers| one(servers, "server"));
+        text.push_str(&format!("  {:width$}  {servers:<15}  {place}\n", client.title));
+    }
+    if !problems.is_empty() {
+        text.push_str(&format!("  and {} that cannot be read (see the end)\n", one(problems.len(), "file")));
+    }
+    text
+}
+
+/// Shows what could be taken over and asks; whether it shall be.
+fn offer_servers(asker: Asker, taking: &Taking) -> anyhow::Result<bool> {
+    let new = taking.new_names().len();
+    if new == 0 {
+        if taking.has_left_out() {
+            print("\n")?;
+            taking.show(false)?;
+        } else if taking.present() > 0 {
+            print("\nAll of their servers are taken over already.\n")?;
+        }
+        return Ok(false);
+    }
+    print("\nTheir servers, as Toolcrib would have them (secrets go into its encrypted vault):\n")?;
+    taking.show(false)?;
+    let question =
+        if new == 1 { "Take over this server?".to_owned() } else { format!("Take over these {new} servers?") };
+    asker.yes(&question)
+}
+
+fn titles(clients: &[&Client]) -> String {
+    clients.iter().map(|client| client.title).collect::<Vec<_>>().join(", ")
+}

@@ -1,0 +1,260 @@
+//! What `init` does once all is agreed: definitions, verification, clients, the closing words. Told to end it stops
+//! between two steps, and what is done by then is whole.
+
+use std::collections::BTreeSet;
+use std::process::ExitCode;
+
+use futures_util::StreamExt;
+use indicatif::{ProgressBar, ProgressStyle};
+use toolcrib_base::{Kind, Problem, ServerName};
+use toolcrib_catalog::Start;
+use toolcrib_gateway::Events;
+
+use super::complain;
+use super::house::House;
+use super::sample::{self, Sample};
+use crate::clients::join::Joining;
+use crate::clients::take::{Taking, write_definition};
+use crate::compose::End;
+use crate::config::Config;
+use crate::home::{Environment, Home};
+use crate::output::print;
+use crate::text;
+
+/// The server that comes where there is none.
+const EXAMPLE: &str = "units";
+
+/// What was agreed.
+pub(super) struct Job {
+    pub(super) home: Home,
+    pub(super) environment: Environment,
+    /// Servers to take over.
+    pub(super) taking: Option<Taking>,
+    /// Whether the example server is added.
+    pub(super) with_example: bool,
+    pub(super) joinings: Vec<Joining>,
+    /// Whether there is a client at all.
+    pub(super) has_clients: bool,
+    /// Whether something could not be read.
+    pub(super) has_problems: bool,
+}
+
+/// What came of it.
+#[derive(Debug, Default)]
+struct Done {
+    servers: usize,
+    tools: u64,
+    verified: usize,
+    failed: usize,
+    sample: Option<Sample>,
+    /// Whether a gateway runs on.
+    gateway_runs: bool,
+}
+
+pub(super) async fn run(mut job: Job, config: Config, events: Events) -> anyhow::Result<ExitCode> {
+    let mut ended = End::listen()?;
+    let has_new = job.write_servers()?;
+    let mut has_problems = job.has_problems;
+    let verified = {
+        let mut opening = std::pin::pin!(House::open(config, events, &job.environment));
+        let opened = tokio::select! {
+            biased;
+            () = ended.wait() => {
+                // What has begun to start is ended in good manners.
+                if let Ok(house) = opening.await {
+                    house.end().await;
+                }
+                return Ok(interrupted());
+            }
+            opened = &mut opening => opened,
+        };
+        match opened {
+            Ok(house) => {
+                let verified = tokio::select! {
+                    biased;
+                    () = ended.wait() => None,
+                    verified = verify(&house, &job.home) => Some(verified),
+                };
+                house.end().await;
+                let Some(verified) = verified else { return Ok(interrupted()) };
+                verified
+            }
+            Err(error) => Err(error),
+        }
+    };
+    let done = verified.unwrap_or_else(|error| {
+        has_problems = true;
+        complain(&not_verified(error));
+        Done::default()
+    });
+    let mut connected = 0;
+    for joining in &job.joinings {
+        match joining.write() {
+            Ok(told) => {
+                connected += 1;
+                print(&text::block(&format!("{}{told}", if connected == 1 { "\n" } else { "" })))?;
+            }
+            Err(problem) => {
+                has_problems = true;
+                complain(&problem);
+            }
+        }
+    }
+    print(&text::block(&closing(&done, has_new, connected, &job)))?;
+    Ok(if has_problems { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+}
+
+fn interrupted() -> ExitCode {
+    complain(
+        &Problem::new(Kind::Cancelled, "interrupted; no client was connected")
+            .hint("what was taken over stays; `toolcrib init` goes on from here"),
+    );
+    ExitCode::from(super::super::INTERRUPTED)
+}
+
+fn not_verified(error: anyhow::Error) -> Problem {
+    let problem =
+        error.downcast::<Problem>().unwrap_or_else(|error| Problem::new(Kind::Internal, format!("{error:#}")));
+    let message = format!("the servers could not be verified: {}", problem.message);
+    let hint = problem.hint.map(|hint| format!("{hint}; then start `toolcrib init` again"));
+    Problem::new(problem.kind, message).hint(hint.unwrap_or_else(|| "start `toolcrib init` again".to_owned()))
+}
+
+// === impl Job ===
+
+impl Job {
+    /// Writes what is new; whether something is.
+    fn write_servers(&mut self) -> anyhow::Result<bool> {
+        if let Some(taking) = &mut self.taking {
+            taking.write()?;
+            let folder = text::line(&taking.folder().to_string_lossy()).into_owned();
+            print(&format!("\nTook over {}: {folder}\n", number(taking.new_names().len(), "server")))?;
+        }
+        if self.with_example {
+            let program = std::env::current_exe()?;
+            let program = program.to_str().ok_or_else(|| anyhow::anyhow!("the path of this program is not UTF-8"))?;
+            let name = ServerName::new(EXAMPLE)?;
+            // A JSON string is a YAML string.
+            let command = serde_json::json!(program);
+            let text = format!(
+                "# An example to try things with: remove this file when you have servers of your own.\n\
+                 name: {name}\ntitle: Units and numbers\ncommand: {command}\nargs: [example, {name}]\n"
+            );
+            let folder = self.home.path().join("servers");
+            write_definition(&folder, &name, &text)?;
+            let file = folder.join(format!("{name}.yaml"));
+            print(&format!("\nAdded the example server: {}\n", text::line(&file.to_string_lossy())))?;
+        }
+        Ok(self.taking.is_some() || self.with_example)
+    }
+}
+
+/// Verifies the servers that nobody verified yet, tells each as it is done, and looks for an example.
+async fn verify(house: &House, home: &Home) -> anyhow::Result<Done> {
+    let path = home.path().to_owned();
+    let loaded = tokio::task::spawn_blocking(move || toolcrib_catalog::load(&path)).await?;
+    // Whoever switched a server off does not want it started.
+    let starts = loaded.servers.values().filter(|server| matches!(server.start, Start::Eager | Start::Lazy));
+    let wanted: BTreeSet<ServerName> = starts.map(|server| server.name.clone()).collect();
+    let known = house.known(&wanted).await?;
+    let is_verified = |name: &ServerName| known.get(name).is_some_and(|known| known.is_verified);
+    let pending: Vec<ServerName> = wanted.iter().filter(|name| !is_verified(name)).cloned().collect();
+    let mut done = Done { servers: wanted.len(), gateway_runs: house.stays(), ..Done::default() };
+    done.tools = wanted.iter().filter(|name| is_verified(name)).map(|name| known[name].tools).sum();
+    if !pending.is_empty() {
+        print(&format!(
+            "\nVerifying {}: each is started, asked what it offers, and stopped.\n",
+            number(pending.len(), "server")
+        ))?;
+        verify_pending(house, &pending, &mut done).await?;
+    }
+    done.sample = sample::pick(house.rest()).await;
+    Ok(done)
+}
+
+async fn verify_pending(house: &House, pending: &[ServerName], done: &mut Done) -> anyhow::Result<()> {
+    let width = pending.iter().map(|name| name.as_str().len()).max().unwrap_or(0);
+    // It draws on stderr, and nothing where that is no terminal.
+    let bar = ProgressBar::new(pending.len() as u64).with_style(style());
+    let mut waiting: BTreeSet<&ServerName> = pending.iter().collect();
+    bar.set_message(names(&waiting));
+    bar.enable_steady_tick(std::time::Duration::from_millis(100));
+    let mut outcomes = std::pin::pin!(house.verify(pending));
+    while let Some((server, outcome)) = outcomes.next().await {
+        let shown = server.as_str();
+        let line = match outcome {
+            Ok(tools) => {
+                done.verified += 1;
+                done.tools += tools;
+                format!("  ok      {shown:width$}  {}\n", number(usize::try_from(tools).unwrap_or(usize::MAX), "tool"))
+            }
+            Err(problem) => {
+                done.failed += 1;
+                let hint = problem.hint.iter().map(|hint| format!("          → {}\n", text::line(hint)));
+                let hint: String = hint.collect();
+                format!("  failed  {shown:width$}  {}\n{hint}", text::line(&problem.message))
+            }
+        };
+        waiting.remove(server);
+        bar.set_message(names(&waiting));
+        bar.suspend(|| print(&line))?;
+        bar.inc(1);
+    }
+    bar.finish_and_clear();
+    Ok(())
+}
+
+fn style() -> ProgressStyle {
+    // The template is a constant; without it the bar looks otherwise and is one.
+    ProgressStyle::with_template("  {spinner} [{bar:20}] {pos}/{len} {wide_msg}")
+        .unwrap_or_else(|_| ProgressStyle::default_bar())
+        .progress_chars("=> ")
+}
+
+fn names(waiting: &BTreeSet<&ServerName>) -> String {
+    waiting.iter().map(|name| name.as_str()).collect::<Vec<_>>().join(", ")
+}
+
+fn number(number: usize, what: &str) -> String {
+    format!("{number} {what}{}", if number == 1 { "" } else { "s" })
+}
+
+/// What is there now, and what to do next.
+fn closing(done: &Done, has_new: bool, connected: usize, job: &Job) -> String {
+    let mut text = String::from("\n");
+    if !has_new && connected == 0 && done.verified == 0 && done.failed == 0 && !job.has_problems {
+        text.push_str("Nothing was changed: everything is set up already.\n");
+    }
+    if done.servers > 0 {
+        let well = done.servers - done.failed;
+        text.push_str(&format!("{} with {} answered", number(well, "server"), tools(done.tools)));
+        let failed = format!(
+            "; {} failed, and the others do not mind. Mend what is said above, then `toolcrib init` again",
+            done.failed
+        );
+        text.push_str(if done.failed > 0 { &failed } else { "" });
+        text.push_str(".\n");
+    }
+    if has_new && job.taking.is_some() && connected > 0 {
+        text.push_str("Your clients keep their own entries of these servers; once all works, take them out there, or tools are offered twice.\n");
+    }
+    if !done.gateway_runs {
+        let clients = if job.has_clients { "; your clients connect to it" } else { "" };
+        text.push_str(&format!("\nStart the gateway and leave it running{clients}:\n  toolcrib serve\n"));
+    }
+    match &done.sample {
+        Some(Sample { question, tool }) => text.push_str(&format!(
+            "\nThen try it:\n  toolcrib find \"{question}\"\nwhich finds `{tool}`. Or say to your agent:\n  Find a tool for this, and tell me what it needs: {question}\n"
+        )),
+        None => text.push_str("\nHow it works shows `toolcrib demo`.\n"),
+    }
+    if job.with_example || done.servers == 0 {
+        text.push_str("\nServers that can be added: `toolcrib registry list`.");
+        text.push_str(if job.has_clients { "\n" } else { " A client is connected by `toolcrib connect NAME`.\n" });
+    }
+    text
+}
+
+fn tools(tools: u64) -> String {
+    number(usize::try_from(tools).unwrap_or(usize::MAX), "tool")
+}
