@@ -32,6 +32,8 @@ impl CpuTime {
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Sizes {
     pub(crate) resident_kib: u64,
+    /// Of the resident memory what is the process's own, and not pages of the program's file.
+    pub(crate) own_kib: u64,
     pub(crate) peak_kib: u64,
     pub(crate) threads: u64,
     pub(crate) files: usize,
@@ -57,6 +59,7 @@ impl Process {
         let files = fs::read_dir(format!("/proc/{}/fd", self.0)).map_or(0, Iterator::count);
         Some(Sizes {
             resident_kib: status_number(&status, "VmRSS:")?,
+            own_kib: status_number(&status, "RssAnon:")?,
             peak_kib: status_number(&status, "VmHWM:")?,
             threads: status_number(&status, "Threads:")?,
             files,

@@ -11,7 +11,7 @@ use crate::report::{Table, number};
 
 use super::super::Run;
 use super::super::calls::mib;
-use super::{Sheet, TOOLS, list, make_known};
+use super::{Sheet, TOOLS, list, make_known, middle_and_greatest};
 
 const SERVERS: usize = 100;
 /// 40 MB in MiB.
@@ -27,14 +27,27 @@ pub(super) async fn measure(run: &Run, program: &Path, sheet: &mut Sheet) -> any
     }
     make_known(program, &home, servers * TOOLS).await.context("list all servers once")?;
 
-    let gateway = Gateway::start(program, &home).await?;
-    let mut table = Table::new(&["state", "resident MiB", "threads", "files", "processes"]);
-    tokio::time::sleep(SETTLE).await;
-    let (resident, processes) = row(&mut table, &gateway, "idle after a start")?;
-    sheet.aim(&format!("resident with {servers} lazy servers, MiB (40 MB)"), Some(AIM), Some(resident));
+    let mut table = Table::new(&["state", "resident MiB", "of it its own", "threads", "files", "processes"]);
+    let (mut resident, mut processes) = (Vec::new(), 0);
+    // Several starts: what the kernel maps of the program's file differs from one to the next.
+    for start in 1..=run.rounds() {
+        let gateway = Gateway::start(program, &home).await?;
+        tokio::time::sleep(SETTLE).await;
+        let (found, below) = row(&mut table, &gateway, &format!("idle after start {start}"))?;
+        resident.push(found);
+        processes = processes.max(below);
+        gateway.stop().await?;
+    }
+    let greatest = middle_and_greatest(&resident).1;
+    sheet.aim(
+        &format!("resident with {servers} lazy servers, MiB (40 MB), greatest of {} starts", resident.len()),
+        Some(AIM),
+        greatest,
+    );
     #[allow(clippy::cast_precision_loss)]
     sheet.aim("processes below the gateway then", Some(0.0), Some(processes as f64));
 
+    let gateway = Gateway::start(program, &home).await?;
     let mut client = Client::open(&gateway.profile("direct"), Manner::Legacy).await?;
     let listed = list(&mut client).await?.len();
     ensure!(listed == servers * TOOLS, "{listed} tools are listed instead of {}", servers * TOOLS);
@@ -56,7 +69,8 @@ pub(super) async fn measure(run: &Run, program: &Path, sheet: &mut Sheet) -> any
 fn row(table: &mut Table, gateway: &Gateway, state: &str) -> anyhow::Result<(f64, usize)> {
     let sizes = gateway.process.sizes().context("the gateway is gone")?;
     let (resident, processes) = (mib(sizes.resident_kib), gateway.process.descendants().len());
-    let counts = [sizes.threads.to_string(), sizes.files.to_string(), processes.to_string()];
+    let own = number(mib(sizes.own_kib));
+    let counts = [own, sizes.threads.to_string(), sizes.files.to_string(), processes.to_string()];
     table.row(&[&[state.to_owned(), number(resident)], &counts[..]].concat());
     Ok((resident, processes))
 }
