@@ -247,12 +247,9 @@ fn next_cursor(answer: &[u8]) -> anyhow::Result<Option<String>> {
     values.next().transpose().context("read `nextCursor`").map(Option::flatten)
 }
 
-/// The name under which a path lists the tool `wanted`: the same, or with something before it; several servers may
-/// have it, then the one whose name holds `server`.
-pub(crate) async fn listed_name(url: &str, manner: Manner, wanted: &str, server: &str) -> anyhow::Result<String> {
-    let mut client = Client::open(url, manner).await?;
-    let mut names = Vec::new();
-    let mut cursor = None;
+/// The names of all tools, page by page.
+pub(crate) async fn list(client: &mut Client) -> anyhow::Result<Vec<String>> {
+    let (mut names, mut cursor) = (Vec::new(), None);
     loop {
         let (_, answer) = client.call(&Request::list(cursor.as_deref())).await?;
         let answer: serde_json::Value = serde_json::from_slice(answer).context("read the list of tools")?;
@@ -260,9 +257,16 @@ pub(crate) async fn listed_name(url: &str, manner: Manner, wanted: &str, server:
         names.extend(tools.iter().filter_map(|tool| tool["name"].as_str().map(str::to_owned)));
         cursor = answer["result"]["nextCursor"].as_str().map(str::to_owned);
         if cursor.is_none() {
-            break;
+            return Ok(names);
         }
     }
+}
+
+/// The name under which a path lists the tool `wanted`: the same, or with something before it; several servers may
+/// have it, then the one whose name holds `server`.
+pub(crate) async fn listed_name(url: &str, manner: Manner, wanted: &str, server: &str) -> anyhow::Result<String> {
+    let mut client = Client::open(url, manner).await?;
+    let names = list(&mut client).await?;
     client.close().await;
     let name = choose_name(&names, wanted, server);
     name.with_context(|| format!("`{url}` lists no tool `{wanted}` among {} tools", names.len()))

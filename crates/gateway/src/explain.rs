@@ -1,18 +1,21 @@
 //! Why is this tool not there? The way from a definition to a profile's tools, step by step, for people who administer.
 
+use std::path::Path;
+
 use serde_json::{Value, json};
 use toolcrib_base::{Kind, PrincipalId, Problem, ProfileName, ToolId};
 use toolcrib_catalog::pin::{Item, Part};
 use toolcrib_catalog::{ChangedTools, Which};
-use toolcrib_policy::{Act, Annotations, Caller, Request};
+use toolcrib_policy::{Act, Caller, Request};
 use toolcrib_protocol::inventory::Entry;
 use toolcrib_search::nearest;
-use toolcrib_upstream::State;
+use toolcrib_upstream::{State, stderr_apart};
 
 use crate::gateway::Gateway;
+use crate::operation;
 use crate::resolve;
 use crate::servers::Running;
-use crate::view::View;
+use crate::view::{View, annotations};
 
 /// One step of the way.
 struct Step {
@@ -124,7 +127,8 @@ impl Gateway {
         }
         let file = format!("servers/{}.yaml", id.server);
         let loaded = self.loaded();
-        let problem = loaded.problems.iter().map(ToString::to_string).find(|problem| problem.contains(&file));
+        let stem = Path::new("servers").join(id.server.as_str());
+        let problem = loaded.problems.iter().find(|problem| problem.file.with_extension("") == stem);
         match problem {
             Some(problem) => format!("the definition is bad: {problem}"),
             None => format!("no server `{}` is defined: there is no {file}", id.server),
@@ -132,11 +136,8 @@ impl Gateway {
     }
 
     fn rules(&self, view: &View, id: &ToolId, entry: &Entry, steps: &mut Vec<Step>) -> bool {
-        let hints = entry.hints();
-        let annotations =
-            Annotations { read_only: hints.read_only, destructive: hints.destructive, ..Annotations::default() };
         let nobody = PrincipalId::new("");
-        let act = Act::CallTool { tool: id.clone(), annotations };
+        let act = Act::CallTool { tool: id.clone(), annotations: annotations(entry) };
         let request = Request { caller: Caller { principal: &nobody, is_admin: false }, act: &act };
         let mut text = view.rules.explain(&request);
         match view.rules.decide(&request) {
@@ -205,12 +206,7 @@ impl Gateway {
         };
         let patients: Vec<Value> = all.iter().map(|running| self.examine(running)).collect();
         let well = patients.iter().filter(|it| it["ok"] == true).count();
-        let problems: Vec<Value> = self
-            .loaded()
-            .problems
-            .iter()
-            .map(|problem| json!({ "problem": problem.to_string(), "hint": problem.hint }))
-            .collect();
+        let problems: Vec<Value> = self.loaded().problems.iter().map(operation::problem).collect();
         Ok(json!({ "servers": patients, "total": patients.len(), "well": well, "problems": problems }))
     }
 
@@ -219,7 +215,7 @@ impl Gateway {
         let (_, difference) = self.standing(running);
         let pin = self.pins.of(&running.definition);
         let error = status.last_error.unwrap_or_default();
-        let (what, stderr) = apart(&error);
+        let (what, stderr) = stderr_apart(&error);
         let mut value = json!({
             "name": name, "state": status.state.as_str(), "since": status.since.to_string(),
             "ok": matches!(status.state, State::Ready | State::Idle), "restarts": status.restarts,
@@ -231,7 +227,7 @@ impl Gateway {
             value["failed"] = what.into();
         }
         if !stderr.is_empty() {
-            value["stderr"] = stderr.split(" / ").collect::<Vec<_>>().into();
+            value["stderr"] = json!(stderr);
         }
         if let Some(next) = status.next_retry {
             value["nextRetry"] = next.to_string().into();
@@ -282,7 +278,7 @@ fn exposure(view: &View, tool: &crate::view::Tool) -> Step {
 pub(crate) fn advice(running: &Running) -> String {
     let (name, status) = (&running.definition.name, running.server.status());
     let failed = status.last_error.unwrap_or_default();
-    let (failed, _) = apart(&failed);
+    let (failed, _) = stderr_apart(&failed);
     let is_program = matches!(running.definition.transport, toolcrib_catalog::Transport::Stdio(_));
     let what = match status.state {
         State::Ready => return "nothing: its tools answer".to_owned(),
@@ -299,9 +295,4 @@ pub(crate) fn advice(running: &Running) -> String {
         State::Failed => format!("check that its address answers, and its headers in `servers/{name}.yaml`"),
     };
     format!("{what}, then `toolcrib server restart {name}`; it said more in `state/logs/{name}.log`")
-}
-
-/// What failed, and what the program said last.
-fn apart(error: &str) -> (&str, &str) {
-    error.split_once("; stderr ends with: ").unwrap_or((error, ""))
 }

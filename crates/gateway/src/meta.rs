@@ -93,6 +93,15 @@ pub(crate) fn flag(arguments: &Raw, key: &str) -> Result<Option<bool>, Problem> 
     }
 }
 
+/// A list of texts among the arguments; `None` when it is anything else, or nothing: an empty list must not come to mean
+/// everything.
+pub(crate) fn texts(arguments: &Raw, key: &str) -> Option<Vec<String>> {
+    let list = arguments.get(key)?;
+    let json::Outline::Array(items) = list.outline() else { return None };
+    let texts = items.into_iter().map(|item| json::text(item).map(std::borrow::Cow::into_owned));
+    texts.collect::<Option<Vec<_>>>().filter(|texts| !texts.is_empty())
+}
+
 fn wrong(key: &str, expected: &str) -> Problem {
     Problem::new(Kind::InvalidParams, format!("`{key}` must be {expected}"))
 }

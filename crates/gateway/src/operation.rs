@@ -33,6 +33,7 @@ use crate::caller::Caller;
 use crate::gateway::Gateway;
 use crate::view::View;
 
+pub(crate) use definition::problem;
 pub use fields::tell_unknown;
 pub use route::{Found, Method, find};
 

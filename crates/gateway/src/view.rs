@@ -169,6 +169,12 @@ impl Tool {
     }
 }
 
+/// What a tool says of itself, as the rules read it.
+pub(crate) fn annotations(entry: &Entry) -> Annotations {
+    let hints = entry.hints();
+    Annotations { read_only: hints.read_only, destructive: hints.destructive, ..Annotations::default() }
+}
+
 impl View {
     /// What its tools cost a model. The first count takes as long as reading all of them.
     pub(crate) fn costs(&self) -> &Costs {

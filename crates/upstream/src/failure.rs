@@ -7,6 +7,26 @@ use toolcrib_transport::LinkError;
 
 use crate::status::Status;
 
+/// How many of a program's last lines are told.
+pub(crate) const LAST_LINES: usize = 3;
+/// What stands before these lines, and between them.
+const STDERR: &str = "; stderr ends with: ";
+const BETWEEN: &str = " / ";
+
+/// What failed, with the last lines of the program's stderr.
+pub(crate) fn with_stderr<L: AsRef<str>>(what: String, lines: &[L]) -> String {
+    let lines = lines.iter().map(AsRef::as_ref).collect::<Vec<_>>().join(BETWEEN);
+    if lines.is_empty() { what } else { what + STDERR + &lines }
+}
+
+/// What failed, and the last lines of the program's stderr, of an error that [`Status`] tells.
+pub fn stderr_apart(error: &str) -> (&str, Vec<&str>) {
+    match error.split_once(STDERR) {
+        Some((what, lines)) => (what, lines.split(BETWEEN).collect()),
+        None => (error, Vec::new()),
+    }
+}
+
 /// Why a server cannot be called: which, since when, what failed, when it is tried again.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Away {

@@ -7,6 +7,7 @@ use tokio::sync::mpsc;
 use toolcrib_base::task::Scope;
 use toolcrib_transport::{Link, LinkError};
 
+use crate::failure::{LAST_LINES, with_stderr};
 use crate::inventory::{self, Inventory};
 use crate::open::{self, Opening, REPORTS};
 use crate::server::Server;
@@ -82,12 +83,8 @@ impl Server {
                 match listed {
                     Ok((inventory, _)) => Ok(Inspected { inventory, stderr, took: started.elapsed() }),
                     Err(error) => {
-                        let tail = stderr.iter().rev().take(3).rev().cloned().collect::<Vec<_>>().join(" / ");
-                        let mut why =
-                            format!("its tools cannot be listed: {}", shared.config.masked(&error.to_string()));
-                        if !tail.is_empty() {
-                            why = format!("{why}; stderr ends with: {tail}");
-                        }
+                        let why = format!("its tools cannot be listed: {}", shared.config.masked(&error.to_string()));
+                        let why = with_stderr(why, &stderr[stderr.len().saturating_sub(LAST_LINES)..]);
                         Err(NotInspected { why, timed_out: matches!(error, LinkError::Timeout(_)) })
                     }
                 }

@@ -30,7 +30,7 @@ pub use conversation::Conversation;
 pub use credentials::Credentials;
 pub use environment::Environment;
 pub use event::{Event, Nature};
-pub use failure::{Away, CallError};
+pub use failure::{Away, CallError, stderr_apart};
 pub use inspect::{Inspected, NotInspected};
 pub use inventory::Inventory;
 pub use pool::IDLE;

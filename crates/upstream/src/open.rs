@@ -17,6 +17,7 @@ use toolcrib_transport::{Aside, Inbox, Link, LinkError, Reply};
 use crate::calls::Calls;
 use crate::config::{Endpoint, ServerConfig};
 use crate::event::{Event, Nature};
+use crate::failure::{LAST_LINES, with_stderr};
 use crate::inventory::Inventory;
 use crate::live::Live;
 use crate::negotiate::{self, NotOpened};
@@ -167,8 +168,7 @@ async fn explain(error: &NotOpened, link: &Link, stderr: Option<&StderrTail>, gr
             Err(_) => "the program closed stdout".to_owned(),
         };
     }
-    let tail = stderr.map(|stderr| stderr.last(3).join(" / ")).unwrap_or_default();
-    if tail.is_empty() { text } else { format!("{text}; stderr ends with: {tail}") }
+    with_stderr(text, &stderr.map(|stderr| stderr.last(LAST_LINES)).unwrap_or_default())
 }
 
 /// Reports that a list changed.

@@ -12,6 +12,7 @@ use toolcrib_protocol::{Era, Raw, method};
 use toolcrib_transport::LinkError;
 
 use crate::event::{Event, Nature};
+use crate::failure::{LAST_LINES, with_stderr};
 use crate::inventory::{self, Inventory};
 use crate::live::Live;
 use crate::open::{self, Opening, REPORTS, Report};
@@ -420,8 +421,7 @@ impl ServerTask {
         let stopped = tokio::time::timeout(self.around.grace, process.exited()).await;
         let end = stopped
             .map_or_else(|_| "its program closed stdout".to_owned(), |exit| format!("its program ended with {exit}"));
-        let tail = process.stderr().last(3).join(" / ");
-        if tail.is_empty() { end } else { format!("{end}; stderr ends with: {tail}") }
+        with_stderr(end, &process.stderr().last(LAST_LINES))
     }
 
     async fn publish(&self, state: State, error: Option<String>, next_retry: Option<Timestamp>) {

@@ -10,10 +10,11 @@ mod reload;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, ensure};
+use anyhow::ensure;
 
-use crate::client::{Client, Manner, Request};
+use crate::client::{Client, Manner};
 use crate::gateway::{Gateway, Home};
+use crate::load::list;
 use crate::report::{Table, maybe, median};
 use crate::say;
 
@@ -84,21 +85,6 @@ async fn until_listed(client: &mut Client, wanted: impl Fn(&[String]) -> bool) -
         }
         ensure!(started.elapsed() < DEADLINE, "waited too long; {} tools are listed", names.len());
         tokio::time::sleep(POLL).await;
-    }
-}
-
-/// The names of all tools, page by page.
-async fn list(client: &mut Client) -> anyhow::Result<Vec<String>> {
-    let (mut names, mut cursor) = (Vec::new(), None);
-    loop {
-        let (_, answer) = client.call(&Request::list(cursor.as_deref())).await?;
-        let answer: serde_json::Value = serde_json::from_slice(answer).context("read the list of tools")?;
-        let tools = answer["result"]["tools"].as_array().with_context(|| format!("no list of tools: {answer}"))?;
-        names.extend(tools.iter().filter_map(|tool| tool["name"].as_str().map(str::to_owned)));
-        cursor = answer["result"]["nextCursor"].as_str().map(str::to_owned);
-        if cursor.is_none() {
-            return Ok(names);
-        }
     }
 }
 

@@ -8,7 +8,7 @@ use futures_util::future::join_all;
 use serde_json::{Value, json};
 use toolcrib_base::{Kind, Problem, ServerName, ToolId};
 use toolcrib_catalog::Dialect;
-use toolcrib_protocol::{Raw, json as raw_json};
+use toolcrib_protocol::Raw;
 use toolcrib_store::Outcome;
 
 use super::{Context, active, flag, text};
@@ -230,11 +230,7 @@ fn names(arguments: &Raw) -> Result<Vec<String>, Problem> {
         Problem::new(Kind::InvalidParams, "`names` must be a list of tool names")
             .hint("Give at least one, by id or exposed name.")
     };
-    let list = arguments.get("names").ok_or_else(wrong)?;
-    let raw_json::Outline::Array(items) = list.outline() else { return Err(wrong()) };
-    let names: Option<Vec<String>> =
-        items.into_iter().map(|item| raw_json::text(item).map(std::borrow::Cow::into_owned)).collect();
-    names.filter(|names| !names.is_empty()).ok_or_else(wrong)
+    super::texts(arguments, "names").ok_or_else(wrong)
 }
 
 /// What a name means: a tool, or with `server/*` all that the profile shows of a server. What is `loaded` has a name

@@ -90,7 +90,7 @@ pub(super) async fn file(gateway: &Arc<Gateway>, which: &Which) -> Result<Option
 }
 
 /// A problem of a file with its place.
-pub(super) fn problem(problem: &DefinitionProblem) -> Value {
+pub(crate) fn problem(problem: &DefinitionProblem) -> Value {
     let mut value = json!({ "problem": problem.to_string(), "file": problem.file, "hint": problem.hint });
     if let Some(at) = problem.at {
         value["line"] = at.line.into();

@@ -6,7 +6,6 @@ use serde_json::Value;
 use toolcrib_base::{Kind, Problem};
 use toolcrib_catalog::{Which, with_tools};
 use toolcrib_protocol::Raw;
-use toolcrib_protocol::json::{self, Outline};
 
 use super::definition::writing;
 use super::servers::NAMED;
@@ -14,7 +13,7 @@ use super::{Effect, Method, Operation, ROW, Run, blocking};
 use crate::approval::{self, Judgement};
 use crate::caller::Caller;
 use crate::gateway::Gateway;
-use crate::meta::{required, text};
+use crate::meta::{flag, required, text, texts};
 use crate::verify::Verified;
 
 pub(super) const ROWS: &[Operation] = &[
@@ -122,7 +121,7 @@ async fn verify(gateway: &Arc<Gateway>, by: &Caller, arguments: &Raw) -> Result<
     }
     let verified = gateway.verify(&required(arguments, "name")?, &by.principal.id).await?;
     let mut value = verified.to_value();
-    if arguments.get("write").is_some_and(|write| write.as_str() == "true") {
+    if flag(arguments, "write")?.unwrap_or(false) {
         value["file"] = write(gateway, verified).await?.into();
     }
     Ok(value)
@@ -151,18 +150,10 @@ async fn write(gateway: &Arc<Gateway>, verified: Arc<Verified>) -> Result<String
 }
 
 async fn decide(gateway: &Arc<Gateway>, judgement: Judgement, by: &Caller, arguments: &Raw) -> Result<Value, Problem> {
-    let wrong = || Problem::new(Kind::InvalidParams, "`tools` must be a list of names");
     let names = match arguments.get("tools") {
         None => Vec::new(),
-        Some(list) => match list.outline() {
-            // An empty list means nothing, and must not come to mean everything.
-            Outline::Array(items) if items.is_empty() => return Err(wrong()),
-            Outline::Array(items) => {
-                let texts = items.into_iter().map(|item| json::text(item).map(std::borrow::Cow::into_owned));
-                texts.collect::<Option<Vec<_>>>().ok_or_else(wrong)?
-            }
-            Outline::Object(_) | Outline::Scalar(_) => return Err(wrong()),
-        },
+        Some(_) => texts(arguments, "tools")
+            .ok_or_else(|| Problem::new(Kind::InvalidParams, "`tools` must be a list of names"))?,
     };
     let which = approval::Which { names, digest: text(arguments, "digest")? };
     gateway.decide(&required(arguments, "name")?, which, judgement, by).await

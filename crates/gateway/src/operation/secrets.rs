@@ -8,11 +8,10 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 use toolcrib_base::{Kind, Problem, ProfileName, Secret, ServerName};
 use toolcrib_protocol::Raw;
-use toolcrib_protocol::json::{self as text_of, Outline};
 
 use super::{Effect, Method, Operation, ROW, Run, blocking};
 use crate::gateway::Gateway;
-use crate::meta::required;
+use crate::meta::{required, texts};
 
 /// Something that keeps secrets. Its functions wait for the disk.
 pub trait KeepSecrets: Send + Sync + fmt::Debug {
@@ -132,13 +131,10 @@ fn names<N>(
     key: &str,
     new: impl Fn(&str) -> Result<N, toolcrib_base::id::IdError>,
 ) -> Result<Vec<N>, Problem> {
-    let Some(list) = arguments.get(key) else { return Ok(Vec::new()) };
-    let wrong = |why: String| Problem::new(Kind::InvalidParams, format!("`{key}`: {why}"));
-    match list.outline() {
-        Outline::Array(items) if !items.is_empty() => {
-            let texts = items.into_iter().map(|item| text_of::text(item).unwrap_or_default());
-            texts.map(|text| new(&text).map_err(|error| wrong(error.to_string()))).collect()
-        }
-        _ => Err(wrong("expected names, or nothing for all".to_owned())),
+    if arguments.get(key).is_none() {
+        return Ok(Vec::new());
     }
+    let wrong = |why: String| Problem::new(Kind::InvalidParams, format!("`{key}`: {why}"));
+    let texts = texts(arguments, key).ok_or_else(|| wrong("expected names, or nothing for all".to_owned()))?;
+    texts.iter().map(|text| new(text).map_err(|error| wrong(error.to_string()))).collect()
 }

@@ -116,7 +116,7 @@ fn find(view: &View, arguments: &Raw) -> Result<Value, Problem> {
             let mut tool = json!({
                 "id": hit.id.to_string(), "name": found.name(), "server": hit.id.server.as_str(),
                 "signature": found.signature().render(Detail::OptionalNames),
-                "summary": budget::summary(found.description()), "score": hit.score, "state": found.state(),
+                "summary": found.summary(), "score": hit.score, "state": found.state(),
                 "also": hit.also.iter().map(ToString::to_string).collect::<Vec<_>>(),
             });
             if explains {

@@ -60,15 +60,10 @@ impl Candidate {
     }
 
     fn new(id: ToolId, available: &Arc<Available>, entry: Option<Entry>) -> Arc<Self> {
-        let hints = entry.as_ref().map(Entry::hints);
         Arc::new(Self {
             name: id.to_string(),
             id,
-            annotations: hints.map_or_else(Annotations::default, |hints| Annotations {
-                read_only: hints.read_only,
-                destructive: hints.destructive,
-                ..Annotations::default()
-            }),
+            annotations: entry.as_ref().map(super::annotations).unwrap_or_default(),
             available: Arc::clone(available),
             entry,
             signature: OnceLock::new(),

@@ -243,7 +243,7 @@ impl Builder {
             let inventory = running.server.inventory();
             for (place, entry) in inventory.tools.iter().enumerate() {
                 let id = ToolId::new(running.definition.name.clone(), &entry.key);
-                let annotations = annotations(entry);
+                let annotations = super::annotations(entry);
                 if visible(rules, &Act::CallTool { tool: id.clone(), annotations })
                     && !self.has_wrong_headers(running, entry)
                 {
@@ -360,11 +360,6 @@ fn visible(rules: &Rules, act: &Act) -> bool {
     // Visibility of tools does not depend on who asks within a profile.
     let nobody = toolcrib_base::PrincipalId::new("");
     rules.visible(&Request { caller: Caller { principal: &nobody, is_admin: false }, act })
-}
-
-fn annotations(entry: &Entry) -> Annotations {
-    let hints = entry.hints();
-    Annotations { read_only: hints.read_only, destructive: hints.destructive, ..Annotations::default() }
 }
 
 fn exposed_prompt(prompt: &Prompt) -> Raw {

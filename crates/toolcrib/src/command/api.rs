@@ -17,15 +17,8 @@ use crate::output::{Format, Output};
 pub(crate) struct Arguments {
     /// The operation, such as `core_mcpserver_get` or `mcpserver_get`; without one all are listed
     operation: Option<String>,
-    /// The arguments, as in `toolcrib call`
-    #[arg(value_name = "KEY=VALUE")]
-    pairs: Vec<String>,
-    /// One argument more
-    #[arg(short, long = "arg", value_name = "KEY=VALUE")]
-    args: Vec<String>,
-    /// All arguments as one JSON object; `-` reads it from stdin, `@FILE` from a file
-    #[arg(long, value_name = "JSON", allow_hyphen_values = true)]
-    json: Option<String>,
+    #[command(flatten)]
+    given: arguments::Given,
     #[command(flatten)]
     pub(crate) client: ClientFlags,
 }
@@ -40,7 +33,7 @@ const COLUMNS: &[Column] = &[
 impl Arguments {
     /// The arguments, before anybody is asked.
     pub(crate) fn gather(&self) -> Result<Raw, Problem> {
-        arguments::gather(self.json.as_deref(), &[&self.pairs[..], &self.args[..]].concat())
+        self.given.gather()
     }
 }
 

@@ -21,16 +21,8 @@ use crate::text;
 pub(crate) struct Arguments {
     /// The tool's name or its id `server/tool`
     tool: String,
-    /// The arguments: `key=value`, where true, false, null, numbers, {…} and […] are JSON and anything else is text;
-    /// `key:=JSON` insists on JSON; after `--` also `--key value`
-    #[arg(value_name = "KEY=VALUE")]
-    pairs: Vec<String>,
-    /// One argument more
-    #[arg(short, long = "arg", value_name = "KEY=VALUE")]
-    args: Vec<String>,
-    /// All arguments as one JSON object; `-` reads it from stdin, `@FILE` from a file
-    #[arg(long, value_name = "JSON", allow_hyphen_values = true)]
-    json: Option<String>,
+    #[command(flatten)]
+    given: arguments::Given,
     #[command(flatten)]
     pub(crate) client: ClientFlags,
 }
@@ -38,7 +30,7 @@ pub(crate) struct Arguments {
 impl Arguments {
     /// The arguments of the call, before anybody is asked.
     pub(crate) fn gather(&self) -> Result<Raw, Problem> {
-        arguments::gather(self.json.as_deref(), &[&self.pairs[..], &self.args[..]].concat())
+        self.given.gather()
     }
 }
 

@@ -13,8 +13,30 @@ const BYTES: u64 = 64 << 20;
 /// How deep they may nest; the gateway's own limit may be lower.
 const DEPTH: usize = 120;
 
+/// Arguments as they are written on the command line.
+#[derive(Debug, clap::Args)]
+pub(in crate::command) struct Given {
+    /// The arguments: `key=value`, where true, false, null, numbers, {…} and […] are JSON and anything else is text;
+    /// `key:=JSON` insists on JSON; after `--` also `--key value`
+    #[arg(value_name = "KEY=VALUE")]
+    pairs: Vec<String>,
+    /// One argument more
+    #[arg(short, long = "arg", value_name = "KEY=VALUE")]
+    args: Vec<String>,
+    /// All arguments as one JSON object; `-` reads it from stdin, `@FILE` from a file
+    #[arg(long, value_name = "JSON", allow_hyphen_values = true)]
+    json: Option<String>,
+}
+
+impl Given {
+    /// The arguments as one object.
+    pub(in crate::command) fn gather(&self) -> Result<Raw, Problem> {
+        gather(self.json.as_deref(), &[&self.pairs[..], &self.args[..]].concat())
+    }
+}
+
 /// The arguments as one object. JSON goes out as it was written: no number is rounded.
-pub(in crate::command) fn gather(json: Option<&str>, pairs: &[String]) -> Result<Raw, Problem> {
+fn gather(json: Option<&str>, pairs: &[String]) -> Result<Raw, Problem> {
     let mut arguments = match json {
         Some(text) => object(read(text)?)?,
         None => Raw::empty_object(),
