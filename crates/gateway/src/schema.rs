@@ -90,9 +90,7 @@ fn said(error: &jsonschema::ValidationError<'_>) -> String {
         ValidationErrorKind::Type { kind } => {
             let expected = match kind {
                 TypeKind::Single(kind) => kind.to_string(),
-                TypeKind::Multiple(kinds) => {
-                    kinds.iter().map(|kind| kind.to_string()).collect::<Vec<_>>().join(" or ")
-                }
+                TypeKind::Multiple(kinds) => kinds.iter().map(|kind| kind.to_string()).collect::<Vec<_>>().join(" or "),
             };
             format!("wrong type: expected {expected}, got {}", error.instance())
         }
