@@ -62,6 +62,8 @@ async fn a_server_is_created_changed_shown_and_removed() {
     let shown = operate(&client, "core_mcpserver_get", json!({ "name": "new" })).await.unwrap();
     assert_eq!((&shown["type"], &shown["state"]), (&json!("streamable-http"), &json!("disconnected")));
     assert!(shown.get("command").is_none() && shown["description"] == "a server", "{shown}");
+    let nothing = operate(&client, "core_mcpserver_update", json!({ "name": "new" })).await.unwrap_err();
+    assert!(nothing.contains("nothing is to be changed"), "{nothing}");
     operate(&client, "core_mcpserver_delete", json!({ "name": "new" })).await.unwrap();
     for name in ["core_mcpserver_get", "core_mcpserver_update", "core_mcpserver_delete"] {
         let gone = operate(&client, name, json!({ "name": "new", })).await.unwrap_err();
