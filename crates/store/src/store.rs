@@ -13,6 +13,7 @@ use crate::error::StoreError;
 use crate::facts::Facts;
 use crate::names::Names;
 use crate::pins::Pins;
+use crate::services::Services;
 use crate::snapshots::Snapshots;
 use crate::tasks::Tasks;
 
@@ -91,6 +92,11 @@ impl Store {
     /// Tasks of our own.
     pub fn tasks(&self) -> Tasks {
         Tasks::new(Arc::clone(&self.database), Arc::clone(&self.clock))
+    }
+
+    /// How services were.
+    pub fn services(&self) -> Services {
+        Services::new(Arc::clone(&self.database), Arc::clone(&self.clock))
     }
 
     /// The tools that principals have loaded.
