@@ -35,6 +35,7 @@ mod results;
 mod review;
 mod rounds;
 mod sessions;
+mod source;
 mod tasks;
 mod uris;
 mod vault;
