@@ -44,7 +44,7 @@ pub(super) async fn run(context: &Context<'_>, arguments: &Raw) -> Result<Raw, P
         Dialect::Scooter => super::list::servers(context, arguments).await,
         Dialect::Native => {
             let ask = native(context, arguments)?;
-            Ok(answer::render(context.view, &ask, &shown(context, &ask).await).reply())
+            Ok(answer::render(context.view, &ask, shown(context, &ask).await).reply())
         }
         Dialect::GoEnt => {
             let query = super::required(arguments, "query")?;
@@ -58,7 +58,7 @@ pub(super) async fn run(context: &Context<'_>, arguments: &Raw) -> Result<Raw, P
 /// What a native answer to a query says, with nothing but the query given.
 pub(crate) fn told(view: &View, query: &str) -> String {
     let ask = plain(view, query.to_owned());
-    answer::render(view, &ask, &search(view, &ask, &Asked::plain(view, query))).text
+    answer::render(view, &ask, search(view, &ask, &Asked::plain(view, query))).text
 }
 
 fn plain(view: &View, query: String) -> Ask {

@@ -37,6 +37,9 @@ enum Detail {
     Schemas,
 }
 
+/// More tokens than any answer has.
+const EVERYTHING: u32 = 100_000;
+
 /// The columns, best hit first.
 const COLUMNS: &[Column] = &[
     Column::new("NAME", |hit| field(hit, "name")),
@@ -63,7 +66,9 @@ pub(crate) async fn run(arguments: &Arguments, client: &Client, output: Output) 
             Detail::Schemas => "schemas",
         });
     }
-    if let Some(most) = arguments.max_tokens {
+    // Who asks for many at a terminal wants them all: no model has to pay for them.
+    let many = (arguments.limit > 8).then_some(EVERYTHING);
+    if let Some(most) = arguments.max_tokens.or(many) {
         wanted["max_tokens"] = json!(most);
     }
     let answer = client.ask("find_tools", &wanted).await?;
