@@ -24,11 +24,13 @@ use crate::exchange::ASKING;
 use crate::learning::Learning;
 use crate::listen::Hub;
 use crate::metrics::Metrics;
+use crate::operation::Operations;
 use crate::operation::secrets::KeepSecrets;
 use crate::parking::Parking;
 use crate::pins::{Pins, Quarantine};
 use crate::servers::{Servers, Table, fingerprint};
 use crate::session::Sessions;
+use crate::source::Sources;
 use crate::task::OwnTasks;
 use crate::throttle::Throttle;
 use crate::verify::Verifications;
@@ -62,6 +64,8 @@ pub struct Parts {
     pub vault: Option<Arc<dyn KeepSecrets>>,
     /// A model that says what texts mean.
     pub embed: Option<Arc<dyn Embed>>,
+    /// What of this process offers tools and operations of its own.
+    pub sources: Sources,
 }
 
 /// The views of all profiles.
@@ -73,6 +77,9 @@ pub struct Gateway {
     pub(crate) store: Store,
     pub(crate) vault: Option<Arc<dyn KeepSecrets>>,
     pub(crate) embed: Option<Arc<dyn Embed>>,
+    /// The operations that there are.
+    pub operations: Arc<Operations>,
+    sources: Sources,
     pub(crate) throttle: Throttle,
     pub(crate) clock: Arc<dyn Clock>,
     /// The servers.
@@ -121,7 +128,9 @@ pub struct Gateway {
 impl Gateway {
     /// Starts the servers and builds the first views. Blocks: it reads the state.
     pub fn start(parts: Parts) -> Arc<Self> {
-        let builder = Builder::new(parts.store.names(), Arc::clone(&parts.metrics), parts.embed.clone());
+        let operations = Arc::new(Operations::new(&parts.sources));
+        let mut builder = Builder::new(parts.store.names(), Arc::clone(&parts.metrics), parts.embed.clone());
+        (builder.operations, builder.sources) = (Arc::clone(&operations), Arc::clone(&parts.sources));
         let key = parts.store.sealing_key().unwrap_or_else(|error| {
             tracing::warn!(%error, "what is sealed now cannot be opened after a restart");
             let mut key = [0; 32];
@@ -140,6 +149,8 @@ impl Gateway {
             store: parts.store,
             vault: parts.vault,
             embed: parts.embed,
+            operations,
+            sources: parts.sources,
             throttle: Throttle::default(),
             clock: parts.clock,
             servers: parts.servers,
@@ -261,7 +272,20 @@ impl Gateway {
             }
         }
         self.servers.settle_environments(&loaded.profiles, false);
+        self.apply_to_sources(loaded);
         self.rebuild();
+    }
+
+    /// What sources find wrong stands among the problems of the definitions.
+    fn apply_to_sources(&self, mut loaded: Arc<Loaded>) {
+        let problems: Vec<_> = self.sources.iter().flat_map(|source| source.apply(&loaded)).collect();
+        if !problems.is_empty() {
+            for problem in &problems {
+                tracing::error!(hint = problem.hint.as_deref().unwrap_or_default(), "bad definition: {problem}");
+            }
+            Arc::make_mut(&mut loaded).problems.extend(problems);
+            self.loaded.store(loaded);
+        }
     }
 
     /// Cuts lists into pages of so many entries from now on, in place of the usual thousand. Blocks.

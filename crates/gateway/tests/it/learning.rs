@@ -110,6 +110,7 @@ async fn a_call_long_after_the_search_is_not_learned() {
         clock: Arc::clone(&clock) as Arc<dyn Clock>,
         vault: None,
         embed: None,
+        sources: Arc::new([]),
     };
     let house = House::open(&files(), ground);
     house.settle().await;

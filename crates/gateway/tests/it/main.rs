@@ -34,6 +34,7 @@ mod results;
 mod review;
 mod rounds;
 mod sessions;
+mod source;
 mod tasks;
 mod uris;
 mod vault;
