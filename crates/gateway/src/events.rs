@@ -26,7 +26,7 @@ pub enum Kind {
     Log,
     /// A call has ended.
     Call,
-    /// Something happened to a server, a service, a workflow or a run.
+    /// Something happened that is kept: what `core_events` lists.
     Event,
 }
 

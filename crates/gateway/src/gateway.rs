@@ -21,6 +21,7 @@ use crate::conversation::Conversations;
 use crate::embed::Embed;
 use crate::events::{Events, Told};
 use crate::exchange::ASKING;
+use crate::happening::{Followers, ServerNews};
 use crate::learning::Learning;
 use crate::listen::Hub;
 use crate::metrics::Metrics;
@@ -92,6 +93,9 @@ pub struct Gateway {
     pub(crate) keep_arguments: bool,
     /// What happens, for whoever listens.
     pub events: Events,
+    /// The sessions that are told what happens.
+    pub(crate) followers: Followers,
+    news: ServerNews,
     /// The files of the definitions.
     pub(crate) files: Files,
     /// When it was started.
@@ -144,6 +148,7 @@ impl Gateway {
         });
         let (files, started) = (Files::new(parts.servers.home()), parts.clock.now());
         let pins = Pins::new(parts.store.pins());
+        let news = ServerNews::new(parts.store.facts());
         let learning = Learning::new(parts.store.facts(), Arc::clone(&parts.clock));
         let gateway = Arc::new(Self {
             store: parts.store,
@@ -159,6 +164,8 @@ impl Gateway {
             active,
             keep_arguments: parts.keep_arguments,
             events: parts.events,
+            followers: Followers::default(),
+            news,
             files,
             started,
             applying: Mutex::new(()),
@@ -271,6 +278,7 @@ impl Gateway {
                 tracing::warn!(server = %gone, %error, "its snapshot stays behind");
             }
         }
+        self.news.of_definitions(&loaded.servers).into_iter().for_each(|news| self.happened(news));
         self.servers.settle_environments(&loaded.profiles, false);
         self.apply_to_sources(loaded);
         self.rebuild();
@@ -398,9 +406,11 @@ impl Gateway {
                 self.metrics.set_ready(server.as_str(), status.state == State::Ready);
                 tracing::debug!(%server, state = status.state.as_str(), "server state");
                 self.events.tell(|| Told::state(&server, &status));
+                self.news.of_state(&server, &status).into_iter().for_each(|news| self.happened(news));
                 false
             }
             Event::Inventory { server, inventory } => {
+                self.news.of_inventory(&server, &inventory).into_iter().for_each(|news| self.happened(news));
                 let gateway = Arc::clone(self);
                 // Waited for, so that two inventories of one server cannot overtake each other.
                 let _ = tokio::task::spawn_blocking(move || gateway.remember(&server, &inventory)).await;

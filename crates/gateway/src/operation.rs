@@ -8,6 +8,7 @@
 mod audit;
 mod bundles;
 mod definition;
+mod events;
 mod fields;
 mod learning;
 mod lifecycle;
@@ -152,6 +153,7 @@ const NO_ARGUMENTS: &str = r#"{"type":"object","properties":{},"additionalProper
 const FILES: &[&[Operation]] = &[
     audit::ROWS,
     bundles::ROWS,
+    events::ROWS,
     learning::ROWS,
     lifecycle::ROWS,
     profiles::ROWS,
@@ -217,7 +219,7 @@ impl Operation {
         });
         // A call answers what the tool that it calls answers.
         if !self.is_call() {
-            entry["outputSchema"] = self.output_schema();
+            entry["outputSchema"] = crate::reply::schema_of_data(self.output_schema());
         }
         Raw::from_value(&entry)
     }

@@ -67,7 +67,7 @@ mod tests {
         ])
     }
 
-    fn check(given: Value, expected: Result<Value, &[&str]>) {
+    fn check(given: &Value, expected: Result<Value, &[&str]>) {
         let found = complete(&class(), given.as_object().unwrap());
         match (found, expected) {
             (Ok(found), Ok(expected)) => assert_eq!(Value::from(found), expected),
@@ -80,19 +80,19 @@ mod tests {
 
     #[test]
     fn arguments_are_completed_or_refused() {
-        check(json!({"text": "a"}), Ok(json!({"text": "a", "count": 10})));
-        check(json!({"text": "a", "count": 2, "flag": true}), Ok(json!({"text": "a", "count": 2, "flag": true})));
-        check(json!({"text": "a", "flag": null}), Ok(json!({"text": "a", "count": 10})));
-        check(json!({}), Err(&["missing required argument `text`"]));
-        check(json!({"text": null}), Err(&["missing required argument `text`"]));
-        check(json!({"text": 1}), Err(&["invalid type for argument `text`: expected string, got number"]));
-        check(json!({"text": "a", "count": "2"}), Err(&["invalid type for argument `count`", "got string"]));
+        check(&json!({"text": "a"}), Ok(json!({"text": "a", "count": 10})));
+        check(&json!({"text": "a", "count": 2, "flag": true}), Ok(json!({"text": "a", "count": 2, "flag": true})));
+        check(&json!({"text": "a", "flag": null}), Ok(json!({"text": "a", "count": 10})));
+        check(&json!({}), Err(&["missing required argument `text`"]));
+        check(&json!({"text": null}), Err(&["missing required argument `text`"]));
+        check(&json!({"text": 1}), Err(&["invalid type for argument `text`: expected string, got number"]));
+        check(&json!({"text": "a", "count": "2"}), Err(&["invalid type for argument `count`", "got string"]));
         check(
-            json!({"text": "a", "flog": true}),
+            &json!({"text": "a", "flog": true}),
             Err(&["unknown argument `flog`", "known are `count`, `flag`, `text`"]),
         );
         check(
-            json!({"count": 1.5, "x": 1}),
+            &json!({"count": 1.5, "x": 1}),
             Err(&["unknown argument `x`", "`count`", "missing required argument `text`"]),
         );
     }

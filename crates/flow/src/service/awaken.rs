@@ -52,7 +52,7 @@ async fn wake(table: &Table, entry: &Entry) {
         let started = table.start(&subject.name, hands, &Trusting, Vec::new()).await;
         if let Err(problem) = started {
             let message = format!("service `{}` was not started with the gateway: {}", subject.name, problem.message);
-            table.tell_service(subject.name.as_str(), "ServiceInstanceFailed", message, true);
+            table.tell_service(subject.name.as_str(), "Failed", message, true);
         }
     }
 }

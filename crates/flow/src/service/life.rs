@@ -184,38 +184,38 @@ impl Life {
         let mut notes = match turn {
             Turn::Awaits(why) => {
                 (self.state, self.health, self.error) = (State::Waiting, Health::Unknown, Some(why.clone()));
-                vec![note("ServiceInstanceStateChanged", format!("waits: {why}"))]
+                vec![note("StateChanged", format!("waits: {why}"))]
             }
             Turn::Starts => {
                 self.state = State::Starting;
-                vec![note("ServiceInstanceStarting", "is being started")]
+                vec![note("Starting", "is being started")]
             }
             Turn::Started { kept, outputs } => {
                 self.runs("start", kept, outputs, thresholds);
-                vec![note("ServiceInstanceStarted", "runs")]
+                vec![note("Started", "runs")]
             }
             Turn::Restarts => {
                 self.state = State::Starting;
-                vec![note("ServiceInstanceRestarting", "is being restarted")]
+                vec![note("Restarting", "is being restarted")]
             }
             Turn::Restarted { kept, outputs } => {
                 self.runs("restart", kept, outputs, thresholds);
-                vec![note("ServiceInstanceRestarted", "runs again")]
+                vec![note("Restarted", "runs again")]
             }
             Turn::Stops => {
                 self.state = State::Stopping;
-                vec![note("ServiceInstanceStopping", "is being stopped")]
+                vec![note("Stopping", "is being stopped")]
             }
             Turn::Stopped { kept } => {
                 (self.state, self.health, self.error) = (State::Stopped, Health::Unknown, None);
                 (self.failures, self.successes) = (0, 0);
                 self.keep("stop", kept);
-                vec![note("ServiceInstanceStopped", "is stopped")]
+                vec![note("Stopped", "is stopped")]
             }
             Turn::Failed { what, error } => {
                 let message = format!("failed to {what}: {error}");
                 (self.state, self.health, self.error) = (State::Failed, Health::Unhealthy, Some(message.clone()));
-                vec![warning("ServiceInstanceFailed", message)]
+                vec![warning("Failed", message)]
             }
             Turn::StopFailed { error, runs } => {
                 let message = format!("failed to stop: {error}");
@@ -225,7 +225,7 @@ impl Life {
                 } else {
                     (self.state, self.health) = (State::Failed, Health::Unhealthy);
                 }
-                vec![warning("ServiceInstanceFailed", message)]
+                vec![warning("Failed", message)]
             }
             Turn::Examining => {
                 self.health = Health::Checking;
@@ -234,16 +234,13 @@ impl Life {
             Turn::Examined { with, found } => self.examined(with, found, thresholds, now),
             Turn::Lost(why) => {
                 (self.state, self.health, self.error) = (State::Unknown, Health::Unknown, Some(why.clone()));
-                vec![warning("ServiceInstanceStateChanged", format!("nobody knows whether it runs: {why}"))]
+                vec![warning("StateChanged", format!("nobody knows whether it runs: {why}"))]
             }
         };
         if before.0 != self.state {
             self.updated = now;
             if notes.is_empty() {
-                notes.push(note(
-                    "ServiceInstanceStateChanged",
-                    format!("was {} and is {}", before.0.as_str(), self.state.as_str()),
-                ));
+                notes.push(note("StateChanged", format!("was {} and is {}", before.0.as_str(), self.state.as_str())));
             }
         }
         notes
@@ -290,27 +287,17 @@ impl Life {
                 }
                 let was_bad = matches!(self.health, Health::Unhealthy | Health::Degraded);
                 (self.health, self.error) = (Health::Healthy, None);
-                let healthy = note("ServiceInstanceHealthy", "is healthy");
-                if was_bad {
-                    vec![note("ServiceInstanceHealthCheckRecovered", "does well again"), healthy]
-                } else {
-                    vec![healthy]
-                }
+                let healthy = note("Healthy", "is healthy");
+                if was_bad { vec![note("HealthCheckRecovered", "does well again"), healthy] } else { vec![healthy] }
             }
             Err(error) => {
                 (self.successes, self.failures) = (0, self.failures.saturating_add(1));
                 self.error = Some(format!("failed the health check: {error}"));
-                let failed = warning(
-                    "ServiceInstanceHealthCheckFailed",
-                    format!("check {} in a row failed: {error}", self.failures),
-                );
+                let failed = warning("HealthCheckFailed", format!("check {} in a row failed: {error}", self.failures));
                 if !was_sure {
                     // Whatever it was, it is not what it should be.
                     (self.state, self.health) = (State::Failed, Health::Unhealthy);
-                    return vec![
-                        failed,
-                        warning("ServiceInstanceUnhealthy", "is not what it was before the gateway ended"),
-                    ];
+                    return vec![failed, warning("Unhealthy", "is not what it was before the gateway ended")];
                 }
                 if self.failures < thresholds.failure {
                     if self.health != Health::Unhealthy {
@@ -320,8 +307,8 @@ impl Life {
                 }
                 let is_new = self.health != Health::Unhealthy;
                 self.health = Health::Unhealthy;
-                let unhealthy = is_new
-                    .then(|| warning("ServiceInstanceUnhealthy", format!("{} checks in a row failed", self.failures)));
+                let unhealthy =
+                    is_new.then(|| warning("Unhealthy", format!("{} checks in a row failed", self.failures)));
                 [failed].into_iter().chain(unhealthy).collect()
             }
         }

@@ -182,13 +182,13 @@ impl Table {
         let tell = |name: &ObjectName, reason, what| self.tell_class(name, reason, what, false);
         for (name, class) in &after.service_classes {
             match before.service_classes.get(name) {
-                None => tell(name, "ServiceClassCreated", "is there"),
-                Some(other) if other != class => tell(name, "ServiceClassUpdated", "has changed"),
+                None => tell(name, "Created", "is there"),
+                Some(other) if other != class => tell(name, "Updated", "has changed"),
                 Some(_) => {}
             }
         }
         for name in before.service_classes.keys().filter(|name| !after.service_classes.contains_key(*name)) {
-            tell(name, "ServiceClassDeleted", "is gone");
+            tell(name, "Deleted", "is gone");
         }
     }
 
@@ -206,7 +206,7 @@ impl Table {
 
     /// Tells what happened to a service that its task does not tell.
     pub(super) fn tell_service(&self, name: &str, reason: &'static str, message: String, warning: bool) {
-        let kind = ObjectKind::Service;
+        let kind = ObjectKind::ServiceInstance;
         self.around.house.tell(Happening { kind, name: name.to_owned(), reason, message, warning });
     }
 
@@ -296,7 +296,7 @@ impl Table {
         } else {
             format!("service `{name}` is gone with its file")
         };
-        self.tell_service(name.as_str(), "ServiceInstanceDeleted", message, runs);
+        self.tell_service(name.as_str(), "Deleted", message, runs);
         if let Some(records) = &self.around.records
             && let Err(error) = records.remove(name.as_str())
         {

@@ -14,7 +14,7 @@ use tokio::sync::watch;
 use toolcrib_base::task::Scope;
 use toolcrib_base::{Kind, ManualClock, PrincipalId, Problem, ProfileName, Timestamp};
 use toolcrib_catalog::{Loaded, ObjectName, ServiceClassDefinition};
-use toolcrib_gateway::Happening;
+use toolcrib_gateway::{Happening, ObjectKind};
 use toolcrib_store::{Services as Records, Store};
 
 use super::class::Answer;
@@ -189,8 +189,8 @@ impl World {
     /// The reasons of what was told of services, without those of single tools.
     fn reasons(&self) -> Vec<String> {
         let told = self.shop.0.told.lock().unwrap().clone();
-        let reasons = told.iter().map(|it| it.reason.trim_start_matches("ServiceInstance").to_owned());
-        reasons.filter(|reason| !reason.starts_with("ToolExecution") && !reason.starts_with("ServiceClass")).collect()
+        let told = told.iter().filter(|it| it.kind == ObjectKind::ServiceInstance);
+        told.map(|it| it.reason.to_owned()).filter(|reason| !reason.starts_with("ToolExecution")).collect()
     }
 
     /// Lets time pass; every task does what it has to do meanwhile.

@@ -1,3 +1,5 @@
+//! What templates mean, and what is said of those that cannot be read or have no bound.
+
 use serde_json::{Value, json};
 
 use super::{Fault, JsonPath, TEMPLATE_BYTES, Template, TemplateError, Tree};

@@ -19,7 +19,7 @@ pub(super) fn run(context: &Context<'_>, arguments: &Raw) -> Result<Raw, Problem
         if let Some(operation) = context.view.operations.by_tool(&name) {
             let value = json!({
                 "name": operation.tool, "description": operation.description, "inputSchema": operation.input_schema(),
-                "outputSchema": operation.output_schema(),
+                "outputSchema": reply::schema_of_data(operation.output_schema()),
             });
             return Ok(reply::data(&value));
         }

@@ -76,7 +76,8 @@ impl Ground {
     /// With so many places in the audit log's queue.
     pub(crate) fn with_queue(audit_queue: usize) -> Self {
         let clock: Arc<dyn Clock> = Arc::new(SystemClock);
-        let config = toolcrib_store::Config { clock: Arc::clone(&clock), audit_queue };
+        let config =
+            toolcrib_store::Config { clock: Arc::clone(&clock), audit_queue, ..toolcrib_store::Config::default() };
         Self { store: Store::in_memory(config).unwrap(), clock, vault: None, embed: None, sources: Arc::new([]) }
     }
 }

@@ -14,6 +14,7 @@ mod duplex;
 mod environments;
 mod exposure;
 mod fidelity;
+mod happenings;
 mod house;
 mod large;
 mod learning;

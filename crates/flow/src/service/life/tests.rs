@@ -6,7 +6,7 @@ use super::*;
 
 const THRESHOLDS: Thresholds = Thresholds { failure: 3, success: 2 };
 
-fn map(value: Value) -> Map<String, Value> {
+fn map(value: &Value) -> Map<String, Value> {
     value.as_object().cloned().unwrap()
 }
 
@@ -19,7 +19,7 @@ fn badly() -> Turn {
 }
 
 fn started() -> Turn {
-    Turn::Started { kept: map(json!({"id": 7})), outputs: map(json!({"url": "u"})) }
+    Turn::Started { kept: map(&json!({"id": 7})), outputs: map(&json!({"url": "u"})) }
 }
 
 /// Plays the turns; after each: the state, the health, and the reasons that are told.
@@ -39,17 +39,12 @@ fn a_service_lives() {
     let life = check(
         State::Stopped,
         vec![
-            (Turn::Starts, "starting", "unknown", &["ServiceInstanceStarting"]),
-            (started(), "running", "healthy", &["ServiceInstanceStarted"]),
-            (Turn::Restarts, "starting", "healthy", &["ServiceInstanceRestarting"]),
-            (
-                Turn::Restarted { kept: Map::new(), outputs: Map::new() },
-                "running",
-                "healthy",
-                &["ServiceInstanceRestarted"],
-            ),
-            (Turn::Stops, "stopping", "healthy", &["ServiceInstanceStopping"]),
-            (Turn::Stopped { kept: map(json!({"at": "noon"})) }, "stopped", "unknown", &["ServiceInstanceStopped"]),
+            (Turn::Starts, "starting", "unknown", &["Starting"]),
+            (started(), "running", "healthy", &["Started"]),
+            (Turn::Restarts, "starting", "healthy", &["Restarting"]),
+            (Turn::Restarted { kept: Map::new(), outputs: Map::new() }, "running", "healthy", &["Restarted"]),
+            (Turn::Stops, "stopping", "healthy", &["Stopping"]),
+            (Turn::Stopped { kept: map(&json!({"at": "noon"})) }, "stopped", "unknown", &["Stopped"]),
         ],
     );
     assert_eq!(Value::from(life.kept), json!({"start": {"id": 7}, "stop": {"at": "noon"}}));
@@ -65,15 +60,15 @@ fn what_fails_is_not_said_to_have_stopped() {
         let life = check(
             State::Stopped,
             vec![
-                (started(), "running", "healthy", &["ServiceInstanceStarted"]),
-                (Turn::Stops, "stopping", "healthy", &["ServiceInstanceStopping"]),
-                (failed, state, health, &["ServiceInstanceFailed"]),
+                (started(), "running", "healthy", &["Started"]),
+                (Turn::Stops, "stopping", "healthy", &["Stopping"]),
+                (failed, state, health, &["Failed"]),
             ],
         );
         assert_eq!(life.error.as_deref(), Some("failed to stop: disk is busy"));
     }
     let failed = Turn::Failed { what: "start", error: "no".to_owned() };
-    check(State::Starting, vec![(failed, "failed", "unhealthy", &["ServiceInstanceFailed"])]);
+    check(State::Starting, vec![(failed, "failed", "unhealthy", &["Failed"])]);
 }
 
 #[test]
@@ -81,15 +76,15 @@ fn health_changes_at_the_thresholds_and_not_before() {
     let life = check(
         State::Running,
         vec![
-            (started(), "running", "healthy", &["ServiceInstanceStarted"]),
-            (badly(), "running", "degraded", &["ServiceInstanceHealthCheckFailed"]),
-            (badly(), "running", "degraded", &["ServiceInstanceHealthCheckFailed"]),
-            (badly(), "running", "unhealthy", &["ServiceInstanceHealthCheckFailed", "ServiceInstanceUnhealthy"]),
-            (badly(), "running", "unhealthy", &["ServiceInstanceHealthCheckFailed"]),
+            (started(), "running", "healthy", &["Started"]),
+            (badly(), "running", "degraded", &["HealthCheckFailed"]),
+            (badly(), "running", "degraded", &["HealthCheckFailed"]),
+            (badly(), "running", "unhealthy", &["HealthCheckFailed", "Unhealthy"]),
+            (badly(), "running", "unhealthy", &["HealthCheckFailed"]),
             (well(), "running", "unhealthy", &[]),
-            (badly(), "running", "unhealthy", &["ServiceInstanceHealthCheckFailed"]),
+            (badly(), "running", "unhealthy", &["HealthCheckFailed"]),
             (well(), "running", "unhealthy", &[]),
-            (well(), "running", "healthy", &["ServiceInstanceHealthCheckRecovered", "ServiceInstanceHealthy"]),
+            (well(), "running", "healthy", &["HealthCheckRecovered", "Healthy"]),
             (well(), "running", "healthy", &[]),
         ],
     );
@@ -102,8 +97,8 @@ fn one_good_check_does_not_hide_that_it_is_degraded() {
     let life = check(
         State::Running,
         vec![
-            (started(), "running", "healthy", &["ServiceInstanceStarted"]),
-            (badly(), "running", "degraded", &["ServiceInstanceHealthCheckFailed"]),
+            (started(), "running", "healthy", &["Started"]),
+            (badly(), "running", "degraded", &["HealthCheckFailed"]),
             (well(), "running", "degraded", &[]),
         ],
     );
@@ -126,22 +121,19 @@ fn after_a_restart_of_the_gateway_nothing_is_taken_for_granted() {
     check(
         State::Unknown,
         vec![
-            (Turn::Awaits("tool a".to_owned()), "waiting", "unknown", &["ServiceInstanceStateChanged"]),
+            (Turn::Awaits("tool a".to_owned()), "waiting", "unknown", &["StateChanged"]),
             (Turn::Examining, "waiting", "checking", &[]),
-            (well(), "running", "healthy", &["ServiceInstanceHealthy"]),
+            (well(), "running", "healthy", &["Healthy"]),
         ],
     );
     check(
         State::Unknown,
         vec![
             (Turn::Examining, "unknown", "checking", &[]),
-            (badly(), "failed", "unhealthy", &["ServiceInstanceHealthCheckFailed", "ServiceInstanceUnhealthy"]),
+            (badly(), "failed", "unhealthy", &["HealthCheckFailed", "Unhealthy"]),
         ],
     );
-    check(
-        State::Waiting,
-        vec![(Turn::Lost("no tool".to_owned()), "unknown", "unknown", &["ServiceInstanceStateChanged"])],
-    );
+    check(State::Waiting, vec![(Turn::Lost("no tool".to_owned()), "unknown", "unknown", &["StateChanged"])]);
 }
 
 #[test]

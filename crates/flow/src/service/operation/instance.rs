@@ -173,7 +173,7 @@ pub(super) async fn create(asking: &Asking) -> Result<Value, Problem> {
             return Err(failed(problem));
         }
     }
-    asking.table.tell_service(name.as_str(), "ServiceInstanceCreated", format!("service `{name}` is made"), false);
+    asking.table.tell_service(name.as_str(), "Created", format!("service `{name}` is made"), false);
     match asking.table.start(&name, asking.hands(name.as_str()), asking, Vec::new()).await {
         Ok(_) => {
             unfinished.is_finished = true;
@@ -228,7 +228,7 @@ pub(super) async fn delete(asking: &Asking) -> Result<Value, Problem> {
         }
     };
     let is_left = message.contains("not stopped");
-    asking.table.tell_service(&name, "ServiceInstanceDeleted", message.clone(), is_left);
+    asking.table.tell_service(&name, "Deleted", message.clone(), is_left);
     Ok(said(&name, message, None))
 }
 

@@ -46,9 +46,9 @@ pub(super) fn validate(asking: &Asking) -> Result<Value, Problem> {
     let (name, which, text) = written(asking, None)?;
     check(asking, &name, &which, &text).inspect_err(|problem| {
         let what = format!("is not right: {}", problem.message);
-        asking.table.tell_class(&name, "ServiceClassValidationFailed", &what, true);
+        asking.table.tell_class(&name, "ValidationFailed", &what, true);
     })?;
-    asking.table.tell_class(&name, "ServiceClassValidated", "is right", false);
+    asking.table.tell_class(&name, "Validated", "is right", false);
     Ok(said(name.as_str(), format!("Validation successful for ServiceClass {name}"), None))
 }
 

@@ -17,6 +17,14 @@ pub(in crate::service) trait Servers: Send + Sync {
     fn state(&self, server: &str) -> Option<String>;
 }
 
+/// What is handed on from a service to those that it needs.
+struct Along<'a> {
+    hands: &'a Arc<dyn Hands>,
+    servers: &'a dyn Servers,
+    /// Those that wait, the first one first.
+    way: &'a [ObjectName],
+}
+
 impl Table {
     /// Starts a service after all that it needs. `way` holds those that wait for it.
     pub(in crate::service) fn start<'a>(
@@ -37,7 +45,7 @@ impl Table {
             }
             let way: Vec<ObjectName> = way.into_iter().chain([name.clone()]).collect();
             for need in self.needs(&entry) {
-                self.provide(name, &need, &hands, servers, &way).await?;
+                self.provide(name, &need, &Along { hands: &hands, servers, way: &way }).await?;
             }
             entry.order(Order::Start, hands).await
         })
@@ -82,29 +90,19 @@ impl Table {
     }
 
     /// Sees to it that something runs which `name` needs.
-    async fn provide(
-        &self,
-        name: &ObjectName,
-        need: &ObjectName,
-        hands: &Arc<dyn Hands>,
-        servers: &dyn Servers,
-        way: &[ObjectName],
-    ) -> Result<(), Problem> {
+    async fn provide(&self, name: &ObjectName, need: &ObjectName, along: &Along<'_>) -> Result<(), Problem> {
         let lacking = |problem: Problem| Problem {
             message: format!("service `{name}` needs `{need}`: {}", problem.message),
             ..problem
         };
         if self.entry(need.as_str()).is_some() {
-            let started = self.start(need, Arc::clone(hands), servers, way.to_vec()).await;
+            let started = self.start(need, Arc::clone(along.hands), along.servers, along.way.to_vec()).await;
             return started.map(drop).map_err(|problem| keep_circle(problem, lacking));
         }
         if self.loaded().service_classes.contains_key(need) {
-            return self
-                .provide_class(need, hands, servers, way)
-                .await
-                .map_err(|problem| keep_circle(problem, lacking));
+            return self.provide_class(need, along).await.map_err(|problem| keep_circle(problem, lacking));
         }
-        match servers.state(need.as_str()).as_deref() {
+        match along.servers.state(need.as_str()).as_deref() {
             Some("ready" | "idle" | "starting") => Ok(()),
             Some(state) => Err(lacking(
                 Problem::new(Kind::Unavailable, format!("the server is {state}"))
@@ -118,13 +116,7 @@ impl Table {
     }
 
     /// One service of a class must run. If none does, those that are there are started until one does.
-    async fn provide_class(
-        &self,
-        class: &ObjectName,
-        hands: &Arc<dyn Hands>,
-        servers: &dyn Servers,
-        way: &[ObjectName],
-    ) -> Result<(), Problem> {
+    async fn provide_class(&self, class: &ObjectName, along: &Along<'_>) -> Result<(), Problem> {
         let of_class: Vec<Entry> =
             self.entries().into_values().filter(|entry| entry.subject().class == *class).collect();
         if of_class.iter().any(|entry| entry.life().state == State::Running) {
@@ -134,7 +126,7 @@ impl Table {
             .hint(format!("core_service_create {{\"serviceClassName\": \"{class}\", …}} makes one."));
         for entry in of_class {
             let other = entry.subject().name.clone();
-            match self.start(&other, Arc::clone(hands), servers, way.to_vec()).await {
+            match self.start(&other, Arc::clone(along.hands), along.servers, along.way.to_vec()).await {
                 Ok(_) => return Ok(()),
                 Err(problem) => failed = problem,
             }

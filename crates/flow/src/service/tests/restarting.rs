@@ -136,7 +136,7 @@ async fn a_file_that_goes_takes_its_service_along() {
     assert!(world.table.entry("a").is_none());
     assert!(world.records.as_ref().unwrap().all().unwrap().is_empty());
     let told = world.shop.0.told.lock().unwrap().clone();
-    let last = told.iter().rev().find(|it| it.reason == "ServiceInstanceDeleted").unwrap();
+    let last = told.iter().rev().find(|it| it.kind == ObjectKind::ServiceInstance && it.reason == "Deleted").unwrap();
     assert!(last.warning && last.message.contains("its stop tool was not called"), "{last:?}");
     assert_eq!(world.called(), ["up"]);
 }

@@ -143,7 +143,7 @@ fn events() -> Value {
     let kinds: Vec<&str> = EventKind::ALL.iter().map(|kind| kind.as_str()).collect();
     json!({
         "operationId": "events", "tags": ["events"], "summary": "Follow what happens",
-        "description": "Server-sent events: `state` (a server changed its state), `log` (a line of a server's log), `call` (a call has ended), and `lost` with the number of events that came too fast to be read.",
+        "description": "Server-sent events: `state` (a server changed its state), `log` (a line of a server's log), `call` (a call has ended), `event` (something happened that core_events lists), and `lost` with the number of events that came too fast to be read.",
         "security": security(Permission::Admin),
         "parameters": [{
             "name": "kinds", "in": "query", "required": false, "explode": false, "style": "form",
