@@ -67,10 +67,10 @@ pub(super) fn server(shown: &Value) -> Value {
     let is_remote = transport != "stdio";
     let (state, health) = match shown["state"].as_str().unwrap_or_default() {
         "ready" => (if is_remote { "connected" } else { "running" }, "healthy"),
-        "starting" => (if is_remote { "connecting" } else { "starting" }, "checking"),
+        "starting" => ("starting", "checking"),
         // It is started by the next call.
         "idle" => ("waiting", "unknown"),
-        "failed" => ("failed", "unhealthy"),
+        "failed" => (if is_remote { "unreachable" } else { "failed" }, "unhealthy"),
         _ => (if is_remote { "disconnected" } else { "stopped" }, "unknown"),
     };
     let mut status = json!({ "name": shown["name"], "service_type": "MCPServer", "state": state, "health": health });
@@ -138,8 +138,8 @@ mod tests {
             ("stdio", "failed", ("failed", "unhealthy")),
             ("stdio", "stopped", ("stopped", "unknown")),
             ("http", "ready", ("connected", "healthy")),
-            ("sse", "starting", ("connecting", "checking")),
-            ("http", "failed", ("failed", "unhealthy")),
+            ("sse", "starting", ("starting", "checking")),
+            ("http", "failed", ("unreachable", "unhealthy")),
             ("http", "stopped", ("disconnected", "unknown")),
         ] {
             let status = server(&json!({"name": "a", "transport": transport, "state": state, "lastError": "e"}));
