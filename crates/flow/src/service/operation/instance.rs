@@ -162,46 +162,25 @@ pub(super) async fn create(asking: &Asking) -> Result<Value, Problem> {
     let Checked { subject } = check(asking).map_err(failed)?;
     let (name, persists, definition) = (subject.name.clone(), subject.persists, subject.definition());
     let entry = asking.table.add(subject, Life::new(asking.table.around.clock.now())).map_err(failed)?;
-    // Whoever drops the request here leaves no service behind that was never started.
-    let mut unfinished = Unfinished { asking, name: &name, is_finished: false };
     if persists {
         // Written before its start, so that a crash in between leaves a file to find it by.
         let which = Which::Service(name.clone());
         let text = which.text_of(&definition.to_value());
         let written = asking.errand.gateway.change_files(move |files| files.create(&which, &text)).await;
         if let Err(problem) = written {
+            asking.table.forget(name.as_str());
             return Err(failed(problem));
         }
     }
     asking.table.tell_service(name.as_str(), "Created", format!("service `{name}` is made"), false);
     match asking.table.start(&name, asking.hands(name.as_str()), asking, Vec::new()).await {
-        Ok(_) => {
-            unfinished.is_finished = true;
-            Ok(shown::instance(&entry, &asking.table.classes()))
-        }
+        Ok(_) => Ok(shown::instance(&entry, &asking.table.classes())),
         Err(problem) => {
-            drop(unfinished);
+            asking.table.forget(name.as_str());
             if persists {
                 remove_file(asking, &name).await?;
             }
             Err(failed(problem))
-        }
-    }
-}
-
-/// Takes a service back that did not come to be.
-struct Unfinished<'a> {
-    asking: &'a Asking,
-    name: &'a ObjectName,
-    is_finished: bool,
-}
-
-impl Drop for Unfinished<'_> {
-    fn drop(&mut self) {
-        let state = self.asking.table.entry(self.name.as_str()).map(|entry| entry.life().state);
-        // A start that has begun goes on without whoever asked for it, and its service stays to be seen.
-        if !self.is_finished && matches!(state, Some(State::Stopped | State::Failed)) {
-            self.asking.table.forget(self.name.as_str());
         }
     }
 }
