@@ -172,6 +172,25 @@ pub fn read(file: &Path, text: &str) -> Result<Scenario, Vec<Wrong>> {
 // === impl Scenario ===
 
 impl Scenario {
+    /// One without any content.
+    pub(crate) fn bare(name: &str, file: &Path) -> Self {
+        Self {
+            name: name.to_owned(),
+            file: file.to_owned(),
+            form: Form::Muster,
+            category: None,
+            concept: None,
+            description: None,
+            tags: Vec::new(),
+            timeout: None,
+            skip: None,
+            needs: Needs::default(),
+            setup: Setup::default(),
+            steps: Vec::new(),
+            cleanup: Vec::new(),
+        }
+    }
+
     /// Every step, those of every kind of cleanup included.
     pub(crate) fn all_steps(&self) -> impl Iterator<Item = &Step> {
         let steps = self.steps.iter().flat_map(|step| std::iter::once(step).chain(&step.cleanup));
