@@ -13,6 +13,7 @@ mod model;
 mod output;
 mod ready;
 mod secrets;
+mod settings;
 mod telemetry;
 mod text;
 mod token;

@@ -14,6 +14,7 @@ mod full_disk;
 mod guides;
 mod init;
 mod lists;
+mod operations;
 mod profile_key;
 mod registry;
 mod scenario;
