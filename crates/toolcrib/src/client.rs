@@ -278,10 +278,7 @@ impl Client {
         if result.is_error() {
             return Err(self.refused(&result));
         }
-        result.structured().ok_or_else(|| {
-            Problem::new(Kind::BadServer, format!("`{name}` answered without structured content"))
-                .hint("is this endpoint a Toolcrib gateway of the same version, and its profile's dialect `native`?")
-        })
+        result.structured().ok_or_else(|| unstructured(name))
     }
 
     /// Asks for an operation, which only those with a token may do.
@@ -292,6 +289,12 @@ impl Client {
     /// The same where the answer need not be an object: JSON of any kind, else the text.
     pub(crate) async fn obtain(&self, name: &str, arguments: &Value) -> Result<Raw, Problem> {
         self.act(name, arguments).await.map(|result| result.value())
+    }
+
+    /// The same where the answer holds entries: an object with a list in it, or a bare list.
+    pub(crate) async fn obtain_list(&self, name: &str, arguments: &Value) -> Result<Raw, Problem> {
+        let answer = self.obtain(name, arguments).await?;
+        if matches!(answer.outline(), Outline::Scalar(_)) { Err(unstructured(name)) } else { Ok(answer) }
     }
 
     /// The same with all that was answered.
@@ -355,6 +358,11 @@ impl Client {
         let outcome = outcome.map_err(|error| failure::of_link(error, &self.located))?;
         outcome.map_err(|error| failure::of_rpc(&error, &self.located))
     }
+}
+
+fn unstructured(name: &str) -> Problem {
+    Problem::new(Kind::BadServer, format!("`{name}` answered without structured content"))
+        .hint("is this endpoint a Toolcrib gateway of the same version?")
 }
 
 /// Why the session could not be opened.

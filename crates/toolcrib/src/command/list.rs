@@ -145,7 +145,7 @@ pub(super) fn unknown(row: &Row, name: &str) -> Problem {
 /// Everything of a kind as the gateway answers it.
 pub(crate) async fn fetch(row: &Row, client: &Client, asked: &Value) -> Result<Raw, Problem> {
     match row.source {
-        Source::Operation(name) => client.obtain(name, asked).await,
+        Source::Operation(name) => client.obtain_list(name, asked).await,
         Source::List(listing) => Ok(select::wrap(row.member, &client.list(listing).await?)),
         Source::Contexts => Ok(select::wrap(row.member, &[])),
     }
