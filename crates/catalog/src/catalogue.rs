@@ -8,10 +8,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use toolcrib_base::{ProfileName, ServerName};
 
 use crate::folder::Folder;
+use crate::object_name::ObjectName;
 use crate::problem::DefinitionProblem;
 use crate::profile::ProfileDefinition;
 use crate::registry::{Available, RegistryFiles};
 use crate::server::ServerDefinition;
+use crate::service::ServiceDefinition;
+use crate::service_class::ServiceClassDefinition;
 use crate::writing::Writing;
 
 /// How often files were read; see [`Loaded::is_older_than`].
@@ -25,7 +28,9 @@ pub struct Loaded {
     pub profiles: BTreeMap<ProfileName, Arc<ProfileDefinition>>,
     /// Entries that could become servers: the built-in ones, and those of files, which stand in front of them.
     pub registry: BTreeMap<ServerName, Arc<Available>>,
-    /// Those of servers, of profiles and of entries, in the order of the files and of the places in them.
+    pub service_classes: BTreeMap<ObjectName, Arc<ServiceClassDefinition>>,
+    pub services: BTreeMap<ObjectName, Arc<ServiceDefinition>>,
+    /// Those of servers, of profiles, of service classes, of services and of entries, in the order of the files and of the places in them.
     pub problems: Vec<DefinitionProblem>,
     /// What is worth mending although it counts.
     pub warnings: Vec<DefinitionProblem>,
@@ -35,6 +40,8 @@ pub struct Loaded {
     reading: u64,
     server_files: Folder<ServerDefinition>,
     profile_files: Folder<ProfileDefinition>,
+    class_files: Folder<ServiceClassDefinition>,
+    service_files: Folder<ServiceDefinition>,
     registry_files: RegistryFiles,
     /// What the watching found out, so that every later reading knows it.
     writing: Writing,
@@ -46,6 +53,8 @@ pub struct Changes {
     pub servers: Delta<ServerName>,
     pub profiles: Delta<ProfileName>,
     pub registry: Delta<ServerName>,
+    pub service_classes: Delta<ObjectName>,
+    pub services: Delta<ObjectName>,
 }
 
 /// Names in order.
@@ -62,7 +71,7 @@ impl<N> Default for Delta<N> {
     }
 }
 
-/// Reads `servers/`, `profiles/` and `registry/` under `home`. Folders that do not exist are empty. Reads files: not for the thread
+/// Reads the folders of definitions under `home`. Folders that do not exist are empty. Reads files: not for the thread
 /// of an async runtime.
 pub fn load(home: &Path) -> Loaded {
     reload(&Loaded::default(), home).0
@@ -75,15 +84,26 @@ pub fn reload(previous: &Loaded, home: &Path) -> (Loaded, Changes) {
     // Taken before the first file is looked at.
     let reading = READINGS.fetch_add(1, Ordering::SeqCst);
     let writing = &previous.writing;
-    let mut loaded = Loaded::of(
-        Folder::read(home, &previous.server_files, writing),
-        Folder::read(home, &previous.profile_files, writing),
-        RegistryFiles::read(home, &previous.registry_files, writing),
-    );
+    let mut loaded = Loaded::of(Read {
+        servers: Folder::read(home, &previous.server_files, writing),
+        profiles: Folder::read(home, &previous.profile_files, writing),
+        classes: Folder::read(home, &previous.class_files, writing),
+        services: Folder::read(home, &previous.service_files, writing),
+        registry: RegistryFiles::read(home, &previous.registry_files, writing),
+    });
     loaded.reading = reading;
     loaded.writing = writing.clone();
     let changes = Changes::between(previous, &loaded);
     (loaded, changes)
+}
+
+/// What all folders say.
+struct Read {
+    servers: Folder<ServerDefinition>,
+    profiles: Folder<ProfileDefinition>,
+    classes: Folder<ServiceClassDefinition>,
+    services: Folder<ServiceDefinition>,
+    registry: RegistryFiles,
 }
 
 // === impl Loaded ===
@@ -99,11 +119,14 @@ impl Loaded {
         Self { writing, ..Self::default() }
     }
 
-    fn of(
-        server_files: Folder<ServerDefinition>,
-        profile_files: Folder<ProfileDefinition>,
-        registry_files: RegistryFiles,
-    ) -> Self {
+    fn of(read: Read) -> Self {
+        let Read {
+            servers: server_files,
+            profiles: profile_files,
+            classes: class_files,
+            services: service_files,
+            registry: registry_files,
+        } = read;
         let mut profiles = profile_files.definitions();
         let built_in = ProfileDefinition::built_in();
         // A file that is meant to be the default and is wrong must not open what it wanted to close.
@@ -111,22 +134,29 @@ impl Loaded {
             profiles.insert(built_in.name.clone(), Arc::new(built_in));
         }
         let registry = registry_files.registry();
-        let problems =
-            server_files.problems().chain(profile_files.problems()).cloned().chain(registry.problems).collect();
-        let warnings =
-            server_files.warnings().chain(profile_files.warnings()).cloned().chain(registry.warnings).collect();
-        let stale =
-            server_files.stale().into_iter().chain(profile_files.stale()).chain(registry_files.stale()).collect();
+        let problems = server_files.problems().chain(profile_files.problems());
+        let problems = problems.chain(class_files.problems()).chain(service_files.problems());
+        let problems = problems.cloned().chain(registry.problems).collect();
+        let warnings = server_files.warnings().chain(profile_files.warnings());
+        let warnings = warnings.chain(class_files.warnings()).chain(service_files.warnings());
+        let warnings = warnings.cloned().chain(registry.warnings).collect();
+        let stale = server_files.stale().into_iter().chain(profile_files.stale());
+        let stale = stale.chain(class_files.stale()).chain(service_files.stale()).chain(registry_files.stale());
+        let stale = stale.collect();
         Self {
             servers: server_files.definitions(),
             profiles,
             registry: registry.entries,
+            service_classes: class_files.definitions(),
+            services: service_files.definitions(),
             problems,
             warnings,
             stale,
             reading: 0,
             server_files,
             profile_files,
+            class_files,
+            service_files,
             registry_files,
             writing: Writing::default(),
         }
@@ -142,12 +172,18 @@ impl Changes {
             servers: Delta::between(&before.servers, &after.servers),
             profiles: Delta::between(&before.profiles, &after.profiles),
             registry: Delta::between(&before.registry, &after.registry),
+            service_classes: Delta::between(&before.service_classes, &after.service_classes),
+            services: Delta::between(&before.services, &after.services),
         }
     }
 
     /// Whether all definitions are the same. Problems may differ.
     pub fn is_empty(&self) -> bool {
-        self.servers.is_empty() && self.profiles.is_empty() && self.registry.is_empty()
+        self.servers.is_empty()
+            && self.profiles.is_empty()
+            && self.registry.is_empty()
+            && self.service_classes.is_empty()
+            && self.services.is_empty()
     }
 }
 

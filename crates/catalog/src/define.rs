@@ -7,6 +7,7 @@ use std::path::Path;
 
 use toolcrib_base::{Glob, IdError};
 
+use crate::object_name::{self, ObjectName};
 use crate::problem::{DefinitionProblem, Findings, Sink, shown};
 use crate::reader::{Cursor, Fields};
 use crate::secret::{SecretRef, is_variable};
@@ -124,6 +125,55 @@ pub(crate) fn name<N>(fields: &Fields<'_>, stem: &str, new: impl FnOnce(&str) ->
         cursor.problem(message, Some(format!("rename the file to `{text}.yaml` or write `name: {stem}`")));
     }
     name.ok()
+}
+
+/// The key `name` of a service class or a service: a name, and the stem of the file.
+pub(crate) fn object_name(fields: &Fields<'_>, stem: &str) -> Option<ObjectName> {
+    let cursor = fields.require("name", "the definition's name", format!("add `name: {}`", shown(stem)))?;
+    cursor.is_name_like(object_name::PATTERN);
+    named_as_file(&cursor, stem)
+}
+
+fn named_as_file(cursor: &Cursor<'_>, stem: &str) -> Option<ObjectName> {
+    let name = an_object_name(cursor)?;
+    if name.as_str() != stem {
+        let stem = shown(stem);
+        let message = format!("expected the file's stem `{stem}`, got `{name}`");
+        cursor.problem(message, Some(format!("rename the file to `{name}.yaml` or write `name: {stem}`")));
+    }
+    Some(name)
+}
+
+/// The name of a service class or a service, of whichever.
+pub(crate) fn an_object_name(cursor: &Cursor<'_>) -> Option<ObjectName> {
+    let text = cursor.text()?;
+    cursor.fits(object_name::PATTERN);
+    let name = ObjectName::new(text);
+    if name.is_err() {
+        let hint = "a name has at most 63 characters of A-Z, a-z, 0-9, `_`, `.` and `-`, the first a letter or a digit";
+        cursor.problem(format!("expected a name, got {}", cursor.node().describe()), Some(hint.to_owned()));
+    }
+    name.ok()
+}
+
+/// The form of Kubernetes objects: the name in `metadata`, the rest in `spec`. What the cluster writes is left alone.
+pub(crate) fn of_kubernetes<'a>(fields: Fields<'a>, stem: &str, kind: &str) -> Option<(ObjectName, Cursor<'a>)> {
+    fields.untold("apiVersion");
+    fields.untold("status");
+    if let Some(found) = fields.untold("kind")
+        && found.node().as_text().is_none_or(|text| **text != *kind)
+    {
+        found.expected(format_args!("`{kind}`"));
+    }
+    let hint = "add `metadata:` with `name:` in it".to_owned();
+    let metadata = fields.require("metadata", "what it is called", hint).and_then(Cursor::fields);
+    let name = metadata.and_then(|metadata| {
+        let cursor = metadata.require("name", "the definition's name", format!("add `name: {}`", shown(stem)))?;
+        named_as_file(&cursor, stem)
+    });
+    let spec = fields.require("spec", "what it is", "add `spec:`".to_owned());
+    fields.finish();
+    Some((name?, spec?))
 }
 
 /// `env`: variables and where their values come from.

@@ -1,4 +1,5 @@
-//! Definitions on disk: servers, profiles and the registry of what could become a server; validate, watch, import.
+//! Definitions on disk: servers, profiles, service classes, services and the registry of what could become a server;
+//! validate, watch, import.
 //!
 //! [`load`] reads everything once, [`reload`] again with the last good version of what became bad, [`watch`] whenever
 //! something changes. One bad file never stops the others: what is wrong is a [`DefinitionProblem`] with its place.
@@ -12,6 +13,7 @@ mod endpoint;
 mod entry;
 mod folder;
 mod nearest;
+mod object_name;
 mod pattern;
 mod period;
 pub mod pin;
@@ -23,6 +25,8 @@ mod registry;
 mod schema;
 mod secret;
 mod server;
+mod service;
+mod service_class;
 mod toolschema;
 mod trace;
 mod tree;
@@ -41,6 +45,7 @@ pub use entry::{
     Answers, Authorization, AuthorizationKind, ConfigureError, Configured, EntryFindings, Package, PackageKind, Reach,
     RegistryEntry, Runtime, Source, Variable,
 };
+pub use object_name::{ObjectName, ObjectNameError};
 pub use pattern::{Pattern, PatternError};
 pub use period::{Period, PeriodError};
 pub use place::place_of;
@@ -57,6 +62,11 @@ pub use secret::{LocalSecrets, ResolveSecret, SecretError, SecretRef, SecretRefE
 pub use server::edit::{ToolsEditError, with_tools};
 pub use server::{
     Ask, Program, Remote, ServerDefinition, SessionScope, Start, Timeouts, ToolText, Transport, TransportKind,
+};
+pub use service::ServiceDefinition;
+pub use service_class::{
+    ArgumentDefinition, ArgumentKind, Expectation, HealthCheck, LifecycleTool, LifecycleTools, ServiceClassDefinition,
+    ServiceTimeouts,
 };
 pub use validate::{Checked, DefinitionKind, Scope as ValidateScope, ValidateError, validate};
 pub use watch::watch;

@@ -75,6 +75,12 @@ impl<'a> Cursor<'a> {
         self.sink.name_is_at(self.node.at);
     }
 
+    /// The same for a name of another form.
+    pub(crate) fn is_name_like(&self, pattern: &'static str) {
+        self.trace(|| Shape::Text(Some(pattern)));
+        self.sink.name_is_at(self.node.at);
+    }
+
     /// Says what the text here must look like.
     pub(crate) fn fits(&self, pattern: &'static str) {
         self.trace(|| Shape::Text(Some(pattern)));
@@ -214,6 +220,12 @@ impl<'a> Cursor<'a> {
         self.json_value(self.node).map(|value| value.to_string())
     }
 
+    /// The value as it is, whatever it is.
+    pub(crate) fn value(&self) -> Option<serde_json::Value> {
+        self.trace(|| Shape::Any);
+        self.json_value(self.node)
+    }
+
     fn json_value(&self, node: &Node) -> Option<serde_json::Value> {
         use serde_json::Value;
         match &node.content {
@@ -266,6 +278,32 @@ impl<'a> Fields<'a> {
             self.sink.add(at, &key_path(&self.path, key), format!("expected {what}, got nothing"), Some(hint));
         }
         present
+    }
+
+    /// The value of a key that has two spellings. Schemas know the first.
+    pub(crate) fn either(&self, key: &'static str, other: &'static str) -> Option<Cursor<'a>> {
+        let found = self.get(key);
+        let also = self.find(other);
+        if let (Some(_), Some(also)) = (&found, &also) {
+            also.problem(format!("is `{key}`, which stands here, too"), Some("keep one of the two".to_owned()));
+        }
+        found.or(also)
+    }
+
+    /// The same for a key that must be there and be something.
+    pub(crate) fn require_either(
+        &self,
+        key: &'static str,
+        other: &'static str,
+        what: &str,
+        hint: String,
+    ) -> Option<Cursor<'a>> {
+        if self.has(other) { self.either(key, other) } else { self.require(key, what, hint) }
+    }
+
+    /// The value of a key that is read but not proposed: schemas do not know it.
+    pub(crate) fn untold(&self, key: &'static str) -> Option<Cursor<'a>> {
+        self.find(key)
     }
 
     /// A text or `None`.

@@ -17,6 +17,8 @@ use crate::problem::Sink;
 use crate::profile::ProfileDefinition;
 use crate::reader::Cursor;
 use crate::server::ServerDefinition;
+use crate::service::ServiceDefinition;
+use crate::service_class::ServiceClassDefinition;
 use crate::trace::{Asked, Shape};
 use crate::tree;
 use crate::validate::DefinitionKind;
@@ -27,6 +29,8 @@ fn samples(kind: DefinitionKind) -> &'static [&'static str] {
         DefinitionKind::Entry => &[include_str!("schema/entry-stdio.yaml"), include_str!("schema/entry-http.yaml")],
         DefinitionKind::Server => &[include_str!("schema/server-stdio.yaml"), include_str!("schema/server-http.yaml")],
         DefinitionKind::Profile => &[include_str!("schema/profile.yaml")],
+        DefinitionKind::ServiceClass => &[include_str!("schema/service-class.yaml")],
+        DefinitionKind::Service => &[include_str!("schema/service.yaml")],
     }
 }
 
@@ -66,6 +70,8 @@ fn trace(kind: DefinitionKind, text: &str) -> BTreeMap<String, Asked> {
         DefinitionKind::Entry => read::<RegistryEntry>(text),
         DefinitionKind::Server => read::<ServerDefinition>(text),
         DefinitionKind::Profile => read::<ProfileDefinition>(text),
+        DefinitionKind::ServiceClass => read::<ServiceClassDefinition>(text),
+        DefinitionKind::Service => read::<ServiceDefinition>(text),
     }
 }
 

@@ -13,6 +13,8 @@ use crate::problem::{DefinitionProblem, Findings, shown};
 use crate::profile::ProfileDefinition;
 use crate::reader::{Choice, choice};
 use crate::server::ServerDefinition;
+use crate::service::ServiceDefinition;
+use crate::service_class::ServiceClassDefinition;
 
 /// How deep folders are followed.
 const DEPTH_MAX: usize = 16;
@@ -23,6 +25,8 @@ choice! {
         Entry = "entry",
         Server = "server",
         Profile = "profile",
+        ServiceClass = "service-class",
+        Service = "service",
     }
 }
 
@@ -30,9 +34,9 @@ choice! {
 #[derive(Debug, Clone, Default)]
 pub struct Scope {
     pub home: PathBuf,
-    /// Files and folders; without any, `registry/`, `servers/` and `profiles/` under `home`.
+    /// Files and folders; without any, the folders of definitions under `home`.
     pub paths: Vec<PathBuf>,
-    /// What the files are. Without it the nearest folder called `registry`, `servers` or `profiles` says so, and what
+    /// What the files are. Without it the nearest folder called `registry`, `servers` … says so, and what
     /// lies in none of them is an entry.
     pub kind: Option<DefinitionKind>,
 }
@@ -79,7 +83,14 @@ impl From<&ValidateError> for Problem {
 pub fn validate(scope: &Scope) -> Result<Vec<Checked>, ValidateError> {
     let mut files = Vec::new();
     if scope.paths.is_empty() {
-        for folder in [RegistryEntry::FOLDER, ServerDefinition::FOLDER, ProfileDefinition::FOLDER] {
+        let folders = [
+            RegistryEntry::FOLDER,
+            ServerDefinition::FOLDER,
+            ProfileDefinition::FOLDER,
+            ServiceClassDefinition::FOLDER,
+            ServiceDefinition::FOLDER,
+        ];
+        for folder in folders {
             match find(&scope.home, Path::new(folder), 0, &mut files) {
                 Err(ValidateError::Unreadable { source, .. }) if source.kind() == std::io::ErrorKind::NotFound => {}
                 found => found?,
@@ -145,6 +156,8 @@ fn kind_of(file: &Path) -> DefinitionKind {
         Component::Normal(name) if name == RegistryEntry::FOLDER => Some(DefinitionKind::Entry),
         Component::Normal(name) if name == ServerDefinition::FOLDER => Some(DefinitionKind::Server),
         Component::Normal(name) if name == ProfileDefinition::FOLDER => Some(DefinitionKind::Profile),
+        Component::Normal(name) if name == ServiceClassDefinition::FOLDER => Some(DefinitionKind::ServiceClass),
+        Component::Normal(name) if name == ServiceDefinition::FOLDER => Some(DefinitionKind::Service),
         _ => None,
     });
     named.into_iter().next().unwrap_or(DefinitionKind::Entry)
@@ -166,6 +179,10 @@ fn check(base: &Path, file: &Path, kind: DefinitionKind) -> One {
                 DefinitionKind::Entry => named(define::read_thoroughly::<RegistryEntry>(file, &stem, &text)),
                 DefinitionKind::Server => named(define::read_thoroughly::<ServerDefinition>(file, &stem, &text)),
                 DefinitionKind::Profile => named(define::read_thoroughly::<ProfileDefinition>(file, &stem, &text)),
+                DefinitionKind::ServiceClass => {
+                    named(define::read_thoroughly::<ServiceClassDefinition>(file, &stem, &text))
+                }
+                DefinitionKind::Service => named(define::read_thoroughly::<ServiceDefinition>(file, &stem, &text)),
             }
         }
     };
@@ -228,7 +245,7 @@ impl std::str::FromStr for DefinitionKind {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let found = Self::ALL.iter().find(|(word, _)| *word == text).map(|(_, kind)| *kind);
-        found.ok_or_else(|| "expected `entry`, `server` or `profile`".to_owned())
+        found.ok_or_else(|| "expected `entry`, `server`, `profile`, `service-class` or `service`".to_owned())
     }
 }
 

@@ -14,11 +14,14 @@ use crate::define::{self, Define};
 use crate::endpoint::Endpoint;
 use crate::entry::RegistryEntry;
 use crate::folder::{EXTENSIONS, read_bytes};
+use crate::object_name::ObjectName;
 use crate::problem::{DefinitionProblem, Sink};
 use crate::profile::ProfileDefinition;
 use crate::reader::Cursor;
 use crate::secret::SecretRef;
 use crate::server::ServerDefinition;
+use crate::service::ServiceDefinition;
+use crate::service_class::ServiceClassDefinition;
 use crate::{tree, yaml};
 
 /// What stands in place of a value that is not shown.
@@ -35,6 +38,8 @@ pub enum Which {
     Profile(ProfileName),
     /// An entry of our own.
     Entry(ServerName),
+    ServiceClass(ObjectName),
+    Service(ObjectName),
 }
 
 /// A definition to be written.
@@ -115,6 +120,7 @@ impl Which {
         match self {
             Self::Server(name) | Self::Entry(name) => name.as_str(),
             Self::Profile(name) => name.as_str(),
+            Self::ServiceClass(name) | Self::Service(name) => name.as_str(),
         }
     }
 
@@ -123,6 +129,8 @@ impl Which {
             Self::Server(_) => ServerDefinition::FOLDER,
             Self::Profile(_) => ProfileDefinition::FOLDER,
             Self::Entry(_) => crate::registry::CUSTOM,
+            Self::ServiceClass(_) => ServiceClassDefinition::FOLDER,
+            Self::Service(_) => ServiceDefinition::FOLDER,
         }
     }
 
@@ -150,6 +158,8 @@ impl Which {
             Self::Server(name) => define::read::<ServerDefinition>(&file, name.as_str(), text).map(drop),
             Self::Profile(name) => define::read::<ProfileDefinition>(&file, name.as_str(), text).map(drop),
             Self::Entry(name) => define::read::<RegistryEntry>(&file, name.as_str(), text).map(drop),
+            Self::ServiceClass(name) => define::read::<ServiceClassDefinition>(&file, name.as_str(), text).map(drop),
+            Self::Service(name) => define::read::<ServiceDefinition>(&file, name.as_str(), text).map(drop),
         }?;
         // Whoever sends back what was shown to him must not lose the values that were not.
         let is_masked =

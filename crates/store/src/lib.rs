@@ -8,11 +8,13 @@ mod active_sets;
 pub mod audit;
 mod database;
 mod error;
+pub mod events;
 mod facts;
 mod folder;
 mod migration;
 mod names;
 mod pins;
+mod services;
 mod snapshots;
 mod store;
 mod tasks;
@@ -23,9 +25,11 @@ pub use audit::{
     Decision, Door, Fault, Head, Outcome, RowHash, Verification, Verified,
 };
 pub use error::StoreError;
+pub use events::{EventFilter, EventRecord, Events, Retention};
 pub use facts::{Fact, Facts};
 pub use names::{Names, RememberedName};
 pub use pins::{PinChange, PinRecord, PinnedPart, Pins, RejectedPart};
+pub use services::{ServiceRecord, Services};
 pub use snapshots::{Snapshot, Snapshots};
 pub use store::{Config, Store};
 pub use tasks::{TaskRecord, Tasks};

@@ -5,7 +5,13 @@ use std::collections::BTreeSet;
 use super::*;
 use crate::define;
 
-const KINDS: [DefinitionKind; 3] = [DefinitionKind::Entry, DefinitionKind::Server, DefinitionKind::Profile];
+const KINDS: [DefinitionKind; 5] = [
+    DefinitionKind::Entry,
+    DefinitionKind::Server,
+    DefinitionKind::Profile,
+    DefinitionKind::ServiceClass,
+    DefinitionKind::Service,
+];
 
 /// What the reader of a kind says to a text, and the text as JSON.
 fn read(kind: DefinitionKind, text: &str) -> (Vec<String>, Value) {
@@ -17,6 +23,8 @@ fn read(kind: DefinitionKind, text: &str) -> (Vec<String>, Value) {
         DefinitionKind::Entry => problems::<RegistryEntry>(text),
         DefinitionKind::Server => problems::<ServerDefinition>(text),
         DefinitionKind::Profile => problems::<ProfileDefinition>(text),
+        DefinitionKind::ServiceClass => problems::<ServiceClassDefinition>(text),
+        DefinitionKind::Service => problems::<ServiceDefinition>(text),
     };
     let sink = Sink::new(Path::new("sample.yaml"));
     let root = tree::parse(text, &sink).unwrap();

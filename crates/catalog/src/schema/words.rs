@@ -2,11 +2,15 @@
 
 use crate::validate::DefinitionKind;
 
+mod service;
+
 pub(super) fn title(kind: DefinitionKind) -> &'static str {
     match kind {
         DefinitionKind::Entry => "Toolcrib: an entry of the registry (registry/<name>.yaml)",
         DefinitionKind::Server => "Toolcrib: the definition of a server (servers/<name>.yaml)",
         DefinitionKind::Profile => "Toolcrib: the definition of a profile (profiles/<name>.yaml)",
+        DefinitionKind::ServiceClass => "Toolcrib: the definition of a service class (service-classes/<name>.yaml)",
+        DefinitionKind::Service => "Toolcrib: the definition of a service (services/<name>.yaml)",
     }
 }
 
@@ -20,6 +24,8 @@ pub(super) fn table(kind: DefinitionKind) -> &'static [(&'static str, &'static s
         DefinitionKind::Entry => ENTRY,
         DefinitionKind::Server => SERVER,
         DefinitionKind::Profile => PROFILE,
+        DefinitionKind::ServiceClass => service::CLASS,
+        DefinitionKind::Service => service::SERVICE,
     }
 }
 

@@ -184,6 +184,8 @@ fn kind(which: &Which) -> &'static str {
         Which::Entry(_) => "entry",
         Which::Server(_) => "server",
         Which::Profile(_) => "profile",
+        Which::ServiceClass(_) => "service class",
+        Which::Service(_) => "service",
     }
 }
 

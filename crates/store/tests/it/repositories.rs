@@ -1,7 +1,10 @@
 //! The repositories: what was put is there after a restart, and what is not there is `None`.
 
 use toolcrib_base::{PrincipalId, Timestamp, ToolId};
-use toolcrib_store::{ActiveTool, Facts, Names, PinChange, Pins, Snapshot, Snapshots, StoreError, TaskRecord, Tasks};
+use toolcrib_store::{
+    ActiveTool, Facts, Names, PinChange, Pins, ServiceRecord, Services, Snapshot, Snapshots, StoreError, TaskRecord,
+    Tasks,
+};
 
 use crate::{Home, profile, server, tool};
 
@@ -231,4 +234,35 @@ fn a_decision_is_kept_whole_or_not_at_all() {
     assert!(matches!(error, StoreError::TooLarge { .. }));
     home.shell().execute_batch("INSERT INTO pin VALUES ('../x', 'tool', 'a', '{}', 1, 'ann')").unwrap();
     assert!(store.pins().all().unwrap().is_empty(), "a server's name that is none harms no other");
+}
+
+#[test]
+fn services_outlive_the_process() {
+    let home = Home::new();
+    let store = home.open();
+    let service = |name: &str, state: &str| ServiceRecord {
+        name: name.to_owned(),
+        principal: PrincipalId::new("ann"),
+        administers: true,
+        profile: profile("work"),
+        state: state.to_owned(),
+        body: "{\"outputs\": {}}".to_owned(),
+        created_at: Timestamp(5),
+        updated_at: Timestamp(0),
+    };
+    store.services().put(&service("web", "starting")).unwrap();
+    store.services().put(&service("web", "running")).unwrap();
+    store.services().put(&service("db", "stopped")).unwrap();
+    let large = ServiceRecord { body: "x".repeat(Services::BODY_MAX + 1), ..service("db", "running") };
+    assert!(matches!(store.services().put(&large), Err(StoreError::TooLarge { .. })));
+    home.shell().execute_batch("INSERT INTO service VALUES ('odd', 'a', 0, '../x', 'running', '{}', 1, 1)").unwrap();
+    store.close_blocking();
+    drop(store);
+
+    let store = home.open();
+    let all = store.services().all().unwrap();
+    let states: Vec<_> = all.iter().map(|record| (record.name.as_str(), record.state.as_str())).collect();
+    assert_eq!(states, [("db", "stopped"), ("web", "running")], "a row that no program of ours wrote harms no other");
+    assert_eq!((all[1].administers, all[1].created_at), (true, Timestamp(5)));
+    assert!(store.services().remove("web").unwrap() && !store.services().remove("web").unwrap());
 }

@@ -1,0 +1,140 @@
+//! Templates in definitions: Go's `{{ .input.x }}` with the functions of sprig, or Jinja's `{{ input.x }}`.
+//!
+//! Both run on one engine. A text is read once ([`Template::parse`]) and rendered as often as needed. Nothing that a
+//! template says can take long, grow without bound or reach anything but the value that it is rendered with.
+//! Not here: which values that is.
+
+mod engine;
+mod error;
+mod function;
+mod go;
+mod jinja;
+mod limit;
+mod path;
+mod tree;
+
+use std::sync::Arc;
+
+use serde_json::Value;
+
+pub use error::{Fault, TemplateError};
+pub use path::JsonPath;
+pub use tree::Tree;
+
+use engine::Program;
+use path::Path;
+
+/// The longest text that is taken for a template, in bytes.
+pub const TEMPLATE_BYTES: usize = 64 * 1024;
+
+/// A text that may have fields in it.
+#[derive(Debug, Clone)]
+pub struct Template {
+    text: Arc<str>,
+    kind: Compiled,
+}
+
+#[derive(Debug, Clone)]
+enum Compiled {
+    /// Without any field: it stays as it is.
+    Plain,
+    /// One bare field: the value keeps its type.
+    Field(Path),
+    /// Texts and bare fields, which need no engine.
+    Pieces(Arc<[Piece]>),
+    Program(Arc<Program>),
+}
+
+#[derive(Debug, Clone)]
+enum Piece {
+    Text(String),
+    Field(Path),
+}
+
+// === impl Template ===
+
+impl Template {
+    /// Reads a text. Which of the two languages it is written in is decided by the text alone: Go's when a field
+    /// begins with a dot or an action with a word of Go's, else Jinja's.
+    pub fn parse(text: &str) -> Result<Self, TemplateError> {
+        if !text.contains("{{") && !text.contains("{%") && !text.contains("{#") {
+            return Ok(Self { text: text.into(), kind: Compiled::Plain });
+        }
+        if text.len() > TEMPLATE_BYTES {
+            let message = format!("a template has at most {TEMPLATE_BYTES} bytes, this one has {}", text.len());
+            return Err(TemplateError::new(Fault::Syntax, message));
+        }
+        let kind = if go::is_go(text)? { Self::of_go(text)? } else { Self::of_jinja(text)? };
+        Ok(Self { text: text.into(), kind })
+    }
+
+    fn of_go(text: &str) -> Result<Compiled, TemplateError> {
+        let nodes = go::parse(text)?;
+        if let Some(pieces) = go::pieces(&nodes) {
+            return Ok(Self::of_pieces(pieces));
+        }
+        Ok(Compiled::Program(Arc::new(go::compile(&nodes)?)))
+    }
+
+    fn of_jinja(text: &str) -> Result<Compiled, TemplateError> {
+        if let Some(pieces) = jinja::pieces(text) {
+            return Ok(Self::of_pieces(pieces));
+        }
+        Ok(Compiled::Program(Arc::new(jinja::compile(text)?)))
+    }
+
+    fn of_pieces(mut pieces: Vec<Piece>) -> Compiled {
+        match pieces.as_slice() {
+            [Piece::Field(_)] => match pieces.pop() {
+                Some(Piece::Field(path)) => Compiled::Field(path),
+                _ => Compiled::Plain,
+            },
+            _ => Compiled::Pieces(pieces.into()),
+        }
+    }
+
+    /// The text that it was read from.
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// Whether it has anything to render.
+    pub fn is_plain(&self) -> bool {
+        matches!(self.kind, Compiled::Plain)
+    }
+
+    /// Renders it with the members of `context` as roots. A bare field keeps its type, so do lists and maps; `true` and
+    /// `false` become truth values; everything else is text. A plain text stays the text that it is.
+    pub fn render(&self, context: &Value) -> Result<Value, TemplateError> {
+        match &self.kind {
+            Compiled::Plain => Ok(Value::String(self.text.to_string())),
+            Compiled::Field(path) => path.walk(context).cloned().map_err(|missing| missing.into_error(&self.text)),
+            Compiled::Pieces(pieces) => {
+                let mut out = limit::Text::default();
+                for piece in pieces.iter() {
+                    match piece {
+                        Piece::Text(text) => out.push(text)?,
+                        Piece::Field(path) => {
+                            let value = path.walk(context).map_err(|missing| missing.into_error(&self.text))?;
+                            limit::show(value, &mut out)?;
+                        }
+                    }
+                }
+                Ok(typed(out.into_string()))
+            }
+            Compiled::Program(program) => program.render(context, &self.text),
+        }
+    }
+}
+
+/// What a rendered text is.
+fn typed(text: String) -> Value {
+    match text.as_str() {
+        "true" => Value::Bool(true),
+        "false" => Value::Bool(false),
+        _ => Value::String(text),
+    }
+}
+
+#[cfg(test)]
+mod tests;

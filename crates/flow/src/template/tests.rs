@@ -1,0 +1,295 @@
+//! What templates mean, and what is said of those that cannot be read or have no bound.
+
+use serde_json::{Value, json};
+
+use super::{Fault, JsonPath, TEMPLATE_BYTES, Template, TemplateError, Tree};
+
+fn context() -> Value {
+    json!({
+        "input": {"name": "ada", "count": 3, "flag": true, "ratio": 1.5, "empty": "", "none": null, "text": "true",
+                  "tags": ["b", "a", "b"], "url": "https://x.org/a/repo.git", "json": "{\"k\":[1,2]}", "fail_at": "step_2"},
+        "results": {"pods": {"items": [{"name": "p1", "port": 80}, {"name": "p2", "port": 81}]}, "get-list": {"n": 7},
+                    "plain": "only text"},
+        "vars": {"item": {"id": 9}, "item_index": 0},
+        "context": {},
+    })
+}
+
+fn render(text: &str) -> Result<Value, TemplateError> {
+    Template::parse(text)?.render(&context())
+}
+
+#[track_caller]
+#[allow(clippy::needless_pass_by_value, reason = "tables read better")]
+fn check(text: &str, expected: Value) {
+    match render(text) {
+        Ok(value) => assert_eq!(value, expected, "{text}"),
+        Err(error) => panic!("{text}: {error}"),
+    }
+}
+
+#[track_caller]
+fn fails(text: &str, fault: &Fault, parts: &[&str]) {
+    let error = render(text).expect_err(text);
+    assert_eq!(std::mem::discriminant(&error.fault), std::mem::discriminant(fault), "{text}: {error}");
+    for part in parts {
+        assert!(error.to_string().contains(part), "{text}: {error} lacks {part}");
+    }
+}
+
+#[test]
+fn a_bare_field_keeps_its_type() {
+    for (text, expected) in [
+        ("{{ .input.count }}", json!(3)),
+        ("{{.input.flag}}", json!(true)),
+        ("{{ .input.tags }}", json!(["b", "a", "b"])),
+        ("{{ .results.pods.items[1].port }}", json!(81)),
+        ("{{ .results.pods.items.0.name }}", json!("p1")),
+        ("{{ .results.get-list.n }}", json!(7)),
+        ("{{ $.input.name }}", json!("ada")),
+        ("{{ .input.none }}", Value::Null),
+        ("{{ .input.text }}", json!("true")),
+        ("{{ input.count }}", json!(3)),
+        ("{{ results.pods['items'][0].name }}", json!("p1")),
+        ("{{ vars.item }}", json!({"id": 9})),
+    ] {
+        check(text, expected);
+    }
+}
+
+#[test]
+fn everything_else_is_text_but_for_truth_lists_and_maps() {
+    check("no field at all", json!("no field at all"));
+    check("true", json!("true"));
+    check("{{ eq .input.fail_at \"step_2\" }}", json!(true));
+    check("{{ .input.flag }}!", json!("true!"));
+    check("n={{ .input.count }}", json!("n=3"));
+    check("{{ .input.count }}{{ .input.count }}", json!("33"));
+    check("{{ add .input.count 1 }}", json!("4"));
+    check(
+        "all: {{ .results.pods.items }}",
+        json!("all: [{\"name\":\"p1\",\"port\":80},{\"name\":\"p2\",\"port\":81}]"),
+    );
+    check("{{ splitList \",\" \"a,b\" }}", json!(["a", "b"]));
+    check("{{ .input.json | fromJson }}", json!({"k": [1, 2]}));
+    check("{{ toJson .input.tags }}", json!("[\"b\",\"a\",\"b\"]"));
+    check("{{ \"5\" | fromJson }}", json!(5));
+    check("{{ .input.ratio }} {{ mulf .input.ratio 2 }}", json!("1.5 3"));
+}
+
+#[test]
+fn go_blocks_loops_and_variables() {
+    check("{{ if .input.flag }}yes{{ else }}no{{ end }}", json!("yes"));
+    check("{{ if eq .input.count 1 }}1{{ else if gt .input.count 2 }}many{{ else }}few{{ end }}", json!("many"));
+    check("{{ range .results.pods.items }}{{ .name }};{{ end }}", json!("p1;p2;"));
+    check(
+        "{{ range $i, $p := .results.pods.items }}{{ $i }}={{ $p.name }}/{{ $.input.name }} {{ end }}",
+        json!("0=p1/ada 1=p2/ada "),
+    );
+    check("{{ range $k, $v := .vars.item }}{{ $k }}{{ $v }}{{ end }}", json!("id9"));
+    check("{{ range .input.none }}x{{ else }}nothing{{ end }}", json!("nothing"));
+    check("{{ with .vars.item }}{{ .id }}{{ end }}", json!("9"));
+    check("{{ with $x := .input.name }}{{ $x }}{{ . }}{{ end }}", json!("adaada"));
+    check("{{ with .input.empty }}x{{ else }}{{ .input.name }}{{ end }}", json!("ada"));
+    check("{{ $n := len .input.tags }}{{ $n }} {{- \" tags\" -}} !", json!("3 tags!"));
+    check("a {{- /* a }} note */ -}} b", json!("ab"));
+}
+
+#[test]
+fn functions_of_go_and_sprig() {
+    for (text, expected) in [
+        ("{{ .input.missing | default \"d\" }}", json!("d")),
+        ("{{ default 5 .input.count }}", json!("3")),
+        ("{{ coalesce .input.gone .input.empty .input.name }}", json!("ada")),
+        ("{{ .input.name | upper | quote }}", json!("\"ADA\"")),
+        ("{{ title \"hello world\" }}", json!("Hello World")),
+        ("{{ trimSuffix \".git\" (basename .input.url) }}", json!("repo")),
+        ("{{ join \"-\" .input.tags }}", json!("b-a-b")),
+        ("{{ .input.tags | uniq | sortAlpha | join \",\" }}", json!("a,b")),
+        ("{{ (split \"/\" .input.url)._2 }}", json!("x.org")),
+        ("{{ index .results.pods.items 1 \"name\" }}", json!("p2")),
+        ("{{ (index .results.pods.items 0).port }}", json!("80")),
+        ("{{ index .results \"get-list\" \"n\" }}", json!("7")),
+        (
+            "{{ printf \"%s-%03d|%5.1f|%-4s|%q|%v%%\" .input.name 7 2.25 \"x\" \"q\" .input.flag }}",
+            json!("ada-007|  2.2|x   |\"q\"|true%"),
+        ),
+        ("{{ replace \"a\" \"o\" .input.name }}", json!("odo")),
+        ("{{ hasPrefix \"https\" .input.url }}", json!(true)),
+        ("{{ ternary \"y\" \"n\" .input.flag }}", json!("y")),
+        ("{{ and .input.flag (not .input.empty) (lt .input.count 5) }}", json!(true)),
+        ("{{ or .input.empty .input.name }}", json!("ada")),
+        (
+            "{{ int \"12\" }}{{ int64 3.9 }}{{ sub 5 2 }}{{ div 7 2 }}{{ mod 7 4 }}{{ max 1 9 3 }}",
+            json!("123333 9".replace(' ', "")),
+        ),
+        ("{{ len .input.name }}", json!("3")),
+        ("{{ hasKey .input \"name\" }}", json!(true)),
+        ("{{ dict \"a\" 1 | toJson }}", json!("{\"a\":1}")),
+        ("{{ list 1 2 3 | rest }}", json!([2, 3])),
+        ("{{ dig \"a\" \"b\" \"none\" .vars }}", json!("none")),
+        ("{{ regexReplaceAll \"[aeiou]\" \"hello\" \"*\" }}", json!("h*ll*")),
+        (
+            "{{ snakecase \"someName here\" }} {{ kebabcase \"SomeName\" }} {{ camelcase \"some_name\" }}",
+            json!("some_name_here some-name SomeName"),
+        ),
+        ("{{ b64enc \"hello\" }}", json!("aGVsbG8=")),
+        ("{{ ne .input.name \"bob\" }}", json!(true)),
+        ("{{ eq .input.count 3 }}", json!(true)),
+        ("{{ trunc 2 .input.name }}{{ substr 1 2 .input.name }}{{ repeat 2 \"x\" }}", json!("addxx")),
+        ("{{ until 3 | join \",\" }}", json!("0,1,2")),
+        ("{{ kindOf .input.tags }}", json!("slice")),
+    ] {
+        check(text, expected);
+    }
+}
+
+#[test]
+fn jinja_is_taken_as_it_is() {
+    check(
+        "{% for p in results.pods.items %}{{ p.name }}{% if not loop.last %},{% endif %}{% endfor %}",
+        json!("p1,p2"),
+    );
+    check("{{ input.name | upper }}", json!("ADA"));
+    check("{{ input.missing | default('d') }}", json!("d"));
+    check("{{ input.count + 1 }}", json!("4"));
+    check("{{ input.count > 2 and input.flag }}", json!(true));
+    check("{{ input.tags | join('+') }}", json!("b+a+b"));
+    check("{{ input.json | fromjson }}", json!({"k": [1, 2]}));
+    check("{{ input.tags | first }} {{ input.name ~ '!' }}", json!("b ada!"));
+    check("{{ input.url | trimPrefix('https://') }}", json!("x.org/a/repo.git"));
+    check("{{ input.name is defined }}", json!(true));
+    check("{{ 'x' if input.flag else 'y' }}", json!("x"));
+    check("{{ results['get-list'].n }} of {{ input.count }}", json!("7 of 3"));
+}
+
+#[test]
+fn what_is_missing_is_named() {
+    for text in [
+        "{{ .context.non_existent_value }}",
+        "a {{ .context.non_existent_value }}",
+        "{{ upper .context.non_existent_value }}",
+        "{{ context.non_existent_value }}",
+        "x {{ context.non_existent_value | upper }}",
+        "{{ context.non_existent_value ~ 'a' }}",
+    ] {
+        fails(text, &Fault::Missing(String::new()), &["non_existent_value"]);
+    }
+    fails("{{ .input.nme }}", &Fault::Missing(String::new()), &["no `nme` in `.input`", "there is name, count"]);
+    fails(
+        "{{ .results.plain.field }}",
+        &Fault::Missing(String::new()),
+        &["no `field` in `.results.plain`, which is a text"],
+    );
+    fails("{{ .results.pods.items[7].name }}", &Fault::Missing(String::new()), &["no `7`", "a list of 2"]);
+    fails("{{ range .results.pods.items }}{{ .nme }}{{ end }}", &Fault::Missing(String::new()), &["no `nme`"]);
+    fails("{{ index .results.pods.items 9 }}", &Fault::Missing(String::new()), &["no `9`"]);
+    fails("{{ nothing }}", &Fault::Missing(String::new()), &["nothing"]);
+    // A branch that is not taken asks for nothing.
+    check("{{ if .input.flag }}a{{ else }}{{ .input.gone }}{{ end }}", json!("a"));
+}
+
+#[test]
+fn what_cannot_be_read_is_told_when_it_is_read() {
+    for (text, part) in [
+        ("{{ .input.x", "no `}}` at its end"),
+        ("{{ if .input.x }}a", "has no `{{ end }}`"),
+        ("{{ end }}", "closes nothing"),
+        ("{{ uper .input.x }}", "no function `uper`"),
+        ("{{ tojson .input.x }}", "did you mean toJson?"),
+        ("{{ upper .a .b }}", "takes 1 values, got 2"),
+        ("{{ $x }}", "`$x` is not declared"),
+        ("{{ $x = 1 }}", "declared once, with `:=`"),
+        ("{{ define \"a\" }}{{ end }}", "`define` is not supported"),
+        ("{{ .a | 5 }}", "no function"),
+        ("{{ \"open }}", "no `}}`"),
+        ("{{ (eq 1 1 }}", "`(` without `)`"),
+        ("{{ .a }}{% if b %}{% endif %}", "mixes"),
+        ("{% set x = 1 %}", "`{% set %}` is not supported"),
+        ("{% include 'a' %}", "not supported"),
+        ("{{ 'a' * 9 }}", "`*` is not supported"),
+        ("{{ a. }}", "not a template"),
+        ("{% for x in y %}", "not a template"),
+    ] {
+        let error = Template::parse(text).expect_err(text);
+        assert_eq!(error.fault, Fault::Syntax, "{text}");
+        assert!(error.to_string().contains(part), "{text}: {error}");
+    }
+    let long = format!("{{{{ .a }}}}{}", "x".repeat(TEMPLATE_BYTES));
+    assert!(Template::parse(&long).is_err());
+    for deep in [
+        format!("{{{{ {}.a{} }}}}", "(upper ".repeat(5_000), ")".repeat(5_000)),
+        format!("{}{}", "{{ if .a }}".repeat(4_000), "{{ end }}".repeat(4_000)),
+        format!("{{{{ {}a{} }}}}", "(".repeat(20_000), ")".repeat(20_000)),
+        format!("{}{}", "{% if a %}".repeat(2_000), "{% endif %}".repeat(2_000)),
+        format!("{{{{ a{} }}}}", "[0]".repeat(15_000)),
+        format!("{{{{ a{} }}}}", " | upper".repeat(7_000)),
+        format!("{{{{ .a{} }}}}", " | upper".repeat(7_000)),
+        format!("{{{{ {} a }}}}", "not ".repeat(15_000)),
+    ] {
+        if let Ok(template) = Template::parse(&deep) {
+            assert!(template.render(&json!({"a": []})).is_err(), "{}", &deep[..40]);
+        }
+    }
+}
+
+#[test]
+fn what_has_no_bound_is_an_error() {
+    let too_much = &Fault::TooMuch;
+    fails("{{ repeat 9000000 \"x\" }}", too_much, &["more than"]);
+    fails("{{ $a := repeat 100000 \"x\" }}{{ replace \"x\" $a $a }}", too_much, &["more than"]);
+    fails("{{ range 10001 }}x{{ end }}", too_much, &["at most 10000"]);
+    fails("{{ range until 9999 }}{{ range until 9999 }}x{{ end }}{{ end }}", too_much, &["does not end"]);
+    fails(
+        "{% for a in range(9999) %}{% for b in range(9999) %}{% for c in range(9999) %}{% endfor %}{% endfor %}{% endfor %}",
+        too_much,
+        &["does not end"],
+    );
+    let doubling = format!("{{{{ $a := list 1 2 }}}}{}{{{{ toJson $a }}}}", "{{ $a := list $a $a }}".repeat(40));
+    fails(&doubling, too_much, &["too large"]);
+    let doubling = format!("{{{{ $a := \"xx\" }}}}{}{{{{ $a }}}}", "{{ $a := cat $a $a }}".repeat(40));
+    fails(&doubling, too_much, &["more than"]);
+    fails("{{ range until 9999 }}{{ printf \"%999d\" 1 }}{{ end }}", too_much, &["more than"]);
+    fails("{{ until 20000 }}", &Fault::Failed, &["at most 10000"]);
+    fails("{{ div 1 0 }}", &Fault::Failed, &["has no result"]);
+    fails("{{ add 9223372036854775807 1 }}", &Fault::Failed, &["64 bits"]);
+    fails("{{ regexMatch \"(a{1000}){1000}\" \"a\" }}", &Fault::Failed, &["size limit"]);
+    fails("{{ lt .input.name 3 }}", &Fault::Failed, &["cannot compare"]);
+    fails("{{ fromJson .input.name }}", &Fault::Failed, &["is not JSON"]);
+    fails("{{ fail \"not this way\" }}", &Fault::Failed, &["not this way"]);
+}
+
+#[test]
+fn a_tree_names_the_place_of_what_is_wrong() {
+    let tree = Tree::parse(&json!({"a": {"b": ["x", "{{ .input.count }}"]}, "n": 1, "keep": "true"})).expect("a tree");
+    assert_eq!(tree.render(&context()).expect("rendered"), json!({"a": {"b": ["x", 3]}, "n": 1, "keep": "true"}));
+    assert!(Tree::parse(&json!({"a": [1, "x"]})).expect("plain").is_plain());
+    let error = Tree::parse(&json!({"a": {"b": ["x", "{{ .input.count"]}})).expect_err("not a template");
+    assert_eq!(error.field(), "a.b[1]");
+    let tree = Tree::parse(&json!({"text": "{{ .context.non_existent_value }}"})).expect("a tree");
+    let error = tree.render(&context()).expect_err("missing");
+    assert!(error.to_string().starts_with("`text`: no `non_existent_value` in `.context`"), "{error}");
+    assert_eq!(error.fault, Fault::Missing("non_existent_value".to_owned()));
+}
+
+#[test]
+fn paths_of_conditions() {
+    let value = json!({"a": {"b": [{"c": 1}]}, "args.echo": "flat", "x": {"0": "zero"}});
+    for (path, expected) in [
+        ("a.b[0].c", Some(json!(1))),
+        ("$.a.b.0.c", Some(json!(1))),
+        (".a.b", Some(json!([{"c": 1}]))),
+        ("args.echo", Some(json!("flat"))),
+        ("x[0]", Some(json!("zero"))),
+        ("a.b[4].c", None),
+        ("a.nothing.at.all", None),
+        ("$", Some(value.clone())),
+        ("$['args.echo']", Some(json!("flat"))),
+    ] {
+        let parsed = JsonPath::parse(path).unwrap_or_else(|| panic!("{path} is a path"));
+        assert_eq!(parsed.find(&value), expected.as_ref(), "{path}");
+    }
+    for text in ["a..b", "a[", "a[x]", "a.", "[0]x"] {
+        assert!(JsonPath::parse(text).is_none(), "{text}");
+    }
+}

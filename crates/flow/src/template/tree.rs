@@ -1,0 +1,90 @@
+//! A deep value with templates in it.
+
+use serde_json::{Map, Value};
+
+use super::Template;
+use super::error::TemplateError;
+
+/// Arguments of a call and the like: every text in it is a template, keys are not.
+#[derive(Debug, Clone)]
+pub struct Tree(Branch);
+
+#[derive(Debug, Clone)]
+enum Branch {
+    /// Nothing in it is to be rendered.
+    Fixed(Value),
+    Leaf(Template),
+    List(Vec<Branch>),
+    Map(Vec<(String, Branch)>),
+}
+
+// === impl Tree ===
+
+impl Tree {
+    /// Reads a value; a template that cannot be read is named with its place.
+    pub fn parse(value: &Value) -> Result<Self, TemplateError> {
+        Branch::parse(value).map(Self)
+    }
+
+    /// Renders every template in it.
+    pub fn render(&self, context: &Value) -> Result<Value, TemplateError> {
+        self.0.render(context)
+    }
+
+    /// Whether nothing in it is to be rendered.
+    pub fn is_plain(&self) -> bool {
+        matches!(self.0, Branch::Fixed(_))
+    }
+}
+
+// === impl Branch ===
+
+impl Branch {
+    fn parse(value: &Value) -> Result<Self, TemplateError> {
+        let branch = match value {
+            Value::String(text) => {
+                let template = Template::parse(text)?;
+                if template.is_plain() { Self::Fixed(value.clone()) } else { Self::Leaf(template) }
+            }
+            Value::Array(items) => {
+                let parse = |(index, item)| Self::parse(item).map_err(|error| error.inside(&format!("[{index}]")));
+                let items = items.iter().enumerate().map(parse).collect::<Result<Vec<_>, _>>()?;
+                if items.iter().all(Self::is_fixed) { Self::Fixed(value.clone()) } else { Self::List(items) }
+            }
+            Value::Object(members) => {
+                let parse = |(key, member): (&String, &Value)| {
+                    Ok((key.clone(), Self::parse(member).map_err(|error: TemplateError| error.inside(key))?))
+                };
+                let members = members.iter().map(parse).collect::<Result<Vec<_>, TemplateError>>()?;
+                let is_fixed = members.iter().all(|(_, member)| member.is_fixed());
+                if is_fixed { Self::Fixed(value.clone()) } else { Self::Map(members) }
+            }
+            _ => Self::Fixed(value.clone()),
+        };
+        Ok(branch)
+    }
+
+    fn is_fixed(&self) -> bool {
+        matches!(self, Self::Fixed(_))
+    }
+
+    fn render(&self, context: &Value) -> Result<Value, TemplateError> {
+        match self {
+            Self::Fixed(value) => Ok(value.clone()),
+            Self::Leaf(template) => template.render(context),
+            Self::List(items) => {
+                let render = |(index, item): (usize, &Self)| {
+                    item.render(context).map_err(|error| error.inside(&format!("[{index}]")))
+                };
+                items.iter().enumerate().map(render).collect::<Result<Vec<_>, _>>().map(Value::Array)
+            }
+            Self::Map(members) => {
+                let mut rendered = Map::with_capacity(members.len());
+                for (key, member) in members {
+                    rendered.insert(key.clone(), member.render(context).map_err(|error| error.inside(key))?);
+                }
+                Ok(Value::Object(rendered))
+            }
+        }
+    }
+}
