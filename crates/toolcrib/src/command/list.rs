@@ -108,7 +108,8 @@ pub(crate) async fn run(
     )?;
     let asked = arguments.server.as_ref().map_or_else(|| json!({}), |server| json!({ "server": server }));
     if arguments.watch {
-        return watch::run(row, &wanted, &asked, &arguments.client, client, environment, output).await;
+        let watched = watch::Watched { row, wanted: &wanted, asked: &asked, flags: &arguments.client };
+        return watch::run(&watched, client, environment, output).await;
     }
     let answer = output.busy(&format!("listing {}", row.plural()), fetch(row, client, &asked)).await?;
     let (answer, missing) = wanted.of(&answer);

@@ -138,7 +138,7 @@ pub(crate) const WORKFLOWS: Row = Row {
     member: "workflows",
     columns: &[
         Column::new("NAME", |workflow| field(workflow, "name")),
-        Column::state("STATUS", |workflow| availability(workflow)),
+        Column::state("STATUS", availability),
         Column::new("DESCRIPTION", |workflow| field(workflow, "description")),
         Column::new("STEPS", |workflow| count(workflow, &["steps", "step_count", "stepCount"])),
         Column::wide("ARGS", |workflow| count(workflow, &["args"])),
@@ -183,7 +183,6 @@ pub(crate) const EXECUTIONS: Row = Row {
     ],
     parts: &[("Steps", "steps", RUN_STEPS)],
     acts: &[(Verb::Get, "core_workflow_execution_get"), (Verb::Stop, "core_workflow_execution_cancel")],
-    ..ROW
 };
 
 /// The steps of a run, as a record or as a result has them.

@@ -33,16 +33,22 @@ struct Shown {
     widths: Vec<usize>,
 }
 
+/// What is watched.
+pub(super) struct Watched<'a> {
+    pub(super) row: &'static Row,
+    pub(super) wanted: &'a Wanted,
+    /// The arguments of the operation that lists.
+    pub(super) asked: &'a Value,
+    pub(super) flags: &'a ClientFlags,
+}
+
 pub(super) async fn run(
-    row: &'static Row,
-    wanted: &Wanted,
-    asked: &Value,
-    flags: &ClientFlags,
+    watched: &Watched<'_>,
     client: &Client,
     environment: &Environment,
     output: Output,
 ) -> anyhow::Result<()> {
-    let rest = Rest::open(flags, environment)?;
+    let rest = Rest::open(watched.flags, environment)?;
     // Before the first look, so that nothing in between is missed.
     let mut events = match rest.events().await {
         Ok(events) => Some(events),
@@ -51,8 +57,8 @@ pub(super) async fn run(
             None
         }
     };
-    let mut shown = Shown { row, output, known: BTreeMap::new(), widths: Vec::new() };
-    let rows = look(row, wanted, asked, client).await?;
+    let mut shown = Shown { row: watched.row, output, known: BTreeMap::new(), widths: Vec::new() };
+    let rows = look(watched, client).await?;
     shown.first(rows)?;
     loop {
         match &mut events {
@@ -73,14 +79,14 @@ pub(super) async fn run(
                 }
             }
         }
-        let rows = look(row, wanted, asked, client).await?;
+        let rows = look(watched, client).await?;
         shown.next(rows)?;
     }
 }
 
-async fn look(row: &'static Row, wanted: &Wanted, asked: &Value, client: &Client) -> Result<Vec<Value>, Problem> {
-    let answer = fetch(row, client, asked).await?;
-    wanted.rows(&wanted.of(&answer).0.to_value())
+async fn look(watched: &Watched<'_>, client: &Client) -> Result<Vec<Value>, Problem> {
+    let answer = fetch(watched.row, client, watched.asked).await?;
+    watched.wanted.rows(&watched.wanted.of(&answer).0.to_value())
 }
 
 // === impl Shown ===
