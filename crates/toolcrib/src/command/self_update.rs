@@ -145,7 +145,7 @@ mod tests {
             ("/snap/toolcrib/1/toolcrib", "snap", "snap refresh"),
             ("/src/toolcrib/target/release/toolcrib", "a build in `/src/toolcrib`", "cd /src/toolcrib && git pull"),
             ("/usr/bin/toolcrib", "package manager", "upgrade"),
-            ("/home/me/bin/toolcrib", "hand", "`/home/me/bin/toolcrib`"),
+            ("/data/bin/toolcrib", "hand", "`/data/bin/toolcrib`"),
         ] {
             check(Path::new(program), root, by, update);
         }
