@@ -2,4 +2,5 @@
 //!
 //! Modules that stand for one thing each (`workflow`, `service`) do not import each other; all may use [`template`].
 
+pub mod service;
 pub mod template;

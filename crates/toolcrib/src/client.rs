@@ -2,6 +2,7 @@
 
 mod failure;
 mod locate;
+mod plain;
 mod rest;
 
 use std::path::PathBuf;
@@ -28,6 +29,7 @@ use crate::home::Environment;
 use crate::output::{Format, Output};
 
 pub(crate) use locate::{Located, address, is_endpoint, is_loopback, locate};
+pub(crate) use plain::Seen;
 pub(crate) use rest::{Rest, encoded};
 
 /// How long opening the connection may take.
@@ -86,6 +88,8 @@ pub(crate) struct Client {
     deadline: Duration,
     /// What the gateway said of itself when the session was opened.
     server: Raw,
+    /// The names in `tools/list`, once somebody has asked for them.
+    menu: tokio::sync::OnceCell<Vec<String>>,
 }
 
 /// What a tool answered.
@@ -188,6 +192,11 @@ impl ClientFlags {
         .collect()
     }
 
+    /// The same through a profile.
+    pub(crate) fn through(self, profile: Option<ProfileName>) -> Self {
+        Self { profile, ..self }
+    }
+
     /// The same without any token.
     pub(crate) fn without_token(self) -> Self {
         Self { without_token: true, ..self }
@@ -217,7 +226,8 @@ impl Client {
         let link = HttpLink::new(client, endpoint, Arc::new(Quiet), scope.clone(), BOUNDS);
         let opened = shake_hands(&link, OPEN.min(flags.timeout)).await;
         let server = opened.map_err(|error| error.into_problem(&located))?;
-        Ok(Self { link: Link::Http(link), scope, located, deadline: flags.timeout, server })
+        let menu = tokio::sync::OnceCell::new();
+        Ok(Self { link: Link::Http(link), scope, located, deadline: flags.timeout, server, menu })
     }
 
     /// The gateway's place and how we come to it.
@@ -266,6 +276,9 @@ impl Client {
         arguments: &Raw,
         aside: Option<Arc<dyn Aside>>,
     ) -> Result<ToolResult, Problem> {
+        if self.wraps().await? {
+            return self.call_plain(name, arguments, self.deadline).await.0;
+        }
         let mut wanted = Writer::object(64);
         wanted.text("name", name);
         wanted.member("arguments", arguments.as_str());
@@ -274,7 +287,7 @@ impl Client {
 
     /// Calls a tool of the gateway itself and gives its structured result.
     pub(crate) async fn ask(&self, name: &str, arguments: &Value) -> Result<Raw, Problem> {
-        let result = self.call(name, &Raw::from_value(arguments), None).await?;
+        let result = self.call_plain(name, &Raw::from_value(arguments), self.deadline).await.0?;
         if result.is_error() {
             return Err(self.refused(&result));
         }
@@ -299,7 +312,7 @@ impl Client {
 
     /// The same with all that was answered.
     pub(crate) async fn act(&self, name: &str, arguments: &Value) -> Result<ToolResult, Problem> {
-        let result = self.call(name, &Raw::from_value(arguments), None).await;
+        let (result, _) = self.call_plain(name, &Raw::from_value(arguments), self.deadline).await;
         let result = result.map_err(|problem| self.hidden(problem))?;
         if result.is_error() {
             return Err(self.hidden(self.refused(&result)));

@@ -47,6 +47,7 @@ mod standalone;
 mod start;
 mod status;
 mod stdio;
+mod test;
 mod tokens;
 mod verbs;
 mod verify;

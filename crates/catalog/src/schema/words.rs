@@ -149,6 +149,10 @@ const PROFILE: &[(&str, &str)] = &[
         "learn",
         "Whether searches learn, on this machine alone, which tools are called after which words, and raise them a little.",
     ),
+    (
+        "examples",
+        "Which examples descriptions of tools have: those that are given, or also arguments of calls that went well, of the same principal or of all who use the profile. They are kept in memory, without what looks like a secret.",
+    ),
     ("quota", "How much may be loaded at a time."),
     ("quota.tools", "How many tools."),
     ("quota.servers", "How many servers they may belong to."),

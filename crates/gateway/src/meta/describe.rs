@@ -34,7 +34,13 @@ pub(super) fn run(context: &Context<'_>, arguments: &Raw) -> Result<Raw, Problem
         return Ok(reply::data(&value));
     }
     let active = context.gateway.active.of(context.caller, context.view.profile.active_set).contains(&tool.id);
-    let value = whole(tool, active);
+    let mut value = whole(tool, active);
+    if value.get("examples").is_none() {
+        let recorded = context.gateway.examples.of(context.caller, context.view, tool);
+        if !recorded.is_empty() {
+            value["examples"] = recorded.into();
+        }
+    }
     if context.meta.dialect == Dialect::GoEnt {
         return Ok(reply::structured(&markdown(&value), &value));
     }

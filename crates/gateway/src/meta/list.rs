@@ -9,6 +9,7 @@ use toolcrib_search::{Query, Ranker, budget};
 
 use super::{Context, flag, number, text};
 use crate::reply;
+use crate::search::Asked;
 use crate::view::{AVAILABLE, Candidate};
 
 /// How long a summary is in muster's form, in characters.
@@ -49,7 +50,7 @@ pub(super) fn core(context: &Context<'_>, arguments: &Raw) -> Result<Raw, Proble
 }
 
 /// `filter_tools`: by pattern, by description, or ranked by a query.
-pub(super) fn filter(context: &Context<'_>, arguments: &Raw) -> Result<Raw, Problem> {
+pub(super) async fn filter(context: &Context<'_>, arguments: &Raw) -> Result<Raw, Problem> {
     let pattern = text(arguments, "pattern")?.unwrap_or_default();
     let description = text(arguments, "description_filter")?.unwrap_or_default();
     let query = text(arguments, "query")?.unwrap_or_default();
@@ -73,8 +74,8 @@ pub(super) fn filter(context: &Context<'_>, arguments: &Raw) -> Result<Raw, Prob
             && (description.is_empty() || fold(about).contains(&fold(&description)))
     };
     // Without a query every tool is a hit, in order of its id.
-    let ranked = Query { limit: usize::MAX, fold: false, ..context.view.query(&query) };
-    let hits = context.view.search.search(&ranked).hits;
+    let asked = Asked::of(context.gateway, context.view, &query).await;
+    let hits = context.view.search.search(&Query { limit: usize::MAX, fold: false, ..asked.query() }).hits;
     let matching: Vec<_> = hits
         .iter()
         .filter_map(|hit| Some((hit.score, context.view.tool_by_id(&hit.id)?)))
@@ -99,6 +100,7 @@ pub(super) fn filter(context: &Context<'_>, arguments: &Raw) -> Result<Raw, Prob
             value
         })
         .collect();
+    asked.shown(context.gateway, context.caller, matching.iter().skip(offset).take(limit).map(|(_, tool)| &tool.id));
     Ok(reply::data(&json!({
         "filters": {
             "pattern": pattern, "description_filter": description, "query": query,
@@ -113,10 +115,10 @@ pub(super) fn filter(context: &Context<'_>, arguments: &Raw) -> Result<Raw, Prob
 }
 
 /// `scooter_find`: servers with the names of their tools, the best first.
-pub(super) fn servers(context: &Context<'_>, arguments: &Raw) -> Result<Raw, Problem> {
+pub(super) async fn servers(context: &Context<'_>, arguments: &Raw) -> Result<Raw, Problem> {
     let query = text(arguments, "query")?.unwrap_or_default();
-    let ranked = Query { limit: usize::MAX, fold: false, ..context.view.query(&query) };
-    let hits = context.view.search.search(&ranked).hits;
+    let asked = Asked::of(context.gateway, context.view, &query).await;
+    let hits = context.view.search.search(&Query { limit: usize::MAX, fold: false, ..asked.query() }).hits;
     let mut order: Vec<&str> = Vec::new();
     for hit in &hits {
         if !order.contains(&hit.id.server.as_str()) {
@@ -136,6 +138,7 @@ pub(super) fn servers(context: &Context<'_>, arguments: &Raw) -> Result<Raw, Pro
             "tools": tools, "source": "custom",
         }))
     };
+    asked.shown(context.gateway, context.caller, hits.iter().map(|hit| &hit.id));
     let found: Vec<Value> = order.into_iter().filter_map(describe).collect();
     Ok(reply::data(&json!({ "tools": found })))
 }

@@ -163,7 +163,7 @@ impl Passing<'_> {
         let (outcome, answer) = match ended {
             Ended::Answered(Ok(result)) => {
                 let outcome = if reply::is_failure(&result) { Outcome::ToolError } else { Outcome::Ok };
-                self.learn(tool, outcome, &result);
+                self.learn(tool, outcome, (&arguments, &result));
                 // What asks, or runs on as a task, is for the client and not for its model.
                 let plain = by.is_none() || ask::is_input_required(&result) || task::is_task(&result);
                 let result = if plain { result } else { meta::call::shape(by, result) };
@@ -284,11 +284,14 @@ impl Passing<'_> {
     }
 
     /// Learns from a call that was done, where the profile wants it.
-    fn learn(&self, tool: &Tool, outcome: Outcome, result: &Raw) {
-        let is_done = outcome == Outcome::Ok && !ask::is_input_required(result) && !task::is_task(result);
-        if is_done && self.view.profile.learn {
+    fn learn(&self, tool: &Tool, outcome: Outcome, (arguments, result): (&Raw, &Raw)) {
+        if outcome != Outcome::Ok || ask::is_input_required(result) || task::is_task(result) {
+            return;
+        }
+        if self.view.profile.learn {
             self.gateway.learning.called(self.caller, &tool.id);
         }
+        self.gateway.examples.called(self.caller, self.view, tool, arguments);
     }
 
     async fn call_meta(&mut self, meta: &'static MetaName, arguments: &Raw) -> Answered {

@@ -12,6 +12,7 @@ mod dialect;
 mod discovery;
 mod duplex;
 mod environments;
+mod examples;
 mod exposure;
 mod fidelity;
 mod happenings;

@@ -49,7 +49,7 @@ pub(crate) async fn run(arguments: &Arguments, client: &Client, output: Output) 
     let asking = async {
         match row.one {
             // With what the search knows of it, and so the same as models see it.
-            "tool" => client.ask("describe_tool", &json!({ "name": name })).await,
+            "tool" if !client.wraps().await? => client.ask("describe_tool", &json!({ "name": name })).await,
             _ => get::fetch(row, name, client).await,
         }
     };

@@ -70,19 +70,21 @@ pub(crate) async fn fetch(row: &Row, name: &str, client: &Client) -> Result<Raw,
     if let Some(operation) = row.act(Verb::Get) {
         return client.obtain(operation, &json!({ row.argument: name })).await;
     }
-    let Source::List(listing) = row.source else { return Err(list::unknown(row, name)) };
-    let listed = client.list(listing).await?;
-    let is_it = |entry: &&Raw| row.names.iter().any(|key| entry.text(key).as_deref() == Some(name));
-    let found = listed.iter().find(is_it);
+    let listed = list::fetch(row, client, &json!({})).await?.to_value();
+    let listed = list::entries(row, &listed);
+    let found = listed.iter().find(|entry| row.names.iter().any(|key| entry[*key] == name));
     if row.one == "resource" {
         // What is not listed may be of a template.
-        let uri = found.and_then(|entry| entry.text("uri")).unwrap_or_else(|| name.to_owned());
-        let read = client.method(method::RESOURCES_READ, &json!({ "uri": uri })).await?;
-        let mut whole = found.map_or_else(|| json!({ "uri": uri }), Raw::to_value);
-        whole["contents"] = read.to_value()["contents"].clone();
+        let uri = found.map_or_else(|| name.to_owned(), |entry| field(entry, "uri"));
+        let mut whole = found.cloned().unwrap_or_else(|| json!({ "uri": uri }));
+        whole["contents"] = if client.wraps().await? {
+            json!([{ "text": client.act("get_resource", &json!({ "uri": uri })).await?.text() }])
+        } else {
+            client.method(method::RESOURCES_READ, &json!({ "uri": uri })).await?.to_value()["contents"].clone()
+        };
         return Ok(Raw::from_value(&whole));
     }
-    found.cloned().ok_or_else(|| list::unknown(row, name))
+    found.map(Raw::from_value).ok_or_else(|| list::unknown(row, name))
 }
 
 /// Prints one thing.

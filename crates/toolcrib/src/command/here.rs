@@ -5,7 +5,7 @@
 use std::process::ExitCode;
 
 use super::{
-    completion, connect, context, disconnect, eval, example, import, init, man, model, repl, secret, self_update,
+    completion, connect, context, disconnect, eval, example, import, init, man, model, repl, secret, self_update, test,
 };
 use crate::home::Environment;
 
@@ -29,6 +29,8 @@ pub(crate) enum Here {
     Model(model::Arguments),
     /// Measure the search on queries with known answers
     Eval(eval::Arguments),
+    /// Run behaviour tests, each against a gateway of its own
+    Test(Box<test::Arguments>),
     /// Print the lines that make a shell complete commands and names
     Completion(completion::Arguments),
     /// Write manual pages
@@ -51,6 +53,7 @@ pub(super) fn run(command: Here, environment: &Environment) -> anyhow::Result<Ex
         Here::Secret(arguments) => secret::run(&arguments, environment),
         Here::Model(arguments) => model::run(&arguments, environment).map(|()| ExitCode::SUCCESS),
         Here::Eval(arguments) => eval::run(&arguments, environment).map(|()| ExitCode::SUCCESS),
+        Here::Test(arguments) => test::run(&arguments),
         Here::Completion(arguments) => completion::run(&arguments).map(|()| ExitCode::SUCCESS),
         Here::Man(arguments) => man::run(&arguments).map(|()| ExitCode::SUCCESS),
         Here::SelfUpdate(arguments) => self_update::run(&arguments, environment).map(|()| ExitCode::SUCCESS),

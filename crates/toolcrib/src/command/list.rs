@@ -6,6 +6,7 @@ mod watch;
 use serde_json::{Value, json};
 use toolcrib_base::{Kind, Problem};
 use toolcrib_protocol::Raw;
+use toolcrib_protocol::json::Outline;
 
 use super::kind::{Chosen, KindParser, Row, Source, Verb};
 use crate::client::{Client, ClientFlags};
@@ -147,7 +148,16 @@ pub(super) fn unknown(row: &Row, name: &str) -> Problem {
 pub(crate) async fn fetch(row: &Row, client: &Client, asked: &Value) -> Result<Raw, Problem> {
     match row.source {
         Source::Operation(name) => client.obtain_list(name, asked).await,
-        Source::List(listing) => Ok(select::wrap(row.member, &client.list(listing).await?)),
+        Source::List(listing) if !client.wraps().await? => Ok(select::wrap(row.member, &client.list(listing).await?)),
+        // muster's dialect lists these by meta-tools only, and says in words that there are none.
+        Source::List(_) => {
+            let answer = client.obtain(&format!("list_{}", row.member), asked).await?;
+            let entries = match answer.outline() {
+                Outline::Array(items) => items.into_iter().map(|item| answer.part(item)).collect(),
+                Outline::Object(_) | Outline::Scalar(_) => Vec::new(),
+            };
+            Ok(select::wrap(row.member, &entries))
+        }
         Source::Contexts => Ok(select::wrap(row.member, &[])),
     }
 }

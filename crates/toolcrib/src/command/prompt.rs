@@ -33,7 +33,14 @@ pub(crate) async fn run(arguments: &Arguments, given: &Raw, client: &Client, out
     let texts = given.as_object().into_iter().flatten();
     let texts: serde_json::Map<String, Value> = texts.map(|(key, value)| (key.clone(), shown(value).into())).collect();
     let asked = json!({ "name": arguments.name, "arguments": texts });
-    let answer = output.busy("asking for the prompt", client.method(method::PROMPTS_GET, &asked)).await?;
+    let asking = async {
+        if client.wraps().await? {
+            let messages = client.obtain("get_prompt", &asked).await?.to_value();
+            return Ok(Raw::from_value(&json!({ "messages": messages })));
+        }
+        client.method(method::PROMPTS_GET, &asked).await
+    };
+    let answer = output.busy("asking for the prompt", asking).await?;
     if output.is_for_programs() {
         return Ok(output.answer(&answer)?);
     }
@@ -41,6 +48,7 @@ pub(crate) async fn run(arguments: &Arguments, given: &Raw, client: &Client, out
     for message in value["messages"].as_array().into_iter().flatten() {
         let content = match message["content"]["text"].as_str() {
             Some(text) => text.to_owned(),
+            None if message["content"].is_string() => field(message, "content"),
             None => format!("[{}]", field(&message["content"], "type")),
         };
         output.text(&format!("[{}]\n{content}\n", field(message, "role")))?;
