@@ -9,7 +9,7 @@ use http::{Method, Uri};
 use serde_json::Value;
 use toolcrib_base::{Kind, Problem, ProfileName};
 use toolcrib_protocol::Raw;
-use toolcrib_protocol::json::Rules;
+use toolcrib_protocol::json::{Outline, Rules};
 use toolcrib_transport::LinkError;
 use toolcrib_transport::http::client::HttpClient;
 use toolcrib_transport::http::events::EventStream;
@@ -137,7 +137,8 @@ impl Rest {
         if !head.status.is_success() {
             return Err(self.refused(head.status.as_u16(), &body));
         }
-        Raw::parse(body, Rules::relayed(BOUNDS.depth)).ok().filter(Raw::is_object).ok_or_else(|| {
+        let is_answer = |raw: &Raw| !matches!(raw.outline(), Outline::Scalar(_));
+        Raw::parse(body, Rules::relayed(BOUNDS.depth)).ok().filter(is_answer).ok_or_else(|| {
             Problem::new(Kind::BadServer, format!("what answers at `{uri}` is no control API of Toolcrib"))
                 .hint("is this endpoint a Toolcrib gateway of the same version?")
         })
@@ -155,6 +156,9 @@ impl Rest {
             (Kind::Unauthenticated, _) if self.located.token.is_none() => {
                 problem.hint(failure::hint_of_token(&self.located))
             }
+            // A token that is not accepted is another thing than none, as over MCP.
+            (Kind::Unauthenticated, _) => Problem { kind: Kind::Forbidden, ..problem }
+                .hint("check `--token-file`, `TOOLCRIB_TOKEN` and the context's token"),
             (_, Some(hint)) => problem.hint(hint),
             (_, None) => problem,
         }

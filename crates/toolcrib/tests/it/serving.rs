@@ -1,6 +1,6 @@
 //! A real gateway of the tests, and commands that go on in the background.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Stdio;
 use std::time::Duration;
 
@@ -27,10 +27,8 @@ pub(crate) struct Background {
     lines: Lines<BufReader<ChildStdout>>,
 }
 
-/// The practice server of the crate `testkit`, which lies beside our own binary.
-pub(crate) fn fake_server() -> PathBuf {
-    Path::new(env!("CARGO_BIN_EXE_toolcrib")).with_file_name("fake-server")
-}
+/// The practice server of the crate `testkit`.
+pub(crate) use toolcrib_testkit::fake_server;
 
 /// Starts a command that goes on.
 pub(crate) fn background(home: &Path, arguments: &[&str]) -> Background {
