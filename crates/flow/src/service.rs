@@ -5,6 +5,7 @@
 //! services there are and in which order they start, `operation` what people ask for.
 
 mod arguments;
+mod availability;
 mod awaken;
 mod class;
 mod house;
@@ -28,6 +29,7 @@ use toolcrib_gateway::{Errand, Gateway, Offer, Operation, Source};
 use toolcrib_protocol::Raw;
 use toolcrib_store::Services as Records;
 
+use availability::Availability;
 use house::AtGateway;
 use table::Table;
 
@@ -53,10 +55,12 @@ impl Services {
     /// ran before are examined.
     pub fn enter(&self, gateway: &Arc<Gateway>) {
         self.house.enter(gateway);
-        let (house, mut stop) = (Arc::clone(&self.house), self.scope.stop_signal());
+        let (house, table, mut stop) = (Arc::clone(&self.house), Arc::clone(&self.table), self.scope.stop_signal());
+        let available = Availability::default();
         let mut builds = gateway.watch_builds();
         self.scope.spawn(async move {
             loop {
+                available.look(&table);
                 // Both are cancel-safe.
                 tokio::select! {
                     () = stop.stopped() => return,

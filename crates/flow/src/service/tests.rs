@@ -1,5 +1,7 @@
 //! Services in a house of their own, with tools that do as they are told and a clock that stands still.
 
+#![allow(clippy::unwrap_used, reason = "these are tests, their fixtures included")]
+
 mod depending;
 mod living;
 mod restarting;
@@ -53,6 +55,10 @@ impl House for Shop {
 
     fn tell(&self, happening: Happening) {
         self.0.told.lock().unwrap().push(happening);
+    }
+
+    fn is_settled(&self) -> bool {
+        *self.0.changes.borrow() > 0
     }
 
     fn changes(&self) -> watch::Receiver<u64> {
@@ -248,4 +254,33 @@ fn a_class_is_checked_when_it_is_loaded() {
     check(&with("outputs: {id: \"a..b\"}"), "expected a JSON path such as `result.id`, got `a..b`");
     check(&with("expect: {jsonPath: {\"a[\": 1}}"), "serviceConfig.lifecycleTools.start.expect");
     check(&format!("{PLAIN}outputs: {{x: \"{{{{ .\"}}"), "serviceConfig.outputs");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_becomes_of_a_class_is_told_once() {
+    let world = World::new(&[("web", PLAIN), ("late", &PLAIN.replace("up", "late"))]);
+    let available = super::availability::Availability::default();
+    let look = || {
+        world.shop.0.told.lock().unwrap().clear();
+        available.look(&world.table);
+        let told = world.shop.0.told.lock().unwrap().clone();
+        told.iter().map(|it| format!("{} {}", it.name, it.reason)).collect::<Vec<_>>()
+    };
+    assert_eq!(look(), ["web Available"], "while servers are being listed nothing is missing");
+    assert_eq!(look(), [""; 0]);
+    world.shop.0.changes.send_modify(|count| *count += 1);
+    assert_eq!(look(), ["late ToolsMissing", "late Unavailable"]);
+    world.tool("late", Does::Says(json!({})));
+    assert_eq!(look(), ["late ToolsRestored", "late Available"]);
+    world.shop.0.tools.lock().unwrap().remove("up");
+    assert_eq!(look(), ["web ToolsMissing", "web Unavailable"]);
+    assert_eq!(look(), [""; 0]);
+    write(&world.home, "service-classes/web.yaml", &class_text("web", &format!("{PLAIN}serviceType: page\n")));
+    world.shop.0.told.lock().unwrap().clear();
+    world.load();
+    std::fs::remove_file(world.home.path().join("service-classes/late.yaml")).unwrap();
+    world.load();
+    let told = world.shop.0.told.lock().unwrap().clone();
+    let told: Vec<_> = told.iter().map(|it| format!("{} {}", it.name, it.reason)).collect();
+    assert_eq!(told, ["web Updated", "late Deleted"]);
 }

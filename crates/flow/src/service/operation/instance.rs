@@ -82,7 +82,7 @@ pub(super) async fn start(asking: &Asking) -> Result<Value, Problem> {
         }
         Named::Server(server) if server["state"] == "ready" => Ok(already(&name, &server, "already running")),
         Named::Server(_) => order_server(asking, &name, ServerOrder::Start, "started").await,
-        Named::Gateway => Ok(already(&name, &json!({ "state": "ready" }), "already running")),
+        Named::Gateway => Ok(said(&name, format!("service '{name}' is already running"), Some(&shown::aggregator()))),
     }
 }
 
@@ -253,7 +253,7 @@ async fn remove_file(asking: &Asking, name: &ObjectName) -> Result<(), Problem> 
 async fn order_server(asking: &Asking, name: &str, order: ServerOrder, done: &str) -> Result<Value, Problem> {
     let server = asking.errand.gateway.order_server(name, order).await?;
     let status = shown::server(&server);
-    if order != ServerOrder::Stop && status["state"] != "running" {
+    if order != ServerOrder::Stop && status["health"] != "healthy" {
         let error = server["lastError"].as_str().unwrap_or("it is not ready");
         return Err(failing(
             if order == ServerOrder::Start { "start" } else { "restart" },
