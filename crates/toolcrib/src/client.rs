@@ -449,11 +449,19 @@ impl ToolResult {
 impl ToolResult {
     /// What was answered as a value: the structured content, a text that is JSON, else the texts as one string.
     pub(crate) fn value(&self) -> Raw {
-        self.structured().unwrap_or_else(|| {
+        let Some(structured) = self.structured() else {
             let text = self.text();
             let rules = Rules::relayed(BOUNDS.depth);
-            Raw::parse(text.clone().into_bytes().into(), rules).unwrap_or_else(|_| Raw::from_value(&Value::from(text)))
-        })
+            return Raw::parse(text.clone().into_bytes().into(), rules)
+                .unwrap_or_else(|_| Raw::from_value(&Value::from(text)));
+        };
+        // Structured content is an object, so a bare list stands in one there.
+        match structured.outline() {
+            Outline::Object(members) if members.len() == 1 && members[0].key == "items" => {
+                structured.part(members[0].value)
+            }
+            _ => structured,
+        }
     }
 }
 

@@ -53,6 +53,11 @@ pub(crate) enum Ask {
 
 pub(super) fn run(command: Ask, environment: &Environment) -> anyhow::Result<ExitCode> {
     match command {
+        Ask::Status(arguments) if arguments.is_of_one() => {
+            with_gateway(&arguments.client, environment, async |client, output| {
+                status::one(&arguments, client, output).await
+            })
+        }
         Ask::Status(arguments) => {
             with_rest(&arguments.client, environment, async |rest, output| status::run(&arguments, rest, output).await)
         }

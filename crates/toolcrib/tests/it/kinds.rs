@@ -47,11 +47,14 @@ async fn a_servers_life_by_verbs() {
         "Successfully created server 'one' in `servers/one.yaml`\nSuccessfully created server 'two' in `servers/two.yaml`\n"
     );
     let again = run(home, &["create", "mcpserver", "-f", file], &[]).await;
-    again.fails(1, &["error: `servers/one.yaml` is there already"]);
-    assert!(again.stderr.contains("`servers/two.yaml` is there already"), "{}", again.stderr);
+    again.fails(1, &["error: `servers/one.yaml` already exists"]);
+    assert!(again.stderr.contains("`servers/two.yaml` already exists"), "{}", again.stderr);
     assert_eq!(said(home, &["list", "mcps", "-o", "name"]).await, "server/one\nserver/two\n");
     assert_eq!(said(home, &["start", "server", "one"]).await, "Successfully started server 'one' (ready)\n");
     assert_eq!(said(home, &["check", "server/one"]).await, "✅ server 'one' is available (ready)\n");
+    assert!(said(home, &["status", "server", "one"]).await.contains("state                ready"));
+    run(home, &["status", "server"], &[]).await.fails(64, &["<NAME>"]);
+    run(home, &["status", "tool", "x"], &[]).await.fails(64, &["invalid value 'tool'", "server"]);
     assert_eq!(said(home, &["stop", "server", "one"]).await, "Successfully stopped server 'one' (stopped)\n");
     run(home, &["check", "server", "one"], &[])
         .await
@@ -147,8 +150,9 @@ async fn events_are_listed_and_followed() {
     run(home, &["events", "--since", "never"], &[]).await.fails(1, &["since"]);
     run(home, &["events", "--resource-type", "moon"], &[]).await.fails(1, &["resourceType", "moon"]);
     let mut follower = serving.background(&["events", "--follow", "--type", "normal", "--resource-name", "try"]);
-    serving.until(&mut follower, &["stop", "server", "try"], "MCPServerStopped - ").await;
-    follower.end().await;
+    serving.until(&mut follower, &["restart", "server", "try"], "default/try: MCPServerStarted - ").await;
+    assert_eq!(follower.end().await, Some(130));
+    said(home, &["stop", "server", "try"]).await;
     let mut watcher = serving.background(&["list", "servers", "--watch", "--no-headers"]);
     watcher.reads("try   stopped").await;
     serving.until(&mut watcher, &["start", "server", "try"], "try   ready").await;
