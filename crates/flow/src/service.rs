@@ -17,6 +17,7 @@ mod subject;
 mod table;
 mod task;
 
+use std::path::Path;
 use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
@@ -43,10 +44,10 @@ pub struct Services {
 }
 
 impl Services {
-    /// None yet; [`Source::apply`] brings them. Their tasks run in `scope`.
-    pub fn new(records: Records, clock: Arc<dyn Clock>, scope: &Scope) -> Arc<Self> {
+    /// None yet; [`Source::apply`] brings those of the files under `home`. Their tasks run in `scope`.
+    pub fn new(home: &Path, records: Records, clock: Arc<dyn Clock>, scope: &Scope) -> Arc<Self> {
         let house = Arc::new(AtGateway::new());
-        let table = Table::new(Arc::clone(&house) as Arc<dyn house::House>, clock, Some(records), scope);
+        let table = Table::new(Arc::clone(&house) as Arc<dyn house::House>, clock, Some(records), scope, home);
         let name = ServerName::new("service").expect("`service` is a name");
         Arc::new(Self { name, table: Arc::new(table), house, scope: scope.clone() })
     }

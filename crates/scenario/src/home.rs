@@ -44,9 +44,10 @@ pub(crate) fn write(home: &Path, scenario: &Scenario, program: &Path, reach: &dy
 
 /// The scenario's own profiles, and a default one in the dialect of its form.
 fn profiles(scenario: &Scenario) -> Vec<(String, Map<String, Value>)> {
-    let dialect = match scenario.form {
-        Form::Muster => "muster",
-        Form::Scooter => "scooter",
+    // In MCP Scooter a server's tools are listed once it is active.
+    let (dialect, exposure) = match scenario.form {
+        Form::Muster => ("muster", "meta"),
+        Form::Scooter => ("scooter", "dynamic"),
     };
     let mut profiles = scenario.setup.profiles.clone();
     if !profiles.iter().any(|(name, _)| name == "default") {
@@ -55,6 +56,7 @@ fn profiles(scenario: &Scenario) -> Vec<(String, Map<String, Value>)> {
     for (name, keys) in &mut profiles {
         keys.insert("name".to_owned(), name.clone().into());
         keys.entry("dialect").or_insert_with(|| dialect.into());
+        keys.entry("exposure").or_insert_with(|| exposure.into());
         if name == "default" && !scenario.needs.registry.is_empty() {
             keys.entry("registry").or_insert_with(|| json!(scenario.needs.registry));
         }

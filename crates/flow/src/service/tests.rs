@@ -32,6 +32,8 @@ enum Does {
     Says(Value),
     Fails(&'static str),
     Hangs,
+    /// It starts the service that it is to start.
+    Starts(Entry),
 }
 
 /// The tools, what was called with what, and what was told.
@@ -75,6 +77,10 @@ impl Hands for Shop {
                 Some(Does::Says(value)) => Ok(Answer { text: value.to_string(), value, is_error: false }),
                 Some(Does::Fails(text)) => Ok(Answer { value: text.into(), is_error: true, text: text.to_owned() }),
                 Some(Does::Hangs) => std::future::pending().await,
+                Some(Does::Starts(entry)) => {
+                    entry.order(Order::Start, Arc::new(self.clone())).await?;
+                    panic!("it waits for itself");
+                }
                 None => Err(Problem::new(Kind::UnknownTool, format!("tool not found: {tool}"))),
             }
         })
@@ -130,7 +136,7 @@ impl World {
         }));
         let (clock, scope) = (Arc::new(ManualClock::at(Timestamp(1_000))), Scope::new());
         let house: Arc<dyn House> = Arc::new(shop.clone());
-        let table = Arc::new(Table::new(house, Arc::clone(&clock) as _, records.clone(), &scope));
+        let table = Arc::new(Table::new(house, Arc::clone(&clock) as _, records.clone(), &scope, home.path()));
         let world = Self { home, shop, clock, scope, table, records };
         let problems = world.load();
         assert!(problems.is_empty(), "{problems:?}");
@@ -283,4 +289,21 @@ async fn what_becomes_of_a_class_is_told_once() {
     let told = world.shop.0.told.lock().unwrap().clone();
     let told: Vec<_> = told.iter().map(|it| format!("{} {}", it.name, it.reason)).collect();
     assert_eq!(told, ["web Updated", "late Deleted"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_wrong_in_a_class_is_told_with_its_line_and_the_class_cannot_be_used() {
+    let world = World::new(&[]);
+    let text = class_text("web", &PLAIN.replace("{tool: up}", "{tool: up, args: {a: \"{{ .x\"}}"));
+    write(&world.home, "service-classes/web.yaml", &text);
+    let problems = world.load();
+    assert_eq!(problems.len(), 1, "{problems:?}");
+    assert!(problems[0].starts_with("service-classes/web.yaml:4:"), "{problems:?}");
+    world.add("a", "web");
+    let problem = world.start("a").await.unwrap_err();
+    assert_eq!(problem.kind, Kind::Definition);
+    assert!(
+        problem.message.contains("service class `web` is wrong: `serviceConfig.lifecycleTools.start.args`"),
+        "{problem}"
+    );
 }

@@ -79,7 +79,7 @@ impl House {
         };
         let metrics = Arc::new(Metrics::new());
         let secrets = Arc::new(LocalSecrets::new(home.path()));
-        let services = Services::new(store.services(), Arc::clone(&clock), &scope);
+        let services = Services::new(home.path(), store.services(), Arc::clone(&clock), &scope);
         let parts = Parts {
             servers: Servers::new(around, secrets, &store, scope.clone()).at_home(home.path()),
             store: store.clone(),

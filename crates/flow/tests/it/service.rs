@@ -98,6 +98,8 @@ async fn what_cannot_be_made_is_told_and_leaves_nothing() {
             assert!(house.store.services().all().unwrap().is_empty());
         }
     }
+    let said = house.must("core_service_validate", json!({"serviceClassName": "lacking", "name": "x"})).await;
+    assert!(said["message"].as_str().unwrap().contains("could not be made now"), "{said}");
     let arguments = json!({"serviceClassName": "typed", "name": "x", "args": {"text": "a"}});
     let valid = house.must("core_service_validate", arguments.clone()).await;
     assert_eq!(valid["message"], "Validation successful for service x");
@@ -347,4 +349,42 @@ async fn each_tool_of_a_lifecycle_leaves_an_audit_event() {
     let expected =
         [("ann", "fake/raw"), ("ann", "core_service_create"), ("ann", "fake/echo"), ("ann", "core_service_stop")];
     assert_eq!(seen, expected);
+}
+
+#[tokio::test]
+async fn whoever_drops_the_request_leaves_no_half_of_a_service() {
+    let slow =
+        config(&json!({"tool": "fake/slow", "args": {"ms": 300}}), &json!({"tool": "fake/slow", "args": {"ms": 300}}));
+    let house = House::new(&[server("fake"), class("slow", &slow)]).await;
+    let drop_after = |tool: &'static str, arguments: Value| {
+        let house = &house;
+        async move {
+            let dropped = tokio::time::timeout(std::time::Duration::from_millis(100), house.operate(tool, arguments));
+            assert!(dropped.await.is_err(), "{tool} was too fast");
+        }
+    };
+    let state = || async {
+        match house.operate("core_service_get", json!({"name": "s"})).await {
+            Ok(got) => got["state"].as_str().unwrap().to_owned(),
+            Err(_) => "gone".to_owned(),
+        }
+    };
+    drop_after("core_service_create", json!({"serviceClassName": "slow", "name": "s", "persist": true})).await;
+    for expected in ["running", "gone"] {
+        soon(expected, async {
+            while state().await != expected {
+                tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+            }
+        })
+        .await;
+        if expected == "running" {
+            drop_after("core_service_delete", json!({"name": "s"})).await;
+        }
+    }
+    soon("the file to go", async {
+        while house.read("services/s.yaml").is_some() || !house.store.services().all().unwrap().is_empty() {
+            tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+        }
+    })
+    .await;
 }

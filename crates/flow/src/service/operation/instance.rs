@@ -122,20 +122,16 @@ pub(super) async fn restart(asking: &Asking) -> Result<Value, Problem> {
     }
 }
 
-/// Everything that can be known before a service is made.
-struct Checked {
-    subject: Subject,
-}
-
-fn check(asking: &Asking) -> Result<Checked, Problem> {
+/// What the service is that shall be made, if it can be made of its class.
+fn checked(asking: &Asking) -> Result<Subject, Problem> {
     let name = asking.new_name()?;
-    let class = asking.usable(asking.text("serviceClassName")?)?;
+    let class = asking.table.around.class(asking.text("serviceClassName")?)?;
     let args = arguments::complete(&class.definition.args, &asking.object("args"))?;
     if asking.table.entry(name.as_str()).is_some() || asking.table.is_static(name.as_str()) {
         return Err(Problem::new(Kind::Conflict, format!("service `{name}` already exists"))
             .hint("Choose another name, or delete it first."));
     }
-    let subject = Subject {
+    Ok(Subject {
         name,
         class: class.definition.name.clone(),
         description: asking.given("description").and_then(Value::as_str).map(str::to_owned),
@@ -145,13 +141,17 @@ fn check(asking: &Asking) -> Result<Checked, Problem> {
         persists: asking.flag("persist"),
         owner: asking.owner(),
         created: asking.table.around.clock.now(),
-    };
-    Ok(Checked { subject })
+    })
 }
 
 pub(super) fn validate(asking: &Asking) -> Result<Value, Problem> {
-    let name = check(asking)?.subject.name;
-    Ok(said(name.as_str(), format!("Validation successful for service {name}"), None))
+    let subject = checked(asking)?;
+    let mut message = format!("Validation successful for service {}", subject.name);
+    // Servers come and go: what is missing now makes nothing wrong of what was asked.
+    if let Err(problem) = asking.usable(subject.class.as_str()) {
+        message += &format!("; it could not be made now: {}", problem.message);
+    }
+    Ok(said(subject.name.as_str(), message, None))
 }
 
 pub(super) async fn create(asking: &Asking) -> Result<Value, Problem> {
@@ -159,49 +159,29 @@ pub(super) async fn create(asking: &Asking) -> Result<Value, Problem> {
         message: format!("Failed to create ServiceClass instance: {}", problem.message),
         ..problem
     };
-    let Checked { subject } = check(asking).map_err(failed)?;
+    let subject = checked(asking).map_err(failed)?;
+    asking.usable(subject.class.as_str()).map_err(failed)?;
     let (name, persists, definition) = (subject.name.clone(), subject.persists, subject.definition());
     let entry = asking.table.add(subject, Life::new(asking.table.around.clock.now())).map_err(failed)?;
-    // Whoever drops the request here leaves no service behind that was never started.
-    let mut unfinished = Unfinished { asking, name: &name, is_finished: false };
     if persists {
         // Written before its start, so that a crash in between leaves a file to find it by.
         let which = Which::Service(name.clone());
         let text = which.text_of(&definition.to_value());
         let written = asking.errand.gateway.change_files(move |files| files.create(&which, &text)).await;
         if let Err(problem) = written {
+            asking.table.forget(name.as_str());
             return Err(failed(problem));
         }
     }
     asking.table.tell_service(name.as_str(), "Created", format!("service `{name}` is made"), false);
     match asking.table.start(&name, asking.hands(name.as_str()), asking, Vec::new()).await {
-        Ok(_) => {
-            unfinished.is_finished = true;
-            Ok(shown::instance(&entry, &asking.table.classes()))
-        }
+        Ok(_) => Ok(shown::instance(&entry, &asking.table.classes())),
         Err(problem) => {
-            drop(unfinished);
+            asking.table.forget(name.as_str());
             if persists {
                 remove_file(asking, &name).await?;
             }
             Err(failed(problem))
-        }
-    }
-}
-
-/// Takes a service back that did not come to be.
-struct Unfinished<'a> {
-    asking: &'a Asking,
-    name: &'a ObjectName,
-    is_finished: bool,
-}
-
-impl Drop for Unfinished<'_> {
-    fn drop(&mut self) {
-        let state = self.asking.table.entry(self.name.as_str()).map(|entry| entry.life().state);
-        // A start that has begun goes on without whoever asked for it, and its service stays to be seen.
-        if !self.is_finished && matches!(state, Some(State::Stopped | State::Failed)) {
-            self.asking.table.forget(self.name.as_str());
         }
     }
 }
