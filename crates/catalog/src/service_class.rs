@@ -14,7 +14,9 @@ use crate::object_name::ObjectName;
 use crate::period::Period;
 use crate::reader::{Cursor, Fields};
 
+pub(crate) use argument::arguments;
 pub use argument::{ArgumentDefinition, ArgumentKind};
+pub(crate) use tool::expectation;
 pub use tool::{Expectation, LifecycleTool, LifecycleTools};
 
 /// The largest threshold of a health check.
