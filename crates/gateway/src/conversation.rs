@@ -144,7 +144,10 @@ impl Passing<'_> {
     pub(crate) fn conversation(&self, tool: &Tool, named: &Named) -> Result<Option<Arc<Conversation>>, Problem> {
         let found = match named {
             Named::Nothing => return Ok(None),
-            Named::Handle(handle) => self.gateway.conversations.find(&self.caller.principal.id, &tool.server, handle),
+            Named::Handle(handle) => {
+                let principal = &self.caller.principal.id;
+                tool.server().and_then(|server| self.gateway.conversations.find(principal, server, handle))
+            }
             Named::Odd => None,
         };
         found.map(Some).ok_or_else(|| self.not_open(tool))
@@ -169,19 +172,19 @@ impl Passing<'_> {
     pub(crate) fn session_tool(
         &self,
         passage: Passage,
-        tool: &Tool,
+        (tool, server): (&Tool, &Server),
         arguments: &Raw,
         by: Option<&'static MetaName>,
     ) -> Raw {
         let (table, principal) = (&self.gateway.conversations, &self.caller.principal.id);
         let done = match &tool.session {
             SessionPart::Open => {
-                let opened = table.open(principal, &tool.server, Arc::clone(&self.behind.capabilities));
+                let opened = table.open(principal, server, Arc::clone(&self.behind.capabilities));
                 opened.map(|handle| json!({ SESSION: &*handle }))
             }
             _ => {
                 let handle = arguments.text(SESSION).unwrap_or_default();
-                let closed = table.close(principal, &tool.server, &handle);
+                let closed = table.close(principal, server, &handle);
                 if closed { Ok(json!({ "closed": true })) } else { Err(self.not_open(tool)) }
             }
         };

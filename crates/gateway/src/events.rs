@@ -26,6 +26,8 @@ pub enum Kind {
     Log,
     /// A call has ended.
     Call,
+    /// Something happened that is kept: what `core_events` lists.
+    Event,
 }
 
 /// Something that happened.
@@ -60,7 +62,7 @@ pub struct Listener {
 
 impl Kind {
     /// Every kind.
-    pub const ALL: [Self; 3] = [Self::State, Self::Log, Self::Call];
+    pub const ALL: [Self; 4] = [Self::State, Self::Log, Self::Call, Self::Event];
 
     /// The kind's name on the wire.
     pub const fn as_str(self) -> &'static str {
@@ -68,6 +70,7 @@ impl Kind {
             Self::State => "state",
             Self::Log => "log",
             Self::Call => "call",
+            Self::Event => "event",
         }
     }
 }

@@ -21,14 +21,17 @@ use crate::conversation::Conversations;
 use crate::embed::Embed;
 use crate::events::{Events, Told};
 use crate::exchange::ASKING;
+use crate::happening::{Followers, ServerNews};
 use crate::learning::Learning;
 use crate::listen::Hub;
 use crate::metrics::Metrics;
+use crate::operation::Operations;
 use crate::operation::secrets::KeepSecrets;
 use crate::parking::Parking;
 use crate::pins::{Pins, Quarantine};
 use crate::servers::{Servers, Table, fingerprint};
 use crate::session::Sessions;
+use crate::source::Sources;
 use crate::task::OwnTasks;
 use crate::throttle::Throttle;
 use crate::verify::Verifications;
@@ -62,6 +65,8 @@ pub struct Parts {
     pub vault: Option<Arc<dyn KeepSecrets>>,
     /// A model that says what texts mean.
     pub embed: Option<Arc<dyn Embed>>,
+    /// What of this process offers tools and operations of its own.
+    pub sources: Sources,
 }
 
 /// The views of all profiles.
@@ -73,6 +78,9 @@ pub struct Gateway {
     pub(crate) store: Store,
     pub(crate) vault: Option<Arc<dyn KeepSecrets>>,
     pub(crate) embed: Option<Arc<dyn Embed>>,
+    /// The operations that there are.
+    pub operations: Arc<Operations>,
+    sources: Sources,
     pub(crate) throttle: Throttle,
     pub(crate) clock: Arc<dyn Clock>,
     /// The servers.
@@ -85,6 +93,9 @@ pub struct Gateway {
     pub(crate) keep_arguments: bool,
     /// What happens, for whoever listens.
     pub events: Events,
+    /// The sessions that are told what happens.
+    pub(crate) followers: Followers,
+    news: ServerNews,
     /// The files of the definitions.
     pub(crate) files: Files,
     /// When it was started.
@@ -121,7 +132,9 @@ pub struct Gateway {
 impl Gateway {
     /// Starts the servers and builds the first views. Blocks: it reads the state.
     pub fn start(parts: Parts) -> Arc<Self> {
-        let builder = Builder::new(parts.store.names(), Arc::clone(&parts.metrics), parts.embed.clone());
+        let operations = Arc::new(Operations::new(&parts.sources));
+        let mut builder = Builder::new(parts.store.names(), Arc::clone(&parts.metrics), parts.embed.clone());
+        (builder.operations, builder.sources) = (Arc::clone(&operations), Arc::clone(&parts.sources));
         let key = parts.store.sealing_key().unwrap_or_else(|error| {
             tracing::warn!(%error, "what is sealed now cannot be opened after a restart");
             let mut key = [0; 32];
@@ -135,11 +148,14 @@ impl Gateway {
         });
         let (files, started) = (Files::new(parts.servers.home()), parts.clock.now());
         let pins = Pins::new(parts.store.pins());
+        let news = ServerNews::new(parts.store.facts());
         let learning = Learning::new(parts.store.facts(), Arc::clone(&parts.clock));
         let gateway = Arc::new(Self {
             store: parts.store,
             vault: parts.vault,
             embed: parts.embed,
+            operations,
+            sources: parts.sources,
             throttle: Throttle::default(),
             clock: parts.clock,
             servers: parts.servers,
@@ -148,6 +164,8 @@ impl Gateway {
             active,
             keep_arguments: parts.keep_arguments,
             events: parts.events,
+            followers: Followers::default(),
+            news,
             files,
             started,
             applying: Mutex::new(()),
@@ -260,8 +278,22 @@ impl Gateway {
                 tracing::warn!(server = %gone, %error, "its snapshot stays behind");
             }
         }
+        self.news.of_definitions(&loaded.servers).into_iter().for_each(|news| self.happened(news));
         self.servers.settle_environments(&loaded.profiles, false);
+        self.apply_to_sources(loaded);
         self.rebuild();
+    }
+
+    /// What sources find wrong stands among the problems of the definitions.
+    fn apply_to_sources(&self, mut loaded: Arc<Loaded>) {
+        let problems: Vec<_> = self.sources.iter().flat_map(|source| source.apply(&loaded)).collect();
+        if !problems.is_empty() {
+            for problem in &problems {
+                tracing::error!(hint = problem.hint.as_deref().unwrap_or_default(), "bad definition: {problem}");
+            }
+            Arc::make_mut(&mut loaded).problems.extend(problems);
+            self.loaded.store(loaded);
+        }
     }
 
     /// Cuts lists into pages of so many entries from now on, in place of the usual thousand. Blocks.
@@ -374,9 +406,11 @@ impl Gateway {
                 self.metrics.set_ready(server.as_str(), status.state == State::Ready);
                 tracing::debug!(%server, state = status.state.as_str(), "server state");
                 self.events.tell(|| Told::state(&server, &status));
+                self.news.of_state(&server, &status).into_iter().for_each(|news| self.happened(news));
                 false
             }
             Event::Inventory { server, inventory } => {
+                self.news.of_inventory(&server, &inventory).into_iter().for_each(|news| self.happened(news));
                 let gateway = Arc::clone(self);
                 // Waited for, so that two inventories of one server cannot overtake each other.
                 let _ = tokio::task::spawn_blocking(move || gateway.remember(&server, &inventory)).await;

@@ -5,17 +5,17 @@ use toolcrib_catalog::{Dialect, Exposure, Group, ProfileDefinition};
 use toolcrib_protocol::Raw;
 
 use crate::dialect::{META_NAMES, MetaName};
-use crate::operation;
+use crate::operation::Operations;
 
 /// Name and entry of each, in the order of the table.
-pub(crate) fn of(profile: &ProfileDefinition) -> Vec<(&'static str, Raw)> {
+pub(crate) fn of(profile: &ProfileDefinition, operations: &Operations) -> Vec<(&'static str, Raw)> {
     let mut menu: Vec<_> = META_NAMES
         .iter()
         .filter(|meta| meta.dialect == profile.dialect && listed(profile, meta))
         .map(|meta| (meta.name, entry(meta)))
         .collect();
     if profile.groups.contains(&Group::Admin) && profile.dialect == Dialect::Native {
-        menu.extend(operation::table().iter().map(|operation| (operation.tool, operation.entry())));
+        menu.extend(operations.iter().map(|operation| (operation.tool, operation.entry())));
     }
     menu
 }
@@ -50,7 +50,7 @@ mod tests {
     fn names(change: impl FnOnce(&mut ProfileDefinition)) -> Vec<&'static str> {
         let mut profile = ProfileDefinition::built_in();
         change(&mut profile);
-        of(&profile).into_iter().map(|(name, _)| name).collect()
+        of(&profile, &Operations::default()).into_iter().map(|(name, _)| name).collect()
     }
 
     #[test]
@@ -65,7 +65,8 @@ mod tests {
 
     #[test]
     fn the_native_menu_costs_at_most_450_tokens() {
-        let text: String = of(&ProfileDefinition::built_in()).iter().map(|(_, raw)| raw.as_str()).collect();
+        let text: String =
+            of(&ProfileDefinition::built_in(), &Operations::default()).iter().map(|(_, raw)| raw.as_str()).collect();
         let tokens = toolcrib_search::tokens::count(&text);
         assert!(tokens <= 450, "{tokens} tokens");
     }

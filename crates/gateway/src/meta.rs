@@ -38,7 +38,7 @@ pub(crate) async fn run(context: &Context<'_>, arguments: &Raw) -> Result<Raw, P
     match context.meta.act {
         Act::Find => find::run(context, arguments).await,
         Act::List => list::run(context),
-        Act::ListCore => list::core(arguments),
+        Act::ListCore => list::core(context, arguments),
         Act::Describe => describe::run(context, arguments),
         Act::Load => load::load(context, arguments).await,
         Act::Unload => load::unload(context, arguments),

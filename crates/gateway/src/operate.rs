@@ -56,7 +56,7 @@ impl Gateway {
                 return Err(problem);
             }
         };
-        let done = operation.run(self, Asking { view: view.as_deref(), caller }, &arguments).await;
+        let done = operation.run(self, Asking { view: view.as_deref(), caller, depth: 0 }, &arguments).await;
         passage.finish(done.as_ref().map_or_else(|problem| Outcome::Error(problem.kind), |_| Outcome::Ok));
         done.map(|value| Raw::from_value(&value))
     }

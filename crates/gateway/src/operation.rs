@@ -8,6 +8,7 @@
 mod audit;
 mod bundles;
 mod definition;
+mod events;
 mod fields;
 mod learning;
 mod lifecycle;
@@ -18,10 +19,11 @@ mod running;
 pub(crate) mod secrets;
 mod servers;
 mod status;
+mod table;
 mod tokens;
 mod tools;
 
-use std::sync::{Arc, LazyLock};
+use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
 use serde_json::{Value, json};
@@ -31,11 +33,13 @@ use toolcrib_protocol::Raw;
 
 use crate::caller::Caller;
 use crate::gateway::Gateway;
+use crate::source::Errand;
 use crate::view::View;
 
 pub(crate) use definition::problem;
 pub use fields::tell_unknown;
-pub use route::{Found, Method, find};
+pub use route::{Found, Method};
+pub use table::Operations;
 
 /// Who may do it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -59,12 +63,12 @@ pub enum Effect {
     Unknown,
 }
 
-type Signed = for<'a> fn(&'a Arc<Gateway>, &'a Caller, &'a Raw) -> BoxFuture<'a, Result<Value, Problem>>;
-type InHouse = for<'a> fn(&'a Arc<Gateway>, &'a Raw) -> BoxFuture<'a, Result<Value, Problem>>;
+pub(crate) type Signed = for<'a> fn(&'a Arc<Gateway>, &'a Caller, &'a Raw) -> BoxFuture<'a, Result<Value, Problem>>;
+pub(crate) type InHouse = for<'a> fn(&'a Arc<Gateway>, &'a Raw) -> BoxFuture<'a, Result<Value, Problem>>;
 
 /// What runs when it is asked for.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Run {
+pub enum Run {
     /// Something of the whole gateway.
     House(InHouse),
     /// Something of the whole gateway that is done in the name of who asks.
@@ -75,6 +79,8 @@ pub(crate) enum Run {
     Counting(fn(&View, &Raw) -> Value),
     /// A call of the tool that the arguments name, by the path that every call takes.
     Call,
+    /// Whatever the source does in whose table it stands.
+    Source,
 }
 
 /// Who asks for an operation, and what that caller's profile shows, where one has a say.
@@ -82,6 +88,8 @@ pub(crate) enum Run {
 pub(crate) struct Asking<'a> {
     pub(crate) view: Option<&'a View>,
     pub(crate) caller: &'a Caller,
+    /// How deep it is nested in errands.
+    pub(crate) depth: u8,
 }
 
 /// One operation.
@@ -108,14 +116,15 @@ pub struct Operation {
     /// The kinds of problems that it may answer beside those that every operation may.
     pub problems: &'static [Kind],
     /// Whether it may take long, so that clients that know tasks get one.
-    pub(crate) slow: bool,
+    pub slow: bool,
     /// Whether its arguments hold a secret, so that the audit log has not even their hash.
-    is_secret: bool,
+    pub is_secret: bool,
     /// The schema of its arguments.
-    input: &'static str,
+    pub input: &'static str,
     /// The schema of its answer.
-    output: &'static str,
-    pub(crate) run: Run,
+    pub output: &'static str,
+    /// What runs when it is asked for.
+    pub run: Run,
 }
 
 /// What rows leave out: an operation that administers and only reads.
@@ -143,6 +152,7 @@ const NO_ARGUMENTS: &str = r#"{"type":"object","properties":{},"additionalProper
 const FILES: &[&[Operation]] = &[
     audit::ROWS,
     bundles::ROWS,
+    events::ROWS,
     learning::ROWS,
     lifecycle::ROWS,
     profiles::ROWS,
@@ -155,26 +165,10 @@ const FILES: &[&[Operation]] = &[
     tools::ROWS,
 ];
 
-static TABLE: LazyLock<Vec<&'static Operation>> = LazyLock::new(|| {
-    let mut table: Vec<&Operation> = FILES.iter().flat_map(|rows| rows.iter()).collect();
-    table.sort_by_key(|operation| operation.tool);
-    table
-});
-
-/// Every operation, sorted by its tool's name.
-pub fn table() -> &'static [&'static Operation] {
-    &TABLE
-}
-
-/// The operation of a tool's name.
-pub(crate) fn by_tool(name: &str) -> Option<&'static Operation> {
-    // Asked for at every call of a tool, so what cannot be one is told apart first.
-    name.starts_with("core_").then_some(())?;
-    let at = TABLE.binary_search_by_key(&name, |operation| operation.tool).ok()?;
-    Some(TABLE[at])
-}
-
 impl Operation {
+    /// What the rows of a source leave out: an operation that administers and only reads.
+    pub const OF_SOURCE: Self = Self { run: Run::Source, ..ROW };
+
     /// The schema of its arguments.
     pub fn input_schema(&self) -> Value {
         serde_json::from_str(self.input).unwrap_or_else(|_| json!({ "type": "object" }))
@@ -224,7 +218,7 @@ impl Operation {
         });
         // A call answers what the tool that it calls answers.
         if !self.is_call() {
-            entry["outputSchema"] = self.output_schema();
+            entry["outputSchema"] = crate::reply::schema_of_data(self.output_schema());
         }
         Raw::from_value(&entry)
     }
@@ -238,7 +232,7 @@ impl Operation {
         }
     }
 
-    fn annotations(&self) -> Annotations {
+    pub(crate) fn annotations(&self) -> Annotations {
         let hints = |read_only, destructive, idempotent| Annotations {
             read_only: Some(read_only),
             destructive: Some(destructive),
@@ -255,7 +249,7 @@ impl Operation {
 
     /// Does it, once its arguments are known to be right.
     pub(crate) async fn run(
-        &self,
+        &'static self,
         gateway: &Arc<Gateway>,
         asking: Asking<'_>,
         arguments: &Raw,
@@ -264,6 +258,14 @@ impl Operation {
         match (self.run, asking.view) {
             (Run::House(run), _) => run(gateway, arguments).await,
             (Run::Signed(run), _) => run(gateway, asking.caller, arguments).await,
+            (Run::Source, _) => {
+                let Some(source) = gateway.operations.source_of(self) else {
+                    return Err(Problem::new(Kind::Internal, format!("no source has `{}`", self.tool)));
+                };
+                let mut errand = Errand::of_house(gateway, asking.caller.clone());
+                (errand.tool, errand.arguments, errand.depth) = (self.tool.to_owned(), arguments.clone(), asking.depth);
+                source.operate(self, errand).await
+            }
             (Run::View(run), Some(view)) => run(view, arguments),
             (Run::Counting(run), Some(view)) => {
                 let view = gateway.view(view.profile.name.as_str());

@@ -4,15 +4,29 @@ use serde_json::{Value, json};
 use toolcrib_base::Problem;
 use toolcrib_protocol::Raw;
 
+/// Where a list stands in structured content.
+const ITEMS: &str = "items";
+
 /// A result with a text and, beside it, the same as data.
 pub(crate) fn structured(text: &str, value: &Value) -> Raw {
     Raw::from_value(&json!({ "content": [{ "type": "text", "text": text }], "structuredContent": value }))
 }
 
-/// A result whose text is the data as JSON.
+/// A result whose text is the data as JSON. Structured content is an object, so a list stands in one there.
 pub(crate) fn data(value: &Value) -> Raw {
     let text = serde_json::to_string_pretty(value).unwrap_or_default();
+    if value.is_array() {
+        return structured(&text, &json!({ ITEMS: value }));
+    }
     structured(&text, value)
+}
+
+/// The schema of the structured content of [`data`], from that of the data.
+pub(crate) fn schema_of_data(schema: Value) -> Value {
+    if schema["type"] == "array" {
+        return json!({ "type": "object", "properties": { ITEMS: schema }, "required": [ITEMS] });
+    }
+    schema
 }
 
 /// A result with a text only.

@@ -41,6 +41,8 @@ pub(crate) struct Passing<'a> {
     pub(crate) way: Way,
     /// What of the client decides how servers are called for it.
     pub(crate) behind: Behind,
+    /// How deep it is nested in errands; 0 for what a client asks.
+    pub(crate) depth: u8,
 }
 
 impl Gateway {
@@ -66,7 +68,7 @@ impl Gateway {
             Ok(behind) => {
                 let way = Way { channel, token };
                 let (running, id) = (running.as_ref(), &request.id);
-                let passing = Passing { gateway: self, view: &view, caller, id, running, way, behind };
+                let passing = Passing { gateway: self, view: &view, caller, id, running, way, behind, depth: 0 };
                 passing.answer(&request.method, &request.params).await
             }
         };

@@ -14,7 +14,7 @@ use toolcrib_search::nearest;
 use toolcrib_upstream::{Away, State};
 
 use crate::dialect::{self, Act, MetaName};
-use crate::operation::{self, Operation};
+use crate::operation::Operation;
 use crate::view::{Prompt, Tool, View};
 
 /// What a `tools/call` means.
@@ -55,7 +55,8 @@ pub(crate) fn call(view: &View, name: &str, arguments: Raw) -> Result<Target, Un
         return by_meta(view, meta, arguments);
     }
     // Before any server's tool: an administrator must never be answered by a server in the gateway's place.
-    if let Some(operation) = operation::by_tool(name).filter(|found| own != Dialect::Muster || found.is_call()) {
+    let is_direct = |found: &&Operation| own != Dialect::Muster || found.is_call();
+    if let Some(operation) = view.operations.by_tool(name).filter(is_direct) {
         return of_operation(view, operation, arguments, None);
     }
     if let Some(tool) = view.tool(name) {
@@ -70,6 +71,20 @@ pub(crate) fn call(view: &View, name: &str, arguments: Raw) -> Result<Target, Un
         return by_meta(view, meta, arguments);
     }
     Err(Unresolved { name: name.to_owned(), problem: unknown_tool(view, name), by: None })
+}
+
+/// Resolves a name that something of this process has of a tool, by whatever dialect it was written.
+pub(crate) fn errand(view: &View, name: &str, arguments: Raw) -> Result<Target, Unresolved> {
+    if let Some(operation) = view.operations.by_tool(name) {
+        return of_operation(view, operation, arguments, None);
+    }
+    if let Some(tool) = view.tool_anyhow(name) {
+        return Ok(Target::Tool { tool: Arc::clone(tool), arguments, by: None });
+    }
+    match dialect::lookup(name, view.profile.dialect) {
+        Some(meta) => by_meta(view, meta, arguments),
+        None => Err(Unresolved { name: name.to_owned(), problem: unknown_tool(view, name), by: None }),
+    }
 }
 
 /// What a call of a meta-tool means: some of them stand for another call.
@@ -98,7 +113,7 @@ fn inner_call(view: &View, meta: &'static MetaName, arguments: &Raw) -> Result<T
     let key = if arguments.text("name").is_none() && arguments.get("tool").is_some() { "tool" } else { "name" };
     let name = required(meta, arguments, key)?;
     let arguments = inner(meta, arguments)?;
-    if let Some(operation) = operation::by_tool(&name) {
+    if let Some(operation) = view.operations.by_tool(&name) {
         return of_operation(view, operation, arguments, Some(meta));
     }
     if let Some(tool) = view.tool(&name) {
@@ -165,6 +180,9 @@ fn inner(meta: &'static MetaName, arguments: &Raw) -> Result<Raw, Unresolved> {
 
 /// The answer to a name that no tool has, or none that this caller may know of.
 pub(crate) fn unknown_tool(view: &View, name: &str) -> Problem {
+    if let Some(problem) = of_source(view, name) {
+        return problem;
+    }
     if let Some(candidate) = view.available.called(name) {
         let entry = &candidate.id.server;
         let problem = Problem::new(Kind::Unavailable, format!("server `{entry}` is available but not set up"));
@@ -197,6 +215,14 @@ pub(crate) fn unknown_tool(view: &View, name: &str) -> Problem {
     hint.push_str(&format!("Search with {find}."));
     problem = problem.hint(hint);
     problem
+}
+
+/// What a source says of a tool of its own that is not shown.
+fn of_source(view: &View, name: &str) -> Option<Problem> {
+    view.sources.iter().find_map(|source| {
+        let rest = name.strip_prefix(source.name().as_str())?;
+        source.explain(view, rest.strip_prefix(['_', '/'])?)
+    })
 }
 
 /// The call that loads a tool, or starts its server where that is what is loaded.

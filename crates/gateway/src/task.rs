@@ -11,7 +11,7 @@ mod old;
 mod own;
 mod ticket;
 
-use toolcrib_base::{Kind, Problem};
+use toolcrib_base::{Kind, Problem, ToolId};
 use toolcrib_policy::{Act, Annotations};
 use toolcrib_protocol::ask::{self, InputRequired};
 use toolcrib_protocol::error::INVALID_PARAMS;
@@ -23,7 +23,7 @@ use toolcrib_upstream::{Server, State};
 use crate::caller::Caller;
 use crate::exchange::{self, Wanted};
 use crate::gateway::Gateway;
-use crate::operation::{self, Asking, Operation};
+use crate::operation::{Asking, Operation};
 use crate::passage::{self, Passage, Refused};
 use crate::request::{Passing, closing, required_text};
 
@@ -177,8 +177,7 @@ impl Passing<'_> {
         id: &str,
         (target, body): (String, Raw),
     ) -> Result<Raw, RpcError> {
-        let act =
-            operation::by_tool(&target).map_or_else(|| Act::MetaTool { name: target.as_str().into() }, Operation::act);
+        let act = self.own_act(&target);
         let asked = self.asked(method, &target, None);
         let passage = match self.open(&act, asked).await {
             Ok(passage) => passage,
@@ -205,6 +204,17 @@ impl Passing<'_> {
         answer
     }
 
+    /// What is decided for every request about a task of our own: the call that became it.
+    fn own_act(&self, target: &str) -> Act {
+        if let Some(operation) = self.view.operations.by_tool(target) {
+            return operation.act();
+        }
+        match ToolId::parse(target).and_then(|id| self.view.tool_by_id(&id)) {
+            Some(tool) => tool.act(),
+            None => Act::MetaTool { name: target.into() },
+        }
+    }
+
     async fn unknown(&self, method: &str, id: &str) -> RpcError {
         let asked = self.asked(method, "task", None);
         passage::record_unknown(self.desk(), asked).await;
@@ -219,7 +229,7 @@ impl Passing<'_> {
         };
         let own = task::task_id(result).ok_or_else(|| odd("without a `taskId`"))?;
         let tool = asked.text("name").unwrap_or_default();
-        let ticket = Ticket { tool: toolcrib_base::ToolId::new(server.config().name.clone(), &tool), task: own };
+        let ticket = Ticket { tool: ToolId::new(server.config().name.clone(), &tool), task: own };
         let sealed = ticket.seal(&self.gateway.sealer, self.caller).ok_or_else(|| odd("whose id is too long"))?;
         Ok(task::with_task_id(result, &sealed))
     }
@@ -233,14 +243,14 @@ impl Passing<'_> {
         shape: impl Fn(Raw) -> Raw + Send + 'static,
     ) -> Result<(Raw, Revision), RpcError> {
         let (gateway, profile) = (std::sync::Arc::clone(self.gateway), self.caller.profile.clone());
-        let caller = self.caller.clone();
+        let (caller, depth) = (self.caller.clone(), self.depth);
         let begin = Begin { target: operation.tool, capabilities: std::sync::Arc::clone(&self.behind.capabilities) };
         let work = move |_: OwnTask| async move {
             let Some(view) = gateway.view(profile.as_str()) else {
                 passage.finish(Outcome::Cancelled);
                 return Err(RpcError::from(&crate::front::no_profile(&gateway, &profile)));
             };
-            let asking = Asking { view: Some(&view), caller: &caller };
+            let asking = Asking { view: Some(&view), caller: &caller, depth };
             let (outcome, result) = match operation.run(&gateway, asking, &arguments).await {
                 Ok(value) => (Outcome::Ok, crate::reply::data(&value)),
                 Err(problem) => (Outcome::Error(problem.kind), crate::reply::failure(&problem)),

@@ -9,6 +9,7 @@ mod listed;
 mod name;
 mod naming;
 mod offered;
+mod reach;
 mod resource;
 
 use std::collections::HashMap;
@@ -21,12 +22,15 @@ use toolcrib_protocol::Raw;
 use toolcrib_protocol::inventory::Entry;
 use toolcrib_protocol::param_header::ParamHeaders;
 use toolcrib_search::{Query, Ranking, Signature};
-use toolcrib_upstream::Server;
+use toolcrib_upstream::{Server, State};
 
+use crate::dialect;
 use crate::economy::Costs;
 use crate::metrics::{Metrics, ToolMetrics};
+use crate::operation::{Operation, Operations, Permission};
 use crate::schema::ArgumentCheck;
 use crate::session::Session;
+use crate::source::{Source, Sources};
 
 pub(crate) use available::{ALL, Candidate, Candidates, Entries, Found, STATE as AVAILABLE};
 pub(crate) use build::Builder;
@@ -50,16 +54,28 @@ pub struct Tool {
     pub annotations: Annotations,
     /// What it has to do with sessions of `session: handle`.
     pub(crate) session: SessionPart,
-    /// The definition of its server.
-    pub definition: Arc<ServerDefinition>,
-    /// Its server.
-    pub server: Server,
+    /// Who has it.
+    pub(crate) home: Home,
     metrics: Arc<Metrics>,
     counted: OnceLock<Arc<ToolMetrics>>,
     // Boxed, because most tools are never called or described and there are many of them in every profile.
     check: OnceLock<Box<ArgumentCheck>>,
     headers: OnceLock<ParamHeaders>,
     signature: OnceLock<Box<Signature>>,
+}
+
+/// Who has a tool, and is asked when it is called.
+#[derive(Debug, Clone)]
+pub(crate) enum Home {
+    Server {
+        definition: Arc<ServerDefinition>,
+        server: Server,
+    },
+    Source {
+        source: Arc<dyn Source>,
+        /// Whether it may take so long that clients who know tasks get one.
+        slow: bool,
+    },
 }
 
 /// A prompt of one profile.
@@ -95,6 +111,10 @@ pub struct View {
     pub(crate) offered: Offered,
     /// Whether every server had been listed when it was built.
     pub(crate) is_complete: bool,
+    /// The operations that there are.
+    pub(crate) operations: Arc<Operations>,
+    /// The sources that it shows.
+    pub(crate) sources: Sources,
     /// The servers that it may use.
     pub servers: Vec<(Arc<ServerDefinition>, Server)>,
     pub(crate) search: toolcrib_search::View,
@@ -158,6 +178,22 @@ impl Tool {
         })
     }
 
+    /// Its server, unless a source has it.
+    pub fn server(&self) -> Option<&Server> {
+        match &self.home {
+            Home::Server { server, .. } => Some(server),
+            Home::Source { .. } => None,
+        }
+    }
+
+    /// The definition of its server, unless a source has it.
+    pub fn definition(&self) -> Option<&Arc<ServerDefinition>> {
+        match &self.home {
+            Home::Server { definition, .. } => Some(definition),
+            Home::Source { .. } => None,
+        }
+    }
+
     /// Its description, or nothing.
     pub fn description(&self) -> &str {
         self.entry.description.as_deref().unwrap_or_default()
@@ -165,7 +201,7 @@ impl Tool {
 
     /// How its server is, in the word that hits and descriptions carry.
     pub(crate) fn state(&self) -> &'static str {
-        self.server.status().state.as_str()
+        self.server().map_or(State::Ready, |server| server.status().state).as_str()
     }
 }
 
@@ -202,6 +238,20 @@ impl View {
     pub fn tool_by_id(&self, id: &ToolId) -> Option<&Arc<Tool>> {
         let index = self.tools.binary_search_by(|tool| tool.id.cmp(id)).ok()?;
         self.tools.get(index)
+    }
+
+    /// The tool of a name in whatever dialect.
+    pub(crate) fn tool_anyhow(&self, name: &str) -> Option<&Arc<Tool>> {
+        let servers = self.servers.iter().map(|(definition, _)| &**definition);
+        self.tool(name).or_else(|| reach::ids(name, servers).find_map(|id| self.tool_by_id(&id)))
+    }
+
+    /// Whether somebody can use what has this name in whatever dialect: a tool, an operation, a meta-tool.
+    pub(crate) fn reaches(&self, name: &str, is_admin: bool) -> bool {
+        let may = |operation: &Operation| is_admin || operation.permission == Permission::Open;
+        self.operations.by_tool(name).is_some_and(may)
+            || self.tool_anyhow(name).is_some()
+            || dialect::lookup(name, self.profile.dialect).is_some()
     }
 
     /// The list of tools that a caller sees, what it has loaded aside.

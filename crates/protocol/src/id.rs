@@ -23,6 +23,11 @@ impl Id {
         fits.then_some(Self(raw))
     }
 
+    /// A text as an id.
+    pub fn from_text(text: &str) -> Self {
+        Self(Raw::from_value(&text))
+    }
+
     /// An id of ours.
     pub fn from_number(number: u64) -> Self {
         Self(Raw::trusted(number.to_string()))

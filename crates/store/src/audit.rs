@@ -31,6 +31,8 @@ use crate::error::StoreError;
 use self::hash::ArgumentHasher;
 use self::writer::Writer;
 
+pub(crate) use self::park::block_on;
+
 pub use self::chain::Head;
 pub use self::event::{ARGUMENTS_MAX, AuditEvent, Decision, Door, Outcome, TEXT_MAX};
 pub use self::hash::{ArgsHash, BadHash, RowHash};
@@ -231,7 +233,7 @@ impl AuditLog {
 
     /// Like [`AuditLog::close`], for a thread that may block.
     pub fn close_blocking(&self) {
-        park::block_on(self.close());
+        block_on(self.close());
     }
 
     /// The rows that `filter` asks for, at most [`LIST_MAX`]. What was recorded within the last moments may not be there

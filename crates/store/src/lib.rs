@@ -8,6 +8,7 @@ mod active_sets;
 pub mod audit;
 mod database;
 mod error;
+pub mod events;
 mod facts;
 mod folder;
 mod migration;
@@ -24,6 +25,7 @@ pub use audit::{
     Decision, Door, Fault, Head, Outcome, RowHash, Verification, Verified,
 };
 pub use error::StoreError;
+pub use events::{EventFilter, EventRecord, Events, Retention};
 pub use facts::{Fact, Facts};
 pub use names::{Names, RememberedName};
 pub use pins::{PinChange, PinRecord, PinnedPart, Pins, RejectedPart};

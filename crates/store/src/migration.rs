@@ -14,6 +14,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("../migrations/0002_task.sql"),
     include_str!("../migrations/0003_pin.sql"),
     include_str!("../migrations/0004_service.sql"),
+    include_str!("../migrations/0005_event.sql"),
 ];
 
 /// "Crib" in ASCII: marks the file as ours, so that we do not write into another program's database.

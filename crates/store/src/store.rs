@@ -10,6 +10,7 @@ use crate::active_sets::ActiveSets;
 use crate::audit::{AuditLog, DEFAULT_QUEUE};
 use crate::database::{Database, installation_secret};
 use crate::error::StoreError;
+use crate::events::{Events, Retention};
 use crate::facts::Facts;
 use crate::names::Names;
 use crate::pins::Pins;
@@ -25,11 +26,13 @@ pub struct Config {
     /// How many audit events may be reserved or wait to be written; at least 1. Every call holds a place while it
     /// runs, so this also bounds the calls at a time.
     pub audit_queue: usize,
+    /// How many events are kept and for how long.
+    pub events: Retention,
 }
 
 impl Default for Config {
     fn default() -> Self {
-        Self { clock: Arc::new(SystemClock), audit_queue: DEFAULT_QUEUE }
+        Self { clock: Arc::new(SystemClock), audit_queue: DEFAULT_QUEUE, events: Retention::default() }
     }
 }
 
@@ -39,6 +42,7 @@ pub struct Store {
     database: Arc<Database>,
     clock: Arc<dyn Clock>,
     audit: AuditLog,
+    events: Events,
 }
 
 impl Store {
@@ -61,12 +65,18 @@ impl Store {
     fn start(database: Database, config: Config) -> Result<Self, StoreError> {
         let database = Arc::new(database);
         let audit = AuditLog::start(Arc::clone(&database), Arc::clone(&config.clock), config.audit_queue)?;
-        Ok(Self { database, clock: config.clock, audit })
+        let events = Events::start(Arc::clone(&database), Arc::clone(&config.clock), config.events)?;
+        Ok(Self { database, clock: config.clock, audit, events })
     }
 
     /// The audit log.
     pub fn audit(&self) -> &AuditLog {
         &self.audit
+    }
+
+    /// What happened to servers, services, workflows and runs.
+    pub fn events(&self) -> &Events {
+        &self.events
     }
 
     /// The last good inventories of the servers.
@@ -114,13 +124,14 @@ impl Store {
         Ok(Sha256::digest(secret.as_bytes()).into())
     }
 
-    /// Writes all audit events down; see [`AuditLog::close`].
+    /// Writes all audit events and all news down; see [`AuditLog::close`].
     pub async fn close(&self) {
+        self.events.close().await;
         self.audit.close().await;
     }
 
     /// Like [`Store::close`], for a thread that may block.
     pub fn close_blocking(&self) {
-        self.audit.close_blocking();
+        crate::audit::block_on(self.close());
     }
 }

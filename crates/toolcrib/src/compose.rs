@@ -192,6 +192,7 @@ impl Composed {
             events: told,
             vault: keeper,
             embed,
+            sources: Arc::new([]),
         };
         // Inside the runtime, because the servers' tasks start here.
         let gateway = tokio::task::spawn_blocking(move || Gateway::start(parts)).await?;

@@ -9,8 +9,9 @@ mod revoke;
 pub mod route;
 
 use std::net::SocketAddr;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
+use bytes::Bytes;
 use http::{Request, Response};
 use hyper::body::Incoming;
 use tokio::net::TcpListener;
@@ -35,12 +36,14 @@ pub struct Site {
     /// Where tasks that outlive a request's first answer belong.
     pub scope: Scope,
     sse_clients: SseClients,
+    /// The document of the control API, made when it is first asked for.
+    openapi: OnceLock<Bytes>,
 }
 
 impl Site {
     /// A site that nobody has visited yet. In `scope` run the tasks that outlive a request's first answer.
     pub fn new(gateway: Arc<Gateway>, guard: Guard, limits: Limits, scope: Scope) -> Self {
-        Self { gateway, guard, limits, scope, sse_clients: SseClients::default() }
+        Self { gateway, guard, limits, scope, sse_clients: SseClients::default(), openapi: OnceLock::new() }
     }
 }
 

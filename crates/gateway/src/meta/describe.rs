@@ -8,7 +8,7 @@ use toolcrib_protocol::json::Rules;
 
 use super::{Context, required};
 use crate::view::{AVAILABLE, Candidate, Tool};
-use crate::{operation, reply, resolve};
+use crate::{reply, resolve};
 
 /// How deep a tool of a definition may be.
 const DEPTH: usize = 64;
@@ -16,10 +16,10 @@ const DEPTH: usize = 64;
 pub(super) fn run(context: &Context<'_>, arguments: &Raw) -> Result<Raw, Problem> {
     let name = required(arguments, "name")?;
     let Some(tool) = context.view.tool(&name) else {
-        if let Some(operation) = operation::by_tool(&name) {
+        if let Some(operation) = context.view.operations.by_tool(&name) {
             let value = json!({
                 "name": operation.tool, "description": operation.description, "inputSchema": operation.input_schema(),
-                "outputSchema": operation.output_schema(),
+                "outputSchema": reply::schema_of_data(operation.output_schema()),
             });
             return Ok(reply::data(&value));
         }
@@ -70,8 +70,10 @@ fn whole(tool: &Tool, active: bool) -> Value {
     add("outputSchema", tool.entry.output_schema().map(|schema| schema.to_value()));
     add("annotations", tool.entry.raw.get("annotations").map(|hints| hints.to_value()));
     add("examples", tool.entry.raw.get("examples").or_else(|| noted(tool)).map(|examples| examples.to_value()));
-    add("category", tool.definition.category.clone().map(Value::from));
-    add("keywords", (!tool.definition.keywords.is_empty()).then(|| tool.definition.keywords.clone().into()));
+    if let Some(definition) = tool.definition() {
+        add("category", definition.category.clone().map(Value::from));
+        add("keywords", (!definition.keywords.is_empty()).then(|| definition.keywords.clone().into()));
+    }
     value["active"] = active.into();
     value["state"] = tool.state().into();
     value
@@ -79,7 +81,7 @@ fn whole(tool: &Tool, active: bool) -> Value {
 
 /// Examples that the definition has where the server itself gives none.
 fn noted(tool: &Tool) -> Option<Raw> {
-    let noted = tool.definition.tools.iter().find(|noted| *noted.name == *tool.id.tool)?;
+    let noted = tool.definition()?.tools.iter().find(|noted| *noted.name == *tool.id.tool)?;
     Raw::parse(noted.json.clone().into(), Rules::relayed(DEPTH)).ok()?.get("examples")
 }
 

@@ -8,7 +8,6 @@ use toolcrib_protocol::Raw;
 use toolcrib_search::{Query, Ranker, budget};
 
 use super::{Context, flag, number, text};
-use crate::operation;
 use crate::reply;
 use crate::view::{AVAILABLE, Candidate};
 
@@ -23,14 +22,16 @@ pub(super) fn run(context: &Context<'_>) -> Result<Raw, Problem> {
         .iter()
         .map(|tool| json!({ "name": &*tool.name, "description": tool.description() }))
         .collect();
-    tools.extend(operation::table().iter().map(|it| json!({ "name": it.tool, "description": it.description })));
+    tools.extend(context.view.operations.iter().map(|it| json!({ "name": it.tool, "description": it.description })));
     Ok(reply::data(&json!({ "tools": tools })))
 }
 
 /// `list_core_tools`: the gateway's own.
-pub(super) fn core(arguments: &Raw) -> Result<Raw, Problem> {
+pub(super) fn core(context: &Context<'_>, arguments: &Raw) -> Result<Raw, Problem> {
     let with_schema = flag(arguments, "include_schema")?.unwrap_or(true);
-    let tools: Vec<Value> = operation::table()
+    let tools: Vec<Value> = context
+        .view
+        .operations
         .iter()
         .map(|operation| {
             let mut tool = json!({ "name": operation.tool, "description": operation.description });

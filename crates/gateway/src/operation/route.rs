@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::{Operation, table};
+use super::Operation;
 
 /// A method of HTTP that operations have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -57,10 +57,10 @@ impl PartialEq for Operation {
 
 impl Eq for Operation {}
 
-/// The operation of a method and a path below `/api/v1`.
-pub fn find<'p>(method: &str, path: &'p str) -> Found<'p> {
+/// The operation of a method and a path.
+pub(super) fn find<'p>(operations: impl Iterator<Item = &'static Operation>, method: &str, path: &'p str) -> Found<'p> {
     let mut others = Vec::new();
-    for operation in table() {
+    for operation in operations {
         let Some(values) = fit(operation.path, path) else { continue };
         if operation.method.as_str() == method {
             return Found::Operation(operation, values);
@@ -98,6 +98,8 @@ mod tests {
 
     #[test]
     fn paths_lead_to_operations() {
+        let operations = super::super::Operations::new(&[]);
+        let find = |method, path| operations.find(method, path);
         let check = |method, path, expect: Option<(&str, &[(&str, &str)])>| match (find(method, path), expect) {
             (Found::Operation(operation, values), Some((tool, expected))) => {
                 assert_eq!((operation.tool, values.as_slice()), (tool, expected), "{method} {path}");

@@ -1,16 +1,18 @@
 //! `tools/call`: by direct name, by a meta-tool, of a server, of the gateway itself.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use http::HeaderMap;
 use toolcrib_base::{Kind, Problem};
+use toolcrib_catalog::CallLimits;
 use toolcrib_policy::Act;
 use toolcrib_protocol::error::CAPABILITY_MISSING;
 use toolcrib_protocol::param_header::ParamHeaders;
 use toolcrib_protocol::raw::Edit;
 use toolcrib_protocol::{Raw, Revision, RpcError, ask, convert, json, method, task};
 use toolcrib_store::Outcome;
-use toolcrib_upstream::CallError;
+use toolcrib_upstream::{CallError, Server};
 
 use crate::dialect::{Act as DialectAct, MetaName};
 use crate::dispatch::Ended;
@@ -21,14 +23,15 @@ use crate::passage::{self, Passage, Refused};
 use crate::reply;
 use crate::request::{Passing, away, busy, closing, failed};
 use crate::resolve::{self, Target, Unresolved};
-use crate::task::needs_task;
-use crate::view::{SessionPart, Tool};
+use crate::source::Errand;
+use crate::task::{Begin, OwnTask, needs_task};
+use crate::view::{Home, SessionPart, Tool};
 
 /// A result and the revision in whose form it is.
 type Answered = Result<(Raw, Revision), RpcError>;
 
 impl Passing<'_> {
-    pub(super) async fn tools_call(mut self, params: &Raw) -> Answered {
+    pub(super) async fn tools_call(self, params: &Raw) -> Answered {
         let members = params.members();
         let Some(name) = json::find(&members, "name").and_then(json::text) else {
             return Err(RpcError::from(&Problem::new(Kind::InvalidParams, "`params.name` must be a string")));
@@ -40,7 +43,20 @@ impl Passing<'_> {
         if !arguments.is_object() {
             return Err(RpcError::from(&Problem::new(Kind::InvalidParams, "`params.arguments` must be an object")));
         }
-        match resolve::call(self.view, &name, arguments) {
+        let target = resolve::call(self.view, &name, arguments);
+        self.call_target(target, params).await
+    }
+
+    /// A call that something of this process makes in the course of an errand.
+    pub(crate) async fn errand(self, name: &str, arguments: Raw) -> Answered {
+        let params = serde_json::json!({ "name": name });
+        let params = Raw::from_value(&params).edit(&[("arguments", Edit::Set(arguments.as_str()))]);
+        let target = resolve::errand(self.view, name, arguments);
+        self.call_target(target, &params).await
+    }
+
+    async fn call_target(mut self, target: Result<Target, Unresolved>, params: &Raw) -> Answered {
+        match target {
             Ok(Target::Tool { tool, arguments, by }) => self.call_tool(&tool, params, arguments, by).await,
             Ok(Target::Meta { meta, arguments }) => self.call_meta(meta, &arguments).await,
             Ok(Target::Operation { operation, arguments, by }) => {
@@ -100,7 +116,10 @@ impl Passing<'_> {
         };
         let (gateway, profile) = (self.gateway, &self.view.profile);
         let principal = &self.caller.principal.id;
-        let admitted = gateway.throttle.admit(principal, &profile.name, profile.limits, gateway.clock.now());
+        // What an errand does beside its first call is not another call at a time.
+        let concurrent = profile.limits.concurrent.filter(|_| self.depth == 0);
+        let limits = CallLimits { concurrent, ..profile.limits };
+        let admitted = gateway.throttle.admit(principal, &profile.name, limits, gateway.clock.now());
         // Held until the call has ended, or its future is dropped.
         let _running = match admitted {
             Ok(running) => running,
@@ -119,8 +138,11 @@ impl Passing<'_> {
             let message = format!("the arguments do not fit `{}`:\n{faults}", tool.id);
             return Ok(failed(&Problem::new(Kind::InvalidParams, message)));
         }
+        let Some(server) = tool.server() else {
+            return Box::pin(self.call_source(passage, tool, arguments, by)).await;
+        };
         if matches!(tool.session, SessionPart::Open | SessionPart::Close) {
-            return Ok((self.session_tool(passage, tool, &arguments, by), Revision::LATEST_LEGACY));
+            return Ok((self.session_tool(passage, (tool, server), &arguments, by), Revision::LATEST_LEGACY));
         }
         match self.conversation(tool, &named) {
             Ok(conversation) => self.behind.conversation = conversation,
@@ -132,12 +154,12 @@ impl Passing<'_> {
         }
         let name = Raw::from_value(&&*tool.id.tool);
         let params = params.edit(&[("name", Edit::Set(name.as_str())), ("arguments", Edit::Set(arguments.as_str()))]);
-        let Exchanged { ended, passage } = if needs_task(tool) {
-            Box::pin(self.drive(passage, tool, &params)).await
+        let Exchanged { ended, passage } = if needs_task(tool, server) {
+            Box::pin(self.drive(passage, (tool, server), &params)).await
         } else {
-            self.exchange_tool(passage, tool, params, &arguments).await
+            self.exchange_tool(passage, (tool, server), params, &arguments).await
         };
-        let from = if tool.server.is_modern() { Revision::LATEST } else { Revision::LATEST_LEGACY };
+        let from = if server.is_modern() { Revision::LATEST } else { Revision::LATEST_LEGACY };
         let (outcome, answer) = match ended {
             Ended::Answered(Ok(result)) => {
                 let outcome = if reply::is_failure(&result) { Outcome::ToolError } else { Outcome::Ok };
@@ -157,7 +179,7 @@ impl Passing<'_> {
                 (Outcome::Error(error.kind()), Ok(failed(&self.not_open(tool))))
             }
             Ended::Failed(error) => (Outcome::Error(error.kind()), Ok(failed(&away(&error)))),
-            Ended::Busy => (Outcome::Error(Kind::Busy), Ok(failed(&busy(&tool.server)))),
+            Ended::Busy => (Outcome::Error(Kind::Busy), Ok(failed(&busy(server)))),
             Ended::Cancelled => (Outcome::Cancelled, Err(RpcError::from(Kind::Cancelled))),
             Ended::Unanswered(problem) => (Outcome::Error(problem.kind), Ok(failed(&problem))),
         };
@@ -167,18 +189,77 @@ impl Passing<'_> {
         answer
     }
 
+    /// Has a source run its tool; for a client that knows tasks as one, where it may take long.
+    async fn call_source(
+        &self,
+        passage: Passage,
+        tool: &Arc<Tool>,
+        arguments: Raw,
+        by: Option<&'static MetaName>,
+    ) -> Answered {
+        let Home::Source { source, slow } = &tool.home else { return Err(RpcError::from(Kind::Internal)) };
+        let errand = Errand {
+            gateway: Arc::clone(self.gateway),
+            caller: self.caller.clone(),
+            tool: tool.id.tool.to_string(),
+            arguments,
+            label: json::text(self.id.as_str()).map_or_else(|| self.id.as_str().to_owned(), Cow::into_owned),
+            depth: self.depth,
+            way: self.way.clone(),
+        };
+        let run = source.run(errand);
+        let (tool, called) = (Arc::clone(tool), tool.id.clone());
+        let target = called.to_string();
+        let ended = move |passage: Passage, ran: Result<Raw, Problem>| {
+            let (outcome, result) = match ran {
+                Ok(result) if reply::is_failure(&result) => (Outcome::ToolError, result),
+                Ok(result) => (Outcome::Ok, result),
+                Err(problem) => (Outcome::Error(problem.kind), reply::failure(&problem)),
+            };
+            tool.metrics().record(outcome, passage.finish(outcome));
+            (outcome, meta::call::shape(by, result))
+        };
+        if *slow && self.depth == 0 && self.declares_tasks() {
+            let begin = Begin { target: &target, capabilities: Arc::clone(&self.behind.capabilities) };
+            let work = move |_: OwnTask| async move { Ok(ended(passage, run.await).1) };
+            let handle = self.gateway.run_as_task(self.caller, begin, work).await;
+            return handle.map(|handle| (handle, Revision::LATEST)).map_err(|problem| RpcError::from(&problem));
+        }
+        let ran = match self.running {
+            None => run.await,
+            Some(running) => tokio::select! {
+                biased;
+                () = running.cancelled() => {
+                    passage.finish(Outcome::Cancelled);
+                    return Err(RpcError::from(Kind::Cancelled));
+                }
+                ran = run => ran,
+            },
+        };
+        let (outcome, result) = ended(passage, ran);
+        if outcome == Outcome::Ok && self.view.profile.learn {
+            self.gateway.learning.called(self.caller, &called);
+        }
+        Ok((result, Revision::LATEST_LEGACY))
+    }
+
     /// Calls the tool's server with what of the arguments is mirrored in headers. A modern server that refuses them has
     /// changed the tool: its lists are read anew, and where that changes the headers, the call is made once more.
-    async fn exchange_tool(&self, passage: Passage, tool: &Tool, params: Raw, arguments: &Raw) -> Exchanged {
-        let wanted =
-            |headers| Wanted { server: &tool.server, method: method::TOOLS_CALL, params: params.clone(), headers };
+    async fn exchange_tool(
+        &self,
+        passage: Passage,
+        (tool, server): (&Tool, &Server),
+        params: Raw,
+        arguments: &Raw,
+    ) -> Exchanged {
+        let wanted = |headers| Wanted { server, method: method::TOOLS_CALL, params: params.clone(), headers };
         let headers = mirrored(tool.param_headers(), arguments);
         let exchanged = self.exchange(passage, wanted(headers.clone())).await;
         let Exchanged { ended, passage: Some(passage) } = exchanged else { return exchanged };
         if !exchange::is_out_of_date(&ended) {
             return Exchanged { ended, passage: Some(passage) };
         }
-        let listed_again = tool.server.listed_again().await;
+        let listed_again = server.listed_again().await;
         let now = listed_again.and_then(|inventory| {
             let entry = inventory.tools.iter().find(|entry| entry.key == *tool.id.tool)?.clone();
             ParamHeaders::read(&entry.input_schema()?).ok()
@@ -253,7 +334,7 @@ impl Passing<'_> {
             let shape = move |result| if by.is_some() { meta::call::shape(by, result) } else { result };
             return self.operation_as_task(passage, operation, arguments.clone(), shape).await;
         }
-        let asking = Asking { view: Some(self.view), caller: self.caller };
+        let asking = Asking { view: Some(self.view), caller: self.caller, depth: self.depth };
         let (outcome, result) = match operation.run(self.gateway, asking, arguments).await {
             Ok(value) => (Outcome::Ok, reply::data(&value)),
             Err(problem) => (Outcome::Error(problem.kind), reply::failure(&problem)),

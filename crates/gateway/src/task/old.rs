@@ -25,13 +25,13 @@ const LONGEST: Duration = Duration::from_secs(10 * 60);
 const POLL: (u64, u64) = (50, 5_000);
 
 /// Whether a tool can be called as a task only.
-pub(crate) fn needs_task(tool: &Tool) -> bool {
-    if tool.server.is_modern() || memchr::memmem::find(tool.entry.raw.bytes(), b"taskSupport").is_none() {
+pub(crate) fn needs_task(tool: &Tool, server: &Server) -> bool {
+    if server.is_modern() || memchr::memmem::find(tool.entry.raw.bytes(), b"taskSupport").is_none() {
         return false;
     }
     let execution = tool.entry.raw.get("execution");
     let required = execution.and_then(|it| it.text("taskSupport")).as_deref() == Some("required");
-    let inventory = tool.server.inventory();
+    let inventory = server.inventory();
     let tasks = inventory.capabilities.as_ref().and_then(|all| all.get("tasks"));
     let calls = tasks.and_then(|tasks| tasks.get("requests")?.get("tools")?.get("call"));
     required && calls.is_some()
@@ -52,22 +52,21 @@ impl Drop for Ends<'_> {
 impl Passing<'_> {
     /// Calls such a tool. What the server asks on the way reaches legacy clients only: a modern one would have to come
     /// back with the answers to a call that has ended long before.
-    pub(crate) async fn drive(&self, passage: Passage, tool: &Tool, params: &Raw) -> Exchanged {
-        let server = &tool.server;
+    pub(crate) async fn drive(&self, passage: Passage, (tool, server): (&Tool, &Server), params: &Raw) -> Exchanged {
         if server.config().session != SessionPolicy::Request {
-            return self.drive_on(passage, tool, params).await;
+            return self.drive_on(passage, (tool, server), params).await;
         }
         // With a connection for each step, the server would not know the task any more.
         let conversation = Conversation::new(Arc::clone(&self.behind.capabilities));
         let behind = self.behind.within(&conversation);
         let _ends = Ends { server, conversation: &conversation };
-        let Self { gateway, view, caller, id, running, .. } = *self;
+        let Self { gateway, view, caller, id, running, depth, .. } = *self;
         let way = self.way.clone();
-        Passing { gateway, view, caller, id, running, way, behind }.drive_on(passage, tool, params).await
+        let within = Passing { gateway, view, caller, id, running, way, behind, depth };
+        within.drive_on(passage, (tool, server), params).await
     }
 
-    async fn drive_on(&self, passage: Passage, tool: &Tool, params: &Raw) -> Exchanged {
-        let server = &tool.server;
+    async fn drive_on(&self, passage: Passage, (tool, server): (&Tool, &Server), params: &Raw) -> Exchanged {
         let begun = self.step(&passage, server, method::TOOLS_CALL, params.edit(&[("task", Edit::Set("{}"))])).await;
         let task = match &begun {
             Ended::Answered(Ok(result)) => result.get("task"),

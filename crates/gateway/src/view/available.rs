@@ -209,14 +209,14 @@ impl<'a> Found<'a> {
     /// What is said of the server.
     pub(crate) fn about(self) -> Option<&'a str> {
         match self {
-            Self::Tool(tool) => tool.definition.description.as_deref(),
+            Self::Tool(tool) => tool.definition()?.description.as_deref(),
             Self::Candidate(candidate) => candidate.available.entry.description.as_deref(),
         }
     }
 
     pub(crate) fn category(self) -> Option<&'a str> {
         match self {
-            Self::Tool(tool) => tool.definition.category.as_deref(),
+            Self::Tool(tool) => tool.definition()?.category.as_deref(),
             Self::Candidate(candidate) => candidate.available.entry.category.as_deref(),
         }
     }
@@ -224,7 +224,7 @@ impl<'a> Found<'a> {
     /// The keywords of the server, or the tags of the entry.
     pub(crate) fn keywords(self) -> &'a [String] {
         match self {
-            Self::Tool(tool) => &tool.definition.keywords,
+            Self::Tool(tool) => tool.definition().map_or(&[], |definition| &definition.keywords),
             Self::Candidate(candidate) => &candidate.available.entry.tags,
         }
     }

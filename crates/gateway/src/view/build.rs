@@ -1,5 +1,7 @@
 //! Building views: from profiles, running servers and the index to what each profile shows.
 
+mod uses;
+
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::{Arc, Mutex, OnceLock};
@@ -18,16 +20,19 @@ use toolcrib_upstream::Inventory;
 use super::auto;
 use super::available::{Candidate, Candidates, Entries};
 use super::conversation::{self, Free, SessionPart, SessionTools};
+use super::name::Owner;
 use super::naming::Naming;
 use super::offered::Offered;
 use super::resource::Resources;
-use super::{Listed, PAGE, Paging, Prompt, Tool, View};
+use super::{Home, Listed, PAGE, Paging, Prompt, Tool, View};
 use crate::dialect::META_NAMES;
 use crate::embed::Embed;
 use crate::menu;
 use crate::metrics::Metrics;
-use crate::operation;
+use crate::operation::Operations;
 use crate::servers::{Running, Table};
+use crate::source::{Offer, Source, Sources};
+use uses::Uses;
 
 /// What building needs and keeps between two builds.
 #[derive(Debug)]
@@ -41,6 +46,10 @@ pub(crate) struct Builder {
     metrics: Arc<Metrics>,
     embed: Option<Arc<dyn Embed>>,
     told: Mutex<HashSet<String>>,
+    pub(crate) operations: Arc<Operations>,
+    pub(crate) sources: Sources,
+    /// What each source offered when it was indexed.
+    offered: HashMap<ServerName, Arc<[Offer]>>,
     /// How many entries one page of a list has.
     pub(crate) page: usize,
 }
@@ -60,13 +69,32 @@ struct Found<'a> {
     entry: Entry,
     session: SessionPart,
     annotations: Annotations,
-    running: &'a Running,
+    of: Of<'a>,
+}
+
+/// Who has a tool that was found.
+#[derive(Clone, Copy)]
+enum Of<'a> {
+    Server(&'a Running),
+    Source(&'a Arc<dyn Source>, &'a Offer),
 }
 
 impl Builder {
     pub(crate) fn new(names: Names, metrics: Arc<Metrics>, embed: Option<Arc<dyn Embed>>) -> Self {
         let (indexed, entries) = (HashMap::new(), BTreeMap::new());
-        Self { index: Index::new(), indexed, entries, names, metrics, embed, told: Mutex::default(), page: PAGE }
+        Self {
+            index: Index::new(),
+            indexed,
+            entries,
+            names,
+            metrics,
+            embed,
+            told: Mutex::default(),
+            operations: Arc::default(),
+            sources: Arc::new([]),
+            offered: HashMap::new(),
+            page: PAGE,
+        }
     }
 
     /// Brings the index up to date: only servers whose inventory changed, and entries that changed, are read again. No
@@ -97,6 +125,14 @@ impl Builder {
             }
             self.index_server(&running.definition, &inventory);
             self.indexed.insert(name.clone(), inventory);
+        }
+        for source in Arc::clone(&self.sources).iter() {
+            let (name, offers) = (source.name(), source.tools());
+            if self.offered.get(name).is_none_or(|known| !Arc::ptr_eq(known, &offers)) {
+                let documents: Vec<_> = offers.iter().map(|offer| document(&offer.entry)).collect();
+                self.read(&ServerText::new(name.clone()), &documents);
+                self.offered.insert(name.clone(), offers);
+            }
         }
     }
 
@@ -180,12 +216,17 @@ impl Builder {
             read_only: profile.read_only,
             held: if holds { Arc::clone(held) } else { Arc::default() },
         });
-        let shown: Vec<&Running> = servers.values().filter(|it| rules.shows_server(&it.definition.name)).collect();
+        let is_taken = |name: &ServerName| self.sources.iter().any(|source| source.name() == name);
+        let shown: Vec<&Running> = servers
+            .values()
+            .filter(|it| rules.shows_server(&it.definition.name) && !is_taken(&it.definition.name))
+            .collect();
+        let sources: Sources = self.sources.iter().filter(|it| rules.shows_server(it.name())).cloned().collect();
         let handles: Vec<_> = shown.iter().map(|it| (it.definition.name.clone(), it.server.clone())).collect();
         let paging = Paging { profile: profile.name.clone(), size: self.page };
         let resources = Resources::gather(&handles, &paging);
         let shaping = Shaping { profile, rules: &rules, resources: &resources };
-        let tools = self.tools(&shaping, &shown);
+        let tools = self.tools(&shaping, &shown, &sources);
         let exposure = auto::settled(profile, &tools);
         let is_many = profile.exposure == Exposure::Auto && exposure != Exposure::Direct;
         let declared = profile.exposure;
@@ -193,7 +234,7 @@ impl Builder {
             true => Arc::clone(profile),
             false => Arc::new(ProfileDefinition { exposure, ..ProfileDefinition::clone(profile) }),
         };
-        let menu = menu::of(&profile);
+        let menu = menu::of(&profile, &self.operations);
         let prompts = self.prompts(&profile, &rules, &shown);
         let by_name = tools.iter().enumerate().map(|(index, tool)| (Arc::clone(&tool.name), index)).collect();
         let available = self.candidates(&rules);
@@ -213,6 +254,8 @@ impl Builder {
             available,
             is_complete: shown.iter().all(|it| it.server.status().listed),
             offered: Offered::gather(&handles),
+            operations: Arc::clone(&self.operations),
+            sources,
             servers: shown.iter().map(|it| (Arc::clone(&it.definition), it.server.clone())).collect(),
             search,
             listed: Listed::new(Listing::Tools, &paging, Vec::new()),
@@ -233,8 +276,10 @@ impl Builder {
         view
     }
 
-    fn tools(&self, shaping: &Shaping<'_>, shown: &[&Running]) -> Vec<Arc<Tool>> {
+    fn tools(&self, shaping: &Shaping<'_>, shown: &[&Running], sources: &[Arc<dyn Source>]) -> Vec<Arc<Tool>> {
         let Shaping { profile, rules, resources } = *shaping;
+        let offered: Vec<(&Arc<dyn Source>, &Arc<[Offer]>)> =
+            sources.iter().filter_map(|source| Some((source, self.offered.get(source.name())?))).collect();
         // Room for all at once and no copy to sort: what grows and goes here leaves holes in the memory of a gateway that
         // then does nothing for hours.
         let mut found = Vec::with_capacity(shown.iter().map(|it| it.server.inventory().tools.len()).sum());
@@ -248,33 +293,57 @@ impl Builder {
                     && !self.has_wrong_headers(running, entry)
                 {
                     let entry = resources.rewritten_entry(&id.server, entry);
-                    found.push(Found { id, place, entry, session: SessionPart::None, annotations, running });
+                    let of = Of::Server(running);
+                    found.push(Found { id, place, entry, session: SessionPart::None, annotations, of });
                 }
             }
             if found.len() > before {
                 found.extend(session_tools(rules, running, &inventory));
             }
         }
+        for (source, offers) in offered {
+            let place = found.len();
+            found.extend(offers.iter().enumerate().map(|(index, offer)| Found {
+                id: ToolId::new(source.name().clone(), &offer.entry.key),
+                place: place + index,
+                entry: offer.entry.clone(),
+                session: SessionPart::None,
+                annotations: Annotations::default(),
+                of: Of::Source(source, offer),
+            }));
+        }
         found.sort_unstable_by(|a, b| a.id.cmp(&b.id));
-        let wanted: Vec<_> = found.iter().map(|it| (it.id.clone(), &*it.running.definition)).collect();
+        let wanted: Vec<_> = found.iter().map(|it| (it.id.clone(), it.of.owner())).collect();
         // The profile's own meta-tools answer to their names whether they are listed or not.
         let own = META_NAMES.iter().filter(|meta| meta.dialect == profile.dialect).map(|meta| meta.name);
-        let operations = operation::table().iter().map(|operation| operation.tool);
+        let operations = self.operations.iter().map(|operation| operation.tool);
         let reserved = own.chain(operations).collect();
         let names = Naming { names: &self.names, profile, reserved, space: "", told: &self.told }.give(&wanted);
         let opens = |(it, name): (&Found<'_>, &Arc<str>)| {
             (it.session == SessionPart::Open).then(|| (it.id.server.clone(), Arc::clone(name)))
         };
         let opens: HashMap<ServerName, Arc<str>> = found.iter().zip(&names).filter_map(opens).collect();
+        let uses = Uses { profile, found: &found, names: &names, operations: &self.operations, shown };
+        let usable = uses.settle(|id, annotations| visible(rules, &Act::CallTool { tool: id.clone(), annotations }));
         let mut tools = Vec::with_capacity(found.len());
         // Not collected, which would keep the room of what was found for the far smaller pointers.
-        tools.extend(found.into_iter().zip(names).map(|(found, name)| {
-            let Found { id, place, entry, session, annotations, running } = found;
+        tools.extend(found.into_iter().zip(names).zip(usable).filter_map(|((found, name), usable)| {
+            let Found { id, place, entry, session, of, .. } = found;
+            let annotations = usable?;
             let (entry, session) = match opens.get(&id.server) {
                 Some(open) if session == SessionPart::None => conversation::with_parameter(entry, open),
                 _ => (entry, session),
             };
-            Arc::new(Tool {
+            let (home, entry) = match of {
+                Of::Server(running) => {
+                    let (definition, server) = (Arc::clone(&running.definition), running.server.clone());
+                    (Home::Server { definition, server }, entry)
+                }
+                Of::Source(source, offer) => {
+                    (Home::Source { source: Arc::clone(source), slow: offer.slow }, uses::hinted(entry, annotations))
+                }
+            };
+            Some(Arc::new(Tool {
                 place,
                 metrics: Arc::clone(&self.metrics),
                 counted: OnceLock::new(),
@@ -282,13 +351,12 @@ impl Builder {
                 entry,
                 annotations,
                 session,
-                definition: Arc::clone(&running.definition),
-                server: running.server.clone(),
+                home,
                 check: OnceLock::new(),
                 headers: OnceLock::new(),
                 signature: OnceLock::new(),
                 id,
-            })
+            }))
         }));
         tools
     }
@@ -319,7 +387,7 @@ impl Builder {
                 }
             }
         }
-        let wanted: Vec<_> = found.iter().map(|(id, _, running)| (id.clone(), &*running.definition)).collect();
+        let wanted: Vec<_> = found.iter().map(|(id, _, running)| (id.clone(), owner(running))).collect();
         let names =
             Naming { names: &self.names, profile, reserved: HashSet::new(), space: "prompt:", told: &self.told }
                 .give(&wanted);
@@ -332,6 +400,20 @@ impl Builder {
             .collect();
         prompts.sort_by(|a, b| a.name.cmp(&b.name));
         prompts
+    }
+}
+
+fn owner(running: &Running) -> Owner<'_> {
+    let definition = &running.definition;
+    Owner { name: &definition.name, prefix: definition.prefix.as_deref(), is_source: false }
+}
+
+impl<'a> Of<'a> {
+    fn owner(self) -> Owner<'a> {
+        match self {
+            Self::Server(running) => owner(running),
+            Self::Source(source, _) => Owner { name: source.name(), prefix: None, is_source: true },
+        }
     }
 }
 
@@ -351,7 +433,8 @@ fn session_tools<'a>(rules: &Rules, running: &'a Running, inventory: &Inventory)
         }
         let id = id(&free.name);
         let entry = conversation::entry(&session, &id, definition);
-        found.push(Found { id, place: inventory.tools.len() + found.len(), entry, session, annotations, running });
+        let (place, of) = (inventory.tools.len() + found.len(), Of::Server(running));
+        found.push(Found { id, place, entry, session, annotations, of });
     }
     found
 }

@@ -1,31 +1,42 @@
 //! Exposed names: what many clients accept, stable whoever comes and goes.
 
 use sha2::{Digest, Sha256};
-use toolcrib_base::ToolId;
-use toolcrib_catalog::{Dialect, Prefix, ProfileDefinition, ServerDefinition};
+use toolcrib_base::{ServerName, ToolId};
+use toolcrib_catalog::{Dialect, Prefix, ProfileDefinition};
 
 /// The longest exposed name; several clients refuse longer ones.
 pub(crate) const NAME_MAX: usize = 64;
 /// How many hexadecimal digits of a digest end a name that was cut or had to give way.
 const DIGEST: usize = 8;
 
+/// Whose tool is to be named.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Owner<'a> {
+    pub(crate) name: &'a ServerName,
+    /// What its definition says that its tools' names begin with.
+    pub(crate) prefix: Option<&'a str>,
+    /// A source's tools have one name in every dialect.
+    pub(crate) is_source: bool,
+}
+
 /// The name that a tool asks for in a profile.
-pub(crate) fn wanted(profile: &ProfileDefinition, server: &ServerDefinition, tool: &str) -> String {
-    let prefix = server.prefix.as_deref().unwrap_or(server.name.as_str());
+pub(crate) fn wanted(profile: &ProfileDefinition, owner: Owner<'_>, tool: &str) -> String {
+    let prefix = owner.prefix();
     match (profile.dialect, profile.prefix) {
+        _ if owner.is_source => prefixed(owner, tool),
         (Dialect::Muster, _) => {
             // A tool that begins with its server's prefix does not get it twice.
             let doubled = tool.strip_prefix(prefix).is_some_and(|rest| rest.starts_with('_'));
             if doubled { fit(&format!("x_{tool}")) } else { fit(&format!("x_{prefix}_{tool}")) }
         }
         (Dialect::Scooter, _) | (_, Prefix::None) => fit(tool),
-        (Dialect::Native | Dialect::GoEnt, Prefix::Server) => prefixed(server, tool),
+        (Dialect::Native | Dialect::GoEnt, Prefix::Server) => prefixed(owner, tool),
     }
 }
 
 /// The name with the server before it: what a newcomer gets whose name is taken.
-pub(crate) fn prefixed(server: &ServerDefinition, tool: &str) -> String {
-    fit(&format!("{}_{tool}", server.prefix.as_deref().unwrap_or(server.name.as_str())))
+pub(crate) fn prefixed(owner: Owner<'_>, tool: &str) -> String {
+    fit(&format!("{}_{tool}", owner.prefix()))
 }
 
 /// A name that nobody else can ask for: it ends in a digest of the id.
@@ -35,12 +46,18 @@ pub(crate) fn unique(id: &ToolId) -> String {
 }
 
 /// Whether a name cannot collide: no server has an underscore in its name, so the first one splits it.
-pub(crate) fn is_own(profile: &ProfileDefinition, server: &ServerDefinition, tool: &str, name: &str) -> bool {
+pub(crate) fn is_own(profile: &ProfileDefinition, owner: Owner<'_>, tool: &str, name: &str) -> bool {
     let plain = matches!(profile.dialect, Dialect::Native | Dialect::GoEnt) && profile.prefix == Prefix::Server;
-    plain
-        && server.prefix.is_none()
-        && name.len() == server.name.as_str().len() + 1 + tool.len()
+    (plain || owner.is_source)
+        && owner.prefix.is_none()
+        && name.len() == owner.name.as_str().len() + 1 + tool.len()
         && name.ends_with(tool)
+}
+
+impl Owner<'_> {
+    fn prefix(&self) -> &str {
+        self.prefix.unwrap_or(self.name.as_str())
+    }
 }
 
 fn fit(text: &str) -> String {
@@ -62,7 +79,7 @@ fn cut(name: &str, of: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use toolcrib_catalog::ProfileDefinition;
+    use toolcrib_catalog::{ProfileDefinition, ServerDefinition};
 
     use super::*;
 
@@ -76,17 +93,21 @@ mod tests {
         (**loaded.servers.values().next().unwrap()).clone()
     }
 
+    fn of(server: &ServerDefinition) -> Owner<'_> {
+        Owner { name: &server.name, prefix: server.prefix.as_deref(), is_source: false }
+    }
+
     #[test]
     fn names_fit_what_clients_accept() {
         let profile = ProfileDefinition::built_in();
         let files = server("files", None);
-        assert_eq!(wanted(&profile, &files, "read"), "files_read");
-        assert_eq!(wanted(&profile, &files, "read file/ä"), "files_read_file__");
-        let long = wanted(&profile, &files, &"x".repeat(100));
+        assert_eq!(wanted(&profile, of(&files), "read"), "files_read");
+        assert_eq!(wanted(&profile, of(&files), "read file/ä"), "files_read_file__");
+        let long = wanted(&profile, of(&files), &"x".repeat(100));
         assert_eq!(long.len(), NAME_MAX);
-        assert_ne!(long, wanted(&profile, &files, &"x".repeat(101)));
-        assert!(is_own(&profile, &files, "read", "files_read"));
-        assert!(!is_own(&profile, &files, "read a", "files_read_a"));
+        assert_ne!(long, wanted(&profile, of(&files), &"x".repeat(101)));
+        assert!(is_own(&profile, of(&files), "read", "files_read"));
+        assert!(!is_own(&profile, of(&files), "read a", "files_read_a"));
     }
 
     #[test]
@@ -94,14 +115,14 @@ mod tests {
         let mut profile = ProfileDefinition::built_in();
         let github = server("my-github", Some("github"));
         profile.dialect = Dialect::Muster;
-        assert_eq!(wanted(&profile, &github, "list_prs"), "x_github_list_prs");
-        assert_eq!(wanted(&profile, &github, "github_list_prs"), "x_github_list_prs");
+        assert_eq!(wanted(&profile, of(&github), "list_prs"), "x_github_list_prs");
+        assert_eq!(wanted(&profile, of(&github), "github_list_prs"), "x_github_list_prs");
         profile.dialect = Dialect::Scooter;
-        assert_eq!(wanted(&profile, &github, "list_prs"), "list_prs");
+        assert_eq!(wanted(&profile, of(&github), "list_prs"), "list_prs");
         profile.dialect = Dialect::GoEnt;
-        assert_eq!(wanted(&profile, &github, "list_prs"), "github_list_prs");
+        assert_eq!(wanted(&profile, of(&github), "list_prs"), "github_list_prs");
         profile.prefix = Prefix::None;
-        assert_eq!(wanted(&profile, &github, "list_prs"), "list_prs");
+        assert_eq!(wanted(&profile, of(&github), "list_prs"), "list_prs");
         assert_eq!(unique(&ToolId::parse("a/b").unwrap()).len(), "a_b_".len() + DIGEST);
     }
 }

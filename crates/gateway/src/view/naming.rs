@@ -4,10 +4,10 @@ use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use toolcrib_base::ToolId;
-use toolcrib_catalog::{ProfileDefinition, ServerDefinition};
+use toolcrib_catalog::ProfileDefinition;
 use toolcrib_store::Names;
 
-use super::name;
+use super::name::{self, Owner};
 
 /// Names for the tools or the prompts of one profile.
 #[derive(Debug)]
@@ -31,14 +31,14 @@ impl Naming<'_> {
     /// The exposed name of each. Blocks: it remembers them.
     ///
     /// A newcomer whose name is taken is prefixed, and if even that name is taken it ends in a digest.
-    pub(super) fn give(&self, wanted: &[(ToolId, &ServerDefinition)]) -> Vec<Arc<str>> {
+    pub(super) fn give(&self, wanted: &[(ToolId, Owner<'_>)]) -> Vec<Arc<str>> {
         let first: Vec<String> =
-            wanted.iter().map(|(id, server)| name::wanted(self.profile, server, &id.tool)).collect();
-        let second: Vec<String> = wanted.iter().map(|(id, server)| name::prefixed(server, &id.tool)).collect();
+            wanted.iter().map(|(id, owner)| name::wanted(self.profile, *owner, &id.tool)).collect();
+        let second: Vec<String> = wanted.iter().map(|(id, owner)| name::prefixed(*owner, &id.tool)).collect();
         let own: Vec<bool> = wanted
             .iter()
             .zip(&first)
-            .map(|((id, server), name)| name::is_own(self.profile, server, &id.tool, name))
+            .map(|((id, owner), name)| name::is_own(self.profile, *owner, &id.tool, name))
             .collect();
         let mut given = self.uncontested(wanted, &first, &own);
         let mut taken: HashSet<Arc<str>> = given.iter().flatten().cloned().collect();
@@ -76,12 +76,7 @@ impl Naming<'_> {
     }
 
     /// The names that need no record because nobody else can ask for them, now or later, without being told apart.
-    fn uncontested(
-        &self,
-        wanted: &[(ToolId, &ServerDefinition)],
-        first: &[String],
-        own: &[bool],
-    ) -> Vec<Option<Arc<str>>> {
+    fn uncontested(&self, wanted: &[(ToolId, Owner<'_>)], first: &[String], own: &[bool]) -> Vec<Option<Arc<str>>> {
         if !own.contains(&true) {
             return vec![None; wanted.len()];
         }

@@ -35,8 +35,10 @@ async fn timed(files: &[File]) -> (House, Arc<ManualClock>) {
     let time = Arc::new(ManualClock::default());
     let clock = Arc::clone(&time) as Arc<dyn Clock>;
     let config = toolcrib_store::Config { clock: Arc::clone(&clock), ..toolcrib_store::Config::default() };
-    let house =
-        House::open(files, Ground { store: Store::in_memory(config).unwrap(), clock, vault: None, embed: None });
+    let house = House::open(
+        files,
+        Ground { store: Store::in_memory(config).unwrap(), clock, vault: None, embed: None, sources: Arc::new([]) },
+    );
     house.settle().await;
     (house, time)
 }
@@ -237,7 +239,7 @@ async fn a_durable_set_is_there_after_a_restart_with_when_it_was_used() {
     let store = house.close().await;
 
     let clock: Arc<dyn Clock> = Arc::new(toolcrib_base::SystemClock);
-    let house = House::open(&with(lines), Ground { store, clock, vault: None, embed: None });
+    let house = House::open(&with(lines), Ground { store, clock, vault: None, embed: None, sources: Arc::new([]) });
     house.settle().await;
     for client in house.both("default") {
         assert_eq!(active(&client).await, ["alpha/one", "beta/four"]);

@@ -15,7 +15,7 @@ use toolcrib_gateway::metrics::Metrics;
 use toolcrib_gateway::servers::Servers;
 use toolcrib_gateway::session::Introduction;
 use toolcrib_gateway::session::Reader;
-use toolcrib_gateway::{Caller, Channel, Embed, Gateway, KeepSecrets, Parts, Principal, Session, Sessions};
+use toolcrib_gateway::{Caller, Channel, Embed, Gateway, KeepSecrets, Parts, Principal, Session, Sessions, Sources};
 use toolcrib_protocol::{Id, Notification, Raw, Request, Revision, RpcError};
 use toolcrib_store::{AuditFilter, AuditOrder, AuditRecord, Door, Store};
 use toolcrib_transport::http::client::HttpClient;
@@ -63,6 +63,7 @@ pub(crate) struct Ground {
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) vault: Option<Arc<dyn KeepSecrets>>,
     pub(crate) embed: Option<Arc<dyn Embed>>,
+    pub(crate) sources: Sources,
 }
 
 impl Default for Ground {
@@ -75,8 +76,9 @@ impl Ground {
     /// With so many places in the audit log's queue.
     pub(crate) fn with_queue(audit_queue: usize) -> Self {
         let clock: Arc<dyn Clock> = Arc::new(SystemClock);
-        let config = toolcrib_store::Config { clock: Arc::clone(&clock), audit_queue };
-        Self { store: Store::in_memory(config).unwrap(), clock, vault: None, embed: None }
+        let config =
+            toolcrib_store::Config { clock: Arc::clone(&clock), audit_queue, ..toolcrib_store::Config::default() };
+        Self { store: Store::in_memory(config).unwrap(), clock, vault: None, embed: None, sources: Arc::new([]) }
     }
 }
 
@@ -130,6 +132,7 @@ impl House {
             events: toolcrib_gateway::Events::default(),
             vault: ground.vault,
             embed: ground.embed,
+            sources: ground.sources,
         };
         let gateway = Gateway::start(parts);
         scope.spawn(Arc::clone(&gateway).keep_in_step(happened, scope.stop_signal()));

@@ -104,12 +104,17 @@ async fn only_good_calls_of_what_the_same_principal_has_found_count() {
 #[tokio::test]
 async fn a_call_long_after_the_search_is_not_learned() {
     let clock = Arc::new(ManualClock::at(Timestamp(1_000_000_000_000)));
-    let config = toolcrib_store::Config { clock: Arc::clone(&clock) as Arc<dyn Clock>, audit_queue: 64 };
+    let config = toolcrib_store::Config {
+        clock: Arc::clone(&clock) as Arc<dyn Clock>,
+        audit_queue: 64,
+        ..toolcrib_store::Config::default()
+    };
     let ground = Ground {
         store: Store::in_memory(config).unwrap(),
         clock: Arc::clone(&clock) as Arc<dyn Clock>,
         vault: None,
         embed: None,
+        sources: Arc::new([]),
     };
     let house = House::open(&files(), ground);
     house.settle().await;

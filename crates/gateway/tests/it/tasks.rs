@@ -170,7 +170,7 @@ async fn ids_lead_to_their_tasks_after_a_restart_and_obey_new_rules() {
     assert!(error.message.starts_with("task not found"));
     house.close().await;
 
-    let house = House::open(&files, Ground { store, clock, vault: None, embed: None });
+    let house = House::open(&files, Ground { store, clock, vault: None, embed: None, sources: Arc::new([]) });
     house.settle().await;
     let client = house.modern("direct");
     let error = about(&client, "tasks/get", &task["taskId"], &json!({})).await.unwrap_err();
@@ -223,7 +223,7 @@ async fn a_slow_operation_is_a_task_of_our_own() {
         assert_eq!(late["resultType"], "complete", "what comes too late is acknowledged");
     }
     house.close().await;
-    let house = House::open(&[], Ground { store, clock, vault: None, embed: None });
+    let house = House::open(&[], Ground { store, clock, vault: None, embed: None, sources: Arc::new([]) });
     let kept = get(&house.modern("default").admin(), &task["taskId"]).await;
     assert_eq!(kept["result"], done["result"], "its result survives a restart");
 }
@@ -310,7 +310,7 @@ async fn our_tasks_ask_end_and_are_bounded() {
     assert_eq!(get(&client, &running[0]).await["status"], "cancelled");
     house.close().await;
 
-    let house = House::open(&[], Ground { store, clock, vault: None, embed: None });
+    let house = House::open(&[], Ground { store, clock, vault: None, embed: None, sources: Arc::new([]) });
     let client = house.modern("default");
     let interrupted = get(&client, &running[1]).await;
     assert_eq!(interrupted["status"], "failed");

@@ -72,8 +72,8 @@ fn a_newer_database_is_refused_and_left_alone() {
     let before = fs::read(home.database()).unwrap();
     let (message, hint) = told(refused(&home));
     let expect =
-        format!("the database `{}` has version 99, this program knows versions up to 3", home.database().display());
-    assert_eq!(message, expect);
+        format!("the database `{}` has version 99, this program knows versions up to ", home.database().display());
+    assert!(message.starts_with(&expect), "{message}");
     assert!(hint.contains("newer program"));
     assert_eq!(fs::read(home.database()).unwrap(), before);
 }

@@ -14,7 +14,7 @@ use http::request::Parts;
 use http::{Request, Response, StatusCode};
 use hyper::body::Incoming;
 use toolcrib_base::{Kind, Problem, ProfileName};
-use toolcrib_gateway::{Caller, Found, Operation, Permission, Principal, find, table};
+use toolcrib_gateway::{Caller, Found, Operation, Operations, Permission, Principal};
 use toolcrib_protocol::{Raw, Revision};
 use toolcrib_store::Door;
 use toolcrib_transport::http::body::Body;
@@ -29,13 +29,13 @@ pub(super) async fn answer(site: &Arc<Site>, principal: Principal, request: Requ
     let (head, body) = request.into_parts();
     let path = head.uri.path().strip_prefix(ROOT).unwrap_or_default();
     match (head.method.as_str(), path) {
-        ("GET", "/openapi.json") => return openapi::answer(),
+        ("GET", "/openapi.json") => return openapi::answer(site),
         ("GET", "/events") => return events::answer(site, &principal, &head),
         (_, "/openapi.json" | "/events") => return respond::wrong_method("GET"),
         _ => {}
     }
-    match find(head.method.as_str(), path) {
-        Found::Nothing => respond::refusal(&unknown(path)),
+    match site.gateway.operations.find(head.method.as_str(), path) {
+        Found::Nothing => respond::refusal(&unknown(&site.gateway.operations, path)),
         Found::OtherMethods(methods) => {
             let words: Vec<&str> = methods.iter().map(|method| method.as_str()).collect();
             respond::wrong_method(&words.join(", "))
@@ -147,9 +147,9 @@ fn for_caller(problem: Problem, is_admin: bool, head: &Parts) -> Problem {
     }
 }
 
-fn unknown(path: &str) -> Problem {
+fn unknown(operations: &Operations, path: &str) -> Problem {
     let problem = Problem::new(Kind::NotFound, "no operation has this route");
-    let known = table().iter().map(|operation| operation.path);
+    let known = operations.iter().map(|operation| operation.path);
     let shown: String = path.chars().take(100).collect();
     match toolcrib_search::nearest(&shown, known).first() {
         Some(path) => problem.hint(format!("Did you mean `{ROOT}{path}`? All routes stand in `{ROOT}/openapi.json`.")),

@@ -309,6 +309,7 @@ impl House {
             events: toolcrib_gateway::Events::default(),
             vault: None,
             embed: None,
+            sources: Arc::new([]),
         };
         let gateway = Gateway::start(parts);
         scope.spawn(Arc::clone(&gateway).keep_in_step(happened, scope.stop_signal()));

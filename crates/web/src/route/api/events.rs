@@ -1,4 +1,4 @@
-//! `GET /api/v1/events?kinds=state,log,call`: what happens, as server-sent events.
+//! `GET /api/v1/events?kinds=state,log,call,event`: what happens, as server-sent events.
 //!
 //! A task for each stream moves events from the gateway's ring into a short queue. A client that does not read holds up
 //! only its own task; what the ring loses meanwhile is counted and told as `lost`.
@@ -79,7 +79,7 @@ fn kinds(query: &str) -> Result<Vec<EventKind>, Problem> {
         .map(|word| {
             let shown: String = word.chars().take(40).collect();
             let unknown = || Problem::new(Kind::InvalidParams, format!("`kinds` has no `{shown}`"));
-            kind(word).ok_or_else(|| unknown().hint("Kinds are state, log, call."))
+            kind(word).ok_or_else(|| unknown().hint("Kinds are state, log, call, event."))
         })
         .collect()
 }

@@ -1,32 +1,30 @@
 //! `GET /api/v1/openapi.json`: the document of the control API, made of the table of operations.
 
 use std::collections::BTreeMap;
-use std::sync::LazyLock;
 
 use http::{Response, StatusCode};
 use serde_json::{Map, Value, json};
 use toolcrib_base::Kind;
-use toolcrib_gateway::{EventKind, Operation, Permission, table};
+use toolcrib_gateway::{EventKind, Operation, Operations, Permission};
 use toolcrib_transport::http::body::Body;
 
 use super::{ROOT, arguments};
-use crate::respond;
-
-static DOCUMENT: LazyLock<String> = LazyLock::new(|| document().to_string());
+use crate::{Site, respond};
 
 /// The document is the same for everybody whom the guard lets in: it tells what there is, not what is in it.
-pub(super) fn answer() -> Response<Body> {
-    respond::json(StatusCode::OK, Body::full(DOCUMENT.as_str()))
+pub(super) fn answer(site: &Site) -> Response<Body> {
+    let document = site.openapi.get_or_init(|| document(&site.gateway.operations).to_string().into());
+    respond::json(StatusCode::OK, Body::full(document.clone()))
 }
 
-fn document() -> Value {
+fn document(operations: &Operations) -> Value {
     let mut paths: BTreeMap<&str, Map<String, Value>> = BTreeMap::new();
-    for operation in table() {
+    for operation in operations.iter() {
         let methods = paths.entry(operation.path).or_default();
         methods.insert(operation.method.as_str().to_lowercase(), described(operation));
     }
     paths.insert("/events", Map::from_iter([("get".to_owned(), events())]));
-    let mut tags: Vec<&str> = table().iter().map(|operation| operation.tag).chain(["events"]).collect();
+    let mut tags: Vec<&str> = operations.iter().map(|operation| operation.tag).chain(["events"]).collect();
     tags.sort_unstable();
     tags.dedup();
     json!({
@@ -145,7 +143,7 @@ fn events() -> Value {
     let kinds: Vec<&str> = EventKind::ALL.iter().map(|kind| kind.as_str()).collect();
     json!({
         "operationId": "events", "tags": ["events"], "summary": "Follow what happens",
-        "description": "Server-sent events: `state` (a server changed its state), `log` (a line of a server's log), `call` (a call has ended), and `lost` with the number of events that came too fast to be read.",
+        "description": "Server-sent events: `state` (a server changed its state), `log` (a line of a server's log), `call` (a call has ended), `event` (something happened that core_events lists), and `lost` with the number of events that came too fast to be read.",
         "security": security(Permission::Admin),
         "parameters": [{
             "name": "kinds", "in": "query", "required": false, "explode": false, "style": "form",

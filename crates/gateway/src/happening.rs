@@ -1,0 +1,163 @@
+//! What happens to servers, services, workflows and their runs: kept for some time, told live over HTTP, and told to the
+//! sessions that follow it.
+//!
+//! Telling never waits: the store has a bounded queue of its own, the ring of live events drops the oldest, and a session
+//! that does not read misses notifications.
+
+mod follow;
+mod servers;
+
+use serde_json::{Value, json};
+use toolcrib_base::Timestamp;
+use toolcrib_protocol::{Notification, Raw};
+use toolcrib_store::EventRecord;
+
+use crate::events::{Kind, Told};
+use crate::gateway::Gateway;
+
+pub(crate) use follow::{Followers, Wanted};
+pub(crate) use servers::ServerNews;
+
+/// The method of the notification by which a session that follows is told.
+const NOTIFICATION: &str = "notifications/muster/event";
+/// There is one namespace; muster's clients ask for its name.
+pub(crate) const NAMESPACE: &str = "default";
+
+/// The kinds of objects that things happen to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum ObjectKind {
+    /// A server.
+    McpServer,
+    /// A service class.
+    ServiceClass,
+    /// A service.
+    ServiceInstance,
+    /// A workflow, and its runs.
+    Workflow,
+}
+
+/// Something that happened to an object.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Happening {
+    /// The kind of the object.
+    pub kind: ObjectKind,
+    /// The object.
+    pub name: String,
+    /// What happened, in one word such as `Started`; told as `MCPServerStarted`.
+    pub reason: &'static str,
+    /// The same for people, without secrets.
+    pub message: String,
+    /// Whether somebody should look.
+    pub warning: bool,
+}
+
+// === impl ObjectKind ===
+
+impl ObjectKind {
+    /// Every kind.
+    pub const ALL: [Self; 4] = [Self::McpServer, Self::ServiceClass, Self::ServiceInstance, Self::Workflow];
+
+    /// The word on the wire.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::McpServer => "MCPServer",
+            Self::ServiceClass => "ServiceClass",
+            Self::ServiceInstance => "ServiceInstance",
+            Self::Workflow => "Workflow",
+        }
+    }
+
+    /// The kind that somebody means, in any letter case; `service` is short for an instance of one.
+    pub fn parse(text: &str) -> Option<Self> {
+        if text.eq_ignore_ascii_case("service") {
+            return Some(Self::ServiceInstance);
+        }
+        Self::ALL.into_iter().find(|kind| kind.as_str().eq_ignore_ascii_case(text))
+    }
+}
+
+// === impl Happening ===
+
+impl Happening {
+    /// Something that is as it should be.
+    pub fn normal(kind: ObjectKind, name: &str, reason: &'static str, message: impl Into<String>) -> Self {
+        Self { kind, name: name.to_owned(), reason, message: message.into(), warning: false }
+    }
+
+    /// Something that somebody should look at.
+    pub fn warning(kind: ObjectKind, name: &str, reason: &'static str, message: impl Into<String>) -> Self {
+        Self { warning: true, ..Self::normal(kind, name, reason, message) }
+    }
+
+    fn record(self, at: Timestamp) -> EventRecord {
+        let kind = self.kind.as_str();
+        let prefix = if self.reason.starts_with(kind) { "" } else { kind };
+        EventRecord {
+            at,
+            kind: kind.to_owned(),
+            name: self.name,
+            reason: format!("{prefix}{}", self.reason),
+            message: self.message,
+            warning: self.warning,
+        }
+    }
+}
+
+/// An event as clients read it.
+pub(crate) fn shown(event: &EventRecord) -> Value {
+    let at = event.at.to_string();
+    // `2026-11-22T10:00:00.000Z` without the letters and the fraction is what muster writes.
+    let timestamp = format!("{} {}", &at[..10], &at[11..19]);
+    json!({
+        "timestamp": timestamp, "at": at, "resource_type": event.kind, "resource_name": event.name,
+        "namespace": NAMESPACE, "reason": event.reason, "message": event.message,
+        "type": if event.warning { "Warning" } else { "Normal" },
+    })
+}
+
+impl Gateway {
+    /// Keeps what happened and tells it to whoever listens. Never waits.
+    pub fn happened(&self, happening: Happening) {
+        let event = happening.record(self.clock.now());
+        tracing::debug!(kind = event.kind, name = event.name, reason = event.reason, "{}", event.message);
+        self.events.tell(|| Told { kind: Kind::Event, what: shown(&event) });
+        self.followers
+            .tell(&event, || Notification { method: NOTIFICATION.to_owned(), params: Raw::from_value(&shown(&event)) });
+        self.store.events().keep(event);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_event_reads_as_muster_s_does() {
+        let happening = Happening::warning(ObjectKind::McpServer, "gh", "Failed", "no such program");
+        let event = happening.clone().record(Timestamp(1_770_206_400_123));
+        assert_eq!(
+            shown(&event),
+            json!({
+                "timestamp": "2026-02-04 12:00:00", "at": "2026-02-04T12:00:00.123Z", "resource_type": "MCPServer",
+                "resource_name": "gh", "namespace": "default", "reason": "MCPServerFailed",
+                "message": "no such program", "type": "Warning",
+            })
+        );
+        let whole = Happening { reason: "MCPServerFailed", ..happening };
+        assert_eq!(whole.record(event.at), event, "the prefix is not doubled");
+    }
+
+    #[test]
+    fn kinds_are_read_in_any_letter_case() {
+        for (text, expect) in [
+            ("mcpserver", Some(ObjectKind::McpServer)),
+            ("MCPServer", Some(ObjectKind::McpServer)),
+            ("service", Some(ObjectKind::ServiceInstance)),
+            ("WORKFLOW", Some(ObjectKind::Workflow)),
+            ("pod", None),
+            ("", None),
+        ] {
+            assert_eq!(ObjectKind::parse(text), expect, "{text}");
+        }
+    }
+}

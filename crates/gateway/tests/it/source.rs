@@ -1,0 +1,213 @@
+//! Sources: their tools are tools like any other, and what they call takes the one path.
+
+use std::fmt;
+use std::sync::{Arc, Mutex};
+
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+use serde_json::{Value, json};
+use toolcrib_base::{Kind, Problem, ServerName};
+use toolcrib_catalog::{DefinitionProblem, Loaded};
+use toolcrib_gateway::view::View;
+use toolcrib_gateway::{Errand, Offer, Operation, Permission, Source, Sources};
+use toolcrib_protocol::Raw;
+use toolcrib_protocol::inventory::{Entry, Listing};
+
+use crate::house::{File, Ground, House, profile, server, strings, text_of};
+
+const OPERATIONS: &[Operation] = &[Operation {
+    tool: "core_program_count",
+    path: "/programs",
+    tag: "programs",
+    summary: "Count the programs",
+    description: "Count the programs.",
+    permission: Permission::Open,
+    output: r#"{"type":"object","properties":{"count":{"type":"integer"}},"required":["count"]}"#,
+    ..Operation::OF_SOURCE
+}];
+
+/// Tools that call each of the tools that they use, one after the other, with their own arguments.
+struct Programs {
+    name: ServerName,
+    offers: Mutex<Arc<[Offer]>>,
+}
+
+impl fmt::Debug for Programs {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Programs")
+    }
+}
+
+impl Programs {
+    fn of(programs: &[(&str, &[&str])]) -> Arc<Self> {
+        let offers: Vec<Offer> = programs.iter().map(|(name, uses)| offer(name, uses)).collect();
+        Arc::new(Self { name: ServerName::new("program").unwrap(), offers: Mutex::new(offers.into()) })
+    }
+}
+
+fn offer(name: &str, uses: &[&str]) -> Offer {
+    let entry = json!({
+        "name": name, "description": format!("Runs the program {name}"),
+        "inputSchema": {"type": "object", "properties": {"text": {"type": "string"}}},
+    });
+    let entry = Entry::from_raw(Listing::Tools, Raw::from_value(&entry)).unwrap();
+    Offer { entry, uses: uses.iter().map(|&name| name.to_owned()).collect(), slow: false }
+}
+
+impl Source for Programs {
+    fn name(&self) -> &ServerName {
+        &self.name
+    }
+
+    fn apply(&self, _: &Arc<Loaded>) -> Vec<DefinitionProblem> {
+        Vec::new()
+    }
+
+    fn tools(&self) -> Arc<[Offer]> {
+        Arc::clone(&self.offers.lock().unwrap())
+    }
+
+    fn run(&self, errand: Errand) -> BoxFuture<'static, Result<Raw, Problem>> {
+        let offers = self.tools();
+        async move {
+            let offer = offers.iter().find(|offer| offer.entry.key == errand.tool).unwrap();
+            let mut said = Vec::new();
+            for tool in &offer.uses {
+                said.push(errand.call(tool, errand.arguments.clone()).await?.to_value());
+            }
+            let text = said.iter().map(text_of).collect::<Vec<_>>().join("+");
+            Ok(Raw::from_value(&json!({"content": [{"type": "text", "text": text}]})))
+        }
+        .boxed()
+    }
+
+    fn operations(&self) -> &'static [Operation] {
+        OPERATIONS
+    }
+
+    fn operate(&self, operation: &'static Operation, _: Errand) -> BoxFuture<'static, Result<Value, Problem>> {
+        assert_eq!(operation.tool, "core_program_count");
+        let count = self.tools().len();
+        async move { Ok(json!({"count": count})) }.boxed()
+    }
+
+    fn explain(&self, _: &View, tool: &str) -> Option<Problem> {
+        let is_known = self.tools().iter().any(|offer| offer.entry.key == tool);
+        is_known.then(|| Problem::new(Kind::Unavailable, format!("program `{tool}` is not available")))
+    }
+}
+
+async fn settled(files: &[File], programs: &Arc<Programs>) -> House {
+    let sources: Sources = Arc::new([Arc::clone(programs) as Arc<dyn Source>]);
+    let house = House::open(files, Ground { sources, ..Ground::default() });
+    house.settle().await;
+    house
+}
+
+#[tokio::test]
+async fn a_source_s_tool_is_a_tool_like_any_other() {
+    let programs = Programs::of(&[("twice", &["fake/echo", "x_fake_echo"]), ("broken", &["fake/nothing"])]);
+    let files = [server("fake", &[]), profile("direct", "exposure: direct\n"), profile("muster", "dialect: muster\n")];
+    let house = settled(&files, &programs).await;
+    for client in house.both("default") {
+        assert_eq!(client.found(&json!({"query": "run the program twice"})).await[0], "program/twice");
+        assert_eq!(client.text("program_twice", &json!({"text": "a"})).await, "a+a");
+        assert_eq!(client.text("program/twice", &json!({"text": "b"})).await, "b+b");
+        assert_eq!(
+            client.text("call_tool", &json!({"name": "program_twice", "arguments": {"text": "c"}})).await,
+            "c+c"
+        );
+        let described = client.call("describe_tool", &json!({"name": "program_twice"})).await;
+        assert_eq!(described["structuredContent"]["state"], "ready");
+        let wrong = client.call("program_twice", &json!({"text": 1})).await;
+        assert_eq!(wrong["isError"], true);
+        assert!(text_of(&wrong).contains("text"), "{wrong}");
+        let refused = client.refused("program_broken", &json!({})).await;
+        assert!(refused.message.contains("program `broken` is not available"), "{refused:?}");
+    }
+    let direct = house.modern("direct").listed().await;
+    assert!(
+        direct.contains(&"program_twice".to_owned()) && !direct.contains(&"program_broken".to_owned()),
+        "{direct:?}"
+    );
+    let muster = house.modern("muster");
+    let called = muster.call("call_tool", &json!({"name": "program_twice", "arguments": {"text": "d"}})).await;
+    assert!(text_of(&called).contains("d+d"), "{called}");
+    assert!(muster.refused("program_twice", &json!({})).await.message.contains("program_twice"));
+}
+
+#[tokio::test]
+async fn every_call_in_its_course_is_decided_and_recorded() {
+    let programs = Programs::of(&[("twice", &["fake/echo", "fake_echo"])]);
+    let house = settled(&[server("fake", &[])], &programs).await;
+    house.modern("default").text("program_twice", &json!({"text": "a"})).await;
+    let audited = house.audited().await;
+    let seen: Vec<_> = audited.iter().map(|it| (&*it.door, &*it.target)).collect();
+    assert_eq!(seen, [("errand", "fake/echo"), ("errand", "fake/echo"), ("mcp", "program/twice")]);
+}
+
+#[tokio::test]
+async fn it_is_there_only_where_all_that_it_uses_is() {
+    let programs = Programs::of(&[
+        ("plain", &["fake/echo"]),
+        ("nested", &["program_plain"]),
+        ("harm", &["program_nested", "fake/counter"]),
+        ("circle", &["program_circle"]),
+        ("there", &["program_back"]),
+        ("back", &["program_there"]),
+        ("counting", &["core_program_count"]),
+    ]);
+    let files = [
+        server("fake", &[]),
+        profile("open", "exposure: direct\n"),
+        profile("without", "exposure: direct\ntools: {deny: [\"fake/echo\"]}\n"),
+        profile("reading", "exposure: direct\nread_only: true\n"),
+        profile("servers", "exposure: direct\nservers: [fake]\n"),
+    ];
+    let house = settled(&files, &programs).await;
+    let programs_of = async |profile: &str| -> Vec<String> {
+        let listed = house.modern(profile).listed().await;
+        listed.into_iter().filter(|name| name.starts_with("program_")).collect()
+    };
+    assert_eq!(programs_of("open").await, ["program_plain", "program_nested", "program_harm", "program_counting"]);
+    assert_eq!(programs_of("without").await, ["program_counting"]);
+    assert_eq!(programs_of("reading").await, ["program_plain", "program_nested", "program_counting"]);
+    assert!(programs_of("servers").await.is_empty(), "a source is named like a server");
+    let listed = house.modern("open").ask("tools/list", &json!({})).await.unwrap();
+    let hints = |name: &str| {
+        let tools = listed["tools"].as_array().unwrap();
+        tools.iter().find(|tool| tool["name"] == name).unwrap()["annotations"].clone()
+    };
+    assert_eq!(hints("program_counting")["readOnlyHint"], true);
+    assert_eq!(hints("program_nested")["readOnlyHint"], true);
+    assert_eq!(hints("program_harm")["readOnlyHint"], false);
+    assert_eq!(hints("program_harm")["destructiveHint"], true);
+    assert_eq!(house.modern("open").text("program_nested", &json!({"text": "a"})).await, "a");
+}
+
+#[tokio::test]
+async fn its_operations_have_every_door() {
+    let programs = Programs::of(&[("plain", &["fake/echo"])]);
+    let house = settled(&[server("fake", &[])], &programs).await;
+    let client = house.modern("default");
+    let counted = client.call("core_program_count", &json!({})).await;
+    assert_eq!(counted["structuredContent"]["count"], 1);
+    let wrong = client.call("core_program_count", &json!({"what": 1})).await;
+    assert!(text_of(&wrong).contains("what"), "{wrong}");
+    let operation = house.gateway.operations.by_tool("core_program_count").unwrap();
+    let answer = house.gateway.operate(operation, &client.caller, Raw::empty_object()).await.unwrap();
+    assert_eq!(answer.to_value()["count"], 1);
+    let listed = house.modern("default").call("list_core_tools", &json!({})).await;
+    assert!(strings(&listed["structuredContent"]["tools"], "name").contains(&"core_program_count".to_owned()));
+}
+
+#[tokio::test]
+async fn limits_count_what_a_client_asks_once_at_a_time() {
+    let programs = Programs::of(&[("twice", &["fake/echo", "fake/echo"])]);
+    let files =
+        [server("fake", &[]), profile("one", "limits: {concurrent: 1}\n"), profile("few", "limits: {per_minute: 2}\n")];
+    let house = settled(&files, &programs).await;
+    assert_eq!(house.modern("one").text("program_twice", &json!({"text": "a"})).await, "a+a");
+    let third = house.modern("few").text("program_twice", &json!({"text": "a"})).await;
+    assert!(third.contains("per_minute"), "calls of errands count: {third}");
+}
