@@ -151,6 +151,16 @@ impl<'a> Cursor<'a> {
         number
     }
 
+    /// Any number, as JSON has them.
+    pub(crate) fn decimal(&self) -> Option<serde_json::Number> {
+        self.trace(|| Shape::Decimal);
+        let number = self.json_value(self.node).and_then(|value| value.as_number().cloned());
+        if number.is_none() {
+            self.expected("a number");
+        }
+        number
+    }
+
     pub(crate) fn choice<C: Choice>(&self) -> Option<C> {
         let words = || C::ALL.iter().map(|(word, _)| *word);
         self.trace(|| Shape::Words(words().collect()));

@@ -124,6 +124,7 @@ fn value(places: &BTreeMap<String, Asked>, path: &str, kind: DefinitionKind) -> 
         Some(Shape::Text(Some(pattern))) => json!({ "type": text, "pattern": pattern }),
         Some(Shape::Flag) => json!({ "type": "boolean" }),
         Some(Shape::Number(least, most)) => json!({ "type": "integer", "minimum": least, "maximum": most }),
+        Some(Shape::Decimal) => json!({ "type": "number" }),
         Some(Shape::Words(words)) => json!({ "enum": words }),
         Some(Shape::List) => json!({ "type": "array", "items": value(places, &format!("{path}[]"), kind) }),
         Some(Shape::Map) => {

@@ -3,3 +3,4 @@
 //! Modules that stand for one thing each (`workflow`, `service`) do not import each other; all may use [`template`].
 
 pub mod template;
+pub mod workflow;

@@ -75,6 +75,8 @@ pub(crate) enum Home {
         source: Arc<dyn Source>,
         /// Whether it may take so long that clients who know tasks get one.
         slow: bool,
+        /// Whether the source says itself what is wrong with arguments.
+        checks_arguments: bool,
     },
 }
 
@@ -176,6 +178,16 @@ impl Tool {
             let input = input.as_ref().map_or("{}", Raw::as_str);
             Box::new(Signature::read(input, output.as_ref().map(Raw::as_str)))
         })
+    }
+
+    /// Whether what is wrong with its arguments is said by its source.
+    pub(crate) fn checks_arguments(&self) -> bool {
+        matches!(self.home, Home::Source { checks_arguments: true, .. })
+    }
+
+    /// What may be claimed of it.
+    pub fn is_repeatable(&self) -> bool {
+        self.annotations.read_only == Some(true) || self.annotations.idempotent == Some(true)
     }
 
     /// Its server, unless a source has it.

@@ -142,8 +142,8 @@ fn argument(cursor: &Cursor<'_>) -> Option<ArgumentDefinition> {
         default: value,
         description: fields.text("description"),
         choices: fields.get("enum").map(|cursor| cursor.list(|item| item.value())).unwrap_or_default(),
-        minimum: fields.get("minimum").or_else(|| fields.untold("min")).and_then(|cursor| number(&cursor)),
-        maximum: fields.get("maximum").or_else(|| fields.untold("max")).and_then(|cursor| number(&cursor)),
+        minimum: fields.get("minimum").or_else(|| fields.untold("min")).and_then(|cursor| cursor.decimal()),
+        maximum: fields.get("maximum").or_else(|| fields.untold("max")).and_then(|cursor| cursor.decimal()),
         pattern: fields.get("pattern").and_then(|cursor| pattern(&cursor)),
     };
     if let (Some(default), Some(value)) = (&default, &argument.default)
@@ -154,16 +154,6 @@ fn argument(cursor: &Cursor<'_>) -> Option<ArgumentDefinition> {
     }
     fields.finish();
     kind.map(|_| argument)
-}
-
-fn number(cursor: &Cursor<'_>) -> Option<Number> {
-    match cursor.value() {
-        Some(Value::Number(number)) => Some(number),
-        _ => {
-            cursor.expected("a number");
-            None
-        }
-    }
 }
 
 fn pattern(cursor: &Cursor<'_>) -> Option<Pattern> {

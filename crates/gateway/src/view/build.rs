@@ -339,9 +339,14 @@ impl Builder {
                     let (definition, server) = (Arc::clone(&running.definition), running.server.clone());
                     (Home::Server { definition, server }, entry)
                 }
-                Of::Source(source, offer) => {
-                    (Home::Source { source: Arc::clone(source), slow: offer.slow }, uses::hinted(entry, annotations))
-                }
+                Of::Source(source, offer) => (
+                    Home::Source {
+                        source: Arc::clone(source),
+                        slow: offer.slow,
+                        checks_arguments: offer.checks_arguments,
+                    },
+                    uses::hinted(entry, annotations),
+                ),
             };
             Some(Arc::new(Tool {
                 place,
