@@ -6,12 +6,14 @@ mod tool;
 mod value;
 
 use std::collections::BTreeMap;
+use std::path::Path;
 
 use serde_json::Value;
 
 use crate::define::{self, Define};
 use crate::object_name::ObjectName;
 use crate::period::Period;
+use crate::problem::DefinitionProblem;
 use crate::reader::{Cursor, Fields};
 
 pub(crate) use argument::arguments;
@@ -35,7 +37,7 @@ pub struct ServiceClassDefinition {
     pub args: BTreeMap<String, ArgumentDefinition>,
     /// What people call this kind of service.
     pub service_type: Option<String>,
-    /// A template of names for services that are given none.
+    /// A template of names, for whoever chooses one.
     pub default_name: Option<String>,
     /// Names of service classes, services and servers that must run first.
     pub dependencies: Vec<ObjectName>,
@@ -76,6 +78,13 @@ impl Default for ServiceTimeouts {
 }
 
 // === impl ServiceClassDefinition ===
+
+impl ServiceClassDefinition {
+    /// Reads a text as the class of that name; `file` is named in the problems.
+    pub fn parse(file: &Path, name: &ObjectName, text: &str) -> Result<Self, Vec<DefinitionProblem>> {
+        define::read(file, name.as_str(), text)
+    }
+}
 
 impl Define for ServiceClassDefinition {
     const FOLDER: &'static str = "service-classes";

@@ -2,5 +2,6 @@
 //!
 //! Modules that stand for one thing each (`workflow`, `service`) do not import each other; all may use [`template`].
 
+pub mod service;
 pub mod template;
 pub mod workflow;

@@ -39,6 +39,7 @@ use crate::view::View;
 pub(crate) use definition::problem;
 pub use fields::tell_unknown;
 pub use route::{Found, Method};
+pub use running::ServerOrder;
 pub use table::Operations;
 
 /// Who may do it.

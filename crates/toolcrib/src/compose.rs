@@ -17,10 +17,11 @@ use tokio::sync::mpsc;
 use toolcrib_base::task::Scope;
 use toolcrib_base::{Clock, Kind, Problem, ProfileName, Secret, SystemClock};
 use toolcrib_catalog::Loaded;
+use toolcrib_flow::service::Services;
 use toolcrib_gateway::KeepSecrets;
 use toolcrib_gateway::metrics::Metrics;
 use toolcrib_gateway::servers::Servers;
-use toolcrib_gateway::{Events, Gateway, Parts, Sessions};
+use toolcrib_gateway::{Events, Gateway, Parts, Sessions, Source};
 use toolcrib_store::{Store, StoreError};
 use toolcrib_transport::http::client::HttpClient;
 use toolcrib_transport::process::GuardCommand;
@@ -181,6 +182,7 @@ impl Composed {
         let keep_arguments = config.audit_arguments;
         let keeper = Some(Arc::clone(&secrets) as Arc<dyn KeepSecrets>);
         let embed = crate::model::start(&config.home.state());
+        let services = Services::new(store.services(), Arc::clone(&clock), &house);
         let parts = Parts {
             store,
             clock,
@@ -192,10 +194,11 @@ impl Composed {
             events: told,
             vault: keeper,
             embed,
-            sources: Arc::new([]),
+            sources: Arc::new([Arc::clone(&services) as Arc<dyn Source>]),
         };
         // Inside the runtime, because the servers' tasks start here.
         let gateway = tokio::task::spawn_blocking(move || Gateway::start(parts)).await?;
+        services.enter(&gateway);
         house.spawn(Arc::clone(&gateway).keep_in_step(happened, house.stop_signal()));
         let home = config.home.path().to_owned();
         let applied = Arc::clone(&gateway);

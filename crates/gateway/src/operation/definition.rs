@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 use toolcrib_base::{Kind, Problem, ProfileName, ServerName};
-use toolcrib_catalog::{DefinitionProblem, Which};
+use toolcrib_catalog::{DefinitionProblem, Files, Which, WriteError};
 use toolcrib_protocol::Raw;
 use toolcrib_search::nearest;
 
@@ -65,6 +65,22 @@ pub(super) async fn delete(gateway: &Arc<Gateway>, which: Which, arguments: &Raw
         Ok(json!({ "name": which.name(), "file": file, "deleted": true }))
     })
     .await
+}
+
+impl Gateway {
+    /// Changes files of definitions and takes in what they say then.
+    pub async fn change_files<T: Send + 'static>(
+        self: &Arc<Self>,
+        change: impl FnOnce(&Files) -> Result<T, WriteError> + Send + 'static,
+    ) -> Result<T, Problem> {
+        let gateway = writing(self)?;
+        blocking(move || {
+            let done = change(&gateway.files)?;
+            gateway.take_in();
+            Ok(done)
+        })
+        .await
+    }
 }
 
 /// What is wrong with a definition that is not written.

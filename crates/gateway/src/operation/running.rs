@@ -11,6 +11,7 @@ use toolcrib_upstream::{State, Status};
 use super::servers::{self, NAMED};
 use super::{Effect, Method, Operation, ROW, Run};
 use crate::gateway::Gateway;
+use crate::servers::Running;
 
 pub(super) const ROWS: &[Operation] = &[
     Operation {
@@ -25,7 +26,7 @@ pub(super) const ROWS: &[Operation] = &[
         problems: PROBLEMS,
         input: NAMED,
         output: SERVER,
-        run: Run::House(|gateway, arguments| Box::pin(order(gateway, arguments, Order::Restart))),
+        run: Run::House(|gateway, arguments| Box::pin(order(gateway, arguments, ServerOrder::Restart))),
         ..ROW
     },
     Operation {
@@ -40,7 +41,7 @@ pub(super) const ROWS: &[Operation] = &[
         problems: PROBLEMS,
         input: NAMED,
         output: SERVER,
-        run: Run::House(|gateway, arguments| Box::pin(order(gateway, arguments, Order::Start))),
+        run: Run::House(|gateway, arguments| Box::pin(order(gateway, arguments, ServerOrder::Start))),
         ..ROW
     },
     Operation {
@@ -55,7 +56,7 @@ pub(super) const ROWS: &[Operation] = &[
         problems: PROBLEMS,
         input: NAMED,
         output: SERVER,
-        run: Run::House(|gateway, arguments| Box::pin(order(gateway, arguments, Order::Stop))),
+        run: Run::House(|gateway, arguments| Box::pin(order(gateway, arguments, ServerOrder::Stop))),
         ..ROW
     },
 ];
@@ -66,31 +67,57 @@ const SERVER: &str = r#"{"type":"object","properties":{"name":{"type":"string"},
 /// What stopping may take beside the deadlines of the definition: the process gets its time to end.
 const MANNERS: Duration = Duration::from_secs(30);
 
+/// What a server can be told.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Order {
+pub enum ServerOrder {
     Start,
     Stop,
     Restart,
 }
 
-async fn order(gateway: &Arc<Gateway>, arguments: &Raw, order: Order) -> Result<Value, Problem> {
-    let running = servers::running(gateway, arguments)?;
+async fn order(gateway: &Arc<Gateway>, arguments: &Raw, order: ServerOrder) -> Result<Value, Problem> {
+    carry_out(servers::running(gateway, arguments)?, order).await
+}
+
+impl Gateway {
+    /// Starts, stops or restarts a server and waits until it has settled; how it is then, as `core_mcpserver_list` shows
+    /// it. Whoever asks must have been found to administer.
+    pub async fn order_server(&self, name: &str, order: ServerOrder) -> Result<Value, Problem> {
+        let running = self.servers.table().get(name).cloned();
+        let unknown = || Problem::new(Kind::NotFound, format!("no server `{name}`"));
+        carry_out(running.ok_or_else(unknown)?, order).await
+    }
+
+    /// How the servers are, by name, as `core_mcpserver_list` shows them.
+    pub fn server_conditions(&self) -> Vec<Value> {
+        self.servers.table().values().map(servers::shown).collect()
+    }
+
+    /// How one server is.
+    pub fn server_condition(&self, name: &str) -> Option<Value> {
+        self.servers.table().get(name).map(servers::shown)
+    }
+}
+
+async fn carry_out(running: Running, order: ServerOrder) -> Result<Value, Problem> {
     let mut status = running.server.watch_status();
     let before = status.borrow_and_update().state;
     match order {
-        Order::Start if before == State::Ready => return Ok(servers::shown(&running)),
+        ServerOrder::Start if before == State::Ready => return Ok(servers::shown(&running)),
         // One that waits to be tried again hears only this.
-        Order::Start if before == State::Failed => running.server.order_restart(),
-        Order::Start => running.server.order_start(),
-        Order::Stop if before == State::Stopped => return Ok(servers::shown(&running)),
-        Order::Stop => running.server.order_stop(),
-        Order::Restart => running.server.order_restart(),
+        ServerOrder::Start if before == State::Failed => running.server.order_restart(),
+        ServerOrder::Start => running.server.order_start(),
+        ServerOrder::Stop if before == State::Stopped => return Ok(servers::shown(&running)),
+        ServerOrder::Stop => running.server.order_stop(),
+        ServerOrder::Restart => running.server.order_restart(),
     }
     let has_ended = |status: &Status| match order {
-        Order::Stop => status.state == State::Stopped,
-        Order::Start | Order::Restart => matches!(status.state, State::Ready | State::Failed | State::Stopped),
+        ServerOrder::Stop => status.state == State::Stopped,
+        ServerOrder::Start | ServerOrder::Restart => {
+            matches!(status.state, State::Ready | State::Failed | State::Stopped)
+        }
     };
-    let mut has_begun = order != Order::Restart;
+    let mut has_begun = order != ServerOrder::Restart;
     let ended = async {
         // An error: the server was removed meanwhile, which ends the wait too.
         while status.changed().await.is_ok() {

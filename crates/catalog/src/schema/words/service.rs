@@ -16,7 +16,7 @@ pub(super) const CLASS: &[(&str, &str)] = &[
     ("args.path.pattern", "A regular expression that its texts match."),
     ("serviceConfig", "What its services do."),
     ("serviceConfig.serviceType", "What people call this kind of service."),
-    ("serviceConfig.defaultName", "A template of names for services that are given none."),
+    ("serviceConfig.defaultName", "A template of names, for whoever chooses one."),
     ("serviceConfig.dependencies", "Service classes, services and servers that must run first."),
     ("serviceConfig.lifecycleTools", "The tools of a service's life."),
     ("serviceConfig.lifecycleTools.start", "Starts a service."),

@@ -1,0 +1,105 @@
+//! Services: things that are started, watched and stopped by tools. A service class says which tools; a service is one
+//! instance of it, with a task of its own that alone changes how it is.
+//!
+//! Read in this order: `life` is the state machine, `class` the templates, `task` what happens in time, `table` which
+//! services there are and in which order they start, `operation` what people ask for.
+
+mod arguments;
+mod awaken;
+mod class;
+mod house;
+mod life;
+mod operation;
+mod order;
+mod shown;
+mod subject;
+mod table;
+mod task;
+
+use std::sync::Arc;
+
+use futures_util::future::BoxFuture;
+use serde_json::Value;
+use toolcrib_base::task::Scope;
+use toolcrib_base::{Clock, Problem, ServerName};
+use toolcrib_catalog::{DefinitionProblem, Loaded};
+use toolcrib_gateway::view::View;
+use toolcrib_gateway::{Errand, Gateway, Offer, Operation, Source};
+use toolcrib_protocol::Raw;
+use toolcrib_store::Services as Records;
+
+use house::AtGateway;
+use table::Table;
+
+/// All service classes and services.
+#[derive(Debug)]
+pub struct Services {
+    name: ServerName,
+    table: Arc<Table>,
+    house: Arc<AtGateway>,
+    scope: Scope,
+}
+
+impl Services {
+    /// None yet; [`Source::apply`] brings them. Their tasks run in `scope`.
+    pub fn new(records: Records, clock: Arc<dyn Clock>, scope: &Scope) -> Arc<Self> {
+        let house = Arc::new(AtGateway::new());
+        let table = Table::new(Arc::clone(&house) as Arc<dyn house::House>, clock, Some(records), scope);
+        let name = ServerName::new("service").expect("`service` is a name");
+        Arc::new(Self { name, table: Arc::new(table), house, scope: scope.clone() })
+    }
+
+    /// Tells the services that the gateway is there: from now on they may call tools without being asked, and those that
+    /// ran before are examined.
+    pub fn enter(&self, gateway: &Arc<Gateway>) {
+        self.house.enter(gateway);
+        let (house, mut stop) = (Arc::clone(&self.house), self.scope.stop_signal());
+        let mut builds = gateway.watch_builds();
+        self.scope.spawn(async move {
+            loop {
+                // Both are cancel-safe.
+                tokio::select! {
+                    () = stop.stopped() => return,
+                    built = builds.changed() => match built {
+                        Ok(()) => house.changed(),
+                        Err(_) => return,
+                    },
+                }
+            }
+        });
+    }
+}
+
+impl Source for Services {
+    fn name(&self) -> &ServerName {
+        &self.name
+    }
+
+    fn apply(&self, loaded: &Arc<Loaded>) -> Vec<DefinitionProblem> {
+        self.table.apply(loaded)
+    }
+
+    fn tools(&self) -> Arc<[Offer]> {
+        Arc::new([])
+    }
+
+    fn run(&self, errand: Errand) -> BoxFuture<'static, Result<Raw, Problem>> {
+        let problem = Problem::new(toolcrib_base::Kind::UnknownTool, format!("no tool `service/{}`", errand.tool));
+        Box::pin(std::future::ready(Err(problem)))
+    }
+
+    fn operations(&self) -> &'static [Operation] {
+        operation::rows()
+    }
+
+    fn operate(&self, operation: &'static Operation, errand: Errand) -> BoxFuture<'static, Result<Value, Problem>> {
+        operation::run(Arc::clone(&self.table), operation, errand)
+    }
+
+    fn explain(&self, _: &View, _: &str) -> Option<Problem> {
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests;

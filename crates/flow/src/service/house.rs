@@ -1,0 +1,164 @@
+//! What a service needs from outside: somebody's hands to call tools with, and somebody to tell what happens. In the
+//! program that is the gateway; tests have their own.
+
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+
+use futures_util::future::BoxFuture;
+use serde_json::Value;
+use tokio::sync::watch;
+use toolcrib_base::{PrincipalId, Problem, ProfileName};
+use toolcrib_gateway::{Caller, Errand, Gateway, Happening, Principal};
+use toolcrib_protocol::{Raw, Revision};
+use toolcrib_store::Door;
+
+use super::class::Answer;
+
+/// The longest text of an answer that is repeated in an error, in characters.
+const SHOWN: usize = 2_000;
+
+/// In whose name a service works when nobody asks.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Owner {
+    pub(super) principal: PrincipalId,
+    pub(super) administers: bool,
+    pub(super) profile: ProfileName,
+}
+
+/// Somebody who may call tools.
+pub(super) trait Hands: Send + Sync {
+    /// Calls a tool by whatever name a dialect gives it.
+    fn call<'a>(&'a self, tool: &'a str, arguments: &'a Value) -> BoxFuture<'a, Result<Answer, Problem>>;
+
+    /// Those of these tools that are not there.
+    fn missing(&self, tools: &[&str]) -> Vec<String>;
+}
+
+/// Where services live.
+pub(super) trait House: Send + Sync + fmt::Debug {
+    /// The owner's hands; nothing while there is no house yet or no more.
+    fn hands(&self, owner: &Owner, label: &str) -> Option<Arc<dyn Hands>>;
+
+    /// Tells what happened.
+    fn tell(&self, happening: Happening);
+
+    /// Changes whenever other tools may be there.
+    fn changes(&self) -> watch::Receiver<u64>;
+}
+
+// === impl Hands for an errand ===
+
+impl Hands for Errand {
+    fn call<'a>(&'a self, tool: &'a str, arguments: &'a Value) -> BoxFuture<'a, Result<Answer, Problem>> {
+        Box::pin(async move {
+            let result = Errand::call(self, tool, Raw::from_value(arguments)).await?;
+            Ok(Answer::of(&result.to_value()))
+        })
+    }
+
+    fn missing(&self, tools: &[&str]) -> Vec<String> {
+        Errand::missing(self, tools.iter().copied())
+    }
+}
+
+// === impl Answer ===
+
+impl Answer {
+    /// A result of `tools/call`.
+    pub(super) fn of(result: &Value) -> Self {
+        let blocks = result["content"].as_array().map(Vec::as_slice).unwrap_or_default();
+        let texts: Vec<&str> = blocks.iter().filter_map(|block| block["text"].as_str()).collect();
+        let text = texts.join("\n");
+        let structured = result.get("structuredContent").filter(|content| content.is_object());
+        let parsed = || serde_json::from_str::<Value>(&text).ok().filter(|value| value.is_object() || value.is_array());
+        let value = structured.cloned().or_else(parsed).unwrap_or_else(|| text.as_str().into());
+        let short = match text.char_indices().nth(SHOWN) {
+            Some((end, _)) => format!("{}…", &text[..end]),
+            None => text,
+        };
+        Self { value, is_error: result["isError"].as_bool().unwrap_or(false), text: short }
+    }
+}
+
+// === impl House for the gateway ===
+
+/// The gateway, once it is there.
+#[derive(Debug)]
+pub(super) struct AtGateway {
+    gateway: Mutex<Weak<Gateway>>,
+    changes: watch::Sender<u64>,
+}
+
+impl AtGateway {
+    pub(super) fn new() -> Self {
+        Self { gateway: Mutex::default(), changes: watch::Sender::new(0) }
+    }
+
+    /// From now on the gateway is there.
+    pub(super) fn enter(&self, gateway: &Arc<Gateway>) {
+        *self.gateway.lock().unwrap_or_else(PoisonError::into_inner) = Arc::downgrade(gateway);
+        self.changed();
+    }
+
+    /// Other tools may be there.
+    pub(super) fn changed(&self) {
+        self.changes.send_modify(|count| *count += 1);
+    }
+
+    fn gateway(&self) -> Option<Arc<Gateway>> {
+        self.gateway.lock().unwrap_or_else(PoisonError::into_inner).upgrade()
+    }
+}
+
+impl House for AtGateway {
+    fn hands(&self, owner: &Owner, label: &str) -> Option<Arc<dyn Hands>> {
+        let caller = Caller {
+            principal: Principal { id: owner.principal.clone(), is_admin: owner.administers },
+            profile: owner.profile.clone(),
+            door: Door::new("service"),
+            revision: Revision::LATEST_LEGACY,
+            session: None,
+        };
+        let mut errand = Errand::of_house(&self.gateway()?, caller);
+        label.clone_into(&mut errand.label);
+        Some(Arc::new(errand))
+    }
+
+    fn tell(&self, happening: Happening) {
+        if let Some(gateway) = self.gateway() {
+            gateway.happened(happening);
+        }
+    }
+
+    fn changes(&self) -> watch::Receiver<u64> {
+        self.changes.subscribe()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn answers_are_read() {
+        let check = |result: Value, value: Value, is_error| {
+            let answer = Answer::of(&result);
+            assert_eq!((answer.value, answer.is_error), (value, is_error), "{result}");
+        };
+        let text = |text: &str| json!({"content": [{"type": "text", "text": text}]});
+        check(text("{\"id\": 7}"), json!({"id": 7}), false);
+        check(text("7"), json!("7"), false);
+        check(text("made it"), json!("made it"), false);
+        check(json!({"content": [], "structuredContent": {"a": 1}}), json!({"a": 1}), false);
+        check(
+            json!({"content": [{"type": "image"}, {"type": "text", "text": "no"}], "isError": true}),
+            json!("no"),
+            true,
+        );
+        check(json!({}), json!(""), false);
+        let long = Answer::of(&text(&"é".repeat(SHOWN + 5)));
+        assert_eq!((long.text.chars().count(), long.value.as_str().unwrap().chars().count()), (SHOWN + 1, SHOWN + 5));
+    }
+}

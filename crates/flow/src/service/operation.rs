@@ -1,0 +1,247 @@
+//! What people ask for: operations on services, on servers and the gateway as services, and on service classes.
+//!
+//! To add one: a row in [`ROWS`], and its arm in [`run`] with a function in `operation/instance.rs` or
+//! `operation/kind.rs`.
+
+mod asking;
+mod instance;
+mod kind;
+mod schema;
+
+use std::sync::Arc;
+
+use futures_util::future::BoxFuture;
+use serde_json::Value;
+use toolcrib_base::{Kind, Problem};
+use toolcrib_gateway::{Effect, Errand, Method, Operation};
+
+use super::table::Table;
+use asking::Asking;
+use schema::{CREATE, CREATE_CLASS, NAMED, SAID, UPDATE_CLASS, VALIDATE};
+
+pub(super) fn rows() -> &'static [Operation] {
+    ROWS
+}
+
+/// Does one of them.
+pub(super) fn run(
+    table: Arc<Table>,
+    operation: &'static Operation,
+    errand: Errand,
+) -> BoxFuture<'static, Result<Value, Problem>> {
+    let asking = Asking::new(table, errand);
+    Box::pin(async move {
+        match operation.tool {
+            "core_service_create" => instance::create(&asking).await,
+            "core_service_delete" => instance::delete(&asking).await,
+            "core_service_get" => instance::get(&asking),
+            "core_service_list" => Ok(instance::list(&asking)),
+            "core_service_restart" => instance::restart(&asking).await,
+            "core_service_start" => instance::start(&asking).await,
+            "core_service_status" => instance::status(&asking).await,
+            "core_service_stop" => instance::stop(&asking).await,
+            "core_service_validate" => instance::validate(&asking),
+            "core_serviceclass_available" => kind::available(&asking),
+            "core_serviceclass_create" => kind::create(&asking).await,
+            "core_serviceclass_delete" => kind::delete(&asking).await,
+            "core_serviceclass_get" => kind::get(&asking),
+            "core_serviceclass_list" => Ok(kind::list(&asking)),
+            "core_serviceclass_update" => kind::update(&asking).await,
+            "core_serviceclass_validate" => kind::validate(&asking),
+            other => Err(Problem::new(Kind::Internal, format!("`{other}` is no operation of services"))),
+        }
+    })
+}
+
+/// What a tool of a lifecycle may end in.
+const LIVING: &[Kind] = &[
+    Kind::NotFound,
+    Kind::Conflict,
+    Kind::Unavailable,
+    Kind::Timeout,
+    Kind::BadServer,
+    Kind::UnknownTool,
+    Kind::Busy,
+    Kind::Definition,
+];
+
+const SERVICE: Operation = Operation { tag: "services", slow: true, problems: LIVING, ..Operation::OF_SOURCE };
+const CLASS: Operation = Operation { tag: "service classes", ..Operation::OF_SOURCE };
+
+const ROWS: &[Operation] = &[
+    Operation {
+        tool: "core_service_create",
+        method: Method::Post,
+        path: "/services",
+        summary: "Create a service",
+        description: "Make a service of a service class: check its arguments, start what it depends on, and call the start tool of its class. With `persist` it has a file, services/<name>.yaml, and is there again after a restart of the gateway; with `autoStart` it is then started.",
+        effect: Effect::Changes { idempotent: false },
+        creates: true,
+        input: CREATE,
+        output: r#"{"type":"object","properties":{"name":{"type":"string"},"serviceClassName":{"type":"string"},"state":{"type":"string"},"health":{"type":"string"},"outputs":{"type":"object"}},"required":["name","serviceClassName","state","health","outputs"]}"#,
+        ..SERVICE
+    },
+    Operation {
+        tool: "core_service_delete",
+        method: Method::Delete,
+        path: "/services/{name}",
+        summary: "Delete a service",
+        description: "Stop a service and forget it, its file too. One whose stop tool fails is forgotten all the same, and the answer says what failed. Servers are not deleted here.",
+        effect: Effect::Destroys { idempotent: true },
+        input: NAMED,
+        output: SAID,
+        ..SERVICE
+    },
+    Operation {
+        tool: "core_service_get",
+        path: "/services/{name}",
+        summary: "Show a service",
+        description: "Show one service: its class, arguments, state, health, outputs and last error. Servers and the gateway itself are services too.",
+        input: NAMED,
+        output: r#"{"type":"object","properties":{"name":{"type":"string"},"serviceClassName":{"type":"string"},"state":{"type":"string"},"health":{"type":"string"}},"required":["name","state","health"]}"#,
+        slow: false,
+        problems: &[Kind::NotFound],
+        ..SERVICE
+    },
+    Operation {
+        tool: "core_service_list",
+        path: "/services",
+        summary: "List the services",
+        description: "List the services with their state and health: the gateway itself, the servers, and the instances of service classes.",
+        output: r#"{"type":"object","properties":{"services":{"type":"array","items":{"type":"object","properties":{"name":{"type":"string"},"service_type":{"type":"string"},"state":{"type":"string"},"health":{"type":"string"}},"required":["name","service_type","state","health"]}},"total":{"type":"integer"}},"required":["services","total"]}"#,
+        slow: false,
+        problems: &[],
+        ..SERVICE
+    },
+    Operation {
+        tool: "core_service_restart",
+        method: Method::Post,
+        path: "/services/{name}/restart",
+        summary: "Restart a service",
+        description: "Restart a service with the restart tool of its class, or stop and start it. Of a server: connect anew.",
+        effect: Effect::Destroys { idempotent: false },
+        input: NAMED,
+        output: SAID,
+        ..SERVICE
+    },
+    Operation {
+        tool: "core_service_start",
+        method: Method::Post,
+        path: "/services/{name}/start",
+        summary: "Start a service",
+        description: "Start a service, and what it depends on before it. One that runs stays as it is.",
+        effect: Effect::Changes { idempotent: true },
+        input: NAMED,
+        output: SAID,
+        ..SERVICE
+    },
+    Operation {
+        tool: "core_service_status",
+        path: "/services/{name}/status",
+        summary: "Tell how a service is",
+        description: "Tell the state and health of a service. Where its class has a status tool, that is asked now.",
+        effect: Effect::Unknown,
+        input: NAMED,
+        output: r#"{"type":"object","properties":{"name":{"type":"string"},"service_type":{"type":"string"},"state":{"type":"string"},"health":{"type":"string"},"error":{"type":"string"}},"required":["name","service_type","state","health"]}"#,
+        slow: false,
+        ..SERVICE
+    },
+    Operation {
+        tool: "core_service_stop",
+        method: Method::Post,
+        path: "/services/{name}/stop",
+        summary: "Stop a service",
+        description: "Stop a service. One that others need which run is left alone, and they are named.",
+        effect: Effect::Destroys { idempotent: true },
+        input: NAMED,
+        output: SAID,
+        ..SERVICE
+    },
+    Operation {
+        tool: "core_service_validate",
+        method: Method::Post,
+        path: "/validate/service",
+        summary: "Check a service",
+        description: "Say whether a service could be made of a class with these arguments, without making it.",
+        input: VALIDATE,
+        output: SAID,
+        slow: false,
+        problems: &[Kind::NotFound, Kind::Conflict, Kind::Definition],
+        ..SERVICE
+    },
+    Operation {
+        tool: "core_serviceclass_available",
+        path: "/service-classes/{name}/available",
+        summary: "Tell whether a service class can be used",
+        description: "Tell whether all tools of a service class, and all that it depends on, are there for you.",
+        input: NAMED,
+        output: r#"{"type":"object","properties":{"name":{"type":"string"},"available":{"type":"boolean"},"missingTools":{"type":"array"}},"required":["name","available"]}"#,
+        ..CLASS
+    },
+    Operation {
+        tool: "core_serviceclass_create",
+        method: Method::Post,
+        path: "/service-classes",
+        summary: "Create a service class",
+        description: "Write the definition of a new service class, service-classes/<name>.yaml, and take it in.",
+        effect: Effect::Changes { idempotent: false },
+        creates: true,
+        problems: &[Kind::Conflict, Kind::Definition],
+        input: CREATE_CLASS,
+        output: SAID,
+        ..CLASS
+    },
+    Operation {
+        tool: "core_serviceclass_delete",
+        method: Method::Delete,
+        path: "/service-classes/{name}",
+        summary: "Delete a service class",
+        description: "Remove the file of a service class. Its services stay, and cannot be started or stopped until there is a class of that name again.",
+        effect: Effect::Destroys { idempotent: true },
+        problems: &[Kind::NotFound, Kind::Conflict],
+        input: NAMED,
+        output: SAID,
+        ..CLASS
+    },
+    Operation {
+        tool: "core_serviceclass_get",
+        path: "/service-classes/{name}",
+        summary: "Show a service class",
+        description: "Show a service class, and which of its tools are there.",
+        problems: &[Kind::NotFound],
+        input: NAMED,
+        output: r#"{"type":"object","properties":{"name":{"type":"string"},"serviceConfig":{"type":"object"},"available":{"type":"boolean"}},"required":["name","available"]}"#,
+        ..CLASS
+    },
+    Operation {
+        tool: "core_serviceclass_list",
+        path: "/service-classes",
+        summary: "List the service classes",
+        description: "List the service classes, and which of their tools are there.",
+        output: r#"{"type":"object","properties":{"serviceClasses":{"type":"array"},"total":{"type":"integer"},"mode":{"type":"string"}},"required":["serviceClasses","total","mode"]}"#,
+        ..CLASS
+    },
+    Operation {
+        tool: "core_serviceclass_update",
+        method: Method::Put,
+        path: "/service-classes/{name}",
+        summary: "Change a service class",
+        description: "Replace the description, the arguments or the configuration of a service class; what is not given stays. The file is written without comments.",
+        effect: Effect::Destroys { idempotent: true },
+        problems: &[Kind::NotFound, Kind::Conflict, Kind::Stale, Kind::Definition],
+        input: UPDATE_CLASS,
+        output: SAID,
+        ..CLASS
+    },
+    Operation {
+        tool: "core_serviceclass_validate",
+        method: Method::Post,
+        path: "/validate/service-class",
+        summary: "Check a service class",
+        description: "Say what is wrong with the definition of a service class, without writing it.",
+        problems: &[Kind::Conflict, Kind::Definition],
+        input: CREATE_CLASS,
+        output: SAID,
+        ..CLASS
+    },
+];

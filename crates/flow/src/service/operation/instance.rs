@@ -1,0 +1,288 @@
+//! Operations on services. Servers and the gateway itself are services that are always there: they are started and
+//! stopped by the gateway's own machinery, and never made or deleted here.
+
+use serde_json::{Value, json};
+use toolcrib_base::{Kind, Problem};
+use toolcrib_catalog::{ObjectName, Which};
+use toolcrib_gateway::ServerOrder;
+
+use super::asking::{Asking, said};
+use crate::service::arguments;
+use crate::service::life::{Life, State};
+use crate::service::shown::{self, AGGREGATOR};
+use crate::service::subject::Subject;
+use crate::service::table::{Entry, unknown};
+use crate::service::task::{Done, Order};
+
+/// What a name stands for.
+enum Named {
+    Instance(Entry),
+    /// A server, as the list of servers shows it.
+    Server(Value),
+    Gateway,
+}
+
+fn named(asking: &Asking) -> Result<(String, Named), Problem> {
+    let name = asking.text("name")?;
+    if let Some(entry) = asking.table.entry(name) {
+        return Ok((name.to_owned(), Named::Instance(entry)));
+    }
+    if name == AGGREGATOR {
+        return Ok((name.to_owned(), Named::Gateway));
+    }
+    match asking.errand.gateway.server_condition(name) {
+        Some(server) => Ok((name.to_owned(), Named::Server(server))),
+        None => Err(unknown(name)),
+    }
+}
+
+pub(super) fn list(asking: &Asking) -> Value {
+    let classes = asking.table.classes();
+    let servers = asking.errand.gateway.server_conditions();
+    let services: Vec<Value> = [shown::aggregator()]
+        .into_iter()
+        .chain(servers.iter().map(shown::server))
+        .chain(asking.table.entries().values().map(|entry| shown::status(entry, &classes)))
+        .collect();
+    json!({ "total": services.len(), "services": services })
+}
+
+pub(super) fn get(asking: &Asking) -> Result<Value, Problem> {
+    Ok(match named(asking)?.1 {
+        Named::Instance(entry) => shown::instance(&entry, &asking.table.classes()),
+        Named::Server(server) => shown::static_instance(&shown::server(&server)),
+        Named::Gateway => shown::static_instance(&shown::aggregator()),
+    })
+}
+
+pub(super) async fn status(asking: &Asking) -> Result<Value, Problem> {
+    Ok(match named(asking)? {
+        (name, Named::Instance(entry)) => {
+            // How it was when its status tool was last asked is told where the tool cannot be asked now.
+            let has_status =
+                asking.table.around.class(entry.subject().class.as_str()).is_ok_and(|it| it.tool("status").is_some());
+            if has_status && entry.life().state != State::Stopped {
+                entry.order(Order::Examine, asking.hands(&name)).await?;
+            }
+            shown::status(&entry, &asking.table.classes())
+        }
+        (_, Named::Server(server)) => shown::server(&server),
+        (_, Named::Gateway) => shown::aggregator(),
+    })
+}
+
+pub(super) async fn start(asking: &Asking) -> Result<Value, Problem> {
+    let (name, named) = named(asking)?;
+    match named {
+        Named::Instance(entry) => {
+            let name = entry.subject().name.clone();
+            let done = asking.table.start(&name, asking.hands(name.as_str()), asking, Vec::new()).await;
+            let done = done.map_err(|problem| failing("start", name.as_str(), problem))?;
+            Ok(told(asking, &entry, done, "started", "already running"))
+        }
+        Named::Server(server) if server["state"] == "ready" => Ok(already(&name, &server, "already running")),
+        Named::Server(_) => order_server(asking, &name, ServerOrder::Start, "started").await,
+        Named::Gateway => Ok(already(&name, &json!({ "state": "ready" }), "already running")),
+    }
+}
+
+pub(super) async fn stop(asking: &Asking) -> Result<Value, Problem> {
+    let (name, named) = named(asking)?;
+    match named {
+        Named::Instance(entry) => {
+            asking.table.check_unneeded(&name, "stopped")?;
+            let done = entry.order(Order::Stop, asking.hands(&name)).await;
+            let done = done.map_err(|problem| failing("stop", &name, problem))?;
+            Ok(told(asking, &entry, done, "stopped", "already stopped"))
+        }
+        Named::Server(server) if server["state"] == "stopped" => Ok(already(&name, &server, "already stopped")),
+        Named::Server(_) => {
+            asking.table.check_unneeded(&name, "stopped")?;
+            order_server(asking, &name, ServerOrder::Stop, "stopped").await
+        }
+        Named::Gateway => Err(not_by_itself("stopped")),
+    }
+}
+
+pub(super) async fn restart(asking: &Asking) -> Result<Value, Problem> {
+    let (name, named) = named(asking)?;
+    match named {
+        Named::Instance(entry) if entry.life().state == State::Stopped => {
+            let started = asking.table.start(&entry.subject().name, asking.hands(&name), asking, Vec::new()).await;
+            let done = started.map_err(|problem| failing("restart", &name, problem))?;
+            Ok(told(asking, &entry, done, "restarted", "already running"))
+        }
+        Named::Instance(entry) => {
+            let done = entry.order(Order::Restart, asking.hands(&name)).await;
+            let done = done.map_err(|problem| failing("restart", &name, problem))?;
+            Ok(told(asking, &entry, done, "restarted", "already running"))
+        }
+        Named::Server(_) => order_server(asking, &name, ServerOrder::Restart, "restarted").await,
+        Named::Gateway => Err(not_by_itself("restarted")),
+    }
+}
+
+/// Everything that can be known before a service is made.
+struct Checked {
+    subject: Subject,
+}
+
+fn check(asking: &Asking) -> Result<Checked, Problem> {
+    let name = asking.new_name()?;
+    let class = asking.usable(asking.text("serviceClassName")?)?;
+    let args = arguments::complete(&class.definition.args, &asking.object("args"))?;
+    if asking.table.entry(name.as_str()).is_some() || asking.table.is_static(name.as_str()) {
+        return Err(Problem::new(Kind::Conflict, format!("service `{name}` already exists"))
+            .hint("Choose another name, or delete it first."));
+    }
+    let subject = Subject {
+        name,
+        class: class.definition.name.clone(),
+        description: asking.given("description").and_then(Value::as_str).map(str::to_owned),
+        args,
+        auto_start: asking.flag("autoStart"),
+        dependencies: Vec::new(),
+        persists: asking.flag("persist"),
+        owner: asking.owner(),
+        created: asking.table.around.clock.now(),
+    };
+    Ok(Checked { subject })
+}
+
+pub(super) fn validate(asking: &Asking) -> Result<Value, Problem> {
+    let name = check(asking)?.subject.name;
+    Ok(said(name.as_str(), format!("Validation successful for service {name}"), None))
+}
+
+pub(super) async fn create(asking: &Asking) -> Result<Value, Problem> {
+    let failed = |problem: Problem| Problem {
+        message: format!("Failed to create ServiceClass instance: {}", problem.message),
+        ..problem
+    };
+    let Checked { subject } = check(asking).map_err(failed)?;
+    let (name, persists, definition) = (subject.name.clone(), subject.persists, subject.definition());
+    let entry = asking.table.add(subject, Life::new(asking.table.around.clock.now())).map_err(failed)?;
+    // Whoever drops the request here leaves no service behind that was never started.
+    let mut unfinished = Unfinished { asking, name: &name, is_finished: false };
+    if persists {
+        // Written before its start, so that a crash in between leaves a file to find it by.
+        let which = Which::Service(name.clone());
+        let text = which.text_of(&definition.to_value());
+        let written = asking.errand.gateway.change_files(move |files| files.create(&which, &text)).await;
+        if let Err(problem) = written {
+            return Err(failed(problem));
+        }
+    }
+    asking.table.tell_service(name.as_str(), "Created", format!("service `{name}` is made"), false);
+    match asking.table.start(&name, asking.hands(name.as_str()), asking, Vec::new()).await {
+        Ok(_) => {
+            unfinished.is_finished = true;
+            Ok(shown::instance(&entry, &asking.table.classes()))
+        }
+        Err(problem) => {
+            drop(unfinished);
+            if persists {
+                remove_file(asking, &name).await?;
+            }
+            Err(failed(problem))
+        }
+    }
+}
+
+/// Takes a service back that did not come to be.
+struct Unfinished<'a> {
+    asking: &'a Asking,
+    name: &'a ObjectName,
+    is_finished: bool,
+}
+
+impl Drop for Unfinished<'_> {
+    fn drop(&mut self) {
+        let state = self.asking.table.entry(self.name.as_str()).map(|entry| entry.life().state);
+        // A start that has begun goes on without whoever asked for it, and its service stays to be seen.
+        if !self.is_finished && matches!(state, Some(State::Stopped | State::Failed)) {
+            self.asking.table.forget(self.name.as_str());
+        }
+    }
+}
+
+pub(super) async fn delete(asking: &Asking) -> Result<Value, Problem> {
+    let (name, named) = named(asking)?;
+    let entry = match named {
+        Named::Instance(entry) => entry,
+        Named::Server(_) | Named::Gateway => {
+            let message = format!("service `{name}` cannot be deleted: it is no instance of a service class");
+            return Err(Problem::new(Kind::Conflict, message).hint("core_mcpserver_delete removes a server."));
+        }
+    };
+    asking.table.check_unneeded(&name, "deleted")?;
+    let ended = entry.order(Order::End, asking.hands(&name)).await;
+    asking.table.forget(&name);
+    if entry.subject().persists {
+        remove_file(asking, &entry.subject().name).await?;
+    }
+    let message = match ended {
+        Ok(_) => format!("successfully deleted service '{name}'"),
+        Err(problem) => {
+            format!("successfully deleted service '{name}', but it was not stopped: {}", problem.message)
+        }
+    };
+    let is_left = message.contains("not stopped");
+    asking.table.tell_service(&name, "Deleted", message.clone(), is_left);
+    Ok(said(&name, message, None))
+}
+
+/// Its file, and what was written down of it. A file that is gone already is no fault.
+async fn remove_file(asking: &Asking, name: &ObjectName) -> Result<(), Problem> {
+    let which = Which::Service(name.clone());
+    let removed = asking.errand.gateway.change_files(move |files| files.remove(&which, None)).await;
+    let records = asking.table.around.records.clone();
+    let of = name.to_string();
+    if let Some(records) = records {
+        let forgotten = tokio::task::spawn_blocking(move || records.remove(&of)).await;
+        if let Ok(Err(error)) = forgotten {
+            tracing::warn!(service = %name, %error, "what was written down of it stays behind");
+        }
+    }
+    match removed {
+        Err(problem) if problem.kind != Kind::NotFound => Err(problem),
+        _ => Ok(()),
+    }
+}
+
+async fn order_server(asking: &Asking, name: &str, order: ServerOrder, done: &str) -> Result<Value, Problem> {
+    let server = asking.errand.gateway.order_server(name, order).await?;
+    let status = shown::server(&server);
+    if order != ServerOrder::Stop && status["state"] != "running" {
+        let error = server["lastError"].as_str().unwrap_or("it is not ready");
+        return Err(failing(
+            if order == ServerOrder::Start { "start" } else { "restart" },
+            name,
+            Problem::new(Kind::Unavailable, error),
+        ));
+    }
+    Ok(said(name, format!("successfully {done} service '{name}'"), Some(&status)))
+}
+
+fn already(name: &str, server: &Value, what: &str) -> Value {
+    said(name, format!("service '{name}' is {what}"), Some(&shown::server(server)))
+}
+
+fn told(asking: &Asking, entry: &Entry, done: Done, what: &str, otherwise: &str) -> Value {
+    let name = entry.subject().name.to_string();
+    let status = shown::status(entry, &asking.table.classes());
+    let message = match done {
+        Done::Carried => format!("successfully {what} service '{name}'"),
+        Done::Already => format!("service '{name}' is {otherwise}"),
+    };
+    said(&name, message, Some(&status))
+}
+
+fn failing(what: &str, name: &str, problem: Problem) -> Problem {
+    Problem { message: format!("failed to {what} service '{name}': {}", problem.message), ..problem }
+}
+
+fn not_by_itself(what: &str) -> Problem {
+    Problem::new(Kind::Conflict, format!("service `{AGGREGATOR}` is the gateway itself and cannot be {what} by a tool"))
+        .hint("End or start the gateway's process.")
+}

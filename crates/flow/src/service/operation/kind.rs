@@ -1,0 +1,165 @@
+//! Operations on service classes: the files of `service-classes/`.
+
+use serde_json::{Map, Value, json};
+use toolcrib_base::{Kind, Problem};
+use toolcrib_catalog::{ObjectName, ServiceClassDefinition, Which, WriteError};
+
+use super::asking::{Asking, said};
+use crate::service::shown;
+
+pub(super) fn list(asking: &Asking) -> Value {
+    let classes = asking.table.classes();
+    let shown: Vec<Value> = classes
+        .iter()
+        .map(|(name, class)| match class {
+            Ok(class) => {
+                shown::class(class, &asking.missing_tools(class), &asking.missing_needs(class))
+            }
+            Err(faults) => json!({
+                "name": name.as_str(), "available": false,
+                "error": faults.iter().map(|it| format!("`{}`: {}", it.field, it.message)).collect::<Vec<_>>().join("; "),
+            }),
+        })
+        .collect();
+    json!({ "total": shown.len(), "serviceClasses": shown, "mode": "filesystem" })
+}
+
+pub(super) fn get(asking: &Asking) -> Result<Value, Problem> {
+    let class = asking.table.around.class(asking.text("name")?)?;
+    Ok(shown::class(&class, &asking.missing_tools(&class), &asking.missing_needs(&class)))
+}
+
+/// One that is not there, or is wrong, is not available; that is an answer and no error.
+pub(super) fn available(asking: &Asking) -> Result<Value, Problem> {
+    let name = asking.text("name")?;
+    Ok(match asking.table.around.class(name) {
+        Ok(class) => {
+            let (missing, needs) = (asking.missing_tools(&class), asking.missing_needs(&class));
+            let is_available = missing.is_empty() && needs.is_empty();
+            json!({ "name": name, "available": is_available, "missingTools": missing, "missingDependencies": needs })
+        }
+        Err(problem) => json!({ "name": name, "available": false, "error": problem.message }),
+    })
+}
+
+pub(super) fn validate(asking: &Asking) -> Result<Value, Problem> {
+    let (name, which, text) = written(asking, None)?;
+    check(asking, &name, &which, &text).inspect_err(|problem| {
+        let what = format!("is not right: {}", problem.message);
+        asking.table.tell_class(&name, "ValidationFailed", &what, true);
+    })?;
+    asking.table.tell_class(&name, "Validated", "is right", false);
+    Ok(said(name.as_str(), format!("Validation successful for ServiceClass {name}"), None))
+}
+
+pub(super) async fn create(asking: &Asking) -> Result<Value, Problem> {
+    let (name, which, text) = written(asking, None)?;
+    if asking.table.loaded().service_classes.contains_key(&name) {
+        return Err(exists(&name));
+    }
+    check(asking, &name, &which, &text)?;
+    let created = asking.errand.gateway.change_files(move |files| files.create(&which, &text)).await;
+    created.map_err(|problem| if problem.kind == Kind::Conflict { exists(&name) } else { problem })?;
+    Ok(said(name.as_str(), format!("ServiceClass '{name}' created successfully"), None))
+}
+
+pub(super) async fn update(asking: &Asking) -> Result<Value, Problem> {
+    let before = asking.table.loaded().service_classes.get(asking.text("name")?).cloned();
+    let before = before.ok_or_else(|| unknown(asking))?;
+    let (name, which, text) = written(asking, Some(&before))?;
+    check(asking, &name, &which, &text)?;
+    let replaced = asking.errand.gateway.change_files(move |files| {
+        let now = files.read(&which)?.ok_or_else(|| WriteError::Missing(which.name().to_owned()))?;
+        files.replace(&which, &text, &now.revision)
+    });
+    replaced.await?;
+    Ok(said(name.as_str(), format!("ServiceClass '{name}' updated successfully"), None))
+}
+
+pub(super) async fn delete(asking: &Asking) -> Result<Value, Problem> {
+    let Ok(name) = ObjectName::new(asking.text("name")?) else { return Err(unknown(asking)) };
+    let users: Vec<String> = asking
+        .table
+        .entries()
+        .into_values()
+        .filter(|entry| entry.subject().class == name)
+        .map(|entry| format!("`{}`", entry.subject().name))
+        .collect();
+    let which = Which::ServiceClass(name.clone());
+    let removed = asking.errand.gateway.change_files(move |files| files.remove(&which, None)).await;
+    removed.map_err(|problem| if problem.kind == Kind::NotFound { unknown(asking) } else { problem })?;
+    let mut message = format!("ServiceClass '{name}' deleted successfully");
+    if !users.is_empty() {
+        message += &format!("; its services {} cannot be started or stopped until it is there again", users.join(", "));
+    }
+    Ok(said(name.as_str(), message, None))
+}
+
+/// The text that the arguments stand for; of an update with what they leave as it is.
+fn written(asking: &Asking, before: Option<&ServiceClassDefinition>) -> Result<(ObjectName, Which, String), Problem> {
+    let name = asking.new_name()?;
+    let mut definition = Map::new();
+    let before = before.map(ServiceClassDefinition::to_value);
+    for key in ["version", "description", "args", "serviceConfig"] {
+        let kept = before.as_ref().and_then(|before| before.get(key));
+        if let Some(value) = asking.given(key).or(kept) {
+            definition.insert(key.to_owned(), value.clone());
+        }
+    }
+    lacking(definition.get("serviceConfig"))?;
+    let which = Which::ServiceClass(name.clone());
+    let text = which.text_of(&Value::Object(definition));
+    Ok((name, which, text))
+}
+
+/// What is missing or of another type where clients know the wording of old.
+fn lacking(config: Option<&Value>) -> Result<(), Problem> {
+    let wrong = |message: String| Err(Problem::new(Kind::InvalidParams, message));
+    let empty = json!({});
+    let object = |value: Option<&Value>, place: &str| match value {
+        None | Some(Value::Null) => Ok(empty.clone()),
+        Some(value @ Value::Object(_)) => Ok(value.clone()),
+        Some(other) => {
+            let kind = match other {
+                Value::String(_) => "string",
+                Value::Array(_) => "array",
+                Value::Bool(_) => "boolean",
+                _ => "number",
+            };
+            let message = format!("cannot unmarshal {kind} into `{place}`, which is an object");
+            Err(Problem::new(Kind::InvalidParams, message))
+        }
+    };
+    let config = object(config, "serviceConfig")?;
+    let tools = config.get("lifecycleTools").or_else(|| config.get("lifecycle_tools"));
+    let Some(tools) = tools.filter(|tools| !tools.is_null()) else {
+        return wrong("`serviceConfig.lifecycleTools` is required".to_owned());
+    };
+    let tools = object(Some(tools), "serviceConfig.lifecycleTools")?;
+    for word in ["start", "stop"] {
+        let place = format!("serviceConfig.lifecycleTools.{word}");
+        let tool = object(tools.get(word), &place)?;
+        if tool["tool"].as_str().is_none_or(|name| name.trim().is_empty()) {
+            return wrong(format!("`{place}.tool` is required"));
+        }
+    }
+    Ok(())
+}
+
+/// Checks a text as a class among the others.
+fn check(asking: &Asking, name: &ObjectName, which: &Which, text: &str) -> Result<(), Problem> {
+    let definition = ServiceClassDefinition::parse(&which.new_file(), name, text);
+    let definition = definition.map_err(|problems| Problem::from(WriteError::Bad(problems)))?;
+    asking.table.check_class(definition)
+}
+
+fn exists(name: &ObjectName) -> Problem {
+    Problem::new(Kind::Conflict, format!("service class `{name}` already exists"))
+        .hint("Choose another name, or update it.")
+}
+
+fn unknown(asking: &Asking) -> Problem {
+    let name: String = asking.text("name").unwrap_or_default().chars().filter(|c| !c.is_control()).take(80).collect();
+    Problem::new(Kind::NotFound, format!("service class `{name}` not found"))
+        .hint("core_serviceclass_list shows those that there are.")
+}

@@ -1,0 +1,50 @@
+//! The schemas of the arguments. Where a value of another type has a wording that clients know, the schema leaves the type
+//! to the function, which says it better.
+
+/// One tool of a lifecycle.
+macro_rules! tool {
+    ($more:literal) => {
+        concat!(
+            r#"{"properties":{"tool":{"type":"string","description":"The name of a tool"},"args":{"type":"object","description":"What it is called with; texts are templates"},"condition":{"type":"string","description":"A template; unless it is true the tool is not called"}"#,
+            $more,
+            "}}"
+        )
+    };
+    () => {
+        tool!(r#","outputs":{"type":"object","description":"What of its answer is kept: a name for each JSON path","additionalProperties":{"type":"string"}}"#)
+    };
+}
+
+/// A service class, by its members beside the name.
+macro_rules! class {
+    ($required:literal) => {
+        concat!(
+            r#"{"type":"object","properties":{"name":{"type":"string","description":"The name of the class"},"description":{"type":"string","description":"What its services are"},"args":{"type":"object","description":"What its services are made of","additionalProperties":{"type":"object","properties":{"type":{"type":"string","enum":["string","integer","boolean","number","object","array"]},"required":{"type":"boolean"},"default":{"description":"Its value when none is given"},"description":{"type":"string"}},"required":["type"],"additionalProperties":false}},"serviceConfig":{"description":"What its services do","properties":{"serviceType":{"type":"string","description":"What people call this kind of service"},"defaultName":{"type":"string","description":"A template of names"},"dependencies":{"type":"array","items":{"type":"string"},"description":"Service classes, services and servers that must run first"},"outputs":{"type":"object","description":"Values that are made when a service has started, by templates"},"healthCheck":{"type":"object","properties":{"enabled":{"type":"boolean"},"interval":{"type":"string","description":"How often, such as 30s"},"failureThreshold":{"type":"integer","description":"After how many failures in a row a service is unhealthy"},"successThreshold":{"type":"integer","description":"After how many successes in a row it is healthy again"}}},"timeout":{"type":"object","properties":{"create":{"type":"string","description":"How long starting may take, such as 1m"},"delete":{"type":"string","description":"How long stopping may take"},"healthCheck":{"type":"string","description":"How long a check may take"}}},"lifecycleTools":{"description":"Its tools; start and stop are required","properties":{"start":"#,
+            tool!(),
+            r#","stop":"#,
+            tool!(),
+            r#","restart":"#,
+            tool!(),
+            r#","status":"#,
+            tool!(),
+            r#","healthCheck":"#,
+            tool!(
+                r#","expect":{"type":"object","properties":{"success":{"type":"boolean"},"json_path":{"type":"object"}}},"expect_not":{"type":"object","properties":{"success":{"type":"boolean"},"json_path":{"type":"object"}}}"#
+            ),
+            "}}}}},",
+            $required,
+            r#","additionalProperties":false}"#
+        )
+    };
+}
+
+pub(super) const NAMED: &str = r#"{"type":"object","properties":{"name":{"type":"string","description":"The name"}},"required":["name"],"additionalProperties":false}"#;
+
+pub(super) const SAID: &str = r#"{"type":"object","properties":{"name":{"type":"string"},"message":{"type":"string"},"state":{"type":"string"},"health":{"type":"string"}},"required":["name","message"]}"#;
+
+pub(super) const CREATE: &str = r#"{"type":"object","properties":{"serviceClassName":{"type":"string","description":"The service class"},"name":{"type":"string","description":"A name of its own"},"args":{"type":"object","description":"What it is made of, as the class asks for it"},"persist":{"type":"boolean","description":"Whether it has a file and is there again after a restart of the gateway"},"autoStart":{"type":"boolean","description":"Whether it is started with the gateway; only with persist"}},"required":["serviceClassName","name"],"additionalProperties":false}"#;
+
+pub(super) const VALIDATE: &str = r#"{"type":"object","properties":{"name":{"type":"string"},"serviceClassName":{"type":"string","description":"The service class"},"args":{"type":"object","description":"What it is made of"},"autoStart":{"type":"boolean"},"description":{"type":"string"}},"required":["name","serviceClassName"],"additionalProperties":false}"#;
+
+pub(super) const CREATE_CLASS: &str = class!(r#""required":["name","serviceConfig"]"#);
+pub(super) const UPDATE_CLASS: &str = class!(r#""required":["name"]"#);

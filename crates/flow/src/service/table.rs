@@ -1,0 +1,352 @@
+//! Which services there are: those of files and those that live only as long as the process; in which order they start
+//! and stop, and who needs whom.
+
+mod depend;
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use arc_swap::ArcSwap;
+use serde_json::{Map, Value};
+use tokio::sync::{mpsc, oneshot, watch};
+use toolcrib_base::task::Scope;
+use toolcrib_base::{Clock, Kind, Problem, ServerName};
+use toolcrib_catalog::{DefinitionProblem, Loaded, ObjectName, ServiceClassDefinition, ServiceDefinition, Which};
+use toolcrib_gateway::{Happening, ObjectKind};
+use toolcrib_store::{ServiceRecord, Services as Records};
+
+use super::arguments;
+use super::awaken;
+use super::class::{Class, Classes};
+use super::house::{Hands, House};
+use super::life::{Life, State};
+use super::order;
+use super::subject::{self, Subject};
+use super::task::{Around, Done, ORDERS, Order, Request, ServiceTask};
+
+pub(super) use depend::Servers;
+
+/// How many services there may be.
+pub(super) const SERVICES_MAX: usize = 10_000;
+
+/// The handle of one service.
+#[derive(Debug, Clone)]
+pub(super) struct Entry {
+    subject: Arc<ArcSwap<Subject>>,
+    life: watch::Receiver<Arc<Life>>,
+    orders: mpsc::Sender<Request>,
+    /// Whether a file of it was seen, so that it goes when the file does.
+    has_file: bool,
+}
+
+/// All service classes and services.
+#[derive(Debug)]
+pub(super) struct Table {
+    pub(super) around: Arc<Around>,
+    entries: Mutex<BTreeMap<ObjectName, Entry>>,
+    /// What the files say, as last applied.
+    loaded: ArcSwap<Loaded>,
+    scope: Scope,
+}
+
+// === impl Entry ===
+
+impl Entry {
+    pub(super) fn subject(&self) -> Arc<Subject> {
+        self.subject.load_full()
+    }
+
+    pub(super) fn life(&self) -> Arc<Life> {
+        Arc::clone(&self.life.borrow())
+    }
+
+    /// Has an order carried out. Whoever drops this does not take the order back.
+    pub(super) async fn order(&self, order: Order, hands: Arc<dyn Hands>) -> Result<Done, Problem> {
+        let name = self.subject().name.clone();
+        let (reply, answer) = oneshot::channel();
+        self.orders.try_send(Request { order, hands, reply }).map_err(|error| match error {
+            mpsc::error::TrySendError::Full(_) => Problem::new(
+                Kind::Busy,
+                format!("{ORDERS} orders for service `{name}` wait already, which is the limit"),
+            )
+            .hint("Ask for its state; each order ends within the deadlines of its class."),
+            mpsc::error::TrySendError::Closed(_) => gone(&name),
+        })?;
+        // The task answers within the deadlines of the class, or ends.
+        answer.await.unwrap_or_else(|_| Err(gone(&name)))
+    }
+}
+
+fn gone(name: &ObjectName) -> Problem {
+    Problem::new(Kind::Unavailable, format!("service `{name}` has just been removed, or the gateway ends"))
+}
+
+// === impl Table ===
+
+impl Table {
+    pub(super) fn new(house: Arc<dyn House>, clock: Arc<dyn Clock>, records: Option<Records>, scope: &Scope) -> Self {
+        let around = Around { house, clock, records, classes: ArcSwap::default() };
+        Self { around: Arc::new(around), entries: Mutex::default(), loaded: ArcSwap::default(), scope: scope.clone() }
+    }
+
+    /// What the files say.
+    pub(super) fn loaded(&self) -> Arc<Loaded> {
+        self.loaded.load_full()
+    }
+
+    /// The classes, made ready.
+    pub(super) fn classes(&self) -> Arc<Classes> {
+        self.around.classes.load_full()
+    }
+
+    /// All services, by name.
+    pub(super) fn entries(&self) -> BTreeMap<ObjectName, Entry> {
+        self.entries.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// The service of that name.
+    pub(super) fn entry(&self, name: &str) -> Option<Entry> {
+        self.entries.lock().unwrap_or_else(PoisonError::into_inner).get(name).cloned()
+    }
+
+    /// The same where it must be there.
+    pub(super) fn find(&self, name: &str) -> Result<Entry, Problem> {
+        self.entry(name).ok_or_else(|| unknown(name))
+    }
+
+    /// Adds a service, which does not run yet. Its name must be free.
+    pub(super) fn add(&self, subject: Subject, life: Life) -> Result<Entry, Problem> {
+        let mut entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
+        let name = subject.name.clone();
+        if entries.contains_key(&name) {
+            return Err(Problem::new(Kind::Conflict, format!("service `{name}` already exists"))
+                .hint("Choose another name, or delete it first."));
+        }
+        if entries.len() >= SERVICES_MAX {
+            return Err(Problem::new(Kind::Busy, format!("there are {SERVICES_MAX} services, which is the limit")));
+        }
+        let entry = self.begin(subject, life);
+        entries.insert(name, entry.clone());
+        Ok(entry)
+    }
+
+    /// Forgets a service; its task ends.
+    pub(super) fn forget(&self, name: &str) -> Option<Entry> {
+        self.entries.lock().unwrap_or_else(PoisonError::into_inner).remove(name)
+    }
+
+    fn begin(&self, subject: Subject, life: Life) -> Entry {
+        let (orders, taken) = mpsc::channel(ORDERS);
+        let (life, seen) = watch::channel(Arc::new(life));
+        let subject = Arc::new(ArcSwap::from_pointee(subject));
+        let task = ServiceTask { subject: Arc::clone(&subject), around: Arc::clone(&self.around), life, orders: taken };
+        self.scope.spawn(task.run(self.scope.stop_signal()));
+        Entry { subject, life: seen, orders, has_file: false }
+    }
+
+    /// Takes new definitions. Blocks: it reads what was written down of services.
+    pub(super) fn apply(self: &Arc<Self>, loaded: &Arc<Loaded>) -> Vec<DefinitionProblem> {
+        let before = self.loaded.swap(Arc::clone(loaded));
+        let problems = self.apply_classes(&before, loaded);
+        self.apply_services(loaded);
+        problems
+    }
+
+    fn apply_classes(&self, before: &Loaded, loaded: &Loaded) -> Vec<DefinitionProblem> {
+        let known = self.classes();
+        let mut problems = Vec::new();
+        let mut classes = Classes::new();
+        let needs: order::Needs =
+            loaded.service_classes.iter().map(|(name, class)| (name.clone(), class.dependencies.clone())).collect();
+        for (name, definition) in &loaded.service_classes {
+            let same = known
+                .get(name)
+                .filter(|known| known.as_ref().is_ok_and(|class| Arc::ptr_eq(&class.definition, definition)));
+            let class = same.cloned().unwrap_or_else(|| Class::new(definition).map(Arc::new));
+            for fault in class.as_ref().err().into_iter().flatten() {
+                problems.push(problem(name, &fault.field, &fault.message, None));
+            }
+            if let Some(circle) = order::circle(&needs, name).filter(|circle| circle.first() == Some(name)) {
+                let message = format!("expected no circle, got {}", order::shown(&circle));
+                problems.push(problem(name, "serviceConfig.dependencies", &message, Some("remove one of them")));
+            }
+            classes.insert(name.clone(), class);
+        }
+        self.around.classes.store(Arc::new(classes));
+        self.tell_classes(before, loaded);
+        problems
+    }
+
+    fn tell_classes(&self, before: &Loaded, after: &Loaded) {
+        let tell = |name: &ObjectName, reason, what| self.tell_class(name, reason, what, false);
+        for (name, class) in &after.service_classes {
+            match before.service_classes.get(name) {
+                None => tell(name, "Created", "is there"),
+                Some(other) if other != class => tell(name, "Updated", "has changed"),
+                Some(_) => {}
+            }
+        }
+        for name in before.service_classes.keys().filter(|name| !after.service_classes.contains_key(*name)) {
+            tell(name, "Deleted", "is gone");
+        }
+    }
+
+    /// Tells what happened to a service class.
+    pub(super) fn tell_class(&self, name: &ObjectName, reason: &'static str, what: &str, warning: bool) {
+        let message = format!("service class `{name}` {what}");
+        self.around.house.tell(Happening {
+            kind: ObjectKind::ServiceClass,
+            name: name.to_string(),
+            reason,
+            message,
+            warning,
+        });
+    }
+
+    /// Tells what happened to a service that its task does not tell.
+    pub(super) fn tell_service(&self, name: &str, reason: &'static str, message: String, warning: bool) {
+        let kind = ObjectKind::ServiceInstance;
+        self.around.house.tell(Happening { kind, name: name.to_owned(), reason, message, warning });
+    }
+
+    fn apply_services(self: &Arc<Self>, loaded: &Loaded) {
+        let mut entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut records: Option<BTreeMap<String, ServiceRecord>> = None;
+        let mut new = Vec::new();
+        for (name, definition) in &loaded.services {
+            if let Some(entry) = entries.get_mut(name) {
+                entry.has_file = true;
+                self.update(entry, definition);
+                continue;
+            }
+            let record = records.get_or_insert_with(|| self.records()).remove(name.as_str());
+            let now = self.around.clock.now();
+            let args = self.completed(definition);
+            let subject = Subject::of_file(definition, args, record.as_ref(), now);
+            let life = record.as_ref().map_or_else(|| Life::new(now), |record| subject::remembered(record, now));
+            let must_awaken = subject.auto_start || life.state == State::Unknown;
+            let entry = Entry { has_file: true, ..self.begin(subject, life) };
+            entries.insert(name.clone(), entry.clone());
+            if must_awaken {
+                new.push(entry);
+            }
+        }
+        let gone: Vec<ObjectName> = entries
+            .iter()
+            .filter(|(name, entry)| entry.has_file && !loaded.services.contains_key(*name))
+            .map(|(name, _)| name.clone())
+            .collect();
+        let gone: Vec<(ObjectName, Option<Entry>)> =
+            gone.into_iter().map(|name| (name.clone(), entries.remove(&name))).collect();
+        drop(entries);
+        for (name, entry) in gone {
+            self.tell_gone(&name, entry.as_ref());
+        }
+        for entry in new {
+            self.scope.spawn(awaken::awaken(Arc::clone(self), entry, self.scope.stop_signal()));
+        }
+    }
+
+    fn records(&self) -> BTreeMap<String, ServiceRecord> {
+        let Some(records) = &self.around.records else { return BTreeMap::new() };
+        match records.all() {
+            Ok(all) => all.into_iter().map(|record| (record.name.clone(), record)).collect(),
+            Err(error) => {
+                tracing::error!(%error, "how services were is not known");
+                BTreeMap::new()
+            }
+        }
+    }
+
+    /// Its arguments with the defaults of its class, as far as they are right; what is wrong is told when it is started.
+    fn completed(&self, definition: &ServiceDefinition) -> Map<String, Value> {
+        let class = self.around.class(definition.class.as_str()).ok();
+        let complete = class.and_then(|class| arguments::complete(&class.definition.args, &definition.args).ok());
+        complete.unwrap_or_else(|| definition.args.clone())
+    }
+
+    /// A changed file counts from the next call of a tool on.
+    fn update(&self, entry: &Entry, definition: &ServiceDefinition) {
+        let before = entry.subject();
+        let mut owner = before.owner.clone();
+        if let Some(profile) = &definition.profile {
+            owner.profile = profile.clone();
+        }
+        let after = Subject {
+            class: definition.class.clone(),
+            description: definition.description.clone(),
+            args: self.completed(definition),
+            auto_start: definition.auto_start,
+            dependencies: definition.dependencies.clone(),
+            persists: true,
+            owner,
+            ..Subject::clone(&before)
+        };
+        if *before != after {
+            entry.subject.store(Arc::new(after));
+        }
+    }
+
+    /// Its file is gone, so it is; what it stands for may still be there, and nobody was asked to stop it.
+    fn tell_gone(&self, name: &ObjectName, entry: Option<&Entry>) {
+        let runs = entry.is_some_and(|entry| entry.life().state != State::Stopped);
+        let message = if runs {
+            format!("service `{name}` is gone with its file; its stop tool was not called")
+        } else {
+            format!("service `{name}` is gone with its file")
+        };
+        self.tell_service(name.as_str(), "Deleted", message, runs);
+        if let Some(records) = &self.around.records
+            && let Err(error) = records.remove(name.as_str())
+        {
+            tracing::warn!(service = %name, %error, "what was written down of it stays behind");
+        }
+    }
+
+    /// Checks a definition of a class against the others: its templates and its circles.
+    pub(super) fn check_class(&self, definition: ServiceClassDefinition) -> Result<(), Problem> {
+        let definition = Arc::new(definition);
+        Class::new(&definition).map_err(|faults| {
+            let faults: Vec<String> = faults.iter().map(|it| format!("`{}`: {}", it.field, it.message)).collect();
+            Problem::new(Kind::Definition, faults.join("; "))
+        })?;
+        let loaded = self.loaded();
+        let mut needs: order::Needs =
+            loaded.service_classes.iter().map(|(name, class)| (name.clone(), class.dependencies.clone())).collect();
+        needs.insert(definition.name.clone(), definition.dependencies.clone());
+        match order::circle(&needs, &definition.name) {
+            Some(circle) => Err(circle_problem(&circle)),
+            None => Ok(()),
+        }
+    }
+
+    /// Whether a name belongs to a server or to the gateway itself.
+    pub(super) fn is_static(&self, name: &str) -> bool {
+        name == super::shown::AGGREGATOR
+            || ServerName::new(name).is_ok_and(|name| self.loaded().servers.contains_key(&name))
+    }
+}
+
+/// The problem of a name that no service has.
+pub(super) fn unknown(name: &str) -> Problem {
+    let name: String = name.chars().filter(|c| !c.is_control()).take(80).collect();
+    Problem::new(Kind::NotFound, format!("service `{name}` not found"))
+        .hint("core_service_list shows those that there are.")
+}
+
+pub(super) fn circle_problem(circle: &[ObjectName]) -> Problem {
+    Problem::new(Kind::Conflict, format!("dependency cycle: {}", order::shown(circle)))
+        .hint("Remove one of these dependencies.")
+}
+
+fn problem(class: &ObjectName, field: &str, message: &str, hint: Option<&str>) -> DefinitionProblem {
+    let file = Which::ServiceClass(class.clone()).new_file();
+    DefinitionProblem {
+        file: Path::new(&file).to_owned(),
+        at: None,
+        field: field.to_owned(),
+        message: message.to_owned(),
+        hint: hint.map(str::to_owned),
+    }
+}
