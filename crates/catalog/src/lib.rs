@@ -44,6 +44,7 @@ pub use entry::{
     Answers, Authorization, AuthorizationKind, ConfigureError, Configured, EntryFindings, Package, PackageKind, Reach,
     RegistryEntry, Runtime, Source, Variable,
 };
+pub use nearest::nearest;
 pub use object_name::{ObjectName, ObjectNameError};
 pub use pattern::{Pattern, PatternError};
 pub use period::{Period, PeriodError};

@@ -5,12 +5,14 @@ mod condition;
 mod step;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
 
 use serde_json::{Map, Value};
 
 use crate::define::{self, Define};
 use crate::object_name::ObjectName;
 use crate::period::Period;
+use crate::problem::DefinitionProblem;
 use crate::reader::{Cursor, Fields};
 use crate::service_class::{ArgumentDefinition, ArgumentKind, arguments};
 
@@ -43,6 +45,11 @@ pub struct WorkflowDefinition {
 // === impl WorkflowDefinition ===
 
 impl WorkflowDefinition {
+    /// Reads a definition that lies in no file, such as the one that a run was begun with.
+    pub fn of_text(name: &str, text: &str) -> Result<Self, Vec<DefinitionProblem>> {
+        define::read(Path::new(&format!("workflows/{name}.yaml")), name, text)
+    }
+
     /// The names of all tools that it calls, each once, in the order of the file.
     pub fn tools(&self) -> Vec<&str> {
         let mut seen = BTreeSet::new();

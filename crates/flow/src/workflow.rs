@@ -8,10 +8,15 @@ mod book;
 mod call;
 mod condition;
 mod engine;
+mod operation;
 mod program;
+mod running;
+mod source;
 mod state;
+mod table;
 
 pub use book::{Book, KEPT_BYTES};
 pub use call::CallTool;
 pub use engine::{Engine, Finished};
 pub use program::Program;
+pub use source::Workflows;

@@ -259,7 +259,7 @@ impl View {
     }
 
     /// Whether somebody can use what has this name in whatever dialect: a tool, an operation, a meta-tool.
-    pub(crate) fn reaches(&self, name: &str, is_admin: bool) -> bool {
+    pub fn reaches(&self, name: &str, is_admin: bool) -> bool {
         let may = |operation: &Operation| is_admin || operation.permission == Permission::Open;
         self.operations.by_tool(name).is_some_and(may)
             || self.tool_anyhow(name).is_some()

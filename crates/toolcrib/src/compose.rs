@@ -18,6 +18,7 @@ use toolcrib_base::task::Scope;
 use toolcrib_base::{Clock, Kind, Problem, ProfileName, Secret, SystemClock};
 use toolcrib_catalog::Loaded;
 use toolcrib_flow::service::Services;
+use toolcrib_flow::workflow::Workflows;
 use toolcrib_gateway::KeepSecrets;
 use toolcrib_gateway::metrics::Metrics;
 use toolcrib_gateway::servers::Servers;
@@ -51,6 +52,7 @@ const LAST_WORDS: Duration = Duration::from_secs(30);
 /// A gateway with its tasks.
 struct Composed {
     gateway: Arc<Gateway>,
+    workflows: Arc<Workflows>,
     config: Config,
     /// Clients' connections: ended first.
     doors: Scope,
@@ -183,6 +185,7 @@ impl Composed {
         let keeper = Some(Arc::clone(&secrets) as Arc<dyn KeepSecrets>);
         let embed = crate::model::start(&config.home.state());
         let services = Services::new(store.services(), Arc::clone(&clock), &house);
+        let workflows = Workflows::new(store.runs(), &house);
         let parts = Parts {
             store,
             clock,
@@ -194,11 +197,12 @@ impl Composed {
             events: told,
             vault: keeper,
             embed,
-            sources: Arc::new([Arc::clone(&services) as Arc<dyn Source>]),
+            sources: Arc::new([Arc::clone(&services) as Arc<dyn Source>, Arc::clone(&workflows) as _]),
         };
         // Inside the runtime, because the servers' tasks start here.
         let gateway = tokio::task::spawn_blocking(move || Gateway::start(parts)).await?;
         services.enter(&gateway);
+        workflows.enter(&gateway);
         house.spawn(Arc::clone(&gateway).keep_in_step(happened, house.stop_signal()));
         let home = config.home.path().to_owned();
         let applied = Arc::clone(&gateway);
@@ -230,7 +234,7 @@ impl Composed {
                 };
             }
         });
-        Ok(Self { gateway, config, doors, house })
+        Ok(Self { gateway, workflows, config, doors, house })
     }
 
     fn open_doors(&self, listener: TcpListener, token: Secret) {
@@ -243,6 +247,8 @@ impl Composed {
     /// Clients first, then servers, then the last words of the audit log.
     async fn end(self) {
         let grace = self.config.grace;
+        // Runs that are cut off from here on are left for the next process.
+        self.workflows.close();
         self.gateway.end_subscriptions();
         self.doors.close(grace).await;
         self.house.close(grace * 4).await;

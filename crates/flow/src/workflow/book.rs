@@ -242,15 +242,31 @@ impl Book {
         }
     }
 
+    /// What is to be written of a run that the next process goes on with.
+    pub(super) fn drop_open(&self) -> Option<Box<dyn FnOnce() + Send>> {
+        let mut pages = self.pages();
+        if pages.is_over {
+            return None;
+        }
+        let (record, steps) = (pages.record.clone(), std::mem::take(&mut pages.pending));
+        let runs = self.runs.clone()?;
+        Some(Box::new(move || {
+            let steps: Vec<_> = steps.into_values().collect();
+            if let Err(error) = runs.put(&record, &steps) {
+                tracing::error!(run = record.id, %error, "a run is not written down");
+            }
+        }))
+    }
+
     /// The same for a run whose future was dropped, which cannot wait: what is to be written.
-    pub(super) fn drop_end(&self, error: &str) -> Option<impl FnOnce() + Send + 'static> {
+    pub(super) fn drop_end(&self, error: &str) -> Option<Box<dyn FnOnce() + Send>> {
         let (record, steps) = self.end(Status::Failed, None, Some(error))?;
         let runs = self.runs.clone()?;
-        Some(move || {
+        Some(Box::new(move || {
             if let Err(error) = runs.put(&record, &steps) {
                 tracing::error!(run = record.id, %error, "the end of a run is not written down");
             }
-        })
+        }))
     }
 }
 

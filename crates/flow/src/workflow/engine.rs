@@ -85,10 +85,7 @@ impl<'a> Engine<'a> {
             Ok(()) => {
                 tokio::select! {
                     biased;
-                    who = cancelled.wait_for(Option::is_some) => {
-                        let who = who.ok().and_then(|who| who.clone()).unwrap_or_default();
-                        Err(Stop { step: None, error: format!("cancelled by {who}") })
-                    }
+                    who = somebody(&mut cancelled) => Err(Stop { step: None, error: format!("cancelled by {who}") }),
                     () = tokio::time::sleep(limit) => {
                         Err(Stop { step: None, error: format!("took longer than {} s", limit.as_secs()) })
                     }
@@ -126,14 +123,14 @@ impl<'a> Engine<'a> {
         finished
     }
 
-    pub(super) fn happened(&self, reason: &'static str, message: String, warning: bool) {
+    fn happened(&self, reason: &'static str, message: String, warning: bool) {
         self.caller.0.happened(reason, message, warning);
     }
 
     async fn steps(&self, state: &mut State, count: &mut usize) -> Result<(), Stop> {
         let total = self.program.steps.len();
         for (at, code) in self.program.steps.iter().enumerate() {
-            self.caller.0.tell(at, Some(total).unwrap_or_default(), &code.step.id);
+            self.caller.0.tell(at, total, &code.step.id);
             self.step(code, state, count).await?;
             self.book.write(false).await.map_err(|error| Stop { step: None, error })?;
         }
@@ -141,7 +138,7 @@ impl<'a> Engine<'a> {
         Ok(())
     }
 
-    pub(super) fn count(&self, count: &mut usize) -> Result<(), Stop> {
+    fn count(&self, count: &mut usize) -> Result<(), Stop> {
         *count += 1;
         if *count > STEPS_MAX {
             return Err(Stop { step: None, error: format!("more than {STEPS_MAX} steps") });
@@ -232,6 +229,15 @@ impl<'a> Engine<'a> {
             }
         }
         Finished { document: document.into(), error }
+    }
+}
+
+/// Who wants the run to end; never, when nobody can any more.
+async fn somebody(cancelled: &mut watch::Receiver<Option<String>>) -> String {
+    let who = cancelled.wait_for(Option::is_some).await.ok().and_then(|who| who.clone());
+    match who {
+        Some(who) => who,
+        None => std::future::pending().await,
     }
 }
 

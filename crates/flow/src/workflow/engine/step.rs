@@ -90,6 +90,12 @@ impl Engine<'_> {
     /// The condition of a loop or of branches. One that does not hold is written down.
     async fn holds(&self, code: &Code, state: &State) -> Result<bool, Stop> {
         let Some(check) = &code.condition else { return Ok(true) };
+        // An interrupted run that was within it goes on within it.
+        let was_within =
+            |inner: &Code| self.book.past(&in_round(inner, Some(0))).or(self.book.past(&inner.step.id)).is_some();
+        if code.inner.iter().any(was_within) {
+            return Ok(true);
+        }
         let verdict = verdict(check, state, self.caller.0).await.map_err(|error| Stop::at(&code.step.id, error))?;
         if !verdict.holds {
             let report = Report {
@@ -214,7 +220,7 @@ impl Engine<'_> {
 
     /// A tool's step. Errors only where the run cannot go on, whatever the step allows.
     async fn tool(&self, code: &Code, id: &str, state: &State, told: bool) -> Result<Done, Stop> {
-        if let Some(done) = self.from_past(code, id)? {
+        if let Some(done) = self.from_past(code, id, state)? {
             return Ok(done);
         }
         let step = &code.step;
@@ -281,7 +287,7 @@ impl Engine<'_> {
 
     /// What an earlier process wrote of the step: done steps are not done again. One that was under way is, where that
     /// does no harm.
-    fn from_past(&self, code: &Code, id: &str) -> Result<Option<Done>, Stop> {
+    fn from_past(&self, code: &Code, id: &str, state: &State) -> Result<Option<Done>, Stop> {
         let Some(past) = self.book.past(id) else { return Ok(None) };
         let json = |text: &Option<String>| text.as_deref().and_then(|text| serde_json::from_str::<Value>(text).ok());
         let extra = json(&past.extra).unwrap_or_default();
@@ -321,8 +327,9 @@ impl Engine<'_> {
         if past.result.as_ref().is_some_and(|text| text.len() > crate::workflow::book::KEPT_BYTES) {
             return Err(Stop::at(id, "its result was too long to keep, so the run cannot go on"));
         }
+        let outputs = self.outputs(code, id, state, &value).map_err(|error| Stop::at(id, error))?;
         self.book.begin(Report { status: Status::Completed, result: Some(value.clone()), ..report });
-        Ok(Some(Done { success: true, value, error: None, skipped: false, outputs: Vec::new() }))
+        Ok(Some(Done { success: true, value, error: None, skipped: false, outputs }))
     }
 
     /// Calls the tool, again where the step wants that.
