@@ -278,7 +278,7 @@ impl Builder {
 
     fn tools(&self, shaping: &Shaping<'_>, shown: &[&Running], sources: &[Arc<dyn Source>]) -> Vec<Arc<Tool>> {
         let Shaping { profile, rules, resources } = *shaping;
-        let offered: Vec<(&Arc<dyn Source>, &Arc<[Offer]>)> =
+        let offered: Vec<(&Arc<dyn Source>, _)> =
             sources.iter().filter_map(|source| Some((source, self.offered.get(source.name())?))).collect();
         // Room for all at once and no copy to sort: what grows and goes here leaves holes in the memory of a gateway that
         // then does nothing for hours.
