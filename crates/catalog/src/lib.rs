@@ -38,6 +38,7 @@ mod yaml;
 
 pub use bundle::{BUNDLE_BYTES, Bundle, BundleError, Need, says_the_same};
 pub use catalogue::{Changes, Delta, Loaded, load, reload};
+pub use clients::secret::{is_secret_name, is_secret_value};
 pub use define::Kept;
 pub use endpoint::{Endpoint, EndpointError, Link};
 pub use entry::{
@@ -53,15 +54,15 @@ pub use problem::{DefinitionProblem, Position};
 pub use profile::edit;
 pub use profile::key::matching as matching_key;
 pub use profile::{
-    ActiveSet, AutoExposure, CallLimits, ChangedTools, Dialect, Exposure, GatewayKey, Group, KeyHash, KeyHashError,
-    KeyName, OverQuota, Prefix, ProfileDefinition, Quota, Ranking, ToolRules,
+    ActiveSet, AutoExposure, CallLimits, ChangedTools, Dialect, Examples, Exposure, GatewayKey, Group, KeyHash,
+    KeyHashError, KeyName, OverQuota, Prefix, ProfileDefinition, Quota, Ranking, ToolRules,
 };
 pub use registry::{Available, Origin, built_in};
 pub use schema::schema;
 pub use secret::{LocalSecrets, ResolveSecret, SecretError, SecretRef, SecretRefError, SecretUser};
 pub use server::edit::{ToolsEditError, with_tools};
 pub use server::{
-    Ask, Program, Remote, ServerDefinition, SessionScope, Start, Timeouts, ToolText, Transport, TransportKind,
+    Ask, Family, Program, Remote, ServerDefinition, SessionScope, Start, Timeouts, ToolText, Transport, TransportKind,
 };
 pub use service::ServiceDefinition;
 pub use service_class::{

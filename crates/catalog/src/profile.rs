@@ -68,6 +68,8 @@ pub struct ProfileDefinition {
     pub ranking: Ranking,
     /// Whether searches learn which tools are called after which words.
     pub learn: bool,
+    /// Which examples the description of a tool has.
+    pub examples: Examples,
     /// How much one principal may call.
     pub limits: CallLimits,
 }
@@ -155,6 +157,18 @@ choice! {
     }
 }
 
+choice! {
+    /// Which examples the description of a tool has.
+    Examples {
+        /// Those of its server or its definition.
+        Given = "given",
+        /// Where these have none, arguments of calls of the same principal that went well.
+        Recorded = "recorded",
+        /// The same of all who use the profile.
+        Shared = "shared",
+    }
+}
+
 // === impl ProfileDefinition ===
 
 impl ProfileDefinition {
@@ -191,6 +205,7 @@ impl ProfileDefinition {
             ranking: Ranking::Blend,
             changed_tools: ChangedTools::Allow,
             learn: false,
+            examples: Examples::Given,
             limits: CallLimits::default(),
         }
     }
@@ -241,6 +256,7 @@ impl Define for ProfileDefinition {
             }),
             changed_tools: fields.get("changed_tools").and_then(|c| c.choice()).unwrap_or(default.changed_tools),
             learn: fields.get("learn").and_then(|cursor| cursor.flag()).unwrap_or(false),
+            examples: fields.get("examples").and_then(|cursor| cursor.choice()).unwrap_or(default.examples),
             limits: fields.get("limits").and_then(limits::read).unwrap_or_default(),
         };
         fields.finish();

@@ -180,6 +180,11 @@ impl Gateway {
         claim
     }
 
+    /// Whether an entry is becoming a server, or is still being taken back into the entries.
+    pub fn is_configuring(&self) -> bool {
+        !self.configuring.lock().is_empty()
+    }
+
     /// A claim on a run of which somebody may still give the last claim up.
     pub(crate) fn claim_if_running(self: &Arc<Self>, server: &ServerName) -> Option<Claim> {
         let mut runs = self.configuring.lock();

@@ -20,6 +20,7 @@ use crate::configure::Configuring;
 use crate::conversation::Conversations;
 use crate::embed::Embed;
 use crate::events::{Events, Told};
+use crate::examples::Examples;
 use crate::exchange::ASKING;
 use crate::happening::{Followers, ServerNews};
 use crate::learning::Learning;
@@ -118,6 +119,8 @@ pub struct Gateway {
     pub(crate) verifications: Verifications,
     /// What searches of profiles learned.
     pub(crate) learning: Learning,
+    /// Arguments of calls that went well.
+    pub(crate) examples: Examples,
     /// Our name and version, as clients see them.
     pub(crate) server_info: Raw,
     loaded: ArcSwap<Loaded>,
@@ -179,6 +182,7 @@ impl Gateway {
             pins,
             verifications: Verifications::default(),
             learning,
+            examples: Examples::default(),
             server_info: Raw::from_value(&info),
             loaded: ArcSwap::new(parts.loaded),
             views: ArcSwap::default(),
@@ -217,9 +221,12 @@ impl Gateway {
         self.built.subscribe()
     }
 
-    /// Whether the views show all that the servers offer by now. A listing that has just ended is not shown yet.
+    /// Whether the views show all that the servers offer by now, and nothing of servers that are gone. A listing that has
+    /// just ended is not shown yet.
     pub fn is_in_step(&self) -> bool {
-        self.configuring.seen(self.servers.table()).values().all(|running| self.shows(&running.server))
+        let seen = self.configuring.seen(self.servers.table());
+        seen.values().all(|running| self.shows(&running.server))
+            && self.shown.load().keys().all(|shown| seen.contains_key(shown))
     }
 
     /// Whether the views show what a server offers by now, as far as they may.
@@ -309,6 +316,7 @@ impl Gateway {
         let servers = self.configuring.seen(self.servers.table());
         let loaded = self.loaded.load_full();
         self.learning.open(loaded.profiles.values().map(|profile| &**profile));
+        self.examples.keep_only(loaded.profiles.values().map(|profile| &**profile));
         builder.index(&servers, &entries(&loaded, &servers));
         let shown = builder.indexed();
         let holds = loaded.profiles.values().any(|profile| profile.changed_tools == ChangedTools::Hold);
@@ -404,6 +412,10 @@ impl Gateway {
         match event {
             Event::Status { server, status } => {
                 self.metrics.set_ready(server.as_str(), status.state == State::Ready);
+                // The last of a removed server's events may come after it was forgotten.
+                if !self.servers.table().contains_key(&server) {
+                    self.metrics.forget_server(server.as_str());
+                }
                 tracing::debug!(%server, state = status.state.as_str(), "server state");
                 self.events.tell(|| Told::state(&server, &status));
                 self.news.of_state(&server, &status).into_iter().for_each(|news| self.happened(news));
@@ -444,6 +456,12 @@ impl Gateway {
         };
         if let Err(error) = self.store.snapshots().put(&snapshot) {
             tracing::warn!(%server, %error, "its snapshot is not kept");
+        }
+        // It may have been removed meanwhile, and its snapshot before this one was written.
+        if !self.servers.table().contains_key(server)
+            && let Err(error) = self.store.snapshots().remove(server)
+        {
+            tracing::warn!(%server, %error, "its snapshot stays behind");
         }
     }
 }

@@ -33,6 +33,7 @@ use toolcrib_protocol::Raw;
 
 use crate::caller::Caller;
 use crate::gateway::Gateway;
+use crate::search::Asked;
 use crate::source::Errand;
 use crate::view::View;
 
@@ -76,6 +77,8 @@ pub enum Run {
     Signed(Signed),
     /// Something of what one profile shows.
     View(fn(&View, &Raw) -> Result<Value, Problem>),
+    /// A search for the argument `query` in what one profile shows.
+    Search(fn(&View, &Asked<'_>, &Raw) -> Result<Value, Problem>),
     /// The same where it takes long: not on the threads that serve.
     Counting(fn(&View, &Raw) -> Value),
     /// A call of the tool that the arguments name, by the path that every call takes.
@@ -268,6 +271,10 @@ impl Operation {
                 source.operate(self, errand).await
             }
             (Run::View(run), Some(view)) => run(view, arguments),
+            (Run::Search(run), Some(view)) => {
+                let query = crate::meta::text(arguments, "query")?.unwrap_or_default();
+                run(view, &Asked::of(gateway, view, &query).await, arguments)
+            }
             (Run::Counting(run), Some(view)) => {
                 let view = gateway.view(view.profile.name.as_str());
                 let view = view.ok_or_else(|| crate::front::no_profile(gateway, &asking.caller.profile))?;
@@ -275,7 +282,7 @@ impl Operation {
                 blocking(move || Ok(run(&view, &arguments))).await
             }
             // A call is resolved into what it stands for, and whoever wants a view has one.
-            (Run::Call | Run::View(_) | Run::Counting(_), _) => {
+            (Run::Call | Run::View(_) | Run::Search(_) | Run::Counting(_), _) => {
                 Err(Problem::new(Kind::Internal, format!("`{}` was not resolved", self.tool)))
             }
         }

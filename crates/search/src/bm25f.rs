@@ -110,32 +110,30 @@ impl<'a> Weigher<'a> {
 
     /// Adds the weighted occurrences of a word to the visible tools' counts.
     fn count(&mut self, word: u32, weight: f32) {
-        for place in self.frame.lexicon().places(word) {
-            let at = place.segment as usize;
+        let lexicon = self.frame.lexicon();
+        for known in lexicon.shared(word) {
+            let at = known.segment as usize;
             if self.mask.visible_in(at) == 0 {
                 continue;
             }
             let segment = &*self.frame.segments[at];
-            let base = self.frame.base(at);
-            let known = segment.occurrences(place.entry as usize);
-            let shared = weight * self.shared(segment, known.server_counts);
-            if shared > 0.0 {
-                for tool in 0..segment.len() {
-                    self.touch(base + tool, shared);
+            let shared = weight * self.shared(segment, known.counts);
+            for place in self.frame.base(at)..self.frame.base(at) + segment.len() {
+                self.touch(place, shared);
+            }
+        }
+        let lengths = lexicon.lengths();
+        for known in lexicon.found(word) {
+            let place = known.place as usize;
+            let lengths = &lengths[place];
+            let mut sum = 0.0;
+            for field in 0..TOOL_FIELDS {
+                if known.counts[field] > 0 {
+                    let norm = 1.0 - TOOL_B[field] + self.tool[field] * f32::from(lengths[field]);
+                    sum += TOOL_WEIGHTS[field] * f32::from(known.counts[field]) / norm;
                 }
             }
-            for posting in known.postings {
-                let tool = posting.tool as usize;
-                let lengths = &segment.lengths[tool];
-                let mut sum = 0.0;
-                for field in 0..TOOL_FIELDS {
-                    if posting.counts[field] > 0 {
-                        let norm = 1.0 - TOOL_B[field] + self.tool[field] * f32::from(lengths[field]);
-                        sum += TOOL_WEIGHTS[field] * f32::from(posting.counts[field]) / norm;
-                    }
-                }
-                self.touch(base + tool, weight * sum);
-            }
+            self.touch(place, weight * sum);
         }
     }
 

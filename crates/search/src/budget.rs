@@ -110,6 +110,23 @@ pub fn render(entries: &[Entry<'_>], max_tokens: usize) -> Rendered {
     lines.join()
 }
 
+/// The labels of hits alone, a line each: all of up to [`DEFAULT_HITS`], and of more as many as fit into `max_tokens`.
+/// What does not fit comes on a later page.
+pub fn names(entries: &[(&ToolId, &str)], max_tokens: usize) -> (Vec<String>, usize) {
+    let mut used = 0;
+    let mut lines = Vec::new();
+    for (id, name) in entries {
+        let line = format!("- {}", label(id, name));
+        let cost = line_tokens(&line);
+        if lines.len() >= DEFAULT_HITS && used + cost > max_tokens {
+            break;
+        }
+        used += cost;
+        lines.push(line);
+    }
+    (lines, used)
+}
+
 /// The first sentence or line of a description in at most [`SUMMARY_CHARS`] characters, on one line, without control
 /// and direction characters.
 pub fn summary(description: &str) -> String {

@@ -53,7 +53,7 @@ pub(crate) fn expand(frame: &Frame, mask: &Mask, query: &[QueryTerm]) -> Expande
 /// The visible words of a stem.
 fn forms(frame: &Frame, mask: &Mask, stem: u64, weight: f32) -> Vec<(u32, f32)> {
     let lexicon = frame.lexicon();
-    let visible = |word: &u32| lexicon.is_visible(&frame.segments, mask, *word);
+    let visible = |word: &u32| lexicon.is_visible(mask, *word);
     lexicon.of_stem(stem).filter(visible).map(|word| (word, weight)).collect()
 }
 
@@ -72,7 +72,7 @@ fn correct(frame: &Frame, mask: &Mask, word: &str) -> (Vec<(u32, f32)>, Option<S
         other.clear();
         other.extend(text.chars());
         if let Some(edits) = edits(&letters, &other, bound)
-            && lexicon.is_visible(&frame.segments, mask, near)
+            && lexicon.is_visible(mask, near)
         {
             bound = edits;
             let frequency = lexicon.places(near).iter().filter(|place| mask.visible_in(place.segment as usize) > 0);

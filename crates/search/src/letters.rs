@@ -5,6 +5,8 @@
 const LETTERS: usize = 24;
 /// Groups of letters are counted in this many bins; a shared bin by chance is harmless.
 const BINS: usize = 1 << 15;
+/// How many counts are looked at together.
+const SCANNED: usize = 64;
 
 /// The shapes of many words, each by the number of its `push`.
 #[derive(Debug, Default)]
@@ -59,35 +61,40 @@ impl Letters {
     /// Words that may be within `bound` edits of a text: certain for those that are not given.
     pub(crate) fn near(&self, text: &str, bound: u8) -> impl Iterator<Item = u32> {
         let (length, set) = sketch(text);
+        // Each edit brings one letter at most, and takes one at most. Nothing is left of few when each step takes one;
+        // counting is slower where processors have no instruction for it.
+        let few = move |set: u64| (0..bound).fold(set, |set, _| set & set.wrapping_sub(1)) == 0;
         self.lengths.iter().zip(&self.sets).zip(0..).filter_map(move |((other_length, other_set), word)| {
-            let alike =
-                other_length.abs_diff(length) <= bound && (other_set ^ set).count_ones() <= 2 * u32::from(bound);
+            let alike = other_length.abs_diff(length) <= bound && few(other_set & !set) && few(set & !other_set);
             alike.then_some(word)
         })
     }
 
     /// Words that share groups of letters with a text: each with the share of common groups (Dice), at least `least`.
     pub(crate) fn alike(&self, text: &str, least: f32, counts: &mut Vec<u8>) -> Vec<(u32, f32)> {
+        counts.clear();
         counts.resize(self.lengths.len(), 0);
-        let mut touched = Vec::new();
         let mut size = 0_u8;
         groups(text, &mut |bin| {
             size = size.saturating_add(1);
             let bin = usize::from(bin);
             for word in &self.words[self.starts[bin] as usize..self.starts[bin + 1] as usize] {
                 let count = &mut counts[*word as usize];
-                if *count == 0 {
-                    touched.push(*word);
-                }
                 *count = count.saturating_add(1);
             }
         });
+        // Most words have less in common than could be enough with any length: these are passed over many at a time.
+        let fewest = ((least * f32::from(size) / 2.0) as u8).max(1);
         let mut alike = Vec::new();
-        for word in touched {
-            let common = std::mem::take(&mut counts[word as usize]);
-            let dice = 2.0 * f32::from(common) / (f32::from(size) + f32::from(self.sizes[word as usize]));
-            if dice >= least {
-                alike.push((word, dice.min(1.0)));
+        for (chunk, first) in counts.chunks(SCANNED).zip((0..).step_by(SCANNED)) {
+            if chunk.iter().fold(0, |most, count| *count.max(&most)) < fewest {
+                continue;
+            }
+            for (common, word) in chunk.iter().zip(first..).filter(|(count, _)| **count >= fewest) {
+                let (common, both) = (2.0 * f32::from(*common), f32::from(size) + f32::from(self.sizes[word]));
+                if common >= least * both {
+                    alike.push((word as u32, (common / both).min(1.0)));
+                }
             }
         }
         alike

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::index::Mask;
 use crate::letters::Letters;
-use crate::segment::{Occurrences, SERVER_FIELDS, Segment};
+use crate::segment::{Posting, SERVER_FIELDS, Segment, TOOL_FIELDS};
 
 /// By how many bits of their hash words are put into bins for sorting.
 const BIN_BITS: u32 = 12;
@@ -16,6 +16,11 @@ pub(crate) struct Lexicon {
     words: Vec<Known>,
     /// In which segments a word is, and its number there.
     places: Vec<Place>,
+    /// Where the words occur, one word after the other: a search reads memory from the beginning to the end.
+    found: Vec<Found>,
+    shared: Vec<Shared>,
+    /// Field lengths of the tools, by place in the frame.
+    lengths: Vec<[u16; TOOL_FIELDS]>,
     /// Sorted.
     by_stem: Vec<(u64, u32)>,
     letters: Letters,
@@ -24,6 +29,8 @@ pub(crate) struct Lexicon {
 #[derive(Debug, Clone, Copy)]
 struct Known {
     start: u32,
+    found: u32,
+    shared: u32,
     stem: u64,
 }
 
@@ -31,6 +38,21 @@ struct Known {
 pub(crate) struct Place {
     pub(crate) segment: u32,
     pub(crate) entry: u32,
+}
+
+/// How often a word occurs in each field of one tool.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Found {
+    /// The tool's place in the frame.
+    pub(crate) place: u32,
+    pub(crate) counts: [u8; TOOL_FIELDS],
+}
+
+/// How often a word occurs in the own texts of one server.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Shared {
+    pub(crate) segment: u32,
+    pub(crate) counts: [u8; SERVER_FIELDS],
 }
 
 /// All words of all segments, sorted by hash; the places of a word stay in the order of the segments.
@@ -64,21 +86,38 @@ fn sorted(segments: &[Arc<Segment>]) -> Vec<(u64, Place)> {
 impl Lexicon {
     pub(crate) fn new(segments: &[Arc<Segment>]) -> Self {
         let all = sorted(segments);
+        let lengths: Vec<_> = segments.iter().flat_map(|segment| &segment.lengths).copied().collect();
+        let mut bases = Vec::with_capacity(segments.len());
+        let mut base = 0;
+        for segment in segments {
+            bases.push(base);
+            base += segment.len() as u32;
+        }
         let mut words: Vec<Known> = Vec::new();
         let mut letters = Letters::default();
+        let (mut found, mut shared) = (Vec::new(), Vec::new());
         let mut last = None;
         for ((hash, place), start) in all.iter().zip(0..) {
+            let segment = &segments[place.segment as usize];
             if last != Some(*hash) {
                 last = Some(*hash);
-                let word = segments[place.segment as usize].word(place.entry as usize);
-                words.push(Known { start, stem: word.stem });
+                let word = segment.word(place.entry as usize);
+                words.push(Known { start, found: end(&found), shared: end(&shared), stem: word.stem });
                 letters.push(word.text);
             }
+            let occurrences = segment.occurrences(place.entry as usize);
+            if occurrences.server_counts != [0; SERVER_FIELDS] {
+                shared.push(Shared { segment: place.segment, counts: occurrences.server_counts });
+            }
+            let base = bases[place.segment as usize];
+            let of_tool = |posting: &Posting| Found { place: base + posting.tool, counts: posting.counts };
+            found.extend(occurrences.postings.iter().map(of_tool));
         }
         let mut by_stem: Vec<(u64, u32)> = words.iter().zip(0..).map(|(word, at)| (word.stem, at)).collect();
         by_stem.sort_unstable();
         letters.finish();
-        Self { words, places: all.into_iter().map(|(_, place)| place).collect(), by_stem, letters }
+        let places = all.into_iter().map(|(_, place)| place).collect();
+        Self { words, places, found, shared, lengths, by_stem, letters }
     }
 
     /// The words of a stem, by number.
@@ -91,11 +130,29 @@ impl Lexicon {
         self.words[word as usize].stem
     }
 
-    /// Where a word occurs, in the order of the segments.
+    /// In which segments a word is, in their order.
     pub(crate) fn places(&self, word: u32) -> &[Place] {
+        &self.places[self.range(word, |known| known.start, self.places.len())]
+    }
+
+    /// The tools that have a word, in the order of their places.
+    pub(crate) fn found(&self, word: u32) -> &[Found] {
+        &self.found[self.range(word, |known| known.found, self.found.len())]
+    }
+
+    /// The servers that have a word in their own texts, in the order of the segments.
+    pub(crate) fn shared(&self, word: u32) -> &[Shared] {
+        &self.shared[self.range(word, |known| known.shared, self.shared.len())]
+    }
+
+    fn range(&self, word: u32, start: impl Fn(&Known) -> u32, all: usize) -> std::ops::Range<usize> {
         let word = word as usize;
-        let end = self.words.get(word + 1).map_or(self.places.len(), |next| next.start as usize);
-        &self.places[self.words[word].start as usize..end]
+        start(&self.words[word]) as usize..self.words.get(word + 1).map_or(all, |next| start(next) as usize)
+    }
+
+    /// The field lengths of all tools, by place in the frame.
+    pub(crate) fn lengths(&self) -> &[[u16; TOOL_FIELDS]] {
+        &self.lengths
     }
 
     pub(crate) fn letters(&self) -> &Letters {
@@ -108,20 +165,14 @@ impl Lexicon {
     }
 
     /// Whether a visible tool has the word.
-    pub(crate) fn is_visible(&self, segments: &[Arc<Segment>], mask: &Mask, word: u32) -> bool {
+    pub(crate) fn is_visible(&self, mask: &Mask, word: u32) -> bool {
         mask.shows_all()
-            || self.places(word).iter().any(|place| {
-                let at = place.segment as usize;
-                let known = segments[at].occurrences(place.entry as usize);
-                occurs(&known, at, mask)
-            })
+            || self.shared(word).iter().any(|shared| mask.visible_in(shared.segment as usize) > 0)
+            || self.found(word).iter().any(|found| mask.shows_place(found.place as usize))
     }
 }
 
-fn occurs(word: &Occurrences<'_>, segment: usize, mask: &Mask) -> bool {
-    let visible = mask.visible_in(segment);
-    let shown = |tool: usize| mask.shows(segment, tool);
-    visible > 0
-        && (word.server_counts != [0; SERVER_FIELDS]
-            || word.postings.iter().any(|posting| shown(posting.tool as usize)))
+/// Offsets fit, as they do in a segment: an index of four thousand million occurrences fits no memory.
+fn end<T>(list: &[T]) -> u32 {
+    u32::try_from(list.len()).unwrap_or(u32::MAX)
 }

@@ -2,6 +2,7 @@
 
 mod failure;
 mod locate;
+mod plain;
 mod rest;
 
 use std::path::PathBuf;
@@ -27,6 +28,7 @@ use crate::home::Environment;
 use crate::output::{Format, Output};
 
 pub(crate) use locate::{Located, address, is_loopback, locate};
+pub(crate) use plain::Seen;
 pub(crate) use rest::{Rest, encoded};
 
 /// How long opening the connection may take.
@@ -80,6 +82,8 @@ pub(crate) struct Client {
     scope: Scope,
     located: Located,
     deadline: Duration,
+    /// The names in `tools/list`, once somebody has asked for them.
+    menu: tokio::sync::OnceCell<Vec<String>>,
 }
 
 /// What a tool answered.
@@ -134,6 +138,11 @@ impl ClientFlags {
         Self { token_file, home, timeout: PATIENCE, ..Self::of_endpoint(url) }
     }
 
+    /// The same through a profile.
+    pub(crate) fn through(self, profile: Option<ProfileName>) -> Self {
+        Self { profile, ..self }
+    }
+
     /// The same without any token.
     pub(crate) fn without_token(self) -> Self {
         Self { without_token: true, ..self }
@@ -162,7 +171,13 @@ impl Client {
         let client = HttpClient::new().context("start the HTTP client")?;
         let link = HttpLink::new(client, endpoint, Arc::new(Quiet), scope.clone(), BOUNDS);
         let opened = shake_hands(&link, OPEN.min(flags.timeout)).await;
-        let client = Self { link: Link::Http(link), scope, located, deadline: flags.timeout };
+        let client = Self {
+            link: Link::Http(link),
+            scope,
+            located,
+            deadline: flags.timeout,
+            menu: tokio::sync::OnceCell::new(),
+        };
         opened.map_err(|error| error.into_problem(&client.located))?;
         Ok(client)
     }

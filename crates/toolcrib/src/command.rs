@@ -28,6 +28,7 @@ mod serve;
 mod server;
 mod status;
 mod stdio;
+mod test;
 mod tokens;
 mod verify;
 mod version;
@@ -130,6 +131,8 @@ enum Command {
     Secret(secret::Arguments),
     /// Add, show and remove a local model that helps to find tools
     Model(model::Arguments),
+    /// Run behaviour tests, each against a gateway of its own
+    Test(Box<test::Arguments>),
     /// Print the version
     Version,
     /// Run an example server of the demo over stdin and stdout
@@ -230,6 +233,7 @@ pub(crate) fn run(cli: Cli, environment: &Environment) -> anyhow::Result<ExitCod
         },
         Command::Secret(arguments) => secret::run(&arguments, environment),
         Command::Model(arguments) => model::run(&arguments, environment).map(|()| ExitCode::SUCCESS),
+        Command::Test(arguments) => test::run(&arguments),
         Command::Version => version::run().map(|()| ExitCode::SUCCESS),
         Command::Example(arguments) => example::run(&arguments).map(|()| ExitCode::SUCCESS),
     }

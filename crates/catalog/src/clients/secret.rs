@@ -84,7 +84,7 @@ pub(super) enum Piece {
 }
 
 /// Whether the value of a variable or a header of this name is to be kept apart.
-pub(crate) fn is_secret_name(name: &str) -> bool {
+pub fn is_secret_name(name: &str) -> bool {
     let lower = name.to_ascii_lowercase();
     let mut words = Vec::new();
     let mut word = String::new();
@@ -110,7 +110,7 @@ pub(crate) fn is_harmless(value: &str) -> bool {
 }
 
 /// Whether a text looks like a secret, whatever it is called.
-pub(crate) fn is_secret_value(value: &str) -> bool {
+pub fn is_secret_value(value: &str) -> bool {
     let value = value.trim();
     if BEGINNINGS.iter().any(|begin| value.starts_with(begin) && value.len() >= begin.len() + 6) {
         return true;

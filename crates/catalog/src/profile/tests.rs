@@ -57,12 +57,13 @@ fn empty_lists_mean_nothing() {
 fn further_keys_are_read_or_kept() {
     let profile = good(
         "name: default\ntitle: T\nregistry: ['*']\ngroups: [load, admin, load]\nread_only: true\nactive_set: durable\n\
-         max_tokens: 1200\nenv: {A: 'env:B'}\nranking: tfidf\nchanged_tools: hold\nlearn: true\nlimits: {}\n\
+         max_tokens: 1200\nenv: {A: 'env:B'}\nranking: tfidf\nchanged_tools: hold\nlearn: true\nexamples: shared\nlimits: {}\n\
          exposure: pinned\npinned: ['files/*']\nprefix: none\n",
     );
     assert_eq!(profile.groups, [Group::Load, Group::Admin]);
     assert!(profile.read_only && profile.learn && !profile.require_load);
     assert!(!ProfileDefinition::built_in().learn);
+    assert_eq!((profile.examples, ProfileDefinition::built_in().examples), (Examples::Shared, Examples::Given));
     assert_eq!((profile.active_set, profile.max_tokens), (ActiveSet::Durable, 1200));
     assert_eq!(
         (profile.exposure, words(&profile.pinned), profile.prefix),

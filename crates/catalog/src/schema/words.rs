@@ -112,6 +112,9 @@ const SERVER: &[(&str, &str)] = &[
     ("homepage", "Its page for people."),
     ("labels", "Anything that you sort servers by."),
     ("prefix", "What stands before its tools' names instead of its own name."),
+    ("family", "Servers with the same tools that are shown as one."),
+    ("family.name", "The family's name; stands before its tools' names."),
+    ("family.instance_arg", "The argument that says which of the servers is meant."),
     ("renamed", "Tools that had another name before: old and new. Whoever uses the old one is told the new one."),
     ("tools", "Its tools as `tools/list` gives them: known until it was first listed."),
     ("tools[].name", "The tool's name."),
@@ -151,6 +154,10 @@ const PROFILE: &[(&str, &str)] = &[
     (
         "learn",
         "Whether searches learn, on this machine alone, which tools are called after which words, and raise them a little.",
+    ),
+    (
+        "examples",
+        "Which examples descriptions of tools have: those that are given, or also arguments of calls that went well, of the same principal or of all who use the profile. They are kept in memory, without what looks like a secret.",
     ),
     ("quota", "How much may be loaded at a time."),
     ("quota.tools", "How many tools."),

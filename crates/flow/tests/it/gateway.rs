@@ -10,7 +10,7 @@ use toolcrib_flow::workflow::Workflows;
 use toolcrib_gateway::Source;
 use toolcrib_store::{RunQuery, RunRecord, RunStepRecord, Store};
 
-use crate::house::{Client, File, Ground, House, profile, server, strings, text_of};
+use crate::gateway_house::{Client, File, Ground, House, profile, server, strings, text_of};
 
 struct Mill {
     house: House,

@@ -3,15 +3,15 @@
 mod answer;
 
 use serde_json::json;
-use toolcrib_base::{Kind, Problem, ToolId};
+use toolcrib_base::{Kind, Problem};
 use toolcrib_catalog::Dialect;
 use toolcrib_protocol::Raw;
 use toolcrib_search::budget::DEFAULT_HITS;
-use toolcrib_search::{Hit, Learned, Query, Ranker};
+use toolcrib_search::{Hit, Query, Ranker};
 
 use super::{Context, flag, number, text};
-use crate::embed::Meant;
 use crate::reply;
+use crate::search::Asked;
 use crate::view::{Found, View};
 
 /// The most hits of one answer.
@@ -40,19 +40,17 @@ enum Shown {
 
 pub(super) async fn run(context: &Context<'_>, arguments: &Raw) -> Result<Raw, Problem> {
     match context.meta.dialect {
-        Dialect::Muster => super::list::filter(context, arguments),
-        Dialect::Scooter => super::list::servers(context, arguments),
+        Dialect::Muster => super::list::filter(context, arguments).await,
+        Dialect::Scooter => super::list::scooter::servers(context, arguments).await,
         Dialect::Native => {
             let ask = native(context, arguments)?;
-            let meant = meant(context, &ask).await;
-            Ok(answer::render(context.view, &ask, &learning(context, &ask, meant.as_ref())).reply())
+            Ok(answer::render(context.view, &ask, shown(context, &ask).await).reply())
         }
         Dialect::GoEnt => {
             let query = super::required(arguments, "query")?;
             let limit = number(arguments, "limit")?.filter(|limit| *limit > 0).unwrap_or(10).min(MOST);
             let ask = Ask { limit: usize::try_from(limit).unwrap_or(10), ..plain(context.view, query) };
-            let meant = meant(context, &ask).await;
-            Ok(go_ent(context, &ask, &learning(context, &ask, meant.as_ref())))
+            Ok(go_ent(context, &ask, &shown(context, &ask).await))
         }
     }
 }
@@ -60,7 +58,7 @@ pub(super) async fn run(context: &Context<'_>, arguments: &Raw) -> Result<Raw, P
 /// What a native answer to a query says, with nothing but the query given.
 pub(crate) fn told(view: &View, query: &str) -> String {
     let ask = plain(view, query.to_owned());
-    answer::render(view, &ask, &search(view, &ask, &[], None)).text
+    answer::render(view, &ask, search(view, &ask, &Asked::plain(view, query))).text
 }
 
 fn plain(view: &View, query: String) -> Ask {
@@ -114,33 +112,22 @@ struct Findings<'a> {
     total: usize,
 }
 
-/// What a model makes of the query, if there is one.
-async fn meant(context: &Context<'_>, ask: &Ask) -> Option<Meant> {
-    Meant::of(context.gateway.embed.as_ref()?, context.view, &ask.query).await
-}
-
-/// Searches with what was learned of such queries, and remembers what was found, where the profile wants it.
-fn learning<'a>(context: &Context<'a>, ask: &Ask, meant: Option<&Meant>) -> Findings<'a> {
-    let (view, learning) = (context.view, &context.gateway.learning);
-    if !view.profile.learn {
-        return search(view, ask, &[], meant);
-    }
-    let words = Learned::words(&ask.query);
-    let findings = search(view, ask, &learning.boosts(&view.profile.name, &words), meant);
-    let found = findings.page.iter().flat_map(|(hit, _)| std::iter::once(&hit.id).chain(&hit.also));
-    learning.found(context.caller, words, found);
+/// Searches, and remembers what is shown where the profile learns.
+async fn shown<'a>(context: &Context<'a>, ask: &Ask) -> Findings<'a> {
+    let asked = Asked::of(context.gateway, context.view, &ask.query).await;
+    let findings = search(context.view, ask, &asked);
+    let tools = findings.page.iter().flat_map(|(hit, _)| std::iter::once(&hit.id).chain(&hit.also));
+    asked.shown(context.gateway, context.caller, tools);
     findings
 }
 
-fn search<'a>(view: &'a View, ask: &Ask, learned: &[(ToolId, f32)], meant: Option<&Meant>) -> Findings<'a> {
+fn search<'a>(view: &'a View, ask: &Ask, asked: &Asked<'_>) -> Findings<'a> {
     let mut hits = view.search.search(&Query {
         server: ask.server.as_deref(),
         limit: ask.limit.max(LOOKED_AT),
         offset: ask.offset,
         fold: ask.fold,
-        learned,
-        meaning: meant.map(Meant::meaning),
-        ..view.query(&ask.query)
+        ..asked.query()
     });
     let rest = hits.hits.split_off(ask.limit.min(hits.hits.len()));
     let page = hits.hits.into_iter().filter_map(|hit| Found::of(view, &hit.id).map(|found| (hit, found)));

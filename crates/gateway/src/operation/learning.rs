@@ -38,7 +38,7 @@ pub(super) const ROWS: &[Operation] = &[
         path: "/learning/{profile}",
         tag: "learning",
         summary: "Forget what a profile learned",
-        description: "Forget all that a profile has learned from use. Its searches rank as if nothing had been called.",
+        description: "Forget all that a profile has learned from use, examples included. Its searches rank as if nothing had been called.",
         effect: Effect::Destroys { idempotent: true },
         problems: &[Kind::NotFound],
         input: PROFILE,
@@ -98,6 +98,7 @@ async fn reset(gateway: &Arc<Gateway>, arguments: &Raw) -> Result<Value, Problem
     let profile = view(gateway, arguments)?.profile.name.clone();
     let gateway = Arc::clone(gateway);
     blocking(move || {
+        gateway.examples.forget(&profile);
         let tools = gateway.learning.reset(&profile)?;
         Ok(json!({ "profile": profile.as_str(), "tools": tools }))
     })

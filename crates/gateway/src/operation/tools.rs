@@ -9,6 +9,7 @@ use toolcrib_search::{Detail, Explanation, Part, Query, Ranker};
 use super::{Effect, Method, Operation, Permission, ROW, Run};
 use crate::meta::{flag, number, required, text};
 use crate::resolve;
+use crate::search::Asked;
 use crate::view::{Found, View};
 
 /// The most hits of one answer.
@@ -50,7 +51,7 @@ pub(super) const ROWS: &[Operation] = &[
         problems: &[Kind::NotFound],
         input: r#"{"type":"object","properties":{"query":{"type":"string"},"server":{"type":"string"},"limit":{"type":"integer","minimum":1,"maximum":100,"default":8},"explain":{"type":"boolean","default":false,"description":"Also how each score comes about"}},"required":["query"],"additionalProperties":false}"#,
         output: r#"{"type":"object","properties":{"tools":{"type":"array","items":{"type":"object","properties":{"id":{"type":"string"},"name":{"type":"string"},"signature":{"type":"string"},"summary":{"type":"string"},"score":{"type":"number"},"explanation":{"type":["object","null"]}},"required":["id","name","signature","summary","score"]}},"total":{"type":"integer"}},"required":["tools","total"]}"#,
-        run: Run::View(find),
+        run: Run::Search(find),
         ..ROW
     },
     Operation {
@@ -103,12 +104,11 @@ fn list(view: &View, arguments: &Raw) -> Result<Value, Problem> {
     Ok(json!({ "tools": tools, "total": tools.len() }))
 }
 
-fn find(view: &View, arguments: &Raw) -> Result<Value, Problem> {
-    let query = text(arguments, "query")?.unwrap_or_default();
+fn find(view: &View, asked: &Asked<'_>, arguments: &Raw) -> Result<Value, Problem> {
     let server = text(arguments, "server")?;
     let limit = number(arguments, "limit")?.and_then(|limit| usize::try_from(limit).ok()).unwrap_or(DEFAULT_HITS);
     let explains = flag(arguments, "explain")?.unwrap_or(false);
-    let wanted = Query { server: server.as_deref(), limit: limit.min(MOST), ..view.query(&query) };
+    let wanted = Query { server: server.as_deref(), limit: limit.min(MOST), ..asked.query() };
     let hits = view.search.search(&wanted);
     let found = hits.hits.iter().filter_map(|hit| Some((hit, Found::of(view, &hit.id)?)));
     let tools: Vec<Value> = found
@@ -121,7 +121,7 @@ fn find(view: &View, arguments: &Raw) -> Result<Value, Problem> {
             });
             if explains {
                 let explanation = view.search.explain(&wanted, &hit.id);
-                tool["explanation"] = explanation.map_or(Value::Null, |it| explained(&it));
+                tool["explanation"] = explanation.map_or(Value::Null, |it| explained(&it, hit.score));
             }
             tool
         })
@@ -130,12 +130,14 @@ fn find(view: &View, arguments: &Raw) -> Result<Value, Problem> {
 }
 
 /// How a score comes about, for people who tune their descriptions.
-fn explained(explanation: &Explanation) -> Value {
+fn explained(explanation: &Explanation, score: f32) -> Value {
     let part = |part: Part| json!({ "raw": part.raw, "scaled": part.scaled, "weight": part.weight, "share": part.scaled * part.weight });
     json!({
         "exact": explanation.exact,
         "words": part(explanation.words), "alike": part(explanation.alike), "meaning": part(explanation.meaning),
         "model": explanation.model.map(part),
+        // Scores are sums of parts that are cut to 32 bits: what is less than that is nothing.
+        "learned": Some(score - explanation.score).filter(|learned| *learned > 1e-5).unwrap_or(0.0),
         "terms": explanation.terms.iter().map(|it| json!({ "word": it.word, "score": it.score })).collect::<Vec<_>>(),
         "corrections":
             explanation.corrections.iter().map(|it| json!({ "from": it.from, "to": it.to })).collect::<Vec<_>>(),

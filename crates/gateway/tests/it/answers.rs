@@ -193,6 +193,31 @@ async fn each_detail_says_as_much_as_was_asked_for_within_the_budget() {
 }
 
 #[tokio::test]
+async fn many_names_fill_the_budget_and_the_rest_comes_on_the_next_page() {
+    let names: Vec<String> = (0..90).map(|at| format!("some_invoice_of_kind_{at:02}")).collect();
+    let house = House::settled(&[stopped("ant", &names.iter().map(String::as_str).collect::<Vec<_>>(), "")]).await;
+    for client in house.both("default") {
+        let mut all = Vec::new();
+        while all.len() < names.len() {
+            let asked = json!({
+                "query": "invoice", "detail": "names", "limit": 90, "offset": all.len(), "max_tokens": 400, "fold": false,
+            });
+            let (text, value) = find(&client, asked).await;
+            assert!(tokens::count(&text) <= 400, "{} tokens: {text}", tokens::count(&text));
+            let page = strings(&value["tools"], "id");
+            assert!(page.len() >= 8 && page.iter().all(|id| text.contains(&format!("- {id}"))), "{text}");
+            all.extend(page);
+            assert_eq!((&value["total"], &value["truncated"]), (&json!(90), &json!(all.len() < 90)));
+            let next = format!("The next with offset {}.", all.len());
+            assert_eq!(text.contains(&next), all.len() < 90, "{text}");
+        }
+        all.sort();
+        all.dedup();
+        assert_eq!(all.len(), 90, "each on one page");
+    }
+}
+
+#[tokio::test]
 async fn a_small_budget_shortens_and_never_drops_required_parameters() {
     let tools: Vec<Value> = (0..8)
         .map(|n| {

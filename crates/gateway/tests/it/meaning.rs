@@ -8,7 +8,7 @@ use serde_json::json;
 use toolcrib_gateway::Embed;
 use toolcrib_search::{QueryVectors, TextKey, ToolVectors};
 
-use crate::house::{Ground, House, stopped};
+use crate::house::{Ground, House, profile, stopped, text_of};
 
 /// To this model every query means `c_three` and nothing else.
 #[derive(Debug)]
@@ -41,6 +41,90 @@ impl Embed for Fake {
         assert!(!texts.is_empty());
         self.answers.load(Ordering::SeqCst).then(|| QueryVectors::new([&Self::vector("three")[..]]))
     }
+}
+
+impl Fake {
+    fn ground() -> Ground {
+        let tools = Mutex::new(ToolVectors::new(2));
+        let fake = Self { tools, read: Mutex::default(), answers: AtomicBool::new(true) };
+        Ground { embed: Some(Arc::new(fake)), ..Ground::default() }
+    }
+}
+
+/// The ids or names that a door gives for a query, best first.
+async fn through(house: &House, door: &str, query: &str) -> Vec<String> {
+    let (of, name) = door.split_once('/').unwrap();
+    let result = house.modern(of).call(name, &json!({"query": query})).await;
+    assert_ne!(result["isError"], true, "{door}: {result}");
+    let value = match &result["structuredContent"] {
+        serde_json::Value::Null => serde_json::from_str(&text_of(&result)).unwrap(),
+        value => value.clone(),
+    };
+    let tools = value["tools"].as_array().unwrap();
+    tools.iter().map(|tool| tool["name"].as_str().unwrap().to_owned()).collect()
+}
+
+const DOORS: [&str; 4] =
+    ["default/find_tools", "muster/filter_tools", "default/core_tool_find", "scooter/scooter_find"];
+
+#[tokio::test]
+async fn every_door_asks_the_model() {
+    let files = [
+        stopped("s", &["a_one", "b_two"], ""),
+        stopped("t", &["c_three"], ""),
+        profile("muster", "dialect: muster"),
+        profile("scooter", "dialect: scooter"),
+    ];
+    for (ground, wanted) in [(Fake::ground(), true), (Ground::default(), false)] {
+        let house = House::open(&files, ground);
+        house.settle().await;
+        for door in DOORS {
+            let first = through(&house, door, "one or two parcels").await.remove(0);
+            let is_of_model = first.contains("three") || first == "t";
+            assert_eq!(is_of_model, wanted, "{door}: {first}");
+        }
+        let asked = json!({"query": "one or two parcels", "explain": true});
+        let told = house.modern("default").call("core_tool_find", &asked).await;
+        let part = &told["structuredContent"]["tools"][0]["explanation"]["model"];
+        assert_eq!(part["share"].as_f64().is_some_and(|share| share > 0.0), wanted, "{told}");
+        house.close().await;
+    }
+}
+
+#[tokio::test]
+async fn every_door_raises_what_was_learned_and_the_filters_teach() {
+    let files = [
+        crate::house::server("alpha", &[]),
+        crate::house::server("beta", &[]),
+        profile("default", "learn: true"),
+        profile("muster", "dialect: muster\nlearn: true"),
+        profile("scooter", "dialect: scooter\nlearn: true\nrequire_load: false"),
+    ];
+    let query = "returns the given text";
+    let house = House::settled(&files).await;
+    for (door, call) in [
+        ("default/find_tools", "call_tool"),
+        ("muster/filter_tools", "call_tool"),
+        ("scooter/scooter_find", "scooter_call"),
+    ] {
+        let at = |names: &[String]| names.iter().position(|name| name.contains("beta")).unwrap();
+        let before = through(&house, door, query).await;
+        let client = house.modern(door.split_once('/').unwrap().0);
+        let arguments = json!({"name": "beta/echo", "arguments": {"text": "x"}});
+        let done = client.call(call, &arguments).await;
+        assert_ne!(done["isError"], true, "{door}: {done}");
+        // Equal tools are one hit where a door folds them: the one that was called stands for both then.
+        let after = through(&house, door, query).await;
+        let folded = !before.iter().any(|name| name.contains("beta"));
+        assert!(folded || at(&after) < at(&before), "{door}: {before:?} {after:?}");
+        assert!(after[0].contains("beta"), "{door}: {after:?}");
+    }
+    let asked = json!({"query": query, "explain": true, "limit": 2});
+    let told = house.modern("default").call("core_tool_find", &asked).await;
+    let hit = &told["structuredContent"]["tools"][0];
+    assert_eq!(hit["id"], "beta/echo", "{told}");
+    assert!(hit["explanation"]["learned"].as_f64().is_some_and(|learned| learned > 0.0), "{told}");
+    house.close().await;
 }
 
 #[tokio::test]

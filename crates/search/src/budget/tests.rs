@@ -26,6 +26,17 @@ fn check_one(expect: &str) {
 }
 
 #[test]
+fn names_alone_fill_the_budget_and_no_more() {
+    let ids: Vec<ToolId> = (0..100).map(|at| ToolId::parse(&format!("server/some_tool_{at}")).unwrap()).collect();
+    let entries: Vec<(&ToolId, &str)> = ids.iter().map(|id| (id, "name")).collect();
+    let (lines, used) = names(&entries, 300);
+    assert!((20..60).contains(&lines.len()) && used <= 300, "{} names of {used} tokens", lines.len());
+    assert_eq!(used, tokens::count(&lines.iter().map(|line| format!("{line}\n")).collect::<String>()));
+    assert_eq!(names(&entries[..8], 10).0.len(), 8, "a page of the usual size is whole");
+    assert_eq!(names(&entries, 100_000).0.len(), 100);
+}
+
+#[test]
 fn things_are_given_up_in_the_documented_order() {
     let all = "- files-0/search_text(query: string, where: {path?: string, depth?: integer}, limit?: integer, \
                order?: \"newest\"|\"oldest\"|\"best\")";

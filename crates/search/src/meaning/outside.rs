@@ -5,7 +5,7 @@ use std::hash::{BuildHasherDefault, Hasher};
 
 use sha2::{Digest, Sha256};
 
-use super::vector::{LANES, Lane, product, shrink};
+use super::vector::{product, shrink, widen};
 use crate::index::{Frame, Mask};
 
 /// How many numbers a vector from outside has at most.
@@ -19,8 +19,6 @@ pub struct TextKey(pub [u8; 16]);
 #[derive(Debug, Clone)]
 pub struct ToolVectors {
     dimensions: usize,
-    /// Dimensions rounded up to whole lanes.
-    stride: usize,
     places: HashMap<TextKey, u32, BuildHasherDefault<Taken>>,
     values: Vec<i8>,
     scales: Vec<f32>,
@@ -29,7 +27,8 @@ pub struct ToolVectors {
 /// The vectors of a query: of the whole text and of its clauses, in the order of [`crate::Ranker::meaning_texts`].
 #[derive(Debug, Clone, Default)]
 pub struct QueryVectors {
-    wanted: Vec<Vec<Lane>>,
+    /// Each with what its numbers are multiplied with.
+    wanted: Vec<(f32, Vec<i16>)>,
 }
 
 /// What a model knows for one search.
@@ -79,8 +78,7 @@ impl ToolVectors {
     /// No vectors yet, of so many numbers each; at most [`VECTOR_DIMENSIONS`].
     pub fn new(dimensions: usize) -> Self {
         let dimensions = dimensions.min(VECTOR_DIMENSIONS);
-        let stride = dimensions.next_multiple_of(LANES);
-        Self { dimensions, stride, places: HashMap::default(), values: Vec::new(), scales: Vec::new() }
+        Self { dimensions, places: HashMap::default(), values: Vec::new(), scales: Vec::new() }
     }
 
     /// How many numbers each vector has.
@@ -125,7 +123,6 @@ impl ToolVectors {
         if let std::collections::hash_map::Entry::Vacant(free) = self.places.entry(key) {
             free.insert(place);
             self.values.extend(values);
-            self.values.resize(self.stride * self.scales.len() + self.stride, 0);
             self.scales.push(scale);
         }
         true
@@ -136,24 +133,19 @@ impl ToolVectors {
         let mut keys: Vec<(u32, TextKey)> = self.places.iter().map(|(key, place)| (*place, *key)).collect();
         keys.sort_unstable();
         keys.into_iter().map(|(place, key)| {
-            let start = place as usize * self.stride;
+            let start = place as usize * self.dimensions;
             (key, self.scales[place as usize], &self.values[start..start + self.dimensions])
         })
     }
 
     /// The highest cosine of one text with one of several; `None` for a text without a vector.
-    fn nearest(&self, key: &TextKey, query: &QueryVectors, wide: &mut Vec<Lane>) -> Option<f32> {
+    fn nearest(&self, key: &TextKey, query: &QueryVectors, wide: &mut Vec<i16>) -> Option<f32> {
         let place = *self.places.get(key)? as usize;
-        let values = &self.values[place * self.stride..(place + 1) * self.stride];
-        let (lanes, _) = values.as_chunks::<LANES>();
-        wide.resize(lanes.len(), [0.0; LANES]);
-        for (wide, lane) in wide.iter_mut().zip(lanes) {
-            for (wide, value) in wide.iter_mut().zip(lane) {
-                *wide = f32::from(*value);
-            }
-        }
-        let cosines = query.wanted.iter().map(|wanted| product(wanted, wide) * self.scales[place]);
-        Some(cosines.fold(f32::MIN, f32::max))
+        let values = &self.values[place * self.dimensions..(place + 1) * self.dimensions];
+        wide.clear();
+        wide.extend(values.iter().copied().map(i16::from));
+        let cosine = |(scale, wanted): &(f32, Vec<i16>)| product(wanted, wide) as f32 * scale * self.scales[place];
+        Some(query.wanted.iter().map(cosine).fold(f32::MIN, f32::max))
     }
 }
 
@@ -168,12 +160,8 @@ impl QueryVectors {
             if !length.is_normal() || vector.len() > VECTOR_DIMENSIONS {
                 continue;
             }
-            let lane = |part: &[f32]| {
-                let mut lane = [0.0; LANES];
-                lane.iter_mut().zip(part).for_each(|(lane, value)| *lane = value / length);
-                lane
-            };
-            wanted.push(vector.chunks(LANES).map(lane).collect());
+            let unit: Vec<f32> = vector.iter().map(|value| value / length).collect();
+            wanted.push(widen(&unit));
         }
         Self { wanted }
     }
@@ -185,12 +173,12 @@ impl Meaning<'_> {
     /// By place the cosine with the query or one of its clauses, `f32::MIN` for what is hidden; `None` when the query
     /// has no vector, vectors do not fit each other, or a visible tool has none yet.
     pub(crate) fn score(&self, frame: &Frame, mask: &Mask) -> Option<Vec<f32>> {
-        let fits = |wanted: &Vec<Lane>| wanted.len() * LANES == self.tools.stride;
+        let fits = |(_, wanted): &(f32, Vec<i16>)| wanted.len() == self.tools.dimensions;
         if self.query.wanted.is_empty() || !self.query.wanted.iter().all(fits) {
             return None;
         }
         let mut cosines = Vec::with_capacity(frame.len());
-        let mut wide = Vec::with_capacity(self.tools.stride / LANES);
+        let mut wide = Vec::with_capacity(self.tools.dimensions);
         for (at, segment) in frame.segments.iter().enumerate() {
             for (tool, key) in segment.keys().iter().enumerate() {
                 let shown = mask.shows(at, tool);

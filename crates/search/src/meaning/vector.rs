@@ -1,4 +1,5 @@
-//! Vectors of length 1: small ones for all tools, exact ones for a query.
+//! Vectors of length 1: a byte per number for all tools, two for a query. Products of whole numbers are exact, so the
+//! order of additions does not matter and processors may do many at once.
 
 use super::table::DIMENSIONS;
 use super::{Piece, Table};
@@ -14,17 +15,17 @@ pub(crate) struct Vectors {
 /// A vector that is compared with many.
 #[derive(Debug)]
 pub(super) struct Wanted {
-    values: Box<Lines>,
+    values: Box<Wide>,
+    scale: f32,
 }
 
-/// How many products are added side by side, which processors do at once. The order of additions is always the same.
-pub(super) const LANES: usize = 16;
+/// A vector as it is multiplied: two bytes per number. The sum of products fits into four, since the other
+/// vector's numbers have one byte.
+type Wide = [i16; DIMENSIONS];
 
-/// What is multiplied side by side.
-pub(super) type Lane = [f32; LANES];
-
-/// A vector as it is multiplied.
-type Lines = [Lane; DIMENSIONS / LANES];
+/// How many products are one step. This many become the instruction that multiplies and adds pairs; with other numbers
+/// compilers make more of it.
+const LANES: usize = 32;
 
 /// `None` where the table knows nothing of the text.
 fn sum(table: &Table, pieces: &[Piece]) -> Option<[f32; DIMENSIONS]> {
@@ -40,22 +41,37 @@ fn sum(table: &Table, pieces: &[Piece]) -> Option<[f32; DIMENSIONS]> {
     Some(sum)
 }
 
+/// A vector of whole numbers up to `most`, and what they are multiplied with.
+fn whole(exact: &[f32], most: f32) -> (f32, impl Iterator<Item = f32>) {
+    let scale = exact.iter().fold(0.0, |most: f32, value| most.max(value.abs())) / most;
+    (scale, exact.iter().map(move |exact| if scale > 0.0 { (exact / scale).round() } else { 0.0 }))
+}
+
 /// A vector in bytes, and what they are multiplied with.
 pub(super) fn shrink(exact: &[f32]) -> (f32, Vec<i8>) {
-    let scale = exact.iter().fold(0.0, |most: f32, value| most.max(value.abs())) / f32::from(i8::MAX);
-    let small = |exact: &f32| if scale > 0.0 { (exact / scale).round() as i8 } else { 0 };
-    (scale, exact.iter().map(small).collect())
+    let (scale, values) = whole(exact, f32::from(i8::MAX));
+    (scale, values.map(|value| value as i8).collect())
+}
+
+/// A vector to compare with such in bytes, and what its numbers are multiplied with. They are so small that the sum of
+/// the products fits.
+pub(super) fn widen(exact: &[f32]) -> (f32, Vec<i16>) {
+    let most = i32::MAX / i32::from(i8::MAX) / i32::try_from(exact.len().max(1)).unwrap_or(i32::MAX);
+    let (scale, values) = whole(exact, most.min(i32::from(i16::MAX)) as f32);
+    (scale, values.map(|value| value as i16).collect())
 }
 
 /// The sum of products of two vectors of one size.
-pub(super) fn product(ours: &[Lane], theirs: &[Lane]) -> f32 {
-    let mut lanes = [0.0; LANES];
-    for (ours, theirs) in ours.iter().zip(theirs) {
-        for lane in 0..LANES {
-            lanes[lane] += ours[lane] * theirs[lane];
-        }
-    }
-    lanes.iter().sum()
+pub(super) fn product(ours: &[i16], theirs: &[i16]) -> i32 {
+    let (ours, our_rest) = ours.as_chunks::<LANES>();
+    let (theirs, their_rest) = theirs.as_chunks::<LANES>();
+    let of = |ours: &[i16], theirs: &[i16]| -> i32 {
+        ours.iter().zip(theirs).map(|(ours, theirs)| i32::from(*ours) * i32::from(*theirs)).sum()
+    };
+    let sum = ours.iter().zip(theirs).fold(0, |sum, (ours, theirs)| {
+        sum + (0..LANES).map(|at| i32::from(ours[at]) * i32::from(theirs[at])).sum::<i32>()
+    });
+    sum + of(our_rest, their_rest)
 }
 
 // === impl Vectors ===
@@ -78,9 +94,9 @@ impl Vectors {
         let scale = self.scales.get(at).copied().filter(|scale| *scale > 0.0)?;
         let values = self.values.get(at * DIMENSIONS..(at + 1) * DIMENSIONS)?;
         // Widened once for all comparisons.
-        let mut wide: Lines = Default::default();
-        for (wide, value) in wide.as_flattened_mut().iter_mut().zip(values) {
-            *wide = f32::from(*value);
+        let mut wide: Wide = [0; DIMENSIONS];
+        for (wide, value) in wide.iter_mut().zip(values) {
+            *wide = i16::from(*value);
         }
         wanted.iter().map(|wanted| wanted.product(&wide) * scale).reduce(f32::max)
     }
@@ -90,13 +106,12 @@ impl Vectors {
 
 impl Wanted {
     pub(super) fn new(table: &Table, pieces: &[Piece]) -> Option<Self> {
-        let mut values: Box<Lines> = Box::default();
-        values.as_flattened_mut().copy_from_slice(&sum(table, pieces)?);
-        Some(Self { values })
+        let (scale, values) = widen(&sum(table, pieces)?);
+        Some(Self { values: values.into_boxed_slice().try_into().ok()?, scale })
     }
 
-    fn product(&self, other: &Lines) -> f32 {
-        product(&*self.values, other)
+    fn product(&self, other: &Wide) -> f32 {
+        product(&*self.values, other) as f32 * self.scale
     }
 }
 

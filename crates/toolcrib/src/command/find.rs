@@ -37,6 +37,9 @@ enum Detail {
     Schemas,
 }
 
+/// More tokens than any answer has.
+const EVERYTHING: u32 = 100_000;
+
 /// The columns, best hit first.
 const COLUMNS: &[Column] = &[
     Column::new("NAME", |hit| field(hit, "name")),
@@ -63,7 +66,9 @@ pub(crate) async fn run(arguments: &Arguments, client: &Client, output: Output) 
             Detail::Schemas => "schemas",
         });
     }
-    if let Some(most) = arguments.max_tokens {
+    // Who asks for many at a terminal wants them all: no model has to pay for them.
+    let many = (arguments.limit > 8).then_some(EVERYTHING);
+    if let Some(most) = arguments.max_tokens.or(many) {
         wanted["max_tokens"] = json!(most);
     }
     let answer = client.ask("find_tools", &wanted).await?;
@@ -110,7 +115,7 @@ fn text_of(hit: &Value) -> String {
     if why["exact"].as_f64().is_some_and(|exact| exact > 0.0) {
         text.push_str(&format!("  exact    {}\n", number(&why["exact"])));
     }
-    for part in ["words", "alike", "meaning"] {
+    for part in ["words", "alike", "meaning", "model"].into_iter().filter(|part| why[*part].is_object()) {
         let (scaled, weight) = (number(&why[part]["scaled"]), number(&why[part]["weight"]));
         text.push_str(&format!("  {part:<8} {} = {scaled} × {weight}", number(&why[part]["share"])));
         if part == "words" {
@@ -120,6 +125,9 @@ fn text_of(hit: &Value) -> String {
             }
         }
         text.push('\n');
+    }
+    if why["learned"].as_f64().is_some_and(|learned| learned > 0.0) {
+        text.push_str(&format!("  learned  {}\n", number(&why["learned"])));
     }
     for taken in why["corrections"].as_array().into_iter().flatten() {
         let (from, to) = (field(taken, "from"), field(taken, "to"));
@@ -146,6 +154,10 @@ mod tests {
         let text = text_of(&hit);
         assert!(text.starts_with("0.90 a/b\n  words    0.40 = 0.80 × 0.50, currency"), "{text}");
         assert!(text.ends_with("  `curency` taken for `currency`\n") && !text.contains('\u{1b}'), "{text}");
+        hit["explanation"]["model"] = part(0.2);
+        hit["explanation"]["learned"] = json!(0.05);
+        let text = text_of(&hit);
+        assert!(text.contains("  model    0.20 = 0.40 × 0.50\n  learned  0.05\n"), "{text}");
         hit["explanation"] = Value::Null;
         assert!(text_of(&hit).contains("nothing to explain"));
     }

@@ -16,6 +16,7 @@ mod init;
 mod lists;
 mod profile_key;
 mod registry;
+mod scenario;
 mod secrets;
 mod stdio;
 mod stub;

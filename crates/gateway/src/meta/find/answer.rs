@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
+use toolcrib_base::ToolId;
 use toolcrib_protocol::Raw;
 use toolcrib_search::budget::{self, DEFAULT_HITS, Entry, MOST_TOKENS, Rendered};
 use toolcrib_search::{Confidence, Detail, Hit, tokens};
@@ -54,11 +55,18 @@ impl Answer {
     }
 }
 
-pub(super) fn render(view: &View, ask: &Ask, findings: &Findings<'_>) -> Answer {
-    let frame = Frame::new(view, ask, findings);
+pub(super) fn render(view: &View, ask: &Ask, mut findings: Findings<'_>) -> Answer {
+    let mut frame = Frame::new(view, ask, &findings);
     let is_page = findings.page.len() <= DEFAULT_HITS;
     let budget = if is_page { ask.max_tokens.min(MOST_TOKENS) } else { ask.max_tokens };
-    let room = budget.saturating_sub(frame.tokens() + tokens::count(SHORTENED) + 1);
+    let room = |frame: &Frame| budget.saturating_sub(frame.tokens() + tokens::count(SHORTENED) + 1);
+    if ask.detail == Shown::Names {
+        // What is said around them grows a little when some are left for the next page.
+        while findings.cut_to_names(room(&frame)) {
+            frame = Frame::new(view, ask, &findings);
+        }
+    }
+    let (room, findings) = (room(&frame), &findings);
     let rendered = hits(ask, findings, room);
     let schemas = match ask.detail {
         Shown::Schemas => Schemas::fitting(findings, room.saturating_sub(rendered.tokens)),
@@ -89,9 +97,8 @@ pub(super) fn render(view: &View, ask: &Ask, findings: &Findings<'_>) -> Answer 
 /// The hits as text.
 fn hits(ask: &Ask, findings: &Findings<'_>, room: usize) -> Rendered {
     if ask.detail == Shown::Names {
-        let label = |(hit, found): &(Hit, Found<'_>)| format!("- {}", budget::label(&hit.id, found.name()));
-        let text = findings.page.iter().map(label).collect::<Vec<_>>().join("\n");
-        return Rendered { tokens: tokens::count(&text), text, shortened: false, shown: Vec::new() };
+        let (lines, tokens) = budget::names(&findings.labels(), usize::MAX);
+        return Rendered { tokens, text: lines.join("\n"), shortened: false, shown: Vec::new() };
     }
     let summaries: Vec<String> = findings.page.iter().map(|(_, found)| found.summary()).collect();
     let entries: Vec<Entry<'_>> = findings
@@ -137,6 +144,23 @@ fn tool(ask: &Ask, findings: &Findings<'_>, parts: (&Rendered, &Schemas), at: us
         }
     }
     value
+}
+
+// === impl Findings ===
+
+impl Findings<'_> {
+    fn labels(&self) -> Vec<(&ToolId, &str)> {
+        self.page.iter().map(|(hit, found)| (&hit.id, found.name())).collect()
+    }
+
+    /// Leaves names that do not fit to the next page; `true` when there were any.
+    fn cut_to_names(&mut self, room: usize) -> bool {
+        let fitting = budget::names(&self.labels(), room).0.len();
+        let cut = self.page.split_off(fitting);
+        let is_cut = !cut.is_empty();
+        self.rest.splice(0..0, cut.into_iter().map(|(hit, _)| hit));
+        is_cut
+    }
 }
 
 // === impl Schemas ===
@@ -193,6 +217,9 @@ impl Frame {
             tail.push(format!("({AVAILABLE}) ones are started by {load}."));
         }
         tail.extend(more(&others, is_more, ask.server.is_some()));
+        if is_more && ask.detail == Shown::Names && shown > 0 && shown < ask.limit {
+            tail.push(format!("The next with offset {}.", ask.offset + shown));
+        }
         if fits_nothing {
             tail.push("Try other words: action, object, service.".to_owned());
             let servers = view.servers.iter().map(|(server, _)| server.name.as_str());

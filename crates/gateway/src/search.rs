@@ -1,0 +1,60 @@
+//! What a search knows beside the index, by whatever door it comes: what a model makes of the query, and what was learned
+//! of such queries. Every door that ranks by a query asks here, so that all rank alike.
+
+use toolcrib_base::ToolId;
+use toolcrib_search::{Learned, Query};
+
+use crate::caller::Caller;
+use crate::embed::Meant;
+use crate::gateway::Gateway;
+use crate::view::View;
+
+/// What is known of one query in one profile.
+#[derive(Debug)]
+pub struct Asked<'a> {
+    view: &'a View,
+    text: String,
+    meant: Option<Meant>,
+    /// Empty where the profile does not learn.
+    words: Vec<String>,
+    learned: Vec<(ToolId, f32)>,
+}
+
+// === impl Asked ===
+
+impl<'a> Asked<'a> {
+    /// A query of which the index alone says what fits.
+    pub(crate) fn plain(view: &'a View, text: &str) -> Self {
+        Self { view, text: text.to_owned(), meant: None, words: Vec::new(), learned: Vec::new() }
+    }
+
+    /// A query with all that the gateway knows of it. A blank one is a list: there is nothing to know.
+    pub(crate) async fn of(gateway: &Gateway, view: &'a View, text: &str) -> Self {
+        let plain = Self::plain(view, text);
+        if text.trim().is_empty() {
+            return plain;
+        }
+        let meant = match &gateway.embed {
+            Some(embed) => Meant::of(embed, view, text).await,
+            None => None,
+        };
+        if !view.profile.learn {
+            return Self { meant, ..plain };
+        }
+        let words = Learned::words(text);
+        let learned = gateway.learning.boosts(&view.profile.name, &words);
+        Self { meant, words, learned, ..plain }
+    }
+
+    /// As the index wants it, with the usual number of hits.
+    pub(crate) fn query(&self) -> Query<'_> {
+        let meaning = self.meant.as_ref().map(Meant::meaning);
+        Query { learned: &self.learned, meaning, ..self.view.query(&self.text) }
+    }
+
+    /// Remembers what a caller was shown, where the profile learns from what is called then.
+    pub(crate) fn shown<'t>(self, gateway: &Gateway, caller: &Caller, tools: impl Iterator<Item = &'t ToolId>) {
+        // Without words there is nothing to learn.
+        gateway.learning.found(caller, self.words, tools);
+    }
+}

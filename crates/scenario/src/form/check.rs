@@ -1,0 +1,125 @@
+//! Compares a document with the tables: unknown, missing, repeated and mistyped keys, all of them with their lines.
+
+use std::path::Path;
+
+use crate::document::{Content, Node};
+use crate::time;
+use crate::wrong::{Wrong, nearest};
+
+use super::{Key, Shape, Table};
+
+/// How many faults of one file are told.
+const MOST: usize = 50;
+
+/// What is wrong with `node` as a map of these keys.
+pub(crate) fn check(node: &Node, table: &'static Table, file: &Path) -> Vec<Wrong> {
+    let mut check = Check { file, found: Vec::new() };
+    check.map(node, table, "");
+    check.found
+}
+
+struct Check<'a> {
+    file: &'a Path,
+    found: Vec<Wrong>,
+}
+
+// === impl Check ===
+
+impl Check<'_> {
+    fn add(&mut self, line: u32, path: &str, message: impl Into<String>, hint: Option<String>) {
+        if self.found.len() < MOST {
+            let (file, path, message) = (self.file.to_owned(), path.to_owned(), message.into());
+            self.found.push(Wrong { file, line, path, message, hint });
+        }
+    }
+
+    fn expected(&mut self, node: &Node, path: &str, what: &str) {
+        self.add(node.line, path, format!("expected {what}, got {}", node.describe()), None);
+    }
+
+    fn map(&mut self, node: &Node, table: &'static Table, path: &str) {
+        let Content::Map(entries) = &node.content else {
+            return self.expected(node, path, "a map of keys and values");
+        };
+        for (name, value) in entries {
+            let path = if path.is_empty() { name.clone() } else { format!("{path}.{name}") };
+            match table.keys.iter().find(|key| key.name == name) {
+                Some(key) => self.value(value, key, &path),
+                None => {
+                    let known = || table.keys.iter().map(|key| key.name);
+                    let hint = nearest(name, known()).map_or_else(
+                        || format!("known keys are {}", known().collect::<Vec<_>>().join(", ")),
+                        |word| format!("did you mean `{word}`?"),
+                    );
+                    self.add(value.line, &path, "is not a known key", Some(hint));
+                }
+            }
+        }
+        for key in table.keys.iter().filter(|key| key.required && node.get(key.name).is_none()) {
+            self.add(node.line, path, format!("lacks the key `{}`", key.name), None);
+        }
+    }
+
+    fn value(&mut self, node: &Node, key: &Key, path: &str) {
+        // A key with nothing behind it counts as left out.
+        if node.is_null() {
+            return;
+        }
+        match key.shape {
+            Shape::Any | Shape::Ignored => {}
+            Shape::Text => {
+                if node.text().is_none() {
+                    self.expected(node, path, "a text");
+                }
+            }
+            Shape::Flag => {
+                if !matches!(node.content, Content::Flag(_)) {
+                    self.expected(node, path, "`true` or `false`");
+                }
+            }
+            Shape::Number(least, most) => {
+                let number = if let Content::Number(number, _) = &node.content { number.as_f64() } else { None };
+                if !number.is_some_and(|number| (least..=most).contains(&number)) {
+                    self.expected(node, path, &format!("a number from {least} to {most}"));
+                }
+            }
+            Shape::Time => {
+                if node.text().and_then(|text| time::parse(&text)).is_none() {
+                    self.expected(node, path, "a time such as `30s` or `1m30s`");
+                }
+            }
+            Shape::Texts => {
+                let is_text = node.text().is_some();
+                let items = matches!(node.content, Content::List(_)).then(|| node.items());
+                if !is_text && !items.is_some_and(|items| items.iter().all(|item| item.text().is_some())) {
+                    self.expected(node, path, "a list of texts");
+                }
+            }
+            Shape::Words(words) => {
+                let text = node.text().unwrap_or_default();
+                if !words.contains(&text.as_str()) {
+                    let hint = nearest(&text, words.iter().copied()).map(|word| format!("did you mean `{word}`?"));
+                    let message = format!("expected one of {}, got {}", words.join(", "), node.describe());
+                    self.add(node.line, path, message, hint);
+                }
+            }
+            Shape::Map => {
+                if !matches!(node.content, Content::Map(_)) {
+                    self.expected(node, path, "a map");
+                }
+            }
+            Shape::List => {
+                if !matches!(node.content, Content::List(_)) {
+                    self.expected(node, path, "a list");
+                }
+            }
+            Shape::Object(table) => self.map(node, table, path),
+            Shape::Objects(table) => {
+                let Content::List(items) = &node.content else { return self.expected(node, path, "a list") };
+                for (index, item) in items.iter().enumerate() {
+                    self.map(item, table, &format!("{path}[{index}]"));
+                }
+            }
+        }
+    }
+}

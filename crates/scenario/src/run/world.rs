@@ -1,0 +1,109 @@
+//! What surrounds the steps of one scenario: its home, mock servers, gateway and sessions.
+
+use std::collections::HashMap;
+
+use tempfile::TempDir;
+use toolcrib_base::task::Scope;
+
+use crate::drive::{Place, Session};
+use crate::gateway::{self, Gateway};
+use crate::home::{self, Reach};
+use crate::mock::{HttpMock, Mock};
+use crate::outcome::{Outcome, Verdict};
+use crate::scenario::{Scenario, Transport};
+
+use super::Config;
+
+/// The surroundings.
+pub(crate) struct World {
+    home: TempDir,
+    gateway: Gateway,
+    doors: Doors,
+    /// What each mock does now.
+    mocks: HashMap<String, Mock>,
+    sessions: HashMap<String, Box<dyn Session>>,
+    drive: std::sync::Arc<dyn crate::drive::Drive>,
+}
+
+/// The mock servers that listen in this process, with their URLs.
+struct Doors(HashMap<String, (HttpMock, String)>);
+
+impl Reach for Doors {
+    fn url(&self, server: &str) -> Option<String> {
+        self.0.get(server).map(|(_, url)| url.clone())
+    }
+}
+
+// === impl World ===
+
+impl World {
+    /// Starts everything that the scenario wants to be there.
+    pub(crate) async fn build(scenario: &Scenario, config: &Config, scope: &Scope) -> Result<Self, String> {
+        let home = super::folder(&scenario.name).map_err(|error| format!("cannot make a temporary home: {error}"))?;
+        let mut doors = Doors(HashMap::new());
+        for server in scenario.setup.servers.iter().filter(|server| server.transport != Transport::Stdio) {
+            let mock = HttpMock::start(server.mock.clone(), scope).await;
+            let mock = mock.map_err(|error| format!("cannot start the mock server `{}`: {error}", server.name))?;
+            let url = if server.transport == Transport::Sse { mock.sse_url() } else { mock.url() };
+            doors.0.insert(server.name.clone(), (mock, url));
+        }
+        let written = home::write(home.path(), scenario, &config.program, &doors);
+        written.map_err(|error| format!("cannot write the home: {error}"))?;
+        let gateway = gateway::start(&config.program, config.guarded, home.path(), scope).await?;
+        let mocks = scenario.setup.servers.iter().map(|server| (server.name.clone(), server.mock.clone())).collect();
+        let drive = std::sync::Arc::clone(&config.drive);
+        Ok(Self { home, gateway, doors, mocks, sessions: HashMap::new(), drive })
+    }
+
+    /// The session through a profile; opened at its first use.
+    pub(crate) async fn session(&mut self, profile: Option<&str>) -> Result<&dyn Session, String> {
+        let name = profile.unwrap_or_default().to_owned();
+        if !self.sessions.contains_key(&name) {
+            let place = Place {
+                url: self.gateway.url.clone(),
+                token_file: self.gateway.token_file.clone(),
+                home: self.home.path().to_owned(),
+                profile: profile.map(str::to_owned),
+            };
+            let session = self.drive.open(place).await;
+            let session = session.map_err(|error| format!("cannot open a session with the gateway: {error}"))?;
+            self.sessions.insert(name.clone(), session);
+        }
+        Ok(&*self.sessions[&name])
+    }
+
+    /// What a mock server does.
+    pub(crate) fn mock(&self, server: &str) -> Option<Mock> {
+        self.mocks.get(server).cloned()
+    }
+
+    /// Lets a mock server do something else from now on.
+    pub(crate) fn replace_mock(&mut self, server: &str, mock: Mock) -> std::io::Result<()> {
+        match self.doors.0.get(server) {
+            Some((door, _)) => door.live().replace(mock.clone()),
+            None => {
+                // By rename: the mock must not read half a file.
+                let file = home::mock_file(self.home.path(), server);
+                let new = file.with_extension("new");
+                std::fs::write(&new, mock.to_file())?;
+                std::fs::rename(new, file)?;
+            }
+        }
+        self.mocks.insert(server.to_owned(), mock);
+        Ok(())
+    }
+
+    /// Ends everything.
+    pub(crate) async fn end(mut self, config: &Config, outcome: &mut Outcome) {
+        for (_, session) in self.sessions.drain() {
+            session.close().await;
+        }
+        if outcome.verdict != Verdict::Passed {
+            outcome.log = self.gateway.log();
+        }
+        self.gateway.end(config.keep_home).await;
+        if config.keep_home {
+            outcome.home = Some(self.home.keep());
+        }
+    }
+}

@@ -1,0 +1,254 @@
+//! What a scenario is, whichever form its file has.
+
+mod identity;
+mod muster;
+mod references;
+mod scooter;
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use serde_json::{Map, Value};
+
+use crate::document::{self, Content, Node};
+use crate::form;
+use crate::mock::Mock;
+use crate::wrong::Wrong;
+
+pub(crate) use muster::mock;
+
+/// The form of the file, which decides the dialect of its default profile.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Form {
+    /// muster's.
+    Muster,
+    /// MCP Scooter's: steps have an `action`.
+    Scooter,
+}
+
+/// One scenario.
+#[derive(Debug, Clone)]
+pub struct Scenario {
+    /// Its name in reports.
+    pub name: String,
+    /// Where it stands.
+    pub file: PathBuf,
+    /// The form of the file.
+    pub form: Form,
+    /// For `--category`.
+    pub category: Option<String>,
+    /// For `--concept`.
+    pub concept: Option<String>,
+    /// For people.
+    pub description: Option<String>,
+    /// For `--tag`.
+    pub tags: Vec<String>,
+    /// How long all steps may take.
+    pub timeout: Option<Duration>,
+    /// Why it is not run.
+    pub skip: Option<String>,
+    pub(crate) needs: Needs,
+    pub(crate) setup: Setup,
+    pub(crate) steps: Vec<Step>,
+    pub(crate) cleanup: Vec<Step>,
+}
+
+/// What must be on the machine, else the scenario is skipped.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Needs {
+    pub(crate) env: Vec<String>,
+    pub(crate) programs: Vec<String>,
+    /// Registry entries that the default profile may find.
+    pub(crate) registry: Vec<String>,
+}
+
+/// What is there before the gateway starts.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Setup {
+    pub(crate) servers: Vec<Server>,
+    /// Folder of the home, name, content.
+    pub(crate) definitions: Vec<(&'static str, String, Value)>,
+    pub(crate) profiles: Vec<(String, Map<String, Value>)>,
+    pub(crate) files: Vec<(String, String)>,
+}
+
+/// A mock server.
+#[derive(Debug, Clone)]
+pub(crate) struct Server {
+    pub(crate) name: String,
+    pub(crate) transport: Transport,
+    pub(crate) prefix: Option<String>,
+    pub(crate) description: Option<String>,
+    pub(crate) family: Option<Value>,
+    /// Further keys of its definition.
+    pub(crate) definition: Map<String, Value>,
+    pub(crate) mock: Mock,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Transport {
+    Stdio,
+    Http,
+    Sse,
+}
+
+/// One step.
+#[derive(Debug, Clone)]
+pub(crate) struct Step {
+    pub(crate) id: String,
+    pub(crate) line: u32,
+    pub(crate) act: Act,
+    pub(crate) profile: Option<String>,
+    pub(crate) timeout: Option<Duration>,
+    pub(crate) retry: Option<Retry>,
+    pub(crate) expected: Expected,
+    pub(crate) continues: bool,
+    pub(crate) cleanup: Vec<Step>,
+}
+
+/// What a step does.
+#[derive(Debug, Clone)]
+pub(crate) enum Act {
+    Call { tool: String, args: Map<String, Value> },
+    Open,
+    List,
+    Wait(Duration),
+}
+
+/// How often a step is tried again.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Retry {
+    pub(crate) count: u32,
+    pub(crate) delay: Duration,
+    pub(crate) factor: f64,
+}
+
+/// What must be true of an answer.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Expected {
+    /// Nobody said anything about the answer.
+    pub(crate) nothing: bool,
+    pub(crate) success: Option<bool>,
+    pub(crate) contains: Vec<String>,
+    pub(crate) not_contains: Vec<String>,
+    pub(crate) error_contains: Vec<String>,
+    pub(crate) json_path: Vec<(String, Value)>,
+    pub(crate) status_code: Option<u16>,
+    pub(crate) wait_for_state: Option<Duration>,
+    pub(crate) tools_contain: Vec<String>,
+    pub(crate) tools_not_contain: Vec<String>,
+    pub(crate) result_contains: Vec<String>,
+    pub(crate) result_not_contains: Vec<String>,
+    /// Whether the result has content.
+    pub(crate) has_content: Option<bool>,
+}
+
+/// Reads a scenario from the text of its file.
+///
+/// # Errors
+/// Everything that is wrong with it, with lines.
+pub fn read(file: &Path, text: &str) -> Result<Scenario, Vec<Wrong>> {
+    let wrong =
+        |line, message: String| vec![Wrong { file: file.to_owned(), line, path: String::new(), message, hint: None }];
+    let root = document::parse(text).map_err(|broken| wrong(broken.line, broken.message))?;
+    if root.is_null() {
+        return Err(wrong(1, "expected a scenario, got nothing: the file is empty".to_owned()));
+    }
+    let steps = root.get("steps").map(Node::items).unwrap_or_default();
+    let is_scooter = root.get("requires").is_some() || steps.iter().any(|step| step.get("action").is_some());
+    let table = if is_scooter { &form::SCOOTER } else { &form::SCENARIO };
+    let mut found = form::check(&root, table, file);
+    if steps.is_empty() && found.is_empty() {
+        found.extend(wrong(root.line, "expected at least one step, got none".to_owned()));
+    }
+    if !found.is_empty() {
+        return Err(found);
+    }
+    let scenario = if is_scooter { scooter::scenario(&root, file) } else { muster::scenario(&root, file) };
+    let found = references::check(&scenario);
+    if found.is_empty() { Ok(scenario) } else { Err(found) }
+}
+
+// === impl Scenario ===
+
+impl Scenario {
+    /// One without any content.
+    pub(crate) fn bare(name: &str, file: &Path) -> Self {
+        Self {
+            name: name.to_owned(),
+            file: file.to_owned(),
+            form: Form::Muster,
+            category: None,
+            concept: None,
+            description: None,
+            tags: Vec::new(),
+            timeout: None,
+            skip: None,
+            needs: Needs::default(),
+            setup: Setup::default(),
+            steps: Vec::new(),
+            cleanup: Vec::new(),
+        }
+    }
+
+    /// Every step, those of every kind of cleanup included.
+    pub(crate) fn all_steps(&self) -> impl Iterator<Item = &Step> {
+        let steps = self.steps.iter().flat_map(|step| std::iter::once(step).chain(&step.cleanup));
+        steps.chain(self.cleanup.iter().flat_map(|step| std::iter::once(step).chain(&step.cleanup)))
+    }
+}
+
+// === impl Step ===
+
+impl Step {
+    /// The tool that it calls.
+    pub(crate) fn tool(&self) -> Option<&str> {
+        if let Act::Call { tool, .. } = &self.act { Some(tool) } else { None }
+    }
+}
+
+// === reading ===
+
+fn text(node: &Node, key: &str) -> Option<String> {
+    node.get(key)?.text()
+}
+
+fn texts(node: &Node, key: &str) -> Vec<String> {
+    let Some(value) = node.get(key) else { return Vec::new() };
+    match value.text() {
+        Some(text) => vec![text],
+        None => value.items().iter().filter_map(Node::text).collect(),
+    }
+}
+
+fn time(node: &Node, key: &str) -> Option<Duration> {
+    crate::time::parse(&text(node, key)?)
+}
+
+fn flag(node: &Node, key: &str) -> bool {
+    matches!(node.get(key).map(|node| &node.content), Some(Content::Flag(true)))
+}
+
+fn number(node: &Node, key: &str) -> Option<f64> {
+    node.get(key)?.value().as_f64()
+}
+
+fn map(node: &Node, key: &str) -> Map<String, Value> {
+    match node.get(key).map(Node::value) {
+        Some(Value::Object(map)) => map,
+        _ => Map::new(),
+    }
+}
+
+/// `skip: true` or `skip: "why"`.
+fn skip(root: &Node) -> Option<String> {
+    let node = root.get("skip")?;
+    match &node.content {
+        Content::Flag(false) => None,
+        Content::Flag(true) => Some("the file says `skip`".to_owned()),
+        _ => Some(format!("the file says `skip`: {}", node.text().unwrap_or_default())),
+    }
+}
+
+#[cfg(test)]
+mod tests;

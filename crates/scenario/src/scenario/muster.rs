@@ -1,0 +1,176 @@
+//! muster's form. The document has passed the tables, so nothing here can be of the wrong type.
+
+use std::path::Path;
+use std::time::Duration;
+
+use serde_json::{Map, Value};
+
+use super::{
+    Act, Expected, Form, Needs, Retry, Scenario, Server, Setup, Step, Transport, flag, identity, map, number, skip,
+    text, texts, time,
+};
+use crate::document::Node;
+use crate::mock::{Mock, Response, Tool};
+
+/// The wait before the first new try.
+const RETRY_DELAY: Duration = Duration::from_secs(1);
+/// Keys of a workflow that stand in muster's own scenarios and that its loader passes over.
+const IGNORED_OF_WORKFLOWS: [&str; 2] = ["input_schema", "required"];
+
+pub(super) fn scenario(root: &Node, file: &Path) -> Scenario {
+    let steps = steps(root, "steps");
+    let cleanup = steps_of(root, "cleanup", "cleanup");
+    let needs = root.get("prerequisites").map(|node| Needs {
+        env: texts(node, "env"),
+        programs: texts(node, "programs"),
+        registry: Vec::new(),
+    });
+    let mut scenario = Scenario {
+        name: text(root, "name").unwrap_or_default(),
+        file: file.to_owned(),
+        form: Form::Muster,
+        category: text(root, "category"),
+        concept: text(root, "concept"),
+        description: text(root, "description"),
+        tags: texts(root, "tags"),
+        timeout: time(root, "timeout"),
+        skip: skip(root),
+        needs: needs.unwrap_or_default(),
+        setup: root.get("pre_configuration").map(setup).unwrap_or_default(),
+        steps,
+        cleanup,
+    };
+    scenario.skip = identity::needed(root, &scenario).or(scenario.skip);
+    scenario
+}
+
+fn steps(root: &Node, key: &str) -> Vec<Step> {
+    steps_of(root, key, "step")
+}
+
+/// The steps of a list; those without an id are named by their place.
+fn steps_of(root: &Node, key: &str, word: &str) -> Vec<Step> {
+    let items = root.get(key).map(Node::items).unwrap_or_default();
+    items.iter().enumerate().map(|(index, node)| step(node, format!("{word}-{}", index + 1))).collect()
+}
+
+fn step(node: &Node, otherwise: String) -> Step {
+    let id = text(node, "id").unwrap_or(otherwise);
+    Step {
+        line: node.line,
+        act: Act::Call { tool: text(node, "tool").unwrap_or_default(), args: map(node, "args") },
+        profile: text(node, "profile"),
+        timeout: time(node, "timeout"),
+        retry: node.get("retry").map(|retry| Retry {
+            count: whole(number(retry, "count").unwrap_or_default()),
+            delay: time(retry, "delay").unwrap_or(RETRY_DELAY),
+            factor: number(retry, "backoff_multiplier").unwrap_or(1.0),
+        }),
+        expected: node.get("expected").map_or(Expected { nothing: true, ..Expected::default() }, expected),
+        continues: flag(node, "continue_on_failure"),
+        cleanup: steps_of(node, "cleanup", &format!("{id}/cleanup")),
+        id,
+    }
+}
+
+#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "the table bounds it by 0 and 599")]
+fn whole(number: f64) -> u32 {
+    number as u32
+}
+
+fn expected(node: &Node) -> Expected {
+    Expected {
+        success: node.get("success").and_then(|node| node.value().as_bool()),
+        contains: texts(node, "contains"),
+        not_contains: texts(node, "not_contains"),
+        error_contains: texts(node, "error_contains"),
+        json_path: node.get("json_path").map(values).unwrap_or_default(),
+        status_code: number(node, "status_code").map(whole).and_then(|code| u16::try_from(code).ok()),
+        wait_for_state: time(node, "wait_for_state"),
+        ..Expected::default()
+    }
+}
+
+/// Also those that are `null`.
+fn values(node: &Node) -> Vec<(String, Value)> {
+    node.entries().iter().map(|(path, value)| (path.clone(), value.value())).collect()
+}
+
+pub(super) fn setup(node: &Node) -> Setup {
+    let items = |key| node.get(key).map(Node::items).unwrap_or_default();
+    let mut definitions = Vec::new();
+    for workflow in items("workflows") {
+        let mut config = map(workflow, "config");
+        config.retain(|key, _| !IGNORED_OF_WORKFLOWS.contains(&key.as_str()));
+        if let Some(labels) = workflow.get("labels") {
+            config.insert("labels".to_owned(), labels.value());
+        }
+        definitions.push(definition("workflows", workflow, config));
+    }
+    for (folder, key) in [("service-classes", "service_classes"), ("services", "services")] {
+        for entry in items(key) {
+            let mut config = map(entry, "config");
+            let own = entry.entries().iter().filter(|(key, _)| key != "config");
+            config.extend(own.map(|(key, value)| (key.clone(), value.value())));
+            definitions.push(definition(folder, entry, config));
+        }
+    }
+    let profiles = items("profiles").iter();
+    let files = node.get("files").map(Node::entries).unwrap_or_default().iter();
+    Setup {
+        servers: items("mcp_servers").iter().map(server).collect(),
+        definitions,
+        profiles: profiles.map(|node| (text(node, "name").unwrap_or_default(), map(node, "config"))).collect(),
+        files: files.filter_map(|(path, node)| Some((path.clone(), node.text()?))).collect(),
+    }
+}
+
+fn definition(folder: &'static str, node: &Node, mut config: Map<String, Value>) -> (&'static str, String, Value) {
+    let name = text(node, "name").unwrap_or_default();
+    config.insert("name".to_owned(), name.clone().into());
+    (folder, name, Value::Object(config))
+}
+
+fn server(node: &Node) -> Server {
+    let empty = Node { line: node.line, content: crate::document::Content::Null };
+    let config = node.get("config").unwrap_or(&empty);
+    Server {
+        name: text(node, "name").unwrap_or_default(),
+        transport: match text(config, "type").as_deref() {
+            Some("streamable-http") => Transport::Http,
+            Some("sse") => Transport::Sse,
+            _ => Transport::Stdio,
+        },
+        prefix: text(config, "toolPrefix"),
+        description: text(config, "description"),
+        family: config.get("family").map(Node::value),
+        definition: map(config, "definition"),
+        mock: mock(config),
+    }
+}
+
+/// The behaviour of a mock server.
+pub(crate) fn mock(config: &Node) -> Mock {
+    let tools = config.get("tools").map(Node::items).unwrap_or_default();
+    Mock { tools: tools.iter().map(tool).collect() }
+}
+
+fn tool(node: &Node) -> Tool {
+    let responses = node.get("responses").map(Node::items).unwrap_or_default();
+    Tool {
+        name: text(node, "name").unwrap_or_default(),
+        description: text(node, "description"),
+        input_schema: node.get("input_schema").map(Node::value),
+        annotations: node.get("annotations").map(Node::value),
+        responses: responses.iter().map(response).collect(),
+    }
+}
+
+fn response(node: &Node) -> Response {
+    Response {
+        condition: map(node, "condition"),
+        response: node.get("response").map(Node::value).unwrap_or_default(),
+        error: text(node, "error"),
+        delay: time(node, "delay").unwrap_or_default(),
+    }
+}

@@ -1,0 +1,187 @@
+//! Both forms of files, and everything that can be wrong with them.
+
+use std::path::Path;
+
+use super::*;
+
+const WHOLE: &str = r#"
+name: whole
+category: behavioral
+concept: workflow
+description: d
+tags: [a, b]
+timeout: 2m
+prerequisites: {env: [HOME], programs: [sh]}
+pre_configuration:
+  mcp_servers:
+  - name: mock
+    config:
+      type: sse
+      toolPrefix: p
+      tools:
+      - name: t
+        responses: [{condition: {a: 1}, response: {x: 1}, delay: 1s}, {error: no}, {echo: ignored}]
+  workflows: [{name: w, labels: {l: m}, config: {steps: [], input_schema: {}}}]
+  service_classes: [{name: c, serviceConfig: {lifecycleTools: {}}}]
+  services: [{name: s, serviceClassName: c}]
+  main_config: {config: {namespace: x, aggregator: {port: 1, musterPrefix: x}}}
+steps:
+- id: one
+  description: d
+  tool: x_p_t
+  args: {a: 1}
+  timeout: 5s
+  retry: {count: 2, delay: 10ms, backoff_multiplier: 2}
+  continue_on_failure: true
+  expected:
+    success: false
+    contains: text
+    not_contains: [a, 1]
+    error_contains: [e]
+    json_path: {a.b: null, c: [1]}
+    status_code: 200
+    wait_for_state: 3s
+  cleanup:
+  - tool: core_workflow_delete
+    args: {name: "{{ one.name }}"}
+- tool: core_workflow_list
+cleanup:
+- id: last
+  tool: core_workflow_list
+"#;
+
+fn wrong(text: &str) -> Vec<String> {
+    read(Path::new("s.yaml"), text)
+        .map(|scenario| format!("{scenario:?}"))
+        .unwrap_err()
+        .iter()
+        .map(ToString::to_string)
+        .collect()
+}
+
+fn step(text: &str) -> String {
+    format!("name: n\nsteps:\n- id: s\n  tool: t\n{text}")
+}
+
+#[test]
+fn muster_s_form_is_read_whole() {
+    let scenario = read(Path::new("s.yaml"), WHOLE).unwrap();
+    assert_eq!((scenario.form, scenario.timeout), (Form::Muster, Some(Duration::from_secs(120))));
+    let server = &scenario.setup.servers[0];
+    assert_eq!((server.transport, server.prefix.as_deref()), (Transport::Sse, Some("p")));
+    assert_eq!(server.mock.tools[0].responses.len(), 3);
+    let workflow = &scenario.setup.definitions[0];
+    assert_eq!(workflow.2.to_string(), r#"{"steps":[],"labels":{"l":"m"},"name":"w"}"#);
+    let step = &scenario.steps[0];
+    assert_eq!(step.retry, Some(Retry { count: 2, delay: Duration::from_millis(10), factor: 2.0 }));
+    assert!(step.continues);
+    let expected = &step.expected;
+    assert_eq!((expected.success, expected.status_code), (Some(false), Some(200)));
+    assert_eq!(expected.not_contains, ["a", "1"]);
+    assert_eq!(expected.json_path[0], ("a.b".to_owned(), Value::Null));
+    assert_eq!(expected.wait_for_state, Some(Duration::from_secs(3)));
+    assert_eq!(step.cleanup[0].id, "one/cleanup-1");
+    assert_eq!(scenario.steps[1].id, "step-2");
+    assert!(scenario.steps[1].expected.nothing);
+    assert_eq!(scenario.cleanup[0].id, "last");
+    assert_eq!((scenario.needs.env.len(), scenario.needs.programs.len()), (1, 1));
+}
+
+#[test]
+fn scooter_s_form_is_read() {
+    let text = r"
+name: s
+description: d
+timeout: 30s
+requires: {env: [KEY], registry: [clock]}
+steps:
+- {name: a, action: initialize}
+- {name: b, action: list_tools, expect: {tools_contain: [scooter_find]}}
+- {name: c, action: call_tool, tool: scooter_find, args: {query: x}, expect: {error: null, result.content: not_empty, result_contains: y, result_not_contains: [z]}}
+- {action: wait, args: {seconds: 0.5}}
+- {action: call_tool, tool: t, expect: {error: broken, result: {content: empty}}}
+";
+    let scenario = read(Path::new("s.yaml"), text).unwrap();
+    assert_eq!(scenario.form, Form::Scooter);
+    assert_eq!((&scenario.needs.env[0], &scenario.needs.registry[0]), (&"KEY".to_owned(), &"clock".to_owned()));
+    let expected = &scenario.steps[2].expected;
+    assert_eq!((expected.success, expected.has_content), (Some(true), Some(true)));
+    assert_eq!((&expected.result_contains[0], &expected.result_not_contains[0]), (&"y".to_owned(), &"z".to_owned()));
+    assert!(matches!(scenario.steps[3].act, Act::Wait(time) if time == Duration::from_millis(500)));
+    assert_eq!(scenario.steps[3].id, "step-4");
+    let last = &scenario.steps[4].expected;
+    assert_eq!(
+        (last.success, &last.error_contains[0], last.has_content),
+        (Some(false), &"broken".to_owned(), Some(false))
+    );
+}
+
+#[test]
+fn typos_are_named_with_their_lines() {
+    for (text, expected) in [
+        (step("  expectd: {}\n"), "s.yaml:5: `steps[0].expectd`: is not a known key (did you mean `expected`?)"),
+        (
+            step("  expected:\n    contain: [a]\n"),
+            "s.yaml:6: `steps[0].expected.contain`: is not a known key (did you mean `contains`?)",
+        ),
+        (
+            step("  expected: {success: yes}\n"),
+            "s.yaml:5: `steps[0].expected.success`: expected `true` or `false`, got `yes`",
+        ),
+        (
+            step("  timeout: soon\n"),
+            "s.yaml:5: `steps[0].timeout`: expected a time such as `30s` or `1m30s`, got `soon`",
+        ),
+        (step("  retry: {delay: 1s}\n"), "s.yaml:5: `steps[0].retry`: lacks the key `count`"),
+        (step("  retry: {count: 1000}\n"), "expected a number from 0 to 100"),
+        (step("  expected: {contains: {a: b}}\n"), "expected a list of texts, got a map"),
+        (step("  cleanup: [{tool: t, cleanup: []}]\n"), "`steps[0].cleanup[0].cleanup`: is not a known key"),
+        (step("- {id: r, tool: ''}\n"), "s.yaml:5: `tool`: the step `r` names no tool"),
+        (step("  args: {x: '{{ ss.field }}'}\n"), "names no step"),
+        (step("  args: {x: '{{ no-such-step.field }}'}\n"), "`{{ no-such-step.… }}` names no step"),
+        ("name: n\nsteps: []\n".to_owned(), "expected at least one step"),
+        ("steps: [{tool: t}]\n".to_owned(), "lacks the key `name`"),
+        (String::new(), "the file is empty"),
+        ("[]".to_owned(), "expected a map"),
+        ("name: [\n".to_owned(), "not valid YAML"),
+        (
+            "name: n\nsteps: [{action: call}]\n".to_owned(),
+            "expected one of initialize, list_tools, call_tool, wait, got `call`",
+        ),
+        ("name: n\nsteps: [{action: call_tool, tol: x}]\n".to_owned(), "(did you mean `tool`?)"),
+    ] {
+        let found = wrong(&text);
+        assert!(found.iter().any(|found| found.contains(expected)), "{text}\n{found:?}\nlacks {expected}");
+    }
+}
+
+#[test]
+fn every_fault_of_a_file_is_told() {
+    let found = wrong("name: n\ntagz: [a]\nsteps:\n- tol: x\n- tool: y\n  arg: {}\n");
+    assert_eq!(found.len(), 4, "{found:?}");
+}
+
+#[test]
+fn templates_of_workflows_are_not_ours() {
+    let text =
+        step("  args: {a: '{{ .input.x }}', b: '{{ input.x }}', c: '{{ eq .a \"b\" }}', d: '{{ results.q.r }}'}\n");
+    assert!(read(Path::new("s.yaml"), &text).is_ok());
+}
+
+#[test]
+fn what_needs_identity_is_skipped_whatever_its_name() {
+    let skipped = |text: &str| read(Path::new("s.yaml"), text).unwrap().skip;
+    for text in [
+        "name: n\npre_configuration: {mock_oauth_servers: [{name: i}]}\nsteps: [{tool: t}]\n",
+        "name: n\npre_configuration: {mcp_servers: [{name: a, config: {oauth: {required: true}}}]}\nsteps: [{tool: t}]\n",
+        "name: n\nsteps: [{tool: t, cleanup: [{tool: core_auth_logout}]}]\n",
+        "name: n\nsteps: [{tool: t}]\ncleanup: [{tool: test_create_user}]\n",
+    ] {
+        assert!(skipped(text).unwrap().starts_with("needs identity"), "{text}");
+    }
+    assert_eq!(skipped("name: oauth-x\nsteps: [{tool: t}]\n"), None);
+    assert_eq!(skipped("name: n\nsteps: [{tool: test_call_meta_tool, args: {tool: list_tools}}]\n"), None);
+    assert_eq!(skipped("name: n\nskip: true\nsteps: [{tool: t}]\n").unwrap(), "the file says `skip`");
+    assert_eq!(skipped("name: n\nskip: later\nsteps: [{tool: t}]\n").unwrap(), "the file says `skip`: later");
+    assert_eq!(skipped("name: n\nskip: false\nsteps: [{tool: t}]\n"), None);
+}

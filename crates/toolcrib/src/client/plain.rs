@@ -1,0 +1,132 @@
+//! Calls by plain names, whatever the profile's dialect: where it answers nothing but its meta-tools directly (muster's),
+//! a call is wrapped into `call_tool` and its result unwrapped again, so that nobody else has to know.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use toolcrib_base::Problem;
+use toolcrib_protocol::inventory::Listing;
+use toolcrib_protocol::{Raw, method};
+use toolcrib_transport::{CallOptions, LinkError};
+
+use super::{Client, ToolResult, failure};
+
+/// What is in muster's menu and in no other.
+const SIGNS: [&str; 2] = ["call_tool", "list_core_tools"];
+/// The tool that calls others.
+const CALL: &str = "call_tool";
+
+/// The outcome of a call, and the HTTP status that came with it where one came.
+pub(crate) type Seen = (Result<ToolResult, Problem>, Option<u16>);
+
+// === impl Client ===
+
+impl Client {
+    /// Calls a tool by its plain name.
+    pub(crate) async fn call_plain(&self, name: &str, arguments: &Raw, deadline: Duration) -> Seen {
+        let menu = match self.wrapping_menu().await {
+            Ok(menu) => menu,
+            Err(problem) => return (Err(problem), None),
+        };
+        let Some(menu) = menu.filter(|menu| !menu.iter().any(|own| own == name)) else {
+            return self.call_direct(name, arguments, deadline).await;
+        };
+        debug_assert!(menu.iter().any(|own| own == CALL));
+        let wrapped = json!({ "name": name, "arguments": arguments.to_value() });
+        let (outcome, status) = self.call_direct(CALL, &Raw::from_value(&wrapped), deadline).await;
+        (outcome.map(|result| unwrapped(&result).unwrap_or(result)), status)
+    }
+
+    /// Calls a tool of the menu as it is.
+    pub(crate) async fn call_direct(&self, name: &str, arguments: &Raw, deadline: Duration) -> Seen {
+        let id = self.link.next_id();
+        let params = Raw::from_value(&json!({ "name": name, "arguments": arguments.to_value() }));
+        let options = CallOptions::within(deadline.min(self.deadline));
+        match self.link.call(id, method::TOOLS_CALL, params, options).await {
+            Ok(Ok(result)) => (Ok(ToolResult(result)), Some(200)),
+            Ok(Err(error)) => (Err(failure::of_rpc(&error, &self.located)), Some(200)),
+            Err(error) => {
+                let status = if let LinkError::Status { status, .. } = &error { Some(*status) } else { None };
+                (Err(failure::of_link(error, &self.located)), status)
+            }
+        }
+    }
+
+    /// The names of the menu, where everything else has to be wrapped. Asked once: a menu does not change its dialect.
+    async fn wrapping_menu(&self) -> Result<Option<&[String]>, Problem> {
+        let menu = self.menu.get_or_try_init(async || {
+            let entries = self.list(Listing::Tools).await?;
+            Ok::<_, Problem>(entries.iter().filter_map(|entry| entry.text("name")).collect::<Vec<_>>())
+        });
+        let menu = menu.await?;
+        let wraps = SIGNS.iter().all(|sign| menu.iter().any(|name| name == sign));
+        Ok(wraps.then_some(menu.as_slice()))
+    }
+}
+
+/// The tool's own result out of that of muster's `call_tool`: JSON `{isError, content, structuredContent?}` as text, and
+/// behind it, in their order, the blocks that are not text. `None` when it is not of that form, as an error of `call_tool`
+/// itself is not.
+fn unwrapped(result: &ToolResult) -> Option<ToolResult> {
+    let outer = result.0.to_value();
+    let blocks = outer["content"].as_array()?;
+    let mut inner: Value = serde_json::from_str(blocks.first()?["text"].as_str()?).ok()?;
+    inner.get("isError")?.as_bool()?;
+    let mut whole = blocks[1..].iter();
+    for block in inner["content"].as_array_mut()? {
+        if block["type"] != "text" {
+            *block = whole.next()?.clone();
+        }
+    }
+    for key in ["_meta", "structuredContent"] {
+        if let Some(value) = outer.get(key) {
+            inner[key] = value.clone();
+        }
+    }
+    Some(ToolResult(Raw::from_value(&inner)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(outer: &Value, expected: Option<&Value>) {
+        let found = unwrapped(&ToolResult(Raw::from_value(outer))).map(|result| result.0.to_value());
+        assert_eq!(found.as_ref(), expected, "{outer}");
+    }
+
+    #[test]
+    fn a_wrapped_result_is_what_the_tool_said() {
+        let inner = json!({
+            "isError": true,
+            "content": [
+                { "type": "text", "text": "a" },
+                { "type": "image", "mimeType": "image/png", "dataSize": 3 },
+                { "type": "text", "text": "b" },
+                { "type": "hologram", "x": 1 },
+            ],
+        });
+        let image = json!({ "type": "image", "mimeType": "image/png", "data": "AAAA" });
+        let outer = json!({
+            "isError": true,
+            "content": [{ "type": "text", "text": inner.to_string() }, image, { "type": "hologram", "x": 1 }],
+            "structuredContent": { "n": 1 },
+            "_meta": { "k": "v" },
+        });
+        let mut expected = inner.clone();
+        expected["content"][1] = image;
+        expected["_meta"] = json!({ "k": "v" });
+        expected["structuredContent"] = json!({ "n": 1 });
+        check(&outer, Some(&expected));
+    }
+
+    #[test]
+    fn what_is_not_wrapped_stays() {
+        check(&json!({ "content": [{ "type": "text", "text": "tool not found: x" }], "isError": true }), None);
+        check(&json!({ "content": [] }), None);
+        check(&json!({ "content": [{ "type": "text", "text": "{\"a\":1}" }] }), None);
+        // A block that was promised and is not there must not become half a block.
+        let inner = json!({ "isError": false, "content": [{ "type": "image", "dataSize": 3 }] }).to_string();
+        check(&json!({ "content": [{ "type": "text", "text": inner }] }), None);
+    }
+}

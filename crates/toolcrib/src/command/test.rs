@@ -1,0 +1,206 @@
+//! `toolcrib test`: runs scenarios, each against a gateway of its own. The mock servers that a gateway starts over stdio
+//! are this command too (`--mock-mcp-server`).
+
+mod drive;
+mod mock;
+mod show;
+
+use std::future::Future;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context, anyhow, bail};
+use toolcrib_base::{Glob, Kind, Problem};
+use toolcrib_scenario::{self as scenario, Expectations, Outcome, Pace, Select, Tally};
+
+use drive::Wire;
+use show::Show;
+
+/// How long the runtime waits at the end for what cannot be cancelled.
+const LAST_TASKS: Duration = Duration::from_secs(2);
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Arguments {
+    /// A scenario's file, or a folder of them at any depth
+    #[arg(long, value_name = "PATH")]
+    config: Option<PathBuf>,
+    /// How many scenarios run at a time
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=50))]
+    parallel: u16,
+    /// Write a report; its ending chooses the form: `.json`, or `.xml` for JUnit
+    #[arg(long, value_name = "FILE")]
+    report: Option<PathBuf>,
+    /// Only scenarios of this name or pattern
+    #[arg(long, visible_alias = "name", value_name = "NAME")]
+    scenario: Vec<Glob>,
+    /// Only scenarios of this category
+    #[arg(long, value_name = "CATEGORY")]
+    category: Vec<String>,
+    /// Only scenarios of this concept
+    #[arg(long, value_name = "CONCEPT")]
+    concept: Vec<String>,
+    /// Only scenarios with this tag
+    #[arg(long, value_name = "TAG")]
+    tag: Vec<String>,
+    /// Begin nothing more after a failure
+    #[arg(long)]
+    fail_fast: bool,
+    /// How long the steps of a scenario may take that does not say
+    #[arg(long, value_name = "TIME", default_value = "10m", value_parser = time)]
+    timeout: Duration,
+    /// Tell every step, and what the gateway logged where something failed
+    #[arg(short, long)]
+    verbose: bool,
+    /// Keep the homes of the gateways, and tell where they are
+    #[arg(long)]
+    keep_home: bool,
+    /// A list of `{name, reason}`: these must fail
+    #[arg(long, value_name = "FILE")]
+    expected_failures: Option<PathBuf>,
+    /// Run nothing: check the form of every file, and every `core_*` call against the gateway's schemas
+    #[arg(long, conflicts_with_all = ["generate_schema", "mcp_server"])]
+    validate_scenarios: bool,
+    /// Print the schemas of all core tools and of scenario files
+    #[arg(long, conflicts_with = "mcp_server")]
+    generate_schema: bool,
+    /// Write that to a file
+    #[arg(long, value_name = "FILE", requires = "generate_schema")]
+    schema_output: Option<PathBuf>,
+    /// Offer the runner as MCP tools over stdin and stdout
+    #[arg(long)]
+    mcp_server: bool,
+    /// Run a mock server over stdin and stdout
+    #[arg(long, hide = true, requires = "mock_config")]
+    mock_mcp_server: bool,
+    /// What the mock server does
+    #[arg(long, hide = true, value_name = "FILE")]
+    mock_config: Option<PathBuf>,
+}
+
+fn time(text: &str) -> Result<Duration, String> {
+    scenario::parse_time(text).ok_or_else(|| "a time looks like `30s` or `1m30s`".to_owned())
+}
+
+pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
+    if arguments.mock_mcp_server {
+        let file = arguments.mock_config.as_deref().expect("clap asks for it");
+        return mock::run(file).map(|()| ExitCode::SUCCESS);
+    }
+    if arguments.generate_schema {
+        return schema(arguments).map(|()| ExitCode::SUCCESS);
+    }
+    let path = arguments.config.as_deref().ok_or_else(|| {
+        Problem::new(Kind::InvalidParams, "`toolcrib test` needs scenarios")
+            .hint("name a file or a folder with `--config PATH`; docs/scenarios.md tells how to write one")
+    })?;
+    if let Some(report) = &arguments.report
+        && scenario::render_report(report, &[]).is_none()
+    {
+        let message = format!("`{}` is no report: its ending is neither `.json` nor `.xml`", report.display());
+        return Err(Problem::new(Kind::InvalidParams, message).into());
+    }
+    if arguments.mcp_server {
+        return serve(arguments, path).map(|()| ExitCode::SUCCESS);
+    }
+    let outcomes = outcomes(arguments, path)?;
+    if let Some(report) = &arguments.report {
+        let text = scenario::render_report(report, &outcomes).expect("the ending was looked at before");
+        std::fs::write(report, text).with_context(|| format!("write `{}`", report.display()))?;
+    }
+    let tally = Tally::of(&outcomes);
+    crate::output::print(&format!("{tally}\n"))?;
+    Ok(if tally.is_good() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// Runs what is wanted; what could not be read is an outcome too.
+fn outcomes(arguments: &Arguments, path: &Path) -> anyhow::Result<Vec<Outcome>> {
+    let mut found = scenario::gather(path).with_context(|| format!("read scenarios from `{}`", path.display()))?;
+    let mut scenarios = std::mem::take(&mut found.scenarios);
+    let expectations = expectations(arguments)?;
+    let names: Vec<&str> = scenarios.iter().map(|scenario| scenario.name.as_str()).collect();
+    if let Some(name) = expectations.unknown(&names).first()
+        && found.wrong.is_empty()
+    {
+        let message = format!("no scenario is called `{name}`, which is on the list of expected failures");
+        return Err(Problem::new(Kind::InvalidParams, message).hint("take it off the list").into());
+    }
+    let select = Select {
+        names: arguments.scenario.clone(),
+        categories: arguments.category.clone(),
+        concepts: arguments.concept.clone(),
+        tags: arguments.tag.clone(),
+    };
+    scenarios.retain(|scenario| select.takes(scenario));
+    if scenarios.is_empty() && found.wrong.is_empty() {
+        bail!(anyhow!("no scenario in `{}` fits the filters", path.display()));
+    }
+    // Nobody knows whether a file that cannot be read would have been wanted.
+    let mut outcomes = if select.is_everything() { found.unread() } else { Vec::new() };
+    let show = Show::new(scenarios.len() + outcomes.len(), arguments.verbose);
+    for outcome in &outcomes {
+        scenario::Progress::ended(&show, outcome);
+    }
+    let config = config(arguments)?;
+    let pace = Pace { parallel: usize::from(arguments.parallel), fail_fast: arguments.fail_fast };
+    let ran = within_runtime(async {
+        if arguments.validate_scenarios {
+            let schemas = scenario::core_schemas(&config).await.map_err(anyhow::Error::msg)?;
+            let judged = scenario::validate(&scenarios, &schemas);
+            judged.iter().for_each(|outcome| scenario::Progress::ended(&show, outcome));
+            return Ok(judged);
+        }
+        Ok(scenario::run(&scenarios, &config, &pace, &expectations, &show).await)
+    });
+    show.finish();
+    outcomes.extend(ran?);
+    Ok(outcomes)
+}
+
+fn expectations(arguments: &Arguments) -> anyhow::Result<Expectations> {
+    let Some(file) = &arguments.expected_failures else { return Ok(Expectations::default()) };
+    let text = std::fs::read_to_string(file).with_context(|| format!("read `{}`", file.display()))?;
+    Expectations::read(file, &text).map_err(|wrong| anyhow!("{wrong}"))
+}
+
+/// How scenarios are run: by this program, with its own client.
+fn config(arguments: &Arguments) -> anyhow::Result<scenario::Config> {
+    Ok(scenario::Config {
+        program: std::env::current_exe().context("find this program")?,
+        guarded: true,
+        timeout: arguments.timeout,
+        keep_home: arguments.keep_home,
+        drive: Arc::new(Wire),
+    })
+}
+
+/// Runs on a runtime of all cores; Ctrl-C ends it, and with it every gateway.
+fn within_runtime<T>(work: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<T> {
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().context("start the runtime")?;
+    let outcome = runtime.block_on(async {
+        tokio::select! {
+            outcome = work => outcome,
+            _ = tokio::signal::ctrl_c() => Err(anyhow!("interrupted")),
+        }
+    });
+    // A thread that waits for stdin must not keep the process.
+    runtime.shutdown_timeout(LAST_TASKS);
+    outcome
+}
+
+fn schema(arguments: &Arguments) -> anyhow::Result<()> {
+    let config = config(arguments)?;
+    let schemas = within_runtime(async { scenario::core_schemas(&config).await.map_err(anyhow::Error::msg) })?;
+    let text = serde_json::to_string_pretty(&scenario::schema_document(&schemas))? + "\n";
+    match &arguments.schema_output {
+        Some(file) => std::fs::write(file, text).with_context(|| format!("write `{}`", file.display())),
+        None => Ok(crate::output::print(&text)?),
+    }
+}
+
+fn serve(arguments: &Arguments, path: &Path) -> anyhow::Result<()> {
+    let bench =
+        scenario::Bench { path: path.to_owned(), config: config(arguments)?, expectations: expectations(arguments)? };
+    within_runtime(async { Ok(scenario::serve(bench, tokio::io::stdin(), tokio::io::stdout()).await?) })
+}

@@ -1,0 +1,62 @@
+//! The command line's own client in the hands of the scenario runner.
+
+use std::time::Duration;
+
+use futures_util::future::BoxFuture;
+use serde_json::Value;
+use toolcrib_base::ProfileName;
+use toolcrib_protocol::Raw;
+use toolcrib_protocol::inventory::Listing;
+use toolcrib_scenario::{Drive, Place, Session, Told};
+
+use crate::client::{Client, ClientFlags, Seen};
+use crate::home::Environment;
+
+/// Sessions over HTTP.
+#[derive(Debug)]
+pub(super) struct Wire;
+
+struct Open(Client);
+
+impl Drive for Wire {
+    fn open(&self, place: Place) -> BoxFuture<'_, Result<Box<dyn Session>, String>> {
+        Box::pin(async move {
+            let profile =
+                place.profile.as_deref().map(ProfileName::new).transpose().map_err(|error| error.to_string())?;
+            let flags = ClientFlags::of_gateway(&place.url, place.token_file, place.home).through(profile);
+            // Nothing of the person's environment may lead elsewhere.
+            let client = Client::open(&flags, &Environment::default()).await;
+            client.map(|client| Box::new(Open(client)) as Box<dyn Session>).map_err(|error| format!("{error:#}"))
+        })
+    }
+}
+
+impl Session for Open {
+    fn call<'a>(&'a self, tool: &'a str, arguments: Value, deadline: Duration) -> BoxFuture<'a, Told> {
+        Box::pin(async move { told(self.0.call_plain(tool, &Raw::from_value(&arguments), deadline).await) })
+    }
+
+    fn call_direct<'a>(&'a self, tool: &'a str, arguments: Value, deadline: Duration) -> BoxFuture<'a, Told> {
+        Box::pin(async move { told(self.0.call_direct(tool, &Raw::from_value(&arguments), deadline).await) })
+    }
+
+    fn list(&self) -> BoxFuture<'_, Result<Vec<Value>, String>> {
+        Box::pin(async move {
+            let entries = self.0.list(Listing::Tools).await.map_err(|problem| problem.message)?;
+            Ok(entries.iter().map(Raw::to_value).collect())
+        })
+    }
+
+    fn close(self: Box<Self>) -> BoxFuture<'static, ()> {
+        Box::pin(async move { self.0.close().await })
+    }
+}
+
+/// An error's text with its hint: that is what a person reads, too.
+fn told((outcome, status): Seen) -> Told {
+    let outcome = outcome.map(|result| result.0.to_value()).map_err(|problem| match problem.hint {
+        Some(hint) => format!("{} ({hint})", problem.message),
+        None => problem.message,
+    });
+    Told { outcome, status }
+}
