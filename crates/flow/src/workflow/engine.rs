@@ -78,7 +78,7 @@ impl<'a> Engine<'a> {
         let begun = self.book.write(true).await;
         let mut state = State::new(self.input);
         let mut steps = 0;
-        let limit = self.program.definition.timeout.map_or(LONGEST, |timeout| timeout.duration());
+        let limit = self.program.definition.timeout.map_or(LONGEST, toolcrib_catalog::Period::duration);
         let mut cancelled = self.cancelled.clone();
         let outcome = match begun {
             Err(error) => Err(Stop { step: None, error }),
@@ -87,7 +87,7 @@ impl<'a> Engine<'a> {
                     biased;
                     who = somebody(&mut cancelled) => Err(Stop { step: None, error: format!("cancelled by {who}") }),
                     () = tokio::time::sleep(limit) => {
-                        Err(Stop { step: None, error: format!("took longer than {} s", limit.as_secs()) })
+                        Err(Stop { step: None, error: format!("took longer than {limit:?}") })
                     }
                     // Dropped by the others: calls under way are taken back, and the book has what was done.
                     outcome = self.steps(&mut state, &mut steps) => outcome,
@@ -109,7 +109,7 @@ impl<'a> Engine<'a> {
         self.book.finish(status, Some(&finished.document), finished.error.as_deref()).await;
         match &finished.error {
             None => {
-                self.happened("ExecutionCompleted", format!("run {id} of the workflow `{name}` is completed"), false)
+                self.happened("ExecutionCompleted", format!("run {id} of the workflow `{name}` is completed"), false);
             }
             Some(error) => {
                 let short: String = error.chars().take(400).collect();

@@ -147,7 +147,7 @@ impl Running {
     }
 
     /// Begins a run for which nobody waits.
-    pub(super) fn detach(self: &Arc<Self>, order: Order) -> Result<Value, Problem> {
+    pub(super) async fn detach(self: &Arc<Self>, order: Order) -> Result<Value, Problem> {
         let detached = self.under_way().values().filter(|run| run.detached).count();
         if detached >= DETACHED {
             let message = format!("{DETACHED} runs are under way already");
@@ -158,6 +158,8 @@ impl Running {
             "input": order.input.values,
         });
         let prepared = self.prepare(order, true);
+        // Whoever has its id finds it.
+        prepared.leave.book.write(true).await.map_err(|error| Problem::new(Kind::Internal, error))?;
         let mut stop = self.scope.stop_signal();
         self.scope.spawn(async move {
             tokio::select! {

@@ -81,9 +81,8 @@ impl Workflows {
         self.scope.spawn(async move {
             loop {
                 let runs = runs.clone();
-                match tokio::task::spawn_blocking(move || runs.prune()).await {
-                    Ok(Err(error)) => tracing::warn!(%error, "old runs are not forgotten"),
-                    _ => {}
+                if let Ok(Err(error)) = tokio::task::spawn_blocking(move || runs.prune()).await {
+                    tracing::warn!(%error, "old runs are not forgotten");
                 }
                 tokio::select! {
                     () = stop.stopped() => return,
@@ -178,7 +177,7 @@ async fn run(inner: Arc<Inner>, errand: Errand) -> Result<Raw, Problem> {
     let detach = input.detach;
     let order = Order { program, errand, input, record, past: Vec::new() };
     if detach {
-        let answer = inner.running.detach(order)?;
+        let answer = inner.running.detach(order).await?;
         return Ok(result(&answer, false));
     }
     let finished = inner.running.run(order).await;

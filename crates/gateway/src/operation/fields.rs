@@ -7,7 +7,7 @@ use toolcrib_search::nearest;
 /// Names every argument that must be there and is not.
 pub(crate) fn tell_missing(schema: &Value, arguments: &Value) -> Result<(), Problem> {
     let names = schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str);
-    let missing = names.filter(|name| arguments.get(name).is_none_or(Value::is_null));
+    let missing = names.filter(|name| arguments.get(name).is_none());
     let told: Vec<String> = missing.map(|name| format!("{name} argument is required")).collect();
     if told.is_empty() { Ok(()) } else { Err(Problem::new(Kind::InvalidParams, told.join("; "))) }
 }

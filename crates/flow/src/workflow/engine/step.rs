@@ -144,9 +144,12 @@ impl Engine<'_> {
         for (round, item) in items.into_iter().enumerate() {
             state.variable(name, item);
             state.variable(&index, round.into());
-            ran = self.round(code, round, state, count, &mut results).await;
-            if ran.is_err() {
-                break;
+            match self.round(code, round, state, count).await {
+                Ok(last) => results.push(last),
+                Err(stop) => {
+                    ran = Err(stop);
+                    break;
+                }
             }
             self.book.write(false).await.map_err(|error| Stop { step: None, error })?;
         }
@@ -155,14 +158,7 @@ impl Engine<'_> {
         ran.map(|()| Value::Array(results))
     }
 
-    async fn round(
-        &self,
-        code: &Code,
-        round: usize,
-        state: &mut State,
-        count: &mut usize,
-        results: &mut Vec<Value>,
-    ) -> Result<(), Stop> {
+    async fn round(&self, code: &Code, round: usize, state: &mut State, count: &mut usize) -> Result<Value, Stop> {
         let mut last = Value::Null;
         for inner in &code.inner {
             self.count(count)?;
@@ -178,8 +174,7 @@ impl Engine<'_> {
             }
             self.keep(inner, &id, done, state)?;
         }
-        results.push(last);
-        Ok(())
+        Ok(last)
     }
 
     /// The results of the branches by their ids. Each sees what was there before, none sees another.
@@ -220,7 +215,7 @@ impl Engine<'_> {
 
     /// A tool's step. Errors only where the run cannot go on, whatever the step allows.
     async fn tool(&self, code: &Code, id: &str, state: &State, told: bool) -> Result<Done, Stop> {
-        if let Some(done) = self.from_past(code, id, state)? {
+        if let Some(done) = self.taken_over(code, id, state)? {
             return Ok(done);
         }
         let step = &code.step;
@@ -287,7 +282,7 @@ impl Engine<'_> {
 
     /// What an earlier process wrote of the step: done steps are not done again. One that was under way is, where that
     /// does no harm.
-    fn from_past(&self, code: &Code, id: &str, state: &State) -> Result<Option<Done>, Stop> {
+    fn taken_over(&self, code: &Code, id: &str, state: &State) -> Result<Option<Done>, Stop> {
         let Some(past) = self.book.past(id) else { return Ok(None) };
         let json = |text: &Option<String>| text.as_deref().and_then(|text| serde_json::from_str::<Value>(text).ok());
         let extra = json(&past.extra).unwrap_or_default();

@@ -159,8 +159,8 @@ fn wrong(problems: &[DefinitionProblem]) -> Problem {
     }
 }
 
-fn said(name: &ObjectName, message: String, written: Option<&Written>) -> Value {
-    let mut said = json!({ "name": name.as_str(), "message": message });
+fn said(name: &ObjectName, message: impl Into<String>, written: Option<&Written>) -> Value {
+    let mut said = json!({ "name": name.as_str(), "message": message.into() });
     if let Some(written) = written {
         said["file"] = json!(written.file);
         said["revision"] = written.revision.as_str().into();

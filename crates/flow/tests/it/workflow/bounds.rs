@@ -15,7 +15,7 @@ async fn a_step_ends_at_its_time_limit() {
     let finished = bench.run("steps:\n- {id: a, tool: slow, timeout: 50ms}\n", json!({})).await;
     assert!(error(&finished).contains("took longer than the step's timeout of 50ms"), "{finished:?}");
     let finished = bench.run("steps:\n- {id: a, tool: slow, timeout: 1h}\n- {id: b, tool: echo}\ntimeout: 2s\nonFailure: [{id: c, tool: echo}]\n", json!({})).await;
-    assert!(error(&finished).contains("took longer than 2 s"), "{finished:?}");
+    assert!(error(&finished).contains("took longer than 2s"), "{finished:?}");
     assert_eq!(finished.document["steps"][0]["status"], "failed");
     assert_eq!(bench.fakes.called().last().unwrap(), "echo", "what cleans up has run");
 }
