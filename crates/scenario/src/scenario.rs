@@ -99,6 +99,8 @@ pub(crate) struct Step {
     pub(crate) line: u32,
     pub(crate) act: Act,
     pub(crate) profile: Option<String>,
+    /// Who calls; needs identity.
+    pub(crate) user: Option<String>,
     pub(crate) timeout: Option<Duration>,
     pub(crate) retry: Option<Retry>,
     pub(crate) expected: Expected,

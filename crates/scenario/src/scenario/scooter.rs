@@ -49,6 +49,7 @@ fn step(node: &Node, index: usize) -> Step {
         line: node.line,
         act,
         profile: None,
+        user: None,
         timeout: time(node, "timeout"),
         retry: None,
         expected: node.get("expect").map_or(Expected { nothing: true, ..Expected::default() }, expected),

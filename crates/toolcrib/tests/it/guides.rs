@@ -37,6 +37,7 @@ const GUIDES: [&str; 14] = [
     "docs/guides/cli.md",
     "docs/guides/clients.md",
     "docs/guides/control-api.md",
+    "docs/guides/events.md",
     "docs/guides/getting-started.md",
     "docs/guides/operations.md",
     "docs/guides/profiles.md",
@@ -75,6 +76,11 @@ fn clients() {
 #[test]
 fn control_api() {
     run("docs/guides/control-api.md");
+}
+
+#[test]
+fn events() {
+    run("docs/guides/events.md");
 }
 
 #[test]
