@@ -30,7 +30,7 @@ const REPEATED: [&str; 6] =
     ["toolcrib list ", "toolcrib find ", "toolcrib describe ", "toolcrib audit list", "toolcrib status", "curl -s "];
 
 /// Every document with something to run; the names of the tests below.
-const GUIDES: [&str; 14] = [
+const GUIDES: [&str; 15] = [
     "README.md",
     "docs/guides/audit.md",
     "docs/guides/bridge.md",
