@@ -37,10 +37,15 @@ pub(super) async fn list(asking: &Asking) -> Result<Value, Problem> {
 pub(super) async fn get(asking: &Asking) -> Result<Value, Problem> {
     let run = found(asking).await?;
     let step_id = asking.given("step_id").and_then(Value::as_str);
-    if step_id == Some("") {
-        return Err(
-            Problem::new(Kind::InvalidParams, "step_id is invalid: it is empty").hint("Name a step, or leave it out.")
-        );
+    // Whoever gives one means one step, so nothing is not all of them.
+    let what = match asking.arguments.get("step_id") {
+        Some(Value::Null) => Some("nothing"),
+        Some(Value::String(text)) if text.is_empty() => Some("empty"),
+        _ => None,
+    };
+    if let Some(what) = what {
+        let problem = Problem::new(Kind::InvalidParams, format!("step_id is invalid: it is {what}"));
+        return Err(problem.hint("Name a step, or leave it out."));
     }
     let with_steps = asking.given("include_steps").and_then(Value::as_bool).unwrap_or(true);
     let steps = if with_steps || step_id.is_some() {
