@@ -116,6 +116,9 @@ fn told(row: &Row, name: &str, done: &str, result: &ToolResult) -> Result<String
         let hint = format!("see `toolcrib describe {} {name}` and `state/logs/{name}.log` in the home folder", row.one);
         return Err(Problem::new(Kind::Unavailable, message).hint(hint));
     }
+    if let Some(message) = value["message"].as_str() {
+        return Ok(message.to_owned());
+    }
     let state = if state.is_empty() { String::new() } else { format!(" ({state})") };
     Ok(format!("Successfully {done} {} '{name}'{state}", row.singular()))
 }

@@ -12,7 +12,7 @@ use crate::output::table::{field, shown};
 use crate::output::{Format, Output};
 
 /// The argument with which a workflow is started without waiting for its end.
-const DETACHED: &str = "_async";
+const DETACHED: &str = "_detach";
 
 /// What is to be run.
 pub(crate) struct Run<'a> {
