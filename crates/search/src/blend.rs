@@ -35,11 +35,20 @@ struct Components {
     weight: f32,
 }
 
-/// One score per place, above 0 for a match; hidden tools have none.
-pub(crate) fn score(frame: &Frame, mask: &Mask, query: &Query<'_>) -> Vec<f32> {
+/// What a ranking says of all tools.
+#[derive(Debug, Default)]
+pub(crate) struct Scored {
+    /// One score per place, above 0 for a match; hidden tools have none.
+    pub(crate) scores: Vec<f32>,
+    /// Cosines by place, far below 0 where there is none; empty where nothing is known of meanings.
+    pub(crate) near: Vec<f32>,
+}
+
+pub(crate) fn score(frame: &Frame, mask: &Mask, query: &Query<'_>) -> Scored {
     let terms = query::terms(query.text);
     let expanded = expand::expand(frame, mask, &terms);
-    Components::new(frame, mask, query, (&terms, &expanded)).blend()
+    let components = Components::new(frame, mask, query, (&terms, &expanded));
+    Scored { scores: components.blend(), near: components.meaning }
 }
 
 /// The texts of a query that a model should read.
@@ -132,7 +141,7 @@ impl Components {
 
     fn parts(&self, place: usize) -> [Part; 4] {
         let [words, alike, meaning, model] = self.scales();
-        let cosine = |cosines: &[f32]| cosines.get(place).copied().filter(|cosine| *cosine >= -1.1).unwrap_or(0.0);
+        let cosine = |cosines: &[f32]| cosine(cosines, place).unwrap_or(0.0);
         [
             words.part(self.words[place]),
             alike.part(self.alike[place]),
@@ -140,6 +149,12 @@ impl Components {
             model.part(cosine(&self.model)),
         ]
     }
+}
+
+/// The cosine at a place, if there is one.
+pub(crate) fn cosine(cosines: &[f32], place: usize) -> Option<f32> {
+    // Rounding may bring one a little below -1.
+    cosines.get(place).copied().filter(|cosine| *cosine >= -1.1)
 }
 
 /// Maps a component's hundredth best score to 0, its best to 1, then to its weight.
