@@ -1,6 +1,7 @@
 //! The definition of a server: `servers/<name>.yaml`.
 
 pub(crate) mod edit;
+mod family;
 
 use std::collections::{BTreeMap, HashSet};
 use std::path::PathBuf;
@@ -13,6 +14,8 @@ use crate::period::Period;
 use crate::reader::{Choice, Cursor, Fields, choice};
 use crate::secret::SecretRef;
 use crate::toolschema;
+
+pub use family::Family;
 
 /// What addresses look like.
 pub(crate) const ADDRESS_PATTERN: &str = "^[Hh][Tt][Tt][Pp][Ss]?://";
@@ -41,6 +44,8 @@ pub struct ServerDefinition {
     pub labels: BTreeMap<String, String>,
     /// What stands before its tools' names instead of its own name.
     pub prefix: Option<String>,
+    /// The servers with the same tools that it is shown as one with.
+    pub family: Option<Family>,
     /// What tools are called now that had another name before: old and new, as the server itself names them.
     pub renamed: BTreeMap<String, String>,
     /// A first snapshot of its tools.
@@ -202,6 +207,7 @@ impl Define for ServerDefinition {
             homepage: fields.get("homepage").and_then(|cursor| address(&cursor)),
             labels: fields.get("labels").map(|cursor| labels(&cursor)).unwrap_or_default(),
             prefix: fields.get("prefix").and_then(|cursor| prefix(&cursor)),
+            family: fields.get("family").and_then(family::family),
             renamed: fields.get("renamed").map(|cursor| labels(&cursor)).unwrap_or_default(),
             tools: fields.get("tools").map(|cursor| tools(&cursor)).unwrap_or_default(),
             verified_at: fields.text("verified_at"),

@@ -71,9 +71,9 @@ pub struct Files {
 /// Why a file was not written.
 #[derive(Debug, thiserror::Error)]
 pub enum WriteError {
-    #[error("`{0}` is there already")]
+    #[error("`{0}` already exists")]
     Exists(PathBuf),
-    #[error("there is no file that defines `{0}`")]
+    #[error("definition of `{0}` not found")]
     Missing(String),
     #[error("`{0}` has changed since it was read")]
     Changed(PathBuf),
@@ -222,13 +222,56 @@ impl Written {
                 *value = address.map_or_else(|| MASK.into(), |address| address.to_string().into());
             }
         }
-        for key in ["auth", "keys"] {
-            if let Some(value) = value.get_mut(key) {
-                *value = MASK.into();
-            }
+        if let Some(auth) = value.get_mut("auth") {
+            *auth = shown_auth(auth);
+        }
+        if let Some(keys) = value.get_mut("keys") {
+            *keys = MASK.into();
         }
         Some(value)
     }
+}
+
+/// What of `auth` is no secret, whoever wrote it: these keys and nothing else.
+const OPEN_AUTH: [&str; 19] = [
+    "type",
+    "forwardToken",
+    "fallbackToOwnAuth",
+    "requiredAudiences",
+    "teleport",
+    "identityDir",
+    "identitySecretName",
+    "identitySecretNamespace",
+    "appName",
+    "tokenExchange",
+    "enabled",
+    "expectedIssuer",
+    "connectorID",
+    "connectorId",
+    "scopes",
+    "authorizationServer",
+    "clientCredentialsSecretRef",
+    "name",
+    "namespace",
+];
+/// Keys of `auth` with addresses, which may hold a password.
+const AUTH_ADDRESSES: [&str; 2] = ["dexTokenEndpoint", "issuer"];
+
+fn shown_auth(auth: &Value) -> Value {
+    let Some(members) = auth.as_object() else { return MASK.into() };
+    let shown = members.iter().map(|(key, value)| {
+        let value = match value {
+            Value::String(text) if AUTH_ADDRESSES.contains(&key.as_str()) => {
+                text.parse::<Endpoint>().map_or_else(|_| MASK.into(), |address| address.to_string().into())
+            }
+            _ if !OPEN_AUTH.contains(&key.as_str()) => MASK.into(),
+            Value::Object(_) => shown_auth(value),
+            Value::Array(items) if items.iter().any(|item| !item.is_string()) => MASK.into(),
+            _ => value.clone(),
+        };
+        (key.clone(), value)
+    });
+    Value::Object(shown.collect())
 }
 
 // === impl Files ===

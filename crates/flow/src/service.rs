@@ -5,6 +5,7 @@
 //! services there are and in which order they start, `operation` what people ask for.
 
 mod arguments;
+mod availability;
 mod awaken;
 mod class;
 mod house;
@@ -16,6 +17,7 @@ mod subject;
 mod table;
 mod task;
 
+use std::path::Path;
 use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
@@ -28,6 +30,7 @@ use toolcrib_gateway::{Errand, Gateway, Offer, Operation, Source};
 use toolcrib_protocol::Raw;
 use toolcrib_store::Services as Records;
 
+use availability::Availability;
 use house::AtGateway;
 use table::Table;
 
@@ -41,10 +44,10 @@ pub struct Services {
 }
 
 impl Services {
-    /// None yet; [`Source::apply`] brings them. Their tasks run in `scope`.
-    pub fn new(records: Records, clock: Arc<dyn Clock>, scope: &Scope) -> Arc<Self> {
+    /// None yet; [`Source::apply`] brings those of the files under `home`. Their tasks run in `scope`.
+    pub fn new(home: &Path, records: Records, clock: Arc<dyn Clock>, scope: &Scope) -> Arc<Self> {
         let house = Arc::new(AtGateway::new());
-        let table = Table::new(Arc::clone(&house) as Arc<dyn house::House>, clock, Some(records), scope);
+        let table = Table::new(Arc::clone(&house) as Arc<dyn house::House>, clock, Some(records), scope, home);
         let name = ServerName::new("service").expect("`service` is a name");
         Arc::new(Self { name, table: Arc::new(table), house, scope: scope.clone() })
     }
@@ -53,10 +56,12 @@ impl Services {
     /// ran before are examined.
     pub fn enter(&self, gateway: &Arc<Gateway>) {
         self.house.enter(gateway);
-        let (house, mut stop) = (Arc::clone(&self.house), self.scope.stop_signal());
+        let (house, table, mut stop) = (Arc::clone(&self.house), Arc::clone(&self.table), self.scope.stop_signal());
+        let available = Availability::default();
         let mut builds = gateway.watch_builds();
         self.scope.spawn(async move {
             loop {
+                available.look(&table);
                 // Both are cancel-safe.
                 tokio::select! {
                     () = stop.stopped() => return,

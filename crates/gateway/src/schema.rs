@@ -73,12 +73,28 @@ impl ArgumentCheck {
         for error in validator.iter_errors(&value).take(FAULTS) {
             let place = error.instance_path().to_string();
             let place = if place.is_empty() { "the arguments".to_owned() } else { format!("`{place}`") };
-            let said: String = error.to_string().chars().take(EXCERPT).collect();
+            let said: String = said(&error).chars().take(EXCERPT).collect();
             text.push_str(&format!("- {place}: {said}"));
             let part = relevant(schema, error.schema_path().as_str());
             text.push_str(&format!("\n  schema: {part}\n"));
         }
         Some(text.trim_end().to_owned())
+    }
+}
+
+/// What is wrong in one place, in words that name the argument.
+fn said(error: &jsonschema::ValidationError<'_>) -> String {
+    use jsonschema::error::{TypeKind, ValidationErrorKind};
+    match error.kind() {
+        ValidationErrorKind::Required { property } => format!("required field {property} is missing"),
+        ValidationErrorKind::Type { kind } => {
+            let expected = match kind {
+                TypeKind::Single(kind) => kind.to_string(),
+                TypeKind::Multiple(kinds) => kinds.iter().map(|kind| kind.to_string()).collect::<Vec<_>>().join(" or "),
+            };
+            format!("wrong type: expected {expected}, got {}", error.instance())
+        }
+        _ => error.to_string(),
     }
 }
 
@@ -132,8 +148,9 @@ mod tests {
         assert_eq!(check(&schema, &json!({"n": 1, "other": null})), None);
         assert!(check(&schema, &json!({"n": null})).is_some());
         let missing = check(&schema, &json!({})).unwrap();
-        assert!(missing.contains("required") && missing.contains("\"n\""), "{missing}");
+        assert!(missing.contains("required field \"n\" is missing"), "{missing}");
         let wrong = check(&schema, &json!({"n": "x"})).unwrap();
+        assert!(wrong.contains("wrong type: expected integer, got \"x\""), "{wrong}");
         assert!(wrong.contains("`/n`") && wrong.contains("\"minimum\":1"), "{wrong}");
     }
 

@@ -182,7 +182,7 @@ impl Composed {
         let keep_arguments = config.audit_arguments;
         let keeper = Some(Arc::clone(&secrets) as Arc<dyn KeepSecrets>);
         let embed = crate::model::start(&config.home.state());
-        let services = Services::new(store.services(), Arc::clone(&clock), &house);
+        let services = Services::new(config.home.path(), store.services(), Arc::clone(&clock), &house);
         let parts = Parts {
             store,
             clock,

@@ -11,6 +11,9 @@ use toolcrib_catalog::{Expectation, LifecycleTool, ObjectName, ServiceClassDefin
 use super::life::{Life, Thresholds};
 use crate::template::{JsonPath, Template, Tree};
 
+/// Services are examined no more often than this.
+const SHORTEST_INTERVAL: Duration = Duration::from_secs(1);
+
 /// A class that can be used.
 #[derive(Debug)]
 pub(super) struct Class {
@@ -96,7 +99,8 @@ impl Class {
     /// How often services are examined without being asked; never where it is off or there is no tool.
     pub(super) fn interval(&self) -> Option<Duration> {
         let health = self.definition.health;
-        (health.enabled && self.examiner(Examiner::Loop).is_some()).then(|| health.interval.duration())
+        (health.enabled && self.examiner(Examiner::Loop).is_some())
+            .then(|| health.interval.duration().max(SHORTEST_INTERVAL))
     }
 
     pub(super) fn thresholds(&self) -> Thresholds {

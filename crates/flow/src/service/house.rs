@@ -42,6 +42,9 @@ pub(super) trait House: Send + Sync + fmt::Debug {
     /// Tells what happened.
     fn tell(&self, happening: Happening);
 
+    /// Whether all tools that there are are known.
+    fn is_settled(&self) -> bool;
+
     /// Changes whenever other tools may be there.
     fn changes(&self) -> watch::Receiver<u64>;
 }
@@ -128,6 +131,10 @@ impl House for AtGateway {
         if let Some(gateway) = self.gateway() {
             gateway.happened(happening);
         }
+    }
+
+    fn is_settled(&self) -> bool {
+        self.gateway().is_some_and(|gateway| gateway.is_in_step())
     }
 
     fn changes(&self) -> watch::Receiver<u64> {

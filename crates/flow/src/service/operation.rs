@@ -29,11 +29,11 @@ pub(super) fn run(
     operation: &'static Operation,
     errand: Errand,
 ) -> BoxFuture<'static, Result<Value, Problem>> {
-    let asking = Asking::new(table, errand);
+    let asking = Asking::new(Arc::clone(&table), errand);
     Box::pin(async move {
         match operation.tool {
-            "core_service_create" => instance::create(&asking).await,
-            "core_service_delete" => instance::delete(&asking).await,
+            "core_service_create" => table.to_its_end(async move { instance::create(&asking).await }).await,
+            "core_service_delete" => table.to_its_end(async move { instance::delete(&asking).await }).await,
             "core_service_get" => instance::get(&asking),
             "core_service_list" => Ok(instance::list(&asking)),
             "core_service_restart" => instance::restart(&asking).await,

@@ -59,22 +59,24 @@ pub(super) fn aggregator() -> Value {
 
 /// How a server is, made of what the list of servers shows of it.
 pub(super) fn server(shown: &Value) -> Value {
-    let (state, health) = match shown["state"].as_str().unwrap_or_default() {
-        "ready" => ("running", "healthy"),
-        "starting" => ("starting", "checking"),
-        // It is started by the next call.
-        "idle" => ("waiting", "unknown"),
-        "failed" => ("failed", "unhealthy"),
-        _ => ("stopped", "unknown"),
-    };
     let transport = match shown["transport"].as_str().or(shown["type"].as_str()).unwrap_or_default() {
         "http" => "streamable-http",
         other => other,
     };
+    // A program runs or not; to an address there is a connection or none.
+    let is_remote = transport != "stdio";
+    let (state, health) = match shown["state"].as_str().unwrap_or_default() {
+        "ready" => (if is_remote { "connected" } else { "running" }, "healthy"),
+        "starting" => ("starting", "checking"),
+        // It is started by the next call.
+        "idle" => ("waiting", "unknown"),
+        "failed" => (if is_remote { "unreachable" } else { "failed" }, "unhealthy"),
+        _ => (if is_remote { "disconnected" } else { "stopped" }, "unknown"),
+    };
     let mut status = json!({ "name": shown["name"], "service_type": "MCPServer", "state": state, "health": health });
     put(&mut status, "error", shown["lastError"].as_str());
     status["metadata"] = json!({
-        "type": transport, "clientReady": state == "running", "tools": shown["tools"], "restarts": shown["restarts"],
+        "type": transport, "clientReady": health == "healthy", "tools": shown["tools"], "restarts": shown["restarts"],
     });
     status
 }
@@ -120,5 +122,30 @@ fn class_type(classes: &Classes, name: &str) -> String {
 fn put(value: &mut Value, key: &str, text: Option<&str>) {
     if let Some(text) = text {
         value[key] = text.into();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_is_shown_in_the_words_of_its_transport() {
+        for (transport, state, expected) in [
+            ("stdio", "ready", ("running", "healthy")),
+            ("stdio", "starting", ("starting", "checking")),
+            ("stdio", "idle", ("waiting", "unknown")),
+            ("stdio", "failed", ("failed", "unhealthy")),
+            ("stdio", "stopped", ("stopped", "unknown")),
+            ("http", "ready", ("connected", "healthy")),
+            ("sse", "starting", ("starting", "checking")),
+            ("http", "failed", ("unreachable", "unhealthy")),
+            ("http", "stopped", ("disconnected", "unknown")),
+        ] {
+            let status = server(&json!({"name": "a", "transport": transport, "state": state, "lastError": "e"}));
+            assert_eq!((status["state"].as_str(), status["health"].as_str()), (Some(expected.0), Some(expected.1)));
+            assert_eq!(status["metadata"]["clientReady"], state == "ready");
+            assert_eq!(static_instance(&status)["lastError"], "e");
+        }
     }
 }

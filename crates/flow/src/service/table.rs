@@ -4,6 +4,7 @@
 mod depend;
 
 use std::collections::BTreeMap;
+use std::future::Future;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -12,7 +13,9 @@ use serde_json::{Map, Value};
 use tokio::sync::{mpsc, oneshot, watch};
 use toolcrib_base::task::Scope;
 use toolcrib_base::{Clock, Kind, Problem, ServerName};
-use toolcrib_catalog::{DefinitionProblem, Loaded, ObjectName, ServiceClassDefinition, ServiceDefinition, Which};
+use toolcrib_catalog::{
+    DefinitionProblem, Files, Loaded, ObjectName, ServiceClassDefinition, ServiceDefinition, Which, place_of,
+};
 use toolcrib_gateway::{Happening, ObjectKind};
 use toolcrib_store::{ServiceRecord, Services as Records};
 
@@ -48,6 +51,8 @@ pub(super) struct Table {
     /// What the files say, as last applied.
     loaded: ArcSwap<Loaded>,
     scope: Scope,
+    /// Where the files lie, for the places of what is wrong in them.
+    files: Files,
 }
 
 // === impl Entry ===
@@ -85,9 +90,21 @@ fn gone(name: &ObjectName) -> Problem {
 // === impl Table ===
 
 impl Table {
-    pub(super) fn new(house: Arc<dyn House>, clock: Arc<dyn Clock>, records: Option<Records>, scope: &Scope) -> Self {
+    pub(super) fn new(
+        house: Arc<dyn House>,
+        clock: Arc<dyn Clock>,
+        records: Option<Records>,
+        scope: &Scope,
+        home: &Path,
+    ) -> Self {
         let around = Around { house, clock, records, classes: ArcSwap::default() };
-        Self { around: Arc::new(around), entries: Mutex::default(), loaded: ArcSwap::default(), scope: scope.clone() }
+        Self {
+            around: Arc::new(around),
+            entries: Mutex::default(),
+            loaded: ArcSwap::default(),
+            scope: scope.clone(),
+            files: Files::new(home),
+        }
     }
 
     /// What the files say.
@@ -131,6 +148,23 @@ impl Table {
         Ok(entry)
     }
 
+    /// Does something that must not stay half done when whoever asked for it goes. It ends early only with the process.
+    pub(super) async fn to_its_end<T: Send + 'static>(
+        &self,
+        work: impl Future<Output = Result<T, Problem>> + Send + 'static,
+    ) -> Result<T, Problem> {
+        let mut stop = self.scope.stop_signal();
+        let done = self.scope.spawn(async move {
+            tokio::select! {
+                // First, so that what fails because the process ends is not cleaned up as if it had failed by itself.
+                biased;
+                () = stop.stopped() => Err(Problem::new(Kind::Cancelled, "the gateway ends")),
+                done = work => done,
+            }
+        });
+        done.await.unwrap_or_else(|_| Err(Problem::new(Kind::Internal, "the operation ended early")))
+    }
+
     /// Forgets a service; its task ends.
     pub(super) fn forget(&self, name: &str) -> Option<Entry> {
         self.entries.lock().unwrap_or_else(PoisonError::into_inner).remove(name)
@@ -165,11 +199,11 @@ impl Table {
                 .filter(|known| known.as_ref().is_ok_and(|class| Arc::ptr_eq(&class.definition, definition)));
             let class = same.cloned().unwrap_or_else(|| Class::new(definition).map(Arc::new));
             for fault in class.as_ref().err().into_iter().flatten() {
-                problems.push(problem(name, &fault.field, &fault.message, None));
+                problems.push(self.problem(name, &fault.field, &fault.message, None));
             }
             if let Some(circle) = order::circle(&needs, name).filter(|circle| circle.first() == Some(name)) {
                 let message = format!("expected no circle, got {}", order::shown(&circle));
-                problems.push(problem(name, "serviceConfig.dependencies", &message, Some("remove one of them")));
+                problems.push(self.problem(name, "serviceConfig.dependencies", &message, Some("remove one of them")));
             }
             classes.insert(name.clone(), class);
         }
@@ -321,6 +355,20 @@ impl Table {
         }
     }
 
+    /// Something wrong in a class's file, with its place where the file spells the key as this does.
+    fn problem(&self, class: &ObjectName, field: &str, message: &str, hint: Option<&str>) -> DefinitionProblem {
+        let which = Which::ServiceClass(class.clone());
+        let written = self.files.read(&which).ok().flatten();
+        let at = written.as_ref().and_then(|written| place_of(written.text(), field, None));
+        DefinitionProblem {
+            file: written.map_or_else(|| which.new_file(), |written| written.file),
+            at,
+            field: field.to_owned(),
+            message: message.to_owned(),
+            hint: hint.map(str::to_owned),
+        }
+    }
+
     /// Whether a name belongs to a server or to the gateway itself.
     pub(super) fn is_static(&self, name: &str) -> bool {
         name == super::shown::AGGREGATOR
@@ -338,15 +386,4 @@ pub(super) fn unknown(name: &str) -> Problem {
 pub(super) fn circle_problem(circle: &[ObjectName]) -> Problem {
     Problem::new(Kind::Conflict, format!("dependency cycle: {}", order::shown(circle)))
         .hint("Remove one of these dependencies.")
-}
-
-fn problem(class: &ObjectName, field: &str, message: &str, hint: Option<&str>) -> DefinitionProblem {
-    let file = Which::ServiceClass(class.clone()).new_file();
-    DefinitionProblem {
-        file: Path::new(&file).to_owned(),
-        at: None,
-        field: field.to_owned(),
-        message: message.to_owned(),
-        hint: hint.map(str::to_owned),
-    }
 }

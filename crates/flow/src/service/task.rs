@@ -101,6 +101,11 @@ impl ServiceTask {
                 // Cancel-safe: an order that is not taken stays in the channel.
                 request = self.orders.recv() => {
                     let Some(Request { order, hands, reply }) = request else { return };
+                    // Who has gone before it began does not want it any more. So a tool of a lifecycle that orders its own
+                    // service waits in vain for its deadline, and does not begin again after it.
+                    if reply.is_closed() {
+                        continue;
+                    }
                     let is_end = order == Order::End;
                     // Dropped half-way the tool's call is taken back, and what was written down says that it began.
                     let done = tokio::select! {

@@ -1,5 +1,7 @@
 //! Services in a house of their own, with tools that do as they are told and a clock that stands still.
 
+#![allow(clippy::unwrap_used, reason = "these are tests, their fixtures included")]
+
 mod depending;
 mod living;
 mod restarting;
@@ -30,6 +32,8 @@ enum Does {
     Says(Value),
     Fails(&'static str),
     Hangs,
+    /// It starts the service that it is to start.
+    Starts(Entry),
 }
 
 /// The tools, what was called with what, and what was told.
@@ -55,6 +59,10 @@ impl House for Shop {
         self.0.told.lock().unwrap().push(happening);
     }
 
+    fn is_settled(&self) -> bool {
+        *self.0.changes.borrow() > 0
+    }
+
     fn changes(&self) -> watch::Receiver<u64> {
         self.0.changes.subscribe()
     }
@@ -69,6 +77,10 @@ impl Hands for Shop {
                 Some(Does::Says(value)) => Ok(Answer { text: value.to_string(), value, is_error: false }),
                 Some(Does::Fails(text)) => Ok(Answer { value: text.into(), is_error: true, text: text.to_owned() }),
                 Some(Does::Hangs) => std::future::pending().await,
+                Some(Does::Starts(entry)) => {
+                    entry.order(Order::Start, Arc::new(self.clone())).await?;
+                    panic!("it waits for itself");
+                }
                 None => Err(Problem::new(Kind::UnknownTool, format!("tool not found: {tool}"))),
             }
         })
@@ -124,7 +136,7 @@ impl World {
         }));
         let (clock, scope) = (Arc::new(ManualClock::at(Timestamp(1_000))), Scope::new());
         let house: Arc<dyn House> = Arc::new(shop.clone());
-        let table = Arc::new(Table::new(house, Arc::clone(&clock) as _, records.clone(), &scope));
+        let table = Arc::new(Table::new(house, Arc::clone(&clock) as _, records.clone(), &scope, home.path()));
         let world = Self { home, shop, clock, scope, table, records };
         let problems = world.load();
         assert!(problems.is_empty(), "{problems:?}");
@@ -248,4 +260,50 @@ fn a_class_is_checked_when_it_is_loaded() {
     check(&with("outputs: {id: \"a..b\"}"), "expected a JSON path such as `result.id`, got `a..b`");
     check(&with("expect: {jsonPath: {\"a[\": 1}}"), "serviceConfig.lifecycleTools.start.expect");
     check(&format!("{PLAIN}outputs: {{x: \"{{{{ .\"}}"), "serviceConfig.outputs");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_becomes_of_a_class_is_told_once() {
+    let world = World::new(&[("web", PLAIN), ("late", &PLAIN.replace("up", "late"))]);
+    let available = super::availability::Availability::default();
+    let look = || {
+        world.shop.0.told.lock().unwrap().clear();
+        available.look(&world.table);
+        let told = world.shop.0.told.lock().unwrap().clone();
+        told.iter().map(|it| format!("{} {}", it.name, it.reason)).collect::<Vec<_>>()
+    };
+    assert_eq!(look(), ["web Available"], "while servers are being listed nothing is missing");
+    assert_eq!(look(), [""; 0]);
+    world.shop.0.changes.send_modify(|count| *count += 1);
+    assert_eq!(look(), ["late ToolsMissing", "late Unavailable"]);
+    world.tool("late", Does::Says(json!({})));
+    assert_eq!(look(), ["late ToolsRestored", "late Available"]);
+    world.shop.0.tools.lock().unwrap().remove("up");
+    assert_eq!(look(), ["web ToolsMissing", "web Unavailable"]);
+    assert_eq!(look(), [""; 0]);
+    write(&world.home, "service-classes/web.yaml", &class_text("web", &format!("{PLAIN}serviceType: page\n")));
+    world.shop.0.told.lock().unwrap().clear();
+    world.load();
+    std::fs::remove_file(world.home.path().join("service-classes/late.yaml")).unwrap();
+    world.load();
+    let told = world.shop.0.told.lock().unwrap().clone();
+    let told: Vec<_> = told.iter().map(|it| format!("{} {}", it.name, it.reason)).collect();
+    assert_eq!(told, ["web Updated", "late Deleted"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_wrong_in_a_class_is_told_with_its_line_and_the_class_cannot_be_used() {
+    let world = World::new(&[]);
+    let text = class_text("web", &PLAIN.replace("{tool: up}", "{tool: up, args: {a: \"{{ .x\"}}"));
+    write(&world.home, "service-classes/web.yaml", &text);
+    let problems = world.load();
+    assert_eq!(problems.len(), 1, "{problems:?}");
+    assert!(problems[0].starts_with("service-classes/web.yaml:4:"), "{problems:?}");
+    world.add("a", "web");
+    let problem = world.start("a").await.unwrap_err();
+    assert_eq!(problem.kind, Kind::Definition);
+    assert!(
+        problem.message.contains("service class `web` is wrong: `serviceConfig.lifecycleTools.start.args`"),
+        "{problem}"
+    );
 }

@@ -117,7 +117,7 @@ pub(crate) fn problem(problem: &DefinitionProblem) -> Value {
 
 /// The answer to a name that nothing has.
 pub(super) fn unknown<'a>(kind: &str, name: &str, known: impl IntoIterator<Item = &'a str>) -> Problem {
-    let problem = Problem::new(Kind::NotFound, format!("no {kind} `{name}`"));
+    let problem = Problem::new(Kind::NotFound, format!("{kind} `{name}` not found"));
     let close: Vec<String> = nearest(name, known).iter().map(|name| format!("`{name}`")).collect();
     if close.is_empty() { problem } else { problem.hint(format!("Nearest: {}.", close.join(", "))) }
 }

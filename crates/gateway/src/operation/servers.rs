@@ -1,15 +1,25 @@
-//! The servers: their definitions, and how they are.
+//! The servers: their definitions, and how they are. A definition is given whole (`definition`, `yaml`) or in muster's
+//! form, as flat arguments.
+
+mod auth;
+mod flat;
+mod shown;
 
 use std::sync::Arc;
 
 use serde_json::{Value, json};
 use toolcrib_base::{Kind, Problem, ServerName};
-use toolcrib_catalog::Which;
+use toolcrib_catalog::{Dialect, Which};
 use toolcrib_protocol::Raw;
 
-use super::{Effect, Method, Operation, ROW, Run, definition};
+use super::{Effect, Method, Operation, ROW, Run, blocking, definition};
+use crate::caller::Caller;
 use crate::gateway::Gateway;
+use crate::meta::{flag, text};
 use crate::servers::Running;
+use flat::{Flat, flat_properties};
+
+pub(super) use shown::shown;
 
 pub(super) const ROWS: &[Operation] = &[
     Operation {
@@ -18,15 +28,13 @@ pub(super) const ROWS: &[Operation] = &[
         path: "/servers",
         tag: "servers",
         summary: "Add a server",
-        description: "Write the definition of a new server, `servers/<name>.yaml`, and take it in. Give it as a value or as YAML.",
+        description: "Write the definition of a new server, `servers/<name>.yaml`, and take it in. Give its `type` with `command` or `url`, or the whole definition as a value or as YAML.",
         effect: Effect::Changes { idempotent: false },
         creates: true,
         problems: &[Kind::Conflict, Kind::Definition],
-        input: r#"{"type":"object","properties":{"name":{"type":"string","pattern":"^[a-z0-9][a-z0-9-]{0,63}$"},"definition":{"type":"object","description":"The definition, such as {\"command\":\"npx\",\"args\":[\"-y\",\"…\"]}"},"yaml":{"type":"string","description":"The text of the file"}},"required":["name"],"oneOf":[{"required":["definition"]},{"required":["yaml"]}],"additionalProperties":false}"#,
+        input: NEW,
         output: WRITTEN,
-        run: Run::House(|gateway, arguments| {
-            Box::pin(async { definition::create(gateway, definition::server(arguments)?, arguments).await })
-        }),
+        run: Run::House(|gateway, arguments| Box::pin(create(gateway, arguments))),
         ..ROW
     },
     Operation {
@@ -50,11 +58,11 @@ pub(super) const ROWS: &[Operation] = &[
         path: "/servers/{name}",
         tag: "servers",
         summary: "Show a server",
-        description: "Show one server: its state, and its definition with its revision. Values that may be secrets are shown as ****.",
+        description: "Show one server: its state and settings, and its definition with its revision. Values that may be secrets are shown as ****.",
         problems: &[Kind::NotFound, Kind::Definition],
         input: NAMED,
         output: r#"{"type":"object","properties":{"name":{"type":"string"},"state":{"type":"string"},"file":{"type":"string"},"revision":{"type":"string"},"definition":{"type":["object","null"]},"problems":{"type":"array"}},"required":["name"]}"#,
-        run: Run::House(|gateway, arguments| Box::pin(get(gateway, arguments))),
+        run: Run::Signed(|gateway, caller, arguments| Box::pin(get(gateway, caller, arguments))),
         ..ROW
     },
     Operation {
@@ -62,9 +70,10 @@ pub(super) const ROWS: &[Operation] = &[
         path: "/servers",
         tag: "servers",
         summary: "List the servers",
-        description: "List the servers with their state, tools and last error.",
-        output: r#"{"type":"object","properties":{"mcpServers":{"type":"array","items":{"type":"object","properties":{"name":{"type":"string"},"state":{"enum":["idle","starting","ready","failed","stopped"]}},"required":["name","state"]}},"total":{"type":"integer"},"problems":{"type":"array"}},"required":["mcpServers","total","problems"]}"#,
-        run: Run::House(|gateway, _| Box::pin(std::future::ready(Ok(list(gateway))))),
+        description: "List the servers with their state, tools and last error. With `showAll` false, which the muster dialect takes for granted, those that failed are only counted.",
+        input: r#"{"type":"object","properties":{"showAll":{"type":"boolean","description":"Also those that failed"},"verbose":{"type":"boolean","description":"Also why"}},"additionalProperties":false}"#,
+        output: r#"{"type":"object","properties":{"mcpServers":{"type":"array","items":{"type":"object","properties":{"name":{"type":"string"},"state":{"type":"string","description":"idle, starting, ready, failed, stopped; in the muster dialect muster's words"}},"required":["name","state"]}},"total":{"type":"integer"},"mode":{"const":"filesystem"},"hiddenFailed":{"type":"integer"},"hint":{"type":"string"},"problems":{"type":"array"}},"required":["mcpServers","total","mode","problems"]}"#,
+        run: Run::Signed(|gateway, caller, arguments| Box::pin(std::future::ready(list(gateway, caller, arguments)))),
         ..ROW
     },
     Operation {
@@ -73,14 +82,12 @@ pub(super) const ROWS: &[Operation] = &[
         path: "/servers/{name}",
         tag: "servers",
         summary: "Replace the definition of a server",
-        description: "Replace the whole definition of a server. `revision` is the one that core_mcpserver_get showed; a file that has changed since is left alone. With `yaml` the comments are yours to keep; a `definition` is written without any.",
+        description: "Change a server. With `definition` or `yaml` its whole definition is replaced: `revision` is the one that core_mcpserver_get showed, and a file that has changed since is left alone. Otherwise what is given (`type`, `command`, `url` …) is changed and the rest stays. With `yaml` the comments are yours to keep; otherwise the file is written without any.",
         effect: Effect::Destroys { idempotent: true },
         problems: &[Kind::NotFound, Kind::Conflict, Kind::Stale, Kind::Definition],
-        input: r#"{"type":"object","properties":{"name":{"type":"string","pattern":"^[a-z0-9][a-z0-9-]{0,63}$"},"revision":{"type":"string"},"definition":{"type":"object"},"yaml":{"type":"string"}},"required":["name","revision"],"oneOf":[{"required":["definition"]},{"required":["yaml"]}],"additionalProperties":false}"#,
+        input: CHANGED,
         output: WRITTEN,
-        run: Run::House(|gateway, arguments| {
-            Box::pin(async { definition::update(gateway, definition::server(arguments)?, arguments).await })
-        }),
+        run: Run::House(|gateway, arguments| Box::pin(update(gateway, arguments))),
         ..ROW
     },
     Operation {
@@ -90,11 +97,9 @@ pub(super) const ROWS: &[Operation] = &[
         tag: "servers",
         summary: "Check the definition of a server",
         description: "Say what is wrong with the definition of a server, with places and hints, without writing anything.",
-        input: VALIDATE,
+        input: NEW,
         output: VALIDATED,
-        run: Run::House(|_, arguments| {
-            Box::pin(async { definition::validate(&definition::server(arguments)?, arguments) })
-        }),
+        run: Run::House(|_, arguments| Box::pin(std::future::ready(validate(arguments)))),
         ..ROW
     },
 ];
@@ -104,18 +109,111 @@ pub(super) const WRITTEN: &str = r#"{"type":"object","properties":{"name":{"type
 pub(super) const VALIDATE: &str = r#"{"type":"object","properties":{"name":{"type":"string","pattern":"^[a-z0-9][a-z0-9-]{0,63}$"},"definition":{"type":"object"},"yaml":{"type":"string"}},"required":["name"],"oneOf":[{"required":["definition"]},{"required":["yaml"]}],"additionalProperties":false}"#;
 pub(super) const VALIDATED: &str = r#"{"type":"object","properties":{"name":{"type":"string"},"valid":{"type":"boolean"},"problems":{"type":"array","items":{"type":"object","properties":{"problem":{"type":"string"},"file":{"type":"string"},"line":{"type":"integer"},"column":{"type":"integer"},"hint":{"type":["string","null"]}},"required":["problem","file"]}}},"required":["name","valid","problems"]}"#;
 
-fn list(gateway: &Arc<Gateway>) -> Value {
-    let table = gateway.servers.table();
-    let servers: Vec<Value> = table.values().map(shown).collect();
-    let problems: Vec<Value> = gateway.loaded().problems.iter().map(definition::problem).collect();
-    json!({ "mcpServers": servers, "total": servers.len(), "problems": problems })
+/// A new server, or one that is checked.
+const NEW: &str = concat!(
+    r#"{"type":"object","properties":{"name":{"type":"string","pattern":"^[a-z0-9][a-z0-9-]{0,63}$"},"definition":{"type":"object","description":"The definition, such as {\"command\":\"npx\",\"args\":[\"-y\",\"…\"]}"},"yaml":{"type":"string","description":"The text of the file"},"#,
+    flat_properties!(),
+    r#"},"required":["name"],"additionalProperties":false}"#
+);
+/// Changes of a server.
+const CHANGED: &str = concat!(
+    r#"{"type":"object","properties":{"name":{"type":"string","pattern":"^[a-z0-9][a-z0-9-]{0,63}$"},"revision":{"type":"string","description":"Required with `definition` and `yaml`"},"definition":{"type":"object"},"yaml":{"type":"string"},"#,
+    flat_properties!(),
+    r#"},"required":["name"],"additionalProperties":false}"#
+);
+
+async fn create(gateway: &Arc<Gateway>, arguments: &Raw) -> Result<Value, Problem> {
+    let which = definition::server(arguments)?;
+    if !flat::is_flat(arguments)? {
+        return definition::create(gateway, which, arguments).await;
+    }
+    let Flat { text, ignored } = flat::new(&which, arguments)?;
+    let gateway = definition::writing(gateway)?;
+    blocking(move || {
+        let written = gateway.files.create(&which, &text)?;
+        gateway.take_in();
+        let message = format!("MCP server '{}' was created successfully", which.name());
+        Ok(json!({
+            "name": which.name(), "file": written.file, "revision": written.revision, "message": message,
+            "ignored": ignored,
+        }))
+    })
+    .await
 }
 
-async fn get(gateway: &Arc<Gateway>, arguments: &Raw) -> Result<Value, Problem> {
+async fn update(gateway: &Arc<Gateway>, arguments: &Raw) -> Result<Value, Problem> {
+    let which = definition::server(arguments)?;
+    if !flat::is_flat(arguments)? {
+        return definition::update(gateway, which, arguments).await;
+    }
+    let wanted = text(arguments, "revision")?;
+    let (gateway, arguments) = (definition::writing(gateway)?, arguments.clone());
+    blocking(move || {
+        let known = gateway.loaded();
+        let known = known.servers.keys().map(ServerName::as_str);
+        let before = gateway.files.read(&which)?.ok_or_else(|| definition::unknown("server", which.name(), known))?;
+        let value = before.value(&which).unwrap_or_default();
+        let Flat { text, ignored } = flat::changed(&which, value, &arguments)?;
+        // What was read is what is replaced, whoever else writes meanwhile.
+        let revision = wanted.unwrap_or(before.revision);
+        let written = gateway.files.replace(&which, &text, &revision)?;
+        gateway.take_in();
+        let message = format!("MCP server '{}' was updated successfully", which.name());
+        Ok(json!({
+            "name": which.name(), "file": written.file, "revision": written.revision, "message": message,
+            "ignored": ignored,
+        }))
+    })
+    .await
+}
+
+/// In muster's form what is wrong is an error; in ours it is the answer.
+fn validate(arguments: &Raw) -> Result<Value, Problem> {
+    let which = definition::server(arguments)?;
+    if !flat::is_flat(arguments)? {
+        return definition::validate(&which, arguments);
+    }
+    let Flat { text, ignored } = flat::new(&which, arguments)?;
+    which.check(&text).map_err(|problems| Problem::from(toolcrib_catalog::WriteError::Bad(problems)))?;
+    let message = format!("Validation successful for MCP server '{}'", which.name());
+    Ok(json!({ "name": which.name(), "valid": true, "problems": [], "message": message, "ignored": ignored }))
+}
+
+fn is_in_muster(gateway: &Gateway, caller: &Caller) -> bool {
+    gateway.view(caller.profile.as_str()).is_some_and(|view| view.profile.dialect == Dialect::Muster)
+}
+
+fn list(gateway: &Arc<Gateway>, caller: &Caller, arguments: &Raw) -> Result<Value, Problem> {
+    let in_muster = is_in_muster(gateway, caller);
+    let shows_all = flag(arguments, "showAll")?.unwrap_or(!in_muster);
+    let explains = flag(arguments, "verbose")?.unwrap_or(!in_muster);
+    let table = gateway.servers.table();
+    let (hidden, listed): (Vec<_>, Vec<_>) = table.values().partition(|it| !shows_all && shown::is_hidden(it));
+    let servers: Vec<Value> = listed
+        .into_iter()
+        .map(|running| {
+            let mut server = shown::info(running, in_muster);
+            if let Some(members) = server.as_object_mut().filter(|_| !explains) {
+                members.retain(|key, _| !matches!(key.as_str(), "error" | "lastError" | "warnings"));
+            }
+            server
+        })
+        .collect();
+    let problems: Vec<Value> = gateway.loaded().problems.iter().map(definition::problem).collect();
+    let mut value =
+        json!({ "mcpServers": servers, "total": servers.len(), "mode": "filesystem", "problems": problems });
+    if !hidden.is_empty() {
+        value["hiddenFailed"] = hidden.len().into();
+        value["hint"] = "Servers that failed are not shown; use showAll: true to see them.".into();
+    }
+    Ok(value)
+}
+
+async fn get(gateway: &Arc<Gateway>, caller: &Caller, arguments: &Raw) -> Result<Value, Problem> {
     let which = definition::server(arguments)?;
     let file = definition::file(gateway, &which).await?;
     let table = gateway.servers.table();
-    let running = table.get(which.name()).map(shown);
+    let running = table.get(which.name()).map(|running| shown::info(running, is_in_muster(gateway, caller)));
     if file.is_none() && running.is_none() {
         return Err(definition::unknown("server", which.name(), table.keys().map(ServerName::as_str)));
     }
@@ -123,32 +221,11 @@ async fn get(gateway: &Arc<Gateway>, arguments: &Raw) -> Result<Value, Problem> 
     for (key, member) in file.iter().filter_map(Value::as_object).flatten() {
         value[key] = member.clone();
     }
+    // What a file says of signing in is kept as it is.
+    if let Some(auth) = value.pointer("/definition/auth").cloned() {
+        value["auth"] = auth;
+    }
     Ok(value)
-}
-
-/// How a server is.
-pub(super) fn shown(running: &Running) -> Value {
-    let (status, inventory) = (running.server.status(), running.server.inventory());
-    let mut server = json!({
-        "name": running.definition.name.as_str(),
-        "title": running.definition.title,
-        "transport": running.definition.transport.kind().as_str(),
-        "state": status.state.as_str(),
-        "since": status.since.to_string(),
-        "listed": status.listed,
-        "tools": inventory.tools.len(),
-        "resources": inventory.resources.len() + inventory.templates.len(),
-        "prompts": inventory.prompts.len(),
-        "restarts": status.restarts,
-        "warnings": inventory.warnings,
-    });
-    if let Some(error) = status.last_error {
-        server["lastError"] = error.into();
-    }
-    if let Some(next) = status.next_retry {
-        server["nextRetry"] = next.to_string().into();
-    }
-    server
 }
 
 /// The running server that the argument `name` names.

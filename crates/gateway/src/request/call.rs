@@ -6,13 +6,14 @@ use std::sync::Arc;
 use http::HeaderMap;
 use toolcrib_base::{Kind, Problem};
 use toolcrib_catalog::CallLimits;
+use toolcrib_catalog::Dialect;
 use toolcrib_policy::Act;
 use toolcrib_protocol::error::CAPABILITY_MISSING;
 use toolcrib_protocol::param_header::ParamHeaders;
 use toolcrib_protocol::raw::Edit;
 use toolcrib_protocol::{Raw, Revision, RpcError, ask, convert, json, method, task};
 use toolcrib_store::Outcome;
-use toolcrib_upstream::{CallError, Server};
+use toolcrib_upstream::{CallError, Server, State};
 
 use crate::dialect::{Act as DialectAct, MetaName};
 use crate::dispatch::Ended;
@@ -178,7 +179,7 @@ impl Passing<'_> {
             Ended::Failed(error @ CallError::Ended(_)) => {
                 (Outcome::Error(error.kind()), Ok(failed(&self.not_open(tool))))
             }
-            Ended::Failed(error) => (Outcome::Error(error.kind()), Ok(failed(&away(&error)))),
+            Ended::Failed(error) => (Outcome::Error(error.kind()), Ok(failed(&self.gone(&error)))),
             Ended::Busy => (Outcome::Error(Kind::Busy), Ok(failed(&busy(server)))),
             Ended::Cancelled => (Outcome::Cancelled, Err(RpcError::from(Kind::Cancelled))),
             Ended::Unanswered(problem) => (Outcome::Error(problem.kind), Ok(failed(&problem))),
@@ -281,6 +282,16 @@ impl Passing<'_> {
         let problem =
             Problem::new(Kind::Forbidden, format!("server `{}` of `{}` is not active", tool.id.server, tool.name));
         Some(problem.hint(format!("Activate it first: {}.", resolve::how_to_load(self.view, &tool.id))))
+    }
+
+    /// A server that gives no answer. muster knows no server that was stopped, and its clients look for these words.
+    fn gone(&self, error: &CallError) -> Problem {
+        let mut problem = away(error);
+        let is_stopped = matches!(error, CallError::Away(away) if away.status.state == State::Stopped);
+        if is_stopped && self.view.profile.dialect == Dialect::Muster {
+            problem.message = format!("server not found: {}", problem.message);
+        }
+        problem
     }
 
     /// Learns from a call that was done, where the profile wants it.

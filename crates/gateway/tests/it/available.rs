@@ -223,7 +223,7 @@ async fn a_file_that_is_there_is_never_written_over() {
     house.write(&[("servers/mine.yaml".to_owned(), "name: nobody can read this: [".to_owned())]);
     let client = house.modern("default");
     let refused = text_of(&load(&client, &["mine/*"]).await);
-    assert!(refused.contains("`servers/mine.yaml` is there already"), "{refused}");
+    assert!(refused.contains("`servers/mine.yaml` already exists"), "{refused}");
     assert_eq!(house.read("servers/mine.yaml").unwrap(), "name: nobody can read this: [");
     assert_eq!(starts(&house), 0);
 }

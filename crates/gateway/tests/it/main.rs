@@ -24,6 +24,7 @@ mod load;
 mod lossless;
 mod meaning;
 mod merging;
+mod muster_servers;
 mod names;
 mod offer;
 mod pages;

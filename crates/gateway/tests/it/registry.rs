@@ -75,7 +75,7 @@ async fn an_entry_tells_what_it_needs_and_no_value() {
     assert_eq!(desk["runtime"]["env"]["MODE"], "****");
     assert!(!desk.to_string().contains("hush"));
     let unknown = admin.call("core_registry_get", &json!({"name": "deskk"})).await;
-    assert!(text_of(&unknown).contains("no entry `deskk`. Nearest: `desk`"), "{unknown}");
+    assert!(text_of(&unknown).contains("entry `deskk` not found. Nearest: `desk`"), "{unknown}");
 }
 
 #[tokio::test]
@@ -89,7 +89,7 @@ async fn a_server_is_made_of_an_entry_with_references_and_never_over_another() {
         (json!({"name": "desk", "values": {"DESK_KEY": "env:K", "REGION": "mars"}}), "`REGION` is not a value"),
         (json!({"name": "desk", "values": {"DESK_KEY": "env:K", "X": "y"}}), "no variable `X`"),
         (json!({"name": "desk", "server": "../x", "values": {"DESK_KEY": "env:K"}}), "do not fit"),
-        (json!({"name": "nothing"}), "no entry `nothing`"),
+        (json!({"name": "nothing"}), "entry `nothing` not found"),
     ] {
         let answer = add(arguments.clone()).await;
         assert_eq!(answer["isError"], true, "{arguments}");

@@ -82,7 +82,7 @@ pub(super) async fn start(asking: &Asking) -> Result<Value, Problem> {
         }
         Named::Server(server) if server["state"] == "ready" => Ok(already(&name, &server, "already running")),
         Named::Server(_) => order_server(asking, &name, ServerOrder::Start, "started").await,
-        Named::Gateway => Ok(already(&name, &json!({ "state": "ready" }), "already running")),
+        Named::Gateway => Ok(said(&name, format!("service '{name}' is already running"), Some(&shown::aggregator()))),
     }
 }
 
@@ -162,46 +162,25 @@ pub(super) async fn create(asking: &Asking) -> Result<Value, Problem> {
     let Checked { subject } = check(asking).map_err(failed)?;
     let (name, persists, definition) = (subject.name.clone(), subject.persists, subject.definition());
     let entry = asking.table.add(subject, Life::new(asking.table.around.clock.now())).map_err(failed)?;
-    // Whoever drops the request here leaves no service behind that was never started.
-    let mut unfinished = Unfinished { asking, name: &name, is_finished: false };
     if persists {
         // Written before its start, so that a crash in between leaves a file to find it by.
         let which = Which::Service(name.clone());
         let text = which.text_of(&definition.to_value());
         let written = asking.errand.gateway.change_files(move |files| files.create(&which, &text)).await;
         if let Err(problem) = written {
+            asking.table.forget(name.as_str());
             return Err(failed(problem));
         }
     }
     asking.table.tell_service(name.as_str(), "Created", format!("service `{name}` is made"), false);
     match asking.table.start(&name, asking.hands(name.as_str()), asking, Vec::new()).await {
-        Ok(_) => {
-            unfinished.is_finished = true;
-            Ok(shown::instance(&entry, &asking.table.classes()))
-        }
+        Ok(_) => Ok(shown::instance(&entry, &asking.table.classes())),
         Err(problem) => {
-            drop(unfinished);
+            asking.table.forget(name.as_str());
             if persists {
                 remove_file(asking, &name).await?;
             }
             Err(failed(problem))
-        }
-    }
-}
-
-/// Takes a service back that did not come to be.
-struct Unfinished<'a> {
-    asking: &'a Asking,
-    name: &'a ObjectName,
-    is_finished: bool,
-}
-
-impl Drop for Unfinished<'_> {
-    fn drop(&mut self) {
-        let state = self.asking.table.entry(self.name.as_str()).map(|entry| entry.life().state);
-        // A start that has begun goes on without whoever asked for it, and its service stays to be seen.
-        if !self.is_finished && matches!(state, Some(State::Stopped | State::Failed)) {
-            self.asking.table.forget(self.name.as_str());
         }
     }
 }
@@ -253,7 +232,7 @@ async fn remove_file(asking: &Asking, name: &ObjectName) -> Result<(), Problem> 
 async fn order_server(asking: &Asking, name: &str, order: ServerOrder, done: &str) -> Result<Value, Problem> {
     let server = asking.errand.gateway.order_server(name, order).await?;
     let status = shown::server(&server);
-    if order != ServerOrder::Stop && status["state"] != "running" {
+    if order != ServerOrder::Stop && status["health"] != "healthy" {
         let error = server["lastError"].as_str().unwrap_or("it is not ready");
         return Err(failing(
             if order == ServerOrder::Start { "start" } else { "restart" },

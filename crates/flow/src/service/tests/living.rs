@@ -226,3 +226,14 @@ async fn a_class_that_is_gone_is_named() {
     assert_eq!(problem.message, "service class `web` not found");
     world.assert_life("a", "running", "healthy");
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_start_tool_that_starts_its_own_service_ends_at_its_deadline_and_does_not_begin_again() {
+    let world = World::new(&[("web", &format!("{PLAIN}timeout: {{create: 5s}}\n"))]);
+    let entry = world.add("a", "web");
+    world.tool("up", Does::Starts(entry));
+    assert_eq!(world.start("a").await.unwrap_err().kind, Kind::Timeout);
+    world.pass(20).await;
+    assert_eq!(world.called(), ["up"]);
+    world.assert_life("a", "failed", "unhealthy");
+}

@@ -1,0 +1,388 @@
+//! Service classes and services against a real gateway: what people and agents ask for, and what they are told.
+
+use serde_json::{Value, json};
+use toolcrib_base::Kind;
+
+use crate::house::{File, House, server, soon};
+
+/// The arguments of the fake server's tool `raw` that make it answer this value.
+fn says(value: &Value) -> Value {
+    let result = json!({"content": [{"type": "text", "text": value.to_string()}], "structuredContent": value});
+    json!({ "result": result.to_string() })
+}
+
+fn config(start: &Value, stop: &Value) -> Value {
+    json!({ "lifecycleTools": { "start": start, "stop": stop } })
+}
+
+/// Starts and stops with tools of the fake server `fake`, by names of three dialects.
+fn working() -> Value {
+    config(
+        &json!({"tool": "x_fake_raw", "args": says(&json!({"volume": "v-{{ .name }}"})), "outputs": {"id": "volume"}}),
+        &json!({"tool": "fake/echo", "args": {"text": "{{ .service.id }}"}}),
+    )
+}
+
+fn class(name: &str, config: &Value) -> File {
+    (format!("service-classes/{name}.yaml"), json!({"name": name, "serviceConfig": config}).to_string())
+}
+
+async fn house() -> House {
+    House::new(&[server("fake"), class("web", &working())]).await
+}
+
+fn states(value: &Value) -> (String, String) {
+    let text = |key: &str| value[key].as_str().unwrap_or_default().to_owned();
+    (text("state"), text("health"))
+}
+
+#[tokio::test]
+async fn a_service_goes_through_its_life() {
+    let house = house().await;
+    let made = house.must("core_service_create", json!({"serviceClassName": "web", "name": "shop"})).await;
+    assert_eq!((made["name"].as_str(), made["serviceClassName"].as_str()), (Some("shop"), Some("web")));
+    assert_eq!((&made["outputs"], &made["serviceData"]), (&json!({"id": "v-shop"}), &json!({"id": "v-shop"})));
+    let got = house.must("core_service_get", json!({"name": "shop"})).await;
+    assert_eq!(states(&got), ("running".to_owned(), "healthy".to_owned()));
+    let list = house.must("core_service_list", json!({})).await;
+    let names: Vec<_> = list["services"].as_array().unwrap().iter().map(|it| it["name"].as_str().unwrap()).collect();
+    assert_eq!((names, &list["total"]), (vec!["mcp-aggregator", "fake", "shop"], &json!(3)));
+    for (tool, words, state) in [
+        ("core_service_start", "already running", "running"),
+        ("core_service_stop", "successfully stopped service 'shop'", "stopped"),
+        ("core_service_stop", "already stopped", "stopped"),
+        ("core_service_start", "successfully started service 'shop'", "running"),
+        ("core_service_restart", "successfully restarted service 'shop'", "running"),
+    ] {
+        let said = house.must(tool, json!({"name": "shop"})).await;
+        assert!(said["message"].as_str().unwrap().contains(words), "{tool}: {said}");
+        let status = house.must("core_service_status", json!({"name": "shop"})).await;
+        assert_eq!((status["state"].as_str(), status["service_type"].as_str()), (Some(state), Some("web")), "{tool}");
+    }
+    let gone = house.must("core_service_delete", json!({"name": "shop"})).await;
+    assert_eq!(gone["message"], "successfully deleted service 'shop'");
+    for tool in ["get", "status", "start", "stop", "restart", "delete"] {
+        let tool = format!("core_service_{tool}");
+        let problem = house.refused(&tool, json!({"name": "shop"}), &["service `shop` not found"]).await;
+        assert_eq!(problem.kind, Kind::NotFound);
+    }
+}
+
+#[tokio::test]
+async fn what_cannot_be_made_is_told_and_leaves_nothing() {
+    let house = house().await;
+    let failing = config(
+        &json!({"tool": "fake/fail", "args": {"message": "underlying tool failed"}}),
+        &json!({"tool": "fake/echo"}),
+    );
+    let missing = config(&json!({"tool": "x_fake_nothing"}), &json!({"tool": "x_fake_echo"}));
+    let args = json!({"text": {"type": "string", "required": true}, "count": {"type": "integer", "default": 3}});
+    for (name, config, args) in
+        [("bad", &failing, json!({})), ("lacking", &missing, json!({})), ("typed", &working(), args)]
+    {
+        house.must("core_serviceclass_create", json!({"name": name, "serviceConfig": config, "args": args})).await;
+    }
+    for (class, args, words) in [
+        ("nobody", json!({}), &["service class `nobody` not found"][..]),
+        ("bad", json!({}), &["Failed to create ServiceClass instance", "underlying tool failed"]),
+        ("lacking", json!({}), &["not available", "missing required tools: x_fake_nothing"]),
+        ("typed", json!({}), &["missing required argument `text`"]),
+        ("typed", json!({"text": 1}), &["invalid type for argument `text`"]),
+        ("typed", json!({"text": "a", "cuont": 1}), &["unknown argument `cuont`"]),
+    ] {
+        for persist in [false, true] {
+            let arguments = json!({"serviceClassName": class, "name": "x", "args": args, "persist": persist});
+            house.refused("core_service_create", arguments, words).await;
+            house.refused("core_service_get", json!({"name": "x"}), &["not found"]).await;
+            assert_eq!(house.read("services/x.yaml"), None);
+            assert!(house.store.services().all().unwrap().is_empty());
+        }
+    }
+    let arguments = json!({"serviceClassName": "typed", "name": "x", "args": {"text": "a"}});
+    let valid = house.must("core_service_validate", arguments.clone()).await;
+    assert_eq!(valid["message"], "Validation successful for service x");
+    house.refused("core_service_get", json!({"name": "x"}), &["not found"]).await;
+    let made = house.must("core_service_create", arguments.clone()).await;
+    assert_eq!(made["args"], json!({"text": "a", "count": 3}));
+    for tool in ["core_service_create", "core_service_validate"] {
+        house.refused(tool, arguments.clone(), &["service `x` already exists"]).await;
+    }
+    for name in ["fake", "mcp-aggregator"] {
+        let arguments = json!({"serviceClassName": "web", "name": name});
+        house.refused("core_service_create", arguments, &["already exists"]).await;
+    }
+    for name in ["../x", "a/b", ".x", "a b"] {
+        let arguments = json!({"serviceClassName": "web", "name": name, "persist": true});
+        house.refused("core_service_create", arguments, &["is not a name"]).await;
+    }
+}
+
+#[tokio::test]
+async fn classes_are_written_changed_and_removed() {
+    let house = house().await;
+    let named = |name: &str| json!({ "name": name });
+    let other = json!({
+        "name": "other", "description": "Another", "args": {"a": {"type": "string"}}, "serviceConfig": working(),
+    });
+    let said = house.must("core_serviceclass_create", other.clone()).await;
+    assert!(said["message"].as_str().unwrap().contains("created successfully"));
+    assert!(house.read("service-classes/other.yaml").unwrap().starts_with("name: other\n"));
+    house.refused("core_serviceclass_create", other.clone(), &["already exists"]).await;
+    let list = house.must("core_serviceclass_list", json!({})).await;
+    assert_eq!((&list["total"], &list["mode"]), (&json!(2), &json!("filesystem")));
+    let got = house.must("core_serviceclass_get", named("other")).await;
+    assert_eq!((&got["available"], &got["requiredTools"]), (&json!(true), &json!(["x_fake_raw", "fake/echo"])));
+    assert_eq!(got["args"], json!({"a": {"type": "string"}}));
+
+    let lacking = config(&json!({"tool": "fake_nothing"}), &json!({"tool": "fake/echo"}));
+    house.must("core_serviceclass_update", json!({"name": "other", "serviceConfig": lacking})).await;
+    let got = house.must("core_serviceclass_get", named("other")).await;
+    assert_eq!((&got["description"], &got["missingTools"]), (&json!("Another"), &json!(["fake_nothing"])));
+    assert_eq!((&got["createToolAvailable"], &got["deleteToolAvailable"]), (&json!(false), &json!(true)));
+    let available = |name: &str| house.must("core_serviceclass_available", named(name));
+    assert_eq!(available("other").await["available"], false);
+    assert_eq!(available("web").await["available"], true);
+    assert_eq!(available("nobody").await["available"], false);
+
+    house.must("core_service_create", json!({"serviceClassName": "web", "name": "shop"})).await;
+    let said = house.must("core_serviceclass_delete", named("web")).await;
+    assert!(said["message"].as_str().unwrap().contains("`shop` cannot be started or stopped"), "{said}");
+    for tool in ["get", "delete", "update"] {
+        let tool = format!("core_serviceclass_{tool}");
+        let problem = house.refused(&tool, named("web"), &["service class `web` not found"]).await;
+        assert_eq!(problem.kind, Kind::NotFound);
+    }
+    house.refused("core_service_stop", named("shop"), &["service class `web` not found"]).await;
+}
+
+#[tokio::test]
+async fn wrong_classes_are_refused_with_words_that_help() {
+    let house = house().await;
+    let with = |config: Value| json!({"name": "x", "serviceConfig": config});
+    let more = |key: &str, value: Value| {
+        let mut config = working();
+        config[key] = value;
+        json!({"name": "x", "serviceConfig": config})
+    };
+    let echo = json!({"tool": "fake/echo"});
+    for (arguments, words) in [
+        (json!({"serviceConfig": working()}), &["name", "required"][..]),
+        (json!({"name": "", "serviceConfig": working()}), &["name", "required"]),
+        (json!({"name": "../x", "serviceConfig": working()}), &["is not a name"]),
+        (with(json!("text")), &["cannot unmarshal string", "serviceConfig"]),
+        (with(json!(null)), &["lifecycleTools", "is required"]),
+        (with(json!({"lifecycleTools": []})), &["cannot unmarshal array"]),
+        (with(json!({"lifecycleTools": {"stop": echo}})), &["start.tool", "is required"]),
+        (with(json!({"lifecycleTools": {"start": {}, "stop": echo}})), &["start.tool", "is required"]),
+        (with(json!({"lifecycleTools": {"start": echo}})), &["stop.tool", "is required"]),
+        (
+            with(config(&json!({"tool": "a", "args": {"x": "{{ .x"}}), &echo)),
+            &["serviceConfig.lifecycleTools.start.args"],
+        ),
+        (more("timeout", json!({"create": "soon"})), &["serviceConfig.timeout.create", "expected a duration"]),
+        (more("dependencies", json!(["x"])), &["dependency cycle: x -> x"]),
+        (more("healthChek", json!({})), &["serviceConfig.healthChek", "healthCheck"]),
+        (json!({"name": "x", "serviceConfig": working(), "extra": 1}), &["unknown argument `extra`"]),
+        (json!({"name": "x", "serviceConfig": working(), "args": {"a": {"type": "text"}}}), &["/args/a/type"]),
+    ] {
+        for tool in ["core_serviceclass_create", "core_serviceclass_validate"] {
+            house.refused(tool, arguments.clone(), words).await;
+            assert_eq!(house.read("service-classes/x.yaml"), None, "{tool}");
+        }
+    }
+    let said = house.must("core_serviceclass_validate", with(working())).await;
+    assert_eq!(said["message"], "Validation successful for ServiceClass x");
+}
+
+#[tokio::test]
+async fn servers_and_the_gateway_are_services_too() {
+    let house = house().await;
+    let named = |name: &str| json!({ "name": name });
+    let status = house.must("core_service_status", named("fake")).await;
+    assert_eq!((status["service_type"].as_str(), status["state"].as_str()), (Some("MCPServer"), Some("running")));
+    assert_eq!(status["metadata"]["type"], "stdio");
+    let stopped = house.must("core_service_stop", named("fake")).await;
+    assert_eq!(stopped["message"], "successfully stopped service 'fake'");
+    assert_eq!(house.must("core_service_get", named("fake")).await["state"], "stopped");
+    let again = house.must("core_service_stop", named("fake")).await;
+    assert!(again["message"].as_str().unwrap().contains("already stopped"));
+    for (tool, words) in [("start", "started"), ("start", "already running"), ("restart", "restarted")] {
+        let said = house.must(&format!("core_service_{tool}"), named("fake")).await;
+        assert!(said["message"].as_str().unwrap().contains(words), "{said}");
+        assert_eq!(said["state"], "running");
+    }
+    let gateway = house.must("core_service_get", named("mcp-aggregator")).await;
+    assert_eq!((&gateway["serviceClassType"], &gateway["state"]), (&json!("Aggregator"), &json!("running")));
+    for tool in ["stop", "restart"] {
+        let words = ["is the gateway itself"];
+        house.refused(&format!("core_service_{tool}"), named("mcp-aggregator"), &words).await;
+    }
+    for name in ["fake", "mcp-aggregator"] {
+        house.refused("core_service_delete", named(name), &["cannot be deleted"]).await;
+    }
+}
+
+#[tokio::test]
+async fn what_is_needed_by_others_is_not_stopped_not_even_a_server() {
+    let house = house().await;
+    let mut needing = working();
+    needing["dependencies"] = json!(["web", "fake"]);
+    house.must("core_serviceclass_create", json!({"name": "top", "serviceConfig": needing})).await;
+    let create = |class: &str, name: &str| json!({"serviceClassName": class, "name": name});
+    let words = ["service `t` needs `web`", "there is no service of the class `web`", "core_service_create"];
+    house.refused("core_service_create", create("top", "t"), &words).await;
+    house.must("core_service_create", create("web", "w")).await;
+    house.must("core_service_stop", json!({"name": "w"})).await;
+    house.must("core_service_create", create("top", "t")).await;
+    assert_eq!(house.must("core_service_get", json!({"name": "w"})).await["state"], "running");
+    for (tool, name) in [("stop", "w"), ("delete", "w"), ("stop", "fake")] {
+        let problem = house.refused(&format!("core_service_{tool}"), json!({"name": name}), &["needed by `t`"]).await;
+        assert_eq!(problem.kind, Kind::Conflict);
+    }
+    house.must("core_service_delete", json!({"name": "t"})).await;
+    house.must("core_service_delete", json!({"name": "w"})).await;
+}
+
+#[tokio::test]
+async fn a_service_whose_stop_tool_fails_can_still_be_deleted_and_that_is_told() {
+    let house = house().await;
+    let stuck = config(
+        &json!({"tool": "fake/echo", "args": {"text": "x"}}),
+        &json!({"tool": "fake/fail", "args": {"message": "disk is busy"}}),
+    );
+    house.must("core_serviceclass_create", json!({"name": "stuck", "serviceConfig": stuck})).await;
+    house.must("core_service_create", json!({"serviceClassName": "stuck", "name": "s", "persist": true})).await;
+    house.refused("core_service_stop", json!({"name": "s"}), &["failed to stop service 's'", "disk is busy"]).await;
+    let status = house.must("core_service_status", json!({"name": "s"})).await;
+    assert_eq!(states(&status), ("failed".to_owned(), "unhealthy".to_owned()));
+    assert!(status["error"].as_str().unwrap().contains("failed to stop: `fake/fail`: disk is busy"));
+    let said = house.must("core_service_delete", json!({"name": "s"})).await;
+    assert!(said["message"].as_str().unwrap().contains("but it was not stopped: `fake/fail`: disk is busy"), "{said}");
+    assert_eq!(house.read("services/s.yaml"), None);
+}
+
+#[tokio::test]
+async fn what_persists_is_there_again_and_is_asked_how_it_is() {
+    let mut asked = working();
+    asked["lifecycleTools"]["status"] = json!({"tool": "fake/echo", "args": {"text": "{{ .start.id }}"}});
+    let house = House::new(&[server("fake"), class("asked", &asked), class("web", &working())]).await;
+    for (class, name, persist) in [("asked", "a", true), ("web", "b", true), ("asked", "c", false)] {
+        let arguments = json!({"serviceClassName": class, "name": name, "persist": persist, "args": {"n": 1}});
+        house.must("core_service_create", arguments).await;
+    }
+    assert!(house.read("services/a.yaml").unwrap().contains("serviceClassName: asked"));
+    assert_eq!(house.read("services/c.yaml"), None);
+    let house = house.begin_again().await;
+    house.refused("core_service_get", json!({"name": "c"}), &["not found"]).await;
+    for (name, state) in [("a", "running"), ("b", "unknown")] {
+        let settled = async {
+            loop {
+                let got = house.must("core_service_get", json!({"name": name})).await;
+                if got["state"] == state && got["lastError"].is_null() == (state == "running") {
+                    return got;
+                }
+                tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+            }
+        };
+        let got = soon(name, settled).await;
+        assert_eq!((&got["args"], &got["outputs"]), (&json!({"n": 1}), &json!({"id": format!("v-{name}")})));
+    }
+    house.must("core_service_stop", json!({"name": "b"})).await;
+    house.must("core_service_delete", json!({"name": "a"})).await;
+    let house = house.begin_again().await;
+    house.refused("core_service_get", json!({"name": "a"}), &["not found"]).await;
+    assert_eq!(house.must("core_service_get", json!({"name": "b"})).await["state"], "stopped");
+}
+
+#[tokio::test]
+async fn what_starts_with_the_gateway_does_so_as_who_made_it() {
+    let core = config(&json!({"tool": "core_service_list"}), &json!({"tool": "core_service_list"}));
+    let house = House::new(&[class("core", &core)]).await;
+    let arguments = json!({"serviceClassName": "core", "name": "auto", "persist": true, "autoStart": true});
+    house.must("core_service_create", arguments).await;
+    house.must("core_service_stop", json!({"name": "auto"})).await;
+    // Written by hand, and by nobody who may administer: its tools are not there for it.
+    house.write("services/hand.yaml", "name: hand\nserviceClassName: core\nautoStart: true\n");
+    let house = house.begin_again().await;
+    let until = |name: &'static str, state: &'static str| {
+        let house = &house;
+        soon(name, async move {
+            while house.must("core_service_get", json!({"name": name})).await["state"] != state {
+                tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+            }
+        })
+    };
+    until("auto", "running").await;
+    until("hand", "waiting").await;
+    let hand = house.must("core_service_get", json!({"name": "hand"})).await;
+    assert_eq!(hand["lastError"], "missing required tools: core_service_list");
+}
+
+#[tokio::test]
+async fn only_who_administers_has_services() {
+    let house = house().await;
+    let user = house.caller(false);
+    for tool in ["core_service_list", "core_service_create", "core_serviceclass_create", "core_serviceclass_list"] {
+        let arguments = json!({"name": "x", "serviceClassName": "web", "serviceConfig": {}});
+        let refused = house.call(&user, "call_tool", &json!({"name": tool, "arguments": arguments})).await;
+        assert_eq!(refused["isError"], true, "{tool}: {refused}");
+    }
+    let list = house.call(&house.admin(), "call_tool", &json!({"name": "core_service_list", "arguments": {}})).await;
+    assert_eq!(list["structuredContent"]["total"], 2, "{list}");
+}
+
+#[tokio::test]
+async fn each_tool_of_a_lifecycle_leaves_an_audit_event() {
+    let house = house().await;
+    house.must("core_service_create", json!({"serviceClassName": "web", "name": "shop"})).await;
+    house.must("core_service_stop", json!({"name": "shop"})).await;
+    soon("the audit log", house.store.audit().flush()).await.unwrap();
+    let filter = toolcrib_store::AuditFilter {
+        order: toolcrib_store::AuditOrder::OldestFirst { after: 0 },
+        limit: 100,
+        ..toolcrib_store::AuditFilter::default()
+    };
+    let audited = house.store.audit().list(&filter).unwrap();
+    let seen: Vec<_> = audited.iter().map(|it| (&*it.principal, &*it.target)).collect();
+    let expected =
+        [("ann", "fake/raw"), ("ann", "core_service_create"), ("ann", "fake/echo"), ("ann", "core_service_stop")];
+    assert_eq!(seen, expected);
+}
+
+#[tokio::test]
+async fn whoever_drops_the_request_leaves_no_half_of_a_service() {
+    let slow =
+        config(&json!({"tool": "fake/slow", "args": {"ms": 300}}), &json!({"tool": "fake/slow", "args": {"ms": 300}}));
+    let house = House::new(&[server("fake"), class("slow", &slow)]).await;
+    let drop_after = |tool: &'static str, arguments: Value| {
+        let house = &house;
+        async move {
+            let dropped = tokio::time::timeout(std::time::Duration::from_millis(100), house.operate(tool, arguments));
+            assert!(dropped.await.is_err(), "{tool} was too fast");
+        }
+    };
+    let state = || async {
+        match house.operate("core_service_get", json!({"name": "s"})).await {
+            Ok(got) => got["state"].as_str().unwrap().to_owned(),
+            Err(_) => "gone".to_owned(),
+        }
+    };
+    drop_after("core_service_create", json!({"serviceClassName": "slow", "name": "s", "persist": true})).await;
+    for expected in ["running", "gone"] {
+        soon(expected, async {
+            while state().await != expected {
+                tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+            }
+        })
+        .await;
+        if expected == "running" {
+            drop_after("core_service_delete", json!({"name": "s"})).await;
+        }
+    }
+    soon("the file to go", async {
+        while house.read("services/s.yaml").is_some() || !house.store.services().all().unwrap().is_empty() {
+            tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+        }
+    })
+    .await;
+}

@@ -1,0 +1,109 @@
+//! How a server is shown: our members, and those of muster's `MCPServerInfo`. In the muster dialect `state` is muster's
+//! word.
+
+use serde_json::{Map, Value, json};
+use toolcrib_catalog::{Start, Transport, TransportKind};
+use toolcrib_upstream::State;
+
+use crate::servers::Running;
+
+/// How a server is.
+pub(in crate::operation) fn shown(running: &Running) -> Value {
+    let (status, inventory) = (running.server.status(), running.server.inventory());
+    let definition = &running.definition;
+    let mut server = json!({
+        "name": definition.name.as_str(),
+        "title": definition.title,
+        "transport": definition.transport.kind().as_str(),
+        "state": status.state.as_str(),
+        "since": status.since.to_string(),
+        "listed": status.listed,
+        "tools": inventory.tools.len(),
+        "resources": inventory.resources.len() + inventory.templates.len(),
+        "prompts": inventory.prompts.len(),
+        "restarts": status.restarts,
+        "warnings": inventory.warnings,
+    });
+    if let Some(error) = status.last_error {
+        server["lastError"] = error.into();
+    }
+    if let Some(next) = status.next_retry {
+        server["nextRetry"] = next.to_string().into();
+    }
+    server
+}
+
+/// The same with the members of muster's `MCPServerInfo`, secrets as stars.
+pub(super) fn info(running: &Running, in_muster: bool) -> Value {
+    let mut server = shown(running);
+    let (definition, status) = (&running.definition, running.server.status());
+    let mut add = |key: &str, value: Value| {
+        if !value.is_null() {
+            server[key] = value;
+        }
+    };
+    add("type", kind(definition.transport.kind()).into());
+    add("autoStart", (definition.start == Start::Eager).into());
+    add("toolsCount", running.server.inventory().tools.len().into());
+    add("description", definition.description.clone().into());
+    add("toolPrefix", definition.prefix.clone().into());
+    add("timeout", definition.timeouts.connect.duration().as_secs().into());
+    if let Some(family) = &definition.family {
+        add("family", json!({ "name": family.name, "instanceArg": family.instance_arg }));
+    }
+    let masked = |keys: &mut dyn Iterator<Item = (&String, String)>| -> Value {
+        let shown: Map<_, _> = keys.map(|(key, shown)| (key.clone(), shown.into())).collect();
+        if shown.is_empty() { Value::Null } else { shown.into() }
+    };
+    match &definition.transport {
+        Transport::Stdio(program) => {
+            add("command", program.command.clone().into());
+            add("args", if program.args.is_empty() { Value::Null } else { program.args.clone().into() });
+            add("env", masked(&mut program.env.iter().map(|(key, value)| (key, value.to_string()))));
+        }
+        Transport::Http(remote) | Transport::Sse(remote) => {
+            add("url", remote.url.to_string().into());
+            add("headers", masked(&mut remote.headers.iter().map(|(key, value)| (key, value.to_string()))));
+        }
+    }
+    add("error", status.last_error.clone().into());
+    add("statusMessage", status.last_error.into());
+    add("nextRetryAfter", status.next_retry.map(|at| at.to_string()).into());
+    if status.state == State::Ready {
+        add("connectedAt", status.since.to_string().into());
+        add("sessionStatus", "connected".into());
+    }
+    if in_muster {
+        add("state", muster_state(definition.transport.kind(), status.state).into());
+    }
+    server
+}
+
+/// muster's word for a transport.
+pub(super) fn kind(kind: TransportKind) -> &'static str {
+    match kind {
+        TransportKind::Stdio => "stdio",
+        TransportKind::Http => "streamable-http",
+        TransportKind::Sse => "sse",
+    }
+}
+
+/// muster's word for a state. It has none for a server that waits for its first call.
+fn muster_state(kind: TransportKind, state: State) -> &'static str {
+    let is_remote = kind != TransportKind::Stdio;
+    match state {
+        State::Idle => "waiting",
+        State::Starting => "starting",
+        State::Ready if is_remote => "connected",
+        State::Ready => "running",
+        State::Failed if is_remote => "unreachable",
+        State::Failed => "failed",
+        State::Stopped if is_remote => "disconnected",
+        State::Stopped => "stopped",
+    }
+}
+
+/// Whether muster's list leaves it out unless everything is asked for.
+pub(super) fn is_hidden(running: &Running) -> bool {
+    running.server.status().state == State::Failed
+}
