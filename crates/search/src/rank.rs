@@ -156,7 +156,7 @@ pub struct Explanation {
 pub struct Part {
     /// As the component counts.
     pub raw: f32,
-    /// From 0 for the hundredth best tool to 1 for the best.
+    /// From 0 for the two hundredth best tool to 1 for the best.
     pub scaled: f32,
     /// What the component weighs for this query; `scaled * weight` is its share of the score.
     pub weight: f32,
