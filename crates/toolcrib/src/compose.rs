@@ -116,6 +116,32 @@ pub(crate) async fn stdio(config: Config, events: Events, profile: ProfileName) 
     served
 }
 
+/// Serves over HTTP, and one client over stdin and stdout, until that client leaves or the process is told to end.
+pub(crate) async fn standalone(config: Config, events: Events, profile: ProfileName) -> anyhow::Result<()> {
+    let mut ended = End::listen()?;
+    let serving = Serving::start(config, events).await?;
+    let (pid, serve_file) = (std::process::id(), serving.composed.config.home.serve_file());
+    let written = ready::write(&serve_file, pid, &serving.url, &serving.token_file);
+    if let Err(error) = written.with_context(|| format!("write `{}`", serve_file.display())) {
+        serving.end().await;
+        return Err(error);
+    }
+    tracing::info!(url = %serving.url, "serving");
+    let served = async {
+        // What is not there by then is told as a change of the list.
+        let _ = tokio::time::timeout(FIRST_LISTS, listed(serving.gateway(), is_unknown)).await;
+        let composed = &serving.composed;
+        stdio::serve(&composed.gateway, &composed.doors, &composed.config.limits, profile).await
+    };
+    let served = tokio::select! {
+        served = served => served,
+        () = ended.wait() => Ok(()),
+    };
+    ready::remove(&serve_file, pid);
+    serving.end().await;
+    served
+}
+
 // === impl Serving ===
 
 impl Serving {

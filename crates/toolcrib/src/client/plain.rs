@@ -51,6 +51,11 @@ impl Client {
         }
     }
 
+    /// Whether everything but the menu has to be wrapped: the profile speaks muster's dialect.
+    pub(crate) async fn wraps(&self) -> Result<bool, Problem> {
+        Ok(self.wrapping_menu().await?.is_some())
+    }
+
     /// The names of the menu, where everything else has to be wrapped. Asked once: a menu does not change its dialect.
     async fn wrapping_menu(&self) -> Result<Option<&[String]>, Problem> {
         let menu = self.menu.get_or_try_init(async || {
