@@ -10,6 +10,7 @@ mod fuzz;
 mod need;
 mod process;
 mod real;
+mod scenarios;
 mod steps;
 mod tally;
 mod tidy;

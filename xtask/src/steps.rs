@@ -9,7 +9,7 @@ use anyhow::{Result, bail};
 
 use crate::tally::Tally;
 use crate::workspace::Workspace;
-use crate::{conformance, fuzz, need, real, tidy};
+use crate::{conformance, fuzz, need, real, scenarios, tidy};
 
 /// No single program of a step runs longer: a cold build on two cores fits several times.
 pub const STEP_DEADLINE: Duration = Duration::from_secs(40 * 60);
@@ -36,7 +36,7 @@ struct Step {
     run: fn(&Workspace, Setting) -> Result<Verdict>,
 }
 
-const STEPS: [Step; 11] = [
+const STEPS: [Step; 12] = [
     Step { name: "need", about: "install what the other steps need", run: need::step },
     Step { name: "format", about: "cargo fmt --check", run: build::format },
     Step { name: "tidy", about: "walls and house rules", run: tidy::step },
@@ -45,6 +45,7 @@ const STEPS: [Step; 11] = [
     Step { name: "unit", about: "unit and integration tests", run: build::unit },
     Step { name: "doctest", about: "examples in the documentation", run: build::doctest },
     Step { name: "doc", about: "cargo doc with all warnings denied", run: build::doc },
+    Step { name: "scenarios", about: "behaviour scenarios, ours and the acceptance folder's", run: scenarios::step },
     Step { name: "fuzz", about: "each fuzz target for a short while", run: fuzz::step },
     Step { name: "conformance", about: "the official conformance suite", run: conformance::step },
     Step { name: "real", about: "real servers and real clients", run: real::step },

@@ -51,6 +51,12 @@ impl Tally {
         Self::from_words(counts.unwrap_or_default())
     }
 
+    /// `toolcrib test`: the last line `3 passed, 1 failed, 2 skipped, 0 errors`.
+    pub fn from_scenarios(lines: &[String]) -> Self {
+        let last = lines.iter().rev().find(|line| line.contains(" passed, ") && line.ends_with(" errors"));
+        Self::from_words(last.map(String::as_str).unwrap_or_default())
+    }
+
     /// node:test, both reporters: `ℹ pass 12` or `# pass 12` on lines of their own.
     pub fn from_node(lines: &[String]) -> Self {
         let mut sum = Self::default();
@@ -187,6 +193,14 @@ mod tests {
                     noise\n\
                     test result: FAILED. 1 passed; 2 failed; 0 ignored; 0 measured; 0 filtered out; finished in 0s";
         assert_eq!(Tally::from_libtest(&lines(text)), tally(6, 2, 1));
+    }
+
+    #[test]
+    fn scenario_summary() {
+        let check = |text, expect| assert_eq!(Tally::from_scenarios(&lines(text)), expect, "{text}");
+        check("PASSED x\n3 passed, 1 failed, 2 skipped, 4 errors", tally(3, 5, 2));
+        check("3 passed, 0 failed, 0 skipped, 0 errors\nwarning: late", tally(3, 0, 0));
+        check("error: no scenarios", tally(0, 0, 0));
     }
 
     #[test]

@@ -8,6 +8,7 @@ mod bundle;
 mod catalogue;
 pub mod clients;
 mod define;
+mod document;
 mod endpoint;
 mod entry;
 mod folder;
@@ -39,6 +40,7 @@ pub use bundle::{BUNDLE_BYTES, Bundle, BundleError, Need, says_the_same};
 pub use catalogue::{Changes, Delta, Loaded, load, reload};
 pub use clients::secret::{is_secret_name, is_secret_value};
 pub use define::Kept;
+pub use document::{Document, documents};
 pub use endpoint::{Endpoint, EndpointError, Link};
 pub use entry::{
     Answers, Authorization, AuthorizationKind, ConfigureError, Configured, EntryFindings, Package, PackageKind, Reach,

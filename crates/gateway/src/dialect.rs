@@ -64,6 +64,7 @@ const CALL: &str =
     r#"{"type":"object","properties":{"name":{"type":"string"},"arguments":{"type":"object"}},"required":["name"]}"#;
 const FIND: &str = r#"{"type":"object","properties":{"query":{"type":"string"},"limit":{"type":"integer","minimum":1,"maximum":100,"default":8},"server":{"type":"string"},"detail":{"enum":["names","signatures","schemas"]},"max_tokens":{"type":"integer","minimum":50},"offset":{"type":"integer"},"fold":{"type":"boolean"}}}"#;
 const FILTER: &str = r#"{"type":"object","properties":{"pattern":{"type":"string"},"description_filter":{"type":"string"},"query":{"type":"string"},"case_sensitive":{"type":"boolean","default":false},"include_schema":{"type":"boolean","default":false},"limit":{"type":"integer","minimum":1,"default":5},"offset":{"type":"integer","minimum":0,"default":0},"labels":{"type":"object"}}}"#;
+const LIST: &str = r#"{"type":"object","properties":{"limit":{"type":"integer","minimum":1,"maximum":1000},"offset":{"type":"integer","minimum":0,"default":0}}}"#;
 const CORE: &str = r#"{"type":"object","properties":{"include_schema":{"type":"boolean","default":true}}}"#;
 const QUERY: &str =
     r#"{"type":"object","properties":{"query":{"type":"string"},"limit":{"type":"integer"}},"required":["query"]}"#;
@@ -131,7 +132,11 @@ pub static META_NAMES: &[MetaName] = &[
     native("read_resource", Act::ReadResource, Some(Group::Resources), ("Read a resource by its URI.", URI)),
     native("list_prompts", Act::ListPrompts, Some(Group::Prompts), ("List prompts of all servers.", NONE)),
     native("get_prompt", Act::GetPrompt, Some(Group::Prompts), ("Get a prompt by name, with its arguments.", PROMPT)),
-    muster("list_tools", Act::List, ("List all available tools with their descriptions.", NONE)),
+    muster(
+        "list_tools",
+        Act::List,
+        ("List all available tools with their descriptions, in pages where they are many.", LIST),
+    ),
     muster("describe_tool", Act::Describe, ("Get the description and input schema of one tool.", NAME)),
     muster("list_core_tools", Act::ListCore, ("List the gateway's own tools.", CORE)),
     muster("filter_tools", Act::Find, ("Filter or search tools by name pattern, description or query.", FILTER)),

@@ -37,7 +37,7 @@ pub(crate) struct Context<'a> {
 pub(crate) async fn run(context: &Context<'_>, arguments: &Raw) -> Result<Raw, Problem> {
     match context.meta.act {
         Act::Find => find::run(context, arguments).await,
-        Act::List => list::run(context),
+        Act::List => list::run(context, arguments),
         Act::ListCore => list::core(context, arguments),
         Act::Describe => describe::run(context, arguments),
         Act::Load => load::load(context, arguments).await,

@@ -3,6 +3,7 @@
 mod call;
 mod channel;
 mod offer;
+mod own;
 mod pending;
 
 use std::sync::Arc;
@@ -122,9 +123,9 @@ impl Passing<'_> {
                 result
             }
             method::TOOLS_LIST => return self.tools_list(params),
-            method::RESOURCES_LIST => return self.listed(params, &self.view.resources.resources_listed),
-            method::RESOURCE_TEMPLATES_LIST => return self.listed(params, &self.view.resources.templates_listed),
-            method::PROMPTS_LIST => return self.listed(params, &self.view.prompts_listed),
+            method::RESOURCES_LIST => return self.listed(params, self.view.natively()[0]),
+            method::RESOURCE_TEMPLATES_LIST => return self.listed(params, self.view.natively()[1]),
+            method::PROMPTS_LIST => return self.listed(params, self.view.natively()[2]),
             // Boxed, so that the future of a call of a tool, which is the usual one, stays small.
             method::RESOURCES_READ => Box::pin(self.resources_read(params)).await?,
             method::PROMPTS_GET => Box::pin(self.prompts_get(params)).await?,

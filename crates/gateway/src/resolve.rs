@@ -78,6 +78,9 @@ pub(crate) fn errand(view: &View, name: &str, arguments: Raw) -> Result<Target, 
     if let Some(operation) = view.operations.by_tool(name) {
         return of_operation(view, operation, arguments, None);
     }
+    if let Some(target) = of_family(view, name, &arguments, None) {
+        return target;
+    }
     if let Some(tool) = view.tool_anyhow(name) {
         return Ok(Target::Tool { tool: Arc::clone(tool), arguments, by: None });
     }
@@ -116,6 +119,9 @@ fn inner_call(view: &View, meta: &'static MetaName, arguments: &Raw) -> Result<T
     if let Some(operation) = view.operations.by_tool(&name) {
         return of_operation(view, operation, arguments, Some(meta));
     }
+    if let Some(target) = of_family(view, &name, &arguments, Some(meta)) {
+        return target;
+    }
     if let Some(tool) = view.tool(&name) {
         return Ok(Target::Tool { tool: Arc::clone(tool), arguments, by: Some(meta) });
     }
@@ -125,6 +131,24 @@ fn inner_call(view: &View, meta: &'static MetaName, arguments: &Raw) -> Result<T
         Some(other) if other.act != Act::Call => by_meta(view, other, arguments),
         _ => Err(Unresolved { problem: unknown_tool(view, &name), name, by: Some(meta) }),
     }
+}
+
+/// A tool of a family: the one of the server that the arguments name.
+fn of_family(
+    view: &View,
+    name: &str,
+    arguments: &Raw,
+    by: Option<&'static MetaName>,
+) -> Option<Result<Target, Unresolved>> {
+    let family = view.families.named(name)?;
+    Some(match family.pick(arguments) {
+        Ok((tool, arguments)) => Ok(Target::Tool { tool, arguments, by }),
+        // Told as a result wherever it was asked for: the tool is there, the arguments are wrong.
+        Err(problem) => {
+            let by = by.or_else(|| dialect::own_name("call_tool", Dialect::Native));
+            Err(Unresolved { name: name.to_owned(), problem, by })
+        }
+    })
 }
 
 /// An operation that stands for a call is that call. Only of a server's tool: a call of anything else would hide what is

@@ -5,10 +5,12 @@ mod auto;
 mod available;
 mod build;
 mod conversation;
+mod family;
 mod listed;
 mod name;
 mod naming;
 mod offered;
+mod own_lists;
 mod reach;
 mod resource;
 
@@ -35,8 +37,10 @@ use crate::source::{Source, Sources};
 pub(crate) use available::{ALL, Candidate, Candidates, Entries, Found, STATE as AVAILABLE};
 pub(crate) use build::Builder;
 pub(crate) use conversation::SessionPart;
+pub(crate) use family::{Families, FamilyTool};
 pub(crate) use listed::{Listed, PAGE, Paging, Stamp};
 pub(crate) use offered::Offered;
+pub(crate) use own_lists::{AUTH_STATUS, OwnLists};
 pub(crate) use resource::Resources;
 
 /// One tool of one profile.
@@ -102,6 +106,8 @@ pub struct View {
     /// Its tools, sorted by id.
     pub tools: Vec<Arc<Tool>>,
     by_name: HashMap<Arc<str>, usize>,
+    /// The tools that several of its servers have alike.
+    pub(crate) families: Families,
     /// Its prompts, sorted by exposed name.
     pub prompts: Vec<Arc<Prompt>>,
     pub(crate) resources: Resources,
@@ -125,6 +131,8 @@ pub struct View {
     /// The meta-tools of its menu, already rendered.
     pub(crate) menu: Vec<Raw>,
     pub(crate) prompts_listed: Listed,
+    /// What is listed natively in the place of what servers offer, in dialects that do so.
+    pub(crate) own_lists: Option<OwnLists>,
     /// What its tools cost, counted when it is first asked for.
     costs: OnceLock<Costs>,
 }
@@ -250,6 +258,7 @@ impl View {
     pub(crate) fn reaches(&self, name: &str, is_admin: bool) -> bool {
         let may = |operation: &Operation| is_admin || operation.permission == Permission::Open;
         self.operations.by_tool(name).is_some_and(may)
+            || self.families.named(name).is_some()
             || self.tool_anyhow(name).is_some()
             || dialect::lookup(name, self.profile.dialect).is_some()
     }
@@ -258,6 +267,14 @@ impl View {
     pub(crate) fn listed_for(&self, session: Option<&Session>) -> &Listed {
         let defers = |session: &&Session| auto::defers(&self.profile, session);
         session.filter(defers).and(self.whole.as_ref()).unwrap_or(&self.listed)
+    }
+
+    /// The lists of resources, templates and prompts as clients see them natively.
+    pub(crate) fn natively(&self) -> [&Listed; 3] {
+        match &self.own_lists {
+            Some(own) => [&own.resources, &own.templates, &own.prompts],
+            None => [&self.resources.resources_listed, &self.resources.templates_listed, &self.prompts_listed],
+        }
     }
 
     /// The prompt of an exposed name.

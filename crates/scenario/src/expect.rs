@@ -73,11 +73,12 @@ impl Answer {
         let names = entries.iter().filter_map(|entry| entry["name"].as_str()).map(str::to_owned).collect();
         Self { tools: Some(names), ..Self::done(Value::Array(entries.to_vec())) }
     }
+}
 
-    fn shown(&self) -> String {
-        let short: String = self.text.chars().take(SHOWN).collect();
-        if short.len() < self.text.len() { format!("{short}…") } else { short }
-    }
+/// What is told of an answer, which may be long.
+pub(crate) fn shortened(text: &str) -> String {
+    let short: String = text.chars().take(SHOWN).collect();
+    if short.len() < text.len() { format!("{short}…") } else { short }
 }
 
 /// Every expectation that is not met; nothing when all are.
@@ -107,7 +108,7 @@ pub(crate) fn unmet(expected: &Expected, answer: &Answer) -> Vec<String> {
         match path::find(&answer.value, path) {
             None => unmet.push(format!("`json_path`: there is nothing at `{path}`, expected {wanted}")),
             Some(found) if !fits(wanted, found) => {
-                unmet.push(format!("`json_path`: `{path}` is {found}, expected {wanted}"));
+                unmet.push(format!("`json_path`: `{path}` is {}, expected {wanted}", shortened(&found.to_string())));
             }
             Some(_) => {}
         }
@@ -120,7 +121,7 @@ pub(crate) fn unmet(expected: &Expected, answer: &Answer) -> Vec<String> {
     }
     of_lists(expected, answer, &mut unmet);
     if !unmet.is_empty() {
-        unmet.push(format!("the answer was: {}", answer.shown()));
+        unmet.push(format!("the answer was: {}", shortened(&answer.text)));
     }
     unmet
 }

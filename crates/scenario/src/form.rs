@@ -5,7 +5,7 @@ mod check;
 mod schema;
 
 pub(crate) use check::check;
-pub use schema::schema as form_schema;
+pub(crate) use schema::schema as form_schema;
 
 /// The keys of one kind of map.
 #[derive(Debug)]

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use toolcrib_base::Glob;
 
+use crate::outcome::{Outcome, Verdict};
 use crate::scenario::{self, Scenario};
 use crate::wrong::Wrong;
 
@@ -83,6 +84,20 @@ fn collect(folder: &Path, depth: usize, files: &mut Vec<PathBuf>) -> io::Result<
         }
     }
     Ok(())
+}
+
+// === impl Found ===
+
+impl Found {
+    /// Files that are no scenarios, as outcomes.
+    pub fn unread(&self) -> Vec<Outcome> {
+        let outcome = |(file, faults): &(PathBuf, Vec<Wrong>)| {
+            let reason: Vec<String> = faults.iter().map(ToString::to_string).collect();
+            let name = file.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default();
+            Outcome::bare(&name, file, Verdict::Error, reason.join("\n"))
+        };
+        self.wrong.iter().map(outcome).collect()
+    }
 }
 
 // === impl Select ===

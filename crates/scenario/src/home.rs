@@ -44,9 +44,10 @@ pub(crate) fn write(home: &Path, scenario: &Scenario, program: &Path, reach: &dy
 
 /// The scenario's own profiles, and a default one in the dialect of its form.
 fn profiles(scenario: &Scenario) -> Vec<(String, Map<String, Value>)> {
-    let dialect = match scenario.form {
-        Form::Muster => "muster",
-        Form::Scooter => "scooter",
+    // In MCP Scooter a server's tools are listed once it is active.
+    let (dialect, exposure) = match scenario.form {
+        Form::Muster => ("muster", "meta"),
+        Form::Scooter => ("scooter", "dynamic"),
     };
     let mut profiles = scenario.setup.profiles.clone();
     if !profiles.iter().any(|(name, _)| name == "default") {
@@ -55,6 +56,7 @@ fn profiles(scenario: &Scenario) -> Vec<(String, Map<String, Value>)> {
     for (name, keys) in &mut profiles {
         keys.insert("name".to_owned(), name.clone().into());
         keys.entry("dialect").or_insert_with(|| dialect.into());
+        keys.entry("exposure").or_insert_with(|| exposure.into());
         if name == "default" && !scenario.needs.registry.is_empty() {
             keys.entry("registry").or_insert_with(|| json!(scenario.needs.registry));
         }
@@ -107,4 +109,79 @@ fn put(home: &Path, path: &str, text: &str) -> io::Result<()> {
         std::fs::create_dir_all(folder)?;
     }
     std::fs::write(file, text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Nowhere;
+
+    impl Reach for Nowhere {
+        fn url(&self, _: &str) -> Option<String> {
+            None
+        }
+    }
+
+    fn home(text: &str) -> Result<tempfile::TempDir, String> {
+        let scenario = crate::scenario::read(Path::new("s.yaml"), text).unwrap();
+        let home = tempfile::tempdir().unwrap();
+        write(home.path(), &scenario, Path::new("/bin/toolcrib"), &Nowhere).map_err(|error| error.to_string())?;
+        Ok(home)
+    }
+
+    fn value(home: &tempfile::TempDir, path: &str) -> Value {
+        serde_json::from_str(&std::fs::read_to_string(home.path().join(path)).unwrap()).unwrap()
+    }
+
+    #[test]
+    fn everything_stands_where_the_gateway_looks() {
+        let home = home(
+            "
+name: n
+pre_configuration:
+  mcp_servers: [{name: m, config: {toolPrefix: p, tools: [{name: t}], definition: {start: lazy}}}]
+  workflows: [{name: w, config: {steps: [{id: a, tool: t}], required: [x]}}]
+  service_classes: [{name: c, serviceConfig: {serviceType: x}}]
+  services: [{name: s, serviceClassName: c}]
+  profiles: [{name: other, config: {read_only: true}}]
+  files: {registry/r.yaml: 'name: r'}
+steps: [{tool: t}]
+",
+        )
+        .unwrap();
+        let server = value(&home, "servers/m.yaml");
+        assert_eq!((&server["prefix"], &server["start"]), (&json!("p"), &json!("lazy")));
+        assert_eq!(server["args"][1], "--mock-mcp-server");
+        assert_eq!(value(&home, "mocks/m.json")["tools"][0]["name"], "t");
+        assert_eq!(value(&home, "workflows/w.yaml"), json!({"steps": [{"id": "a", "tool": "t"}], "name": "w"}));
+        assert_eq!(value(&home, "service-classes/c.yaml")["serviceConfig"]["serviceType"], "x");
+        assert_eq!(value(&home, "services/s.yaml")["serviceClassName"], "c");
+        assert_eq!(value(&home, "profiles/default.yaml")["dialect"], "muster");
+        let other = value(&home, "profiles/other.yaml");
+        assert_eq!((&other["dialect"], &other["read_only"]), (&json!("muster"), &json!(true)));
+        assert_eq!(std::fs::read_to_string(home.path().join("registry/r.yaml")).unwrap(), "name: r");
+    }
+
+    #[test]
+    fn a_scenario_writes_nowhere_else() {
+        for (what, part) in [
+            ("mcp_servers: [{name: ../x, config: {tools: []}}]", "cannot be the name"),
+            ("workflows: [{name: a/b, config: {}}]", "cannot be the name"),
+            ("services: [{name: .hidden}]", "cannot be the name"),
+            ("files: {../x: y}", "does not lie in the home"),
+            ("files: {/etc/x: y}", "does not lie in the home"),
+        ] {
+            let error = home(&format!("name: n\npre_configuration: {{{what}}}\nsteps: [{{tool: t}}]\n")).unwrap_err();
+            assert!(error.contains(part), "{what}: {error}");
+        }
+    }
+
+    #[test]
+    fn scooter_s_profile_finds_what_the_scenario_requires() {
+        let text = "name: n\nrequires: {registry: [clock]}\nsteps: [{action: initialize}]\n";
+        let profile = value(&home(text).unwrap(), "profiles/default.yaml");
+        assert_eq!((&profile["dialect"], &profile["exposure"]), (&json!("scooter"), &json!("dynamic")));
+        assert_eq!(profile["registry"], json!(["clock"]));
+    }
 }

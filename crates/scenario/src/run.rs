@@ -100,29 +100,32 @@ async fn walk(scenario: &Scenario, config: &Config, world: World) -> Outcome {
     outcome
 }
 
-/// Every cleanup: that of the steps in reverse order, then the scenario's own.
+/// Every cleanup: first the scenario's own, which finds what the steps have left, then that of the steps in reverse order.
 async fn clean(scenario: &Scenario, begun: &[&Step], course: &mut Course<'_>, outcome: &mut Outcome) {
     let until = Instant::now() + CLEANUP;
-    for step in begun.iter().rev().flat_map(|step| &step.cleanup) {
-        let told = step::run(step, course, until).await;
-        if let (Verdict::Failed | Verdict::Error, Some(reason)) = (told.verdict, &told.reason) {
-            outcome.warnings.push(format!("cleanup `{}` ({}): {reason}", told.id, told.tool));
-        }
-        outcome.steps.push(told);
-    }
     for step in &scenario.cleanup {
         let told = step::run(step, course, until).await;
         if told.verdict != Verdict::Passed {
-            let reason = told.reason.as_deref().unwrap_or_default();
+            // Where the steps have failed it is no news that there is less to clean up.
             if step.continues || outcome.verdict != Verdict::Passed {
-                // Where the steps have failed it is no news that there is less to clean up.
-                outcome.warnings.push(format!("cleanup `{}` ({}): {reason}", told.id, told.tool));
+                outcome.warnings.push(warning(&told));
             } else {
                 fail(outcome, step, &told);
             }
         }
         outcome.steps.push(told);
     }
+    for step in begun.iter().rev().flat_map(|step| &step.cleanup) {
+        let told = step::run(step, course, until).await;
+        if told.verdict != Verdict::Passed {
+            outcome.warnings.push(warning(&told));
+        }
+        outcome.steps.push(told);
+    }
+}
+
+fn warning(told: &StepOutcome) -> String {
+    format!("cleanup `{}` ({}): {}", told.id, told.tool, told.reason.as_deref().unwrap_or_default())
 }
 
 /// The first failure is the scenario's reason.

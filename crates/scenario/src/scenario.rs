@@ -99,6 +99,8 @@ pub(crate) struct Step {
     pub(crate) line: u32,
     pub(crate) act: Act,
     pub(crate) profile: Option<String>,
+    /// Who calls; needs identity.
+    pub(crate) user: Option<String>,
     pub(crate) timeout: Option<Duration>,
     pub(crate) retry: Option<Retry>,
     pub(crate) expected: Expected,
@@ -172,6 +174,25 @@ pub fn read(file: &Path, text: &str) -> Result<Scenario, Vec<Wrong>> {
 // === impl Scenario ===
 
 impl Scenario {
+    /// One without any content.
+    pub(crate) fn bare(name: &str, file: &Path) -> Self {
+        Self {
+            name: name.to_owned(),
+            file: file.to_owned(),
+            form: Form::Muster,
+            category: None,
+            concept: None,
+            description: None,
+            tags: Vec::new(),
+            timeout: None,
+            skip: None,
+            needs: Needs::default(),
+            setup: Setup::default(),
+            steps: Vec::new(),
+            cleanup: Vec::new(),
+        }
+    }
+
     /// Every step, those of every kind of cleanup included.
     pub(crate) fn all_steps(&self) -> impl Iterator<Item = &Step> {
         let steps = self.steps.iter().flat_map(|step| std::iter::once(step).chain(&step.cleanup));

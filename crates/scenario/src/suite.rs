@@ -1,8 +1,9 @@
 //! Runs many scenarios, some at a time, and judges them against the list of expected failures.
 
+use std::panic::AssertUnwindSafe;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use futures_util::{StreamExt, stream};
+use futures_util::{FutureExt, StreamExt, stream};
 
 use crate::expected::Expectations;
 use crate::outcome::{Outcome, Verdict};
@@ -35,18 +36,32 @@ pub async fn run(
     progress: &dyn Progress,
 ) -> Vec<Outcome> {
     let stopped = AtomicBool::new(false);
-    let one = async |scenario: &Scenario| {
+    let one = async |(index, scenario): (usize, &Scenario)| {
         if stopped.load(Ordering::Relaxed) {
             let reason = "not run: an earlier one failed and `--fail-fast` is set";
-            return Outcome::bare(&scenario.name, &scenario.file, Verdict::Skipped, reason);
+            return (index, Outcome::bare(&scenario.name, &scenario.file, Verdict::Skipped, reason));
         }
         progress.begins(&scenario.name);
-        let outcome = expectations.judge(run::run(scenario, config).await);
+        // A fault of ours in one scenario must not take the others with it.
+        let ran = AssertUnwindSafe(run::run(scenario, config)).catch_unwind().await;
+        let ran = ran.unwrap_or_else(|_| {
+            Outcome::bare(
+                &scenario.name,
+                &scenario.file,
+                Verdict::Error,
+                "the runner broke down; see what it printed above",
+            )
+        });
+        let outcome = expectations.judge(ran);
         if pace.fail_fast && matches!(outcome.verdict, Verdict::Failed | Verdict::Error) {
             stopped.store(true, Ordering::Relaxed);
         }
         progress.ended(&outcome);
-        outcome
+        (index, outcome)
     };
-    stream::iter(scenarios.iter().map(one)).buffered(pace.parallel.max(1)).collect().await
+    // Not in order: behind a slow scenario the others would wait for their turn to be told.
+    let running = stream::iter(scenarios.iter().enumerate().map(one)).buffer_unordered(pace.parallel.max(1));
+    let mut outcomes: Vec<(usize, Outcome)> = running.collect().await;
+    outcomes.sort_by_key(|(index, _)| *index);
+    outcomes.into_iter().map(|(_, outcome)| outcome).collect()
 }

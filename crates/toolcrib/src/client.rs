@@ -18,6 +18,7 @@ use toolcrib_base::{Kind, Problem, ProfileName};
 use toolcrib_catalog::Period;
 use toolcrib_protocol::inventory::Listing;
 use toolcrib_protocol::json::{Outline, Rules};
+use toolcrib_protocol::raw::Writer;
 use toolcrib_protocol::{Notification, Raw, Request, Revision, RpcError, meta, method};
 use toolcrib_transport::http::client::{Endpoint, HttpClient};
 use toolcrib_transport::http::link::{Bounds, HttpLink};
@@ -27,7 +28,7 @@ use toolcrib_transport::{Aside, CallOptions, Inbox, Link};
 use crate::home::Environment;
 use crate::output::{Format, Output};
 
-pub(crate) use locate::{Located, address, is_loopback, locate};
+pub(crate) use locate::{Located, address, is_endpoint, is_loopback, locate};
 pub(crate) use plain::Seen;
 pub(crate) use rest::{Rest, encoded};
 
@@ -46,9 +47,9 @@ const PAGES: usize = 1_000;
 #[derive(Debug, Clone, clap::Args)]
 #[command(next_help_heading = "Gateway and output")]
 pub(crate) struct ClientFlags {
-    /// The format of the result
-    #[arg(short, long, value_name = "FORMAT", value_enum, default_value = "table")]
-    output: Format,
+    /// The format of the result [default: that of the context, else table]
+    #[arg(short, long, value_name = "FORMAT", value_enum)]
+    output: Option<Format>,
     /// Leave out the headers of tables
     #[arg(long)]
     no_headers: bool,
@@ -58,6 +59,9 @@ pub(crate) struct ClientFlags {
     /// The gateway's URL [env: TOOLCRIB_ENDPOINT] [default: the running gateway of the home folder]
     #[arg(long, value_name = "URL")]
     endpoint: Option<String>,
+    /// The context to use, of `toolcrib context list` [env: TOOLCRIB_CONTEXT] [default: the current one]
+    #[arg(long, value_name = "CONTEXT", conflicts_with = "endpoint")]
+    context: Option<String>,
     /// The profile to see the gateway through [default: the one of the URL]
     #[arg(long, value_name = "PROFILE")]
     profile: Option<ProfileName>,
@@ -82,6 +86,8 @@ pub(crate) struct Client {
     scope: Scope,
     located: Located,
     deadline: Duration,
+    /// What the gateway said of itself when the session was opened.
+    server: Raw,
     /// The names in `tools/list`, once somebody has asked for them.
     menu: tokio::sync::OnceCell<Vec<String>>,
 }
@@ -102,18 +108,25 @@ impl ClientFlags {
         self.home.as_deref()
     }
 
-    /// How to print.
-    pub(crate) fn output(&self) -> Output {
-        Output { format: self.output, headers: !self.no_headers, quiet: self.quiet }
+    /// How to print: as the person says, else as the context does.
+    pub(crate) fn output(&self, environment: &Environment) -> Result<Output, Problem> {
+        let format = match self.output {
+            Some(format) => format,
+            None => {
+                locate::context(self, environment)?.and_then(|(context, _)| context.output).unwrap_or(Format::Table)
+            }
+        };
+        Ok(Output { format, headers: !self.no_headers, quiet: self.quiet })
     }
 
     /// The flags of somebody who names the endpoint and nothing else.
     pub(crate) fn of_endpoint(url: &str) -> Self {
         Self {
-            output: Format::Table,
+            output: None,
             no_headers: false,
             quiet: false,
             endpoint: Some(url.to_owned()),
+            context: None,
             profile: None,
             token_file: None,
             home: None,
@@ -136,6 +149,47 @@ impl ClientFlags {
     pub(crate) fn of_gateway(url: &str, token_file: PathBuf, home: PathBuf) -> Self {
         let (token_file, home) = (Some(token_file), Some(home));
         Self { token_file, home, timeout: PATIENCE, ..Self::of_endpoint(url) }
+    }
+
+    /// The flags that were written on a command line that is not finished.
+    pub(crate) fn of_completion(
+        endpoint: Option<String>,
+        context: Option<String>,
+        profile: Option<ProfileName>,
+        token_file: Option<PathBuf>,
+        home: Option<PathBuf>,
+    ) -> Self {
+        Self { context, ..Self::of_bridge(endpoint, profile, token_file, home) }
+    }
+
+    /// The same for somebody who waits so long.
+    pub(crate) fn within(self, timeout: Duration) -> Self {
+        Self { timeout, ..self }
+    }
+
+    /// The context that was named.
+    pub(crate) fn context(&self) -> Option<&str> {
+        self.context.as_deref()
+    }
+
+    /// The same at another context.
+    pub(crate) fn at_context(self, context: &str) -> Self {
+        Self { endpoint: None, context: Some(context.to_owned()), ..self }
+    }
+
+    /// The flags that name the gateway, as they are written.
+    pub(crate) fn written(&self) -> Vec<String> {
+        let path = |path: &Option<PathBuf>| path.as_ref().map(|path| path.to_string_lossy().into_owned());
+        [
+            ("--endpoint", self.endpoint.clone()),
+            ("--context", self.context.clone()),
+            ("--profile", self.profile.as_ref().map(ToString::to_string)),
+            ("--token-file", path(&self.token_file)),
+            ("--home", path(&self.home)),
+        ]
+        .into_iter()
+        .filter_map(|(flag, value)| value.map(|value| format!("{flag}={value}")))
+        .collect()
     }
 
     /// The same through a profile.
@@ -171,15 +225,19 @@ impl Client {
         let client = HttpClient::new().context("start the HTTP client")?;
         let link = HttpLink::new(client, endpoint, Arc::new(Quiet), scope.clone(), BOUNDS);
         let opened = shake_hands(&link, OPEN.min(flags.timeout)).await;
-        let client = Self {
-            link: Link::Http(link),
-            scope,
-            located,
-            deadline: flags.timeout,
-            menu: tokio::sync::OnceCell::new(),
-        };
-        opened.map_err(|error| error.into_problem(&client.located))?;
-        Ok(client)
+        let server = opened.map_err(|error| error.into_problem(&located))?;
+        let menu = tokio::sync::OnceCell::new();
+        Ok(Self { link: Link::Http(link), scope, located, deadline: flags.timeout, server, menu })
+    }
+
+    /// The gateway's place and how we come to it.
+    pub(crate) fn located(&self) -> &Located {
+        &self.located
+    }
+
+    /// The gateway's own version.
+    pub(crate) fn server_version(&self) -> Option<String> {
+        self.server.get("serverInfo")?.text("version")
     }
 
     /// Ends the session.
@@ -211,28 +269,70 @@ impl Client {
         self.request(id, method::TOOLS_CALL, params, options).await.map(ToolResult)
     }
 
+    /// Calls any tool by its plain name, as the profile's clients may call it.
+    pub(crate) async fn run(
+        &self,
+        name: &str,
+        arguments: &Raw,
+        aside: Option<Arc<dyn Aside>>,
+    ) -> Result<ToolResult, Problem> {
+        if self.wraps().await? {
+            return self.call_plain(name, arguments, self.deadline).await.0;
+        }
+        let mut wanted = Writer::object(64);
+        wanted.text("name", name);
+        wanted.member("arguments", arguments.as_str());
+        self.call("call_tool", &wanted.finish(), aside).await
+    }
+
     /// Calls a tool of the gateway itself and gives its structured result.
     pub(crate) async fn ask(&self, name: &str, arguments: &Value) -> Result<Raw, Problem> {
-        let result = self.call(name, &Raw::from_value(arguments), None).await?;
+        let result = self.call_plain(name, &Raw::from_value(arguments), self.deadline).await.0?;
         if result.is_error() {
             return Err(self.refused(&result));
         }
-        result.structured().ok_or_else(|| {
-            Problem::new(Kind::BadServer, format!("`{name}` answered without structured content"))
-                .hint("is this endpoint a Toolcrib gateway of the same version, and its profile's dialect `native`?")
-        })
+        result.structured().ok_or_else(|| unstructured(name))
     }
 
     /// Asks for an operation, which only those with a token may do.
     pub(crate) async fn operate(&self, name: &str, arguments: &Value) -> Result<Raw, Problem> {
-        self.ask(name, arguments).await.map_err(|problem| {
-            // To a client without a token an operation does not exist.
-            let is_hidden = matches!(problem.kind, Kind::UnknownTool | Kind::NotFound | Kind::InvalidParams);
-            if is_hidden && self.located.token.is_none() {
-                return Problem { kind: Kind::Unauthenticated, ..problem }.hint(failure::hint_of_token(&self.located));
-            }
-            problem
-        })
+        self.ask(name, arguments).await.map_err(|problem| self.hidden(problem))
+    }
+
+    /// The same where the answer need not be an object: JSON of any kind, else the text.
+    pub(crate) async fn obtain(&self, name: &str, arguments: &Value) -> Result<Raw, Problem> {
+        self.act(name, arguments).await.map(|result| result.value())
+    }
+
+    /// The same where the answer holds entries: an object with a list in it, or a bare list.
+    pub(crate) async fn obtain_list(&self, name: &str, arguments: &Value) -> Result<Raw, Problem> {
+        let answer = self.obtain(name, arguments).await?;
+        if matches!(answer.outline(), Outline::Scalar(_)) { Err(unstructured(name)) } else { Ok(answer) }
+    }
+
+    /// The same with all that was answered.
+    pub(crate) async fn act(&self, name: &str, arguments: &Value) -> Result<ToolResult, Problem> {
+        let (result, _) = self.call_plain(name, &Raw::from_value(arguments), self.deadline).await;
+        let result = result.map_err(|problem| self.hidden(problem))?;
+        if result.is_error() {
+            return Err(self.hidden(self.refused(&result)));
+        }
+        Ok(result)
+    }
+
+    /// To a client without a token an operation does not exist.
+    fn hidden(&self, problem: Problem) -> Problem {
+        let is_hidden = matches!(problem.kind, Kind::UnknownTool | Kind::NotFound | Kind::InvalidParams);
+        if is_hidden && self.located.token.is_none() {
+            return Problem { kind: Kind::Unauthenticated, ..problem }.hint(failure::hint_of_token(&self.located));
+        }
+        problem
+    }
+
+    /// Asks for a method of MCP itself.
+    pub(crate) async fn method(&self, method: &str, params: &Value) -> Result<Raw, Problem> {
+        let options = CallOptions::within(self.deadline);
+        self.request(self.link.next_id(), method, Raw::from_value(params), options).await
     }
 
     /// Every entry of a list, page by page.
@@ -273,6 +373,11 @@ impl Client {
     }
 }
 
+fn unstructured(name: &str) -> Problem {
+    Problem::new(Kind::BadServer, format!("`{name}` answered without structured content"))
+        .hint("is this endpoint a Toolcrib gateway of the same version?")
+}
+
 /// Why the session could not be opened.
 enum NotOpened {
     Link(toolcrib_transport::LinkError),
@@ -288,7 +393,7 @@ impl NotOpened {
     }
 }
 
-async fn shake_hands(link: &Arc<HttpLink>, deadline: Duration) -> Result<(), NotOpened> {
+async fn shake_hands(link: &Arc<HttpLink>, deadline: Duration) -> Result<Raw, NotOpened> {
     let params = Raw::from_value(&json!({
         "protocolVersion": Revision::LATEST_LEGACY.as_str(),
         "capabilities": {},
@@ -303,7 +408,8 @@ async fn shake_hands(link: &Arc<HttpLink>, deadline: Duration) -> Result<(), Not
         return Err(NotOpened::Link(toolcrib_transport::LinkError::NotMcp(reason)));
     };
     link.set_session(session, revision);
-    opening.notify(Notification::new(method::INITIALIZED, Raw::empty_object())).await.map_err(NotOpened::Link)
+    opening.notify(Notification::new(method::INITIALIZED, Raw::empty_object())).await.map_err(NotOpened::Link)?;
+    Ok(result)
 }
 
 // === impl ToolResult ===
@@ -337,6 +443,25 @@ impl ToolResult {
             let text = block.text("text")?;
             Raw::parse(text.into_bytes().into(), Rules::relayed(BOUNDS.depth)).ok().filter(Raw::is_object)
         })
+    }
+}
+
+impl ToolResult {
+    /// What was answered as a value: the structured content, a text that is JSON, else the texts as one string.
+    pub(crate) fn value(&self) -> Raw {
+        let Some(structured) = self.structured() else {
+            let text = self.text();
+            let rules = Rules::relayed(BOUNDS.depth);
+            return Raw::parse(text.clone().into_bytes().into(), rules)
+                .unwrap_or_else(|_| Raw::from_value(&Value::from(text)));
+        };
+        // Structured content is an object, so a bare list stands in one there.
+        match structured.outline() {
+            Outline::Object(members) if members.len() == 1 && members[0].key == "items" => {
+                structured.part(members[0].value)
+            }
+            _ => structured,
+        }
     }
 }
 

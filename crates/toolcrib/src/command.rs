@@ -1,35 +1,55 @@
 //! The commands, one file each.
 //!
-//! To add one, write a file with `Arguments` and `run`, and add it to [`Command`] and [`run`].
+//! To add one, write a file with `Arguments` and `run`, and add it where it belongs: [`verbs`] fit every kind of thing, [`ask`]
+//! has what else is asked of a running gateway, [`here`] what needs none; what serves is in [`Command`] itself.
 
+mod agent;
 mod api;
+mod ask;
 mod audit;
+mod auth;
 mod bridge;
 mod call;
+mod check;
+pub(crate) mod completion;
 mod connect;
+mod context;
+mod create;
 mod decide;
+mod delete;
 mod demo;
 mod describe;
 mod disconnect;
 mod doctor;
 mod eval;
+mod events;
 mod example;
 mod explain;
 mod find;
+mod get;
+mod here;
 mod import;
 mod init;
+pub(crate) mod kind;
 mod learning;
-mod list;
+pub(crate) mod list;
+mod man;
 mod model;
 mod profile;
+mod prompt;
 mod registry;
+mod repl;
 mod secret;
+mod self_update;
 mod serve;
 mod server;
+mod standalone;
+mod start;
 mod status;
 mod stdio;
 mod test;
 mod tokens;
+mod verbs;
 mod verify;
 mod version;
 
@@ -40,7 +60,6 @@ use std::time::Duration;
 use anyhow::Context;
 use toolcrib_gateway::Events;
 
-use self::decide::Decision;
 use crate::client::{Client, ClientFlags, Rest};
 use crate::config::Config;
 use crate::home::Environment;
@@ -79,65 +98,25 @@ enum Command {
     Serve(serve::Arguments),
     /// Run the gateway over stdin and stdout, for clients that cannot do HTTP
     Stdio(stdio::Arguments),
+    /// Run the gateway over HTTP and serve one client over stdin and stdout
+    Standalone(standalone::Arguments),
     /// Lead a client that only speaks stdio to a gateway over HTTP
     Bridge(bridge::Arguments),
+    /// Stay connected: print what changes, be a REPL, or be a bridge for a client that speaks stdio
+    Agent(agent::Arguments),
     /// Show what the gateway does with its built-in example servers
     Demo(demo::Arguments),
-    /// Show how the gateway and its servers are, and what to do
-    Status(status::Arguments),
-    /// List tools, servers, profiles, resources or prompts
-    List(list::Arguments),
-    /// Find tools for a purpose told in plain words
-    Find(find::Arguments),
-    /// Describe a tool and its parameters
-    Describe(describe::Arguments),
-    /// Call a tool
-    Call(call::Arguments),
-    /// Set everything up: take servers over, verify them, connect clients
-    Init(init::Arguments),
-    /// Take over the servers of other clients
-    Import(import::Arguments),
-    /// Write Toolcrib into the settings of a client
-    Connect(connect::Arguments),
-    /// Take Toolcrib out of the settings of a client
-    Disconnect(disconnect::Arguments),
-    /// See what could become a server, make one of it, and check definitions
-    Registry(registry::Arguments),
-    /// Add, show, start and stop servers
-    Server(server::Arguments),
-    /// Add, show and use profiles; make and revoke their keys
-    Profile(profile::Arguments),
-    /// Start a server beside what runs and show what differs from what was approved
-    Verify(verify::Arguments),
-    /// Approve what differs, so that profiles that hold it show it
-    Approve(decide::Arguments),
-    /// Turn down what differs; it stays held
-    Reject(decide::Arguments),
-    /// Explain why a tool is there or not
-    Explain(explain::Arguments),
-    /// Tell how servers are, what failed and what to do
-    Doctor(doctor::Arguments),
-    /// Count what the tools cost a model in tokens
-    Tokens(tokens::Arguments),
-    /// Show, forget or export what searches learned from use
-    Learning(learning::Arguments),
-    /// Measure the search on queries with known answers
-    Eval(eval::Arguments),
-    /// Read or verify the audit log
-    Audit(audit::Arguments),
-    /// Do any operation of the control API
-    Api(api::Arguments),
-    /// Set, list and remove secrets of the vault
-    Secret(secret::Arguments),
-    /// Add, show and remove a local model that helps to find tools
-    Model(model::Arguments),
-    /// Run behaviour tests, each against a gateway of its own
-    Test(Box<test::Arguments>),
-    /// Print the version
-    Version,
-    /// Run an example server of the demo over stdin and stdout
-    #[command(hide = true)]
-    Example(example::Arguments),
+    #[command(flatten)]
+    Verbs(verbs::Verbs),
+    #[command(flatten)]
+    Ask(ask::Ask),
+    #[command(flatten)]
+    Here(here::Here),
+}
+
+/// The whole command line, for whoever looks at it without running it.
+pub(crate) fn definition() -> clap::Command {
+    <Cli as clap::CommandFactory>::command()
 }
 
 /// Runs the command that was given.
@@ -145,97 +124,13 @@ pub(crate) fn run(cli: Cli, environment: &Environment) -> anyhow::Result<ExitCod
     match cli.command {
         Command::Serve(arguments) => serve::run(arguments, environment).map(|()| ExitCode::SUCCESS),
         Command::Stdio(arguments) => stdio::run(arguments, environment).map(|()| ExitCode::SUCCESS),
+        Command::Standalone(arguments) => standalone::run(arguments, environment).map(|()| ExitCode::SUCCESS),
         Command::Bridge(arguments) => bridge::run(arguments, environment).map(|()| ExitCode::SUCCESS),
+        Command::Agent(arguments) => agent::run(arguments, environment),
         Command::Demo(arguments) => demo::run(&arguments, environment).map(|()| ExitCode::SUCCESS),
-        Command::List(arguments) => with_gateway(&arguments.client, environment, async |client, output| {
-            list::run(&arguments, client, output).await
-        }),
-        Command::Find(arguments) => with_gateway(&arguments.client, environment, async |client, output| {
-            find::run(&arguments, client, output).await
-        }),
-        Command::Describe(arguments) => with_gateway(&arguments.client, environment, async |client, output| {
-            describe::run(&arguments, client, output).await
-        }),
-        Command::Call(arguments) => {
-            let given = arguments.gather()?;
-            with_gateway(&arguments.client, environment, async |client, output| {
-                call::run(&arguments, &given, client, output).await
-            })
-        }
-        Command::Verify(arguments) => {
-            with_rest(&arguments.client, environment, async |rest, output| verify::run(&arguments, rest, output).await)
-        }
-        Command::Approve(arguments) => with_rest(&arguments.client, environment, async |rest, output| {
-            decide::run(Decision::Approve, &arguments, rest, output).await
-        }),
-        Command::Reject(arguments) => with_rest(&arguments.client, environment, async |rest, output| {
-            decide::run(Decision::Reject, &arguments, rest, output).await
-        }),
-        Command::Explain(arguments) => {
-            with_rest(&arguments.client, environment, async |rest, output| explain::run(&arguments, rest, output).await)
-        }
-        Command::Doctor(arguments) => {
-            with_rest(&arguments.client, environment, async |rest, output| doctor::run(&arguments, rest, output).await)
-        }
-        Command::Tokens(arguments) => {
-            with_rest(&arguments.client, environment, async |rest, output| tokens::run(rest, output).await)
-        }
-        Command::Audit(arguments) => match &arguments.action {
-            audit::Action::List(action) => with_gateway(&action.client, environment, async |client, output| {
-                audit::list(action, client, output).await
-            }),
-            audit::Action::Verify(action) => {
-                with_gateway(&action.client, environment, async |client, output| audit::verify(client, output).await)
-            }
-        },
-        Command::Learning(arguments) => with_rest(arguments.client(), environment, async |rest, output| {
-            learning::run(&arguments, rest, output).await
-        }),
-        Command::Eval(arguments) => eval::run(&arguments, environment).map(|()| ExitCode::SUCCESS),
-        Command::Init(arguments) => init::run(&arguments, environment),
-        Command::Import(arguments) => import::run(&arguments, environment),
-        Command::Connect(arguments) => connect::run(&arguments, environment).map(|()| ExitCode::SUCCESS),
-        Command::Disconnect(arguments) => disconnect::run(&arguments, environment).map(|()| ExitCode::SUCCESS),
-        Command::Registry(arguments) => match &arguments.action {
-            registry::Action::Local(action) => registry::run(action, environment).map(|()| ExitCode::SUCCESS),
-            registry::Action::Add(add) => {
-                let request = add.request()?;
-                with_rest(&add.client, environment, async |rest, output| {
-                    registry::add::run(&request, rest, output).await
-                })
-            }
-        },
-        Command::Api(arguments) => {
-            let given = arguments.gather()?;
-            with_rest(&arguments.client, environment, async |rest, output| {
-                api::run(&arguments, &given, rest, output).await
-            })
-        }
-        Command::Status(arguments) => {
-            with_rest(&arguments.client, environment, async |rest, output| status::run(&arguments, rest, output).await)
-        }
-        Command::Server(arguments) => {
-            let request = arguments.request()?;
-            with_rest(arguments.client(), environment, async |rest, output| {
-                server::run(&arguments, &request, rest, output).await
-            })
-        }
-        Command::Profile(arguments) => match &arguments.action {
-            profile::Action::Key(action) => profile::key::run(action, environment).map(|()| ExitCode::SUCCESS),
-            profile::Action::Export(action) => profile::bundle::export(action, environment),
-            profile::Action::Import(action) => profile::bundle::import(action, environment),
-            profile::Action::Wire(action) => {
-                let request = action.request()?;
-                with_rest(action.client(), environment, async |rest, output| {
-                    profile::run(action, &request, rest, output).await
-                })
-            }
-        },
-        Command::Secret(arguments) => secret::run(&arguments, environment),
-        Command::Model(arguments) => model::run(&arguments, environment).map(|()| ExitCode::SUCCESS),
-        Command::Test(arguments) => test::run(&arguments),
-        Command::Version => version::run().map(|()| ExitCode::SUCCESS),
-        Command::Example(arguments) => example::run(&arguments).map(|()| ExitCode::SUCCESS),
+        Command::Verbs(verb) => verbs::run(verb, environment),
+        Command::Ask(command) => ask::run(command, environment),
+        Command::Here(command) => here::run(command, environment),
     }
 }
 
@@ -246,6 +141,7 @@ fn with_gateway(
     command: impl AsyncFnOnce(&Client, Output) -> anyhow::Result<()>,
 ) -> anyhow::Result<ExitCode> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("start the runtime")?;
+    let output = flags.output(environment)?;
     let outcome = runtime.block_on(async {
         let mut interrupted = std::pin::pin!(tokio::signal::ctrl_c());
         let client = tokio::select! {
@@ -253,7 +149,7 @@ fn with_gateway(
             _ = &mut interrupted => return Ok(ExitCode::from(INTERRUPTED)),
         };
         let outcome = tokio::select! {
-            outcome = command(&client, flags.output()) => Some(outcome),
+            outcome = command(&client, output) => Some(outcome),
             _ = &mut interrupted => None,
         };
         match outcome {
@@ -279,10 +175,11 @@ fn with_rest(
     command: impl AsyncFnOnce(&Rest, Output) -> anyhow::Result<()>,
 ) -> anyhow::Result<ExitCode> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("start the runtime")?;
+    let output = flags.output(environment)?;
     let outcome = runtime.block_on(async {
         let rest = Rest::open(flags, environment)?;
         tokio::select! {
-            outcome = command(&rest, flags.output()) => outcome.map(|()| ExitCode::SUCCESS),
+            outcome = command(&rest, output) => outcome.map(|()| ExitCode::SUCCESS),
             _ = tokio::signal::ctrl_c() => Ok(ExitCode::from(INTERRUPTED)),
         }
     });
@@ -290,6 +187,31 @@ fn with_rest(
     runtime.shutdown_background();
     outcome
 }
+
+/// Runs what looks for a gateway by itself.
+fn alone(work: impl Future<Output = anyhow::Result<()>>) -> anyhow::Result<ExitCode> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("start the runtime")?;
+    let outcome = runtime.block_on(async {
+        tokio::select! {
+            outcome = work => outcome.map(|()| ExitCode::SUCCESS),
+            _ = tokio::signal::ctrl_c() => Ok(ExitCode::from(INTERRUPTED)),
+        }
+    });
+    runtime.shutdown_background();
+    outcome
+}
+
+/// What went wrong has been told already, in the command's own form; only the exit code is left.
+#[derive(Debug)]
+pub(crate) struct Told;
+
+impl std::fmt::Display for Told {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("it was told already")
+    }
+}
+
+impl std::error::Error for Told {}
 
 /// Runs a gateway with telemetry on a runtime of all cores.
 fn run_gateway<F, T>(config: &Config, gateway: impl FnOnce(Events) -> F) -> anyhow::Result<T>

@@ -31,6 +31,7 @@ use toolcrib_web::{Guard, Site};
 use crate::config::Config;
 use crate::home::Environment;
 use crate::secrets::HouseSecrets;
+use crate::settings::ProcessSettings;
 use crate::{ready, token};
 
 pub(crate) use demo::run as demo;
@@ -99,6 +100,7 @@ pub(crate) async fn stdio(config: Config, events: Events, profile: ProfileName) 
     let mut ended = End::listen()?;
     let store = open_instance(&config).await?;
     let composed = Composed::new(config, store, events).await?;
+    composed.gateway.keep_settings(Arc::new(ProcessSettings::new(&composed.config, None)));
     let first = tokio::time::timeout(FIRST_LISTS, listed(&composed.gateway, is_unknown));
     tokio::select! {
         // What is not there by then is told as a change of the list.
@@ -113,6 +115,32 @@ pub(crate) async fn stdio(config: Config, events: Events, profile: ProfileName) 
         () = ended.wait() => Ok(()),
     };
     composed.end().await;
+    served
+}
+
+/// Serves over HTTP, and one client over stdin and stdout, until that client leaves or the process is told to end.
+pub(crate) async fn standalone(config: Config, events: Events, profile: ProfileName) -> anyhow::Result<()> {
+    let mut ended = End::listen()?;
+    let serving = Serving::start(config, events).await?;
+    let (pid, serve_file) = (std::process::id(), serving.composed.config.home.serve_file());
+    let written = ready::write(&serve_file, pid, &serving.url, &serving.token_file);
+    if let Err(error) = written.with_context(|| format!("write `{}`", serve_file.display())) {
+        serving.end().await;
+        return Err(error);
+    }
+    tracing::info!(url = %serving.url, "serving");
+    let served = async {
+        // What is not there by then is told as a change of the list.
+        let _ = tokio::time::timeout(FIRST_LISTS, listed(serving.gateway(), is_unknown)).await;
+        let composed = &serving.composed;
+        stdio::serve(&composed.gateway, &composed.doors, &composed.config.limits, profile).await
+    };
+    let served = tokio::select! {
+        served = served => served,
+        () = ended.wait() => Ok(()),
+    };
+    ready::remove(&serve_file, pid);
+    serving.end().await;
     served
 }
 
@@ -131,6 +159,7 @@ impl Serving {
             tokio::task::spawn_blocking(move || token::obtain(&path)).await??
         };
         let composed = Composed::new(config, store, events).await?;
+        composed.gateway.keep_settings(Arc::new(ProcessSettings::new(&composed.config, Some(address))));
         composed.open_doors(listener, token);
         Ok(Self { composed, url: url(address), token_file })
     }

@@ -6,13 +6,18 @@ mod clients;
 mod command;
 mod compose;
 mod config;
+mod contexts;
 mod example;
+mod free;
 mod home;
 mod lines;
 mod model;
+mod names;
 mod output;
 mod ready;
+mod repl;
 mod secrets;
+mod settings;
 mod telemetry;
 mod text;
 mod token;
@@ -21,6 +26,7 @@ use std::io::Write;
 use std::process::ExitCode;
 
 use clap::Parser;
+use clap_complete::CompleteEnv;
 use toolcrib_base::Problem;
 
 fn main() -> ExitCode {
@@ -29,7 +35,12 @@ fn main() -> ExitCode {
     if arguments.next().is_some_and(|first| first == "guard") {
         return toolcrib_transport::process::guard::run(arguments);
     }
-    let cli = match command::Cli::try_parse() {
+    // A shell that asks what may come next is answered, and nothing else is done.
+    if std::env::var_os(command::completion::VARIABLE).is_some() {
+        CompleteEnv::with_factory(command::definition).var(command::completion::VARIABLE).complete();
+    }
+    let words = free::rewrite(std::env::args_os().collect(), command::definition);
+    let cli = match command::Cli::try_parse_from(words) {
         Ok(cli) => cli,
         Err(error) => {
             // Nobody is there to be told that the terminal is gone.
@@ -41,7 +52,10 @@ fn main() -> ExitCode {
 }
 
 /// Tells an error and its next step on stderr, and gives its exit code.
-fn report(error: &anyhow::Error) -> ExitCode {
+pub(crate) fn report(error: &anyhow::Error) -> ExitCode {
+    if error.is::<command::Told>() {
+        return ExitCode::FAILURE;
+    }
     let io_error = error.chain().find_map(|cause| cause.downcast_ref::<std::io::Error>());
     if io_error.is_some_and(|error| error.kind() == std::io::ErrorKind::BrokenPipe) {
         // The reader of our output has seen enough.

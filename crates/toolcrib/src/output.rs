@@ -3,13 +3,21 @@
 pub(crate) mod json;
 pub(crate) mod table;
 
+use std::future::Future;
 use std::io::{self, IsTerminal, Write};
+use std::pin::pin;
+use std::time::Duration;
 
 use serde_json::Value;
 use toolcrib_protocol::Raw;
 
 use crate::text;
 use table::{Column, Table};
+
+/// How long something may take before it is told that it is under way.
+const PATIENCE: Duration = Duration::from_millis(400);
+/// How fast the spinner turns.
+const TURN: Duration = Duration::from_millis(100);
 
 /// How results are written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -22,6 +30,8 @@ pub(crate) enum Format {
     Json,
     /// The answer as YAML
     Yaml,
+    /// Names only, one on each line
+    Name,
 }
 
 /// Where and how to print.
@@ -52,17 +62,26 @@ impl Output {
 
     /// Rows for people; `what` names them in the plural when there is none.
     pub(crate) fn rows(self, what: &str, columns: &[Column], rows: &[Value]) -> io::Result<()> {
+        if self.format == Format::Name {
+            return rows.iter().try_for_each(|row| print(&format!("{}\n", text::line(&(columns[0].cell)(row)))));
+        }
         if rows.is_empty() {
             return print(&format!("No {what} found\n"));
         }
+        print(&self.table(columns, self.headers).render(rows))
+    }
+
+    /// A table as this output lays it out.
+    pub(crate) fn table(self, columns: &[Column], headers: bool) -> Table<'_> {
         let width = io::stdout().is_terminal().then(terminal_size::terminal_size).flatten();
-        let table = Table {
+        Table {
             columns,
             wide: self.format == Format::Wide,
-            headers: self.headers,
+            headers,
             width: width.map(|(width, _)| usize::from(width.0)),
-        };
-        print(&table.render(rows))
+            colors: has_colors(),
+            is_gone: false,
+        }
     }
 
     /// Text of others, which may have several lines.
@@ -84,6 +103,30 @@ impl Output {
     pub(crate) fn shows_progress(self) -> bool {
         !self.quiet && io::stderr().is_terminal()
     }
+
+    /// Does something, with a spinner on the terminal when it takes its time.
+    pub(crate) async fn busy<T>(self, words: &str, work: impl Future<Output = T>) -> T {
+        if !self.shows_progress() {
+            return work.await;
+        }
+        let mut work = pin!(work);
+        tokio::select! {
+            done = &mut work => return done,
+            () = tokio::time::sleep(PATIENCE) => {}
+        }
+        let spinner = indicatif::ProgressBar::new_spinner();
+        spinner.set_message(text::line(words).into_owned());
+        spinner.enable_steady_tick(TURN);
+        let done = work.await;
+        spinner.finish_and_clear();
+        done
+    }
+}
+
+/// Whether stdout takes colours: a terminal, and nobody says otherwise (`NO_COLOR`, no-color.org).
+pub(crate) fn has_colors() -> bool {
+    let is_set = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
+    io::stdout().is_terminal() && !is_set("NO_COLOR") && std::env::var_os("TERM").is_none_or(|term| term != "dumb")
 }
 
 /// Writes to stdout at once.

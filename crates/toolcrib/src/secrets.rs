@@ -46,6 +46,13 @@ pub(crate) fn problem(error: &VaultError) -> Problem {
     Problem::new(kind, error.to_string()).hint(error.hint())
 }
 
+/// An entry of this session's keyring, or why it cannot be had.
+pub(crate) fn of_keyring(name: &str, environment: &Environment) -> Result<Secret, String> {
+    let keyring = keyring(environment).ok_or("this process belongs to no desktop session, so there is no keyring")?;
+    let entry = keyring.get(name).map_err(|error| error.to_string())?;
+    entry.ok_or_else(|| format!("the keyring has no entry `{name}`"))
+}
+
 // === impl HouseSecrets ===
 
 impl HouseSecrets {

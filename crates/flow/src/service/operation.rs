@@ -140,7 +140,6 @@ const ROWS: &[Operation] = &[
         path: "/services/{name}/status",
         summary: "Tell how a service is",
         description: "Tell the state and health of a service. Where its class has a status tool, that is asked now.",
-        effect: Effect::Unknown,
         input: NAMED,
         output: r#"{"type":"object","properties":{"name":{"type":"string"},"service_type":{"type":"string"},"state":{"type":"string"},"health":{"type":"string"},"error":{"type":"string"}},"required":["name","service_type","state","health"]}"#,
         slow: false,
@@ -208,7 +207,7 @@ const ROWS: &[Operation] = &[
         path: "/service-classes/{name}",
         summary: "Show a service class",
         description: "Show a service class, and which of its tools are there.",
-        problems: &[Kind::NotFound],
+        problems: &[Kind::NotFound, Kind::Definition],
         input: NAMED,
         output: r#"{"type":"object","properties":{"name":{"type":"string"},"serviceConfig":{"type":"object"},"available":{"type":"boolean"}},"required":["name","available"]}"#,
         ..CLASS
@@ -245,3 +244,24 @@ const ROWS: &[Operation] = &[
         ..CLASS
     },
 ];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_schemas_are_right() {
+        for operation in ROWS {
+            for schema in [operation.input, operation.output] {
+                let schema: Value = serde_json::from_str(schema).unwrap();
+                let Some(known) = schema["properties"].as_object() else { panic!("{}: {schema}", operation.tool) };
+                let required = schema["required"].as_array().map(Vec::as_slice).unwrap_or_default();
+                assert!(required.iter().all(|name| known.contains_key(name.as_str().unwrap())), "{}", operation.tool);
+            }
+        }
+        let create: Value = serde_json::from_str(CREATE_CLASS).unwrap();
+        let tools = &create["properties"]["serviceConfig"]["properties"]["lifecycleTools"]["properties"];
+        assert!(tools["healthCheck"]["properties"]["expect_not"].is_object(), "{tools}");
+        assert!(tools["restart"]["properties"]["outputs"].is_object(), "{tools}");
+    }
+}

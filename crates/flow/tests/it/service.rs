@@ -98,6 +98,8 @@ async fn what_cannot_be_made_is_told_and_leaves_nothing() {
             assert!(house.store.services().all().unwrap().is_empty());
         }
     }
+    let said = house.must("core_service_validate", json!({"serviceClassName": "lacking", "name": "x"})).await;
+    assert!(said["message"].as_str().unwrap().contains("could not be made now"), "{said}");
     let arguments = json!({"serviceClassName": "typed", "name": "x", "args": {"text": "a"}});
     let valid = house.must("core_service_validate", arguments.clone()).await;
     assert_eq!(valid["message"], "Validation successful for service x");

@@ -1,7 +1,7 @@
 //! Describing one tool whole: schema, annotations, state.
 
 use serde_json::{Value, json};
-use toolcrib_base::Problem;
+use toolcrib_base::{Kind, Problem};
 use toolcrib_catalog::Dialect;
 use toolcrib_protocol::Raw;
 use toolcrib_protocol::json::Rules;
@@ -15,6 +15,12 @@ const DEPTH: usize = 64;
 
 pub(super) fn run(context: &Context<'_>, arguments: &Raw) -> Result<Raw, Problem> {
     let name = required(arguments, "name")?;
+    if let Some(family) = context.view.families.named(&name) {
+        let value = json!({
+            "name": &*family.name, "description": family.description(), "inputSchema": family.input_schema(),
+        });
+        return Ok(reply::data(&value));
+    }
     let Some(tool) = context.view.tool(&name) else {
         if let Some(operation) = context.view.operations.by_tool(&name) {
             let value = json!({
@@ -25,6 +31,7 @@ pub(super) fn run(context: &Context<'_>, arguments: &Raw) -> Result<Raw, Problem
         }
         return match context.view.available.named(&name) {
             Some(candidate) => Ok(available(context, candidate)),
+            None if context.meta.dialect == Dialect::Muster => Err(unknown_in_muster(context, &name)),
             None => Err(resolve::unknown_tool(context.view, &name)),
         };
     };
@@ -45,6 +52,16 @@ pub(super) fn run(context: &Context<'_>, arguments: &Raw) -> Result<Raw, Problem
         return Ok(reply::structured(&markdown(&value), &value));
     }
     Ok(compact(&value))
+}
+
+/// The same as elsewhere, beginning with the words that muster's clients look for.
+fn unknown_in_muster(context: &Context<'_>, name: &str) -> Problem {
+    let problem = resolve::unknown_tool(context.view, name);
+    let shown: String = name.chars().take(128).collect();
+    if problem.kind != Kind::UnknownTool {
+        return problem;
+    }
+    Problem { message: format!("Tool not found: {shown}"), ..problem }
 }
 
 /// What a native answer says of a tool that is not loaded.

@@ -41,7 +41,7 @@ enum Shown {
 pub(super) async fn run(context: &Context<'_>, arguments: &Raw) -> Result<Raw, Problem> {
     match context.meta.dialect {
         Dialect::Muster => super::list::filter(context, arguments).await,
-        Dialect::Scooter => super::list::servers(context, arguments).await,
+        Dialect::Scooter => super::list::scooter::servers(context, arguments).await,
         Dialect::Native => {
             let ask = native(context, arguments)?;
             Ok(answer::render(context.view, &ask, shown(context, &ask).await).reply())

@@ -1,47 +1,44 @@
-//! Listing tools in muster's and scooter's form.
+//! Listing tools in muster's form; scooter's is in `list/scooter.rs`.
 
-use std::sync::Arc;
+mod row;
+pub(super) mod scooter;
+
+use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
-use toolcrib_base::{Kind, Problem};
+use toolcrib_base::{Glob, Kind, Problem};
 use toolcrib_protocol::Raw;
-use toolcrib_search::{Query, Ranker, budget};
+use toolcrib_search::{Query, Ranker};
 
 use super::{Context, flag, number, text};
 use crate::reply;
 use crate::search::Asked;
-use crate::view::{AVAILABLE, Candidate};
+use crate::view::View;
+use row::{Detail, Page, Row};
 
-/// How long a summary is in muster's form, in characters.
-const SUMMARY: usize = 120;
+/// The most rows of one answer.
+const MOST: u64 = 1_000;
+/// How many rows `filter_tools` gives when nobody says.
+const FEW: u64 = 5;
+/// What the gateway's own operations count against tools of servers: who searches wants to do something with these.
+const OWN: f32 = 0.6;
 
-/// `list_tools`: every tool with its description.
-pub(super) fn run(context: &Context<'_>) -> Result<Raw, Problem> {
-    let mut tools: Vec<Value> = context
-        .view
-        .tools
-        .iter()
-        .map(|tool| json!({ "name": &*tool.name, "description": tool.description() }))
-        .collect();
-    tools.extend(context.view.operations.iter().map(|it| json!({ "name": it.tool, "description": it.description })));
-    Ok(reply::data(&json!({ "tools": tools })))
+/// `list_tools`: every tool with its description, in pages.
+pub(super) fn run(context: &Context<'_>, arguments: &Raw) -> Result<Raw, Problem> {
+    let (limit, offset) = bounds(arguments, MOST)?;
+    let all = Row::all(context.view);
+    let page = Page::cut(&all, offset, limit, |row| row.shown(Detail::Description));
+    let mut value = json!({ "tools": page.rows, "total": all.len(), "truncated": page.next.is_some() });
+    tell_next(&mut value, page.next, "list_tools");
+    Ok(reply::data(&value))
 }
 
 /// `list_core_tools`: the gateway's own.
 pub(super) fn core(context: &Context<'_>, arguments: &Raw) -> Result<Raw, Problem> {
     let with_schema = flag(arguments, "include_schema")?.unwrap_or(true);
-    let tools: Vec<Value> = context
-        .view
-        .operations
-        .iter()
-        .map(|operation| {
-            let mut tool = json!({ "name": operation.tool, "description": operation.description });
-            if with_schema {
-                tool["inputSchema"] = operation.input_schema();
-            }
-            tool
-        })
-        .collect();
+    let detail = if with_schema { Detail::Schema } else { Detail::Description };
+    let operations = context.view.operations.iter();
+    let tools: Vec<Value> = operations.map(|operation| Row::Operation(operation).shown(detail)).collect();
     let count = tools.len();
     Ok(reply::data(&json!({
         "filters": { "pattern": "core*", "include_schema": with_schema },
@@ -49,107 +46,163 @@ pub(super) fn core(context: &Context<'_>, arguments: &Raw) -> Result<Raw, Proble
     })))
 }
 
-/// `filter_tools`: by pattern, by description, or ranked by a query.
+/// What `filter_tools` is asked for.
+struct Filter {
+    pattern: Option<String>,
+    description: Option<String>,
+    labels: BTreeMap<String, String>,
+    is_sensitive: bool,
+}
+
+/// `filter_tools`: by pattern, by description, by labels, or ranked by a query.
 pub(super) async fn filter(context: &Context<'_>, arguments: &Raw) -> Result<Raw, Problem> {
-    let pattern = text(arguments, "pattern")?.unwrap_or_default();
-    let description = text(arguments, "description_filter")?.unwrap_or_default();
-    let query = text(arguments, "query")?.unwrap_or_default();
-    let sensitive = flag(arguments, "case_sensitive")?.unwrap_or(false);
+    let view = context.view;
+    let filter = Filter::read(arguments)?;
+    let query = text(arguments, "query")?.filter(|query| !query.trim().is_empty());
     let with_schema = flag(arguments, "include_schema")?.unwrap_or(false);
-    let limit = number(arguments, "limit")?.unwrap_or(5);
+    let (limit, offset) = bounds(arguments, FEW)?;
+    let asked = Asked::of(context.gateway, view, query.as_deref().unwrap_or_default()).await;
+    let fits = filter.fits()?;
+    let all = if query.is_some() { ranked(view, &asked) } else { unranked(view) };
+    let matching: Vec<(f32, Row<'_>)> = all.into_iter().filter(|(_, row)| fits(row)).collect();
+    let detail = if with_schema { Detail::Schema } else { Detail::Summary };
+    let page = Page::cut(&matching, offset, limit, |(score, row)| {
+        let mut value = row.shown(detail);
+        if query.is_some() {
+            value["score"] = ((f64::from(*score) * 10_000.0).round() / 10_000.0).into();
+        }
+        let labels = row.labels();
+        if !labels.is_empty() {
+            value["labels"] = json!(labels);
+        }
+        value
+    });
+    let shown = matching.iter().skip(offset).take(page.rows.len());
+    asked.shown(
+        context.gateway,
+        context.caller,
+        shown.filter_map(|(_, row)| match row {
+            Row::Tool(tool) => Some(&tool.id),
+            Row::Family(family) => family.any().map(|tool| &tool.id),
+            Row::Operation(_) => None,
+        }),
+    );
+    let mut filters = filter.echo();
+    if let Some(query) = &query {
+        filters["query"] = query.as_str().into();
+    }
+    filters["include_schema"] = with_schema.into();
+    filters["limit"] = limit.into();
+    filters["offset"] = offset.into();
+    let mut value = json!({
+        "filters": filters, "total_tools": Row::all(view).len(), "filtered_count": page.rows.len(),
+        "total": matching.len(), "truncated": page.next.is_some(), "tools": page.rows,
+    });
+    tell_next(&mut value, page.next, "filter_tools");
+    Ok(reply::data(&value))
+}
+
+/// `limit` and `offset`.
+fn bounds(arguments: &Raw, usual: u64) -> Result<(usize, usize), Problem> {
+    let limit = number(arguments, "limit")?.unwrap_or(usual);
     if limit == 0 {
         return Err(Problem::new(Kind::InvalidParams, "limit must be at least 1"));
     }
-    let (limit, offset) = (limit.min(1_000) as usize, number(arguments, "offset")?.unwrap_or(0) as usize);
-    let fold = |text: &str| if sensitive { text.to_owned() } else { text.to_lowercase() };
-    let glob = match pattern.as_str() {
-        "" => None,
-        pattern => Some(
-            toolcrib_base::Glob::new(&fold(pattern))
-                .map_err(|error| Problem::new(Kind::InvalidParams, format!("`pattern` is not a glob: {error}")))?,
-        ),
-    };
-    let wanted = |name: &str, about: &str| {
-        glob.as_ref().is_none_or(|glob| glob.matches(&fold(name)))
-            && (description.is_empty() || fold(about).contains(&fold(&description)))
-    };
-    // Without a query every tool is a hit, in order of its id.
-    let asked = Asked::of(context.gateway, context.view, &query).await;
-    let hits = context.view.search.search(&Query { limit: usize::MAX, fold: false, ..asked.query() }).hits;
-    let matching: Vec<_> = hits
-        .iter()
-        .filter_map(|hit| Some((hit.score, context.view.tool_by_id(&hit.id)?)))
-        .filter(|(_, tool)| wanted(&tool.name, tool.description()))
-        .collect();
-    let page: Vec<Value> = matching
-        .iter()
-        .skip(offset)
-        .take(limit)
-        .map(|(score, tool)| {
-            let mut value = json!({ "name": &*tool.name });
-            if with_schema {
-                value["description"] = tool.description().into();
-                value["inputSchema"] = tool.entry.input_schema().map_or(Value::Null, |schema| schema.to_value());
-            } else {
-                let line = tool.description().lines().next().unwrap_or_default();
-                value["summary"] = line.chars().take(SUMMARY).collect::<String>().into();
-            }
-            if !query.is_empty() {
-                value["score"] = ((f64::from(*score) * 10_000.0).round() / 10_000.0).into();
-            }
-            value
-        })
-        .collect();
-    asked.shown(context.gateway, context.caller, matching.iter().skip(offset).take(limit).map(|(_, tool)| &tool.id));
-    Ok(reply::data(&json!({
-        "filters": {
-            "pattern": pattern, "description_filter": description, "query": query,
-            "case_sensitive": sensitive, "include_schema": with_schema, "limit": limit, "offset": offset,
-        },
-        "total_tools": context.view.tools.len(),
-        "filtered_count": page.len(),
-        "total": matching.len(),
-        "truncated": matching.len() > offset + page.len(),
-        "tools": page,
-    })))
+    let offset = number(arguments, "offset")?.unwrap_or(0);
+    let size = |number: u64| usize::try_from(number).unwrap_or(usize::MAX);
+    Ok((size(limit.min(MOST)), size(offset)))
 }
 
-/// `scooter_find`: servers with the names of their tools, the best first.
-pub(super) async fn servers(context: &Context<'_>, arguments: &Raw) -> Result<Raw, Problem> {
-    let query = text(arguments, "query")?.unwrap_or_default();
-    let asked = Asked::of(context.gateway, context.view, &query).await;
-    let hits = context.view.search.search(&Query { limit: usize::MAX, fold: false, ..asked.query() }).hits;
-    let mut order: Vec<&str> = Vec::new();
+fn tell_next(value: &mut Value, next: Option<usize>, tool: &str) {
+    if let Some(next) = next {
+        value["next_offset"] = next.into();
+        value["hint"] = format!("There are more: {tool} with offset {next}, or filter_tools with a query.").into();
+    }
+}
+
+/// Everything in the order of its names' owners.
+fn unranked(view: &View) -> Vec<(f32, Row<'_>)> {
+    Row::all(view).into_iter().map(|row| (0.0, row)).collect()
+}
+
+/// What fits a query, best first, equal ones by name.
+fn ranked<'a>(view: &'a View, asked: &Asked<'_>) -> Vec<(f32, Row<'a>)> {
+    let hits = view.search.search(&Query { limit: usize::MAX, fold: false, ..asked.query() }).hits;
+    let mut rows: Vec<(f32, Row<'a>)> = Vec::new();
+    let mut told = std::collections::HashSet::new();
     for hit in &hits {
-        if !order.contains(&hit.id.server.as_str()) {
-            order.push(hit.id.server.as_str());
+        let Some(tool) = view.tool_by_id(&hit.id) else { continue };
+        for row in Row::of_tools(view, std::iter::once(tool)) {
+            if told.insert(row.name()) {
+                rows.push((hit.score, row));
+            }
         }
     }
-    let describe = |name: &str| {
-        if let [candidate, ..] = context.view.available.of_server(name) {
-            return Some(available(candidate, context.view.available.of_server(name)));
-        }
-        let (definition, _) = context.view.servers.iter().find(|(server, _)| server.name.as_str() == name)?;
-        let of_server = context.view.tools.iter().filter(|tool| tool.id.server.as_str() == name);
-        let tools: Vec<_> = of_server.map(|tool| &*tool.name).collect();
-        Some(json!({
-            "name": name, "title": definition.title, "category": definition.category,
-            "description": definition.description.as_deref().map(budget::summary),
-            "tools": tools, "source": "custom",
-        }))
-    };
-    asked.shown(context.gateway, context.caller, hits.iter().map(|hit| &hit.id));
-    let found: Vec<Value> = order.into_iter().filter_map(describe).collect();
-    Ok(reply::data(&json!({ "tools": found })))
+    // What was learned and what a model says is of servers' tools only.
+    let own = Query { limit: usize::MAX, fold: false, learned: &[], meaning: None, ..asked.query() };
+    let hits = view.operations.index().search(&own).hits;
+    let operation = |name: &str| view.operations.by_tool(name).map(Row::Operation);
+    rows.extend(hits.iter().filter_map(|hit| Some((OWN * hit.score, operation(&hit.id.tool)?))));
+    rows.sort_by(|a, b| b.0.total_cmp(&a.0).then_with(|| a.1.name().cmp(b.1.name())));
+    rows
 }
 
-/// An entry that nobody has configured, in scooter's form.
-fn available(any: &Candidate, all: &[Arc<Candidate>]) -> Value {
-    let entry = &any.available.entry;
-    let tools: Vec<_> = all.iter().filter(|tool| tool.entry.is_some()).map(|tool| &*tool.id.tool).collect();
-    json!({
-        "name": entry.name.as_str(), "title": entry.title, "category": entry.category,
-        "description": entry.description.as_deref().map(budget::summary),
-        "tools": tools, "source": entry.source.as_str(), "state": AVAILABLE,
-    })
+// === impl Filter ===
+
+impl Filter {
+    fn read(arguments: &Raw) -> Result<Self, Problem> {
+        let given = |key| Ok::<_, Problem>(text(arguments, key)?.filter(|text| !text.is_empty()));
+        let wrong = || Problem::new(Kind::InvalidParams, "labels must be an object of texts");
+        let labels = match arguments.get("labels").map(|labels| labels.to_value()) {
+            None | Some(Value::Null) => BTreeMap::new(),
+            Some(Value::Object(labels)) => {
+                let text = |(key, value): (String, Value)| Ok((key, value.as_str().ok_or_else(wrong)?.to_owned()));
+                labels.into_iter().map(text).collect::<Result<_, Problem>>()?
+            }
+            Some(_) => return Err(wrong()),
+        };
+        Ok(Self {
+            pattern: given("pattern")?,
+            description: given("description_filter")?,
+            labels,
+            is_sensitive: flag(arguments, "case_sensitive")?.unwrap_or(false),
+        })
+    }
+
+    /// What of it was given, and the defaults of the rest.
+    fn echo(&self) -> Value {
+        let mut echo = json!({ "case_sensitive": self.is_sensitive });
+        if let Some(pattern) = &self.pattern {
+            echo["pattern"] = pattern.as_str().into();
+        }
+        if let Some(description) = &self.description {
+            echo["description_filter"] = description.as_str().into();
+        }
+        if !self.labels.is_empty() {
+            echo["labels"] = json!(self.labels);
+        }
+        echo
+    }
+
+    /// Whether a row is wanted.
+    fn fits(&self) -> Result<impl Fn(&Row<'_>) -> bool + '_, Problem> {
+        let is_sensitive = self.is_sensitive;
+        let fold = move |text: &str| if is_sensitive { text.to_owned() } else { text.to_lowercase() };
+        let glob = match &self.pattern {
+            None => None,
+            Some(pattern) => Some(
+                Glob::new(&fold(pattern))
+                    .map_err(|error| Problem::new(Kind::InvalidParams, format!("`pattern` is not a glob: {error}")))?,
+            ),
+        };
+        let part = self.description.as_deref().map(fold);
+        Ok(move |row: &Row<'_>| {
+            glob.as_ref().is_none_or(|glob| glob.matches(&fold(row.name())))
+                && part.as_ref().is_none_or(|part| fold(row.description()).contains(part.as_str()))
+                && (self.labels.is_empty() || {
+                    let labels = row.labels();
+                    self.labels.iter().all(|(key, value)| labels.get(key) == Some(value))
+                })
+        })
+    }
 }

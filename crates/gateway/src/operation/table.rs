@@ -1,6 +1,8 @@
 //! All operations that there are: the gateway's own and those of its sources.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
+
+use toolcrib_search::{Document, Index, ServerText, schema};
 
 use super::route::{self, Found};
 use super::{FILES, Operation};
@@ -11,6 +13,8 @@ use crate::source::Source;
 pub struct Operations {
     /// Sorted by the tool's name.
     rows: Vec<Row>,
+    /// What finds them, made when it is first asked for.
+    index: OnceLock<toolcrib_search::View>,
 }
 
 #[derive(Debug)]
@@ -32,7 +36,7 @@ impl Operations {
         let mut rows: Vec<Row> = own.chain(of_sources).collect();
         rows.sort_by_key(|row| row.operation.tool);
         rows.dedup_by_key(|row| row.operation.tool);
-        Self { rows }
+        Self { rows, index: OnceLock::new() }
     }
 
     /// All of them, sorted by the names of their tools.
@@ -50,6 +54,28 @@ impl Operations {
     /// The operation of a method and a path below `/api/v1`.
     pub fn find<'p>(&self, method: &str, path: &'p str) -> Found<'p> {
         route::find(self.iter(), method, path)
+    }
+
+    /// What finds an operation by what it does. Not part of what profiles search: there they would stand between the tools
+    /// of servers.
+    pub(crate) fn index(&self) -> &toolcrib_search::View {
+        self.index.get_or_init(|| {
+            let mut index = Index::new();
+            let texts: Vec<_> = self.iter().map(|operation| operation.input_schema().to_string()).collect();
+            let documents: Vec<Document<'_>> = self
+                .iter()
+                .zip(&texts)
+                .map(|(operation, schema)| Document {
+                    tool: operation.tool.into(),
+                    title: operation.summary,
+                    description: operation.description,
+                    parameters: schema::parameters(schema),
+                    ..Document::default()
+                })
+                .collect();
+            index.replace(&ServerText::new(super::core_name()), &documents);
+            index.view(&|_| true)
+        })
     }
 
     /// The source that does it.

@@ -111,6 +111,9 @@ impl Passing<'_> {
 
     pub(super) async fn resources_read(&self, params: &Raw) -> Result<Raw, RpcError> {
         let uri = required_text(params, "uri")?;
+        if self.is_own_resource(&uri) {
+            return self.own_resource().await;
+        }
         let not_found = || self.resource_not_found(&uri);
         let place = self.view.resources.place(&uri).ok_or_else(not_found)?;
         let act = Act::ReadResource { server: place.name.clone(), uri: place.uri.as_str().into() };

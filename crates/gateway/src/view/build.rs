@@ -24,7 +24,7 @@ use super::name::Owner;
 use super::naming::Naming;
 use super::offered::Offered;
 use super::resource::Resources;
-use super::{Home, Listed, PAGE, Paging, Prompt, Tool, View};
+use super::{Families, Home, Listed, OwnLists, PAGE, Paging, Prompt, Tool, View};
 use crate::dialect::META_NAMES;
 use crate::embed::Embed;
 use crate::menu;
@@ -237,18 +237,21 @@ impl Builder {
         let menu = menu::of(&profile, &self.operations);
         let prompts = self.prompts(&profile, &rules, &shown);
         let by_name = tools.iter().enumerate().map(|(index, tool)| (Arc::clone(&tool.name), index)).collect();
+        let families = Families::of(&tools);
         let available = self.candidates(&rules);
         let visible =
             |id: &ToolId| tools.binary_search_by(|tool| tool.id.cmp(id)).is_ok() || available.get(id).is_some();
         let search = self.index.view(&visible);
         let exposed = prompts.iter().map(|prompt| exposed_prompt(prompt)).collect();
         let prompts_listed = Listed::new(Listing::Prompts, &paging, exposed);
+        let own_lists = OwnLists::of(profile.dialect, &paging);
         let mut view = View {
             profile,
             declared,
             rules,
             tools,
             by_name,
+            families,
             prompts,
             resources,
             available,
@@ -262,6 +265,7 @@ impl Builder {
             whole: None,
             menu: menu.into_iter().map(|(_, raw)| raw).collect(),
             prompts_listed,
+            own_lists,
             costs: OnceLock::new(),
         };
         // Servers by name, the tools of each in its own order.

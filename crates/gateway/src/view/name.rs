@@ -34,6 +34,12 @@ pub(crate) fn wanted(profile: &ProfileDefinition, owner: Owner<'_>, tool: &str) 
     }
 }
 
+/// The name of a tool that the servers of a family have alike.
+pub(crate) fn of_family(family: &str, tool: &str) -> String {
+    let doubled = tool.strip_prefix(family).is_some_and(|rest| rest.starts_with('_'));
+    if doubled { fit(&format!("x_{tool}")) } else { fit(&format!("x_{family}_{tool}")) }
+}
+
 /// The name with the server before it: what a newcomer gets whose name is taken.
 pub(crate) fn prefixed(owner: Owner<'_>, tool: &str) -> String {
     fit(&format!("{}_{tool}", owner.prefix()))

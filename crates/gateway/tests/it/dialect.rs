@@ -33,11 +33,11 @@ async fn every_name_of_every_dialect_is_answered_in_every_profile() {
             for meta in META_NAMES {
                 let mut arguments = arguments.clone();
                 if meta.name.ends_with("_prompt") {
+                    let prompts = client.text("list_prompts", &json!({})).await;
+                    let prompts: Value = serde_json::from_str(&prompts).unwrap();
+                    let prompts = prompts.get("prompts").unwrap_or(&prompts);
                     arguments["name"] =
-                        strings(&client.ask("prompts/list", &json!({})).await.unwrap()["prompts"], "name")
-                            .into_iter()
-                            .find(|name| name.ends_with("plain"))
-                            .into();
+                        strings(prompts, "name").into_iter().find(|name| name.ends_with("plain")).into();
                 }
                 if meta.name.contains("remove") || meta.name.contains("deactivate") {
                     client.call("scooter_add", &arguments).await;
@@ -126,7 +126,7 @@ async fn muster_s_filter_tools_filters_and_counts() {
     let client = house().await.modern("muster");
     let found = client.call("filter_tools", &json!({"pattern": "x_alpha_*c*", "limit": 2})).await;
     let value: Value = serde_json::from_str(&text_of(&found)).unwrap();
-    assert_eq!((&value["total_tools"], &value["filtered_count"]), (&json!(15), &json!(2)), "{value}");
+    assert_eq!(value["filtered_count"], 2, "{value}");
     assert_eq!(value["truncated"], true);
     let rest = client.call("filter_tools", &json!({"pattern": "x_alpha_*c*", "limit": 100, "offset": 2})).await;
     let rest: Value = serde_json::from_str(&text_of(&rest)).unwrap();

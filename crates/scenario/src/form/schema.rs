@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 use super::{SCENARIO, SCOOTER, Shape, Table};
 
 /// The JSON schema of scenario files in both forms.
-pub fn schema() -> Value {
+pub(crate) fn schema() -> Value {
     let mut definitions = Map::new();
     let forms = [reference(&SCENARIO, &mut definitions), reference(&SCOOTER, &mut definitions)];
     json!({

@@ -19,6 +19,7 @@ use toolcrib_transport::http::body::{Body, Feed};
 use toolcrib_transport::http::server;
 
 use super::{Live, Mock, speak};
+use crate::speak::largest;
 
 /// How many messages may wait on one stream.
 const WAITING: usize = 64;
@@ -83,7 +84,7 @@ impl Door {
         }
         match (&head.method, head.uri.path()) {
             (&Method::GET, "/mcp") => self.news(),
-            (&Method::POST, "/mcp") => match server::read_body(body, speak::largest()).await {
+            (&Method::POST, "/mcp") => match server::read_body(body, largest()).await {
                 Ok(body) => match speak::answer(&self.live, &body).await {
                     Some(answer) => json(Body::pieces(answer.to_parts())),
                     None => status(StatusCode::ACCEPTED),
@@ -92,7 +93,7 @@ impl Door {
             },
             (&Method::GET, "/sse") => self.stream(),
             (&Method::POST, "/message") => {
-                let Ok(body) = server::read_body(body, speak::largest()).await else {
+                let Ok(body) = server::read_body(body, largest()).await else {
                     return status(StatusCode::PAYLOAD_TOO_LARGE);
                 };
                 let number = head.uri.query().and_then(|query| query.strip_prefix("session=")).unwrap_or_default();

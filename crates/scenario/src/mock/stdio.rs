@@ -6,20 +6,20 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
-use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncWrite, AsyncWriteExt, BufReader};
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::mpsc;
 use toolcrib_base::task::Scope;
 
 use super::{Live, Mock, speak};
+use crate::stdio;
 
-/// How many answers may wait to be written.
-const ANSWERS: usize = 64;
 /// How often the file is looked at: harness tools change it while the mock runs.
 const LOOK: Duration = Duration::from_millis(100);
-/// How long the last answers may take after the input has ended.
-const GRACE: Duration = Duration::from_millis(500);
 
 /// Serves until `input` ends. When `file` changes, its tools take the place of those that were.
+///
+/// # Errors
+/// When the input cannot be read.
 pub async fn serve(
     mock: Mock,
     file: Option<PathBuf>,
@@ -27,42 +27,17 @@ pub async fn serve(
     output: impl AsyncWrite + Unpin + Send + 'static,
 ) -> io::Result<()> {
     let (live, scope) = (Arc::new(Live::new(mock)), Scope::new());
-    let (answers, lines) = mpsc::channel(ANSWERS);
-    scope.spawn(write(lines, output));
+    let (tell, news) = mpsc::channel(1);
     if let Some(file) = file {
-        scope.spawn(watch(file, Arc::clone(&live), answers.clone()));
+        scope.spawn(watch(file, Arc::clone(&live), tell));
     }
-    let mut input = BufReader::new(input);
-    let mut line = Vec::new();
-    loop {
-        line.clear();
-        if input.read_until(b'\n', &mut line).await? == 0 {
-            break;
-        }
-        if line.len() > speak::largest() || line.trim_ascii().is_empty() {
-            continue;
-        }
-        let (live, answers, bytes) = (Arc::clone(&live), answers.clone(), Bytes::copy_from_slice(line.trim_ascii()));
-        scope.spawn(async move {
-            if let Some(answer) = speak::answer(&live, &bytes).await {
-                // Nobody reads any more when this fails.
-                let _ = answers.send(answer.to_bytes()).await;
-            }
-        });
-    }
-    drop(answers);
-    scope.close(GRACE).await;
-    Ok(())
-}
-
-async fn write(mut lines: mpsc::Receiver<Bytes>, mut output: impl AsyncWrite + Unpin) {
-    while let Some(line) = lines.recv().await {
-        let mut bytes = line.to_vec();
-        bytes.push(b'\n');
-        if output.write_all(&bytes).await.is_err() || output.flush().await.is_err() {
-            return;
-        }
-    }
+    let answer = move |bytes: Bytes| {
+        let live = Arc::clone(&live);
+        async move { speak::answer(&live, &bytes).await }
+    };
+    let served = stdio::serve(answer, news, input, output).await;
+    scope.close(Duration::ZERO).await;
+    served
 }
 
 /// Takes over what the file says whenever it is written anew.

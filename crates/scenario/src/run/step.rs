@@ -86,7 +86,11 @@ async fn once(step: &Step, course: &mut Course<'_>, until: Instant) -> Vec<Strin
     course.results.insert(step.id.clone(), answer.value.clone());
     if step.expected.nothing {
         // Without a word about it a call has to succeed.
-        return if answer.success { Vec::new() } else { vec![format!("the call failed: {}", answer.text)] };
+        return if answer.success {
+            Vec::new()
+        } else {
+            vec![format!("the call failed: {}", expect::shortened(&answer.text))]
+        };
     }
     expect::unmet(&step.expected, &answer)
 }

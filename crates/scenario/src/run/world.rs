@@ -49,7 +49,12 @@ impl World {
         }
         let written = home::write(home.path(), scenario, &config.program, &doors);
         written.map_err(|error| format!("cannot write the home: {error}"))?;
-        let gateway = gateway::start(&config.program, config.guarded, home.path(), scope).await?;
+        let started = gateway::start(&config.program, config.guarded, home.path(), scope).await;
+        let gateway = match started {
+            Ok(gateway) => gateway,
+            Err(reason) if config.keep_home => return Err(format!("{reason}\nhome: {}", home.keep().display())),
+            Err(reason) => return Err(reason),
+        };
         let mocks = scenario.setup.servers.iter().map(|server| (server.name.clone(), server.mock.clone())).collect();
         let drive = std::sync::Arc::clone(&config.drive);
         Ok(Self { home, gateway, doors, mocks, sessions: HashMap::new(), drive })

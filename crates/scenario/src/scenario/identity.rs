@@ -18,6 +18,8 @@ pub(super) fn needed(root: &Node, scenario: &Scenario) -> Option<String> {
         "a server with `oauth`".to_owned()
     } else if main.is_some_and(|main| main.get("oauth").is_some() || main.get("oauthServer").is_some()) {
         "`main_config` with `oauth`".to_owned()
+    } else if scenario.all_steps().any(|step| step.user.is_some()) {
+        "`as_user`".to_owned()
     } else {
         let tool = scenario
             .all_steps()

@@ -60,6 +60,7 @@ fn step(node: &Node, otherwise: String) -> Step {
         line: node.line,
         act: Act::Call { tool: text(node, "tool").unwrap_or_default(), args: map(node, "args") },
         profile: text(node, "profile"),
+        user: text(node, "as_user"),
         timeout: time(node, "timeout"),
         retry: node.get("retry").map(|retry| Retry {
             count: whole(number(retry, "count").unwrap_or_default()),

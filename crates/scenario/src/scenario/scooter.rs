@@ -21,10 +21,8 @@ pub(super) fn scenario(root: &Node, file: &Path) -> Scenario {
     });
     Scenario {
         name: text(root, "name").unwrap_or_default(),
-        file: file.to_owned(),
         form: Form::Scooter,
         category: text(root, "category"),
-        concept: None,
         description: text(root, "description"),
         tags: texts(root, "tags"),
         timeout: time(root, "timeout"),
@@ -32,7 +30,7 @@ pub(super) fn scenario(root: &Node, file: &Path) -> Scenario {
         needs: needs.unwrap_or_default(),
         setup: root.get("pre_configuration").map_or_else(Setup::default, muster::setup),
         steps: items.iter().enumerate().map(|(index, node)| step(node, index)).collect(),
-        cleanup: Vec::new(),
+        ..Scenario::bare("", file)
     }
 }
 
@@ -51,6 +49,7 @@ fn step(node: &Node, index: usize) -> Step {
         line: node.line,
         act,
         profile: None,
+        user: None,
         timeout: time(node, "timeout"),
         retry: None,
         expected: node.get("expect").map_or(Expected { nothing: true, ..Expected::default() }, expected),

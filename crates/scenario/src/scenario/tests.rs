@@ -176,6 +176,8 @@ fn what_needs_identity_is_skipped_whatever_its_name() {
         "name: n\npre_configuration: {mcp_servers: [{name: a, config: {oauth: {required: true}}}]}\nsteps: [{tool: t}]\n",
         "name: n\nsteps: [{tool: t, cleanup: [{tool: core_auth_logout}]}]\n",
         "name: n\nsteps: [{tool: t}]\ncleanup: [{tool: test_create_user}]\n",
+        "name: n\nsteps: [{tool: t, as_user: u}]\n",
+        "name: n\npre_configuration: {main_config: {config: {aggregator: {oauth: {}}}}}\nsteps: [{tool: t}]\n",
     ] {
         assert!(skipped(text).unwrap().starts_with("needs identity"), "{text}");
     }

@@ -23,21 +23,30 @@ pub(crate) struct Located {
     pub(crate) place: String,
     /// Whether the person named it, so that it may be anywhere.
     pub(crate) is_named: bool,
+    /// Whether a gateway of this home says that it runs there.
+    pub(crate) is_running: bool,
     pub(crate) token: Option<Secret>,
+    /// Where the token was taken from.
+    pub(crate) token_place: Option<String>,
     /// Why no token of a running gateway is sent, where there is a reason to tell.
     pub(crate) no_token: Option<String>,
 }
 
-/// Finds the gateway: the flag, the variable, the file of a running one, the address in the settings.
+/// Finds the gateway: `--endpoint`, `--context`, `TOOLCRIB_ENDPOINT`, `TOOLCRIB_CONTEXT`, the current context, the file of
+/// a running one, the address in the settings.
 pub(crate) fn locate(flags: &ClientFlags, environment: &Environment) -> Result<Located, Problem> {
     // Whoever names an endpoint needs no home.
     let home = Home::find(flags.home.as_deref(), environment);
     let serve_file = home.map(|home| home.serve_file());
     let running = serve_file.as_ref().ok().and_then(|path| ready::read(path));
     let alive = running.as_ref().filter(|ready| ready.is_alive());
-    let named = match &flags.endpoint {
-        Some(url) => Some((url.clone(), "`--endpoint`".to_owned())),
-        None => environment.text(ENDPOINT_VARIABLE)?.map(|url| (url.to_owned(), format!("`{ENDPOINT_VARIABLE}`"))),
+    let context = context(flags, environment)?;
+    let named = match (&flags.endpoint, &context) {
+        (Some(url), _) => Some((url.clone(), "`--endpoint`".to_owned())),
+        (None, Some((context, place))) => Some((context.endpoint.clone(), place.clone())),
+        (None, None) => {
+            environment.text(ENDPOINT_VARIABLE)?.map(|url| (url.to_owned(), format!("`{ENDPOINT_VARIABLE}`")))
+        }
     };
     let is_named = named.is_some();
     let (url, place) = match (named, alive) {
@@ -45,29 +54,52 @@ pub(crate) fn locate(flags: &ClientFlags, environment: &Environment) -> Result<L
         (None, Some(ready)) => (ready.url.clone(), format!("`{}`", serve_file?.display())),
         (None, None) => from_settings(flags, environment)?,
     };
-    let uri = endpoint(&url, flags.profile.as_ref()).ok_or_else(|| not_an_endpoint(&url, &place))?;
-    let mut located = Located { uri, place, is_named, token: None, no_token: None };
+    let profile = flags.profile.as_ref().or(context.as_ref().and_then(|(context, _)| context.profile.as_ref()));
+    let uri = endpoint(&url, profile).ok_or_else(|| not_an_endpoint(&url, &place))?;
+    let is_running = !is_named && alive.is_some();
+    let mut located = Located { uri, place, is_named, is_running, token: None, token_place: None, no_token: None };
     if flags.without_token {
         return Ok(located);
     }
     if let Some(path) = &flags.token_file {
         located.token = Some(token::read(path)?);
-    } else if let Some(text) = environment.text(TOKEN_VARIABLE)? {
+        located.token_place = Some(format!("`{}`", path.display()));
+    } else if let Some((context, _)) = context.as_ref().filter(|(context, _)| context.token.is_some()) {
+        located.token = context.resolve(&Home::find(flags.home.as_deref(), environment)?, environment)?;
+        located.token_place = Some(format!("the context `{}`", context.name));
+    } else if let Some(text) = environment.text(TOKEN_VARIABLE)?.filter(|_| context.is_none()) {
         if !token::is_token(text.trim()) {
             return Err(Problem::new(Kind::Unauthenticated, format!("`{TOKEN_VARIABLE}` holds no token")));
         }
         located.token = Some(Secret::new(text.trim()));
+        located.token_place = Some(format!("`{TOKEN_VARIABLE}`"));
     } else if let Some(ready) = alive {
         // Only the gateway that the file names gets its token: whoever else listens here would learn it.
         let same = ready.url.parse::<Uri>().is_ok_and(|own| own.authority() == located.uri.authority());
         if same && is_here(&located.uri) {
             match token::read(&ready.token_file) {
-                Ok(token) => located.token = Some(token),
+                Ok(token) => {
+                    located.token = Some(token);
+                    located.token_place = Some(format!("`{}`", ready.token_file.display()));
+                }
                 Err(problem) => located.no_token = Some(problem.message),
             }
         }
     }
     Ok(located)
+}
+
+/// The context that is used; a named endpoint needs none.
+pub(crate) fn context(
+    flags: &ClientFlags,
+    environment: &Environment,
+) -> Result<Option<(crate::contexts::Context, String)>, Problem> {
+    let names_endpoint = flags.context.is_none() && environment.text(ENDPOINT_VARIABLE)?.is_some();
+    if flags.endpoint.is_some() || names_endpoint {
+        return Ok(None);
+    }
+    let home = Home::find(flags.home.as_deref(), environment);
+    crate::contexts::wanted(flags.context.as_deref(), home.as_ref().map_err(Clone::clone), environment)
 }
 
 /// The URL that another client is told: the one that was named, else the address in the settings, because that of a
@@ -121,6 +153,11 @@ fn endpoint(url: &str, profile: Option<&ProfileName>) -> Option<Uri> {
     let path = if path.is_empty() { PATH } else { path };
     let profile = profile.map(|profile| format!("/p/{profile}")).unwrap_or_default();
     format!("{scheme}://{authority}{path}{profile}").parse().ok()
+}
+
+/// Whether a text can be an endpoint.
+pub(crate) fn is_endpoint(url: &str) -> bool {
+    endpoint(url, None).is_some()
 }
 
 /// Whether a URL leads to this machine.

@@ -3,9 +3,10 @@
 
 use std::time::Duration;
 
-use serde_json::{Value, json};
+use serde_json::Value;
 use toolcrib_base::Problem;
 use toolcrib_protocol::inventory::Listing;
+use toolcrib_protocol::raw::Writer;
 use toolcrib_protocol::{Raw, method};
 use toolcrib_transport::{CallOptions, LinkError};
 
@@ -32,17 +33,15 @@ impl Client {
             return self.call_direct(name, arguments, deadline).await;
         };
         debug_assert!(menu.iter().any(|own| own == CALL));
-        let wrapped = json!({ "name": name, "arguments": arguments.to_value() });
-        let (outcome, status) = self.call_direct(CALL, &Raw::from_value(&wrapped), deadline).await;
+        let (outcome, status) = self.call_direct(CALL, &named(name, arguments), deadline).await;
         (outcome.map(|result| unwrapped(&result).unwrap_or(result)), status)
     }
 
     /// Calls a tool of the menu as it is.
     pub(crate) async fn call_direct(&self, name: &str, arguments: &Raw, deadline: Duration) -> Seen {
         let id = self.link.next_id();
-        let params = Raw::from_value(&json!({ "name": name, "arguments": arguments.to_value() }));
         let options = CallOptions::within(deadline.min(self.deadline));
-        match self.link.call(id, method::TOOLS_CALL, params, options).await {
+        match self.link.call(id, method::TOOLS_CALL, named(name, arguments), options).await {
             Ok(Ok(result)) => (Ok(ToolResult(result)), Some(200)),
             Ok(Err(error)) => (Err(failure::of_rpc(&error, &self.located)), Some(200)),
             Err(error) => {
@@ -50,6 +49,11 @@ impl Client {
                 (Err(failure::of_link(error, &self.located)), status)
             }
         }
+    }
+
+    /// Whether everything but the menu has to be wrapped: the profile speaks muster's dialect.
+    pub(crate) async fn wraps(&self) -> Result<bool, Problem> {
+        Ok(self.wrapping_menu().await?.is_some())
     }
 
     /// The names of the menu, where everything else has to be wrapped. Asked once: a menu does not change its dialect.
@@ -62,6 +66,14 @@ impl Client {
         let wraps = SIGNS.iter().all(|sign| menu.iter().any(|name| name == sign));
         Ok(wraps.then_some(menu.as_slice()))
     }
+}
+
+/// A tool's name and its arguments as they were written.
+fn named(name: &str, arguments: &Raw) -> Raw {
+    let mut params = Writer::object(64);
+    params.text("name", name);
+    params.member("arguments", arguments.as_str());
+    params.finish()
 }
 
 /// The tool's own result out of that of muster's `call_tool`: JSON `{isError, content, structuredContent?}` as text, and
@@ -88,6 +100,8 @@ fn unwrapped(result: &ToolResult) -> Option<ToolResult> {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     fn check(outer: &Value, expected: Option<&Value>) {

@@ -9,12 +9,18 @@ use http::{Method, Uri};
 use serde_json::Value;
 use toolcrib_base::{Kind, Problem, ProfileName};
 use toolcrib_protocol::Raw;
-use toolcrib_protocol::json::Rules;
+use toolcrib_protocol::json::{Outline, Rules};
+use toolcrib_transport::LinkError;
 use toolcrib_transport::http::client::HttpClient;
+use toolcrib_transport::http::events::EventStream;
 use toolcrib_transport::http::server::read_body;
 
-use super::{BOUNDS, ClientFlags, Located, failure, locate};
+use super::{BOUNDS, ClientFlags, Located, OPEN, failure, locate};
 use crate::home::Environment;
+
+/// The stream of what changes; log lines and calls are not asked for.
+const EVENTS: &str = "/events?kinds=state,event";
+const STATES: &str = "/events?kinds=state";
 
 /// A gateway whose control API is spoken to.
 #[derive(Debug)]
@@ -42,6 +48,11 @@ impl Rest {
         Ok(Self { http, located, root, profile: flags.profile.clone(), deadline: flags.timeout })
     }
 
+    /// The gateway's place and how we come to it.
+    pub(crate) fn located(&self) -> &Located {
+        &self.located
+    }
+
     /// The profile that the person named.
     pub(crate) fn profile(&self) -> Option<&ProfileName> {
         self.profile.as_ref()
@@ -62,11 +73,33 @@ impl Rest {
         self.ask(Method::GET, path, None).await
     }
 
-    /// Sends a request; `path` may carry a query.
-    pub(crate) async fn ask(&self, method: Method, path: &str, body: Option<&Raw>) -> Result<Raw, Problem> {
+    /// What happens at the gateway from now on, as it is told to whoever may administer.
+    pub(crate) async fn events(&self) -> Result<EventStream, Problem> {
+        let opening = async {
+            match self.stream(EVENTS).await {
+                // An older gateway, which keeps no events.
+                Err(problem) if problem.kind == Kind::InvalidParams => self.stream(STATES).await,
+                opened => opened,
+            }
+        };
+        let opened = tokio::time::timeout(self.deadline.min(OPEN), opening).await;
+        opened.unwrap_or_else(|_| Err(Problem::new(Kind::Timeout, "the gateway opens no stream of events")))
+    }
+
+    async fn stream(&self, path: &str) -> Result<EventStream, Problem> {
         let uri: Uri = format!("{}{path}", self.root)
             .parse()
             .map_err(|_| Problem::new(Kind::InvalidParams, format!("`{path}` is no path")))?;
+        let headers = self.headers();
+        match self.http.open_stream(&uri, || headers.clone(), BOUNDS.bytes).await {
+            Ok(Some(stream)) => Ok(stream),
+            Ok(None) => Err(Problem::new(Kind::BadServer, "this gateway has no stream of events")),
+            Err(LinkError::Status { status, body, .. }) => Err(self.refused(status, body.as_bytes())),
+            Err(error) => Err(failure::of_link(error, &self.located)),
+        }
+    }
+
+    fn headers(&self) -> HeaderMap {
         let mut headers = HeaderMap::new();
         if let Some(token) = &self.located.token
             && let Ok(mut value) = HeaderValue::try_from(format!("Bearer {}", token.expose()))
@@ -74,6 +107,15 @@ impl Rest {
             value.set_sensitive(true);
             headers.insert(AUTHORIZATION, value);
         }
+        headers
+    }
+
+    /// Sends a request; `path` may carry a query.
+    pub(crate) async fn ask(&self, method: Method, path: &str, body: Option<&Raw>) -> Result<Raw, Problem> {
+        let uri: Uri = format!("{}{path}", self.root)
+            .parse()
+            .map_err(|_| Problem::new(Kind::InvalidParams, format!("`{path}` is no path")))?;
+        let mut headers = self.headers();
         let bytes = body.map(|body| body.bytes().clone()).unwrap_or_default();
         if body.is_some() {
             headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
@@ -95,7 +137,8 @@ impl Rest {
         if !head.status.is_success() {
             return Err(self.refused(head.status.as_u16(), &body));
         }
-        Raw::parse(body, Rules::relayed(BOUNDS.depth)).ok().filter(Raw::is_object).ok_or_else(|| {
+        let is_answer = |raw: &Raw| !matches!(raw.outline(), Outline::Scalar(_));
+        Raw::parse(body, Rules::relayed(BOUNDS.depth)).ok().filter(is_answer).ok_or_else(|| {
             Problem::new(Kind::BadServer, format!("what answers at `{uri}` is no control API of Toolcrib"))
                 .hint("is this endpoint a Toolcrib gateway of the same version?")
         })
@@ -113,6 +156,9 @@ impl Rest {
             (Kind::Unauthenticated, _) if self.located.token.is_none() => {
                 problem.hint(failure::hint_of_token(&self.located))
             }
+            // A token that is not accepted is another thing than none, as over MCP.
+            (Kind::Unauthenticated, _) => Problem { kind: Kind::Forbidden, ..problem }
+                .hint("check `--token-file`, `TOOLCRIB_TOKEN` and the context's token"),
             (_, Some(hint)) => problem.hint(hint),
             (_, None) => problem,
         }

@@ -30,7 +30,11 @@ pub(crate) struct Arguments {
 pub(crate) fn run(arguments: Arguments, environment: &Environment) -> anyhow::Result<()> {
     let Arguments { url, profile, token_file, no_token, home } = arguments;
     let flags = ClientFlags::of_bridge(url, profile, token_file, home);
-    let flags = if no_token { flags.without_token() } else { flags };
+    lead(if no_token { flags.without_token() } else { flags }, environment)
+}
+
+/// Leads the client at stdin and stdout to the gateway.
+pub(super) fn lead(flags: ClientFlags, environment: &Environment) -> anyhow::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("start the runtime")?;
     let outcome = runtime.block_on(bridge::run(flags, environment.clone()));
     // A thread still waits for stdin, which nobody may ever close.

@@ -8,7 +8,6 @@ use std::sync::Arc;
 use serde_json::Value;
 use toolcrib_base::Problem;
 use toolcrib_protocol::json::Rules;
-use toolcrib_protocol::raw::Writer;
 use toolcrib_protocol::{Notification, Raw};
 use toolcrib_transport::Aside;
 
@@ -20,6 +19,7 @@ use crate::text;
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
     /// The tool's name or its id `server/tool`
+    #[arg(add = crate::names::tools())]
     tool: String,
     #[command(flatten)]
     given: arguments::Given,
@@ -35,15 +35,12 @@ impl Arguments {
 }
 
 pub(crate) async fn run(arguments: &Arguments, given: &Raw, client: &Client, output: Output) -> anyhow::Result<()> {
-    let mut wanted = Writer::object(64);
-    wanted.text("name", &arguments.tool);
-    wanted.member("arguments", given.as_str());
     let aside = output.shows_progress().then(|| {
         let show: Arc<dyn Aside> = Arc::new(|progress: Notification| show_progress(&progress.params));
         show
     });
     let shows_progress = aside.is_some();
-    let result = client.call("call_tool", &wanted.finish(), aside).await;
+    let result = client.run(&arguments.tool, given, aside).await;
     if shows_progress {
         // Takes the line of progress away.
         let _ = write!(std::io::stderr().lock(), "\r\x1b[K");

@@ -1,18 +1,25 @@
-//! `toolcrib describe`: one tool with its parameters.
+//! `toolcrib describe`: one thing with all that is known of it; a tool with its parameters.
 
 use serde_json::{Value, json};
+use toolcrib_base::{Kind, Problem};
 
+use super::kind::{self, Verb, rows::EVENTS};
+use super::{get, list};
 use crate::client::{Client, ClientFlags};
 use crate::output::table::{Column, field, shown};
-use crate::output::{Output, json as layout};
+use crate::output::{Format, Output, json as layout};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
-    /// The tool's name or its id `server/tool`
-    tool: String,
+    /// The tool's name or its id `server/tool`; or a kind and a name, such as `service db`
+    #[arg(required = true, num_args = 1..=2, value_names = ["KIND", "NAME"], add = crate::names::of_kind())]
+    words: Vec<String>,
     #[command(flatten)]
     pub(crate) client: ClientFlags,
 }
+
+/// How many of its events are shown.
+const EVENTS_SHOWN: usize = 10;
 
 /// How deep parameters of parameters are shown.
 const LEVELS: usize = 3;
@@ -26,12 +33,51 @@ const COLUMNS: &[Column] = &[
 ];
 
 pub(crate) async fn run(arguments: &Arguments, client: &Client, output: Output) -> anyhow::Result<()> {
-    let answer = client.ask("describe_tool", &json!({ "name": arguments.tool })).await?;
-    if output.is_for_programs() {
-        return Ok(output.answer(&answer)?);
+    let (row, name) = match &arguments.words[..] {
+        [kind, name] => match kind::named(kind).filter(|row| row.takes(Verb::Get)) {
+            Some(row) => (row, name),
+            None => {
+                let words: Vec<&str> =
+                    kind::TABLE.iter().filter(|row| row.takes(Verb::Get)).map(|row| row.one).collect();
+                return Err(Problem::new(Kind::InvalidParams, format!("`{kind}` is no kind that can be described"))
+                    .hint(format!("there are {}", words.join(", ")))
+                    .into());
+            }
+        },
+        words => (&kind::rows::TOOLS, &words[0]),
+    };
+    let asking = async {
+        match row.one {
+            // With what the search knows of it, and so the same as models see it.
+            "tool" if !client.wraps().await? => client.ask("describe_tool", &json!({ "name": name })).await,
+            _ => get::fetch(row, name, client).await,
+        }
+    };
+    let answer = output.busy(&format!("asking for {name}"), asking).await?;
+    get::show(row, &answer, output)?;
+    if !output.is_for_programs() && output.format != Format::Name {
+        happened(row, name, client, output).await?;
     }
-    let tool = answer.to_value();
-    output.text(&block(&tool))?;
+    Ok(())
+}
+
+/// What happened to it last, where the gateway keeps that.
+async fn happened(row: &kind::Row, name: &str, client: &Client, output: Output) -> anyhow::Result<()> {
+    let Some(object) = super::events::object_of(row) else { return Ok(()) };
+    let asked = json!({ "resourceType": object, "resourceName": name, "limit": EVENTS_SHOWN });
+    // A gateway that keeps no events has told all.
+    let Ok(answer) = list::fetch(&EVENTS, client, &asked).await else { return Ok(()) };
+    let events = list::entries(&EVENTS, &answer.to_value());
+    if !events.is_empty() {
+        output.text("\nEvents:")?;
+        output.rows("events", EVENTS.columns, &events)?;
+    }
+    Ok(())
+}
+
+/// A tool for people.
+pub(super) fn tool(tool: &Value, output: Output) -> anyhow::Result<()> {
+    output.text(&block(tool))?;
     let parameters = parameters_of(&tool["inputSchema"]);
     if parameters.is_empty() {
         output.text("\nParameters: none")?;

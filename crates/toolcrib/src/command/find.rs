@@ -71,7 +71,10 @@ pub(crate) async fn run(arguments: &Arguments, client: &Client, output: Output) 
     if let Some(most) = arguments.max_tokens.or(many) {
         wanted["max_tokens"] = json!(most);
     }
-    let answer = client.ask("find_tools", &wanted).await?;
+    // Where the dialect has another search, the operation answers the same.
+    let is_plain = arguments.detail.is_none() && arguments.max_tokens.is_none();
+    let name = if is_plain && client.wraps().await? { "core_tool_find" } else { "find_tools" };
+    let answer = client.ask(name, &wanted).await?;
     if output.is_for_programs() {
         return Ok(output.answer(&answer)?);
     }

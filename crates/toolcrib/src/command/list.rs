@@ -1,242 +1,182 @@
 //! `toolcrib list`: what the gateway has, by kind.
 
-use serde_json::{Value, json};
-use toolcrib_base::{Glob, Kind, Problem};
-use toolcrib_protocol::inventory::Listing;
-use toolcrib_protocol::raw::{self, Writer};
-use toolcrib_protocol::{Raw, json as scanner};
+mod select;
+mod watch;
 
+use serde_json::{Value, json};
+use toolcrib_base::{Kind, Problem};
+use toolcrib_protocol::Raw;
+use toolcrib_protocol::json::Outline;
+
+use super::kind::{Chosen, KindParser, Row, Source, Verb};
 use crate::client::{Client, ClientFlags};
-use crate::output::Output;
-use crate::output::table::{Column, field, moment};
+use crate::contexts::Contexts;
+use crate::home::{Environment, Home};
+use crate::output::table::field;
+use crate::output::{Format, Output};
+
+pub(crate) use select::sorted;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
     /// What to list
-    #[arg(value_enum)]
-    kind: ListKind,
+    #[arg(value_parser = KindParser(Verb::List))]
+    kind: Chosen,
     /// Only these: names, ids or globs
+    #[arg(add = crate::names::of_kind())]
     names: Vec<String>,
     /// Only the tools of this server
-    #[arg(long, value_name = "SERVER")]
+    #[arg(long, value_name = "SERVER", add = crate::names::servers())]
     server: Option<String>,
+    /// Only those whose name fits this glob
+    #[arg(long, value_name = "GLOB")]
+    filter: Vec<String>,
+    /// Only those whose description has this text
+    #[arg(long, value_name = "TEXT")]
+    description: Option<String>,
+    /// Sort by this column; `-COLUMN` turns the order round
+    #[arg(long, value_name = "COLUMN", allow_hyphen_values = true)]
+    sort_by: Option<String>,
+    /// Show so many at most
+    #[arg(long, value_name = "N")]
+    limit: Option<usize>,
+    /// Leave out so many first
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    offset: usize,
+    /// Print what changes until it is interrupted
+    #[arg(short, long)]
+    watch: bool,
     #[command(flatten)]
     pub(crate) client: ClientFlags,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-enum ListKind {
-    #[value(alias = "tool")]
-    Tools,
-    #[value(aliases = ["server", "mcpservers", "mcpserver"])]
-    Servers,
-    #[value(alias = "profile")]
-    Profiles,
-    #[value(alias = "resource")]
-    Resources,
-    #[value(alias = "prompt")]
-    Prompts,
-}
+// === impl Arguments ===
 
-/// One row of the table of kinds.
-pub(super) struct Listed {
-    /// The singular, for errors.
-    one: &'static str,
-    /// The plural, and the member of the answer that holds the entries.
-    many: &'static str,
-    member: &'static str,
-    source: Source,
-    /// The members of an entry that a name is compared with.
-    names: &'static [&'static str],
-    pub(super) columns: &'static [Column],
-}
-
-enum Source {
-    /// An operation, with its name.
-    Operation(&'static str),
-    /// A list of MCP.
-    List(Listing),
-}
-
-const TOOLS: Listed = Listed {
-    one: "tool",
-    many: "tools",
-    member: "tools",
-    source: Source::Operation("core_tool_list"),
-    names: &["id", "name"],
-    columns: &[
-        Column::new("NAME", |tool| field(tool, "name")),
-        Column::new("SERVER", |tool| field(tool, "server")),
-        Column::new("STATE", |tool| field(tool, "state")),
-        Column::wide("ID", |tool| field(tool, "id")),
-        Column::wide("TITLE", |tool| field(tool, "title")),
-        Column::new("DESCRIPTION", |tool| field(tool, "description")),
-    ],
-};
-
-pub(super) const SERVERS: Listed = Listed {
-    one: "server",
-    many: "servers",
-    member: "mcpServers",
-    source: Source::Operation("core_mcpserver_list"),
-    names: &["name"],
-    columns: &[
-        Column::new("NAME", |server| field(server, "name")),
-        Column::new("STATE", |server| field(server, "state")),
-        Column::new("TRANSPORT", |server| field(server, "transport")),
-        Column::new("TOOLS", |server| field(server, "tools")),
-        Column::wide("RESOURCES", |server| field(server, "resources")),
-        Column::wide("PROMPTS", |server| field(server, "prompts")),
-        Column::wide("RESTARTS", |server| field(server, "restarts")),
-        Column::new("SINCE", |server| moment(server, "since")),
-        Column::wide("NEXT RETRY", |server| moment(server, "nextRetry")),
-        Column::wide("TITLE", |server| field(server, "title")),
-        Column::new("LAST ERROR", |server| field(server, "lastError")),
-        Column::wide("WARNINGS", |server| field(server, "warnings")),
-    ],
-};
-
-pub(super) const PROFILES: Listed = Listed {
-    one: "profile",
-    many: "profiles",
-    member: "profiles",
-    source: Source::Operation("core_profile_list"),
-    names: &["name"],
-    columns: &[
-        Column::new("NAME", |profile| field(profile, "name")),
-        Column::new("EXPOSURE", |profile| field(profile, "exposure")),
-        Column::new("DIALECT", |profile| field(profile, "dialect")),
-        Column::new("SERVERS", |profile| field(profile, "servers")),
-        Column::new("TOOLS", |profile| field(profile, "tools")),
-        Column::wide("TITLE", |profile| field(profile, "title")),
-        Column::new("URL", |profile| field(profile, "url")),
-    ],
-};
-
-const RESOURCES: Listed = Listed {
-    one: "resource",
-    many: "resources",
-    member: "resources",
-    source: Source::List(Listing::Resources),
-    names: &["uri", "name"],
-    columns: &[
-        Column::new("URI", |resource| field(resource, "uri")),
-        Column::new("NAME", |resource| field(resource, "name")),
-        Column::new("TYPE", |resource| field(resource, "mimeType")),
-        Column::wide("SIZE", |resource| field(resource, "size")),
-        Column::wide("TITLE", |resource| field(resource, "title")),
-        Column::new("DESCRIPTION", |resource| field(resource, "description")),
-    ],
-};
-
-const PROMPTS: Listed = Listed {
-    one: "prompt",
-    many: "prompts",
-    member: "prompts",
-    source: Source::List(Listing::Prompts),
-    names: &["name"],
-    columns: &[
-        Column::new("NAME", |prompt| field(prompt, "name")),
-        Column::new("ARGUMENTS", prompt_arguments),
-        Column::wide("TITLE", |prompt| field(prompt, "title")),
-        Column::new("DESCRIPTION", |prompt| field(prompt, "description")),
-    ],
-};
-
-/// `city, unit?`
-fn prompt_arguments(prompt: &Value) -> String {
-    let arguments = prompt["arguments"].as_array().map(Vec::as_slice).unwrap_or_default();
-    let one = |argument: &Value| {
-        let optional = if argument["required"] == true { "" } else { "?" };
-        format!("{}{optional}", field(argument, "name"))
-    };
-    arguments.iter().map(one).collect::<Vec<_>>().join(", ")
-}
-
-pub(crate) async fn run(arguments: &Arguments, client: &Client, output: Output) -> anyhow::Result<()> {
-    let listed = match arguments.kind {
-        ListKind::Tools => &TOOLS,
-        ListKind::Servers => &SERVERS,
-        ListKind::Profiles => &PROFILES,
-        ListKind::Resources => &RESOURCES,
-        ListKind::Prompts => &PROMPTS,
-    };
-    if arguments.server.is_some() && arguments.kind != ListKind::Tools {
-        return Err(Problem::new(Kind::InvalidParams, format!("`--server` does not fit `list {}`", listed.many)).into());
-    }
-    let patterns = patterns(&arguments.names)?;
-    let answer = match listed.source {
-        Source::Operation(name) => {
-            let wanted = arguments.server.as_ref().map_or_else(|| json!({}), |server| json!({ "server": server }));
-            client.operate(name, &wanted).await?
+impl Arguments {
+    /// All of one kind, or what is named.
+    pub(super) fn of(kind: Chosen, names: Vec<String>, watch: bool, client: ClientFlags) -> Self {
+        Self {
+            kind,
+            names,
+            server: None,
+            filter: Vec::new(),
+            description: None,
+            sort_by: None,
+            limit: None,
+            offset: 0,
+            watch,
+            client,
         }
-        Source::List(listing) => wrap(listed.member, &client.list(listing).await?),
-    };
-    let (answer, missing) = select(&answer, listed, &patterns);
+    }
+
+    /// Whether no gateway is needed.
+    pub(crate) fn is_local(&self) -> bool {
+        matches!(self.kind.row.source, Source::Contexts)
+    }
+}
+
+/// What lies in the home.
+pub(crate) fn run_local(arguments: &Arguments, environment: &Environment) -> anyhow::Result<()> {
+    if arguments.watch {
+        return Err(Problem::new(Kind::InvalidParams, "contexts do not change by themselves").into());
+    }
+    let home = Home::find(arguments.client.home(), environment)?;
+    let mut contexts = Contexts::load(&home)?;
+    let names = arguments.kind.names(&arguments.names);
+    for name in &names {
+        contexts.named(name, "the command line")?;
+    }
+    contexts.all.retain(|context| names.is_empty() || names.contains(&context.name));
+    super::context::list(&contexts, arguments.client.output(environment)?)
+}
+
+pub(crate) async fn run(
+    arguments: &Arguments,
+    client: &Client,
+    environment: &Environment,
+    output: Output,
+) -> anyhow::Result<()> {
+    let row = arguments.kind.row;
+    if arguments.server.is_some() && row.one != "tool" {
+        return Err(Problem::new(Kind::InvalidParams, format!("`--server` does not fit `list {}`", row.many)).into());
+    }
+    let wanted = select::Wanted::new(
+        row,
+        arguments.kind.names(&arguments.names),
+        &arguments.filter,
+        arguments.description.as_deref(),
+        arguments.sort_by.as_deref(),
+    )?;
+    let asked = arguments.server.as_ref().map_or_else(|| json!({}), |server| json!({ "server": server }));
+    if arguments.watch {
+        let watched = watch::Watched { row, wanted: &wanted, asked: &asked, flags: &arguments.client };
+        return watch::run(&watched, client, environment, output).await;
+    }
+    let answer = output.busy(&format!("listing {}", row.plural()), fetch(row, client, &asked)).await?;
+    let (answer, missing) = wanted.of(&answer);
+    let value = answer.to_value();
     if output.is_for_programs() {
         output.answer(&answer)?;
     } else {
-        let rows = answer.to_value()[listed.member].as_array().cloned().unwrap_or_default();
+        let mut rows = wanted.rows(&value)?;
+        if arguments.offset > 0 || arguments.limit.is_some() {
+            let all = rows.len();
+            rows = rows.into_iter().skip(arguments.offset).take(arguments.limit.unwrap_or(usize::MAX)).collect();
+            output.note(&format!("{} of {all} {}", rows.len(), row.plural()));
+        }
         if !rows.is_empty() || missing.is_empty() {
-            output.rows(listed.many, listed.columns, &rows)?;
+            print(row, &rows, output)?;
         }
         // Definitions that could not be read are servers that somebody misses in the table.
-        for problem in answer.to_value()["problems"].as_array().into_iter().flatten() {
+        for problem in value["problems"].as_array().into_iter().flatten() {
             output.note(&format!("bad definition: {}", field(problem, "problem")));
         }
     }
     match missing.first() {
         None => Ok(()),
-        Some(name) => Err(Problem::new(Kind::NotFound, format!("no {} `{name}`", listed.one))
-            .hint(format!("see all with `toolcrib list {}`", listed.many))
-            .into()),
+        Some(name) => Err(unknown(row, name).into()),
     }
 }
 
-/// What the person asked for; a plain name that fits nothing is an error, a glob is not.
-fn patterns(names: &[String]) -> Result<Vec<(&str, Glob)>, Problem> {
-    let pattern = |name: &'_ String| {
-        Glob::new(name).map_err(|error| Problem::new(Kind::InvalidParams, format!("`{name}` is not a name: {error}")))
-    };
-    names.iter().map(|name| pattern(name).map(|glob| (name.as_str(), glob))).collect()
+/// A name that fits nothing.
+pub(super) fn unknown(row: &Row, name: &str) -> Problem {
+    Problem::new(Kind::NotFound, format!("no {} `{name}`", row.singular()))
+        .hint(format!("see all with `toolcrib list {}`", row.many))
 }
 
-/// The answer with the wanted entries only, and the names that fitted nothing.
-fn select<'a>(answer: &Raw, listed: &Listed, patterns: &[(&'a str, Glob)]) -> (Raw, Vec<&'a str>) {
-    if patterns.is_empty() {
-        return (answer.clone(), Vec::new());
-    }
-    let entries = answer.get(listed.member);
-    let items = match entries.as_ref().map(Raw::outline) {
-        Some(scanner::Outline::Array(items)) => items,
-        _ => Vec::new(),
-    };
-    let mut seen = vec![false; patterns.len()];
-    let mut kept = Vec::new();
-    for item in items {
-        let entry: Value = serde_json::from_str(item).unwrap_or_default();
-        let mut fits = false;
-        for ((_, glob), seen) in patterns.iter().zip(&mut seen) {
-            let found = listed.names.iter().filter_map(|key| entry[*key].as_str()).any(|name| glob.matches(name));
-            *seen |= found;
-            fits |= found;
+/// Everything of a kind as the gateway answers it.
+pub(crate) async fn fetch(row: &Row, client: &Client, asked: &Value) -> Result<Raw, Problem> {
+    match row.source {
+        Source::Operation(name) => client.obtain_list(name, asked).await,
+        Source::List(listing) if !client.wraps().await? => Ok(select::wrap(row.member, &client.list(listing).await?)),
+        // muster's dialect lists these by meta-tools only, and says in words that there are none.
+        Source::List(_) => {
+            let answer = client.obtain(&format!("list_{}", row.member), asked).await?;
+            let entries = match answer.outline() {
+                Outline::Array(items) => items.into_iter().map(|item| answer.part(item)).collect(),
+                Outline::Object(_) | Outline::Scalar(_) => Vec::new(),
+            };
+            Ok(select::wrap(row.member, &entries))
         }
-        if fits {
-            kept.push(item);
-        }
+        Source::Contexts => Ok(select::wrap(row.member, &[])),
     }
-    let missing = patterns.iter().zip(seen).filter(|((name, _), seen)| !seen && !name.contains(['*', '?', '[', '{']));
-    (wrap_texts(listed.member, &kept), missing.map(|((name, _), _)| *name).collect())
 }
 
-fn wrap(member: &str, entries: &[Raw]) -> Raw {
-    wrap_texts(member, &entries.iter().map(Raw::as_str).collect::<Vec<_>>())
+/// The entries of an answer.
+pub(crate) fn entries(row: &Row, answer: &Value) -> Vec<Value> {
+    match answer {
+        Value::Array(entries) => entries.clone(),
+        other => other[row.member].as_array().cloned().unwrap_or_default(),
+    }
 }
 
-/// `{<member>: […], "total": N}`, as operations answer.
-fn wrap_texts(member: &str, entries: &[&str]) -> Raw {
-    let mut out = Writer::object(64);
-    out.member(member, raw::array(entries.iter().copied()).as_str());
-    out.member("total", &entries.len().to_string());
-    out.finish()
+/// Rows as a table, or as names.
+pub(super) fn print(row: &Row, rows: &[Value], output: Output) -> anyhow::Result<()> {
+    if output.format == Format::Name {
+        for entry in rows {
+            output.text(&crate::text::line(&format!("{}/{}", row.one, field(entry, row.names[0]))))?;
+        }
+        return Ok(());
+    }
+    Ok(output.rows(&row.plural(), row.columns, rows)?)
 }

@@ -10,7 +10,7 @@ use serde_json::{Map, Value, json};
 use toolcrib_base::{Problem, ProfileName};
 use toolcrib_protocol::Raw;
 
-use super::list;
+use super::kind;
 use super::server::{Request, text_of};
 use crate::client::{ClientFlags, Rest};
 use crate::output::table::field;
@@ -155,7 +155,7 @@ pub(super) async fn run(action: &Wire, request: &Request, rest: &Rest, output: O
     match action {
         Wire::List(_) => {
             let profiles = value["profiles"].as_array().map(Vec::as_slice).unwrap_or_default();
-            output.rows("profiles", list::PROFILES.columns, profiles)?;
+            output.rows("profiles", kind::rows::PROFILES.columns, profiles)?;
         }
         Wire::Show(_) => Output { format: Format::Yaml, ..output }.answer(&answer)?,
         Wire::Create(_) => {

@@ -97,7 +97,7 @@ pub(super) struct DefinitionArguments {
 
 #[derive(Debug, clap::Args)]
 pub(super) struct SchemaArguments {
-    /// entry, server or profile
+    /// entry, server, profile, service-class, service …
     #[arg(default_value = "entry", value_parser = kind)]
     kind: DefinitionKind,
 }

@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 use toolcrib_base::{Kind, Problem, ServerName};
 use toolcrib_protocol::Raw;
 
-use super::list;
+use super::kind;
 use crate::client::{ClientFlags, Rest};
 use crate::output::table::field;
 use crate::output::{Format, Output};
@@ -190,7 +190,7 @@ pub(crate) async fn run(arguments: &Arguments, request: &Request, rest: &Rest, o
     match &arguments.action {
         Action::List(_) => {
             let servers = value["mcpServers"].as_array().map(Vec::as_slice).unwrap_or_default();
-            output.rows("servers", list::SERVERS.columns, servers)?;
+            output.rows("servers", kind::rows::SERVERS.columns, servers)?;
             for problem in value["problems"].as_array().into_iter().flatten() {
                 output.note(&format!("bad definition: {}", field(problem, "problem")));
             }

@@ -2,14 +2,22 @@
 
 use std::time::Duration;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
-use crate::client::{ClientFlags, Rest};
+use super::kind::{Chosen, KindParser, Verb};
+use super::{get, list};
+use crate::client::{Client, ClientFlags, Rest};
 use crate::output::table::{Column, field, moment};
 use crate::output::{Format, Output};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
+    /// Of what; without it the gateway's own
+    #[arg(value_parser = KindParser(Verb::Status), requires = "name")]
+    kind: Option<Chosen>,
+    /// Of which
+    #[arg(add = crate::names::of_kind())]
+    name: Option<String>,
     /// The whole answer as JSON
     #[arg(long)]
     json: bool,
@@ -26,8 +34,28 @@ const COLUMNS: &[Column] = &[
     Column::wide("NEXT RETRY", |server| moment(server, "nextRetry")),
 ];
 
+impl Arguments {
+    /// Whether it is about one thing instead of the gateway.
+    pub(crate) fn is_of_one(&self) -> bool {
+        self.kind.is_some()
+    }
+
+    fn format(&self, output: Output) -> Output {
+        if self.json { Output { format: Format::Json, ..output } } else { output }
+    }
+}
+
+/// How one thing is.
+pub(crate) async fn one(arguments: &Arguments, client: &Client, output: Output) -> anyhow::Result<()> {
+    let (Some(kind), Some(name)) = (&arguments.kind, &arguments.name) else { return Ok(()) };
+    let Some(operation) = kind.row.act(Verb::Status) else { return Err(list::unknown(kind.row, name).into()) };
+    let asked = json!({ kind.row.argument: name });
+    let answer = output.busy(&format!("asking for {name}"), client.obtain(operation, &asked)).await?;
+    get::show(kind.row, &answer, arguments.format(output))
+}
+
 pub(crate) async fn run(arguments: &Arguments, rest: &Rest, output: Output) -> anyhow::Result<()> {
-    let output = if arguments.json { Output { format: Format::Json, ..output } } else { output };
+    let output = arguments.format(output);
     let answer = rest.get("/status").await?;
     if output.is_for_programs() {
         return Ok(output.answer(&answer)?);
@@ -73,8 +101,6 @@ fn troubles(value: &Value) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
 
     #[test]

@@ -5,6 +5,7 @@ mod drive;
 mod mock;
 mod show;
 
+use std::future::Future;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -12,10 +13,13 @@ use std::time::Duration;
 
 use anyhow::{Context, anyhow, bail};
 use toolcrib_base::{Glob, Kind, Problem};
-use toolcrib_scenario::{self as scenario, Expectations, Found, Outcome, Pace, Select, Tally, Verdict};
+use toolcrib_scenario::{self as scenario, Expectations, Outcome, Pace, Select, Tally};
 
 use drive::Wire;
 use show::Show;
+
+/// How long the runtime waits at the end for what cannot be cancelled.
+const LAST_TASKS: Duration = Duration::from_secs(2);
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
@@ -55,6 +59,18 @@ pub(crate) struct Arguments {
     /// A list of `{name, reason}`: these must fail
     #[arg(long, value_name = "FILE")]
     expected_failures: Option<PathBuf>,
+    /// Run nothing: check the form of every file, and every `core_*` call against the gateway's schemas
+    #[arg(long, conflicts_with_all = ["generate_schema", "mcp_server"])]
+    validate_scenarios: bool,
+    /// Print the schemas of all core tools and of scenario files
+    #[arg(long, conflicts_with = "mcp_server")]
+    generate_schema: bool,
+    /// Write that to a file
+    #[arg(long, value_name = "FILE", requires = "generate_schema")]
+    schema_output: Option<PathBuf>,
+    /// Offer the runner as MCP tools over stdin and stdout
+    #[arg(long)]
+    mcp_server: bool,
     /// Run a mock server over stdin and stdout
     #[arg(long, hide = true, requires = "mock_config")]
     mock_mcp_server: bool,
@@ -72,6 +88,9 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
         let file = arguments.mock_config.as_deref().expect("clap asks for it");
         return mock::run(file).map(|()| ExitCode::SUCCESS);
     }
+    if arguments.generate_schema {
+        return schema(arguments).map(|()| ExitCode::SUCCESS);
+    }
     let path = arguments.config.as_deref().ok_or_else(|| {
         Problem::new(Kind::InvalidParams, "`toolcrib test` needs scenarios")
             .hint("name a file or a folder with `--config PATH`; docs/scenarios.md tells how to write one")
@@ -81,6 +100,9 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     {
         let message = format!("`{}` is no report: its ending is neither `.json` nor `.xml`", report.display());
         return Err(Problem::new(Kind::InvalidParams, message).into());
+    }
+    if arguments.mcp_server {
+        return serve(arguments, path).map(|()| ExitCode::SUCCESS);
     }
     let outcomes = outcomes(arguments, path)?;
     if let Some(report) = &arguments.report {
@@ -94,12 +116,12 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
 
 /// Runs what is wanted; what could not be read is an outcome too.
 fn outcomes(arguments: &Arguments, path: &Path) -> anyhow::Result<Vec<Outcome>> {
-    let Found { mut scenarios, wrong } =
-        scenario::gather(path).with_context(|| format!("read scenarios from `{}`", path.display()))?;
+    let mut found = scenario::gather(path).with_context(|| format!("read scenarios from `{}`", path.display()))?;
+    let mut scenarios = std::mem::take(&mut found.scenarios);
     let expectations = expectations(arguments)?;
     let names: Vec<&str> = scenarios.iter().map(|scenario| scenario.name.as_str()).collect();
     if let Some(name) = expectations.unknown(&names).first()
-        && wrong.is_empty()
+        && found.wrong.is_empty()
     {
         let message = format!("no scenario is called `{name}`, which is on the list of expected failures");
         return Err(Problem::new(Kind::InvalidParams, message).hint("take it off the list").into());
@@ -111,39 +133,28 @@ fn outcomes(arguments: &Arguments, path: &Path) -> anyhow::Result<Vec<Outcome>> 
         tags: arguments.tag.clone(),
     };
     scenarios.retain(|scenario| select.takes(scenario));
-    if scenarios.is_empty() && wrong.is_empty() {
+    if scenarios.is_empty() && found.wrong.is_empty() {
         bail!(anyhow!("no scenario in `{}` fits the filters", path.display()));
     }
     // Nobody knows whether a file that cannot be read would have been wanted.
-    let wrong = if select.is_everything() { wrong } else { Vec::new() };
-    let show = Show::new(scenarios.len() + wrong.len(), arguments.verbose);
-    let unread = |(file, faults): (PathBuf, Vec<scenario::Wrong>)| {
-        let reason: Vec<String> = faults.iter().map(ToString::to_string).collect();
-        let name = file.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default();
-        Outcome::bare(&name, &file, Verdict::Error, reason.join("\n"))
-    };
-    let mut outcomes: Vec<Outcome> = wrong.into_iter().map(unread).collect();
+    let mut outcomes = if select.is_everything() { found.unread() } else { Vec::new() };
+    let show = Show::new(scenarios.len() + outcomes.len(), arguments.verbose);
     for outcome in &outcomes {
         scenario::Progress::ended(&show, outcome);
     }
-    let config = scenario::Config {
-        program: std::env::current_exe().context("find this program")?,
-        guarded: true,
-        timeout: arguments.timeout,
-        keep_home: arguments.keep_home,
-        drive: Arc::new(Wire),
-    };
+    let config = config(arguments)?;
     let pace = Pace { parallel: usize::from(arguments.parallel), fail_fast: arguments.fail_fast };
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().context("start the runtime")?;
-    let ran = runtime.block_on(async {
-        tokio::select! {
-            ran = scenario::run(&scenarios, &config, &pace, &expectations, &show) => Some(ran),
-            _ = tokio::signal::ctrl_c() => None,
+    let ran = within_runtime(async {
+        if arguments.validate_scenarios {
+            let schemas = scenario::core_schemas(&config).await.map_err(anyhow::Error::msg)?;
+            let judged = scenario::validate(&scenarios, &schemas);
+            judged.iter().for_each(|outcome| scenario::Progress::ended(&show, outcome));
+            return Ok(judged);
         }
+        Ok(scenario::run(&scenarios, &config, &pace, &expectations, &show).await)
     });
-    runtime.shutdown_timeout(Duration::from_secs(2));
     show.finish();
-    outcomes.extend(ran.context("interrupted")?);
+    outcomes.extend(ran?);
     Ok(outcomes)
 }
 
@@ -151,4 +162,45 @@ fn expectations(arguments: &Arguments) -> anyhow::Result<Expectations> {
     let Some(file) = &arguments.expected_failures else { return Ok(Expectations::default()) };
     let text = std::fs::read_to_string(file).with_context(|| format!("read `{}`", file.display()))?;
     Expectations::read(file, &text).map_err(|wrong| anyhow!("{wrong}"))
+}
+
+/// How scenarios are run: by this program, with its own client.
+fn config(arguments: &Arguments) -> anyhow::Result<scenario::Config> {
+    Ok(scenario::Config {
+        program: std::env::current_exe().context("find this program")?,
+        guarded: true,
+        timeout: arguments.timeout,
+        keep_home: arguments.keep_home,
+        drive: Arc::new(Wire),
+    })
+}
+
+/// Runs on a runtime of all cores; Ctrl-C ends it, and with it every gateway.
+fn within_runtime<T>(work: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<T> {
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().context("start the runtime")?;
+    let outcome = runtime.block_on(async {
+        tokio::select! {
+            outcome = work => outcome,
+            _ = tokio::signal::ctrl_c() => Err(anyhow!("interrupted")),
+        }
+    });
+    // A thread that waits for stdin must not keep the process.
+    runtime.shutdown_timeout(LAST_TASKS);
+    outcome
+}
+
+fn schema(arguments: &Arguments) -> anyhow::Result<()> {
+    let config = config(arguments)?;
+    let schemas = within_runtime(async { scenario::core_schemas(&config).await.map_err(anyhow::Error::msg) })?;
+    let text = serde_json::to_string_pretty(&scenario::schema_document(&schemas))? + "\n";
+    match &arguments.schema_output {
+        Some(file) => std::fs::write(file, text).with_context(|| format!("write `{}`", file.display())),
+        None => Ok(crate::output::print(&text)?),
+    }
+}
+
+fn serve(arguments: &Arguments, path: &Path) -> anyhow::Result<()> {
+    let bench =
+        scenario::Bench { path: path.to_owned(), config: config(arguments)?, expectations: expectations(arguments)? };
+    within_runtime(async { Ok(scenario::serve(bench, tokio::io::stdin(), tokio::io::stdout()).await?) })
 }

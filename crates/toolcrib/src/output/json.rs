@@ -54,12 +54,16 @@ pub(crate) fn pretty(raw: &str) -> String {
     out
 }
 
+/// A JSON text on one line, safe for a terminal.
+pub(crate) fn visible(json: &str) -> String {
+    let mut out = String::with_capacity(json.len());
+    json.chars().for_each(|c| push_visible(&mut out, c));
+    out
+}
+
 /// A text as a JSON string.
 pub(crate) fn string(text: &str) -> String {
-    let quoted = serde_json::Value::from(text).to_string();
-    let mut out = String::with_capacity(quoted.len());
-    quoted.chars().for_each(|c| push_visible(&mut out, c));
-    out
+    visible(&serde_json::Value::from(text).to_string())
 }
 
 /// JSON escapes only the control characters of ASCII itself; the other ones that steer a terminal become escapes here,

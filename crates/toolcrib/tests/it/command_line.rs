@@ -19,7 +19,8 @@ async fn the_help_names_the_exit_codes() {
     {
         assert!(help.contains(part), "no `{part}` in:\n{help}");
     }
-    run(home.path(), &["version"], &[]).await.prints(&format!("toolcrib {}\n", env!("CARGO_PKG_VERSION")));
+    let expected = format!("toolcrib {}\ngateway: (not running)\n", env!("CARGO_PKG_VERSION"));
+    run(home.path(), &["version"], &[("TOOLCRIB_LISTEN", "127.0.0.1:1")]).await.prints(&expected);
 }
 
 #[tokio::test]
@@ -27,10 +28,12 @@ async fn wrong_use_has_its_own_code() {
     let home = tempfile::tempdir().unwrap();
     run(home.path(), &[], &[]).await.fails(64, &["Usage:"]);
     run(home.path(), &["serv"], &[]).await.fails(64, &["unrecognized subcommand", "serve"]);
-    run(home.path(), &["list", "things"], &[]).await.fails(64, &["tools, servers, profiles, resources, prompts"]);
+    run(home.path(), &["list", "things"], &[])
+        .await
+        .fails(64, &["tools, servers, profiles, resources, prompts", "workflows"]);
     run(home.path(), &["find"], &[]).await.fails(64, &["<WORDS>"]);
     run(home.path(), &["find", "x", "--limit", "0"], &[]).await.fails(64, &["1..=100"]);
-    run(home.path(), &["list", "tools", "-o", "xml"], &[]).await.fails(64, &["table, wide, json, yaml"]);
+    run(home.path(), &["list", "tools", "-o", "xml"], &[]).await.fails(64, &["table, wide, json, yaml, name"]);
     run(home.path(), &["list", "tools", "--timeout", "soon"], &[]).await.fails(64, &["a duration such as"]);
     run(home.path(), &["stdio", "--profile", "../x"], &[]).await.fails(64, &["is not a name"]);
 }

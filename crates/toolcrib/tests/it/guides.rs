@@ -30,13 +30,14 @@ const REPEATED: [&str; 6] =
     ["toolcrib list ", "toolcrib find ", "toolcrib describe ", "toolcrib audit list", "toolcrib status", "curl -s "];
 
 /// Every document with something to run; the names of the tests below.
-const GUIDES: [&str; 13] = [
+const GUIDES: [&str; 14] = [
     "README.md",
     "docs/guides/audit.md",
     "docs/guides/bridge.md",
     "docs/guides/cli.md",
     "docs/guides/clients.md",
     "docs/guides/control-api.md",
+    "docs/guides/events.md",
     "docs/guides/getting-started.md",
     "docs/guides/operations.md",
     "docs/guides/profiles.md",
@@ -74,6 +75,11 @@ fn clients() {
 #[test]
 fn control_api() {
     run("docs/guides/control-api.md");
+}
+
+#[test]
+fn events() {
+    run("docs/guides/events.md");
 }
 
 #[test]

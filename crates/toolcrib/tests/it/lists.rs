@@ -84,8 +84,8 @@ async fn tables_for_people() {
         &stub,
         &["list", "tools"],
         "NAME         SERVER   STATE   DESCRIPTION\n\
-         files_read   files    ready   Read a file.\n\
-         evil_x       evil     ready   \\u{1b}]0;owned\\u{7}\\u{9b}2J\n",
+         evil_x       evil     ready   \\u{1b}]0;owned\\u{7}\\u{9b}2J\n\
+         files_read   files    ready   Read a file.\n",
     )
     .await;
     prints(
@@ -99,8 +99,8 @@ async fn tables_for_people() {
         &stub,
         &["list", "mcpservers"],
         "NAME    STATE    TRANSPORT   TOOLS   SINCE                      LAST ERROR\n\
-         files   ready    stdio       3       1970-01-01T00:00:00.000Z   -\n\
-         away    failed   http        0       2026-01-01T00:00:00Z       connection refused\n",
+         away    failed   http        0       2026-01-01T00:00:00Z       connection refused\n\
+         files   ready    stdio       3       1970-01-01T00:00:00.000Z   -\n",
     )
     .await;
     prints(&stub, &["list", "profile"], "No profiles found\n").await;

@@ -59,3 +59,35 @@ impl Ran {
         }
     }
 }
+
+/// A command that speaks MCP over its stdin and stdout.
+pub(crate) struct Talk {
+    _child: tokio::process::Child,
+    stdin: tokio::process::ChildStdin,
+    stdout: tokio::io::Lines<tokio::io::BufReader<tokio::process::ChildStdout>>,
+}
+
+impl Talk {
+    pub(crate) fn start(home: &Path, arguments: &[&str]) -> Self {
+        let mut child = Command::new(env!("CARGO_BIN_EXE_toolcrib"))
+            .args(arguments)
+            .env_clear()
+            .env("TOOLCRIB_HOME", home)
+            .env("PATH", "/usr/bin:/bin")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .kill_on_drop(true)
+            .spawn()
+            .unwrap();
+        let (stdin, stdout) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
+        let stdout = tokio::io::AsyncBufReadExt::lines(tokio::io::BufReader::new(stdout));
+        Self { _child: child, stdin, stdout }
+    }
+
+    /// One message, and the line that comes back.
+    pub(crate) async fn ask(&mut self, line: &str) -> serde_json::Value {
+        self.stdin.write_all(format!("{line}\n").as_bytes()).await.unwrap();
+        let answer = self.stdout.next_line().await.unwrap().expect("an answer");
+        serde_json::from_str(&answer).unwrap()
+    }
+}

@@ -122,20 +122,16 @@ pub(super) async fn restart(asking: &Asking) -> Result<Value, Problem> {
     }
 }
 
-/// Everything that can be known before a service is made.
-struct Checked {
-    subject: Subject,
-}
-
-fn check(asking: &Asking) -> Result<Checked, Problem> {
+/// What the service is that shall be made, if it can be made of its class.
+fn checked(asking: &Asking) -> Result<Subject, Problem> {
     let name = asking.new_name()?;
-    let class = asking.usable(asking.text("serviceClassName")?)?;
+    let class = asking.table.around.class(asking.text("serviceClassName")?)?;
     let args = arguments::complete(&class.definition.args, &asking.object("args"))?;
     if asking.table.entry(name.as_str()).is_some() || asking.table.is_static(name.as_str()) {
         return Err(Problem::new(Kind::Conflict, format!("service `{name}` already exists"))
             .hint("Choose another name, or delete it first."));
     }
-    let subject = Subject {
+    Ok(Subject {
         name,
         class: class.definition.name.clone(),
         description: asking.given("description").and_then(Value::as_str).map(str::to_owned),
@@ -145,13 +141,17 @@ fn check(asking: &Asking) -> Result<Checked, Problem> {
         persists: asking.flag("persist"),
         owner: asking.owner(),
         created: asking.table.around.clock.now(),
-    };
-    Ok(Checked { subject })
+    })
 }
 
 pub(super) fn validate(asking: &Asking) -> Result<Value, Problem> {
-    let name = check(asking)?.subject.name;
-    Ok(said(name.as_str(), format!("Validation successful for service {name}"), None))
+    let subject = checked(asking)?;
+    let mut message = format!("Validation successful for service {}", subject.name);
+    // Servers come and go: what is missing now makes nothing wrong of what was asked.
+    if let Err(problem) = asking.usable(subject.class.as_str()) {
+        message += &format!("; it could not be made now: {}", problem.message);
+    }
+    Ok(said(subject.name.as_str(), message, None))
 }
 
 pub(super) async fn create(asking: &Asking) -> Result<Value, Problem> {
@@ -159,7 +159,8 @@ pub(super) async fn create(asking: &Asking) -> Result<Value, Problem> {
         message: format!("Failed to create ServiceClass instance: {}", problem.message),
         ..problem
     };
-    let Checked { subject } = check(asking).map_err(failed)?;
+    let subject = checked(asking).map_err(failed)?;
+    asking.usable(subject.class.as_str()).map_err(failed)?;
     let (name, persists, definition) = (subject.name.clone(), subject.persists, subject.definition());
     let entry = asking.table.add(subject, Life::new(asking.table.around.clock.now())).map_err(failed)?;
     if persists {

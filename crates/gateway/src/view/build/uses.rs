@@ -85,7 +85,8 @@ impl Uses<'_> {
         let servers = self.shown.iter().map(|running| &*running.definition);
         let found = ToolId::parse(name)
             .into_iter()
-            .chain(reach::ids(name, servers))
+            .chain(reach::ids(name, servers.clone()))
+            .chain(reach::ids_of_family(name, servers))
             .find_map(|id| self.found.binary_search_by(|it| it.id.cmp(&id)).ok());
         match (found, dialect::lookup(name, self.profile.dialect)) {
             (Some(index), _) => Used::Tool(index),

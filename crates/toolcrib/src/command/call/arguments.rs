@@ -3,6 +3,7 @@
 use std::io::Read;
 
 use bytes::Bytes;
+use serde_json::Value;
 use toolcrib_base::{Kind, Problem};
 use toolcrib_protocol::Raw;
 use toolcrib_protocol::json::{self, Fault, Rules};
@@ -18,7 +19,7 @@ const DEPTH: usize = 120;
 pub(in crate::command) struct Given {
     /// The arguments: `key=value`, where true, false, null, numbers, {…} and […] are JSON and anything else is text;
     /// `key:=JSON` insists on JSON; after `--` also `--key value`
-    #[arg(value_name = "KEY=VALUE")]
+    #[arg(value_name = "KEY=VALUE", add = crate::names::arguments())]
     pairs: Vec<String>,
     /// One argument more
     #[arg(short, long = "arg", value_name = "KEY=VALUE")]
@@ -35,14 +36,59 @@ impl Given {
     }
 }
 
+/// Arguments where words of the command line mean something else: what is written like an unknown flag is one (see
+/// `free.rs`), so that flags of the gateway never get among them.
+#[derive(Debug, clap::Args)]
+pub(in crate::command) struct Loose {
+    /// One argument; `--KEY VALUE` means the same where KEY is no flag of this command
+    #[arg(id = "arg", long, value_name = "KEY=VALUE")]
+    args: Vec<String>,
+    /// All arguments as one JSON object; `-` reads it from stdin, `@FILE` from a file
+    #[arg(long, value_name = "JSON", allow_hyphen_values = true)]
+    json: Option<String>,
+}
+
+impl Loose {
+    pub(in crate::command) fn is_empty(&self) -> bool {
+        self.args.is_empty() && self.json.is_none()
+    }
+
+    /// The arguments as one object, each of the type that the schema gives it.
+    pub(in crate::command) fn typed(&self, more: &[String], schema: &Value) -> Result<Raw, Problem> {
+        let pairs = [more, &self.args].concat();
+        assemble(self.json.as_deref(), &pairs, |pair| typed(pair, &schema["properties"]))
+    }
+}
+
+/// A key with its value as it was written.
+struct Pair {
+    key: String,
+    text: String,
+    /// Whether it was said that the value is JSON.
+    is_json: bool,
+}
+
 /// The arguments as one object. JSON goes out as it was written: no number is rounded.
 fn gather(json: Option<&str>, pairs: &[String]) -> Result<Raw, Problem> {
+    assemble(json, pairs, |pair| {
+        let value = if pair.is_json { checked(&pair.key, &pair.text)? } else { coerce(&pair.key, &pair.text)? };
+        Ok((pair.key.clone(), value))
+    })
+}
+
+/// Puts the object and the pairs together; `value` gives a pair's key and its raw JSON.
+fn assemble(
+    json: Option<&str>,
+    pairs: &[String],
+    value: impl Fn(&Pair) -> Result<(String, String), Problem>,
+) -> Result<Raw, Problem> {
     let mut arguments = match json {
         Some(text) => object(read(text)?)?,
         None => Raw::empty_object(),
     };
     let mut seen = Vec::new();
-    for (key, value) in read_pairs(pairs)? {
+    for pair in read_pairs(pairs)? {
+        let (key, value) = value(&pair)?;
         if seen.contains(&key) {
             return Err(wrong(format!("the argument `{key}` is given twice")));
         }
@@ -52,8 +98,37 @@ fn gather(json: Option<&str>, pairs: &[String]) -> Result<Raw, Problem> {
     Ok(arguments)
 }
 
-/// Keys with their values as raw JSON.
-fn read_pairs(words: &[String]) -> Result<Vec<(String, String)>, Problem> {
+/// A pair as the schema wants it: a text stays a text whatever it looks like, and what is no number is none.
+fn typed(pair: &Pair, properties: &Value) -> Result<(String, String), Problem> {
+    // Flags are written with `-` where names have `_`.
+    let plain = pair.key.replace('-', "_");
+    let key = if properties[&pair.key].is_null() && !properties[&plain].is_null() { plain } else { pair.key.clone() };
+    if pair.is_json {
+        return checked(&key, &pair.text).map(|value| (key, value));
+    }
+    let Some(wanted) = properties[&key]["type"].as_str() else {
+        return coerce(&key, &pair.text).map(|value| (key, value));
+    };
+    if wanted == "string" {
+        return Ok((key, Value::from(pair.text.as_str()).to_string()));
+    }
+    let value = coerce(&key, &pair.text)?;
+    let fits = match (wanted, serde_json::from_str(&value)) {
+        ("boolean", Ok(Value::Bool(_))) | ("object", Ok(Value::Object(_))) | ("array", Ok(Value::Array(_))) => true,
+        ("number" | "integer", Ok(Value::Number(number))) => wanted == "number" || !number.is_f64(),
+        ("null", Ok(Value::Null)) => true,
+        ("boolean" | "object" | "array" | "number" | "integer" | "null", _) => false,
+        _ => true,
+    };
+    if fits {
+        return Ok((key, value));
+    }
+    let shown: String = pair.text.chars().take(80).collect();
+    Err(wrong(format!("the argument `{key}` has the wrong type: expected {wanted}, got `{shown}`")))
+}
+
+/// Keys with their values.
+fn read_pairs(words: &[String]) -> Result<Vec<Pair>, Problem> {
     let mut pairs = Vec::new();
     let mut words = words.iter().map(String::as_str).peekable();
     while let Some(word) = words.next() {
@@ -63,12 +138,10 @@ fn read_pairs(words: &[String]) -> Result<Vec<(String, String)>, Problem> {
                 Some((key, value)) => (key, value),
                 None => (flag, words.next_if(|next| !next.starts_with("--")).unwrap_or("true")),
             };
-            pairs.push((key.to_owned(), coerce(key, value)?));
+            pairs.push(Pair { key: key.to_owned(), text: value.to_owned(), is_json: false });
         } else if let Some((key, value)) = word.split_once('=').filter(|(key, _)| !matches!(*key, "" | ":")) {
-            match key.strip_suffix(':') {
-                Some(key) => pairs.push((key.to_owned(), checked(key, value)?)),
-                None => pairs.push((key.to_owned(), coerce(key, value)?)),
-            }
+            let (key, is_json) = key.strip_suffix(':').map_or((key, false), |key| (key, true));
+            pairs.push(Pair { key: key.to_owned(), text: value.to_owned(), is_json });
         } else {
             return Err(wrong(format!("`{word}` is not an argument"))
                 .hint("write arguments as `key=value`, or all of them as `--json '{…}'`"));
@@ -81,7 +154,7 @@ fn read_pairs(words: &[String]) -> Result<Vec<(String, String)>, Problem> {
 fn coerce(key: &str, text: &str) -> Result<String, Problem> {
     match json::scan_text(text.trim(), Rules::strict(DEPTH)) {
         Ok(_) => Ok(text.trim().to_owned()),
-        Err(Fault::Syntax { .. }) => Ok(serde_json::Value::from(text).to_string()),
+        Err(Fault::Syntax { .. }) => Ok(Value::from(text).to_string()),
         Err(fault) => Err(wrong(format!("the value of `{key}` cannot be sent: {fault}"))),
     }
 }
@@ -154,6 +227,35 @@ mod tests {
         let flags = ["--a", "1", "--b=x", "--c", "--d", "-2", "e=5"];
         assert_eq!(from(None, &flags).as_deref(), Ok(r#"{"a":1,"b":"x","c":true,"d":-2,"e":5}"#));
         assert_eq!(from(Some(r#"{"a":1.0, "b":2}"#), &["b=x", "c=3"]).as_deref(), Ok(r#"{"a":1.0,"b":"x","c":3}"#));
+    }
+
+    #[test]
+    fn values_become_what_the_schema_says() {
+        let properties = serde_json::json!({
+            "id": { "type": "string" }, "n": { "type": "integer" }, "on": { "type": "boolean" },
+            "dry_run": { "type": "boolean" }, "list": { "type": "array" }, "any": {},
+        });
+        let schema = serde_json::json!({ "properties": properties });
+        let of = |pairs: &[&str]| {
+            let loose = Loose { args: pairs.iter().map(|&pair| pair.to_owned()).collect(), json: None };
+            loose.typed(&[], &schema).map(|raw| raw.as_str().to_owned()).map_err(|problem| problem.message)
+        };
+        let given = ["id=007", "n=12345678901234567890", "on=false", "dry-run=true", "list=[1]", "any=x", "other=1"];
+        let expected =
+            r#"{"id":"007","n":12345678901234567890,"on":false,"dry_run":true,"list":[1],"any":"x","other":1}"#;
+        assert_eq!(of(&given).as_deref(), Ok(expected));
+        assert_eq!(of(&["id=true"]).as_deref(), Ok(r#"{"id":"true"}"#));
+        assert_eq!(of(&["id:=1"]).as_deref(), Ok(r#"{"id":1}"#));
+        for (pair, part) in [
+            ("n=many", "`n` has the wrong type: expected integer, got `many`"),
+            ("n=1.5", "expected integer"),
+            ("on=yes", "expected boolean"),
+            ("list=a,b", "expected array"),
+            ("dry_run=1", "expected boolean"),
+        ] {
+            assert!(of(&[pair]).unwrap_err().contains(part), "{pair}");
+        }
+        assert!(of(&["dry-run=true", "dry_run=true"]).unwrap_err().contains("given twice"));
     }
 
     #[test]

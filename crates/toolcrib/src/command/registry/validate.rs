@@ -18,7 +18,7 @@ pub(crate) struct Arguments {
     /// Fail on warnings, too
     #[arg(long)]
     strict: bool,
-    /// What the files are: entry, server or profile [default: as the nearest folder called `registry`, `servers` or
+    /// What the files are: entry, server, profile, service-class, service … [default: as the nearest folder called `registry`, `servers` or
     /// `profiles` says, else entry]
     #[arg(long, value_name = "KIND", value_parser = super::kind)]
     kind: Option<DefinitionKind>,

@@ -1,0 +1,38 @@
+//! What the muster dialect lists natively beside its meta-tools: one resource of the gateway's own. What servers offer is
+//! reached by meta-tools there.
+
+use serde_json::json;
+use toolcrib_catalog::Dialect;
+use toolcrib_protocol::Raw;
+use toolcrib_protocol::inventory::Listing;
+
+use super::{Listed, Paging};
+
+/// The resource that tells which servers are connected.
+pub(crate) const AUTH_STATUS: &str = "auth://status";
+
+/// Lists in the place of those of the servers.
+#[derive(Debug)]
+pub(crate) struct OwnLists {
+    pub(crate) resources: Listed,
+    pub(crate) templates: Listed,
+    pub(crate) prompts: Listed,
+}
+
+impl OwnLists {
+    /// Those of a dialect that has such lists.
+    pub(super) fn of(dialect: Dialect, paging: &Paging) -> Option<Self> {
+        (dialect == Dialect::Muster).then(|| {
+            let status = json!({
+                "uri": AUTH_STATUS, "name": "auth-status", "title": "Connections of the servers",
+                "description": "Which servers are connected, and which want a login first.",
+                "mimeType": "application/json",
+            });
+            Self {
+                resources: Listed::new(Listing::Resources, paging, vec![Raw::from_value(&status)]),
+                templates: Listed::new(Listing::Templates, paging, Vec::new()),
+                prompts: Listed::new(Listing::Prompts, paging, Vec::new()),
+            }
+        })
+    }
+}

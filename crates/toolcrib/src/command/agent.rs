@@ -1,0 +1,31 @@
+//! `toolcrib agent`, by the name that people of muster know: the bridge, the REPL, or a list that goes on with what changes.
+
+use std::process::ExitCode;
+
+use crate::client::ClientFlags;
+use crate::home::Environment;
+use crate::repl;
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Arguments {
+    /// Lead a client that speaks stdio to the gateway, as `toolcrib bridge` does
+    #[arg(long, conflicts_with = "repl")]
+    mcp_server: bool,
+    /// Type commands one after the other, as `toolcrib repl` does
+    #[arg(long)]
+    repl: bool,
+    #[command(flatten)]
+    client: ClientFlags,
+}
+
+pub(crate) fn run(arguments: Arguments, environment: &Environment) -> anyhow::Result<ExitCode> {
+    if arguments.mcp_server {
+        return super::bridge::lead(arguments.client, environment).map(|()| ExitCode::SUCCESS);
+    }
+    if arguments.repl {
+        return repl::run(&arguments.client, environment);
+    }
+    super::with_gateway(&arguments.client, environment, async |client, output| {
+        repl::changes::watch(&arguments.client, client, environment, output).await
+    })
+}

@@ -1,0 +1,248 @@
+//! `toolcrib create` and `toolcrib update`: from a file of one or more documents, or from flags.
+
+mod file;
+mod flags;
+
+use std::path::PathBuf;
+
+use serde_json::{Value, json};
+use toolcrib_base::{Kind, Problem};
+use toolcrib_protocol::Raw;
+
+use super::call::arguments::Loose;
+use super::kind::{Chosen, KindParser, Row, Verb};
+use crate::client::{Client, ClientFlags};
+use crate::output::table::field;
+use crate::output::{Format, Output};
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Create {
+    /// What to create; with `--file` what its documents say
+    #[arg(value_parser = KindParser(Verb::Create), required_unless_present = "file")]
+    kind: Option<Chosen>,
+    /// Its name; for a service also the name of its class
+    #[arg(value_name = "NAME")]
+    words: Vec<String>,
+    #[command(flatten)]
+    loose: Loose,
+    #[command(flatten)]
+    from: From,
+    /// A service is written down, so that it is there after a restart
+    #[arg(long)]
+    persist: bool,
+    /// Only say whether it would be right
+    #[arg(long)]
+    dry_run: bool,
+    #[command(flatten)]
+    pub(crate) client: ClientFlags,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Update {
+    /// What to update; with `--file` what its documents say
+    #[arg(value_parser = KindParser(Verb::Update), required_unless_present = "file")]
+    kind: Option<Chosen>,
+    /// Its name
+    #[arg(value_name = "NAME", add = crate::names::of_kind())]
+    words: Vec<String>,
+    #[command(flatten)]
+    from: From,
+    /// Only say whether it would be right
+    #[arg(long)]
+    dry_run: bool,
+    #[command(flatten)]
+    pub(crate) client: ClientFlags,
+}
+
+/// Where the definition comes from.
+#[derive(Debug, clap::Args)]
+struct From {
+    /// A YAML or JSON file, of several documents too; `-` reads stdin
+    #[arg(short, long, value_name = "FILE")]
+    file: Option<PathBuf>,
+    #[command(flatten)]
+    flags: flags::Server,
+}
+
+/// One thing to be created or updated.
+#[derive(Debug)]
+pub(crate) struct Wish {
+    row: &'static Row,
+    name: String,
+    /// The definition's own text, where the operation takes it.
+    text: Option<String>,
+    /// The definition.
+    value: Value,
+}
+
+/// Everything that is wished for, read before anybody is asked.
+#[derive(Debug)]
+pub(crate) struct Wishes {
+    verb: Verb,
+    all: Vec<Wish>,
+    dry_run: bool,
+}
+
+// === impl Create ===
+
+impl Create {
+    pub(crate) fn wishes(&self) -> Result<Wishes, Problem> {
+        let all = match &self.from.file {
+            Some(file) => {
+                self.from.flags.refuse("--file")?;
+                file::wishes(file, self.kind.as_ref(), &self.words, Verb::Create)?
+            }
+            None => vec![self.of_flags()?],
+        };
+        Ok(Wishes { verb: Verb::Create, all, dry_run: self.dry_run })
+    }
+
+    fn of_flags(&self) -> Result<Wish, Problem> {
+        let Some(kind) = &self.kind else { return Err(wrong("nothing is to be created")) };
+        let names = kind.names(&self.words);
+        let row = kind.row;
+        match (row.one, &names[..]) {
+            (_, []) => Err(super::get::nameless(row, "create")),
+            ("server", [name]) => {
+                let value = self.from.flags.definition()?;
+                Ok(Wish { row, name: name.clone(), text: None, value })
+            }
+            ("service", [name, class, pairs @ ..]) => {
+                self.from.flags.refuse("a service")?;
+                let arguments = self.loose.typed(pairs, &Value::Null)?;
+                let mut value = json!({ "serviceClassName": class, "args": arguments.to_value() });
+                if self.persist {
+                    value["persist"] = true.into();
+                }
+                Ok(Wish { row, name: name.clone(), text: None, value })
+            }
+            ("service", [name]) => Err(wrong(format!("the service `{name}` has no class")).hint(format!(
+                "write `toolcrib create service {name} CLASS --key value`; see `toolcrib list serviceclasses`"
+            ))),
+            ("profile", [name]) => {
+                self.from.flags.refuse("a profile")?;
+                Ok(Wish { row, name: name.clone(), text: None, value: json!({}) })
+            }
+            (_, [name]) => Err(wrong(format!("a {} is created from a file", row.singular()))
+                .hint(format!("write `toolcrib create {} {name} --file FILE`", row.one))),
+            (_, [_, extra, ..]) => Err(wrong(format!("`{extra}` is one name too many"))),
+        }
+    }
+}
+
+// === impl Update ===
+
+impl Update {
+    pub(crate) fn wishes(&self) -> Result<Wishes, Problem> {
+        let all = match (&self.from.file, &self.kind) {
+            (Some(file), kind) => {
+                self.from.flags.refuse("--file")?;
+                file::wishes(file, kind.as_ref(), &self.words, Verb::Update)?
+            }
+            (None, Some(kind)) if kind.row.one == "server" => {
+                let [name] = &kind.names(&self.words)[..] else {
+                    return Err(super::get::nameless(kind.row, "update"));
+                };
+                let value = self.from.flags.definition()?;
+                vec![Wish { row: kind.row, name: name.clone(), text: None, value }]
+            }
+            (None, kind) => {
+                let word = kind.as_ref().map_or("thing", |kind| kind.row.one);
+                return Err(wrong(format!("a {word} is updated from a file"))
+                    .hint(format!("write `toolcrib update {word} NAME --file FILE`")));
+            }
+        };
+        Ok(Wishes { verb: Verb::Update, all, dry_run: self.dry_run })
+    }
+}
+
+pub(crate) async fn run(wishes: &Wishes, client: &Client, output: Output) -> anyhow::Result<()> {
+    let mut failed: Option<Problem> = None;
+    for wish in &wishes.all {
+        let doing = format!("{} {}", if wishes.verb == Verb::Create { "creating" } else { "updating" }, wish.name);
+        match output.busy(&doing, fulfil(wish, wishes, client, output)).await {
+            Ok(()) => {}
+            Err(problem) if failed.is_none() => failed = Some(problem),
+            Err(problem) => output.note(&format!("error: {}", problem.message)),
+        }
+    }
+    failed.map_or(Ok(()), |problem| Err(problem.into()))
+}
+
+async fn fulfil(wish: &Wish, wishes: &Wishes, client: &Client, output: Output) -> Result<(), Problem> {
+    let row = wish.row;
+    let operation = row.act(wishes.verb).ok_or_else(|| wrong(format!("{} cannot be written", row.plural())))?;
+    if wishes.dry_run {
+        return validate(wish, operation, client, output).await;
+    }
+    let mut asked = wish.asked();
+    if wishes.verb == Verb::Update && matches!(row.one, "server" | "profile") {
+        let get = row.act(Verb::Get).unwrap_or_default();
+        let before = client.obtain(get, &json!({ "name": wish.name })).await?.to_value();
+        // Whoever changed it in between is told.
+        asked["revision"] = before["revision"].clone();
+    }
+    let result = client.act(operation, &asked).await?;
+    let value = result.value();
+    let printed = match output.format {
+        Format::Json | Format::Yaml => output.answer(&value),
+        Format::Name => output.text(&format!("{}/{}", row.one, wish.name)),
+        Format::Table | Format::Wide => output.text(&wish.told(wishes.verb, &value, &result.text())),
+    };
+    printed.map_err(|error| Problem::new(Kind::Internal, format!("cannot print: {error}")))
+}
+
+/// Says whether a definition would be right.
+async fn validate(wish: &Wish, operation: &str, client: &Client, output: Output) -> Result<(), Problem> {
+    let operation = operation.replace("_create", "_validate").replace("_update", "_validate");
+    let result = client.act(&operation, &wish.asked()).await?;
+    let value = result.value().to_value();
+    if value["valid"] == false {
+        let first = value["problems"].as_array().and_then(|problems| problems.first()).cloned().unwrap_or_default();
+        let said = [field(&first, "problem"), field(&value, "error")].into_iter().find(|said| !said.is_empty());
+        let problem = Problem::new(Kind::Definition, said.unwrap_or_else(|| "the definition is wrong".to_owned()));
+        let hint = field(&first, "hint");
+        return Err(if hint.is_empty() { problem } else { problem.hint(hint) });
+    }
+    let text =
+        if value.is_object() { format!("{} '{}' is right", wish.row.singular(), wish.name) } else { result.text() };
+    output.text(&text).map_err(|error| Problem::new(Kind::Internal, format!("cannot print: {error}")))
+}
+
+// === impl Wish ===
+
+impl Wish {
+    /// The arguments of the operation.
+    fn asked(&self) -> Value {
+        match (self.row.one, &self.text) {
+            ("server" | "profile", Some(text)) => json!({ "name": self.name, "yaml": text }),
+            ("server" | "profile", None) => json!({ "name": self.name, "definition": self.value }),
+            _ => {
+                let mut asked = json!({ "name": self.name });
+                for (key, value) in self.value.as_object().into_iter().flatten() {
+                    asked[key] = value.clone();
+                }
+                asked["name"] = self.name.as_str().into();
+                asked
+            }
+        }
+    }
+
+    /// What is told of it: the gateway's own words, else ours.
+    fn told(&self, verb: Verb, value: &Raw, text: &str) -> String {
+        let value = value.to_value();
+        if !value.is_object() {
+            return text.to_owned();
+        }
+        let done = if verb == Verb::Create { "created" } else { "updated" };
+        let state = field(&value, "state");
+        let state = if state.is_empty() { state } else { format!(" ({state})") };
+        let file = field(&value, "file");
+        let file = if file.is_empty() { file } else { format!(" in `{file}`") };
+        format!("Successfully {done} {} '{}'{state}{file}", self.row.singular(), self.name)
+    }
+}
+
+fn wrong(message: impl Into<String>) -> Problem {
+    Problem::new(Kind::InvalidParams, message)
+}

@@ -1,0 +1,66 @@
+//! `toolcrib delete`: things by name, one after the other; what cannot be deleted is told, and the others go on.
+
+use serde_json::json;
+use toolcrib_base::{Kind, Problem};
+
+use super::get;
+use super::kind::{Chosen, KindParser, Source, Verb};
+use crate::client::{Client, ClientFlags};
+use crate::output::table::field;
+use crate::output::{Format, Output};
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Arguments {
+    /// What to delete
+    #[arg(value_parser = KindParser(Verb::Delete))]
+    kind: Chosen,
+    /// Which
+    #[arg(add = crate::names::of_kind())]
+    names: Vec<String>,
+    /// What is not there is no error
+    #[arg(long)]
+    ignore_not_found: bool,
+    #[command(flatten)]
+    pub(crate) client: ClientFlags,
+}
+
+impl Arguments {
+    /// Contexts lie in the home, and have rules of their own for that.
+    pub(crate) fn refuse_local(&self) -> Result<(), Problem> {
+        if !matches!(self.kind.row.source, Source::Contexts) {
+            return Ok(());
+        }
+        Err(Problem::new(Kind::InvalidParams, "contexts are deleted by their own command")
+            .hint("write `toolcrib context delete NAME`"))
+    }
+}
+
+pub(crate) async fn run(arguments: &Arguments, client: &Client, output: Output) -> anyhow::Result<()> {
+    let row = arguments.kind.row;
+    let names = arguments.kind.names(&arguments.names);
+    let Some(operation) = row.act(Verb::Delete).filter(|_| !names.is_empty()) else {
+        return Err(get::nameless(row, "delete").into());
+    };
+    let mut failed: Option<Problem> = None;
+    for name in &names {
+        let outcome =
+            output.busy(&format!("deleting {name}"), client.act(operation, &json!({ row.argument: name }))).await;
+        match outcome {
+            Ok(result) => match output.format {
+                Format::Json | Format::Yaml => output.answer(&result.value())?,
+                Format::Name => output.text(&format!("{}/{name}", row.one))?,
+                Format::Table | Format::Wide => {
+                    let value = result.value().to_value();
+                    let file = Some(field(&value, "file")).filter(|file| !file.is_empty());
+                    let file = file.map(|file| format!(" with `{file}`")).unwrap_or_default();
+                    output.text(&format!("Successfully deleted {} '{name}'{file}", row.singular()))?;
+                }
+            },
+            Err(problem) if arguments.ignore_not_found && problem.kind == Kind::NotFound => {}
+            // The first one becomes the outcome, the others are told here.
+            Err(problem) if failed.is_none() => failed = Some(problem),
+            Err(problem) => output.note(&format!("error: {}", problem.message)),
+        }
+    }
+    failed.map_or(Ok(()), |problem| Err(problem.into()))
+}

@@ -1,0 +1,169 @@
+//! The kinds of things that a gateway has: one row for each, which says how it is called, which operation answers which
+//! verb, and how it is shown.
+//!
+//! To add one: a [`Row`] in `kind/rows.rs` and a line in [`TABLE`]. Verbs, help, completion and errors read the table.
+
+mod parse;
+pub(crate) mod rows;
+
+use toolcrib_protocol::inventory::Listing;
+
+use crate::output::table::Column;
+
+pub(super) use parse::{Chosen, KindParser};
+
+/// What can be done to a thing of some kind.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Verb {
+    List,
+    Get,
+    Create,
+    Update,
+    Delete,
+    Start,
+    Stop,
+    Restart,
+    Status,
+    Check,
+}
+
+/// One kind.
+#[derive(Debug)]
+pub(crate) struct Row {
+    /// The singular and the plural, as they are typed and as they are told.
+    pub(crate) one: &'static str,
+    pub(crate) many: &'static str,
+    /// What else may be typed.
+    pub(crate) aliases: &'static [&'static str],
+    /// Where the list comes from, and the member of the answer that holds the entries.
+    pub(super) source: Source,
+    pub(super) member: &'static str,
+    /// The members of an entry that a name is compared with; the first is what verbs want.
+    pub(crate) names: &'static [&'static str],
+    /// The argument of the operations that takes a name.
+    pub(super) argument: &'static str,
+    /// In which order a list is shown.
+    pub(super) order: Order,
+    pub(crate) columns: &'static [Column],
+    /// Lists inside one thing that are shown as tables of their own: heading, member, columns.
+    pub(super) parts: &'static [(&'static str, &'static str, &'static [Column])],
+    pub(super) acts: &'static [(Verb, &'static str)],
+}
+
+/// Where a list comes from.
+#[derive(Debug)]
+pub(super) enum Source {
+    /// An operation, with its name.
+    Operation(&'static str),
+    /// A list of MCP.
+    List(Listing),
+    /// A file of the home.
+    Contexts,
+}
+
+/// How a list is ordered where nobody says otherwise.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Order {
+    /// By the first column.
+    FirstColumn,
+    /// As the gateway gives it.
+    AsGiven,
+}
+
+/// Every kind, in the order in which help shows them.
+pub(crate) const TABLE: &[&Row] = &[
+    &rows::TOOLS,
+    &rows::SERVERS,
+    &rows::PROFILES,
+    &rows::RESOURCES,
+    &rows::PROMPTS,
+    &rows::WORKFLOWS,
+    &rows::EXECUTIONS,
+    &rows::SERVICES,
+    &rows::SERVICE_CLASSES,
+    &rows::EVENTS,
+    &rows::ENTRIES,
+    &rows::SECRETS,
+    &rows::CONTEXTS,
+];
+
+/// The kind of a word.
+pub(crate) fn named(word: &str) -> Option<&'static Row> {
+    let word = word.to_ascii_lowercase();
+    let is_it = |row: &&&Row| row.one == word || row.many == word || row.aliases.contains(&word.as_str());
+    TABLE.iter().find(is_it).copied()
+}
+
+// === impl Row ===
+
+impl Row {
+    /// The operation for a verb.
+    pub(super) fn act(&self, verb: Verb) -> Option<&'static str> {
+        self.acts.iter().find(|(one, _)| *one == verb).map(|(_, operation)| *operation)
+    }
+
+    /// Whether a verb fits it.
+    pub(crate) fn takes(&self, verb: Verb) -> bool {
+        match verb {
+            Verb::List => true,
+            Verb::Get => self.act(verb).is_some() || !matches!(self.source, Source::Operation(_)),
+            Verb::Delete => self.act(verb).is_some() || matches!(self.source, Source::Contexts),
+            _ => self.act(verb).is_some(),
+        }
+    }
+
+    /// The plural as it is read: `workflow executions`.
+    pub(super) fn plural(&self) -> String {
+        self.many.replace('-', " ")
+    }
+
+    /// The plural as a heading.
+    pub(crate) fn plural_heading(&self) -> String {
+        let plural = self.plural();
+        let mut letters = plural.chars();
+        letters.next().map(|first| first.to_uppercase().chain(letters).collect()).unwrap_or_default()
+    }
+
+    /// The singular as it is read.
+    pub(super) fn singular(&self) -> String {
+        self.one.replace('-', " ")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn every_word_means_one_kind() {
+        let mut seen = BTreeSet::new();
+        for row in TABLE {
+            for word in [&[row.one, row.many], row.aliases].concat() {
+                assert!(seen.insert(word), "`{word}` is there twice");
+                assert_eq!(named(&word.to_uppercase()).map(|found| found.many), Some(row.many));
+            }
+            assert!(!row.columns.is_empty() && !row.names.is_empty(), "{}", row.many);
+            assert!(row.columns.iter().any(|column| !column.wide));
+        }
+        for (word, many) in [
+            ("mcpserver", "servers"),
+            ("svc", "services"),
+            ("sc", "serviceclasses"),
+            ("wf", "workflows"),
+            ("run", "workflow-executions"),
+            ("ev", "events"),
+        ] {
+            assert_eq!(named(word).unwrap().many, many);
+        }
+        assert!(named("things").is_none());
+    }
+
+    #[test]
+    fn verbs_fit_what_they_can_be_done_to() {
+        assert!(rows::SERVERS.takes(Verb::Restart) && !rows::TOOLS.takes(Verb::Delete));
+        assert!(rows::RESOURCES.takes(Verb::Get) && !rows::EVENTS.takes(Verb::Get));
+        assert!(rows::CONTEXTS.takes(Verb::Delete) && !rows::CONTEXTS.takes(Verb::Start));
+    }
+}

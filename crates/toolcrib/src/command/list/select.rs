@@ -1,0 +1,187 @@
+//! Which entries of a list are wanted, and in which order they are shown.
+
+use std::cmp::Ordering;
+
+use serde_json::Value;
+use toolcrib_base::{Glob, Kind, Problem};
+use toolcrib_protocol::raw::{self, Writer};
+use toolcrib_protocol::{Raw, json as scanner};
+
+use super::super::kind::{Order, Row};
+use super::entries;
+use crate::output::table::field;
+
+/// What the person asked for.
+pub(super) struct Wanted {
+    row: &'static Row,
+    /// Each with its text; a plain name that fits nothing is an error, a glob is not.
+    names: Vec<(String, Glob)>,
+    filters: Vec<Glob>,
+    description: Option<String>,
+    /// The column or member to sort by, and whether the order is turned round.
+    sort_by: Option<(String, bool)>,
+}
+
+// === impl Wanted ===
+
+impl Wanted {
+    pub(super) fn new(
+        row: &'static Row,
+        names: Vec<String>,
+        filters: &[String],
+        description: Option<&str>,
+        sort_by: Option<&str>,
+    ) -> Result<Self, Problem> {
+        let glob = |text: &str| {
+            Glob::new(text)
+                .map_err(|error| Problem::new(Kind::InvalidParams, format!("`{text}` is not a name: {error}")))
+        };
+        let names = names.into_iter().map(|name| glob(&name).map(|glob| (name, glob))).collect::<Result<_, _>>()?;
+        let filters = filters.iter().map(|text| glob(text)).collect::<Result<_, _>>()?;
+        let sort_by = sort_by.map(|text| match text.strip_prefix('-') {
+            Some(column) => (column.to_owned(), true),
+            None => (text.to_owned(), false),
+        });
+        Ok(Self { row, names, filters, description: description.map(str::to_lowercase), sort_by })
+    }
+
+    /// The answer with the wanted entries only, and the names that fitted nothing.
+    pub(super) fn of(&self, answer: &Raw) -> (Raw, Vec<&str>) {
+        if self.names.is_empty() && self.filters.is_empty() && self.description.is_none() {
+            return (answer.clone(), Vec::new());
+        }
+        let list = if answer.is_object() { answer.get(self.row.member) } else { Some(answer.clone()) };
+        let items = match list.as_ref().map(Raw::outline) {
+            Some(scanner::Outline::Array(items)) => items,
+            _ => Vec::new(),
+        };
+        let mut seen = vec![false; self.names.len()];
+        let mut kept = Vec::new();
+        for item in items {
+            let entry: Value = serde_json::from_str(item).unwrap_or_default();
+            let fits = |glob: &Glob| {
+                self.row.names.iter().filter_map(|key| entry[*key].as_str()).any(|name| glob.matches(name))
+            };
+            let mut is_named = self.names.is_empty();
+            for ((_, glob), seen) in self.names.iter().zip(&mut seen) {
+                let found = fits(glob);
+                *seen |= found;
+                is_named |= found;
+            }
+            let is_told =
+                self.description.as_ref().is_none_or(|text| field(&entry, "description").to_lowercase().contains(text));
+            if is_named && is_told && self.filters.iter().all(fits) {
+                kept.push(item);
+            }
+        }
+        let missing = self.names.iter().zip(seen);
+        let missing = missing.filter(|((name, _), seen)| !seen && !name.contains(['*', '?', '[', '{']));
+        (wrap_texts(self.row.member, &kept), missing.map(|((name, _), _)| name.as_str()).collect())
+    }
+
+    /// The entries of an answer in the order in which they are shown.
+    pub(super) fn rows(&self, answer: &Value) -> Result<Vec<Value>, Problem> {
+        let rows = entries(self.row, answer);
+        match &self.sort_by {
+            None => Ok(sorted(self.row, rows)),
+            Some((wanted, turned)) => {
+                let mut rows = order_by(self.row, wanted, rows)?;
+                if *turned {
+                    rows.reverse();
+                }
+                Ok(rows)
+            }
+        }
+    }
+}
+
+/// Rows in the order of their kind.
+pub(crate) fn sorted(row: &Row, mut rows: Vec<Value>) -> Vec<Value> {
+    if row.order == Order::FirstColumn {
+        let cell = row.columns[0].cell;
+        rows.sort_by(|a, b| compare(&cell(a), &cell(b)));
+    }
+    rows
+}
+
+fn order_by(row: &Row, wanted: &str, mut rows: Vec<Value>) -> Result<Vec<Value>, Problem> {
+    let plain = |text: &str| text.to_lowercase().replace(['_', '-', ' '], "");
+    if let Some(column) = row.columns.iter().find(|column| plain(column.title) == plain(wanted)) {
+        rows.sort_by(|a, b| compare(&(column.cell)(a), &(column.cell)(b)));
+        return Ok(rows);
+    }
+    if rows.iter().any(|row| !row[wanted].is_null()) {
+        rows.sort_by(|a, b| compare(&field(a, wanted), &field(b, wanted)));
+        return Ok(rows);
+    }
+    let titles: Vec<&str> = row.columns.iter().map(|column| column.title).collect();
+    Err(Problem::new(Kind::InvalidParams, format!("{} have no column `{wanted}`", row.plural()))
+        .hint(format!("there are {}", titles.join(", "))))
+}
+
+/// Numbers by their size, other texts by their letters.
+fn compare(a: &str, b: &str) -> Ordering {
+    match (a.parse::<f64>(), b.parse::<f64>()) {
+        (Ok(a), Ok(b)) => a.total_cmp(&b),
+        _ => a.to_lowercase().cmp(&b.to_lowercase()).then_with(|| a.cmp(b)),
+    }
+}
+
+pub(super) fn wrap(member: &str, entries: &[Raw]) -> Raw {
+    wrap_texts(member, &entries.iter().map(Raw::as_str).collect::<Vec<_>>())
+}
+
+/// `{<member>: […], "total": N}`, as operations answer.
+fn wrap_texts(member: &str, entries: &[&str]) -> Raw {
+    let mut out = Writer::object(64);
+    out.member(member, raw::array(entries.iter().copied()).as_str());
+    out.member("total", &entries.len().to_string());
+    out.finish()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::super::super::kind::rows::{EVENTS, SERVERS};
+    use super::*;
+
+    fn names(rows: &[Value]) -> Vec<&str> {
+        rows.iter().map(|row| row["name"].as_str().unwrap()).collect()
+    }
+
+    #[test]
+    fn rows_are_sorted_by_what_they_say() {
+        let answer = json!({ "mcpServers": [
+            { "name": "b", "tools": 10, "restarts": 1 }, { "name": "A", "tools": 9 }, { "name": "c", "tools": 100 },
+        ]});
+        let rows = |sort_by| Wanted::new(&SERVERS, Vec::new(), &[], None, sort_by).unwrap().rows(&answer);
+        assert_eq!(names(&rows(None).unwrap()), ["A", "b", "c"]);
+        assert_eq!(names(&rows(Some("tools")).unwrap()), ["A", "b", "c"]);
+        assert_eq!(names(&rows(Some("-TOOLS")).unwrap()), ["c", "b", "A"]);
+        assert_eq!(names(&rows(Some("restarts")).unwrap()), ["A", "c", "b"]);
+        let problem = rows(Some("colour")).unwrap_err();
+        assert!(problem.message.contains("no column `colour`") && problem.hint.unwrap().contains("STATE, TRANSPORT"));
+        let events = json!([{ "reason": "z", "name": "2" }, { "reason": "a", "name": "1" }]);
+        let kept = Wanted::new(&EVENTS, Vec::new(), &[], None, None).unwrap().rows(&events).unwrap();
+        assert_eq!(names(&kept), ["2", "1"], "events stay in the order of time");
+    }
+
+    #[test]
+    fn entries_are_kept_as_they_were_written() {
+        let answer = r#"{"mcpServers":[{"name":"a","n":1.50,"description":"Reads Files"},{"name":"b"}],"total":2}"#;
+        let answer = Raw::parse(answer.as_bytes().to_vec().into(), scanner::Rules::relayed(9)).unwrap();
+        let of = |names: &[&str], filters: &[&str], description: Option<&str>| {
+            let (names, filters): (Vec<String>, Vec<String>) =
+                (names.iter().map(|it| (*it).into()).collect(), filters.iter().map(|it| (*it).into()).collect());
+            let wanted = Wanted::new(&SERVERS, names, &filters, description, None).unwrap();
+            let (kept, missing) = wanted.of(&answer);
+            (kept.as_str().to_owned(), missing.iter().map(|&name| name.to_owned()).collect::<Vec<_>>())
+        };
+        assert!(of(&["a"], &[], None).0.contains("1.50"));
+        assert_eq!(of(&["a", "c", "d*"], &[], None).1, ["c"]);
+        assert_eq!(of(&[], &["z*"], None).0, r#"{"mcpServers":[],"total":0}"#);
+        assert!(of(&[], &["*"], Some("FILES")).0.contains(r#""total":1"#));
+        assert!(Wanted::new(&SERVERS, vec!["[".to_owned()], &[], None, None).is_err());
+    }
+}

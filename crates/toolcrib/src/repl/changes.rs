@@ -1,0 +1,174 @@
+//! What changes in the lists of a profile: `+` for what is new, `-` for what is gone. The gateway's live events say when to
+//! look; where they cannot be had, the lists are looked at every few seconds.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use serde_json::json;
+use toolcrib_base::Problem;
+use toolcrib_base::backoff::Backoff;
+use toolcrib_transport::http::events::EventStream;
+
+use crate::client::{Client, ClientFlags, Rest};
+use crate::command::kind::{Row, rows};
+use crate::command::list;
+use crate::home::Environment;
+use crate::output::table::field;
+use crate::output::{self, Output};
+use crate::text;
+
+/// How often the lists are looked at where nobody says that something changed.
+const POLL: Duration = Duration::from_secs(3);
+/// How often they are looked at besides.
+const BESIDES: Duration = Duration::from_secs(15);
+/// What happens at once is looked at once.
+const TOGETHER: Duration = Duration::from_millis(200);
+/// The waits between attempts to find a gateway that has gone.
+const AGAIN: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(30));
+/// How many changes of one kind are told one by one.
+const TOLD: usize = 20;
+
+/// The kinds whose lists are watched.
+const WATCHED: [&Row; 3] = [&rows::TOOLS, &rows::RESOURCES, &rows::PROMPTS];
+
+/// The names in each list.
+#[derive(Debug, Default, Clone, PartialEq, Eq)]
+struct Seen([BTreeSet<String>; 3]);
+
+/// Tells what changes, again and again, until it is dropped.
+pub(super) async fn tell(flags: &ClientFlags, environment: &Environment, print: &(dyn Fn(String) + Send + Sync)) {
+    let mut backoff = Backoff::new(AGAIN.0, AGAIN.1);
+    let mut seen = None;
+    let mut is_away = false;
+    loop {
+        if let Ok(client) = Client::open(flags, environment).await {
+            if is_away {
+                print("the gateway is there again\n".to_owned());
+                is_away = false;
+            }
+            backoff.reset();
+            let _ = follow(flags, &client, environment, &mut seen, &mut |lines| print(lines)).await;
+            client.close().await;
+        }
+        if !is_away {
+            print("the gateway is away\n".to_owned());
+            is_away = true;
+        }
+        tokio::time::sleep(backoff.next_wait()).await;
+    }
+}
+
+/// The lists, and then what changes in them.
+pub(crate) async fn watch(
+    flags: &ClientFlags,
+    client: &Client,
+    environment: &Environment,
+    output: Output,
+) -> anyhow::Result<()> {
+    for row in WATCHED {
+        let rows = list::entries(row, &list::fetch(row, client, &json!({})).await?.to_value());
+        output::print(&format!("{} ({}):\n", row.plural_heading(), rows.len()))?;
+        for entry in list::sorted(row, rows) {
+            let about = field(&entry, "description");
+            let about = about.lines().next().map(|line| format!(" - {line}")).unwrap_or_default();
+            output::print(&text::line(&format!("  {}{about}", field(&entry, row.names[0]))))?;
+            output::print("\n")?;
+        }
+    }
+    output.note("waiting for changes; Ctrl-C ends it");
+    let mut seen = None;
+    let mut failed = None;
+    follow(flags, client, environment, &mut seen, &mut |lines| failed = output::print(&lines).err()).await?;
+    failed.map_or(Ok(()), |error| Err(error.into()))
+}
+
+/// Prints what differs from what was seen, until the gateway is away.
+async fn follow(
+    flags: &ClientFlags,
+    client: &Client,
+    environment: &Environment,
+    seen: &mut Option<Seen>,
+    print: &mut (dyn FnMut(String) + Send),
+) -> Result<(), Problem> {
+    let mut events = match Rest::open(flags, environment) {
+        Ok(rest) => rest.events().await.ok(),
+        Err(_) => None,
+    };
+    loop {
+        let now = look(client).await?;
+        if let Some(before) = seen.as_ref() {
+            let lines = differences(before, &now);
+            if !lines.is_empty() {
+                print(lines);
+            }
+        }
+        *seen = Some(now);
+        match &mut events {
+            None => tokio::time::sleep(POLL).await,
+            Some(stream) => {
+                if !nudged(stream).await {
+                    events = None;
+                }
+            }
+        }
+    }
+}
+
+/// Waits until something happened; `false` when the stream has ended.
+async fn nudged(stream: &mut EventStream) -> bool {
+    // A stream is read in order, so a wait that is given up loses nothing.
+    match tokio::time::timeout(BESIDES, stream.next()).await {
+        Err(_) => return true,
+        Ok(Ok(Some(_))) => {}
+        Ok(Ok(None) | Err(_)) => return false,
+    }
+    let together = async { while let Ok(Ok(Some(_))) = tokio::time::timeout(TOGETHER, stream.next()).await {} };
+    // A gateway that never rests is looked at nonetheless.
+    let _ = tokio::time::timeout(BESIDES, together).await;
+    true
+}
+
+async fn look(client: &Client) -> Result<Seen, Problem> {
+    let mut seen = Seen::default();
+    for (names, row) in seen.0.iter_mut().zip(WATCHED) {
+        let entries = list::entries(row, &list::fetch(row, client, &json!({})).await?.to_value());
+        *names = entries.iter().map(|entry| field(entry, row.names[0])).collect();
+    }
+    Ok(seen)
+}
+
+/// A line for each name that came or went.
+fn differences(before: &Seen, now: &Seen) -> String {
+    let mut lines = String::new();
+    for ((before, now), row) in before.0.iter().zip(&now.0).zip(WATCHED) {
+        for (sign, names) in [('+', now.difference(before)), ('-', before.difference(now))] {
+            let names: Vec<&String> = names.collect();
+            for name in names.iter().take(TOLD) {
+                lines.push_str(&format!("{sign} {} {}\n", row.one, text::line(name)));
+            }
+            if names.len() > TOLD {
+                lines.push_str(&format!("{sign} {} more {}\n", names.len() - TOLD, row.many));
+            }
+        }
+    }
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_came_and_went_is_told() {
+        let set = |names: &[&str]| names.iter().map(|&name| name.to_owned()).collect::<BTreeSet<_>>();
+        let before = Seen([set(&["a", "b"]), set(&["x:1"]), set(&[])]);
+        let now = Seen([set(&["b", "c\u{1b}"]), set(&["x:1"]), set(&["p"])]);
+        assert_eq!(differences(&before, &now), "+ tool c\\u{1b}\n- tool a\n+ prompt p\n");
+        assert_eq!(differences(&now, &now), "");
+        let many: Vec<String> = (0..100).map(|number| format!("t{number:03}")).collect();
+        let all = Seen([many.into_iter().collect(), set(&[]), set(&[])]);
+        let told = differences(&Seen::default(), &all);
+        assert_eq!(told.lines().count(), TOLD + 1);
+        assert!(told.ends_with("+ 80 more tools\n"));
+    }
+}

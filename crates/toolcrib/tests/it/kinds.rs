@@ -1,0 +1,211 @@
+//! Verbs over every kind of thing, against a real gateway.
+
+use std::path::Path;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use crate::serving::Serving;
+use crate::toolcrib::{run, run_with_stdin};
+
+/// The practice server as a definition.
+fn definition(name: &str) -> String {
+    format!("# mine\nname: {name}\ncommand: {}\nstart: eager\n", crate::serving::fake_server().display())
+}
+
+async fn said(home: &Path, arguments: &[&str]) -> String {
+    let ran = run(home, arguments, &[]).await;
+    assert_eq!((ran.code, ran.stderr.as_str()), (0, ""), "{arguments:?}: {}", ran.stdout);
+    ran.stdout
+}
+
+/// Events are written by a thread of their own, a moment later.
+async fn eventually(home: &Path, arguments: &[&str], part: &str) -> String {
+    for _ in 0..100 {
+        let text = said(home, arguments).await;
+        if text.contains(part) {
+            return text;
+        }
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    panic!("`{part}` never came");
+}
+
+#[tokio::test]
+async fn a_servers_life_by_verbs() {
+    let serving = Serving::start(&[]).await;
+    let home = serving.home();
+    let file = home.join("new.yaml");
+    std::fs::write(&file, format!("kind: server\n{}---\n{}", definition("one"), definition("two"))).unwrap();
+    let file = file.to_str().unwrap();
+    run(home, &["create", "-f", file], &[]).await.fails(1, &["new.yaml:7: which kind of thing it is", "hint: "]);
+    // Nothing was sent before all was read.
+    assert_eq!(said(home, &["list", "servers"]).await, "No servers found\n");
+    let created = said(home, &["create", "server", "-f", file]).await;
+    assert_eq!(
+        created,
+        "Successfully created server 'one' in `servers/one.yaml`\nSuccessfully created server 'two' in `servers/two.yaml`\n"
+    );
+    let again = run(home, &["create", "mcpserver", "-f", file], &[]).await;
+    again.fails(1, &["error: `servers/one.yaml` already exists"]);
+    assert!(again.stderr.contains("`servers/two.yaml` already exists"), "{}", again.stderr);
+    assert_eq!(said(home, &["list", "mcps", "-o", "name"]).await, "server/one\nserver/two\n");
+    assert_eq!(said(home, &["start", "server", "one"]).await, "Successfully started server 'one' (ready)\n");
+    assert_eq!(said(home, &["check", "server/one"]).await, "✅ server 'one' is available (ready)\n");
+    assert!(said(home, &["status", "server", "one"]).await.contains("state                ready"));
+    run(home, &["status", "server"], &[]).await.fails(64, &["<NAME>"]);
+    run(home, &["status", "tool", "x"], &[]).await.fails(64, &["invalid value 'tool'", "server"]);
+    assert_eq!(said(home, &["stop", "server", "one"]).await, "Successfully stopped server 'one' (stopped)\n");
+    run(home, &["check", "server", "one"], &[])
+        .await
+        .fails(1, &["❌ server 'one' is not available (stopped)", "hint: "]);
+    let checked = run(home, &["check", "server", "one", "-o", "json"], &[]).await;
+    assert_eq!((checked.code, checked.stderr.as_str()), (1, ""));
+    assert_eq!(serde_json::from_str::<Value>(&checked.stdout).unwrap()["available"], false);
+    assert!(said(home, &["restart", "server", "one"]).await.starts_with("Successfully restarted server 'one'"));
+    let text = definition("one").replace("eager", "lazy");
+    let updated = run_with_stdin(home, &["update", "server", "-f", "-"], &[], &text).await;
+    updated.prints("Successfully updated server 'one' in `servers/one.yaml`\n");
+    assert_eq!(std::fs::read_to_string(home.join("servers/one.yaml")).unwrap(), text, "comments are kept");
+    let got = said(home, &["get", "server", "one"]).await;
+    assert!(got.starts_with("PROPERTY") && got.contains("definition.start     lazy"), "{got}");
+    let ran = run(home, &["delete", "server", "one", "none", "two"], &[]).await;
+    assert_eq!(
+        (ran.code, ran.stdout.as_str()),
+        (
+            1,
+            "Successfully deleted server 'one' with `servers/one.yaml`\nSuccessfully deleted server 'two' with `servers/two.yaml`\n"
+        )
+    );
+    assert!(ran.stderr.contains("`none`"), "{}", ran.stderr);
+    said(home, &["delete", "server", "none", "--ignore-not-found"]).await;
+    serving.stop().await;
+}
+
+#[tokio::test]
+async fn what_is_made_of_flags() {
+    let serving = Serving::start(&[]).await;
+    let home = serving.home();
+    let program = crate::serving::fake_server();
+    let program = program.to_str().unwrap();
+    let flags = ["create", "mcpserver", "made", "--command", program, "--env", "A=env:PATH", "--description", "mine"];
+    said(home, &[&flags[..], &["--dry-run"]].concat()).await;
+    assert!(!home.join("servers/made.yaml").exists());
+    said(home, &flags).await;
+    let text = std::fs::read_to_string(home.join("servers/made.yaml")).unwrap();
+    assert!(text.contains("A: \"env:PATH\"") || text.contains("A: env:PATH"), "{text}");
+    said(home, &["update", "server", "made", "--command", program, "--auto-start"]).await;
+    assert!(std::fs::read_to_string(home.join("servers/made.yaml")).unwrap().contains("start: eager"));
+    run(home, &["create", "server", "bad", "--comand", "x"], &[]).await.fails(64, &["--comand", "--command"]);
+    run(home, &["create", "server", "bad"], &[]).await.fails(1, &["neither `--command` nor `--url`", "hint: "]);
+    run(home, &["create", "server", "../bad", "--command", "x"], &[]).await.fails(1, &["name"]);
+    run(home, &["create", "tool", "x"], &[]).await.fails(64, &["invalid value 'tool'", "server, profile"]);
+    run(home, &["create"], &[]).await.fails(64, &["<KIND>"]);
+    run(home, &["delete", "server"], &[]).await.fails(1, &["no server is named", "toolcrib delete server NAME"]);
+    said(home, &["create", "profile", "narrow"]).await;
+    assert_eq!(said(home, &["list", "profiles", "-o", "name"]).await, "profile/default\nprofile/narrow\n");
+    serving.stop().await;
+}
+
+#[tokio::test]
+async fn lists_are_sorted_filtered_and_short() {
+    let serving = Serving::start(&[("try", &definition("try"))]).await;
+    let home = serving.home();
+    let ran =
+        run(home, &["list", "tools", "--sort-by", "-NAME", "--limit", "2", "--no-headers", "-o", "wide"], &[]).await;
+    assert_eq!((ran.code, ran.stderr.as_str()), (0, "2 of 15 tools\n"));
+    assert!(ran.stdout.starts_with("try_slow   ") && ran.stdout.lines().count() == 2, "{}", ran.stdout);
+    let filtered = said(home, &["list", "tools", "--filter", "try_e*", "--description", "TEXT", "-o", "name"]).await;
+    assert_eq!(filtered, "tool/try_echo\n");
+    run(home, &["list", "tools", "--sort-by", "colour"], &[]).await.fails(1, &["no column `colour`", "NAME, SERVER"]);
+    let tool = said(home, &["get", "tool", "try_echo"]).await;
+    assert_eq!(tool, said(home, &["describe", "tool", "try/echo"]).await);
+    assert!(said(home, &["get", "resource", "fake://text"]).await.contains("\nembedded\n"));
+    assert!(said(home, &["prompt", "try_greet", "who=me"]).await.contains("Greet me."));
+    eventually(home, &["describe", "server", "try"], "MCPServerStarted").await;
+    run(home, &["describe", "thing", "x"], &[]).await.fails(1, &["`thing` is no kind", "hint: there are tool, server"]);
+    run(home, &["get", "prompt", "none"], &[]).await.fails(1, &["no prompt `none`", "toolcrib list prompts"]);
+    serving.stop().await;
+}
+
+#[tokio::test]
+async fn free_flags_go_to_the_tool_and_flags_of_the_gateway_do_not() {
+    let serving = Serving::start(&[("try", &definition("try"))]).await;
+    let home = serving.home();
+    assert_eq!(said(home, &["call", "try_echo", "--text", "a b", "--timeout", "20s", "-q"]).await, "a b\n");
+    assert_eq!(said(home, &["call", "try_add", "--a", "2", "--b=-5", "--profile", "default"]).await, "-3\n");
+    let ran = run(home, &["call", "try_echo", "--text", "x", "--endpoint", "http://127.0.0.1:1"], &[]).await;
+    ran.fails(1, &["cannot reach the gateway"]);
+    serving.stop().await;
+}
+
+#[tokio::test]
+async fn events_are_listed_and_followed() {
+    let serving = Serving::start(&[("try", &definition("try"))]).await;
+    let home = serving.home();
+    let asked = ["events", "--resource-type", "server", "--resource-name", "try", "-o", "json"];
+    let listed = eventually(home, &asked, "MCPServerStarted").await;
+    assert!(listed.lines().all(|line| serde_json::from_str::<Value>(line).unwrap()["resource_name"] == "try"));
+    run(home, &["events", "--limit", "0"], &[]).await.fails(64, &["1..=1000"]);
+    run(home, &["events", "--since", "never"], &[]).await.fails(1, &["since"]);
+    run(home, &["events", "--resource-type", "moon"], &[]).await.fails(1, &["resourceType", "moon"]);
+    let mut follower = serving.background(&["events", "--follow", "--type", "normal", "--resource-name", "try"]);
+    serving.until(&mut follower, &["restart", "server", "try"], "default/try: MCPServerStarted - ").await;
+    assert_eq!(follower.end().await, Some(130));
+    said(home, &["stop", "server", "try"]).await;
+    let mut watcher = serving.background(&["list", "servers", "--watch", "--no-headers"]);
+    watcher.reads("try   stopped").await;
+    serving.until(&mut watcher, &["start", "server", "try"], "try   ready").await;
+    watcher.end().await;
+    let mut watcher = serving.background(&["get", "servers", "-w", "-o", "json"]);
+    assert!(watcher.reads("ADDED").await.contains(r#""name":"try""#));
+    serving.until(&mut watcher, &["delete", "server", "try"], "DELETED").await;
+    watcher.end().await;
+    serving.stop().await;
+}
+
+#[tokio::test]
+async fn who_we_are_is_told_truthfully() {
+    let serving = Serving::start(&[]).await;
+    let home = serving.home();
+    let status = said(home, &["auth", "status"]).await;
+    assert!(status.contains("Status:    authenticated") && status.contains("state/token"), "{status}");
+    assert!(said(home, &["auth", "whoami", "-o", "json"]).await.contains("\"administers\": true"));
+    let elsewhere = tempfile::tempdir().unwrap();
+    let ran = run(elsewhere.path(), &["auth", "status", "--endpoint", serving.url()], &[]).await;
+    assert!(
+        ran.stdout.contains("not authenticated") && ran.stdout.contains("May:       use tools\n"),
+        "{}",
+        ran.stdout
+    );
+    assert!(ran.stderr.contains("--token-file"), "{}", ran.stderr);
+    let wrong = [("TOOLCRIB_TOKEN", "wrong")];
+    run(elsewhere.path(), &["auth", "status", "--endpoint", serving.url()], &wrong).await.fails(3, &["token"]);
+    run(home, &["auth", "login"], &[]).await.fails(2, &["there is no log-in yet", "hint: "]);
+    run(home, &["auth", "login", "--server", "x"], &[]).await.fails(2, &["`x` is not there yet", "hint: "]);
+    run(home, &["auth", "logout"], &[]).await.fails(1, &["there is no log-in yet", "hint: "]);
+    let version = said(home, &["version"]).await;
+    assert!(version.contains(&format!("gateway: {} at {}", env!("CARGO_PKG_VERSION"), serving.url())), "{version}");
+    serving.stop().await;
+}
+
+#[tokio::test]
+async fn a_gateway_without_events_is_looked_at_again_and_again() {
+    let home = tempfile::tempdir().unwrap();
+    let count = std::sync::Arc::new(std::sync::atomic::AtomicUsize::new(0));
+    let asked = std::sync::Arc::clone(&count);
+    let stub = crate::stub::Stub::start(move |message| {
+        let is_list = message["method"] == "tools/call";
+        let before = asked.fetch_add(usize::from(is_list), std::sync::atomic::Ordering::Relaxed);
+        let state = if before == 0 { "starting" } else { "ready" };
+        let servers = json!({ "mcpServers": [{ "name": "a", "state": state }], "total": 1 });
+        crate::stub::Answer::result(message, &crate::stub::structured(&servers))
+    })
+    .await;
+    stub.settle(home.path());
+    let mut watcher = crate::serving::background(home.path(), &["list", "servers", "-w", "-q"]);
+    watcher.reads("a      starting").await;
+    tokio::time::timeout(Duration::from_secs(30), watcher.reads("a      ready")).await.unwrap();
+    watcher.end().await;
+    stub.stop().await;
+}
