@@ -17,6 +17,7 @@ mod guides;
 mod init;
 mod kinds;
 mod lists;
+mod operations;
 mod profile_key;
 mod registry;
 mod scenario;
