@@ -7,6 +7,7 @@
 
 mod audit;
 mod bundles;
+mod config;
 mod definition;
 mod events;
 mod fields;
@@ -37,6 +38,8 @@ use crate::search::Asked;
 use crate::source::Errand;
 use crate::view::View;
 
+pub(crate) use config::Configuration;
+pub use config::KeepSettings;
 pub(crate) use definition::problem;
 pub use fields::tell_unknown;
 pub use route::{Found, Method};
@@ -156,6 +159,7 @@ const NO_ARGUMENTS: &str = r#"{"type":"object","properties":{},"additionalProper
 const FILES: &[&[Operation]] = &[
     audit::ROWS,
     bundles::ROWS,
+    config::ROWS,
     events::ROWS,
     learning::ROWS,
     lifecycle::ROWS,

@@ -32,6 +32,7 @@ use toolcrib_web::{Guard, Site};
 use crate::config::Config;
 use crate::home::Environment;
 use crate::secrets::HouseSecrets;
+use crate::settings::ProcessSettings;
 use crate::{ready, token};
 
 pub(crate) use demo::run as demo;
@@ -101,6 +102,7 @@ pub(crate) async fn stdio(config: Config, events: Events, profile: ProfileName) 
     let mut ended = End::listen()?;
     let store = open_instance(&config).await?;
     let composed = Composed::new(config, store, events).await?;
+    composed.gateway.keep_settings(Arc::new(ProcessSettings::new(&composed.config, None)));
     let first = tokio::time::timeout(FIRST_LISTS, listed(&composed.gateway, is_unknown));
     tokio::select! {
         // What is not there by then is told as a change of the list.
@@ -159,6 +161,7 @@ impl Serving {
             tokio::task::spawn_blocking(move || token::obtain(&path)).await??
         };
         let composed = Composed::new(config, store, events).await?;
+        composed.gateway.keep_settings(Arc::new(ProcessSettings::new(&composed.config, Some(address))));
         composed.open_doors(listener, token);
         Ok(Self { composed, url: url(address), token_file })
     }
