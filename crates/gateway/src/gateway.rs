@@ -26,6 +26,7 @@ use crate::happening::{Followers, ServerNews};
 use crate::learning::Learning;
 use crate::listen::Hub;
 use crate::metrics::Metrics;
+use crate::operation::Configuration;
 use crate::operation::Operations;
 use crate::operation::secrets::KeepSecrets;
 use crate::parking::Parking;
@@ -97,6 +98,8 @@ pub struct Gateway {
     /// The sessions that are told what happens.
     pub(crate) followers: Followers,
     news: ServerNews,
+    /// The settings, and what of them is to change.
+    pub(crate) configuration: Configuration,
     /// The files of the definitions.
     pub(crate) files: Files,
     /// When it was started.
@@ -169,6 +172,7 @@ impl Gateway {
             events: parts.events,
             followers: Followers::default(),
             news,
+            configuration: Configuration::default(),
             files,
             started,
             applying: Mutex::new(()),

@@ -52,7 +52,9 @@ pub use events::{Events, Kind as EventKind, Lost, Told};
 pub use gateway::{Gateway, Parts};
 pub use happening::{Happening, ObjectKind};
 pub use operation::secrets::{KeepSecrets, KeptSecret};
-pub use operation::{Effect, Found, Method, Operation, Operations, Permission, Run, ServerOrder, tell_unknown};
+pub use operation::{
+    Effect, Found, KeepSettings, Method, Operation, Operations, Permission, Run, ServerOrder, tell_unknown,
+};
 pub use request::Channel;
 pub use session::{Session, Sessions, Unasked};
 pub use source::{Errand, Offer, Source, Sources};

@@ -7,6 +7,7 @@
 
 mod audit;
 mod bundles;
+mod config;
 mod definition;
 mod events;
 mod fields;
@@ -37,6 +38,8 @@ use crate::search::Asked;
 use crate::source::Errand;
 use crate::view::View;
 
+pub(crate) use config::Configuration;
+pub use config::KeepSettings;
 pub(crate) use definition::problem;
 pub use fields::tell_unknown;
 pub use route::{Found, Method};
@@ -156,6 +159,7 @@ const NO_ARGUMENTS: &str = r#"{"type":"object","properties":{},"additionalProper
 const FILES: &[&[Operation]] = &[
     audit::ROWS,
     bundles::ROWS,
+    config::ROWS,
     events::ROWS,
     learning::ROWS,
     lifecycle::ROWS,
@@ -291,7 +295,9 @@ impl Operation {
     /// Unknown and mistyped arguments are named.
     pub(crate) fn check(&self, arguments: &Raw) -> Result<(), Problem> {
         let schema = self.input_schema();
-        fields::tell_unknown(&schema, &arguments.to_value())?;
+        let given = arguments.to_value();
+        fields::tell_unknown(&schema, &given)?;
+        fields::tell_missing(&schema, &given)?;
         let id = toolcrib_base::ToolId::new(core_name(), self.tool);
         let check = crate::schema::ArgumentCheck::compile(&id, Some(&Raw::from_value(&schema)));
         match check.faults(arguments) {

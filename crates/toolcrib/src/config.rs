@@ -27,7 +27,7 @@ pub(crate) struct Low {
 }
 
 /// Settings as the gateway uses them.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Config {
     /// The home folder.
     pub(crate) home: Home,
@@ -53,6 +53,8 @@ pub(crate) struct Config {
     pub(crate) audit_arguments: bool,
     /// How long the parts may take to end.
     pub(crate) grace: Duration,
+    /// Every key that has a value, with where it came from.
+    pub(crate) given: BTreeMap<&'static str, Given>,
 }
 
 /// How events are written to stderr.
@@ -65,10 +67,10 @@ pub(crate) enum LogFormat {
 }
 
 /// A value with the place that it came from.
-#[derive(Debug, Clone)]
-struct Given {
-    value: toml::Value,
-    place: String,
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Given {
+    pub(crate) value: toml::Value,
+    pub(crate) place: String,
 }
 
 // === impl Config ===
@@ -88,10 +90,20 @@ impl Config {
                 Problem::new(Kind::Definition, message)
             })?;
             if key.name == "listen" {
-                config.listen_place = given.place;
+                config.listen_place.clone_from(&given.place);
             }
+            config.given.insert(key.name, given);
         }
         Ok(config)
+    }
+
+    /// The address that the file says now, if it says one.
+    pub(crate) fn listen_of_file(home: &Home) -> Result<Option<SocketAddr>, Problem> {
+        let Some(given) = file::read(&home.config_file())?.remove("listen") else { return Ok(None) };
+        let wrong = |wrong: parse::Wrong| {
+            Problem::new(Kind::Definition, format!("{}: `listen`: expected {}", given.place, wrong.0))
+        };
+        parse::address(&given.value).map(Some).map_err(wrong)
     }
 
     /// Refuses an address that others can reach: there is no key yet that would keep them out.
@@ -125,6 +137,7 @@ impl Config {
             audit_queue: 0,
             audit_arguments: false,
             grace: Duration::ZERO,
+            given: BTreeMap::new(),
         }
     }
 }

@@ -17,6 +17,7 @@ mod output;
 mod ready;
 mod repl;
 mod secrets;
+mod settings;
 mod telemetry;
 mod text;
 mod token;

@@ -86,7 +86,8 @@ fn every_key_can_be_given_in_all_three_ways() {
         ];
         let [first, second, third] = ways.map(|config| {
             let config = config.unwrap();
-            Config { home: untouched.home.clone(), listen_place: untouched.listen_place.clone(), ..config }
+            let (home, listen_place) = (untouched.home.clone(), untouched.listen_place.clone());
+            Config { home, listen_place, given: untouched.given.clone(), ..config }
         });
         assert_ne!(first, untouched, "{name}");
         assert_eq!(first, second, "{name}");

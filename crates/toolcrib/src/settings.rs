@@ -1,0 +1,135 @@
+//! The settings as the control operations see them: what is in force and where it came from, and the address written into
+//! `config.toml` on request, everything else in the file untouched.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use serde_json::{Map, Value, json};
+use toml::Spanned;
+use toolcrib_base::{Kind, Problem};
+use toolcrib_gateway::KeepSettings;
+
+use crate::config::Config;
+use crate::home::Home;
+
+/// The settings of this process.
+#[derive(Debug)]
+pub(crate) struct ProcessSettings {
+    home: Home,
+    configured: SocketAddr,
+    /// Where it listens; nothing for a gateway over stdin and stdout.
+    bound: Option<SocketAddr>,
+    shown: Value,
+}
+
+impl ProcessSettings {
+    pub(crate) fn new(config: &Config, bound: Option<SocketAddr>) -> Self {
+        let shown = config.given.iter().map(|(key, given)| {
+            let value = serde_json::to_value(&given.value).unwrap_or_default();
+            ((*key).to_owned(), json!({ "value": value, "from": given.place }))
+        });
+        let shown = Value::Object(shown.collect::<Map<_, _>>());
+        Self { home: config.home.clone(), configured: config.listen, bound, shown }
+    }
+
+    fn file(&self) -> PathBuf {
+        self.home.config_file()
+    }
+
+    fn text(&self) -> Result<String, Problem> {
+        match std::fs::read_to_string(self.file()) {
+            Ok(text) => Ok(text),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(String::new()),
+            Err(error) => {
+                Err(Problem::new(Kind::Definition, format!("cannot read `{}`: {error}", self.file().display())))
+            }
+        }
+    }
+}
+
+impl KeepSettings for ProcessSettings {
+    fn listen(&self) -> SocketAddr {
+        self.bound.unwrap_or(self.configured)
+    }
+
+    fn is_listening(&self) -> bool {
+        self.bound.is_some()
+    }
+
+    fn shown(&self) -> Value {
+        self.shown.clone()
+    }
+
+    fn check_listen(&self, address: SocketAddr) -> Result<(), Problem> {
+        if address.ip().to_canonical().is_loopback() {
+            return Ok(());
+        }
+        let message = format!("refusing to listen on `{address}`: other machines could call every tool without a key");
+        Err(Problem::new(Kind::Address, message)
+            .hint(format!("Listen on `127.0.0.1:{}` and let a tunnel or a proxy stand before it.", address.port())))
+    }
+
+    fn saved_listen(&self) -> Result<Option<SocketAddr>, Problem> {
+        Config::listen_of_file(&self.home)
+    }
+
+    fn save_listen(&self, address: SocketAddr) -> Result<PathBuf, Problem> {
+        let file = self.file();
+        let before = self.text()?;
+        let after = with_listen(&before, address).ok_or_else(|| {
+            Problem::new(Kind::Definition, format!("`{}` is not TOML as it is", file.display()))
+                .hint("Mend the file first.")
+        })?;
+        if std::fs::symlink_metadata(&file).is_ok_and(|there| !there.is_file()) {
+            return Err(Problem::new(Kind::Conflict, format!("`{}` is a link or no file", file.display()))
+                .hint("Edit it by hand: what it points to is not ours."));
+        }
+        crate::token::write_private(&file, after.as_bytes())
+            .map_err(|error| Problem::new(Kind::Internal, format!("cannot write `{}`: {error}", file.display())))?;
+        Ok(file)
+    }
+}
+
+/// The text with this address, everything else as it is; `None` where it is no TOML or would say something else then.
+fn with_listen(text: &str, address: SocketAddr) -> Option<String> {
+    type Entries = BTreeMap<String, Spanned<toml::Value>>;
+    let entries: Entries = toml::from_str(text).ok()?;
+    let written = format!("\"{address}\"");
+    let after = match entries.get("listen") {
+        Some(value) => {
+            let span = value.span();
+            format!("{}{written}{}", text.get(..span.start)?, text.get(span.end..)?)
+        }
+        None => format!("listen = {written}\n{text}"),
+    };
+    let read: Entries = toml::from_str(&after).ok()?;
+    let plain = |entries: &Entries| -> BTreeMap<String, toml::Value> {
+        entries.iter().map(|(key, value)| (key.clone(), value.get_ref().clone())).collect()
+    };
+    let mut expect = plain(&entries);
+    expect.insert("listen".to_owned(), toml::Value::String(address.to_string()));
+    (plain(&read) == expect).then_some(after)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_address_changes() {
+        let address: SocketAddr = "127.0.0.1:9000".parse().unwrap();
+        for (before, after) in [
+            ("", "listen = \"127.0.0.1:9000\"\n"),
+            ("log = \"info\"\n", "listen = \"127.0.0.1:9000\"\nlog = \"info\"\n"),
+            ("# mine\nlisten = 'localhost:1' # why\ndepth=3", "# mine\nlisten = \"127.0.0.1:9000\" # why\ndepth=3"),
+            ("listen=\"\"\"a\"\"\"\n", "listen=\"127.0.0.1:9000\"\n"),
+        ] {
+            assert_eq!(with_listen(before, address).as_deref(), Some(after), "{before}");
+        }
+        for wrong in ["listen =", "= 1", "listen = 1\nlisten = 2"] {
+            assert_eq!(with_listen(wrong, address), None, "{wrong}");
+        }
+    }
+}
