@@ -207,7 +207,7 @@ const ROWS: &[Operation] = &[
         path: "/service-classes/{name}",
         summary: "Show a service class",
         description: "Show a service class, and which of its tools are there.",
-        problems: &[Kind::NotFound],
+        problems: &[Kind::NotFound, Kind::Definition],
         input: NAMED,
         output: r#"{"type":"object","properties":{"name":{"type":"string"},"serviceConfig":{"type":"object"},"available":{"type":"boolean"}},"required":["name","available"]}"#,
         ..CLASS

@@ -95,7 +95,7 @@ impl Asking {
         if !missing.is_empty() {
             let missing = missing.join(", ");
             let message = format!("service class `{name}` is not available: missing required tools: {missing}");
-            return Err(Problem::new(Kind::Unavailable, message)
+            return Err(Problem::new(Kind::Conflict, message)
                 .hint("Look with core_service_list whether their servers run, and whether your profile shows them."));
         }
         Ok(class)
