@@ -84,7 +84,7 @@ async fn every_fault_of_a_definition_is_named() {
     };
     for (given, words) in [
         (json!({ "name": "x" }), vec!["required", "type"]),
-        (json!({ "type": "stdio", "command": "echo" }), vec!["required field", "name", "missing"]),
+        (json!({ "type": "stdio", "command": "echo" }), vec!["name", "required"]),
         (with(&stdio, json!({ "type": "invalidType" })), vec!["type", "invalid"]),
         (with(&stdio, json!({ "command": "" })), vec!["command", "required"]),
         (json!({ "name": "x", "type": "stdio" }), vec!["command", "required"]),
