@@ -73,6 +73,7 @@ fn named(which: &Which) -> String {
         Which::Entry(_) => "registry entry",
         Which::ServiceClass(_) => "service class",
         Which::Service(_) => "service",
+        Which::Workflow(_) => "workflow",
     };
     format!("{kind} `{}`", which.name())
 }
@@ -306,7 +307,7 @@ fn needs_of(which: &Which, value: &Value) -> Vec<Need> {
         Which::Server(name) => Some(name.clone()),
         Which::Profile(_) => None,
         // An entry refers to nothing; whoever configures it does.
-        Which::Entry(_) | Which::ServiceClass(_) | Which::Service(_) => return Vec::new(),
+        Which::Entry(_) | Which::ServiceClass(_) | Which::Service(_) | Which::Workflow(_) => return Vec::new(),
     };
     let mut needs = Vec::new();
     for (key, is_header) in [("env", false), ("headers", true)] {

@@ -15,6 +15,7 @@ use crate::registry::{Available, RegistryFiles};
 use crate::server::ServerDefinition;
 use crate::service::ServiceDefinition;
 use crate::service_class::ServiceClassDefinition;
+use crate::workflow::WorkflowDefinition;
 use crate::writing::Writing;
 
 /// How often files were read; see [`Loaded::is_older_than`].
@@ -30,6 +31,7 @@ pub struct Loaded {
     pub registry: BTreeMap<ServerName, Arc<Available>>,
     pub service_classes: BTreeMap<ObjectName, Arc<ServiceClassDefinition>>,
     pub services: BTreeMap<ObjectName, Arc<ServiceDefinition>>,
+    pub workflows: BTreeMap<ObjectName, Arc<WorkflowDefinition>>,
     /// Those of servers, of profiles, of service classes, of services and of entries, in the order of the files and of the places in them.
     pub problems: Vec<DefinitionProblem>,
     /// What is worth mending although it counts.
@@ -42,6 +44,7 @@ pub struct Loaded {
     profile_files: Folder<ProfileDefinition>,
     class_files: Folder<ServiceClassDefinition>,
     service_files: Folder<ServiceDefinition>,
+    workflow_files: Folder<WorkflowDefinition>,
     registry_files: RegistryFiles,
     /// What the watching found out, so that every later reading knows it.
     writing: Writing,
@@ -55,6 +58,7 @@ pub struct Changes {
     pub registry: Delta<ServerName>,
     pub service_classes: Delta<ObjectName>,
     pub services: Delta<ObjectName>,
+    pub workflows: Delta<ObjectName>,
 }
 
 /// Names in order.
@@ -89,6 +93,7 @@ pub fn reload(previous: &Loaded, home: &Path) -> (Loaded, Changes) {
         profiles: Folder::read(home, &previous.profile_files, writing),
         classes: Folder::read(home, &previous.class_files, writing),
         services: Folder::read(home, &previous.service_files, writing),
+        workflows: Folder::read(home, &previous.workflow_files, writing),
         registry: RegistryFiles::read(home, &previous.registry_files, writing),
     });
     loaded.reading = reading;
@@ -103,6 +108,7 @@ struct Read {
     profiles: Folder<ProfileDefinition>,
     classes: Folder<ServiceClassDefinition>,
     services: Folder<ServiceDefinition>,
+    workflows: Folder<WorkflowDefinition>,
     registry: RegistryFiles,
 }
 
@@ -125,6 +131,7 @@ impl Loaded {
             profiles: profile_files,
             classes: class_files,
             services: service_files,
+            workflows: workflow_files,
             registry: registry_files,
         } = read;
         let mut profiles = profile_files.definitions();
@@ -135,13 +142,16 @@ impl Loaded {
         }
         let registry = registry_files.registry();
         let problems = server_files.problems().chain(profile_files.problems());
-        let problems = problems.chain(class_files.problems()).chain(service_files.problems());
+        let problems =
+            problems.chain(class_files.problems()).chain(service_files.problems()).chain(workflow_files.problems());
         let problems = problems.cloned().chain(registry.problems).collect();
         let warnings = server_files.warnings().chain(profile_files.warnings());
-        let warnings = warnings.chain(class_files.warnings()).chain(service_files.warnings());
+        let warnings =
+            warnings.chain(class_files.warnings()).chain(service_files.warnings()).chain(workflow_files.warnings());
         let warnings = warnings.cloned().chain(registry.warnings).collect();
         let stale = server_files.stale().into_iter().chain(profile_files.stale());
-        let stale = stale.chain(class_files.stale()).chain(service_files.stale()).chain(registry_files.stale());
+        let stale = stale.chain(class_files.stale()).chain(service_files.stale()).chain(workflow_files.stale());
+        let stale = stale.chain(registry_files.stale());
         let stale = stale.collect();
         Self {
             servers: server_files.definitions(),
@@ -149,6 +159,7 @@ impl Loaded {
             registry: registry.entries,
             service_classes: class_files.definitions(),
             services: service_files.definitions(),
+            workflows: workflow_files.definitions(),
             problems,
             warnings,
             stale,
@@ -157,6 +168,7 @@ impl Loaded {
             profile_files,
             class_files,
             service_files,
+            workflow_files,
             registry_files,
             writing: Writing::default(),
         }
@@ -174,6 +186,7 @@ impl Changes {
             registry: Delta::between(&before.registry, &after.registry),
             service_classes: Delta::between(&before.service_classes, &after.service_classes),
             services: Delta::between(&before.services, &after.services),
+            workflows: Delta::between(&before.workflows, &after.workflows),
         }
     }
 
@@ -184,6 +197,7 @@ impl Changes {
             && self.registry.is_empty()
             && self.service_classes.is_empty()
             && self.services.is_empty()
+            && self.workflows.is_empty()
     }
 }
 

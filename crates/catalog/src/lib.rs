@@ -1,4 +1,4 @@
-//! Definitions on disk: servers, profiles, service classes, services and the registry of what could become a server;
+//! Definitions on disk: servers, profiles, workflows, service classes, services and the registry of what could become a server;
 //! validate, watch, import.
 //!
 //! [`load`] reads everything once, [`reload`] again with the last good version of what became bad, [`watch`] whenever
@@ -32,6 +32,7 @@ mod trace;
 mod tree;
 mod validate;
 mod watch;
+mod workflow;
 mod write;
 mod writing;
 mod yaml;
@@ -46,6 +47,7 @@ pub use entry::{
     Answers, Authorization, AuthorizationKind, ConfigureError, Configured, EntryFindings, Package, PackageKind, Reach,
     RegistryEntry, Runtime, Source, Variable,
 };
+pub use nearest::nearest;
 pub use object_name::{ObjectName, ObjectNameError};
 pub use pattern::{Pattern, PatternError};
 pub use period::{Period, PeriodError};
@@ -71,5 +73,6 @@ pub use service_class::{
 };
 pub use validate::{Checked, DefinitionKind, Scope as ValidateScope, ValidateError, validate};
 pub use watch::watch;
+pub use workflow::{Action, Condition, Retry, Step, Test, WorkflowDefinition};
 pub use write::{Change, Files, MASK, Which, WriteError, Written};
 pub use yaml::render as to_yaml;

@@ -4,7 +4,7 @@
 const WORD_MAX: usize = 40;
 
 /// The nearest of `known` if it is near enough to be meant; the first of equals.
-pub(crate) fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+pub fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     if word.len() > WORD_MAX {
         return None;
     }

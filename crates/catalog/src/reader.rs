@@ -25,6 +25,7 @@ pub(crate) struct Cursor<'a> {
 /// The keys of one map, each to be asked for once.
 #[derive(Debug)]
 pub(crate) struct Fields<'a> {
+    node: &'a Node,
     at: Position,
     path: String,
     entries: &'a [Entry],
@@ -42,6 +43,11 @@ pub(crate) trait Choice: Copy + 'static {
 impl<'a> Cursor<'a> {
     pub(crate) fn root(node: &'a Node, sink: &'a Sink) -> Self {
         Self { node, path: String::new(), sink }
+    }
+
+    /// Where it is in the file's tree.
+    pub(crate) fn path(&self) -> &str {
+        &self.path
     }
 
     pub(crate) fn node(&self) -> &'a Node {
@@ -145,6 +151,16 @@ impl<'a> Cursor<'a> {
         number
     }
 
+    /// Any number, as JSON has them.
+    pub(crate) fn decimal(&self) -> Option<serde_json::Number> {
+        self.trace(|| Shape::Decimal);
+        let number = self.json_value(self.node).and_then(|value| value.as_number().cloned());
+        if number.is_none() {
+            self.expected("a number");
+        }
+        number
+    }
+
     pub(crate) fn choice<C: Choice>(&self) -> Option<C> {
         let words = || C::ALL.iter().map(|(word, _)| *word);
         self.trace(|| Shape::Words(words().collect()));
@@ -211,7 +227,14 @@ impl<'a> Cursor<'a> {
             self.expected("a map of keys and values");
             return None;
         };
-        Some(Fields { at: self.node.at, path: self.path, entries, sink: self.sink, asked: RefCell::default() })
+        Some(Fields {
+            node: self.node,
+            at: self.node.at,
+            path: self.path,
+            entries,
+            sink: self.sink,
+            asked: RefCell::default(),
+        })
     }
 
     /// The value as JSON text, whatever it is.
@@ -299,6 +322,16 @@ impl<'a> Fields<'a> {
         hint: String,
     ) -> Option<Cursor<'a>> {
         if self.has(other) { self.either(key, other) } else { self.require(key, what, hint) }
+    }
+
+    /// The whole map as a value.
+    pub(crate) fn whole(&self) -> Cursor<'a> {
+        Cursor { node: self.node, path: self.path.clone(), sink: self.sink }
+    }
+
+    /// Records what is wrong with a key that may be absent.
+    pub(crate) fn problem(&self, key: &str, message: impl Into<String>, hint: Option<String>) {
+        self.sink.add(self.at, &key_path(&self.path, key), message, hint);
     }
 
     /// The value of a key that is read but not proposed: schemas do not know it.

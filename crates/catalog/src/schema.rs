@@ -22,6 +22,7 @@ use crate::service_class::ServiceClassDefinition;
 use crate::trace::{Asked, Shape};
 use crate::tree;
 use crate::validate::DefinitionKind;
+use crate::workflow::WorkflowDefinition;
 
 /// Texts that together have every key.
 fn samples(kind: DefinitionKind) -> &'static [&'static str] {
@@ -31,11 +32,16 @@ fn samples(kind: DefinitionKind) -> &'static [&'static str] {
         DefinitionKind::Profile => &[include_str!("schema/profile.yaml")],
         DefinitionKind::ServiceClass => &[include_str!("schema/service-class.yaml")],
         DefinitionKind::Service => &[include_str!("schema/service.yaml")],
+        DefinitionKind::Workflow => &[include_str!("schema/workflow.yaml")],
     }
 }
 
 /// The schema of one kind of file, in the draft of 2020-12.
 pub fn schema(kind: DefinitionKind) -> Value {
+    if kind == DefinitionKind::Workflow {
+        // Steps and conditions lie within each other, which what is made of a sample cannot say.
+        return serde_json::from_str(include_str!("schema/workflow.json")).expect("a test reads it");
+    }
     let mut schema = json!({ "$schema": "https://json-schema.org/draft/2020-12/schema", "title": words::title(kind) });
     let places = places(kind);
     let root = object(&places, "", kind);
@@ -72,6 +78,7 @@ fn trace(kind: DefinitionKind, text: &str) -> BTreeMap<String, Asked> {
         DefinitionKind::Profile => read::<ProfileDefinition>(text),
         DefinitionKind::ServiceClass => read::<ServiceClassDefinition>(text),
         DefinitionKind::Service => read::<ServiceDefinition>(text),
+        DefinitionKind::Workflow => read::<WorkflowDefinition>(text),
     }
 }
 
@@ -117,6 +124,7 @@ fn value(places: &BTreeMap<String, Asked>, path: &str, kind: DefinitionKind) -> 
         Some(Shape::Text(Some(pattern))) => json!({ "type": text, "pattern": pattern }),
         Some(Shape::Flag) => json!({ "type": "boolean" }),
         Some(Shape::Number(least, most)) => json!({ "type": "integer", "minimum": least, "maximum": most }),
+        Some(Shape::Decimal) => json!({ "type": "number" }),
         Some(Shape::Words(words)) => json!({ "enum": words }),
         Some(Shape::List) => json!({ "type": "array", "items": value(places, &format!("{path}[]"), kind) }),
         Some(Shape::Map) => {

@@ -16,7 +16,9 @@ use crate::period::Period;
 use crate::problem::DefinitionProblem;
 use crate::reader::{Cursor, Fields};
 
+pub(crate) use argument::arguments;
 pub use argument::{ArgumentDefinition, ArgumentKind};
+pub(crate) use tool::expectation;
 pub use tool::{Expectation, LifecycleTool, LifecycleTools};
 
 /// The largest threshold of a health check.

@@ -27,6 +27,8 @@ pub(crate) enum Shape {
     Flag,
     /// A whole number in these bounds.
     Number(u32, u32),
+    /// Any number, with a point or without.
+    Decimal,
     Words(Vec<&'static str>),
     List,
     /// Keys of the file's own choice.

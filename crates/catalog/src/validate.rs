@@ -15,6 +15,7 @@ use crate::reader::{Choice, choice};
 use crate::server::ServerDefinition;
 use crate::service::ServiceDefinition;
 use crate::service_class::ServiceClassDefinition;
+use crate::workflow::WorkflowDefinition;
 
 /// How deep folders are followed.
 const DEPTH_MAX: usize = 16;
@@ -27,6 +28,7 @@ choice! {
         Profile = "profile",
         ServiceClass = "service-class",
         Service = "service",
+        Workflow = "workflow",
     }
 }
 
@@ -89,6 +91,7 @@ pub fn validate(scope: &Scope) -> Result<Vec<Checked>, ValidateError> {
             ProfileDefinition::FOLDER,
             ServiceClassDefinition::FOLDER,
             ServiceDefinition::FOLDER,
+            WorkflowDefinition::FOLDER,
         ];
         for folder in folders {
             match find(&scope.home, Path::new(folder), 0, &mut files) {
@@ -158,6 +161,7 @@ fn kind_of(file: &Path) -> DefinitionKind {
         Component::Normal(name) if name == ProfileDefinition::FOLDER => Some(DefinitionKind::Profile),
         Component::Normal(name) if name == ServiceClassDefinition::FOLDER => Some(DefinitionKind::ServiceClass),
         Component::Normal(name) if name == ServiceDefinition::FOLDER => Some(DefinitionKind::Service),
+        Component::Normal(name) if name == WorkflowDefinition::FOLDER => Some(DefinitionKind::Workflow),
         _ => None,
     });
     named.into_iter().next().unwrap_or(DefinitionKind::Entry)
@@ -183,6 +187,7 @@ fn check(base: &Path, file: &Path, kind: DefinitionKind) -> One {
                     named(define::read_thoroughly::<ServiceClassDefinition>(file, &stem, &text))
                 }
                 DefinitionKind::Service => named(define::read_thoroughly::<ServiceDefinition>(file, &stem, &text)),
+                DefinitionKind::Workflow => named(define::read_thoroughly::<WorkflowDefinition>(file, &stem, &text)),
             }
         }
     };
@@ -245,7 +250,8 @@ impl std::str::FromStr for DefinitionKind {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let found = Self::ALL.iter().find(|(word, _)| *word == text).map(|(_, kind)| *kind);
-        found.ok_or_else(|| "expected `entry`, `server`, `profile`, `service-class` or `service`".to_owned())
+        found
+            .ok_or_else(|| "expected `entry`, `server`, `profile`, `service-class`, `service` or `workflow`".to_owned())
     }
 }
 

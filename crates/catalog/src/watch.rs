@@ -18,6 +18,7 @@ use crate::registry::FOLDERS;
 use crate::server::ServerDefinition;
 use crate::service::ServiceDefinition;
 use crate::service_class::ServiceClassDefinition;
+use crate::workflow::WorkflowDefinition;
 use crate::writing::Writing;
 
 /// Editors write in several steps: files are read when nothing has changed for this long.
@@ -147,6 +148,7 @@ impl WatchTask {
             ProfileDefinition::FOLDER,
             ServiceClassDefinition::FOLDER,
             ServiceDefinition::FOLDER,
+            WorkflowDefinition::FOLDER,
         ];
         let folders = folders.into_iter().chain(FOLDERS);
         let are_inner_watched = folders.map(|folder| self.home.join(folder)).fold(true, |all, folder| {
@@ -173,8 +175,8 @@ impl WatchTask {
 /// Writes to the log what is new.
 fn tell(before: &Loaded, after: &Loaded) {
     let changes = Changes::between(before, after);
-    let Changes { servers, profiles, registry, service_classes, services } = changes;
-    tracing::info!(?servers, ?profiles, ?registry, ?service_classes, ?services, "definitions read again");
+    let Changes { servers, profiles, registry, service_classes, services, workflows } = changes;
+    tracing::info!(?servers, ?profiles, ?registry, ?service_classes, ?services, ?workflows, "definitions read again");
     // Looked up in order: ten thousand files may have fifty problems each.
     let known: BTreeSet<_> = before.problems.iter().collect();
     for problem in after.problems.iter().filter(|problem| !known.contains(problem)) {

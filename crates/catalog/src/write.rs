@@ -22,6 +22,7 @@ use crate::secret::SecretRef;
 use crate::server::ServerDefinition;
 use crate::service::ServiceDefinition;
 use crate::service_class::ServiceClassDefinition;
+use crate::workflow::WorkflowDefinition;
 use crate::{tree, yaml};
 
 /// What stands in place of a value that is not shown.
@@ -40,6 +41,7 @@ pub enum Which {
     Entry(ServerName),
     ServiceClass(ObjectName),
     Service(ObjectName),
+    Workflow(ObjectName),
 }
 
 /// A definition to be written.
@@ -120,7 +122,7 @@ impl Which {
         match self {
             Self::Server(name) | Self::Entry(name) => name.as_str(),
             Self::Profile(name) => name.as_str(),
-            Self::ServiceClass(name) | Self::Service(name) => name.as_str(),
+            Self::ServiceClass(name) | Self::Service(name) | Self::Workflow(name) => name.as_str(),
         }
     }
 
@@ -131,6 +133,7 @@ impl Which {
             Self::Entry(_) => crate::registry::CUSTOM,
             Self::ServiceClass(_) => ServiceClassDefinition::FOLDER,
             Self::Service(_) => ServiceDefinition::FOLDER,
+            Self::Workflow(_) => WorkflowDefinition::FOLDER,
         }
     }
 
@@ -160,6 +163,7 @@ impl Which {
             Self::Entry(name) => define::read::<RegistryEntry>(&file, name.as_str(), text).map(drop),
             Self::ServiceClass(name) => define::read::<ServiceClassDefinition>(&file, name.as_str(), text).map(drop),
             Self::Service(name) => define::read::<ServiceDefinition>(&file, name.as_str(), text).map(drop),
+            Self::Workflow(name) => define::read::<WorkflowDefinition>(&file, name.as_str(), text).map(drop),
         }?;
         // Whoever sends back what was shown to him must not lose the values that were not.
         let is_masked =

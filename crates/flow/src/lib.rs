@@ -4,3 +4,4 @@
 
 pub mod service;
 pub mod template;
+pub mod workflow;

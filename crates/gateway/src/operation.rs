@@ -295,7 +295,9 @@ impl Operation {
     /// Unknown and mistyped arguments are named.
     pub(crate) fn check(&self, arguments: &Raw) -> Result<(), Problem> {
         let schema = self.input_schema();
-        fields::tell_unknown(&schema, &arguments.to_value())?;
+        let given = arguments.to_value();
+        fields::tell_unknown(&schema, &given)?;
+        fields::tell_missing(&schema, &given)?;
         let id = toolcrib_base::ToolId::new(core_name(), self.tool);
         let check = crate::schema::ArgumentCheck::compile(&id, Some(&Raw::from_value(&schema)));
         match check.faults(arguments) {

@@ -25,6 +25,8 @@ pub struct Offer {
     pub entry: Entry,
     /// The names of the tools that it uses, as its definition spells them. It is shown where all of them are.
     pub uses: Vec<String>,
+    /// Whether the source says itself what is wrong with its arguments; else they are held against the schema before.
+    pub checks_arguments: bool,
     /// Whether it may take so long that clients who know tasks get one.
     pub slow: bool,
 }

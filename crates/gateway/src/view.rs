@@ -79,6 +79,8 @@ pub(crate) enum Home {
         source: Arc<dyn Source>,
         /// Whether it may take so long that clients who know tasks get one.
         slow: bool,
+        /// Whether the source says itself what is wrong with arguments.
+        checks_arguments: bool,
     },
 }
 
@@ -186,6 +188,16 @@ impl Tool {
         })
     }
 
+    /// Whether what is wrong with its arguments is said by its source.
+    pub(crate) fn checks_arguments(&self) -> bool {
+        matches!(self.home, Home::Source { checks_arguments: true, .. })
+    }
+
+    /// What may be claimed of it.
+    pub fn is_repeatable(&self) -> bool {
+        self.annotations.read_only == Some(true) || self.annotations.idempotent == Some(true)
+    }
+
     /// Its server, unless a source has it.
     pub fn server(&self) -> Option<&Server> {
         match &self.home {
@@ -255,7 +267,7 @@ impl View {
     }
 
     /// Whether somebody can use what has this name in whatever dialect: a tool, an operation, a meta-tool.
-    pub(crate) fn reaches(&self, name: &str, is_admin: bool) -> bool {
+    pub fn reaches(&self, name: &str, is_admin: bool) -> bool {
         let may = |operation: &Operation| is_admin || operation.permission == Permission::Open;
         self.operations.by_tool(name).is_some_and(may)
             || self.families.named(name).is_some()

@@ -8,15 +8,15 @@ use crate::query::{self, QueryTerm};
 use crate::rank::{Correction, Explanation, Part, Query, TermPart};
 
 /// The rank whose score is the zero of a component: what is worse says nothing.
-const ZERO_RANK: usize = 100;
+const ZERO_RANK: usize = 200;
 /// What the components weigh; without meaning the first two share the whole.
-const WORDS: f32 = 0.48;
-const ALIKE: f32 = 0.12;
-const MEANING: f32 = 0.4;
+const WORDS: f32 = 0.44;
+const ALIKE: f32 = 0.11;
+const MEANING: f32 = 0.45;
 /// The same with a model's vectors, and how much of it is theirs.
 const WITH_MODEL: f32 = 0.65;
 const MODEL: f32 = 0.7;
-/// How far the best cosine must be above the hundredth to count in full: in a crowd of near ones the order is chance.
+/// How far the best cosine must be above the two hundredth to count in full: in a crowd of near ones the order is chance.
 const CLEAR: f32 = 0.35;
 /// From which cosine a tool without any word of the query is a hit.
 const NEAR: f32 = 0.2;
@@ -35,11 +35,20 @@ struct Components {
     weight: f32,
 }
 
-/// One score per place, above 0 for a match; hidden tools have none.
-pub(crate) fn score(frame: &Frame, mask: &Mask, query: &Query<'_>) -> Vec<f32> {
+/// What a ranking says of all tools.
+#[derive(Debug, Default)]
+pub(crate) struct Scored {
+    /// One score per place, above 0 for a match; hidden tools have none.
+    pub(crate) scores: Vec<f32>,
+    /// Cosines by place, far below 0 where there is none; empty where nothing is known of meanings.
+    pub(crate) near: Vec<f32>,
+}
+
+pub(crate) fn score(frame: &Frame, mask: &Mask, query: &Query<'_>) -> Scored {
     let terms = query::terms(query.text);
     let expanded = expand::expand(frame, mask, &terms);
-    Components::new(frame, mask, query, (&terms, &expanded)).blend()
+    let components = Components::new(frame, mask, query, (&terms, &expanded));
+    Scored { scores: components.blend(), near: components.meaning }
 }
 
 /// The texts of a query that a model should read.
@@ -132,7 +141,7 @@ impl Components {
 
     fn parts(&self, place: usize) -> [Part; 4] {
         let [words, alike, meaning, model] = self.scales();
-        let cosine = |cosines: &[f32]| cosines.get(place).copied().filter(|cosine| *cosine >= -1.1).unwrap_or(0.0);
+        let cosine = |cosines: &[f32]| cosine(cosines, place).unwrap_or(0.0);
         [
             words.part(self.words[place]),
             alike.part(self.alike[place]),
@@ -142,7 +151,13 @@ impl Components {
     }
 }
 
-/// Maps a component's hundredth best score to 0, its best to 1, then to its weight.
+/// The cosine at a place, if there is one.
+pub(crate) fn cosine(cosines: &[f32], place: usize) -> Option<f32> {
+    // Rounding may bring one a little below -1.
+    cosines.get(place).copied().filter(|cosine| *cosine >= -1.1)
+}
+
+/// Maps a component's two hundredth best score to 0, its best to 1, then to its weight.
 #[derive(Debug, Clone, Copy)]
 struct Scale {
     zero: f32,
@@ -155,7 +170,7 @@ struct Scale {
 impl Scale {
     const NOTHING: Self = Self { zero: 0.0, range: 0.0, weight: 0.0 };
 
-    /// Only scores above `least` count; with fewer than a hundred of them `least` is the zero, or the worst where there
+    /// Only scores above `least` count; with fewer than two hundred of them `least` is the zero, or the worst where there
     /// is no least.
     fn new(scores: &[f32], full: f32, least: f32) -> Self {
         let mut counted: Vec<f32> = scores.iter().copied().filter(|score| *score > least).collect();

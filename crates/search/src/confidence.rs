@@ -11,17 +11,20 @@ const TEXT_BYTES: usize = 4_096;
 /// From which share of a query's words on that a tool has.
 const HIGH: f32 = 0.7;
 const MEDIUM: f32 = 0.3;
+/// The same by the cosine of their meanings.
+const VERY_NEAR: f32 = 0.7;
+const NEAR: f32 = 0.5;
 /// A word of so many letters counts as found within a longer one, or with a slip in it.
 const LONG: usize = 5;
 
 /// How sure it is that a tool is what was asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Confidence {
-    /// It has few of the words: perhaps nothing fits.
+    /// It has few of the words and another meaning: perhaps nothing fits.
     Low,
-    /// It has some of the words.
+    /// It has some of the words, or its meaning is near.
     Medium,
-    /// It has most of the words.
+    /// It has most of the words, or its meaning is very near.
     High,
 }
 
@@ -37,7 +40,9 @@ impl Confidence {
 
     /// Of a tool with these texts (its server's and its own name, description, parameters) for a query, by how many of
     /// the query's words they have. A query without words is about nothing and answered by anything.
-    pub fn of(query: &str, texts: &[&str]) -> Self {
+    /// Where the words differ the meaning may be clear: it can make surer, never less sure, because names have none.
+    /// `near` is [`crate::Hit::near`].
+    pub fn of(query: &str, texts: &[&str], near: Option<f32>) -> Self {
         let stemmer = Stemmer::create(Algorithm::English);
         let mut wanted = words(prefix(query, QUERY_BYTES), &stemmer);
         wanted.truncate(QUERY_TERMS);
@@ -47,11 +52,17 @@ impl Confidence {
         let joined: String = text.chars().filter(|c| c.is_alphanumeric()).flat_map(char::to_lowercase).collect();
         let found = wanted.iter().filter(|word| is_in(word, &there, &joined)).count();
         let share = if wanted.is_empty() { 1.0 } else { found as f32 / wanted.len() as f32 };
-        match share {
+        let by_words = match share {
             HIGH.. => Self::High,
             MEDIUM.. => Self::Medium,
             _ => Self::Low,
-        }
+        };
+        let by_meaning = match near.unwrap_or_default() {
+            VERY_NEAR.. => Self::High,
+            NEAR.. => Self::Medium,
+            _ => Self::Low,
+        };
+        by_words.max(by_meaning)
     }
 }
 
@@ -102,10 +113,18 @@ mod tests {
             ("", Confidence::High),
             ("the of", Confidence::High),
         ] {
-            assert_eq!(Confidence::of(query, &texts), expect, "{query}");
+            assert_eq!(Confidence::of(query, &texts, None), expect, "{query}");
         }
-        assert_eq!(Confidence::of("hubspot contact", &["HubSpot", "create-contact"]), Confidence::High);
-        assert_eq!(Confidence::of("搜索", &["使用必应搜索指定的关键词"]), Confidence::High);
-        assert_eq!(Confidence::of(&"x ".repeat(100_000), &[&"y ".repeat(100_000)]), Confidence::Low);
+        assert_eq!(Confidence::of("hubspot contact", &["HubSpot", "create-contact"], Some(0.1)), Confidence::High);
+        assert_eq!(Confidence::of("搜索", &["使用必应搜索指定的关键词"], None), Confidence::High);
+        assert_eq!(Confidence::of(&"x ".repeat(100_000), &[&"y ".repeat(100_000)], None), Confidence::Low);
+        for (near, expect) in
+            [(-0.3, Confidence::Low), (0.45, Confidence::Low), (0.55, Confidence::Medium), (0.8, Confidence::High)]
+        {
+            let sure = Confidence::of("which bugs do I have to mend", &texts, Some(near));
+            assert_eq!(sure, expect, "{near}");
+            let named = Confidence::of("linear_get_user_issues", &texts, Some(near));
+            assert_eq!(named, Confidence::High, "{near}: other meanings take nothing from names");
+        }
     }
 }

@@ -8,7 +8,7 @@ use std::sync::{Arc, OnceLock};
 
 use toolcrib_base::{ServerName, ToolId};
 
-use crate::blend;
+use crate::blend::{self, Scored};
 use crate::document::{Document, ServerText};
 use crate::lexicon::Lexicon;
 use crate::rank::{Explanation, Hits, Query, Ranker, Ranking, Visible};
@@ -213,12 +213,12 @@ impl Frame {
 
     fn search(&self, query: &Query<'_>, mask: &Mask) -> Hits {
         let listing = query.text.trim().is_empty();
-        let scores = match query.ranking {
-            _ if listing => Vec::new(),
+        let scored = match query.ranking {
+            _ if listing => Scored::default(),
             Ranking::Blend => blend::score(self, mask, query),
-            Ranking::TfIdf => tfidf::score(self, mask, query.text),
+            Ranking::TfIdf => Scored { scores: tfidf::score(self, mask, query.text), near: Vec::new() },
         };
-        order::hits(self, mask, query, &scores)
+        order::hits(self, mask, query, &scored)
     }
 
     fn explain(&self, query: &Query<'_>, mask: &Mask, tool: &ToolId) -> Option<Explanation> {

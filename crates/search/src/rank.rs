@@ -122,6 +122,9 @@ pub struct Hit {
     pub id: ToolId,
     /// How well it fits: higher is better, comparable within one answer only. 0 in a list without text.
     pub score: f32,
+    /// How near its meaning is to that of the query or one of its clauses: their cosine in the embedded table, also where a
+    /// model ranked, because each model has cosines of its own. `None` where the table does not know the query or the tool.
+    pub near: Option<f32>,
     /// Equal tools of other servers that were folded into this hit, sorted by id.
     pub also: Vec<ToolId>,
 }
@@ -153,7 +156,7 @@ pub struct Explanation {
 pub struct Part {
     /// As the component counts.
     pub raw: f32,
-    /// From 0 for the hundredth best tool to 1 for the best.
+    /// From 0 for the two hundredth best tool to 1 for the best.
     pub scaled: f32,
     /// What the component weighs for this query; `scaled * weight` is its share of the score.
     pub weight: f32,

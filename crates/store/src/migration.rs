@@ -15,6 +15,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("../migrations/0003_pin.sql"),
     include_str!("../migrations/0004_service.sql"),
     include_str!("../migrations/0005_event.sql"),
+    include_str!("../migrations/0006_run.sql"),
 ];
 
 /// "Crib" in ASCII: marks the file as ours, so that we do not write into another program's database.

@@ -14,6 +14,7 @@ use crate::events::{Events, Retention};
 use crate::facts::Facts;
 use crate::names::Names;
 use crate::pins::Pins;
+use crate::runs::Runs;
 use crate::services::Services;
 use crate::snapshots::Snapshots;
 use crate::tasks::Tasks;
@@ -102,6 +103,11 @@ impl Store {
     /// Tasks of our own.
     pub fn tasks(&self) -> Tasks {
         Tasks::new(Arc::clone(&self.database), Arc::clone(&self.clock))
+    }
+
+    /// The runs of workflows.
+    pub fn runs(&self) -> Runs {
+        Runs::new(Arc::clone(&self.database), Arc::clone(&self.clock))
     }
 
     /// How services were.

@@ -18,6 +18,7 @@ use toolcrib_base::task::Scope;
 use toolcrib_base::{Clock, Kind, Problem, ProfileName, Secret, SystemClock};
 use toolcrib_catalog::Loaded;
 use toolcrib_flow::service::Services;
+use toolcrib_flow::workflow::Workflows;
 use toolcrib_gateway::KeepSecrets;
 use toolcrib_gateway::metrics::Metrics;
 use toolcrib_gateway::servers::Servers;
@@ -52,6 +53,7 @@ const LAST_WORDS: Duration = Duration::from_secs(30);
 /// A gateway with its tasks.
 struct Composed {
     gateway: Arc<Gateway>,
+    workflows: Arc<Workflows>,
     config: Config,
     /// Clients' connections: ended first.
     doors: Scope,
@@ -211,6 +213,7 @@ impl Composed {
         let keep_arguments = config.audit_arguments;
         let keeper = Some(Arc::clone(&secrets) as Arc<dyn KeepSecrets>);
         let embed = crate::model::start(&config.home.state());
+        let workflows = Workflows::new(store.runs(), &house);
         let services = Services::new(config.home.path(), store.services(), Arc::clone(&clock), &house);
         let parts = Parts {
             store,
@@ -223,11 +226,12 @@ impl Composed {
             events: told,
             vault: keeper,
             embed,
-            sources: Arc::new([Arc::clone(&services) as Arc<dyn Source>]),
+            sources: Arc::new([Arc::clone(&services) as Arc<dyn Source>, Arc::clone(&workflows) as _]),
         };
         // Inside the runtime, because the servers' tasks start here.
         let gateway = tokio::task::spawn_blocking(move || Gateway::start(parts)).await?;
         services.enter(&gateway);
+        workflows.enter(&gateway);
         house.spawn(Arc::clone(&gateway).keep_in_step(happened, house.stop_signal()));
         let home = config.home.path().to_owned();
         let applied = Arc::clone(&gateway);
@@ -259,7 +263,7 @@ impl Composed {
                 };
             }
         });
-        Ok(Self { gateway, config, doors, house })
+        Ok(Self { gateway, workflows, config, doors, house })
     }
 
     fn open_doors(&self, listener: TcpListener, token: Secret) {
@@ -272,6 +276,8 @@ impl Composed {
     /// Clients first, then servers, then the last words of the audit log.
     async fn end(self) {
         let grace = self.config.grace;
+        // Runs that are cut off from here on are left for the next process.
+        self.workflows.close();
         self.gateway.end_subscriptions();
         self.doors.close(grace).await;
         self.house.close(grace * 4).await;

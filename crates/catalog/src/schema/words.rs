@@ -11,6 +11,7 @@ pub(super) fn title(kind: DefinitionKind) -> &'static str {
         DefinitionKind::Profile => "Toolcrib: the definition of a profile (profiles/<name>.yaml)",
         DefinitionKind::ServiceClass => "Toolcrib: the definition of a service class (service-classes/<name>.yaml)",
         DefinitionKind::Service => "Toolcrib: the definition of a service (services/<name>.yaml)",
+        DefinitionKind::Workflow => "Toolcrib: the definition of a workflow (workflows/<name>.yaml)",
     }
 }
 
@@ -26,6 +27,8 @@ pub(super) fn table(kind: DefinitionKind) -> &'static [(&'static str, &'static s
         DefinitionKind::Profile => PROFILE,
         DefinitionKind::ServiceClass => service::CLASS,
         DefinitionKind::Service => service::SERVICE,
+        // Its schema has its own words.
+        DefinitionKind::Workflow => &[],
     }
 }
 

@@ -127,7 +127,7 @@ fn values(cursor: &Cursor<'_>) -> BTreeMap<String, Value> {
     cursor.map(|_, value| value.value())
 }
 
-fn expectation(cursor: Cursor<'_>) -> Option<Expectation> {
+pub(crate) fn expectation(cursor: Cursor<'_>) -> Option<Expectation> {
     let fields: Fields<'_> = cursor.fields()?;
     let expectation = Expectation {
         success: fields.get("success").and_then(|cursor| cursor.flag()),

@@ -63,6 +63,11 @@ fn argument(argument: &ArgumentDefinition) -> Value {
         members.insert("default".to_owned(), default.clone());
     }
     put(&mut members, "description", argument.description.clone());
+    for (key, value) in argument.schema().as_object().into_iter().flatten() {
+        if matches!(key.as_str(), "enum" | "minimum" | "maximum" | "pattern") {
+            members.insert(key.clone(), value.clone());
+        }
+    }
     members.into()
 }
 

@@ -29,7 +29,7 @@ pub(super) fn complete(
                 let kind = kind(value);
                 faults.push(format!("invalid type for argument `{name}`: expected {}, got {kind}", argument.kind));
             }
-            Some(_) => {}
+            Some(value) => faults.extend(argument.fault(value).map(|fault| format!("argument `{name}` {fault}"))),
             None => match &argument.default {
                 Some(default) => drop(complete.insert(name.clone(), default.clone())),
                 None if argument.required => faults.push(format!("missing required argument `{name}`")),
@@ -59,7 +59,8 @@ mod tests {
     use super::*;
 
     fn class() -> BTreeMap<String, ArgumentDefinition> {
-        let argument = |kind, required, default| ArgumentDefinition { kind, required, default, description: None };
+        let argument =
+            |kind, required, default| ArgumentDefinition { required, default, ..ArgumentDefinition::of(kind) };
         BTreeMap::from([
             ("text".to_owned(), argument(ArgumentKind::String, true, None)),
             ("count".to_owned(), argument(ArgumentKind::Integer, false, Some(json!(10)))),

@@ -26,6 +26,11 @@ impl Tree {
         Branch::parse(value).map(Self)
     }
 
+    /// A value that is not to be rendered.
+    pub fn plain(value: Value) -> Self {
+        Self(Branch::Fixed(value))
+    }
+
     /// Renders every template in it.
     pub fn render(&self, context: &Value) -> Result<Value, TemplateError> {
         self.0.render(context)

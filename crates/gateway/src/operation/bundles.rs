@@ -186,6 +186,7 @@ fn kind(which: &Which) -> &'static str {
         Which::Profile(_) => "profile",
         Which::ServiceClass(_) => "service class",
         Which::Service(_) => "service",
+        Which::Workflow(_) => "workflow",
     }
 }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 use toolcrib_base::{Kind, Problem, ProfileName, ServerName};
-use toolcrib_catalog::{DefinitionProblem, Files, Which, WriteError};
+use toolcrib_catalog::{DefinitionProblem, Files, Which, WriteError, Written};
 use toolcrib_protocol::Raw;
 use toolcrib_search::nearest;
 
@@ -68,6 +68,12 @@ pub(super) async fn delete(gateway: &Arc<Gateway>, which: Which, arguments: &Raw
 }
 
 impl Gateway {
+    /// The file of a definition as it is now.
+    pub async fn read_file(self: &Arc<Self>, which: Which) -> Result<Option<Written>, Problem> {
+        let gateway = Arc::clone(self);
+        blocking(move || Ok(gateway.files.read(&which)?)).await
+    }
+
     /// Changes files of definitions and takes in what they say then.
     pub async fn change_files<T: Send + 'static>(
         self: &Arc<Self>,

@@ -4,6 +4,14 @@ use serde_json::Value;
 use toolcrib_base::{Kind, Problem};
 use toolcrib_search::nearest;
 
+/// Names every argument that must be there and is not.
+pub(crate) fn tell_missing(schema: &Value, arguments: &Value) -> Result<(), Problem> {
+    let names = schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str);
+    let missing = names.filter(|name| arguments.get(name).is_none());
+    let told: Vec<String> = missing.map(|name| format!("{name} argument is required")).collect();
+    if told.is_empty() { Ok(()) } else { Err(Problem::new(Kind::InvalidParams, told.join("; "))) }
+}
+
 /// Names the first argument that a schema does not know, with what was probably meant.
 pub fn tell_unknown(schema: &Value, arguments: &Value) -> Result<(), Problem> {
     let known = schema["properties"].as_object();

@@ -133,7 +133,9 @@ impl Passing<'_> {
             passage.finish(Outcome::Error(Kind::Forbidden));
             return Ok(failed(&problem));
         }
-        if let Some(faults) = tool.check().faults(&arguments) {
+        if !tool.checks_arguments()
+            && let Some(faults) = tool.check().faults(&arguments)
+        {
             tool.metrics()
                 .record(Outcome::Error(Kind::InvalidParams), passage.finish(Outcome::Error(Kind::InvalidParams)));
             let message = format!("the arguments do not fit `{}`:\n{faults}", tool.id);
@@ -198,7 +200,7 @@ impl Passing<'_> {
         arguments: Raw,
         by: Option<&'static MetaName>,
     ) -> Answered {
-        let Home::Source { source, slow } = &tool.home else { return Err(RpcError::from(Kind::Internal)) };
+        let Home::Source { source, slow, .. } = &tool.home else { return Err(RpcError::from(Kind::Internal)) };
         let errand = Errand {
             gateway: Arc::clone(self.gateway),
             caller: self.caller.clone(),

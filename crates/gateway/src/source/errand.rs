@@ -73,6 +73,19 @@ impl Errand {
         tools.into_iter().filter(is_missing).map(str::to_owned).collect()
     }
 
+    /// Whether calling a tool twice is as good as once, as far as its annotations say so.
+    pub fn is_repeatable(&self, tool: &str) -> bool {
+        let Ok(view) = self.view() else { return false };
+        match (view.operations.by_tool(tool), view.tool_anyhow(tool)) {
+            (Some(operation), _) => {
+                let hints = operation.annotations();
+                hints.read_only == Some(true) || hints.idempotent == Some(true)
+            }
+            (None, Some(tool)) => tool.is_repeatable(),
+            (None, None) => false,
+        }
+    }
+
     /// Calls a tool of a server, of a source or of the gateway itself as the caller, by whatever name a dialect gives it.
     /// The result is one of `tools/call` in the last legacy revision, also where it says that the tool failed.
     ///

@@ -282,7 +282,7 @@ impl Builder {
 
     fn tools(&self, shaping: &Shaping<'_>, shown: &[&Running], sources: &[Arc<dyn Source>]) -> Vec<Arc<Tool>> {
         let Shaping { profile, rules, resources } = *shaping;
-        let offered: Vec<(&Arc<dyn Source>, &Arc<[Offer]>)> =
+        let offered: Vec<(&Arc<dyn Source>, _)> =
             sources.iter().filter_map(|source| Some((source, self.offered.get(source.name())?))).collect();
         // Room for all at once and no copy to sort: what grows and goes here leaves holes in the memory of a gateway that
         // then does nothing for hours.
@@ -343,9 +343,14 @@ impl Builder {
                     let (definition, server) = (Arc::clone(&running.definition), running.server.clone());
                     (Home::Server { definition, server }, entry)
                 }
-                Of::Source(source, offer) => {
-                    (Home::Source { source: Arc::clone(source), slow: offer.slow }, uses::hinted(entry, annotations))
-                }
+                Of::Source(source, offer) => (
+                    Home::Source {
+                        source: Arc::clone(source),
+                        slow: offer.slow,
+                        checks_arguments: offer.checks_arguments,
+                    },
+                    uses::hinted(entry, annotations),
+                ),
             };
             Some(Arc::new(Tool {
                 place,

@@ -51,7 +51,7 @@ fn offer(name: &str, uses: &[&str]) -> Offer {
         "inputSchema": {"type": "object", "properties": {"text": {"type": "string"}}},
     });
     let entry = Entry::from_raw(Listing::Tools, Raw::from_value(&entry)).unwrap();
-    Offer { entry, uses: uses.iter().map(|&name| name.to_owned()).collect(), slow: false }
+    Offer { entry, uses: uses.iter().map(|&name| name.to_owned()).collect(), checks_arguments: false, slow: false }
 }
 
 impl Source for Programs {

@@ -5,6 +5,7 @@ use std::cmp::Ordering;
 use toolcrib_base::ToolId;
 
 use super::{Frame, Groups, Mask};
+use crate::blend::{Scored, cosine};
 use crate::learned;
 use crate::rank::{Hit, Hits, Query};
 
@@ -17,10 +18,10 @@ struct Candidate {
     score: f32,
 }
 
-/// Selects and orders the hits. `scores` has one entry for each tool of the frame; above 0 means a match.
-pub(super) fn hits(frame: &Frame, mask: &Mask, query: &Query<'_>, scores: &[f32]) -> Hits {
+/// Selects and orders the hits. There is one score for each tool of the frame; above 0 means a match.
+pub(super) fn hits(frame: &Frame, mask: &Mask, query: &Query<'_>, scored: &Scored) -> Hits {
     let listing = query.text.trim().is_empty();
-    let mut candidates = candidates(frame, mask, query, scores);
+    let mut candidates = candidates(frame, mask, query, &scored.scores);
     if !listing {
         raise_learned(frame, query, &mut candidates);
         lift_exact(frame, mask, query, &mut candidates);
@@ -37,6 +38,7 @@ pub(super) fn hits(frame: &Frame, mask: &Mask, query: &Query<'_>, scores: &[f32]
     let hit = |candidate: &Candidate| Hit {
         id: id(frame, candidate).clone(),
         score: candidate.score,
+        near: cosine(&scored.near, candidate.place),
         also: also(frame, candidate, &folded),
     };
     Hits { total, hits: page.iter().map(hit).collect() }

@@ -35,6 +35,8 @@ impl Meanings {
             let mut read = Read::default();
             let text = text(server, tool);
             reader.read(&text, PIECES, &mut read);
+            // The name says most of what a tool does, in the fewest words.
+            reader.read(&name(tool), PIECES, &mut read);
             pieces.extend_from_slice(&read.pieces);
             ends.push(u32::try_from(pieces.len()).unwrap_or(u32::MAX));
             keys.push(TextKey::of(&text));
@@ -65,13 +67,17 @@ pub fn tool_texts(server: &ServerText<'_>, tools: &[Document<'_>]) -> Vec<(TextK
     texts.map(|text| (TextKey::of(&text), text)).collect()
 }
 
+/// A tool's name in words.
+fn name(tool: &Document<'_>) -> String {
+    parts(prefix(&tool.tool, NAME_BYTES)).join(" ")
+}
+
 /// What says what a tool does. Parameters are left out: they are much text and say little.
 fn text(server: &ServerText<'_>, tool: &Document<'_>) -> String {
     let server_name = if server.title.is_empty() { server.server.as_str() } else { server.title };
-    let name = parts(prefix(&tool.tool, NAME_BYTES)).join(" ");
     let texts = [
         prefix(server_name, NAME_BYTES),
-        &name,
+        &name(tool),
         prefix(tool.title, NAME_BYTES),
         // The texts that the table was learned from have it here.
         ":",

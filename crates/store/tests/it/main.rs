@@ -6,6 +6,7 @@ mod audit;
 mod kill;
 mod open;
 mod repositories;
+mod runs;
 mod tamper;
 
 use std::path::{Path, PathBuf};

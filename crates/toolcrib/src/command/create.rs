@@ -11,6 +11,7 @@ use toolcrib_protocol::Raw;
 
 use super::call::arguments::Loose;
 use super::kind::{Chosen, KindParser, Row, Verb};
+use super::start::sentence;
 use crate::client::{Client, ClientFlags};
 use crate::output::table::field;
 use crate::output::{Format, Output};
@@ -232,7 +233,7 @@ impl Wish {
     fn told(&self, verb: Verb, value: &Raw, text: &str) -> String {
         let value = value.to_value();
         if !value.is_object() {
-            return text.to_owned();
+            return sentence(text);
         }
         let done = if verb == Verb::Create { "created" } else { "updated" };
         let state = field(&value, "state");

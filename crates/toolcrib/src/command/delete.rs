@@ -5,6 +5,7 @@ use toolcrib_base::{Kind, Problem};
 
 use super::get;
 use super::kind::{Chosen, KindParser, Source, Verb};
+use super::start::sentence;
 use crate::client::{Client, ClientFlags};
 use crate::output::table::field;
 use crate::output::{Format, Output};
@@ -51,6 +52,11 @@ pub(crate) async fn run(arguments: &Arguments, client: &Client, output: Output) 
                 Format::Name => output.text(&format!("{}/{name}", row.one))?,
                 Format::Table | Format::Wide => {
                     let value = result.value().to_value();
+                    if value.is_string() {
+                        // It may say more than that it is gone.
+                        output.text(&sentence(&result.text()))?;
+                        continue;
+                    }
                     let file = Some(field(&value, "file")).filter(|file| !file.is_empty());
                     let file = file.map(|file| format!(" with `{file}`")).unwrap_or_default();
                     output.text(&format!("Successfully deleted {} '{name}'{file}", row.singular()))?;

@@ -121,7 +121,8 @@ pub(super) fn thing(row: &Row, value: &Value, output: Output) -> anyhow::Result<
     let mut properties = Vec::new();
     let parts: Vec<&str> = row.parts.iter().map(|(_, member, _)| *member).collect();
     for (key, member) in value.as_object().into_iter().flatten() {
-        if !parts.contains(&key.as_str()) && key != "yaml" {
+        let is_detail = output.format != Format::Wide && row.details.contains(&key.as_str());
+        if !parts.contains(&key.as_str()) && key != "yaml" && !is_detail {
             flatten(key, member, LEVELS, &mut properties);
         }
     }

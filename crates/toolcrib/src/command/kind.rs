@@ -47,6 +47,8 @@ pub(crate) struct Row {
     pub(crate) columns: &'static [Column],
     /// Lists inside one thing that are shown as tables of their own: heading, member, columns.
     pub(super) parts: &'static [(&'static str, &'static str, &'static [Column])],
+    /// Members that only the wide format shows.
+    pub(super) details: &'static [&'static str],
     pub(super) acts: &'static [(Verb, &'static str)],
 }
 

@@ -106,15 +106,26 @@ const fn words(verb: Verb) -> (&'static str, &'static str, &'static str) {
     }
 }
 
+/// What a gateway says of something that went well, as people read it.
+pub(super) fn sentence(text: &str) -> String {
+    match text.strip_prefix("successfully") {
+        Some(rest) => format!("Successfully{rest}"),
+        None => text.to_owned(),
+    }
+}
+
 /// What is told of an order that was obeyed: the gateway's own words, else ours.
 fn told(row: &Row, name: &str, done: &str, result: &ToolResult) -> Result<String, Problem> {
     let value = result.value().to_value();
-    let Value::Object(_) = value else { return Ok(result.text()) };
+    let Value::Object(_) = value else { return Ok(sentence(&result.text())) };
     let state = field(&value, "state");
     if state.eq_ignore_ascii_case("failed") {
         let message = format!("{} `{name}` failed: {}", row.singular(), field(&value, "lastError"));
         let hint = format!("see `toolcrib describe {} {name}` and `state/logs/{name}.log` in the home folder", row.one);
         return Err(Problem::new(Kind::Unavailable, message).hint(hint));
+    }
+    if let Some(message) = value["message"].as_str() {
+        return Ok(sentence(message));
     }
     let state = if state.is_empty() { String::new() } else { format!(" ({state})") };
     Ok(format!("Successfully {done} {} '{name}'{state}", row.singular()))

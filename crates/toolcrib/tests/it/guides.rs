@@ -30,7 +30,7 @@ const REPEATED: [&str; 6] =
     ["toolcrib list ", "toolcrib find ", "toolcrib describe ", "toolcrib audit list", "toolcrib status", "curl -s "];
 
 /// Every document with something to run; the names of the tests below.
-const GUIDES: [&str; 14] = [
+const GUIDES: [&str; 15] = [
     "README.md",
     "docs/guides/audit.md",
     "docs/guides/bridge.md",
@@ -45,6 +45,7 @@ const GUIDES: [&str; 14] = [
     "docs/guides/secrets.md",
     "docs/guides/servers.md",
     "docs/guides/verification.md",
+    "docs/guides/workflows.md",
 ];
 
 #[test]
@@ -115,6 +116,11 @@ fn servers() {
 #[test]
 fn verification() {
     run("docs/guides/verification.md");
+}
+
+#[test]
+fn workflows() {
+    run("docs/guides/workflows.md");
 }
 
 #[test]

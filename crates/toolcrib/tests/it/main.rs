@@ -11,6 +11,7 @@ mod contexts;
 mod demo;
 mod eval;
 mod failures;
+mod flows;
 mod full_disk;
 mod guides;
 mod init;

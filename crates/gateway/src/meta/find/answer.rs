@@ -259,7 +259,7 @@ fn sureness(ask: &Ask, (hit, found): &(Hit, Found<'_>)) -> Confidence {
         &signature,
         found.description(),
     ];
-    Confidence::of(&ask.query, &texts)
+    Confidence::of(&ask.query, &texts, hit.near)
 }
 
 /// Which servers the next hits are of, most first.

@@ -18,6 +18,7 @@ const ROW: Row = Row {
     order: Order::FirstColumn,
     columns: &[],
     parts: &[],
+    details: &[],
     acts: &[],
 };
 
@@ -182,6 +183,8 @@ pub(crate) const EXECUTIONS: Row = Row {
         Column::wide("ERROR", |run| field(run, "error")),
     ],
     parts: &[("Steps", "steps", RUN_STEPS)],
+    // It repeats input and steps.
+    details: &["result"],
     acts: &[(Verb::Get, "core_workflow_execution_get"), (Verb::Stop, "core_workflow_execution_cancel")],
 };
 
@@ -196,6 +199,15 @@ pub(crate) const RUN_STEPS: &[Column] = &[
     Column::new("ERROR", |step| field(step, "error")),
 ];
 
+/// The steps of a result, which has what came out of them.
+pub(crate) const RESULT_STEPS: &[Column] = &[
+    Column::new("STEP", |step| field(step, "id")),
+    Column::new("TOOL", |step| field(step, "tool")),
+    Column::state("STATUS", |step| field(step, "status")),
+    Column::new("RESULT", |step| field(step, "result")),
+    Column::new("ERROR", |step| field(step, "error")),
+];
+
 pub(crate) const SERVICES: Row = Row {
     one: "service",
     many: "services",
@@ -207,7 +219,10 @@ pub(crate) const SERVICES: Row = Row {
         Column::state("HEALTH", |service| field(service, "health")),
         Column::state("STATE", |service| field(service, "state")),
         Column::new("SERVICE_TYPE", |service| first(service, &["service_type", "serviceClassType"])),
-        Column::wide("CLASS", |service| first(service, &["serviceClassName", "service_class"])),
+        Column::wide("CLASS", |service| {
+            let own = field(service, "serviceClassName");
+            if own.is_empty() { field(&service["metadata"], "serviceClassName") } else { own }
+        }),
         Column::wide("ENDPOINT", |service| first(&service["metadata"], &["url", "endpoint"])),
         Column::wide("TOOLS", |service| first(&service["metadata"], &["tools", "toolsCount"])),
         Column::wide("ERROR", |service| first(service, &["error", "lastError"])),

@@ -6,13 +6,13 @@ use toolcrib_protocol::Raw;
 use toolcrib_protocol::raw::Edit;
 
 use super::super::call::arguments::Loose;
-use super::super::kind::rows::RUN_STEPS;
+use super::super::kind::rows::RESULT_STEPS;
 use crate::client::{Client, ToolResult};
 use crate::output::table::{field, shown};
 use crate::output::{Format, Output};
 
 /// The argument with which a workflow is started without waiting for its end.
-const DETACHED: &str = "_async";
+const DETACHED: &str = "_detach";
 
 /// What is to be run.
 pub(crate) struct Run<'a> {
@@ -55,7 +55,8 @@ fn failure(name: &str, result: &ToolResult, client: &Client) -> Problem {
     let failed = value["steps"].as_array().into_iter().flatten().find(|step| step["status"] == "failed");
     let why = [field(&value, "error"), failed.map(|step| field(step, "error")).unwrap_or_default()];
     let Some(why) = why.into_iter().find(|why| !why.is_empty()) else { return client.refused(result) };
-    let at = failed.map(|step| format!(" at step `{}`", field(step, "id"))).unwrap_or_default();
+    let at = failed.map(|step| format!(" at step `{}`", field(step, "id")));
+    let at = at.filter(|_| !why.contains("step `")).unwrap_or_default();
     let problem = Problem::new(Kind::NotFound, format!("workflow `{name}` failed{at}: {why}"));
     if id.is_empty() { problem } else { problem.hint(format!("see `toolcrib get workflow-execution {id}`")) }
 }
@@ -90,7 +91,7 @@ fn block(name: &str, input: &Raw, value: &Value, output: Output) -> anyhow::Resu
     let steps = value["steps"].as_array().map(Vec::as_slice).unwrap_or_default();
     if !steps.is_empty() {
         output.text("\nStep Results:")?;
-        output.rows("steps", RUN_STEPS, steps)?;
+        output.rows("steps", RESULT_STEPS, steps)?;
     }
     let mut rest = String::new();
     push_members(&mut rest, "Result", value, &KNOWN);

@@ -1,0 +1,124 @@
+//! Workflows as people and other gateways write them.
+
+use std::path::Path;
+
+use serde_json::json;
+
+use super::*;
+
+fn read(text: &str) -> Result<WorkflowDefinition, Vec<String>> {
+    let file = Path::new("workflows/w.yaml");
+    define::read(file, "w", text).map_err(|problems| problems.iter().map(ToString::to_string).collect())
+}
+
+#[track_caller]
+fn bad(text: &str, parts: &[&str]) {
+    let problems = read(text).expect_err(text).join("\n").to_lowercase();
+    for part in parts {
+        assert!(problems.contains(part), "{text}: {problems} lacks {part}");
+    }
+}
+
+#[test]
+fn the_plain_form_is_read() {
+    let text = "name: w\nargs:\n  app: {type: string, required: true}\nsteps:\n- id: a-1\n  tool: x_kube_list\n  args: {ns: \"{{ .input.app }}\", deep: [1]}\n  store: true\n- id: all\n  forEach:\n    items: \"{{ .results.a-1.items }}\"\n    as: pod\n    steps:\n    - {id: one, tool: stop}\n- id: p\n  parallel: [{id: x, tool: a}, {id: y, tool: b}]\nonFailure:\n- {id: undo, tool: undo}\noutput: {n: 1}\ntimeout: 2m\n";
+    let workflow = read(text).unwrap();
+    assert_eq!(workflow.tools(), ["x_kube_list", "stop", "a", "b", "undo"]);
+    assert!(workflow.args["app"].required && !workflow.takes_any);
+    assert!(workflow.steps[0].store && workflow.steps[0].at.line == 5 && workflow.steps[0].field == "steps[0]");
+    let Action::Tool { args, .. } = &workflow.steps[0].action else { panic!("a tool") };
+    assert_eq!(Value::from(args.clone()), json!({"ns": "{{ .input.app }}", "deep": [1]}));
+    let Action::ForEach { name, steps, .. } = &workflow.steps[1].action else { panic!("a loop") };
+    assert_eq!((name.as_str(), steps.len()), ("pod", 1));
+    assert_eq!(workflow.output, Some(json!({"n": 1})));
+    assert_eq!(workflow.spec.keys().next().map(String::as_str), Some("name"));
+    assert!(read("name: w\nsteps: [{id: a, tool: b}]\n").unwrap().takes_any);
+}
+
+#[test]
+fn both_spellings_and_the_form_of_kubernetes_say_the_same() {
+    let camel = "name: w\nargs: {}\nsteps:\n- id: a\n  tool: t\n  allowFailure: true\n- id: b\n  tool: t\n  condition: {fromStep: a, expect: {success: false}, expectNot: {jsonPath: {a.b: 1}}}\nonFailure: [{id: c, tool: t}]\n";
+    let snake = camel
+        .replace("allowFailure", "allow_failure")
+        .replace("fromStep", "from_step")
+        .replace("expectNot", "expect_not")
+        .replace("jsonPath", "json_path")
+        .replace("onFailure", "on_failure");
+    let object = format!(
+        "apiVersion: muster.giantswarm.io/v1alpha1\nkind: Workflow\nmetadata: {{name: w, labels: {{team: web}}}}\nspec:\n  {}status: {{valid: true}}\n",
+        camel.replace("name: w\n", "").replace('\n', "\n  ").trim_end_matches(' ')
+    );
+    let plain = |workflow: WorkflowDefinition| {
+        (workflow.args, workflow.on_failure.len(), workflow.steps[1].condition.clone(), workflow.steps[0].allow_failure)
+    };
+    let expected = plain(read(camel).unwrap());
+    assert!(expected.2.is_some() && expected.3);
+    assert_eq!(plain(read(&snake).unwrap()), expected);
+    let object = read(&object).unwrap();
+    assert_eq!(object.labels["team"], "web");
+    assert_eq!(plain(object), expected);
+}
+
+#[test]
+fn arguments_in_older_words() {
+    let workflow = read("name: w\nargs: {m: {type: string}}\nrequired: [m]\nsteps: [{id: a, tool: t}]\n").unwrap();
+    assert!(workflow.args["m"].required);
+    let text = "name: w\ninput_schema:\n  type: object\n  args: {m: {type: string}, n: {type: string, default: d}}\n  required: [m]\nsteps: [{id: a, tool: t}]\n";
+    let workflow = read(text).unwrap();
+    assert!(workflow.args["m"].required && workflow.args["n"].default == Some(json!("d")));
+}
+
+#[test]
+fn bounds_of_arguments() {
+    let arg = |body: &str| format!("name: w\nargs: {{n: {{{body}}}}}\nsteps: [{{id: a, tool: t}}]\n");
+    let n = read(&arg("type: integer, minimum: 1, maximum: 5, enum: [2, 9]")).unwrap().args["n"].clone();
+    assert!(n.fault(&json!(3)).unwrap().contains("enum"));
+    assert!(n.fault(&json!(9)).unwrap().contains("maximum 5"));
+    assert_eq!(n.fault(&json!(2)), None);
+    assert_eq!(n.schema(), json!({"type": "integer", "enum": [2, 9], "minimum": 1, "maximum": 5}));
+    let text = read(&arg("type: string, pattern: \"^a\"")).unwrap().args["n"].clone();
+    assert!(text.fault(&json!("ba")).unwrap().contains("pattern"));
+    bad(&arg("type: integer, default: 9, maximum: 5"), &["maximum 5"]);
+    bad(&arg("type: integer, default: x"), &["of the type `integer`"]);
+    bad(&arg("type: string, pattern: \"(\""), &["regular expression"]);
+    bad(&arg("type: int"), &["`integer`"]);
+    bad(&arg("required: true"), &["type"]);
+}
+
+#[test]
+fn what_is_wrong_is_named_with_its_place() {
+    let one = |step: &str| format!("name: w\nargs: {{}}\nsteps:\n- {step}\n");
+    bad("name: w\nargs: {}\n", &["steps"]);
+    bad("name: w\nsteps: []\n", &["workflow must have at least one step"]);
+    bad(&one("{id: \"\", tool: t}"), &["w.yaml:4", "steps[0].id"]);
+    bad(&one("{id: \"a b\", tool: t}"), &["step id"]);
+    bad(&one("{tool: t}"), &["id is required"]);
+    bad(&one("{id: a}"), &["one of tool, foreach, or parallel is required"]);
+    bad(&one("{id: a, tool: t, parallel: [{id: b, tool: t}]}"), &["mutually exclusive"]);
+    bad(&one("{id: a, tool: t}\n- {id: a, tool: t}"), &["duplicate step id `a`"]);
+    bad(&one("{id: a, parallel: [{id: b, tool: t}, {id: b, tool: t}]}"), &["duplicate sub-step id `b`"]);
+    bad(&one("{id: a, parallel: []}"), &["at least one sub-step"]);
+    bad(&one("{id: a, forEach: {steps: [{id: b, tool: t}]}}"), &["items is required"]);
+    bad(&one("{id: a, forEach: {items: [1], steps: []}}"), &["at least one sub-step"]);
+    bad(&one("{id: a, forEach: {items: [1], steps: [{id: b}]}}"), &["tool is required"]);
+    bad(&one("{id: a, forEach: {items: [1], steps: [{id: b, forEach: {items: [1]}}]}}"), &["tool is required"]);
+    bad(
+        &one("{id: a, tool: t, condition: {template: x, tool: t}}"),
+        &["template is mutually exclusive with tool/fromstep"],
+    );
+    bad(&one("{id: a, tool: t, condition: {tool: t, fromStep: b, expect: {success: true}}}"), &["mutually exclusive"]);
+    bad(&one("{id: a, tool: t, condition: {tool: t}}"), &["expect or expectnot is required"]);
+    bad(&one("{id: a, tool: t, condition: {}}"), &["one of template, tool or fromstep is required"]);
+    bad(&one("{id: a, tool: t, condition: {and: []}}"), &["at least one condition"]);
+    bad(&one("{id: a, tool: t, allowfailure: true}"), &["expected a known key"]);
+    bad(&one("{id: a, tool: t, timeout: 30}"), &["duration"]);
+    bad(&one("{id: a, tool: t, retry: {count: 1000}}"), &["0 to 100"]);
+    bad("name: w\nsteps: [{id: a, tool: t}]\noutput: text\n", &["expected a map"]);
+    bad("name: v\nsteps: [{id: a, tool: t}]\n", &["expected the file's stem `w`"]);
+    bad("name: ../w\nsteps: [{id: a, tool: t}]\n", &["expected a name"]);
+    bad("apiVersion: x/v1\nkind: Service\nmetadata: {name: w}\nspec: {steps: [{id: a, tool: t}]}\n", &["`workflow`"]);
+    let deep = format!("{}{{template: x}}{}", "{not: ".repeat(12), "}".repeat(12));
+    bad(&one(&format!("{{id: a, tool: t, condition: {deep}}}")), &["at most 8 conditions"]);
+    let many: String = (0..501).map(|at| format!("- {{id: s{at}, tool: t}}\n")).collect();
+    bad(&format!("name: w\nsteps:\n{many}"), &["at most 500 steps, got 501"]);
+}

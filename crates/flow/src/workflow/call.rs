@@ -1,0 +1,67 @@
+//! The one thing that a run needs of the world: calling tools. Filled by an errand of the gateway, and by fakes in tests.
+
+use futures_util::future::BoxFuture;
+use serde_json::Value;
+use toolcrib_base::Problem;
+
+/// Calls tools in the name of whoever runs the workflow.
+pub trait CallTool: Send + Sync {
+    /// Calls a tool by whatever name a dialect gives it. The answer is a result of `tools/call`, also where it says
+    /// that the tool failed.
+    fn call<'a>(&'a self, tool: &'a str, arguments: &'a Value) -> BoxFuture<'a, Result<Value, Problem>>;
+
+    /// Whether calling a tool twice is as good as once, as far as the tool says so.
+    fn is_repeatable(&self, tool: &str) -> bool;
+
+    /// Those of the tools that cannot be called.
+    fn missing(&self, tools: &[&str]) -> Vec<String>;
+
+    /// Tells what happened to the workflow.
+    fn happened(&self, reason: &'static str, message: String, warning: bool);
+
+    /// Tells whoever waits how far the run is.
+    fn tell(&self, done: usize, total: usize, message: &str);
+}
+
+/// What a tool answered.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Answer {
+    pub(super) failed: bool,
+    /// The JSON that it is, else its text.
+    pub(super) value: Value,
+}
+
+// === impl Answer ===
+
+impl Answer {
+    /// Reads a result of `tools/call`.
+    pub(super) fn read(result: &Value) -> Self {
+        let texts = result["content"].as_array().into_iter().flatten();
+        let texts: Vec<&str> = texts.filter_map(|block| block["text"].as_str()).collect();
+        let text = texts.join("\n");
+        let parsed = serde_json::from_str(&text).ok().filter(|value: &Value| value.is_object() || value.is_array());
+        let structured = result.get("structuredContent").filter(|value| value.is_object());
+        let value = match (parsed, structured) {
+            (Some(parsed), _) => parsed,
+            // Pictures and the like have no text; what is there is shown as it is.
+            (None, Some(structured)) if text.is_empty() => structured.clone(),
+            (None, None)
+                if texts.is_empty() && result.get("content").is_some_and(|it| it != &serde_json::json!([])) =>
+            {
+                result["content"].clone()
+            }
+            (None, _) => Value::String(text),
+        };
+        Self { failed: result["isError"] == true, value }
+    }
+
+    /// A call that did not come to an answer.
+    pub(super) fn failure(text: String) -> Self {
+        Self { failed: true, value: Value::String(text) }
+    }
+
+    /// The answer as text.
+    pub(super) fn text(&self) -> String {
+        self.value.as_str().map_or_else(|| self.value.to_string(), str::to_owned)
+    }
+}

@@ -1,0 +1,389 @@
+//! One step: its condition, its arguments, its tool with retries, and what is remembered of it.
+
+use std::time::Duration;
+
+use futures_util::FutureExt;
+use futures_util::future::{BoxFuture, join_all};
+use serde_json::Value;
+use toolcrib_catalog::{Action, Step};
+
+use super::{Engine, failure, in_round};
+use crate::workflow::book::{Report, Status};
+use crate::workflow::call::Answer;
+use crate::workflow::condition::verdict;
+use crate::workflow::program::Code;
+use crate::workflow::state::State;
+
+/// How many items a loop may have.
+const ITEMS_MAX: usize = 10_000;
+/// The longest wait between two tries.
+const WAIT_MAX: Duration = Duration::from_secs(5 * 60);
+
+/// Why a run goes no further.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Stop {
+    pub(super) step: Option<String>,
+    pub(super) error: String,
+}
+
+/// What a tool's step came to.
+struct Done {
+    success: bool,
+    /// What templates see.
+    value: Value,
+    error: Option<String>,
+    skipped: bool,
+    outputs: Vec<(String, Value)>,
+}
+
+// === impl Stop ===
+
+impl Stop {
+    fn at(step: &str, error: impl Into<String>) -> Self {
+        Self { step: Some(step.to_owned()), error: error.into() }
+    }
+
+    pub(super) fn told(&self) -> String {
+        match &self.step {
+            Some(step) => format!("step `{step}` failed: {}", self.error),
+            None => self.error.clone(),
+        }
+    }
+}
+
+// === impl Engine ===
+
+impl Engine<'_> {
+    /// A step of whatever kind.
+    pub(super) fn step<'s>(
+        &'s self,
+        code: &'s Code,
+        state: &'s mut State,
+        count: &'s mut usize,
+    ) -> BoxFuture<'s, Result<(), Stop>> {
+        async move {
+            match &code.step.action {
+                Action::Tool { .. } => {
+                    self.count(count)?;
+                    let done = self.tool(code, &code.step.id, state, true).await;
+                    self.keep(code, &code.step.id, done, state)
+                }
+                Action::ForEach { name, .. } => {
+                    if !self.holds(code, state).await? {
+                        return Ok(());
+                    }
+                    let ran = self.for_each(code, name, state, count).await;
+                    self.unless_allowed(code, ran, state)
+                }
+                Action::Parallel(_) => {
+                    if !self.holds(code, state).await? {
+                        return Ok(());
+                    }
+                    let ran = self.parallel(code, state, count).await;
+                    self.unless_allowed(code, ran, state)
+                }
+            }
+        }
+        .boxed()
+    }
+
+    /// The condition of a loop or of branches. One that does not hold is written down.
+    async fn holds(&self, code: &Code, state: &State) -> Result<bool, Stop> {
+        let Some(check) = &code.condition else { return Ok(true) };
+        // An interrupted run that was within it goes on within it.
+        let was_within =
+            |inner: &Code| self.book.past(&in_round(inner, Some(0))).or(self.book.past(&inner.step.id)).is_some();
+        if code.inner.iter().any(was_within) {
+            return Ok(true);
+        }
+        let verdict = verdict(check, state, self.caller.0).await.map_err(|error| Stop::at(&code.step.id, error))?;
+        if !verdict.holds {
+            let report = Report {
+                status: Status::Skipped,
+                condition: Some(false),
+                condition_tool: verdict.tool,
+                condition_result: verdict.result,
+                ..blank(&code.step, &code.step.id)
+            };
+            self.book.begin(report);
+            self.happened(
+                "StepSkipped",
+                format!("step `{}` is skipped: its condition does not hold", code.step.id),
+                false,
+            );
+        }
+        Ok(verdict.holds)
+    }
+
+    /// A loop or branches that may fail.
+    fn unless_allowed(&self, code: &Code, ran: Result<Value, Stop>, state: &mut State) -> Result<(), Stop> {
+        match ran {
+            Ok(value) => state.result(&code.step.id, true, &value).map_err(|error| Stop::at(&code.step.id, error)),
+            Err(stop) if code.step.allow_failure => state
+                .result(&code.step.id, false, &failure(&stop.error))
+                .map_err(|error| Stop::at(&code.step.id, error)),
+            Err(stop) => Err(stop),
+        }
+    }
+
+    /// The results of the last steps of all rounds.
+    async fn for_each(&self, code: &Code, name: &str, state: &mut State, count: &mut usize) -> Result<Value, Stop> {
+        let id = &code.step.id;
+        let items = code.tree.render(state.context());
+        let items = items.map_err(|error| Stop::at(id, format!("failed to render the items: {error}")))?;
+        let Value::Array(items) = items else {
+            let shown: String = items.to_string().chars().take(80).collect();
+            return Err(Stop::at(id, format!("forEach items: expected a list, got {shown}")));
+        };
+        if items.len() > ITEMS_MAX {
+            return Err(Stop::at(id, format!("forEach: at most {ITEMS_MAX} items, got {}", items.len())));
+        }
+        let index = format!("{name}_index");
+        let mut results = Vec::with_capacity(items.len());
+        let mut ran = Ok(());
+        for (round, item) in items.into_iter().enumerate() {
+            state.variable(name, item);
+            state.variable(&index, round.into());
+            match self.round(code, round, state, count).await {
+                Ok(last) => results.push(last),
+                Err(stop) => {
+                    ran = Err(stop);
+                    break;
+                }
+            }
+            self.book.write(false).await.map_err(|error| Stop { step: None, error })?;
+        }
+        state.forget(name);
+        state.forget(&index);
+        ran.map(|()| Value::Array(results))
+    }
+
+    async fn round(&self, code: &Code, round: usize, state: &mut State, count: &mut usize) -> Result<Value, Stop> {
+        let mut last = Value::Null;
+        for inner in &code.inner {
+            self.count(count)?;
+            let id = in_round(inner, Some(round));
+            let done = self.tool(inner, &id, state, false).await;
+            if let Ok(done) = &done
+                && !done.skipped
+            {
+                last = done.value.clone();
+                // Later steps of the round know it by its own name, too.
+                let kept = state.result(&inner.step.id, done.success, &done.value);
+                kept.map_err(|error| Stop::at(&id, error))?;
+            }
+            self.keep(inner, &id, done, state)?;
+        }
+        Ok(last)
+    }
+
+    /// The results of the branches by their ids. Each sees what was there before, none sees another.
+    async fn parallel(&self, code: &Code, state: &mut State, count: &mut usize) -> Result<Value, Stop> {
+        for _ in &code.inner {
+            self.count(count)?;
+        }
+        let before = &*state;
+        let branches = code.inner.iter().map(|inner| self.tool(inner, &inner.step.id, before, true));
+        let all = join_all(branches).await;
+        let mut results = serde_json::Map::new();
+        let mut first = Ok(());
+        for (inner, done) in code.inner.iter().zip(all) {
+            if let Ok(done) = &done {
+                results.insert(inner.step.id.clone(), done.value.clone());
+            }
+            let kept = self.keep(inner, &inner.step.id, done, state);
+            first = first.and(kept);
+        }
+        first.map(|()| Value::Object(results))
+    }
+
+    /// Remembers what a step came to, and ends the run when it may not fail.
+    fn keep(&self, code: &Code, id: &str, done: Result<Done, Stop>, state: &mut State) -> Result<(), Stop> {
+        let done = done?;
+        if done.skipped {
+            return Ok(());
+        }
+        state.result(id, done.success, &done.value).map_err(|error| Stop::at(id, error))?;
+        for (name, value) in done.outputs {
+            state.variable(&name, value);
+        }
+        match done.error {
+            Some(error) if !code.step.allow_failure => Err(Stop::at(id, error)),
+            _ => Ok(()),
+        }
+    }
+
+    /// A tool's step. Errors only where the run cannot go on, whatever the step allows.
+    async fn tool(&self, code: &Code, id: &str, state: &State, told: bool) -> Result<Done, Stop> {
+        if let Some(done) = self.taken_over(code, id, state)? {
+            return Ok(done);
+        }
+        let step = &code.step;
+        let mut report = Report { status: Status::Running, ..blank(step, id) };
+        if let Some(check) = &code.condition {
+            match verdict(check, state, self.caller.0).await {
+                Ok(verdict) => {
+                    report.condition = Some(verdict.holds);
+                    report.condition_tool = verdict.tool;
+                    report.condition_result = verdict.result;
+                    let message = format!("the condition of step `{id}` is {}", verdict.holds);
+                    self.happened("StepConditionEvaluated", message, false);
+                }
+                Err(error) => return Ok(self.failed(None, report, error)),
+            }
+        }
+        if report.condition == Some(false) {
+            self.book.begin(Report { status: Status::Skipped, ..report });
+            self.happened("StepSkipped", format!("step `{id}` is skipped: its condition does not hold"), false);
+            return Ok(Done { success: false, value: Value::Null, error: None, skipped: true, outputs: Vec::new() });
+        }
+        let arguments = match code.tree.render(state.context()) {
+            Ok(arguments) => arguments,
+            Err(error) => return Ok(self.failed(None, report, format!("failed to render arguments: {error}"))),
+        };
+        report.input = Some(arguments.clone());
+        let place = self.book.begin(report.clone());
+        if told {
+            self.happened("StepStarted", format!("step `{id}` calls `{}`", report.tool), false);
+        }
+        if !self.is_repeatable(step, &report.tool) {
+            self.book.write(true).await.map_err(|error| Stop::at(id, error))?;
+        }
+        let answer = self.answer(step, &report.tool, &arguments).await;
+        if answer.failed {
+            report.result = Some(answer.value.clone());
+            return Ok(self.failed(Some(place), report, answer.text()));
+        }
+        let outputs = match self.outputs(code, id, state, &answer.value) {
+            Ok(outputs) => outputs,
+            Err(error) => return Ok(self.failed(Some(place), report, error)),
+        };
+        self.book.set(place, Report { status: Status::Completed, result: Some(answer.value.clone()), ..report });
+        if told {
+            self.happened("StepCompleted", format!("step `{id}` is completed"), false);
+        }
+        Ok(Done { success: true, value: answer.value, error: None, skipped: false, outputs })
+    }
+
+    fn failed(&self, place: Option<u32>, report: Report, error: String) -> Done {
+        let short: String = error.chars().take(400).collect();
+        self.happened("StepFailed", format!("step `{}` has failed: {short}", report.id), true);
+        let report = Report { status: Status::Failed, result: None, error: Some(error.clone()), ..report };
+        match place {
+            Some(place) => self.book.set(place, report),
+            None => drop(self.book.begin(report)),
+        }
+        Done { success: false, value: failure(&error), error: Some(error), skipped: false, outputs: Vec::new() }
+    }
+
+    fn is_repeatable(&self, step: &Step, tool: &str) -> bool {
+        step.idempotent.unwrap_or_else(|| self.caller.0.is_repeatable(tool))
+    }
+
+    /// What an earlier process wrote of the step: done steps are not done again. One that was under way is, where that
+    /// does no harm.
+    fn taken_over(&self, code: &Code, id: &str, state: &State) -> Result<Option<Done>, Stop> {
+        let Some(past) = self.book.past(id) else { return Ok(None) };
+        let json = |text: &Option<String>| text.as_deref().and_then(|text| serde_json::from_str::<Value>(text).ok());
+        let extra = json(&past.extra).unwrap_or_default();
+        let report = Report {
+            condition: extra["condition_evaluation"].as_bool(),
+            condition_tool: extra["condition_tool"].as_str().map(str::to_owned),
+            condition_result: extra.get("condition_result").cloned(),
+            input: json(&past.input),
+            ..blank(&code.step, id)
+        };
+        let success = match past.status.as_str() {
+            "completed" => true,
+            "failed" => false,
+            "skipped" => {
+                self.book.begin(Report { status: Status::Skipped, ..report });
+                return Ok(Some(Done {
+                    success: false,
+                    value: Value::Null,
+                    error: None,
+                    skipped: true,
+                    outputs: Vec::new(),
+                }));
+            }
+            _ if self.is_repeatable(&code.step, &past.tool) => return Ok(None),
+            _ => {
+                let why =
+                    "it was under way when the process ended, and its tool is not said to be read-only or idempotent";
+                self.book.begin(Report { status: Status::Failed, error: Some(why.to_owned()), ..report });
+                return Err(Stop::at(id, why));
+            }
+        };
+        if !success {
+            let error = past.error.clone().unwrap_or_default();
+            return Ok(Some(self.failed(None, report, error)));
+        }
+        let value = json(&past.result).unwrap_or_default();
+        if past.result.as_ref().is_some_and(|text| text.len() > crate::workflow::book::KEPT_BYTES) {
+            return Err(Stop::at(id, "its result was too long to keep, so the run cannot go on"));
+        }
+        let outputs = self.outputs(code, id, state, &value).map_err(|error| Stop::at(id, error))?;
+        self.book.begin(Report { status: Status::Completed, result: Some(value.clone()), ..report });
+        Ok(Some(Done { success: true, value, error: None, skipped: false, outputs }))
+    }
+
+    /// Calls the tool, again where the step wants that.
+    async fn answer(&self, step: &Step, tool: &str, arguments: &Value) -> Answer {
+        let mut tries = step.retry.map_or(0, |retry| retry.count);
+        let mut wait = step.retry.map_or(Duration::ZERO, |retry| retry.delay.duration());
+        loop {
+            let call = self.caller.0.call(tool, arguments);
+            let called = match step.timeout {
+                None => call.await,
+                Some(limit) => match tokio::time::timeout(limit.duration(), call).await {
+                    Ok(called) => called,
+                    Err(_) => {
+                        let message = format!("`{tool}` took longer than the step's timeout of {limit}");
+                        Err(toolcrib_base::Problem::new(toolcrib_base::Kind::Timeout, message))
+                    }
+                },
+            };
+            let answer = match called {
+                Ok(result) => Answer::read(&result),
+                Err(problem) => Answer::failure(problem.message),
+            };
+            if !answer.failed || tries == 0 {
+                return answer;
+            }
+            tries -= 1;
+            tokio::time::sleep(wait.min(WAIT_MAX)).await;
+            wait = wait.saturating_mul(step.retry.map_or(1, |retry| retry.backoff));
+        }
+    }
+
+    /// The values that a step makes for later ones; its own result stands among the results already.
+    fn outputs(&self, code: &Code, id: &str, state: &State, value: &Value) -> Result<Vec<(String, Value)>, String> {
+        let Some(tree) = &code.outputs else { return Ok(Vec::new()) };
+        let mut state = state.clone();
+        state.result(id, true, value)?;
+        let rendered = tree.render(state.context()).map_err(|error| format!("failed to render outputs: {error}"))?;
+        Ok(rendered.as_object().cloned().unwrap_or_default().into_iter().collect())
+    }
+}
+
+/// A report of which nothing is known yet.
+fn blank(step: &Step, id: &str) -> Report {
+    let tool = match &step.action {
+        Action::Tool { tool, .. } => tool.clone(),
+        Action::ForEach { .. } => "forEach".to_owned(),
+        Action::Parallel(_) => "parallel".to_owned(),
+    };
+    Report {
+        id: id.to_owned(),
+        tool,
+        status: Status::Running,
+        condition: None,
+        condition_tool: None,
+        condition_result: None,
+        allow_failure: step.allow_failure,
+        store: step.store,
+        input: None,
+        result: None,
+        error: None,
+    }
+}

@@ -1,0 +1,185 @@
+//! What people ask for: operations on workflows and on their runs.
+//!
+//! To add one: a row in [`ROWS`], and its arm in [`run`] with a function in `operation/definition.rs` or
+//! `operation/execution.rs`.
+
+mod definition;
+mod execution;
+mod schema;
+
+use std::sync::Arc;
+
+use serde_json::{Map, Value};
+use toolcrib_base::{Kind, Problem};
+use toolcrib_gateway::{Effect, Errand, Method, Operation, Permission};
+
+use super::source::Inner;
+use schema::{EXECUTION, EXECUTIONS, LIST, NAMED, SAID, WORKFLOW};
+
+pub(super) fn rows() -> &'static [Operation] {
+    ROWS
+}
+
+/// One operation that somebody asks for.
+pub(super) struct Asking {
+    inner: Arc<Inner>,
+    errand: Errand,
+    arguments: Map<String, Value>,
+}
+
+/// Does one of them.
+pub(super) async fn run(inner: Arc<Inner>, operation: &'static Operation, errand: Errand) -> Result<Value, Problem> {
+    let arguments = errand.arguments.to_value().as_object().cloned().unwrap_or_default();
+    let asking = Asking { inner, errand, arguments };
+    match operation.tool {
+        "core_workflow_available" => definition::available(&asking),
+        "core_workflow_create" => definition::create(&asking).await,
+        "core_workflow_delete" => definition::delete(&asking).await,
+        "core_workflow_execution_cancel" => execution::cancel(&asking).await,
+        "core_workflow_execution_get" => execution::get(&asking).await,
+        "core_workflow_execution_list" => execution::list(&asking).await,
+        "core_workflow_get" => definition::get(&asking).await,
+        "core_workflow_list" => Ok(definition::list(&asking)),
+        "core_workflow_update" => definition::update(&asking).await,
+        "core_workflow_validate" => definition::validate(&asking),
+        other => Err(Problem::new(Kind::Internal, format!("`{other}` is no operation of workflows"))),
+    }
+}
+
+// === impl Asking ===
+
+impl Asking {
+    /// A text that must be there and be something.
+    fn text(&self, key: &str) -> Result<&str, Problem> {
+        let text = self.arguments.get(key).and_then(Value::as_str).filter(|text| !text.is_empty());
+        text.ok_or_else(|| Problem::new(Kind::InvalidParams, format!("{key} argument is required")))
+    }
+
+    /// An argument as it is; nothing where it is not given or is null.
+    fn given(&self, key: &str) -> Option<&Value> {
+        self.arguments.get(key).filter(|value| !value.is_null())
+    }
+
+    fn number(&self, key: &str, default: u32) -> u32 {
+        let number = self.given(key).and_then(Value::as_f64).map_or(default.into(), |number| number.min(4e9));
+        // The schema has its bounds.
+        number as u32
+    }
+}
+
+const DEFINITION: Operation = Operation { tag: "workflows", ..Operation::OF_SOURCE };
+const RUN: Operation = Operation { tag: "workflow executions", permission: Permission::Open, ..Operation::OF_SOURCE };
+
+const ROWS: &[Operation] = &[
+    Operation {
+        tool: "core_workflow_available",
+        path: "/workflows/{name}/available",
+        summary: "Whether a workflow can run",
+        description: "Say whether every tool that a workflow calls is there for this profile, and which are missing.",
+        permission: Permission::Open,
+        problems: &[Kind::NotFound],
+        input: NAMED,
+        output: r#"{"type":"object","properties":{"name":{"type":"string"},"available":{"type":"boolean"},"missing":{"type":"array","items":{"type":"string"}}},"required":["name","available"]}"#,
+        ..DEFINITION
+    },
+    Operation {
+        tool: "core_workflow_create",
+        method: Method::Post,
+        path: "/workflows",
+        summary: "Create a workflow",
+        description: "Write a new workflow, workflows/<name>.yaml: its arguments, its steps (tool, forEach or parallel), what runs on a failure and what it answers. It is a tool at once: workflow_<name>.",
+        effect: Effect::Changes { idempotent: false },
+        creates: true,
+        problems: &[Kind::Conflict, Kind::Definition],
+        input: WORKFLOW,
+        output: SAID,
+        ..DEFINITION
+    },
+    Operation {
+        tool: "core_workflow_delete",
+        method: Method::Delete,
+        path: "/workflows/{name}",
+        summary: "Delete a workflow",
+        description: "Remove the file of a workflow. Its runs stay listed.",
+        effect: Effect::Destroys { idempotent: true },
+        problems: &[Kind::NotFound, Kind::Conflict],
+        input: NAMED,
+        output: SAID,
+        ..DEFINITION
+    },
+    Operation {
+        tool: "core_workflow_execution_cancel",
+        method: Method::Post,
+        path: "/workflow-executions/{execution_id}/cancel",
+        summary: "Cancel a run",
+        description: "End a run that is under way: its calls are taken back, and it is recorded as failed.",
+        effect: Effect::Destroys { idempotent: true },
+        problems: &[Kind::NotFound, Kind::Conflict],
+        input: r#"{"type":"object","properties":{"execution_id":{"type":"string","description":"ID of the execution"}},"required":["execution_id"],"additionalProperties":false}"#,
+        output: r#"{"type":"object","properties":{"execution_id":{"type":"string"},"message":{"type":"string"}},"required":["execution_id","message"]}"#,
+        ..RUN
+    },
+    Operation {
+        tool: "core_workflow_execution_get",
+        path: "/workflow-executions/{execution_id}",
+        summary: "Show a run",
+        description: "Show one run: its input, its steps with their times, its result or why it failed.",
+        problems: &[Kind::NotFound],
+        input: r#"{"type":"object","properties":{"execution_id":{"type":"string","description":"ID of the execution"},"include_steps":{"type":"boolean","description":"Include step details","default":true},"step_id":{"type":"string","description":"Get specific step details"}},"required":["execution_id"],"additionalProperties":false}"#,
+        output: EXECUTION,
+        ..RUN
+    },
+    Operation {
+        tool: "core_workflow_execution_list",
+        path: "/workflow-executions",
+        summary: "List runs",
+        description: "List the runs of workflows, the newest first; of one workflow or in one status on request. Who does not administer sees the own ones.",
+        input: r#"{"type":"object","properties":{"workflow_name":{"type":"string","description":"Filter by workflow name"},"status":{"type":"string","enum":["inprogress","completed","failed"],"description":"Filter by execution status"},"limit":{"type":"integer","minimum":1,"maximum":1000,"default":50,"description":"Maximum number of executions to return"},"offset":{"type":"integer","minimum":0,"default":0,"description":"Number of executions to skip"}},"additionalProperties":false}"#,
+        output: EXECUTIONS,
+        ..RUN
+    },
+    Operation {
+        tool: "core_workflow_get",
+        path: "/workflows/{name}",
+        summary: "Show a workflow",
+        description: "Show the definition of a workflow, as a value and as the text of its file.",
+        permission: Permission::Open,
+        problems: &[Kind::NotFound],
+        input: NAMED,
+        output: r#"{"type":"object","properties":{"workflow":{"type":"object"},"yaml":{"type":"string"},"file":{"type":"string"},"revision":{"type":"string"}},"required":["workflow","yaml"]}"#,
+        ..DEFINITION
+    },
+    Operation {
+        tool: "core_workflow_list",
+        path: "/workflows",
+        summary: "List the workflows",
+        description: "List the workflows, and whether each can run here.",
+        permission: Permission::Open,
+        input: r#"{"type":"object","properties":{"include_system":{"type":"boolean","default":true,"description":"Means nothing here: there are no workflows of the system"}},"additionalProperties":false}"#,
+        output: LIST,
+        ..DEFINITION
+    },
+    Operation {
+        tool: "core_workflow_update",
+        method: Method::Put,
+        path: "/workflows/{name}",
+        summary: "Replace a workflow",
+        description: "Put a whole new definition in the place of a workflow's. With `revision` only if the file still has it.",
+        effect: Effect::Destroys { idempotent: true },
+        problems: &[Kind::NotFound, Kind::Conflict, Kind::Stale, Kind::Definition],
+        input: schema::UPDATE,
+        output: SAID,
+        ..DEFINITION
+    },
+    Operation {
+        tool: "core_workflow_validate",
+        method: Method::Post,
+        path: "/validate/workflow",
+        summary: "Check a workflow",
+        description: "Say what is wrong with the definition of a workflow without writing anything.",
+        problems: &[Kind::Definition],
+        input: WORKFLOW,
+        output: SAID,
+        ..DEFINITION
+    },
+];

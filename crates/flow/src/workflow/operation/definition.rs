@@ -1,0 +1,183 @@
+//! Operations on definitions: the files of `workflows/`.
+
+use std::sync::Arc;
+
+use serde_json::{Map, Value, json};
+use toolcrib_base::{Kind, Problem};
+use toolcrib_catalog::{DefinitionProblem, ObjectName, Which, WorkflowDefinition, WriteError, Written, nearest};
+
+use super::Asking;
+use crate::workflow::program::Program;
+use crate::workflow::table::cycle;
+
+/// The members of a definition beside its name.
+const MEMBERS: [&str; 8] = ["description", "labels", "args", "steps", "onFailure", "on_failure", "output", "timeout"];
+
+pub(super) fn list(asking: &Asking) -> Value {
+    let table = asking.inner.table();
+    let view = asking.errand.view().ok();
+    let shown = |definition: &Arc<WorkflowDefinition>| {
+        let name = definition.name.as_str();
+        let available = view.as_ref().is_some_and(|view| view.tool(&format!("workflow/{name}")).is_some());
+        let mut shown = json!({ "name": name, "available": available });
+        if let Some(description) = &definition.description {
+            shown["description"] = description.as_str().into();
+        }
+        shown["step_count"] = definition.steps.len().into();
+        shown["args"] = definition.args.keys().cloned().collect();
+        shown
+    };
+    let workflows: Vec<Value> = table.definitions().map(shown).collect();
+    json!({ "total": workflows.len(), "workflows": workflows })
+}
+
+pub(super) fn available(asking: &Asking) -> Result<Value, Problem> {
+    let name = asking.text("name")?;
+    let table = asking.inner.table();
+    if table.definition(name).is_none() {
+        return Err(unknown(asking, name));
+    }
+    if let Some(why) = table.broken.get(name) {
+        return Ok(json!({ "name": name, "available": false, "error": why }));
+    }
+    let missing = table.missing(name, &|tool| asking.errand.missing([tool]).is_empty());
+    let mut answer = json!({ "name": name, "available": missing.is_empty() });
+    if !missing.is_empty() {
+        answer["missing"] = missing.into();
+    }
+    Ok(answer)
+}
+
+pub(super) async fn get(asking: &Asking) -> Result<Value, Problem> {
+    let name = asking.text("name")?;
+    let table = asking.inner.table();
+    let Some(definition) = table.definition(name) else { return Err(unknown(asking, name)) };
+    let which = Which::Workflow(definition.name.clone());
+    let written = asking.errand.gateway.read_file(which).await?;
+    let mut answer = json!({ "workflow": definition.spec });
+    match written {
+        Some(written) => {
+            answer["yaml"] = written.text().into();
+            answer["file"] = json!(written.file);
+            answer["revision"] = written.revision.into();
+        }
+        // Its file went away a moment ago.
+        None => answer["yaml"] = toolcrib_catalog::to_yaml(&Value::Object(definition.spec.clone())).into(),
+    }
+    Ok(answer)
+}
+
+pub(super) fn validate(asking: &Asking) -> Result<Value, Problem> {
+    let (name, which, text) = given(asking)?;
+    check(asking, &name, &which, &text).inspect_err(|problem| {
+        asking.inner.tell(name.as_str(), "ValidationFailed", problem.message.clone(), true);
+    })?;
+    let message = format!("Validation successful for workflow {name}");
+    asking.inner.tell(name.as_str(), "ValidationSucceeded", message.clone(), false);
+    Ok(said(&name, message, None))
+}
+
+pub(super) async fn create(asking: &Asking) -> Result<Value, Problem> {
+    let (name, which, text) = given(asking)?;
+    if asking.inner.table().definition(name.as_str()).is_some() {
+        return Err(exists(&name));
+    }
+    check(asking, &name, &which, &text)?;
+    let created = asking.errand.gateway.change_files(move |files| files.create(&which, &text)).await;
+    let written = created.map_err(|problem| if problem.kind == Kind::Conflict { exists(&name) } else { problem })?;
+    Ok(said(&name, format!("successfully created workflow {name}: it is the tool workflow_{name}"), Some(&written)))
+}
+
+pub(super) async fn update(asking: &Asking) -> Result<Value, Problem> {
+    let asked = asking.text("name")?;
+    if asking.inner.table().definition(asked).is_none() {
+        return Err(unknown(asking, asked));
+    }
+    let (name, which, text) = given(asking)?;
+    check(asking, &name, &which, &text)?;
+    let revision = asking.given("revision").and_then(Value::as_str).map(str::to_owned);
+    let replaced = asking.errand.gateway.change_files(move |files| {
+        let now = files.read(&which)?.ok_or_else(|| WriteError::Missing(which.name().to_owned()))?;
+        files.replace(&which, &text, revision.as_deref().unwrap_or(&now.revision))
+    });
+    let written = replaced.await?;
+    Ok(said(&name, format!("successfully updated workflow {name}"), Some(&written)))
+}
+
+pub(super) async fn delete(asking: &Asking) -> Result<Value, Problem> {
+    let asked = asking.text("name")?;
+    let Ok(name) = ObjectName::new(asked) else { return Err(unknown(asking, asked)) };
+    let which = Which::Workflow(name.clone());
+    let removed = asking.errand.gateway.change_files(move |files| files.remove(&which, None)).await;
+    removed.map_err(|problem| if problem.kind == Kind::NotFound { unknown(asking, asked) } else { problem })?;
+    Ok(said(&name, format!("successfully deleted workflow {name}"), None))
+}
+
+/// The definition that the arguments stand for.
+fn given(asking: &Asking) -> Result<(ObjectName, Which, String), Problem> {
+    let name = ObjectName::new(asking.text("name")?)
+        .map_err(|error| Problem::new(Kind::InvalidParams, format!("validation failed: {error}")))?;
+    let mut definition = Map::new();
+    for key in MEMBERS {
+        if let Some(value) = asking.given(key) {
+            definition.insert(key.to_owned(), value.clone());
+        }
+    }
+    let which = Which::Workflow(name.clone());
+    let text = which.text_of(&Value::Object(definition));
+    Ok((name, which, text))
+}
+
+/// What is wrong with a definition, all of it: what its reader says, its templates, and whether it calls itself.
+fn check(asking: &Asking, name: &ObjectName, which: &Which, text: &str) -> Result<(), Problem> {
+    which.check(text).map_err(|problems| wrong(&problems))?;
+    let definition = WorkflowDefinition::of_text(name.as_str(), text).map_err(|problems| wrong(&problems))?;
+    let definition = Arc::new(definition);
+    Program::compile(&definition).map_err(|problems| wrong(&problems))?;
+    let mut all = asking.errand.gateway.loaded().workflows.clone();
+    all.insert(name.clone(), definition);
+    match cycle(name, &all) {
+        None => Ok(()),
+        Some(way) => {
+            let message = format!("workflow validation failed: steps: it calls itself: {way}");
+            Err(Problem::new(Kind::Definition, message).hint("Take one of the calls out."))
+        }
+    }
+}
+
+/// Problems by their fields: the file is not there yet, so its lines mean nothing.
+fn wrong(problems: &[DefinitionProblem]) -> Problem {
+    let told = problems.iter().map(|problem| match problem.field.as_str() {
+        "" => problem.message.clone(),
+        field => format!("{field}: {}", problem.message),
+    });
+    let message = format!("workflow validation failed: {}", told.collect::<Vec<_>>().join("; "));
+    let problem = Problem::new(Kind::Definition, message);
+    match problems.iter().find_map(|it| it.hint.clone()) {
+        Some(hint) => problem.hint(hint),
+        None => problem,
+    }
+}
+
+fn said(name: &ObjectName, message: impl Into<String>, written: Option<&Written>) -> Value {
+    let mut said = json!({ "name": name.as_str(), "message": message.into() });
+    if let Some(written) = written {
+        said["file"] = json!(written.file);
+        said["revision"] = written.revision.as_str().into();
+    }
+    said
+}
+
+fn exists(name: &ObjectName) -> Problem {
+    Problem::new(Kind::Conflict, format!("workflow `{name}` already exists")).hint("Update it, or choose another name.")
+}
+
+fn unknown(asking: &Asking, name: &str) -> Problem {
+    let shown: String = name.chars().filter(|c| !c.is_control()).take(80).collect();
+    let problem = Problem::new(Kind::NotFound, format!("workflow `{shown}` not found"));
+    let table = asking.inner.table();
+    match nearest(name, table.definitions().map(|definition| definition.name.as_str())) {
+        Some(close) => problem.hint(format!("Did you mean `{close}`?")),
+        None => problem,
+    }
+}

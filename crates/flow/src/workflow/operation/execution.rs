@@ -1,0 +1,165 @@
+//! Operations on runs. Who does not administer sees and ends the own ones; those of others do not exist.
+
+use serde_json::{Value, json};
+use toolcrib_base::{Kind, Problem};
+use toolcrib_store::{RunQuery, RunRecord, RunStepRecord, Runs, StoreError};
+
+use super::Asking;
+
+/// How many runs are listed unless somebody says otherwise.
+const LIMIT: u32 = 50;
+
+pub(super) async fn list(asking: &Asking) -> Result<Value, Problem> {
+    let caller = &asking.errand.caller.principal;
+    let (limit, offset) = (asking.number("limit", LIMIT), asking.number("offset", 0));
+    let text = |key: &str| asking.given(key).and_then(Value::as_str).map(str::to_owned);
+    let query = RunQuery {
+        workflow: text("workflow_name"),
+        status: text("status"),
+        principal: (!caller.is_admin).then(|| caller.id.clone()),
+        limit,
+        offset,
+    };
+    let (runs, total) = read(asking, move |runs| runs.list(&query)).await?;
+    let shown = runs.iter().map(|run| {
+        let mut shown = head(run);
+        shown["step_count"] = run.step_count.into();
+        if let Some(error) = &run.error {
+            shown["error"] = error.chars().take(500).collect::<String>().into();
+        }
+        shown
+    });
+    let shown: Vec<Value> = shown.collect();
+    let has_more = u64::from(offset) + (shown.len() as u64) < total;
+    Ok(json!({ "executions": shown, "total": total, "limit": limit, "offset": offset, "has_more": has_more }))
+}
+
+pub(super) async fn get(asking: &Asking) -> Result<Value, Problem> {
+    let run = found(asking).await?;
+    let step_id = asking.given("step_id").and_then(Value::as_str);
+    // Whoever gives one means one step, so nothing is not all of them.
+    let what = match asking.arguments.get("step_id") {
+        Some(Value::Null) => Some("nothing"),
+        Some(Value::String(text)) if text.is_empty() => Some("empty"),
+        _ => None,
+    };
+    if let Some(what) = what {
+        let problem = Problem::new(Kind::InvalidParams, format!("step_id is invalid: it is {what}"));
+        return Err(problem.hint("Name a step, or leave it out."));
+    }
+    let with_steps = asking.given("include_steps").and_then(Value::as_bool).unwrap_or(true);
+    let steps = if with_steps || step_id.is_some() {
+        let id = run.id.clone();
+        read(asking, move |runs| runs.steps(&id)).await?
+    } else {
+        Vec::new()
+    };
+    if let Some(step_id) = step_id {
+        let Some(step) = steps.iter().find(|step| step.step == step_id) else {
+            let shown: String = step_id.chars().filter(|c| !c.is_control()).take(80).collect();
+            let known: Vec<&str> = steps.iter().map(|step| step.step.as_str()).take(10).collect();
+            let problem = Problem::new(Kind::NotFound, format!("step not found: `{shown}` in execution `{}`", run.id));
+            return Err(problem.hint(format!("Its steps are {}.", known.join(", "))));
+        };
+        let mut shown = self::step(step);
+        shown["execution_id"] = run.id.into();
+        return Ok(shown);
+    }
+    let mut shown = head(&run);
+    shown["input"] = parsed(&run.input);
+    if let Some(result) = &run.result {
+        let mut result = parsed(result);
+        if !with_steps && let Some(members) = result.as_object_mut() {
+            members.remove("steps");
+        }
+        shown["result"] = result;
+    }
+    if let Some(error) = &run.error {
+        shown["error"] = error.as_str().into();
+    }
+    if with_steps {
+        shown["steps"] = steps.iter().map(self::step).collect();
+    }
+    if run.truncated {
+        shown["truncated"] = true.into();
+    }
+    Ok(shown)
+}
+
+pub(super) async fn cancel(asking: &Asking) -> Result<Value, Problem> {
+    let run = found(asking).await?;
+    let by = format!("`{}`", asking.errand.caller.principal.id.as_str());
+    if asking.inner.running.cancel(&run.id, &by) {
+        let message = format!("the run of workflow `{}` is told to end", run.workflow);
+        return Ok(json!({ "execution_id": run.id, "message": message }));
+    }
+    let message = format!("execution `{}` is not under way: it is {}", run.id, run.status);
+    Err(Problem::new(Kind::Conflict, message))
+}
+
+/// The run that the arguments name, if it is there for whoever asks.
+async fn found(asking: &Asking) -> Result<RunRecord, Problem> {
+    let id = asking.text("execution_id")?.to_owned();
+    let caller = &asking.errand.caller.principal;
+    let wanted = id.clone();
+    let run = read(asking, move |runs| runs.get(&wanted)).await?;
+    run.filter(|run| caller.is_admin || run.principal == caller.id).ok_or_else(|| {
+        let shown: String = id.chars().filter(|c| !c.is_control()).take(120).collect();
+        Problem::new(Kind::NotFound, format!("execution `{shown}` not found"))
+            .hint("List the runs with core_workflow_execution_list.")
+    })
+}
+
+async fn read<T: Send + 'static>(
+    asking: &Asking,
+    work: impl FnOnce(&Runs) -> Result<T, StoreError> + Send + 'static,
+) -> Result<T, Problem> {
+    let runs = asking.inner.running.runs.clone();
+    let failed = |error: String| Problem::new(Kind::Internal, format!("the runs cannot be read: {error}"));
+    let done = tokio::task::spawn_blocking(move || work(&runs)).await;
+    done.map_err(|error| failed(error.to_string()))?.map_err(|error| failed(error.to_string()))
+}
+
+fn head(run: &RunRecord) -> Value {
+    let mut shown = json!({
+        "execution_id": run.id, "workflow_name": run.workflow, "status": run.status,
+        "started_at": run.started_at.to_string(),
+    });
+    if let Some(completed) = run.completed_at {
+        shown["completed_at"] = completed.to_string().into();
+        shown["duration_ms"] = completed.0.saturating_sub(run.started_at.0).into();
+    }
+    shown
+}
+
+fn step(step: &RunStepRecord) -> Value {
+    let mut shown = json!({
+        "step_id": step.step, "tool": step.tool, "status": step.status, "started_at": step.started_at.to_string(),
+    });
+    if let Some(completed) = step.completed_at {
+        shown["completed_at"] = completed.to_string().into();
+        shown["duration_ms"] = completed.0.saturating_sub(step.started_at.0).into();
+    }
+    for (key, text) in [("input", &step.input), ("result", &step.result)] {
+        if let Some(text) = text {
+            shown[key] = parsed(text);
+        }
+    }
+    for (key, text) in [("error", &step.error), ("stored_as", &step.stored_as)] {
+        if let Some(text) = text {
+            shown[key] = text.as_str().into();
+        }
+    }
+    if let Some(extra) = step.extra.as_deref().map(parsed)
+        && let Value::Object(extra) = extra
+    {
+        for (key, value) in extra {
+            shown[key] = value;
+        }
+    }
+    shown
+}
+
+fn parsed(text: &str) -> Value {
+    serde_json::from_str(text).unwrap_or_else(|_| text.into())
+}

@@ -1,0 +1,28 @@
+//! The schemas of the arguments and answers. What lies within a definition is left to its reader, which names what is wrong
+//! with its place.
+
+/// A workflow's name.
+pub(super) const NAMED: &str = r#"{"type":"object","properties":{"name":{"type":"string","description":"Name of the workflow"}},"required":["name"],"additionalProperties":false}"#;
+
+macro_rules! workflow {
+    ($more:literal) => {
+        concat!(
+            r#"{"type":"object","properties":{"name":{"type":"string","description":"Name of the workflow"},"description":{"type":"string","description":"What it is for"},"labels":{"type":"object","additionalProperties":{"type":"string"},"description":"Words to filter by"},"args":{"type":"object","description":"Its arguments: {name: {type, required, default, description, enum, minimum, maximum, pattern}}","additionalProperties":{"type":"object"}},"steps":{"type":"array","description":"What it does: {id, tool, args, condition, store, allowFailure, timeout, retry}, {id, forEach: {items, as, steps}} or {id, parallel: [steps]}. Texts are templates: {{ .input.x }}, {{ .results.step.field }}","items":{"type":"object"}},"onFailure":{"type":"array","items":{"type":"object"},"description":"Steps that run when one has failed"},"on_failure":{"type":"array","items":{"type":"object"},"description":"The same"},"output":{"type":"object","description":"What a run answers, with templates in it"},"timeout":{"type":"string","description":"How long a run may take, such as 5m"}"#,
+            $more,
+            r#"},"required":["name","steps"],"additionalProperties":false}"#
+        )
+    };
+}
+
+pub(super) const WORKFLOW: &str = workflow!("");
+pub(super) const UPDATE: &str =
+    workflow!(r#","revision":{"type":"string","description":"Only if the file still has this revision"}"#);
+
+/// What was done.
+pub(super) const SAID: &str = r#"{"type":"object","properties":{"name":{"type":"string"},"message":{"type":"string"},"file":{"type":"string"},"revision":{"type":"string"}},"required":["name","message"]}"#;
+
+pub(super) const LIST: &str = r#"{"type":"object","properties":{"workflows":{"type":"array","items":{"type":"object","properties":{"name":{"type":"string"},"available":{"type":"boolean"},"description":{"type":"string"},"step_count":{"type":"integer"},"args":{"type":"array","items":{"type":"string"}}},"required":["name","available"]}},"total":{"type":"integer"}},"required":["workflows","total"]}"#;
+
+pub(super) const EXECUTIONS: &str = r#"{"type":"object","properties":{"executions":{"type":"array","items":{"type":"object","properties":{"execution_id":{"type":"string"},"workflow_name":{"type":"string"},"status":{"type":"string"},"started_at":{"type":"string"},"completed_at":{"type":"string"},"duration_ms":{"type":"integer"},"step_count":{"type":"integer"},"error":{"type":"string"}},"required":["execution_id","workflow_name","status","started_at"]}},"total":{"type":"integer"},"limit":{"type":"integer"},"offset":{"type":"integer"},"has_more":{"type":"boolean"}},"required":["executions","total","limit","offset","has_more"]}"#;
+
+pub(super) const EXECUTION: &str = r#"{"type":"object","properties":{"execution_id":{"type":"string"},"workflow_name":{"type":"string"},"status":{"type":"string"},"started_at":{"type":"string"},"completed_at":{"type":"string"},"duration_ms":{"type":"integer"},"input":{},"result":{},"error":{"type":"string"},"steps":{"type":"array","items":{"type":"object"}},"truncated":{"type":"boolean"}},"required":["execution_id","status"]}"#;

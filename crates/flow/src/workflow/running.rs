@@ -1,0 +1,303 @@
+//! The runs that are under way: begun, cancelled, left alone, and taken up again after a restart.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+use serde_json::{Value, json};
+use tokio::sync::watch;
+use toolcrib_base::task::Scope;
+use toolcrib_base::{Kind, Problem, random};
+use toolcrib_catalog::WorkflowDefinition;
+use toolcrib_gateway::{Caller, Errand, Gateway, Happening, ObjectKind, Principal};
+use toolcrib_protocol::{Raw, Revision};
+use toolcrib_store::{Door, RunRecord, RunStepRecord, Runs};
+
+use super::argument::Input;
+use super::book::{Book, kept};
+use super::call::CallTool;
+use super::engine::{Engine, Finished};
+use super::program::Program;
+
+/// How many runs may be under way for which nobody waits.
+const DETACHED: usize = 256;
+/// How long an interrupted run waits for its tools to be there again.
+const TOOLS_BACK: Duration = Duration::from_secs(120);
+/// How often it looks.
+const LOOK: Duration = Duration::from_millis(500);
+
+/// The runs of all workflows.
+#[derive(Debug)]
+pub(super) struct Running {
+    pub(super) runs: Runs,
+    scope: Scope,
+    under_way: Mutex<HashMap<String, UnderWay>>,
+    /// Set when the process is about to end: runs are left to the next one.
+    closing: AtomicBool,
+}
+
+#[derive(Debug)]
+struct UnderWay {
+    detached: bool,
+    cancel: watch::Sender<Option<String>>,
+}
+
+/// Calls tools by the one path of the gateway.
+pub(super) struct ByErrand {
+    pub(super) errand: Errand,
+    pub(super) workflow: String,
+}
+
+/// What a run is made of.
+pub(super) struct Order {
+    pub(super) program: Arc<Program>,
+    pub(super) errand: Errand,
+    pub(super) input: Input,
+    pub(super) record: RunRecord,
+    pub(super) past: Vec<RunStepRecord>,
+}
+
+// === impl ByErrand ===
+
+impl CallTool for ByErrand {
+    fn call<'a>(&'a self, tool: &'a str, arguments: &'a Value) -> BoxFuture<'a, Result<Value, Problem>> {
+        async move { Ok(self.errand.call(tool, Raw::from_value(arguments)).await?.to_value()) }.boxed()
+    }
+
+    fn is_repeatable(&self, tool: &str) -> bool {
+        self.errand.is_repeatable(tool)
+    }
+
+    fn missing(&self, tools: &[&str]) -> Vec<String> {
+        self.errand.missing(tools.iter().copied())
+    }
+
+    fn happened(&self, reason: &'static str, message: String, warning: bool) {
+        let happening = Happening { kind: ObjectKind::Workflow, name: self.workflow.clone(), reason, message, warning };
+        self.errand.gateway.happened(happening);
+    }
+
+    fn tell(&self, done: usize, total: usize, message: &str) {
+        self.errand.tell(done, Some(total), message);
+    }
+}
+
+impl fmt::Debug for Order {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Order").field("run", &self.record.id).finish_non_exhaustive()
+    }
+}
+
+/// What is written of a new run.
+pub(super) fn record(program: &Program, errand: &Errand, input: &Input, runs: &Runs) -> RunRecord {
+    let mut truncated = false;
+    let hex = random::hex_128();
+    RunRecord {
+        // The form that clients know; 122 of its bits are chance.
+        id: format!("{}-{}-4{}-8{}-{}", &hex[..8], &hex[8..12], &hex[13..16], &hex[17..20], &hex[20..32]),
+        workflow: program.definition.name.to_string(),
+        status: "inprogress".to_owned(),
+        principal: errand.caller.principal.id.clone(),
+        administers: errand.caller.principal.is_admin,
+        profile: errand.caller.profile.clone(),
+        definition: Value::Object(program.definition.spec.clone()).to_string(),
+        input: kept(&input.values, &mut truncated),
+        result: None,
+        error: None,
+        truncated,
+        step_count: 0,
+        started_at: runs.now(),
+        completed_at: None,
+    }
+}
+
+// === impl Running ===
+
+impl Running {
+    pub(super) fn new(runs: Runs, scope: &Scope) -> Arc<Self> {
+        let scope = scope.clone();
+        Arc::new(Self { runs, scope, under_way: Mutex::default(), closing: AtomicBool::new(false) })
+    }
+
+    fn under_way(&self) -> MutexGuard<'_, HashMap<String, UnderWay>> {
+        self.under_way.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// From now on runs that end early are left for the next process.
+    pub(super) fn close(&self) {
+        self.closing.store(true, Ordering::SeqCst);
+    }
+
+    /// Asks a run to end.
+    pub(super) fn cancel(&self, id: &str, by: &str) -> bool {
+        let under_way = self.under_way();
+        let Some(run) = under_way.get(id) else { return false };
+        run.cancel.send_replace(Some(by.to_owned()));
+        true
+    }
+
+    /// Runs it to its end.
+    pub(super) async fn run(self: &Arc<Self>, order: Order) -> Finished {
+        let prepared = self.prepare(order, false);
+        prepared.run().await
+    }
+
+    /// Begins a run for which nobody waits.
+    pub(super) async fn detach(self: &Arc<Self>, order: Order) -> Result<Value, Problem> {
+        let detached = self.under_way().values().filter(|run| run.detached).count();
+        if detached >= DETACHED {
+            let message = format!("{DETACHED} runs are under way already");
+            return Err(Problem::new(Kind::Busy, message).hint("Try again when some of them have ended."));
+        }
+        let answer = json!({
+            "execution_id": order.record.id, "workflow": order.record.workflow, "status": "inprogress",
+            "input": order.input.values,
+        });
+        let prepared = self.prepare(order, true);
+        // Whoever has its id finds it.
+        prepared.leave.book.write(true).await.map_err(|error| Problem::new(Kind::Internal, error))?;
+        let mut stop = self.scope.stop_signal();
+        self.scope.spawn(async move {
+            tokio::select! {
+                // What the run has done is in its book; the next process goes on with it.
+                () = stop.stopped() => {}
+                _ = prepared.run() => {}
+            }
+        });
+        Ok(answer)
+    }
+
+    fn prepare(self: &Arc<Self>, order: Order, detached: bool) -> Prepared {
+        let (cancel, cancelled) = watch::channel(None);
+        let id = order.record.id.clone();
+        self.under_way().insert(id.clone(), UnderWay { detached, cancel });
+        let Order { program, mut errand, input, record, past } = order;
+        errand.label.clone_from(&id);
+        let workflow = record.workflow.clone();
+        let book = Arc::new(Book::going_on(Some(self.runs.clone()), record, past));
+        let leave = Leave { running: Arc::clone(self), book, id };
+        Prepared { leave, program, input, caller: ByErrand { errand, workflow }, cancelled }
+    }
+
+    /// Takes up what an earlier process left.
+    pub(super) fn take_up(self: &Arc<Self>, gateway: &Arc<Gateway>, left: Vec<RunRecord>) {
+        for record in left {
+            let (running, gateway) = (Arc::clone(self), Arc::clone(gateway));
+            let mut stop = self.scope.stop_signal();
+            self.scope.spawn(async move {
+                tokio::select! {
+                    () = stop.stopped() => {}
+                    () = running.go_on(gateway, record) => {}
+                }
+            });
+        }
+    }
+
+    async fn go_on(self: Arc<Self>, gateway: Arc<Gateway>, record: RunRecord) {
+        let principal = Principal { id: record.principal.clone(), is_admin: record.administers };
+        let caller = Caller {
+            principal,
+            profile: record.profile.clone(),
+            door: Door::new("errand"),
+            revision: Revision::LATEST_LEGACY,
+            session: None,
+        };
+        let errand = Errand::of_house(&gateway, caller);
+        let prepared = match self.order_again(errand, record.clone()).await {
+            Ok(order) => self.prepare(order, true),
+            Err(error) => {
+                let failed = RunRecord {
+                    status: "failed".to_owned(),
+                    error: Some(format!("interrupted by the end of the process, and cannot go on: {error}")),
+                    completed_at: Some(self.runs.now()),
+                    ..record
+                };
+                tracing::warn!(run = failed.id, workflow = failed.workflow, error, "an interrupted run cannot go on");
+                let message = format!("run {} has failed: {error}", failed.id);
+                gateway.happened(Happening::warning(
+                    ObjectKind::Workflow,
+                    &failed.workflow,
+                    "ExecutionFailed",
+                    message,
+                ));
+                let runs = self.runs.clone();
+                let _ = tokio::task::spawn_blocking(move || runs.put(&failed, &[])).await;
+                return;
+            }
+        };
+        let missing = |prepared: &Prepared| {
+            let tools = prepared.program.definition.tools();
+            prepared.caller.missing(&tools)
+        };
+        let back = async {
+            while !missing(&prepared).is_empty() {
+                tokio::time::sleep(LOOK).await;
+            }
+        };
+        if tokio::time::timeout(TOOLS_BACK, back).await.is_err() {
+            tracing::warn!(run = record.id, "the tools of an interrupted run are not back; it goes on all the same");
+        }
+        tracing::info!(run = record.id, workflow = record.workflow, "an interrupted run goes on");
+        prepared.run().await;
+    }
+
+    /// What an interrupted run is made of: the workflow as it was, and what its steps have done.
+    async fn order_again(&self, errand: Errand, record: RunRecord) -> Result<Order, String> {
+        let definition = WorkflowDefinition::of_text(&record.workflow, &record.definition)
+            .map_err(|problems| problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))?;
+        let program = Program::compile(&Arc::new(definition))
+            .map_err(|problems| problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))?;
+        let values: Value = serde_json::from_str(&record.input).map_err(|error| error.to_string())?;
+        if !values.is_object() {
+            return Err("its input was too long to keep".to_owned());
+        }
+        let (runs, id) = (self.runs.clone(), record.id.clone());
+        let past = tokio::task::spawn_blocking(move || runs.steps(&id)).await.map_err(|error| error.to_string())?;
+        let past = past.map_err(|error| error.to_string())?;
+        let input = Input { values, debug: false, detach: true };
+        Ok(Order { program: Arc::new(program), errand, input, record, past })
+    }
+}
+
+/// A run that can begin.
+struct Prepared {
+    leave: Leave,
+    program: Arc<Program>,
+    input: Input,
+    caller: ByErrand,
+    cancelled: watch::Receiver<Option<String>>,
+}
+
+impl Prepared {
+    async fn run(self) -> Finished {
+        let Self { leave, program, input, caller, cancelled } = self;
+        let mut engine = Engine::new(&program, &leave.book, &input.values, &caller, cancelled);
+        engine.debug = input.debug;
+        engine.run().await
+    }
+}
+
+/// Whatever becomes of a run, also when its future is dropped, it is under way no more and its book says so.
+struct Leave {
+    running: Arc<Running>,
+    book: Arc<Book>,
+    id: String,
+}
+
+impl Drop for Leave {
+    fn drop(&mut self) {
+        self.running.under_way().remove(&self.id);
+        let closing = self.running.closing.load(Ordering::SeqCst);
+        let why = "cancelled: whoever waited for it has gone";
+        let write = if closing { self.book.drop_open() } else { self.book.drop_end(why) };
+        let Some(write) = write else { return };
+        match tokio::runtime::Handle::try_current() {
+            Ok(runtime) => drop(runtime.spawn_blocking(write)),
+            Err(_) => write(),
+        }
+    }
+}

@@ -1,0 +1,189 @@
+//! Workflows as the gateway sees them: a source of tools and of operations.
+
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock, Weak};
+use std::time::Duration;
+
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+use serde_json::{Value, json};
+use toolcrib_base::task::Scope;
+use toolcrib_base::{Kind, Problem, ServerName};
+use toolcrib_catalog::{DefinitionProblem, Loaded};
+use toolcrib_gateway::view::View;
+use toolcrib_gateway::{Errand, Gateway, Happening, ObjectKind, Offer, Operation, Source};
+use toolcrib_protocol::Raw;
+use toolcrib_store::{RunRecord, Runs};
+
+use super::argument;
+use super::operation;
+use super::running::{Order, Running, record};
+use super::table::Table;
+
+/// How often runs that are too old are forgotten.
+const FORGET: Duration = Duration::from_secs(60 * 60);
+
+/// All workflows and their runs.
+#[derive(Debug)]
+pub struct Workflows {
+    name: ServerName,
+    inner: Arc<Inner>,
+    /// What an earlier process left under way.
+    left: Mutex<Vec<RunRecord>>,
+    scope: Scope,
+}
+
+/// What operations and runs share.
+#[derive(Debug)]
+pub(super) struct Inner {
+    table: RwLock<Arc<Table>>,
+    pub(super) running: Arc<Running>,
+    gateway: OnceLock<Weak<Gateway>>,
+}
+
+// === impl Inner ===
+
+impl Inner {
+    pub(super) fn table(&self) -> Arc<Table> {
+        Arc::clone(&self.table.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    pub(super) fn tell(&self, name: &str, reason: &'static str, message: String, warning: bool) {
+        if let Some(gateway) = self.gateway.get().and_then(Weak::upgrade) {
+            gateway.happened(Happening { kind: ObjectKind::Workflow, name: name.to_owned(), reason, message, warning });
+        }
+    }
+}
+
+// === impl Workflows ===
+
+impl Workflows {
+    /// None yet; [`Source::apply`] brings them. Runs for which nobody waits are tasks of `scope`. Blocks: it reads what an
+    /// earlier process left under way.
+    pub fn new(runs: Runs, scope: &Scope) -> Arc<Self> {
+        let left = runs.interrupted().unwrap_or_else(|error| {
+            tracing::error!(%error, "interrupted runs cannot be read");
+            Vec::new()
+        });
+        let inner = Inner { table: RwLock::default(), running: Running::new(runs, scope), gateway: OnceLock::new() };
+        let name = ServerName::new("workflow").expect("`workflow` is a name");
+        Arc::new(Self { name, inner: Arc::new(inner), left: Mutex::new(left), scope: scope.clone() })
+    }
+
+    /// Tells the workflows that the gateway is there: what an earlier process left under way goes on, and from now on
+    /// changes of definitions are told.
+    pub fn enter(&self, gateway: &Arc<Gateway>) {
+        if self.inner.gateway.set(Arc::downgrade(gateway)).is_err() {
+            return;
+        }
+        let left = std::mem::take(&mut *self.left.lock().unwrap_or_else(PoisonError::into_inner));
+        self.inner.running.take_up(gateway, left);
+        let (runs, mut stop) = (self.inner.running.runs.clone(), self.scope.stop_signal());
+        self.scope.spawn(async move {
+            loop {
+                let runs = runs.clone();
+                if let Ok(Err(error)) = tokio::task::spawn_blocking(move || runs.prune()).await {
+                    tracing::warn!(%error, "old runs are not forgotten");
+                }
+                tokio::select! {
+                    () = stop.stopped() => return,
+                    () = tokio::time::sleep(FORGET) => {}
+                }
+            }
+        });
+    }
+
+    /// The process is about to end: runs that end early from now on are left for the next one.
+    pub fn close(&self) {
+        self.inner.running.close();
+    }
+}
+
+impl Source for Workflows {
+    fn name(&self) -> &ServerName {
+        &self.name
+    }
+
+    fn apply(&self, loaded: &Arc<Loaded>) -> Vec<DefinitionProblem> {
+        let before = self.inner.table();
+        let (table, problems) = Table::of(loaded, &before);
+        let news = table.news(&before);
+        let broken: Vec<(String, String)> =
+            table.broken.iter().map(|(name, why)| (name.to_string(), why.clone())).collect();
+        *self.inner.table.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(table);
+        for (names, reason, what) in [
+            (&news.created, "Created", "created"),
+            (&news.updated, "Updated", "updated"),
+            (&news.deleted, "Deleted", "deleted"),
+        ] {
+            for name in names {
+                self.inner.tell(name.as_str(), reason, format!("workflow `{name}` was {what}"), false);
+            }
+        }
+        for (name, why) in broken {
+            if news.created.iter().chain(&news.updated).any(|it| it.as_str() == name) {
+                self.inner.tell(&name, "ValidationFailed", format!("workflow `{name}` is not valid: {why}"), true);
+            }
+        }
+        problems
+    }
+
+    fn tools(&self) -> Arc<[Offer]> {
+        Arc::clone(&self.inner.table().offers)
+    }
+
+    fn run(&self, errand: Errand) -> BoxFuture<'static, Result<Raw, Problem>> {
+        let inner = Arc::clone(&self.inner);
+        run(inner, errand).boxed()
+    }
+
+    fn operations(&self) -> &'static [Operation] {
+        operation::rows()
+    }
+
+    fn operate(&self, operation: &'static Operation, errand: Errand) -> BoxFuture<'static, Result<Value, Problem>> {
+        operation::run(Arc::clone(&self.inner), operation, errand).boxed()
+    }
+
+    fn explain(&self, view: &View, tool: &str) -> Option<Problem> {
+        let table = self.inner.table();
+        table.definition(tool)?;
+        if let Some(why) = table.broken.get(tool) {
+            let problem = Problem::new(Kind::Unavailable, format!("workflow `{tool}` is not available: {why}"));
+            return Some(problem.hint("Mend its definition."));
+        }
+        let missing = table.missing(tool, &|name| view.reaches(name, true));
+        Some(unavailable(tool, &missing))
+    }
+}
+
+/// Why a workflow cannot run here.
+pub(super) fn unavailable(name: &str, missing: &[String]) -> Problem {
+    let message = format!("workflow `{name}` is not available: missing required tools: {}", missing.join(", "));
+    Problem::new(Kind::Unavailable, message)
+        .hint("Start the servers that have these tools, or let the profile show them.")
+}
+
+async fn run(inner: Arc<Inner>, errand: Errand) -> Result<Raw, Problem> {
+    let table = inner.table();
+    let Some(program) = table.programs.get(errand.tool.as_str()).cloned() else {
+        return Err(Problem::new(Kind::UnknownTool, format!("workflow `{}` not found", errand.tool)));
+    };
+    let input = argument::read(&program.definition, &errand.arguments.to_value())?;
+    let missing = table.missing(&errand.tool, &|name| errand.missing([name]).is_empty());
+    if !missing.is_empty() {
+        return Err(unavailable(&errand.tool, &missing));
+    }
+    let record = record(&program, &errand, &input, &inner.running.runs);
+    let detach = input.detach;
+    let order = Order { program, errand, input, record, past: Vec::new() };
+    if detach {
+        let answer = inner.running.detach(order).await?;
+        return Ok(result(&answer, false));
+    }
+    let finished = inner.running.run(order).await;
+    Ok(result(&finished.document, finished.error.is_some()))
+}
+
+fn result(document: &Value, failed: bool) -> Raw {
+    Raw::from_value(&json!({ "content": [{ "type": "text", "text": document.to_string() }], "isError": failed }))
+}

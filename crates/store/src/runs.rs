@@ -1,0 +1,306 @@
+//! Runs of workflows: what they were given, what their steps did and when, and what came of them.
+
+use std::sync::Arc;
+
+use rusqlite::{Connection, OptionalExtension, Row, params};
+use toolcrib_base::{Clock, PrincipalId, ProfileName, Timestamp};
+
+use crate::database::Database;
+use crate::error::StoreError;
+
+/// How long runs are kept, in milliseconds: 21 days.
+const KEPT_FOR: i64 = 21 * 24 * 3600 * 1000;
+/// How many runs are kept.
+const KEPT: i64 = 10_000;
+
+/// One run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RunRecord {
+    /// Its id, which nobody can guess.
+    pub id: String,
+    /// The workflow's name.
+    pub workflow: String,
+    /// `inprogress`, `completed` or `failed`.
+    pub status: String,
+    /// Who started it.
+    pub principal: PrincipalId,
+    /// Whether that principal might administer then.
+    pub administers: bool,
+    /// In which profile.
+    pub profile: ProfileName,
+    /// The workflow as it was, JSON text.
+    pub definition: String,
+    /// JSON text.
+    pub input: String,
+    /// JSON text.
+    pub result: Option<String>,
+    /// Why it failed.
+    pub error: Option<String>,
+    /// Whether something of it was too long to keep.
+    pub truncated: bool,
+    /// How many steps it has begun.
+    pub step_count: u32,
+    /// When it began.
+    pub started_at: Timestamp,
+    /// When it ended.
+    pub completed_at: Option<Timestamp>,
+}
+
+/// One step of a run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RunStepRecord {
+    /// Its place in the order of beginning.
+    pub place: u32,
+    /// The step's id; of a loop's steps with the number of the round.
+    pub step: String,
+    /// The tool that it calls.
+    pub tool: String,
+    /// `inprogress`, `completed`, `failed` or `skipped`.
+    pub status: String,
+    /// JSON text.
+    pub input: Option<String>,
+    /// JSON text.
+    pub result: Option<String>,
+    /// Why it failed.
+    pub error: Option<String>,
+    /// The rest of what is known, JSON text.
+    pub extra: Option<String>,
+    /// The name under which its result is shown.
+    pub stored_as: Option<String>,
+    /// When it began.
+    pub started_at: Timestamp,
+    /// When it ended.
+    pub completed_at: Option<Timestamp>,
+}
+
+/// Which runs are asked for.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct RunQuery {
+    /// Of this workflow only.
+    pub workflow: Option<String>,
+    /// In this status only.
+    pub status: Option<String>,
+    /// Of this principal only.
+    pub principal: Option<PrincipalId>,
+    /// At most so many.
+    pub limit: u32,
+    /// After so many.
+    pub offset: u32,
+}
+
+/// The runs of all workflows.
+#[derive(Debug, Clone)]
+pub struct Runs {
+    database: Arc<Database>,
+    clock: Arc<dyn Clock>,
+}
+
+const COLUMNS: &str = "id, workflow, status, principal, administers, profile, definition, input, result, error, \
+                       truncated, step_count, started_at, completed_at";
+
+impl Runs {
+    /// The largest text of a run or a step, in bytes. Whoever writes cuts it before.
+    pub const TEXT_MAX: usize = 2 * 1024 * 1024;
+
+    pub(crate) fn new(database: Arc<Database>, clock: Arc<dyn Clock>) -> Self {
+        Self { database, clock }
+    }
+
+    /// The time by the clock of the store.
+    pub fn now(&self) -> Timestamp {
+        self.clock.now()
+    }
+
+    /// Writes a run and steps of it down in place of their earlier states, all or none. What was written is there after
+    /// the end of the process, however it ends; a power cut may take the last of it, as there is a write for each step.
+    ///
+    /// # Errors
+    /// A text is larger than [`Runs::TEXT_MAX`]; the database says no.
+    pub fn put(&self, run: &RunRecord, steps: &[RunStepRecord]) -> Result<(), StoreError> {
+        let texts = steps.iter().flat_map(|step| [&step.input, &step.result, &step.error, &step.extra]);
+        let texts = texts.chain([&run.result, &run.error]).flatten().map(String::len);
+        let longest = texts.chain([run.input.len(), run.definition.len()]).max().unwrap_or(0);
+        if longest > Self::TEXT_MAX {
+            let what = format!("the run `{}`", run.id);
+            return Err(StoreError::TooLarge { what, bytes: longest, limit: Self::TEXT_MAX });
+        }
+        let failed = self.database.error("write a run down");
+        let mut writer = self.database.writer();
+        writer.pragma_update(None, "synchronous", "NORMAL").map_err(&failed)?;
+        let written = write(&mut writer, run, steps);
+        writer.pragma_update(None, "synchronous", "FULL").map_err(&failed)?;
+        written.map_err(failed)
+    }
+
+    /// One run.
+    ///
+    /// # Errors
+    /// The database says no.
+    pub fn get(&self, id: &str) -> Result<Option<RunRecord>, StoreError> {
+        let sql = format!("SELECT {COLUMNS} FROM run WHERE id = ?1");
+        let found = self.database.writer().query_row(&sql, [id], read).optional();
+        found.map(Option::flatten).map_err(self.database.error("read a run"))
+    }
+
+    /// The steps of a run, in the order in which they began.
+    ///
+    /// # Errors
+    /// The database says no.
+    pub fn steps(&self, id: &str) -> Result<Vec<RunStepRecord>, StoreError> {
+        let failed = self.database.error("read the steps of a run");
+        let connection = self.database.writer();
+        let sql = "SELECT place, step, tool, status, input, result, error, extra, stored_as, started_at, completed_at \
+                   FROM run_step WHERE run = ?1 ORDER BY place";
+        let mut statement = connection.prepare_cached(sql).map_err(&failed)?;
+        let rows = statement.query_map([id], read_step).map_err(&failed)?;
+        rows.collect::<Result<_, _>>().map_err(failed)
+    }
+
+    /// The runs that are asked for, the newest first, and how many there are in all.
+    ///
+    /// # Errors
+    /// The database says no.
+    pub fn list(&self, query: &RunQuery) -> Result<(Vec<RunRecord>, u64), StoreError> {
+        let failed = self.database.error("list runs");
+        let connection = self.database.reader();
+        let filter = "WHERE (?1 IS NULL OR workflow = ?1) AND (?2 IS NULL OR status = ?2) \
+                      AND (?3 IS NULL OR principal = ?3)";
+        let (workflow, status) = (query.workflow.as_deref(), query.status.as_deref());
+        let principal = query.principal.as_ref().map(PrincipalId::as_str);
+        let count = format!("SELECT count(*) FROM run {filter}");
+        let total: i64 =
+            connection.query_row(&count, params![workflow, status, principal], |row| row.get(0)).map_err(&failed)?;
+        let sql = format!("SELECT {COLUMNS} FROM run {filter} ORDER BY started_at DESC, id LIMIT ?4 OFFSET ?5");
+        let mut statement = connection.prepare_cached(&sql).map_err(&failed)?;
+        let values = params![workflow, status, principal, query.limit, query.offset];
+        let rows = statement.query_map(values, read).map_err(&failed)?;
+        let runs = rows.filter_map(Result::transpose).collect::<Result<_, _>>().map_err(failed)?;
+        Ok((runs, u64::try_from(total).unwrap_or(0)))
+    }
+
+    /// The runs that were under way when their process ended, the oldest first. To be asked before any run begins.
+    ///
+    /// # Errors
+    /// The database says no.
+    pub fn interrupted(&self) -> Result<Vec<RunRecord>, StoreError> {
+        let failed = self.database.error("read interrupted runs");
+        let connection = self.database.writer();
+        let sql = format!("SELECT {COLUMNS} FROM run WHERE status = 'inprogress' ORDER BY started_at, id");
+        let mut statement = connection.prepare(&sql).map_err(&failed)?;
+        let rows = statement.query_map([], read).map_err(&failed)?;
+        rows.filter_map(Result::transpose).collect::<Result<_, _>>().map_err(failed)
+    }
+
+    /// Forgets runs that ended long ago, and the oldest of too many; how many.
+    ///
+    /// # Errors
+    /// The database says no.
+    pub fn prune(&self) -> Result<usize, StoreError> {
+        self.prune_beyond(KEPT)
+    }
+
+    /// The same with another number.
+    ///
+    /// # Errors
+    /// The database says no.
+    pub fn prune_beyond(&self, keep: i64) -> Result<usize, StoreError> {
+        let failed = self.database.error("forget runs");
+        let mut connection = self.database.writer();
+        let transaction = connection.transaction().map_err(&failed)?;
+        let before = self.clock.now().0.saturating_sub(KEPT_FOR);
+        let old = "DELETE FROM run WHERE status <> 'inprogress' AND started_at < ?1";
+        let mut gone = transaction.execute(old, [before]).map_err(&failed)?;
+        let many = "DELETE FROM run WHERE id IN (SELECT id FROM run WHERE status <> 'inprogress' \
+                    ORDER BY started_at DESC, id LIMIT -1 OFFSET ?1)";
+        gone += transaction.execute(many, [keep]).map_err(&failed)?;
+        if gone > 0 {
+            let steps = "DELETE FROM run_step WHERE run NOT IN (SELECT id FROM run)";
+            transaction.execute(steps, []).map_err(&failed)?;
+        }
+        transaction.commit().map_err(failed)?;
+        Ok(gone)
+    }
+}
+
+fn write(connection: &mut Connection, run: &RunRecord, steps: &[RunStepRecord]) -> rusqlite::Result<()> {
+    let transaction = connection.transaction()?;
+    {
+        let sql = "INSERT INTO run (id, workflow, status, principal, administers, profile, definition, input, result, \
+                   error, truncated, step_count, started_at, completed_at) \
+                   VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14) ON CONFLICT (id) DO UPDATE SET \
+                   status = ?3, result = ?9, error = ?10, truncated = ?11, step_count = ?12, completed_at = ?14";
+        transaction.prepare_cached(sql)?.execute(params![
+            run.id,
+            run.workflow,
+            run.status,
+            run.principal.as_str(),
+            run.administers,
+            run.profile.as_str(),
+            run.definition,
+            run.input,
+            run.result,
+            run.error,
+            run.truncated,
+            run.step_count,
+            run.started_at.0,
+            run.completed_at.map(|at| at.0),
+        ])?;
+        let sql = "INSERT OR REPLACE INTO run_step (run, place, step, tool, status, input, result, error, extra, \
+                   stored_as, started_at, completed_at) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)";
+        let mut statement = transaction.prepare_cached(sql)?;
+        for step in steps {
+            statement.execute(params![
+                run.id,
+                step.place,
+                step.step,
+                step.tool,
+                step.status,
+                step.input,
+                step.result,
+                step.error,
+                step.extra,
+                step.stored_as,
+                step.started_at.0,
+                step.completed_at.map(|at| at.0),
+            ])?;
+        }
+    }
+    transaction.commit()
+}
+
+/// `None` for a row that no version of this program wrote.
+fn read(row: &Row<'_>) -> rusqlite::Result<Option<RunRecord>> {
+    let Ok(profile) = ProfileName::new(row.get_ref(5)?.as_str()?) else { return Ok(None) };
+    Ok(Some(RunRecord {
+        id: row.get(0)?,
+        workflow: row.get(1)?,
+        status: row.get(2)?,
+        principal: PrincipalId::new(row.get_ref(3)?.as_str()?),
+        administers: row.get(4)?,
+        profile,
+        definition: row.get(6)?,
+        input: row.get(7)?,
+        result: row.get(8)?,
+        error: row.get(9)?,
+        truncated: row.get(10)?,
+        step_count: row.get(11)?,
+        started_at: Timestamp(row.get(12)?),
+        completed_at: row.get::<_, Option<i64>>(13)?.map(Timestamp),
+    }))
+}
+
+fn read_step(row: &Row<'_>) -> rusqlite::Result<RunStepRecord> {
+    Ok(RunStepRecord {
+        place: row.get(0)?,
+        step: row.get(1)?,
+        tool: row.get(2)?,
+        status: row.get(3)?,
+        input: row.get(4)?,
+        result: row.get(5)?,
+        error: row.get(6)?,
+        extra: row.get(7)?,
+        stored_as: row.get(8)?,
+        started_at: Timestamp(row.get(9)?),
+        completed_at: row.get::<_, Option<i64>>(10)?.map(Timestamp),
+    })
+}
