@@ -11,6 +11,8 @@ pub(crate) use schema::schema as form_schema;
 #[derive(Debug)]
 pub(crate) struct Table {
     pub(crate) keys: &'static [Key],
+    /// Whether further keys are passed on: the gateway reads the definition, and tells what is wrong with it.
+    pub(crate) open: bool,
 }
 
 /// One key.
@@ -53,6 +55,7 @@ const fn needed(name: &'static str, shape: Shape, about: &'static str) -> Key {
 
 /// A scenario in muster's form.
 pub(crate) static SCENARIO: Table = Table {
+    open: false,
     keys: &[
         needed("name", Shape::Text, "names the scenario in reports"),
         key("category", Shape::Text, "for `--category`: `behavioral`, `integration`"),
@@ -74,6 +77,7 @@ pub(crate) static SCENARIO: Table = Table {
 
 /// One step.
 pub(crate) static STEP: Table = Table {
+    open: false,
     keys: &[
         key("id", Shape::Text, "names the step; `{{ id.field }}` in later `args` is its result"),
         key("description", Shape::Text, "for people"),
@@ -91,6 +95,7 @@ pub(crate) static STEP: Table = Table {
 
 /// A step of a step's `cleanup`.
 pub(crate) static CLEANUP: Table = Table {
+    open: false,
     keys: &[
         key("id", Shape::Text, "names the call"),
         key("description", Shape::Text, "for people"),
@@ -106,6 +111,7 @@ pub(crate) static CLEANUP: Table = Table {
 };
 
 static RETRY: Table = Table {
+    open: false,
     keys: &[
         needed("count", Shape::Number(0.0, 100.0), "how many more tries"),
         key("delay", Shape::Time, "the wait before the first of them; 1s"),
@@ -114,6 +120,7 @@ static RETRY: Table = Table {
 };
 
 static EXPECTED: Table = Table {
+    open: false,
     keys: &[
         key(
             "success",
@@ -130,6 +137,7 @@ static EXPECTED: Table = Table {
 };
 
 static SETUP: Table = Table {
+    open: false,
     keys: &[
         key("mcp_servers", Shape::Objects(&SERVER), "mock servers"),
         key("workflows", Shape::Objects(&WORKFLOW), "workflows"),
@@ -148,6 +156,7 @@ static SETUP: Table = Table {
 };
 
 static SERVER: Table = Table {
+    open: false,
     keys: &[
         needed("name", Shape::Text, "the server's name"),
         needed("config", Shape::Object(&MOCK), "what the mock server does"),
@@ -156,18 +165,26 @@ static SERVER: Table = Table {
 
 /// A mock server; also the file of `--mock-config`.
 pub(crate) static MOCK: Table = Table {
+    open: false,
     keys: &[
         key("type", Shape::Words(&["stdio", "streamable-http", "sse"]), "its transport; `stdio` without it"),
         key("toolPrefix", Shape::Text, "stands before its tools' names in place of the server's name"),
         key("description", Shape::Text, "for people"),
         key("family", Shape::Map, "one of several servers with the same tools: `{name, instanceArg}`"),
         key("tools", Shape::Objects(&TOOL), "its tools"),
+        key("autoStart", Shape::Flag, "`false`: it waits until somebody starts it"),
+        key("command", Shape::Text, "a program in place of the mock"),
+        key("args", Shape::Texts, "its arguments"),
+        key("env", Shape::Map, "its variables"),
+        key("url", Shape::Text, "an address in place of the mock"),
+        key("headers", Shape::Map, "what is sent along to it"),
         key("definition", Shape::Map, "further keys of the server's definition in the gateway's own form"),
         key("oauth", Shape::Map, "needs identity"),
     ],
 };
 
 static TOOL: Table = Table {
+    open: false,
     keys: &[
         needed("name", Shape::Text, "the tool's own name"),
         key("description", Shape::Text, "what the model reads"),
@@ -179,6 +196,7 @@ static TOOL: Table = Table {
 };
 
 static RESPONSE: Table = Table {
+    open: false,
     keys: &[
         key("condition", Shape::Map, "arguments and the values that they must have"),
         key("response", Shape::Any, "the answer; `{{ .arg }}` in its texts is an argument"),
@@ -189,6 +207,7 @@ static RESPONSE: Table = Table {
 };
 
 static WORKFLOW: Table = Table {
+    open: false,
     keys: &[
         needed("name", Shape::Text, "its name"),
         key("labels", Shape::Map, "its labels"),
@@ -197,10 +216,9 @@ static WORKFLOW: Table = Table {
 };
 
 static CLASS: Table = Table {
+    open: true,
     keys: &[
         needed("name", Shape::Text, "its name"),
-        key("version", Shape::Text, ""),
-        key("description", Shape::Text, ""),
         key("args", Shape::Map, "its arguments"),
         key("serviceConfig", Shape::Map, "its life cycle"),
         key("config", Shape::Map, "the same under a key of its own"),
@@ -208,27 +226,27 @@ static CLASS: Table = Table {
 };
 
 static SERVICE: Table = Table {
+    open: true,
     keys: &[
         needed("name", Shape::Text, "its name"),
         key("serviceClassName", Shape::Text, "its class"),
-        key("description", Shape::Text, ""),
         key("args", Shape::Map, "its arguments"),
-        key("autoStart", Shape::Flag, "whether it starts with the gateway"),
-        key("persist", Shape::Flag, ""),
         key("config", Shape::Map, "the same under a key of its own"),
     ],
 };
 
 static PROFILE: Table = Table {
+    open: false,
     keys: &[
         needed("name", Shape::Text, "its name; `default` replaces the one that is there otherwise"),
         key("config", Shape::Map, "its keys"),
     ],
 };
 
-static MAIN: Table = Table { keys: &[key("config", Shape::Object(&MAIN_CONFIG), "the file's content")] };
+static MAIN: Table = Table { open: false, keys: &[key("config", Shape::Object(&MAIN_CONFIG), "the file's content")] };
 
 static MAIN_CONFIG: Table = Table {
+    open: false,
     keys: &[
         key("namespace", Shape::Ignored, ""),
         key("kubernetes", Shape::Ignored, ""),
@@ -237,6 +255,7 @@ static MAIN_CONFIG: Table = Table {
 };
 
 static AGGREGATOR: Table = Table {
+    open: false,
     keys: &[
         key("port", Shape::Ignored, ""),
         key("host", Shape::Ignored, ""),
@@ -251,6 +270,7 @@ static AGGREGATOR: Table = Table {
 
 /// A scenario in MCP Scooter's form.
 pub(crate) static SCOOTER: Table = Table {
+    open: false,
     keys: &[
         needed("name", Shape::Text, "names the scenario in reports"),
         key("description", Shape::Text, "for people"),
@@ -265,6 +285,7 @@ pub(crate) static SCOOTER: Table = Table {
 };
 
 static REQUIRES: Table = Table {
+    open: false,
     keys: &[
         key("env", Shape::Texts, "variables; skipped where one is missing"),
         key("registry", Shape::Texts, "registry entries that the profile may find and start"),
@@ -272,6 +293,7 @@ static REQUIRES: Table = Table {
 };
 
 pub(crate) static SCOOTER_STEP: Table = Table {
+    open: false,
     keys: &[
         key("name", Shape::Text, "names the step"),
         needed("action", Shape::Words(&["initialize", "list_tools", "call_tool", "wait"]), "what is done"),
@@ -283,6 +305,7 @@ pub(crate) static SCOOTER_STEP: Table = Table {
 };
 
 static SCOOTER_EXPECT: Table = Table {
+    open: false,
     keys: &[
         key("error", Shape::Any, "`null`: it succeeds; a text: the error holds it"),
         key("tools_contain", Shape::Texts, "names that are in the list of tools"),
@@ -294,5 +317,7 @@ static SCOOTER_EXPECT: Table = Table {
     ],
 };
 
-static SCOOTER_RESULT: Table =
-    Table { keys: &[key("content", Shape::Words(&["not_empty", "empty"]), "whether there is any content")] };
+static SCOOTER_RESULT: Table = Table {
+    open: false,
+    keys: &[key("content", Shape::Words(&["not_empty", "empty"]), "whether there is any content")],
+};

@@ -67,6 +67,7 @@ fn profiles(scenario: &Scenario) -> Vec<(String, Map<String, Value>)> {
 /// A mock server's definition: started at once, so that it is there when the gateway is ready.
 fn server_definition(home: &Path, server: &Server, program: &Path, reach: &dyn Reach) -> Value {
     let mut keys = match server.transport {
+        Transport::Stdio if server.is_real => json!({ "transport": "stdio" }),
         Transport::Stdio => json!({
             "transport": "stdio",
             "command": program,

@@ -82,6 +82,8 @@ pub(crate) struct Server {
     pub(crate) family: Option<Value>,
     /// Further keys of its definition.
     pub(crate) definition: Map<String, Value>,
+    /// A program or an address of the scenario's own in place of the mock.
+    pub(crate) is_real: bool,
     pub(crate) mock: Mock,
 }
 

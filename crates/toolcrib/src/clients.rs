@@ -1,6 +1,7 @@
 //! The settings of other makers' clients, as the commands `import`, `connect` and `disconnect` come to them. What is in
 //! them and how they are changed is `toolcrib_catalog::clients`.
 
+pub(crate) mod folders;
 mod imported;
 pub(crate) mod join;
 mod keep;

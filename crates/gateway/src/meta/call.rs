@@ -1,10 +1,13 @@
 //! Calling through a meta-tool: the native form is the tool's own result, muster's is its JSON as text.
 
-use serde_json::{Value, json};
+use serde_json::json;
 use toolcrib_catalog::Dialect;
 use toolcrib_protocol::Raw;
+use toolcrib_protocol::json::Outline;
+use toolcrib_protocol::raw::{self, Edit};
 
 use crate::dialect::MetaName;
+use crate::reply;
 
 /// The result in the form of the dialect by whose name it was called.
 pub(crate) fn shape(by: Option<&'static MetaName>, result: Raw) -> Raw {
@@ -15,43 +18,130 @@ pub(crate) fn shape(by: Option<&'static MetaName>, result: Raw) -> Raw {
 }
 
 /// `content[0]` is the JSON `{isError, content, structuredContent?}` with images and audio as `{type, mimeType,
-/// dataSize}`; the blocks that are not text follow as they are, so nothing is lost.
+/// dataSize}`; the blocks that are not text follow as they are, and so does every other member, byte for byte: nothing
+/// is lost.
 fn muster(result: &Raw) -> Raw {
-    let value = result.to_value();
-    let is_error = value.get("isError").and_then(Value::as_bool).unwrap_or(false);
-    let blocks = value.get("content").and_then(Value::as_array).cloned().unwrap_or_default();
-    let short: Vec<Value> = blocks.iter().map(shorten).collect();
-    let mut inner = json!({ "isError": is_error, "content": short });
-    if let Some(structured) = value.get("structuredContent") {
-        inner["structuredContent"] = structured.clone();
+    let is_error = if reply::is_failure(result) { "true" } else { "false" };
+    let content = result.get("content");
+    let blocks: Vec<Raw> = match content.as_ref().map(|content| (content, content.outline())) {
+        Some((content, Outline::Array(blocks))) => blocks.into_iter().map(|block| content.part(block)).collect(),
+        _ => Vec::new(),
+    };
+    let short: Vec<Raw> = blocks.iter().map(shorten).collect();
+    let listed = raw::array(short.iter().map(Raw::as_str));
+    // What is no list is no content of ours to change.
+    let listed = content.as_ref().filter(|_| blocks.is_empty()).unwrap_or(&listed);
+    let mut inner =
+        Raw::empty_object().edit(&[("isError", Edit::Set(is_error)), ("content", Edit::Set(listed.as_str()))]);
+    if let Some(structured) = result.get("structuredContent") {
+        inner = inner.edit(&[("structuredContent", Edit::Set(structured.as_str()))]);
     }
-    let mut content = vec![json!({ "type": "text", "text": inner.to_string() })];
-    content.extend(blocks.into_iter().filter(|block| block["type"] != "text"));
-    let mut outer = json!({ "content": content, "isError": is_error });
-    for key in ["structuredContent", "_meta"] {
-        if let Some(kept) = value.get(key) {
-            outer[key] = kept.clone();
-        }
-    }
-    Raw::from_value(&outer)
+    let text = Raw::from_value(&json!({ "type": "text", "text": inner.as_str() }));
+    let others = blocks.iter().filter(|block| block.text("type").as_deref() != Some("text"));
+    let outer = raw::array(std::iter::once(&text).chain(others).map(Raw::as_str));
+    result.edit(&[("content", Edit::Set(outer.as_str())), ("isError", Edit::Set(is_error))])
 }
 
-fn shorten(block: &Value) -> Value {
-    match block["type"].as_str() {
-        Some(kind @ ("image" | "audio")) => {
-            // The size of what base64 stands for.
-            let data = block["data"].as_str().unwrap_or_default();
-            let size = data.trim_end_matches('=').len() * 3 / 4;
-            json!({ "type": kind, "mimeType": block["mimeType"], "dataSize": size })
-        }
-        _ => block.clone(),
-    }
+/// A block without the bytes of an image or a sound, whose size stands in for them.
+fn shorten(block: &Raw) -> Raw {
+    let Some(kind) = block.text("type").filter(|kind| matches!(kind.as_str(), "image" | "audio")) else {
+        return block.clone();
+    };
+    // The size of what base64 stands for.
+    let size = block.text("data").unwrap_or_default().trim_end_matches('=').len() * 3 / 4;
+    Raw::from_value(&json!({ "type": kind, "mimeType": block.text("mimeType"), "dataSize": size }))
 }
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+    use serde_json::Value;
+    use toolcrib_protocol::json::Rules;
+
     use super::*;
     use crate::dialect;
+
+    fn shaped(result: &Raw) -> Raw {
+        shape(dialect::own_name("call_tool", Dialect::Muster), result.clone())
+    }
+
+    fn parsed(text: &str) -> Raw {
+        Raw::parse(text.to_owned().into(), Rules::relayed(64)).unwrap()
+    }
+
+    fn blocks(raw: &Raw) -> Vec<Raw> {
+        match raw.outline() {
+            Outline::Array(blocks) => blocks.into_iter().map(|block| raw.part(block)).collect(),
+            _ => panic!("no list: {raw:?}"),
+        }
+    }
+
+    /// A block of any kind, with numbers and texts that a tree of JSON would change.
+    fn block() -> impl Strategy<Value = String> {
+        let text = prop_oneof!["[a-z]{0,6}", Just("\\u00fc\\ud83d".to_owned()), Just("\\/".to_owned())];
+        let number = prop_oneof![Just("1e400"), Just("12345678901234567890123"), Just("-0"), Just("1.50")];
+        prop_oneof![
+            (text.clone(), number.clone())
+                .prop_map(|(text, number)| format!(r#"{{"type":"text","text":"{text}","_meta":{{"n":{number}}}}}"#)),
+            (prop_oneof![Just("image"), Just("audio")], "[A-Za-z0-9]{0,9}={0,2}", number.clone()).prop_map(
+                |(kind, data, number)| format!(r#"{{"type":"{kind}","data":"{data}","mimeType":"a/b","x":{number}}}"#)
+            ),
+            (text.clone(), number.clone()).prop_map(|(text, number)| format!(
+                r#"{{"type":"resource","resource":{{"uri":"a:b","text":"{text}","n":{number}}}}}"#
+            )),
+            number.prop_map(|number| format!(r#"{{"type":"hologram","z":[{number}]}}"#)),
+            text.prop_map(|text| format!(r#"{{"{text}x":1}}"#)),
+            Just("5".to_owned()),
+            Just(r#"{"type":5}"#.to_owned()),
+        ]
+    }
+
+    proptest! {
+        #[test]
+        fn no_block_is_lost_or_changed(all in proptest::collection::vec(block(), 0..8), is_error: bool) {
+            let rest = r#""structuredContent":{"n":1e400},"_meta":{"a":12345678901234567890123},"other":[1.50]"#;
+            let result = parsed(&format!(r#"{{"content":[{}],"isError":{is_error},{rest}}}"#, all.join(",")));
+            let shaped = shaped(&result);
+            for key in ["structuredContent", "_meta", "other", "isError"] {
+                prop_assert_eq!(shaped.get(key), result.get(key), "{}", key);
+            }
+            let outer = blocks(&shaped.get("content").unwrap());
+            let inner = parsed(&outer[0].text("text").unwrap());
+            prop_assert_eq!(inner.get("structuredContent"), result.get("structuredContent"));
+            prop_assert_eq!(inner.get("isError"), result.get("isError"));
+            let listed = blocks(&inner.get("content").unwrap());
+            prop_assert_eq!(listed.len(), all.len());
+            let mut others = outer[1..].iter();
+            for (block, listed) in blocks(&result.get("content").unwrap()).iter().zip(&listed) {
+                match block.text("type").as_deref() {
+                    Some("text") => prop_assert_eq!(block, listed),
+                    Some("image" | "audio") => {
+                        prop_assert_eq!(others.next(), Some(block));
+                        prop_assert!(listed.get("data").is_none());
+                        prop_assert!(listed.get("dataSize").is_some());
+                    }
+                    _ => {
+                        prop_assert_eq!(others.next(), Some(block));
+                        prop_assert_eq!(block, listed);
+                    }
+                }
+            }
+            prop_assert_eq!(others.next(), None);
+        }
+    }
+
+    #[test]
+    fn odd_results_stay_readable() {
+        for (result, inner) in [
+            ("{}", r#"{"isError":false,"content":[]}"#),
+            (r#"{"content":"not a list"}"#, r#"{"isError":false,"content":"not a list"}"#),
+            (r#"{"content":[],"isError":"yes"}"#, r#"{"isError":false,"content":[]}"#),
+        ] {
+            let shaped = shaped(&parsed(result)).to_value();
+            assert_eq!(shaped["content"][0]["text"], inner, "{result}");
+            assert_eq!(shaped["isError"], false);
+        }
+    }
 
     #[test]
     fn muster_s_form_loses_nothing() {

@@ -45,6 +45,7 @@ impl Check<'_> {
             let path = if path.is_empty() { name.clone() } else { format!("{path}.{name}") };
             match table.keys.iter().find(|key| key.name == name) {
                 Some(key) => self.value(value, key, &path),
+                None if table.open => {}
                 None => {
                     let known = || table.keys.iter().map(|key| key.name);
                     let hint = nearest(name, known()).map_or_else(

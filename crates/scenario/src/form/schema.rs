@@ -34,7 +34,7 @@ fn reference(table: &'static Table, definitions: &mut Map<String, Value>) -> Val
         let required: Vec<&str> = table.keys.iter().filter(|key| key.required).map(|key| key.name).collect();
         definitions.insert(
             name.clone(),
-            json!({"type": "object", "properties": properties, "required": required, "additionalProperties": false}),
+            json!({"type": "object", "properties": properties, "required": required, "additionalProperties": table.open}),
         );
     }
     json!({ "$ref": format!("#/$defs/{name}") })

@@ -10,7 +10,7 @@ use crate::gateway::{self, Gateway};
 use crate::home::{self, Reach};
 use crate::mock::{HttpMock, Mock};
 use crate::outcome::{Outcome, Verdict};
-use crate::scenario::{Scenario, Transport};
+use crate::scenario::{Scenario, Server, Transport};
 
 use super::Config;
 
@@ -41,7 +41,8 @@ impl World {
     pub(crate) async fn build(scenario: &Scenario, config: &Config, scope: &Scope) -> Result<Self, String> {
         let home = super::folder(&scenario.name).map_err(|error| format!("cannot make a temporary home: {error}"))?;
         let mut doors = Doors(HashMap::new());
-        for server in scenario.setup.servers.iter().filter(|server| server.transport != Transport::Stdio) {
+        let in_here = |server: &&Server| server.transport != Transport::Stdio && !server.is_real;
+        for server in scenario.setup.servers.iter().filter(in_here) {
             let mock = HttpMock::start(server.mock.clone(), scope).await;
             let mock = mock.map_err(|error| format!("cannot start the mock server `{}`: {error}", server.name))?;
             let url = if server.transport == Transport::Sse { mock.sse_url() } else { mock.url() };
@@ -55,7 +56,8 @@ impl World {
             Err(reason) if config.keep_home => return Err(format!("{reason}\nhome: {}", home.keep().display())),
             Err(reason) => return Err(reason),
         };
-        let mocks = scenario.setup.servers.iter().map(|server| (server.name.clone(), server.mock.clone())).collect();
+        let mocks = scenario.setup.servers.iter().filter(|server| !server.is_real);
+        let mocks = mocks.map(|server| (server.name.clone(), server.mock.clone())).collect();
         let drive = std::sync::Arc::clone(&config.drive);
         Ok(Self { home, gateway, doors, mocks, sessions: HashMap::new(), drive })
     }

@@ -145,9 +145,32 @@ fn server(node: &Node) -> Server {
         prefix: text(config, "toolPrefix"),
         description: text(config, "description"),
         family: config.get("family").map(Node::value),
-        definition: map(config, "definition"),
+        definition: real_definition(config),
+        is_real: config.get("command").is_some() || config.get("url").is_some(),
         mock: mock(config),
     }
+}
+
+/// Keys of the definition that the scenario says itself.
+fn real_definition(config: &Node) -> Map<String, Value> {
+    let mut keys = map(config, "definition");
+    if config.get("autoStart").is_some() && !flag(config, "autoStart") {
+        keys.entry("start").or_insert_with(|| "manual".into());
+    }
+    for key in ["command", "url"] {
+        if let Some(text) = text(config, key) {
+            keys.insert(key.to_owned(), text.into());
+        }
+    }
+    if config.get("args").is_some() {
+        keys.insert("args".to_owned(), texts(config, "args").into());
+    }
+    for key in ["env", "headers"] {
+        if config.get(key).is_some() {
+            keys.insert(key.to_owned(), map(config, key).into());
+        }
+    }
+    keys
 }
 
 /// The behaviour of a mock server.

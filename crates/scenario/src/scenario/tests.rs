@@ -88,6 +88,28 @@ fn muster_s_form_is_read_whole() {
 }
 
 #[test]
+fn definitions_are_passed_on_whole_and_servers_may_be_real() {
+    let text = "
+name: n
+pre_configuration:
+  mcp_servers:
+  - {name: a, config: {command: sh, args: [-c, 1], env: {A: b}, autoStart: false}}
+  - {name: b, config: {type: streamable-http, url: 'http://127.0.0.1:1/mcp', headers: {X: y}}}
+  service_classes: [{name: c, version: 1.0.0, serviceConfig: {}, unheard: of}]
+  services: [{name: s, serviceClassName: c, autoStart: true}]
+steps: [{tool: t}]
+";
+    let setup = read(Path::new("s.yaml"), text).unwrap().setup;
+    let [a, b] = &setup.servers[..] else { panic!("two servers") };
+    assert!(a.is_real && b.is_real);
+    let expected = r#"{"start":"manual","command":"sh","args":["-c","1"],"env":{"A":"b"}}"#;
+    assert_eq!(Value::Object(a.definition.clone()).to_string(), expected);
+    assert_eq!(b.definition["headers"]["X"], "y");
+    assert_eq!(setup.definitions[0].2["unheard"], "of");
+    assert_eq!(setup.definitions[1].2["autoStart"], true);
+}
+
+#[test]
 fn scooter_s_form_is_read() {
     let text = r"
 name: s

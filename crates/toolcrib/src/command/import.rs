@@ -7,6 +7,7 @@ use toolcrib_auth::KeyWish;
 use toolcrib_base::{Kind, Problem};
 use toolcrib_catalog::clients::{CLIENTS, Client};
 
+use crate::clients::folders::Copies;
 use crate::clients::take::{Taking, gather};
 use crate::clients::{Flags, confirm, named};
 use crate::home::{Environment, Home};
@@ -37,14 +38,18 @@ pub(crate) fn run(arguments: &Arguments, environment: &Environment) -> anyhow::R
     if gathered.files.is_empty() {
         return Err(nothing_read(problems).into());
     }
+    let copies = Copies::beside(&gathered.files, &home);
     let wish = if arguments.key_file { KeyWish::File } else { KeyWish::Keyring };
     let mut taking = Taking::plan(gathered, &home, environment, wish)?;
     taking.show(flags.preview)?;
+    for line in copies.lines() {
+        print(&format!("{line}\n"))?;
+    }
     let code = if problems.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE };
     for problem in &problems {
         let _ = writeln!(std::io::stderr().lock(), "error: {}", text::block(&problem.message));
     }
-    let new = taking.new_names().len();
+    let new = taking.new_names().len() + copies.len();
     if new == 0 {
         print("Nothing new to import.\n")?;
         return Ok(code);
@@ -54,8 +59,12 @@ pub(crate) fn run(arguments: &Arguments, environment: &Environment) -> anyhow::R
         print("Nothing was written.\n")?;
         return Ok(code);
     }
-    taking.write()?;
-    print(&format!("Wrote {new} {definitions} to {}\n", text::line(&taking.folder().to_string_lossy())))?;
+    if !taking.new_names().is_empty() {
+        taking.write()?;
+    }
+    copies.write(&home)?;
+    let folder = if copies.len() == 0 { taking.folder() } else { home.path() };
+    print(&format!("Wrote {new} {definitions} to {}\n", text::line(&folder.to_string_lossy())))?;
     Ok(code)
 }
 

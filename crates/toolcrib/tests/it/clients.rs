@@ -278,3 +278,34 @@ async fn an_entry_of_the_vault_that_is_somebody_elses_stays_so() {
     let listed: serde_json::Value = serde_json::from_str(&listed).unwrap();
     assert_eq!(listed["secrets"][0]["servers"], serde_json::json!([]), "{listed}");
 }
+
+#[tokio::test]
+async fn muster_s_other_folders_come_along_and_nothing_is_written_over() {
+    let person = Person::new();
+    person.write(
+        ".config/muster/mcpservers/time.yaml",
+        "apiVersion: muster.giantswarm.io/v1alpha1\nkind: MCPServer\nmetadata: {name: time}\nspec: {type: stdio, command: time-server}\n",
+    );
+    person.write(".config/muster/workflows/greet.yaml", "name: greet\n");
+    person.write(".config/muster/serviceclasses/db.yaml", "name: db\n");
+    person.write(".config/muster/services/mine.yml", "name: theirs\n");
+    person.write(".config/muster/services/notes.txt", "no definition\n");
+    person.write("outside.yaml", "name: outside\n");
+    std::os::unix::fs::symlink(person.path("outside.yaml"), person.path(".config/muster/services/link.yaml")).unwrap();
+    person.write("toolcrib/services/mine.yml", "name: mine\n");
+    let looked = person.run(&["import", "muster", "--preview"]).await;
+    assert!(looked.stdout.contains("workflows/greet.yaml from "), "{}{}", looked.stdout, looked.stderr);
+    assert!(looked.stdout.contains("Nothing was written") && !person.path("toolcrib/workflows").exists());
+    let ran = person.run(&["import", "muster", "--yes"]).await;
+    assert!(ran.stdout.contains("Wrote 3 definitions"), "{}{}", ran.stdout, ran.stderr);
+    let read = |path: &str| fs::read_to_string(person.path(path)).unwrap();
+    assert_eq!(read("toolcrib/workflows/greet.yaml"), "name: greet\n");
+    assert_eq!(read("toolcrib/service-classes/db.yaml"), "name: db\n");
+    assert_eq!(read("toolcrib/services/mine.yml"), "name: mine\n", "what was there stays");
+    assert!(
+        !person.path("toolcrib/services/link.yaml").exists() && !person.path("toolcrib/services/notes.txt").exists()
+    );
+    assert_eq!(mode(&person.path("toolcrib/workflows/greet.yaml")), 0o600);
+    let again = person.run(&["import", "muster", "--yes"]).await;
+    assert!(again.stdout.contains("Nothing new"), "{}", again.stdout);
+}
