@@ -156,7 +156,43 @@ impl Runs {
         rows.collect::<Result<_, _>>().map_err(failed)
     }
 
-    /// The runs that are asked for, the newest first, and how many there are in all.
+    /// The same, where what lies in the steps is left out once it is more than `bytes`: whether something was.
+    ///
+    /// # Errors
+    /// The database says no.
+    pub fn steps_within(&self, id: &str, bytes: usize) -> Result<(Vec<RunStepRecord>, bool), StoreError> {
+        let failed = self.database.error("read the steps of a run");
+        let connection = self.database.reader();
+        // How much lies in this step and all before it, added up where the texts are, so that they are not read.
+        let sql = "SELECT place, step, tool, status, \
+                   iif(upto <= ?2, input, NULL), iif(upto <= ?2, result, NULL), substr(error, 1, 2000), \
+                   iif(upto <= ?2, extra, NULL), stored_as, started_at, completed_at, upto > ?2 FROM (SELECT *, \
+                   sum(length(coalesce(input, '')) + length(coalesce(result, '')) + length(coalesce(extra, ''))) \
+                   OVER (ORDER BY place) AS upto FROM run_step WHERE run = ?1) ORDER BY place";
+        let mut statement = connection.prepare_cached(sql).map_err(&failed)?;
+        let most = i64::try_from(bytes).unwrap_or(i64::MAX);
+        let mut cut = false;
+        let rows = statement.query_map(params![id, most], |row| {
+            cut |= row.get::<_, bool>(11)?;
+            read_step(row)
+        });
+        let steps = rows.map_err(&failed)?.collect::<Result<_, _>>().map_err(failed)?;
+        Ok((steps, cut))
+    }
+
+    /// One step of a run.
+    ///
+    /// # Errors
+    /// The database says no.
+    pub fn step(&self, id: &str, step: &str) -> Result<Option<RunStepRecord>, StoreError> {
+        let sql = "SELECT place, step, tool, status, input, result, error, extra, stored_as, started_at, completed_at \
+                   FROM run_step WHERE run = ?1 AND step = ?2 ORDER BY place LIMIT 1";
+        let found = self.database.reader().query_row(sql, [id, step], read_step).optional();
+        found.map_err(self.database.error("read a step of a run"))
+    }
+
+    /// The runs that are asked for, the newest first, and how many there are in all. Their definitions, inputs and results
+    /// are left out, and of an error is the beginning: a page of runs is not a page of all that they did.
     ///
     /// # Errors
     /// The database says no.
@@ -170,7 +206,8 @@ impl Runs {
         let count = format!("SELECT count(*) FROM run {filter}");
         let total: i64 =
             connection.query_row(&count, params![workflow, status, principal], |row| row.get(0)).map_err(&failed)?;
-        let sql = format!("SELECT {COLUMNS} FROM run {filter} ORDER BY started_at DESC, id LIMIT ?4 OFFSET ?5");
+        let columns = COLUMNS.replace("definition, input, result, error", "'', '', NULL, substr(error, 1, 2000)");
+        let sql = format!("SELECT {columns} FROM run {filter} ORDER BY started_at DESC, id LIMIT ?4 OFFSET ?5");
         let mut statement = connection.prepare_cached(&sql).map_err(&failed)?;
         let values = params![workflow, status, principal, query.limit, query.offset];
         let rows = statement.query_map(values, read).map_err(&failed)?;

@@ -68,18 +68,27 @@ impl Entry {
 
     /// Has an order carried out. Whoever drops this does not take the order back.
     pub(super) async fn order(&self, order: Order, hands: Arc<dyn Hands>) -> Result<Done, Problem> {
+        self.place(order, hands)?.await
+    }
+
+    /// Places an order; it fails at once where there is no room for it. The rest is waiting for what comes of it.
+    pub(super) fn place(
+        &self,
+        order: Order,
+        hands: Arc<dyn Hands>,
+    ) -> Result<impl Future<Output = Result<Done, Problem>> + use<>, Problem> {
         let name = self.subject().name.clone();
         let (reply, answer) = oneshot::channel();
         self.orders.try_send(Request { order, hands, reply }).map_err(|error| match error {
-            mpsc::error::TrySendError::Full(_) => Problem::new(
-                Kind::Busy,
-                format!("{ORDERS} orders for service `{name}` wait already, which is the limit"),
-            )
-            .hint("Ask for its state; each order ends within the deadlines of its class."),
+            mpsc::error::TrySendError::Full(_) => {
+                let message = format!("{ORDERS} orders for service `{name}` wait already, which is the limit");
+                Problem::new(Kind::Busy, message)
+                    .hint("Ask for its state; each order ends within the deadlines of its class.")
+            }
             mpsc::error::TrySendError::Closed(_) => gone(&name),
         })?;
         // The task answers within the deadlines of the class, or ends.
-        answer.await.unwrap_or_else(|_| Err(gone(&name)))
+        Ok(async move { answer.await.unwrap_or_else(|_| Err(gone(&name))) })
     }
 }
 
@@ -165,9 +174,12 @@ impl Table {
         done.await.unwrap_or_else(|_| Err(Problem::new(Kind::Internal, "the operation ended early")))
     }
 
-    /// Forgets a service; its task ends.
-    pub(super) fn forget(&self, name: &str) -> Option<Entry> {
-        self.entries.lock().unwrap_or_else(PoisonError::into_inner).remove(name)
+    /// Forgets a service, whose task ends; whether it was still there, and not another one of its name.
+    pub(super) fn forget(&self, entry: &Entry) -> bool {
+        let mut entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
+        let name = entry.subject().name.clone();
+        let is_same = entries.get(&name).is_some_and(|other| other.orders.same_channel(&entry.orders));
+        is_same && entries.remove(&name).is_some()
     }
 
     fn begin(&self, subject: Subject, life: Life) -> Entry {

@@ -363,7 +363,7 @@ async fn runs_are_listed_and_shown() {
         (json!({"execution_id": "short"}), &["not found", "execution"]),
         (json!({"execution_id": id, "step_id": ""}), &["step", "empty", "invalid"]),
         (json!({"execution_id": id, "step_id": null}), &["step"]),
-        (json!({"execution_id": id, "step_id": "nobody"}), &["step not found", "echo"]),
+        (json!({"execution_id": id, "step_id": "nobody"}), &["step not found", "nobody"]),
         (json!({"execution_id": id, "include_steps": "no"}), &["boolean", "include_steps"]),
         (json!({"execution_id": id, "include_steps": 1}), &["boolean", "include_steps"]),
     ] {

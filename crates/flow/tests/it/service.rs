@@ -388,3 +388,15 @@ async fn whoever_drops_the_request_leaves_no_half_of_a_service() {
     })
     .await;
 }
+
+#[tokio::test]
+async fn of_two_who_delete_a_service_one_is_told_that_it_is_gone() {
+    let house = house().await;
+    house.must("core_service_create", json!({"serviceClassName": "web", "name": "s", "persist": true})).await;
+    let delete = || house.operate("core_service_delete", json!({"name": "s"}));
+    let (one, other) = futures_util::future::join(delete(), delete()).await;
+    let told: Vec<_> = [one, other].into_iter().map(|done| done.map_err(|problem| problem.kind)).collect();
+    assert_eq!(told.iter().filter(|done| done.is_ok()).count(), 1, "{told:?}");
+    assert!(told.contains(&Err(Kind::NotFound)) || told.contains(&Err(Kind::Unavailable)), "{told:?}");
+    house.must("core_service_create", json!({"serviceClassName": "web", "name": "s"})).await;
+}

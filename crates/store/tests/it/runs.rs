@@ -119,6 +119,25 @@ fn old_runs_and_too_many_are_forgotten_but_none_that_is_under_way() {
 }
 
 #[test]
+fn what_is_listed_and_shown_is_bounded() {
+    let home = Home::new();
+    let store = home.open();
+    let runs = store.runs();
+    let long = |place: u32| RunStepRecord { result: Some("x".repeat(1_000)), ..step(place, "completed") };
+    let run = RunRecord { result: Some("{}".to_owned()), error: Some("e".repeat(9_000)), ..run("r", "w", "failed", 1) };
+    runs.put(&run, &[long(0), long(1), long(2)]).unwrap();
+    let (listed, _) = runs.list(&RunQuery { limit: 9, ..RunQuery::default() }).unwrap();
+    assert_eq!((listed[0].definition.as_str(), listed[0].input.as_str(), &listed[0].result), ("", "", &None));
+    assert_eq!(listed[0].error.as_ref().unwrap().len(), 2_000);
+    let (steps, cut) = runs.steps_within("r", 2_100).unwrap();
+    assert!(cut && steps.len() == 3);
+    assert_eq!(steps.iter().map(|step| step.result.is_some()).collect::<Vec<_>>(), [true, true, false]);
+    assert_eq!(runs.steps_within("r", 9_000).unwrap(), (vec![long(0), long(1), long(2)], false));
+    assert_eq!(runs.step("r", "s1").unwrap(), Some(long(1)));
+    assert_eq!(runs.step("r", "none").unwrap(), None);
+}
+
+#[test]
 fn too_large_runs_are_refused() {
     let home = Home::new();
     let store = home.open();

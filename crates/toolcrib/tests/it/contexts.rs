@@ -32,7 +32,6 @@ async fn a_contexts_life() {
     assert_eq!(
         well(home, &["context", "list"], &[]).await,
         "CURRENT   NAME    ENDPOINT\n*         local   http://127.0.0.1:9\n-         work    https://work.example/mcp\n"
-            .replace("-         work", "-         work")
     );
     assert_eq!(well(home, &["list", "contexts", "-o", "name"], &[]).await, "local\nwork\n");
     assert_eq!(well(home, &["context", "current"], &[]).await, "local\n");

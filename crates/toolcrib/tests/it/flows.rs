@@ -24,6 +24,27 @@ serviceClassName: echoes
 args: {text: one}
 ";
 
+const WORKFLOW: &str = "\
+apiVersion: muster.giantswarm.io/v1alpha1
+kind: Workflow
+metadata: {name: say}
+spec:
+  description: Says something
+  args:
+    id: {type: string, required: true}
+    dry_run: {type: boolean, default: false}
+    count: {type: integer, default: 1}
+  steps:
+  - id: say
+    tool: try/echo
+    args: {text: 'it is {{ .input.id }}'}
+    store: true
+  - id: fail
+    tool: try/fail
+    args: {message: out of paper}
+    condition: {template: '{{ eq .input.count 2 }}'}
+";
+
 async fn said(home: &Path, arguments: &[&str]) -> String {
     let ran = run(home, arguments, &[]).await;
     assert_eq!((ran.code, ran.stderr.as_str()), (0, ""), "{arguments:?}: {}", ran.stdout);
@@ -66,5 +87,36 @@ async fn a_services_life_by_verbs() {
     );
     run(home, &["get", "service", "first"], &[]).await.fails(1, &["not found"]);
     run(home, &["delete", "service", "try"], &[]).await.fails(1, &["try"]);
+    serving.stop().await;
+}
+
+#[tokio::test]
+async fn workflows_run_with_the_types_that_they_want() {
+    let serving = gateway().await;
+    let home = serving.home();
+    std::fs::write(home.join("w.yaml"), WORKFLOW).unwrap();
+    let file = home.join("w.yaml");
+    said(home, &["create", "-f", file.to_str().unwrap()]).await;
+    assert_eq!(said(home, &["check", "workflow", "say"]).await, "✅ workflow 'say' is available\n");
+    let ran = said(home, &["start", "workflow", "say", "--id", "007", "--dry-run", "--timeout", "30s"]).await;
+    for part in ["Workflow Execution Completed", "  id: 007\n", "  dry_run: true\n", "it is 007", "skipped"] {
+        assert!(ran.contains(part), "no `{part}` in {ran}");
+    }
+    assert!(!ran.contains("timeout"), "a flag of the gateway is no input: {ran}");
+    let ran = run(home, &["start", "workflow", "say", "--id", "x", "--endpoint", "http://127.0.0.1:1"], &[]).await;
+    ran.fails(1, &["cannot reach the gateway"]);
+    run(home, &["start", "wf", "say", "--id", "1", "--count", "many"], &[]).await.fails(1, &["`count`", "integer"]);
+    run(home, &["start", "wf", "say"], &[]).await.fails(1, &["`id`"]);
+    run(home, &["start", "wf", "say", "--id", "x", "--moon", "x"], &[]).await.fails(1, &["unknown argument `moon`"]);
+    run(home, &["start", "workflow", "none"], &[]).await.fails(1, &["workflow_none"]);
+    let failed = run(home, &["start", "workflow", "say", "--id", "1", "--json", r#"{"count": 2}"#], &[]).await;
+    failed.fails(1, &["workflow `say` failed", "out of paper", "toolcrib get workflow-execution "]);
+    let id = said(home, &["start", "workflow", "say", "--id", "y", "--detach", "-o", "name"]).await;
+    let run_of = said(home, &["get", id.trim()]).await;
+    assert!(run_of.contains("workflow_name") && run_of.contains("say"), "{run_of}");
+    let runs = said(home, &["list", "runs", "--no-headers"]).await;
+    assert_eq!((runs.lines().count(), runs.contains("failed")), (3, true), "{runs}");
+    said(home, &["delete", "workflow", "say"]).await;
+    assert_eq!(said(home, &["list", "workflows"]).await, "No workflows found\n");
     serving.stop().await;
 }

@@ -169,7 +169,7 @@ pub(super) async fn create(asking: &Asking) -> Result<Value, Problem> {
         let text = which.text_of(&definition.to_value());
         let written = asking.errand.gateway.change_files(move |files| files.create(&which, &text)).await;
         if let Err(problem) = written {
-            asking.table.forget(name.as_str());
+            asking.table.forget(&entry);
             return Err(failed(problem));
         }
     }
@@ -177,7 +177,7 @@ pub(super) async fn create(asking: &Asking) -> Result<Value, Problem> {
     match asking.table.start(&name, asking.hands(name.as_str()), asking, Vec::new()).await {
         Ok(_) => Ok(shown::instance(&entry, &asking.table.classes())),
         Err(problem) => {
-            asking.table.forget(name.as_str());
+            asking.table.forget(&entry);
             if persists {
                 remove_file(asking, &name).await?;
             }
@@ -196,18 +196,21 @@ pub(super) async fn delete(asking: &Asking) -> Result<Value, Problem> {
         }
     };
     asking.table.check_unneeded(&name, "deleted")?;
-    let ended = entry.order(Order::End, asking.hands(&name)).await;
-    asking.table.forget(&name);
+    let ended = entry.place(Order::End, asking.hands(&name))?.await;
+    if !asking.table.forget(&entry) {
+        // Somebody else was faster.
+        return Err(unknown(&name));
+    }
     if entry.subject().persists {
         remove_file(asking, &entry.subject().name).await?;
     }
+    let is_left = ended.is_err();
     let message = match ended {
         Ok(_) => format!("successfully deleted service '{name}'"),
         Err(problem) => {
             format!("successfully deleted service '{name}', but it was not stopped: {}", problem.message)
         }
     };
-    let is_left = message.contains("not stopped");
     asking.table.tell_service(&name, "Deleted", message.clone(), is_left);
     Ok(said(&name, message, None))
 }

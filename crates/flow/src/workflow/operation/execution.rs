@@ -8,6 +8,8 @@ use super::Asking;
 
 /// How many runs are listed unless somebody says otherwise.
 const LIMIT: u32 = 50;
+/// How much of the inputs and results of steps one answer shows; a single step is shown whole.
+const SHOWN_BYTES: usize = 4 * 1024 * 1024;
 
 pub(super) async fn list(asking: &Asking) -> Result<Value, Problem> {
     let caller = &asking.errand.caller.principal;
@@ -48,23 +50,24 @@ pub(super) async fn get(asking: &Asking) -> Result<Value, Problem> {
         return Err(problem.hint("Name a step, or leave it out."));
     }
     let with_steps = asking.given("include_steps").and_then(Value::as_bool).unwrap_or(true);
-    let steps = if with_steps || step_id.is_some() {
-        let id = run.id.clone();
-        read(asking, move |runs| runs.steps(&id)).await?
-    } else {
-        Vec::new()
-    };
     if let Some(step_id) = step_id {
-        let Some(step) = steps.iter().find(|step| step.step == step_id) else {
+        let (id, wanted) = (run.id.clone(), step_id.to_owned());
+        let step = read(asking, move |runs| runs.step(&id, &wanted)).await?;
+        let Some(step) = step else {
             let shown: String = step_id.chars().filter(|c| !c.is_control()).take(80).collect();
-            let known: Vec<&str> = steps.iter().map(|step| step.step.as_str()).take(10).collect();
             let problem = Problem::new(Kind::NotFound, format!("step not found: `{shown}` in execution `{}`", run.id));
-            return Err(problem.hint(format!("Its steps are {}.", known.join(", "))));
+            return Err(problem.hint("Leave `step_id` out to see all of its steps."));
         };
-        let mut shown = self::step(step);
+        let mut shown = self::step(&step);
         shown["execution_id"] = run.id.into();
         return Ok(shown);
     }
+    let (steps, cut) = if with_steps {
+        let id = run.id.clone();
+        read(asking, move |runs| runs.steps_within(&id, SHOWN_BYTES)).await?
+    } else {
+        (Vec::new(), false)
+    };
     let mut shown = head(&run);
     shown["input"] = parsed(&run.input);
     if let Some(result) = &run.result {
@@ -80,7 +83,7 @@ pub(super) async fn get(asking: &Asking) -> Result<Value, Problem> {
     if with_steps {
         shown["steps"] = steps.iter().map(self::step).collect();
     }
-    if run.truncated {
+    if run.truncated || cut {
         shown["truncated"] = true.into();
     }
     Ok(shown)
