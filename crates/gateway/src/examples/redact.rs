@@ -99,6 +99,7 @@ mod tests {
 
     use super::*;
 
+    #[expect(clippy::needless_pass_by_value, reason = "the cases read better without `&`")]
     fn check(value: Value, expect: Value) {
         let schema = json!({ "properties": {
             "a": { "enum": ["session", "b"], "properties": {}, "items": {} }, "pin": { "writeOnly": true }, "code": { "format": "password" },
