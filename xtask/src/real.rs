@@ -4,6 +4,7 @@
 mod backend;
 mod home;
 mod lifecycle;
+mod model;
 mod openapi;
 
 use std::fs;
@@ -30,7 +31,7 @@ const SUITE_DEADLINE: Duration = Duration::from_secs(20 * 60);
 
 const SUITES: [&str; 3] = ["python", "python-old", "typescript"];
 /// What has a gateway of its own and is run beside the suites.
-const OTHERS: [&str; 2] = ["lifecycle", "openapi"];
+const OTHERS: [&str; 3] = ["lifecycle", "openapi", "model"];
 
 #[derive(Debug, Default)]
 struct Options {
@@ -104,6 +105,10 @@ fn run(workspace: &Workspace, options: &Options) -> Result<Tally> {
         }
         if wants("openapi") {
             tally += openapi::run(workspace, &stage, &binary)?;
+        }
+        // Last: it leaves another build of the gateway behind.
+        if wants("model") && options.binary.is_none() {
+            tally += model::run(workspace, &stage)?;
         }
     }
     if options.keep || tally.failed > 0 {
