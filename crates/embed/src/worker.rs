@@ -19,6 +19,9 @@ use crate::model::{Model, ModelError};
 const WAITING_TEXTS: usize = 50_000;
 /// How many queries may wait.
 const WAITING_QUERIES: usize = 64;
+/// How many texts of queries are remembered: agents ask in the same words again, and what came too late for one query is
+/// there for the next.
+const RECENT: usize = 256;
 /// After how many new vectors they are shown and kept, and not only at the end of the work.
 const BATCH: usize = 2_000;
 
@@ -201,11 +204,12 @@ impl Shared {
         self.show(&tools);
         tell(Report::Ready(tools.len()));
         let mut unseen = 0;
+        let mut recent = Recent::default();
         loop {
             let work = self.waiting().take();
             let (rests, ends) = (matches!(work, Work::Rest), matches!(work, Work::End));
             match work {
-                Work::Query(asked) => answer(model, &asked),
+                Work::Query(asked) => recent.answer(model, &asked),
                 Work::Text(key, text) => {
                     if tools.len() < MOST_VECTORS && !tools.contains(&key) {
                         // A text that cannot be read is one without meaning.
@@ -246,18 +250,34 @@ impl Shared {
     }
 }
 
-fn answer(model: &impl Encode, asked: &Asked) {
-    let mut vectors = Vec::new();
-    for text in &asked.texts {
-        // Nobody waits any more.
-        if Instant::now() >= asked.until {
-            return;
+/// The vectors of texts that were asked of late, the oldest first.
+#[derive(Default)]
+struct Recent(VecDeque<(String, Vec<f32>)>);
+
+impl Recent {
+    fn answer(&mut self, model: &impl Encode, asked: &Asked) {
+        let mut vectors = Vec::new();
+        for text in &asked.texts {
+            let known = self.0.iter().find(|(known, _)| known == text).map(|(_, vector)| vector.clone());
+            // Nobody waits any more.
+            if known.is_none() && Instant::now() >= asked.until {
+                return;
+            }
+            let Some(vector) = known.or_else(|| self.read(model, text)) else { return };
+            vectors.push(vector);
         }
-        let Some(vector) = encode(model, text) else { return };
-        vectors.push(vector);
+        // Whoever asked may have gone a moment ago.
+        let _ = asked.answer.send(QueryVectors::new(vectors.iter().map(Vec::as_slice)));
     }
-    // Whoever asked may have gone a moment ago.
-    let _ = asked.answer.send(QueryVectors::new(vectors.iter().map(Vec::as_slice)));
+
+    fn read(&mut self, model: &impl Encode, text: &str) -> Option<Vec<f32>> {
+        let vector = encode(model, text)?;
+        if self.0.len() == RECENT {
+            self.0.pop_front();
+        }
+        self.0.push_back((text.to_owned(), vector.clone()));
+        Some(vector)
+    }
 }
 
 /// `None` when the model fails, in whatever manner: its file came from outside.
@@ -323,7 +343,9 @@ mod tests {
             until_learned(&told);
         }
         worker.learn(texts(&["bb"]));
-        assert!(worker.query(vec!["asked".to_owned()], LONG).is_some());
+        for _ in 0..2 {
+            assert!(worker.query(vec!["asked".to_owned()], LONG).is_some());
+        }
         assert_eq!(*read.lock().unwrap(), ["a", "bb", "asked"]);
         drop(worker);
         let (worker, read, told) = start(Some(cache));

@@ -50,12 +50,12 @@ pub(super) fn run(workspace: &Workspace, stage: &Stage) -> Result<Tally> {
     let model = model.to_str().context("the path of the model is not text")?.to_owned();
     let mut tally = note("`model add` takes a folder", &shelf.toolcrib(&["model", "add", &model])?, "384 dimensions");
     tally += note("`model list` shows it", &shelf.toolcrib(&["model", "list"])?, "bytes");
-    tally += shelf.asked("a search asks the model as soon as it has read the tools")?;
+    tally += shelf.asked("gateway-model-new", "a search asks the model as soon as it has read the tools")?;
     let vectors = shelf.home.join("state/vectors.bin");
     let before = fs::metadata(&vectors).and_then(|it| it.modified());
     let kept = if before.is_ok() { vec![] } else { vec![format!("no `{}`", vectors.display())] };
     tally += check("its vectors are kept", &kept);
-    tally += shelf.asked("and after a restart")?;
+    tally += shelf.asked("gateway-model-again", "and after a restart")?;
     let after = fs::metadata(&vectors).and_then(|it| it.modified());
     let same = matches!((&before, &after), (Ok(before), Ok(after)) if before == after);
     tally +=
@@ -91,8 +91,8 @@ impl Shelf<'_> {
     }
 
     /// Starts a gateway, and searches until the model has a share in the answer.
-    fn asked(&self, name: &str) -> Result<Tally> {
-        let (mut gateway, _) = serve_home(self.stage, &self.binary, "gateway-model", &self.home)?;
+    fn asked(&self, log: &str, name: &str) -> Result<Tally> {
+        let (mut gateway, _) = serve_home(self.stage, &self.binary, log, &self.home)?;
         let found = gateway.wait_for(READ_DEADLINE, || {
             let found = self.toolcrib(&["find", QUERY, "--explain", "--limit", "1"]).ok()?;
             let has_share = found.lines.iter().any(|line| line.trim_start().starts_with("model "));
