@@ -49,12 +49,14 @@ impl Timestamp {
         let (clock, fraction) = clock.split_once('.').unwrap_or((clock, "0"));
         let mut parts = clock.splitn(3, ':').map(|part| number(part, 2));
         let (hour, minute, second) = (parts.next()??, parts.next()??, parts.next()??);
-        let fits = (1..=12).contains(&month) && (1..=31).contains(&day) && hour < 24 && minute < 60 && second < 61;
+        let fits = (1..=12).contains(&month) && day > 0 && hour < 24 && minute < 60 && second < 61;
         let digits: String = fraction.chars().chain("000".chars()).take(3).collect();
         let millis = number(&digits, 3)?;
         let days = days_from_civil(year, month, day);
+        // There is no 31st of February: it would be a day of March.
+        let is_a_day = civil_from_days(days) == (year, month, day);
         let seconds = days * 86_400 + hour * 3_600 + (minute - offset_minutes) * 60 + second;
-        fits.then_some(Self(seconds * 1_000 + millis))
+        (fits && is_a_day).then_some(Self(seconds * 1_000 + millis))
     }
 }
 
@@ -154,9 +156,17 @@ mod tests {
         assert_eq!(Timestamp::parse("2026-11-20T13:30:00.000+01:30"), noon);
         assert_eq!(Timestamp::parse("2026-11-20").map(|day| day.0 + 43_200_000), noon.map(|noon| noon.0));
         assert_eq!(Timestamp::parse("42"), Some(Timestamp(42)));
-        for wrong in
-            ["", "soon", "2026-13-01", "2026-11-20T25:00:00Z", "2026-11-20T12:00Z", "2026-11-20T12:00:00", "20é6-01-01"]
-        {
+        for wrong in [
+            "",
+            "soon",
+            "2026-13-01",
+            "2026-11-20T25:00:00Z",
+            "2026-11-20T12:00Z",
+            "2026-11-20T12:00:00",
+            "20é6-01-01",
+            "2026-02-29",
+            "2026-04-31T00:00:00Z",
+        ] {
             assert_eq!(Timestamp::parse(wrong), None, "{wrong}");
         }
     }

@@ -55,15 +55,15 @@ pub(crate) fn call(view: &View, name: &str, arguments: Raw) -> Result<Target, Un
         return by_meta(view, meta, arguments);
     }
     // Before any server's tool: an administrator must never be answered by a server in the gateway's place.
-    let is_direct = |found: &&Operation| own != Dialect::Muster || found.is_call();
-    if let Some(operation) = view.operations.by_tool(name).filter(is_direct) {
+    if let Some(operation) = view.operations.by_tool(name) {
+        if own == Dialect::Muster && !operation.is_call() {
+            return Err(not_directly(name, operation.tool));
+        }
         return of_operation(view, operation, arguments, None);
     }
     if let Some(tool) = view.tool(name) {
         if own == Dialect::Muster {
-            let hint = format!("Call it through call_tool with the name `{}`.", tool.name);
-            let problem = Problem::new(Kind::UnknownTool, format!("tool not found: `{name}`")).hint(hint);
-            return Err(Unresolved { name: name.to_owned(), problem, by: None });
+            return Err(not_directly(name, &tool.name));
         }
         return Ok(Target::Tool { tool: Arc::clone(tool), arguments, by: None });
     }
@@ -71,6 +71,13 @@ pub(crate) fn call(view: &View, name: &str, arguments: Raw) -> Result<Target, Un
         return by_meta(view, meta, arguments);
     }
     Err(Unresolved { name: name.to_owned(), problem: unknown_tool(view, name), by: None })
+}
+
+/// In muster's dialect only meta-tools answer directly.
+fn not_directly(asked: &str, name: &str) -> Unresolved {
+    let problem = Problem::new(Kind::UnknownTool, format!("tool not found: `{asked}`"))
+        .hint(format!("Call it through call_tool with the name `{name}`."));
+    Unresolved { name: asked.to_owned(), problem, by: None }
 }
 
 /// Resolves a name that something of this process has of a tool, by whatever dialect it was written.
