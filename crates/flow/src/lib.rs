@@ -1,7 +1,8 @@
-//! What calls tools by itself: workflows, and the templates that their arguments are written in.
+//! What calls tools by itself: workflows and services, and the templates that their arguments are written in.
 //!
 //! Modules that stand for one thing each (`workflow`, `service`) do not import each other; all may use [`template`].
 
+mod given;
 pub mod service;
 pub mod template;
 pub mod workflow;

@@ -9,11 +9,12 @@ mod schema;
 
 use std::sync::Arc;
 
-use serde_json::{Map, Value};
+use serde_json::Value;
 use toolcrib_base::{Kind, Problem};
 use toolcrib_gateway::{Effect, Errand, Method, Operation, Permission};
 
 use super::source::Inner;
+use crate::given::Given;
 use schema::{EXECUTION, EXECUTIONS, LIST, NAMED, SAID, WORKFLOW};
 
 pub(super) fn rows() -> &'static [Operation] {
@@ -24,13 +25,13 @@ pub(super) fn rows() -> &'static [Operation] {
 pub(super) struct Asking {
     inner: Arc<Inner>,
     errand: Errand,
-    arguments: Map<String, Value>,
+    given: Given,
 }
 
 /// Does one of them.
 pub(super) async fn run(inner: Arc<Inner>, operation: &'static Operation, errand: Errand) -> Result<Value, Problem> {
-    let arguments = errand.arguments.to_value().as_object().cloned().unwrap_or_default();
-    let asking = Asking { inner, errand, arguments };
+    let given = Given::of(&errand);
+    let asking = Asking { inner, errand, given };
     match operation.tool {
         "core_workflow_available" => definition::available(&asking),
         "core_workflow_create" => definition::create(&asking).await,
@@ -43,27 +44,6 @@ pub(super) async fn run(inner: Arc<Inner>, operation: &'static Operation, errand
         "core_workflow_update" => definition::update(&asking).await,
         "core_workflow_validate" => definition::validate(&asking),
         other => Err(Problem::new(Kind::Internal, format!("`{other}` is no operation of workflows"))),
-    }
-}
-
-// === impl Asking ===
-
-impl Asking {
-    /// A text that must be there and be something.
-    fn text(&self, key: &str) -> Result<&str, Problem> {
-        let text = self.arguments.get(key).and_then(Value::as_str).filter(|text| !text.is_empty());
-        text.ok_or_else(|| Problem::new(Kind::InvalidParams, format!("{key} argument is required")))
-    }
-
-    /// An argument as it is; nothing where it is not given or is null.
-    fn given(&self, key: &str) -> Option<&Value> {
-        self.arguments.get(key).filter(|value| !value.is_null())
-    }
-
-    fn number(&self, key: &str, default: u32) -> u32 {
-        let number = self.given(key).and_then(Value::as_f64).map_or(default.into(), |number| number.min(4e9));
-        // The schema has its bounds.
-        number as u32
     }
 }
 

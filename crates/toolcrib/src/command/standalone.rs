@@ -1,19 +1,11 @@
 //! `toolcrib standalone`: a gateway over HTTP and, in the same process, one client over stdin and stdout.
 
-use toolcrib_base::ProfileName;
-
 use crate::compose;
-use crate::config::{Config, Low};
+use crate::config::Config;
 use crate::home::Environment;
 
-#[derive(Debug, clap::Args)]
-pub(crate) struct Arguments {
-    /// The profile that the client sees
-    #[arg(long, value_name = "PROFILE", default_value = "default")]
-    profile: ProfileName,
-    #[command(flatten)]
-    settings: Low,
-}
+/// It is told the same: which profile the client sees, and the settings.
+pub(crate) use super::stdio::Arguments;
 
 pub(crate) fn run(arguments: Arguments, environment: &Environment) -> anyhow::Result<()> {
     let config = Config::load(&arguments.settings, environment)?;

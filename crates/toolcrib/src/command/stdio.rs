@@ -10,9 +10,9 @@ use crate::home::Environment;
 pub(crate) struct Arguments {
     /// The profile that the client sees
     #[arg(long, value_name = "PROFILE", default_value = "default")]
-    profile: ProfileName,
+    pub(super) profile: ProfileName,
     #[command(flatten)]
-    settings: Low,
+    pub(super) settings: Low,
 }
 
 pub(crate) fn run(arguments: Arguments, environment: &Environment) -> anyhow::Result<()> {

@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 use toolcrib_base::{Kind, Problem, ProfileName};
 use toolcrib_catalog::ObjectName;
 use toolcrib_gateway::Errand;
 
+use crate::given::Given;
 use crate::service::class::Class;
 use crate::service::house::{Hands, Owner};
 use crate::service::table::{Servers, Table};
@@ -15,7 +16,7 @@ use crate::service::table::{Servers, Table};
 pub(super) struct Asking {
     pub(super) table: Arc<Table>,
     pub(super) errand: Errand,
-    arguments: Map<String, Value>,
+    pub(super) given: Given,
 }
 
 impl Servers for Asking {
@@ -26,8 +27,8 @@ impl Servers for Asking {
 
 impl Asking {
     pub(super) fn new(table: Arc<Table>, errand: Errand) -> Self {
-        let arguments = errand.arguments.to_value().as_object().cloned().unwrap_or_default();
-        Self { table, errand, arguments }
+        let given = Given::of(&errand);
+        Self { table, errand, given }
     }
 
     /// What whoever asks may do.
@@ -48,28 +49,9 @@ impl Asking {
         }
     }
 
-    /// A text among the arguments that must be there and be something.
-    pub(super) fn text(&self, key: &str) -> Result<&str, Problem> {
-        let text = self.arguments.get(key).and_then(Value::as_str).filter(|text| !text.trim().is_empty());
-        text.ok_or_else(|| Problem::new(Kind::InvalidParams, format!("`{key}` is required")))
-    }
-
     /// A name that something new shall have.
     pub(super) fn new_name(&self) -> Result<ObjectName, Problem> {
-        ObjectName::new(self.text("name")?).map_err(|error| Problem::new(Kind::InvalidParams, error.to_string()))
-    }
-
-    pub(super) fn flag(&self, key: &str) -> bool {
-        self.arguments.get(key).and_then(Value::as_bool).unwrap_or(false)
-    }
-
-    pub(super) fn object(&self, key: &str) -> Map<String, Value> {
-        self.arguments.get(key).and_then(Value::as_object).cloned().unwrap_or_default()
-    }
-
-    /// An argument as it is; nothing where it is not given or is null.
-    pub(super) fn given(&self, key: &str) -> Option<&Value> {
-        self.arguments.get(key).filter(|value| !value.is_null())
+        ObjectName::new(self.given.text("name")?).map_err(|error| Problem::new(Kind::InvalidParams, error.to_string()))
     }
 
     /// Those of a class's tools that are not there for whoever asks.

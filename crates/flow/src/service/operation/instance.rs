@@ -23,7 +23,7 @@ enum Named {
 }
 
 fn named(asking: &Asking) -> Result<(String, Named), Problem> {
-    let name = asking.text("name")?;
+    let name = asking.given.text("name")?;
     if let Some(entry) = asking.table.entry(name) {
         return Ok((name.to_owned(), Named::Instance(entry)));
     }
@@ -125,8 +125,8 @@ pub(super) async fn restart(asking: &Asking) -> Result<Value, Problem> {
 /// What the service is that shall be made, if it can be made of its class.
 fn checked(asking: &Asking) -> Result<Subject, Problem> {
     let name = asking.new_name()?;
-    let class = asking.table.around.class(asking.text("serviceClassName")?)?;
-    let args = arguments::complete(&class.definition.args, &asking.object("args"))?;
+    let class = asking.table.around.class(asking.given.text("serviceClassName")?)?;
+    let args = arguments::complete(&class.definition.args, &asking.given.object("args"))?;
     if asking.table.entry(name.as_str()).is_some() || asking.table.is_static(name.as_str()) {
         return Err(Problem::new(Kind::Conflict, format!("service `{name}` already exists"))
             .hint("Choose another name, or delete it first."));
@@ -134,11 +134,11 @@ fn checked(asking: &Asking) -> Result<Subject, Problem> {
     Ok(Subject {
         name,
         class: class.definition.name.clone(),
-        description: asking.given("description").and_then(Value::as_str).map(str::to_owned),
+        description: asking.given.get("description").and_then(Value::as_str).map(str::to_owned),
         args,
-        auto_start: asking.flag("autoStart"),
+        auto_start: asking.given.flag("autoStart"),
         dependencies: Vec::new(),
-        persists: asking.flag("persist"),
+        persists: asking.given.flag("persist"),
         owner: asking.owner(),
         created: asking.table.around.clock.now(),
     })

@@ -25,13 +25,13 @@ pub(super) fn list(asking: &Asking) -> Value {
 }
 
 pub(super) fn get(asking: &Asking) -> Result<Value, Problem> {
-    let class = asking.table.around.class(asking.text("name")?)?;
+    let class = asking.table.around.class(asking.given.text("name")?)?;
     Ok(shown::class(&class, &asking.missing_tools(&class), &asking.missing_needs(&class)))
 }
 
 /// One that is not there, or is wrong, is not available; that is an answer and no error.
 pub(super) fn available(asking: &Asking) -> Result<Value, Problem> {
-    let name = asking.text("name")?;
+    let name = asking.given.text("name")?;
     Ok(match asking.table.around.class(name) {
         Ok(class) => {
             let (missing, needs) = (asking.missing_tools(&class), asking.missing_needs(&class));
@@ -64,7 +64,7 @@ pub(super) async fn create(asking: &Asking) -> Result<Value, Problem> {
 }
 
 pub(super) async fn update(asking: &Asking) -> Result<Value, Problem> {
-    let before = asking.table.loaded().service_classes.get(asking.text("name")?).cloned();
+    let before = asking.table.loaded().service_classes.get(asking.given.text("name")?).cloned();
     let before = before.ok_or_else(|| unknown(asking))?;
     let (name, which, text) = written(asking, Some(&before))?;
     check(asking, &name, &which, &text)?;
@@ -77,7 +77,7 @@ pub(super) async fn update(asking: &Asking) -> Result<Value, Problem> {
 }
 
 pub(super) async fn delete(asking: &Asking) -> Result<Value, Problem> {
-    let Ok(name) = ObjectName::new(asking.text("name")?) else { return Err(unknown(asking)) };
+    let Ok(name) = ObjectName::new(asking.given.text("name")?) else { return Err(unknown(asking)) };
     let users: Vec<String> = asking
         .table
         .entries()
@@ -102,7 +102,7 @@ fn written(asking: &Asking, before: Option<&ServiceClassDefinition>) -> Result<(
     let before = before.map(ServiceClassDefinition::to_value);
     for key in ["version", "description", "args", "serviceConfig"] {
         let kept = before.as_ref().and_then(|before| before.get(key));
-        if let Some(value) = asking.given(key).or(kept) {
+        if let Some(value) = asking.given.get(key).or(kept) {
             definition.insert(key.to_owned(), value.clone());
         }
     }
@@ -159,7 +159,8 @@ fn exists(name: &ObjectName) -> Problem {
 }
 
 fn unknown(asking: &Asking) -> Problem {
-    let name: String = asking.text("name").unwrap_or_default().chars().filter(|c| !c.is_control()).take(80).collect();
+    let name: String =
+        asking.given.text("name").unwrap_or_default().chars().filter(|c| !c.is_control()).take(80).collect();
     Problem::new(Kind::NotFound, format!("service class `{name}` not found"))
         .hint("core_serviceclass_list shows those that there are.")
 }

@@ -32,7 +32,7 @@ pub(super) fn list(asking: &Asking) -> Value {
 }
 
 pub(super) fn available(asking: &Asking) -> Result<Value, Problem> {
-    let name = asking.text("name")?;
+    let name = asking.given.text("name")?;
     let table = asking.inner.table();
     if table.definition(name).is_none() {
         return Err(unknown(asking, name));
@@ -49,7 +49,7 @@ pub(super) fn available(asking: &Asking) -> Result<Value, Problem> {
 }
 
 pub(super) async fn get(asking: &Asking) -> Result<Value, Problem> {
-    let name = asking.text("name")?;
+    let name = asking.given.text("name")?;
     let table = asking.inner.table();
     let Some(definition) = table.definition(name) else { return Err(unknown(asking, name)) };
     let which = Which::Workflow(definition.name.clone());
@@ -89,13 +89,13 @@ pub(super) async fn create(asking: &Asking) -> Result<Value, Problem> {
 }
 
 pub(super) async fn update(asking: &Asking) -> Result<Value, Problem> {
-    let asked = asking.text("name")?;
+    let asked = asking.given.text("name")?;
     if asking.inner.table().definition(asked).is_none() {
         return Err(unknown(asking, asked));
     }
     let (name, which, text) = given(asking)?;
     check(asking, &name, &which, &text)?;
-    let revision = asking.given("revision").and_then(Value::as_str).map(str::to_owned);
+    let revision = asking.given.get("revision").and_then(Value::as_str).map(str::to_owned);
     let replaced = asking.errand.gateway.change_files(move |files| {
         let now = files.read(&which)?.ok_or_else(|| WriteError::Missing(which.name().to_owned()))?;
         files.replace(&which, &text, revision.as_deref().unwrap_or(&now.revision))
@@ -105,7 +105,7 @@ pub(super) async fn update(asking: &Asking) -> Result<Value, Problem> {
 }
 
 pub(super) async fn delete(asking: &Asking) -> Result<Value, Problem> {
-    let asked = asking.text("name")?;
+    let asked = asking.given.text("name")?;
     let Ok(name) = ObjectName::new(asked) else { return Err(unknown(asking, asked)) };
     let which = Which::Workflow(name.clone());
     let removed = asking.errand.gateway.change_files(move |files| files.remove(&which, None)).await;
@@ -115,11 +115,11 @@ pub(super) async fn delete(asking: &Asking) -> Result<Value, Problem> {
 
 /// The definition that the arguments stand for.
 fn given(asking: &Asking) -> Result<(ObjectName, Which, String), Problem> {
-    let name = ObjectName::new(asking.text("name")?)
+    let name = ObjectName::new(asking.given.text("name")?)
         .map_err(|error| Problem::new(Kind::InvalidParams, format!("validation failed: {error}")))?;
     let mut definition = Map::new();
     for key in MEMBERS {
-        if let Some(value) = asking.given(key) {
+        if let Some(value) = asking.given.get(key) {
             definition.insert(key.to_owned(), value.clone());
         }
     }

@@ -13,8 +13,8 @@ const SHOWN_BYTES: usize = 4 * 1024 * 1024;
 
 pub(super) async fn list(asking: &Asking) -> Result<Value, Problem> {
     let caller = &asking.errand.caller.principal;
-    let (limit, offset) = (asking.number("limit", LIMIT), asking.number("offset", 0));
-    let text = |key: &str| asking.given(key).and_then(Value::as_str).map(str::to_owned);
+    let (limit, offset) = (asking.given.number("limit", LIMIT), asking.given.number("offset", 0));
+    let text = |key: &str| asking.given.get(key).and_then(Value::as_str).map(str::to_owned);
     let query = RunQuery {
         workflow: text("workflow_name"),
         status: text("status"),
@@ -38,9 +38,9 @@ pub(super) async fn list(asking: &Asking) -> Result<Value, Problem> {
 
 pub(super) async fn get(asking: &Asking) -> Result<Value, Problem> {
     let run = found(asking).await?;
-    let step_id = asking.given("step_id").and_then(Value::as_str);
+    let step_id = asking.given.get("step_id").and_then(Value::as_str);
     // Whoever gives one means one step, so nothing is not all of them.
-    let what = match asking.arguments.get("step_id") {
+    let what = match asking.given.even_null("step_id") {
         Some(Value::Null) => Some("nothing"),
         Some(Value::String(text)) if text.is_empty() => Some("empty"),
         _ => None,
@@ -49,7 +49,7 @@ pub(super) async fn get(asking: &Asking) -> Result<Value, Problem> {
         let problem = Problem::new(Kind::InvalidParams, format!("step_id is invalid: it is {what}"));
         return Err(problem.hint("Name a step, or leave it out."));
     }
-    let with_steps = asking.given("include_steps").and_then(Value::as_bool).unwrap_or(true);
+    let with_steps = asking.given.get("include_steps").and_then(Value::as_bool).unwrap_or(true);
     if let Some(step_id) = step_id {
         let (id, wanted) = (run.id.clone(), step_id.to_owned());
         let step = read(asking, move |runs| runs.step(&id, &wanted)).await?;
@@ -102,7 +102,7 @@ pub(super) async fn cancel(asking: &Asking) -> Result<Value, Problem> {
 
 /// The run that the arguments name, if it is there for whoever asks.
 async fn found(asking: &Asking) -> Result<RunRecord, Problem> {
-    let id = asking.text("execution_id")?.to_owned();
+    let id = asking.given.text("execution_id")?.to_owned();
     let caller = &asking.errand.caller.principal;
     let wanted = id.clone();
     let run = read(asking, move |runs| runs.get(&wanted)).await?;
