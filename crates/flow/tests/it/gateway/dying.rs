@@ -1,9 +1,10 @@
-//! A server's process that dies while it works for a run.
+//! Servers in the middle of a run: one that dies, and one that is told that nobody waits any longer.
 
 use serde_json::{Value, json};
 use toolcrib_store::RunStepRecord;
 
 use super::{Mill, asked, failed, server, workflow};
+use crate::gateway_house::soon;
 
 const LONG: &str = "steps:
 - {id: who, tool: fake/pid}
@@ -53,4 +54,21 @@ async fn the_run_fails_with_the_server_s_name_and_nothing_is_left() {
     let waits: Vec<_> = audited.iter().filter(|event| event.target == "fake/slow").collect();
     assert_eq!(waits.len(), 1, "the call is on record once: nobody repeats it");
     assert_ne!(waits[0].outcome, "ok");
+}
+
+#[tokio::test]
+async fn a_step_whose_time_is_over_is_taken_back_at_its_server() {
+    let text = "steps: [{id: s, tool: fake/slow, args: {ms: 60000}, timeout: 300ms}]\n";
+    let mill = Mill::open(&[server("fake", &[]), workflow("short", text)]).await;
+    // Whatever the era of whoever has called the workflow.
+    for (told, client) in mill.house.both("default").into_iter().enumerate() {
+        failed(&client, "workflow_short", &json!({}), &["step `s` failed", "timeout of 300ms"]).await;
+        let taken_back = async {
+            let heard = |text: String| serde_json::from_str::<Vec<Value>>(&text).unwrap().len();
+            while heard(client.text("fake/cancelled", &json!({})).await) <= told {
+                tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+            }
+        };
+        soon("the server to hear of it", taken_back).await;
+    }
 }
