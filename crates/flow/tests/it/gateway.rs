@@ -1,5 +1,8 @@
 //! Workflows in a real gateway with fake servers: tools like any other, written and listed by operations, recorded.
 
+mod dying;
+mod tasks;
+
 use std::sync::Arc;
 use std::time::Duration;
 
