@@ -13,46 +13,82 @@ const READY: Duration = Duration::from_secs(60);
 const LOOK: Duration = Duration::from_millis(5);
 /// How many of its last lines are told when something went wrong.
 const LINES: usize = 40;
+/// A port that the system chooses.
+const ANY_PORT: &str = "127.0.0.1:0";
+/// How long the end in good manners may take.
+const MANNERS: Duration = Duration::from_secs(3);
+/// The same where the gateway is to finish what it has begun.
+const RESTART: Duration = Duration::from_secs(15);
 
 /// A running gateway. Dropping it kills the gateway and its servers.
 #[derive(Debug)]
 pub(crate) struct Gateway {
+    place: Place,
     process: Process,
     pub(crate) url: String,
     pub(crate) token_file: PathBuf,
+    /// What those before it logged last.
+    past: Vec<String>,
 }
 
-/// Starts a gateway and waits until it is ready.
-pub(crate) async fn start(program: &Path, guarded: bool, home: &Path, scope: &Scope) -> Result<Gateway, String> {
-    let ready = home.join("ready.json");
-    let text = |path: &Path| path.to_str().map(str::to_owned).ok_or("the path of the temporary folder is not UTF-8");
-    let args = ["serve", "--listen", "127.0.0.1:0", "--home", &text(home)?, "--ready-file", &text(&ready)?];
-    let mut spec = Spec::new(text(program)?, args);
-    "gateway".clone_into(&mut spec.name);
-    if guarded {
-        spec.guard = Some(GuardCommand::this_binary().map_err(|error| error.to_string())?);
+/// What a gateway is started from.
+#[derive(Debug, Clone)]
+pub(crate) struct Place {
+    pub(crate) program: PathBuf,
+    /// Whether this process is that binary too, so that it can guard the gateway.
+    pub(crate) guarded: bool,
+    pub(crate) home: PathBuf,
+    pub(crate) scope: Scope,
+}
+
+// === impl Place ===
+
+impl Place {
+    /// Starts a gateway and waits until it is ready.
+    pub(crate) async fn start(self) -> Result<Gateway, String> {
+        let (process, url, token_file) = self.run(ANY_PORT).await?;
+        Ok(Gateway { place: self, process, url, token_file, past: Vec::new() })
     }
-    let process = process::spawn(&spec, scope, |_| {}).map_err(|error| error.to_string())?;
-    let until = Instant::now() + READY;
-    let exited = process.exited();
-    let mut exited = std::pin::pin!(exited);
-    loop {
-        tokio::select! {
-            exit = &mut exited => {
-                let log = process.stderr().last(LINES).join("\n");
-                return Err(format!("the gateway ended with {exit} before it was ready:\n{log}"));
+
+    async fn run(&self, listen: &str) -> Result<(Process, String, PathBuf), String> {
+        let ready = self.home.join("ready.json");
+        // The one of a gateway that was here before tells nothing about this one.
+        match std::fs::remove_file(&ready) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                return Err(format!("cannot take `{}` away: {error}", ready.display()));
             }
-            () = tokio::time::sleep(LOOK) => {}
+            _ => {}
         }
-        let told = std::fs::read_to_string(&ready).ok().and_then(|text| serde_json::from_str::<Value>(&text).ok());
-        if let Some(told) = told {
-            let word = |key: &str| told[key].as_str().map(str::to_owned).ok_or("the ready file lacks a key");
-            let (url, token_file) = (word("url")?, word("token_file")?.into());
-            return Ok(Gateway { process, url, token_file });
+        let text =
+            |path: &Path| path.to_str().map(str::to_owned).ok_or("the path of the temporary folder is not UTF-8");
+        let args = ["serve", "--listen", listen, "--home", &text(&self.home)?, "--ready-file", &text(&ready)?];
+        let mut spec = Spec::new(text(&self.program)?, args);
+        "gateway".clone_into(&mut spec.name);
+        if self.guarded {
+            spec.guard = Some(GuardCommand::this_binary().map_err(|error| error.to_string())?);
         }
-        if Instant::now() > until {
-            let log = process.stderr().last(LINES).join("\n");
-            return Err(format!("the gateway was not ready after {} s:\n{log}", READY.as_secs()));
+        let process = process::spawn(&spec, &self.scope, |_| {}).map_err(|error| error.to_string())?;
+        let until = Instant::now() + READY;
+        let exited = process.exited();
+        let mut exited = std::pin::pin!(exited);
+        loop {
+            tokio::select! {
+                exit = &mut exited => {
+                    let log = process.stderr().last(LINES).join("\n");
+                    return Err(format!("the gateway ended with {exit} before it was ready:\n{log}"));
+                }
+                () = tokio::time::sleep(LOOK) => {}
+            }
+            let told = std::fs::read_to_string(&ready).ok().and_then(|text| serde_json::from_str::<Value>(&text).ok());
+            if let Some(told) = told {
+                let word = |key: &str| told[key].as_str().map(str::to_owned).ok_or("the ready file lacks a key");
+                let (url, token_file) = (word("url")?, word("token_file")?.into());
+                return Ok((process, url, token_file));
+            }
+            if Instant::now() > until {
+                let log = process.stderr().last(LINES).join("\n");
+                return Err(format!("the gateway was not ready after {} s:\n{log}", READY.as_secs()));
+            }
         }
     }
 }
@@ -60,14 +96,50 @@ pub(crate) async fn start(program: &Path, guarded: bool, home: &Path, scope: &Sc
 // === impl Gateway ===
 
 impl Gateway {
-    /// The last lines that it logged.
+    /// Ends it, well or by SIGKILL, and starts another on the same home; at the same address, unless somebody has taken
+    /// that in between. Tells whether it is the same.
+    pub(crate) async fn restart(&mut self, kill: bool) -> Result<bool, String> {
+        self.process.stop(if kill { Duration::ZERO } else { RESTART }).await;
+        self.past = self.log();
+        let old = address(&self.url).unwrap_or(ANY_PORT).to_owned();
+        let again = match self.place.run(&old).await {
+            Ok(started) => Ok(started),
+            // Another program may have been given the port; whatever else is wrong is wrong at any port.
+            Err(_) => self.place.run(ANY_PORT).await,
+        };
+        let (process, url, token_file) = again.map_err(|reason| format!("after the restart {reason}"))?;
+        let same = url == self.url;
+        (self.process, self.url, self.token_file) = (process, url, token_file);
+        Ok(same)
+    }
+
+    /// The last lines that it logged, and those before it.
     pub(crate) fn log(&self) -> Vec<String> {
-        self.process.stderr().last(LINES)
+        let mut lines = self.past.clone();
+        lines.extend(self.process.stderr().last(LINES));
+        lines
     }
 
     /// Ends it at once, or in good manners where its home is kept for people to look at.
     pub(crate) async fn end(&self, in_good_manners: bool) {
-        let grace = if in_good_manners { Duration::from_secs(3) } else { Duration::ZERO };
+        let grace = if in_good_manners { MANNERS } else { Duration::ZERO };
         self.process.stop(grace).await;
+    }
+}
+
+/// `127.0.0.1:PORT` of a URL.
+fn address(url: &str) -> Option<&str> {
+    url.split_once("://")?.1.split('/').next()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::address;
+
+    #[test]
+    fn the_address_of_a_url_is_listened_at_again() {
+        assert_eq!(address("http://127.0.0.1:4711/mcp"), Some("127.0.0.1:4711"));
+        assert_eq!(address("http://127.0.0.1:4711"), Some("127.0.0.1:4711"));
+        assert_eq!(address("127.0.0.1"), None);
     }
 }
