@@ -99,7 +99,7 @@ impl Gateway {
     /// Ends it, well or by SIGKILL, and starts another on the same home; at the same address, unless somebody has taken
     /// that in between. Tells whether it is the same.
     pub(crate) async fn restart(&mut self, kill: bool) -> Result<bool, String> {
-        self.process.stop(if kill { Duration::ZERO } else { RESTART }).await;
+        self.end_within(if kill { Duration::ZERO } else { RESTART }).await;
         self.past = self.log();
         let old = address(&self.url).unwrap_or(ANY_PORT).to_owned();
         let again = match self.place.run(&old).await {
@@ -122,8 +122,12 @@ impl Gateway {
 
     /// Ends it at once, or in good manners where its home is kept for people to look at.
     pub(crate) async fn end(&self, in_good_manners: bool) {
-        let grace = if in_good_manners { MANNERS } else { Duration::ZERO };
-        self.process.stop(grace).await;
+        self.end_within(if in_good_manners { MANNERS } else { Duration::ZERO }).await;
+    }
+
+    /// By SIGTERM, as a service manager does it; a gateway does not look at its stdin.
+    async fn end_within(&self, grace: Duration) {
+        self.process.terminate(grace).await;
     }
 }
 

@@ -61,7 +61,7 @@ pub struct Process {
     pid: u32,
     sender: Sender,
     stderr: StderrTail,
-    orders: mpsc::Sender<Duration>,
+    orders: mpsc::Sender<task::Order>,
     exit: watch::Receiver<Option<Exit>>,
 }
 
@@ -127,7 +127,13 @@ impl Process {
     /// Dropping the future does not take the order back.
     pub async fn stop(&self, grace: Duration) -> Exit {
         // A full queue holds an order to stop already; a closed one means that the program has ended.
-        let _ = self.orders.try_send(grace);
+        let _ = self.orders.try_send(task::Order { grace, is_patient: true });
+        self.exited().await
+    }
+
+    /// The same for a program that does not end with its stdin: SIGTERM comes at once.
+    pub async fn terminate(&self, grace: Duration) -> Exit {
+        let _ = self.orders.try_send(task::Order { grace, is_patient: false });
         self.exited().await
     }
 }

@@ -1,11 +1,18 @@
 //! Every key of every table, taken from the tables themselves: right, of a wrong type, mistyped, in the other spelling, at
 //! a place where it does not belong, and left out. The JSON schema for editors must refuse what the reader refuses.
 
+use std::cell::RefCell;
+use std::collections::HashMap;
+
 use serde_json::{Map, Value, json};
 
 use super::*;
 use crate::wrong::Wrong;
 use crate::{document, harness};
+
+thread_local! {
+    static VALIDATORS: RefCell<HashMap<&'static str, jsonschema::Validator>> = RefCell::default();
+}
 
 fn all() -> Vec<&'static Table> {
     let mut tables: Vec<&'static Table> = vec![&SCENARIO, &SCOOTER];
@@ -74,8 +81,11 @@ fn faults(table: &'static Table, value: &Value) -> Vec<Wrong> {
     let node =
         document::parse(&serde_json::to_string_pretty(value).unwrap()).unwrap_or_else(|b| panic!("{b:?} {value}"));
     let found = check(&node, table, std::path::Path::new("f.yaml"));
-    let schema = map_schema(table);
-    let accepted = jsonschema::validator_for(&schema).unwrap().is_valid(value);
+    let accepted = VALIDATORS.with(|known| {
+        let mut known = known.borrow_mut();
+        let compiled = || jsonschema::validator_for(&map_schema(table)).unwrap();
+        known.entry(table.name).or_insert_with(compiled).is_valid(value)
+    });
     assert_eq!(accepted, found.is_empty(), "reader and schema differ: {value} {found:?}");
     found
 }

@@ -247,6 +247,11 @@ async fn an_error_of_the_protocol_is_looked_at_by_its_parts() {
     check("tool: refused, expected: {success: false, json_path: {code: -32601}}", Some("`code` is -32602")).await;
     check("tool: refused, expected: {error_contains: [look elsewhere], status_code: 400}", None).await;
     check("tool: refused, expected: {error_contains: [x], status_code: 200}", Some("expected 200, got 400")).await;
+    let request = "tool: test_send_request, args: {method: echo}, expected";
+    check(&format!("{request}: {{status_code: 200}}"), None).await;
+    check(&format!("{request}: {{status_code: 202}}"), Some("expected 202, got 200")).await;
+    let refused = "steps: [{action: call_tool, tool: refused, expect: {error: no such, result_contains: ['\"kind\":\"unknown\"']}}]\n";
+    assert_eq!(House::new().one(refused).await.verdict, Verdict::Passed, "the error's JSON is the result's");
 }
 
 #[tokio::test]
