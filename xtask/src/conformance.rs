@@ -18,7 +18,6 @@ use anyhow::{Context, Result, bail, ensure};
 use crate::child;
 use crate::need::{self, Suite};
 use crate::steps::{Setting, Verdict, build};
-use crate::tally::Tally;
 use crate::workspace::Workspace;
 use cell::{CELLS, Cell, Side};
 use expected::Expected;
@@ -61,17 +60,16 @@ pub fn command(workspace: &Workspace, arguments: &[String]) -> Result<bool> {
     if options.binary.is_none() && !options.direct {
         quiet_build(workspace, &["--package", "toolcrib", "--bin", "toolcrib"])?;
     }
-    let tally = run(workspace, &options)?;
-    println!("{tally}");
-    Ok(tally.failed == 0)
+    let verdict = run(workspace, &options)?;
+    println!("{}", verdict.tally);
+    Ok(!verdict.failed)
 }
 
 pub fn step(workspace: &Workspace, _: Setting) -> Result<Verdict> {
     if build::build(workspace, Setting::Person)?.failed {
         bail!("the gateway does not build");
     }
-    let tally = run(workspace, &Options { cells: CELLS.iter().collect(), ..Options::default() })?;
-    Ok(Verdict::counted(tally.failed == 0, tally))
+    run(workspace, &Options { cells: CELLS.iter().collect(), ..Options::default() })
 }
 
 /// `None` when the cells are only to be listed.
@@ -107,7 +105,7 @@ fn quiet_build(workspace: &Workspace, arguments: &[&str]) -> Result<()> {
     Ok(())
 }
 
-fn run(workspace: &Workspace, options: &Options) -> Result<Tally> {
+fn run(workspace: &Workspace, options: &Options) -> Result<Verdict> {
     let suite = need::suite(workspace)?;
     let target = workspace.target()?;
     let gateway = match &options.binary {
@@ -116,17 +114,19 @@ fn run(workspace: &Workspace, options: &Options) -> Result<Tally> {
     };
     let [fixture, driver] = ["conformance-fixture", "conformance-driver"].map(|name| target.join("debug").join(name));
     let programs = Programs { suite, gateway, fixture, driver };
-    let mut tally = Tally::default();
+    let mut verdict = Verdict::plain(true);
     for cell in &options.cells {
         let folder = target.join("conformance").join(cell.name);
-        let judged = one(workspace, options, &programs, cell, &folder).unwrap_or_else(|error| {
-            // One cell that cannot run says so and leaves the others their turn.
-            Judged::broken(format!("{error:#}"))
-        });
-        println!("{}", judged.describe(cell.name, &folder));
-        tally += judged.tally();
+        verdict += Verdict::repeated(cell.name, || {
+            let judged = one(workspace, options, &programs, cell, &folder).unwrap_or_else(|error| {
+                // One cell that cannot run says so and leaves the others their turn.
+                Judged::broken(format!("{error:#}"))
+            });
+            println!("{}", judged.describe(cell.name, &folder));
+            Ok((Verdict::counted(true, judged.tally()), judged.failed_names()))
+        })?;
     }
-    Ok(tally)
+    Ok(verdict)
 }
 
 fn one(workspace: &Workspace, options: &Options, programs: &Programs, cell: &Cell, folder: &Path) -> Result<Judged> {

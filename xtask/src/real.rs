@@ -19,7 +19,7 @@ use crate::child;
 use crate::need::{self, Installed};
 use crate::process::{self, MARK, Running};
 use crate::steps::{Setting, Verdict, build};
-use crate::tally::Tally;
+use crate::tally::{self, Tally};
 use crate::workspace::Workspace;
 use backend::Places;
 use home::Stage;
@@ -67,17 +67,19 @@ pub fn command(workspace: &Workspace, arguments: &[String]) -> Result<bool> {
         let all = [&SUITES[..], &OTHERS].concat();
         ensure!(all.contains(&name.as_str()), "no suite `{name}`; there are {}", all.join(", "));
     }
-    let tally = run(workspace, &options)?;
-    println!("{tally}");
-    Ok(tally.failed == 0)
+    let verdict = run(workspace, &options)?;
+    for remark in &verdict.remarks {
+        println!("{remark}");
+    }
+    println!("{}", verdict.tally);
+    Ok(!verdict.failed)
 }
 
 pub fn step(workspace: &Workspace, _: Setting) -> Result<Verdict> {
-    let tally = run(workspace, &Options::default())?;
-    Ok(Verdict::counted(tally.failed == 0, tally))
+    run(workspace, &Options::default())
 }
 
-fn run(workspace: &Workspace, options: &Options) -> Result<Tally> {
+fn run(workspace: &Workspace, options: &Options) -> Result<Verdict> {
     let installed = need::acceptance(workspace)?;
     let binary = match &options.binary {
         Some(binary) => fs::canonicalize(binary).with_context(|| format!("no program at `{}`", binary.display()))?,
@@ -91,32 +93,32 @@ fn run(workspace: &Workspace, options: &Options) -> Result<Tally> {
     let folder = workspace.root.join("acceptance");
     let stage = Stage::new(workspace, &Places { installed: &installed, suites: folder, fixture })?;
 
-    let mut tally = Tally::default();
+    let mut verdict = Verdict::plain(true);
     if options.direct {
         let setting = stage.write_setting(None)?;
-        tally += suites(workspace, &installed, options, &setting, None)?;
+        verdict += suites(workspace, &installed, options, &setting, None)?;
     } else {
         if options.suite.as_deref().is_none_or(|name| SUITES.contains(&name)) {
-            tally += with_gateway(workspace, &installed, options, &stage, &binary)?;
+            verdict += with_gateway(workspace, &installed, options, &stage, &binary)?;
         }
         let wants = |name| options.suite.as_ref().map_or(options.named.is_none(), |wanted| wanted == name);
         if wants("lifecycle") {
-            tally += lifecycle::run(&stage, &binary)?;
+            verdict += Verdict::repeated("lifecycle", || Ok((counted(lifecycle::run(&stage, &binary)?), Vec::new())))?;
         }
         if wants("openapi") {
-            tally += openapi::run(workspace, &stage, &binary)?;
+            verdict += counted(openapi::run(workspace, &stage, &binary)?);
         }
         // Last: it leaves another build of the gateway behind.
         if wants("model") && options.binary.is_none() {
-            tally += model::run(workspace, &stage)?;
+            verdict += counted(model::run(workspace, &stage)?);
         }
     }
-    if options.keep || tally.failed > 0 {
+    if options.keep || verdict.failed {
         println!("the folder of this run, with logs: {}", stage.root.display());
     } else {
         fs::remove_dir_all(&stage.root)?;
     }
-    Ok(tally)
+    Ok(verdict)
 }
 
 fn with_gateway(
@@ -125,16 +127,16 @@ fn with_gateway(
     options: &Options,
     stage: &Stage,
     binary: &Path,
-) -> Result<Tally> {
+) -> Result<Verdict> {
     let (mut gateway, url) = serve(stage, binary, "gateway")?;
     println!("the gateway serves at {url}");
     let setting = stage.write_setting(Some((&url, binary)))?;
-    let mut tally = suites(workspace, installed, options, &setting, Some(&url))?;
-    if tally.failed > 0 {
+    let mut verdict = suites(workspace, installed, options, &setting, Some(&url))?;
+    if verdict.failed {
         println!("the end of the gateway's log:\n{}", gateway.log_end());
     }
 
-    tally += match gateway.end("TERM", END_DEADLINE) {
+    let mut tally = match gateway.end("TERM", END_DEADLINE) {
         Ok(status) if status.success() => check("SIGTERM ends the gateway with status 0", &[]),
         Ok(status) => check("SIGTERM ends the gateway with status 0", &[status.to_string()]),
         Err(error) => check("SIGTERM ends the gateway with status 0", &[error.to_string()]),
@@ -144,7 +146,8 @@ fn with_gateway(
     let (mut gateway, _) = serve(stage, binary, "gateway-killed")?;
     gateway.end("KILL", END_DEADLINE)?;
     tally += nothing_left("nothing is left running after kill -9", stage);
-    Ok(tally)
+    verdict += counted(tally);
+    Ok(verdict)
 }
 
 /// Starts the gateway and waits for its ready file; gives its URL.
@@ -173,8 +176,8 @@ fn suites(
     options: &Options,
     setting: &Path,
     url: Option<&str>,
-) -> Result<Tally> {
-    let mut tally = Tally::default();
+) -> Result<Verdict> {
+    let mut verdict = Verdict::plain(true);
     for name in SUITES {
         if options.suite.as_ref().is_some_and(|wanted| wanted != name) {
             continue;
@@ -185,16 +188,22 @@ fn suites(
         if let Some(url) = url {
             suite.env("TOOLCRIB_URL", url);
         }
-        let outcome = child::run(&mut suite, SUITE_DEADLINE)?;
         let count = if name == "typescript" { Tally::from_node } else { Tally::from_pytest };
-        let mut counted = count(&outcome.lines);
-        if !outcome.success && counted.failed == 0 {
-            counted += Tally::FAILED;
-        }
-        println!("--> the suite `{name}`: {counted}");
-        tally += counted;
+        verdict += Verdict::repeated(name, || {
+            let outcome = child::run(&mut suite, SUITE_DEADLINE)?;
+            let mut tally = count(&outcome.lines);
+            if !outcome.success && tally.failed == 0 {
+                tally += Tally::FAILED;
+            }
+            println!("--> the suite `{name}`: {tally}");
+            Ok((counted(tally), tally::failed_names(&outcome.lines)))
+        })?;
     }
-    Ok(tally)
+    Ok(verdict)
+}
+
+fn counted(tally: Tally) -> Verdict {
+    Verdict::counted(true, tally)
 }
 
 fn suite(workspace: &Workspace, installed: &Installed, options: &Options, name: &str) -> Command {

@@ -30,8 +30,7 @@ pub fn step(workspace: &Workspace, _: Setting) -> Result<Verdict> {
     let folder = acceptance(workspace, std::env::var_os(VARIABLE)).join(SCENARIOS);
     if folder.is_dir() {
         let more = run(workspace, &binary, &folder, Some(&workspace.root.join(EXPECTED)))?;
-        verdict.failed |= more.failed;
-        verdict.tally += more.tally;
+        verdict += more;
     } else {
         let remark =
             format!("SKIPPED: there are no scenarios at `{}`; name their folder with {VARIABLE}", folder.display());
@@ -60,8 +59,11 @@ fn run(workspace: &Workspace, binary: &Path, folder: &Path, expected: Option<&Pa
     if let Some(expected) = expected.filter(|expected| expected.is_file()) {
         command.arg("--expected-failures").arg(expected);
     }
-    let outcome = child::run(&mut command, STEP_DEADLINE)?;
-    Ok(Verdict::counted(outcome.success, Tally::from_scenarios(&outcome.lines)))
+    Verdict::repeated(&name, || {
+        let outcome = child::run(&mut command, STEP_DEADLINE)?;
+        let verdict = Verdict::counted(outcome.success, Tally::from_scenarios(&outcome.lines));
+        Ok((verdict, Vec::new()))
+    })
 }
 
 #[cfg(test)]

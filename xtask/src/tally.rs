@@ -117,6 +117,21 @@ pub fn not_at_once(lines: &[String]) -> Vec<String> {
     named
 }
 
+/// What pytest (`FAILED file::test - why`) and node:test (`✖ test (12.3ms)`) name as failed.
+pub fn failed_names(lines: &[String]) -> Vec<String> {
+    let name = |line: &String| {
+        let line = line.trim();
+        let pytest = line.strip_prefix("FAILED ").or_else(|| line.strip_prefix("ERROR "));
+        let pytest = pytest.filter(|rest| rest.contains("::")).map(|rest| rest.split(" - ").next().unwrap_or(rest));
+        let node = line.strip_prefix("✖ ").and_then(|rest| Some(rest.rsplit_once(" (")?.0));
+        pytest.or(node).map(str::to_owned)
+    };
+    let mut names: Vec<String> = lines.iter().filter_map(name).collect();
+    names.sort();
+    names.dedup();
+    names
+}
+
 /// `TRY 3 FAIL [   1.830s] (741/1019) crate::it module::test` or `FLAKY 2/3 [   0.004s] (1/2) crate::it module::test`.
 fn named(line: &str) -> Option<String> {
     let (word, rest) = line.split_once('[')?;
@@ -173,6 +188,15 @@ mod tests {
         ];
         assert_eq!(not_at_once(&lines(text)), expect);
         assert!(not_at_once(&lines("error: no tests")).is_empty());
+    }
+
+    #[test]
+    fn what_other_runners_name_as_failed() {
+        let text = "FAILED test_a.py::x[http-sse] - BrokenResourceError() [single]\nERROR    mcp.client:sse.py:125 Error\n\
+            ✔ good (1.0ms)\n✖ sdk 1 (modern): asks (12.3ms)\n✖ failing tests:\n✖ sdk 1 (modern): asks (12.3ms)\n\
+            ERROR test_b.py::y";
+        assert_eq!(failed_names(&lines(text)), ["sdk 1 (modern): asks", "test_a.py::x[http-sse]", "test_b.py::y"]);
+        assert!(failed_names(&lines("1 passed")).is_empty());
     }
 
     #[test]

@@ -99,6 +99,10 @@ pub(crate) fn errand(view: &View, name: &str, arguments: Raw) -> Result<Target, 
 
 /// What a call of a meta-tool means: some of them stand for another call.
 fn by_meta(view: &View, meta: &'static MetaName, arguments: Raw) -> Result<Target, Unresolved> {
+    if matches!(meta.act, Act::Call | Act::ReadResource | Act::GetPrompt) {
+        let failed = |problem| Unresolved { name: meta.name.to_owned(), problem, by: Some(meta) };
+        crate::meta::check(meta, &arguments).map_err(failed)?;
+    }
     match meta.act {
         Act::Call => inner_call(view, meta, &arguments),
         Act::ReadResource => {
@@ -181,10 +185,8 @@ fn of_operation(
 }
 
 fn required(meta: &'static MetaName, arguments: &Raw, key: &str) -> Result<String, Unresolved> {
-    let text = raw_json::find(&arguments.members(), key).and_then(raw_json::text).map(std::borrow::Cow::into_owned);
-    text.filter(|text| !text.is_empty()).ok_or_else(|| {
-        let problem = Problem::new(Kind::InvalidParams, format!("{key} argument is required"))
-            .hint(format!("The arguments of {} are {}", meta.name, meta.schema));
+    crate::meta::required(arguments, key).map_err(|problem| {
+        let problem = problem.hint(format!("The arguments of {} are {}", meta.name, meta.schema));
         Unresolved { name: meta.name.to_owned(), problem, by: Some(meta) }
     })
 }

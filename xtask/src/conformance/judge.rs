@@ -128,6 +128,10 @@ impl Judged {
         Tally { passed: self.passed, failed: self.failed.len() + self.stale.len(), skipped: self.excused }
     }
 
+    pub fn failed_names(&self) -> Vec<String> {
+        self.failed.iter().map(|scenario| scenario.name.clone()).chain(self.stale.iter().cloned()).collect()
+    }
+
     /// One line for the cell, then one for each scenario that fails and its checks.
     pub fn describe(&self, cell: &str, folder: &Path) -> String {
         let word = if self.failed.is_empty() && self.stale.is_empty() { "ok" } else { "FAILED" };

@@ -46,8 +46,11 @@ pub(super) async fn create(gateway: &Arc<Gateway>, which: Which, arguments: &Raw
 pub(super) async fn update(gateway: &Arc<Gateway>, which: Which, arguments: &Raw) -> Result<Value, Problem> {
     let text = given(&which, arguments)?;
     let revision = required(arguments, "revision")?;
+    let is_value = arguments.get("definition").is_some();
     let gateway = writing(gateway)?;
     blocking(move || {
+        let before = if is_value { gateway.files.read(&which)? } else { None };
+        let text = before.map_or(text.clone(), |before| before.amended(&which, &text));
         let written = gateway.files.replace(&which, &text, &revision)?;
         gateway.take_in();
         Ok(json!({ "name": which.name(), "file": written.file, "revision": written.revision }))

@@ -82,7 +82,7 @@ pub(super) const ROWS: &[Operation] = &[
         path: "/servers/{name}",
         tag: "servers",
         summary: "Replace the definition of a server",
-        description: "Change a server. With `definition` or `yaml` its whole definition is replaced: `revision` is the one that core_mcpserver_get showed, and a file that has changed since is left alone. Otherwise what is given (`type`, `command`, `url` …) is changed and the rest stays. With `yaml` the comments are yours to keep; otherwise the file is written without any.",
+        description: "Change a server. With `definition` or `yaml` its whole definition is replaced: `revision` is the one that core_mcpserver_get showed, and a file that has changed since is left alone. Otherwise what is given (`type`, `command`, `url` …) is changed and the rest stays. Comments in the file stay, except within a key that is changed; with `yaml` the text is yours.",
         effect: Effect::Destroys { idempotent: true },
         problems: &[Kind::NotFound, Kind::Conflict, Kind::Stale, Kind::Definition],
         input: CHANGED,
@@ -154,6 +154,7 @@ async fn update(gateway: &Arc<Gateway>, arguments: &Raw) -> Result<Value, Proble
         let before = gateway.files.read(&which)?.ok_or_else(|| definition::unknown("server", which.name(), known))?;
         let value = before.value(&which).unwrap_or_default();
         let Flat { text, ignored } = flat::changed(&which, value, &arguments)?;
+        let text = before.amended(&which, &text);
         // What was read is what is replaced, whoever else writes meanwhile.
         let revision = wanted.unwrap_or(before.revision);
         let written = gateway.files.replace(&which, &text, &revision)?;
