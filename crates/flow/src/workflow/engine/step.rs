@@ -246,7 +246,7 @@ impl Engine<'_> {
         if told {
             self.happened("StepStarted", format!("step `{id}` calls `{}`", report.tool), false);
         }
-        if !self.is_repeatable(step, &report.tool) {
+        if !self.is_repeatable(step, &report.tool) || self.book.owes() {
             self.book.write(true).await.map_err(|error| Stop::at(id, error))?;
         }
         let answer = self.answer(step, &report.tool, &arguments).await;
