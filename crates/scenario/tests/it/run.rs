@@ -86,6 +86,7 @@ impl Open {
         };
         match tool {
             "echo" => text(&arguments.to_string(), false),
+            "proxied" => Told { status: Some(203), ..text("{}", false) },
             "fail" => text("it broke: on purpose", true),
             "third" => text(&format!("{{\"count\":{count}}}"), count < 3),
             "refused" => {
@@ -249,6 +250,7 @@ async fn an_error_of_the_protocol_is_looked_at_by_its_parts() {
     check("tool: refused, expected: {error_contains: [x], status_code: 200}", Some("expected 200, got 400")).await;
     let request = "tool: test_send_request, args: {method: echo}, expected";
     check(&format!("{request}: {{status_code: 200}}"), None).await;
+    check("tool: test_send_request, args: {method: proxied}, expected: {status_code: 203}", None).await;
     check(&format!("{request}: {{status_code: 202}}"), Some("expected 202, got 200")).await;
     let refused = "steps: [{action: call_tool, tool: refused, expect: {error: no such, result_contains: ['\"kind\":\"unknown\"']}}]\n";
     assert_eq!(House::new().one(refused).await.verdict, Verdict::Passed, "the error's JSON is the result's");
