@@ -17,8 +17,8 @@ const LINES: usize = 40;
 const ANY_PORT: &str = "127.0.0.1:0";
 /// How long the end in good manners may take.
 const MANNERS: Duration = Duration::from_secs(3);
-/// The same where the gateway is to finish what it has begun.
-const RESTART: Duration = Duration::from_secs(15);
+/// The same for a gateway that is started again: four times its own grace, and a little.
+const RESTART: Duration = Duration::from_secs(60);
 
 /// A running gateway. Dropping it kills the gateway and its servers.
 #[derive(Debug)]
@@ -27,8 +27,17 @@ pub(crate) struct Gateway {
     process: Process,
     pub(crate) url: String,
     pub(crate) token_file: PathBuf,
+    /// Its own process, which is not that of its guard.
+    pid: u32,
     /// What those before it logged last.
     past: Vec<String>,
+}
+
+/// What a gateway tells when it is ready.
+struct Told {
+    url: String,
+    token_file: PathBuf,
+    pid: u32,
 }
 
 /// What a gateway is started from.
@@ -41,16 +50,27 @@ pub(crate) struct Place {
     pub(crate) scope: Scope,
 }
 
+// === impl Told ===
+
+impl Told {
+    fn of(ready: &Value) -> Option<Self> {
+        let word = |key: &str| ready[key].as_str().map(str::to_owned);
+        let pid = u32::try_from(ready["pid"].as_u64()?).ok()?;
+        Some(Self { url: word("url")?, token_file: word("token_file")?.into(), pid })
+    }
+}
+
 // === impl Place ===
 
 impl Place {
     /// Starts a gateway and waits until it is ready.
     pub(crate) async fn start(self) -> Result<Gateway, String> {
-        let (process, url, token_file) = self.run(ANY_PORT).await?;
-        Ok(Gateway { place: self, process, url, token_file, past: Vec::new() })
+        let (process, told) = self.run(ANY_PORT).await?;
+        let Told { url, token_file, pid } = told;
+        Ok(Gateway { place: self, process, url, token_file, pid, past: Vec::new() })
     }
 
-    async fn run(&self, listen: &str) -> Result<(Process, String, PathBuf), String> {
+    async fn run(&self, listen: &str) -> Result<(Process, Told), String> {
         let ready = self.home.join("ready.json");
         // The one of a gateway that was here before tells nothing about this one.
         match std::fs::remove_file(&ready) {
@@ -81,9 +101,7 @@ impl Place {
             }
             let told = std::fs::read_to_string(&ready).ok().and_then(|text| serde_json::from_str::<Value>(&text).ok());
             if let Some(told) = told {
-                let word = |key: &str| told[key].as_str().map(str::to_owned).ok_or("the ready file lacks a key");
-                let (url, token_file) = (word("url")?, word("token_file")?.into());
-                return Ok((process, url, token_file));
+                return Ok((process, Told::of(&told).ok_or("the ready file lacks a key")?));
             }
             if Instant::now() > until {
                 let log = process.stderr().last(LINES).join("\n");
@@ -99,7 +117,10 @@ impl Gateway {
     /// Ends it, well or by SIGKILL, and starts another on the same home; at the same address, unless somebody has taken
     /// that in between. Tells whether it is the same.
     pub(crate) async fn restart(&mut self, kill: bool) -> Result<bool, String> {
-        self.end_within(if kill { Duration::ZERO } else { RESTART }).await;
+        if !kill {
+            self.ask_to_end().await?;
+        }
+        self.process.stop(Duration::ZERO).await;
         self.past = self.log();
         let old = address(&self.url).unwrap_or(ANY_PORT).to_owned();
         let again = match self.place.run(&old).await {
@@ -107,9 +128,10 @@ impl Gateway {
             // Another program may have been given the port; whatever else is wrong is wrong at any port.
             Err(_) => self.place.run(ANY_PORT).await,
         };
-        let (process, url, token_file) = again.map_err(|reason| format!("after the restart {reason}"))?;
-        let same = url == self.url;
-        (self.process, self.url, self.token_file) = (process, url, token_file);
+        let (process, told) = again.map_err(|reason| format!("after the restart {reason}"))?;
+        let same = told.url == self.url;
+        self.process = process;
+        Told { url: self.url, token_file: self.token_file, pid: self.pid } = told;
         Ok(same)
     }
 
@@ -122,12 +144,15 @@ impl Gateway {
 
     /// Ends it at once, or in good manners where its home is kept for people to look at.
     pub(crate) async fn end(&self, in_good_manners: bool) {
-        self.end_within(if in_good_manners { MANNERS } else { Duration::ZERO }).await;
+        let grace = if in_good_manners { MANNERS } else { Duration::ZERO };
+        self.process.stop(grace).await;
     }
 
-    /// By SIGTERM, as a service manager does it; a gateway does not look at its stdin.
-    async fn end_within(&self, grace: Duration) {
-        self.process.terminate(grace).await;
+    /// Ends the gateway as a service manager does: it alone gets SIGTERM, and ends its servers itself.
+    async fn ask_to_end(&self) -> Result<(), String> {
+        process::ask_to_end(self.pid).map_err(|error| format!("the gateway cannot be told to end: {error}"))?;
+        let ended = tokio::time::timeout(RESTART, self.process.exited()).await;
+        ended.map(|_| ()).map_err(|_| format!("the gateway did not end within {} s of SIGTERM", RESTART.as_secs()))
     }
 }
 

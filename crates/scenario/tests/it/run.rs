@@ -21,7 +21,7 @@ echo "$3" >> "$5/starts"
 if [ -f "$5/taken" ] && [ "$3" != 127.0.0.1:0 ]; then echo "address in use" >&2; exit 1; fi
 echo "started at $3" >&2
 [ "$3" = 127.0.0.1:0 ] && port=$((4711 + $(wc -l < "$5/starts"))) || port=${3##*:}
-printf '{"url":"http://127.0.0.1:%s/mcp","token_file":"%s/token"}' "$port" "$5" > "$7.new"
+printf '{"pid":%s,"url":"http://127.0.0.1:%s/mcp","token_file":"%s/token"}' $$ "$port" "$5" > "$7.new"
 mv "$7.new" "$7"
 exec cat > /dev/null
 "#;

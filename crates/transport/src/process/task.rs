@@ -24,15 +24,6 @@ const GUARD_MARGIN: Duration = Duration::from_secs(5);
 /// How long to read on after the program has ended, in case a descendant without guard keeps its pipes open.
 const DRAIN: Duration = Duration::from_secs(1);
 
-/// How a program is ended.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Order {
-    /// The wait before the next, rougher step.
-    pub(super) grace: Duration,
-    /// Whether a closed stdin is given that time too.
-    pub(super) is_patient: bool,
-}
-
 /// Owns one child until it is reaped.
 pub(super) struct ProcessTask {
     pub(super) child: Child,
@@ -42,7 +33,7 @@ pub(super) struct ProcessTask {
     pub(super) grace: Duration,
     pub(super) outbox: Arc<Outbox>,
     pub(super) readers: [JoinHandle<()>; 2],
-    pub(super) orders: mpsc::Receiver<Order>,
+    pub(super) orders: mpsc::Receiver<Duration>,
     pub(super) exit: watch::Sender<Option<Exit>>,
 }
 
@@ -55,25 +46,22 @@ impl ProcessTask {
                 return;
             }
             order = self.orders.recv() => order,
-            () = stop.stopped() => Some(Order { grace: self.grace, is_patient: true }),
+            () = stop.stopped() => Some(self.grace),
         };
         let status = match order {
-            Some(order) => self.end_gently(order).await,
+            Some(grace) => self.end_gently(grace).await,
             None => self.end_now().await,
         };
         self.finish(status).await;
     }
 
     /// Closes stdin, waits, sends SIGTERM, waits, sends SIGKILL.
-    async fn end_gently(&mut self, order: Order) -> Option<ExitStatus> {
-        let grace = order.grace;
+    async fn end_gently(&mut self, grace: Duration) -> Option<ExitStatus> {
         if grace.is_zero() {
             return self.end_now().await;
         }
         self.outbox.close();
-        if order.is_patient
-            && let Some(status) = self.ended_within(grace).await
-        {
+        if let Some(status) = self.ended_within(grace).await {
             return status;
         }
         let mut patience = grace;
