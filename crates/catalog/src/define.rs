@@ -156,8 +156,28 @@ pub(crate) fn an_object_name(cursor: &Cursor<'_>) -> Option<ObjectName> {
     name.ok()
 }
 
-/// The form of Kubernetes objects: the name in `metadata`, the rest in `spec`. What the cluster writes is left alone.
-pub(crate) fn of_kubernetes<'a>(fields: Fields<'a>, stem: &str, kind: &str) -> Option<(ObjectName, Cursor<'a>)> {
+/// What a file says, in whichever of its two forms.
+pub(crate) struct Body<'a> {
+    /// `None` where it has none that fits, which is told already.
+    pub(crate) name: Option<ObjectName>,
+    /// Everything but the name and, in the form of Kubernetes, the labels.
+    pub(crate) fields: Fields<'a>,
+    /// The labels of the form of Kubernetes; those of the plain form are a key like any other.
+    pub(crate) labels: Option<Cursor<'a>>,
+}
+
+/// The body of an object named as its file: plain, or in the form of Kubernetes objects with the name in `metadata` and the
+/// rest in `spec`.
+pub(crate) fn body<'a>(root: Cursor<'a>, stem: &str, kind: &str) -> Option<Body<'a>> {
+    let fields = root.fields()?;
+    if fields.has("apiVersion") {
+        return of_kubernetes(fields, stem, kind);
+    }
+    Some(Body { name: object_name(&fields, stem), fields, labels: None })
+}
+
+/// What the cluster writes is left alone.
+fn of_kubernetes<'a>(fields: Fields<'a>, stem: &str, kind: &str) -> Option<Body<'a>> {
     fields.untold("apiVersion");
     fields.untold("status");
     if let Some(found) = fields.untold("kind")
@@ -167,13 +187,14 @@ pub(crate) fn of_kubernetes<'a>(fields: Fields<'a>, stem: &str, kind: &str) -> O
     }
     let hint = "add `metadata:` with `name:` in it".to_owned();
     let metadata = fields.require("metadata", "what it is called", hint).and_then(Cursor::fields);
-    let name = metadata.and_then(|metadata| {
+    let name = metadata.as_ref().and_then(|metadata| {
         let cursor = metadata.require("name", "the definition's name", format!("add `name: {}`", shown(stem)))?;
         named_as_file(&cursor, stem)
     });
+    let labels = metadata.and_then(|metadata| metadata.untold("labels"));
     let spec = fields.require("spec", "what it is", "add `spec:`".to_owned());
     fields.finish();
-    Some((name?, spec?))
+    Some(Body { name, fields: spec?.fields()?, labels })
 }
 
 /// `env`: variables and where their values come from.

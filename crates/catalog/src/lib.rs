@@ -73,6 +73,6 @@ pub use service_class::{
 };
 pub use validate::{Checked, DefinitionKind, Scope as ValidateScope, ValidateError, validate};
 pub use watch::watch;
-pub use workflow::{Action, Condition, Retry, Step, Test, WorkflowDefinition};
+pub use workflow::{Action, Condition, RESERVED_ARGUMENTS, RETRY_DELAY_MAX, Retry, Step, Test, WorkflowDefinition};
 pub use write::{Change, Files, MASK, Which, WriteError, Written};
 pub use yaml::render as to_yaml;

@@ -24,13 +24,18 @@ use crate::tree;
 use crate::validate::DefinitionKind;
 use crate::workflow::WorkflowDefinition;
 
+/// Service classes with the rules that go with one kind of argument only.
+const OF_TEXTS: &str = "name: sample\nargs: {path: {type: string, minLength: 1, maxLength: 9, pattern: ^a}}\nserviceConfig: {lifecycleTools: {start: {tool: a}, stop: {tool: b}}}\n";
+const OF_NUMBERS: &str = "name: sample\nargs: {path: {type: integer, minimum: 0, maximum: 9}}\nserviceConfig: {lifecycleTools: {start: {tool: a}, stop: {tool: b}}}\n";
+const OF_CHOICES: &str = "name: sample\nargs: {path: {type: object, enum: [{}]}}\nserviceConfig: {lifecycleTools: {start: {tool: a}, stop: {tool: b}}}\n";
+
 /// Texts that together have every key.
 fn samples(kind: DefinitionKind) -> &'static [&'static str] {
     match kind {
         DefinitionKind::Entry => &[include_str!("schema/entry-stdio.yaml"), include_str!("schema/entry-http.yaml")],
         DefinitionKind::Server => &[include_str!("schema/server-stdio.yaml"), include_str!("schema/server-http.yaml")],
         DefinitionKind::Profile => &[include_str!("schema/profile.yaml")],
-        DefinitionKind::ServiceClass => &[include_str!("schema/service-class.yaml")],
+        DefinitionKind::ServiceClass => &[include_str!("schema/service-class.yaml"), OF_TEXTS, OF_NUMBERS, OF_CHOICES],
         DefinitionKind::Service => &[include_str!("schema/service.yaml")],
         DefinitionKind::Workflow => &[include_str!("schema/workflow.yaml")],
     }

@@ -37,12 +37,8 @@ impl Define for ServiceDefinition {
     }
 
     fn read(stem: &str, root: Cursor<'_>) -> Option<Self> {
-        let fields = root.fields()?;
-        if fields.has("apiVersion") {
-            let (name, spec) = define::of_kubernetes(fields, stem, "Service")?;
-            return read(Some(name), spec.fields()?);
-        }
-        read(define::object_name(&fields, stem), fields)
+        let body = define::body(root, stem, "Service")?;
+        read(body.name, body.fields)
     }
 }
 

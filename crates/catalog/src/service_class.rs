@@ -95,18 +95,10 @@ impl Define for ServiceClassDefinition {
     }
 
     fn read(stem: &str, root: Cursor<'_>) -> Option<Self> {
-        let fields = root.fields()?;
-        if fields.has("apiVersion") {
-            let (name, spec) = define::of_kubernetes(fields, stem, "ServiceClass")?;
-            let spec = spec.fields()?;
-            let rest = rest(&spec);
-            spec.finish();
-            return Some(rest?.named(name));
-        }
-        let name = define::object_name(&fields, stem);
-        let rest = rest(&fields);
-        fields.finish();
-        Some(rest?.named(name?))
+        let body = define::body(root, stem, "ServiceClass")?;
+        let rest = rest(&body.fields);
+        body.fields.finish();
+        Some(rest?.named(body.name?))
     }
 }
 

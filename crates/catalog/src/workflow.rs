@@ -12,15 +12,18 @@ use serde_json::{Map, Value};
 use crate::define::{self, Define};
 use crate::object_name::ObjectName;
 use crate::period::Period;
-use crate::problem::DefinitionProblem;
+use crate::problem::{DefinitionProblem, shown};
 use crate::reader::{Cursor, Fields};
 use crate::service_class::{ArgumentDefinition, ArgumentKind, arguments};
 
 pub use condition::{Condition, Test};
-pub use step::{Action, Retry, Step};
+pub use step::{Action, RETRY_DELAY_MAX, Retry, Step};
 
 /// The most steps of a workflow, those within others included.
 const STEPS_MAX: usize = 500;
+
+/// Arguments that every workflow takes beside its own: for an answer with everything, and for one at once.
+pub const RESERVED_ARGUMENTS: [&str; 2] = ["_debug", "_detach"];
 
 /// A program of tool calls.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -73,30 +76,22 @@ impl Define for WorkflowDefinition {
     }
 
     fn read(stem: &str, root: Cursor<'_>) -> Option<Self> {
-        let fields = root.fields()?;
-        if fields.has("apiVersion") {
-            let metadata = fields.untold("metadata").filter(|cursor| cursor.node().is_map()).and_then(Cursor::fields);
-            let labels = metadata.and_then(|metadata| metadata.untold("labels"));
-            let labels = labels.map(|cursor| texts(&cursor)).unwrap_or_default();
-            let (name, spec) = define::of_kubernetes(fields, stem, "Workflow")?;
-            let value = spec.value();
-            let rest = read(Some(name), spec.fields()?, value)?;
-            return Some(Self { labels, ..rest });
-        }
-        let value = root_value(&fields);
-        read(define::object_name(&fields, stem), fields, value)
+        let body = define::body(root, stem, "Workflow")?;
+        let labels = body.labels.as_ref().map(texts);
+        let read = read(body.name, body.fields)?;
+        Some(match labels {
+            Some(labels) => Self { labels, ..read },
+            None => read,
+        })
     }
-}
-
-fn root_value(fields: &Fields<'_>) -> Option<Value> {
-    fields.whole().value()
 }
 
 fn texts(cursor: &Cursor<'_>) -> BTreeMap<String, String> {
     cursor.map(|_, value| value.text().map(str::to_owned))
 }
 
-fn read(name: Option<ObjectName>, fields: Fields<'_>, spec: Option<Value>) -> Option<WorkflowDefinition> {
+fn read(name: Option<ObjectName>, fields: Fields<'_>) -> Option<WorkflowDefinition> {
+    let spec = fields.whole().value();
     for key in ["version", "metadata"] {
         if let Some(cursor) = fields.untold(key) {
             cursor.warn("means nothing here", None);
@@ -155,7 +150,23 @@ fn args(fields: &Fields<'_>) -> (BTreeMap<String, ArgumentDefinition>, bool) {
             all.insert(name, argument);
         }
     }
+    for name in all.keys() {
+        judge_name(fields, name);
+    }
     (all, !is_declared)
+}
+
+/// An argument becomes a member of a tool's schema, beside those that every workflow has.
+fn judge_name(fields: &Fields<'_>, name: &str) {
+    let key = format!("args.{}", shown(name));
+    let fits = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-' | b'.');
+    if RESERVED_ARGUMENTS.contains(&name) {
+        let hint = format!("choose another name: {} are arguments of every workflow", RESERVED_ARGUMENTS.join(" and "));
+        fields.problem(&key, format!("`{name}` is reserved"), Some(hint));
+    } else if name.is_empty() || name.len() > 64 || !name.bytes().all(fits) {
+        let hint = "choose one of at most 64 characters of A-Z, a-z, 0-9, `_`, `.` and `-`".to_owned();
+        fields.warn(&key, "many clients refuse a tool that has an argument of this name", Some(hint));
+    }
 }
 
 fn names(cursor: &Cursor<'_>) -> Vec<String> {

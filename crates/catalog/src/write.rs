@@ -1,5 +1,7 @@
 //! Writing definitions on request: whole files, atomically, never over something that the writer has not seen.
 
+mod amend;
+
 use std::fs::{self, File, OpenOptions, Permissions};
 use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
@@ -201,6 +203,19 @@ impl Written {
     /// The whole text, with whatever lies in it.
     pub fn text(&self) -> &str {
         &self.text
+    }
+
+    /// This text, made to say what `text` says, with its comments and its order kept where its form allows that; otherwise
+    /// `text` as it is.
+    pub fn amended(&self, which: &Which, text: &str) -> String {
+        let read = |text: &str| which.value(text);
+        let amended = match (self.value(which), which.value(text)) {
+            (Some(Value::Object(before)), Some(Value::Object(after))) => {
+                amend::amend(&self.text, &before, &after, &read)
+            }
+            _ => None,
+        };
+        amended.unwrap_or_else(|| text.to_owned())
     }
 
     /// What it says, secrets included; `None` when it is no YAML.

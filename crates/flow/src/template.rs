@@ -103,6 +103,24 @@ impl Template {
         matches!(self.kind, Compiled::Plain)
     }
 
+    /// The names directly under a root that must be there when it is rendered, as far as the text says them: those of
+    /// fields that may be missing are not among them, nor is what Jinja's own expressions use.
+    pub fn names_under<'a>(&'a self, root: &str) -> Vec<&'a str> {
+        let paths: Vec<&Path> = match &self.kind {
+            Compiled::Plain => Vec::new(),
+            Compiled::Field(path) => vec![path],
+            Compiled::Pieces(pieces) => {
+                let path = |piece: &'a Piece| match piece {
+                    Piece::Text(_) => None,
+                    Piece::Field(path) => Some(path),
+                };
+                pieces.iter().filter_map(path).collect()
+            }
+            Compiled::Program(program) => program.fields().collect(),
+        };
+        paths.into_iter().filter_map(|path| path.under(root)).collect()
+    }
+
     /// Renders it with the members of `context` as roots. A bare field keeps its type, so do lists and maps; `true` and
     /// `false` become truth values; everything else is text. A plain text stays the text that it is.
     pub fn render(&self, context: &Value) -> Result<Value, TemplateError> {

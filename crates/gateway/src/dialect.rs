@@ -63,8 +63,8 @@ const URI: &str = r#"{"type":"object","properties":{"uri":{"type":"string"}},"re
 const CALL: &str =
     r#"{"type":"object","properties":{"name":{"type":"string"},"arguments":{"type":"object"}},"required":["name"]}"#;
 const FIND: &str = r#"{"type":"object","properties":{"query":{"type":"string"},"limit":{"type":"integer","minimum":1,"maximum":100,"default":8},"server":{"type":"string"},"detail":{"enum":["names","signatures","schemas"]},"max_tokens":{"type":"integer","minimum":50},"offset":{"type":"integer"},"fold":{"type":"boolean"}}}"#;
-const FILTER: &str = r#"{"type":"object","properties":{"pattern":{"type":"string"},"description_filter":{"type":"string"},"query":{"type":"string"},"case_sensitive":{"type":"boolean","default":false},"include_schema":{"type":"boolean","default":false},"limit":{"type":"integer","minimum":1,"default":5},"offset":{"type":"integer","minimum":0,"default":0},"labels":{"type":"object"}}}"#;
-const LIST: &str = r#"{"type":"object","properties":{"limit":{"type":"integer","minimum":1,"maximum":1000},"offset":{"type":"integer","minimum":0,"default":0}}}"#;
+const FILTER: &str = r#"{"type":"object","properties":{"pattern":{"type":"string"},"description_filter":{"type":"string"},"query":{"type":"string"},"case_sensitive":{"type":"boolean","default":false},"include_schema":{"type":"boolean","default":false},"limit":{"type":"integer","minimum":1,"default":5,"description":"1000 count as the most"},"offset":{"type":"integer","minimum":0,"default":0},"labels":{"type":"object"}}}"#;
+const LIST: &str = r#"{"type":"object","properties":{"limit":{"type":"integer","minimum":1,"description":"1000 count as the most"},"offset":{"type":"integer","minimum":0,"default":0}}}"#;
 const CORE: &str = r#"{"type":"object","properties":{"include_schema":{"type":"boolean","default":true}}}"#;
 const QUERY: &str =
     r#"{"type":"object","properties":{"query":{"type":"string"},"limit":{"type":"integer"}},"required":["query"]}"#;

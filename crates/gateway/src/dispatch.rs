@@ -13,6 +13,7 @@ use crate::caller::Caller;
 use crate::environment::NeedsEnvironment;
 use crate::passage::Passage;
 use crate::session::Running;
+use crate::source::Errand;
 
 /// How many calls one server may have running. Each holds a place in the audit log's queue, so a server that hangs must
 /// not be able to take all of them from the others.
@@ -68,8 +69,10 @@ pub(crate) async fn call(
             Err(problem) => return Ended::Unanswered(problem),
         }
     }
-    // A modern client that goes away cancels; a legacy one may come back for the answer.
-    let cancel_on_drop = Arc::new(AtomicBool::new(caller.revision.era() == Era::Modern));
+    // A modern client that goes away cancels; a legacy one may come back for the answer. For that of an errand that was
+    // dropped (a run that ended, a step whose time is over) nobody will.
+    let cancels = caller.revision.era() == Era::Modern || caller.door == Errand::DOOR;
+    let cancel_on_drop = Arc::new(AtomicBool::new(cancels));
     let call = Call { cancel_on_drop: Arc::clone(&cancel_on_drop), ..call };
     // Pinned here, so that it is dropped after the flag was set and not before.
     let mut asking = std::pin::pin!(outgoing.server.call(outgoing.method, &outgoing.params, call));

@@ -34,7 +34,8 @@ fn listed(profile: &ProfileDefinition, meta: &MetaName) -> bool {
     }
 }
 
-fn entry(meta: &MetaName) -> Raw {
+/// A meta-tool as an entry of `tools/list`.
+pub(crate) fn entry(meta: &MetaName) -> Raw {
     let schema: serde_json::Value = serde_json::from_str(meta.schema).unwrap_or_else(|_| json!({"type": "object"}));
     let mut entry = json!({ "name": meta.name, "description": meta.description, "inputSchema": schema });
     if let Some(read_only) = meta.read_only {

@@ -5,6 +5,7 @@
 //! resolved into that call instead, so that it takes the one path; their files only shape the result.
 
 pub(crate) mod active;
+mod arguments;
 pub(crate) mod call;
 pub(crate) mod describe;
 pub(crate) mod find;
@@ -16,7 +17,9 @@ pub(crate) mod resources;
 use std::sync::Arc;
 
 use toolcrib_base::{Kind, Problem};
-use toolcrib_protocol::{Raw, json};
+use toolcrib_protocol::Raw;
+
+pub(crate) use arguments::{check, flag, number, required, text, texts};
 
 use crate::caller::Caller;
 use crate::dialect::{Act, MetaName};
@@ -35,6 +38,7 @@ pub(crate) struct Context<'a> {
 
 /// Runs a meta-tool.
 pub(crate) async fn run(context: &Context<'_>, arguments: &Raw) -> Result<Raw, Problem> {
+    check(context.meta, arguments)?;
     match context.meta.act {
         Act::Find => find::run(context, arguments).await,
         Act::List => list::run(context, arguments),
@@ -52,56 +56,4 @@ pub(crate) async fn run(context: &Context<'_>, arguments: &Raw) -> Result<Raw, P
             Err(Problem::new(Kind::Internal, format!("`{}` was not resolved", context.meta.name)))
         }
     }
-}
-
-/// A text among the arguments; `None` when it is absent.
-pub(crate) fn text(arguments: &Raw, key: &str) -> Result<Option<String>, Problem> {
-    match json::find(&arguments.members(), key) {
-        None | Some("null") => Ok(None),
-        Some(raw) => match json::text(raw) {
-            Some(text) => Ok(Some(text.into_owned())),
-            None => Err(wrong(key, "a string")),
-        },
-    }
-}
-
-/// A required text among the arguments.
-pub(crate) fn required(arguments: &Raw, key: &str) -> Result<String, Problem> {
-    text(arguments, key)?
-        .filter(|text| !text.is_empty())
-        .ok_or_else(|| Problem::new(Kind::InvalidParams, format!("{key} argument is required")))
-}
-
-/// A whole number among the arguments; models are seen to send numbers as texts.
-pub(crate) fn number(arguments: &Raw, key: &str) -> Result<Option<u64>, Problem> {
-    match json::find(&arguments.members(), key) {
-        None | Some("null") => Ok(None),
-        Some(raw) => {
-            let digits = json::text(raw).unwrap_or(std::borrow::Cow::Borrowed(raw));
-            digits.trim().parse().map(Some).map_err(|_| wrong(key, "a whole number from 0"))
-        }
-    }
-}
-
-/// A truth value among the arguments.
-pub(crate) fn flag(arguments: &Raw, key: &str) -> Result<Option<bool>, Problem> {
-    match json::find(&arguments.members(), key) {
-        None | Some("null") => Ok(None),
-        Some("true" | "\"true\"") => Ok(Some(true)),
-        Some("false" | "\"false\"") => Ok(Some(false)),
-        Some(_) => Err(wrong(key, "true or false")),
-    }
-}
-
-/// A list of texts among the arguments; `None` when it is anything else, or nothing: an empty list must not come to mean
-/// everything.
-pub(crate) fn texts(arguments: &Raw, key: &str) -> Option<Vec<String>> {
-    let list = arguments.get(key)?;
-    let json::Outline::Array(items) = list.outline() else { return None };
-    let texts = items.into_iter().map(|item| json::text(item).map(std::borrow::Cow::into_owned));
-    texts.collect::<Option<Vec<_>>>().filter(|texts| !texts.is_empty())
-}
-
-fn wrong(key: &str, expected: &str) -> Problem {
-    Problem::new(Kind::InvalidParams, format!("`{key}` must be {expected}"))
 }

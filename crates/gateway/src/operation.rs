@@ -42,6 +42,7 @@ pub(crate) use config::Configuration;
 pub use config::KeepSettings;
 pub(crate) use definition::problem;
 pub use fields::tell_unknown;
+pub(crate) use fields::unknown_argument;
 pub use route::{Found, Method};
 pub use running::ServerOrder;
 pub use table::Operations;

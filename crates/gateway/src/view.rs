@@ -251,7 +251,12 @@ impl View {
         if let Some(index) = self.by_name.get(name) {
             return self.tools.get(*index);
         }
-        self.tool_by_id(&ToolId::parse(name)?)
+        if let Some(tool) = ToolId::parse(name).and_then(|id| self.tool_by_id(&id)) {
+            return Some(tool);
+        }
+        // The name in full of a tool whose exposed name had to be cut, or to lose characters.
+        let fitted = name::fitted(name)?;
+        self.tools.get(*self.by_name.get(&*fitted)?).filter(|tool| name.ends_with(&*tool.id.tool))
     }
 
     /// The tool of an exact id.

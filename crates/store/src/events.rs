@@ -17,15 +17,12 @@ use toolcrib_base::{Clock, Timestamp};
 
 use crate::database::Database;
 use crate::error::StoreError;
+use crate::retention::Retention;
 
 /// How many events wait to be written; further ones are dropped. Some 10 MB if all of them are long.
 const WAITING: usize = 4_096;
 /// The most events of one answer.
 pub const EVENTS_MAX: usize = 1_000;
-/// How many events are kept unless configured otherwise.
-pub const DEFAULT_KEPT: usize = 10_000;
-/// How long they are kept unless configured otherwise.
-pub const DEFAULT_AGE: Duration = Duration::from_secs(14 * 24 * 60 * 60);
 /// The longest message, in bytes; what is longer is cut.
 const MESSAGE_MAX: usize = 2_048;
 /// The longest name, in bytes.
@@ -65,21 +62,6 @@ pub struct EventFilter {
     pub until: Option<Timestamp>,
     /// How many at most, the newest; taken as at least 1 and at most [`EVENTS_MAX`].
     pub limit: usize,
-}
-
-/// How much is kept.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Retention {
-    /// How many events.
-    pub events: usize,
-    /// For how long.
-    pub age: Duration,
-}
-
-impl Default for Retention {
-    fn default() -> Self {
-        Self { events: DEFAULT_KEPT, age: DEFAULT_AGE }
-    }
 }
 
 /// The events. Clones are handles to the same ones.

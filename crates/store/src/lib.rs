@@ -14,6 +14,7 @@ mod folder;
 mod migration;
 mod names;
 mod pins;
+mod retention;
 mod runs;
 mod services;
 mod snapshots;
@@ -26,10 +27,11 @@ pub use audit::{
     Decision, Door, Fault, Head, Outcome, RowHash, Verification, Verified,
 };
 pub use error::StoreError;
-pub use events::{EventFilter, EventRecord, Events, Retention};
+pub use events::{EventFilter, EventRecord, Events};
 pub use facts::{Fact, Facts};
 pub use names::{Names, RememberedName};
 pub use pins::{PinChange, PinRecord, PinnedPart, Pins, RejectedPart};
+pub use retention::Retention;
 pub use runs::{RunQuery, RunRecord, RunStepRecord, Runs};
 pub use services::{ServiceRecord, Services};
 pub use snapshots::{Snapshot, Snapshots};

@@ -7,11 +7,7 @@ use toolcrib_base::{Clock, PrincipalId, ProfileName, Timestamp};
 
 use crate::database::Database;
 use crate::error::StoreError;
-
-/// How long runs are kept, in milliseconds: 21 days.
-const KEPT_FOR: i64 = 21 * 24 * 3600 * 1000;
-/// How many runs are kept.
-const KEPT: i64 = 10_000;
+use crate::retention::Retention;
 
 /// One run.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -93,6 +89,7 @@ pub struct RunQuery {
 pub struct Runs {
     database: Arc<Database>,
     clock: Arc<dyn Clock>,
+    retention: Retention,
 }
 
 const COLUMNS: &str = "id, workflow, status, principal, administers, profile, definition, input, result, error, \
@@ -102,8 +99,8 @@ impl Runs {
     /// The largest text of a run or a step, in bytes. Whoever writes cuts it before.
     pub const TEXT_MAX: usize = 2 * 1024 * 1024;
 
-    pub(crate) fn new(database: Arc<Database>, clock: Arc<dyn Clock>) -> Self {
-        Self { database, clock }
+    pub(crate) fn new(database: Arc<Database>, clock: Arc<dyn Clock>, retention: Retention) -> Self {
+        Self { database, clock, retention }
     }
 
     /// The time by the clock of the store.
@@ -233,23 +230,15 @@ impl Runs {
     /// # Errors
     /// The database says no.
     pub fn prune(&self) -> Result<usize, StoreError> {
-        self.prune_beyond(KEPT)
-    }
-
-    /// The same with another number.
-    ///
-    /// # Errors
-    /// The database says no.
-    pub fn prune_beyond(&self, keep: i64) -> Result<usize, StoreError> {
         let failed = self.database.error("forget runs");
         let mut connection = self.database.writer();
         let transaction = connection.transaction().map_err(&failed)?;
-        let before = self.clock.now().0.saturating_sub(KEPT_FOR);
+        let before = self.clock.now().0.saturating_sub(self.retention.millis());
         let old = "DELETE FROM run WHERE status <> 'inprogress' AND started_at < ?1";
         let mut gone = transaction.execute(old, [before]).map_err(&failed)?;
         let many = "DELETE FROM run WHERE id IN (SELECT id FROM run WHERE status <> 'inprogress' \
                     ORDER BY started_at DESC, id LIMIT -1 OFFSET ?1)";
-        gone += transaction.execute(many, [keep]).map_err(&failed)?;
+        gone += transaction.execute(many, [self.retention.limit()]).map_err(&failed)?;
         if gone > 0 {
             let steps = "DELETE FROM run_step WHERE run NOT IN (SELECT id FROM run)";
             transaction.execute(steps, []).map_err(&failed)?;

@@ -10,10 +10,11 @@ use crate::active_sets::ActiveSets;
 use crate::audit::{AuditLog, DEFAULT_QUEUE};
 use crate::database::{Database, installation_secret};
 use crate::error::StoreError;
-use crate::events::{Events, Retention};
+use crate::events::Events;
 use crate::facts::Facts;
 use crate::names::Names;
 use crate::pins::Pins;
+use crate::retention::Retention;
 use crate::runs::Runs;
 use crate::services::Services;
 use crate::snapshots::Snapshots;
@@ -29,11 +30,18 @@ pub struct Config {
     pub audit_queue: usize,
     /// How many events are kept and for how long.
     pub events: Retention,
+    /// How many runs that ended are kept and for how long.
+    pub runs: Retention,
 }
 
 impl Default for Config {
     fn default() -> Self {
-        Self { clock: Arc::new(SystemClock), audit_queue: DEFAULT_QUEUE, events: Retention::default() }
+        Self {
+            clock: Arc::new(SystemClock),
+            audit_queue: DEFAULT_QUEUE,
+            events: Retention::EVENTS,
+            runs: Retention::RUNS,
+        }
     }
 }
 
@@ -44,6 +52,7 @@ pub struct Store {
     clock: Arc<dyn Clock>,
     audit: AuditLog,
     events: Events,
+    runs: Retention,
 }
 
 impl Store {
@@ -67,7 +76,7 @@ impl Store {
         let database = Arc::new(database);
         let audit = AuditLog::start(Arc::clone(&database), Arc::clone(&config.clock), config.audit_queue)?;
         let events = Events::start(Arc::clone(&database), Arc::clone(&config.clock), config.events)?;
-        Ok(Self { database, clock: config.clock, audit, events })
+        Ok(Self { database, clock: config.clock, audit, events, runs: config.runs })
     }
 
     /// The audit log.
@@ -107,7 +116,7 @@ impl Store {
 
     /// The runs of workflows.
     pub fn runs(&self) -> Runs {
-        Runs::new(Arc::clone(&self.database), Arc::clone(&self.clock))
+        Runs::new(Arc::clone(&self.database), Arc::clone(&self.clock), self.runs)
     }
 
     /// How services were.

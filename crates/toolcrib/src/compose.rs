@@ -325,7 +325,7 @@ fn tell_problems(loaded: &Loaded, home: &Path) {
 
 async fn open_store(folder: &Path, config: &Config) -> anyhow::Result<Result<Store, Problem>> {
     let folder = folder.to_owned();
-    let settings = toolcrib_store::Config { audit_queue: config.audit_queue, ..toolcrib_store::Config::default() };
+    let settings = store_settings(config);
     let opened = tokio::task::spawn_blocking(move || Store::open(&folder, settings)).await?;
     Ok(opened.map_err(|error| {
         let in_use = matches!(error, StoreError::InUse { .. });
@@ -338,11 +338,20 @@ async fn open_store(folder: &Path, config: &Config) -> anyhow::Result<Result<Sto
     }))
 }
 
+fn store_settings(config: &Config) -> toolcrib_store::Config {
+    toolcrib_store::Config {
+        audit_queue: config.audit_queue,
+        events: config.events,
+        runs: config.runs,
+        ..toolcrib_store::Config::default()
+    }
+}
+
 /// The first free state: clients start a gateway each, and each keeps its own audit chain.
 async fn open_instance(config: &Config) -> anyhow::Result<Store> {
     let mut folder = config.home.state();
     for instance in 1..=INSTANCES {
-        let settings = toolcrib_store::Config { audit_queue: config.audit_queue, ..toolcrib_store::Config::default() };
+        let settings = store_settings(config);
         let path = folder.clone();
         match tokio::task::spawn_blocking(move || Store::open(&path, settings)).await? {
             Ok(store) => return Ok(store),

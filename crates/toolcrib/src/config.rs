@@ -12,6 +12,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use toolcrib_base::{Kind, Limits, Problem};
+use toolcrib_store::Retention;
 
 use crate::home::{Environment, Home};
 
@@ -51,6 +52,10 @@ pub(crate) struct Config {
     pub(crate) audit_queue: usize,
     /// Whether redacted arguments are kept in the audit log.
     pub(crate) audit_arguments: bool,
+    /// How many events are kept, and for how long.
+    pub(crate) events: Retention,
+    /// How many runs that ended are kept, and for how long.
+    pub(crate) runs: Retention,
     /// How long the parts may take to end.
     pub(crate) grace: Duration,
     /// Every key that has a value, with where it came from.
@@ -136,6 +141,8 @@ impl Config {
             limits: Limits::default(),
             audit_queue: 0,
             audit_arguments: false,
+            events: Retention::EVENTS,
+            runs: Retention::RUNS,
             grace: Duration::ZERO,
             given: BTreeMap::new(),
         }

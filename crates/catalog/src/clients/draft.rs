@@ -8,6 +8,7 @@ use toolcrib_base::{Secret, ServerName};
 use crate::define;
 use crate::problem::DefinitionProblem;
 use crate::server::{ServerDefinition, TransportKind};
+use crate::yaml;
 
 /// Where a draft comes from.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -65,6 +66,10 @@ pub struct Draft {
     pub(super) timeouts: BTreeMap<&'static str, String>,
     pub(super) labels: BTreeMap<String, String>,
     pub(super) start: Option<&'static str>,
+    /// The family's name, and the argument that names the server.
+    pub(super) family: Option<(String, String)>,
+    /// What is said of signing in, no secrets.
+    pub(super) auth: Option<serde_json::Value>,
 }
 
 // === impl Draft ===
@@ -124,6 +129,12 @@ impl Draft {
         if !self.timeouts.is_empty() {
             let periods: Vec<String> = self.timeouts.iter().map(|(key, period)| format!("{key}: {period}")).collect();
             lines.push(format!("timeouts: {{{}}}", periods.join(", ")));
+        }
+        if let Some((name, argument)) = &self.family {
+            lines.push(format!("family: {{name: {}, instance_arg: {}}}", quoted(name), quoted(argument)));
+        }
+        if let Some(auth) = &self.auth {
+            lines.push(yaml::render(&serde_json::json!({ "auth": auth })).trim_end().to_owned());
         }
         if !self.labels.is_empty() {
             lines.push("labels:".to_owned());

@@ -66,6 +66,13 @@ pub struct Client {
     pub reload: &'static str,
 }
 
+impl Client {
+    /// Whether it is a gateway like ours, whose servers say more than how they are reached.
+    pub(super) fn is_muster(&self) -> bool {
+        self.format == Format::YamlFolder
+    }
+}
+
 const MCP_SERVERS: &[&[&str]] = &[&["mcpServers"]];
 
 const fn source(places: &'static [Place], servers: &'static [&'static [&'static str]]) -> Source {

@@ -14,7 +14,7 @@ use super::table::Client;
 use crate::endpoint::Endpoint;
 use crate::period::Period;
 use crate::secret::{SecretRef, is_variable};
-use crate::server::TransportKind;
+use crate::server::{Family, TransportKind};
 
 /// Keys of clients that say which tools may be used, and which the profiles of ours say instead.
 const TOOL_RULES: [&str; 12] = [
@@ -34,6 +34,32 @@ const TOOL_RULES: [&str; 12] = [
 /// Keys about signing in, which begins anew with us.
 const SIGN_IN: [&str; 6] =
     ["auth", "authProviderType", "headersHelper", "http_headers_helper", "oauth", "oauth_resource"];
+/// The keys of muster's `auth` at every depth; none of them holds a secret itself.
+const AUTH: [&str; 23] = [
+    "type",
+    "forwardToken",
+    "fallbackToOwnAuth",
+    "requiredAudiences",
+    "teleport",
+    "appName",
+    "identityDir",
+    "identitySecretName",
+    "identitySecretNamespace",
+    "tokenExchange",
+    "enabled",
+    "dexTokenEndpoint",
+    "expectedIssuer",
+    "connectorId",
+    "connectorID",
+    "scopes",
+    "clientCredentialsSecretRef",
+    "name",
+    "namespace",
+    "clientIdKey",
+    "clientSecretKey",
+    "authorizationServer",
+    "issuer",
+];
 /// Keys that name a file with variables.
 const FILES: [&str; 2] = ["envFile", "env_file"];
 
@@ -97,6 +123,8 @@ pub fn translate(
         timeouts: entry.timeouts(),
         labels: entry.labels(),
         start: None,
+        family: None,
+        auth: None,
     };
     if draft.is_disabled {
         draft.start = Some("manual");
@@ -112,6 +140,10 @@ pub fn translate(
     match kind {
         TransportKind::Stdio => entry.program(&mut draft)?,
         TransportKind::Http | TransportKind::Sse => entry.remote(&mut draft)?,
+    }
+    if client.is_muster() {
+        entry.family(&mut draft);
+        entry.auth(&mut draft);
     }
     entry.notes(&mut draft.notes);
     Ok(draft)
@@ -348,6 +380,41 @@ impl Entry<'_> {
         self.members("labels").filter_map(|(key, value)| Some((key.clone(), plain(value)?))).collect()
     }
 
+    /// The family of a server, where it is whole and of names that a definition takes.
+    fn family(&self, draft: &mut Draft) {
+        let Some(family) = self.value.get("family").filter(|family| !family.is_null()) else { return };
+        let text = |key: &str| family.get(key).and_then(Value::as_str).filter(|text| !text.is_empty());
+        let parts = text("name").zip(text("instanceArg"));
+        match parts.filter(|(name, argument)| Family::is_name(name) && Family::is_argument(argument)) {
+            Some((name, argument)) => draft.family = Some((name.to_owned(), argument.to_owned())),
+            None => draft.notes.push(
+                "`family` not taken over: it needs a `name` and an `instanceArg` of letters, digits, `_` and `-`"
+                    .to_owned(),
+            ),
+        }
+    }
+
+    /// What is said of signing in: kept as it is, and in effect once the gateway signs in by it.
+    fn auth(&self, draft: &mut Draft) {
+        let Some(auth) = self.value.get("auth").filter(|auth| auth.as_object().is_some_and(|it| !it.is_empty())) else {
+            return;
+        };
+        if draft.kind == TransportKind::Stdio {
+            if auth["type"] != "none" {
+                draft.notes.push("`auth` not taken over: it is for servers with an address".to_owned());
+            }
+            return;
+        }
+        let mut left_out = Vec::new();
+        draft.auth = Some(known_auth(auth, "auth", &mut left_out));
+        if !left_out.is_empty() {
+            draft.notes.push(format!("{} not taken over: unknown, or what looks like a secret", left_out.join(", ")));
+        }
+        if auth["type"] != "none" {
+            draft.notes.push("`auth` is kept as it is and not in effect yet: nothing signs in by it".to_owned());
+        }
+    }
+
     /// What is not taken over.
     fn notes(&self, notes: &mut Vec<String>) {
         let says = |key: &&str| match self.value.get(*key) {
@@ -363,10 +430,28 @@ impl Entry<'_> {
             }
         };
         note(&TOOL_RULES, "which tools may be used is said in a profile");
-        note(&SIGN_IN, "sign in anew");
+        let sign_in: Vec<&'static str> =
+            SIGN_IN.into_iter().filter(|key| *key != "auth" || !self.client.is_muster()).collect();
+        note(&sign_in, "sign in anew");
         note(&FILES, "name the variables of that file in `env`");
-        note(&["family"], "each server has its own tools");
     }
+}
+
+/// What of `auth` is known and no secret; the places of the rest are named.
+fn known_auth(value: &Value, place: &str, left_out: &mut Vec<String>) -> Value {
+    let Some(members) = value.as_object() else { return value.clone() };
+    let mut known = serde_json::Map::new();
+    for (key, value) in members {
+        let is_secret = |text: &str| secret::is_secret_value(text) || secret::is_secret_address(text);
+        let texts = value.as_array().into_iter().flatten().chain([value]).filter_map(Value::as_str);
+        if !AUTH.contains(&key.as_str()) || texts.into_iter().any(is_secret) {
+            let key: String = key.chars().take(64).collect();
+            left_out.push(format!("`{place}.{key}`"));
+            continue;
+        }
+        known.insert(key.clone(), known_auth(value, &format!("{place}.{key}"), left_out));
+    }
+    Value::Object(known)
 }
 
 /// A text, a number or a truth value as text.

@@ -54,10 +54,11 @@ pub fn with_tools(
 
 /// The lines of a key of the whole definition: its own, and those below that are indented, are items of its list, or
 /// nothing. Comments and blank lines after the last of them are not its own.
-fn block_of(lines: &[&str], key: &str) -> Option<std::ops::Range<usize>> {
-    let first = lines.iter().position(|line| line.strip_prefix(key).is_some_and(|rest| rest.starts_with(':')))?;
+pub(crate) fn block_of<L: AsRef<str>>(lines: &[L], key: &str) -> Option<std::ops::Range<usize>> {
+    let mut lines = lines.iter().map(AsRef::as_ref).enumerate();
+    let (first, _) = lines.find(|(_, line)| line.strip_prefix(key).is_some_and(|rest| rest.starts_with(':')))?;
     let mut end = first + 1;
-    for (number, line) in lines.iter().enumerate().skip(first + 1) {
+    for (number, line) in lines {
         let text = line.trim_start();
         if text.is_empty() || text.starts_with('#') {
             continue;

@@ -17,6 +17,20 @@ pub struct Family {
     pub instance_arg: String,
 }
 
+impl Family {
+    /// Whether a text can be its name.
+    pub(crate) fn is_name(text: &str) -> bool {
+        let fits = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'.' | b'-');
+        !text.is_empty() && text.len() <= 32 && text.bytes().all(fits)
+    }
+
+    /// Whether a text can be the argument.
+    pub(crate) fn is_argument(text: &str) -> bool {
+        let fits = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-');
+        text.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_') && text.len() <= 64 && text.bytes().all(fits)
+    }
+}
+
 /// The key `family`.
 pub(super) fn family(cursor: Cursor<'_>) -> Option<Family> {
     let fields = cursor.fields()?;
@@ -27,33 +41,20 @@ pub(super) fn family(cursor: Cursor<'_>) -> Option<Family> {
         "add a line such as `instance_arg: cluster`".to_owned(),
     );
     let name = name.and_then(|cursor| {
-        let fits = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'.' | b'-');
-        fitting(&cursor, NAME, 32, "a name of 1 to 32 characters of A-Z, a-z, 0-9, `_`, `.` and `-`", fits)
+        fitting(&cursor, NAME, Family::is_name, "a name of 1 to 32 characters of A-Z, a-z, 0-9, `_`, `.` and `-`")
     });
     let argument = argument.and_then(|cursor| {
         let what = "a name of A-Z, a-z, 0-9, `_` and `-`, the first a letter or `_`";
-        let fits = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-');
-        let text = fitting(&cursor, ARGUMENT, 64, what, fits)?;
-        let begins_well = text.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
-        if !begins_well {
-            cursor.expected(what);
-        }
-        begins_well.then_some(text)
+        fitting(&cursor, ARGUMENT, Family::is_argument, what)
     });
     fields.finish();
     Some(Family { name: name?, instance_arg: argument? })
 }
 
-fn fitting(
-    cursor: &Cursor<'_>,
-    pattern: &'static str,
-    most: usize,
-    what: &str,
-    fits: impl Fn(u8) -> bool,
-) -> Option<String> {
+fn fitting(cursor: &Cursor<'_>, pattern: &'static str, is_good: fn(&str) -> bool, what: &str) -> Option<String> {
     let text = cursor.text()?;
     cursor.fits(pattern);
-    let is_good = !text.is_empty() && text.len() <= most && text.bytes().all(fits);
+    let is_good = is_good(text);
     if !is_good {
         cursor.expected(what);
     }

@@ -5,7 +5,10 @@ use std::collections::BTreeMap;
 use serde_json::{Number, Value};
 
 use crate::pattern::Pattern;
-use crate::reader::{Cursor, choice};
+use crate::reader::{Cursor, Fields, choice};
+
+/// The longest text that a length may ask for.
+const LENGTH_MAX: u32 = 10_000_000;
 
 choice! {
     /// What kind of value an argument takes.
@@ -32,6 +35,9 @@ pub struct ArgumentDefinition {
     /// The least and the greatest number.
     pub minimum: Option<Number>,
     pub maximum: Option<Number>,
+    /// The least and the greatest number of characters of its texts.
+    pub min_length: Option<u32>,
+    pub max_length: Option<u32>,
     /// What its texts must match.
     pub pattern: Option<Pattern>,
 }
@@ -68,6 +74,8 @@ impl ArgumentDefinition {
             choices: Vec::new(),
             minimum: None,
             maximum: None,
+            min_length: None,
+            max_length: None,
             pattern: None,
         }
     }
@@ -88,6 +96,14 @@ impl ArgumentDefinition {
         if let Some(bound) = beyond(&self.maximum, |it, bound| it > bound) {
             return Some(format!("must be at most the maximum {bound}"));
         }
+        let length = value.as_str().map(|text| text.chars().count());
+        let long = |bound: u32| usize::try_from(bound).unwrap_or(usize::MAX);
+        if let Some(bound) = self.min_length.filter(|bound| length.is_some_and(|length| length < long(*bound))) {
+            return Some(format!("must have at least the minLength of {bound} characters"));
+        }
+        if let Some(bound) = self.max_length.filter(|bound| length.is_some_and(|length| length > long(*bound))) {
+            return Some(format!("must have at most the maxLength of {bound} characters"));
+        }
         let unmatched =
             self.pattern.as_ref().filter(|pattern| value.as_str().is_some_and(|text| !pattern.matches(text)));
         unmatched.map(|pattern| format!("must match the pattern `{}`", pattern.as_str()))
@@ -104,6 +120,8 @@ impl ArgumentDefinition {
             ("enum", choices),
             ("minimum", bound(&self.minimum)),
             ("maximum", bound(&self.maximum)),
+            ("minLength", self.min_length.map(Value::from)),
+            ("maxLength", self.max_length.map(Value::from)),
             ("pattern", self.pattern.as_ref().map(|pattern| pattern.as_str().into())),
         ] {
             if let Some(value) = value {
@@ -129,31 +147,112 @@ fn argument(cursor: &Cursor<'_>) -> Option<ArgumentDefinition> {
     let hint = "add `type: string`, or one of integer, boolean, number, object, array".to_owned();
     let kind: Option<ArgumentKind> =
         fields.require("type", "the kind of its values", hint).and_then(|cursor| cursor.choice());
-    let default = fields.get("default");
-    let value = default.as_ref().and_then(Cursor::value).filter(|value| !value.is_null());
-    if let (Some(kind), Some(default), Some(value)) = (kind, &default, &value)
-        && !kind.fits(value)
-    {
-        default.expected(format_args!("a default that is of the type `{kind}`"));
-    }
+    let written = Written::of(&fields);
+    let number = |cursor: &Option<Cursor<'_>>| cursor.as_ref().and_then(Cursor::decimal);
+    let length = |cursor: &Option<Cursor<'_>>| cursor.as_ref().and_then(|cursor| cursor.number(0, LENGTH_MAX));
     let argument = ArgumentDefinition {
         kind: kind.unwrap_or(ArgumentKind::String),
         required: fields.get("required").and_then(|cursor| cursor.flag()).unwrap_or(false),
-        default: value,
+        default: written.default.as_ref().and_then(Cursor::value).filter(|value| !value.is_null()),
         description: fields.text("description"),
-        choices: fields.get("enum").map(|cursor| cursor.list(|item| item.value())).unwrap_or_default(),
-        minimum: fields.get("minimum").or_else(|| fields.untold("min")).and_then(|cursor| cursor.decimal()),
-        maximum: fields.get("maximum").or_else(|| fields.untold("max")).and_then(|cursor| cursor.decimal()),
-        pattern: fields.get("pattern").and_then(|cursor| pattern(&cursor)),
+        choices: written.choices.iter().filter_map(Cursor::value).collect(),
+        minimum: number(&written.minimum),
+        maximum: number(&written.maximum),
+        min_length: length(&written.min_length),
+        max_length: length(&written.max_length),
+        pattern: written.pattern.as_ref().and_then(pattern),
     };
-    if let (Some(default), Some(value)) = (&default, &argument.default)
-        && kind.is_some_and(|kind| kind.fits(value))
-        && let Some(fault) = argument.fault(value)
-    {
-        default.problem(fault, None);
-    }
     fields.finish();
-    kind.map(|_| argument)
+    kind?;
+    written.judge(&argument);
+    Some(argument)
+}
+
+/// The rules of an argument where they are written, to say there what contradicts the others.
+struct Written<'a> {
+    default: Option<Cursor<'a>>,
+    list: Option<Cursor<'a>>,
+    choices: Vec<Cursor<'a>>,
+    minimum: Option<Cursor<'a>>,
+    maximum: Option<Cursor<'a>>,
+    min_length: Option<Cursor<'a>>,
+    max_length: Option<Cursor<'a>>,
+    pattern: Option<Cursor<'a>>,
+}
+
+impl<'a> Written<'a> {
+    fn of(fields: &Fields<'a>) -> Self {
+        let list = fields.get("enum");
+        Self {
+            default: fields.get("default"),
+            choices: list.as_ref().map(Cursor::items).unwrap_or_default(),
+            list,
+            minimum: fields.get("minimum").or_else(|| fields.untold("min")),
+            maximum: fields.get("maximum").or_else(|| fields.untold("max")),
+            min_length: fields.either("minLength", "min_length"),
+            max_length: fields.either("maxLength", "max_length"),
+            pattern: fields.get("pattern"),
+        }
+    }
+
+    /// Says what no value could fulfil, and what of itself does not fit.
+    fn judge(&self, argument: &ArgumentDefinition) {
+        let kind = argument.kind;
+        let is_number = matches!(kind, ArgumentKind::Integer | ArgumentKind::Number);
+        for (rule, fits, kinds) in [
+            (&self.minimum, is_number, "`integer` and `number`"),
+            (&self.maximum, is_number, "`integer` and `number`"),
+            (&self.min_length, kind == ArgumentKind::String, "`string`"),
+            (&self.max_length, kind == ArgumentKind::String, "`string`"),
+            (&self.pattern, kind == ArgumentKind::String, "`string`"),
+        ] {
+            if let Some(rule) = rule.as_ref().filter(|_| !fits) {
+                let hint = format!("it goes with the type {kinds}: remove the key, or change `type`");
+                rule.problem(format!("means nothing for the type `{kind}`"), Some(hint));
+            }
+        }
+        if let (Some(rule), Some(least), Some(most)) = (&self.maximum, &argument.minimum, &argument.maximum)
+            && is_number
+            && is_empty(kind, least, most)
+        {
+            rule.problem(format!("no {kind} is at least the minimum {least} and at most the maximum {most}"), None);
+        }
+        if let (Some(rule), Some(least), Some(most)) = (&self.max_length, argument.min_length, argument.max_length)
+            && least > most
+        {
+            rule.problem(format!("no text has at least {least} characters (minLength) and at most {most}"), None);
+        }
+        if let Some(list) = self.list.as_ref().filter(|list| list.node().is_list() && self.choices.is_empty()) {
+            list.problem(
+                "an enum of nothing: no value would do",
+                Some("name the values, or remove the key".to_owned()),
+            );
+        }
+        for choice in &self.choices {
+            // What is asked of a value beside that it is one of them.
+            let others = ArgumentDefinition { choices: Vec::new(), ..argument.clone() };
+            match choice.value() {
+                Some(value) if !kind.fits(&value) => choice.expected(format_args!("a value of the type `{kind}`")),
+                Some(value) => others.fault(&value).into_iter().for_each(|fault| choice.problem(fault, None)),
+                None => {}
+            }
+        }
+        if let (Some(written), Some(value)) = (&self.default, &argument.default) {
+            match argument.fault(value) {
+                _ if !kind.fits(value) => {
+                    written.expected(format_args!("a default that is of the type `{kind}`"));
+                }
+                Some(fault) => written.problem(fault, None),
+                None => {}
+            }
+        }
+    }
+}
+
+/// Whether no number of a kind lies between two bounds.
+fn is_empty(kind: ArgumentKind, least: &Number, most: &Number) -> bool {
+    let (Some(least), Some(most)) = (least.as_f64(), most.as_f64()) else { return false };
+    least > most || kind == ArgumentKind::Integer && least.ceil() > most.floor()
 }
 
 fn pattern(cursor: &Cursor<'_>) -> Option<Pattern> {

@@ -64,7 +64,7 @@ fn argument(argument: &ArgumentDefinition) -> Value {
     }
     put(&mut members, "description", argument.description.clone());
     for (key, value) in argument.schema().as_object().into_iter().flatten() {
-        if matches!(key.as_str(), "enum" | "minimum" | "maximum" | "pattern") {
+        if matches!(key.as_str(), "enum" | "minimum" | "maximum" | "minLength" | "maxLength" | "pattern") {
             members.insert(key.clone(), value.clone());
         }
     }

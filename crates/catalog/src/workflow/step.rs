@@ -11,6 +11,8 @@ use crate::reader::{Cursor, Fields};
 
 /// How often a step may be tried again.
 const RETRIES_MAX: u32 = 100;
+/// The longest wait between two tries; what grows is cut there.
+pub const RETRY_DELAY_MAX: Period = Period::seconds(5 * 60);
 
 /// One step.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -214,6 +216,11 @@ fn list(cursor: &Cursor<'_>, word: &str, action: impl Fn(&Fields<'_>, &Cursor<'_
         };
         let complete = id.is_some() && action.is_some();
         let read = step(id.unwrap_or_default(), action.unwrap_or(Action::Parallel(Vec::new())));
+        if matches!(read.action, Action::ForEach { .. } | Action::Parallel(_)) && complete {
+            for key in ["retry", "idempotent"] {
+                fields.misplaced(key, "goes with `tool`: write it for the steps within");
+            }
+        }
         // What a step of another kind would have is told by the kind.
         for key in ["tool", "args", "arguments"] {
             fields.untold(key);
@@ -231,7 +238,7 @@ fn retry(cursor: Cursor<'_>) -> Option<Retry> {
     let fields = cursor.fields()?;
     let retry = Retry {
         count: fields.get("count").and_then(|cursor| cursor.number(0, RETRIES_MAX)).unwrap_or(1),
-        delay: fields.get("delay").and_then(|cursor| cursor.parsed()).unwrap_or(Period::seconds(1)),
+        delay: fields.get("delay").and_then(|cursor| delay(&cursor)).unwrap_or(Period::seconds(1)),
         backoff: fields
             .either("backoff", "backoff_multiplier")
             .or_else(|| fields.untold("backoffMultiplier"))
@@ -240,4 +247,14 @@ fn retry(cursor: Cursor<'_>) -> Option<Retry> {
     };
     fields.finish();
     Some(retry)
+}
+
+fn delay(cursor: &Cursor<'_>) -> Option<Period> {
+    let delay: Period = cursor.parsed()?;
+    if delay > RETRY_DELAY_MAX {
+        let hint = "a step that is tried again may wait longer by `backoff`, up to the same bound".to_owned();
+        cursor.problem(format!("expected a wait of at most {RETRY_DELAY_MAX}, got `{delay}`"), Some(hint));
+        return None;
+    }
+    Some(delay)
 }

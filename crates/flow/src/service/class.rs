@@ -148,9 +148,10 @@ pub(super) fn context(name: &str, class: &str, args: &Map<String, Value>, life: 
         metadata.extend(kept.clone());
     }
     let id = ["serviceId", "serviceID", "service_id", "id"].iter().find_map(|key| metadata.get(*key)).cloned();
+    // An argument called `start` is what its class means by `.start`, and so on.
     let mut context = args.clone();
     for (word, kept) in &life.kept {
-        context.insert(word.clone(), kept.clone());
+        context.entry(word.clone()).or_insert_with(|| kept.clone());
     }
     for word in ["start", "stop", "restart"] {
         context.entry(word).or_insert_with(|| json!({}));
@@ -162,7 +163,6 @@ pub(super) fn context(name: &str, class: &str, args: &Map<String, Value>, life: 
         ("serviceClassName", class.into()),
         ("service", service),
     ] {
-        // An argument called `name` is what its class means by `.name`.
         if !args.contains_key(key) || key == "args" {
             context.insert(key.to_owned(), value);
         }

@@ -74,7 +74,7 @@ const ROWS: &[Operation] = &[
         method: Method::Post,
         path: "/services",
         summary: "Create a service",
-        description: "Make a service of a service class: check its arguments, start what it depends on, and call the start tool of its class. With `persist` it has a file, services/<name>.yaml, and is there again after a restart of the gateway; with `autoStart` it is then started.",
+        description: "Make a service of a service class: check its arguments, start what it depends on, and call the start tool of its class. With `persist` it has a file, services/<name>.yaml, and is there again after a restart of the gateway; with `autoStart` too it is then started.",
         effect: Effect::Changes { idempotent: false },
         creates: true,
         input: CREATE,

@@ -98,6 +98,15 @@ impl Program {
         Ok(Self { code: Code::Template(owner), uses: Uses::Roots(roots) })
     }
 
+    /// The fields of Go's language that must be there.
+    pub(super) fn fields(&self) -> impl Iterator<Item = &Path> {
+        let fields = match &self.uses {
+            Uses::Fields(fields) => fields.as_slice(),
+            Uses::Roots(_) => &[],
+        };
+        fields.iter().filter(|field| !field.lenient).map(|field| &field.path)
+    }
+
     pub(super) fn render(&self, context: &Value, text: &str) -> Result<Value, TemplateError> {
         let given = self.given(context, text);
         match &self.code {

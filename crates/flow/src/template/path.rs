@@ -67,6 +67,14 @@ pub(super) fn step<'a>(value: &'a Value, step: &Step) -> Option<&'a Value> {
 }
 
 impl Path {
+    /// The key directly under a root, if it leads there.
+    pub(super) fn under(&self, root: &str) -> Option<&str> {
+        match self.steps.as_slice() {
+            [Step::Key(first), Step::Key(key), ..] if first == root => Some(key),
+            _ => None,
+        }
+    }
+
     pub(super) fn walk<'a>(&self, value: &'a Value) -> Result<&'a Value, Missing> {
         let mut at = value;
         for (index, next) in self.steps.iter().enumerate() {

@@ -36,6 +36,13 @@ impl Tree {
         self.0.render(context)
     }
 
+    /// The names directly under a root that must be there when it is rendered, as far as the text says them.
+    pub fn names_under(&self, root: &str) -> Vec<&str> {
+        let mut names = Vec::new();
+        self.0.add_names_under(root, &mut names);
+        names
+    }
+
     /// Whether nothing in it is to be rendered.
     pub fn is_plain(&self) -> bool {
         matches!(self.0, Branch::Fixed(_))
@@ -67,6 +74,15 @@ impl Branch {
             _ => Self::Fixed(value.clone()),
         };
         Ok(branch)
+    }
+
+    fn add_names_under<'a>(&'a self, root: &str, names: &mut Vec<&'a str>) {
+        match self {
+            Self::Fixed(_) => {}
+            Self::Leaf(template) => names.extend(template.names_under(root)),
+            Self::List(items) => items.iter().for_each(|item| item.add_names_under(root, names)),
+            Self::Map(members) => members.iter().for_each(|(_, member)| member.add_names_under(root, names)),
+        }
     }
 
     fn is_fixed(&self) -> bool {

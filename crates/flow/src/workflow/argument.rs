@@ -2,12 +2,12 @@
 
 use serde_json::{Map, Value, json};
 use toolcrib_base::{Kind, Problem};
-use toolcrib_catalog::{ArgumentDefinition, WorkflowDefinition};
+use toolcrib_catalog::{ArgumentDefinition, RESERVED_ARGUMENTS, WorkflowDefinition};
 
 /// Answers everything, whatever the definition's `output` says.
-const DEBUG: &str = "_debug";
+const DEBUG: &str = RESERVED_ARGUMENTS[0];
 /// Answers at once with the id of the run, which goes on.
-const DETACH: &str = "_detach";
+const DETACH: &str = RESERVED_ARGUMENTS[1];
 
 /// What a run is called with.
 #[derive(Debug, Clone, PartialEq)]

@@ -1,5 +1,7 @@
 //! A definition made ready to run: every template in it read once.
 
+mod reach;
+
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -62,6 +64,9 @@ impl Program {
         let steps = compiler.codes(&definition.steps);
         let on_failure = compiler.codes(&definition.on_failure);
         let output = definition.output.as_ref().map(|output| compiler.tree(output, None, "output"));
+        for astray in reach::astray(&steps, &on_failure, output.as_ref()) {
+            compiler.problem(astray.step, &astray.field, astray.message, astray.hint);
+        }
         if compiler.problems.is_empty() {
             Ok(Self { definition: Arc::clone(definition), steps, on_failure, output })
         } else {
@@ -87,6 +92,12 @@ impl Compiler {
         steps.iter().map(|step| self.code(step)).collect()
     }
 
+    /// The steps within a step. Who wants to see the results of a loop or of branches means those of its steps.
+    fn inner(&mut self, step: &Step) -> Vec<Code> {
+        let inner = step.inner().iter().map(|inner| Step { store: inner.store || step.store, ..inner.clone() });
+        inner.map(|inner| self.code(&inner)).collect()
+    }
+
     fn code(&mut self, step: &Step) -> Code {
         let tree = match &step.action {
             Action::Tool { args, .. } => self.tree(&Value::Object(args.clone()), Some(step), "args"),
@@ -98,7 +109,7 @@ impl Compiler {
             condition: step.condition.as_ref().map(|condition| self.check(condition, step, "condition")),
             outputs: (!step.outputs.is_empty())
                 .then(|| self.tree(&Value::Object(step.outputs.clone()), Some(step), "outputs")),
-            inner: self.codes(step.inner()),
+            inner: self.inner(step),
             step: step.clone(),
         }
     }
@@ -133,7 +144,7 @@ impl Compiler {
                 let tree = self.tree(value, Some(step), &field);
                 match JsonPath::parse(path) {
                     Some(path) => values.push((path, tree)),
-                    None => self.problem(Some(step), &field, format!("expected a JSON path, got `{path}`")),
+                    None => self.problem(Some(step), &field, format!("expected a JSON path, got `{path}`"), None),
                 }
             }
             Some(Expected { success: expectation.success, values })
@@ -145,14 +156,14 @@ impl Compiler {
         Tree::parse(value).unwrap_or_else(|error: TemplateError| {
             let dot = if error.field().is_empty() || error.field().starts_with('[') { "" } else { "." };
             let field = format!("{field}{dot}{}", error.field());
-            self.problem(step, &field, error.message().to_owned());
+            self.problem(step, &field, error.message().to_owned(), None);
             Tree::plain(Value::Null)
         })
     }
 
-    fn problem(&mut self, step: Option<&Step>, field: &str, message: String) {
+    fn problem(&mut self, step: Option<&Step>, field: &str, message: String, hint: Option<String>) {
         let at: Option<Position> = step.map(|step| step.at);
         let field = step.map_or_else(|| field.to_owned(), |step| format!("{}.{field}", step.field));
-        self.problems.push(DefinitionProblem { file: self.file.clone(), at, field, message, hint: None });
+        self.problems.push(DefinitionProblem { file: self.file.clone(), at, field, message, hint });
     }
 }

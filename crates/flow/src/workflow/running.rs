@@ -15,7 +15,7 @@ use toolcrib_base::{Kind, Problem, random};
 use toolcrib_catalog::WorkflowDefinition;
 use toolcrib_gateway::{Caller, Errand, Gateway, Happening, ObjectKind, Principal};
 use toolcrib_protocol::{Raw, Revision};
-use toolcrib_store::{Door, RunRecord, RunStepRecord, Runs};
+use toolcrib_store::{RunRecord, RunStepRecord, Runs};
 
 use super::argument::Input;
 use super::book::{Book, kept};
@@ -202,7 +202,7 @@ impl Running {
         let caller = Caller {
             principal,
             profile: record.profile.clone(),
-            door: Door::new("errand"),
+            door: Errand::DOOR,
             revision: Revision::LATEST_LEGACY,
             session: None,
         };

@@ -7,14 +7,19 @@ use toolcrib_protocol::Raw;
 use toolcrib_protocol::json::Rules;
 
 use super::{Context, required};
+use crate::dialect::MetaName;
 use crate::view::{AVAILABLE, Candidate, Tool};
-use crate::{reply, resolve};
+use crate::{dialect, menu, reply, resolve};
 
 /// How deep a tool of a definition may be.
 const DEPTH: usize = 64;
 
 pub(super) fn run(context: &Context<'_>, arguments: &Raw) -> Result<Raw, Problem> {
     let name = required(arguments, "name")?;
+    let own = context.view.profile.dialect;
+    if let Some(meta) = dialect::own_name(&name, own) {
+        return Ok(of_meta(context, meta));
+    }
     if let Some(family) = context.view.families.named(&name) {
         let value = json!({
             "name": &*family.name, "description": family.description(), "inputSchema": family.input_schema(),
@@ -28,6 +33,9 @@ pub(super) fn run(context: &Context<'_>, arguments: &Raw) -> Result<Raw, Problem
                 "outputSchema": reply::schema_of_data(operation.output_schema()),
             });
             return Ok(reply::data(&value));
+        }
+        if let Some(meta) = dialect::lookup(&name, own) {
+            return Ok(of_meta(context, meta));
         }
         return match context.view.available.named(&name) {
             Some(candidate) => Ok(available(context, candidate)),
@@ -52,6 +60,18 @@ pub(super) fn run(context: &Context<'_>, arguments: &Raw) -> Result<Raw, Problem
         return Ok(reply::structured(&markdown(&value), &value));
     }
     Ok(compact(&value))
+}
+
+/// A tool of the gateway itself, by whatever name it was asked for.
+fn of_meta(context: &Context<'_>, meta: &MetaName) -> Raw {
+    let value = menu::entry(meta).to_value();
+    match context.meta.dialect {
+        Dialect::Muster => reply::data(&json!({
+            "name": value["name"], "description": value["description"], "inputSchema": value["inputSchema"],
+        })),
+        Dialect::GoEnt => reply::structured(&markdown(&value), &value),
+        Dialect::Native | Dialect::Scooter => compact(&value),
+    }
 }
 
 /// The same as elsewhere, beginning with the words that muster's clients look for.

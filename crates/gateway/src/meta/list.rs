@@ -25,11 +25,11 @@ const OWN: f32 = 0.6;
 
 /// `list_tools`: every tool with its description, in pages.
 pub(super) fn run(context: &Context<'_>, arguments: &Raw) -> Result<Raw, Problem> {
-    let (limit, offset) = bounds(arguments, MOST)?;
+    let Bounds { limit, offset, is_lowered } = bounds(arguments, MOST)?;
     let all = Row::all(context.view);
     let page = Page::cut(&all, offset, limit, |row| row.shown(Detail::Description));
     let mut value = json!({ "tools": page.rows, "total": all.len(), "truncated": page.next.is_some() });
-    tell_next(&mut value, page.next, "list_tools");
+    tell_next(&mut value, page.next, is_lowered, "list_tools");
     Ok(reply::data(&value))
 }
 
@@ -60,7 +60,7 @@ pub(super) async fn filter(context: &Context<'_>, arguments: &Raw) -> Result<Raw
     let filter = Filter::read(arguments)?;
     let query = text(arguments, "query")?.filter(|query| !query.trim().is_empty());
     let with_schema = flag(arguments, "include_schema")?.unwrap_or(false);
-    let (limit, offset) = bounds(arguments, FEW)?;
+    let Bounds { limit, offset, is_lowered } = bounds(arguments, FEW)?;
     let asked = Asked::of(context.gateway, view, query.as_deref().unwrap_or_default()).await;
     let fits = filter.fits()?;
     let all = if query.is_some() { ranked(view, &asked) } else { unranked(view) };
@@ -98,25 +98,38 @@ pub(super) async fn filter(context: &Context<'_>, arguments: &Raw) -> Result<Raw
         "filters": filters, "total_tools": Row::all(view).len(), "filtered_count": page.rows.len(),
         "total": matching.len(), "truncated": page.next.is_some(), "tools": page.rows,
     });
-    tell_next(&mut value, page.next, "filter_tools");
+    tell_next(&mut value, page.next, is_lowered, "filter_tools");
     Ok(reply::data(&value))
 }
 
 /// `limit` and `offset`.
-fn bounds(arguments: &Raw, usual: u64) -> Result<(usize, usize), Problem> {
+struct Bounds {
+    limit: usize,
+    offset: usize,
+    /// Whether more was asked for than one answer has.
+    is_lowered: bool,
+}
+
+fn bounds(arguments: &Raw, usual: u64) -> Result<Bounds, Problem> {
     let limit = number(arguments, "limit")?.unwrap_or(usual);
     if limit == 0 {
         return Err(Problem::new(Kind::InvalidParams, "limit must be at least 1"));
     }
     let offset = number(arguments, "offset")?.unwrap_or(0);
     let size = |number: u64| usize::try_from(number).unwrap_or(usize::MAX);
-    Ok((size(limit.min(MOST)), size(offset)))
+    Ok(Bounds { limit: size(limit.min(MOST)), offset: size(offset), is_lowered: limit > MOST })
 }
 
-fn tell_next(value: &mut Value, next: Option<usize>, tool: &str) {
+/// What a page leaves out, and how to get it.
+fn tell_next(value: &mut Value, next: Option<usize>, is_lowered: bool, tool: &str) {
+    let lowered = is_lowered.then(|| format!("limit is at most {MOST} and was taken as that."));
+    let more = next.map(|next| format!("There are more: {tool} with offset {next}, or filter_tools with a query."));
     if let Some(next) = next {
         value["next_offset"] = next.into();
-        value["hint"] = format!("There are more: {tool} with offset {next}, or filter_tools with a query.").into();
+    }
+    let hint: Vec<String> = lowered.into_iter().chain(more).collect();
+    if !hint.is_empty() {
+        value["hint"] = hint.join(" ").into();
     }
 }
 

@@ -25,6 +25,27 @@ pub(super) fn profile(arguments: &Raw) -> Result<Which, Problem> {
     named(arguments, |name| ProfileName::new(name).map(Which::Profile))
 }
 
+/// The same of a server that is there, or not found.
+pub(super) fn known_server(arguments: &Raw) -> Result<Which, Problem> {
+    server(arguments).map_err(|problem| no_name("server", arguments, problem))
+}
+
+/// The same of a profile that is there, or not found.
+pub(super) fn known_profile(arguments: &Raw) -> Result<Which, Problem> {
+    profile(arguments).map_err(|problem| no_name("profile", arguments, problem))
+}
+
+/// A text that can be no name, where one is looked for: nothing has it.
+fn no_name(kind: &str, arguments: &Raw, problem: Problem) -> Problem {
+    match arguments.text("name").filter(|name| !name.is_empty()) {
+        Some(name) => {
+            let shown: String = name.chars().take(128).collect();
+            Problem::new(Kind::NotFound, format!("{kind} `{shown}` not found")).hint(format!("{}.", problem.message))
+        }
+        None => problem,
+    }
+}
+
 fn named(arguments: &Raw, new: impl Fn(&str) -> Result<Which, toolcrib_base::id::IdError>) -> Result<Which, Problem> {
     let name = required(arguments, "name")?;
     new(&name).map_err(|error| Problem::new(Kind::InvalidParams, error.to_string()))
@@ -46,8 +67,11 @@ pub(super) async fn create(gateway: &Arc<Gateway>, which: Which, arguments: &Raw
 pub(super) async fn update(gateway: &Arc<Gateway>, which: Which, arguments: &Raw) -> Result<Value, Problem> {
     let text = given(&which, arguments)?;
     let revision = required(arguments, "revision")?;
+    let is_value = arguments.get("definition").is_some();
     let gateway = writing(gateway)?;
     blocking(move || {
+        let before = if is_value { gateway.files.read(&which)? } else { None };
+        let text = before.map_or(text.clone(), |before| before.amended(&which, &text));
         let written = gateway.files.replace(&which, &text, &revision)?;
         gateway.take_in();
         Ok(json!({ "name": which.name(), "file": written.file, "revision": written.revision }))

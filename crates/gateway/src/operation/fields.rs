@@ -19,8 +19,13 @@ pub fn tell_unknown(schema: &Value, arguments: &Value) -> Result<(), Problem> {
     let Some(unknown) = arguments.as_object().and_then(|all| all.keys().find(|name| !is_known(name))) else {
         return Ok(());
     };
+    Err(unknown_argument(unknown, known.into_iter().flat_map(|known| known.keys().map(String::as_str))))
+}
+
+/// The answer to an argument that nobody knows, with what was probably meant.
+pub(crate) fn unknown_argument<'a>(unknown: &str, known: impl Iterator<Item = &'a str>) -> Problem {
     let shown: String = unknown.chars().take(64).collect();
-    let names: Vec<&str> = known.into_iter().flat_map(|known| known.keys().map(String::as_str)).collect();
+    let names: Vec<&str> = known.collect();
     let close = nearest(unknown, names.iter().copied());
     let quoted = |names: &[&str]| names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
     let hint = match (close.first(), names.is_empty()) {
@@ -28,5 +33,5 @@ pub fn tell_unknown(schema: &Value, arguments: &Value) -> Result<(), Problem> {
         (None, true) => "There are no arguments here.".to_owned(),
         (None, false) => format!("Known are {}.", quoted(&names)),
     };
-    Err(Problem::new(Kind::InvalidParams, format!("unknown argument `{shown}`")).hint(hint))
+    Problem::new(Kind::InvalidParams, format!("unknown argument `{shown}`")).hint(hint)
 }

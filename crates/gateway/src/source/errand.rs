@@ -42,6 +42,9 @@ impl fmt::Debug for Errand {
 }
 
 impl Errand {
+    /// The door by which its calls come.
+    pub const DOOR: Door = Door::new("errand");
+
     /// An errand that no request stands behind: a health check, a run that goes on after a restart.
     pub fn of_house(gateway: &Arc<Gateway>, caller: Caller) -> Self {
         Self {
@@ -99,7 +102,7 @@ impl Errand {
         }
         let view = self.view()?;
         let revision = self.caller.session.as_ref().map_or(Revision::LATEST_LEGACY, |session| session.revision);
-        let caller = Caller { door: Door::new("errand"), revision, ..self.caller.clone() };
+        let caller = Caller { door: Self::DOOR, revision, ..self.caller.clone() };
         let id = Id::from_text(&self.label);
         let params = Raw::from_value(&json!({ "name": tool, "arguments": {} }));
         let behind =

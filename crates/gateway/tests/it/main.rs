@@ -26,6 +26,7 @@ mod lossless;
 mod meaning;
 mod merging;
 mod muster_lists;
+mod muster_meta;
 mod muster_servers;
 mod names;
 mod offer;

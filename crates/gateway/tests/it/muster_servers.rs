@@ -188,3 +188,25 @@ async fn only_administrators_change_servers() {
     }
     assert_eq!(house.read("servers/new.yaml"), None);
 }
+
+#[tokio::test]
+async fn comments_of_a_file_stay_where_their_key_does() {
+    let text = "# who runs it: ada\nname: noted\ntransport: stdio\ncommand: never-started # by hand\nstart: manual\n# slow at night\ntimeouts: {call: 9s}\n";
+    let file = ("servers/noted.yaml".to_owned(), text.to_owned());
+    let house = House::settled(&[profile("muster", "# mine\ndialect: muster"), file]).await;
+    let client = house.legacy("muster").admin();
+    operate(&client, "core_mcpserver_update", json!({ "name": "noted", "command": "other" })).await.unwrap();
+    let changed = text.replace("never-started", "other");
+    assert_eq!(house.read("servers/noted.yaml").unwrap(), changed);
+    let shown = operate(&client, "core_mcpserver_get", json!({ "name": "noted" })).await.unwrap();
+    let mut definition = shown["definition"].clone();
+    definition["description"] = "notes".into();
+    let whole = json!({ "name": "noted", "definition": definition, "revision": shown["revision"] });
+    operate(&client, "core_mcpserver_update", whole).await.unwrap();
+    assert_eq!(house.read("servers/noted.yaml").unwrap(), format!("{changed}description: notes\n"));
+    let shown = operate(&client, "core_profile_get", json!({ "name": "muster" })).await.unwrap();
+    let definition = json!({ "name": "muster", "dialect": "muster", "title": "M" });
+    let whole = json!({ "name": "muster", "definition": definition, "revision": shown["revision"] });
+    operate(&client, "core_profile_update", whole).await.unwrap();
+    assert_eq!(house.read("profiles/muster.yaml").unwrap(), "name: muster\n# mine\ndialect: muster\ntitle: M\n");
+}

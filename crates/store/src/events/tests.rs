@@ -31,7 +31,7 @@ fn listed(events: &Events, filter: EventFilter) -> Vec<(i64, String)> {
 
 #[test]
 fn events_are_found_by_time_object_and_type_newest_first() {
-    let store = store(Retention::default(), 100);
+    let store = store(Retention::EVENTS, 100);
     let events = store.events();
     events.keep(event(1, "MCPServer", "a", false));
     events.keep(event(2, "MCPServer", "b", true));
@@ -56,7 +56,7 @@ fn what_is_old_or_too_much_is_forgotten() {
     let folder = tempfile::tempdir().unwrap();
     let clock = Arc::new(ManualClock::default());
     clock.advance(10_000);
-    let retention = Retention { events: 3, age: Duration::from_millis(1_000) };
+    let retention = Retention { most: 3, age: Duration::from_millis(1_000) };
     let open = || {
         let config = Config { clock: Arc::<ManualClock>::clone(&clock), events: retention, ..Config::default() };
         Store::open(folder.path(), config).unwrap()
@@ -77,7 +77,7 @@ fn what_is_old_or_too_much_is_forgotten() {
 
 #[test]
 fn long_texts_are_cut_and_a_full_queue_drops_and_counts() {
-    let store = store(Retention::default(), 0);
+    let store = store(Retention::EVENTS, 0);
     let events = store.events();
     let long = EventRecord { message: "ä".repeat(5_000), ..event(1, "MCPServer", "a", false) };
     events.keep(long);

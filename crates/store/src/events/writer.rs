@@ -7,8 +7,9 @@ use rusqlite::TransactionBehavior;
 use tokio::sync::watch;
 use toolcrib_base::Clock;
 
-use super::{EventRecord, Retention, Shared};
+use super::{EventRecord, Shared};
 use crate::database::Database;
+use crate::retention::Retention;
 
 /// How long an event waits for others to share its commit.
 const GATHER: Duration = Duration::from_millis(100);
@@ -110,13 +111,11 @@ impl Writer {
 
     /// Forgets what is too old or too much.
     fn prune(&self) {
-        let age = i64::try_from(self.retention.age.as_millis()).unwrap_or(i64::MAX);
-        let oldest = self.clock.now().0.saturating_sub(age);
-        let most = i64::try_from(self.retention.events).unwrap_or(i64::MAX);
+        let oldest = self.clock.now().0.saturating_sub(self.retention.millis());
         let connection = self.database.writer();
         let aged = connection.execute("DELETE FROM event WHERE at < ?1", [oldest]);
         let beyond = "DELETE FROM event WHERE seq <= (SELECT seq FROM event ORDER BY seq DESC LIMIT 1 OFFSET ?1)";
-        let done = aged.and_then(|_| connection.execute(beyond, [most]));
+        let done = aged.and_then(|_| connection.execute(beyond, [self.retention.limit()]));
         if let Err(error) = done {
             tracing::warn!(%error, "old events are not forgotten");
         }

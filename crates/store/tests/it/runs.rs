@@ -1,7 +1,9 @@
 //! Runs: what was written is there after a restart, can be listed and paged, and does not stay for ever.
 
+use std::time::Duration;
+
 use toolcrib_base::{PrincipalId, Timestamp};
-use toolcrib_store::{RunQuery, RunRecord, RunStepRecord, Runs, StoreError};
+use toolcrib_store::{Config, Retention, RunQuery, RunRecord, RunStepRecord, Runs, Store, StoreError};
 
 use crate::{Home, profile};
 
@@ -111,11 +113,23 @@ fn old_runs_and_too_many_are_forgotten_but_none_that_is_under_way() {
     }
     assert_eq!(runs.prune().unwrap(), 1);
     assert_eq!((runs.get("old").unwrap(), runs.steps("old").unwrap().len()), (None, 0));
-    assert_eq!(runs.prune_beyond(2).unwrap(), 2);
+    assert_eq!(runs.prune().unwrap(), 0);
+    store.close_blocking();
+    drop((runs, store));
+    let few = Retention { most: 2, ..Retention::RUNS };
+    let store = Store::open(&home.state, Config { runs: few, ..home.config() }).unwrap();
+    let runs = store.runs();
+    assert_eq!(runs.prune().unwrap(), 2);
     let (left, total) = runs.list(&RunQuery { limit: 9, ..RunQuery::default() }).unwrap();
     assert_eq!(total, 3);
     assert_eq!(left.iter().map(|run| run.id.as_str()).collect::<Vec<_>>(), ["r0", "r1", "running"]);
     assert_eq!(runs.steps("r0").unwrap().len(), 1);
+    store.close_blocking();
+    drop((runs, store));
+    let short = Retention { age: Duration::from_secs(36 * 3600), ..Retention::RUNS };
+    let store = Store::open(&home.state, Config { runs: short, ..home.config() }).unwrap();
+    assert_eq!(store.runs().prune().unwrap(), 1);
+    assert!(store.runs().get("r0").unwrap().is_some() && store.runs().get("running").unwrap().is_some());
 }
 
 #[test]

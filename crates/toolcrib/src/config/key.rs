@@ -40,7 +40,7 @@ pub(crate) enum Shape {
     Switch,
 }
 
-pub(crate) const KEYS: [Key; 14] = [
+pub(crate) const KEYS: [Key; 18] = [
     Key {
         name: "listen",
         flag: "listen",
@@ -157,6 +157,42 @@ pub(crate) const KEYS: [Key; 14] = [
         help: "Keep the arguments of calls, secrets redacted, in the audit log",
         shape: Shape::Switch,
         set: |config, value| parse::switch(value).map(|value| config.audit_arguments = value),
+    },
+    Key {
+        name: "events_kept",
+        flag: "events-kept",
+        example: "N",
+        default: Some("10000"),
+        help: "How many events (what happened to servers, workflows …) are kept",
+        shape: Shape::One,
+        set: |config, value| parse::count(value).map(|value| config.events.most = value),
+    },
+    Key {
+        name: "events_days",
+        flag: "events-days",
+        example: "N",
+        default: Some("14"),
+        help: "For how many days they are kept",
+        shape: Shape::One,
+        set: |config, value| parse::days(value).map(|value| config.events.age = value),
+    },
+    Key {
+        name: "runs_kept",
+        flag: "runs-kept",
+        example: "N",
+        default: Some("10000"),
+        help: "How many runs of workflows that ended are kept",
+        shape: Shape::One,
+        set: |config, value| parse::count(value).map(|value| config.runs.most = value),
+    },
+    Key {
+        name: "runs_days",
+        flag: "runs-days",
+        example: "N",
+        default: Some("21"),
+        help: "For how many days they are kept",
+        shape: Shape::One,
+        set: |config, value| parse::days(value).map(|value| config.runs.age = value),
     },
     Key {
         name: "grace",

@@ -101,6 +101,13 @@ pub(super) fn count(value: &Value) -> Result<usize, Wrong> {
     number.filter(|number| (1..=1_000_000).contains(number)).ok_or(Wrong("a number from 1 to 1000000"))
 }
 
+/// Days, from one to ten years.
+pub(super) fn days(value: &Value) -> Result<Duration, Wrong> {
+    const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+    let days = count(value).ok().and_then(|days| u32::try_from(days).ok()).filter(|days| *days <= 3_650);
+    days.map(|days| DAY * days).ok_or(Wrong("a number of days from 1 to 3650"))
+}
+
 /// How deep JSON may nest. Deeper than 120 our own JSON library refuses to read.
 pub(super) fn depth(value: &Value) -> Result<usize, Wrong> {
     count(value).ok().filter(|depth| (8..=120).contains(depth)).ok_or(Wrong("a number from 8 to 120"))

@@ -31,6 +31,7 @@ fn defaults_come_from_the_table() {
     assert_eq!(config.limits, Limits::default());
     assert_eq!((config.log.as_str(), config.log_format), ("info", LogFormat::Human));
     assert_eq!((config.audit_queue, config.audit_arguments, config.grace), (8192, false, Duration::from_secs(5)));
+    assert_eq!((config.events, config.runs), (Retention::EVENTS, Retention::RUNS));
     assert_eq!((config.public_url, config.allowed_hosts), (None, Vec::new()));
     assert!(config.home.config_file().starts_with(config.home.path()));
 }
@@ -68,6 +69,10 @@ fn every_key_can_be_given_in_all_three_ways() {
         ("session_idle", "2m"),
         ("audit_queue", "8"),
         ("audit_arguments", "true"),
+        ("events_kept", "7"),
+        ("events_days", "1"),
+        ("runs_kept", "7"),
+        ("runs_days", "1"),
         ("grace", "1s"),
     ];
     assert_eq!(values.map(|(name, _)| name), KEYS.each_ref().map(|key| key.name));
@@ -110,6 +115,10 @@ fn what_is_wrong_is_named_with_its_place() {
     check("\n\n[server]\nx = 1\n", "config.toml:3: unknown key `server`", "the keys are listen, log");
     check("listen = 8700\n", "config.toml:1: `listen`: expected an address with a port", "");
     check("depth = 1\n", "config.toml:1: `depth`: expected a number from 8 to 120, got `1`", "");
+    check("events_days = 0", "config.toml:1: `events_days`: expected a number of days from 1 to 3650", "");
+    check("events_days = 3651", "config.toml:1: `events_days`: expected a number of days", "");
+    check("runs_days = '2h'", "config.toml:1: `runs_days`: expected a number of days", "");
+    check("runs_kept = -1", "config.toml:1: `runs_kept`: expected a number from 1", "");
     check("request_bytes = -1", "config.toml:1: `request_bytes`: expected a number of bytes", "");
     check("request_bytes = '99999999999GiB'", "config.toml:1: `request_bytes`: expected a number of bytes", "");
     check("allowed_hosts = 'a'", "config.toml:1: `allowed_hosts`: expected host names", "");

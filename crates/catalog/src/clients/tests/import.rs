@@ -200,8 +200,33 @@ fn muster() {
     check(
         "muster",
         "apiVersion: muster.giantswarm.io/v1alpha1\nkind: MCPServer # one\nmetadata:\n  name: gh\n  labels: {team: a}\nspec:\n  type: streamable-http\n  url: https://example.com/mcp\n  headers: {X-Key: abc}\n  timeout: 30\n  toolPrefix: g\n  description: Things\n  autoStart: true\n  auth: {type: oauth}\n",
-        "name: gh\ndescription: Things\nprefix: g\ntransport: http\nurl: \"https://example.com/mcp\"\nheaders:\n  X-Key: \"vault:gh-x-key\"\nstart: eager\ntimeouts: {call: 30s}\nlabels:\n  \"team\": \"a\"\n",
+        "name: gh\ndescription: Things\nprefix: g\ntransport: http\nurl: \"https://example.com/mcp\"\nheaders:\n  X-Key: \"vault:gh-x-key\"\nstart: eager\ntimeouts: {call: 30s}\nauth:\n  type: oauth\nlabels:\n  \"team\": \"a\"\n",
         &[("gh-x-key", Some("abc"))],
+        &["not in effect yet"],
+    );
+    let of = |spec: &str| format!("kind: MCPServer\nmetadata: {{name: gh}}\nspec: {{{spec}}}\n");
+    check(
+        "muster",
+        &of("type: stdio, command: run, family: {name: k8s, instanceArg: cluster}, auth: {type: none}"),
+        "name: gh\ntransport: stdio\ncommand: run\nfamily: {name: \"k8s\", instance_arg: \"cluster\"}\n",
+        &[],
+        &[],
+    );
+    check(
+        "muster",
+        &of(
+            "type: sse, url: 'https://example.com/sse', family: {name: 'a b', instanceArg: x}, auth: {forwardToken: true, password: p, \
+             tokenExchange: {enabled: true, dexTokenEndpoint: 'https://u:p@dex.example.com/token'}}",
+        ),
+        "name: gh\ntransport: sse\nurl: \"https://example.com/sse\"\nauth:\n  forwardToken: true\n  tokenExchange:\n    enabled: true\n",
+        &[],
+        &["`family`", "`auth.password`, `auth.tokenExchange.dexTokenEndpoint`", "not in effect yet"],
+    );
+    check(
+        "cursor",
+        r#"{"mcpServers": {"a": {"url": "https://example.com/mcp", "auth": {"type": "oauth"}, "family": {"name": "x", "instanceArg": "y"}}}}"#,
+        "name: a\ntransport: http\nurl: \"https://example.com/mcp\"\n",
+        &[],
         &["sign in anew"],
     );
     assert!(drafts("muster", 0, "kind: Workflow\nmetadata: {name: x}\n").is_empty());

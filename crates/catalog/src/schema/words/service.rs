@@ -13,6 +13,8 @@ pub(super) const CLASS: &[(&str, &str)] = &[
     ("args.path.enum", "The only values."),
     ("args.path.minimum", "The least number."),
     ("args.path.maximum", "The greatest number."),
+    ("args.path.minLength", "The least number of characters of its texts."),
+    ("args.path.maxLength", "The greatest number of characters of its texts."),
     ("args.path.pattern", "A regular expression that its texts match."),
     ("serviceConfig", "What its services do."),
     ("serviceConfig.serviceType", "What people call this kind of service."),

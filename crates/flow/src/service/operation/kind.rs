@@ -70,7 +70,7 @@ pub(super) async fn update(asking: &Asking) -> Result<Value, Problem> {
     check(asking, &name, &which, &text)?;
     let replaced = asking.errand.gateway.change_files(move |files| {
         let now = files.read(&which)?.ok_or_else(|| WriteError::Missing(which.name().to_owned()))?;
-        files.replace(&which, &text, &now.revision)
+        files.replace(&which, &now.amended(&which, &text), &now.revision)
     });
     replaced.await?;
     Ok(said(name.as_str(), format!("ServiceClass '{name}' updated successfully"), None))

@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use futures_util::FutureExt;
-use futures_util::future::{BoxFuture, join_all};
+use futures_util::future::{BoxFuture, join, join_all};
 use serde_json::Value;
-use toolcrib_catalog::{Action, Step};
+use toolcrib_catalog::{Action, RETRY_DELAY_MAX, Step};
 
 use super::{Engine, failure, in_round};
 use crate::workflow::book::{Report, Status};
@@ -16,8 +16,8 @@ use crate::workflow::state::State;
 
 /// How many items a loop may have.
 const ITEMS_MAX: usize = 10_000;
-/// The longest wait between two tries.
-const WAIT_MAX: Duration = Duration::from_secs(5 * 60);
+/// After which time a call is long.
+const LONG: Duration = Duration::from_millis(200);
 
 /// Why a run goes no further.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -68,18 +68,11 @@ impl Engine<'_> {
                     let done = self.tool(code, &code.step.id, state, true).await;
                     self.keep(code, &code.step.id, done, state)
                 }
-                Action::ForEach { name, .. } => {
+                Action::ForEach { .. } | Action::Parallel(_) => {
                     if !self.holds(code, state).await? {
                         return Ok(());
                     }
-                    let ran = self.for_each(code, name, state, count).await;
-                    self.unless_allowed(code, ran, state)
-                }
-                Action::Parallel(_) => {
-                    if !self.holds(code, state).await? {
-                        return Ok(());
-                    }
-                    let ran = self.parallel(code, state, count).await;
+                    let ran = self.within_time(code, state, count).await;
                     self.unless_allowed(code, ran, state)
                 }
             }
@@ -115,13 +108,44 @@ impl Engine<'_> {
         Ok(verdict.holds)
     }
 
+    /// A loop or branches, all of it within the step's time.
+    async fn within_time(&self, code: &Code, state: &mut State, count: &mut usize) -> Result<Value, Stop> {
+        let step = &code.step;
+        let ran = async {
+            match &step.action {
+                Action::ForEach { name, .. } => self.for_each(code, name, state, count).await,
+                _ => self.parallel(code, state, count).await,
+            }
+        };
+        let Some(limit) = step.timeout else { return ran.await };
+        // Dropped at its limit: calls under way are taken back, and what was done stays done.
+        let Ok(ran) = tokio::time::timeout(limit.duration(), ran).await else {
+            let error = format!("took longer than the step's timeout of {limit}");
+            self.close_open_steps(&error);
+            return Err(Stop::at(&step.id, error));
+        };
+        ran
+    }
+
     /// A loop or branches that may fail.
     fn unless_allowed(&self, code: &Code, ran: Result<Value, Stop>, state: &mut State) -> Result<(), Stop> {
+        let id = &code.step.id;
+        if let Action::ForEach { name, .. } = &code.step.action {
+            state.forget(name);
+            state.forget(&index_of(name));
+        }
+        let ran = ran.and_then(|value| {
+            let outputs = self.outputs(code, id, state, &value).map_err(|error| Stop::at(id, error))?;
+            Ok((value, outputs))
+        });
         match ran {
-            Ok(value) => state.result(&code.step.id, true, &value).map_err(|error| Stop::at(&code.step.id, error)),
-            Err(stop) if code.step.allow_failure => state
-                .result(&code.step.id, false, &failure(&stop.error))
-                .map_err(|error| Stop::at(&code.step.id, error)),
+            Ok((value, outputs)) => {
+                outputs.into_iter().for_each(|(name, value)| state.variable(&name, value));
+                state.result(id, true, &value).map_err(|error| Stop::at(id, error))
+            }
+            Err(stop) if code.step.allow_failure => {
+                state.result(id, false, &failure(&stop.error)).map_err(|error| Stop::at(id, error))
+            }
             Err(stop) => Err(stop),
         }
     }
@@ -138,24 +162,15 @@ impl Engine<'_> {
         if items.len() > ITEMS_MAX {
             return Err(Stop::at(id, format!("forEach: at most {ITEMS_MAX} items, got {}", items.len())));
         }
-        let index = format!("{name}_index");
+        let index = index_of(name);
         let mut results = Vec::with_capacity(items.len());
-        let mut ran = Ok(());
         for (round, item) in items.into_iter().enumerate() {
             state.variable(name, item);
             state.variable(&index, round.into());
-            match self.round(code, round, state, count).await {
-                Ok(last) => results.push(last),
-                Err(stop) => {
-                    ran = Err(stop);
-                    break;
-                }
-            }
+            results.push(self.round(code, round, state, count).await?);
             self.book.write(false).await.map_err(|error| Stop { step: None, error })?;
         }
-        state.forget(name);
-        state.forget(&index);
-        ran.map(|()| Value::Array(results))
+        Ok(Value::Array(results))
     }
 
     async fn round(&self, code: &Code, round: usize, state: &mut State, count: &mut usize) -> Result<Value, Stop> {
@@ -246,10 +261,7 @@ impl Engine<'_> {
         if told {
             self.happened("StepStarted", format!("step `{id}` calls `{}`", report.tool), false);
         }
-        if !self.is_repeatable(step, &report.tool) {
-            self.book.write(true).await.map_err(|error| Stop::at(id, error))?;
-        }
-        let answer = self.answer(step, &report.tool, &arguments).await;
+        let answer = self.answer_on_record(step, id, &report.tool, &arguments).await?;
         if answer.failed {
             report.result = Some(answer.value.clone());
             return Ok(self.failed(Some(place), report, answer.text()));
@@ -327,6 +339,26 @@ impl Engine<'_> {
         Ok(Some(Done { success: true, value, error: None, skipped: false, outputs }))
     }
 
+    /// Calls the tool, so that whoever looks sees that it is under way: what must not be called twice is written down
+    /// before, what may only if it takes long.
+    async fn answer_on_record(&self, step: &Step, id: &str, tool: &str, arguments: &Value) -> Result<Answer, Stop> {
+        let written = |written: Result<(), String>| written.map_err(|error| Stop::at(id, error));
+        if !self.is_repeatable(step, tool) {
+            written(self.book.write(true).await)?;
+            return Ok(self.answer(step, tool, arguments).await);
+        }
+        if self.book.owes() {
+            written(self.book.write(true).await)?;
+        }
+        let mut call = std::pin::pin!(self.answer(step, tool, arguments));
+        if let Ok(answer) = tokio::time::timeout(LONG, &mut call).await {
+            return Ok(answer);
+        }
+        let (answer, told) = join(call, self.book.write(true)).await;
+        written(told)?;
+        Ok(answer)
+    }
+
     /// Calls the tool, again where the step wants that.
     async fn answer(&self, step: &Step, tool: &str, arguments: &Value) -> Answer {
         let mut tries = step.retry.map_or(0, |retry| retry.count);
@@ -351,7 +383,7 @@ impl Engine<'_> {
                 return answer;
             }
             tries -= 1;
-            tokio::time::sleep(wait.min(WAIT_MAX)).await;
+            tokio::time::sleep(wait.min(RETRY_DELAY_MAX.duration())).await;
             wait = wait.saturating_mul(step.retry.map_or(1, |retry| retry.backoff));
         }
     }
@@ -364,6 +396,11 @@ impl Engine<'_> {
         let rendered = tree.render(state.context()).map_err(|error| format!("failed to render outputs: {error}"))?;
         Ok(rendered.as_object().cloned().unwrap_or_default().into_iter().collect())
     }
+}
+
+/// The variable that holds an item's place.
+fn index_of(name: &str) -> String {
+    format!("{name}_index")
 }
 
 /// A report of which nothing is known yet.

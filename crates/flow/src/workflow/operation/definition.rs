@@ -98,7 +98,7 @@ pub(super) async fn update(asking: &Asking) -> Result<Value, Problem> {
     let revision = asking.given.get("revision").and_then(Value::as_str).map(str::to_owned);
     let replaced = asking.errand.gateway.change_files(move |files| {
         let now = files.read(&which)?.ok_or_else(|| WriteError::Missing(which.name().to_owned()))?;
-        files.replace(&which, &text, revision.as_deref().unwrap_or(&now.revision))
+        files.replace(&which, &now.amended(&which, &text), revision.as_deref().unwrap_or(&now.revision))
     });
     let written = replaced.await?;
     Ok(said(&name, format!("successfully updated workflow {name}"), Some(&written)))

@@ -79,7 +79,7 @@ async fn and_ends_at_the_first_that_does_not_hold() {
 async fn conditions_that_cannot_be_looked_at_fail_the_step() {
     let bench = Bench::new();
     let finished = bench
-        .run("steps:\n- {id: a, tool: echo, condition: {fromStep: nobody, expect: {success: true}}}\n", json!({}))
+        .run("steps:\n- {id: nobody, tool: echo, condition: {template: \"false\"}}\n- {id: a, tool: echo, condition: {fromStep: nobody, expect: {success: true}}}\n", json!({}))
         .await;
     assert!(error(&finished).contains("`nobody`, which has no result"), "{finished:?}");
     let finished =

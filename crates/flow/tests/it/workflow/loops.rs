@@ -75,16 +75,18 @@ async fn ten_thousand_items_are_run_and_written_down() {
 
 #[tokio::test]
 async fn branches_run_at_once_and_do_not_see_each_other() {
-    let bench = Bench::new();
+    let mut bench = Bench::new();
+    // What may be repeated is not written down first, so that both are called in the same turn.
+    bench.fakes.repeatable.insert("echo");
     let text = "steps:\n- {id: before, tool: echo, args: {n: 1}}\n- id: both\n  parallel:\n  - {id: a, tool: echo, args: {n: \"{{ .results.before.n }}\"}, store: true}\n  - {id: b, tool: echo, args: {n: 2}}\n- {id: after, tool: echo, args: {a: \"{{ .results.a.n }}\", b: \"{{ .results.both.b.n }}\"}, store: true}\n";
     let finished = bench.run(text, json!({})).await;
     assert_eq!(finished.document["steps"][3]["result"], json!({"a": 1, "b": 2}));
     assert_eq!(bench.fakes.most_at_once.load(Ordering::SeqCst), 2);
 
     let sibling =
-        "steps:\n- id: both\n  parallel: [{id: a, tool: echo}, {id: b, tool: echo, args: {n: \"{{ .results.a }}\"}}]\n";
+        "steps:\n- id: both\n  parallel: [{id: a, tool: echo}, {id: b, tool: echo, args: {n: \"{{ .context.a }}\"}}]\n";
     let finished = Bench::new().run(sibling, json!({})).await;
-    assert!(error(&finished).contains("no `a` in `.results`"), "{finished:?}");
+    assert!(error(&finished).contains("no `a` in `.context`"), "{finished:?}");
 }
 
 #[tokio::test]
@@ -95,4 +97,30 @@ async fn a_branch_that_fails_lets_the_others_end() {
     assert!(error(&finished).contains("step `a` failed: first"), "{finished:?}");
     assert_eq!(finished.document["steps"][1]["status"], "completed");
     assert_eq!(bench.fakes.called().len(), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_loop_and_branches_end_at_the_time_limit_of_the_whole() {
+    let bench = Bench::new();
+    let text = "steps:\n- id: all\n  timeout: 90m\n  allowFailure: true\n  forEach: {items: [1, 2, 3], steps: [{id: x, tool: slow}]}\n- {id: both, timeout: 10m, parallel: [{id: a, tool: slow}, {id: b, tool: echo}]}\nonFailure: [{id: u, tool: echo, args: {seen: \"{{ .vars.item | default \\\"nothing\\\" }}\"}}]\n";
+    let finished = bench.run(text, json!({})).await;
+    assert!(
+        error(&finished).contains("step `both` failed: took longer than the step's timeout of 10m"),
+        "{finished:?}"
+    );
+    let steps = finished.document["steps"].as_array().unwrap();
+    let shown: Vec<_> = steps.iter().map(|it| (it["id"].as_str().unwrap(), it["status"].as_str().unwrap())).collect();
+    let expected = [("x_0", "completed"), ("x_1", "failed"), ("a", "failed"), ("b", "completed"), ("u", "completed")];
+    assert_eq!(shown, expected);
+    assert!(steps[1]["error"].as_str().unwrap().contains("timeout of 90m"), "{finished:?}");
+    assert_eq!(bench.fakes.calls.lock().unwrap().last().unwrap().1, json!({"seen": "nothing"}));
+}
+
+#[tokio::test]
+async fn a_loop_and_branches_make_values_and_show_results_as_a_whole() {
+    let bench = Bench::new();
+    let text = "steps:\n- id: all\n  store: true\n  outputs: {count: \"{{ len .results.all }}\"}\n  forEach: {items: [7, 8], steps: [{id: x, tool: echo, args: {n: \"{{ .vars.item }}\"}}]}\n- {id: both, outputs: {a: \"{{ .results.both.a.n }}\"}, parallel: [{id: a, tool: echo, args: {n: 1}}]}\n- {id: z, tool: echo, args: {count: \"{{ .vars.count }}\", a: \"{{ .vars.a }}\"}, store: true}\n";
+    let steps = bench.run(text, json!({})).await.document["steps"].clone();
+    assert_eq!((&steps[0]["result"], &steps[1]["result"]), (&json!({"n": 7}), &json!({"n": 8})));
+    assert_eq!((&steps[2]["result"], &steps[3]["result"]), (&Value::Null, &json!({"count": "2", "a": 1})));
 }

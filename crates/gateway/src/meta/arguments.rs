@@ -1,0 +1,126 @@
+//! The arguments of meta-tools: reading one, and, where the dialect is strict, whether there are any that nobody knows.
+
+use std::borrow::Cow;
+
+use serde_json::Value;
+use toolcrib_base::{Kind, Problem};
+use toolcrib_catalog::Dialect;
+use toolcrib_protocol::{Raw, json};
+
+use crate::dialect::{Act, MetaName};
+use crate::operation::unknown_argument;
+
+/// Numbers above are not whole ones for sure once they were written with a point.
+const EXACT: f64 = 9_007_199_254_740_992.0;
+
+/// Names the first argument that a meta-tool does not know, or that is no text where there must be one. Only in muster's
+/// dialect: models are seen to add arguments, and elsewhere that was never an error.
+pub(crate) fn check(meta: &MetaName, arguments: &Raw) -> Result<(), Problem> {
+    if meta.dialect != Dialect::Muster {
+        return Ok(());
+    }
+    let schema: Value = serde_json::from_str(meta.schema).unwrap_or_default();
+    let Some(properties) = schema["properties"].as_object() else { return Ok(()) };
+    let members = arguments.members();
+    // scooter's word for the name is understood where there is none.
+    let stands_for_name = |key: &str| meta.act == Act::Call && key == "tool" && json::find(&members, "name").is_none();
+    for member in &members {
+        match properties.get(&*member.key) {
+            None if stands_for_name(&member.key) => {}
+            None => return Err(unknown_argument(&member.key, properties.keys().map(String::as_str))),
+            Some(property) if property["type"] == "string" && member.value != "null" => {
+                json::text(member.value).ok_or_else(|| wrong(&member.key, "a string"))?;
+            }
+            Some(_) => {}
+        }
+    }
+    Ok(())
+}
+
+/// A text among the arguments; `None` when it is absent.
+pub(crate) fn text(arguments: &Raw, key: &str) -> Result<Option<String>, Problem> {
+    match json::find(&arguments.members(), key) {
+        None | Some("null") => Ok(None),
+        Some(raw) => match json::text(raw) {
+            Some(text) => Ok(Some(text.into_owned())),
+            None => Err(wrong(key, "a string")),
+        },
+    }
+}
+
+/// A required text among the arguments.
+pub(crate) fn required(arguments: &Raw, key: &str) -> Result<String, Problem> {
+    text(arguments, key)?
+        .filter(|text| !text.is_empty())
+        .ok_or_else(|| Problem::new(Kind::InvalidParams, format!("{key} argument is required")))
+}
+
+/// A whole number among the arguments; models are seen to send numbers as texts.
+pub(crate) fn number(arguments: &Raw, key: &str) -> Result<Option<u64>, Problem> {
+    match json::find(&arguments.members(), key) {
+        None | Some("null") => Ok(None),
+        Some(raw) => {
+            let digits = json::text(raw).unwrap_or(Cow::Borrowed(raw));
+            whole(digits.trim()).map(Some).ok_or_else(|| wrong(key, "a whole number from 0"))
+        }
+    }
+}
+
+/// `5`, and as JSON has only one kind of number, `5.0`.
+fn whole(digits: &str) -> Option<u64> {
+    if let Ok(number) = digits.parse() {
+        return Some(number);
+    }
+    let number: f64 = digits.parse().ok()?;
+    let is_whole = (0.0..EXACT).contains(&number) && number.fract() == 0.0;
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "it is whole and fits")]
+    is_whole.then_some(number as u64)
+}
+
+/// A truth value among the arguments.
+pub(crate) fn flag(arguments: &Raw, key: &str) -> Result<Option<bool>, Problem> {
+    match json::find(&arguments.members(), key) {
+        None | Some("null") => Ok(None),
+        Some("true" | "\"true\"") => Ok(Some(true)),
+        Some("false" | "\"false\"") => Ok(Some(false)),
+        Some(_) => Err(wrong(key, "true or false")),
+    }
+}
+
+/// A list of texts among the arguments; `None` when it is anything else, or nothing: an empty list must not come to mean
+/// everything.
+pub(crate) fn texts(arguments: &Raw, key: &str) -> Option<Vec<String>> {
+    let list = arguments.get(key)?;
+    let json::Outline::Array(items) = list.outline() else { return None };
+    let texts = items.into_iter().map(|item| json::text(item).map(Cow::into_owned));
+    texts.collect::<Option<Vec<_>>>().filter(|texts| !texts.is_empty())
+}
+
+fn wrong(key: &str, expected: &str) -> Problem {
+    Problem::new(Kind::InvalidParams, format!("`{key}` must be {expected}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whole_numbers_are_read_however_they_are_written() {
+        for (text, expect) in [
+            ("5", Some(5)),
+            ("5.0", Some(5)),
+            ("1e3", Some(1_000)),
+            ("18446744073709551615", Some(u64::MAX)),
+            ("5.5", None),
+            ("-1", None),
+            ("-0.0", Some(0)),
+            ("1e300", None),
+            ("inf", None),
+            ("NaN", None),
+            ("true", None),
+            ("", None),
+        ] {
+            assert_eq!(whole(text), expect, "{text}");
+        }
+    }
+}
