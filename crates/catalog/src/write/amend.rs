@@ -6,6 +6,9 @@ use serde_json::{Map, Value, json};
 use crate::server::edit::block_of;
 use crate::yaml;
 
+/// How many places of a line are tried as the beginning of its comment: each is read anew.
+const PLACES: usize = 8;
+
 /// The text, which says `before`, made to say `after`; `read` gives what a text says. `None` where its keys are not at the
 /// beginnings of lines, or the result would not say exactly that.
 pub(super) fn amend(
@@ -44,7 +47,7 @@ pub(super) fn amend(
 /// The comment at the end of a line with one key: what can be left away without changing what the line says.
 fn comment_of<'a>(line: &'a str, key: &str, was: &Value, read: &dyn Fn(&str) -> Option<Value>) -> &'a str {
     let says = json!({ key: was });
-    let mut places = line.match_indices(" #").map(|(at, _)| at);
+    let mut places = line.match_indices(" #").map(|(at, _)| at).take(PLACES);
     places.find(|at| read(&line[..*at]).as_ref() == Some(&says)).map_or("", |at| &line[at..])
 }
 
