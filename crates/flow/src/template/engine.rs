@@ -8,6 +8,7 @@ use minijinja::value::{Rest, ValueKind};
 use minijinja::{Environment, Error, ErrorKind, Expression, Output, UndefinedBehavior, Value as Cell};
 use serde_json::Value;
 
+use super::context::Context;
 use super::error::{Fault, TemplateError, shown};
 use super::limit::{self, Bytes, FUEL, Text};
 use super::path::{Path, lacks};
@@ -107,7 +108,7 @@ impl Program {
         fields.iter().filter(|field| !field.lenient).map(|field| &field.path)
     }
 
-    pub(super) fn render(&self, context: &Value, text: &str) -> Result<Value, TemplateError> {
+    pub(super) fn render(&self, context: &Context, text: &str) -> Result<Value, TemplateError> {
         let given = self.given(context, text);
         match &self.code {
             Code::Expression { code, keeps } => {
@@ -123,12 +124,12 @@ impl Program {
         }
     }
 
-    fn given(&self, context: &Value, text: &str) -> Cell {
+    fn given(&self, context: &Context, text: &str) -> Cell {
         let given: BTreeMap<String, Cell> = match &self.uses {
             Uses::Fields(fields) => {
                 let bind = |(index, field): (usize, &Field)| {
-                    let value = match field.path.walk(context) {
-                        Ok(value) => Cell::from_serialize(value),
+                    let value = match context.cell(&field.path) {
+                        Ok(cell) => cell,
                         Err(_) if field.lenient => Cell::from(()),
                         // Told when it is used, which it may never be.
                         Err(missing) => {
@@ -142,8 +143,7 @@ impl Program {
                 fields.iter().enumerate().map(bind).collect()
             }
             Uses::Roots(roots) => {
-                let known = roots.iter().filter_map(|root| Some((root.clone(), context.get(root)?)));
-                known.map(|(root, value)| (root, Cell::from_serialize(value))).collect()
+                roots.iter().filter_map(|root| Some((root.clone(), context.root_cell(root)?))).collect()
             }
         };
         Cell::from(given)

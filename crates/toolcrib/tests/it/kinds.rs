@@ -108,6 +108,32 @@ async fn what_is_made_of_flags() {
 }
 
 #[tokio::test]
+async fn a_service_is_tried_out_with_the_class_that_stands_beside_it() {
+    let serving = Serving::start(&[("try", &definition("try"))]).await;
+    let home = serving.home();
+    let class = "kind: ServiceClass\nname: tent\nargs: {size: {type: integer, required: true}}\nserviceConfig: {lifecycleTools: {start: {tool: try/echo, args: {text: up}}, stop: {tool: try/echo, args: {text: down}}}}\n";
+    let service = |size: &str| {
+        format!(
+            "kind: Service\nname: camp\nserviceClassName: tent\ndescription: A camp\npersist: true\nargs: {{size: {size}}}\n"
+        )
+    };
+    let both = |size: &str| format!("{class}---\n{}", service(size));
+    let tried = run_with_stdin(home, &["create", "--dry-run", "-f", "-"], &[], &both("3")).await;
+    assert_eq!((tried.code, tried.stderr.as_str()), (0, ""), "{}", tried.stdout);
+    assert!(!home.join("service-classes").join("tent.yaml").exists() && !home.join("services").exists());
+    run_with_stdin(home, &["create", "--dry-run", "-f", "-"], &[], &both("big"))
+        .await
+        .fails(1, &["invalid type for argument `size`"]);
+    run_with_stdin(home, &["create", "--dry-run", "-f", "-"], &[], &service("3"))
+        .await
+        .fails(1, &["tent", "not found"]);
+    let made = run_with_stdin(home, &["create", "-f", "-"], &[], &both("3")).await;
+    assert_eq!((made.code, made.stderr.as_str()), (0, ""), "{}", made.stdout);
+    assert!(std::fs::read_to_string(home.join("services/camp.yaml")).unwrap().contains("A camp"));
+    serving.stop().await;
+}
+
+#[tokio::test]
 async fn lists_are_sorted_filtered_and_short() {
     let serving = Serving::start(&[("try", &definition("try"))]).await;
     let home = serving.home();
