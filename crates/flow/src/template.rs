@@ -127,6 +127,7 @@ impl Template {
     /// Renders it with the roots of `context`. A bare field keeps its type, so do lists and maps; `true` and
     /// `false` become truth values; everything else is text. A plain text stays the text that it is.
     pub fn render(&self, context: &Context) -> Result<Value, TemplateError> {
+        limit::begin();
         match &self.kind {
             Compiled::Plain => Ok(Value::String(self.text.to_string())),
             Compiled::Field(path) => {

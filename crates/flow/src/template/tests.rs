@@ -342,3 +342,29 @@ fn what_is_below_a_root_can_be_exchanged_and_is_seen_by_both_languages() {
     let error = Template::parse("{{ upper .nothing }}").unwrap().render(&context).expect_err("no such root");
     assert!(error.message().contains("no `nothing` here; there is input, list, results"), "{error}");
 }
+
+#[test]
+fn functions_go_through_no_more_than_a_bound_in_all() {
+    let texts: Vec<String> = (0..10_000).map(|at| at.to_string()).collect();
+    let context = Context::from(&json!({"input": {"i": texts, "t": "a".repeat(1_000_000)}}));
+    for text in [
+        "{{ range until 10000 }}{{ $x := toJson $.input.i }}{{ end }}",
+        "{{ range until 10000 }}{{ $x := sortAlpha $.input.i }}{{ end }}",
+        "{{ range until 10000 }}{{ $x := upper $.input.t }}{{ end }}",
+        "{{ range until 10000 }}{{ $x := regexMatch (printf \"a{1,500}%d\" .) \"a\" }}{{ end }}",
+        "{% for x in input.i %}{% if input.i | sort | first %}{% endif %}{% endfor %}",
+        "{% for x in input.i %}{% if input.i | map('upper') | list %}{% endif %}{% endfor %}",
+    ] {
+        let error = Template::parse(text).unwrap().render(&context).expect_err(text);
+        assert_eq!(error.fault, Fault::TooMuch, "{text}: {error}");
+        assert!(error.message().contains("go through more than any may"), "{text}: {error}");
+    }
+    // What goes through it once for each item, or looks at each item, is far below.
+    for text in [
+        "{{ range .input.i }}{{ upper . }}{{ regexMatch \"^1\" . }}{{ end }}",
+        "{% for x in input.i | sort %}{{ x | upper }}{% endfor %}",
+        "{{ range $at, $x := .input.i }}{{ len $.input.i }}{{ index $.input.i $at }}{{ end }}",
+    ] {
+        Template::parse(text).unwrap().render(&context).unwrap_or_else(|error| panic!("{text}: {error}"));
+    }
+}

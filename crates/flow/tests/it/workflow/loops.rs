@@ -134,12 +134,12 @@ async fn a_step_of_a_loop_makes_values_of_its_own_result() {
 }
 
 #[tokio::test]
-async fn ten_thousand_rounds_look_at_ten_thousand_items_and_results() {
+async fn many_rounds_look_at_all_items_and_results() {
     let text = "steps:\n- id: all\n  forEach: {items: \"{{ .input.items }}\", steps: [{id: x, tool: echo, args: {n: \"{{ len .input.items }} {{ len .results }} {{ (.input.items | last).at }}\"}, outputs: {n: \"{{ .results.x.n }}\"}}]}\n- {id: z, tool: echo, args: {n: \"{{ .vars.n }}\"}, store: true}\n";
-    let items: Vec<Value> = (0..10_000).map(|at| json!({"at": at, "name": format!("item-{at}")})).collect();
+    let items: Vec<Value> = (0..2_000).map(|at| json!({"at": at, "name": format!("item-{at}")})).collect();
     let mut bench = Bench::new();
     bench.fakes.repeatable.insert("echo");
     let finished = bench.run(text, json!({"items": items})).await;
     // Each round leaves one result, and the last one under the step's own name.
-    assert_eq!(finished.document["steps"][10_000]["result"]["n"], "10000 10000 9999", "{:?}", finished.error);
+    assert_eq!(finished.document["steps"][2_000]["result"]["n"], "2000 2000 1999", "{:?}", finished.error);
 }
