@@ -314,7 +314,12 @@ impl View {
 
     /// The servers whose first listing has not ended.
     pub(crate) fn pending(&self) -> Vec<&ServerName> {
-        let pending = self.servers.iter().filter(|(_, server)| !server.status().listed);
+        // What nobody starts is not about to be listed.
+        let is_pending = |server: &Server| {
+            let status = server.status();
+            !status.listed && status.state != State::Stopped
+        };
+        let pending = self.servers.iter().filter(|(_, server)| is_pending(server));
         pending.map(|(definition, _)| &definition.name).collect()
     }
 }

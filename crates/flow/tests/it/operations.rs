@@ -230,3 +230,20 @@ impl Mill {
         Box::pin(self.house.gateway.operate(operation, caller, Raw::from_value(arguments))).await
     }
 }
+
+/// What a file may write without quotes is of another type where it is sent as JSON.
+#[tokio::test]
+async fn members_of_steps_are_checked_by_their_type() {
+    let mill = Mill::whole(&[]).await;
+    let admin = mill.admin();
+    for (place, steps) in [
+        ("/steps/0/id", json!([{ "id": 5, "tool": "t" }])),
+        ("/steps/0/tool", json!([{ "id": "a", "tool": true }])),
+        ("/steps/1/description", json!([{ "id": "a", "tool": "t" }, { "id": "b", "tool": "t", "description": 5 }])),
+    ] {
+        let operation = mill.house.gateway.operations.by_tool("core_workflow_validate").unwrap();
+        let arguments = json!({ "name": "w", "steps": steps });
+        let problem = mill.operate(operation, &admin.caller, &arguments).await.unwrap_err();
+        assert!(problem.message.contains(place) && problem.message.contains("expected string"), "{problem}");
+    }
+}

@@ -210,3 +210,15 @@ async fn what_cannot_be_a_name_is_not_found() {
         client.call("call_tool", &json!({ "name": "core_profile_get", "arguments": { "name": "A b" } })).await;
     assert!(text_of(&profile).contains("profile `A b` not found"), "{profile}");
 }
+
+#[tokio::test]
+async fn a_long_question_is_not_repeated_whole() {
+    let client = house().await.legacy("muster");
+    for key in ["query", "description_filter"] {
+        let asked = client.text("filter_tools", &json!({ key: "\u{fc}".repeat(5_000) })).await;
+        let value: Value = serde_json::from_str(&asked).unwrap();
+        let told = value["filters"][key].as_str().unwrap();
+        assert!(told.chars().count() == 201 && told.ends_with('\u{2026}'), "{key}: {told}");
+        assert_eq!(value["total"], 0);
+    }
+}
