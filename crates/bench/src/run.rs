@@ -7,6 +7,8 @@ mod footprint;
 mod foundation;
 mod lifecycle;
 mod lists;
+mod sheet;
+mod workflows;
 mod yard;
 
 use std::path::PathBuf;
@@ -31,6 +33,8 @@ enum Part {
     Lists,
     /// Lazy servers, first calls, changed definitions, a server that hangs
     Lifecycle,
+    /// Steps of workflows, the list of many, behaviour scenarios
+    Workflows,
     /// Locked packages, and with `--compile` the compile time
     Build,
 }
@@ -68,7 +72,7 @@ pub(crate) struct Run {
     /// Also compile the gateway from cold
     #[arg(long)]
     compile: bool,
-    /// A document whose regions `bench` and `lifecycle` receive the tables of the parts that were measured
+    /// A document whose regions `bench`, `lifecycle` and `workflows` receive the tables of the parts that were measured
     #[arg(long)]
     write: Option<PathBuf>,
 }
@@ -151,13 +155,26 @@ pub(crate) async fn run(run: &Run) -> anyhow::Result<()> {
     if run.wants(Part::Build) {
         build::measure(run, &mut findings)?;
     }
-    if let Some(program) = program.as_deref().filter(|_| run.wants(Part::Lifecycle)) {
-        let text = lifecycle::measure(run, program, &mut findings).await;
-        if let Some(file) = &run.write {
-            write_region(file, "lifecycle", &format!("{facts}.\n\n{text}"))?;
+    if let Some(program) = program.as_deref() {
+        if run.wants(Part::Lifecycle) {
+            let text = lifecycle::measure(run, program, &mut findings).await;
+            write_own(run, "lifecycle", &facts, &text)?;
+        }
+        if run.wants(Part::Workflows) {
+            let text = workflows::measure(run, program, &mut findings).await;
+            write_own(run, "workflows", &facts, &text)?;
         }
     }
-    if run.only == [Part::Lifecycle] { verdict(&findings) } else { finish(run, &facts, &findings) }
+    // What has a region of its own leaves that of the others alone.
+    let own = |part: &Part| matches!(part, Part::Lifecycle | Part::Workflows);
+    if !run.only.is_empty() && run.only.iter().all(own) { verdict(&findings) } else { finish(run, &facts, &findings) }
+}
+
+fn write_own(run: &Run, region: &str, facts: &str, text: &str) -> anyhow::Result<()> {
+    match &run.write {
+        Some(file) => write_region(file, region, &format!("{facts}.\n\n{text}")),
+        None => Ok(()),
+    }
 }
 
 fn finish(run: &Run, facts: &str, findings: &Findings) -> anyhow::Result<()> {

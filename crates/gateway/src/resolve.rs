@@ -7,8 +7,8 @@ mod renamed;
 use std::sync::Arc;
 
 use serde_json::json;
-use toolcrib_base::{Kind, Problem, ServerName, ToolId};
-use toolcrib_catalog::Dialect;
+use toolcrib_base::{Kind, Problem, ToolId};
+use toolcrib_catalog::{Dialect, ServerDefinition};
 use toolcrib_protocol::{Raw, json as raw_json};
 use toolcrib_search::nearest;
 use toolcrib_upstream::{Away, State};
@@ -33,6 +33,8 @@ pub(crate) enum Target {
     Prompt { prompt: Arc<Prompt>, arguments: Raw, by: &'static MetaName },
     /// A meta-tool.
     Meta { meta: &'static MetaName, arguments: Raw },
+    /// What a meta-tool means that was itself called through one, whose result its own stands in.
+    Within { by: &'static MetaName, target: Box<Target> },
     /// An operation.
     Operation { operation: &'static Operation, arguments: Raw, by: Option<&'static MetaName> },
 }
@@ -113,7 +115,9 @@ fn by_meta(view: &View, meta: &'static MetaName, arguments: Raw) -> Result<Targe
             let name = required(meta, &arguments, "name")?;
             match view.prompt(&name) {
                 Some(prompt) => {
-                    Ok(Target::Prompt { prompt: Arc::clone(prompt), arguments: inner(meta, &arguments)?, by: meta })
+                    let failed = |problem| Unresolved { name: meta.name.to_owned(), problem, by: Some(meta) };
+                    let arguments = crate::meta::prompts::texts(&inner(meta, &arguments)?).map_err(failed)?;
+                    Ok(Target::Prompt { prompt: Arc::clone(prompt), arguments, by: meta })
                 }
                 None => Err(Unresolved { problem: unknown_prompt(view, &name), name, by: Some(meta) }),
             }
@@ -139,8 +143,17 @@ fn inner_call(view: &View, meta: &'static MetaName, arguments: &Raw) -> Result<T
     let own = view.profile.dialect;
     match dialect::lookup(&name, own) {
         // A call of a call would only hide what is called.
-        Some(other) if other.act != Act::Call => by_meta(view, other, arguments),
-        _ => Err(Unresolved { problem: unknown_tool(view, &name), name, by: Some(meta) }),
+        Some(other) if other.act == Act::Call => {
+            let shown = other.name;
+            let problem = Problem::new(Kind::UnknownTool, format!("tool not found: `{shown}` cannot call itself"))
+                .hint("Give the name of the tool that is meant.");
+            Err(Unresolved { name, problem, by: Some(meta) })
+        }
+        Some(other) => {
+            let target = Box::new(by_meta(view, other, arguments)?);
+            Ok(Target::Within { by: meta, target })
+        }
+        None => Err(Unresolved { problem: unknown_tool(view, &name), name, by: Some(meta) }),
     }
 }
 
@@ -270,9 +283,15 @@ pub(crate) fn how_to_load(view: &View, id: &ToolId) -> String {
 
 /// The server that a name begins with, when it could not be listed yet: that is why the tool is unknown.
 pub(crate) fn away(view: &View, name: &str) -> Option<Away> {
-    let named =
-        |server: &ServerName| name.strip_prefix(server.as_str()).is_some_and(|rest| rest.starts_with(['/', '_']));
-    let (definition, server) = view.servers.iter().find(|(definition, _)| named(&definition.name))?;
+    let name = match view.profile.dialect {
+        Dialect::Muster => name.strip_prefix("x_").unwrap_or(name),
+        _ => name,
+    };
+    let begins = |server: &str| name.strip_prefix(server).is_some_and(|rest| rest.starts_with(['/', '_']));
+    let named = |definition: &ServerDefinition| {
+        begins(definition.name.as_str()) || definition.prefix.as_deref().is_some_and(begins)
+    };
+    let (definition, server) = view.servers.iter().find(|(definition, _)| named(definition))?;
     let status = server.status();
     let unknown = server.inventory().tools.is_empty() && matches!(status.state, State::Failed | State::Stopped);
     unknown.then(|| Away { server: definition.name.clone(), status })

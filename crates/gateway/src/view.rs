@@ -251,7 +251,12 @@ impl View {
         if let Some(index) = self.by_name.get(name) {
             return self.tools.get(*index);
         }
-        self.tool_by_id(&ToolId::parse(name)?)
+        if let Some(tool) = ToolId::parse(name).and_then(|id| self.tool_by_id(&id)) {
+            return Some(tool);
+        }
+        // The name in full of a tool whose exposed name had to be cut, or to lose characters.
+        let fitted = name::fitted(name)?;
+        self.tools.get(*self.by_name.get(&*fitted)?).filter(|tool| name.ends_with(&*tool.id.tool))
     }
 
     /// The tool of an exact id.
@@ -309,7 +314,12 @@ impl View {
 
     /// The servers whose first listing has not ended.
     pub(crate) fn pending(&self) -> Vec<&ServerName> {
-        let pending = self.servers.iter().filter(|(_, server)| !server.status().listed);
+        // What nobody starts is not about to be listed.
+        let is_pending = |server: &Server| {
+            let status = server.status();
+            !status.listed && status.state != State::Stopped
+        };
+        let pending = self.servers.iter().filter(|(_, server)| is_pending(server));
         pending.map(|(definition, _)| &definition.name).collect()
     }
 }

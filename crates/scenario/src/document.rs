@@ -14,6 +14,8 @@ const VALUES: usize = 100_000;
 const INDENTATION: &str = "invalid indentation";
 /// How many brackets of a file are moved right.
 const MENDED: usize = 50;
+/// The key that brings the entries of other maps.
+const MERGE: &str = "<<";
 /// The largest file, in bytes, and the most text that aliases may make of it.
 pub(crate) const BYTES: usize = 4 * 1024 * 1024;
 
@@ -190,7 +192,7 @@ impl Builder {
                 let Some((line, anchor, open)) = self.stack.pop() else { return Ok(()) };
                 let content = match open {
                     Open::List(items) => Content::List(items),
-                    Open::Map(entries, _) => Content::Map(entries),
+                    Open::Map(entries, _) => Content::Map(merged(entries)?),
                 };
                 self.place(Node { line, content }, anchor)
             }
@@ -250,6 +252,28 @@ impl Builder {
     }
 }
 
+/// The entries of a map with those that `<<` brings: what stands in the map itself counts, then what came first.
+fn merged(mut entries: Vec<(String, Node)>) -> Result<Vec<(String, Node)>, String> {
+    let Some(place) = entries.iter().position(|(key, _)| key == MERGE) else { return Ok(entries) };
+    let (_, brought) = entries.remove(place);
+    let maps = match brought.content {
+        Content::List(items) => items,
+        _ => vec![brought],
+    };
+    for map in maps {
+        let told = map.describe();
+        let Content::Map(more) = map.content else {
+            return Err(format!("`{MERGE}` takes a map or a list of maps, got {told}"));
+        };
+        for (key, value) in more {
+            if !entries.iter().any(|(own, _)| *own == key) {
+                entries.push((key, value));
+            }
+        }
+    }
+    Ok(entries)
+}
+
 /// A scalar without quotes. What JSON would not call a number (`0x10`, `.5`, `007`) is a text.
 fn plain(text: &str) -> Content {
     match text {
@@ -284,6 +308,24 @@ mod tests {
         assert_eq!(node.value(), json!({"a": {"b": [1, 2], "c": {"d": 1}}, "e": "]\n"}));
         assert_eq!(node.get("e").unwrap().line, 8);
         assert!(parse("a: 1\n]\n").is_err());
+    }
+
+    #[test]
+    fn maps_are_merged() {
+        let text = "
+a: &a {x: 1, y: 1}
+b: &b {y: 2, z: 2}
+own: {<<: *a, x: 0}
+both:
+  <<: [*b, *a]
+  w: 3
+";
+        let value = parse(text).unwrap().value();
+        assert_eq!(value["own"], json!({"x": 0, "y": 1}));
+        assert_eq!(value["both"], json!({"w": 3, "y": 2, "z": 2, "x": 1}));
+        for text in ["a: {<<: 1}", "a: {<<: [1]}", "a: {<<: {x: 1}, <<: {y: 1}}"] {
+            assert!(parse(text).is_err(), "{text}");
+        }
     }
 
     #[test]

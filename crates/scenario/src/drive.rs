@@ -18,15 +18,50 @@ pub struct Place {
     pub home: PathBuf,
     /// The profile; `None` is the default one.
     pub profile: Option<String>,
+    /// What kind of client comes.
+    pub speaker: Speaker,
+}
+
+/// A kind of client.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum Speaker {
+    /// One that shakes hands and has a session.
+    #[default]
+    Legacy,
+    /// One that says all that it needs with each request.
+    Modern,
+    /// The same, and it knows tasks.
+    ModernTasks,
 }
 
 /// What came back for a call.
 #[derive(Debug, Clone)]
 pub struct Told {
-    /// The tool's own result (`content`, `structuredContent`, `isError`), or the error's text when there is none.
-    pub outcome: Result<Value, String>,
-    /// The HTTP status of the answer; 200 for everything that is an answer of MCP, `None` where nothing answered.
+    /// The tool's own result (`content`, `structuredContent`, `isError`), or why there is none.
+    pub outcome: Result<Value, Refused>,
+    /// The HTTP status of the answer; `None` where nothing answered.
     pub status: Option<u16>,
+}
+
+/// Why there is no result.
+#[derive(Debug, Clone)]
+pub struct Refused {
+    /// For people, with the hint.
+    pub text: String,
+    /// The JSON-RPC error `{code, message, data?}`, where that was the answer.
+    pub error: Option<Value>,
+}
+
+// === impl Speaker ===
+
+impl Speaker {
+    /// What they are called in scenarios.
+    pub(crate) const WORDS: [&str; 3] = ["legacy", "modern", "modern-tasks"];
+
+    pub(crate) fn of_word(word: &str) -> Option<Self> {
+        let all = [Speaker::Legacy, Speaker::Modern, Speaker::ModernTasks];
+        Self::WORDS.iter().position(|known| *known == word).map(|place| all[place])
+    }
 }
 
 /// Opens sessions.
@@ -42,6 +77,9 @@ pub trait Session: Send + Sync {
 
     /// Calls a tool of `tools/list` as it is, without unwrapping anything.
     fn call_direct<'a>(&'a self, tool: &'a str, arguments: Value, deadline: Duration) -> BoxFuture<'a, Told>;
+
+    /// Sends any request of MCP and gives its result as it is.
+    fn send<'a>(&'a self, method: &'a str, params: Value, deadline: Duration) -> BoxFuture<'a, Told>;
 
     /// The entries of `tools/list`.
     fn list(&self) -> BoxFuture<'_, Result<Vec<Value>, String>>;

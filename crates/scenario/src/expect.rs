@@ -34,7 +34,11 @@ impl Answer {
         let status = told.status;
         let result = match told.outcome {
             Ok(result) => result,
-            Err(text) => return Self { status, ..Self::failed(text) },
+            Err(refused) => {
+                let failed = Self::failed(refused.text);
+                let value = refused.error.unwrap_or_else(|| failed.value.clone());
+                return Self { status, raw: value.to_string(), value, ..failed };
+            }
         };
         let blocks = result["content"].as_array().cloned().unwrap_or_default();
         let mut texts: Vec<String> = blocks
@@ -56,6 +60,13 @@ impl Answer {
             status,
             tools: None,
         }
+    }
+
+    /// A result that is looked at as it is, and not as that of a tool.
+    pub(crate) fn of_request(told: Told) -> Self {
+        let Ok(result) = &told.outcome else { return Self::of_call(told) };
+        let success = result["isError"] != Value::Bool(true);
+        Self { success, status: told.status, ..Self::done(result.clone()) }
     }
 
     /// An action without a result of its own.

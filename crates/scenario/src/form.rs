@@ -4,12 +4,16 @@
 mod check;
 mod schema;
 
-pub(crate) use check::check;
-pub(crate) use schema::schema as form_schema;
+pub(crate) use check::{check, check_at};
+pub(crate) use schema::{map as map_schema, schema as form_schema};
+
+use crate::drive::Speaker;
 
 /// The keys of one kind of map.
 #[derive(Debug)]
 pub(crate) struct Table {
+    /// In the JSON schema; no two tables have the same.
+    pub(crate) name: &'static str,
     pub(crate) keys: &'static [Key],
     /// Whether further keys are passed on: the gateway reads the definition, and tells what is wrong with it.
     pub(crate) open: bool,
@@ -32,29 +36,39 @@ pub(crate) enum Shape {
     Flag,
     /// A number from the first to the second.
     Number(f64, f64),
+    /// The same without a fraction.
+    Whole(u32, u32),
     Time,
     /// A list of texts, or one text.
     Texts,
     Words(&'static [&'static str]),
     Any,
     Map,
+    /// A map whose values are texts.
+    TextMap,
     List,
     Object(&'static Table),
     Objects(&'static Table),
+    /// A map of these keys, or texts.
+    ObjectOrTexts(&'static Table),
     /// Read by nobody: muster's runner passes it over, and so do we.
     Ignored,
 }
 
-const fn key(name: &'static str, shape: Shape, about: &'static str) -> Key {
+/// What kind of client calls: a word of ours, which other runners do not know.
+const CLIENT: Shape = Shape::Words(&Speaker::WORDS);
+
+pub(crate) const fn key(name: &'static str, shape: Shape, about: &'static str) -> Key {
     Key { name, shape, required: false, about }
 }
 
-const fn needed(name: &'static str, shape: Shape, about: &'static str) -> Key {
+pub(crate) const fn needed(name: &'static str, shape: Shape, about: &'static str) -> Key {
     Key { name, shape, required: true, about }
 }
 
 /// A scenario in muster's form.
 pub(crate) static SCENARIO: Table = Table {
+    name: "scenario",
     open: false,
     keys: &[
         needed("name", Shape::Text, "names the scenario in reports"),
@@ -63,10 +77,11 @@ pub(crate) static SCENARIO: Table = Table {
         key("description", Shape::Text, "for people"),
         key("tags", Shape::Texts, "for `--tag`"),
         key("timeout", Shape::Time, "how long all steps may take"),
-        key("skip", Shape::Any, "`true` or a reason: the scenario is reported as skipped"),
+        key("client", CLIENT, "what kind of client calls; `legacy` without it"),
+        key("skip", Shape::Text, "`true` or a reason: the scenario is reported as skipped"),
         key(
             "prerequisites",
-            Shape::Any,
+            Shape::ObjectOrTexts(&PREREQUISITES),
             "texts for people, or `{env: [names], programs: [names]}`: skipped where one is missing",
         ),
         key("pre_configuration", Shape::Object(&SETUP), "what is there before the gateway starts"),
@@ -75,8 +90,18 @@ pub(crate) static SCENARIO: Table = Table {
     ],
 };
 
+static PREREQUISITES: Table = Table {
+    name: "prerequisites",
+    open: false,
+    keys: &[
+        key("env", Shape::Texts, "variables; skipped where one is missing"),
+        key("programs", Shape::Texts, "programs; skipped where one is missing"),
+    ],
+};
+
 /// One step.
 pub(crate) static STEP: Table = Table {
+    name: "step",
     open: false,
     keys: &[
         key("id", Shape::Text, "names the step; `{{ id.field }}` in later `args` is its result"),
@@ -86,6 +111,7 @@ pub(crate) static STEP: Table = Table {
         key("timeout", Shape::Time, "how long one call may take"),
         key("as_user", Shape::Text, "which user calls; needs identity"),
         key("profile", Shape::Text, "through which profile to call; `default` without it"),
+        key("client", CLIENT, "what kind of client calls; the scenario's without it"),
         key("retry", Shape::Object(&RETRY), "how often to try again"),
         key("expected", Shape::Object(&EXPECTED), "what must be true of the answer"),
         key("continue_on_failure", Shape::Flag, "goes on with the next step after a failure"),
@@ -95,6 +121,7 @@ pub(crate) static STEP: Table = Table {
 
 /// A step of a step's `cleanup`.
 pub(crate) static CLEANUP: Table = Table {
+    name: "cleanup",
     open: false,
     keys: &[
         key("id", Shape::Text, "names the call"),
@@ -104,6 +131,7 @@ pub(crate) static CLEANUP: Table = Table {
         key("timeout", Shape::Time, "how long the call may take"),
         key("as_user", Shape::Text, "which user calls; needs identity"),
         key("profile", Shape::Text, "through which profile to call"),
+        key("client", CLIENT, "what kind of client calls"),
         key("retry", Shape::Object(&RETRY), "how often to try again"),
         key("expected", Shape::Object(&EXPECTED), "what should be true of the answer"),
         key("continue_on_failure", Shape::Flag, "failures are warnings in any case"),
@@ -111,15 +139,17 @@ pub(crate) static CLEANUP: Table = Table {
 };
 
 static RETRY: Table = Table {
+    name: "retry",
     open: false,
     keys: &[
-        needed("count", Shape::Number(0.0, 100.0), "how many more tries"),
+        needed("count", Shape::Whole(0, 100), "how many more tries"),
         key("delay", Shape::Time, "the wait before the first of them; 1s"),
         key("backoff_multiplier", Shape::Number(1.0, 100.0), "each wait is so many times the one before; 1"),
     ],
 };
 
 static EXPECTED: Table = Table {
+    name: "expected",
     open: false,
     keys: &[
         key(
@@ -131,12 +161,13 @@ static EXPECTED: Table = Table {
         key("not_contains", Shape::Texts, "what must not be in it"),
         key("error_contains", Shape::Texts, "parts of the error's text; a call that succeeds has none"),
         key("json_path", Shape::Map, "values at paths such as `steps.0.status`; of a map the named keys"),
-        key("status_code", Shape::Number(100.0, 599.0), "the HTTP status that the gateway answered the call with"),
+        key("status_code", Shape::Whole(100, 599), "the HTTP status that the gateway answered the call with"),
         key("wait_for_state", Shape::Time, "asks again until all of this is true, at most so long"),
     ],
 };
 
 static SETUP: Table = Table {
+    name: "setup",
     open: false,
     keys: &[
         key("mcp_servers", Shape::Objects(&SERVER), "mock servers"),
@@ -148,7 +179,7 @@ static SETUP: Table = Table {
             Shape::Objects(&PROFILE),
             "profiles in the gateway's own form; the dialect is `muster` without one",
         ),
-        key("files", Shape::Map, "further files of the home by their path, as text"),
+        key("files", Shape::TextMap, "further files of the home by their path, as text"),
         key("main_config", Shape::Object(&MAIN), "muster's `config.yaml`"),
         key("mock_oauth_servers", Shape::List, "mock identity providers; needs identity"),
         key("muster_broker", Shape::Any, "needs identity"),
@@ -156,6 +187,7 @@ static SETUP: Table = Table {
 };
 
 static SERVER: Table = Table {
+    name: "server",
     open: false,
     keys: &[
         needed("name", Shape::Text, "the server's name"),
@@ -165,6 +197,7 @@ static SERVER: Table = Table {
 
 /// A mock server; also the file of `--mock-config`.
 pub(crate) static MOCK: Table = Table {
+    name: "mock",
     open: false,
     keys: &[
         key("type", Shape::Words(&["stdio", "streamable-http", "sse"]), "its transport; `stdio` without it"),
@@ -184,6 +217,7 @@ pub(crate) static MOCK: Table = Table {
 };
 
 static TOOL: Table = Table {
+    name: "tool",
     open: false,
     keys: &[
         needed("name", Shape::Text, "the tool's own name"),
@@ -196,6 +230,7 @@ static TOOL: Table = Table {
 };
 
 static RESPONSE: Table = Table {
+    name: "response",
     open: false,
     keys: &[
         key("condition", Shape::Map, "arguments and the values that they must have"),
@@ -207,6 +242,7 @@ static RESPONSE: Table = Table {
 };
 
 static WORKFLOW: Table = Table {
+    name: "workflow",
     open: false,
     keys: &[
         needed("name", Shape::Text, "its name"),
@@ -216,6 +252,7 @@ static WORKFLOW: Table = Table {
 };
 
 static CLASS: Table = Table {
+    name: "class",
     open: true,
     keys: &[
         needed("name", Shape::Text, "its name"),
@@ -226,6 +263,7 @@ static CLASS: Table = Table {
 };
 
 static SERVICE: Table = Table {
+    name: "service",
     open: true,
     keys: &[
         needed("name", Shape::Text, "its name"),
@@ -236,6 +274,7 @@ static SERVICE: Table = Table {
 };
 
 static PROFILE: Table = Table {
+    name: "profile",
     open: false,
     keys: &[
         needed("name", Shape::Text, "its name; `default` replaces the one that is there otherwise"),
@@ -243,9 +282,11 @@ static PROFILE: Table = Table {
     ],
 };
 
-static MAIN: Table = Table { open: false, keys: &[key("config", Shape::Object(&MAIN_CONFIG), "the file's content")] };
+static MAIN: Table =
+    Table { name: "main", open: false, keys: &[key("config", Shape::Object(&MAIN_CONFIG), "the file's content")] };
 
 static MAIN_CONFIG: Table = Table {
+    name: "main_config",
     open: false,
     keys: &[
         key("namespace", Shape::Ignored, ""),
@@ -255,6 +296,7 @@ static MAIN_CONFIG: Table = Table {
 };
 
 static AGGREGATOR: Table = Table {
+    name: "aggregator",
     open: false,
     keys: &[
         key("port", Shape::Ignored, ""),
@@ -270,6 +312,7 @@ static AGGREGATOR: Table = Table {
 
 /// A scenario in MCP Scooter's form.
 pub(crate) static SCOOTER: Table = Table {
+    name: "scooter",
     open: false,
     keys: &[
         needed("name", Shape::Text, "names the scenario in reports"),
@@ -277,7 +320,8 @@ pub(crate) static SCOOTER: Table = Table {
         key("category", Shape::Text, "for `--category`"),
         key("tags", Shape::Texts, "for `--tag`"),
         key("timeout", Shape::Time, "how long all steps may take"),
-        key("skip", Shape::Any, "`true` or a reason: the scenario is reported as skipped"),
+        key("client", CLIENT, "what kind of client calls; `legacy` without it"),
+        key("skip", Shape::Text, "`true` or a reason: the scenario is reported as skipped"),
         key("requires", Shape::Object(&REQUIRES), "what must be there"),
         key("pre_configuration", Shape::Object(&SETUP), "what is there before the gateway starts"),
         needed("steps", Shape::Objects(&SCOOTER_STEP), "actions in order"),
@@ -285,6 +329,7 @@ pub(crate) static SCOOTER: Table = Table {
 };
 
 static REQUIRES: Table = Table {
+    name: "requires",
     open: false,
     keys: &[
         key("env", Shape::Texts, "variables; skipped where one is missing"),
@@ -293,6 +338,7 @@ static REQUIRES: Table = Table {
 };
 
 pub(crate) static SCOOTER_STEP: Table = Table {
+    name: "scooter_step",
     open: false,
     keys: &[
         key("name", Shape::Text, "names the step"),
@@ -300,11 +346,13 @@ pub(crate) static SCOOTER_STEP: Table = Table {
         key("tool", Shape::Text, "for `call_tool`"),
         key("args", Shape::Map, "its arguments; `seconds` for `wait`"),
         key("timeout", Shape::Time, "how long it may take"),
+        key("client", CLIENT, "what kind of client acts; the scenario's without it"),
         key("expect", Shape::Object(&SCOOTER_EXPECT), "what must be true of the answer"),
     ],
 };
 
 static SCOOTER_EXPECT: Table = Table {
+    name: "scooter_expect",
     open: false,
     keys: &[
         key("error", Shape::Any, "`null`: it succeeds; a text: the error holds it"),
@@ -318,6 +366,10 @@ static SCOOTER_EXPECT: Table = Table {
 };
 
 static SCOOTER_RESULT: Table = Table {
+    name: "scooter_result",
     open: false,
     keys: &[key("content", Shape::Words(&["not_empty", "empty"]), "whether there is any content")],
 };
+
+#[cfg(test)]
+mod tests;

@@ -1,16 +1,131 @@
-//! Tools that the runner itself answers: they change mock servers and call meta-tools. Those that need identity are not
-//! here yet; a scenario that uses one is skipped.
+//! Tools that the runner itself answers: they change mock servers, restart the gateway, and speak to it below the level
+//! of tools. Those that need identity are not here yet; a scenario that uses one is skipped. To add one, give it a row in
+//! [`TOOLS`] and an arm in [`act`].
+
+use std::time::Duration;
 
 use serde_json::{Map, Value, json};
 
+use crate::drive::Speaker;
+use crate::expect::Answer;
+use crate::form::{Shape, Table, key, needed};
 use crate::mock::Tool;
 use crate::run::World;
 
-/// Their names.
-pub(crate) const TOOLS: [&str; 3] = ["test_add_mock_tool", "test_call_meta_tool", "test_remove_mock_tool"];
+/// One of them.
+#[derive(Debug)]
+pub(crate) struct Harness {
+    pub(crate) name: &'static str,
+    pub(crate) arguments: Table,
+}
 
-/// Runs one of them; `Err` is a call that fails.
-pub(crate) fn change_mock(world: &mut World, tool: &str, args: &Map<String, Value>) -> Result<Value, String> {
+/// Who calls one of them, and how long that may take.
+pub(crate) struct Caller<'a> {
+    pub(crate) profile: Option<&'a str>,
+    pub(crate) speaker: Speaker,
+    pub(crate) deadline: Duration,
+}
+
+/// The ways of a restart: in good manners, or as a crash.
+const WAYS: [&str; 2] = ["graceful", "kill"];
+
+pub(crate) static TOOLS: [Harness; 5] = [
+    Harness {
+        name: "test_add_mock_tool",
+        arguments: Table {
+            name: "test_add_mock_tool",
+            open: false,
+            keys: &[
+                needed("server", Shape::Text, "the mock server"),
+                needed("tool_name", Shape::Text, "the new tool; it answers with its name"),
+                key("tool_description", Shape::Text, "what the model reads"),
+            ],
+        },
+    },
+    Harness {
+        name: "test_remove_mock_tool",
+        arguments: Table {
+            name: "test_remove_mock_tool",
+            open: false,
+            keys: &[
+                needed("server", Shape::Text, "the mock server"),
+                needed("tool_name", Shape::Text, "the tool that goes away"),
+            ],
+        },
+    },
+    Harness {
+        name: "test_call_meta_tool",
+        arguments: Table {
+            name: "test_call_meta_tool",
+            open: false,
+            keys: &[
+                key("tool", Shape::Text, "a tool of `tools/list`"),
+                key("name", Shape::Text, "the same under another name"),
+                key("arguments", Shape::Map, "its arguments"),
+            ],
+        },
+    },
+    Harness {
+        name: "test_restart_gateway",
+        arguments: Table {
+            name: "test_restart_gateway",
+            open: false,
+            keys: &[key("how", Shape::Words(&WAYS), "`graceful`, or `kill` as in a crash; `graceful` without it")],
+        },
+    },
+    Harness {
+        name: "test_send_request",
+        arguments: Table {
+            name: "test_send_request",
+            open: false,
+            keys: &[
+                needed("method", Shape::Text, "a method of MCP, such as `tools/list`"),
+                key("params", Shape::Map, "its parameters; what every request says is added"),
+            ],
+        },
+    },
+];
+
+/// The tool of this name.
+pub(crate) fn find(tool: &str) -> Option<&'static Harness> {
+    TOOLS.iter().find(|harness| harness.name == tool)
+}
+
+/// Calls one of them; `Err` is a call that cannot be made.
+pub(crate) async fn act(
+    world: &mut World,
+    tool: &str,
+    args: &Map<String, Value>,
+    caller: &Caller<'_>,
+) -> Result<Answer, String> {
+    let word = |key: &str| args.get(key).and_then(Value::as_str);
+    let map = |key: &str| args.get(key).cloned().unwrap_or_else(|| json!({}));
+    match tool {
+        "test_call_meta_tool" => {
+            let meta = word("tool").or(word("name"));
+            let meta = meta.ok_or("`test_call_meta_tool` needs the argument `tool`, the name of a meta-tool")?;
+            let session = world.session(caller.profile, caller.speaker).await?;
+            Ok(Answer::of_call(session.call_direct(meta, map("arguments"), caller.deadline).await))
+        }
+        "test_send_request" => {
+            let method = word("method").ok_or("`test_send_request` needs the argument `method`, a text")?;
+            let session = world.session(caller.profile, caller.speaker).await?;
+            Ok(Answer::of_request(session.send(method, map("params"), caller.deadline).await))
+        }
+        "test_restart_gateway" => {
+            let how = word("how").unwrap_or(WAYS[0]);
+            if !WAYS.contains(&how) {
+                return Err(format!("`test_restart_gateway`: `how` is one of {}, not `{how}`", WAYS.join(", ")));
+            }
+            let same_address = world.restart(how == "kill").await?;
+            Ok(Answer::done(json!({ "success": true, "how": how, "same_address": same_address })))
+        }
+        _ => Ok(change_mock(world, tool, args).map_or_else(Answer::failed, Answer::done)),
+    }
+}
+
+/// Adds a tool to a mock server, or takes one away; `Err` is a call that fails.
+fn change_mock(world: &mut World, tool: &str, args: &Map<String, Value>) -> Result<Value, String> {
     let word = |key: &str| args.get(key).and_then(Value::as_str).map(str::to_owned);
     let needed = |key: &str| word(key).ok_or_else(|| format!("`{tool}` needs the argument `{key}`, a text"));
     let (server, name) = (needed("server")?, needed("tool_name")?);

@@ -84,7 +84,8 @@ fn server_definition(home: &Path, server: &Server, program: &Path, reach: &dyn R
         keys[key] = value.into();
     }
     if let Some(family) = &server.family {
-        keys["family"] = family.clone();
+        let argument = family.get("instanceArg").or_else(|| family.get("instance_arg"));
+        keys["family"] = json!({ "name": family["name"], "instance_arg": argument });
     }
     for (key, value) in &server.definition {
         keys[key.as_str()] = value.clone();

@@ -7,7 +7,9 @@ use std::time::Duration;
 use serde_json::{Map, Value, json};
 use toolcrib_base::task::Scope;
 
+use crate::drive::Speaker;
 use crate::form;
+use crate::harness::{self, Harness};
 use crate::outcome::{Outcome, Verdict};
 use crate::run::{Config, World};
 use crate::scenario::{Act, Scenario};
@@ -21,7 +23,7 @@ const GRACE: Duration = Duration::from_millis(200);
 /// What the gateway's own tools begin with.
 const CORE: &str = "core_";
 
-/// The schemas of the gateway's own tools by their names, as a gateway of this binary tells them.
+/// The schemas of the gateway's own tools by their names, its meta-tools by their `core_` names, as a gateway of this binary tells them.
 ///
 /// # Errors
 /// When no gateway starts or it does not answer as expected.
@@ -29,8 +31,9 @@ pub async fn core_schemas(config: &Config) -> Result<BTreeMap<String, Value>, St
     let scope = Scope::new();
     let scenario = Scenario::bare("schemas", Path::new("schemas"));
     let mut world = World::build(&scenario, config, &scope).await?;
-    let session = world.session(None).await?;
+    let session = world.session(None, Speaker::Legacy).await?;
     let told = session.call(LIST, json!({ "include_schema": true }), LISTING).await;
+    let menu = session.list().await;
     let mut outcome = Outcome::bare("schemas", Path::new("schemas"), Verdict::Passed, "");
     world.end(&Config { keep_home: false, ..config.clone() }, &mut outcome).await;
     scope.close(GRACE).await;
@@ -38,13 +41,22 @@ pub async fn core_schemas(config: &Config) -> Result<BTreeMap<String, Value>, St
     let tools = answer.value["tools"].as_array();
     let tools = tools.ok_or_else(|| format!("`{LIST}` did not answer with a list: {}", answer.text))?;
     let named = |tool: &Value| Some((tool["name"].as_str()?.to_owned(), tool.get("inputSchema")?.clone()));
-    let schemas: BTreeMap<String, Value> = tools.iter().filter_map(named).collect();
-    if schemas.is_empty() { Err(format!("`{LIST}` lists no tool with a schema")) } else { Ok(schemas) }
+    let mut schemas: BTreeMap<String, Value> = tools.iter().filter_map(named).collect();
+    if schemas.is_empty() {
+        return Err(format!("`{LIST}` lists no tool with a schema"));
+    }
+    // Each meta-tool answers to this name too, and is not listed under it.
+    for (name, schema) in menu?.iter().filter_map(named) {
+        schemas.entry(format!("{CORE}{name}")).or_insert(schema);
+    }
+    Ok(schemas)
 }
 
-/// The form of scenarios and the schemas of all core tools, as one document.
+/// The form of scenarios and the schemas of all core tools and of the runner's own, as one document.
 pub fn schema_document(schemas: &BTreeMap<String, Value>) -> Value {
-    json!({ "scenario": form::form_schema(), "tools": schemas })
+    let harness = |tool: &'static Harness| (tool.name.to_owned(), form::map_schema(&tool.arguments));
+    let harness: Map<String, Value> = harness::TOOLS.iter().map(harness).collect();
+    json!({ "scenario": form::form_schema(), "tools": schemas, "harness": harness })
 }
 
 /// Every scenario with what is wrong with the `core_*` calls that it expects to succeed.

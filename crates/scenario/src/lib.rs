@@ -26,7 +26,7 @@ mod template;
 mod time;
 mod wrong;
 
-pub use drive::{Drive, Place, Session, Told};
+pub use drive::{Drive, Place, Refused, Session, Speaker, Told};
 pub use expected::Expectations;
 pub use gather::{Found, Select, gather};
 pub use inspect::{core_schemas, schema_document, validate};

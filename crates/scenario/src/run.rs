@@ -56,6 +56,7 @@ pub(crate) async fn run(scenario: &Scenario, config: &Config) -> Outcome {
     };
     scope.close(GRACE).await;
     outcome.took = begun.elapsed();
+    outcome.warnings.splice(0..0, scenario.remarks.iter().cloned());
     outcome
 }
 

@@ -11,6 +11,7 @@ use std::time::Duration;
 use serde_json::{Map, Value};
 
 use crate::document::{self, Content, Node};
+use crate::drive::Speaker;
 use crate::form;
 use crate::mock::Mock;
 use crate::wrong::Wrong;
@@ -47,6 +48,8 @@ pub struct Scenario {
     pub timeout: Option<Duration>,
     /// Why it is not run.
     pub skip: Option<String>,
+    /// What people should know of the file, although it is not wrong.
+    pub remarks: Vec<String>,
     pub(crate) needs: Needs,
     pub(crate) setup: Setup,
     pub(crate) steps: Vec<Step>,
@@ -101,6 +104,7 @@ pub(crate) struct Step {
     pub(crate) line: u32,
     pub(crate) act: Act,
     pub(crate) profile: Option<String>,
+    pub(crate) speaker: Speaker,
     /// Who calls; needs identity.
     pub(crate) user: Option<String>,
     pub(crate) timeout: Option<Duration>,
@@ -162,6 +166,10 @@ pub fn read(file: &Path, text: &str) -> Result<Scenario, Vec<Wrong>> {
     let is_scooter = root.get("requires").is_some() || steps.iter().any(|step| step.get("action").is_some());
     let table = if is_scooter { &form::SCOOTER } else { &form::SCENARIO };
     let mut found = form::check(&root, table, file);
+    found.extend(references::arguments(&root, file));
+    if is_scooter {
+        found.extend(scooter::misplaced(&root, file));
+    }
     if steps.is_empty() && found.is_empty() {
         found.extend(wrong(root.line, "expected at least one step, got none".to_owned()));
     }
@@ -188,6 +196,7 @@ impl Scenario {
             tags: Vec::new(),
             timeout: None,
             skip: None,
+            remarks: Vec::new(),
             needs: Needs::default(),
             setup: Setup::default(),
             steps: Vec::new(),
@@ -242,6 +251,11 @@ fn map(node: &Node, key: &str) -> Map<String, Value> {
         Some(Value::Object(map)) => map,
         _ => Map::new(),
     }
+}
+
+/// What kind of client a step or a scenario names.
+fn speaker(node: &Node) -> Option<Speaker> {
+    Speaker::of_word(&text(node, "client")?)
 }
 
 /// `skip: true` or `skip: "why"`.

@@ -5,8 +5,6 @@
 const LETTERS: usize = 24;
 /// Groups of letters are counted in this many bins; a shared bin by chance is harmless.
 const BINS: usize = 1 << 15;
-/// How many counts are looked at together.
-const SCANNED: usize = 64;
 
 /// The shapes of many words, each by the number of its `push`.
 #[derive(Debug, Default)]
@@ -74,27 +72,30 @@ impl Letters {
     pub(crate) fn alike(&self, text: &str, least: f32, counts: &mut Vec<u8>) -> Vec<(u32, f32)> {
         counts.clear();
         counts.resize(self.lengths.len(), 0);
-        let mut size = 0_u8;
+        let (mut bins, mut size) = ([0; 2 * LETTERS], 0);
         groups(text, &mut |bin| {
-            size = size.saturating_add(1);
-            let bin = usize::from(bin);
+            bins[usize::from(size)] = bin;
+            size += 1_u8;
+        });
+        // Most words have less in common than could be enough with any length: these are never looked at.
+        let fewest = ((least * f32::from(size) / 2.0) as u8).max(1);
+        let mut enough = Vec::new();
+        for bin in bins.into_iter().take(usize::from(size)).map(usize::from) {
             for word in &self.words[self.starts[bin] as usize..self.starts[bin + 1] as usize] {
                 let count = &mut counts[*word as usize];
                 *count = count.saturating_add(1);
-            }
-        });
-        // Most words have less in common than could be enough with any length: these are passed over many at a time.
-        let fewest = ((least * f32::from(size) / 2.0) as u8).max(1);
-        let mut alike = Vec::new();
-        for (chunk, first) in counts.chunks(SCANNED).zip((0..).step_by(SCANNED)) {
-            if chunk.iter().fold(0, |most, count| *count.max(&most)) < fewest {
-                continue;
-            }
-            for (common, word) in chunk.iter().zip(first..).filter(|(count, _)| **count >= fewest) {
-                let (common, both) = (2.0 * f32::from(*common), f32::from(size) + f32::from(self.sizes[word]));
-                if common >= least * both {
-                    alike.push((word as u32, (common / both).min(1.0)));
+                if *count == fewest {
+                    enough.push(*word);
                 }
+            }
+        }
+        enough.sort_unstable();
+        let mut alike = Vec::new();
+        for word in enough {
+            let at = word as usize;
+            let (common, both) = (2.0 * f32::from(counts[at]), f32::from(size) + f32::from(self.sizes[at]));
+            if common >= least * both {
+                alike.push((word, (common / both).min(1.0)));
             }
         }
         alike

@@ -78,9 +78,9 @@ impl Reading {
                 cosines.resize(cosines.len() + segment.len(), f32::MIN);
                 continue;
             }
-            let vectors = segment.vectors();
-            let nearest = |tool| mask.shows(at, tool).then(|| vectors.nearest(tool, &self.wanted)).flatten();
-            cosines.extend((0..segment.len()).map(|tool| nearest(tool).unwrap_or(f32::MIN)));
+            let next = cosines.len() + segment.len();
+            segment.vectors().nearest(&self.wanted, |tool| mask.shows(at, tool), &mut cosines);
+            cosines.resize(next, f32::MIN);
         }
         Meant { cosines, trust: self.trust }
     }

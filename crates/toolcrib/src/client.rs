@@ -2,6 +2,7 @@
 
 mod failure;
 mod locate;
+mod modern;
 mod plain;
 mod rest;
 
@@ -29,6 +30,7 @@ use crate::home::Environment;
 use crate::output::{Format, Output};
 
 pub(crate) use locate::{Located, address, is_endpoint, is_loopback, locate};
+pub(crate) use modern::Declares;
 pub(crate) use plain::Seen;
 pub(crate) use rest::{Rest, encoded};
 
@@ -88,6 +90,8 @@ pub(crate) struct Client {
     deadline: Duration,
     /// What the gateway said of itself when the session was opened.
     server: Raw,
+    /// What each request declares, where there was no handshake that did.
+    declares: Option<Raw>,
     /// The names in `tools/list`, once somebody has asked for them.
     menu: tokio::sync::OnceCell<Vec<String>>,
 }
@@ -213,6 +217,15 @@ impl ClientFlags {
 impl Client {
     /// Finds the gateway and shakes hands.
     pub(crate) async fn open(flags: &ClientFlags, environment: &Environment) -> anyhow::Result<Self> {
+        Self::open_as(flags, environment, None).await
+    }
+
+    /// The same as a client of the revision that has no handshake, where it is told what such a one declares.
+    pub(crate) async fn open_as(
+        flags: &ClientFlags,
+        environment: &Environment,
+        declares: Option<Declares>,
+    ) -> anyhow::Result<Self> {
         let located = locate::locate(flags, environment)?;
         let mut headers = HeaderMap::new();
         if let Some(token) = &located.token {
@@ -224,10 +237,17 @@ impl Client {
         let scope = Scope::new();
         let client = HttpClient::new().context("start the HTTP client")?;
         let link = HttpLink::new(client, endpoint, Arc::new(Quiet), scope.clone(), BOUNDS);
-        let opened = shake_hands(&link, OPEN.min(flags.timeout)).await;
+        let (declares, deadline) = (declares.map(Declares::capabilities), OPEN.min(flags.timeout));
+        let opened = match &declares {
+            None => shake_hands(&link, deadline).await,
+            Some(capabilities) => {
+                let id = Link::Http(Arc::clone(&link)).next_id();
+                modern::discover(&link, id, capabilities, deadline).await
+            }
+        };
         let server = opened.map_err(|error| error.into_problem(&located))?;
         let menu = tokio::sync::OnceCell::new();
-        Ok(Self { link: Link::Http(link), scope, located, deadline: flags.timeout, server, menu })
+        Ok(Self { link: Link::Http(link), scope, located, deadline: flags.timeout, server, declares, menu })
     }
 
     /// The gateway's place and how we come to it.
@@ -277,7 +297,7 @@ impl Client {
         aside: Option<Arc<dyn Aside>>,
     ) -> Result<ToolResult, Problem> {
         if self.wraps().await? {
-            return self.call_plain(name, arguments, self.deadline).await.0;
+            return self.call_plain(name, arguments, self.deadline).await.outcome;
         }
         let mut wanted = Writer::object(64);
         wanted.text("name", name);
@@ -287,7 +307,7 @@ impl Client {
 
     /// Calls a tool of the gateway itself and gives its structured result.
     pub(crate) async fn ask(&self, name: &str, arguments: &Value) -> Result<Raw, Problem> {
-        let result = self.call_plain(name, &Raw::from_value(arguments), self.deadline).await.0?;
+        let result = self.call_plain(name, &Raw::from_value(arguments), self.deadline).await.outcome?;
         if result.is_error() {
             return Err(self.refused(&result));
         }
@@ -312,8 +332,8 @@ impl Client {
 
     /// The same with all that was answered.
     pub(crate) async fn act(&self, name: &str, arguments: &Value) -> Result<ToolResult, Problem> {
-        let (result, _) = self.call_plain(name, &Raw::from_value(arguments), self.deadline).await;
-        let result = result.map_err(|problem| self.hidden(problem))?;
+        let seen = self.call_plain(name, &Raw::from_value(arguments), self.deadline).await;
+        let result = seen.outcome.map_err(|problem| self.hidden(problem))?;
         if result.is_error() {
             return Err(self.hidden(self.refused(&result)));
         }
@@ -367,6 +387,7 @@ impl Client {
     }
 
     async fn request(&self, id: u64, method: &str, params: Raw, options: CallOptions) -> Result<Raw, Problem> {
+        let params = self.said(id, params);
         let outcome = self.link.call(id, method, params, options).await;
         let outcome = outcome.map_err(|error| failure::of_link(error, &self.located))?;
         outcome.map_err(|error| failure::of_rpc(&error, &self.located))
@@ -393,11 +414,18 @@ impl NotOpened {
     }
 }
 
+/// Who we say that we are.
+fn client_info() -> Raw {
+    Raw::from_value(&json!({
+        "name": "toolcrib-cli", "title": "Toolcrib's command line", "version": env!("CARGO_PKG_VERSION"),
+    }))
+}
+
 async fn shake_hands(link: &Arc<HttpLink>, deadline: Duration) -> Result<Raw, NotOpened> {
     let params = Raw::from_value(&json!({
         "protocolVersion": Revision::LATEST_LEGACY.as_str(),
         "capabilities": {},
-        "clientInfo": { "name": "toolcrib-cli", "title": "Toolcrib's command line", "version": env!("CARGO_PKG_VERSION") },
+        "clientInfo": client_info().to_value(),
     }));
     let opening = Link::Http(Arc::clone(link));
     let (outcome, session) = link.initialize(opening.next_id(), params, deadline).await.map_err(NotOpened::Link)?;

@@ -30,8 +30,21 @@ pub(crate) fn of_kind() -> ArgValueCompleter {
         let words = typed();
         let row = words.get(2).and_then(|word| kind::named(word.split('/').next().unwrap_or_default()));
         let row = row.unwrap_or(&kind::rows::TOOLS);
+        if let Some(name) = workflow_before(&words) {
+            let schema = schema_of(&format!("workflow_{name}"), &flags_of(&words), &Environment::of_process());
+            return fitting(current, pairs_of(&schema, &current.to_string_lossy()));
+        }
         fitting(current, of_gateway(row, &words, &Environment::of_process()))
     })
+}
+
+/// The workflow whose input is being typed: `start workflow NAME key=`, `start workflow/NAME key=`.
+fn workflow_before(words: &[String]) -> Option<&str> {
+    let (kind, name) = words.get(2).map(|word| word.split_once('/').unwrap_or((word.as_str(), "")))?;
+    let is_one = words.get(1).is_some_and(|verb| verb == "start") && kind::named(kind)?.one == "workflow";
+    let mut rest = words.iter().skip(3).filter(|word| !word.starts_with('-'));
+    let name = if name.is_empty() { rest.next()?.as_str() } else { name };
+    (is_one && rest.next().is_some()).then_some(name)
 }
 
 /// The names of tools.
@@ -215,6 +228,25 @@ mod tests {
         assert_eq!(names("mode="), ["path=", "mode=text", "mode=bytes", "all="]);
         assert_eq!(names("all=t"), ["path=", "mode=", "all=true", "all=false"]);
         assert!(pairs_of(&Value::Null, "").is_empty());
+    }
+
+    #[test]
+    fn the_workflow_is_found_whose_input_is_typed() {
+        let name = |line: &str| {
+            let words: Vec<String> = line.split(' ').map(str::to_owned).collect();
+            workflow_before(&words).map(str::to_owned)
+        };
+        assert_eq!(name("toolcrib start workflow say mode=").as_deref(), Some("say"));
+        assert_eq!(name("toolcrib start wf/say ").as_deref(), Some("say"));
+        assert_eq!(name("toolcrib start workflow say --home=/h a=1 b").as_deref(), Some("say"));
+        for line in [
+            "toolcrib start workflow sa",
+            "toolcrib start wf/sa",
+            "toolcrib start server a b",
+            "toolcrib get workflow a b",
+        ] {
+            assert_eq!(name(line), None, "{line}");
+        }
     }
 
     #[test]

@@ -124,23 +124,30 @@ impl Repl {
     fn read_all(&mut self) -> anyhow::Result<ExitCode> {
         let mut code = ExitCode::SUCCESS;
         let mut stdin = std::io::stdin().lock();
-        let mut line = Vec::new();
+        let (mut line, mut whole) = (Vec::new(), String::new());
         loop {
             line.clear();
             let limit = u64::try_from(LINE_BYTES).unwrap_or(u64::MAX);
             let read = std::io::Read::take(&mut stdin, limit + 1).read_until(b'\n', &mut line);
             if read.context("read from stdin")? == 0 {
+                // What was not closed is told.
+                self.take(&whole, &mut code)?;
                 return Ok(code);
             }
-            if line.len() > LINE_BYTES {
+            if line.len() + whole.len() > LINE_BYTES {
                 let problem = Problem::new(Kind::TooLarge, format!("a line of more than {LINE_BYTES} bytes"));
                 return Err(problem.into());
             }
-            let text = String::from_utf8(line.clone())
+            let text = std::str::from_utf8(&line)
                 .map_err(|_| Problem::new(Kind::InvalidParams, "a line that is not UTF-8 text"))?;
-            if !self.take(&text, &mut code)? {
+            whole.push_str(text);
+            if words::is_open(&whole) {
+                continue;
+            }
+            if !self.take(&whole, &mut code)? {
                 return Ok(code);
             }
+            whole.clear();
         }
     }
 

@@ -3,7 +3,7 @@
 
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU16, Ordering};
 use std::time::Duration;
 
 use http::HeaderMap;
@@ -69,6 +69,8 @@ pub struct CallOptions {
     pub cancel_on_drop: Arc<AtomicBool>,
     /// Headers of this call alone, such as mirrored parameters or a credential; HTTP only.
     pub headers: HeaderMap,
+    /// Where the status of the answer goes, for whoever wants to see it; HTTP only.
+    pub status: Option<Arc<AtomicU16>>,
 }
 
 impl fmt::Debug for CallOptions {

@@ -96,6 +96,17 @@ pub fn spawn(spec: &Spec, scope: &Scope, on_line: impl FnMut(Line) + Send + 'sta
     Ok(Process { pid, sender: Sender::new(outbox), stderr, orders, exit })
 }
 
+/// Asks one process to end, by SIGTERM: it alone, and not what it has started, unlike [`Process::stop`]. For a program
+/// that told its own id, where the child is the program's guard.
+///
+/// # Errors
+/// When there is no such process, or it belongs to somebody else.
+pub fn ask_to_end(pid: u32) -> std::io::Result<()> {
+    let pid = i32::try_from(pid).ok().and_then(rustix::process::Pid::from_raw);
+    let pid = pid.ok_or_else(|| std::io::Error::other("a process id is a positive number"))?;
+    Ok(rustix::process::kill_process(pid, rustix::process::Signal::TERM)?)
+}
+
 // === impl Process ===
 
 impl Process {

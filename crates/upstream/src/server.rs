@@ -542,6 +542,7 @@ impl Server {
             aside: call.aside.clone(),
             cancel_on_drop: Arc::clone(&call.cancel_on_drop),
             headers: self.headers(live, call).await?,
+            status: None,
         };
         let _running = Running::new(&self.shared.running);
         let outcome = match options.aside.clone() {

@@ -15,10 +15,9 @@ use anyhow::ensure;
 use crate::client::{Client, Manner};
 use crate::gateway::{Gateway, Home};
 use crate::load::list;
-use crate::report::{Table, maybe, median};
 use crate::say;
 
-use super::aims::verdict;
+use super::sheet::Sheet;
 use super::{Findings, Run};
 
 /// The longest that anything here is waited for.
@@ -27,27 +26,6 @@ const DEADLINE: Duration = Duration::from_secs(120);
 const POLL: Duration = Duration::from_millis(2);
 /// As many tools as an ordinary server has.
 const TOOLS: usize = 25;
-
-/// What is put on paper.
-struct Sheet {
-    aims: Table,
-    text: String,
-}
-
-impl Sheet {
-    fn new() -> Self {
-        Self { aims: Table::new(&["measure", "aim, at most", "found", "met"]), text: String::new() }
-    }
-
-    fn aim(&mut self, measure: &str, aim: Option<f64>, found: Option<f64>) {
-        let verdict = verdict(aim, found).to_owned();
-        self.aims.row(&[measure.to_owned(), maybe(aim), maybe(found), verdict]);
-    }
-
-    fn section(&mut self, title: &str, body: &str) {
-        self.text += &format!("### {title}\n\n{}\n\n", body.trim());
-    }
-}
 
 /// Measures everything here and gives the text for the document.
 pub(super) async fn measure(run: &Run, program: &Path, findings: &mut Findings) -> String {
@@ -60,7 +38,7 @@ pub(super) async fn measure(run: &Run, program: &Path, findings: &mut Findings) 
     findings.note("definitions that change", reload);
     let hanging = Box::pin(hanging::measure(run, program, &mut sheet)).await;
     findings.note("a server that hangs", hanging);
-    let text = format!("### Aims of the life of servers\n\n{}\n{}", sheet.aims.markdown(), sheet.text);
+    let text = sheet.markdown("Aims of the life of servers");
     say(&text);
     text
 }
@@ -86,13 +64,4 @@ async fn until_listed(client: &mut Client, wanted: impl Fn(&[String]) -> bool) -
         ensure!(started.elapsed() < DEADLINE, "waited too long; {} tools are listed", names.len());
         tokio::time::sleep(POLL).await;
     }
-}
-
-fn millis(since: Instant) -> f64 {
-    since.elapsed().as_secs_f64() * 1e3
-}
-
-/// The value in the middle and the greatest one.
-fn middle_and_greatest(values: &[f64]) -> (Option<f64>, Option<f64>) {
-    (median(values), values.iter().copied().reduce(f64::max))
 }

@@ -1,9 +1,9 @@
 //! The book of a run: what each step did, as it is answered and as it is written down.
 //!
 //! It is written before a tool is called that must not be called twice, so that whoever goes on with an interrupted run
-//! knows what was under way; else now and then, and at the end.
+//! knows what was under way, and before the next step where such a one has ended; else now and then, and at the end.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -59,6 +59,8 @@ struct Pages {
     reports: BTreeMap<u32, Report>,
     begun: BTreeMap<u32, Timestamp>,
     pending: BTreeMap<u32, RunStepRecord>,
+    /// Steps that were written down as under way: until the next writing whoever goes on believes that they still are.
+    under_way: BTreeSet<u32>,
     next: u32,
     written_at: Instant,
     is_over: bool,
@@ -117,6 +119,7 @@ impl Book {
             reports: BTreeMap::new(),
             begun: BTreeMap::new(),
             pending: BTreeMap::new(),
+            under_way: BTreeSet::new(),
             next: 0,
             written_at: Instant::now(),
             is_over: false,
@@ -187,6 +190,14 @@ impl Book {
         self.pages().reports.values().cloned().collect()
     }
 
+    /// Whether a step that is written down as under way has ended since. Before something long begins, that must be known:
+    /// a run that is interrupted then would not go on.
+    pub(super) fn owes(&self) -> bool {
+        let pages = self.pages();
+        let ended = |place: &u32| pages.pending.get(place).is_some_and(|step| step.completed_at.is_some());
+        pages.under_way.iter().any(ended)
+    }
+
     /// Writes when it is time; at once when `now`.
     pub(super) async fn write(&self, now: bool) -> Result<(), String> {
         let Some(runs) = &self.runs else { return Ok(()) };
@@ -197,7 +208,11 @@ impl Book {
                 return Ok(());
             }
             pages.written_at = Instant::now();
-            (pages.record.clone(), std::mem::take(&mut pages.pending))
+            let pending = std::mem::take(&mut pages.pending);
+            pages.under_way.retain(|place| !pending.contains_key(place));
+            let running = pending.values().filter(|step| step.completed_at.is_none()).map(|step| step.place);
+            pages.under_way.extend(running);
+            (pages.record.clone(), pending)
         };
         let (runs, steps) = (runs.clone(), steps.into_values().collect::<Vec<_>>());
         let written = tokio::task::spawn_blocking(move || runs.put(&record, &steps)).await;

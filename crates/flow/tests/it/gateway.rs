@@ -3,20 +3,22 @@
 mod dying;
 mod tasks;
 
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Value, json};
 use toolcrib_base::PrincipalId;
 use toolcrib_base::task::Scope;
+use toolcrib_flow::service::Services;
 use toolcrib_flow::workflow::Workflows;
 use toolcrib_gateway::Source;
 use toolcrib_store::{RunQuery, RunRecord, RunStepRecord, Store};
 
 use crate::gateway_house::{Client, File, Ground, House, profile, server, strings, text_of};
 
-struct Mill {
-    house: House,
+pub(crate) struct Mill {
+    pub(crate) house: House,
     workflows: Arc<Workflows>,
     scope: Scope,
 }
@@ -36,7 +38,21 @@ impl Mill {
         Self { house, workflows, scope }
     }
 
-    fn admin(&self) -> Client {
+    /// With the sources of this crate, all of them.
+    pub(crate) async fn whole(files: &[File]) -> Self {
+        let (scope, ground) = (Scope::new(), Ground::default());
+        let workflows = Workflows::new(ground.store.runs(), &scope);
+        // Nothing here is kept in files by services.
+        let services = Services::new(Path::new(""), ground.store.services(), Arc::clone(&ground.clock), &scope);
+        let sources = [Arc::clone(&workflows) as Arc<dyn Source>, Arc::clone(&services) as Arc<dyn Source>];
+        let house = House::open(files, Ground { sources: Arc::new(sources), ..ground });
+        workflows.enter(&house.gateway);
+        services.enter(&house.gateway);
+        house.settle().await;
+        Self { house, workflows, scope }
+    }
+
+    pub(crate) fn admin(&self) -> Client {
         self.house.modern("default").admin()
     }
 

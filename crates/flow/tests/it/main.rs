@@ -7,5 +7,6 @@ mod gateway;
 #[path = "../../../gateway/tests/it/house.rs"]
 mod gateway_house;
 mod house;
+mod operations;
 mod service;
 mod workflow;

@@ -20,6 +20,8 @@ use row::{Detail, Page, Row};
 const MOST: u64 = 1_000;
 /// How many rows `filter_tools` gives when nobody says.
 const FEW: u64 = 5;
+/// How many characters of what was asked an answer repeats.
+const REPEATED: usize = 200;
 /// What the gateway's own operations count against tools of servers: who searches wants to do something with these.
 const OWN: f32 = 0.6;
 
@@ -89,7 +91,7 @@ pub(super) async fn filter(context: &Context<'_>, arguments: &Raw) -> Result<Raw
     );
     let mut filters = filter.echo();
     if let Some(query) = &query {
-        filters["query"] = query.as_str().into();
+        filters["query"] = repeated(query).into();
     }
     filters["include_schema"] = with_schema.into();
     filters["limit"] = limit.into();
@@ -100,6 +102,14 @@ pub(super) async fn filter(context: &Context<'_>, arguments: &Raw) -> Result<Raw
     });
     tell_next(&mut value, page.next, is_lowered, "filter_tools");
     Ok(reply::data(&value))
+}
+
+/// What was asked as the answer repeats it: nobody has to pay for a long text twice.
+fn repeated(text: &str) -> String {
+    match text.char_indices().nth(REPEATED) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text.to_owned(),
+    }
 }
 
 /// `limit` and `offset`.
@@ -186,10 +196,10 @@ impl Filter {
     fn echo(&self) -> Value {
         let mut echo = json!({ "case_sensitive": self.is_sensitive });
         if let Some(pattern) = &self.pattern {
-            echo["pattern"] = pattern.as_str().into();
+            echo["pattern"] = repeated(pattern).into();
         }
         if let Some(description) = &self.description {
-            echo["description_filter"] = description.as_str().into();
+            echo["description_filter"] = repeated(description).into();
         }
         if !self.labels.is_empty() {
             echo["labels"] = json!(self.labels);

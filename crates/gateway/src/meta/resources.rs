@@ -26,7 +26,9 @@ pub(super) fn list(context: &Context<'_>) -> Raw {
 pub(super) fn describe(context: &Context<'_>, arguments: &Raw) -> Result<Raw, Problem> {
     let uri = required(arguments, "uri")?;
     let listed = context.view.resources.resources_listed.plain().to_value();
-    let found = listed["resources"].as_array().and_then(|list| list.iter().find(|it| it["uri"] == uri.as_str()));
+    let own = context.view.natively()[0].plain().to_value();
+    let all = [&listed, &own].into_iter().filter_map(|list| list["resources"].as_array()).flatten();
+    let found = all.into_iter().find(|it| it["uri"] == uri.as_str());
     match found {
         Some(resource) => Ok(reply::data(&short(resource))),
         None => {

@@ -55,7 +55,7 @@ struct Planned {
 }
 
 async fn export(gateway: &Arc<Gateway>, arguments: &Raw) -> Result<Value, Problem> {
-    let Which::Profile(name) = definition::profile(arguments)? else {
+    let Which::Profile(name) = definition::known_profile(arguments)? else {
         return Err(Problem::new(Kind::InvalidParams, "expected the name of a profile"));
     };
     let gateway = Arc::clone(gateway);

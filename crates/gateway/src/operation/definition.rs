@@ -25,6 +25,27 @@ pub(super) fn profile(arguments: &Raw) -> Result<Which, Problem> {
     named(arguments, |name| ProfileName::new(name).map(Which::Profile))
 }
 
+/// The same of a server that is there, or not found.
+pub(super) fn known_server(arguments: &Raw) -> Result<Which, Problem> {
+    server(arguments).map_err(|problem| no_name("server", arguments, problem))
+}
+
+/// The same of a profile that is there, or not found.
+pub(super) fn known_profile(arguments: &Raw) -> Result<Which, Problem> {
+    profile(arguments).map_err(|problem| no_name("profile", arguments, problem))
+}
+
+/// A text that can be no name, where one is looked for: nothing has it.
+fn no_name(kind: &str, arguments: &Raw, problem: Problem) -> Problem {
+    match arguments.text("name").filter(|name| !name.is_empty()) {
+        Some(name) => {
+            let shown: String = name.chars().take(128).collect();
+            Problem::new(Kind::NotFound, format!("{kind} `{shown}` not found")).hint(format!("{}.", problem.message))
+        }
+        None => problem,
+    }
+}
+
 fn named(arguments: &Raw, new: impl Fn(&str) -> Result<Which, toolcrib_base::id::IdError>) -> Result<Which, Problem> {
     let name = required(arguments, "name")?;
     new(&name).map_err(|error| Problem::new(Kind::InvalidParams, error.to_string()))

@@ -88,7 +88,7 @@ pub(super) const ROWS: &[Operation] = &[
             Kind::Cancelled,
             Kind::Definition,
         ],
-        input: r#"{"type":"object","properties":{"name":{"type":"string","pattern":"^[a-z0-9][a-z0-9-]{0,63}$"},"write":{"type":"boolean","default":false,"description":"Also write the tools and the time into the definition's file"}},"required":["name"],"additionalProperties":false}"#,
+        input: r#"{"type":"object","properties":{"name":{"type":"string"},"write":{"type":"boolean","default":false,"description":"Also write the tools and the time into the definition's file"}},"required":["name"],"additionalProperties":false}"#,
         output: r#"{"type":"object","properties":{"server":{"type":"string"},"first":{"type":"boolean"},"summary":{"type":"string"},"text":{"type":"string"},"tools":{"type":"integer"},"tookMs":{"type":"integer"},"warnings":{"type":"array"}},"required":["server","first","summary","text","tools","tookMs"]}"#,
         run: Run::Signed(|gateway, caller, arguments| Box::pin(verify(gateway, caller, arguments))),
         ..ROW
@@ -107,7 +107,7 @@ pub(super) const ROWS: &[Operation] = &[
     },
 ];
 
-const DECIDE: &str = r#"{"type":"object","properties":{"name":{"type":"string","pattern":"^[a-z0-9][a-z0-9-]{0,63}$"},"tools":{"type":"array","items":{"type":"string"},"minItems":1,"description":"Names of tools, prompt:<name>, template:<uri>, instructions; without it all that differs"},"digest":{"type":"string","description":"Only if the server still offers what has this digest"}},"required":["name"],"additionalProperties":false}"#;
+const DECIDE: &str = r#"{"type":"object","properties":{"name":{"type":"string"},"tools":{"type":"array","items":{"type":"string"},"minItems":1,"description":"Names of tools, prompt:<name>, template:<uri>, instructions; without it all that differs"},"digest":{"type":"string","description":"Only if the server still offers what has this digest"}},"required":["name"],"additionalProperties":false}"#;
 const DECIDED: &str = r#"{"type":"object","properties":{"server":{"type":"string"},"decided":{"type":"array","items":{"type":"object","properties":{"kind":{"type":"string"},"name":{"type":"string"}},"required":["kind","name"]}},"total":{"type":"integer"},"by":{"type":"string"}},"required":["server","decided","total","by"]}"#;
 
 async fn verify(gateway: &Arc<Gateway>, by: &Caller, arguments: &Raw) -> Result<Value, Problem> {

@@ -38,10 +38,10 @@ pub(super) const ROWS: &[Operation] = &[
         description: "Remove the file of a profile. Without a file the built-in `default` is there again.",
         effect: Effect::Destroys { idempotent: true },
         problems: &[Kind::NotFound, Kind::Conflict, Kind::Stale],
-        input: r#"{"type":"object","properties":{"name":{"type":"string","pattern":"^[a-z0-9][a-z0-9-]{0,63}$"},"revision":{"type":"string","description":"Only if the file still has this revision"}},"required":["name"],"additionalProperties":false}"#,
+        input: r#"{"type":"object","properties":{"name":{"type":"string"},"revision":{"type":"string","description":"Only if the file still has this revision"}},"required":["name"],"additionalProperties":false}"#,
         output: r#"{"type":"object","properties":{"name":{"type":"string"},"file":{"type":"string"},"deleted":{"const":true}},"required":["name","file","deleted"]}"#,
         run: Run::House(|gateway, arguments| {
-            Box::pin(async { definition::delete(gateway, definition::profile(arguments)?, arguments).await })
+            Box::pin(async { definition::delete(gateway, definition::known_profile(arguments)?, arguments).await })
         }),
         ..ROW
     },
@@ -76,10 +76,10 @@ pub(super) const ROWS: &[Operation] = &[
         description: "Replace the whole definition of a profile. `revision` is the one that core_profile_get showed; a file that has changed since is left alone.",
         effect: Effect::Destroys { idempotent: true },
         problems: &[Kind::NotFound, Kind::Conflict, Kind::Stale, Kind::Definition],
-        input: r#"{"type":"object","properties":{"name":{"type":"string","pattern":"^[a-z0-9][a-z0-9-]{0,63}$"},"revision":{"type":"string"},"definition":{"type":"object"},"yaml":{"type":"string"}},"required":["name","revision"],"oneOf":[{"required":["definition"]},{"required":["yaml"]}],"additionalProperties":false}"#,
+        input: r#"{"type":"object","properties":{"name":{"type":"string"},"revision":{"type":"string"},"definition":{"type":"object"},"yaml":{"type":"string"}},"required":["name","revision"],"oneOf":[{"required":["definition"]},{"required":["yaml"]}],"additionalProperties":false}"#,
         output: WRITTEN,
         run: Run::House(|gateway, arguments| {
-            Box::pin(async { definition::update(gateway, definition::profile(arguments)?, arguments).await })
+            Box::pin(async { definition::update(gateway, definition::known_profile(arguments)?, arguments).await })
         }),
         ..ROW
     },
@@ -106,7 +106,7 @@ fn list(gateway: &Arc<Gateway>) -> Value {
 }
 
 async fn get(gateway: &Arc<Gateway>, arguments: &Raw) -> Result<Value, Problem> {
-    let which = definition::profile(arguments)?;
+    let which = definition::known_profile(arguments)?;
     let file = definition::file(gateway, &which).await?;
     let views = gateway.views();
     let view = views.get(which.name()).map(|view| shown(view));

@@ -46,10 +46,10 @@ pub(super) const ROWS: &[Operation] = &[
         description: "Stop a server and remove the file of its definition.",
         effect: Effect::Destroys { idempotent: true },
         problems: &[Kind::NotFound, Kind::Conflict, Kind::Stale],
-        input: r#"{"type":"object","properties":{"name":{"type":"string","pattern":"^[a-z0-9][a-z0-9-]{0,63}$"},"revision":{"type":"string","description":"Only if the file still has this revision"}},"required":["name"],"additionalProperties":false}"#,
+        input: r#"{"type":"object","properties":{"name":{"type":"string"},"revision":{"type":"string","description":"Only if the file still has this revision"}},"required":["name"],"additionalProperties":false}"#,
         output: r#"{"type":"object","properties":{"name":{"type":"string"},"file":{"type":"string"},"deleted":{"const":true}},"required":["name","file","deleted"]}"#,
         run: Run::House(|gateway, arguments| {
-            Box::pin(async { definition::delete(gateway, definition::server(arguments)?, arguments).await })
+            Box::pin(async { definition::delete(gateway, definition::known_server(arguments)?, arguments).await })
         }),
         ..ROW
     },
@@ -104,7 +104,9 @@ pub(super) const ROWS: &[Operation] = &[
     },
 ];
 
-pub(super) const NAMED: &str = r#"{"type":"object","properties":{"name":{"type":"string","pattern":"^[a-z0-9][a-z0-9-]{0,63}$"}},"required":["name"],"additionalProperties":false}"#;
+/// What is there already. A text that can be nobody's name is not found, so its form is not checked.
+pub(super) const NAMED: &str =
+    r#"{"type":"object","properties":{"name":{"type":"string"}},"required":["name"],"additionalProperties":false}"#;
 pub(super) const WRITTEN: &str = r#"{"type":"object","properties":{"name":{"type":"string"},"file":{"type":"string"},"revision":{"type":"string"}},"required":["name","file","revision"]}"#;
 pub(super) const VALIDATE: &str = r#"{"type":"object","properties":{"name":{"type":"string","pattern":"^[a-z0-9][a-z0-9-]{0,63}$"},"definition":{"type":"object"},"yaml":{"type":"string"}},"required":["name"],"oneOf":[{"required":["definition"]},{"required":["yaml"]}],"additionalProperties":false}"#;
 pub(super) const VALIDATED: &str = r#"{"type":"object","properties":{"name":{"type":"string"},"valid":{"type":"boolean"},"problems":{"type":"array","items":{"type":"object","properties":{"problem":{"type":"string"},"file":{"type":"string"},"line":{"type":"integer"},"column":{"type":"integer"},"hint":{"type":["string","null"]}},"required":["problem","file"]}}},"required":["name","valid","problems"]}"#;
@@ -117,7 +119,7 @@ const NEW: &str = concat!(
 );
 /// Changes of a server.
 const CHANGED: &str = concat!(
-    r#"{"type":"object","properties":{"name":{"type":"string","pattern":"^[a-z0-9][a-z0-9-]{0,63}$"},"revision":{"type":"string","description":"Required with `definition` and `yaml`"},"definition":{"type":"object"},"yaml":{"type":"string"},"#,
+    r#"{"type":"object","properties":{"name":{"type":"string"},"revision":{"type":"string","description":"Required with `definition` and `yaml`"},"definition":{"type":"object"},"yaml":{"type":"string"},"#,
     flat_properties!(),
     r#"},"required":["name"],"additionalProperties":false}"#
 );
@@ -142,7 +144,7 @@ async fn create(gateway: &Arc<Gateway>, arguments: &Raw) -> Result<Value, Proble
 }
 
 async fn update(gateway: &Arc<Gateway>, arguments: &Raw) -> Result<Value, Problem> {
-    let which = definition::server(arguments)?;
+    let which = definition::known_server(arguments)?;
     if !flat::is_flat(arguments)? {
         return definition::update(gateway, which, arguments).await;
     }
@@ -211,7 +213,7 @@ fn list(gateway: &Arc<Gateway>, caller: &Caller, arguments: &Raw) -> Result<Valu
 }
 
 async fn get(gateway: &Arc<Gateway>, caller: &Caller, arguments: &Raw) -> Result<Value, Problem> {
-    let which = definition::server(arguments)?;
+    let which = definition::known_server(arguments)?;
     let file = definition::file(gateway, &which).await?;
     let table = gateway.servers.table();
     let running = table.get(which.name()).map(|running| shown::info(running, is_in_muster(gateway, caller)));
@@ -231,7 +233,7 @@ async fn get(gateway: &Arc<Gateway>, caller: &Caller, arguments: &Raw) -> Result
 
 /// The running server that the argument `name` names.
 pub(super) fn running(gateway: &Arc<Gateway>, arguments: &Raw) -> Result<Running, Problem> {
-    let which: Which = definition::server(arguments)?;
+    let which: Which = definition::known_server(arguments)?;
     let table = gateway.servers.table();
     let unknown = || definition::unknown("server", which.name(), table.keys().map(ServerName::as_str));
     table.get(which.name()).cloned().ok_or_else(unknown)

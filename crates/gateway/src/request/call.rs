@@ -60,6 +60,11 @@ impl Passing<'_> {
         match target {
             Ok(Target::Tool { tool, arguments, by }) => self.call_tool(&tool, params, arguments, by).await,
             Ok(Target::Meta { meta, arguments }) => self.call_meta(meta, &arguments).await,
+            Ok(Target::Within { by, target }) => {
+                let (result, revision) = Box::pin(self.call_target(Ok(*target), params)).await?;
+                let asks = ask::is_input_required(&result);
+                Ok((if asks { result } else { meta::call::shape(Some(by), result) }, revision))
+            }
             Ok(Target::Operation { operation, arguments, by }) => {
                 Box::pin(self.call_operation(operation, &arguments, by)).await
             }

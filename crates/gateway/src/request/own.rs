@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 use toolcrib_base::Kind;
+use toolcrib_catalog::TransportKind;
 use toolcrib_policy::Act;
 use toolcrib_protocol::{Raw, RpcError, method};
 use toolcrib_store::Outcome;
@@ -39,6 +40,8 @@ fn status(view: &View) -> Value {
         let status = server.status();
         let word = match status.state {
             State::Ready => "connected",
+            // A program is no place that could be out of reach.
+            State::Failed if definition.transport.kind() == TransportKind::Stdio => "failed",
             State::Failed => "unreachable",
             State::Idle | State::Starting | State::Stopped => "disconnected",
         };

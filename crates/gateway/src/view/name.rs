@@ -71,6 +71,12 @@ fn fit(text: &str) -> String {
     if name.len() <= NAME_MAX { name } else { cut(&name, text) }
 }
 
+/// What a name in full is exposed as; `None` where it can be exposed as it is.
+pub(crate) fn fitted(name: &str) -> Option<String> {
+    let fitted = fit(name);
+    (fitted != name).then_some(fitted)
+}
+
 fn replaced(text: &str) -> String {
     let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '-');
     text.chars().map(|c| if allowed(c) { c } else { '_' }).collect()

@@ -90,9 +90,13 @@ async fn call_tool_takes_arguments_as_an_object_or_as_its_json_text() {
         assert_eq!(result["isError"], true, "{arguments}");
         assert!(text_of(&result).contains("must be a JSON object"), "{result}");
     }
-    for arguments in [json!({}), json!({"name": ""}), json!({"name": 7})] {
+    for (arguments, expect) in [
+        (json!({}), "name argument is required"),
+        (json!({"name": ""}), "name argument is required"),
+        (json!({"name": 7}), "`name` must be a string"),
+    ] {
         let result = client.call("call_tool", &arguments).await;
-        assert!(text_of(&result).contains("name argument is required"), "{result}");
+        assert!(text_of(&result).contains(expect), "{result}");
     }
 }
 

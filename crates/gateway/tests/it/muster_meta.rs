@@ -4,7 +4,7 @@
 use serde_json::{Value, json};
 use toolcrib_gateway::dialect::META_NAMES;
 
-use crate::house::{House, profile, server, text_of};
+use crate::house::{House, profile, server, stopped, text_of};
 
 async fn house() -> House {
     House::settled(&[profile("muster", "dialect: muster"), server("alpha", &[])]).await
@@ -108,4 +108,117 @@ async fn meta_tools_are_described_by_each_of_their_names() {
     let native = house.legacy("default").call("describe_tool", &json!({ "name": "find_tools" })).await;
     assert_eq!(native["structuredContent"]["name"], "find_tools");
     assert!(native["structuredContent"]["inputSchema"]["properties"]["query"].is_object(), "{native}");
+}
+
+#[tokio::test]
+async fn a_meta_tool_that_is_called_through_call_tool_stands_in_its_result() {
+    let house = house().await;
+    let client = house.legacy("muster");
+    for (name, arguments, part) in [
+        ("filter_tools", json!({ "limit": 1 }), "total_tools"),
+        ("core_list_resources", json!({}), "fake://text"),
+        ("get_resource", json!({ "uri": "fake://text" }), "embedded"),
+        ("core_get_prompt", json!({ "name": "x_alpha_plain" }), "role"),
+    ] {
+        let result = client.call("call_tool", &json!({ "name": name, "arguments": arguments })).await;
+        let inner: Value = serde_json::from_str(&text_of(&result)).unwrap();
+        assert_eq!((&result["isError"], &inner["isError"]), (&json!(false), &json!(false)), "{name}: {result}");
+        assert!(inner["content"][0]["text"].as_str().unwrap().contains(part), "{name}: {inner}");
+    }
+    let failed = client.call("call_tool", &json!({ "name": "filter_tools", "arguments": { "limit": 0 } })).await;
+    let inner: Value = serde_json::from_str(&text_of(&failed)).unwrap();
+    assert_eq!((&failed["isError"], &inner["isError"]), (&json!(true), &json!(true)));
+    for name in ["call_tool", "core_call_tool"] {
+        let refused = client.call("call_tool", &json!({ "name": name, "arguments": { "name": "x_alpha_pid" } })).await;
+        assert!(text_of(&refused).contains("`call_tool` cannot call itself"), "{refused}");
+    }
+}
+
+#[tokio::test]
+async fn arguments_of_prompts_are_texts_and_the_status_is_a_resource() {
+    let house = house().await;
+    let client = house.legacy("muster");
+    let asked = json!({ "name": "x_alpha_greet", "arguments": { "who": 5, "style": null } });
+    assert!(client.text("get_prompt", &asked).await.contains("Greet 5."));
+    let refused = client.call("get_prompt", &json!({ "name": "x_alpha_greet", "arguments": { "who": ["x"] } })).await;
+    assert!(text_of(&refused).contains("`arguments.who` must be a string"), "{refused}");
+    let described = client.text("describe_resource", &json!({ "uri": "auth://status" })).await;
+    assert!(described.contains("auth://status"), "{described}");
+}
+
+#[tokio::test]
+async fn a_tool_is_called_by_its_name_in_full_where_another_is_exposed() {
+    let long = "very_long_".repeat(8);
+    let odd = stopped("odd", &["gr\u{fc}\u{df}e", &long, "gr_"], "");
+    let house = House::settled(&[profile("muster", "dialect: muster"), odd]).await;
+    let client = house.legacy("muster");
+    for tool in ["gr\u{fc}\u{df}e", &long] {
+        let described = client.text("describe_tool", &json!({ "name": format!("x_odd_{tool}") })).await;
+        let described: Value = serde_json::from_str(&described).unwrap();
+        let exposed = described["name"].as_str().unwrap();
+        assert!(exposed.is_ascii() && exposed.len() <= 64, "{exposed}");
+        assert_eq!(client.text("describe_tool", &json!({ "name": exposed })).await, described_text(&described));
+    }
+    // Only the tool whose name it is, and no other that is exposed alike.
+    for name in ["x_odd_gr\u{fc}\u{e4}e", "x_odd_gr\u{fc}", &format!("x_odd_{long}x")] {
+        let unknown = client.call("describe_tool", &json!({ "name": name })).await;
+        assert!(text_of(&unknown).starts_with("Tool not found"), "{unknown}");
+    }
+}
+
+fn described_text(value: &Value) -> String {
+    serde_json::to_string_pretty(value).unwrap()
+}
+
+#[tokio::test]
+async fn a_tool_of_a_server_that_could_not_start_says_so() {
+    let broken = ("servers/broken.yaml".to_owned(), "name: broken\ncommand: no-such-program-here\n".to_owned());
+    let house = House::settled(&[profile("muster", "dialect: muster"), broken]).await;
+    let client = house.legacy("muster");
+    let unknown = client.call("call_tool", &json!({ "name": "x_broken_do" })).await;
+    let text = text_of(&unknown);
+    assert!(text.starts_with("tool not found: `x_broken_do`") && text.contains("`broken` is failed"), "{text}");
+    let read = client.ask("resources/read", &json!({ "uri": "auth://status" })).await.unwrap();
+    assert!(read["contents"][0]["text"].as_str().unwrap().contains("\"failed\""), "{read}");
+}
+
+#[tokio::test]
+async fn what_cannot_be_a_name_is_not_found() {
+    let house = house().await;
+    let client = house.legacy("muster").admin();
+    for kind in [
+        "mcpserver_get",
+        "mcpserver_delete",
+        "mcpserver_update",
+        "mcpserver_start",
+        "mcpserver_stop",
+        "mcpserver_restart",
+    ] {
+        for name in ["No_Such", "../alpha", &"n".repeat(300)] {
+            let mut arguments = json!({ "name": name });
+            if kind == "mcpserver_update" {
+                arguments["command"] = "x".into();
+            }
+            let called = json!({ "name": format!("core_{kind}"), "arguments": arguments });
+            let refused = client.call("call_tool", &called).await;
+            assert_eq!(refused["isError"], true, "{kind} {name}: {refused}");
+            let text = text_of(&refused);
+            assert!(text.contains("not found") && text.len() < 1_000, "{kind} {name}: {text}");
+        }
+    }
+    let profile =
+        client.call("call_tool", &json!({ "name": "core_profile_get", "arguments": { "name": "A b" } })).await;
+    assert!(text_of(&profile).contains("profile `A b` not found"), "{profile}");
+}
+
+#[tokio::test]
+async fn a_long_question_is_not_repeated_whole() {
+    let client = house().await.legacy("muster");
+    for key in ["query", "description_filter"] {
+        let asked = client.text("filter_tools", &json!({ key: "\u{fc}".repeat(5_000) })).await;
+        let value: Value = serde_json::from_str(&asked).unwrap();
+        let told = value["filters"][key].as_str().unwrap();
+        assert!(told.chars().count() == 201 && told.ends_with('\u{2026}'), "{key}: {told}");
+        assert_eq!(value["total"], 0);
+    }
 }

@@ -112,3 +112,12 @@ fn results_without_text_have_a_text_too() {
     let answer = Answer::of_call(Told { outcome: Ok(picture), status: Some(200) });
     assert!(answer.text.contains("image/png"));
 }
+
+#[test]
+fn what_is_told_of_a_long_answer_says_that_it_is_cut() {
+    let long = "é".repeat(SHOWN + 1);
+    assert_eq!(shortened(&long), format!("{}…", "é".repeat(SHOWN)));
+    for whole in ["", "short", &"é".repeat(SHOWN)] {
+        assert_eq!(shortened(whole), whole);
+    }
+}

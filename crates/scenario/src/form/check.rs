@@ -13,8 +13,13 @@ const MOST: usize = 50;
 
 /// What is wrong with `node` as a map of these keys.
 pub(crate) fn check(node: &Node, table: &'static Table, file: &Path) -> Vec<Wrong> {
+    check_at(node, table, file, "")
+}
+
+/// The same of a map somewhere in the file.
+pub(crate) fn check_at(node: &Node, table: &'static Table, file: &Path, path: &str) -> Vec<Wrong> {
     let mut check = Check { file, found: Vec::new() };
-    check.map(node, table, "");
+    check.map(node, table, path);
     check.found
 }
 
@@ -84,16 +89,28 @@ impl Check<'_> {
                     self.expected(node, path, &format!("a number from {least} to {most}"));
                 }
             }
+            Shape::Whole(least, most) => {
+                let number = if let Content::Number(number, _) = &node.content { number.as_u64() } else { None };
+                if !number.is_some_and(|number| (u64::from(least)..=u64::from(most)).contains(&number)) {
+                    self.expected(node, path, &format!("a whole number from {least} to {most}"));
+                }
+            }
             Shape::Time => {
                 if node.text().and_then(|text| time::parse(&text)).is_none() {
                     self.expected(node, path, "a time such as `30s` or `1m30s`");
                 }
             }
-            Shape::Texts => {
-                let is_text = node.text().is_some();
-                let items = matches!(node.content, Content::List(_)).then(|| node.items());
-                if !is_text && !items.is_some_and(|items| items.iter().all(|item| item.text().is_some())) {
-                    self.expected(node, path, "a list of texts");
+            Shape::Texts => self.texts(node, path, "a list of texts"),
+            Shape::ObjectOrTexts(table) => match &node.content {
+                Content::Map(_) => self.map(node, table, path),
+                _ => self.texts(node, path, "a map or a list of texts"),
+            },
+            Shape::TextMap => {
+                if !matches!(node.content, Content::Map(_)) {
+                    return self.expected(node, path, "a map of texts");
+                }
+                for (name, value) in node.entries().iter().filter(|(_, value)| value.text().is_none()) {
+                    self.expected(value, &format!("{path}.{name}"), "a text");
                 }
             }
             Shape::Words(words) => {
@@ -121,6 +138,14 @@ impl Check<'_> {
                     self.map(item, table, &format!("{path}[{index}]"));
                 }
             }
+        }
+    }
+
+    /// One text, or a list of them.
+    fn texts(&mut self, node: &Node, path: &str, what: &str) {
+        let items = matches!(node.content, Content::List(_)).then(|| node.items());
+        if node.text().is_none() && !items.is_some_and(|items| items.iter().all(|item| item.text().is_some())) {
+            self.expected(node, path, what);
         }
     }
 }

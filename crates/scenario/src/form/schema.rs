@@ -16,28 +16,38 @@ pub(crate) fn schema() -> Value {
     })
 }
 
-/// A table by reference, because steps hold steps. Its name is the keys that it has.
-fn reference(table: &'static Table, definitions: &mut Map<String, Value>) -> Value {
-    let name = table.keys.iter().map(|key| key.name).collect::<Vec<_>>().join("-");
-    if !definitions.contains_key(&name) {
-        definitions.insert(name.clone(), Value::Null);
-        let mut properties = Map::new();
-        for key in table.keys {
-            let mut value = shape(key.shape, definitions);
-            let about =
-                if matches!(key.shape, Shape::Ignored) { "ignored, as muster's runner does" } else { key.about };
-            if !about.is_empty() {
-                value["description"] = about.into();
-            }
-            properties.insert(key.name.to_owned(), value);
-        }
-        let required: Vec<&str> = table.keys.iter().filter(|key| key.required).map(|key| key.name).collect();
-        definitions.insert(
-            name.clone(),
-            json!({"type": "object", "properties": properties, "required": required, "additionalProperties": table.open}),
-        );
+/// The JSON schema of one map.
+pub(crate) fn map(table: &'static Table) -> Value {
+    let mut definitions = Map::new();
+    let mut schema = object(table, &mut definitions);
+    if !definitions.is_empty() {
+        schema["$defs"] = definitions.into();
     }
-    json!({ "$ref": format!("#/$defs/{name}") })
+    schema
+}
+
+/// A table by reference, because steps hold steps.
+fn reference(table: &'static Table, definitions: &mut Map<String, Value>) -> Value {
+    if !definitions.contains_key(table.name) {
+        definitions.insert(table.name.to_owned(), Value::Null);
+        let schema = object(table, definitions);
+        definitions.insert(table.name.to_owned(), schema);
+    }
+    json!({ "$ref": format!("#/$defs/{}", table.name) })
+}
+
+fn object(table: &'static Table, definitions: &mut Map<String, Value>) -> Value {
+    let mut properties = Map::new();
+    for key in table.keys {
+        let mut value = shape(key.shape, definitions);
+        let about = if matches!(key.shape, Shape::Ignored) { "ignored, as muster's runner does" } else { key.about };
+        if !about.is_empty() {
+            value["description"] = about.into();
+        }
+        properties.insert(key.name.to_owned(), value);
+    }
+    let required: Vec<&str> = table.keys.iter().filter(|key| key.required).map(|key| key.name).collect();
+    json!({"type": "object", "properties": properties, "required": required, "additionalProperties": table.open})
 }
 
 fn shape(shape: Shape, definitions: &mut Map<String, Value>) -> Value {
@@ -45,17 +55,25 @@ fn shape(shape: Shape, definitions: &mut Map<String, Value>) -> Value {
         Shape::Text => json!({ "type": ["string", "number", "boolean"] }),
         Shape::Flag => json!({ "type": "boolean" }),
         Shape::Number(least, most) => json!({ "type": "number", "minimum": least, "maximum": most }),
+        Shape::Whole(least, most) => json!({ "type": "integer", "minimum": least, "maximum": most }),
         Shape::Time => json!({ "type": "string", "pattern": r"^([0-9.]+(h|m|s|ms|us|µs|ns))+$" }),
-        Shape::Texts => json!({
-            "anyOf": [{ "type": ["string", "number", "boolean"] }, { "type": "array", "items": { "type": ["string", "number", "boolean"] } }]
-        }),
+        Shape::Texts => texts(),
+        Shape::ObjectOrTexts(table) => json!({ "anyOf": [reference(table, definitions), texts()] }),
         Shape::Words(words) => json!({ "enum": words }),
         Shape::Any | Shape::Ignored => json!({}),
         Shape::Map => json!({ "type": "object" }),
+        Shape::TextMap => {
+            json!({ "type": "object", "additionalProperties": { "type": ["string", "number", "boolean"] } })
+        }
         Shape::List => json!({ "type": "array" }),
         Shape::Object(table) => reference(table, definitions),
         Shape::Objects(table) => json!({ "type": "array", "items": reference(table, definitions) }),
     }
+}
+
+fn texts() -> Value {
+    let text = json!({ "type": ["string", "number", "boolean"] });
+    json!({ "anyOf": [text, { "type": "array", "items": text }] })
 }
 
 #[cfg(test)]

@@ -10,17 +10,18 @@ pub(super) fn junit(outcomes: &[Outcome]) -> String {
     let seconds: f64 = outcomes.iter().map(|outcome| outcome.took.as_secs_f64()).sum();
     let mut out = String::from("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n");
     let mut line = |text: std::fmt::Arguments<'_>| out.write_fmt(text).expect("writing to a string cannot fail");
-    line(format_args!(
-        "<testsuites>\n<testsuite name=\"scenarios\" tests=\"{}\" failures=\"{}\" errors=\"{}\" skipped=\"{}\" time=\"{seconds:.3}\">\n",
+    let counts = format!(
+        " tests=\"{}\" failures=\"{}\" errors=\"{}\" skipped=\"{}\" time=\"{seconds:.3}\"",
         outcomes.len(),
         tally.failed,
         tally.errors,
         tally.skipped,
-    ));
+    );
+    line(format_args!("<testsuites{counts}>\n<testsuite name=\"scenarios\"{counts}>\n"));
     for outcome in outcomes {
         let (name, file) = (escaped(&outcome.name), escaped(&outcome.file.to_string_lossy()));
         line(format_args!(
-            "<testcase name=\"{name}\" classname=\"{file}\" time=\"{:.3}\">",
+            "<testcase name=\"{name}\" classname=\"{file}\" file=\"{file}\" time=\"{:.3}\">",
             outcome.took.as_secs_f64()
         ));
         let reason = escaped(outcome.reason.as_deref().unwrap_or_default());
@@ -28,9 +29,10 @@ pub(super) fn junit(outcomes: &[Outcome]) -> String {
             Verdict::Passed => {}
             Verdict::Skipped => line(format_args!("<skipped message=\"{reason}\"/>")),
             Verdict::Failed => {
-                line(format_args!("<failure message=\"{reason}\">{}</failure>", escaped(&outcome.log.join("\n"))));
+                let log = escaped(&outcome.log.join("\n"));
+                line(format_args!("<failure type=\"failed\" message=\"{reason}\">{reason}\n{log}</failure>"));
             }
-            Verdict::Error => line(format_args!("<error message=\"{reason}\"/>")),
+            Verdict::Error => line(format_args!("<error type=\"error\" message=\"{reason}\">{reason}</error>")),
         }
         if !outcome.warnings.is_empty() {
             line(format_args!("<system-err>{}</system-err>", escaped(&outcome.warnings.join("\n"))));

@@ -42,9 +42,13 @@ fn json_tells_counts_and_steps() {
 fn xml_is_junit_and_nothing_in_it_is_markup() {
     let report = render(Path::new("r.xml"), &outcomes()).unwrap();
     assert!(report.contains("tests=\"4\" failures=\"1\" errors=\"1\" skipped=\"1\""), "{report}");
-    assert!(report.contains("<failure message=\"`&lt;a &amp; &quot;b&quot;&gt;\u{FFFD}[2J\">"), "{report}");
     assert!(
-        report.contains("<skipped message=\"needs identity\"/>") && report.contains("<error message=\"no gateway\"/>")
+        report.contains("<failure type=\"failed\" message=\"`&lt;a &amp; &quot;b&quot;&gt;\u{FFFD}[2J\">"),
+        "{report}"
+    );
+    assert!(
+        report.contains("<skipped message=\"needs identity\"/>")
+            && report.contains("<error type=\"error\" message=\"no gateway\">")
     );
     assert_eq!(render(Path::new("r.txt"), &[]), None);
 }

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Map, Value};
 
 use crate::expect::{self, Answer};
-use crate::harness;
+use crate::harness::{self, Caller};
 use crate::outcome::{StepOutcome, Verdict};
 use crate::scenario::{Act, Step};
 use crate::template;
@@ -99,11 +99,11 @@ async fn act(step: &Step, course: &mut Course<'_>, deadline: Duration) -> Result
     let (tool, args) = match &step.act {
         Act::Call { tool, args } => (tool.as_str(), args),
         Act::Open => {
-            course.world.session(step.profile.as_deref()).await?;
+            course.world.session(step.profile.as_deref(), step.speaker).await?;
             return Ok(Answer::done(Value::Object(Map::new())));
         }
         Act::List => {
-            let entries = course.world.session(step.profile.as_deref()).await?.list().await;
+            let entries = course.world.session(step.profile.as_deref(), step.speaker).await?.list().await;
             return Ok(entries.map_or_else(Answer::failed, |entries| Answer::of_list(&entries)));
         }
         Act::Wait(time) => {
@@ -113,22 +113,10 @@ async fn act(step: &Step, course: &mut Course<'_>, deadline: Duration) -> Result
     };
     let filled = template::fill(&Value::Object(args.clone()), &course.results, &course.ids)?;
     let Value::Object(args) = filled else { return Err("the arguments are no map".to_owned()) };
-    let told = match tool {
-        "test_call_meta_tool" => {
-            let meta = args.get("tool").or(args.get("name")).and_then(Value::as_str);
-            let meta = meta.ok_or("`test_call_meta_tool` needs the argument `tool`, the name of a meta-tool")?;
-            let arguments = args.get("arguments").cloned().unwrap_or_else(|| Value::Object(Map::new()));
-            let session = course.world.session(step.profile.as_deref()).await?;
-            session.call_direct(meta, arguments, deadline).await
-        }
-        tool if harness::TOOLS.contains(&tool) => {
-            let outcome = harness::change_mock(&mut course.world, tool, &args);
-            return Ok(outcome.map_or_else(Answer::failed, Answer::done));
-        }
-        tool => {
-            let session = course.world.session(step.profile.as_deref()).await?;
-            session.call(tool, Value::Object(args), deadline).await
-        }
-    };
-    Ok(Answer::of_call(told))
+    if harness::find(tool).is_some() {
+        let caller = Caller { profile: step.profile.as_deref(), speaker: step.speaker, deadline };
+        return harness::act(&mut course.world, tool, &args, &caller).await;
+    }
+    let session = course.world.session(step.profile.as_deref(), step.speaker).await?;
+    Ok(Answer::of_call(session.call(tool, Value::Object(args), deadline).await))
 }

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use tempfile::TempDir;
 use toolcrib_base::task::Scope;
 
-use crate::drive::{Place, Session};
+use crate::drive::{Place, Session, Speaker};
 use crate::gateway::{self, Gateway};
 use crate::home::{self, Reach};
 use crate::mock::{HttpMock, Mock};
@@ -21,7 +21,8 @@ pub(crate) struct World {
     doors: Doors,
     /// What each mock does now.
     mocks: HashMap<String, Mock>,
-    sessions: HashMap<String, Box<dyn Session>>,
+    /// By profile and kind of client.
+    sessions: HashMap<(String, Speaker), Box<dyn Session>>,
     drive: std::sync::Arc<dyn crate::drive::Drive>,
 }
 
@@ -50,8 +51,13 @@ impl World {
         }
         let written = home::write(home.path(), scenario, &config.program, &doors);
         written.map_err(|error| format!("cannot write the home: {error}"))?;
-        let started = gateway::start(&config.program, config.guarded, home.path(), scope).await;
-        let gateway = match started {
+        let place = gateway::Place {
+            program: config.program.clone(),
+            guarded: config.guarded,
+            home: home.path().to_owned(),
+            scope: scope.clone(),
+        };
+        let gateway = match place.start().await {
             Ok(gateway) => gateway,
             Err(reason) if config.keep_home => return Err(format!("{reason}\nhome: {}", home.keep().display())),
             Err(reason) => return Err(reason),
@@ -62,21 +68,34 @@ impl World {
         Ok(Self { home, gateway, doors, mocks, sessions: HashMap::new(), drive })
     }
 
-    /// The session through a profile; opened at its first use.
-    pub(crate) async fn session(&mut self, profile: Option<&str>) -> Result<&dyn Session, String> {
-        let name = profile.unwrap_or_default().to_owned();
-        if !self.sessions.contains_key(&name) {
+    /// The session of a kind of client through a profile; opened at its first use.
+    pub(crate) async fn session(&mut self, profile: Option<&str>, speaker: Speaker) -> Result<&dyn Session, String> {
+        let key = (profile.unwrap_or_default().to_owned(), speaker);
+        if !self.sessions.contains_key(&key) {
             let place = Place {
                 url: self.gateway.url.clone(),
                 token_file: self.gateway.token_file.clone(),
                 home: self.home.path().to_owned(),
                 profile: profile.map(str::to_owned),
+                speaker,
             };
             let session = self.drive.open(place).await;
             let session = session.map_err(|error| format!("cannot open a session with the gateway: {error}"))?;
-            self.sessions.insert(name.clone(), session);
+            self.sessions.insert(key.clone(), session);
         }
-        Ok(&*self.sessions[&name])
+        Ok(&*self.sessions[&key])
+    }
+
+    /// Ends the gateway and starts it again on the same home; tells whether at the same address. Sessions end with it: the
+    /// next step opens its own.
+    pub(crate) async fn restart(&mut self, kill: bool) -> Result<bool, String> {
+        if !kill {
+            for (_, session) in self.sessions.drain() {
+                session.close().await;
+            }
+        }
+        self.sessions.clear();
+        self.gateway.restart(kill).await
     }
 
     /// What a mock server does.

@@ -24,7 +24,7 @@ pub(super) fn needed(root: &Node, scenario: &Scenario) -> Option<String> {
         let tool = scenario
             .all_steps()
             .filter_map(Step::tool)
-            .find(|tool| tool.starts_with("core_auth_") || tool.starts_with("test_") && !harness::TOOLS.contains(tool));
+            .find(|tool| tool.starts_with("core_auth_") || tool.starts_with("test_") && harness::find(tool).is_none());
         format!("`{}`", tool?)
     };
     Some(format!("needs identity, which does not exist yet: {what}"))

@@ -7,9 +7,10 @@ use serde_json::{Map, Value};
 
 use super::{
     Act, Expected, Form, Needs, Retry, Scenario, Server, Setup, Step, Transport, flag, identity, map, number, skip,
-    text, texts, time,
+    speaker, text, texts, time,
 };
 use crate::document::Node;
+use crate::drive::Speaker;
 use crate::mock::{Mock, Response, Tool};
 
 /// The wait before the first new try.
@@ -18,8 +19,9 @@ const RETRY_DELAY: Duration = Duration::from_secs(1);
 const IGNORED_OF_WORKFLOWS: [&str; 2] = ["input_schema", "required"];
 
 pub(super) fn scenario(root: &Node, file: &Path) -> Scenario {
-    let steps = steps(root, "steps");
-    let cleanup = steps_of(root, "cleanup", "cleanup");
+    let client = speaker(root).unwrap_or_default();
+    let steps = steps_of(root, "steps", "step", client);
+    let cleanup = steps_of(root, "cleanup", "cleanup", client);
     let needs = root.get("prerequisites").map(|node| Needs {
         env: texts(node, "env"),
         programs: texts(node, "programs"),
@@ -35,6 +37,7 @@ pub(super) fn scenario(root: &Node, file: &Path) -> Scenario {
         tags: texts(root, "tags"),
         timeout: time(root, "timeout"),
         skip: skip(root),
+        remarks: Vec::new(),
         needs: needs.unwrap_or_default(),
         setup: root.get("pre_configuration").map(setup).unwrap_or_default(),
         steps,
@@ -44,39 +47,35 @@ pub(super) fn scenario(root: &Node, file: &Path) -> Scenario {
     scenario
 }
 
-fn steps(root: &Node, key: &str) -> Vec<Step> {
-    steps_of(root, key, "step")
-}
-
 /// The steps of a list; those without an id are named by their place.
-fn steps_of(root: &Node, key: &str, word: &str) -> Vec<Step> {
+fn steps_of(root: &Node, key: &str, word: &str, client: Speaker) -> Vec<Step> {
     let items = root.get(key).map(Node::items).unwrap_or_default();
-    items.iter().enumerate().map(|(index, node)| step(node, format!("{word}-{}", index + 1))).collect()
+    items.iter().enumerate().map(|(index, node)| step(node, format!("{word}-{}", index + 1), client)).collect()
 }
 
-fn step(node: &Node, otherwise: String) -> Step {
+fn step(node: &Node, otherwise: String, client: Speaker) -> Step {
     let id = text(node, "id").unwrap_or(otherwise);
     Step {
         line: node.line,
         act: Act::Call { tool: text(node, "tool").unwrap_or_default(), args: map(node, "args") },
         profile: text(node, "profile"),
+        speaker: speaker(node).unwrap_or(client),
         user: text(node, "as_user"),
         timeout: time(node, "timeout"),
         retry: node.get("retry").map(|retry| Retry {
-            count: whole(number(retry, "count").unwrap_or_default()),
+            count: whole(retry, "count").unwrap_or_default(),
             delay: time(retry, "delay").unwrap_or(RETRY_DELAY),
             factor: number(retry, "backoff_multiplier").unwrap_or(1.0),
         }),
         expected: node.get("expected").map_or(Expected { nothing: true, ..Expected::default() }, expected),
         continues: flag(node, "continue_on_failure"),
-        cleanup: steps_of(node, "cleanup", &format!("{id}/cleanup")),
+        cleanup: steps_of(node, "cleanup", &format!("{id}/cleanup"), client),
         id,
     }
 }
 
-#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "the table bounds it by 0 and 599")]
-fn whole(number: f64) -> u32 {
-    number as u32
+fn whole(node: &Node, key: &str) -> Option<u32> {
+    node.get(key)?.value().as_u64().and_then(|number| u32::try_from(number).ok())
 }
 
 fn expected(node: &Node) -> Expected {
@@ -86,7 +85,7 @@ fn expected(node: &Node) -> Expected {
         not_contains: texts(node, "not_contains"),
         error_contains: texts(node, "error_contains"),
         json_path: node.get("json_path").map(values).unwrap_or_default(),
-        status_code: number(node, "status_code").map(whole).and_then(|code| u16::try_from(code).ok()),
+        status_code: whole(node, "status_code").and_then(|code| u16::try_from(code).ok()),
         wait_for_state: time(node, "wait_for_state"),
         ..Expected::default()
     }

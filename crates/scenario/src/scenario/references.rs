@@ -2,10 +2,12 @@
 //! have one name, as in muster's own files: the later result counts.
 
 use std::collections::BTreeSet;
+use std::path::Path;
 
 use super::{Act, Scenario, Step};
-use crate::template;
+use crate::document::{Content, Node};
 use crate::wrong::{Wrong, nearest};
+use crate::{form, harness, template};
 
 /// Roots of the templates of workflows, which stand in `args` too and are not ours.
 const ROOTS_OF_WORKFLOWS: [&str; 8] = ["input", "results", "vars", "context", "item", "args", "service", "name"];
@@ -29,6 +31,32 @@ pub(super) fn check(scenario: &Scenario) -> Vec<Wrong> {
             if root.contains('-') || near.is_some() {
                 let hint = near.map(|id| format!("did you mean `{id}`?"));
                 add(step.line, "args", format!("`{{{{ {root}.… }}}}` names no step"), hint);
+            }
+        }
+    }
+    found
+}
+
+/// What is wrong with the arguments of the runner's own tools.
+pub(super) fn arguments(root: &Node, file: &Path) -> Vec<Wrong> {
+    let mut found = Vec::new();
+    let mut look = |step: &Node, path: &str| {
+        let tool = step.get("tool").and_then(Node::text).and_then(|tool| harness::find(&tool));
+        let Some(tool) = tool else { return };
+        match step.get("args") {
+            Some(args) => found.extend(form::check_at(args, &tool.arguments, file, &format!("{path}.args"))),
+            None => {
+                let nothing = Node { line: step.line, content: Content::Map(Vec::new()) };
+                found.extend(form::check_at(&nothing, &tool.arguments, file, path));
+            }
+        }
+    };
+    for list in ["steps", "cleanup"] {
+        for (index, step) in root.get(list).map(Node::items).unwrap_or_default().iter().enumerate() {
+            let path = format!("{list}[{index}]");
+            look(step, &path);
+            for (index, inner) in step.get("cleanup").map(Node::items).unwrap_or_default().iter().enumerate() {
+                look(inner, &format!("{path}.cleanup[{index}]"));
             }
         }
     }

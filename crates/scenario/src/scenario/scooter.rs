@@ -5,8 +5,10 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use super::{Act, Expected, Form, Needs, Scenario, Setup, Step, map, muster, number, skip, text, texts, time};
+use super::{Act, Expected, Form, Needs, Scenario, Setup, Step, map, muster, number, skip, speaker, text, texts, time};
 use crate::document::{Content, Node};
+use crate::drive::Speaker;
+use crate::wrong::Wrong;
 
 /// How long `wait` waits without `seconds`, and at most.
 const WAIT: f64 = 1.0;
@@ -19,6 +21,7 @@ pub(super) fn scenario(root: &Node, file: &Path) -> Scenario {
         programs: Vec::new(),
         registry: texts(node, "registry"),
     });
+    let client = speaker(root).unwrap_or_default();
     Scenario {
         name: text(root, "name").unwrap_or_default(),
         form: Form::Scooter,
@@ -29,12 +32,37 @@ pub(super) fn scenario(root: &Node, file: &Path) -> Scenario {
         skip: skip(root),
         needs: needs.unwrap_or_default(),
         setup: root.get("pre_configuration").map_or_else(Setup::default, muster::setup),
-        steps: items.iter().enumerate().map(|(index, node)| step(node, index)).collect(),
+        steps: items.iter().enumerate().map(|(index, node)| step(node, index, client)).collect(),
         ..Scenario::bare("", file)
     }
 }
 
-fn step(node: &Node, index: usize) -> Step {
+/// What stands at an action that does nothing with it.
+pub(super) fn misplaced(root: &Node, file: &Path) -> Vec<Wrong> {
+    let mut found = Vec::new();
+    for (index, step) in root.get("steps").map(Node::items).unwrap_or_default().iter().enumerate() {
+        let action = text(step, "action").unwrap_or_default();
+        let mut add = |node: &Node, key: &str, message: String| {
+            let path = format!("steps[{index}].{key}");
+            found.push(Wrong { file: file.to_owned(), line: node.line, path, message, hint: None });
+        };
+        if let Some(tool) = step.get("tool").filter(|_| action != "call_tool") {
+            add(tool, "tool", format!("the action `{action}` calls no tool"));
+        }
+        let args = step.get("args").map(Node::entries).unwrap_or_default();
+        for (key, value) in args.iter().filter(|_| action != "call_tool") {
+            let is_seconds = action == "wait" && key == "seconds";
+            if !is_seconds {
+                add(value, &format!("args.{key}"), format!("the action `{action}` has no such argument"));
+            } else if !matches!(value.content, Content::Number(..)) {
+                add(value, "args.seconds", format!("expected a number, got {}", value.describe()));
+            }
+        }
+    }
+    found
+}
+
+fn step(node: &Node, index: usize, client: Speaker) -> Step {
     let act = match text(node, "action").as_deref() {
         Some("initialize") => Act::Open,
         Some("list_tools") => Act::List,
@@ -49,6 +77,7 @@ fn step(node: &Node, index: usize) -> Step {
         line: node.line,
         act,
         profile: None,
+        speaker: speaker(node).unwrap_or(client),
         user: None,
         timeout: time(node, "timeout"),
         retry: None,

@@ -155,10 +155,25 @@ fn typos_are_named_with_their_lines() {
             "s.yaml:5: `steps[0].timeout`: expected a time such as `30s` or `1m30s`, got `soon`",
         ),
         (step("  retry: {delay: 1s}\n"), "s.yaml:5: `steps[0].retry`: lacks the key `count`"),
-        (step("  retry: {count: 1000}\n"), "expected a number from 0 to 100"),
+        (step("  retry: {count: 1000}\n"), "`steps[0].retry.count`: expected a whole number from 0 to 100, got `1000`"),
         (step("  expected: {contains: {a: b}}\n"), "expected a list of texts, got a map"),
         (step("  cleanup: [{tool: t, cleanup: []}]\n"), "`steps[0].cleanup[0].cleanup`: is not a known key"),
         (step("- {id: r, tool: ''}\n"), "s.yaml:5: `tool`: the step `r` names no tool"),
+        (
+            step("  client: modren\n"),
+            "expected one of legacy, modern, modern-tasks, got `modren` (did you mean `modern`?)",
+        ),
+        (
+            step("- {id: r, tool: test_restart_gateway, args: {how: hard}}\n"),
+            "s.yaml:5: `steps[1].args.how`: expected one of graceful, kill, got `hard`",
+        ),
+        (
+            step("  cleanup: [{tool: test_restart_gateway, args: {hwo: kill}}]\n"),
+            "`steps[0].cleanup[0].args.hwo`: is not a known key (did you mean `how`?)",
+        ),
+        (step("cleanup: [{tool: test_send_request}]\n"), "s.yaml:5: `cleanup[0]`: lacks the key `method`"),
+        (step("  prerequisites: {envs: [X]}\n"), "`steps[0].prerequisites`: is not a known key"),
+        ("name: n\nprerequisites: {envs: [X]}\nsteps: [{tool: t}]\n".to_owned(), "(did you mean `env`?)"),
         (step("  args: {x: '{{ ss.field }}'}\n"), "names no step"),
         (step("  args: {x: '{{ no-such-step.field }}'}\n"), "`{{ no-such-step.… }}` names no step"),
         ("name: n\nsteps: []\n".to_owned(), "expected at least one step"),
@@ -171,6 +186,11 @@ fn typos_are_named_with_their_lines() {
             "expected one of initialize, list_tools, call_tool, wait, got `call`",
         ),
         ("name: n\nsteps: [{action: call_tool, tol: x}]\n".to_owned(), "(did you mean `tool`?)"),
+        ("name: n\nsteps: [{action: call_tool}]\n".to_owned(), "names no tool"),
+        ("name: n\nsteps: [{action: list_tools, tool: x}]\n".to_owned(), "the action `list_tools` calls no tool"),
+        ("name: n\nsteps: [{action: wait, args: {second: 1}}]\n".to_owned(), "the action `wait` has no such argument"),
+        ("name: n\nsteps: [{action: wait, args: {seconds: long}}]\n".to_owned(), "expected a number, got `long`"),
+        ("name: n\nsteps: [{action: list_tools}, {tool: t}]\n".to_owned(), "`steps[1]`: lacks the key `action`"),
     ] {
         let found = wrong(&text);
         assert!(found.iter().any(|found| found.contains(expected)), "{text}\n{found:?}\nlacks {expected}");

@@ -48,6 +48,47 @@ fn folders_are_searched_and_wrong_files_kept_apart() {
 }
 
 #[test]
+fn a_name_that_two_files_have_is_told_and_no_fault() {
+    let folder = folder(&[("1.yaml", A), ("2.yaml", A), ("3.yaml", B)]);
+    let found = gather(folder.path()).unwrap();
+    let remarks: Vec<usize> = found.scenarios.iter().map(|scenario| scenario.remarks.len()).collect();
+    assert_eq!((remarks, found.wrong.len()), (vec![0, 1, 0], 0));
+    assert!(found.scenarios[1].remarks[0].contains("1.yaml` has the same name"));
+}
+
+#[test]
+fn a_file_that_is_too_large_is_not_read() {
+    let folder = folder(&[("a.yaml", A)]);
+    std::fs::write(folder.path().join("large.yaml"), format!("name: x\n#{}\n", "x".repeat(10 << 20))).unwrap();
+    let found = gather(folder.path()).unwrap();
+    assert_eq!(named(&found), ["a"]);
+    assert!(found.wrong[0].1[0].to_string().ends_with("large.yaml:1: the file has more than 4194304 bytes"));
+}
+
+#[cfg(unix)]
+#[test]
+fn what_cannot_be_read_is_told_beside_the_rest() {
+    use std::os::unix::fs::{PermissionsExt, symlink};
+    let folder = folder(&[("a.yaml", A), ("shut/b.yaml", B)]);
+    symlink("/no/such/file", folder.path().join("gone.yaml")).unwrap();
+    symlink(".", folder.path().join("again")).unwrap();
+    let shut = folder.path().join("shut");
+    std::fs::set_permissions(&shut, std::fs::Permissions::from_mode(0o000)).unwrap();
+    // Nothing is shut for root.
+    let is_open = std::fs::read_dir(&shut).is_ok();
+    let found = gather(folder.path()).unwrap();
+    std::fs::set_permissions(&shut, std::fs::Permissions::from_mode(0o700)).unwrap();
+    let wrong: Vec<String> = found.wrong.iter().flat_map(|(_, faults)| faults).map(ToString::to_string).collect();
+    assert!(wrong.iter().any(|fault| fault.contains("gone.yaml:1: cannot be read")), "{wrong:?}");
+    if is_open {
+        assert_eq!(named(&found), ["a", "b"], "a link to a folder above ends");
+    } else {
+        assert_eq!(named(&found), ["a"]);
+        assert!(wrong.iter().any(|fault| fault.contains("shut:1: the folder cannot be read")), "{wrong:?}");
+    }
+}
+
+#[test]
 fn filters_choose() {
     let folder = folder(&[("a.yaml", A), ("b.yaml", B)]);
     let found = gather(folder.path()).unwrap();

@@ -4,3 +4,5 @@
 
 mod gather;
 mod mock;
+#[cfg(unix)]
+mod run;

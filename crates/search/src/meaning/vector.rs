@@ -1,6 +1,8 @@
 //! Vectors of length 1: a byte per number for all tools, two for a query. Products of whole numbers are exact, so the
 //! order of additions does not matter and processors may do many at once.
 
+use multiversion::multiversion;
+
 use super::table::DIMENSIONS;
 use super::{Piece, Table};
 
@@ -61,17 +63,24 @@ pub(super) fn widen(exact: &[f32]) -> (f32, Vec<i16>) {
     (scale, values.map(|value| value as i16).collect())
 }
 
-/// The sum of products of two vectors of one size.
+/// The sum of products of two vectors of one size. Inlined, so that it is compiled for what its caller is compiled for.
+#[inline(always)]
 pub(super) fn product(ours: &[i16], theirs: &[i16]) -> i32 {
     let (ours, our_rest) = ours.as_chunks::<LANES>();
     let (theirs, their_rest) = theirs.as_chunks::<LANES>();
-    let of = |ours: &[i16], theirs: &[i16]| -> i32 {
-        ours.iter().zip(theirs).map(|(ours, theirs)| i32::from(*ours) * i32::from(*theirs)).sum()
-    };
-    let sum = ours.iter().zip(theirs).fold(0, |sum, (ours, theirs)| {
-        sum + (0..LANES).map(|at| i32::from(ours[at]) * i32::from(theirs[at])).sum::<i32>()
-    });
-    sum + of(our_rest, their_rest)
+    // Loops and no iterators' functions: those are compiled apart, for the least processor.
+    let mut sum = 0;
+    for (ours, theirs) in ours.iter().zip(theirs) {
+        let mut lanes = 0;
+        for at in 0..LANES {
+            lanes += i32::from(ours[at]) * i32::from(theirs[at]);
+        }
+        sum += lanes;
+    }
+    for (ours, theirs) in our_rest.iter().zip(their_rest) {
+        sum += i32::from(*ours) * i32::from(*theirs);
+    }
+    sum
 }
 
 // === impl Vectors ===
@@ -89,16 +98,31 @@ impl Vectors {
         Self { values: values.into(), scales: scales.into() }
     }
 
-    /// The highest cosine that the nth vector has with one of several; `None` for a text that says nothing.
-    pub(super) fn nearest(&self, at: usize, wanted: &[Wanted]) -> Option<f32> {
-        let scale = self.scales.get(at).copied().filter(|scale| *scale > 0.0)?;
-        let values = self.values.get(at * DIMENSIONS..(at + 1) * DIMENSIONS)?;
+    /// For each vector the highest cosine that it has with one of several; `f32::MIN` for what is not shown and for a text
+    /// that says nothing.
+    pub(super) fn nearest(&self, wanted: &[Wanted], shown: impl Fn(usize) -> bool, cosines: &mut Vec<f32>) {
+        nearest(self, wanted, &shown, cosines);
+    }
+}
+
+/// Processors that multiply sixteen pairs at once do; the sums are whole numbers, so the outcome is the same.
+#[multiversion(targets("x86_64+avx2"))]
+fn nearest(vectors: &Vectors, wanted: &[Wanted], shown: &dyn Fn(usize) -> bool, cosines: &mut Vec<f32>) {
+    let mut wide: Wide = [0; DIMENSIONS];
+    for (at, (scale, values)) in vectors.scales.iter().zip(vectors.values.as_chunks::<DIMENSIONS>().0).enumerate() {
+        if *scale <= 0.0 || !shown(at) {
+            cosines.push(f32::MIN);
+            continue;
+        }
         // Widened once for all comparisons.
-        let mut wide: Wide = [0; DIMENSIONS];
         for (wide, value) in wide.iter_mut().zip(values) {
             *wide = i16::from(*value);
         }
-        wanted.iter().map(|wanted| wanted.product(&wide) * scale).reduce(f32::max)
+        let mut highest = f32::MIN;
+        for wanted in wanted {
+            highest = highest.max(product(&*wanted.values, &wide) as f32 * wanted.scale * scale);
+        }
+        cosines.push(highest);
     }
 }
 
@@ -108,10 +132,6 @@ impl Wanted {
     pub(super) fn new(table: &Table, pieces: &[Piece]) -> Option<Self> {
         let (scale, values) = widen(&sum(table, pieces)?);
         Some(Self { values: values.into_boxed_slice().try_into().ok()?, scale })
-    }
-
-    fn product(&self, other: &Wide) -> f32 {
-        product(&*self.values, other) as f32 * self.scale
     }
 }
 
@@ -130,12 +150,15 @@ mod tests {
         };
         let cosine = |a: &str, b: &str| {
             let vectors = Vectors::new(&table, [&*pieces(b)].into_iter());
-            vectors.nearest(0, &[Wanted::new(&table, &pieces(a)).unwrap()])
+            let mut cosines = Vec::new();
+            vectors.nearest(&[Wanted::new(&table, &pieces(a)).unwrap()], |_| true, &mut cosines);
+            cosines[0]
         };
-        let cosine = |a: &str, b: &str| cosine(a, b).unwrap();
         assert!((cosine("delete a file", "delete a file") - 1.0).abs() < 0.01);
         assert!(cosine("remove the photo", "delete image") > cosine("remove the photo", "convert currency") + 0.1);
-        let nothing = Vectors::new(&table, [&[][..]].into_iter());
-        assert!(nothing.nearest(0, &[Wanted::new(&table, &pieces("file")).unwrap()]).is_none());
+        let none = Vectors::new(&table, [&[][..], &*pieces("file")].into_iter());
+        let mut cosines = Vec::new();
+        none.nearest(&[Wanted::new(&table, &pieces("file")).unwrap()], |at| at == 0, &mut cosines);
+        assert_eq!(cosines, [f32::MIN, f32::MIN], "a text that says nothing, and one that is hidden");
     }
 }

@@ -100,8 +100,10 @@ pub(super) fn kind(name: Option<&str>, code: i64) -> Kind {
 /// Says how to come with a token where that may be what is missing.
 fn with_token_hint(problem: Problem, located: &Located) -> Problem {
     let wants_token = matches!(problem.kind, Kind::Forbidden | Kind::Unauthenticated);
-    if wants_token && located.token.is_none() && problem.hint.is_none() {
-        return problem.hint(hint_of_token(located));
+    if wants_token && located.token.is_none() {
+        // Who came with nothing has not failed to prove anything.
+        let problem = Problem { kind: Kind::Unauthenticated, ..problem };
+        return if problem.hint.is_none() { problem.hint(hint_of_token(located)) } else { problem };
     }
     problem
 }

@@ -1,15 +1,18 @@
 //! Calls by plain names, whatever the profile's dialect: where it answers nothing but its meta-tools directly (muster's),
 //! a call is wrapped into `call_tool` and its result unwrapped again, so that nobody else has to know.
 
-use std::time::Duration;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU16, Ordering};
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use toolcrib_base::Problem;
 use toolcrib_protocol::inventory::Listing;
 use toolcrib_protocol::raw::Writer;
-use toolcrib_protocol::{Raw, method};
-use toolcrib_transport::{CallOptions, LinkError};
+use toolcrib_protocol::{Raw, RpcError, method};
+use toolcrib_transport::CallOptions;
 
+use super::modern::Answered;
 use super::{Client, ToolResult, failure};
 
 /// What is in muster's menu and in no other.
@@ -17,8 +20,15 @@ const SIGNS: [&str; 2] = ["call_tool", "list_core_tools"];
 /// The tool that calls others.
 const CALL: &str = "call_tool";
 
-/// The outcome of a call, and the HTTP status that came with it where one came.
-pub(crate) type Seen = (Result<ToolResult, Problem>, Option<u16>);
+/// What came of a call.
+#[derive(Debug)]
+pub(crate) struct Seen {
+    pub(crate) outcome: Result<ToolResult, Problem>,
+    /// The JSON-RPC error behind a problem, where the gateway answered with one.
+    pub(crate) error: Option<RpcError>,
+    /// The HTTP status that came with it where one came.
+    pub(crate) status: Option<u16>,
+}
 
 // === impl Client ===
 
@@ -27,27 +37,44 @@ impl Client {
     pub(crate) async fn call_plain(&self, name: &str, arguments: &Raw, deadline: Duration) -> Seen {
         let menu = match self.wrapping_menu().await {
             Ok(menu) => menu,
-            Err(problem) => return (Err(problem), None),
+            Err(problem) => return Seen { outcome: Err(problem), error: None, status: None },
         };
         let Some(menu) = menu.filter(|menu| !menu.iter().any(|own| own == name)) else {
             return self.call_direct(name, arguments, deadline).await;
         };
         debug_assert!(menu.iter().any(|own| own == CALL));
-        let (outcome, status) = self.call_direct(CALL, &named(name, arguments), deadline).await;
-        (outcome.map(|result| unwrapped(&result).unwrap_or(result)), status)
+        let seen = self.call_direct(CALL, &named(name, arguments), deadline).await;
+        Seen { outcome: seen.outcome.map(|result| unwrapped(&result).unwrap_or(result)), ..seen }
     }
 
-    /// Calls a tool of the menu as it is.
+    /// Calls a tool of the menu as it is, and follows the task where the gateway makes one of the call.
     pub(crate) async fn call_direct(&self, name: &str, arguments: &Raw, deadline: Duration) -> Seen {
+        let until = Instant::now() + deadline.min(self.deadline);
+        let (answered, status) = self.sent(method::TOOLS_CALL, named(name, arguments), deadline).await;
+        self.seen(self.followed(answered, until).await, status)
+    }
+
+    /// Sends any request of MCP; its result stays as it is, whatever it is.
+    pub(crate) async fn send(&self, method: &str, params: Raw, deadline: Duration) -> Seen {
+        let (answered, status) = self.sent(method, params, deadline).await;
+        self.seen(answered, status)
+    }
+
+    async fn sent(&self, method: &str, params: Raw, deadline: Duration) -> (Answered, Option<u16>) {
+        let status = Arc::new(AtomicU16::new(0));
+        let within = CallOptions::within(deadline.min(self.deadline));
+        let options = CallOptions { status: Some(Arc::clone(&status)), ..within };
         let id = self.link.next_id();
-        let options = CallOptions::within(deadline.min(self.deadline));
-        match self.link.call(id, method::TOOLS_CALL, named(name, arguments), options).await {
-            Ok(Ok(result)) => (Ok(ToolResult(result)), Some(200)),
-            Ok(Err(error)) => (Err(failure::of_rpc(&error, &self.located)), Some(200)),
-            Err(error) => {
-                let status = if let LinkError::Status { status, .. } = &error { Some(*status) } else { None };
-                (Err(failure::of_link(error, &self.located)), status)
-            }
+        let params = self.said(id, params);
+        let answered = self.link.call(id, method, params, options).await;
+        (answered, Some(status.load(Ordering::Relaxed)).filter(|status| *status != 0))
+    }
+
+    fn seen(&self, answered: Answered, status: Option<u16>) -> Seen {
+        match answered {
+            Ok(Ok(result)) => Seen { outcome: Ok(ToolResult(result)), error: None, status },
+            Ok(Err(error)) => Seen { outcome: Err(failure::of_rpc(&error, &self.located)), error: Some(error), status },
+            Err(error) => Seen { outcome: Err(failure::of_link(error, &self.located)), error: None, status },
         }
     }
 

@@ -5,7 +5,7 @@ pub(super) mod arguments;
 use std::io::Write;
 use std::sync::Arc;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use toolcrib_base::Problem;
 use toolcrib_protocol::json::Rules;
 use toolcrib_protocol::{Notification, Raw};
@@ -13,7 +13,7 @@ use toolcrib_transport::Aside;
 
 use crate::client::{Client, ClientFlags, ToolResult};
 use crate::output::table::field;
-use crate::output::{Output, json};
+use crate::output::{Output, json as layout};
 use crate::text;
 
 #[derive(Debug, clap::Args)]
@@ -32,6 +32,18 @@ impl Arguments {
     pub(crate) fn gather(&self) -> Result<Raw, Problem> {
         self.given.gather()
     }
+
+    /// The arguments as the tool wants them. It is asked only where that is in doubt.
+    async fn settle(&self, given: &Raw, client: &Client) -> Result<Raw, Problem> {
+        let doubtful = self.given.doubtful()?;
+        if doubtful.is_empty() {
+            return Ok(given.clone());
+        }
+        // A tool that cannot be seen says so when it is called.
+        let tool = client.obtain("core_tool_get", &json!({ "name": self.tool })).await;
+        let schema = tool.map_or(Value::Null, |tool| tool.to_value()["inputSchema"].clone());
+        Ok(arguments::settled(given, &doubtful, &schema))
+    }
 }
 
 pub(crate) async fn run(arguments: &Arguments, given: &Raw, client: &Client, output: Output) -> anyhow::Result<()> {
@@ -40,7 +52,8 @@ pub(crate) async fn run(arguments: &Arguments, given: &Raw, client: &Client, out
         show
     });
     let shows_progress = aside.is_some();
-    let result = client.run(&arguments.tool, given, aside).await;
+    let given = arguments.settle(given, client).await?;
+    let result = client.run(&arguments.tool, &given, aside).await;
     if shows_progress {
         // Takes the line of progress away.
         let _ = write!(std::io::stderr().lock(), "\r\x1b[K");
@@ -72,7 +85,7 @@ fn readable(result: &ToolResult) -> String {
     let has_text = blocks.iter().any(|block| block.text("type").as_deref() == Some("text"));
     let mut parts: Vec<String> = blocks.iter().map(block).collect();
     if !has_text && let Some(structured) = result.0.get("structuredContent") {
-        parts.push(json::pretty(structured.as_str()).trim_end().to_owned());
+        parts.push(layout::pretty(structured.as_str()).trim_end().to_owned());
     }
     if parts.is_empty() { "(no content)".to_owned() } else { parts.join("\n") }
 }
@@ -103,7 +116,7 @@ fn block(block: &Raw) -> String {
 fn laid_out(text: &str) -> String {
     let looks_like_json = text.trim_start().starts_with(['{', '[']);
     if looks_like_json && Raw::parse(text.to_owned().into_bytes().into(), Rules::relayed(120)).is_ok() {
-        return json::pretty(text).trim_end().to_owned();
+        return layout::pretty(text).trim_end().to_owned();
     }
     text.to_owned()
 }
@@ -116,8 +129,6 @@ fn decoded_size(data: &Value) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
 
     fn check(result: &Value, expected: &str) {

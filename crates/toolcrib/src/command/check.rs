@@ -29,7 +29,8 @@ pub(crate) async fn run(arguments: &Arguments, client: &Client, output: Output) 
         return Err(get::nameless(row, "check").into());
     };
     let asked = json!({ row.argument: name });
-    let answer = output.busy(&format!("checking {name}"), client.obtain(operation, &asked)).await?;
+    let answer = output.busy(&format!("checking {name}"), client.obtain(operation, &asked)).await;
+    let answer = answer.map_err(|problem| row.sought(problem))?;
     let value = answer.to_value();
     let (available, how) = judged(row, &value);
     let whole = json!({ "kind": row.one, "name": name, "available": available, "detail": how });

@@ -62,7 +62,7 @@ struct From {
     #[arg(short, long, value_name = "FILE")]
     file: Option<PathBuf>,
     #[command(flatten)]
-    flags: flags::Server,
+    flags: Box<flags::Server>,
 }
 
 /// One thing to be created or updated.
@@ -74,6 +74,8 @@ pub(crate) struct Wish {
     text: Option<String>,
     /// The definition.
     value: Value,
+    /// Whether it is only what changes, and the rest stays.
+    changes: bool,
 }
 
 /// Everything that is wished for, read before anybody is asked.
@@ -106,7 +108,7 @@ impl Create {
             (_, []) => Err(super::get::nameless(row, "create")),
             ("server", [name]) => {
                 let value = self.from.flags.definition()?;
-                Ok(Wish { row, name: name.clone(), text: None, value })
+                Ok(Wish { row, name: name.clone(), text: None, value, changes: false })
             }
             ("service", [name, class, pairs @ ..]) => {
                 self.from.flags.refuse("a service")?;
@@ -115,14 +117,14 @@ impl Create {
                 if self.persist {
                     value["persist"] = true.into();
                 }
-                Ok(Wish { row, name: name.clone(), text: None, value })
+                Ok(Wish { row, name: name.clone(), text: None, value, changes: false })
             }
             ("service", [name]) => Err(wrong(format!("the service `{name}` has no class")).hint(format!(
                 "write `toolcrib create service {name} CLASS --key value`; see `toolcrib list serviceclasses`"
             ))),
             ("profile", [name]) => {
                 self.from.flags.refuse("a profile")?;
-                Ok(Wish { row, name: name.clone(), text: None, value: json!({}) })
+                Ok(Wish { row, name: name.clone(), text: None, value: json!({}), changes: false })
             }
             (_, [name]) => Err(wrong(format!("a {} is created from a file", row.singular()))
                 .hint(format!("write `toolcrib create {} {name} --file FILE`", row.one))),
@@ -144,8 +146,8 @@ impl Update {
                 let [name] = &kind.names(&self.words)[..] else {
                     return Err(super::get::nameless(kind.row, "update"));
                 };
-                let value = self.from.flags.definition()?;
-                vec![Wish { row: kind.row, name: name.clone(), text: None, value }]
+                let value = self.from.flags.changes()?;
+                vec![Wish { row: kind.row, name: name.clone(), text: None, value, changes: true }]
             }
             (None, kind) => {
                 let word = kind.as_ref().map_or("thing", |kind| kind.row.one);
@@ -174,16 +176,21 @@ async fn fulfil(wish: &Wish, wishes: &Wishes, client: &Client, output: Output) -
     let row = wish.row;
     let operation = row.act(wishes.verb).ok_or_else(|| wrong(format!("{} cannot be written", row.plural())))?;
     if wishes.dry_run {
+        if wish.changes {
+            let message = "`--dry-run` cannot tell whether a part of a definition is right";
+            return Err(wrong(message).hint("give the whole definition with `--file FILE`"));
+        }
         return validate(wish, wishes, operation, client, output).await;
     }
     let mut asked = wish.asked();
-    if wishes.verb == Verb::Update && matches!(row.one, "server" | "profile") {
+    if wishes.verb == Verb::Update && matches!(row.one, "server" | "profile") && !wish.changes {
         let get = row.act(Verb::Get).unwrap_or_default();
-        let before = client.obtain(get, &json!({ "name": wish.name })).await?.to_value();
+        let before = client.obtain(get, &json!({ "name": wish.name })).await;
+        let before = before.map_err(|problem| row.sought(problem))?.to_value();
         // Whoever changed it in between is told.
         asked["revision"] = before["revision"].clone();
     }
-    let result = client.act(operation, &asked).await?;
+    let result = client.act(operation, &asked).await.map_err(|problem| row.sought(problem))?;
     let value = result.value();
     let printed = match output.format {
         Format::Json | Format::Yaml => output.answer(&value),
@@ -238,7 +245,7 @@ impl Wish {
     fn asked(&self) -> Value {
         match (self.row.one, &self.text) {
             ("server" | "profile", Some(text)) => json!({ "name": self.name, "yaml": text }),
-            ("server" | "profile", None) => json!({ "name": self.name, "definition": self.value }),
+            ("server" | "profile", None) if !self.changes => json!({ "name": self.name, "definition": self.value }),
             _ => {
                 let mut asked = json!({ "name": self.name });
                 for (key, value) in self.value.as_object().into_iter().flatten() {

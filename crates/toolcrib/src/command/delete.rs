@@ -46,7 +46,7 @@ pub(crate) async fn run(arguments: &Arguments, client: &Client, output: Output) 
     for name in &names {
         let outcome =
             output.busy(&format!("deleting {name}"), client.act(operation, &json!({ row.argument: name }))).await;
-        match outcome {
+        match outcome.map_err(|problem| row.sought(problem)) {
             Ok(result) => match output.format {
                 Format::Json | Format::Yaml => output.answer(&result.value())?,
                 Format::Name => output.text(&format!("{}/{name}", row.one))?,

@@ -49,7 +49,10 @@ pub(crate) async fn run(arguments: &Arguments, client: &Client, output: Output) 
     let asking = async {
         match row.one {
             // With what the search knows of it, and so the same as models see it.
-            "tool" if !client.wraps().await? => client.ask("describe_tool", &json!({ "name": name })).await,
+            "tool" if !client.wraps().await? => {
+                let told = client.ask("describe_tool", &json!({ "name": name })).await;
+                told.map_err(|problem| row.sought(problem))
+            }
             _ => get::fetch(row, name, client).await,
         }
     };

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use toolcrib_base::{Kind, Problem};
 use toolcrib_protocol::{Raw, method};
 
-use super::kind::{Chosen, KindParser, Row, Source, Verb};
+use super::kind::{Chosen, KindParser, Row, Verb};
 use super::{describe, list};
 use crate::client::{Client, ClientFlags};
 use crate::home::Environment;
@@ -39,9 +39,9 @@ impl Arguments {
     /// The same as `list` where nothing is named, and for what lies in the home.
     pub(crate) fn as_list(&self) -> Option<list::Arguments> {
         let names = self.kind.names(&self.names);
-        let is_local = matches!(self.kind.row.source, Source::Contexts);
         let kind = Chosen { row: self.kind.row, name: None };
-        (names.is_empty() || is_local).then(|| list::Arguments::of(kind, names, self.watch, self.client.clone()))
+        (names.is_empty() || !kind.row.has_more_than_listed())
+            .then(|| list::Arguments::of(kind, names, self.watch, self.client.clone()))
     }
 }
 
@@ -68,7 +68,8 @@ pub(crate) async fn run(
 /// One thing, as the gateway answers it.
 pub(crate) async fn fetch(row: &Row, name: &str, client: &Client) -> Result<Raw, Problem> {
     if let Some(operation) = row.act(Verb::Get) {
-        return client.obtain(operation, &json!({ row.argument: name })).await;
+        let answer = client.obtain(operation, &json!({ row.argument: name })).await;
+        return answer.map_err(|problem| row.sought(problem));
     }
     let listed = list::fetch(row, client, &json!({})).await?.to_value();
     let listed = list::entries(row, &listed);

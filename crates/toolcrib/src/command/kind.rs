@@ -6,6 +6,7 @@
 mod parse;
 pub(crate) mod rows;
 
+use toolcrib_base::{Kind, Problem};
 use toolcrib_protocol::inventory::Listing;
 
 use crate::output::table::Column;
@@ -108,10 +109,27 @@ impl Row {
     pub(crate) fn takes(&self, verb: Verb) -> bool {
         match verb {
             Verb::List => true,
-            Verb::Get => self.act(verb).is_some() || !matches!(self.source, Source::Operation(_)),
+            Verb::Get => true,
             Verb::Delete => self.act(verb).is_some() || matches!(self.source, Source::Contexts),
             _ => self.act(verb).is_some(),
         }
+    }
+
+    /// Tells of a name that is not there where all of them can be seen.
+    pub(super) fn sought(&self, problem: Problem) -> Problem {
+        let is_unknown = matches!(problem.kind, Kind::NotFound | Kind::UnknownTool);
+        let is_open = is_unknown && problem.hint.is_none();
+        if is_open { problem.hint(format!("see all with `toolcrib list {}`", self.many)) } else { problem }
+    }
+
+    /// Whether there may be so many that the gateway gives only the newest.
+    pub(super) fn is_endless(&self) -> bool {
+        self.order == Order::AsGiven
+    }
+
+    /// Whether there is more to one of them than its entry in the list.
+    pub(super) fn has_more_than_listed(&self) -> bool {
+        self.act(Verb::Get).is_some() || matches!(self.source, Source::List(_))
     }
 
     /// The plural as it is read: `workflow executions`.
@@ -165,7 +183,7 @@ mod tests {
     #[test]
     fn verbs_fit_what_they_can_be_done_to() {
         assert!(rows::SERVERS.takes(Verb::Restart) && !rows::TOOLS.takes(Verb::Delete));
-        assert!(rows::RESOURCES.takes(Verb::Get) && !rows::EVENTS.takes(Verb::Get));
+        assert!(TABLE.iter().all(|row| row.takes(Verb::Get)) && !rows::EVENTS.takes(Verb::Create));
         assert!(rows::CONTEXTS.takes(Verb::Delete) && !rows::CONTEXTS.takes(Verb::Start));
     }
 }

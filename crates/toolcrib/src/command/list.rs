@@ -17,6 +17,11 @@ use crate::output::{Format, Output};
 
 pub(crate) use select::sorted;
 
+/// How many runs and events are shown where nobody says how many.
+const NEWEST: usize = 50;
+/// How many of them the gateway gives at once.
+const MOST: usize = 1_000;
+
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
     /// What to list
@@ -69,6 +74,13 @@ impl Arguments {
         }
     }
 
+    /// How many of a list without an end are asked for.
+    fn newest(&self, wanted: &select::Wanted) -> usize {
+        let shown = self.offset.saturating_add(self.limit.unwrap_or(NEWEST));
+        // What is wanted may be far down.
+        if wanted.is_all() && !wanted.is_sorted() { shown.clamp(1, MOST) } else { MOST }
+    }
+
     /// Whether no gateway is needed.
     pub(crate) fn is_local(&self) -> bool {
         matches!(self.kind.row.source, Source::Contexts)
@@ -107,22 +119,33 @@ pub(crate) async fn run(
         arguments.description.as_deref(),
         arguments.sort_by.as_deref(),
     )?;
-    let asked = arguments.server.as_ref().map_or_else(|| json!({}), |server| json!({ "server": server }));
+    let mut asked = arguments.server.as_ref().map_or_else(|| json!({}), |server| json!({ "server": server }));
     if arguments.watch {
         let watched = watch::Watched { row, wanted: &wanted, asked: &asked, flags: &arguments.client };
         return watch::run(&watched, client, environment, output).await;
     }
+    let newest = row.is_endless().then(|| arguments.newest(&wanted));
+    if let Some(newest) = newest {
+        asked["limit"] = newest.into();
+    }
     let answer = output.busy(&format!("listing {}", row.plural()), fetch(row, client, &asked)).await?;
+    let known = entries(row, &answer.to_value()).len();
+    let all = answer.get("total").and_then(|total| total.as_str().parse().ok()).unwrap_or(known);
     let (answer, missing) = wanted.of(&answer);
     let value = answer.to_value();
+    let (offset, limit) = (arguments.offset, arguments.limit.unwrap_or(usize::MAX));
     if output.is_for_programs() {
-        output.answer(&answer)?;
+        let is_whole = offset == 0 && limit == usize::MAX && !wanted.is_sorted();
+        output.answer(&if is_whole { answer } else { wanted.part(&answer, offset, limit)? })?;
     } else {
-        let mut rows = wanted.rows(&value)?;
-        if arguments.offset > 0 || arguments.limit.is_some() {
-            let all = rows.len();
-            rows = rows.into_iter().skip(arguments.offset).take(arguments.limit.unwrap_or(usize::MAX)).collect();
+        let rows = wanted.rows(&value)?;
+        let all = if wanted.is_all() { all.max(rows.len()) } else { rows.len() };
+        let rows: Vec<Value> = rows.into_iter().skip(offset).take(limit).collect();
+        if rows.len() < all {
             output.note(&format!("{} of {all} {}", rows.len(), row.plural()));
+        } else if newest == Some(known) {
+            // A list without an end does not say how many there are.
+            output.note(&format!("the newest {known} {}; more with `--limit N`", row.plural()));
         }
         if !rows.is_empty() || missing.is_empty() {
             print(row, &rows, output)?;

@@ -85,6 +85,7 @@ async fn each(row: &'static Row, verb: Verb, names: &[String], client: &Client, 
     for name in names {
         let asked = json!({ row.argument: name });
         let outcome = output.busy(&format!("{doing} {name}"), client.act(operation, &asked)).await;
+        let outcome = outcome.map_err(|problem| row.sought(problem));
         match outcome.and_then(|result| told(row, name, done, &result).map(|text| (result, text))) {
             Ok((result, text)) => match output.format {
                 Format::Json | Format::Yaml => output.answer(&result.value())?,

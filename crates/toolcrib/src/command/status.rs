@@ -50,7 +50,8 @@ pub(crate) async fn one(arguments: &Arguments, client: &Client, output: Output) 
     let (Some(kind), Some(name)) = (&arguments.kind, &arguments.name) else { return Ok(()) };
     let Some(operation) = kind.row.act(Verb::Status) else { return Err(list::unknown(kind.row, name).into()) };
     let asked = json!({ kind.row.argument: name });
-    let answer = output.busy(&format!("asking for {name}"), client.obtain(operation, &asked)).await?;
+    let answer = output.busy(&format!("asking for {name}"), client.obtain(operation, &asked)).await;
+    let answer = answer.map_err(|problem| kind.row.sought(problem))?;
     get::show(kind.row, &answer, arguments.format(output))
 }
 

@@ -101,17 +101,31 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
         let message = format!("`{}` is no report: its ending is neither `.json` nor `.xml`", report.display());
         return Err(Problem::new(Kind::InvalidParams, message).into());
     }
+    arguments.report.as_deref().map_or(Ok(()), writable)?;
     if arguments.mcp_server {
         return serve(arguments, path).map(|()| ExitCode::SUCCESS);
     }
     let outcomes = outcomes(arguments, path)?;
-    if let Some(report) = &arguments.report {
-        let text = scenario::render_report(report, &outcomes).expect("the ending was looked at before");
-        std::fs::write(report, text).with_context(|| format!("write `{}`", report.display()))?;
-    }
     let tally = Tally::of(&outcomes);
     crate::output::print(&format!("{tally}\n"))?;
+    if let Some(report) = &arguments.report {
+        let text = scenario::render_report(report, &outcomes).expect("the ending was looked at before");
+        std::fs::write(report, text).with_context(|| format!("write the report `{}`", report.display()))?;
+    }
     Ok(if tally.is_good() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// Whether a report could lie there: better told now than after all scenarios have run.
+fn writable(report: &Path) -> Result<(), Problem> {
+    let folder = report.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let wrong = |message: String| Err(Problem::new(Kind::InvalidParams, message));
+    if !folder.is_dir() {
+        return wrong(format!("cannot write `{}`: there is no folder `{}`", report.display(), folder.display()));
+    }
+    if report.is_dir() {
+        return wrong(format!("cannot write `{}`: it is a folder", report.display()));
+    }
+    Ok(())
 }
 
 /// Runs what is wanted; what could not be read is an outcome too.

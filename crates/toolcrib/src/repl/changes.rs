@@ -1,12 +1,14 @@
-//! What changes in the lists of a profile: `+` for what is new, `-` for what is gone. The gateway's live events say when to
-//! look; where they cannot be had, the lists are looked at every few seconds.
+//! What changes in the lists of a profile: `+` for what is new, `-` for what is gone, and what happens to services and
+//! workflows: `*`, or `!` for a warning. The gateway's live events say when to look; where they cannot be had, the lists
+//! are looked at every few seconds.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use serde_json::json;
+use serde_json::{Value, json};
 use toolcrib_base::Problem;
 use toolcrib_base::backoff::Backoff;
+use toolcrib_protocol::sse::Event;
 use toolcrib_transport::http::events::EventStream;
 
 use crate::client::{Client, ClientFlags, Rest};
@@ -105,27 +107,58 @@ async fn follow(
         *seen = Some(now);
         match &mut events {
             None => tokio::time::sleep(POLL).await,
-            Some(stream) => {
-                if !nudged(stream).await {
-                    events = None;
-                }
-            }
+            Some(stream) => match nudged(stream).await {
+                Some(happened) if happened.is_empty() => {}
+                Some(happened) => print(told(&happened)),
+                None => events = None,
+            },
         }
     }
 }
 
-/// Waits until something happened; `false` when the stream has ended.
-async fn nudged(stream: &mut EventStream) -> bool {
+/// Waits until something happened, and gives what is news of it; nothing when the stream has ended.
+async fn nudged(stream: &mut EventStream) -> Option<Vec<String>> {
+    let mut happened = Vec::new();
     // A stream is read in order, so a wait that is given up loses nothing.
     match tokio::time::timeout(BESIDES, stream.next()).await {
-        Err(_) => return true,
-        Ok(Ok(Some(_))) => {}
-        Ok(Ok(None) | Err(_)) => return false,
+        Err(_) => return Some(happened),
+        Ok(Ok(Some(event))) => happened.extend(news(&event)),
+        Ok(Ok(None) | Err(_)) => return None,
     }
-    let together = async { while let Ok(Ok(Some(_))) = tokio::time::timeout(TOGETHER, stream.next()).await {} };
+    let together = async {
+        while let Ok(Ok(Some(event))) = tokio::time::timeout(TOGETHER, stream.next()).await {
+            happened.extend(news(&event));
+        }
+    };
     // A gateway that never rests is looked at nonetheless.
     let _ = tokio::time::timeout(BESIDES, together).await;
-    true
+    Some(happened)
+}
+
+/// What an event of a service or a workflow tells people. Servers are seen by their tools, and single steps by whoever
+/// looks at the run.
+fn news(event: &Event) -> Option<String> {
+    if event.event.as_deref() != Some("event") {
+        return None;
+    }
+    let value: Value = serde_json::from_slice(&event.data).ok()?;
+    let reason = field(&value, "reason");
+    let is_small =
+        ["Step", "ToolExecution", "Tracked", "ToolRegistered", "Refreshed"].iter().any(|part| reason.contains(part));
+    if is_small || field(&value, "resource_type") == "MCPServer" {
+        return None;
+    }
+    let sign = if value["type"] == "Warning" { '!' } else { '*' };
+    Some(text::line(&format!("{sign} {}", field(&value, "message"))).into_owned())
+}
+
+/// Lines of news, no more than somebody reads.
+fn told(happened: &[String]) -> String {
+    let mut lines: String = happened.iter().take(TOLD).map(|line| format!("{line}\n")).collect();
+    if happened.len() > TOLD {
+        lines.push_str(&format!("* {} more; see `toolcrib events`\n", happened.len() - TOLD));
+    }
+    lines
 }
 
 async fn look(client: &Client) -> Result<Seen, Problem> {
@@ -157,6 +190,24 @@ fn differences(before: &Seen, now: &Seen) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn services_and_workflows_are_news_and_their_steps_are_not() {
+        let event = |of: &str, reason: &str, kind: &str| {
+            let data = json!({ "resource_type": of, "reason": reason, "type": kind, "message": "it\u{1b} is" });
+            news(&Event { event: Some("event".into()), data: data.to_string().into(), ..Event::default() })
+        };
+        let said = event("ServiceInstance", "ServiceInstanceStarted", "Normal");
+        assert_eq!(said.as_deref(), Some("* it\\u{1b} is"));
+        let said = event("Workflow", "WorkflowExecutionFailed", "Warning");
+        assert_eq!(said.as_deref(), Some("! it\\u{1b} is"));
+        assert_eq!(event("Workflow", "WorkflowStepFailed", "Warning"), None);
+        assert_eq!(event("ServiceInstance", "ServiceInstanceToolExecutionStarted", "Normal"), None);
+        assert_eq!(event("MCPServer", "MCPServerStarted", "Normal"), None);
+        assert_eq!(news(&Event { event: Some("state".into()), data: "{}".into(), ..Event::default() }), None);
+        let many: Vec<String> = (0..100).map(|number| format!("* {number}")).collect();
+        assert!(told(&many).ends_with("* 19\n* 80 more; see `toolcrib events`\n"));
+    }
 
     #[test]
     fn what_came_and_went_is_told() {

@@ -2,10 +2,11 @@
 
 use std::ffi::OsString;
 
+use clap_complete::engine::CompletionCandidate;
 use rustyline::completion::{Completer, Pair};
 use rustyline::highlight::Highlighter;
 use rustyline::hint::Hinter;
-use rustyline::validate::Validator;
+use rustyline::validate::{ValidationContext, ValidationResult, Validator};
 use rustyline::{Context, Helper};
 
 use super::words;
@@ -66,7 +67,13 @@ impl Completing {
             clap_complete::engine::complete(&mut command::definition(), typed, index, None)
         });
         let offered = offered.unwrap_or_default().into_iter().filter(|offer| !offer.is_hide_set());
+        let offered: Vec<_> = offered.collect();
+        let is_flag = |offer: &CompletionCandidate| offer.get_value().to_string_lossy().starts_with('-');
+        // Whoever has typed nothing yet looks for names, where there are any.
+        let hides_flags = current.is_empty() && !offered.iter().all(is_flag);
         offered
+            .into_iter()
+            .filter(|offer| !(hides_flags && is_flag(offer)))
             .map(|offer| {
                 let help = offer.get_help().map(ToString::to_string).unwrap_or_default();
                 (offer.get_value().to_string_lossy().into_owned(), help)
@@ -102,7 +109,12 @@ impl Hinter for Completing {
 
 impl Highlighter for Completing {}
 
-impl Validator for Completing {}
+impl Validator for Completing {
+    fn validate(&self, context: &mut ValidationContext<'_>) -> rustyline::Result<ValidationResult> {
+        let is_open = words::is_open(context.input());
+        Ok(if is_open { ValidationResult::Incomplete } else { ValidationResult::Valid(None) })
+    }
+}
 
 impl Helper for Completing {}
 

@@ -168,6 +168,29 @@ pub(super) fn split(line: &str) -> Result<(Vec<String>, Option<String>), Problem
     Ok((words, None))
 }
 
+/// Whether JSON at the end of a line goes on in the next one.
+pub(super) fn is_open(line: &str) -> bool {
+    let Ok((_, Some(json))) = split(line.trim()) else { return false };
+    let (mut depth, mut is_text, mut is_escaped) = (0_usize, false, false);
+    for c in json.chars() {
+        match c {
+            _ if is_escaped => is_escaped = false,
+            '\\' if is_text => is_escaped = true,
+            '"' => is_text = !is_text,
+            '{' | '[' if !is_text => depth += 1,
+            '}' | ']' if !is_text => {
+                depth = depth.saturating_sub(1);
+                if depth == 0 {
+                    // What comes behind the end is wrong, whatever follows.
+                    return false;
+                }
+            }
+            _ => {}
+        }
+    }
+    depth > 0
+}
+
 /// The words that may begin a line beside the commands.
 pub(super) const OWN: [&str; 6] = ["exit", "filter", "help", "notifications", "quit", "workflow"];
 
@@ -212,6 +235,21 @@ mod tests {
         check("find read a file", &["find", "read", "a", "file"]);
         check("help list", &["list", "--help"]);
         check("context list", &["context", "list"]);
+    }
+
+    #[test]
+    fn json_goes_on_over_lines_until_it_is_closed() {
+        for line in
+            ["call t {", "call t {\"a\": [1,", "call t {\"a\": \"}\"", "call t {\"a\": \"\\\"}", "workflow w {\n\"a\":"]
+        {
+            assert!(is_open(line), "{line}");
+        }
+        for line in
+            ["", "call t", "call t {}", "call t {\"a\": {\"b\": []}}", "call t {} {", "call 't", "filter tools {a"]
+        {
+            assert_eq!(is_open(line), line == "filter tools {a", "{line}");
+        }
+        check("call t {\n  \"a\": 1\n}", &["call", "t", "--json={\n  \"a\": 1\n}"]);
     }
 
     #[test]

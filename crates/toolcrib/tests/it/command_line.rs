@@ -19,8 +19,6 @@ async fn the_help_names_the_exit_codes() {
     {
         assert!(help.contains(part), "no `{part}` in:\n{help}");
     }
-    let expected = format!("toolcrib {}\ngateway: (not running)\n", env!("CARGO_PKG_VERSION"));
-    run(home.path(), &["version"], &[("TOOLCRIB_LISTEN", "127.0.0.1:1")]).await.prints(&expected);
 }
 
 #[tokio::test]

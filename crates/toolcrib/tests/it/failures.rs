@@ -56,7 +56,7 @@ async fn refusals_have_their_exit_codes() {
 async fn errors_of_the_gateway_keep_their_kind() {
     for (code, kind, exit, parts) in [
         (-32_602, "unknown-tool", 2, &["error: no tool `x\\u{1b}[2J`\n", "hint: give the gateway's token"][..]),
-        (-31_001, "forbidden", 3, &["error: no tool", "hint: give the gateway's token"]),
+        (-31_001, "forbidden", 2, &["error: no tool", "hint: give the gateway's token"]),
         (-31_003, "server-unavailable", 1, &["error: no tool"]),
         (-1, "of-the-future", 1, &["error: no tool"]),
     ] {

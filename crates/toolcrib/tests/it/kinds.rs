@@ -95,7 +95,30 @@ async fn what_is_made_of_flags() {
     let text = std::fs::read_to_string(home.join("servers/made.yaml")).unwrap();
     assert!(text.contains("A: \"env:PATH\"") || text.contains("A: env:PATH"), "{text}");
     said(home, &["update", "server", "made", "--command", program, "--auto-start"]).await;
-    assert!(std::fs::read_to_string(home.join("servers/made.yaml")).unwrap().contains("start: eager"));
+    let text = std::fs::read_to_string(home.join("servers/made.yaml")).unwrap();
+    assert!(text.contains("start: eager") && text.contains("env:PATH") && text.contains("mine"), "{text}");
+    said(home, &["update", "server/made", "--description", "yours"]).await;
+    let text = std::fs::read_to_string(home.join("servers/made.yaml")).unwrap();
+    assert!(text.contains("yours") && text.contains("start: eager") && text.contains(program), "{text}");
+    run(home, &["update", "server", "made"], &[]).await.fails(1, &["nothing is to be changed", "--file"]);
+    run(home, &["update", "server", "none", "--description", "x"], &[]).await.fails(1, &["`none`", "hint: "]);
+    let remote = ["create", "server", "far", "--url", "https://example.com/mcp", "--header", "X-Key=env:KEY"];
+    let more = ["--auth-issuer", "https://login.example.com", "--auth-scopes", "a b", "--connect-timeout", "3s"];
+    let more =
+        [&more[..], &["--start", "manual", "--label", "team=one", "--keyword", "a,b", "--title", "Far"]].concat();
+    said(home, &[&remote[..], &more].concat()).await;
+    let shown = said(home, &["get", "server", "far", "-o", "json"]).await;
+    let shown: Value = serde_json::from_str(&shown).unwrap();
+    let definition = json!({
+        "name": "far", "transport": "http", "url": "https://example.com/mcp", "headers": { "X-Key": "env:KEY" },
+        "timeouts": { "connect": "3s" }, "start": "manual", "title": "Far", "keywords": ["a", "b"],
+        "labels": { "team": "one" },
+        "auth": { "type": "oauth", "authorizationServer": { "issuer": "https://login.example.com", "scopes": "a b" } },
+    });
+    assert_eq!(shown["definition"], definition);
+    assert!(said(home, &["list", "servers", "-o", "wide"]).await.contains("https://example.com/mcp"));
+    let both = [&remote[..], &["--auth-issuer", "https://i", "--forward-token"]].concat();
+    run(home, &both, &[]).await.fails(64, &["cannot be used with"]);
     run(home, &["create", "server", "bad", "--comand", "x"], &[]).await.fails(64, &["--comand", "--command"]);
     run(home, &["create", "server", "bad"], &[]).await.fails(1, &["neither `--command` nor `--url`", "hint: "]);
     run(home, &["create", "server", "../bad", "--command", "x"], &[]).await.fails(1, &["name"]);

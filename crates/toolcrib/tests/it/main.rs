@@ -27,3 +27,4 @@ mod shell;
 mod stdio;
 mod stub;
 mod toolcrib;
+mod version;

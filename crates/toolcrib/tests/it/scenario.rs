@@ -199,11 +199,20 @@ async fn wrong_use_says_what_to_do() {
     ran.fails(1, &["/no/such/folder"]);
     let ran = run(home.path(), &["test", "--config", path(home.path()), "--report", "x.txt"], &[]).await;
     assert!(ran.code != 0 && ran.stderr.contains("neither `.json` nor `.xml`"), "{}", ran.stderr);
+    // Told before anything runs, and not after it.
+    let suite = Suite::new(&[("a", "steps: [{id: a, tool: x_none}]\n")]);
+    let deep = suite.0.path().join("deep");
+    for (report, part) in [("/no/such/folder/r.json", "there is no folder"), ("taken.xml", "it is a folder")] {
+        let report = suite.0.path().join(report);
+        std::fs::create_dir_all(suite.0.path().join("taken.xml")).unwrap();
+        let ran = run(suite.0.path(), &["test", "--config", path(&deep), "--report", path(&report)], &[]).await;
+        assert!(ran.code != 0 && ran.stderr.contains(part) && ran.stdout.is_empty(), "{}", ran.stderr);
+    }
 }
 
 #[tokio::test]
 async fn calls_are_checked_against_the_gateway_s_schemas_and_schemas_are_printed() {
-    let good = "steps: [{id: a, tool: core_service_status, args: {name: x}}]\n";
+    let good = "steps: [{id: a, tool: core_service_status, args: {name: x}}, {id: b, tool: core_list_tools}, {id: c, tool: core_describe_tool, args: {name: x}}]\n";
     let bad = "steps: [{id: a, tool: core_service_status, args: {nam: x}}, {id: b, tool: core_service_statuz}]\n";
     let suite = Suite::new(&[("bad", bad), ("good", good), ("typo", "steps: [{tol: x}]\n")]);
     let (ran, report) = suite.run(&["--validate-scenarios"]).await;
@@ -215,7 +224,8 @@ async fn calls_are_checked_against_the_gateway_s_schemas_and_schemas_are_printed
     assert_eq!(ran.code, 0, "{}", ran.stderr);
     let schema: Value = serde_json::from_str(&std::fs::read_to_string(file).unwrap()).unwrap();
     assert!(schema["tools"]["core_service_status"]["properties"]["name"].is_object());
-    assert!(schema["scenario"]["$defs"].is_object());
+    assert!(schema["scenario"]["$defs"]["step"].is_object());
+    assert_eq!(schema["harness"]["test_restart_gateway"]["properties"]["how"]["enum"][1], "kill");
 }
 
 #[tokio::test]

@@ -36,10 +36,53 @@ async fn shells_are_told_what_may_come_next() {
     assert_eq!(offered(home, &["call", "try_ec"]).await, ["try_echo"]);
     assert_eq!(offered(home, &["call", "try_echo", ""]).await.first().map(String::as_str), Some("text="));
     assert_eq!(offered(home, &["prompt", "try_g"]).await, ["try_greet"]);
+    let flow = home.join("flow.yaml");
+    let args = "args: {mode: {type: string, enum: [loud, quiet]}, dry_run: {type: boolean}}";
+    let step = "steps: [{id: a, tool: try/echo, args: {text: x}}]";
+    std::fs::write(&flow, format!("kind: workflow\nname: say\n{args}\n{step}\n")).unwrap();
+    assert_eq!(run(home, &["create", "-f", flow.to_str().unwrap()], &[]).await.code, 0);
+    assert_eq!(offered(home, &["start", "workflow", "s"]).await, ["say"]);
+    assert_eq!(offered(home, &["start", "workflow", "say", "mode="]).await, ["mode=loud", "mode=quiet"]);
+    assert_eq!(offered(home, &["start", "wf/say", "dry_run=t"]).await, ["dry_run=true"]);
+    for (line, expected) in [
+        ("toolcrib call try_ec", "try_echo"),
+        ("toolcrib call try_echo te", "text="),
+        ("toolcrib start workflow say mode=", "loud quiet"),
+        ("toolcrib start workflow say mode=q", "quiet"),
+        ("toolcrib get resource fake:", "//binary //text"),
+        ("toolcrib get resource fake://t", "//text"),
+    ] {
+        assert_eq!(in_bash(home, line).await, expected, "{line}");
+    }
     run(home, &["context", "add", "far", "--endpoint", "http://127.0.0.1:1"], &[]).await;
     assert_eq!(offered(home, &["context", "use", ""]).await.first().map(String::as_str), Some("far"));
     assert!(offered(home, &["get", "server", "--context", "far", "t"]).await.is_empty());
     serving.stop().await;
+}
+
+/// What bash offers behind a line, with its own idea of where words end.
+async fn in_bash(home: &std::path::Path, line: &str) -> String {
+    const ASK: &str = r#"
+        toolcrib() { "$TOOLCRIB" "$@"; }
+        source <("$TOOLCRIB" completion bash)
+        COMP_LINE="$1" COMP_POINT=${#1} COMP_TYPE=9
+        # As readline does: `=` and `:` are words of their own.
+        read -ra COMP_WORDS <<< "$(sed 's/[=:]/ & /g' <<< "$1")"
+        [[ "$1" == *[[:space:]] ]] && COMP_WORDS+=("")
+        COMP_CWORD=$((${#COMP_WORDS[@]} - 1))
+        piece="${COMP_WORDS[COMP_CWORD]}"
+        [[ "$piece" == [=:] ]] && piece=""
+        spec="$(complete -p toolcrib)"; spec="${spec% *}"; function="${spec##* }"
+        "$function" toolcrib "$piece" "${COMP_WORDS[COMP_CWORD - 1]}" 2> /dev/null
+        echo "${COMPREPLY[@]}"
+    "#;
+    // The variables of this process are not those of somebody's shell.
+    let mut bash = std::process::Command::new("bash");
+    bash.args(["--norc", "-c", ASK, "bash", line]).env("TOOLCRIB", env!("CARGO_BIN_EXE_toolcrib"));
+    bash.env("TOOLCRIB_HOME", home).env_remove("TOOLCRIB_ENDPOINT").env_remove("TOOLCRIB_CONTEXT");
+    let output = tokio::task::spawn_blocking(move || bash.output()).await.unwrap().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap().split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 #[tokio::test]
@@ -52,6 +95,11 @@ async fn manual_pages_are_made_of_the_help() {
         let text = std::fs::read_to_string(folder.join(page)).unwrap();
         assert!(text.contains(".SH") && text.contains("toolcrib"), "{page}");
     }
+    // troff warns of bytes that are not ASCII.
+    let pages = std::fs::read_dir(&folder).unwrap().map(|page| std::fs::read_to_string(page.unwrap().path()).unwrap());
+    let pages: Vec<String> = pages.collect();
+    assert!(pages.len() > 50 && pages.iter().all(|text| text.is_ascii()));
+    assert!(pages.iter().any(|text| text.contains("\\[u2026]")));
     assert!(std::fs::read_to_string(folder.join("toolcrib.1")).unwrap().contains("authentication is required"));
 }
 
@@ -67,6 +115,11 @@ async fn lines_of_a_pipe_are_commands() {
     {
         assert!(ran.stdout.contains(part), "no `{part}` in {}", ran.stdout);
     }
+    // JSON may go on over lines; what is never closed is told.
+    let lines = "call try_echo {\n  \"text\":\n  \"over {\"\n}\nlist servers -o name\ncall try_echo {\n";
+    let ran = run_with_stdin(home, &["repl"], &[], lines).await;
+    assert_eq!((ran.code, ran.stdout.as_str()), (1, "over {\nserver/try\n"), "{}", ran.stderr);
+    assert!(ran.stderr.contains("`--json` cannot be sent"), "{}", ran.stderr);
     let ran =
         run_with_stdin(home, &["agent", "--repl"], &[], "serve\ncall none\nlist things\nlist servers -o name\n").await;
     assert_eq!((ran.code, ran.stdout.as_str()), (64, "server/try\n"), "{}", ran.stderr);
@@ -100,6 +153,9 @@ async fn an_agent_prints_what_changes() {
     std::fs::write(&two, definition("two")).unwrap();
     serving.until(&mut agent, &["create", "server", "-f", two.to_str().unwrap()], "+ tool two_echo").await;
     serving.until(&mut agent, &["delete", "server", "two"], "- tool two_echo").await;
+    let flow = serving.home().join("flow.yaml");
+    std::fs::write(&flow, "kind: workflow\nname: say\nsteps: [{id: a, tool: try/echo, args: {text: x}}]\n").unwrap();
+    serving.until(&mut agent, &["create", "-f", flow.to_str().unwrap()], "* workflow `say` was created").await;
     assert_eq!(agent.end().await, Some(130));
     let mut bridge = serving.background(&["agent", "--mcp-server"]);
     bridge.types(&initialize()).await;

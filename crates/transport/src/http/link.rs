@@ -201,6 +201,9 @@ impl HttpLink {
         let _heard = options.aside.as_ref().map(|aside| self.asides.enter(id, aside));
         let exchange = async {
             let posted = self.post(|| self.mirrored(&options.headers, &mirrors), body).await?;
+            if let Some(seen) = &options.status {
+                seen.store(posted.status.as_u16(), Ordering::Relaxed);
+            }
             let aside = options.aside.as_deref();
             Exchange { link: self, id, aside, headers: &options.headers, is_modern }.outcome(posted.reply).await
         };

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use toolcrib_transport::process::{Exit, ProcessLimits, Shut, Spec};
+use toolcrib_transport::process::{Exit, ProcessLimits, Shut, Spec, ask_to_end};
 
 use crate::running::{Running, both, fake, shell};
 use crate::table::{new_tag, tagged, until};
@@ -48,6 +48,15 @@ async fn a_program_that_ignores_its_stdin_gets_sigterm_and_then_sigkill() {
         let (first, second) = tokio::join!(running.process.stop(SHORT), running.process.stop(SHORT));
         assert_eq!((first, second), (Exit::Signal(9), Exit::Signal(9)));
     }
+}
+
+#[tokio::test]
+async fn a_program_that_is_asked_to_end_ends_by_itself() {
+    let mut running = Running::start(&shell("trap 'exit 5' TERM; echo ready; while :; do sleep 1 & wait; done"));
+    assert_eq!(running.text().await, "ready");
+    ask_to_end(running.process.pid()).unwrap();
+    assert_eq!(running.process.exited().await, Exit::Code(5));
+    assert!(ask_to_end(0).is_err() && ask_to_end(u32::MAX).is_err());
 }
 
 #[tokio::test]

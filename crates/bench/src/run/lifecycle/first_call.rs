@@ -13,7 +13,8 @@ use crate::load::listed_name;
 use crate::report::{Table, maybe, median};
 
 use super::super::Run;
-use super::{Sheet, TOOLS, make_known, middle_and_greatest, millis};
+use super::super::sheet::{Sheet, middle_and_greatest, millis};
+use super::{TOOLS, make_known};
 
 const SERVERS: usize = 20;
 /// Time for what a start leaves to be done, such as listing, before the next one is timed.

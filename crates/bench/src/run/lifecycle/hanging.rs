@@ -10,7 +10,8 @@ use crate::gateway::{Gateway, Home, Until};
 use crate::report::{Table, maybe};
 
 use super::super::Run;
-use super::{Sheet, TOOLS, make_known, middle_and_greatest, millis};
+use super::super::sheet::{Sheet, middle_and_greatest, millis};
+use super::{TOOLS, make_known};
 use crate::load::list;
 
 const SERVERS: usize = 10;

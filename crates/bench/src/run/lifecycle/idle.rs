@@ -11,7 +11,8 @@ use crate::report::{Table, number};
 
 use super::super::Run;
 use super::super::calls::mib;
-use super::{Sheet, TOOLS, make_known, middle_and_greatest};
+use super::super::sheet::{Sheet, middle_and_greatest};
+use super::{TOOLS, make_known};
 use crate::load::list;
 
 const SERVERS: usize = 100;

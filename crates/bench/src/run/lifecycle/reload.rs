@@ -11,7 +11,8 @@ use crate::process::CpuTime;
 use crate::report::{Table, maybe};
 
 use super::super::Run;
-use super::{Sheet, middle_and_greatest, millis, until_listed};
+use super::super::sheet::{Sheet, middle_and_greatest, millis};
+use super::until_listed;
 
 const DEFINITIONS: usize = 1_000;
 const AIM_MILLIS: f64 = 1_000.0;

@@ -344,6 +344,9 @@ impl Engine<'_> {
             written(self.book.write(true).await)?;
             return Ok(self.answer(step, tool, arguments).await);
         }
+        if self.book.owes() {
+            written(self.book.write(true).await)?;
+        }
         let mut call = std::pin::pin!(self.answer(step, tool, arguments));
         if let Ok(answer) = tokio::time::timeout(LONG, &mut call).await {
             return Ok(answer);

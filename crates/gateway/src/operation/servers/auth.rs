@@ -24,13 +24,21 @@ pub(super) fn check(auth: &Value, is_remote: bool) -> Result<(), Problem> {
             _ => {}
         }
     }
+    let exchange = &auth["tokenExchange"];
+    if exchange["enabled"] == true || text(exchange, "dexTokenEndpoint") {
+        let endpoint = exchange["dexTokenEndpoint"].as_str().unwrap_or_default();
+        // Whoever reads that connection could pass for the user.
+        if !endpoint.starts_with("https://") {
+            return wrong("`auth.tokenExchange.dexTokenEndpoint` must be an `https://` address");
+        }
+    }
     let authorization = &auth["authorizationServer"];
     if authorization.is_object() {
         let issuer = authorization["issuer"].as_str().unwrap_or_default();
         if !issuer.starts_with("https://") || issuer.ends_with('/') {
             return wrong("`auth.authorizationServer.issuer` must be an `https://` address that does not end in `/`");
         }
-        if auth["forwardToken"] == true || auth["tokenExchange"]["enabled"] == true {
+        if auth["forwardToken"] == true || exchange["enabled"] == true {
             return wrong(
                 "`authorizationServer` and `forwardToken` or `tokenExchange` of `auth` are mutually exclusive",
             );
@@ -50,6 +58,7 @@ mod tests {
         let dir = json!({ "identityDir": "/run/tbot" });
         let both = json!({ "identityDir": "/run/tbot", "identitySecretName": "tbot" });
         let server = |issuer: &str| json!({ "issuer": issuer });
+        let exchange = |endpoint: &str| json!({ "tokenExchange": { "enabled": true, "dexTokenEndpoint": endpoint } });
         for (auth, is_remote, expect) in [
             (json!({ "type": "none" }), false, None),
             (json!({ "type": "oauth", "forwardToken": true }), true, None),
@@ -58,6 +67,10 @@ mod tests {
             (json!({ "type": "teleport", "teleport": both }), true, Some("mutually exclusive")),
             (json!({ "type": "teleport", "teleport": { "appName": "x" } }), true, Some("identitySecretName")),
             (json!({ "type": "teleport" }), true, Some("teleport")),
+            (exchange("https://dex.example/token"), true, None),
+            (exchange("http://dex.example/token"), true, Some("dexTokenEndpoint")),
+            (json!({ "tokenExchange": { "enabled": true } }), true, Some("dexTokenEndpoint")),
+            (json!({ "tokenExchange": { "enabled": false } }), true, None),
             (json!({ "type": "oauth", "authorizationServer": server("https://a.example") }), true, None),
             (json!({ "type": "oauth", "authorizationServer": server("http://a.example") }), true, Some("https")),
             (json!({ "type": "oauth", "authorizationServer": server("https://a.example/") }), true, Some("issuer")),

@@ -32,7 +32,18 @@ pub(in crate::command) struct Given {
 impl Given {
     /// The arguments as one object.
     pub(in crate::command) fn gather(&self) -> Result<Raw, Problem> {
-        gather(self.json.as_deref(), &[&self.pairs[..], &self.args[..]].concat())
+        gather(self.json.as_deref(), &self.words())
+    }
+
+    /// The values that look like JSON and that nobody said to be it: `id=007` and `text=true` may be meant as texts.
+    pub(in crate::command) fn doubtful(&self) -> Result<Vec<(String, String)>, Problem> {
+        let pairs = read_pairs(&self.words())?.into_iter().filter(|pair| !pair.is_json);
+        let is_doubtful = |pair: &Pair| coerce(&pair.key, &pair.text).is_ok_and(|value| !value.starts_with('"'));
+        Ok(pairs.filter(is_doubtful).map(|pair| (pair.key, pair.text)).collect())
+    }
+
+    fn words(&self) -> Vec<String> {
+        [&self.pairs[..], &self.args[..]].concat()
     }
 }
 
@@ -58,6 +69,15 @@ impl Loose {
         let pairs = [more, &self.args].concat();
         assemble(self.json.as_deref(), &pairs, |pair| typed(pair, &schema["properties"]))
     }
+}
+
+/// The arguments with those of the doubtful ones as texts that the schema wants as texts.
+pub(in crate::command) fn settled(given: &Raw, doubtful: &[(String, String)], schema: &Value) -> Raw {
+    let texts = doubtful.iter().filter(|(key, _)| schema["properties"][key]["type"] == "string");
+    texts.fold(given.clone(), |given, (key, text)| {
+        let text = Value::from(text.as_str()).to_string();
+        given.edit(&[(key, Edit::Set(&text))])
+    })
 }
 
 /// A key with its value as it was written.

@@ -85,7 +85,7 @@ fn one(
     }
     members.remove("kind");
     members.remove("name");
-    Ok(Wish { row, name, text, value: members.into() })
+    Ok(Wish { row, name, text, value: members.into(), changes: false })
 }
 
 fn kinds(verb: Verb) -> String {

@@ -1,6 +1,10 @@
-//! The definition of a server from flags, with muster's names for them.
+//! The definition of a server from flags, with muster's names for them. What has no flag is written in a file.
 
-use serde_json::{Map, Value, json};
+mod auth;
+#[cfg(test)]
+mod tests;
+
+use serde_json::{Map, Value};
 use toolcrib_base::Problem;
 
 use super::wrong;
@@ -17,6 +21,9 @@ pub(super) struct Server {
     /// The program's arguments, with commas between them, or the flag several times
     #[arg(long, value_name = "ARG", value_delimiter = ',', allow_hyphen_values = true)]
     args: Vec<String>,
+    /// The program's working directory
+    #[arg(long, value_name = "DIR")]
+    cwd: Option<String>,
     /// The address
     #[arg(long, value_name = "URL")]
     url: Option<String>,
@@ -29,15 +36,44 @@ pub(super) struct Server {
     /// How long a call may take: `30s`, or a number of seconds
     #[arg(long, value_name = "TIME")]
     call_timeout: Option<String>,
+    /// How long starting or connecting may take
+    #[arg(long, value_name = "TIME")]
+    connect_timeout: Option<String>,
+    /// How long a page of a list may take
+    #[arg(long, value_name = "TIME")]
+    list_timeout: Option<String>,
     /// What its tools' names begin with, in place of the server's name
     #[arg(long, value_name = "PREFIX")]
     tool_prefix: Option<String>,
+    /// Its name for people
+    #[arg(long, value_name = "TEXT")]
+    title: Option<String>,
     /// What it is for
     #[arg(long, value_name = "TEXT")]
     description: Option<String>,
-    /// Start it with the gateway
+    /// What kind of server it is
+    #[arg(long, value_name = "WORD")]
+    category: Option<String>,
+    /// A word that it is found by; with commas between them, or the flag several times
+    #[arg(long, value_name = "WORD", value_delimiter = ',')]
+    keyword: Vec<String>,
+    /// A label
+    #[arg(long, value_name = "NAME=VALUE")]
+    label: Vec<String>,
+    /// When it is started
+    #[arg(long, value_name = "WHEN", value_parser = ["lazy", "eager", "manual"], conflicts_with = "auto_start")]
+    start: Option<String>,
+    /// Start it with the gateway: the same as `--start eager`
     #[arg(long, alias = "autoStart")]
     auto_start: bool,
+    /// After how long without a call a lazy one is stopped
+    #[arg(long, value_name = "TIME")]
+    idle: Option<String>,
+    /// Who shares a connection
+    #[arg(long, value_name = "WHO", value_parser = ["shared", "principal", "handle", "request"])]
+    session: Option<String>,
+    #[command(flatten)]
+    auth: auth::Auth,
 }
 
 // === impl Server ===
@@ -45,30 +81,69 @@ pub(super) struct Server {
 impl Server {
     /// These flags are for a server that is made of them.
     pub(super) fn refuse(&self, beside: &str) -> Result<(), Problem> {
-        let is_set = self.transport.is_some()
-            || self.command.is_some()
-            || self.url.is_some()
-            || !self.args.is_empty()
-            || !self.env.is_empty()
-            || !self.header.is_empty()
-            || self.call_timeout.is_some()
-            || self.tool_prefix.is_some()
-            || self.description.is_some()
-            || self.auto_start;
-        if is_set { Err(wrong(format!("the flags of a server do not fit {beside}"))) } else { Ok(()) }
+        if self.is_empty() { Ok(()) } else { Err(wrong(format!("the flags of a server do not fit {beside}"))) }
+    }
+
+    fn is_empty(&self) -> bool {
+        let (texts, lists) = (self.texts(), [&self.args, &self.env, &self.header, &self.keyword, &self.label]);
+        let is_reached = self.transport.is_some() || self.command.is_some() || self.url.is_some();
+        let is_timed = self.timeouts().is_some();
+        !is_reached && !is_timed && !self.auto_start && self.auth.value().is_none() && {
+            texts.iter().all(|(_, text)| text.is_none()) && lists.iter().all(|list| list.is_empty())
+        }
+    }
+
+    /// The members that are one text.
+    fn texts(&self) -> [(&'static str, &Option<String>); 8] {
+        [
+            ("cwd", &self.cwd),
+            ("prefix", &self.tool_prefix),
+            ("title", &self.title),
+            ("description", &self.description),
+            ("category", &self.category),
+            ("start", &self.start),
+            ("idle", &self.idle),
+            ("session", &self.session),
+        ]
+    }
+
+    fn timeouts(&self) -> Option<Value> {
+        let of = |name: &str, time: &Option<String>| time.as_ref().map(|time| (name.to_owned(), period(time).into()));
+        let all = [("connect", &self.connect_timeout), ("list", &self.list_timeout), ("call", &self.call_timeout)];
+        let all: Map<String, Value> = all.into_iter().filter_map(|(name, time)| of(name, time)).collect();
+        (!all.is_empty()).then(|| all.into())
+    }
+
+    fn is_remote(&self) -> bool {
+        self.transport.as_deref().map_or(self.url.is_some(), |transport| transport != "stdio")
+    }
+
+    fn fits_together(&self) -> Result<(), Problem> {
+        let is_program = self.command.is_some() || !self.args.is_empty() || !self.env.is_empty() || self.cwd.is_some();
+        if self.is_remote() && is_program {
+            return Err(wrong("`--command`, `--args`, `--env` and `--cwd` are for a server that is a program"));
+        }
+        let is_address = self.url.is_some() || !self.header.is_empty() || self.auth.is_of_remotes();
+        if !self.is_remote() && is_address && (self.is_program() || self.url.is_some()) {
+            let flags = "`--url`, `--header` and the flags of signing in";
+            return Err(wrong(format!("{flags} are for a server that is reached over HTTP")));
+        }
+        Ok(())
+    }
+
+    /// Whether something says that it is a program.
+    fn is_program(&self) -> bool {
+        self.transport.as_deref() == Some("stdio") || self.command.is_some()
     }
 
     /// The definition, in the words of `servers/*.yaml`.
     pub(super) fn definition(&self) -> Result<Value, Problem> {
-        let is_remote = self.transport.as_deref().map_or(self.url.is_some(), |transport| transport != "stdio");
+        self.fits_together()?;
         let mut definition = Map::new();
-        if is_remote {
+        if self.is_remote() {
             let Some(url) = &self.url else {
                 return Err(wrong("`--url` is required for a server that is reached over HTTP"));
             };
-            if self.command.is_some() || !self.args.is_empty() || !self.env.is_empty() {
-                return Err(wrong("`--command`, `--args` and `--env` are for a server that is a program"));
-            }
             let transport = if self.transport.as_deref() == Some("sse") { "sse" } else { "http" };
             definition.insert("transport".to_owned(), transport.into());
             definition.insert("url".to_owned(), url.as_str().into());
@@ -78,30 +153,85 @@ impl Server {
                 return Err(wrong("neither `--command` nor `--url` is given")
                     .hint("write `--command PROGRAM --args A,B`, `--url URL`, or `--file FILE`"));
             };
-            if self.url.is_some() || !self.header.is_empty() {
-                return Err(wrong("`--url` and `--header` are for a server that is reached over HTTP"));
-            }
             definition.insert("command".to_owned(), command.as_str().into());
             if !self.args.is_empty() {
                 definition.insert("args".to_owned(), self.args.clone().into());
             }
             put_pairs(&mut definition, "env", &self.env)?;
         }
-        if let Some(timeout) = &self.call_timeout {
-            let is_number = timeout.bytes().all(|byte| byte.is_ascii_digit());
-            let timeout = if is_number { format!("{timeout}s") } else { timeout.clone() };
-            definition.insert("timeouts".to_owned(), json!({ "call": timeout }));
+        if let Some(timeouts) = self.timeouts() {
+            definition.insert("timeouts".to_owned(), timeouts);
         }
-        for (key, value) in [("prefix", &self.tool_prefix), ("description", &self.description)] {
+        for (key, value) in self.texts() {
             if let Some(value) = value {
-                definition.insert(key.to_owned(), value.as_str().into());
+                let value = if key == "idle" { period(value) } else { value.clone() };
+                definition.insert(key.to_owned(), value.into());
             }
         }
         if self.auto_start {
             definition.insert("start".to_owned(), "eager".into());
         }
+        if !self.keyword.is_empty() {
+            definition.insert("keywords".to_owned(), self.keyword.clone().into());
+        }
+        put_pairs(&mut definition, "labels", &self.label)?;
+        if let Some(auth) = self.auth.value() {
+            definition.insert("auth".to_owned(), auth);
+        }
         Ok(definition.into())
     }
+
+    /// What is to be changed of a server, in the words of the operation that keeps the rest.
+    pub(super) fn changes(&self) -> Result<Value, Problem> {
+        self.fits_together()?;
+        if self.is_empty() {
+            return Err(
+                wrong("nothing is to be changed").hint("name a flag such as `--description TEXT`, or `--file FILE`")
+            );
+        }
+        let only_in_files = [
+            ("--cwd", self.cwd.is_some()),
+            ("--title", self.title.is_some()),
+            ("--category", self.category.is_some()),
+            ("--keyword", !self.keyword.is_empty()),
+            ("--label", !self.label.is_empty()),
+            ("--start", self.start.as_deref() == Some("lazy")),
+            ("--idle", self.idle.is_some()),
+            ("--session", self.session.is_some()),
+            ("--call-timeout", self.call_timeout.is_some()),
+            ("--connect-timeout", self.connect_timeout.is_some()),
+            ("--list-timeout", self.list_timeout.is_some()),
+        ];
+        if let Some((flag, _)) = only_in_files.iter().find(|(_, is_given)| *is_given) {
+            return Err(wrong(format!("`{flag}` does not change a server that is there"))
+                .hint("change its file in `servers/`, or give the whole definition with `--file FILE`"));
+        }
+        let mut changes = Map::new();
+        let starts = if self.auto_start { Some(true) } else { self.start.as_ref().map(|start| start == "eager") };
+        for (key, value) in [
+            ("type", self.transport.clone().map(Value::from)),
+            ("command", self.command.clone().map(Value::from)),
+            ("url", self.url.clone().map(Value::from)),
+            ("args", (!self.args.is_empty()).then(|| self.args.clone().into())),
+            ("toolPrefix", self.tool_prefix.clone().map(Value::from)),
+            ("description", self.description.clone().map(Value::from)),
+            ("autoStart", starts.map(Value::from)),
+            ("auth", self.auth.value()),
+        ] {
+            if let Some(value) = value {
+                changes.insert(key.to_owned(), value);
+            }
+        }
+        put_pairs(&mut changes, "env", &self.env)?;
+        put_pairs(&mut changes, "headers", &self.header)?;
+        Ok(changes.into())
+    }
+}
+
+/// A number is seconds, as muster has it.
+fn period(text: &str) -> String {
+    let is_number = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    if is_number { format!("{text}s") } else { text.to_owned() }
 }
 
 fn put_pairs(definition: &mut Map<String, Value>, key: &str, pairs: &[String]) -> Result<(), Problem> {
@@ -112,63 +242,12 @@ fn put_pairs(definition: &mut Map<String, Value>, key: &str, pairs: &[String]) -
             .split_once('=')
             .filter(|(name, _)| !name.is_empty())
             .ok_or_else(|| wrong(format!("an entry for `{key}` is not `NAME=VALUE`")))?;
-        all.insert(name.to_owned(), value.into());
+        if all.insert(name.to_owned(), value.into()).is_some() {
+            return Err(wrong(format!("`{name}` is given twice for `{key}`")));
+        }
     }
     if !all.is_empty() {
         definition.insert(key.to_owned(), all.into());
     }
     Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn flags_become_a_definition() {
-        let program = Server {
-            command: Some("npx".into()),
-            args: vec!["-y".into(), "x".into()],
-            env: vec!["K=env:K".into()],
-            call_timeout: Some("30".into()),
-            tool_prefix: Some("p".into()),
-            auto_start: true,
-            ..Server::default()
-        };
-        assert_eq!(
-            program.definition().unwrap(),
-            json!({ "command": "npx", "args": ["-y", "x"], "env": { "K": "env:K" }, "timeouts": { "call": "30s" },
-                    "prefix": "p", "start": "eager" })
-        );
-        let remote = Server {
-            transport: Some("streamable-http".into()),
-            url: Some("https://a".into()),
-            header: vec!["X=a=b".into()],
-            ..Server::default()
-        };
-        assert_eq!(
-            remote.definition().unwrap(),
-            json!({ "transport": "http", "url": "https://a", "headers": { "X": "a=b" } })
-        );
-    }
-
-    #[test]
-    fn what_does_not_fit_is_refused() {
-        let (command, url) = (Some("c".to_owned()), Some("https://a".to_owned()));
-        for (server, part) in [
-            (Server::default(), "neither `--command` nor `--url`"),
-            (Server { transport: Some("sse".into()), ..Server::default() }, "`--url` is required"),
-            (
-                Server { command: command.clone(), url: url.clone(), ..Server::default() },
-                "are for a server that is a program",
-            ),
-            (Server { command, header: vec!["a=b".into()], ..Server::default() }, "reached over HTTP"),
-            (Server { url, header: vec!["secret".into()], ..Server::default() }, "is not `NAME=VALUE`"),
-        ] {
-            let problem = server.definition().unwrap_err();
-            assert!(problem.message.contains(part) && !problem.message.contains("secret"), "{problem}");
-        }
-        assert!(Server { auto_start: true, ..Server::default() }.refuse("--file").is_err());
-        Server::default().refuse("--file").unwrap();
-    }
 }

@@ -4,7 +4,7 @@ use serde_json::Value;
 use toolcrib_protocol::inventory::Listing;
 
 use super::{Order, Row, Source, Verb};
-use crate::output::table::{Column, field, moment};
+use crate::output::table::{Column, field, moment, shown};
 
 /// What most rows have in common.
 const ROW: Row = Row {
@@ -55,11 +55,15 @@ pub(crate) const SERVERS: Row = Row {
         Column::wide("PROMPTS", |server| field(server, "prompts")),
         Column::wide("RESTARTS", |server| field(server, "restarts")),
         Column::new("SINCE", |server| moment(server, "since")),
+        Column::wide("URL", |server| field(server, "url")),
+        Column::wide("COMMAND", command_of),
         Column::wide("NEXT RETRY", |server| moment(server, "nextRetry")),
         Column::wide("TITLE", |server| field(server, "title")),
         Column::new("LAST ERROR", |server| first(server, &["lastError", "error"])),
         Column::wide("WARNINGS", |server| field(server, "warnings")),
     ],
+    // muster's names for what is there under ours.
+    details: &["type", "toolsCount", "error", "statusMessage", "nextRetryAfter", "sessionStatus", "connectedAt"],
     acts: &[
         (Verb::Get, "core_mcpserver_get"),
         (Verb::Create, "core_mcpserver_create"),
@@ -128,8 +132,15 @@ pub(crate) const PROMPTS: Row = Row {
         Column::wide("TITLE", |prompt| field(prompt, "title")),
         Column::new("DESCRIPTION", |prompt| field(prompt, "description")),
     ],
+    parts: &[("Arguments", "arguments", PROMPT_ARGUMENTS)],
     ..ROW
 };
+
+const PROMPT_ARGUMENTS: &[Column] = &[
+    Column::new("NAME", |argument| field(argument, "name")),
+    Column::new("REQUIRED", |argument| if argument["required"] == true { "yes" } else { "no" }.to_owned()),
+    Column::new("DESCRIPTION", |argument| field(argument, "description")),
+];
 
 pub(crate) const WORKFLOWS: Row = Row {
     one: "workflow",
@@ -294,7 +305,7 @@ pub(crate) const ENTRIES: Row = Row {
     columns: &[
         Column::new("NAME", |entry| field(entry, "name")),
         Column::new("CATEGORY", |entry| field(entry, "category")),
-        Column::state("STATE", |entry| first(entry, &["state", "configured"])),
+        Column::state("STATE", entry_state),
         Column::new("SOURCE", |entry| first(entry, &["source", "origin"])),
         Column::new("TITLE", |entry| first(entry, &["title", "description"])),
     ],
@@ -329,6 +340,21 @@ pub(crate) const CONTEXTS: Row = Row {
 /// The first of these members that says something.
 fn first(row: &Value, keys: &[&str]) -> String {
     keys.iter().map(|key| field(row, key)).find(|text| !text.is_empty()).unwrap_or_default()
+}
+
+/// A program with its arguments.
+fn command_of(server: &Value) -> String {
+    let arguments = server["args"].as_array().into_iter().flatten().map(shown);
+    std::iter::once(field(server, "command")).chain(arguments).collect::<Vec<_>>().join(" ")
+}
+
+/// Whether an entry of the registry is a server already.
+fn entry_state(entry: &Value) -> String {
+    match entry["configured"].as_bool() {
+        Some(true) => "configured".to_owned(),
+        Some(false) => "available".to_owned(),
+        None => field(entry, "state"),
+    }
 }
 
 /// A number, or how many there are of something.

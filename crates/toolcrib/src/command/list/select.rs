@@ -47,14 +47,11 @@ impl Wanted {
 
     /// The answer with the wanted entries only, and the names that fitted nothing.
     pub(super) fn of(&self, answer: &Raw) -> (Raw, Vec<&str>) {
-        if self.names.is_empty() && self.filters.is_empty() && self.description.is_none() {
+        if self.is_all() {
             return (answer.clone(), Vec::new());
         }
-        let list = if answer.is_object() { answer.get(self.row.member) } else { Some(answer.clone()) };
-        let items = match list.as_ref().map(Raw::outline) {
-            Some(scanner::Outline::Array(items)) => items,
-            _ => Vec::new(),
-        };
+        let list = self.list_in(answer);
+        let items = items_of(list.as_ref());
         let mut seen = vec![false; self.names.len()];
         let mut kept = Vec::new();
         for item in items {
@@ -76,43 +73,85 @@ impl Wanted {
         }
         let missing = self.names.iter().zip(seen);
         let missing = missing.filter(|((name, _), seen)| !seen && !name.contains(['*', '?', '[', '{']));
-        (wrap_texts(self.row.member, &kept), missing.map(|((name, _), _)| name.as_str()).collect())
+        (wrap_texts(self.row.member, &kept, kept.len()), missing.map(|((name, _), _)| name.as_str()).collect())
+    }
+
+    /// The answer with a part of its entries, in the order in which they are shown, each as it was written.
+    pub(super) fn part(&self, answer: &Raw, skip: usize, take: usize) -> Result<Raw, Problem> {
+        let list = self.list_in(answer);
+        let read = |item| (serde_json::from_str::<Value>(item).unwrap_or_default(), item);
+        let mut pairs: Vec<(Value, &str)> = items_of(list.as_ref()).into_iter().map(read).collect();
+        self.arrange(&mut pairs, |(value, _)| value)?;
+        let kept: Vec<&str> = pairs.iter().map(|(_, item)| *item).skip(skip).take(take).collect();
+        if !answer.is_object() {
+            return Ok(raw::array(kept.iter().copied()));
+        }
+        Ok(wrap_texts(self.row.member, &kept, pairs.len()))
     }
 
     /// The entries of an answer in the order in which they are shown.
     pub(super) fn rows(&self, answer: &Value) -> Result<Vec<Value>, Problem> {
-        let rows = entries(self.row, answer);
-        match &self.sort_by {
-            None => Ok(sorted(self.row, rows)),
-            Some((wanted, turned)) => {
-                let mut rows = order_by(self.row, wanted, rows)?;
-                if *turned {
-                    rows.reverse();
-                }
-                Ok(rows)
-            }
+        let mut rows = entries(self.row, answer);
+        self.arrange(&mut rows, |row| row)?;
+        Ok(rows)
+    }
+
+    /// Whether the person said in which order.
+    pub(super) fn is_sorted(&self) -> bool {
+        self.sort_by.is_some()
+    }
+
+    /// Whether every entry is wanted.
+    pub(super) fn is_all(&self) -> bool {
+        self.names.is_empty() && self.filters.is_empty() && self.description.is_none()
+    }
+
+    fn list_in(&self, answer: &Raw) -> Option<Raw> {
+        if answer.is_object() { answer.get(self.row.member) } else { Some(answer.clone()) }
+    }
+
+    fn arrange<T>(&self, entries: &mut [T], value: impl Fn(&T) -> &Value) -> Result<(), Problem> {
+        let Some((wanted, turned)) = &self.sort_by else {
+            in_order(self.row, entries, value);
+            return Ok(());
+        };
+        order_by(self.row, wanted, entries, value)?;
+        if *turned {
+            entries.reverse();
         }
+        Ok(())
+    }
+}
+
+fn items_of(list: Option<&Raw>) -> Vec<&str> {
+    match list.map(Raw::outline) {
+        Some(scanner::Outline::Array(items)) => items,
+        _ => Vec::new(),
     }
 }
 
 /// Rows in the order of their kind.
 pub(crate) fn sorted(row: &Row, mut rows: Vec<Value>) -> Vec<Value> {
-    if row.order == Order::FirstColumn {
-        let cell = row.columns[0].cell;
-        rows.sort_by(|a, b| compare(&cell(a), &cell(b)));
-    }
+    in_order(row, &mut rows, |row| row);
     rows
 }
 
-fn order_by(row: &Row, wanted: &str, mut rows: Vec<Value>) -> Result<Vec<Value>, Problem> {
+fn in_order<T>(row: &Row, entries: &mut [T], value: impl Fn(&T) -> &Value) {
+    if row.order == Order::FirstColumn {
+        let cell = row.columns[0].cell;
+        entries.sort_by(|a, b| compare(&cell(value(a)), &cell(value(b))));
+    }
+}
+
+fn order_by<T>(row: &Row, wanted: &str, entries: &mut [T], value: impl Fn(&T) -> &Value) -> Result<(), Problem> {
     let plain = |text: &str| text.to_lowercase().replace(['_', '-', ' '], "");
     if let Some(column) = row.columns.iter().find(|column| plain(column.title) == plain(wanted)) {
-        rows.sort_by(|a, b| compare(&(column.cell)(a), &(column.cell)(b)));
-        return Ok(rows);
+        entries.sort_by(|a, b| compare(&(column.cell)(value(a)), &(column.cell)(value(b))));
+        return Ok(());
     }
-    if rows.iter().any(|row| !row[wanted].is_null()) {
-        rows.sort_by(|a, b| compare(&field(a, wanted), &field(b, wanted)));
-        return Ok(rows);
+    if entries.iter().any(|entry| !value(entry)[wanted].is_null()) {
+        entries.sort_by(|a, b| compare(&field(value(a), wanted), &field(value(b), wanted)));
+        return Ok(());
     }
     let titles: Vec<&str> = row.columns.iter().map(|column| column.title).collect();
     Err(Problem::new(Kind::InvalidParams, format!("{} have no column `{wanted}`", row.plural()))
@@ -128,14 +167,14 @@ fn compare(a: &str, b: &str) -> Ordering {
 }
 
 pub(super) fn wrap(member: &str, entries: &[Raw]) -> Raw {
-    wrap_texts(member, &entries.iter().map(Raw::as_str).collect::<Vec<_>>())
+    wrap_texts(member, &entries.iter().map(Raw::as_str).collect::<Vec<_>>(), entries.len())
 }
 
 /// `{<member>: […], "total": N}`, as operations answer.
-fn wrap_texts(member: &str, entries: &[&str]) -> Raw {
+fn wrap_texts(member: &str, entries: &[&str], total: usize) -> Raw {
     let mut out = Writer::object(64);
     out.member(member, raw::array(entries.iter().copied()).as_str());
-    out.member("total", &entries.len().to_string());
+    out.member("total", &total.to_string());
     out.finish()
 }
 
@@ -183,5 +222,15 @@ mod tests {
         assert_eq!(of(&[], &["z*"], None).0, r#"{"mcpServers":[],"total":0}"#);
         assert!(of(&[], &["*"], Some("FILES")).0.contains(r#""total":1"#));
         assert!(Wanted::new(&SERVERS, vec!["[".to_owned()], &[], None, None).is_err());
+        let part = |answer: &Raw, sort_by, skip, take| {
+            let wanted = Wanted::new(&SERVERS, Vec::new(), &[], None, sort_by).unwrap();
+            wanted.part(answer, skip, take).unwrap().as_str().to_owned()
+        };
+        assert_eq!(part(&answer, Some("-name"), 0, 1), r#"{"mcpServers":[{"name":"b"}],"total":2}"#);
+        assert!(part(&answer, None, 0, 1).contains("1.50"));
+        assert_eq!(part(&answer, None, 7, 1), r#"{"mcpServers":[],"total":2}"#);
+        let bare =
+            Raw::parse(b"[{\"name\":\"b\"},{\"name\":\"a\"}]".to_vec().into(), scanner::Rules::relayed(9)).unwrap();
+        assert_eq!(part(&bare, None, 0, 1), r#"[{"name":"a"}]"#);
     }
 }

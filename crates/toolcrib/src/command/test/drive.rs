@@ -3,13 +3,13 @@
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
-use serde_json::Value;
+use serde_json::{Value, json};
 use toolcrib_base::ProfileName;
 use toolcrib_protocol::Raw;
 use toolcrib_protocol::inventory::Listing;
-use toolcrib_scenario::{Drive, Place, Session, Told};
+use toolcrib_scenario::{Drive, Place, Refused, Session, Speaker, Told};
 
-use crate::client::{Client, ClientFlags, Seen};
+use crate::client::{Client, ClientFlags, Declares, Seen};
 use crate::home::Environment;
 
 /// Sessions over HTTP.
@@ -24,8 +24,13 @@ impl Drive for Wire {
             let profile =
                 place.profile.as_deref().map(ProfileName::new).transpose().map_err(|error| error.to_string())?;
             let flags = ClientFlags::of_gateway(&place.url, place.token_file, place.home).through(profile);
+            let declares = match place.speaker {
+                Speaker::Legacy => None,
+                Speaker::Modern => Some(Declares::Nothing),
+                Speaker::ModernTasks => Some(Declares::Tasks),
+            };
             // Nothing of the person's environment may lead elsewhere.
-            let client = Client::open(&flags, &Environment::default()).await;
+            let client = Client::open_as(&flags, &Environment::default(), declares).await;
             client.map(|client| Box::new(Open(client)) as Box<dyn Session>).map_err(|error| format!("{error:#}"))
         })
     }
@@ -38,6 +43,10 @@ impl Session for Open {
 
     fn call_direct<'a>(&'a self, tool: &'a str, arguments: Value, deadline: Duration) -> BoxFuture<'a, Told> {
         Box::pin(async move { told(self.0.call_direct(tool, &Raw::from_value(&arguments), deadline).await) })
+    }
+
+    fn send<'a>(&'a self, method: &'a str, params: Value, deadline: Duration) -> BoxFuture<'a, Told> {
+        Box::pin(async move { told(self.0.send(method, Raw::from_value(&params), deadline).await) })
     }
 
     fn list(&self) -> BoxFuture<'_, Result<Vec<Value>, String>> {
@@ -53,10 +62,20 @@ impl Session for Open {
 }
 
 /// An error's text with its hint: that is what a person reads, too.
-fn told((outcome, status): Seen) -> Told {
-    let outcome = outcome.map(|result| result.0.to_value()).map_err(|problem| match problem.hint {
-        Some(hint) => format!("{} ({hint})", problem.message),
-        None => problem.message,
+fn told(seen: Seen) -> Told {
+    let error = seen.error.map(|error| {
+        let mut value = json!({ "code": error.code, "message": error.message });
+        if let Some(data) = error.data {
+            value["data"] = data.to_value();
+        }
+        value
     });
-    Told { outcome, status }
+    let outcome = seen.outcome.map(|result| result.0.to_value()).map_err(|problem| {
+        let text = match problem.hint {
+            Some(hint) => format!("{} ({hint})", problem.message),
+            None => problem.message,
+        };
+        Refused { text, error }
+    });
+    Told { outcome, status: seen.status }
 }
