@@ -181,3 +181,16 @@ async fn the_configuration_is_shown_changed_saved_and_read_again() {
     let reloaded = serving.operate("config_reload", json!({})).await.unwrap();
     assert_eq!(reloaded["restart_needed"], json!(["listen"]));
 }
+
+#[tokio::test]
+async fn a_bare_list_is_an_answer_too() {
+    let serving = serve().await;
+    let of = |name: &str| json!({ "limit": 5, "resourceName": name });
+    assert_eq!(serving.operate("core_events", of("nobody")).await.unwrap(), json!([]));
+    let given = json!({ "name": "never", "type": "stdio", "command": "never-started" });
+    serving.operate("core_mcpserver_create", given).await.unwrap();
+    let listed = serving.operate("core_events", of("never")).await.unwrap();
+    assert_eq!((&listed[0]["resource_name"], &listed[0]["reason"]), (&json!("never"), &json!("MCPServerCreated")));
+    let told = serving.operate("core_events", json!({ "limit": 0 })).await.unwrap_err();
+    assert!(told.contains("`/limit`") && !told.contains("no control API"), "{told}");
+}

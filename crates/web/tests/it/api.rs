@@ -83,8 +83,8 @@ async fn what_is_no_definition_is_refused_and_nothing_is_written() {
         assert!(problem["detail"].as_str().unwrap().contains(part), "{body}: {problem}");
     }
     for name in ["..%2F..%2Fetc", "%2e%2e", "a%2Fb", "A", "%00"] {
-        house.ask(Ask::get(&format!("/api/v1/servers/{name}")).admin()).await.problem(400);
-        house.ask(delete(&format!("/api/v1/servers/{name}"))).await.problem(400);
+        house.ask(Ask::get(&format!("/api/v1/servers/{name}")).admin()).await.problem(404);
+        house.ask(delete(&format!("/api/v1/servers/{name}"))).await.problem(404);
     }
     let unknown = house.ask(Ask::get("/api/v1/servers/alhpa").admin()).await.problem(404);
     assert!(unknown["hint"].as_str().unwrap().contains("`alpha`"), "{unknown}");
