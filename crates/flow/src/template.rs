@@ -4,6 +4,7 @@
 //! template says can take long, grow without bound or reach anything but the value that it is rendered with.
 //! Not here: which values that is.
 
+mod context;
 mod engine;
 mod error;
 mod function;
@@ -13,10 +14,12 @@ mod limit;
 mod path;
 mod tree;
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use serde_json::Value;
 
+pub use context::Context;
 pub use error::{Fault, TemplateError};
 pub use path::JsonPath;
 pub use tree::Tree;
@@ -121,20 +124,23 @@ impl Template {
         paths.into_iter().filter_map(|path| path.under(root)).collect()
     }
 
-    /// Renders it with the members of `context` as roots. A bare field keeps its type, so do lists and maps; `true` and
+    /// Renders it with the roots of `context`. A bare field keeps its type, so do lists and maps; `true` and
     /// `false` become truth values; everything else is text. A plain text stays the text that it is.
-    pub fn render(&self, context: &Value) -> Result<Value, TemplateError> {
+    pub fn render(&self, context: &Context) -> Result<Value, TemplateError> {
+        limit::begin();
         match &self.kind {
             Compiled::Plain => Ok(Value::String(self.text.to_string())),
-            Compiled::Field(path) => path.walk(context).cloned().map_err(|missing| missing.into_error(&self.text)),
+            Compiled::Field(path) => {
+                context.find(path).map(Cow::into_owned).map_err(|missing| missing.into_error(&self.text))
+            }
             Compiled::Pieces(pieces) => {
                 let mut out = limit::Text::default();
                 for piece in pieces.iter() {
                     match piece {
                         Piece::Text(text) => out.push(text)?,
                         Piece::Field(path) => {
-                            let value = path.walk(context).map_err(|missing| missing.into_error(&self.text))?;
-                            limit::show(value, &mut out)?;
+                            let value = context.find(path).map_err(|missing| missing.into_error(&self.text))?;
+                            limit::show(&value, &mut out)?;
                         }
                     }
                 }

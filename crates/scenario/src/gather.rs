@@ -45,7 +45,7 @@ pub struct Select {
 /// When the path cannot be read, or holds no such file.
 pub fn gather(path: &Path) -> io::Result<Found> {
     let mut found = Found::default();
-    let mut search = Search { files: Vec::new(), seen: BTreeSet::new() };
+    let mut search = Search { files: Vec::new(), most: FILES, seen: BTreeSet::new() };
     if fs::metadata(path)?.is_dir() {
         // The folder that was named has to be readable; one below that is not is told beside what was found.
         fs::read_dir(path)?;
@@ -94,6 +94,8 @@ fn wrong(file: &Path, message: String) -> Vec<Wrong> {
 /// The search through folders.
 struct Search {
     files: Vec<PathBuf>,
+    /// How many files are taken.
+    most: usize,
     /// Folders as they are without links, so that a link to a folder above ends.
     seen: BTreeSet<PathBuf>,
 }
@@ -102,8 +104,8 @@ struct Search {
 
 impl Search {
     fn folder(&mut self, folder: &Path, depth: usize, faults: &mut Vec<(PathBuf, Vec<Wrong>)>) -> io::Result<()> {
-        if depth > DEPTH || self.files.len() > FILES {
-            return Err(io::Error::other(format!("more than {FILES} files, or folders deeper than {DEPTH}")));
+        if depth > DEPTH {
+            return Err(io::Error::other(format!("folders deeper than {DEPTH}")));
         }
         let listed = fs::canonicalize(folder).and_then(|plain| {
             let is_new = self.seen.insert(plain);
@@ -126,6 +128,9 @@ impl Search {
             if path.is_dir() {
                 self.folder(&path, depth + 1, faults)?;
             } else if is_yaml {
+                if self.files.len() == self.most {
+                    return Err(io::Error::other(format!("more than {} files", self.most)));
+                }
                 self.files.push(path);
             }
         }
@@ -164,5 +169,41 @@ impl Select {
             && among(&self.categories, &scenario.category)
             && among(&self.concepts, &scenario.concept)
             && (self.tags.is_empty() || scenario.tags.iter().any(|tag| self.tags.contains(tag)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn folders_are_searched_so_deep_and_for_so_many_files() {
+        let root = tempfile::tempdir().unwrap();
+        let mut folder = root.path().to_owned();
+        for depth in 0..=DEPTH {
+            fs::write(folder.join("s.yaml"), "").unwrap();
+            let search = |most| {
+                let mut search = Search { files: Vec::new(), most, seen: BTreeSet::new() };
+                let mut faults = Vec::new();
+                let searched = search.folder(root.path(), 0, &mut faults);
+                assert!(faults.is_empty());
+                searched.map(|()| search.files.len()).map_err(|error| error.to_string())
+            };
+            assert_eq!(search(depth + 1), Ok(depth + 1));
+            assert_eq!(search(depth), Err(format!("more than {depth} files")));
+            folder.push("f");
+            fs::create_dir(&folder).unwrap();
+        }
+        assert_eq!(gather(root.path()).unwrap_err().to_string(), "folders deeper than 16");
+    }
+
+    #[test]
+    fn a_file_may_have_so_many_bytes() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("s.yaml");
+        fs::write(&file, "x".repeat(document::BYTES)).unwrap();
+        assert_eq!(bounded(&file).map(|text| text.len()), Ok(document::BYTES));
+        fs::write(&file, "x".repeat(document::BYTES + 1)).unwrap();
+        assert!(bounded(&file).unwrap_err().contains("bytes"));
     }
 }

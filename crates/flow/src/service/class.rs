@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 use toolcrib_catalog::{Expectation, LifecycleTool, ObjectName, ServiceClassDefinition};
 
 use super::life::{Life, Thresholds};
-use crate::template::{JsonPath, Template, Tree};
+use crate::template::{Context, JsonPath, Template, Tree};
 
 /// Services are examined no more often than this.
 const SHORTEST_INTERVAL: Duration = Duration::from_secs(1);
@@ -126,7 +126,10 @@ impl Class {
 
     /// The outputs of a service that has just started: what was kept of the answer, and above it those of the class.
     pub(super) fn outputs(&self, kept: &Map<String, Value>, context: &Value) -> Result<Map<String, Value>, String> {
-        let rendered = self.outputs.render(context).map_err(|error| format!("failed to render outputs: {error}"))?;
+        let rendered = self
+            .outputs
+            .render(&Context::from(context))
+            .map_err(|error| format!("failed to render outputs: {error}"))?;
         let mut outputs = kept.clone();
         outputs.extend(rendered.as_object().cloned().unwrap_or_default());
         Ok(outputs)
@@ -209,6 +212,7 @@ impl Tool {
 
     /// What it is called with; nothing where its condition says that it is not to be called.
     pub(super) fn arguments(&self, context: &Value) -> Result<Option<Value>, String> {
+        let context = &Context::from(context);
         if let Some(condition) = &self.condition {
             let wanted = condition.render(context);
             let wanted =

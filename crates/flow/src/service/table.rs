@@ -351,9 +351,9 @@ impl Table {
     }
 
     /// Checks a definition of a class against the others: its templates and its circles.
-    pub(super) fn check_class(&self, definition: ServiceClassDefinition) -> Result<(), Problem> {
+    pub(super) fn check_class(&self, definition: ServiceClassDefinition) -> Result<Arc<Class>, Problem> {
         let definition = Arc::new(definition);
-        Class::new(&definition).map_err(|faults| {
+        let class = Class::new(&definition).map_err(|faults| {
             let faults: Vec<String> = faults.iter().map(|it| format!("`{}`: {}", it.field, it.message)).collect();
             Problem::new(Kind::Definition, faults.join("; "))
         })?;
@@ -363,7 +363,7 @@ impl Table {
         needs.insert(definition.name.clone(), definition.dependencies.clone());
         match order::circle(&needs, &definition.name) {
             Some(circle) => Err(circle_problem(&circle)),
-            None => Ok(()),
+            None => Ok(Arc::new(class)),
         }
     }
 

@@ -5,9 +5,10 @@ use std::fmt;
 use std::sync::{Arc, LazyLock};
 
 use minijinja::value::{Rest, ValueKind};
-use minijinja::{Environment, Error, ErrorKind, Expression, Output, UndefinedBehavior, Value as Cell};
+use minijinja::{Environment, Error, ErrorKind, Expression, Output, State, UndefinedBehavior, Value as Cell};
 use serde_json::Value;
 
+use super::context::Context;
 use super::error::{Fault, TemplateError, shown};
 use super::limit::{self, Bytes, FUEL, Text};
 use super::path::{Path, lacks};
@@ -107,7 +108,7 @@ impl Program {
         fields.iter().filter(|field| !field.lenient).map(|field| &field.path)
     }
 
-    pub(super) fn render(&self, context: &Value, text: &str) -> Result<Value, TemplateError> {
+    pub(super) fn render(&self, context: &Context, text: &str) -> Result<Value, TemplateError> {
         let given = self.given(context, text);
         match &self.code {
             Code::Expression { code, keeps } => {
@@ -123,12 +124,12 @@ impl Program {
         }
     }
 
-    fn given(&self, context: &Value, text: &str) -> Cell {
+    fn given(&self, context: &Context, text: &str) -> Cell {
         let given: BTreeMap<String, Cell> = match &self.uses {
             Uses::Fields(fields) => {
                 let bind = |(index, field): (usize, &Field)| {
-                    let value = match field.path.walk(context) {
-                        Ok(value) => Cell::from_serialize(value),
+                    let value = match context.cell(&field.path) {
+                        Ok(cell) => cell,
                         Err(_) if field.lenient => Cell::from(()),
                         // Told when it is used, which it may never be.
                         Err(missing) => {
@@ -142,8 +143,7 @@ impl Program {
                 fields.iter().enumerate().map(bind).collect()
             }
             Uses::Roots(roots) => {
-                let known = roots.iter().filter_map(|root| Some((root.clone(), context.get(root)?)));
-                known.map(|(root, value)| (root, Cell::from_serialize(value))).collect()
+                roots.iter().filter_map(|root| Some((root.clone(), context.root_cell(root)?))).collect()
             }
         };
         Cell::from(given)
@@ -209,6 +209,7 @@ fn result(value: &Cell, keeps: bool) -> Result<Value, Error> {
 pub(super) fn to_json(value: &Cell) -> Result<Value, Error> {
     let mut bytes = Bytes(Vec::new());
     serde_json::to_writer(&mut bytes, value).map_err(|_| caused(limit::too_long()))?;
+    limit::work(bytes.0.len()).map_err(caused)?;
     serde_json::from_slice(&bytes.0).map_err(|error| Error::new(ErrorKind::BadSerialization, error.to_string()))
 }
 
@@ -253,24 +254,25 @@ fn engine() -> Environment<'static> {
         Output::write_str(out, &text.into_string()).map_err(Error::from)
     });
     for row in function::ROWS.iter() {
-        let run = row.run;
-        engine.add_function(row.name, move |arguments: Rest<Cell>| bounded(run(&arguments)?));
+        let (run, looks) = (row.run, looks(row.name));
+        engine.add_function(row.name, move |arguments: Rest<Cell>| counted(run, looks, &arguments));
     }
     // As filters they take the value last, as they do behind Go's `|`. Jinja's own filters of the same name stay.
     let own: Vec<&str> = function::ROWS.iter().map(|row| row.name).filter(|name| !is_filter(&engine, name)).collect();
     for row in function::ROWS.iter().filter(|row| own.contains(&row.name)) {
-        let run = row.run;
+        let (run, looks) = (row.run, looks(row.name));
         engine.add_filter(row.name, move |arguments: Rest<Cell>| {
             let mut arguments = arguments.0;
             let turns = usize::from(!arguments.is_empty());
             arguments.rotate_left(turns);
-            bounded(run(&arguments)?)
+            counted(run, looks, &arguments)
         });
     }
     for (name, run) in function::FILTERS {
         let run = *run;
-        engine.add_filter(*name, move |arguments: Rest<Cell>| bounded(run(&arguments)?));
+        engine.add_filter(*name, move |arguments: Rest<Cell>| counted(run, false, &arguments));
     }
+    count_own_filters(&mut engine);
     engine.add_function("field__", |arguments: Rest<Cell>| field(&arguments));
     engine.add_function("field_or_none__", |arguments: Rest<Cell>| {
         Ok::<_, Error>(field(&arguments).unwrap_or_else(|_| Cell::from(())))
@@ -287,6 +289,42 @@ fn is_filter(engine: &Environment<'_>, name: &str) -> bool {
     engine
         .compile_expression_owned(format!("1 | {name}"))
         .is_ok_and(|code| !matches!(code.eval(()), Err(error) if error.kind() == ErrorKind::UnknownFilter))
+}
+
+/// The engine's own filters that go through all of a value, under their names with what they go through counted.
+fn count_own_filters(engine: &mut Environment<'static>) {
+    use minijinja::filters;
+    macro_rules! count {
+        ($($name:ident)*) => {
+            $(engine.add_filter(concat!(stringify!($name), "__"), filters::$name);)*
+            $(engine.add_filter(stringify!($name), |state: &State<'_, '_>, arguments: Rest<Cell>| {
+                charge(&arguments)?;
+                state.apply_filter(concat!(stringify!($name), "__"), &arguments)
+            });)*
+        };
+    }
+    count!(sort unique dictsort groupby map select reject selectattr rejectattr list items reverse sum min max zip);
+    count!(upper lower title capitalize trim split lines string);
+}
+
+/// Whether a function only looks at what it is given, however large that is.
+fn looks(name: &str) -> bool {
+    const LOOKING: [&str; 12] =
+        ["len", "index", "get", "hasKey", "dig", "default", "coalesce", "empty", "ternary", "kindOf", "kindIs", "list"];
+    LOOKING.contains(&name)
+}
+
+/// Counts what a function goes through: what it is given, unless it only looks, and what it gives.
+fn counted(run: fn(&[Cell]) -> Result<Cell, Error>, looks: bool, arguments: &[Cell]) -> Result<Cell, Error> {
+    if !looks {
+        charge(arguments)?;
+    }
+    bounded(run(arguments)?)
+}
+
+fn charge(arguments: &[Cell]) -> Result<(), Error> {
+    let weight = |value: &Cell| value.as_str().map_or_else(|| value.len().unwrap_or(0) * 8, str::len);
+    limit::work(arguments.iter().map(weight).sum::<usize>() + 16).map_err(caused)
 }
 
 /// Refuses what grew too large, so that nothing can grow from it.
@@ -311,7 +349,7 @@ fn bounded(value: Cell) -> Result<Cell, Error> {
     }
     let mut left = limit::VALUES;
     match weigh(&value, &mut left) {
-        Some(()) => Ok(value),
+        Some(()) => limit::work((limit::VALUES - left) * 8).map(|()| value).map_err(caused),
         None => Err(caused(TemplateError::new(Fault::TooMuch, "the template makes too large a value"))),
     }
 }

@@ -1,5 +1,6 @@
 //! The bounds of everything that a template makes, and values as text within them.
 
+use std::cell::Cell;
 use std::io;
 
 use serde_json::Value;
@@ -12,11 +13,32 @@ pub(super) const TEXT_BYTES: usize = 4 * 1024 * 1024;
 pub(super) const VALUES: usize = 200_000;
 /// How many steps of the engine a rendering may take.
 pub(super) const FUEL: u64 = 2_000_000;
+/// How much the functions of a rendering may go through together: bytes of texts, and items of lists eightfold. The engine
+/// counts its own steps only, and one step may sort a long list.
+const WORK: usize = 32 * 1024 * 1024;
 /// How deep blocks, brackets and calls may nest.
 pub(super) const DEPTH: usize = 40;
 
 /// The longest action, quoted texts not counted, in bytes: what reads one goes as deep as it is long.
 pub(super) const ACTION: usize = 2_000;
+
+thread_local! {
+    /// A rendering is done on one thread, without a pause.
+    static LEFT: Cell<usize> = const { Cell::new(WORK) };
+}
+
+/// A rendering begins.
+pub(super) fn begin() {
+    LEFT.set(WORK);
+}
+
+/// Something goes through so much. Errors when the rendering has gone through too much.
+pub(super) fn work(amount: usize) -> Result<(), TemplateError> {
+    let left = LEFT.get().checked_sub(amount);
+    LEFT.set(left.unwrap_or(0));
+    let message = "the template does not end: its functions go through more than any may";
+    left.map(drop).ok_or_else(|| TemplateError::new(Fault::TooMuch, message))
+}
 
 /// A text that ends with an error when it grows too long.
 #[derive(Debug, Default)]
@@ -27,6 +49,7 @@ impl Text {
         if self.0.len() + text.len() > TEXT_BYTES {
             return Err(too_long());
         }
+        work(text.len())?;
         self.0.push_str(text);
         Ok(())
     }

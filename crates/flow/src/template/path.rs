@@ -1,6 +1,7 @@
 //! Paths into JSON values: the fields of templates (`.results.pods.items[0].name`) and the paths of conditions and
 //! outputs (`$.items[0].name`, `items.0.name`).
 
+use std::borrow::Cow;
 use std::fmt;
 
 use serde_json::Value;
@@ -55,6 +56,16 @@ impl Missing {
     }
 }
 
+impl Step {
+    /// The step as the key of a map.
+    pub(super) fn key(&self) -> Cow<'_, str> {
+        match self {
+            Self::Key(key) => Cow::Borrowed(key),
+            Self::Index(index) => Cow::Owned(index.to_string()),
+        }
+    }
+}
+
 /// One step into a value. A key that is a number counts in a list too.
 pub(super) fn step<'a>(value: &'a Value, step: &Step) -> Option<&'a Value> {
     match (value, step) {
@@ -76,18 +87,21 @@ impl Path {
     }
 
     pub(super) fn walk<'a>(&self, value: &'a Value) -> Result<&'a Value, Missing> {
+        self.walk_from(value, 0)
+    }
+
+    /// Walks what is left of it from that step on.
+    pub(super) fn walk_from<'a>(&self, value: &'a Value, from: usize) -> Result<&'a Value, Missing> {
         let mut at = value;
-        for (index, next) in self.steps.iter().enumerate() {
+        for (index, next) in self.steps.iter().enumerate().skip(from) {
             at = step(at, next).ok_or_else(|| self.missing(index, at))?;
         }
         Ok(at)
     }
 
-    fn missing(&self, index: usize, at: &Value) -> Missing {
-        let key = match &self.steps[index] {
-            Step::Key(key) => key.clone(),
-            Step::Index(index) => index.to_string(),
-        };
+    /// Says that the step at `index` leads nowhere from the value `at`.
+    pub(super) fn missing(&self, index: usize, at: &Value) -> Missing {
+        let key = self.steps[index].key().into_owned();
         let before = Path { steps: self.steps[..index].to_vec() };
         Missing { message: lacks(&before.to_string(), &key, at), key }
     }

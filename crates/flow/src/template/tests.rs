@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+use super::Context;
 use super::{Fault, JsonPath, TEMPLATE_BYTES, Template, TemplateError, Tree};
 
 fn context() -> Value {
@@ -16,7 +17,7 @@ fn context() -> Value {
 }
 
 fn render(text: &str) -> Result<Value, TemplateError> {
-    Template::parse(text)?.render(&context())
+    Template::parse(text)?.render(&Context::from(&context()))
 }
 
 #[track_caller]
@@ -175,7 +176,7 @@ fn what_is_missing_is_named() {
     ] {
         fails(text, &Fault::Missing(String::new()), &["non_existent_value"]);
     }
-    fails("{{ .input.nme }}", &Fault::Missing(String::new()), &["no `nme` in `.input`", "there is name, count"]);
+    fails("{{ .input.nme }}", &Fault::Missing(String::new()), &["no `nme` in `.input`", "there is count, empty"]);
     fails(
         "{{ .results.plain.field }}",
         &Fault::Missing(String::new()),
@@ -228,7 +229,7 @@ fn what_cannot_be_read_is_told_when_it_is_read() {
         format!("{{{{ {} a }}}}", "not ".repeat(15_000)),
     ] {
         if let Ok(template) = Template::parse(&deep) {
-            assert!(template.render(&json!({"a": []})).is_err(), "{}", &deep[..40]);
+            assert!(template.render(&Context::from(&json!({"a": []}))).is_err(), "{}", &deep[..40]);
         }
     }
 }
@@ -262,12 +263,15 @@ fn what_has_no_bound_is_an_error() {
 #[test]
 fn a_tree_names_the_place_of_what_is_wrong() {
     let tree = Tree::parse(&json!({"a": {"b": ["x", "{{ .input.count }}"]}, "n": 1, "keep": "true"})).expect("a tree");
-    assert_eq!(tree.render(&context()).expect("rendered"), json!({"a": {"b": ["x", 3]}, "n": 1, "keep": "true"}));
+    assert_eq!(
+        tree.render(&Context::from(&context())).expect("rendered"),
+        json!({"a": {"b": ["x", 3]}, "n": 1, "keep": "true"})
+    );
     assert!(Tree::parse(&json!({"a": [1, "x"]})).expect("plain").is_plain());
     let error = Tree::parse(&json!({"a": {"b": ["x", "{{ .input.count"]}})).expect_err("not a template");
     assert_eq!(error.field(), "a.b[1]");
     let tree = Tree::parse(&json!({"text": "{{ .context.non_existent_value }}"})).expect("a tree");
-    let error = tree.render(&context()).expect_err("missing");
+    let error = tree.render(&Context::from(&context())).expect_err("missing");
     assert!(error.to_string().starts_with("`text`: no `non_existent_value` in `.context`"), "{error}");
     assert_eq!(error.fault, Fault::Missing("non_existent_value".to_owned()));
 }
@@ -291,5 +295,76 @@ fn paths_of_conditions() {
     }
     for text in ["a..b", "a[", "a[x]", "a.", "[0]x"] {
         assert!(JsonPath::parse(text).is_none(), "{text}");
+    }
+}
+
+#[test]
+fn what_is_below_a_root_can_be_exchanged_and_is_seen_by_both_languages() {
+    let mut context = Context::from(&json!({"input": {"n": 1}, "results": {}, "list": [1, 2]}));
+    let check = |context: &Context, text: &str, expected: Value| {
+        let template = Template::parse(text).unwrap_or_else(|error| panic!("{text}: {error}"));
+        assert_eq!(template.render(context).unwrap_or_else(|error| panic!("{text}: {error}")), expected, "{text}");
+    };
+    context.set("results", &["say_0", "say"], json!({"deep": [{"a": "x"}, {"a": "y"}], "n": 2}));
+    for (text, expected) in [
+        ("{{ .results.say.deep[1].a }}", json!("y")),
+        ("{{ .results.say_0.deep }}", json!([{"a": "x"}, {"a": "y"}])),
+        ("{{ .context.say.n }}", json!(2)),
+        ("{{ len .results }}", json!("2")),
+        ("{{ len .list }} {{ index .list 1 }}", json!("2 2")),
+        ("{{ index .results \"say\" \"n\" }}", json!("2")),
+        ("{{ range $k, $v := .results }}{{ $k }}{{ $v.n }} {{ end }}", json!("say2 say_02 ")),
+        ("{{ .results.say.deep | last }}", json!({"a": "y"})),
+        ("{{ keys .results | join \",\" }}", json!("say,say_0")),
+        ("{{ hasKey .results \"say\" }}", json!(true)),
+        ("{{ .results.gone | default \"none\" }}", json!("none")),
+        ("{{ results.say.deep | length }}", json!("2")),
+        ("{% for key in results %}{{ key }} {% endfor %}", json!("say say_0 ")),
+        ("{{ results | length }}", json!("2")),
+        ("{{ results.say.deep[0].a ~ results.say.n }}", json!("x2")),
+        (
+            "{{ .results | toJson }}",
+            json!(
+                "{\"say\":{\"deep\":[{\"a\":\"x\"},{\"a\":\"y\"}],\"n\":2},\"say_0\":{\"deep\":[{\"a\":\"x\"},{\"a\":\"y\"}],\"n\":2}}"
+            ),
+        ),
+    ] {
+        check(&context, text, expected);
+    }
+    let before = context.clone();
+    context.set("results", &["say"], json!("new"));
+    check(&context, "{{ .results.say | upper }}", json!("NEW"));
+    check(&context, "{{ .results.say_0.n | add 1 }}", json!("3"));
+    check(&before, "{{ .results.say.n | add 1 }}", json!("3"));
+    context.remove("results", "say");
+    let error = Template::parse("{{ .results.say }}").unwrap().render(&context).expect_err("it is gone");
+    assert!(error.message().contains("no `say` in `.results`; there is say_0"), "{error}");
+    let error = Template::parse("{{ upper .nothing }}").unwrap().render(&context).expect_err("no such root");
+    assert!(error.message().contains("no `nothing` here; there is input, list, results"), "{error}");
+}
+
+#[test]
+fn functions_go_through_no_more_than_a_bound_in_all() {
+    let texts: Vec<String> = (0..10_000).map(|at| at.to_string()).collect();
+    let context = Context::from(&json!({"input": {"i": texts, "t": "a".repeat(1_000_000)}}));
+    for text in [
+        "{{ range until 10000 }}{{ $x := toJson $.input.i }}{{ end }}",
+        "{{ range until 10000 }}{{ $x := sortAlpha $.input.i }}{{ end }}",
+        "{{ range until 10000 }}{{ $x := upper $.input.t }}{{ end }}",
+        "{{ range until 10000 }}{{ $x := regexMatch (printf \"a{1,500}%d\" .) \"a\" }}{{ end }}",
+        "{% for x in input.i %}{% if input.i | sort | first %}{% endif %}{% endfor %}",
+        "{% for x in input.i %}{% if input.i | map('upper') | list %}{% endif %}{% endfor %}",
+    ] {
+        let error = Template::parse(text).unwrap().render(&context).expect_err(text);
+        assert_eq!(error.fault, Fault::TooMuch, "{text}: {error}");
+        assert!(error.message().contains("go through more than any may"), "{text}: {error}");
+    }
+    // What goes through it once for each item, or looks at each item, is far below.
+    for text in [
+        "{{ range .input.i }}{{ upper . }}{{ regexMatch \"^1\" . }}{{ end }}",
+        "{% for x in input.i | sort %}{{ x | upper }}{% endfor %}",
+        "{{ range $at, $x := .input.i }}{{ len $.input.i }}{{ index $.input.i $at }}{{ end }}",
+    ] {
+        Template::parse(text).unwrap().render(&context).unwrap_or_else(|error| panic!("{text}: {error}"));
     }
 }

@@ -2,8 +2,8 @@
 
 use serde_json::{Map, Value};
 
-use super::Template;
 use super::error::TemplateError;
+use super::{Context, Template};
 
 /// Arguments of a call and the like: every text in it is a template, keys are not.
 #[derive(Debug, Clone)]
@@ -32,7 +32,7 @@ impl Tree {
     }
 
     /// Renders every template in it.
-    pub fn render(&self, context: &Value) -> Result<Value, TemplateError> {
+    pub fn render(&self, context: &Context) -> Result<Value, TemplateError> {
         self.0.render(context)
     }
 
@@ -89,7 +89,7 @@ impl Branch {
         matches!(self, Self::Fixed(_))
     }
 
-    fn render(&self, context: &Value) -> Result<Value, TemplateError> {
+    fn render(&self, context: &Context) -> Result<Value, TemplateError> {
         match self {
             Self::Fixed(value) => Ok(value.clone()),
             Self::Leaf(template) => template.render(context),

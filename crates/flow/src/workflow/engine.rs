@@ -165,7 +165,7 @@ impl<'a> Engine<'a> {
         for report in self.book.reports() {
             let value = report.result.unwrap_or_else(|| failure(report.error.as_deref().unwrap_or_default()));
             // What is too much is left out: there is enough to clean up with.
-            let _ = state.result(&report.id, report.status == Status::Completed, &value);
+            let _ = state.result(&[&report.id], report.status == Status::Completed, &value);
         }
         state.variable("error", stop.told().into());
         state.variable("failed_step", stop.step.clone().unwrap_or_default().into());

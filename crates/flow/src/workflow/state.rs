@@ -4,13 +4,19 @@ use std::collections::HashMap;
 
 use serde_json::{Value, json};
 
+use crate::template::Context;
+
 /// How much all results of a run may hold, in bytes of JSON: a bound for the memory, far above what is useful.
 const RESULTS_BYTES: usize = 64 * 1024 * 1024;
 
+/// The roots of templates that change in the course of a run.
+const RESULTS: &str = "results";
+const VARIABLES: &str = "vars";
+
 /// What is known in the course of a run.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub(super) struct State {
-    context: Value,
+    context: Context,
     /// Whether steps succeeded.
     successes: HashMap<String, bool>,
     bytes: usize,
@@ -20,41 +26,43 @@ pub(super) struct State {
 
 impl State {
     pub(super) fn new(input: &Value) -> Self {
-        let context = json!({ "input": input, "results": {}, "context": {}, "vars": {} });
+        let context = Context::from(&json!({ "input": input, RESULTS: {}, VARIABLES: {} }));
         Self { context, successes: HashMap::new(), bytes: 0 }
     }
 
-    /// The roots of templates. `context` is an older word for `results`.
-    pub(super) fn context(&self) -> &Value {
+    /// The roots of templates.
+    pub(super) fn context(&self) -> &Context {
         &self.context
     }
 
-    /// Takes a step's result in. Errors when all results together are too much to keep.
-    pub(super) fn result(&mut self, id: &str, success: bool, value: &Value) -> Result<(), String> {
+    /// The roots of templates that see a result which is not taken in yet.
+    pub(super) fn context_with(&self, names: &[&str], value: &Value) -> Context {
+        self.context.with(RESULTS, names, value.clone())
+    }
+
+    /// Takes a step's result in, under each of its names. Errors when all results together are too much to keep.
+    pub(super) fn result(&mut self, names: &[&str], success: bool, value: &Value) -> Result<(), String> {
         self.bytes += weight(value);
         if self.bytes > RESULTS_BYTES {
             return Err(format!("the results of the run are more than {RESULTS_BYTES} bytes"));
         }
-        self.successes.insert(id.to_owned(), success);
-        self.context["results"][id] = value.clone();
-        self.context["context"][id] = value.clone();
+        self.successes.extend(names.iter().map(|name| ((*name).to_owned(), success)));
+        self.context.set(RESULTS, names, value.clone());
         Ok(())
     }
 
     pub(super) fn variable(&mut self, name: &str, value: Value) {
-        self.context["vars"][name] = value;
+        self.context.set(VARIABLES, &[name], value);
     }
 
     /// Takes a variable away.
     pub(super) fn forget(&mut self, name: &str) {
-        if let Some(vars) = self.context["vars"].as_object_mut() {
-            vars.remove(name);
-        }
+        self.context.remove(VARIABLES, name);
     }
 
     /// Whether an earlier step succeeded, and its result.
     pub(super) fn outcome(&self, id: &str) -> Option<(bool, &Value)> {
-        Some((*self.successes.get(id)?, self.context["results"].get(id)?))
+        Some((*self.successes.get(id)?, self.context.get(RESULTS, id)?))
     }
 }
 

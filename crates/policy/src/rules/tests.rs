@@ -68,6 +68,34 @@ fn check(rules: &Rules, act: &Act, expected: Result<Rule, Reason>) {
 }
 
 #[test]
+fn the_key_that_refuses_is_named() {
+    let some = rules(&["files"], &["files/*"], &["*/secret*"], true);
+    let principal = PrincipalId::new("local");
+    let key = |act: &Act, is_admin: bool| {
+        let request = Request { caller: Caller { principal: &principal, is_admin }, act };
+        some.refusing_key(&request).map(|(key, pattern)| (key, pattern.map(ToString::to_string)))
+    };
+    let refused = |key, pattern: Option<&str>| Some((key, pattern.map(str::to_owned)));
+    assert_eq!(key(&tool("git/log", READS), false), refused("servers", None));
+    assert_eq!(key(&tool("files/secret_key", READS), false), refused("tools.deny", Some("*/secret*")));
+    assert_eq!(key(&tool("files/write", WRITES), false), refused("read_only", None));
+    assert_eq!(key(&tool("files/read", READS), false), None, "nothing refuses it");
+    assert_eq!(key(&operation(true, READS), false), None, "no file says who administers");
+    let entry = Act::Configure { entry: ServerName::new("files").unwrap() };
+    assert_eq!(key(&entry, true), refused("registry", None));
+    let few = rules(&["*"], &["files/read"], &[], false);
+    let act = tool("files/write", READS);
+    let request = Request { caller: Caller { principal: &principal, is_admin: true }, act: &act };
+    assert_eq!(few.refusing_key(&request).map(|(key, _)| key), Some("tools.allow"));
+}
+
+#[test]
+fn a_long_list_of_patterns_is_shown_in_part() {
+    assert_eq!(list(&globs(&["a", "b", "c", "d", "e"])), "[a, b, c, d, e]");
+    assert_eq!(list(&globs(&["a", "b", "c", "d", "e", "f", "g"])), "[a, b, c, d, e, …]");
+}
+
+#[test]
 fn tools_pass_when_allowed_and_not_denied() {
     let all = rules(&["*"], &["*"], &[], false);
     check(&all, &tool("files/read", SILENT), Ok(Rule::ToolAllowed));

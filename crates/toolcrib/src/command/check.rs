@@ -51,8 +51,9 @@ pub(crate) async fn run(arguments: &Arguments, client: &Client, output: Output) 
 /// Whether it can be used, and what is said about that.
 fn judged(row: &Row, value: &Value) -> (bool, String) {
     if let Some(available) = value["available"].as_bool() {
-        let missing = field(value, "missingTools");
-        let missing = if missing.is_empty() { field(value, "missing_tools") } else { missing };
+        // A workflow's answer has one name for them, a service class's another.
+        let missing = ["missing", "missingTools"].into_iter().map(|key| field(value, key));
+        let missing = missing.into_iter().find(|missing| !missing.is_empty()).unwrap_or_default();
         return (available, if missing.is_empty() { missing } else { format!("missing tools: {missing}") });
     }
     let state = field(value, "state");
@@ -94,6 +95,7 @@ mod tests {
         for (row, value, expected) in [
             (&WORKFLOWS, json!({"name": "w", "available": true}), (true, "")),
             (&WORKFLOWS, json!({"name": "w", "available": false}), (false, "")),
+            (&WORKFLOWS, json!({"available": false, "missing": ["a", "b"]}), (false, "missing tools: a,b")),
             (&SERVICE_CLASSES, json!({"available": false, "missingTools": ["a", "b"]}), (false, "missing tools: a,b")),
             (&SERVERS, json!({"state": "ready"}), (true, "ready")),
             (&SERVERS, json!({"state": "failed", "lastError": "gone"}), (false, "failed, gone")),

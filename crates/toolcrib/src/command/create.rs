@@ -180,7 +180,7 @@ async fn fulfil(wish: &Wish, wishes: &Wishes, client: &Client, output: Output) -
             let message = "`--dry-run` cannot tell whether a part of a definition is right";
             return Err(wrong(message).hint("give the whole definition with `--file FILE`"));
         }
-        return validate(wish, operation, client, output).await;
+        return validate(wish, wishes, operation, client, output).await;
     }
     let mut asked = wish.asked();
     if wishes.verb == Verb::Update && matches!(row.one, "server" | "profile") && !wish.changes {
@@ -201,9 +201,19 @@ async fn fulfil(wish: &Wish, wishes: &Wishes, client: &Client, output: Output) -
 }
 
 /// Says whether a definition would be right.
-async fn validate(wish: &Wish, operation: &str, client: &Client, output: Output) -> Result<(), Problem> {
+async fn validate(
+    wish: &Wish,
+    wishes: &Wishes,
+    operation: &str,
+    client: &Client,
+    output: Output,
+) -> Result<(), Problem> {
     let operation = operation.replace("_create", "_validate").replace("_update", "_validate");
-    let result = client.act(&operation, &wish.asked()).await?;
+    let mut asked = wish.asked();
+    if let Some(class) = wishes.class_of(wish) {
+        asked["serviceClass"] = class.clone();
+    }
+    let result = client.act(&operation, &asked).await?;
     let value = result.value().to_value();
     if value["valid"] == false {
         let first = value["problems"].as_array().and_then(|problems| problems.first()).cloned().unwrap_or_default();
@@ -215,6 +225,17 @@ async fn validate(wish: &Wish, operation: &str, client: &Client, output: Output)
     let text =
         if value.is_object() { format!("{} '{}' is right", wish.row.singular(), wish.name) } else { result.text() };
     output.text(&text).map_err(|error| Problem::new(Kind::Internal, format!("cannot print: {error}")))
+}
+
+// === impl Wishes ===
+
+impl Wishes {
+    /// The class of a service that is wished for too, and would be there by then.
+    fn class_of(&self, service: &Wish) -> Option<&Value> {
+        let name = service.value.get("serviceClassName").or_else(|| service.value.get("service_class_name"))?;
+        let is_it = |wish: &&Wish| wish.row.one == "serviceclass" && wish.name == *name;
+        self.all.iter().filter(|_| service.row.one == "service").find(is_it).map(|wish| &wish.value)
+    }
 }
 
 // === impl Wish ===

@@ -133,13 +133,14 @@ pub(crate) async fn run(
     let all = answer.get("total").and_then(|total| total.as_str().parse().ok()).unwrap_or(known);
     let (answer, missing) = wanted.of(&answer);
     let value = answer.to_value();
+    let in_all = if wanted.is_all() { all } else { 0 };
     let (offset, limit) = (arguments.offset, arguments.limit.unwrap_or(usize::MAX));
     if output.is_for_programs() {
         let is_whole = offset == 0 && limit == usize::MAX && !wanted.is_sorted();
-        output.answer(&if is_whole { answer } else { wanted.part(&answer, offset, limit)? })?;
+        output.answer(&if is_whole { answer } else { wanted.part(&answer, offset, limit, in_all)? })?;
     } else {
         let rows = wanted.rows(&value)?;
-        let all = if wanted.is_all() { all.max(rows.len()) } else { rows.len() };
+        let all = in_all.max(rows.len());
         let rows: Vec<Value> = rows.into_iter().skip(offset).take(limit).collect();
         if rows.len() < all {
             output.note(&format!("{} of {all} {}", rows.len(), row.plural()));

@@ -5,7 +5,7 @@ use std::path::Path;
 use serde_json::Value;
 
 use crate::serving::{Serving, fake_server};
-use crate::toolcrib::run;
+use crate::toolcrib::{run, run_with_stdin};
 
 const CLASS_AND_SERVICE: &str = "\
 kind: serviceclass
@@ -98,6 +98,11 @@ async fn workflows_run_with_the_types_that_they_want() {
     let file = home.join("w.yaml");
     said(home, &["create", "-f", file.to_str().unwrap()]).await;
     assert_eq!(said(home, &["check", "workflow", "say"]).await, "✅ workflow 'say' is available\n");
+    let lame = "name: lame\nsteps: [{id: a, tool: nowhere/none}]\n";
+    assert_eq!(run_with_stdin(home, &["create", "workflow", "-f", "-"], &[], lame).await.code, 0);
+    run(home, &["check", "workflow", "lame"], &[]).await.fails(1, &["missing tools: nowhere/none"]);
+    said(home, &["delete", "workflow", "lame"]).await;
+    run_with_stdin(home, &["create", "-f", "-"], &[], "kind: [").await.fails(1, &["error: stdin:"]);
     let ran = said(home, &["start", "workflow", "say", "--id", "007", "--dry-run", "--timeout", "30s"]).await;
     for part in ["Workflow Execution Completed", "  id: 007\n", "  dry_run: true\n", "it is 007", "skipped"] {
         assert!(ran.contains(part), "no `{part}` in {ran}");
@@ -116,6 +121,10 @@ async fn workflows_run_with_the_types_that_they_want() {
     assert!(run_of.contains("workflow_name") && run_of.contains("say"), "{run_of}");
     let runs = said(home, &["list", "runs", "--no-headers"]).await;
     assert_eq!((runs.lines().count(), runs.contains("failed")), (3, true), "{runs}");
+    let ran = run(home, &["list", "runs", "--limit", "2", "-o", "json"], &[]).await;
+    let some: Value = serde_json::from_str(&ran.stdout).unwrap();
+    assert_eq!((some["executions"].as_array().map(Vec::len), &some["total"]), (Some(2), &Value::from(3)), "{some}");
+    assert_eq!(run(home, &["list", "runs", "--limit", "2"], &[]).await.stderr, "2 of 3 workflow executions\n");
     said(home, &["delete", "workflow", "say"]).await;
     assert_eq!(said(home, &["list", "workflows"]).await, "No workflows found\n");
     serving.stop().await;

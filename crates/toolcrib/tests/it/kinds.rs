@@ -131,6 +131,32 @@ async fn what_is_made_of_flags() {
 }
 
 #[tokio::test]
+async fn a_service_is_tried_out_with_the_class_that_stands_beside_it() {
+    let serving = Serving::start(&[("try", &definition("try"))]).await;
+    let home = serving.home();
+    let class = "kind: ServiceClass\nname: tent\nargs: {size: {type: integer, required: true}}\nserviceConfig: {lifecycleTools: {start: {tool: try/echo, args: {text: up}}, stop: {tool: try/echo, args: {text: down}}}}\n";
+    let service = |size: &str| {
+        format!(
+            "kind: Service\nname: camp\nserviceClassName: tent\ndescription: A camp\npersist: true\nargs: {{size: {size}}}\n"
+        )
+    };
+    let both = |size: &str| format!("{class}---\n{}", service(size));
+    let tried = run_with_stdin(home, &["create", "--dry-run", "-f", "-"], &[], &both("3")).await;
+    assert_eq!((tried.code, tried.stderr.as_str()), (0, ""), "{}", tried.stdout);
+    assert!(!home.join("service-classes").join("tent.yaml").exists() && !home.join("services").exists());
+    let tried = run_with_stdin(home, &["create", "--dry-run", "-f", "-"], &[], &both("big")).await;
+    assert_eq!((tried.code, tried.stdout.as_str()), (1, "serviceclass 'tent' is right\n"));
+    assert!(tried.stderr.contains("invalid type for argument `size`"), "{}", tried.stderr);
+    run_with_stdin(home, &["create", "--dry-run", "-f", "-"], &[], &service("3"))
+        .await
+        .fails(1, &["tent", "not found"]);
+    let made = run_with_stdin(home, &["create", "-f", "-"], &[], &both("3")).await;
+    assert_eq!((made.code, made.stderr.as_str()), (0, ""), "{}", made.stdout);
+    assert!(std::fs::read_to_string(home.join("services/camp.yaml")).unwrap().contains("A camp"));
+    serving.stop().await;
+}
+
+#[tokio::test]
 async fn lists_are_sorted_filtered_and_short() {
     let serving = Serving::start(&[("try", &definition("try"))]).await;
     let home = serving.home();
@@ -138,6 +164,25 @@ async fn lists_are_sorted_filtered_and_short() {
         run(home, &["list", "tools", "--sort-by", "-NAME", "--limit", "2", "--no-headers", "-o", "wide"], &[]).await;
     assert_eq!((ran.code, ran.stderr.as_str()), (0, "2 of 15 tools\n"));
     assert!(ran.stdout.starts_with("try_slow   ") && ran.stdout.lines().count() == 2, "{}", ran.stdout);
+    // A note only where something was left out.
+    said(home, &["list", "servers", "--limit", "5"]).await;
+    let first = said(home, &["list", "tools", "--sort-by", "-name", "--limit", "1", "-o", "json"]).await;
+    let first: Value = serde_json::from_str(&first).unwrap();
+    assert_eq!((&first["tools"][0]["name"], &first["total"]), (&json!("try_slow"), &json!(15)), "{first}");
+    assert!(said(home, &["list", "registry-entries"]).await.contains("available"));
+    let prompt = said(home, &["get", "prompt", "try_greet"]).await;
+    assert!(prompt.contains("\nArguments:\n") && prompt.contains("who    yes"), "{prompt}");
+    assert_eq!(said(home, &["get", "secrets"]).await, "No secrets found\n");
+    run(home, &["get", "event", "none"], &[]).await.fails(1, &["no event `none`"]);
+    // `7` is no number where the tool wants a text.
+    assert_eq!(said(home, &["call", "try_echo", "text=007"]).await, "007\n");
+    for line in [["get", "server"], ["check", "server"], ["start", "server"], ["delete", "server"]] {
+        let hint = "hint: see all with `toolcrib list servers`";
+        run(home, &[&line[..], &["none"]].concat(), &[]).await.fails(1, &["`none`", hint]);
+    }
+    let elsewhere = tempfile::tempdir().unwrap();
+    let stranger = ["list", "servers", "--endpoint", serving.url()];
+    run(elsewhere.path(), &stranger, &[]).await.fails(2, &["may administer", "--token-file"]);
     let filtered = said(home, &["list", "tools", "--filter", "try_e*", "--description", "TEXT", "-o", "name"]).await;
     assert_eq!(filtered, "tool/try_echo\n");
     run(home, &["list", "tools", "--sort-by", "colour"], &[]).await.fails(1, &["no column `colour`", "NAME, SERVER"]);

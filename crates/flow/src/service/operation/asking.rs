@@ -70,17 +70,16 @@ impl Asking {
         needs.filter(|need| !is_there(need)).map(ToString::to_string).collect()
     }
 
-    /// The class, if all that it needs is there for whoever asks.
-    pub(super) fn usable(&self, name: &str) -> Result<Arc<Class>, Problem> {
-        let class = self.table.around.class(name)?;
-        let missing = self.missing_tools(&class);
+    /// Whether all that a class needs is there for whoever asks.
+    pub(super) fn usable(&self, class: &Class) -> Result<(), Problem> {
+        let (name, missing) = (&class.definition.name, self.missing_tools(class));
         if !missing.is_empty() {
             let missing = missing.join(", ");
             let message = format!("service class `{name}` is not available: missing required tools: {missing}");
             return Err(Problem::new(Kind::Conflict, message)
                 .hint("Look with core_service_list whether their servers run, and whether your profile shows them."));
         }
-        Ok(class)
+        Ok(())
     }
 }
 

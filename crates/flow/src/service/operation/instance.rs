@@ -1,13 +1,17 @@
 //! Operations on services. Servers and the gateway itself are services that are always there: they are started and
 //! stopped by the gateway's own machinery, and never made or deleted here.
 
+use std::sync::Arc;
+
 use serde_json::{Value, json};
 use toolcrib_base::{Kind, Problem};
 use toolcrib_catalog::{ObjectName, Which};
 use toolcrib_gateway::ServerOrder;
 
 use super::asking::{Asking, said};
+use super::kind;
 use crate::service::arguments;
+use crate::service::class::Class;
 use crate::service::life::{Life, State};
 use crate::service::shown::{self, AGGREGATOR};
 use crate::service::subject::Subject;
@@ -123,15 +127,19 @@ pub(super) async fn restart(asking: &Asking) -> Result<Value, Problem> {
 }
 
 /// What the service is that shall be made, if it can be made of its class.
-fn checked(asking: &Asking) -> Result<Subject, Problem> {
+fn checked(asking: &Asking) -> Result<(Subject, Arc<Class>), Problem> {
     let name = asking.new_name()?;
-    let class = asking.table.around.class(asking.given.text("serviceClassName")?)?;
+    let class = asking.table.around.class(asking.given.text("serviceClassName")?);
+    let class = match (class, asking.given.get("serviceClass")) {
+        (Err(problem), Some(planned)) if problem.kind == Kind::NotFound => kind::planned(asking, planned)?,
+        (class, _) => class?,
+    };
     let args = arguments::complete(&class.definition.args, &asking.given.object("args"))?;
     if asking.table.entry(name.as_str()).is_some() || asking.table.is_static(name.as_str()) {
         return Err(Problem::new(Kind::Conflict, format!("service `{name}` already exists"))
             .hint("Choose another name, or delete it first."));
     }
-    Ok(Subject {
+    let subject = Subject {
         name,
         class: class.definition.name.clone(),
         description: asking.given.get("description").and_then(Value::as_str).map(str::to_owned),
@@ -141,14 +149,15 @@ fn checked(asking: &Asking) -> Result<Subject, Problem> {
         persists: asking.given.flag("persist"),
         owner: asking.owner(),
         created: asking.table.around.clock.now(),
-    })
+    };
+    Ok((subject, class))
 }
 
 pub(super) fn validate(asking: &Asking) -> Result<Value, Problem> {
-    let subject = checked(asking)?;
+    let (subject, class) = checked(asking)?;
     let mut message = format!("Validation successful for service {}", subject.name);
     // Servers come and go: what is missing now makes nothing wrong of what was asked.
-    if let Err(problem) = asking.usable(subject.class.as_str()) {
+    if let Err(problem) = asking.usable(&class) {
         message += &format!("; it could not be made now: {}", problem.message);
     }
     Ok(said(subject.name.as_str(), message, None))
@@ -159,8 +168,8 @@ pub(super) async fn create(asking: &Asking) -> Result<Value, Problem> {
         message: format!("Failed to create ServiceClass instance: {}", problem.message),
         ..problem
     };
-    let subject = checked(asking).map_err(failed)?;
-    asking.usable(subject.class.as_str()).map_err(failed)?;
+    let (subject, class) = checked(asking).map_err(failed)?;
+    asking.usable(&class).map_err(failed)?;
     let (name, persists, definition) = (subject.name.clone(), subject.persists, subject.definition());
     let entry = asking.table.add(subject, Life::new(asking.table.around.clock.now())).map_err(failed)?;
     if persists {

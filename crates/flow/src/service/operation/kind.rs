@@ -1,10 +1,13 @@
 //! Operations on service classes: the files of `service-classes/`.
 
+use std::sync::Arc;
+
 use serde_json::{Map, Value, json};
 use toolcrib_base::{Kind, Problem};
 use toolcrib_catalog::{ObjectName, ServiceClassDefinition, Which, WriteError};
 
 use super::asking::{Asking, said};
+use crate::service::class::Class;
 use crate::service::shown;
 
 pub(super) fn list(asking: &Asking) -> Value {
@@ -95,6 +98,20 @@ pub(super) async fn delete(asking: &Asking) -> Result<Value, Problem> {
     Ok(said(name.as_str(), message, None))
 }
 
+/// The class that a service is checked against before there is one of its name.
+pub(super) fn planned(asking: &Asking, class: &Value) -> Result<Arc<Class>, Problem> {
+    let name = asking.given.text("serviceClassName")?;
+    let name = ObjectName::new(name).map_err(|error| Problem::new(Kind::InvalidParams, error.to_string()))?;
+    lacking(class.get("serviceConfig").or_else(|| class.get("service_config")))?;
+    let mut members = class.as_object().cloned().unwrap_or_default();
+    members.remove("name");
+    let which = Which::ServiceClass(name.clone());
+    let text = which.text_of(&Value::Object(members));
+    let definition = ServiceClassDefinition::parse(&which.new_file(), &name, &text);
+    let definition = definition.map_err(|problems| Problem::from(WriteError::Bad(problems)))?;
+    asking.table.check_class(definition)
+}
+
 /// The text that the arguments stand for; of an update with what they leave as it is.
 fn written(asking: &Asking, before: Option<&ServiceClassDefinition>) -> Result<(ObjectName, Which, String), Problem> {
     let name = asking.new_name()?;
@@ -150,7 +167,7 @@ fn lacking(config: Option<&Value>) -> Result<(), Problem> {
 fn check(asking: &Asking, name: &ObjectName, which: &Which, text: &str) -> Result<(), Problem> {
     let definition = ServiceClassDefinition::parse(&which.new_file(), name, text);
     let definition = definition.map_err(|problems| Problem::from(WriteError::Bad(problems)))?;
-    asking.table.check_class(definition)
+    asking.table.check_class(definition).map(drop)
 }
 
 fn exists(name: &ObjectName) -> Problem {

@@ -1,15 +1,25 @@
 //! Functions on texts.
 
+use std::cell::RefCell;
+
 use minijinja::{Error, Value as Cell};
 use regex::{Regex, RegexBuilder};
 
 use super::number::count;
 use super::printf::printf;
 use super::{MANY, Row, at, failed, made, row, text_of, too_long};
-use crate::template::limit::TEXT_BYTES;
+use crate::template::engine::caused;
+use crate::template::limit::{self, TEXT_BYTES};
 
 /// The largest compiled pattern, in bytes.
 const PATTERN_BYTES: usize = 1 << 20;
+/// What reading a pattern counts for.
+const PATTERN_WORK: usize = 64 * 1024;
+
+thread_local! {
+    /// The pattern that was read last: mostly a loop asks for it again and again.
+    static LAST: RefCell<Option<Regex>> = const { RefCell::new(None) };
+}
 
 pub(super) const ROWS: &[Row] = &[
     row("upper", 1, 1, |a| on(a, str::to_uppercase)),
@@ -197,7 +207,14 @@ fn file_name(text: &str) -> &str {
 
 fn pattern(value: &Cell) -> Result<Regex, Error> {
     let text = text_of(value)?;
-    RegexBuilder::new(&text).size_limit(PATTERN_BYTES).build().map_err(|error| failed(format!("`{text}`: {error}")))
+    if let Some(last) = LAST.with_borrow(|last| last.clone().filter(|last| last.as_str() == text)) {
+        return Ok(last);
+    }
+    limit::work(PATTERN_WORK).map_err(caused)?;
+    let built = RegexBuilder::new(&text).size_limit(PATTERN_BYTES).build();
+    let built = built.map_err(|error| failed(format!("`{text}`: {error}")))?;
+    LAST.set(Some(built.clone()));
+    Ok(built)
 }
 
 fn base64_of(bytes: &[u8]) -> String {

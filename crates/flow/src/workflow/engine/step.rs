@@ -141,10 +141,10 @@ impl Engine<'_> {
         match ran {
             Ok((value, outputs)) => {
                 outputs.into_iter().for_each(|(name, value)| state.variable(&name, value));
-                state.result(id, true, &value).map_err(|error| Stop::at(id, error))
+                state.result(&[id], true, &value).map_err(|error| Stop::at(id, error))
             }
             Err(stop) if code.step.allow_failure => {
-                state.result(id, false, &failure(&stop.error)).map_err(|error| Stop::at(id, error))
+                state.result(&[id], false, &failure(&stop.error)).map_err(|error| Stop::at(id, error))
             }
             Err(stop) => Err(stop),
         }
@@ -183,9 +183,6 @@ impl Engine<'_> {
                 && !done.skipped
             {
                 last = done.value.clone();
-                // Later steps of the round know it by its own name, too.
-                let kept = state.result(&inner.step.id, done.success, &done.value);
-                kept.map_err(|error| Stop::at(&id, error))?;
             }
             self.keep(inner, &id, done, state)?;
         }
@@ -218,7 +215,7 @@ impl Engine<'_> {
         if done.skipped {
             return Ok(());
         }
-        state.result(id, done.success, &done.value).map_err(|error| Stop::at(id, error))?;
+        state.result(&names(code, id), done.success, &done.value).map_err(|error| Stop::at(id, error))?;
         for (name, value) in done.outputs {
             state.variable(&name, value);
         }
@@ -391,11 +388,16 @@ impl Engine<'_> {
     /// The values that a step makes for later ones; its own result stands among the results already.
     fn outputs(&self, code: &Code, id: &str, state: &State, value: &Value) -> Result<Vec<(String, Value)>, String> {
         let Some(tree) = &code.outputs else { return Ok(Vec::new()) };
-        let mut state = state.clone();
-        state.result(id, true, value)?;
-        let rendered = tree.render(state.context()).map_err(|error| format!("failed to render outputs: {error}"))?;
+        let rendered = tree
+            .render(&state.context_with(&names(code, id), value))
+            .map_err(|error| format!("failed to render outputs: {error}"))?;
         Ok(rendered.as_object().cloned().unwrap_or_default().into_iter().collect())
     }
+}
+
+/// Under which names a result is known: in a round of a loop also by the step's own.
+fn names<'n>(code: &'n Code, id: &'n str) -> Vec<&'n str> {
+    if id == code.step.id { vec![id] } else { vec![id, &code.step.id] }
 }
 
 /// The variable that holds an item's place.

@@ -7,7 +7,7 @@ use super::{Bench, error};
 /// Whether a step with this condition runs after a step `a` that answers `{n: 3, s: up}` and one that has failed.
 async fn holds(condition: &str) -> (bool, Value) {
     let text = format!(
-        "steps:\n- {{id: a, tool: echo, args: {{n: 3, s: up, deep: [{{x: \"7\"}}]}}}}\n- {{id: bad, tool: fail, allow_failure: true}}\n- {{id: b, tool: echo, condition: {condition}}}\n"
+        "steps:\n- {{id: a, tool: echo, args: {{n: 3, s: up, deep: [{{x: \"7\"}}], z: null}}}}\n- {{id: bad, tool: fail, allow_failure: true}}\n- {{id: b, tool: echo, condition: {condition}}}\n"
     );
     let finished = Bench::new().run(&text, json!({"want": "up", "yes": true})).await;
     assert_eq!(finished.error, None, "{condition}");
@@ -32,6 +32,11 @@ async fn conditions_hold_or_not() {
         ("{fromStep: bad, expect: {success: true}}", false),
         ("{fromStep: a, expect: {json_path: {s: \"{{ .input.want }}\"}}}", true),
         ("{fromStep: a, expect: {jsonPath: {n: \"3\", deep.0.x: 7}}}", true),
+        ("{fromStep: a, expect: {jsonPath: {n: 3.0}}}", true),
+        ("{fromStep: a, expect: {jsonPath: {n: 3.5}}}", false),
+        ("{fromStep: a, expect: {jsonPath: {z: \"<nil>\"}}}", true),
+        ("{fromStep: a, expect: {jsonPath: {z: down}}}", false),
+        ("{fromStep: a, expect: {jsonPath: {s: \"<nil>\"}}}", false),
         ("{fromStep: a, expect: {jsonPath: {n: 3, s: down}}}", false),
         ("{fromStep: a, expect: {jsonPath: {nothing.here: 1}}}", false),
         ("{fromStep: a, expectNot: {jsonPath: {s: up}}}", false),
@@ -61,6 +66,15 @@ async fn what_was_looked_at_is_shown() {
     assert_eq!((&step["condition_tool"], &step["condition_result"]["args"]["echo"]), (&json!("echo"), &json!(1)));
     let (_, step) = holds("{fromStep: a, expect: {success: true}}").await;
     assert_eq!(step["condition_result"]["s"], "up");
+}
+
+#[tokio::test]
+async fn a_loop_that_is_skipped_shows_what_was_looked_at() {
+    let text = "steps:\n- {id: l, forEach: {items: [1], steps: [{id: s, tool: fail}]}, condition: {tool: echo, args: {n: 1}, expect: {jsonPath: {n: 2}}}}\n";
+    let finished = Bench::new().run(text, json!({})).await;
+    let step = &finished.document["steps"][0];
+    assert_eq!((&step["status"], &step["condition_evaluation"]), (&json!("skipped"), &json!(false)));
+    assert_eq!((&step["condition_tool"], &step["condition_result"]["n"]), (&json!("echo"), &json!(1)));
 }
 
 #[tokio::test]

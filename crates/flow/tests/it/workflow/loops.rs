@@ -124,3 +124,22 @@ async fn a_loop_and_branches_make_values_and_show_results_as_a_whole() {
     assert_eq!((&steps[0]["result"], &steps[1]["result"]), (&json!({"n": 7}), &json!({"n": 8})));
     assert_eq!((&steps[2]["result"], &steps[3]["result"]), (&Value::Null, &json!({"count": "2", "a": 1})));
 }
+
+#[tokio::test]
+async fn a_step_of_a_loop_makes_values_of_its_own_result() {
+    let bench = Bench::new();
+    let text = "steps:\n- id: all\n  forEach:\n    items: [3, 4]\n    steps:\n    - {id: x, tool: echo, args: {n: \"{{ .vars.item }}\", before: \"{{ .vars.last | default 0 }}\"}, outputs: {last: \"{{ .results.x.n }}\"}, store: true}\n";
+    let steps = bench.run(text, json!({})).await.document["steps"].clone();
+    assert_eq!((&steps[0]["result"]["before"], &steps[1]["result"]["before"]), (&json!("0"), &json!("3")));
+}
+
+#[tokio::test]
+async fn many_rounds_look_at_all_items_and_results() {
+    let text = "steps:\n- id: all\n  forEach: {items: \"{{ .input.items }}\", steps: [{id: x, tool: echo, args: {n: \"{{ len .input.items }} {{ len .results }} {{ (.input.items | last).at }}\"}, outputs: {n: \"{{ .results.x.n }}\"}}]}\n- {id: z, tool: echo, args: {n: \"{{ .vars.n }}\"}, store: true}\n";
+    let items: Vec<Value> = (0..2_000).map(|at| json!({"at": at, "name": format!("item-{at}")})).collect();
+    let mut bench = Bench::new();
+    bench.fakes.repeatable.insert("echo");
+    let finished = bench.run(text, json!({"items": items})).await;
+    // Each round leaves one result, and the last one under the step's own name.
+    assert_eq!(finished.document["steps"][2_000]["result"]["n"], "2000 2000 1999", "{:?}", finished.error);
+}

@@ -13,6 +13,7 @@ use super::{Wish, wrong};
 /// The wishes of a file.
 pub(super) fn wishes(file: &Path, kind: Option<&Chosen>, words: &[String], verb: Verb) -> Result<Vec<Wish>, Problem> {
     let text = text_of(file)?;
+    let file = if file.as_os_str() == "-" { Path::new("stdin") } else { file };
     let documents = toolcrib_catalog::documents(&text, file)
         .map_err(|problem| Problem { kind: Kind::InvalidParams, ..Problem::from(&problem) })?;
     if documents.is_empty() {

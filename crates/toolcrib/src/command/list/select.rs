@@ -76,8 +76,9 @@ impl Wanted {
         (wrap_texts(self.row.member, &kept, kept.len()), missing.map(|((name, _), _)| name.as_str()).collect())
     }
 
-    /// The answer with a part of its entries, in the order in which they are shown, each as it was written.
-    pub(super) fn part(&self, answer: &Raw, skip: usize, take: usize) -> Result<Raw, Problem> {
+    /// The answer with a part of its entries, in the order in which they are shown, each as it was written. The gateway
+    /// has so many of them `in_all`, if not every one was fetched.
+    pub(super) fn part(&self, answer: &Raw, skip: usize, take: usize, in_all: usize) -> Result<Raw, Problem> {
         let list = self.list_in(answer);
         let read = |item| (serde_json::from_str::<Value>(item).unwrap_or_default(), item);
         let mut pairs: Vec<(Value, &str)> = items_of(list.as_ref()).into_iter().map(read).collect();
@@ -86,7 +87,7 @@ impl Wanted {
         if !answer.is_object() {
             return Ok(raw::array(kept.iter().copied()));
         }
-        Ok(wrap_texts(self.row.member, &kept, pairs.len()))
+        Ok(wrap_texts(self.row.member, &kept, in_all.max(pairs.len())))
     }
 
     /// The entries of an answer in the order in which they are shown.
@@ -224,7 +225,7 @@ mod tests {
         assert!(Wanted::new(&SERVERS, vec!["[".to_owned()], &[], None, None).is_err());
         let part = |answer: &Raw, sort_by, skip, take| {
             let wanted = Wanted::new(&SERVERS, Vec::new(), &[], None, sort_by).unwrap();
-            wanted.part(answer, skip, take).unwrap().as_str().to_owned()
+            wanted.part(answer, skip, take, 0).unwrap().as_str().to_owned()
         };
         assert_eq!(part(&answer, Some("-name"), 0, 1), r#"{"mcpServers":[{"name":"b"}],"total":2}"#);
         assert!(part(&answer, None, 0, 1).contains("1.50"));

@@ -1,0 +1,280 @@
+//! What templates are rendered with: roots, and the members below them.
+//!
+//! A loop may render ten thousand times over ten thousand results, so nothing here is copied for a rendering: members are
+//! shared, and each is made ready for the engine at most once.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::sync::{Arc, OnceLock};
+
+use minijinja::Value as Cell;
+use minijinja::value::{Enumerator, Object, ValueKind};
+use serde_json::{Map, Value};
+
+use super::path::{Missing, Path, Step};
+
+/// Older words for roots, where nobody has a root of that name.
+const OLDER_WORDS: [(&str, &str); 1] = [("context", "results")];
+/// How many members are looked at to say what there is instead of a missing one.
+const TOLD: usize = 9;
+
+/// The roots of templates.
+#[derive(Debug, Clone, Default)]
+pub struct Context {
+    roots: BTreeMap<String, Root>,
+    over: Option<Over>,
+}
+
+/// A value that is seen before those below a root, so that nobody copies these to show one more.
+#[derive(Debug, Clone)]
+struct Over {
+    root: String,
+    names: Vec<String>,
+    item: Arc<Item>,
+}
+
+#[derive(Debug, Clone)]
+enum Root {
+    Members(Arc<Members>),
+    One(Arc<Item>),
+}
+
+type Members = BTreeMap<String, Arc<Item>>;
+
+/// A value, and the same for the engine as soon as that has asked for it.
+#[derive(Debug)]
+struct Item {
+    value: Value,
+    cell: OnceLock<Cell>,
+}
+
+// === impl Item ===
+
+impl Item {
+    fn new(value: Value) -> Arc<Self> {
+        Arc::new(Self { value, cell: OnceLock::new() })
+    }
+
+    fn cell(&self) -> &Cell {
+        self.cell.get_or_init(|| Cell::from_serialize(&self.value))
+    }
+}
+
+// === impl Context ===
+
+impl From<&Value> for Context {
+    /// The members of a map as roots.
+    fn from(value: &Value) -> Self {
+        let root = |value: &Value| match value {
+            Value::Object(members) => {
+                Root::Members(Arc::new(members.iter().map(|(key, it)| (key.clone(), Item::new(it.clone()))).collect()))
+            }
+            one => Root::One(Item::new(one.clone())),
+        };
+        let roots = value.as_object().into_iter().flatten();
+        Self { roots: roots.map(|(name, value)| (name.clone(), root(value))).collect(), over: None }
+    }
+}
+
+impl Context {
+    /// Puts a value below a root, under each of these names.
+    pub fn set(&mut self, root: &str, names: &[&str], value: Value) {
+        let item = Item::new(value);
+        let members = self.roots.entry(root.to_owned()).or_insert_with(|| Root::Members(Arc::default()));
+        if let Root::One(_) = members {
+            *members = Root::Members(Arc::default());
+        }
+        if let Root::Members(members) = members {
+            let members = Arc::make_mut(members);
+            members.extend(names.iter().map(|name| ((*name).to_owned(), Arc::clone(&item))));
+        }
+    }
+
+    /// The same roots with one value more.
+    pub fn with(&self, root: &str, names: &[&str], value: Value) -> Self {
+        let names = names.iter().map(|name| (*name).to_owned()).collect();
+        let over = Over { root: root.to_owned(), names, item: Item::new(value) };
+        Self { roots: self.roots.clone(), over: Some(over) }
+    }
+
+    /// Takes a value away.
+    pub fn remove(&mut self, root: &str, name: &str) {
+        if let Some(Root::Members(members)) = self.roots.get_mut(root) {
+            Arc::make_mut(members).remove(name);
+        }
+    }
+
+    /// The value of that name below a root.
+    pub fn get(&self, root: &str, name: &str) -> Option<&Value> {
+        match self.roots.get(root)? {
+            Root::Members(members) => members.get(name).map(|item| &item.value),
+            Root::One(_) => None,
+        }
+    }
+
+    /// The root that a name means.
+    fn named<'n>(&self, name: &'n str) -> &'n str {
+        let older = || OLDER_WORDS.iter().find(|(older, _)| *older == name).map(|(_, now)| *now);
+        if self.roots.contains_key(name) { name } else { older().unwrap_or(name) }
+    }
+
+    fn over(&self, root: &str) -> Option<&Over> {
+        self.over.as_ref().filter(|over| over.root == root)
+    }
+
+    /// A root with what is seen before its members.
+    fn root(&self, name: &str) -> Option<Root> {
+        let name = self.named(name);
+        match (self.roots.get(name)?, self.over(name)) {
+            (Root::Members(members), Some(over)) => {
+                let mut members = Members::clone(members);
+                members.extend(over.names.iter().map(|name| (name.clone(), Arc::clone(&over.item))));
+                Some(Root::Members(Arc::new(members)))
+            }
+            (root, _) => Some(root.clone()),
+        }
+    }
+
+    /// The value at a path.
+    pub(super) fn find(&self, path: &Path) -> Result<Cow<'_, Value>, Missing> {
+        let Some(first) = path.steps.first() else {
+            let roots = self.roots.keys().filter_map(|name| Some((name.clone(), self.root(name)?.to_value())));
+            return Ok(Cow::Owned(Value::Object(roots.collect())));
+        };
+        match self.begin(path, first)? {
+            Begun::Whole(members) => Ok(Cow::Owned(of_members(&members))),
+            Begun::In(item, from) => path.walk_from(&item.value, from).map(Cow::Borrowed),
+        }
+    }
+
+    /// The same for the engine.
+    pub(super) fn cell(&self, path: &Path) -> Result<Cell, Missing> {
+        let Some(first) = path.steps.first() else { return self.find(path).map(|value| Cell::from_serialize(&*value)) };
+        let (item, from) = match self.begin(path, first)? {
+            Begun::Whole(members) => return Ok(Cell::from_object(Shared(members))),
+            Begun::In(item, from) => (item, from),
+        };
+        let value = path.walk_from(&item.value, from)?;
+        if !value.is_array() && !value.is_object() {
+            return Ok(Cell::from_serialize(value));
+        }
+        // Lists and maps are parts of what was made ready once.
+        let within = path.steps[from..].iter().try_fold(item.cell().clone(), |at, step| part(&at, step));
+        Ok(within.unwrap_or_else(|| Cell::from_serialize(value)))
+    }
+
+    /// A whole root for the engine.
+    pub(super) fn root_cell(&self, name: &str) -> Option<Cell> {
+        self.root(name).map(|root| match root {
+            Root::Members(members) => Cell::from_object(Shared(members)),
+            Root::One(item) => item.cell().clone(),
+        })
+    }
+
+    fn begin(&self, path: &Path, first: &Step) -> Result<Begun<'_>, Missing> {
+        let first = first.key();
+        let name = self.named(&first);
+        let root = self.roots.get(name).ok_or_else(|| path.missing(0, &some_of(self.roots.keys())))?;
+        match (root, path.steps.get(1)) {
+            (Root::One(item), _) => Ok(Begun::In(item, 1)),
+            (Root::Members(members), Some(second)) => {
+                let second = second.key();
+                let over = self.over(name).filter(|over| over.names.iter().any(|name| *name == *second));
+                let item = over.map(|over| &over.item).or_else(|| members.get(&*second));
+                Ok(Begun::In(item.ok_or_else(|| path.missing(1, &some_of(members.keys())))?, 2))
+            }
+            (Root::Members(members), None) => match self.root(name) {
+                Some(Root::Members(all)) => Ok(Begun::Whole(all)),
+                _ => Ok(Begun::Whole(Arc::clone(members))),
+            },
+        }
+    }
+}
+
+/// Where a path leads to at first: to all members of a root, or into a value from that step on.
+enum Begun<'a> {
+    Whole(Arc<Members>),
+    In(&'a Item, usize),
+}
+
+impl Root {
+    fn to_value(&self) -> Value {
+        match self {
+            Self::Members(members) => of_members(members),
+            Self::One(item) => item.value.clone(),
+        }
+    }
+}
+
+fn of_members(members: &Members) -> Value {
+    Value::Object(members.iter().map(|(key, item)| (key.clone(), item.value.clone())).collect())
+}
+
+/// A map with some of these keys, to say what there is.
+fn some_of<'k>(keys: impl Iterator<Item = &'k String>) -> Value {
+    Value::Object(keys.take(TOLD).map(|key| (key.clone(), Value::Null)).collect::<Map<_, _>>())
+}
+
+fn part(of: &Cell, step: &Step) -> Option<Cell> {
+    let found = match (of.kind(), step.key().parse::<usize>()) {
+        (ValueKind::Seq, Ok(index)) => of.get_item_by_index(index).ok()?,
+        _ => of.get_item(&Cell::from(&*step.key())).ok()?,
+    };
+    (!found.is_undefined()).then_some(found)
+}
+
+/// All members of a root, as the engine sees them.
+#[derive(Debug)]
+struct Shared(Arc<Members>);
+
+impl Object for Shared {
+    fn get_value(self: &Arc<Self>, key: &Cell) -> Option<Cell> {
+        self.0.get(key.as_str()?).map(|item| item.cell().clone())
+    }
+
+    fn enumerate(self: &Arc<Self>) -> Enumerator {
+        Enumerator::Values(self.0.keys().map(|key| Cell::from(key.as_str())).collect())
+    }
+
+    fn enumerator_len(self: &Arc<Self>) -> Option<usize> {
+        Some(self.0.len())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn what_is_there_is_made_ready_once_and_shared() {
+        let mut context = Context::from(&json!({"results": {"big": {"items": [{"n": 1}, {"n": 2}]}}}));
+        let path = |text: &str| Path::parse(text).unwrap();
+        let item = |context: &Context| match context.root("results") {
+            Some(Root::Members(members)) => Arc::clone(&members["big"]),
+            other => panic!("{other:?}"),
+        };
+        let before = item(&context);
+        assert!(before.cell.get().is_none(), "nobody has asked the engine yet");
+        assert_eq!(*context.find(&path("results.big.items[1].n")).unwrap(), json!(2));
+        context.cell(&path("results.big.items[1].n")).unwrap();
+        assert!(before.cell.get().is_none(), "a number needs no list to be made ready");
+        assert_eq!(context.cell(&path("results.big.items")).unwrap().len(), Some(2));
+        let other = context.clone();
+        context.set("results", &["more", "again"], json!([1]));
+        assert!(Arc::ptr_eq(&before, &item(&context)) && Arc::ptr_eq(&before, &item(&other)));
+        assert!(before.cell.get().is_some() && context.get("results", "again") == Some(&json!([1])));
+        assert_eq!(other.get("results", "more"), None);
+        let more = other.with("results", &["big", "big_0"], json!("new"));
+        for (text, expected) in [
+            ("results.big", json!("new")),
+            ("context.big_0", json!("new")),
+            ("results", json!({"big": "new", "big_0": "new"})),
+        ] {
+            assert_eq!(*more.find(&path(text)).unwrap(), expected, "{text}");
+        }
+        assert_eq!(more.root_cell("results").unwrap().len(), Some(2));
+        assert!(other.find(&path("results.big_0")).is_err());
+    }
+}
