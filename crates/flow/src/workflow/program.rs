@@ -17,6 +17,7 @@ pub struct Program {
     pub(super) steps: Vec<Code>,
     pub(super) on_failure: Vec<Code>,
     pub(super) output: Option<Tree>,
+    warnings: Vec<DefinitionProblem>,
 }
 
 /// A step of it.
@@ -64,14 +65,19 @@ impl Program {
         let steps = compiler.codes(&definition.steps);
         let on_failure = compiler.codes(&definition.on_failure);
         let output = definition.output.as_ref().map(|output| compiler.tree(output, None, "output"));
+        if !compiler.problems.is_empty() {
+            return Err(compiler.problems);
+        }
         for astray in reach::astray(&steps, &on_failure, output.as_ref()) {
             compiler.problem(astray.step, &astray.field, astray.message, astray.hint);
         }
-        if compiler.problems.is_empty() {
-            Ok(Self { definition: Arc::clone(definition), steps, on_failure, output })
-        } else {
-            Err(compiler.problems)
-        }
+        let warnings = compiler.problems;
+        Ok(Self { definition: Arc::clone(definition), steps, on_failure, output, warnings })
+    }
+
+    /// What cannot come out well and is no fault: names of results that are never there. A run fails where it needs one.
+    pub fn warnings(&self) -> &[DefinitionProblem] {
+        &self.warnings
     }
 
     /// The definition that it was made of.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use rusqlite::TransactionBehavior;
+use rusqlite::{Connection, TransactionBehavior};
 use tokio::sync::watch;
 use toolcrib_base::Clock;
 
@@ -95,8 +95,16 @@ impl Writer {
         drop(self.shared.work.wait_timeout_while(queue, AGAIN, |queue| !queue.closing));
     }
 
+    /// Not to the disk at once: news are not worth that others wait for it, and a power cut may take the last of them.
     fn commit(&self, batch: &[EventRecord]) -> rusqlite::Result<()> {
         let mut connection = self.database.writer();
+        connection.pragma_update(None, "synchronous", "NORMAL")?;
+        let written = Self::insert(&mut connection, batch);
+        connection.pragma_update(None, "synchronous", "FULL")?;
+        written
+    }
+
+    fn insert(connection: &mut Connection, batch: &[EventRecord]) -> rusqlite::Result<()> {
         let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
         {
             let sql = "INSERT INTO event (at, kind, name, reason, message, warning) VALUES (?1, ?2, ?3, ?4, ?5, ?6)";

@@ -69,12 +69,12 @@ pub(super) async fn get(asking: &Asking) -> Result<Value, Problem> {
 
 pub(super) fn validate(asking: &Asking) -> Result<Value, Problem> {
     let (name, which, text) = given(asking)?;
-    check(asking, &name, &which, &text).inspect_err(|problem| {
+    let program = check(asking, &name, &which, &text).inspect_err(|problem| {
         asking.inner.tell(name.as_str(), "ValidationFailed", problem.message.clone(), true);
     })?;
     let message = format!("Validation successful for workflow {name}");
     asking.inner.tell(name.as_str(), "ValidationSucceeded", message.clone(), false);
-    Ok(said(&name, message, None))
+    Ok(warned(said(&name, message, None), &program))
 }
 
 pub(super) async fn create(asking: &Asking) -> Result<Value, Problem> {
@@ -82,10 +82,12 @@ pub(super) async fn create(asking: &Asking) -> Result<Value, Problem> {
     if asking.inner.table().definition(name.as_str()).is_some() {
         return Err(exists(&name));
     }
-    check(asking, &name, &which, &text)?;
+    let program = check(asking, &name, &which, &text)?;
     let created = asking.errand.gateway.change_files(move |files| files.create(&which, &text)).await;
     let written = created.map_err(|problem| if problem.kind == Kind::Conflict { exists(&name) } else { problem })?;
-    Ok(said(&name, format!("successfully created workflow {name}: it is the tool workflow_{name}"), Some(&written)))
+    let said =
+        said(&name, format!("successfully created workflow {name}: it is the tool workflow_{name}"), Some(&written));
+    Ok(warned(said, &program))
 }
 
 pub(super) async fn update(asking: &Asking) -> Result<Value, Problem> {
@@ -94,14 +96,14 @@ pub(super) async fn update(asking: &Asking) -> Result<Value, Problem> {
         return Err(unknown(asking, asked));
     }
     let (name, which, text) = given(asking)?;
-    check(asking, &name, &which, &text)?;
+    let program = check(asking, &name, &which, &text)?;
     let revision = asking.given.get("revision").and_then(Value::as_str).map(str::to_owned);
     let replaced = asking.errand.gateway.change_files(move |files| {
         let now = files.read(&which)?.ok_or_else(|| WriteError::Missing(which.name().to_owned()))?;
         files.replace(&which, &now.amended(&which, &text), revision.as_deref().unwrap_or(&now.revision))
     });
     let written = replaced.await?;
-    Ok(said(&name, format!("successfully updated workflow {name}"), Some(&written)))
+    Ok(warned(said(&name, format!("successfully updated workflow {name}"), Some(&written)), &program))
 }
 
 pub(super) async fn delete(asking: &Asking) -> Result<Value, Problem> {
@@ -129,15 +131,15 @@ fn given(asking: &Asking) -> Result<(ObjectName, Which, String), Problem> {
 }
 
 /// What is wrong with a definition, all of it: what its reader says, its templates, and whether it calls itself.
-fn check(asking: &Asking, name: &ObjectName, which: &Which, text: &str) -> Result<(), Problem> {
+fn check(asking: &Asking, name: &ObjectName, which: &Which, text: &str) -> Result<Program, Problem> {
     which.check(text).map_err(|problems| wrong(&problems))?;
     let definition = WorkflowDefinition::of_text(name.as_str(), text).map_err(|problems| wrong(&problems))?;
     let definition = Arc::new(definition);
-    Program::compile(&definition).map_err(|problems| wrong(&problems))?;
+    let program = Program::compile(&definition).map_err(|problems| wrong(&problems))?;
     let mut all = asking.errand.gateway.loaded().workflows.clone();
     all.insert(name.clone(), definition);
     match cycle(name, &all) {
-        None => Ok(()),
+        None => Ok(program),
         Some(way) => {
             let message = format!("workflow validation failed: steps: it calls itself: {way}");
             Err(Problem::new(Kind::Definition, message).hint("Take one of the calls out."))
@@ -164,6 +166,21 @@ fn said(name: &ObjectName, message: impl Into<String>, written: Option<&Written>
     if let Some(written) = written {
         said["file"] = json!(written.file);
         said["revision"] = written.revision.as_str().into();
+    }
+    said
+}
+
+/// What was said, with the warnings of a program: in its message for people, and apart.
+fn warned(mut said: Value, program: &Program) -> Value {
+    let told = program.warnings().iter().map(|it| match &it.hint {
+        Some(hint) => format!("{}: {} ({hint})", it.field, it.message),
+        None => format!("{}: {}", it.field, it.message),
+    });
+    let warnings: Vec<String> = told.collect();
+    if !warnings.is_empty() {
+        let message = said["message"].as_str().unwrap_or_default();
+        said["message"] = format!("{message}. Warning: {}", warnings.join("; ")).into();
+        said["warnings"] = warnings.into();
     }
     said
 }

@@ -19,7 +19,7 @@ pub(super) const UPDATE: &str =
     workflow!(r#","revision":{"type":"string","description":"Only if the file still has this revision"}"#);
 
 /// What was done.
-pub(super) const SAID: &str = r#"{"type":"object","properties":{"name":{"type":"string"},"message":{"type":"string"},"file":{"type":"string"},"revision":{"type":"string"}},"required":["name","message"]}"#;
+pub(super) const SAID: &str = r#"{"type":"object","properties":{"name":{"type":"string"},"message":{"type":"string"},"warnings":{"type":"array","items":{"type":"string"},"description":"What cannot come out well and is no fault"},"file":{"type":"string"},"revision":{"type":"string"}},"required":["name","message"]}"#;
 
 pub(super) const LIST: &str = r#"{"type":"object","properties":{"workflows":{"type":"array","items":{"type":"object","properties":{"name":{"type":"string"},"available":{"type":"boolean"},"description":{"type":"string"},"step_count":{"type":"integer"},"args":{"type":"array","items":{"type":"string"}}},"required":["name","available"]}},"total":{"type":"integer"}},"required":["workflows","total"]}"#;
 

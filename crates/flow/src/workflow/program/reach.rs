@@ -1,8 +1,5 @@
 //! Which results a step can see: those of steps that ended before it. A name that can never be there is told when the
-//! workflow is loaded and not when it runs.
-//!
-//! `.context`, the older word for `.results`, is left alone: files of muster with wrong names in it are taken, and their
-//! runs fail.
+//! workflow is made and not only when it runs. It is no fault: muster takes such a workflow, and its run fails.
 
 use std::collections::BTreeSet;
 
@@ -11,8 +8,8 @@ use toolcrib_catalog::{Action, Step, nearest};
 use super::{Check, Code};
 use crate::template::Tree;
 
-/// The root of templates that holds results.
-const RESULTS: &str = "results";
+/// The roots of templates that hold results; the second is an older word.
+const RESULTS: [&str; 2] = ["results", "context"];
 
 /// A name that leads nowhere: in which step, in which field, what is wrong, and what may be meant.
 pub(super) struct Astray<'a> {
@@ -134,7 +131,7 @@ impl<'a> Walk<'a> {
     }
 
     fn tree(&mut self, step: Option<&'a Step>, field: &str, tree: &'a Tree) {
-        for name in tree.names_under(RESULTS) {
+        for name in RESULTS.into_iter().flat_map(|root| tree.names_under(root)) {
             self.name(step, field, name);
         }
     }
@@ -167,8 +164,8 @@ mod tests {
     #[track_caller]
     fn check(text: &str, expected: &[&str]) {
         let definition = WorkflowDefinition::of_text("w", &format!("name: w\n{text}")).unwrap();
-        let problems = Program::compile(&Arc::new(definition)).err().unwrap_or_default();
-        let told: Vec<String> = problems.iter().map(|it| format!("{}: {}", it.field, it.message)).collect();
+        let program = Program::compile(&Arc::new(definition)).unwrap();
+        let told: Vec<String> = program.warnings().iter().map(|it| format!("{}: {}", it.field, it.message)).collect();
         assert_eq!(told, expected, "{text}");
     }
 
@@ -197,10 +194,13 @@ mod tests {
     }
 
     #[test]
-    fn what_may_be_missing_and_what_is_an_older_word_is_left_alone() {
+    fn what_may_be_missing_is_left_alone_and_the_older_word_is_not() {
         check("steps: [{id: a, tool: t, args: {x: \"{{ .results.b | default 1 }}\"}}]\n", &[]);
         check("steps: [{id: a, tool: t, args: {x: \"{{ index .results \\\"b\\\" }}\"}}]\n", &[]);
-        check("steps: [{id: a, tool: t, args: {x: \"{{ .context.b }}\"}}]\n", &[]);
+        check(
+            "steps: [{id: a, tool: t, args: {x: \"{{ .context.b }}\"}}]\n",
+            &["steps[0].args: no step is called `b`"],
+        );
         check("steps: [{id: a, tool: t, args: {x: \"{{ results.b | default(1) }}\"}}]\n", &[]);
     }
 
