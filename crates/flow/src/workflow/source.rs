@@ -152,6 +152,13 @@ impl Source for Workflows {
             return Some(problem.hint("Mend its definition."));
         }
         let missing = table.missing(tool, &|name| view.reaches(name, true));
+        if missing.is_empty() {
+            let profile = &view.profile.name;
+            let message =
+                format!("workflow `{tool}` is not available: the profile `{profile}` does not allow what it does");
+            let hint = format!("`toolcrib explain workflow/{tool} --profile {profile}` names the rule.");
+            return Some(Problem::new(Kind::Unavailable, message).hint(hint));
+        }
         Some(unavailable(tool, &missing))
     }
 }

@@ -103,15 +103,13 @@ impl Table {
         }
         within.push(definition.name.as_str());
         for tool in definition.tools() {
-            if is_there(tool) {
-                continue;
-            }
             let before = missing.len();
+            // One that is there for others may need what is not for this principal.
             if let Some(inner) = named(tool) {
                 self.add_missing(inner, is_there, within, missing);
             }
             // A workflow that lacks nothing and is not there is what is missing.
-            if missing.len() == before && !missing.iter().any(|known| known == tool) {
+            if missing.len() == before && !is_there(tool) && !missing.iter().any(|known| known == tool) {
                 missing.push(tool.to_owned());
             }
         }

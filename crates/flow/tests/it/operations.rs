@@ -199,6 +199,12 @@ async fn a_workflow_lends_nobody_its_author_s_rights() {
         assert!(asked.as_ref().is_err() || asked.as_ref().is_ok_and(|it| it["isError"] == true), "{name}: {asked:?}");
         assert_eq!(mill.house.read("servers/evil.yaml"), None, "{name}");
     }
+    for name in ["plain", "within"] {
+        for (who, available) in [(&user, false), (&admin, true)] {
+            let told = who.call("core_workflow_available", &json!({ "name": name })).await;
+            assert_eq!(told["structuredContent"]["available"], available, "{name}: {told}");
+        }
+    }
     // Who may administer may do it by the same workflow.
     let done = admin.call("workflow_through", &json!({})).await;
     assert_ne!(done["isError"], true, "{done}");
