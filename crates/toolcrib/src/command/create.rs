@@ -197,6 +197,7 @@ async fn fulfil(wish: &Wish, wishes: &Wishes, client: &Client, output: Output) -
         Format::Name => output.text(&format!("{}/{}", row.one, wish.name)),
         Format::Table | Format::Wide => output.text(&wish.told(wishes.verb, &value, &result.text())),
     };
+    warn(&value.to_value(), output);
     printed.map_err(|error| Problem::new(Kind::Internal, format!("cannot print: {error}")))
 }
 
@@ -222,9 +223,17 @@ async fn validate(
         let hint = field(&first, "hint");
         return Err(if hint.is_empty() { problem } else { problem.hint(hint) });
     }
+    warn(&value, output);
     let text =
         if value.is_object() { format!("{} '{}' is right", wish.row.singular(), wish.name) } else { result.text() };
     output.text(&text).map_err(|error| Problem::new(Kind::Internal, format!("cannot print: {error}")))
+}
+
+/// Says what the gateway holds to be doubtful and is no fault.
+fn warn(said: &Value, output: Output) {
+    for warning in said["warnings"].as_array().into_iter().flatten().filter_map(Value::as_str) {
+        output.note(&format!("warning: {warning}"));
+    }
 }
 
 // === impl Wishes ===

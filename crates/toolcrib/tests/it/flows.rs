@@ -113,7 +113,7 @@ async fn workflows_run_with_the_types_that_they_want() {
     run(home, &["start", "wf", "say", "--id", "1", "--count", "many"], &[]).await.fails(1, &["`count`", "integer"]);
     run(home, &["start", "wf", "say"], &[]).await.fails(1, &["`id`"]);
     run(home, &["start", "wf", "say", "--id", "x", "--moon", "x"], &[]).await.fails(1, &["unknown argument `moon`"]);
-    run(home, &["start", "workflow", "none"], &[]).await.fails(1, &["workflow_none"]);
+    run(home, &["start", "workflow", "none"], &[]).await.fails(1, &["workflow `none` not found"]);
     let failed = run(home, &["start", "workflow", "say", "--id", "1", "--json", r#"{"count": 2}"#], &[]).await;
     failed.fails(1, &["workflow `say` failed", "out of paper", "toolcrib get workflow-execution "]);
     let id = said(home, &["start", "workflow", "say", "--id", "y", "--detach", "-o", "name"]).await;
@@ -128,4 +128,24 @@ async fn workflows_run_with_the_types_that_they_want() {
     said(home, &["delete", "workflow", "say"]).await;
     assert_eq!(said(home, &["list", "workflows"]).await, "No workflows found\n");
     serving.stop().await;
+}
+
+#[tokio::test]
+async fn a_workflow_is_told_of_by_its_name_its_doubts_and_its_answer() {
+    let serving = gateway().await;
+    let home = serving.home();
+    let missing = run(home, &["start", "workflow", "greet"], &[]).await;
+    missing.fails(1, &["workflow `greet` not found", "hint: see all with `toolcrib list workflows`"]);
+    let greet = "steps:\n- {id: say, tool: try/echo, args: {text: '{{ .results.sey }}'}, allowFailure: true}\n\
+                 output: {said: hello}\n";
+    std::fs::write(home.join("greet.yaml"), greet).unwrap();
+    let file = home.join("greet.yaml");
+    let file = ["greet", "-f", file.to_str().unwrap()];
+    for dry in [&["--dry-run"][..], &[]] {
+        let arguments = [&["create", "workflow"][..], &file, dry].concat();
+        let made = run(home, &arguments, &[]).await;
+        assert_eq!((made.code, made.stderr.as_str()), (0, "warning: steps[0].args: no step is called `sey`\n"));
+    }
+    let ran = said(home, &["start", "workflow", "greet"]).await;
+    assert!(ran.starts_with("Workflow Execution Completed\n") && ran.contains("said: hello"), "{ran}");
 }

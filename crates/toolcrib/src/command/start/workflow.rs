@@ -33,9 +33,10 @@ pub(crate) async fn run(run: &Run<'_>, client: &Client, output: Output) -> anyho
     if run.detach {
         input = input.edit(&[(DETACHED, Edit::Set("true"))]);
     }
-    let result = output.busy(&format!("running {name}"), client.run(&tool, &input, None)).await?;
+    let result = output.busy(&format!("running {name}"), client.run(&tool, &input, None)).await;
+    let result = result.map_err(|problem| named(name, problem))?;
     if result.is_error() {
-        return Err(failure(name, &result, client).into());
+        return Err(named(name, failure(name, &result, client)).into());
     }
     let answer = result.value();
     let value = answer.to_value();
@@ -43,9 +44,17 @@ pub(crate) async fn run(run: &Run<'_>, client: &Client, output: Output) -> anyho
         Format::Json | Format::Yaml => output.answer(&answer)?,
         Format::Name => output.text(&format!("workflow-execution/{}", field(&value, "execution_id")))?,
         Format::Table | Format::Wide if !value.is_object() => output.text(&result.text())?,
-        Format::Table | Format::Wide => block(name, &input, &value, output)?,
+        Format::Table | Format::Wide => block(run, &input, &value, output)?,
     }
     Ok(())
+}
+
+/// Tells of a workflow that is not there by the name that was asked for, not by its tool's.
+fn named(name: &str, problem: Problem) -> Problem {
+    if !problem.message.starts_with("tool not found") {
+        return problem;
+    }
+    Problem::new(Kind::NotFound, format!("workflow `{name}` not found")).hint("see all with `toolcrib list workflows`")
 }
 
 /// What a failed run says, with where to look.
@@ -62,18 +71,20 @@ fn failure(name: &str, result: &ToolResult, client: &Client) -> Problem {
 }
 
 /// The run as muster shows it: summary, input, steps, and what else came out.
-fn block(name: &str, input: &Raw, value: &Value, output: Output) -> anyhow::Result<()> {
+fn block(run: &Run<'_>, input: &Raw, value: &Value, output: Output) -> anyhow::Result<()> {
     const KNOWN: [&str; 8] =
         ["execution_id", "workflow", "status", "input", "steps", "template_vars", "duration_ms", "started_at"];
     let status = field(value, "status");
     let heading = match status.as_str() {
         "completed" => "Workflow Execution Completed",
         "failed" => "Workflow Execution Failed",
+        // The definition says what is answered, and left it out.
+        "" if !run.detach => "Workflow Execution Completed",
         _ => "Workflow Execution Started",
     };
     let mut text = format!("{heading}\n\n");
     for (label, said) in [
-        ("Workflow:", name.to_owned()),
+        ("Workflow:", run.name.to_owned()),
         ("Execution:", field(value, "execution_id")),
         ("Status:", status),
         (
