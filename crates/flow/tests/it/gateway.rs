@@ -468,7 +468,12 @@ async fn an_interrupted_run_goes_on_with_the_next_process() {
         started_at: now,
         completed_at: None,
     };
-    ground.store.runs().put(&run("r1"), &[step("a", "fake/echo", "completed", Some("\"earlier\""))]).unwrap();
+    let earlier = RunStepRecord {
+        input: Some("{\"text\":\"x\"}".to_owned()),
+        extra: Some("{\"condition_evaluation\":true}".to_owned()),
+        ..step("a", "fake/echo", "completed", Some("\"earlier\""))
+    };
+    ground.store.runs().put(&run("r1"), &[earlier]).unwrap();
     let counting = RunRecord { definition: definition.to_string().replace("fake/echo", "fake/counter"), ..run("r2") };
     ground.store.runs().put(&counting, &[step("a", "fake/counter", "inprogress", None)]).unwrap();
     let unreadable = RunRecord { definition: "{\"name\":\"say\"}".to_owned(), ..run("r3") };
@@ -479,6 +484,9 @@ async fn an_interrupted_run_goes_on_with_the_next_process() {
     assert_eq!((done.status.as_str(), done.error), ("completed", None));
     let steps = mill.store().runs().steps("r1").unwrap();
     assert_eq!(steps[1].result.as_deref(), Some("\"earlier and more\""));
+    assert_eq!(steps[0].input.as_deref(), Some("{\"text\":\"x\"}"), "what was known of it stays");
+    let extra: Value = serde_json::from_str(steps[0].extra.as_deref().unwrap()).unwrap();
+    assert_eq!(extra["condition_evaluation"], true);
     let failed = mill.until_ended("r2").await;
     assert!(failed.error.unwrap().contains("under way when the process ended"));
     assert!(mill.until_ended("r3").await.error.unwrap().contains("cannot go on"));
