@@ -312,7 +312,8 @@ async fn our_own_gateway_is_killed_and_started_anew() {
     second.kill().await;
     bridge.say(&call(7, "alpha_progress", steps(3), true)).await;
     let _third = Gateway::start(home).await;
-    assert_eq!(bridge.answer(&json!(7)).await["result"]["content"][0]["text"], "3 steps");
+    let answer = bridge.answer(&json!(7)).await;
+    assert_eq!(answer["result"]["content"][0]["text"], "3 steps", "{answer}");
     bridge.end().await;
 }
 
