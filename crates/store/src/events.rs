@@ -158,8 +158,12 @@ impl Events {
         }
         queue.waiting.push_back(event);
         queue.taken += 1;
+        // Who gathers looks again by itself; waking it for each event costs more than the event.
+        let wakes = queue.waiting.len() == 1 || queue.waiting.len() >= writer::BATCH;
         drop(queue);
-        self.inner.shared.work.notify_one();
+        if wakes {
+            self.inner.shared.work.notify_one();
+        }
     }
 
     /// How many events were dropped since the start because the disk did not keep up.

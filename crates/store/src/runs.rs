@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use rusqlite::{Connection, OptionalExtension, Row, params};
+use rusqlite::{OptionalExtension, Row, Transaction, params};
 use toolcrib_base::{Clock, PrincipalId, ProfileName, Timestamp};
 
 use crate::database::Database;
@@ -93,7 +93,9 @@ pub struct Runs {
 }
 
 const COLUMNS: &str = "id, workflow, status, principal, administers, profile, definition, input, result, error, \
-                       truncated, step_count, started_at, completed_at";
+                       truncated, CASE status WHEN 'inprogress' THEN \
+                       (SELECT count(*) FROM run_step WHERE run_step.run = run.id) ELSE step_count END, \
+                       started_at, completed_at";
 
 impl Runs {
     /// The largest text of a run or a step, in bytes. Whoever writes cuts it before.
@@ -114,17 +116,40 @@ impl Runs {
     /// # Errors
     /// A text is larger than [`Runs::TEXT_MAX`]; the database says no.
     pub fn put(&self, run: &RunRecord, steps: &[RunStepRecord]) -> Result<(), StoreError> {
+        let run_texts = [run.result.as_ref(), run.error.as_ref(), Some(&run.input), Some(&run.definition)];
+        self.check(&run.id, steps, &run_texts)?;
+        self.write(|transaction| {
+            put_run(transaction, run)?;
+            put_steps(transaction, &run.id, steps)
+        })
+    }
+
+    /// The same for steps alone, of a run that is written down.
+    ///
+    /// # Errors
+    /// As [`Runs::put`].
+    pub fn put_steps(&self, run: &str, steps: &[RunStepRecord]) -> Result<(), StoreError> {
+        self.check(run, steps, &[])?;
+        self.write(|transaction| put_steps(transaction, run, steps))
+    }
+
+    fn check(&self, run: &str, steps: &[RunStepRecord], more: &[Option<&String>]) -> Result<(), StoreError> {
         let texts = steps.iter().flat_map(|step| [&step.input, &step.result, &step.error, &step.extra]);
-        let texts = texts.chain([&run.result, &run.error]).flatten().map(String::len);
-        let longest = texts.chain([run.input.len(), run.definition.len()]).max().unwrap_or(0);
+        let longest =
+            texts.map(Option::as_ref).chain(more.iter().copied()).flatten().map(String::len).max().unwrap_or(0);
         if longest > Self::TEXT_MAX {
-            let what = format!("the run `{}`", run.id);
+            let what = format!("the run `{run}`");
             return Err(StoreError::TooLarge { what, bytes: longest, limit: Self::TEXT_MAX });
         }
+        Ok(())
+    }
+
+    fn write(&self, what: impl FnOnce(&Transaction<'_>) -> rusqlite::Result<()>) -> Result<(), StoreError> {
         let failed = self.database.error("write a run down");
         let mut writer = self.database.writer();
         writer.pragma_update(None, "synchronous", "NORMAL").map_err(&failed)?;
-        let written = write(&mut writer, run, steps);
+        let written =
+            writer.transaction().and_then(|transaction| what(&transaction).and_then(|()| transaction.commit()));
         writer.pragma_update(None, "synchronous", "FULL").map_err(&failed)?;
         written.map_err(failed)
     }
@@ -248,50 +273,51 @@ impl Runs {
     }
 }
 
-fn write(connection: &mut Connection, run: &RunRecord, steps: &[RunStepRecord]) -> rusqlite::Result<()> {
-    let transaction = connection.transaction()?;
-    {
-        let sql = "INSERT INTO run (id, workflow, status, principal, administers, profile, definition, input, result, \
-                   error, truncated, step_count, started_at, completed_at) \
-                   VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14) ON CONFLICT (id) DO UPDATE SET \
-                   status = ?3, result = ?9, error = ?10, truncated = ?11, step_count = ?12, completed_at = ?14";
-        transaction.prepare_cached(sql)?.execute(params![
-            run.id,
-            run.workflow,
-            run.status,
-            run.principal.as_str(),
-            run.administers,
-            run.profile.as_str(),
-            run.definition,
-            run.input,
-            run.result,
-            run.error,
-            run.truncated,
-            run.step_count,
-            run.started_at.0,
-            run.completed_at.map(|at| at.0),
+fn put_run(transaction: &Transaction<'_>, run: &RunRecord) -> rusqlite::Result<()> {
+    let sql = "INSERT INTO run (id, workflow, status, principal, administers, profile, definition, input, result, \
+               error, truncated, step_count, started_at, completed_at) \
+               VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14) ON CONFLICT (id) DO UPDATE SET \
+               status = ?3, result = ?9, error = ?10, truncated = ?11, step_count = ?12, completed_at = ?14";
+    transaction.prepare_cached(sql)?.execute(params![
+        run.id,
+        run.workflow,
+        run.status,
+        run.principal.as_str(),
+        run.administers,
+        run.profile.as_str(),
+        run.definition,
+        run.input,
+        run.result,
+        run.error,
+        run.truncated,
+        run.step_count,
+        run.started_at.0,
+        run.completed_at.map(|at| at.0),
+    ])?;
+    Ok(())
+}
+
+fn put_steps(transaction: &Transaction<'_>, run: &str, steps: &[RunStepRecord]) -> rusqlite::Result<()> {
+    let sql = "INSERT OR REPLACE INTO run_step (run, place, step, tool, status, input, result, error, extra, \
+               stored_as, started_at, completed_at) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)";
+    let mut statement = transaction.prepare_cached(sql)?;
+    for step in steps {
+        statement.execute(params![
+            run,
+            step.place,
+            step.step,
+            step.tool,
+            step.status,
+            step.input,
+            step.result,
+            step.error,
+            step.extra,
+            step.stored_as,
+            step.started_at.0,
+            step.completed_at.map(|at| at.0),
         ])?;
-        let sql = "INSERT OR REPLACE INTO run_step (run, place, step, tool, status, input, result, error, extra, \
-                   stored_as, started_at, completed_at) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)";
-        let mut statement = transaction.prepare_cached(sql)?;
-        for step in steps {
-            statement.execute(params![
-                run.id,
-                step.place,
-                step.step,
-                step.tool,
-                step.status,
-                step.input,
-                step.result,
-                step.error,
-                step.extra,
-                step.stored_as,
-                step.started_at.0,
-                step.completed_at.map(|at| at.0),
-            ])?;
-        }
     }
-    transaction.commit()
+    Ok(())
 }
 
 /// `None` for a row that no version of this program wrote.

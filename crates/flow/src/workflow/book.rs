@@ -63,6 +63,8 @@ struct Pages {
     /// Steps that were written down as under way: until the next writing whoever goes on believes that they still are.
     under_way: BTreeSet<u32>,
     next: u32,
+    /// Whether the run itself was written down by this process.
+    is_begun: bool,
     written_at: Instant,
     is_over: bool,
 }
@@ -122,6 +124,7 @@ impl Book {
             pending: BTreeMap::new(),
             under_way: BTreeSet::new(),
             next: 0,
+            is_begun: false,
             written_at: Instant::now(),
             is_over: false,
         };
@@ -213,16 +216,22 @@ impl Book {
             pages.under_way.retain(|place| !pending.contains_key(place));
             let running = pending.values().filter(|step| step.completed_at.is_none()).map(|step| step.place);
             pages.under_way.extend(running);
-            (pages.record.clone(), pending)
+            // Its definition is long, and only its end changes it.
+            let record = (!std::mem::replace(&mut pages.is_begun, true)).then(|| pages.record.clone());
+            (record.ok_or_else(|| pages.record.id.clone()), pending)
         };
         let steps = steps.into_values().collect::<Vec<_>>();
+        let runs = runs.clone();
+        let put = move || match &record {
+            Ok(record) => runs.put(record, &steps),
+            Err(id) => runs.put_steps(id, &steps),
+        };
         let failed = |error: &dyn std::fmt::Display| format!("the run cannot be written down: {error}");
         // A step waits for this: here it takes a fifth of what it takes to wake another thread and be woken by it.
         if Handle::current().runtime_flavor() == RuntimeFlavor::MultiThread {
-            return tokio::task::block_in_place(|| runs.put(&record, &steps)).map_err(|error| failed(&error));
+            return tokio::task::block_in_place(put).map_err(|error| failed(&error));
         }
-        let runs = runs.clone();
-        let written = tokio::task::spawn_blocking(move || runs.put(&record, &steps)).await;
+        let written = tokio::task::spawn_blocking(put).await;
         written.map_err(|error| failed(&error))?.map_err(|error| failed(&error))
     }
 

@@ -14,7 +14,7 @@ use crate::retention::Retention;
 /// How long an event waits for others to share its commit.
 const GATHER: Duration = Duration::from_millis(100);
 /// How many events one commit takes.
-const BATCH: usize = 512;
+pub(super) const BATCH: usize = 512;
 /// After so many commits, and at the start, the old ones are forgotten.
 const PRUNE_EVERY: u32 = 64;
 /// How often nothing happening is used to forget the old ones.
