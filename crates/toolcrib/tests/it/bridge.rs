@@ -271,6 +271,8 @@ async fn our_own_gateway_is_killed_and_started_anew() {
     let program = json!(toolcrib_testkit::fake_server());
     std::fs::write(home.join("servers/alpha.yaml"), format!("name: alpha\ncommand: {program}\nstart: eager\n"))
         .unwrap();
+    // While it is away the bridge looks here, where nobody is, and not at the default port, where somebody may be.
+    std::fs::write(home.join("config.toml"), "listen = \"127.0.0.1:9\"\n").unwrap();
     let gateway = Gateway::start(home).await;
     // Found by the home folder, with its token, and at another port the second time.
     let mut bridge = Bridge::start(home, &[]);
