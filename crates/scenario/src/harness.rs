@@ -8,16 +8,9 @@ use serde_json::{Map, Value, json};
 
 use crate::drive::Speaker;
 use crate::expect::Answer;
-use crate::form::{Shape, Table, key, needed};
+use crate::form::{Key, Shape, Table, key, needed};
 use crate::mock::Tool;
 use crate::run::World;
-
-/// One of them.
-#[derive(Debug)]
-pub(crate) struct Harness {
-    pub(crate) name: &'static str,
-    pub(crate) arguments: Table,
-}
 
 /// Who calls one of them, and how long that may take.
 pub(crate) struct Caller<'a> {
@@ -29,66 +22,51 @@ pub(crate) struct Caller<'a> {
 /// The ways of a restart: in good manners, or as a crash.
 const WAYS: [&str; 2] = ["graceful", "kill"];
 
-pub(crate) static TOOLS: [Harness; 5] = [
-    Harness {
-        name: "test_add_mock_tool",
-        arguments: Table {
-            name: "test_add_mock_tool",
-            open: false,
-            keys: &[
-                needed("server", Shape::Text, "the mock server"),
-                needed("tool_name", Shape::Text, "the new tool; it answers with its name"),
-                key("tool_description", Shape::Text, "what the model reads"),
-            ],
-        },
-    },
-    Harness {
-        name: "test_remove_mock_tool",
-        arguments: Table {
-            name: "test_remove_mock_tool",
-            open: false,
-            keys: &[
-                needed("server", Shape::Text, "the mock server"),
-                needed("tool_name", Shape::Text, "the tool that goes away"),
-            ],
-        },
-    },
-    Harness {
-        name: "test_call_meta_tool",
-        arguments: Table {
-            name: "test_call_meta_tool",
-            open: false,
-            keys: &[
-                key("tool", Shape::Text, "a tool of `tools/list`"),
-                key("name", Shape::Text, "the same under another name"),
-                key("arguments", Shape::Map, "its arguments"),
-            ],
-        },
-    },
-    Harness {
-        name: "test_restart_gateway",
-        arguments: Table {
-            name: "test_restart_gateway",
-            open: false,
-            keys: &[key("how", Shape::Words(&WAYS), "`graceful`, or `kill` as in a crash; `graceful` without it")],
-        },
-    },
-    Harness {
-        name: "test_send_request",
-        arguments: Table {
-            name: "test_send_request",
-            open: false,
-            keys: &[
-                needed("method", Shape::Text, "a method of MCP, such as `tools/list`"),
-                key("params", Shape::Map, "its parameters; what every request says is added"),
-            ],
-        },
-    },
+/// Each by its name, with its arguments.
+pub(crate) static TOOLS: [Table; 5] = [
+    table(
+        "test_add_mock_tool",
+        &[
+            needed("server", Shape::Text, "the mock server"),
+            needed("tool_name", Shape::Text, "the new tool; it answers with its name"),
+            key("tool_description", Shape::Text, "what the model reads"),
+        ],
+    ),
+    table(
+        "test_remove_mock_tool",
+        &[
+            needed("server", Shape::Text, "the mock server"),
+            needed("tool_name", Shape::Text, "the tool that goes away"),
+        ],
+    ),
+    table(
+        "test_call_meta_tool",
+        &[
+            key("tool", Shape::Text, "a tool of `tools/list`"),
+            key("name", Shape::Text, "the same under another name"),
+            key("arguments", Shape::Map, "its arguments"),
+        ],
+    ),
+    table(
+        "test_restart_gateway",
+        &[key("how", Shape::Words(&WAYS), "`graceful`, or `kill` as in a crash; `graceful` without it")],
+    ),
+    table(
+        "test_send_request",
+        &[
+            needed("method", Shape::Text, "a method of MCP, such as `tools/list`"),
+            key("params", Shape::Map, "its parameters; what every request says is added"),
+        ],
+    ),
 ];
 
+const fn table(name: &'static str, keys: &'static [Key]) -> Table {
+    Table { name, open: false, keys }
+}
+
 /// The tool of this name.
-pub(crate) fn find(tool: &str) -> Option<&'static Harness> {
-    TOOLS.iter().find(|harness| harness.name == tool)
+pub(crate) fn find(tool: &str) -> Option<&'static Table> {
+    TOOLS.iter().find(|table| table.name == tool)
 }
 
 /// Calls one of them; `Err` is a call that cannot be made.

@@ -9,7 +9,7 @@ use toolcrib_base::task::Scope;
 
 use crate::drive::Speaker;
 use crate::form;
-use crate::harness::{self, Harness};
+use crate::harness;
 use crate::outcome::{Outcome, Verdict};
 use crate::run::{Config, World};
 use crate::scenario::{Act, Scenario};
@@ -54,8 +54,8 @@ pub async fn core_schemas(config: &Config) -> Result<BTreeMap<String, Value>, St
 
 /// The form of scenarios and the schemas of all core tools and of the runner's own, as one document.
 pub fn schema_document(schemas: &BTreeMap<String, Value>) -> Value {
-    let harness = |tool: &'static Harness| (tool.name.to_owned(), form::map_schema(&tool.arguments));
-    let harness: Map<String, Value> = harness::TOOLS.iter().map(harness).collect();
+    let harness = harness::TOOLS.iter().map(|tool| (tool.name.to_owned(), form::map_schema(tool)));
+    let harness: Map<String, Value> = harness.collect();
     json!({ "scenario": form::form_schema(), "tools": schemas, "harness": harness })
 }
 

@@ -5,7 +5,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use rusqlite::config::DbConfig;
-use rusqlite::{Connection, OpenFlags};
+use rusqlite::{Connection, OpenFlags, Transaction, TransactionBehavior};
 
 use crate::error::StoreError;
 use crate::folder::ClaimedFolder;
@@ -59,6 +59,20 @@ impl Database {
     pub(crate) fn writer(&self) -> MutexGuard<'_, Connection> {
         // A panic while it was held rolled its transaction back, so the connection is good to use.
         self.writer.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Writes what is not worth that others wait for the disk, all or none: it is there after the end of the process, however
+    /// that ends; a power cut may take it.
+    pub(crate) fn write_soon(
+        &self,
+        what: impl FnOnce(&Transaction<'_>) -> rusqlite::Result<()>,
+    ) -> rusqlite::Result<()> {
+        let mut writer = self.writer();
+        writer.pragma_update(None, "synchronous", "NORMAL")?;
+        let begun = writer.transaction_with_behavior(TransactionBehavior::Immediate);
+        let written = begun.and_then(|transaction| what(&transaction).and_then(|()| transaction.commit()));
+        writer.pragma_update(None, "synchronous", "FULL")?;
+        written
     }
 
     /// The connection for longer reading.

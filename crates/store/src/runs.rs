@@ -97,6 +97,8 @@ const COLUMNS: &str = "id, workflow, status, principal, administers, profile, de
                        (SELECT count(*) FROM run_step WHERE run_step.run = run.id) ELSE step_count END, \
                        started_at, completed_at";
 
+const WRITE: &str = "write a run down";
+
 impl Runs {
     /// The largest text of a run or a step, in bytes. Whoever writes cuts it before.
     pub const TEXT_MAX: usize = 2 * 1024 * 1024;
@@ -118,10 +120,11 @@ impl Runs {
     pub fn put(&self, run: &RunRecord, steps: &[RunStepRecord]) -> Result<(), StoreError> {
         let run_texts = [run.result.as_ref(), run.error.as_ref(), Some(&run.input), Some(&run.definition)];
         self.check(&run.id, steps, &run_texts)?;
-        self.write(|transaction| {
+        let written = self.database.write_soon(|transaction| {
             put_run(transaction, run)?;
             put_steps(transaction, &run.id, steps)
-        })
+        });
+        written.map_err(self.database.error(WRITE))
     }
 
     /// The same for steps alone, of a run that is written down.
@@ -130,7 +133,8 @@ impl Runs {
     /// As [`Runs::put`].
     pub fn put_steps(&self, run: &str, steps: &[RunStepRecord]) -> Result<(), StoreError> {
         self.check(run, steps, &[])?;
-        self.write(|transaction| put_steps(transaction, run, steps))
+        let written = self.database.write_soon(|transaction| put_steps(transaction, run, steps));
+        written.map_err(self.database.error(WRITE))
     }
 
     fn check(&self, run: &str, steps: &[RunStepRecord], more: &[Option<&String>]) -> Result<(), StoreError> {
@@ -142,16 +146,6 @@ impl Runs {
             return Err(StoreError::TooLarge { what, bytes: longest, limit: Self::TEXT_MAX });
         }
         Ok(())
-    }
-
-    fn write(&self, what: impl FnOnce(&Transaction<'_>) -> rusqlite::Result<()>) -> Result<(), StoreError> {
-        let failed = self.database.error("write a run down");
-        let mut writer = self.database.writer();
-        writer.pragma_update(None, "synchronous", "NORMAL").map_err(&failed)?;
-        let written =
-            writer.transaction().and_then(|transaction| what(&transaction).and_then(|()| transaction.commit()));
-        writer.pragma_update(None, "synchronous", "FULL").map_err(&failed)?;
-        written.map_err(failed)
     }
 
     /// One run.

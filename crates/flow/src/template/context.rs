@@ -18,6 +18,11 @@ const OLDER_WORDS: [(&str, &str); 1] = [("context", "results")];
 /// How many members are looked at to say what there is instead of a missing one.
 const TOLD: usize = 9;
 
+/// The root that an older word means; every other word means itself.
+pub(super) fn newer_word(name: &str) -> &str {
+    OLDER_WORDS.iter().find(|(older, _)| *older == name).map_or(name, |(_, now)| now)
+}
+
 /// The roots of templates.
 #[derive(Debug, Clone, Default)]
 pub struct Context {
@@ -114,8 +119,7 @@ impl Context {
 
     /// The root that a name means.
     fn named<'n>(&self, name: &'n str) -> &'n str {
-        let older = || OLDER_WORDS.iter().find(|(older, _)| *older == name).map(|(_, now)| *now);
-        if self.roots.contains_key(name) { name } else { older().unwrap_or(name) }
+        if self.roots.contains_key(name) { name } else { newer_word(name) }
     }
 
     fn over(&self, root: &str) -> Option<&Over> {

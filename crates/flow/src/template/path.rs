@@ -6,6 +6,8 @@ use std::fmt;
 
 use serde_json::Value;
 
+use super::context::newer_word;
+
 use super::error::{Fault, TemplateError, shown};
 
 /// How many steps a path may have.
@@ -78,10 +80,10 @@ pub(super) fn step<'a>(value: &'a Value, step: &Step) -> Option<&'a Value> {
 }
 
 impl Path {
-    /// The key directly under a root, if it leads there.
+    /// The key directly under a root, if it leads there, by an older word too.
     pub(super) fn under(&self, root: &str) -> Option<&str> {
         match self.steps.as_slice() {
-            [Step::Key(first), Step::Key(key), ..] if first == root => Some(key),
+            [Step::Key(first), Step::Key(key), ..] if newer_word(first) == root => Some(key),
             _ => None,
         }
     }

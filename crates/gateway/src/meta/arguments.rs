@@ -1,17 +1,29 @@
 //! The arguments of meta-tools: reading one, and, where the dialect is strict, whether there are any that nobody knows.
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::sync::LazyLock;
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 use toolcrib_base::{Kind, Problem};
 use toolcrib_catalog::Dialect;
 use toolcrib_protocol::{Raw, json};
 
-use crate::dialect::{Act, MetaName};
+use crate::dialect::{Act, META_NAMES, MetaName};
 use crate::operation::unknown_argument;
 
 /// Numbers above are not whole ones for sure once they were written with a point.
 const EXACT: f64 = 9_007_199_254_740_992.0;
+
+/// The arguments of muster's meta-tools by their schemas, read once.
+static PROPERTIES: LazyLock<BTreeMap<&str, Map<String, Value>>> = LazyLock::new(|| {
+    let of = |meta: &'static MetaName| {
+        let mut schema: Value = serde_json::from_str(meta.schema).ok()?;
+        let Value::Object(properties) = schema["properties"].take() else { return None };
+        Some((meta.name, properties))
+    };
+    META_NAMES.iter().filter(|meta| meta.dialect == Dialect::Muster).filter_map(of).collect()
+});
 
 /// Names the first argument that a meta-tool does not know, or that is no text where there must be one. Only in muster's
 /// dialect: models are seen to add arguments, and elsewhere that was never an error.
@@ -19,8 +31,7 @@ pub(crate) fn check(meta: &MetaName, arguments: &Raw) -> Result<(), Problem> {
     if meta.dialect != Dialect::Muster {
         return Ok(());
     }
-    let schema: Value = serde_json::from_str(meta.schema).unwrap_or_default();
-    let Some(properties) = schema["properties"].as_object() else { return Ok(()) };
+    let Some(properties) = PROPERTIES.get(meta.name) else { return Ok(()) };
     let members = arguments.members();
     // scooter's word for the name is understood where there is none.
     let stands_for_name = |key: &str| meta.act == Act::Call && key == "tool" && json::find(&members, "name").is_none();

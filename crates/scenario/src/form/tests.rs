@@ -16,7 +16,7 @@ thread_local! {
 
 fn all() -> Vec<&'static Table> {
     let mut tables: Vec<&'static Table> = vec![&SCENARIO, &SCOOTER];
-    tables.extend(harness::TOOLS.iter().map(|tool| &tool.arguments));
+    tables.extend(harness::TOOLS.iter());
     let mut at = 0;
     while let Some(table) = tables.get(at) {
         for key in table.keys {

@@ -44,10 +44,10 @@ pub(super) fn arguments(root: &Node, file: &Path) -> Vec<Wrong> {
         let tool = step.get("tool").and_then(Node::text).and_then(|tool| harness::find(&tool));
         let Some(tool) = tool else { return };
         match step.get("args") {
-            Some(args) => found.extend(form::check_at(args, &tool.arguments, file, &format!("{path}.args"))),
+            Some(args) => found.extend(form::check_at(args, tool, file, &format!("{path}.args"))),
             None => {
                 let nothing = Node { line: step.line, content: Content::Map(Vec::new()) };
-                found.extend(form::check_at(&nothing, &tool.arguments, file, path));
+                found.extend(form::check_at(&nothing, tool, file, path));
             }
         }
     };

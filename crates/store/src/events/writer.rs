@@ -3,7 +3,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use rusqlite::{Connection, TransactionBehavior};
 use tokio::sync::watch;
 use toolcrib_base::Clock;
 
@@ -95,26 +94,16 @@ impl Writer {
         drop(self.shared.work.wait_timeout_while(queue, AGAIN, |queue| !queue.closing));
     }
 
-    /// Not to the disk at once: news are not worth that others wait for it, and a power cut may take the last of them.
     fn commit(&self, batch: &[EventRecord]) -> rusqlite::Result<()> {
-        let mut connection = self.database.writer();
-        connection.pragma_update(None, "synchronous", "NORMAL")?;
-        let written = Self::insert(&mut connection, batch);
-        connection.pragma_update(None, "synchronous", "FULL")?;
-        written
-    }
-
-    fn insert(connection: &mut Connection, batch: &[EventRecord]) -> rusqlite::Result<()> {
-        let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-        {
+        self.database.write_soon(|transaction| {
             let sql = "INSERT INTO event (at, kind, name, reason, message, warning) VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
             let mut insert = transaction.prepare_cached(sql)?;
             for event in batch {
                 let EventRecord { at, kind, name, reason, message, warning } = event;
                 insert.execute((at.0, kind, name, reason, message, warning))?;
             }
-        }
-        transaction.commit()
+            Ok(())
+        })
     }
 
     /// Forgets what is too old or too much.

@@ -8,8 +8,8 @@ use toolcrib_catalog::{Action, Step, nearest};
 use super::{Check, Code};
 use crate::template::Tree;
 
-/// The roots of templates that hold results; the second is an older word.
-const RESULTS: [&str; 2] = ["results", "context"];
+/// The root of templates that holds results.
+const RESULTS: &str = "results";
 
 /// A name that leads nowhere: in which step, in which field, what is wrong, and what may be meant.
 pub(super) struct Astray<'a> {
@@ -131,7 +131,7 @@ impl<'a> Walk<'a> {
     }
 
     fn tree(&mut self, step: Option<&'a Step>, field: &str, tree: &'a Tree) {
-        for name in RESULTS.into_iter().flat_map(|root| tree.names_under(root)) {
+        for name in tree.names_under(RESULTS) {
             self.name(step, field, name);
         }
     }
