@@ -2,13 +2,19 @@
 
 use std::io::{BufRead, BufReader, Read};
 use std::process::{Command, Stdio};
+use std::sync::Mutex;
 use std::sync::mpsc::{RecvTimeoutError, SyncSender, sync_channel};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 
+use crate::steps::account;
+
 /// Lines that may wait for the printer; a program that writes faster is slowed down, not buffered.
 const LINES_IN_FLIGHT: usize = 1024;
+
+/// The packages that cargo said it compiles, in every program that was run, until somebody takes them.
+static COMPILED: Mutex<Vec<String>> = Mutex::new(Vec::new());
 
 /// How a program ended and everything it printed (both streams, in order of arrival, without colours).
 #[derive(Debug)]
@@ -40,6 +46,11 @@ pub fn answer(program: &str, arguments: &[&str]) -> Option<String> {
     output.status.success().then(|| String::from_utf8_lossy(&output.stdout).trim().to_owned())
 }
 
+/// What cargo has compiled or checked since the last call, in the order in which it said so.
+pub fn take_compiled() -> Vec<String> {
+    COMPILED.lock().map(|mut compiled| std::mem::take(&mut *compiled)).unwrap_or_default()
+}
+
 fn watch(command: &mut Command, deadline: Duration, print: bool) -> Result<Outcome> {
     let name = command.get_program().to_string_lossy().into_owned();
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -57,7 +68,13 @@ fn watch(command: &mut Command, deadline: Duration, print: bool) -> Result<Outco
                 if print {
                     println!("{line}");
                 }
-                lines.push(without_colours(&line));
+                let line = without_colours(&line);
+                if let Some(package) = account::compiled(&line)
+                    && let Ok(mut compiled) = COMPILED.lock()
+                {
+                    compiled.push(package);
+                }
+                lines.push(line);
             }
             Err(RecvTimeoutError::Disconnected) => break,
             Err(RecvTimeoutError::Timeout) => {

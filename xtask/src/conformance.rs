@@ -100,7 +100,7 @@ fn parse(arguments: &[String]) -> Result<Option<Options>> {
 }
 
 fn quiet_build(workspace: &Workspace, arguments: &[&str]) -> Result<()> {
-    let outcome = child::quiet(workspace.cargo().args(["build", "--quiet"]).args(arguments), BUILD_DEADLINE)?;
+    let outcome = child::quiet(workspace.cargo().arg("build").args(arguments), BUILD_DEADLINE)?;
     ensure!(outcome.success, "cargo build {} failed:\n{}", arguments.join(" "), outcome.lines.join("\n"));
     Ok(())
 }
@@ -226,7 +226,14 @@ mod tests {
         assert_eq!(names(&[]).len(), CELLS.len());
         assert_eq!(
             names(&["--direct"]),
-            ["legacy-to-legacy-http", "modern-to-modern-http", "client-legacy", "client-modern"]
+            [
+                "legacy-to-legacy-http",
+                "modern-to-modern-http",
+                "legacy-to-both-http",
+                "modern-to-both-http",
+                "client-legacy",
+                "client-modern"
+            ]
         );
     }
 }

@@ -8,6 +8,7 @@ mod conformance;
 mod eval;
 mod fuzz;
 mod need;
+mod picture;
 mod process;
 mod real;
 mod scenarios;
@@ -31,8 +32,10 @@ usage: cargo xtask <command>
   conformance [--cell NAME]...       the official conformance suite with the gateway in front of a fixture, and with
        [--scenario NAME] [--direct]  the gateway as the client; --list names the cells, --direct leaves the gateway out
        [--list] [--binary PATH]
+  picture                            draws docs/terminal.svg from the README's console block
   fuzz [target] [--seconds N]        fuzz targets (all of them without a name)
-  bench [...]                        cargo run --release -p toolcrib-bench -- ... (`run` without arguments)
+  bench [--profile NAME] [...]       the benchmarks, built with the profile `dist` or the one named: all of them, or
+                                     what the arguments say, such as `run --only calls` or `soak --minutes 30`
   eval-search DIR [...]              how well the search finds, over query sets with known answers, and how fast";
 
 fn main() -> ExitCode {
@@ -45,6 +48,7 @@ fn main() -> ExitCode {
         Some("tidy") => tidy::command(&workspace),
         Some("real") => real::command(&workspace, rest),
         Some("conformance") => conformance::command(&workspace, rest),
+        Some("picture") => picture::command(&workspace),
         Some("fuzz") => fuzz::command(&workspace, rest),
         Some("bench") => bench(&workspace, rest),
         Some("eval-search") => eval::command(&workspace, rest),
@@ -67,9 +71,19 @@ fn main() -> ExitCode {
     }
 }
 
+/// Gateway and yardsticks are built with the same profile: `dist`, the fastest, unless `--profile` names another.
 fn bench(workspace: &Workspace, rest: &[String]) -> anyhow::Result<bool> {
+    let (profile, rest) = match rest {
+        [flag, profile, rest @ ..] if flag == "--profile" => (profile.as_str(), rest),
+        rest => ("dist", rest),
+    };
+    let mut build = workspace.cargo();
+    build.args(["build", "--profile", profile, "--package", "toolcrib", "--package", "toolcrib-bench"]);
+    if !build.status()?.success() {
+        return Ok(false);
+    }
     let mut command = workspace.cargo();
-    command.args(["run", "--release", "--package", "toolcrib-bench", "--"]).args(rest);
+    command.args(["run", "--quiet", "--profile", profile, "--package", "toolcrib-bench", "--"]).args(rest);
     if rest.is_empty() {
         // Without arguments everything is measured.
         command.arg("run");

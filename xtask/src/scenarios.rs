@@ -21,7 +21,7 @@ const SCENARIOS: &str = "muster-scenarios";
 const EXPECTED: &str = "acceptance/expected-failures.yaml";
 
 pub fn step(workspace: &Workspace, _: Setting) -> Result<Verdict> {
-    let built = child::run(workspace.cargo().args(["build", "-q", "-p", "toolcrib"]), STEP_DEADLINE)?;
+    let built = child::run(workspace.cargo().args(["build", "-p", "toolcrib"]), STEP_DEADLINE)?;
     if !built.success {
         return Ok(Verdict::plain(false));
     }

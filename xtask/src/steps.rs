@@ -1,6 +1,7 @@
 //! `cargo xtask test`: the steps in order, what each prints, and the closing line. To add a step, write its function
 //! in `steps/` and give it a row in `STEPS`.
 
+pub mod account;
 pub mod build;
 
 use std::ops::AddAssign;
@@ -10,7 +11,8 @@ use anyhow::{Result, bail};
 
 use crate::tally::Tally;
 use crate::workspace::Workspace;
-use crate::{conformance, fuzz, need, real, scenarios, tidy};
+use crate::{child, conformance, fuzz, need, real, scenarios, tidy};
+use account::Account;
 
 /// No single program of a step runs longer: a cold build on two cores fits several times.
 pub const STEP_DEADLINE: Duration = Duration::from_secs(40 * 60);
@@ -102,6 +104,7 @@ pub fn test(workspace: &Workspace, arguments: &[String], setting: Setting) -> Re
     };
     let start = Instant::now();
     let mut sum = Tally::default();
+    let mut account = Account::default();
     let mut failures = Vec::new();
     let mut remarks = Vec::new();
     for (index, step) in steps.iter().enumerate() {
@@ -118,6 +121,7 @@ pub fn test(workspace: &Workspace, arguments: &[String], setting: Setting) -> Re
         let word = if verdict.failed { "FAILED" } else { "ok" };
         let counts = if verdict.tally.is_empty() { String::new() } else { format!(" ({})", verdict.tally) };
         println!("==> step {}/{} {}: {word} in {:.1} s{counts}", index + 1, steps.len(), step.name, seconds(begun));
+        account.add(step.name, begun.elapsed(), child::take_compiled());
         if verdict.failed {
             failures.push(step.name);
         }
@@ -125,6 +129,9 @@ pub fn test(workspace: &Workspace, arguments: &[String], setting: Setting) -> Re
         sum += verdict.tally;
     }
     println!("\n==> {} steps in {:.0} s", steps.len(), seconds(start));
+    for line in account.lines() {
+        println!("    {line}");
+    }
     for remark in remarks {
         println!("    {remark}");
     }

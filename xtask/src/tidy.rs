@@ -1,7 +1,8 @@
 //! `cargo xtask tidy`: the walls between the crates and the house rules that no compiler checks. A rule for one Rust
-//! file goes to `tidy/rules.rs`, one for other texts to `tidy/texts.rs`.
+//! file goes to `tidy/rules.rs`, one for other texts to `tidy/texts.rs`, one for what documents promise to `tidy/promises.rs`.
 
 mod allowed;
+mod promises;
 mod rules;
 mod scan;
 mod texts;
@@ -39,6 +40,10 @@ pub struct Report<'a> {
 impl<'a> Report<'a> {
     pub fn new(path: &'a str) -> Self {
         Self { path, findings: Vec::new() }
+    }
+
+    pub fn path(&self) -> &'a str {
+        self.path
     }
 
     pub fn add(&mut self, check: &'static str, line: usize, what: impl Into<String>, mend: &'static str) {
@@ -80,6 +85,7 @@ fn findings(workspace: &Workspace) -> Result<Vec<Finding>> {
         findings.extend(rules::check(&scan::Source::new(&file.path, &file.text)));
     }
     findings.extend(texts::check(&workspace.root, &files));
+    findings.extend(promises::check(&files));
     let allowed = files.iter().find(|file| file.path == allowed::PATH).map_or("", |file| &file.text);
     let mut findings = allowed::apply(allowed, findings)?;
     findings.sort_by(|a, b| (&a.path, a.line, a.check).cmp(&(&b.path, b.line, b.check)));

@@ -114,7 +114,7 @@ impl VaultError {
         match self {
             Self::Unknown { name, known } => match near(name.as_str(), known) {
                 Some(near) => format!("did you mean `{near}`?"),
-                None => format!("set it with `toolcrib secret set {name}`"),
+                None => format!("`toolcrib secret list` shows which there are; `toolcrib secret set {name}` sets it"),
             },
             Self::Forbidden { name, .. } => {
                 format!("set it again with another reach: `toolcrib secret set {name} --server NAME`")

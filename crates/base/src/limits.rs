@@ -7,6 +7,8 @@ use std::time::Duration;
 pub struct Limits {
     /// The largest body of a client's request, in bytes.
     pub request_bytes: usize,
+    /// How many bytes the bodies of all requests may take in memory together.
+    pub bodies_bytes: usize,
     /// The largest message of a server: an answer's body, a line on stdout, or one event of a stream, in bytes.
     pub message_bytes: usize,
     /// How deep arrays and objects may nest in a message.
@@ -21,6 +23,7 @@ impl Default for Limits {
     fn default() -> Self {
         Self {
             request_bytes: 4 * 1024 * 1024,
+            bodies_bytes: 256 * 1024 * 1024,
             message_bytes: 32 * 1024 * 1024,
             depth: 64,
             sessions: 10_000,

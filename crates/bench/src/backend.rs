@@ -21,7 +21,7 @@ pub(crate) const END_MARK: &str = "the-end-of-the-bench-text";
 /// What the backend offers.
 #[derive(Debug, Clone, clap::Args)]
 pub(crate) struct Offer {
-    /// How many tools to list, the three that do something included
+    /// How many tools to list, the four that do something included
     #[arg(long, default_value_t = 25)]
     pub(crate) tools: usize,
     /// Size of the result of `big`, in MiB
@@ -163,9 +163,14 @@ impl Backend {
         Some(Answer { opening, result, session: envelope.method == "initialize", status: 200 })
     }
 
+    /// Whether a message is a call of `fickle` that is never answered.
+    pub(crate) fn hangs(message: &[u8]) -> bool {
+        memchr::memmem::find(message, b"\"hang\":true").is_some()
+    }
+
     fn call(&self, params: &Params<'_>) -> Option<Bytes> {
         match params.name.as_deref()? {
-            "echo" => {
+            "echo" | "fickle" => {
                 let arguments: EchoArguments<'_> = serde_json::from_str(params.arguments?.get()).ok()?;
                 let era = if self.modern { MODERN_OPENING } else { "" };
                 let message = arguments.message.get();

@@ -178,6 +178,27 @@ impl Client {
         Ok((id, answer.with_context(|| format!("`{method}` was answered with an empty stream"))?))
     }
 
+    /// Waits no longer for the call that is under way: closes the connection and opens another in the same session. A
+    /// legacy client that `cancels` then takes the call back; closing is how a modern one does.
+    pub(crate) async fn give_up(&mut self, url: &str, cancels: bool) -> anyhow::Result<()> {
+        let (authority, _) = split_url(url)?;
+        let stream = timeout(ANSWER_DEADLINE, TcpStream::connect(authority)).await??;
+        stream.set_nodelay(true)?;
+        // Closed when this ends, after the cancellation.
+        let _before = std::mem::replace(&mut self.stream, stream);
+        if !cancels || self.manner.is_modern() {
+            return Ok(());
+        }
+        let id = self.next_id - 1;
+        let message =
+            format!("{{\"jsonrpc\":\"2.0\",\"method\":\"notifications/cancelled\",\"params\":{{\"requestId\":{id}}}}}");
+        let status = self.post(&message, None).await?.status;
+        if status != 202 {
+            bail!("`notifications/cancelled` was answered with status {status}");
+        }
+        Ok(())
+    }
+
     /// Opens the session's event stream on this connection and gives the connection away.
     pub(crate) async fn into_event_stream(mut self) -> anyhow::Result<TcpStream> {
         let session = self.session.clone().context("open an event stream without a session")?;

@@ -232,7 +232,7 @@ pub(crate) fn program(given: Option<PathBuf>) -> anyhow::Result<PathBuf> {
     let beside = std::env::current_exe()?.with_file_name("toolcrib");
     if !beside.is_file() {
         let built = std::process::Command::new(crate::machine::cargo())
-            .args(["build", "--release", "-p", "toolcrib"])
+            .args(["build", "-p", "toolcrib", "--profile", &crate::machine::profile()])
             .status()
             .context("run cargo")?;
         if !built.success() || !beside.is_file() {

@@ -10,7 +10,17 @@ pub(crate) fn cargo() -> OsString {
     std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into())
 }
 
-/// One line: day, processors, memory, kernel, compiler, revision of the sources.
+/// Cargo's name of the profile that this program was built with: the folder below `target` in which it lies.
+pub(crate) fn profile() -> String {
+    let program = std::env::current_exe().ok();
+    let folder = program.as_deref().and_then(std::path::Path::parent).and_then(std::path::Path::file_name);
+    match folder.and_then(std::ffi::OsStr::to_str) {
+        Some("debug") | None => "dev".to_owned(),
+        Some(name) => name.to_owned(),
+    }
+}
+
+/// One line: day, processors, memory, kernel, compiler, profile, revision of the sources.
 pub(crate) fn facts() -> String {
     let cores = std::thread::available_parallelism().map_or(0, std::num::NonZero::get);
     let processor = fs::read_to_string("/proc/cpuinfo")
@@ -29,7 +39,11 @@ pub(crate) fn facts() -> String {
     let compiler = output("rustc", &["--version"]).unwrap_or_else(|| "unknown compiler".to_owned());
     let sources = output("git", &["rev-parse", "--short=10", "HEAD"])
         .map_or_else(String::new, |revision| format!(", sources {revision}"));
-    format!("{} · {cores} × {processor}{memory} · {kernel} {release} · {compiler}{sources}", today())
+    format!(
+        "{} · {cores} × {processor}{memory} · {kernel} {release} · {compiler}, profile `{}`{sources}",
+        today(),
+        profile()
+    )
 }
 
 pub(crate) fn output(program: &str, arguments: &[&str]) -> Option<String> {

@@ -6,6 +6,11 @@ use std::time::Duration;
 /// The kernel's clock ticks per second in `/proc/PID/stat`; 100 on every Linux of today.
 const TICKS_PER_SECOND: u64 = 100;
 
+/// Where the two times of a process stand in its stat line, counted from its name on.
+const OWN: usize = 11;
+/// The same of the children that have ended.
+const CHILDREN: usize = 13;
+
 /// A process under test.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Process(pub(crate) u32);
@@ -39,6 +44,13 @@ pub(crate) struct Sizes {
     pub(crate) files: usize,
 }
 
+/// CPU time of all processes that this one has started and that have ended, in steps of 10 ms. `None` where this is not
+/// Linux.
+pub(crate) fn cpu_time_of_children() -> Option<Duration> {
+    let ticks = stat_ticks(&fs::read_to_string("/proc/self/stat").ok()?, CHILDREN)?;
+    Some(Duration::from_millis(ticks * 1_000 / TICKS_PER_SECOND))
+}
+
 impl Process {
     /// `None` when the process is gone or this is not Linux.
     pub(crate) fn cpu_time(self) -> Option<CpuTime> {
@@ -48,7 +60,7 @@ impl Process {
                 nanos += schedstat_nanos(&text).unwrap_or(0);
             }
         }
-        let ticks = stat_ticks(&fs::read_to_string(format!("/proc/{}/stat", self.0)).ok()?)?;
+        let ticks = stat_ticks(&fs::read_to_string(format!("/proc/{}/stat", self.0)).ok()?, OWN)?;
         let whole_process = Duration::from_millis(ticks * 1_000 / TICKS_PER_SECOND);
         Some(CpuTime { living_threads: Duration::from_nanos(nanos), whole_process })
     }
@@ -101,10 +113,11 @@ fn schedstat_nanos(text: &str) -> Option<u64> {
     text.split_ascii_whitespace().next()?.parse().ok()
 }
 
-/// User and system time of a stat line. The name in brackets may hold anything, blanks and brackets too.
-fn stat_ticks(text: &str) -> Option<u64> {
+/// User and system time of a stat line, the process's `OWN` or those of its `CHILDREN`. The name in brackets may hold
+/// anything, blanks and brackets too.
+fn stat_ticks(text: &str, first_field: usize) -> Option<u64> {
     let after_name = &text[text.rfind(')')? + 1..];
-    let mut fields = after_name.split_ascii_whitespace().skip(11);
+    let mut fields = after_name.split_ascii_whitespace().skip(first_field);
     let user: u64 = fields.next()?.parse().ok()?;
     let system: u64 = fields.next()?.parse().ok()?;
     Some(user + system)
@@ -136,8 +149,9 @@ mod tests {
     #[test]
     fn stat_times_are_found_behind_a_hostile_name() {
         let line = "42 (a) b (c) S 1 42 42 0 -1 4194560 100 0 0 0 17 5 0 0 20 0 3 0 100 1000 200 18446744073709551615";
-        assert_eq!(stat_ticks(line), Some(22));
-        assert_eq!(stat_ticks("42 (short) S"), None);
+        assert_eq!(stat_ticks(line, OWN), Some(22));
+        assert_eq!(stat_ticks(line, CHILDREN), Some(0));
+        assert_eq!(stat_ticks("42 (short) S", OWN), None);
         assert_eq!(stat_parent(line), Some(1));
     }
 

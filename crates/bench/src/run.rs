@@ -3,6 +3,7 @@
 mod aims;
 mod build;
 mod calls;
+mod crowd;
 mod footprint;
 mod foundation;
 mod lifecycle;
@@ -35,6 +36,10 @@ enum Part {
     Lifecycle,
     /// Steps of workflows, the list of many, behaviour scenarios
     Workflows,
+    /// 1,000 and 4,000 clients of one server
+    Crowd,
+    /// A tool that hangs once in a hundred calls
+    Hung,
     /// Locked packages, and with `--compile` the compile time
     Build,
 }
@@ -69,10 +74,13 @@ pub(crate) struct Run {
     /// Where the backend listens, for peers that have to be configured before
     #[arg(long, default_value = "127.0.0.1:0")]
     backend_listen: String,
+    /// Minutes for each cell of `hung`
+    #[arg(long, default_value_t = 1.0)]
+    minutes: f64,
     /// Also compile the gateway from cold
     #[arg(long)]
     compile: bool,
-    /// A document whose regions `bench`, `lifecycle` and `workflows` receive the tables of the parts that were measured
+    /// A document whose regions `bench`, `crowd`, `lifecycle` and `workflows` receive the tables of the parts that were measured
     #[arg(long)]
     write: Option<PathBuf>,
 }
@@ -160,13 +168,17 @@ pub(crate) async fn run(run: &Run) -> anyhow::Result<()> {
             let text = lifecycle::measure(run, program, &mut findings).await;
             write_own(run, "lifecycle", &facts, &text)?;
         }
+        if run.wants(Part::Crowd) || run.wants(Part::Hung) {
+            let text = crowd::measure(run, program, &mut findings).await;
+            write_own(run, "crowd", &facts, &text)?;
+        }
         if run.wants(Part::Workflows) {
             let text = workflows::measure(run, program, &mut findings).await;
             write_own(run, "workflows", &facts, &text)?;
         }
     }
     // What has a region of its own leaves that of the others alone.
-    let own = |part: &Part| matches!(part, Part::Lifecycle | Part::Workflows);
+    let own = |part: &Part| matches!(part, Part::Crowd | Part::Hung | Part::Lifecycle | Part::Workflows);
     if !run.only.is_empty() && run.only.iter().all(own) { verdict(&findings) } else { finish(run, &facts, &findings) }
 }
 

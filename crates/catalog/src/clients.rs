@@ -11,6 +11,8 @@
 mod draft;
 mod file;
 mod jsonc;
+mod moving;
+mod muster;
 mod place;
 mod preview;
 pub(crate) mod secret;
@@ -23,13 +25,17 @@ mod translate;
 
 pub use draft::{Draft, Origin, Wanted};
 pub use file::{FileError, SettingsFile, WriteAll, file_stamp, write_all_and_sync};
+pub use moving::{MovedServer, Undo, move_out, region, restore};
+pub use muster::translate_object;
 pub use place::{Place, Places, Platform, Root, VariableOf};
 pub use preview::preview;
-pub use settings::{Connected, Found, SettingsError, connect, disconnect, entry, find, is_connected};
+pub use settings::{
+    Connected, Found, Input, SettingsError, connect, disconnect, entry, find, find_entry, inputs, is_connected,
+};
 pub use settle::{Outcome, Settled, settle};
 pub use splice::{Splice, Splices};
 pub use table::{CLIENTS, Client, Format, Source, Transports, client};
-pub use translate::{ITSELF, Surroundings, translate};
+pub use translate::{Answer, ITSELF, Surroundings, translate};
 
 /// The name of our own entry in a client's settings.
 pub const OURS: &str = "toolcrib";

@@ -8,7 +8,7 @@ use std::path::Path;
 use toolcrib_base::{Glob, IdError};
 
 use crate::object_name::{self, ObjectName};
-use crate::problem::{DefinitionProblem, Findings, Sink, shown};
+use crate::problem::{DefinitionProblem, Findings, Sink, masked, shown};
 use crate::reader::{Cursor, Fields};
 use crate::secret::{SecretRef, is_variable};
 use crate::tree;
@@ -117,10 +117,10 @@ pub(crate) fn name<N>(fields: &Fields<'_>, stem: &str, new: impl FnOnce(&str) ->
     cursor.is_name();
     let name = new(text).map_err(|_| {
         let hint = "a name has at most 64 characters of a-z, 0-9 and `-`, the first not `-`";
-        cursor.problem(format!("expected a name, got {}", cursor.node().describe()), Some(hint.to_owned()));
+        cursor.problem(format!("expected a name, got {}", cursor.describe()), Some(hint.to_owned()));
     });
     if name.is_ok() && text != stem {
-        let stem = shown(stem);
+        let (stem, text) = (shown(stem), masked(text));
         let message = format!("expected the file's stem `{stem}`, got `{text}`");
         cursor.problem(message, Some(format!("rename the file to `{text}.yaml` or write `name: {stem}`")));
     }
@@ -137,7 +137,7 @@ pub(crate) fn object_name(fields: &Fields<'_>, stem: &str) -> Option<ObjectName>
 fn named_as_file(cursor: &Cursor<'_>, stem: &str) -> Option<ObjectName> {
     let name = an_object_name(cursor)?;
     if name.as_str() != stem {
-        let stem = shown(stem);
+        let (stem, name) = (shown(stem), masked(name.as_str()));
         let message = format!("expected the file's stem `{stem}`, got `{name}`");
         cursor.problem(message, Some(format!("rename the file to `{name}.yaml` or write `name: {stem}`")));
     }
@@ -151,7 +151,7 @@ pub(crate) fn an_object_name(cursor: &Cursor<'_>) -> Option<ObjectName> {
     let name = ObjectName::new(text);
     if name.is_err() {
         let hint = "a name has at most 63 characters of A-Z, a-z, 0-9, `_`, `.` and `-`, the first a letter or a digit";
-        cursor.problem(format!("expected a name, got {}", cursor.node().describe()), Some(hint.to_owned()));
+        cursor.problem(format!("expected a name, got {}", cursor.describe()), Some(hint.to_owned()));
     }
     name.ok()
 }
@@ -284,14 +284,14 @@ pub(crate) fn globs(cursor: Option<Cursor<'_>>, over: Over, default: &[&str]) ->
         let glob = match Glob::new(text) {
             Ok(glob) => glob,
             Err(error) => {
-                let message = format!("expected a pattern, got {}: {error}", item.node().describe());
+                let message = format!("expected a pattern, got {}: {error}", item.describe());
                 item.problem(message, Some("write one pattern for each alternative".to_owned()));
                 return None;
             }
         };
         if let Some(hint) = never_matches(text, over) {
             let what = if over == Over::Tools { "`server/tool`" } else { "the name of a server" };
-            let message = format!("expected a pattern that can match {what}, got {}", item.node().describe());
+            let message = format!("expected a pattern that can match {what}, got {}", item.describe());
             item.problem(message, Some(hint));
         }
         Some(glob)

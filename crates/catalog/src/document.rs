@@ -44,7 +44,7 @@ pub fn documents(text: &str, file: &Path) -> Result<Vec<Document>, DefinitionPro
 }
 
 /// What stands between the lines `---` (YAML 1.2 §9.1.2), each with the number of lines before it.
-fn parts(text: &str) -> Vec<(usize, &str)> {
+pub(crate) fn parts(text: &str) -> Vec<(usize, &str)> {
     let text = text.strip_prefix('\u{FEFF}').unwrap_or(text);
     let (mut parts, mut from, mut first) = (Vec::new(), 0, 0);
     let mut at = 0;

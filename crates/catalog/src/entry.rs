@@ -34,6 +34,11 @@ pub struct RegistryEntry {
     pub category: Option<String>,
     pub source: Source,
     pub tags: Vec<String>,
+    /// What people say who want its tools: searches find the tools by it, also those of a server that somebody defined
+    /// otherwise, if it is recognised.
+    pub keywords: Vec<String>,
+    /// Further packages and images that are this server.
+    pub aliases: Vec<String>,
     /// A word, a path or an address.
     pub icon: Option<String>,
     /// Markdown.
@@ -98,6 +103,14 @@ pub struct EntryFindings {
 }
 
 impl RegistryEntry {
+    /// The host that its server is reached at, where that is an address.
+    pub fn host(&self) -> Option<String> {
+        match &self.runtime.as_ref()?.reach {
+            Reach::Http { url, .. } => crate::endpoint::host(url),
+            Reach::Stdio { .. } => None,
+        }
+    }
+
     /// What is wrong with a text as the file of the entry `name`. Nothing is read or written.
     pub fn check(name: &ServerName, text: &str) -> EntryFindings {
         let file = Path::new(Self::FOLDER).join(format!("{name}.yaml"));
@@ -139,6 +152,8 @@ impl Define for RegistryEntry {
             category: fields.text("category"),
             source: fields.get("source").and_then(|cursor| cursor.choice()).unwrap_or_else(|| source_of(file)),
             tags: fields.texts("tags"),
+            keywords: fields.texts("keywords"),
+            aliases: fields.texts("aliases"),
             icon: fields.text("icon"),
             about: fields.text("about"),
             homepage: fields.get("homepage").and_then(|cursor| link(&cursor)),
@@ -189,7 +204,7 @@ pub(crate) fn link(cursor: &Cursor<'_>) -> Option<Link> {
     cursor.fits(server::ADDRESS_PATTERN);
     let link = text.parse();
     link.map_err(|error: crate::EndpointError| {
-        cursor.problem(format!("{error}, got {}", cursor.node().describe()), None);
+        cursor.problem(format!("{error}, got {}", cursor.describe()), None);
     })
     .ok()
 }

@@ -11,17 +11,22 @@ mod define;
 mod document;
 mod endpoint;
 mod entry;
+mod expected;
 mod folder;
 mod nearest;
 mod object_name;
+pub mod objects;
 mod pattern;
 mod period;
 pub mod pin;
 mod place;
+mod private;
 mod problem;
 mod profile;
 mod reader;
+mod recognise;
 mod registry;
+mod runner;
 mod schema;
 mod secret;
 mod server;
@@ -47,6 +52,7 @@ pub use entry::{
     Answers, Authorization, AuthorizationKind, ConfigureError, Configured, EntryFindings, Package, PackageKind, Reach,
     RegistryEntry, Runtime, Source, Variable,
 };
+pub use expected::{KINDS as PROGRAM_KINDS, ProgramKind, expected_variables, kinds_of, missing as missing_variables};
 pub use nearest::nearest;
 pub use object_name::{ObjectName, ObjectNameError};
 pub use pattern::{Pattern, PatternError};
@@ -59,12 +65,15 @@ pub use profile::{
     ActiveSet, AutoExposure, CallLimits, ChangedTools, Dialect, Examples, Exposure, GatewayKey, Group, KeyHash,
     KeyHashError, KeyName, OverQuota, Prefix, ProfileDefinition, Quota, Ranking, ToolRules,
 };
+pub use recognise::recognised;
 pub use registry::{Available, Origin, built_in};
+pub use runner::{CacheEntryError, HalfWritten, Installation, PackageCache, Runner};
 pub use schema::schema;
 pub use secret::{LocalSecrets, ResolveSecret, SecretError, SecretRef, SecretRefError, SecretUser};
 pub use server::edit::{ToolsEditError, with_tools};
 pub use server::{
-    Ask, Family, Program, Remote, ServerDefinition, SessionScope, Start, Timeouts, ToolText, Transport, TransportKind,
+    Ask, Family, Program, Remote, ServerDefinition, ServerLimits, SessionScope, SpokenEra, Start, Timeouts, ToolText,
+    Transport, TransportKind,
 };
 pub use service::ServiceDefinition;
 pub use service_class::{

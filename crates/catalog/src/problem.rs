@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use toolcrib_base::{Kind, Problem};
 
+use crate::private::{MASK, looks_secret, masked_path};
 use crate::trace::Trace;
 
 /// How many problems of one file are told one by one.
@@ -22,6 +23,11 @@ pub struct Position {
 
 impl Position {
     pub(crate) const START: Position = Position { line: 1, column: 1 };
+
+    /// The same place in a text with so many lines before it.
+    pub(crate) fn below(self, lines: u32) -> Self {
+        Self { line: self.line.saturating_add(lines), ..self }
+    }
 }
 
 /// One thing that is wrong with one file.
@@ -150,9 +156,9 @@ impl Sink {
         self.told.borrow_mut().push(DefinitionProblem {
             file: self.file.clone(),
             at: Some(at),
-            field: field.to_owned(),
-            message: message.into(),
-            hint,
+            field: masked_path(field).into_owned(),
+            message: masked_quotes(&message.into()),
+            hint: hint.map(|hint| masked_quotes(&hint)),
         });
     }
 
@@ -160,9 +166,15 @@ impl Sink {
     pub(crate) fn warn(&self, at: Position, field: &str, message: impl Into<String>, hint: Option<String>) {
         let mut warnings = self.warnings.borrow_mut();
         if warnings.len() < TOLD_MAX {
-            let message = message.into();
+            let (message, hint) = (masked_quotes(&message.into()), hint.map(|hint| masked_quotes(&hint)));
             let file = self.file.clone();
-            warnings.push(DefinitionProblem { file, at: Some(at), field: field.to_owned(), message, hint });
+            warnings.push(DefinitionProblem {
+                file,
+                at: Some(at),
+                field: masked_path(field).into_owned(),
+                message,
+                hint,
+            });
         }
     }
 
@@ -203,6 +215,19 @@ pub(crate) fn shown(text: &str) -> String {
         short.push('…');
     }
     short
+}
+
+/// The same for a text that may hold a secret.
+pub(crate) fn masked(text: &str) -> String {
+    if looks_secret(text) { MASK.to_owned() } else { shown(text) }
+}
+
+/// A message in which nothing between backticks looks like a secret: what is repeated of a file stands there.
+fn masked_quotes(message: &str) -> String {
+    let pieces = message.split('`').enumerate();
+    let pieces: Vec<&str> =
+        pieces.map(|(at, piece)| if at % 2 == 1 && looks_secret(piece) { MASK } else { piece }).collect();
+    pieces.join("`")
 }
 
 /// Characters that turn the direction of a line around or hide in it.

@@ -99,7 +99,12 @@ impl<'a> Cursor<'a> {
             let nothing = if what == "a list" { "write `[]` for nothing, or " } else { "" };
             format!("{nothing}remove the key for its default")
         });
-        self.problem(format!("expected {what}, got {}", self.node.describe()), hint);
+        self.problem(format!("expected {what}, got {}", self.describe()), hint);
+    }
+
+    /// What is there, for a message; of what may be a secret only its kind.
+    pub(crate) fn describe(&self) -> String {
+        self.node.describe_at(&self.path)
     }
 
     pub(crate) fn problem(&self, message: impl Into<String>, hint: Option<String>) {
@@ -168,7 +173,7 @@ impl<'a> Cursor<'a> {
         let found = text.and_then(|text| C::ALL.iter().find(|(word, _)| *word == &**text)).map(|(_, value)| *value);
         if found.is_none() {
             let quoted: Vec<String> = words().map(|word| format!("`{word}`")).collect();
-            let message = format!("expected one of {}, got {}", quoted.join(", "), self.node.describe());
+            let message = format!("expected one of {}, got {}", quoted.join(", "), self.describe());
             let hint = text.and_then(|text| nearest(text, words())).map(|word| format!("did you mean `{word}`?"));
             self.problem(message, hint);
         }
@@ -184,7 +189,7 @@ impl<'a> Cursor<'a> {
         let text = self.text()?;
         self.fits(T::PATTERN);
         let parsed = text.parse();
-        parsed.map_err(|error: T::Err| self.problem(format!("{error}, got {}", self.node.describe()), None)).ok()
+        parsed.map_err(|error: T::Err| self.problem(format!("{error}, got {}", self.describe()), None)).ok()
     }
 
     /// The items, each with its own path.
@@ -218,6 +223,19 @@ impl<'a> Cursor<'a> {
             }
         }
         values
+    }
+
+    /// Looks at every item of a list and every value of a map, and says nothing of what else it is.
+    pub(crate) fn each(&self, look: &impl Fn(&Cursor<'a>)) {
+        match &self.node.content {
+            Content::List(items) => items.iter().enumerate().for_each(|(index, node)| {
+                look(&Cursor { node, path: item_path(&self.path, index), sink: self.sink });
+            }),
+            Content::Map(entries) => entries.iter().for_each(|entry| {
+                look(&Cursor { node: &entry.value, path: key_path(&self.path, &entry.key), sink: self.sink });
+            }),
+            Content::Scalar { .. } => {}
+        }
     }
 
     /// A map whose keys are known.

@@ -20,20 +20,26 @@ pub(crate) const FOLDERS: [&str; 3] = ["registry/official", "registry", CUSTOM];
 pub(crate) const CUSTOM: &str = "registry/custom";
 
 /// What is inside of this program: the name of each and its text.
-const BUILT_IN: [(&str, &str); 14] = [
+const BUILT_IN: [(&str, &str); 20] = [
     ("brave-search", include_str!("../registry/brave-search.yaml")),
     ("chrome-devtools", include_str!("../registry/chrome-devtools.yaml")),
     ("context7", include_str!("../registry/context7.yaml")),
     ("everything", include_str!("../registry/everything.yaml")),
     ("fetch", include_str!("../registry/fetch.yaml")),
     ("filesystem", include_str!("../registry/filesystem.yaml")),
+    ("firecrawl", include_str!("../registry/firecrawl.yaml")),
     ("git", include_str!("../registry/git.yaml")),
     ("github", include_str!("../registry/github.yaml")),
+    ("google-maps", include_str!("../registry/google-maps.yaml")),
     ("memory", include_str!("../registry/memory.yaml")),
     ("notion", include_str!("../registry/notion.yaml")),
     ("playwright", include_str!("../registry/playwright.yaml")),
+    ("postgres", include_str!("../registry/postgres.yaml")),
+    ("puppeteer", include_str!("../registry/puppeteer.yaml")),
     ("sentry", include_str!("../registry/sentry.yaml")),
     ("sequential-thinking", include_str!("../registry/sequential-thinking.yaml")),
+    ("slack", include_str!("../registry/slack.yaml")),
+    ("sqlite", include_str!("../registry/sqlite.yaml")),
     ("time", include_str!("../registry/time.yaml")),
 ];
 

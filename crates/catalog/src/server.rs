@@ -2,20 +2,24 @@
 
 pub(crate) mod edit;
 mod family;
+mod limits;
 
 use std::collections::{BTreeMap, HashSet};
 use std::path::PathBuf;
 
 use toolcrib_base::ServerName;
 
+use crate::clients::secret::placeholder;
 use crate::define::{self, Define, Kept};
 use crate::endpoint::{Endpoint, EndpointError};
+use crate::expected;
 use crate::period::Period;
 use crate::reader::{Choice, Cursor, Fields, choice};
 use crate::secret::SecretRef;
 use crate::toolschema;
 
 pub use family::Family;
+pub use limits::ServerLimits;
 
 /// What addresses look like.
 pub(crate) const ADDRESS_PATTERN: &str = "^[Hh][Tt][Tt][Pp][Ss]?://";
@@ -32,6 +36,7 @@ pub struct ServerDefinition {
     /// minutes, an address never.
     pub idle: Option<Period>,
     pub session: SessionScope,
+    pub era: SpokenEra,
     /// What the connection that lists its tools says can be asked of us, each once, in the order of its kinds.
     pub declares: Vec<Ask>,
     pub timeouts: Timeouts,
@@ -53,7 +58,8 @@ pub struct ServerDefinition {
     /// When the snapshot was taken, as written.
     pub verified_at: Option<String>,
     pub auth: Option<Kept>,
-    pub limits: Option<Kept>,
+    /// How many calls may run at a time.
+    pub limits: ServerLimits,
 }
 
 /// How a server is reached, with what that way needs.
@@ -80,6 +86,8 @@ pub struct Program {
     pub command: String,
     pub args: Vec<String>,
     pub env: BTreeMap<String, SecretRef>,
+    /// Variables of our own environment that it gets beside those of its kind, each once, where they are set.
+    pub inherit_env: Vec<String>,
     /// Its working directory; a relative one begins at the home folder.
     pub cwd: Option<PathBuf>,
 }
@@ -119,6 +127,18 @@ choice! {
 }
 
 choice! {
+    /// In which era of the protocol a server is spoken to.
+    SpokenEra {
+        /// In that of each client, where the server speaks it.
+        Auto = "auto",
+        /// With `initialize` and sessions, up to 2025-11-25.
+        Legacy = "legacy",
+        /// Without either, from 2026-07-28 on.
+        Modern = "modern",
+    }
+}
+
+choice! {
     /// What a server can ask a client for.
     Ask {
         /// Forms to fill in and addresses to open.
@@ -142,8 +162,9 @@ choice! {
 /// How long the server may take.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Timeouts {
-    /// From starting or connecting to being initialised.
-    pub connect: Period,
+    /// From starting or connecting to being initialised. Without the key ten seconds, and for a program that installs
+    /// itself as long as that takes.
+    pub connect: Option<Period>,
     /// For one page of a list.
     pub list: Period,
     /// For one call.
@@ -152,7 +173,14 @@ pub struct Timeouts {
 
 impl Default for Timeouts {
     fn default() -> Self {
-        Self { connect: Period::seconds(10), list: Period::seconds(10), call: Period::seconds(60) }
+        Self { connect: None, list: Period::seconds(10), call: Period::seconds(60) }
+    }
+}
+
+impl Timeouts {
+    /// How long connecting may take where nothing is installed.
+    pub fn connect(&self) -> Period {
+        self.connect.unwrap_or(Period::seconds(10))
     }
 }
 
@@ -198,6 +226,7 @@ impl Define for ServerDefinition {
             start: fields.get("start").and_then(|cursor| cursor.choice()).unwrap_or(Start::Lazy),
             idle: idle(&fields),
             session: fields.get("session").and_then(|cursor| cursor.choice()).unwrap_or(SessionScope::Principal),
+            era: era(&fields),
             declares: fields.get("declares").map(|cursor| declares(&cursor)).unwrap_or_default(),
             timeouts: fields.get("timeouts").and_then(timeouts).unwrap_or_default(),
             category: fields.text("category"),
@@ -212,7 +241,7 @@ impl Define for ServerDefinition {
             tools: fields.get("tools").map(|cursor| tools(&cursor)).unwrap_or_default(),
             verified_at: fields.text("verified_at"),
             auth: define::kept(&fields, "auth"),
-            limits: define::kept(&fields, "limits"),
+            limits: fields.get("limits").and_then(limits::read).unwrap_or_default(),
         };
         // Read even when the name or the transport is wrong, so that all problems are told at once.
         let placeholder = || ServerName::new("unnamed").ok();
@@ -226,7 +255,13 @@ impl Define for ServerDefinition {
 impl Transport {
     /// Stands in while the rest of a wrong definition is read.
     fn nowhere() -> Self {
-        Self::Stdio(Program { command: String::new(), args: Vec::new(), env: BTreeMap::new(), cwd: None })
+        Self::Stdio(Program {
+            command: String::new(),
+            args: Vec::new(),
+            env: BTreeMap::new(),
+            inherit_env: Vec::new(),
+            cwd: None,
+        })
     }
 }
 
@@ -248,18 +283,30 @@ fn transport(fields: &Fields<'_>) -> Option<Transport> {
         }
         Some(kind @ (TransportKind::Http | TransportKind::Sse)) => {
             let why = format!("belongs to `transport: stdio`, this is `{kind}`");
-            misplaced(fields, &["command", "args", "env", "cwd"], &why);
+            misplaced(fields, &["command", "args", "env", "inherit_env", "cwd"], &why);
             let remote = remote(fields)?;
             Some(if kind == TransportKind::Http { Transport::Http(remote) } else { Transport::Sse(remote) })
         }
         None => {
             // Nobody knows which keys belong here, so all of them are let pass.
-            for key in ["command", "args", "env", "cwd", "url", "headers"] {
+            for key in ["command", "args", "env", "inherit_env", "cwd", "url", "headers"] {
                 fields.get(key);
             }
             None
         }
     }
+}
+
+/// HTTP+SSE is a transport of the legacy era.
+fn era(fields: &Fields<'_>) -> SpokenEra {
+    let Some(cursor) = fields.get("era") else { return SpokenEra::Auto };
+    let era = cursor.choice().unwrap_or(SpokenEra::Auto);
+    let transport = fields.get("transport").and_then(|cursor| cursor.node().as_text().map(ToString::to_string));
+    if era == SpokenEra::Modern && transport.as_deref() == Some("sse") {
+        let hint = "write `transport: http`, or remove `era`".to_owned();
+        cursor.problem("expected no `era: modern` beside `transport: sse`, which is of the legacy era", Some(hint));
+    }
+    era
 }
 
 /// Only a server that starts by itself at a call may be stopped without one.
@@ -284,8 +331,26 @@ fn program(fields: &Fields<'_>) -> Option<Program> {
     let command = fields.require("command", what, "add a line such as `command: npx`".to_owned());
     let args = fields.get("args").map(|cursor| cursor.list(|item| argument(&item))).unwrap_or_default();
     let env = fields.get("env").map(|cursor| define::environment(&cursor)).unwrap_or_default();
+    let inherit_env = fields.get("inherit_env").map(|cursor| inherited(&cursor)).unwrap_or_default();
     let cwd = fields.get("cwd").and_then(|cursor| cursor.word("a folder")).map(PathBuf::from);
-    Some(Program { command: command?.word(what)?, args, env, cwd })
+    for key in ["command", "args", "cwd", "env"] {
+        fields.get(key).iter().for_each(no_placeholders);
+    }
+    Some(Program { command: command?.word(what)?, args, env, inherit_env, cwd })
+}
+
+/// Names of variables, each once; never a pattern, so that no secret comes along.
+pub(crate) fn inherited(cursor: &Cursor<'_>) -> Vec<String> {
+    let mut seen = HashSet::new();
+    cursor.list(|item| {
+        let name = item.text()?;
+        if let Some((message, hint)) = expected::fault(name) {
+            item.problem(message, Some(hint));
+        } else if !seen.insert(name) {
+            item.expected("each variable once");
+        }
+        Some(name.to_owned())
+    })
 }
 
 /// Arguments may be empty and may have several lines.
@@ -301,8 +366,27 @@ pub(crate) fn argument(item: &Cursor<'_>) -> Option<String> {
 fn remote(fields: &Fields<'_>) -> Option<Remote> {
     let hint = "add a line such as `url: https://example.com/mcp`".to_owned();
     let url = fields.require("url", "the address of the server", hint);
+    fields.get("headers").iter().for_each(no_placeholders);
     let headers = fields.get("headers").map(|cursor| define::headers(&cursor)).unwrap_or_default();
     Some(Remote { url: address(&url?)?, headers })
+}
+
+/// Placeholders of editors would be passed on as they stand: nobody here fills them in.
+fn no_placeholders(cursor: &Cursor<'_>) {
+    let check = |cursor: &Cursor<'_>| {
+        let Some(word) = cursor.node().as_text().and_then(|text| placeholder(text)) else { return };
+        let hint = match word.split_once(':') {
+            Some(("env", name)) => format!("write `env:{name}` as the whole value"),
+            Some(("input", _)) => {
+                "put the value into the vault with `toolcrib secret set NAME`, and write `vault:NAME`".to_owned()
+            }
+            _ => "write what stands for it".to_owned(),
+        };
+        let word = crate::problem::shown(&word);
+        cursor.problem(format!("expected no placeholder of an editor, got `${{{word}}}`"), Some(hint));
+    };
+    check(cursor);
+    cursor.each(&check);
 }
 
 /// What is wrong is repeated only where nothing in it can be a secret.
@@ -312,7 +396,7 @@ fn address(cursor: &Cursor<'_>) -> Option<Endpoint> {
     let address = text.parse();
     if let Err(error) = &address {
         let error: &EndpointError = error;
-        let got = if text.contains(['@', '?']) { "something else".to_owned() } else { cursor.node().describe() };
+        let got = if text.contains(['@', '?']) { "something else".to_owned() } else { cursor.describe() };
         cursor.problem(format!("{error}, got {got}"), None);
     }
     address.ok()
@@ -323,7 +407,7 @@ pub(crate) fn timeouts(cursor: Cursor<'_>) -> Option<Timeouts> {
     let default = Timeouts::default();
     let period = |key, default| fields.get(key).and_then(|cursor| cursor.parsed()).unwrap_or(default);
     let timeouts = Timeouts {
-        connect: period("connect", default.connect),
+        connect: fields.get("connect").and_then(|cursor| cursor.parsed()),
         list: period("list", default.list),
         call: period("call", default.call),
     };
@@ -353,13 +437,17 @@ pub(crate) fn labels(cursor: &Cursor<'_>) -> BTreeMap<String, String> {
 /// A prefix becomes part of names that clients hold to `[A-Za-z0-9_.-]{1,64}`.
 fn prefix(cursor: &Cursor<'_>) -> Option<String> {
     let text = cursor.text()?;
-    let fits = !text.is_empty()
-        && text.len() <= 32
-        && text.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'.' | b'-'));
+    let fits = is_prefix(text);
     if !fits {
         cursor.expected("a prefix of 1 to 32 characters of A-Z, a-z, 0-9, `_`, `.` and `-`");
     }
     fits.then(|| text.to_owned())
+}
+
+/// Whether a text can stand before the names of tools.
+pub(crate) fn is_prefix(text: &str) -> bool {
+    let fits = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'.' | b'-');
+    !text.is_empty() && text.len() <= 32 && text.bytes().all(fits)
 }
 
 pub(crate) fn tools(cursor: &Cursor<'_>) -> Vec<ToolText> {

@@ -5,7 +5,7 @@ use jsonschema::PatternOptions;
 use serde_json::Value;
 
 use crate::pattern::PATTERN_BYTES;
-use crate::problem::shown;
+use crate::problem::{masked, shown};
 use crate::reader::{Cursor, Fields};
 
 /// How many references a schema may have to be looked at: following a chain of them takes a part of the stack each.
@@ -28,11 +28,11 @@ pub(crate) fn check(fields: &Fields<'_>) {
 fn fault(cursor: &Cursor<'_>) -> Option<String> {
     let json = cursor.json()?;
     if !cursor.node().is_map() {
-        return Some(format!("expected a JSON Schema, got {}", cursor.node().describe()));
+        return Some(format!("expected a JSON Schema, got {}", cursor.describe()));
     }
     let value: Value = serde_json::from_str(&json).ok()?;
     if let Some(kind) = value.get("type").filter(|kind| *kind != "object") {
-        return Some(format!("expected a JSON Schema with `type: object`, got `{}`", shown(&kind.to_string())));
+        return Some(format!("expected a JSON Schema with `type: object`, got `{}`", masked(&kind.to_string())));
     }
     let (references, patterns) = weigh(&value);
     if references > REFERENCES_MAX || patterns > PATTERNS_MAX {
@@ -46,7 +46,7 @@ fn fault(cursor: &Cursor<'_>) -> Option<String> {
     built.err().map(|error| {
         let place = error.instance_path().to_string();
         let place = if place.is_empty() { String::new() } else { format!(" at `{}`", shown(&place)) };
-        format!("expected a JSON Schema, got one that is not valid{place}: {}", shown(&error.to_string()))
+        format!("expected a JSON Schema, got one that is not valid{place}: {}", masked(&error.to_string()))
     })
 }
 

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use saphyr_parser::{Event, Marker, Parser, ScalarStyle, Tag};
 
+use crate::private::{is_private, looks_secret};
 use crate::problem::{Position, Sink, shown};
 
 /// How deep lists and maps may nest.
@@ -76,8 +77,15 @@ impl Node {
         }
     }
 
-    /// What is there, for "expected …, got …".
-    pub(crate) fn describe(&self) -> String {
+    /// What is at `path`, for "expected …, got …". Of what may be a secret only its kind.
+    pub(crate) fn describe_at(&self, path: &str) -> String {
+        match self.as_text() {
+            Some(text) if is_private(path) || looks_secret(text) => "a text".to_owned(),
+            _ => self.describe(),
+        }
+    }
+
+    fn describe(&self) -> String {
         match &self.content {
             _ if self.is_null() => "nothing".to_owned(),
             Content::Scalar { text, .. } => format!("`{}`", shown(text)),
@@ -230,7 +238,7 @@ impl Builder<'_> {
     /// A value in the place of a key.
     fn key(&mut self, node: &Node) -> Result<(), Stop> {
         let Some(text) = node.as_text().cloned() else {
-            return Err(self.stop(node.at, format!("expected a key, got {}", node.describe())));
+            return Err(self.stop(node.at, format!("expected a key, got {}", node.describe_at(&self.path()))));
         };
         let Some(Frame { open: Open::Map { entries, keys, pending }, .. }) = self.stack.last_mut() else {
             return Ok(());
@@ -251,7 +259,7 @@ impl Builder<'_> {
     fn check_tag(&self, tag: Option<&Tag>, at: Position) -> bool {
         let Some(tag) = tag else { return false };
         if !tag.is_yaml_core_schema() {
-            let message = format!("expected a plain value, got the tag `{}`", shown(&tag.to_string()));
+            let message = "expected a plain value, got one with a tag";
             self.sink.add(at, &self.path(), message, Some("remove the tag".to_owned()));
         }
         tag.suffix == "str"
@@ -288,9 +296,10 @@ impl Builder<'_> {
     }
 }
 
-/// The path of a key in the map at `path`.
+/// The path of a key in the map at `path`. What was meant as `NAME=value` and became a key shows its name only.
 pub(crate) fn key_path(path: &str, key: &str) -> String {
-    if path.is_empty() { shown(key) } else { format!("{path}.{}", shown(key)) }
+    let key = key.split_once('=').map_or_else(|| shown(key), |(name, _)| format!("{}=****", shown(name)));
+    if path.is_empty() { key } else { format!("{path}.{key}") }
 }
 
 /// The path of an item in the list at `path`; items count from 0.

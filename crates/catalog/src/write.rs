@@ -17,6 +17,8 @@ use crate::endpoint::Endpoint;
 use crate::entry::RegistryEntry;
 use crate::folder::{EXTENSIONS, read_bytes};
 use crate::object_name::ObjectName;
+pub use crate::private::MASK;
+use crate::private::{is_harmless, is_name, is_secret_name, looks_secret};
 use crate::problem::{DefinitionProblem, Sink};
 use crate::profile::ProfileDefinition;
 use crate::reader::Cursor;
@@ -27,10 +29,8 @@ use crate::service_class::ServiceClassDefinition;
 use crate::workflow::WorkflowDefinition;
 use crate::{tree, yaml};
 
-/// What stands in place of a value that is not shown.
-pub const MASK: &str = "****";
 /// The keys of a definition whose values may hold secrets.
-const MASKED: [&str; 6] = ["env", "headers", "url", "homepage", "auth", "keys"];
+const MASKED: [&str; 7] = ["env", "headers", "args", "url", "homepage", "auth", "keys"];
 const FILE_MODE: u32 = 0o600;
 const FOLDER_MODE: u32 = 0o700;
 
@@ -226,14 +226,17 @@ impl Written {
     /// What the file says, with `****` for every value that may be a secret; `None` when it is no YAML.
     pub fn shown(&self, which: &Which) -> Option<Value> {
         let mut value = which.value(&self.text)?;
+        if !value.is_object() {
+            // A file that is something else altogether, such as a link to a token.
+            return Some(MASK.into());
+        }
         for key in ["env", "headers"] {
-            for value in value.get_mut(key).and_then(Value::as_object_mut).into_iter().flat_map(|all| all.values_mut())
-            {
-                let is_reference = value.as_str().and_then(|text| text.parse().ok());
-                if is_reference.is_none_or(|parsed| matches!(parsed, SecretRef::Literal(_))) {
-                    *value = MASK.into();
-                }
+            if let Some(values) = value.get_mut(key) {
+                *values = shown_values(values);
             }
+        }
+        if let Some(args) = value.get_mut("args") {
+            *args = shown_args(args);
         }
         for key in ["url", "homepage"] {
             if let Some(value) = value.get_mut(key) {
@@ -249,6 +252,38 @@ impl Written {
         }
         Some(value)
     }
+}
+
+/// `env` or `headers`: references stay, and so do names that are nothing but names.
+fn shown_values(values: &Value) -> Value {
+    let Some(members) = values.as_object() else { return MASK.into() };
+    let shown = members.iter().map(|(name, value)| {
+        let is_reference = value.as_str().and_then(|text| text.parse().ok());
+        let is_secret = is_reference.is_none_or(|parsed| matches!(parsed, SecretRef::Literal(_)));
+        let name = if is_name(name) { name.clone() } else { MASK.to_owned() };
+        (name, if is_secret { MASK.into() } else { value.clone() })
+    });
+    Value::Object(shown.collect())
+}
+
+/// `args`: those that look like secrets, and those that come with a flag that is named like one.
+fn shown_args(args: &Value) -> Value {
+    let Some(args) = args.as_array() else { return if args.is_null() { Value::Null } else { MASK.into() } };
+    let mut follows_secret = false;
+    let shown = args.iter().map(|arg| {
+        let Some(text) = arg.as_str() else { return arg.clone() };
+        let flag = text.starts_with('-').then(|| text.split_once('=').unwrap_or((text, "")));
+        let was_flag = std::mem::replace(
+            &mut follows_secret,
+            flag.is_some_and(|(name, value)| is_secret_name(name) && value.is_empty() && !text.ends_with('=')),
+        );
+        match flag {
+            Some((name, value)) if is_secret_name(name) && !is_harmless(value) => format!("{name}={MASK}").into(),
+            _ if looks_secret(text) || (was_flag && flag.is_none() && !is_harmless(text)) => MASK.into(),
+            _ => arg.clone(),
+        }
+    });
+    Value::Array(shown.collect())
 }
 
 /// What of `auth` is no secret, whoever wrote it: these keys and nothing else.

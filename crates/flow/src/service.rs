@@ -26,7 +26,7 @@ use toolcrib_base::task::Scope;
 use toolcrib_base::{Clock, Problem, ServerName};
 use toolcrib_catalog::{DefinitionProblem, Loaded};
 use toolcrib_gateway::view::View;
-use toolcrib_gateway::{Errand, Gateway, Offer, Operation, Source};
+use toolcrib_gateway::{Errand, Gateway, ObjectKind, Offer, Operation, Source};
 use toolcrib_protocol::Raw;
 use toolcrib_store::Services as Records;
 
@@ -99,6 +99,10 @@ impl Source for Services {
 
     fn operate(&self, operation: &'static Operation, errand: Errand) -> BoxFuture<'static, Result<Value, Problem>> {
         operation::run(Arc::clone(&self.table), operation, errand)
+    }
+
+    fn shows(&self, view: &View, kind: ObjectKind, name: &str) -> bool {
+        self.table.is_open(kind, name, view)
     }
 
     fn explain(&self, _: &View, _: &str) -> Option<Problem> {

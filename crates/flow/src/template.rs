@@ -128,6 +128,7 @@ impl Template {
     /// `false` become truth values; everything else is text. A plain text stays the text that it is.
     pub fn render(&self, context: &Context) -> Result<Value, TemplateError> {
         limit::begin();
+        function::clock::begin(context.now());
         match &self.kind {
             Compiled::Plain => Ok(Value::String(self.text.to_string())),
             Compiled::Field(path) => {

@@ -243,11 +243,12 @@ impl Gateway {
             let running = self.servers.table().get(name).cloned();
             let removed = || Problem::new(Kind::Cancelled, format!("the definition of `{name}` was removed meanwhile"));
             let running = running.ok_or_else(removed)?;
-            let timeouts = running.server.config().timeouts;
-            let until = *until.get_or_insert_with(|| Instant::now() + timeouts.connect + timeouts.list + MANNERS);
+            let config = running.server.config();
+            let longest = config.longest_start() + config.timeouts.list + MANNERS;
+            let until = *until.get_or_insert_with(|| Instant::now() + longest);
             let mut status = running.server.watch_status();
             running.server.order_start();
-            let ended = status.wait_for(|it| matches!(it.state, State::Ready | State::Failed | State::Stopped));
+            let ended = status.wait_for(|it| it.state.has_settled());
             let Ok(ended) = tokio::time::timeout_at(until, ended).await else {
                 return Err(failed(name, Kind::Timeout, "it was not listed in time"));
             };

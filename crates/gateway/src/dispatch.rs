@@ -1,23 +1,18 @@
 //! The only place that calls servers. Everything here wants a [`Passage`].
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 
-use toolcrib_base::Problem;
+use toolcrib_base::{Kind, Problem};
 use toolcrib_policy::Act;
-use toolcrib_protocol::{Era, Raw, RpcError};
+use toolcrib_protocol::{Raw, RpcError, method};
+use toolcrib_upstream::places::{NoPlace, WAITING};
 use toolcrib_upstream::server::Call;
-use toolcrib_upstream::{CallError, Server};
+use toolcrib_upstream::{CallError, Place, Server};
 
 use crate::caller::Caller;
 use crate::environment::NeedsEnvironment;
 use crate::passage::Passage;
 use crate::session::Running;
-use crate::source::Errand;
-
-/// How many calls one server may have running. Each holds a place in the audit log's queue, so a server that hangs must
-/// not be able to take all of them from the others.
-pub(crate) const PER_SERVER: usize = 256;
 
 /// How a call at a server ended.
 #[derive(Debug, Clone)]
@@ -26,11 +21,9 @@ pub(crate) enum Ended {
     Answered(Result<Raw, RpcError>),
     /// The server could not be asked, or did not answer.
     Failed(CallError),
-    /// The server has as many calls running as it may.
-    Busy,
     /// The client took the call back.
     Cancelled,
-    /// The server needs something that could not be had from the client.
+    /// There was no place for the call, or the server needs something that could not be had from the client.
     Unanswered(Problem),
 }
 
@@ -46,7 +39,9 @@ pub(crate) struct Outgoing<'a> {
     pub(crate) call: Call,
 }
 
-/// Calls the server that the passage was given for.
+/// Calls the server that the passage was given for, as soon as it has a place for the call.
+///
+/// Dropping the future takes the call back at the server. Whoever may come back for the answer keeps it.
 pub(crate) async fn call(
     passage: &Passage,
     caller: &Caller,
@@ -58,40 +53,75 @@ pub(crate) async fn call(
         // Cannot happen while every caller takes the server from what the passage was opened for.
         return Ended::Cancelled;
     }
-    if outgoing.server.running() >= PER_SERVER {
-        return Ended::Busy;
-    }
-    let mut call = outgoing.call;
-    if let Some(needed) = outgoing.environment {
-        // Boxed: only few profiles have one, and the future of each call is moved.
-        match Box::pin(needed.get()).await {
-            Ok(environment) => call.client.environment = Some(environment),
+    outgoing.call.cancel_on_drop.store(true, Ordering::Relaxed);
+    let asking = async {
+        let place = match place(passage.act(), caller, outgoing.server).await {
+            Ok(place) => place,
             Err(problem) => return Ended::Unanswered(problem),
+        };
+        let mut call = Call { waited: place.waited, ..outgoing.call };
+        if let Some(needed) = outgoing.environment {
+            // Boxed: only few profiles have one, and the future of each call is moved.
+            match Box::pin(needed.get()).await {
+                Ok(environment) => call.client.environment = Some(environment),
+                Err(problem) => return Ended::Unanswered(problem),
+            }
         }
-    }
-    // A modern client that goes away cancels; a legacy one may come back for the answer. For that of an errand that was
-    // dropped (a run that ended, a step whose time is over) nobody will.
-    let cancels = caller.revision.era() == Era::Modern || caller.door == Errand::DOOR;
-    let cancel_on_drop = Arc::new(AtomicBool::new(cancels));
-    let call = Call { cancel_on_drop: Arc::clone(&cancel_on_drop), ..call };
-    // Pinned here, so that it is dropped after the flag was set and not before.
-    let mut asking = std::pin::pin!(outgoing.server.call(outgoing.method, &outgoing.params, call));
-    let answered = match running {
+        match outgoing.server.call(outgoing.method, &outgoing.params, call).await {
+            Ok(outcome) => Ended::Answered(outcome),
+            Err(error) => Ended::Failed(error),
+        }
+    };
+    match running {
         None => asking.await,
         // Biased: what was cancelled while it waited for its turn is not sent at all.
         Some(running) => tokio::select! {
             biased;
-            () = running.cancelled() => {
-                cancel_on_drop.store(true, Ordering::Relaxed);
-                return Ended::Cancelled;
-            }
-            answered = &mut asking => answered,
+            () = running.cancelled() => Ended::Cancelled,
+            ended = asking => ended,
         },
-    };
-    match answered {
-        Ok(outcome) => Ended::Answered(outcome),
-        Err(error) => Ended::Failed(error),
     }
+}
+
+/// Waits for a place at the server, as long as a call of it may take.
+async fn place(act: &Act, caller: &Caller, server: &Server) -> Result<Place, Problem> {
+    let (lane, patience) = (lane(act), server.config().timeouts.call);
+    let taken = server.places().take(&caller.principal.id, lane, patience).await;
+    taken.map_err(|why| no_place(server, lane, why))
+}
+
+/// What takes turns with others at a server: each tool, and everything else of one kind.
+fn lane(act: &Act) -> &str {
+    match act {
+        Act::CallTool { tool, .. } => &tool.tool,
+        Act::ReadResource { .. } => method::RESOURCES_READ,
+        Act::GetPrompt { .. } => method::PROMPTS_GET,
+        Act::Complete { .. } => method::COMPLETE,
+        Act::Forward { .. } => "other methods",
+        Act::Configure { .. } | Act::MetaTool { .. } | Act::Operation { .. } => "the gateway itself",
+    }
+}
+
+/// A server that is asked too much, in words for the client. Nothing was sent to it.
+fn no_place(server: &Server, lane: &str, why: NoPlace) -> Problem {
+    let (name, load) = (&server.config().name, server.places().load());
+    let message = match why {
+        NoPlace::Full => format!("{WAITING} calls wait for a place at server `{name}`, which is the limit"),
+        NoPlace::Timeout(waited) => {
+            let (most, waiting) = (load.concurrency.calls, load.waiting);
+            let whose = match server.places().running(lane) {
+                running if load.running < most => format!("`{lane}` has {running} calls running, which is its share"),
+                _ => format!("all {most} are taken"),
+            };
+            let waited = waited.as_secs_f64();
+            format!("waited {waited} s for a place at server `{name}`: {whose}, and {waiting} more calls wait")
+        }
+    };
+    let hint = format!(
+        "Nothing was sent to the server, so the call can be repeated. `toolcrib get server {name}` shows what runs; \
+         `limits` in `servers/{name}.yaml` says how many calls may run at a time."
+    );
+    Problem::new(Kind::Busy, message).hint(hint)
 }
 
 fn permitted(act: &Act, server: &Server) -> bool {

@@ -127,6 +127,13 @@ impl Duplex {
         }
     }
 
+    /// Waits until the requests that run are answered. No news are passed on meanwhile.
+    pub async fn finish(&self) {
+        self.endless.close(Duration::ZERO).await;
+        // The requests have deadlines of their own, and so has the caller.
+        self.requests.close(Duration::MAX).await;
+    }
+
     /// The client says no more: what it asked for is still answered, for so long; then the session ends.
     pub async fn close(self, grace: Duration) {
         if let Some(session) = self.session() {
@@ -232,10 +239,12 @@ impl Duplex {
         scope.spawn(async move {
             let (_place, _noted) = (place, noted);
             let channel = Channel::new(out.clone());
-            // Dropping a modern request cancels it at its server.
+            // Dropping a request takes it back at its server.
             let answer = tokio::select! {
                 answer = gateway.request(&caller, request, Some(channel)) => answer,
                 () = cancelled.notified() => None,
+                // What is said is not read any more.
+                () = out.closed() => None,
             };
             if let Some(answer) = answer {
                 // A client that is gone needs no answer.

@@ -81,6 +81,9 @@ impl Told {
     pub(crate) fn state(server: &ServerName, status: &Status) -> Self {
         let mut what =
             json!({ "server": server.as_str(), "state": status.state.as_str(), "since": status.since.to_string() });
+        if let Some(note) = &status.note {
+            what["note"] = note.as_str().into();
+        }
         if let Some(error) = &status.last_error {
             what["lastError"] = error.as_str().into();
         }

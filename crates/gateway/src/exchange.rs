@@ -35,8 +35,9 @@ pub(crate) use behind::Behind;
 
 /// How long one call of a legacy client may take with all its rounds.
 const LONGEST: Duration = Duration::from_secs(60 * 60);
-/// How many calls may wait for answers of legacy clients at a time.
-pub(crate) const ASKING: usize = 256;
+/// How many calls may wait for answers of legacy clients at a time, as many as may wait for one server. They hold no
+/// place at it meanwhile.
+pub(crate) const ASKING: usize = 8_192;
 /// How long a legacy client may take for one answer: people read before they agree.
 pub(crate) const ANSWER: Duration = Duration::from_secs(10 * 60);
 /// The wait before a call is made again for a server that only wanted it later.
@@ -80,12 +81,19 @@ impl Passing<'_> {
         }
     }
 
+    /// Whether a server is spoken to in the modern era for this caller. A session with a server is what only the legacy
+    /// era knows, whoever takes part in it.
+    pub(crate) fn speaks_modern(&self, server: &Server) -> bool {
+        let wanted = if self.behind.conversation.is_some() { Era::Legacy } else { self.caller.revision.era() };
+        server.era_for(wanted) == Some(Era::Modern)
+    }
+
     /// Whether a call may have to wait for answers of a modern client while it runs, or belongs to one that does: a retry
     /// must find that one, whatever its client declares by now and of whichever era the server is.
     fn parks(&self, server: &Server, params: &Raw) -> bool {
         let state = || ask::state(params);
         self.caller.revision.era() == Era::Modern
-            && match server.is_modern() {
+            && match self.speaks_modern(server) {
                 true => state().is_some_and(|state| self.gateway.parking.knows(&state)),
                 false => self.behind.capabilities.can_be_asked() || state().is_some(),
             }
@@ -102,7 +110,7 @@ impl Passing<'_> {
                 aside
             }),
             headers: wanted.headers.clone(),
-            cancel_on_drop: Arc::default(),
+            ..Call::default()
         };
         let environment = self.environment_for(wanted.server);
         let outgoing = Outgoing { server: wanted.server, method: wanted.method, params, environment, call };
@@ -143,7 +151,7 @@ impl Passing<'_> {
         let asked = match self.caller.session {
             Some(_) => self.behind.capabilities.can_be_asked(),
             // What a legacy server asks in vain is what the client must be told.
-            None => self.caller.revision.era() == Era::Modern && !server.is_modern(),
+            None => self.caller.revision.era() == Era::Modern && !self.speaks_modern(server),
         };
         (channel || asked).then(|| {
             // Nothing that such a server asks would fit a client that can be asked nothing.
@@ -259,10 +267,13 @@ impl Passing<'_> {
                 if let Some(error) = unfit(&questions, &self.behind.capabilities) {
                     return Ended::Answered(Err(error));
                 }
-                // The call holds its place in the audit log while people answer: others need some too.
                 let place = match self.gateway.asking.try_acquire() {
                     Ok(place) if !questions.is_empty() => Some(place),
-                    Err(_) if !questions.is_empty() => return Ended::Busy,
+                    Err(_) if !questions.is_empty() => {
+                        let message = format!("{ASKING} calls wait for answers of their clients, which is the limit");
+                        let problem = Problem::new(Kind::Busy, message);
+                        return Ended::Unanswered(problem.hint("Answer some of them, or wait for them to end."));
+                    }
                     _ => None,
                 };
                 let answers = match self.ask_session(session, wanted.server, questions).await {

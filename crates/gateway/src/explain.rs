@@ -11,6 +11,7 @@ use toolcrib_protocol::inventory::Entry;
 use toolcrib_search::nearest;
 use toolcrib_upstream::{State, stderr_apart};
 
+use crate::advice::{advice, remedy};
 use crate::gateway::Gateway;
 use crate::operation;
 use crate::resolve;
@@ -225,15 +226,34 @@ impl Gateway {
         });
         if !what.is_empty() {
             value["failed"] = what.into();
+            value["remedy"] = remedy(running).into();
+        }
+        let missing = missing_variables(running);
+        if !missing.is_empty() {
+            value["environment"] = json!(missing);
         }
         if !stderr.is_empty() {
             value["stderr"] = json!(stderr);
+        }
+        if let Some(note) = status.note {
+            value["note"] = note.into();
+        }
+        if let Some(half) = status.half_written {
+            value["halfWritten"] = json!({ "path": half.path.display().to_string(), "why": half.why });
         }
         if let Some(next) = status.next_retry {
             value["nextRetry"] = next.to_string().into();
         }
         value
     }
+}
+
+/// What its program is known to need of the environment and does not get.
+fn missing_variables(running: &Running) -> Vec<String> {
+    let toolcrib_catalog::Transport::Stdio(program) = &running.definition.transport else { return Vec::new() };
+    let is_given = |name: &str| program.env.contains_key(name);
+    let is_set = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
+    toolcrib_catalog::missing_variables(&program.command, &program.args, &is_given, &is_set)
 }
 
 fn state(running: &Running) -> Step {
@@ -272,27 +292,4 @@ fn exposure(view: &View, tool: &crate::view::Tool) -> Step {
         text.push_str(", as another tool had the plain name first, or it fits no client");
     }
     Step::new("exposure", true, text)
-}
-
-/// What a person can do about a server.
-pub(crate) fn advice(running: &Running) -> String {
-    let (name, status) = (&running.definition.name, running.server.status());
-    let failed = status.last_error.unwrap_or_default();
-    let (failed, _) = stderr_apart(&failed);
-    let is_program = matches!(running.definition.transport, toolcrib_catalog::Transport::Stdio(_));
-    let what = match status.state {
-        State::Ready => return "nothing: its tools answer".to_owned(),
-        State::Idle => return "nothing: it starts at the next call".to_owned(),
-        State::Starting => return "wait: it is being started".to_owned(),
-        State::Stopped => return format!("start it with `toolcrib server start {name}`"),
-        State::Failed if failed.contains("not set") || failed.contains("secret") => {
-            format!("give the secret that `servers/{name}.yaml` refers to")
-        }
-        State::Failed if is_program && (failed.contains("no such program") || failed.contains("cannot run")) => {
-            format!("install its program, or correct `command` in `servers/{name}.yaml`")
-        }
-        State::Failed if is_program => format!("mend `servers/{name}.yaml`, or what it runs"),
-        State::Failed => format!("check that its address answers, and its headers in `servers/{name}.yaml`"),
-    };
-    format!("{what}, then `toolcrib server restart {name}`; it said more in `state/logs/{name}.log`")
 }

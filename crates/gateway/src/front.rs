@@ -1,5 +1,6 @@
 //! The front of every door: which era a message belongs to, and who then answers it.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use futures_util::future::join_all;
@@ -108,7 +109,18 @@ impl Gateway {
         principal: &Principal,
         profile: &ProfileName,
     ) -> (Answer, Option<Arc<Session>>) {
-        let opened = self.open_session(&request.params, principal, profile);
+        self.initialize_at(request, principal, profile, None)
+    }
+
+    /// The same for a client at an address, which has a share of all sessions.
+    pub fn initialize_at(
+        &self,
+        request: &Request,
+        principal: &Principal,
+        profile: &ProfileName,
+        address: Option<IpAddr>,
+    ) -> (Answer, Option<Arc<Session>>) {
+        let opened = self.open_session(&request.params, principal, profile, address);
         match opened {
             Ok((result, session)) => (Answer::ok(request.id.clone(), result), Some(session)),
             Err(problem) => (Answer::error(Some(request.id.clone()), RpcError::from(&problem)), None),
@@ -120,6 +132,7 @@ impl Gateway {
         params: &Raw,
         principal: &Principal,
         profile: &ProfileName,
+        address: Option<IpAddr>,
     ) -> Result<(Raw, Arc<Session>), Problem> {
         let view = self.view(profile.as_str()).ok_or_else(|| no_profile(self, profile))?;
         let asked = params.text("protocolVersion").ok_or_else(|| {
@@ -127,7 +140,8 @@ impl Gateway {
                 .hint(format!("The newest here is {}.", Revision::LATEST_LEGACY))
         })?;
         let revision = Revision::negotiate_legacy(&asked);
-        let session = self.sessions.open(principal.clone(), profile.clone(), Introduction::read(params, revision))?;
+        let client = Introduction::read(params, revision).at(address);
+        let session = self.sessions.open(principal.clone(), profile.clone(), client)?;
         self.reset_active_set(&view, &principal.id);
         Ok((self.initialize_result(&view, revision), session))
     }
@@ -136,7 +150,9 @@ impl Gateway {
 /// The answer to a profile that is not there, with those that are.
 pub fn no_profile(gateway: &Gateway, profile: &ProfileName) -> Problem {
     let views = gateway.views();
-    let names: Vec<_> = views.keys().map(ProfileName::as_str).collect();
+    // Those that require a key are for whoever has been given one.
+    let open = views.iter().filter(|(_, view)| view.profile.keys.is_none());
+    let names: Vec<_> = open.map(|(name, _)| name.as_str()).collect();
     Problem::new(Kind::NotFound, format!("profile `{profile}` does not exist"))
         .hint(format!("Profiles are: {}.", names.join(", ")))
 }

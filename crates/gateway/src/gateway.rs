@@ -31,6 +31,7 @@ use crate::operation::Operations;
 use crate::operation::secrets::KeepSecrets;
 use crate::parking::Parking;
 use crate::pins::{Pins, Quarantine};
+use crate::schema::Checks;
 use crate::servers::{Servers, Table, fingerprint};
 use crate::session::Sessions;
 use crate::source::Sources;
@@ -84,6 +85,7 @@ pub struct Gateway {
     pub operations: Arc<Operations>,
     sources: Sources,
     pub(crate) throttle: Throttle,
+    pub(crate) checks: Checks,
     pub(crate) clock: Arc<dyn Clock>,
     /// The servers.
     pub servers: Servers,
@@ -163,6 +165,7 @@ impl Gateway {
             operations,
             sources: parts.sources,
             throttle: Throttle::default(),
+            checks: Checks::default(),
             clock: parts.clock,
             servers: parts.servers,
             sessions: parts.sessions,

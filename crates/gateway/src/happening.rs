@@ -14,6 +14,8 @@ use toolcrib_store::EventRecord;
 
 use crate::events::{Kind, Told};
 use crate::gateway::Gateway;
+use crate::scope::Scope;
+use crate::session::Session;
 
 pub(crate) use follow::{Followers, Wanted};
 pub(crate) use servers::ServerNews;
@@ -121,8 +123,11 @@ impl Gateway {
         let event = happening.record(self.clock.now());
         tracing::debug!(kind = event.kind, name = event.name, reason = event.reason, "{}", event.message);
         self.events.tell(|| Told { kind: Kind::Event, what: shown(&event) });
-        self.followers
-            .tell(&event, || Notification { method: NOTIFICATION.to_owned(), params: Raw::from_value(&shown(&event)) });
+        let may_know = |session: &Session| Scope::new(self, &session.principal, &session.profile).has_event(&event);
+        self.followers.tell(&event, may_know, || Notification {
+            method: NOTIFICATION.to_owned(),
+            params: Raw::from_value(&shown(&event)),
+        });
         self.store.events().keep(event);
     }
 }

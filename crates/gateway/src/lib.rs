@@ -5,6 +5,7 @@
 //! `meta/` and `operation/` hold one file for each thing that the gateway itself can do.
 
 pub mod active;
+mod advice;
 pub mod approval;
 pub mod caller;
 mod configure;
@@ -22,6 +23,7 @@ mod explain;
 pub mod front;
 pub mod gateway;
 pub mod happening;
+mod install;
 mod learning;
 mod listen;
 mod menu;
@@ -36,6 +38,7 @@ mod reply;
 pub mod request;
 mod resolve;
 mod schema;
+pub mod scope;
 mod search;
 pub mod servers;
 pub mod session;
@@ -45,7 +48,7 @@ mod throttle;
 pub mod verify;
 pub mod view;
 
-pub use caller::{Caller, Principal};
+pub use caller::{Caller, Principal, ShareKey};
 pub use duplex::Duplex;
 pub use embed::Embed;
 pub use events::{Events, Kind as EventKind, Lost, Told};
@@ -56,5 +59,6 @@ pub use operation::{
     Effect, Found, KeepSettings, Method, Operation, Operations, Permission, Run, ServerOrder, tell_unknown,
 };
 pub use request::Channel;
+pub use scope::Scope;
 pub use session::{Session, Sessions, Unasked};
 pub use source::{Errand, Offer, Source, Sources};

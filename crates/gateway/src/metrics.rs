@@ -1,6 +1,7 @@
 //! Counters for Prometheus: calls, durations and outcomes per tool.
 
-use std::sync::Arc;
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use prometheus_client::encoding::EncodeLabelSet;
@@ -12,6 +13,7 @@ use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::Registry;
 use toolcrib_base::ToolId;
 use toolcrib_store::Outcome;
+use toolcrib_upstream::Server;
 
 use crate::economy::Costs;
 
@@ -39,21 +41,43 @@ struct TokenLabels {
     of: &'static str,
 }
 
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct PlaceLabels {
+    server: String,
+    state: &'static str,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct TotalLabels {
+    outcome: &'static str,
+}
+
 /// All counters of the gateway.
 #[derive(Debug)]
 pub struct Metrics {
     registry: Registry,
+    /// What everybody may read: no names in it.
+    totals: Registry,
+    all_calls: [Counter; 5],
+    servers_ready: Gauge,
+    /// The servers whose tools answer.
+    answering: Mutex<BTreeSet<String>>,
     calls: Family<OutcomeLabels, Counter>,
+    unchecked: Family<ServerLabels, Counter>,
     durations: Family<ToolLabels, Histogram, fn() -> Histogram>,
     ready: Family<ServerLabels, Gauge>,
     sessions: Gauge,
     tokens: Family<TokenLabels, Gauge>,
+    places: Family<PlaceLabels, Gauge>,
+    unanswered: Family<ToolLabels, Gauge>,
 }
 
 /// The counters of one tool, looked up once and kept with it.
 #[derive(Debug)]
 pub struct ToolMetrics {
     outcomes: [Counter; 5],
+    all: [Counter; 5],
+    unchecked: Counter,
     duration: Histogram,
 }
 
@@ -71,6 +95,9 @@ impl Metrics {
         let mut registry = Registry::with_prefix("toolcrib");
         let calls = Family::default();
         registry.register("tool_calls", "Calls of tools by outcome", calls.clone());
+        let unchecked = Family::default();
+        let help = "Calls whose arguments were not checked, because their schema takes too long";
+        registry.register("unchecked_calls", help, unchecked.clone());
         // From 100 µs to about 100 s.
         let buckets: fn() -> Histogram = || Histogram::new(exponential_buckets(0.000_1, 4.0, 11));
         let durations = Family::new_with_constructor(buckets);
@@ -82,7 +109,34 @@ impl Metrics {
         let tokens = Family::default();
         let help = "What a profile's tools cost a model: all of them, what it lists, a task by find, describe and call";
         registry.register("profile_tokens", help, tokens.clone());
-        Self { registry, calls, durations, ready, sessions, tokens }
+        let places = Family::default();
+        registry.register("server_calls", "Calls at a server: running, and waiting for a place", places.clone());
+        let unanswered = Family::default();
+        let help = "Calls that were given up and that the server has not answered";
+        registry.register("tool_calls_unanswered", help, unanswered.clone());
+        let mut totals = Registry::with_prefix("toolcrib");
+        let by_outcome = Family::<TotalLabels, Counter>::default();
+        totals.register("tool_calls", "Calls of all tools by outcome", by_outcome.clone());
+        let all_calls = OUTCOMES.map(|outcome| by_outcome.get_or_create(&TotalLabels { outcome }).clone());
+        let servers_ready = Gauge::default();
+        totals.register("servers_ready", "How many servers have tools that answer", servers_ready.clone());
+        totals.register("sessions", "Open sessions of legacy clients", sessions.clone());
+        let answering = Mutex::default();
+        Self {
+            registry,
+            totals,
+            all_calls,
+            servers_ready,
+            answering,
+            calls,
+            unchecked,
+            durations,
+            ready,
+            sessions,
+            tokens,
+            places,
+            unanswered,
+        }
     }
 
     /// The counters of a tool. They last as long as the process, whatever becomes of the tool.
@@ -92,18 +146,30 @@ impl Metrics {
             let labels = OutcomeLabels { server: server.clone(), tool: tool.clone(), outcome };
             self.calls.get_or_create(&labels).clone()
         });
+        let unchecked = self.unchecked.get_or_create(&ServerLabels { server: server.clone() }).clone();
         let duration = self.durations.get_or_create(&ToolLabels { server, tool }).clone();
-        Arc::new(ToolMetrics { outcomes, duration })
+        Arc::new(ToolMetrics { outcomes, all: self.all_calls.clone(), unchecked, duration })
     }
 
     /// Says whether a server's tools answer.
     pub fn set_ready(&self, server: &str, ready: bool) {
         self.ready.get_or_create(&ServerLabels { server: server.to_owned() }).set(i64::from(ready));
+        self.count_ready(server, ready);
+    }
+
+    fn count_ready(&self, server: &str, ready: bool) {
+        let mut answering = self.answering.lock().unwrap_or_else(PoisonError::into_inner);
+        match ready {
+            true => drop(answering.insert(server.to_owned())),
+            false => drop(answering.remove(server)),
+        }
+        self.servers_ready.set(i64::try_from(answering.len()).unwrap_or(i64::MAX));
     }
 
     /// Forgets a server that was removed.
     pub fn forget_server(&self, server: &str) {
         self.ready.remove(&ServerLabels { server: server.to_owned() });
+        self.count_ready(server, false);
     }
 
     /// Says how many sessions are open.
@@ -122,18 +188,49 @@ impl Metrics {
         }
     }
 
+    /// Says how the places of all servers are used, and what they have not answered.
+    pub fn set_calls<'a>(&self, servers: impl Iterator<Item = &'a Server>) {
+        self.places.clear();
+        self.unanswered.clear();
+        for server in servers {
+            let (name, load) = (server.config().name.to_string(), server.places().load());
+            for (state, count) in [("running", load.running), ("waiting", load.waiting)] {
+                let labels = PlaceLabels { server: name.clone(), state };
+                self.places.get_or_create(&labels).set(i64::try_from(count).unwrap_or(i64::MAX));
+            }
+            for (tool, count) in server.unanswered() {
+                let labels = ToolLabels { server: name.clone(), tool: tool.to_string() };
+                self.unanswered.get_or_create(&labels).set(i64::try_from(count).unwrap_or(i64::MAX));
+            }
+        }
+    }
+
     /// All counters in the OpenMetrics text format.
     pub fn render(&self) -> String {
-        let mut text = String::new();
-        match encode(&mut text, &self.registry) {
-            Ok(()) => text,
-            // Writing into a string does not fail.
-            Err(_) => String::new(),
-        }
+        rendered(&self.registry)
+    }
+
+    /// Sums over all servers and tools, without the name of any.
+    pub fn render_totals(&self) -> String {
+        rendered(&self.totals)
+    }
+}
+
+fn rendered(registry: &Registry) -> String {
+    let mut text = String::new();
+    match encode(&mut text, registry) {
+        Ok(()) => text,
+        // Writing into a string does not fail.
+        Err(_) => String::new(),
     }
 }
 
 impl ToolMetrics {
+    /// Counts a call that went to its server with arguments that were not checked.
+    pub fn record_unchecked(&self) {
+        self.unchecked.inc();
+    }
+
     /// Counts one call.
     pub fn record(&self, outcome: Outcome, duration: Duration) {
         let index = match outcome {
@@ -144,6 +241,7 @@ impl ToolMetrics {
             Outcome::Denied => 4,
         };
         self.outcomes[index].inc();
+        self.all[index].inc();
         self.duration.observe(duration.as_secs_f64());
     }
 }
@@ -166,5 +264,11 @@ mod tests {
         assert!(text.contains(r#"outcome="error"} 1"#), "{text}");
         assert!(text.contains(r#"toolcrib_tool_call_duration_seconds_count{server="files",tool="read"} 2"#), "{text}");
         assert!(text.contains(r#"toolcrib_server_ready{server="files"} 1"#), "{text}");
+        let totals = metrics.render_totals();
+        assert!(!totals.contains("files") && !totals.contains("read\""), "{totals}");
+        assert!(totals.contains(r#"toolcrib_tool_calls_total{outcome="ok"} 1"#), "{totals}");
+        assert!(totals.contains("toolcrib_servers_ready 1\n"), "{totals}");
+        metrics.forget_server("files");
+        assert!(metrics.render_totals().contains("toolcrib_servers_ready 0\n"));
     }
 }

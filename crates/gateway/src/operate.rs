@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use toolcrib_base::{Glob, Kind, Problem};
 use toolcrib_policy::{Rules, Settings};
-use toolcrib_protocol::{Id, Raw, Request, method};
+use toolcrib_protocol::{Id, Raw, Request, method, own_meta};
 use toolcrib_store::Outcome;
 
 use crate::caller::Caller;
@@ -97,8 +97,9 @@ impl Gateway {
     }
 }
 
+/// What the gateway itself says of a call: from what servers send this key is taken out before it is read.
 fn failure_of(result: &Raw) -> Option<Kind> {
-    let named = result.get("_meta")?.text("toolcrib/error")?;
+    let named = result.get("_meta")?.text(own_meta::ERROR)?;
     Kind::ALL.into_iter().find(|kind| kind.name() == named)
 }
 

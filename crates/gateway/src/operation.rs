@@ -34,6 +34,7 @@ use toolcrib_protocol::Raw;
 
 use crate::caller::Caller;
 use crate::gateway::Gateway;
+use crate::schema::{ArgumentCheck, CheckOutcome};
 use crate::search::Asked;
 use crate::source::Errand;
 use crate::view::View;
@@ -300,10 +301,10 @@ impl Operation {
         fields::tell_unknown(&schema, &given)?;
         fields::tell_missing(&schema, &given)?;
         let id = toolcrib_base::ToolId::new(core_name(), self.tool);
-        let check = crate::schema::ArgumentCheck::compile(&id, Some(&Raw::from_value(&schema)));
-        match check.faults(arguments) {
-            None => Ok(()),
-            Some(faults) => {
+        let check = ArgumentCheck::compile(&id, Some(&Raw::from_value(&schema)));
+        match check.check(arguments) {
+            CheckOutcome::Fits | CheckOutcome::Unchecked => Ok(()),
+            CheckOutcome::Faults(faults) => {
                 Err(Problem::new(Kind::InvalidParams, format!("the arguments do not fit `{}`:\n{faults}", self.tool)))
             }
         }

@@ -5,7 +5,9 @@
 //! with its questions. What leads back to it is a sealed state, bound to principal, profile, the call itself and a time.
 //! Calls wait in the memory of this process.
 
-use std::collections::{BTreeMap, HashMap};
+mod table;
+
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -28,6 +30,7 @@ use crate::dispatch::{self, Ended, Outgoing};
 use crate::exchange::{self, Behind, Exchanged, Wanted, Way, refuse};
 use crate::passage::Passage;
 use crate::request::Passing;
+use table::Table;
 use toolcrib_store::Outcome;
 
 /// What the sealed states are for.
@@ -42,14 +45,10 @@ const SMALL: usize = 256 * 1024;
 const KEPT: Duration = Duration::from_secs(60);
 /// How long one call may take with all its questions.
 const LONGEST: Duration = Duration::from_secs(60 * 60);
-/// How many calls may be parked. Each holds a place in the audit log, and calls that run need some too.
-const MOST: usize = 256;
-/// How many of one principal.
-const OF_ONE: usize = 64;
 
 /// The calls that are parked.
 pub(crate) struct Parking {
-    calls: Mutex<HashMap<String, Arc<Parked>>>,
+    calls: Mutex<Table>,
     sealer: Sealer,
 }
 
@@ -108,6 +107,11 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 // === impl Parked ===
 
 impl Parked {
+    fn begin() -> Arc<Self> {
+        let (rising, news) = (Mutex::new(f64::NEG_INFINITY), watch::Sender::new(0));
+        Arc::new(Self { state: Mutex::default(), rising, news })
+    }
+
     fn tell(&self) {
         self.news.send_modify(|count| *count += 1);
     }
@@ -228,43 +232,13 @@ impl Parking {
     }
 
     fn enter(&self, principal: &str) -> Result<(String, Arc<Parked>), Problem> {
-        let mut calls = lock(&self.calls);
-        let prefix = format!("{principal}\n");
-        let of_one = |calls: &HashMap<String, _>| calls.keys().filter(|key| key.starts_with(&prefix)).count();
-        // What has ended gives way to what is to run, the longest kept first.
-        if of_one(&calls) >= OF_ONE {
-            forget_oldest(&mut calls, &prefix);
-        } else if calls.len() >= MOST {
-            forget_oldest(&mut calls, "");
+        let (call, parked) = (random::hex_128(), Parked::begin());
+        if lock(&self.calls).insert(principal, call.clone(), Arc::clone(&parked)) {
+            return Ok((call, parked));
         }
-        if calls.len() >= MOST || of_one(&calls) >= OF_ONE {
-            return Err(Problem::new(
-                Kind::Busy,
-                "too many calls of clients that can be asked run or wait for answers",
-            )
-            .hint("Answer some of them, or wait for them to end."));
-        }
-        let call = random::hex_128();
-        let parked = Arc::new(Parked {
-            state: Mutex::default(),
-            rising: Mutex::new(f64::NEG_INFINITY),
-            news: watch::Sender::new(0),
-        });
-        calls.insert(key(principal, &call), Arc::clone(&parked));
-        Ok((call, parked))
+        let message = "too many calls of clients that can be asked run or wait for answers";
+        Err(Problem::new(Kind::Busy, message).hint("Answer some of them, or wait for them to end."))
     }
-}
-
-fn forget_oldest(calls: &mut HashMap<String, Arc<Parked>>, prefix: &str) {
-    let kept = calls.iter().filter(|(key, _)| key.starts_with(prefix));
-    let kept = kept.filter_map(|(key, parked)| Some((lock(&parked.state).kept_since?, key)));
-    if let Some(oldest) = kept.min().map(|(_, key)| key.clone()) {
-        calls.remove(&oldest);
-    }
-}
-
-fn key(principal: &str, call: &str) -> String {
-    format!("{principal}\n{call}")
 }
 
 fn digest(method: &str, params: &Raw, session: &str) -> String {
@@ -306,7 +280,7 @@ impl Passing<'_> {
                 if foreign {
                     return Exchanged { passage: Some(passage), ..invalid("belongs to another call") };
                 }
-                let known = lock(&parking.calls).get(&key(principal, &ticket.call)).cloned();
+                let known = lock(&parking.calls).get(principal, &ticket.call);
                 let Some(parked) = known.filter(|_| ticket.until > self.gateway.clock.now().0) else {
                     return Exchanged { passage: Some(passage), ..expired() };
                 };
@@ -340,7 +314,7 @@ impl Passing<'_> {
         let (gateway, caller) = (Arc::clone(self.gateway), self.caller.clone());
         let (server, method) = (wanted.server.clone(), wanted.method.to_owned());
         let params = ask::retry(&wanted.params, &[], None);
-        let key = key(caller.principal.id.as_str(), call);
+        let call = call.to_owned();
         let aside: Arc<dyn Aside> = Arc::<Parked>::clone(&parked);
         let to_server = Call {
             client: self.client_of(wanted.server),
@@ -374,12 +348,13 @@ impl Passing<'_> {
             };
             parked.tell();
             if was_parked {
+                lock(&gateway.parking.calls).make_room_to_keep(caller.principal.id.as_str());
                 tokio::select! {
                     () = tokio::time::sleep(kept) => {}
                     () = stop.stopped() => {}
                 }
             }
-            lock(&gateway.parking.calls).remove(&key);
+            lock(&gateway.parking.calls).remove(caller.principal.id.as_str(), &call);
         });
     }
 
@@ -453,7 +428,6 @@ fn outcome_of(ended: &Ended) -> Outcome {
         Ended::Answered(Ok(_)) => Outcome::Ok,
         Ended::Answered(Err(_)) => Outcome::Error(Kind::BadServer),
         Ended::Failed(error) => Outcome::Error(error.kind()),
-        Ended::Busy => Outcome::Error(Kind::Busy),
         Ended::Cancelled => Outcome::Cancelled,
         Ended::Unanswered(problem) => Outcome::Error(problem.kind),
     }

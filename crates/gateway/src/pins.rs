@@ -57,6 +57,7 @@ struct Known {
     pin: Option<Arc<Pin>>,
     tools: Vec<ToolId>,
     prompts: Vec<ToolId>,
+    templates: Vec<ToolId>,
 }
 
 // === impl Pin ===
@@ -200,8 +201,10 @@ impl Quarantine {
                 held.map(|entry| ToolId::new(name.clone(), &entry.key)).collect()
             };
             let (tools, prompts) = (held(Part::Tool, &inventory.tools), held(Part::Prompt, &inventory.prompts));
+            let templates = held(Part::Template, &inventory.templates);
             let definition = Arc::clone(&running.definition);
-            self.known.insert(name.clone(), Known { inventory, definition, pin: stored, tools, prompts });
+            let known = Known { inventory, definition, pin: stored, tools, prompts, templates };
+            self.known.insert(name.clone(), known);
             changed = true;
         }
         if changed {
@@ -209,6 +212,7 @@ impl Quarantine {
             self.all = Arc::new(Held {
                 tools: known().flat_map(|it| it.tools.iter().cloned()).collect(),
                 prompts: known().flat_map(|it| it.prompts.iter().cloned()).collect(),
+                templates: known().flat_map(|it| it.templates.iter().cloned()).collect(),
             });
         }
         Arc::clone(&self.all)

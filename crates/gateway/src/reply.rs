@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 use toolcrib_base::Problem;
-use toolcrib_protocol::Raw;
+use toolcrib_protocol::{Raw, own_meta};
 
 /// Where a list stands in structured content.
 const ITEMS: &str = "items";
@@ -44,7 +44,7 @@ pub(crate) fn failure(problem: &Problem) -> Raw {
     Raw::from_value(&json!({
         "content": [{ "type": "text", "text": text }],
         "isError": true,
-        "_meta": { "toolcrib/error": kind },
+        "_meta": { own_meta::ERROR: kind },
     }))
 }
 

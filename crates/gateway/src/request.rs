@@ -2,6 +2,7 @@
 
 mod call;
 mod channel;
+mod hold;
 mod offer;
 mod own;
 mod pending;
@@ -10,16 +11,17 @@ use std::sync::Arc;
 
 use http::HeaderMap;
 use toolcrib_base::{Kind, Problem};
+use toolcrib_catalog::pin::Part;
 use toolcrib_policy::Act;
 use toolcrib_protocol::convert::{self, Caching};
 use toolcrib_protocol::error::METHOD_NOT_FOUND;
 use toolcrib_protocol::{
     Answer, Era, Id, Notification, Raw, Request, Revision, RpcError, downgrade, json, meta, method,
 };
-use toolcrib_upstream::{CallError, Server};
+use toolcrib_upstream::CallError;
 
 use crate::caller::Caller;
-use crate::dispatch::{self, Ended};
+use crate::dispatch::Ended;
 use crate::exchange::{Behind, Exchanged, Wanted, Way};
 use crate::front;
 use crate::gateway::Gateway;
@@ -50,7 +52,8 @@ impl Gateway {
     /// Answers a request of a client. Errors of any kind are answers too; only a request that the client has cancelled
     /// gets none.
     ///
-    /// Dropping the future takes the request back: a modern client's is cancelled at the server, a legacy one's is not.
+    /// Dropping the future takes the request back, also at the server. A legacy client that only lost its connection may
+    /// come back for the answer: whoever holds the connections keeps the future for a while.
     pub async fn request(
         self: &Arc<Self>,
         caller: &Caller,
@@ -167,12 +170,21 @@ impl Passing<'_> {
             Err(Refused::Closing) => return Err(closing()),
         };
         let server = wanted.server;
+        if let Act::GetPrompt { name, .. } | Act::Complete { reference: name, .. } = act {
+            let held = self.is_held_now(server, (Part::Prompt, name)).await;
+            // What completes a template is no prompt, and nothing of that name is held.
+            let is_prompt = server.inventory().prompts.iter().any(|entry| entry.key == **name);
+            if let (true, Ok(true) | Err(_)) = (is_prompt || matches!(act, Act::GetPrompt { .. }), &held) {
+                let problem = held.err().unwrap_or_else(unknown);
+                passage.finish(Outcome::Error(problem.kind));
+                return Err(RpcError::from(&problem));
+            }
+        }
         let Exchanged { ended, passage } = self.exchange(passage, wanted).await;
         let (outcome, result) = match ended {
             Ended::Answered(Ok(result)) => (Outcome::Ok, Ok(result)),
             Ended::Answered(Err(error)) => (Outcome::Error(Kind::InvalidParams), Err(error)),
             Ended::Failed(error) => (Outcome::Error(error.kind()), Err(RpcError::from(&away(&error)))),
-            Ended::Busy => (Outcome::Error(Kind::Busy), Err(RpcError::from(&busy(server)))),
             Ended::Cancelled => (Outcome::Cancelled, Err(RpcError::from(Kind::Cancelled))),
             Ended::Unanswered(problem) => (Outcome::Error(problem.kind), Err(RpcError::from(&problem))),
         };
@@ -212,20 +224,13 @@ impl Passing<'_> {
 pub(crate) fn away(error: &CallError) -> Problem {
     let problem = Problem::new(error.kind(), error.to_string());
     match error {
-        CallError::Away(_) => problem.hint("Other servers are not affected; try again later or use another tool."),
+        CallError::Away(away) => problem.hint(crate::advice::of_caller(away)),
         CallError::Full { .. } => {
             problem.hint("Other servers are not affected; try again when some of them have ended.")
         }
         CallError::Ended(_) => problem,
         CallError::Link { .. } => problem.hint("The call may have run; check before you repeat it."),
     }
-}
-
-/// A server that is asked too much at a time.
-pub(crate) fn busy(server: &Server) -> Problem {
-    let message =
-        format!("server `{}` has {} calls running, which is the limit", server.config().name, dispatch::PER_SERVER);
-    Problem::new(Kind::Busy, message).hint("Wait for some of them to end.")
 }
 
 pub(crate) fn closing() -> RpcError {

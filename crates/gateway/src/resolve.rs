@@ -128,7 +128,8 @@ fn by_meta(view: &View, meta: &'static MetaName, arguments: Raw) -> Result<Targe
 
 fn inner_call(view: &View, meta: &'static MetaName, arguments: &Raw) -> Result<Target, Unresolved> {
     // scooter's wrapper calls its parameter `tool`; either word is understood in every dialect.
-    let key = if arguments.text("name").is_none() && arguments.get("tool").is_some() { "tool" } else { "name" };
+    let (own, other) = if meta.dialect == Dialect::Scooter { ("tool", "name") } else { ("name", "tool") };
+    let key = if arguments.text(own).is_none() && arguments.get(other).is_some() { other } else { own };
     let name = required(meta, arguments, key)?;
     let arguments = inner(meta, arguments)?;
     if let Some(operation) = view.operations.by_tool(&name) {
@@ -256,7 +257,7 @@ pub(crate) fn unknown_tool(view: &View, name: &str) -> Problem {
         hint.push_str(&format!("Still being listed: {}. ", names.join(", ")));
     }
     if let Some(away) = away(view, name) {
-        hint.push_str(&format!("{away}. "));
+        hint.push_str(&format!("{away}. {} ", crate::advice::of_caller(&away)));
     }
     hint.push_str(&format!("Search with {find}."));
     problem = problem.hint(hint);
@@ -293,7 +294,7 @@ pub(crate) fn away(view: &View, name: &str) -> Option<Away> {
     };
     let (definition, server) = view.servers.iter().find(|(definition, _)| named(definition))?;
     let status = server.status();
-    let unknown = server.inventory().tools.is_empty() && matches!(status.state, State::Failed | State::Stopped);
+    let unknown = server.inventory().tools.is_empty() && (status.state.is_away() || status.state == State::Installing);
     unknown.then(|| Away { server: definition.name.clone(), status })
 }
 

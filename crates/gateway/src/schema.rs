@@ -1,7 +1,10 @@
 //! Arguments against a tool's schema, before the server is asked.
 //!
-//! A schema that does not compile disables the check for its tool, with one warning: the server decides then.
+//! Whether they fit is answered first; only then is it said why not. [`Checks`] keeps what takes long off the workers.
+//! A schema that does not compile disables the check for its tool, with one warning, and arguments for which it would
+//! take too long are not checked: the server decides then.
 
+mod checks;
 mod cost;
 
 use jsonschema::{PatternOptions, Validator};
@@ -9,10 +12,14 @@ use serde_json::Value;
 use toolcrib_base::ToolId;
 use toolcrib_protocol::Raw;
 
-use cost::Cost;
+use cost::{Cost, Effort};
+
+pub(crate) use checks::Checks;
 
 /// A schema of more bytes is not compiled.
 const SCHEMA_BYTES: usize = 256 * 1024;
+/// A schema of up to so many bytes and without patterns is compiled within a millisecond or two.
+const SMALL_SCHEMA_BYTES: usize = 16 * 1024;
 /// How many faults one answer names.
 const FAULTS: usize = 3;
 /// How much of the schema an answer shows, in characters.
@@ -27,6 +34,17 @@ struct Compiled {
     validator: Validator,
     schema: Value,
     cost: Cost,
+}
+
+/// What a check found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum CheckOutcome {
+    /// The arguments fit, or there is no schema to check them with.
+    Fits,
+    /// What is wrong with them, with the part of the schema that says so.
+    Faults(String),
+    /// To find out takes too long.
+    Unchecked,
 }
 
 impl ArgumentCheck {
@@ -53,32 +71,71 @@ impl ArgumentCheck {
         }
     }
 
-    /// What is wrong with the arguments, with the part of the schema that says so.
-    pub(crate) fn faults(&self, arguments: &Raw) -> Option<String> {
-        let Compiled { validator, schema, cost } = self.0.as_ref()?;
+    /// Whether this schema is compiled quickly enough for a worker.
+    pub(crate) fn compiles_at_once(schema: Option<&Raw>) -> bool {
+        schema.is_none_or(|schema| schema.bytes().len() <= SMALL_SCHEMA_BYTES && !schema.as_str().contains("\"pattern"))
+    }
+
+    /// What can be said at once: nothing where it takes long, or where a fault has to be explained.
+    pub(crate) fn at_once(&self, arguments: &Raw) -> Option<CheckOutcome> {
+        let Some(Compiled { validator, schema, cost }) = &self.0 else { return Some(CheckOutcome::Fits) };
         let value = arguments.to_value();
-        if !cost.allows(&value, arguments.bytes().len()) {
-            // The server decides, as it does where there is no schema.
-            return None;
+        match cost.effort(&value, arguments.bytes().len()) {
+            Effort::TooMuch => Some(CheckOutcome::Unchecked),
+            Effort::Large => None,
+            Effort::Small => {
+                let fits = validator.is_valid(&value) || validator.is_valid(&without_nulls(value, schema));
+                fits.then_some(CheckOutcome::Fits)
+            }
         }
-        if validator.is_valid(&value) {
-            return None;
+    }
+
+    /// Checks arguments, however long it takes.
+    pub(crate) fn check(&self, arguments: &Raw) -> CheckOutcome {
+        let Some(compiled) = &self.0 else { return CheckOutcome::Fits };
+        let value = arguments.to_value();
+        let effort = compiled.cost.effort(&value, arguments.bytes().len());
+        if effort == Effort::TooMuch {
+            return CheckOutcome::Unchecked;
+        }
+        if compiled.validator.is_valid(&value) {
+            return CheckOutcome::Fits;
         }
         // Many models write null for what they leave out. The server gets it as it is.
-        let value = without_nulls(value, schema);
-        if validator.is_valid(&value) {
-            return None;
+        let value = without_nulls(value, &compiled.schema);
+        if compiled.validator.is_valid(&value) {
+            CheckOutcome::Fits
+        } else {
+            CheckOutcome::Faults(compiled.explain(&value, effort))
+        }
+    }
+}
+
+impl Compiled {
+    /// What is wrong with arguments that do not fit. Errors take a thousand times the memory of a plain no, so where
+    /// there may be many, only the first is looked for, and none where it would hold those of all alternatives.
+    fn explain(&self, value: &Value, effort: Effort) -> String {
+        let errors: Vec<_> = match effort {
+            Effort::Small => self.validator.iter_errors(value).take(FAULTS).collect(),
+            _ if self.cost.has_alternatives => Vec::new(),
+            _ => self.validator.validate(value).err().into_iter().collect(),
+        };
+        if errors.is_empty() {
+            return format!(
+                "- the arguments: they are too large to say where\n  schema: {}",
+                relevant(&self.schema, "")
+            );
         }
         let mut text = String::new();
-        for error in validator.iter_errors(&value).take(FAULTS) {
+        for error in errors {
             let place = error.instance_path().to_string();
             let place = if place.is_empty() { "the arguments".to_owned() } else { format!("`{place}`") };
             let said: String = said(&error).chars().take(EXCERPT).collect();
             text.push_str(&format!("- {place}: {said}"));
-            let part = relevant(schema, error.schema_path().as_str());
+            let part = relevant(&self.schema, error.schema_path().as_str());
             text.push_str(&format!("\n  schema: {part}\n"));
         }
-        Some(text.trim_end().to_owned())
+        text.trim_end().to_owned()
     }
 }
 
@@ -137,7 +194,47 @@ mod tests {
 
     fn check(schema: &Value, arguments: &Value) -> Option<String> {
         let id = ToolId::parse("s/t").unwrap();
-        ArgumentCheck::compile(&id, Some(&Raw::from_value(schema))).faults(&Raw::from_value(arguments))
+        match ArgumentCheck::compile(&id, Some(&Raw::from_value(schema))).check(&Raw::from_value(arguments)) {
+            CheckOutcome::Fits => None,
+            CheckOutcome::Faults(faults) => Some(faults),
+            CheckOutcome::Unchecked => panic!("it should be checked"),
+        }
+    }
+
+    /// `levels` alternatives, each between the next and the next.
+    fn bomb(levels: usize) -> Value {
+        let name = |level: usize| json!({"$ref": format!("#/$defs/n{level}")});
+        let mut definitions = serde_json::Map::from_iter([("n0".to_owned(), json!({"type": "string"}))]);
+        for level in 1..=levels {
+            let twice = json!({"anyOf": [name(level - 1), {"allOf": [name(level - 1)]}]});
+            definitions.insert(format!("n{level}"), twice);
+        }
+        let items = name(levels);
+        json!({"type": "object", "properties": {"x": {"type": "array", "items": items}}, "$defs": definitions})
+    }
+
+    #[test]
+    fn schemas_that_explode_are_answered_by_yes_or_no_or_not_at_all() {
+        let id = ToolId::parse("s/t").unwrap();
+        let check = |levels| {
+            let check = ArgumentCheck::compile(&id, Some(&Raw::from_value(&bomb(levels))));
+            let arguments = Raw::from_value(&json!({"x": [1]}));
+            (check.at_once(&arguments), check.check(&arguments))
+        };
+        let (first, then) = check(4);
+        assert_eq!(first, None, "what has to be explained is explained elsewhere");
+        assert!(matches!(&then, CheckOutcome::Faults(text) if text.contains("`/x/0`")), "{then:?}");
+        let (first, then) = check(14);
+        assert_eq!(first, None, "it takes long");
+        assert!(matches!(&then, CheckOutcome::Faults(text) if text.contains("too large to say where")), "{then:?}");
+        assert_eq!(check(18), (Some(CheckOutcome::Unchecked), CheckOutcome::Unchecked));
+    }
+
+    #[test]
+    fn the_first_fault_of_many_is_named_where_nothing_multiplies() {
+        let schema = json!({"properties": {"x": {"items": {"type": "object", "required": ["a"]}}}});
+        let text = check(&schema, &json!({"x": vec![json!({}); 10_000]})).unwrap();
+        assert!(text.contains("`/x/0`: required field \"a\" is missing") && !text.contains("/x/1"), "{text}");
     }
 
     #[test]

@@ -1,5 +1,7 @@
 //! The running servers: definitions compared with what runs, and started, replaced or retired accordingly.
 
+mod fingerprint;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -9,15 +11,20 @@ use serde::{Deserialize, Serialize};
 use toolcrib_base::task::Scope;
 use toolcrib_base::{ProfileName, Secret, ServerName};
 use toolcrib_catalog::{
-    Ask, ProfileDefinition, Program, Remote, ResolveSecret, SecretRef, SecretUser, ServerDefinition, SessionScope,
-    Start, Transport,
+    Ask, ProfileDefinition, Program, Remote, ResolveSecret, SecretRef, SecretUser, ServerDefinition, ServerLimits,
+    SessionScope, SpokenEra, Start, Transport,
 };
 use toolcrib_protocol::inventory::{Entry, Listing};
 use toolcrib_protocol::{Capabilities, Era, Raw, json};
 use toolcrib_store::{Facts, Snapshots, Store};
-use toolcrib_upstream::{Endpoint, Inventory, Nature, Server, ServerConfig, SessionPolicy, Surroundings, Timeouts};
+use toolcrib_upstream::{
+    CONNECTIONS, Concurrency, Endpoint, Inventory, Nature, Server, ServerConfig, SessionPolicy, Surroundings, Timeouts,
+};
 
 use crate::environment::{Environments, NeedsEnvironment};
+use crate::{advice, install};
+
+pub(crate) use fingerprint::fingerprint;
 
 /// A definition and the server that runs by it.
 #[derive(Debug, Clone)]
@@ -28,7 +35,7 @@ pub struct Running {
     pub server: Server,
 }
 
-/// The facts that say of which era a server is.
+/// The facts that say which eras a server speaks.
 const NATURE: &str = "nature";
 
 /// What is remembered of a server, and by which definition it ran.
@@ -36,6 +43,9 @@ const NATURE: &str = "nature";
 struct KnownNature {
     fingerprint: String,
     modern: Option<bool>,
+    /// Whether a modern one takes `initialize` too.
+    #[serde(default)]
+    legacy: Option<bool>,
     asks: bool,
 }
 
@@ -163,7 +173,7 @@ impl Servers {
     /// What is known of the server's tools: the snapshot in `state/`, else the definition's own.
     fn known(&self, definition: &ServerDefinition) -> Option<Inventory> {
         match self.snapshots.get(&definition.name) {
-            Ok(Some(snapshot)) if snapshot.definition_hash == fingerprint(definition) => {
+            Ok(Some(snapshot)) if fingerprint::fits(&snapshot.definition_hash, definition) => {
                 match Inventory::from_json(&snapshot.inventory) {
                     Ok(inventory) => return Some(inventory),
                     Err(error) => tracing::warn!(server = %definition.name, %error, "the snapshot is not readable"),
@@ -181,12 +191,15 @@ impl Servers {
     fn config(&self, definition: &ServerDefinition) -> ServerConfig {
         let endpoint = match &definition.transport {
             Transport::Stdio(program) => self.program(&definition.name, program),
-            Transport::Http(remote) => self.remote(&definition.name, remote),
+            Transport::Http(remote) => self
+                .remote(&definition.name, remote)
+                .map(|(address, headers)| Endpoint::http(address.expose(), &headers)),
             Transport::Sse(remote) => self
-                .secrets(&definition.name, &remote.headers)
-                .map(|headers| Endpoint::sse(remote.url.expose(), &headers)),
+                .remote(&definition.name, remote)
+                .map(|(address, headers)| Endpoint::sse(address.expose(), &headers)),
         };
         let periods = definition.timeouts;
+        let installs = endpoint.as_ref().ok().and_then(|endpoint| install::installs(definition, endpoint));
         ServerConfig {
             name: definition.name.clone(),
             endpoint: endpoint.unwrap_or_else(|reason| Endpoint::Unusable { reason }),
@@ -197,10 +210,11 @@ impl Servers {
             },
             idle: idle(definition),
             timeouts: Timeouts {
-                connect: periods.connect.duration(),
+                connect: periods.connect().duration(),
                 list: periods.list.duration(),
                 call: periods.call.duration(),
             },
+            concurrency: concurrency(definition),
             session: match definition.session {
                 SessionScope::Shared => SessionPolicy::Shared,
                 SessionScope::Principal => SessionPolicy::Principal,
@@ -208,7 +222,14 @@ impl Servers {
                 SessionScope::Request => SessionPolicy::Request,
             },
             declares: declares(definition),
+            only: match definition.era {
+                SpokenEra::Auto => None,
+                SpokenEra::Legacy => Some(Era::Legacy),
+                SpokenEra::Modern => Some(Era::Modern),
+            },
             nature: self.nature(definition),
+            installs,
+            wants_login: advice::wants_login(definition),
         }
     }
 
@@ -222,13 +243,14 @@ impl Servers {
             }
         };
         let known: Option<KnownNature> = fact.and_then(|fact| serde_json::from_str(&fact.value).ok());
-        let known = known.filter(|known| known.fingerprint == fingerprint(definition));
+        let known = known.filter(|known| fingerprint::fits(&known.fingerprint, definition));
         // Whoever writes down what can be asked of us knows that the server asks.
         let asks = !definition.declares.is_empty();
         known.map_or_else(
             || Nature { asks, ..Nature::default() },
             |known| Nature {
                 era: known.modern.map(|modern| if modern { Era::Modern } else { Era::Legacy }),
+                also_legacy: known.legacy,
                 asks: known.asks || asks,
             },
         )
@@ -241,6 +263,7 @@ impl Servers {
         let known = KnownNature {
             fingerprint: fingerprint(&running.definition),
             modern: nature.era.map(|era| era == Era::Modern),
+            legacy: nature.also_legacy,
             asks: nature.asks,
         };
         let text = serde_json::to_string(&known).unwrap_or_default();
@@ -255,13 +278,15 @@ impl Servers {
             program: program.command.clone(),
             args: program.args.clone(),
             env,
+            inherit: toolcrib_catalog::expected_variables(&program.command, &program.args, &program.inherit_env),
             cwd: program.cwd.as_ref().map(|folder| self.home.join(folder)),
         })
     }
 
-    fn remote(&self, server: &ServerName, remote: &Remote) -> Result<Endpoint, String> {
+    /// The address and the headers of a server, secrets resolved.
+    fn remote(&self, server: &ServerName, remote: &Remote) -> Result<(Secret, Vec<(String, Secret)>), String> {
         let headers = self.secrets(server, &remote.headers)?;
-        Ok(Endpoint::http(remote.url.expose(), &headers))
+        Ok((remote.url.resolve(|reference| self.secret(server, reference))?, headers))
     }
 
     fn secrets(
@@ -269,23 +294,34 @@ impl Servers {
         server: &ServerName,
         references: &BTreeMap<String, SecretRef>,
     ) -> Result<Vec<(String, Secret)>, String> {
+        references.iter().map(|(name, reference)| Ok((name.clone(), self.secret(server, reference)?))).collect()
+    }
+
+    fn secret(&self, server: &ServerName, reference: &SecretRef) -> Result<Secret, String> {
         // A definition's server serves every profile.
         let user = SecretUser { server, profile: None };
-        let resolve = |(name, reference): (&String, &SecretRef)| match self.secrets.resolve(reference, &user) {
-            Ok(secret) => Ok((name.clone(), secret)),
-            Err(error) => Err(format!("{error} ({})", error.hint())),
-        };
-        references.iter().map(resolve).collect()
+        self.secrets.resolve(reference, &user).map_err(|error| format!("{error} ({})", error.hint()))
     }
 }
 
 /// Whether the definition refers to the vault, whose entries change while we run.
 fn uses_vault(definition: &ServerDefinition) -> bool {
-    let references = match &definition.transport {
-        Transport::Stdio(program) => &program.env,
-        Transport::Http(remote) | Transport::Sse(remote) => &remote.headers,
-    };
-    references.values().any(|reference| matches!(reference, SecretRef::Vault(_)))
+    let is_vault = |reference: &SecretRef| matches!(reference, SecretRef::Vault(_));
+    match &definition.transport {
+        Transport::Stdio(program) => program.env.values().any(is_vault),
+        Transport::Http(remote) | Transport::Sse(remote) => {
+            remote.headers.values().any(is_vault) || remote.url.references().any(|reference| is_vault(&reference))
+        }
+    }
+}
+
+/// How many calls may run at a time: where each has a connection of its own, as many as there may be of these.
+fn concurrency(definition: &ServerDefinition) -> Concurrency {
+    let whole = |number: u32| usize::try_from(number).unwrap_or(usize::MAX);
+    let most = if definition.session == SessionScope::Request { CONNECTIONS } else { usize::MAX };
+    let ServerLimits { concurrent, per_tool } = definition.limits;
+    let calls = concurrent.map_or(Concurrency::default().calls, whole).min(most);
+    Concurrency { calls, per_tool: per_tool.map(whole) }
 }
 
 /// When a server that starts lazily is stopped. A program holds memory; a connection that tells of changes costs little.
@@ -314,15 +350,4 @@ fn declares(definition: &ServerDefinition) -> Capabilities {
         roots: has(Ask::Roots),
         ..Capabilities::NONE
     }
-}
-
-/// What of a definition decides which tools its server has: a snapshot of another program is not used.
-pub(crate) fn fingerprint(definition: &ServerDefinition) -> String {
-    use sha2::Digest;
-    // Secrets print as stars, so that neither they nor their change is part of it.
-    let mut text = format!("{:?}", definition.transport);
-    if !definition.declares.is_empty() {
-        text += &format!("{:?}", definition.declares);
-    }
-    sha2::Sha256::digest(text.as_bytes()).iter().take(16).map(|byte| format!("{byte:02x}")).collect()
 }

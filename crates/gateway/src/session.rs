@@ -19,7 +19,7 @@ use toolcrib_protocol::level::Level;
 use toolcrib_protocol::{Capabilities, Id, Raw, Revision};
 
 use crate::active::LoadedTools;
-use crate::caller::Principal;
+use crate::caller::{Principal, ShareKey};
 use crate::metrics::Metrics;
 use question::Questions;
 use streams::{Shared, Streams};
@@ -50,7 +50,10 @@ pub struct Session {
     /// Who the client says that it is.
     pub client_info: Option<Raw>,
     audit_name: Arc<str>,
+    share: ShareKey,
     last_used: AtomicI64,
+    /// Whether its client has used it since it was opened.
+    is_used: AtomicBool,
     running: Mutex<HashMap<String, Arc<Cancelled>>>,
     streams: Streams,
     loaded: Mutex<LoadedTools>,
@@ -71,6 +74,11 @@ pub struct Sessions {
     /// Told the audit name of each session that ends.
     ended: OnceLock<OnEnd>,
 }
+
+/// One in so many sessions ends at a time to make room: the search for those that are idle goes through all.
+const BATCH: usize = 64;
+/// How many sessions an administrator may have beyond the limit when all the others are in use.
+const RESERVE: usize = 64;
 
 type OnEnd = Box<dyn Fn(&str) + Send + Sync>;
 
@@ -162,6 +170,12 @@ impl Session {
         self.last_used.store(now.0, Ordering::Relaxed);
     }
 
+    fn end_news_when_quiet(&self) {
+        if self.streams.is_ending() && lock(&self.running).is_empty() {
+            self.streams.end_news();
+        }
+    }
+
     fn is_quiet(&self) -> bool {
         lock(&self.running).is_empty() && self.streams.are_quiet()
     }
@@ -188,12 +202,14 @@ impl Sessions {
         profile: ProfileName,
         client: impl Into<Introduction>,
     ) -> Result<Arc<Session>, Problem> {
-        let Introduction { revision, capabilities, client_info } = client.into();
+        let Introduction { revision, capabilities, client_info, address } = client.into();
         let id = random::hex_128();
         let digest = Sha256::digest(id.as_bytes());
         let audit_name: String = digest.iter().take(8).map(|byte| format!("{byte:02x}")).collect();
         let session = Arc::new(Session {
             id: id.clone(),
+            share: ShareKey::new(&principal, address),
+            is_used: AtomicBool::new(false),
             principal,
             profile,
             revision,
@@ -210,14 +226,51 @@ impl Sessions {
             level: Mutex::default(),
             closed: AtomicBool::new(false),
         });
+        self.make_room(&session.share)?;
         let mut open = lock(&self.open);
-        if open.len() >= self.most {
-            return Err(Problem::new(Kind::Busy, format!("{} sessions are open, which is the limit", self.most))
-                .hint("Close unused clients, or raise `sessions` in config.toml."));
-        }
         open.insert(id, Arc::clone(&session));
         self.metrics.set_sessions(open.len());
         Ok(session)
+    }
+
+    /// Ends idle sessions where there are too many: those of the client itself when it has its share, else those of
+    /// the client that has most. Opening may run side by side, so that there may be a few more than the limit.
+    fn make_room(&self, newcomer: &ShareKey) -> Result<(), Problem> {
+        let going = {
+            let open = lock(&self.open);
+            let own = || open.values().filter(|session| session.share == *newcomer).count();
+            // Others have a quarter that no client can take, and the administrator a little more than everybody.
+            let over_share = open.len() >= self.most - self.most / 4 && !newcomer.is_admin && own() >= self.share();
+            let reserve = if newcomer.is_admin { RESERVE } else { 0 };
+            if !over_share && open.len() < self.most {
+                return Ok(());
+            }
+            let going = idlest(&open, over_share.then_some(newcomer), (self.most / BATCH).max(1));
+            if going.is_empty() && (over_share || open.len() >= self.most + reserve) {
+                let count = open.len();
+                return Err(Problem::new(
+                    Kind::Busy,
+                    format!("{count} sessions are open and in use, which is the limit"),
+                )
+                .hint("Close unused clients, or raise `sessions` in config.toml."));
+            }
+            going
+        };
+        if !going.is_empty() {
+            let (count, most) = (going.len(), self.most);
+            tracing::warn!(
+                count,
+                most,
+                "idle sessions end to make room for new ones: raise `sessions` if they are meant"
+            );
+        }
+        going.iter().for_each(|session| self.close(session));
+        Ok(())
+    }
+
+    /// How many sessions one client may have while others want some.
+    fn share(&self) -> usize {
+        (self.most - self.most / 4).max(1)
     }
 
     /// The session of an id, for its own principal in its own profile; to others it does not exist.
@@ -227,6 +280,7 @@ impl Sessions {
             return None;
         }
         session.touch(self.clock.now());
+        session.is_used.store(true, Ordering::Relaxed);
         Some(session)
     }
 
@@ -265,6 +319,15 @@ impl Sessions {
         }
     }
 
+    /// Ends the streams for news of every session, of busy ones once their requests are answered: the gateway ends.
+    pub fn end_news(&self) {
+        self.shared.end();
+        let open: Vec<_> = lock(&self.open).values().cloned().collect();
+        for session in open {
+            session.end_news_when_quiet();
+        }
+    }
+
     /// The sessions of a profile.
     pub fn of_profile(&self, profile: &ProfileName) -> Vec<Arc<Session>> {
         lock(&self.open).values().filter(|session| session.profile == *profile).cloned().collect()
@@ -274,6 +337,19 @@ impl Sessions {
     pub fn count(&self) -> usize {
         lock(&self.open).len()
     }
+}
+
+/// The sessions of one client that are missed least: those never used since they were opened, then those idle for
+/// longest. Of `client`, or of the client that has most.
+fn idlest(open: &HashMap<String, Arc<Session>>, client: Option<&ShareKey>, count: usize) -> Vec<Arc<Session>> {
+    let mut clients: HashMap<&ShareKey, Vec<&Arc<Session>>> = HashMap::new();
+    let wanted = open.values().filter(|session| client.is_none_or(|client| session.share == *client));
+    for session in wanted.filter(|session| session.is_quiet()) {
+        clients.entry(&session.share).or_default().push(session);
+    }
+    let mut idle = clients.into_values().max_by_key(Vec::len).unwrap_or_default();
+    idle.sort_by_key(|session| (session.is_used.load(Ordering::Relaxed), session.last_used.load(Ordering::Relaxed)));
+    idle.into_iter().take(count).cloned().collect()
 }
 
 // === impl Running ===
@@ -297,6 +373,8 @@ impl Drop for Running {
         if running.get(&self.id).is_some_and(|entry| Arc::ptr_eq(entry, &self.cancelled)) {
             running.remove(&self.id);
         }
+        drop(running);
+        self.session.end_news_when_quiet();
     }
 }
 
@@ -333,15 +411,56 @@ mod tests {
         let profile = ProfileName::new("a").unwrap();
         let open = || sessions.open(principal("p"), profile.clone(), Revision::LATEST_LEGACY);
         let first = open().unwrap();
-        open().unwrap();
-        assert_eq!(open().unwrap_err().kind, Kind::Busy);
-        clock.advance(61_000);
         let stream = first.open_stream().unwrap();
+        let running = open().unwrap().run(&Id::from_number(1));
+        assert_eq!(open().unwrap_err().kind, Kind::Busy, "both are in use");
+        drop(running);
+        clock.advance(61_000);
         sessions.close_idle();
         assert_eq!(sessions.count(), 1, "a session with an open stream is in use");
         drop(stream);
         sessions.close_idle();
         assert_eq!(sessions.count(), 0);
+    }
+
+    #[test]
+    fn a_flood_of_sessions_ends_its_own_and_leaves_room_for_others() {
+        let clock = Arc::new(ManualClock::default());
+        let sessions = Sessions::new(100, Duration::from_secs(60), Arc::clone(&clock) as _, Arc::default());
+        let profile = ProfileName::new("a").unwrap();
+        let open = |who: &str, address: [u8; 4]| {
+            clock.advance(1);
+            let principal = Principal { is_admin: who == "admin", ..principal(who) };
+            let client = Introduction::from(Revision::LATEST_LEGACY).at(Some(address.into()));
+            sessions.open(principal, profile.clone(), client)
+        };
+        let (here, there) = ([127, 0, 0, 1], [192, 0, 2, 1]);
+        // Another program on this machine, which nothing tells apart from the flood but that it uses its session.
+        let used = open("local", here).unwrap();
+        assert!(sessions.get(&used.id, &used.principal, &profile).is_some());
+        let other = open("key:ci", there).unwrap();
+        let admin = open("admin", here).unwrap();
+        for _ in 0..1_000 {
+            open("local", here).unwrap();
+        }
+        assert!((50..=78).contains(&sessions.count()), "{} are open", sessions.count());
+        for kept in [&used, &other, &admin] {
+            assert!(!kept.is_closed(), "{:?} made room", kept.share);
+        }
+        for number in 0..20 {
+            assert!(open("key:ci", [192, 0, 2, number]).is_ok());
+        }
+        // Everything in use: the flood gets no more, the administrator does.
+        let streams: Vec<_> = std::iter::from_fn(|| {
+            let session = open("local", here).ok()?;
+            let stream = session.open_stream().unwrap();
+            Some((session, stream))
+        })
+        .take(1_000)
+        .collect();
+        assert!(streams.len() < 80, "{} are in use", streams.len());
+        assert_eq!(open("local", here).unwrap_err().kind, Kind::Busy);
+        assert!(open("admin", here).is_ok() && open("key:ci", there).is_ok());
     }
 
     fn session() -> Arc<Session> {

@@ -13,6 +13,7 @@ use toolcrib_catalog::{DefinitionProblem, Loaded};
 use toolcrib_protocol::Raw;
 use toolcrib_protocol::inventory::Entry;
 
+use crate::happening::ObjectKind;
 use crate::operation::Operation;
 use crate::view::View;
 
@@ -53,7 +54,12 @@ pub trait Source: Send + Sync + fmt::Debug {
     /// Does one of them. Its arguments fit its schema.
     fn operate(&self, operation: &'static Operation, errand: Errand) -> BoxFuture<'static, Result<Value, Problem>>;
 
-    /// Why a tool of its own that a view does not show cannot be called; nothing where there is no such tool.
+    /// Whether an object of its own, such as a workflow, may be known of where only this view is: nothing that it uses is
+    /// hidden there. `false` where there is no such object.
+    fn shows(&self, view: &View, kind: ObjectKind, name: &str) -> bool;
+
+    /// Why a tool of its own that a view does not show cannot be called; nothing where there is no such tool, or none that
+    /// may be known of.
     fn explain(&self, view: &View, tool: &str) -> Option<Problem>;
 }
 

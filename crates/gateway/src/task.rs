@@ -265,7 +265,7 @@ impl Passing<'_> {
 
 /// Whether a server may have tasks as the modern era knows them: it is modern, or nobody knows yet.
 fn speaks_tasks(server: &Server) -> bool {
-    server.is_modern() || server.status().state != State::Ready
+    server.speaks(Era::Modern) || server.status().state != State::Ready
 }
 
 fn unknown_task(id: &str) -> Problem {

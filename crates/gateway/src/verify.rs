@@ -8,19 +8,16 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::watch;
 use toolcrib_base::{Kind, PrincipalId, Problem, ServerName, Timestamp};
 use toolcrib_catalog::pin::{Difference, Digest, Offer};
 use toolcrib_search::nearest;
 use toolcrib_store::{PinChange, Snapshot};
-use toolcrib_upstream::Inspected;
+use toolcrib_upstream::{Inspected, State};
 
 use crate::gateway::Gateway;
 use crate::pins::{approval, offer_of};
 use crate::servers::{Running, fingerprint};
-
-/// How many servers are verified at a time: each may be a process.
-const AT_ONCE: usize = 8;
 
 /// What a verification found.
 #[derive(Debug, Clone)]
@@ -50,17 +47,10 @@ pub struct Verified {
 /// How a run ended; nothing while it is under way.
 type Outcome = Option<Result<Arc<Verified>, Problem>>;
 
-/// The verifications under way.
-#[derive(Debug)]
+/// The verifications under way. How many of them start a server at a time, [`toolcrib_upstream::StartPlaces`] decides.
+#[derive(Debug, Default)]
 pub(crate) struct Verifications {
     runs: Mutex<HashMap<ServerName, watch::Receiver<Outcome>>>,
-    places: Semaphore,
-}
-
-impl Default for Verifications {
-    fn default() -> Self {
-        Self { runs: Mutex::default(), places: Semaphore::new(AT_ONCE) }
-    }
 }
 
 impl Verified {
@@ -135,13 +125,34 @@ impl Gateway {
     }
 
     async fn verify_now(self: &Arc<Self>, name: &ServerName, by: &PrincipalId) -> Result<Verified, Problem> {
-        let _place = self.verifications.places.acquire().await;
         let running = self.running(name.as_str())?;
-        let inspected = running.server.inspect().await.map_err(|error| {
-            let kind = if error.timed_out { Kind::Timeout } else { Kind::Unavailable };
-            Problem::new(kind, format!("server `{name}` could not be verified: {error}"))
+        let failed = |kind, why: &str| {
+            Problem::new(kind, format!("server `{name}` could not be verified: {why}"))
                 .hint(format!("what was known of it stays; see `toolcrib doctor {name}`"))
-        })?;
+        };
+        // Whatever is being downloaded is downloaded once, and what has just failed is not tried at once again.
+        let begun = std::time::Instant::now();
+        let mut seen = None;
+        if let Some(status) = running.server.settled().await.filter(|status| status.state != State::Stopped) {
+            let why = status.last_error.as_deref().unwrap_or("it did not start");
+            match status.state {
+                State::Failed if status.timed_out => return Err(failed(Kind::Timeout, why)),
+                State::Failed | State::NeedsLogin => return Err(failed(Kind::Unavailable, why)),
+                state if state.is_starting() => return Err(failed(Kind::Timeout, "it is still being started")),
+                // It was listed a moment ago.
+                State::Ready => {
+                    let inventory = (*running.server.inventory()).clone();
+                    seen = Some(Inspected { inventory, stderr: Vec::new(), took: begun.elapsed() });
+                }
+                _ => {}
+            }
+        }
+        let inspected = match seen {
+            Some(seen) => seen,
+            None => running.server.inspect().await.map_err(|error| {
+                failed(if error.timed_out { Kind::Timeout } else { Kind::Unavailable }, &error.to_string())
+            })?,
+        };
         let (gateway, by) = (Arc::clone(self), by.clone());
         let done = tokio::task::spawn_blocking(move || gateway.keep(&running, inspected, &by)).await;
         done.unwrap_or_else(|error| Err(Problem::new(Kind::Internal, error.to_string())))

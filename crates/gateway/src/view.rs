@@ -6,6 +6,7 @@ mod available;
 mod build;
 mod conversation;
 mod family;
+mod known;
 mod listed;
 mod name;
 mod naming;
@@ -123,8 +124,12 @@ pub struct View {
     pub(crate) operations: Arc<Operations>,
     /// The sources that it shows.
     pub(crate) sources: Sources,
+    /// All sources: of what some of them have nothing is a tool.
+    pub(crate) every_source: Sources,
     /// The servers that it may use.
     pub servers: Vec<(Arc<ServerDefinition>, Server)>,
+    /// The definitions of those that it hides: their names and prefixes are not told.
+    hidden: Vec<Arc<ServerDefinition>>,
     pub(crate) search: toolcrib_search::View,
     /// The listed tools as the result of `tools/list`, for every exposure whose list is the same for all callers.
     pub(crate) listed: Listed,
@@ -168,6 +173,12 @@ impl Tool {
     /// The check of its arguments, compiled at the first call.
     pub(crate) fn check(&self) -> &ArgumentCheck {
         self.check.get_or_init(|| Box::new(ArgumentCheck::compile(&self.id, self.entry.input_schema().as_ref())))
+    }
+
+    /// The check of its arguments, if it is there already or is compiled in no time.
+    pub(crate) fn check_if_cheap(&self) -> Option<&ArgumentCheck> {
+        let compiled = self.check.get().map(Box::as_ref);
+        compiled.or_else(|| ArgumentCheck::compiles_at_once(self.entry.input_schema().as_ref()).then(|| self.check()))
     }
 
     /// Which of its arguments are mirrored in headers; none where the annotations are wrong.

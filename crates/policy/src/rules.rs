@@ -33,6 +33,8 @@ pub struct Held {
     pub tools: HashSet<ToolId>,
     /// Prompts, by server and the server's name for them.
     pub prompts: HashSet<ToolId>,
+    /// Templates of resources, by server and as the server spells them.
+    pub templates: HashSet<ToolId>,
 }
 
 /// A profile's rules.

@@ -18,6 +18,17 @@ pub struct Rules {
     pub depth: usize,
     /// Where the same key may not stand twice in one object.
     pub unique: Unique,
+    /// What becomes of the keys of `_meta` that only the gateway itself sets, in a message.
+    pub own: Own,
+}
+
+/// What becomes of the keys of `_meta` that only the gateway itself sets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Own {
+    /// They stay.
+    Kept,
+    /// They are taken out.
+    Stripped,
 }
 
 /// Where the same key may not stand twice in one object.
@@ -34,17 +45,22 @@ pub enum Unique {
 impl Rules {
     /// For what clients send: what is authorised must be exactly what is forwarded.
     pub const fn strict(depth: usize) -> Self {
-        Self { depth, unique: Unique::Everywhere }
+        Self { depth, unique: Unique::Everywhere, own: Own::Kept }
     }
 
-    /// For what servers answer: relayed unread, so only the envelope must be unambiguous.
+    /// For what is relayed unread: only the envelope must be unambiguous.
     pub const fn relayed(depth: usize) -> Self {
-        Self { depth, unique: Unique::Outermost }
+        Self { depth, unique: Unique::Outermost, own: Own::Kept }
+    }
+
+    /// For what servers say: relayed unread, and none of it may speak in our name.
+    pub const fn foreign(depth: usize) -> Self {
+        Self { own: Own::Stripped, ..Self::relayed(depth) }
     }
 
     /// For parts of a text that was checked before.
     pub const fn checked() -> Self {
-        Self { depth: usize::MAX, unique: Unique::Nowhere }
+        Self { depth: usize::MAX, unique: Unique::Nowhere, own: Own::Kept }
     }
 }
 

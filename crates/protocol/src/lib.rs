@@ -7,6 +7,7 @@
 //! Only this crate and the negotiation of `upstream` compare revisions; everyone else asks [`Revision`] what it can do.
 
 pub mod ask;
+pub mod broken;
 pub mod capability;
 pub mod convert;
 pub mod cursor;
@@ -21,6 +22,7 @@ pub mod level;
 pub mod message;
 pub mod meta;
 pub mod method;
+pub mod own_meta;
 pub mod param_header;
 pub mod park;
 pub mod raw;

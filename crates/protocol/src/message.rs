@@ -5,7 +5,8 @@ use bytestring::ByteString;
 
 use crate::error::RpcError;
 use crate::id::Id;
-use crate::json::{self, Fault, Member, Outline, Rules};
+use crate::json::{self, Fault, Member, Outline, Own, Rules};
+use crate::own_meta;
 use crate::raw::{Raw, Writer};
 
 /// How many messages one batch may hold: each costs more here than the two bytes that it may take there.
@@ -87,7 +88,7 @@ impl Message {
     pub fn parse(bytes: &Bytes, rules: Rules) -> Result<Self, BadMessage> {
         let text = json::text_of(bytes.clone())?;
         match json::scan_text(&text, rules)? {
-            Outline::Object(members) => Self::from_members(&text, &members),
+            Outline::Object(members) => Self::from_members(&text, &members, rules.own),
             Outline::Array(_) => Err(BadMessage::Batch),
             Outline::Scalar(_) => Err(BadMessage::Envelope { reason: "expected an object", id: None }),
         }
@@ -111,8 +112,11 @@ impl Message {
         }
     }
 
-    fn from_members(text: &ByteString, members: &[Member<'_>]) -> Result<Self, BadMessage> {
-        let raw = |key| json::find(members, key).map(|value| Raw::slice_of(text, value));
+    fn from_members(text: &ByteString, members: &[Member<'_>], own: Own) -> Result<Self, BadMessage> {
+        let raw = |key| {
+            let value = Raw::slice_of(text, json::find(members, key)?);
+            Some(if own == Own::Stripped { own_meta::stripped(value) } else { value })
+        };
         let raw_id = raw("id");
         let id = raw_id.clone().and_then(Id::from_raw);
         let wrong = |reason| BadMessage::Envelope { reason, id: id.clone() };

@@ -6,6 +6,7 @@ use crate::index::{Frame, Mask};
 use crate::meaning::{self, Meant, Reading};
 use crate::query::{self, QueryTerm};
 use crate::rank::{Correction, Explanation, Part, Query, TermPart};
+use crate::vocabulary::{self, Match};
 
 /// The rank whose score is the zero of a component: what is worse says nothing.
 const ZERO_RANK: usize = 200;
@@ -35,6 +36,13 @@ struct Components {
     weight: f32,
 }
 
+/// A query as one state of the index reads it.
+struct Asked {
+    terms: Vec<QueryTerm>,
+    matches: Vec<Match<'static>>,
+    expanded: Expanded,
+}
+
 /// What a ranking says of all tools.
 #[derive(Debug, Default)]
 pub(crate) struct Scored {
@@ -45,43 +53,36 @@ pub(crate) struct Scored {
 }
 
 pub(crate) fn score(frame: &Frame, mask: &Mask, query: &Query<'_>) -> Scored {
-    let terms = query::terms(query.text);
-    let expanded = expand::expand(frame, mask, &terms);
-    let components = Components::new(frame, mask, query, (&terms, &expanded));
+    let read = Asked::read(frame, mask, query.text);
+    let components = Components::new(frame, mask, query, &read);
     Scored { scores: components.blend(), near: components.meaning }
 }
 
 /// The texts of a query that a model should read.
 pub(crate) fn texts(frame: &Frame, mask: &Mask, text: &str) -> Vec<String> {
-    let terms = query::terms(text);
-    let expanded = expand::expand(frame, mask, &terms);
-    meaning::query_texts(text, |word| correction(word, &terms, &expanded))
-}
-
-/// What a word of the query was meant to be, if it is none.
-fn correction<'e>(word: &str, terms: &[QueryTerm], expanded: &'e Expanded) -> Option<&'e str> {
-    let at = terms.iter().position(|term| term.word == word)?;
-    expanded.corrected[at].as_deref()
+    let read = Asked::read(frame, mask, text);
+    meaning::query_texts(text, |word| read.correction(word))
 }
 
 /// How the score of one place comes about.
 pub(crate) fn explain(frame: &Frame, mask: &Mask, query: &Query<'_>, place: usize) -> Explanation {
-    let terms = query::terms(query.text);
-    let expanded = expand::expand(frame, mask, &terms);
-    let components = Components::new(frame, mask, query, (&terms, &expanded));
+    let read = Asked::read(frame, mask, query.text);
+    let components = Components::new(frame, mask, query, &read);
     let mut weigher = Weigher::new(frame, mask);
     let mut parts = Vec::new();
-    for (term, meant) in terms.iter().zip(&expanded.terms) {
+    let words = read.terms.iter().map(|term| &term.word).chain(&read.expanded.phrases);
+    for (word, meant) in words.zip(&read.expanded.terms) {
         let (mut scores, mut alike) = (vec![0.0; frame.len()], vec![0.0; frame.len()]);
         weigher.add(meant, &mut scores, &mut alike);
         weigher.damp(&mut scores);
         if scores[place] > 0.0 {
-            parts.push(TermPart { word: term.word.clone(), score: scores[place] });
+            parts.push(TermPart { word: word.clone(), score: scores[place] });
         }
     }
-    let corrections = terms
+    let corrections = read
+        .terms
         .iter()
-        .zip(&expanded.corrected)
+        .zip(&read.expanded.corrected)
         .filter_map(|(term, corrected)| Some(Correction { from: term.word.clone(), to: corrected.clone()? }));
     let [words, alike, meaning, model] = components.parts(place);
     let model = (!components.model.is_empty()).then_some(model);
@@ -89,17 +90,32 @@ pub(crate) fn explain(frame: &Frame, mask: &Mask, query: &Query<'_>, place: usiz
     Explanation { score, exact: 0.0, words, alike, meaning, model, terms: parts, corrections: corrections.collect() }
 }
 
+// === impl Asked ===
+
+impl Asked {
+    fn read(frame: &Frame, mask: &Mask, text: &str) -> Self {
+        let (terms, matches) = (query::terms(text), vocabulary::matches(text));
+        let expanded = expand::expand(frame, mask, &terms, &matches);
+        Self { terms, matches, expanded }
+    }
+
+    /// What a word of the query was meant to be, if it is none.
+    fn correction(&self, word: &str) -> Option<&str> {
+        let at = self.terms.iter().position(|term| term.word == word)?;
+        self.expanded.corrected[at].as_deref()
+    }
+}
+
 // === impl Components ===
 
 impl Components {
-    fn new(frame: &Frame, mask: &Mask, query: &Query<'_>, read: (&[QueryTerm], &Expanded)) -> Self {
-        let (terms, expanded) = read;
+    fn new(frame: &Frame, mask: &Mask, query: &Query<'_>, read: &Asked) -> Self {
         let mut weigher = Weigher::new(frame, mask);
         let (mut words, mut alike) = (vec![0.0; frame.len()], vec![0.0; frame.len()]);
-        expanded.terms.iter().for_each(|term| weigher.add(term, &mut words, &mut alike));
+        read.expanded.terms.iter().for_each(|term| weigher.add(term, &mut words, &mut alike));
         weigher.damp(&mut words);
         weigher.damp(&mut alike);
-        let reading = Reading::new(query.text, |word| correction(word, terms, expanded));
+        let reading = Reading::new(query.text, &read.matches, |word| read.correction(word));
         let Meant { cosines, trust } = reading.score(frame, mask);
         let model = query.meaning.filter(|_| trust > 0.0).and_then(|meaning| meaning.score(frame, mask));
         let most = if model.is_some() { WITH_MODEL } else { MEANING };

@@ -8,6 +8,8 @@ use crate::segment::{SERVER_FIELDS, Segment, TOOL_FIELDS};
 
 const K1: f32 = 1.1;
 const IDF_POWER: f32 = 1.1;
+/// Of a term and its counterparts the best counts in full, the others by this share.
+const OTHERS: f32 = 0.3;
 const NAME_B: f32 = 0.3;
 const PROSE_B: f32 = 0.5;
 
@@ -25,6 +27,8 @@ pub(crate) struct Term {
     pub(crate) words: Vec<(u32, f32)>,
     /// The words that look like it, itself included, each with how much.
     pub(crate) alike: Vec<(u32, f32)>,
+    /// What tools say for it: the forms of each word together, with how much they count against the term itself.
+    pub(crate) counterparts: Vec<(Vec<u32>, f32)>,
     /// How much the term counts in the query.
     pub(crate) weight: f32,
 }
@@ -72,30 +76,51 @@ impl<'a> Weigher<'a> {
         for (word, weight) in &term.words {
             self.count(*word, *weight);
         }
-        let weight = term.weight * idf(self.mask.total(), self.touched.len());
-        for place in self.touched.drain(..) {
-            let count = std::mem::take(&mut self.counts[place as usize]);
-            words[place as usize] += weight * count / (K1 + count);
+        let own = idf(self.mask.total(), self.touched.len());
+        if term.counterparts.is_empty() {
+            let weight = term.weight * own;
+            for place in self.touched.drain(..) {
+                let count = std::mem::take(&mut self.counts[place as usize]);
+                words[place as usize] += weight * count / (K1 + count);
+            }
+        } else {
+            // What is said for a word is never worth more than the word, however rare it is.
+            let most = if self.touched.is_empty() { f32::MAX } else { own };
+            self.raise(term.weight * own, OTHERS, words);
+            for (forms, share) in &term.counterparts {
+                forms.iter().for_each(|word| self.count(*word, 1.0));
+                let other = idf(self.mask.total(), self.touched.len()).min(most);
+                self.raise(term.weight * share * other, OTHERS, words);
+            }
+            self.settle(1.0 - OTHERS, words);
         }
         for (word, share) in &term.alike {
             self.count(*word, 1.0);
-            self.raise(term.weight * share);
+            let weight = term.weight * share * idf(self.mask.total(), self.touched.len());
+            self.raise(weight, 0.0, alike);
         }
-        for place in self.raised.drain(..) {
-            alike[place as usize] += std::mem::take(&mut self.best[place as usize]);
-        }
+        self.settle(1.0, alike);
     }
 
-    /// Turns the counts of one word into scores and notes them where they are the best so far.
-    fn raise(&mut self, weight: f32) {
-        let weight = weight * idf(self.mask.total(), self.touched.len());
+    /// Turns the counts of one word into scores, notes them where they are the best so far, and adds a share of them.
+    fn raise(&mut self, weight: f32, share: f32, scores: &mut [f32]) {
         for place in self.touched.drain(..) {
-            let count = std::mem::take(&mut self.counts[place as usize]);
-            let best = &mut self.best[place as usize];
+            let at = place as usize;
+            let count = std::mem::take(&mut self.counts[at]);
+            let score = weight * count / (K1 + count);
+            scores[at] += share * score;
+            let best = &mut self.best[at];
             if *best == 0.0 {
                 self.raised.push(place);
             }
-            *best = best.max(weight * count / (K1 + count));
+            *best = best.max(score);
+        }
+    }
+
+    /// Adds a share of the best that were noted.
+    fn settle(&mut self, share: f32, scores: &mut [f32]) {
+        for place in self.raised.drain(..) {
+            scores[place as usize] += share * std::mem::take(&mut self.best[place as usize]);
         }
     }
 

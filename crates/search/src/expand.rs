@@ -1,11 +1,12 @@
-//! From the words of a query to terms of the index: the forms of a stem, what a slip of the keyboard may have meant, and
-//! words that look alike.
+//! From the words of a query to terms of the index: the forms of a stem, what a slip of the keyboard may have meant,
+//! words that look alike, and what tools say for what people say.
 
 use crate::bm25f::Term;
 use crate::index::{Frame, Mask};
 use crate::meaning::Table;
 use crate::nearest::edits;
 use crate::query::QueryTerm;
+use crate::vocabulary::Match;
 
 /// What a corrected word counts after one and two edits.
 const SLIPS: [f32; 3] = [1.0, 0.7, 0.5];
@@ -17,6 +18,8 @@ const CORRECTED: usize = 4;
 const READINGS: usize = 3;
 /// How many unknown words are corrected; a query of nothing else is no query.
 const CORRECTIONS: usize = 16;
+/// What a phrase of the vocabulary counts: it says more than one word.
+const TOGETHER: f32 = 1.25;
 /// Words less alike are different words.
 const ALIKE: f32 = 0.5;
 /// Shorter words have too few groups of letters.
@@ -24,14 +27,16 @@ const ALIKE_LETTERS: usize = 4;
 
 /// A query over one state of the index.
 pub(crate) struct Expanded {
-    /// For each term of the query what it means here; empty when it is unknown.
+    /// For each term of the query what it means here; empty when it is unknown. Then one for each of `phrases`.
     pub(crate) terms: Vec<Term>,
+    /// What the vocabulary knows and no term says: several words together, or stop words.
+    pub(crate) phrases: Vec<String>,
     /// For each term what it was taken for, where it is unknown.
     pub(crate) corrected: Vec<Option<String>>,
 }
 
-pub(crate) fn expand(frame: &Frame, mask: &Mask, query: &[QueryTerm]) -> Expanded {
-    let mut expanded = Expanded { terms: Vec::new(), corrected: Vec::new() };
+pub(crate) fn expand(frame: &Frame, mask: &Mask, query: &[QueryTerm], matches: &[Match<'_>]) -> Expanded {
+    let mut expanded = Expanded { terms: Vec::new(), phrases: Vec::new(), corrected: Vec::new() };
     // A word of the language that no tool has is no slip.
     let is_slip = |word: &str| Table::embedded().is_none_or(|table| table.find(word.as_bytes()).is_none());
     let mut corrections = 0;
@@ -44,10 +49,31 @@ pub(crate) fn expand(frame: &Frame, mask: &Mask, query: &[QueryTerm]) -> Expande
             (words, corrected) = correct(frame, mask, &term.word);
         }
         let alike = if term.joined { Vec::new() } else { alike(frame, &term.word, &mut counts) };
-        expanded.terms.push(Term { words, alike, weight: term.count.sqrt() });
+        let found = matches.iter().find(|found| is_of(found, term));
+        let counterparts = found.map(|found| counterparts(frame, mask, found)).unwrap_or_default();
+        expanded.terms.push(Term { words, alike, counterparts, weight: term.count.sqrt() });
         expanded.corrected.push(corrected);
     }
+    for found in matches.iter().filter(|found| !query.iter().any(|term| is_of(found, term))) {
+        let weight = if found.stem.is_none() { TOGETHER } else { 1.0 };
+        let counterparts = counterparts(frame, mask, found);
+        expanded.terms.push(Term { words: Vec::new(), alike: Vec::new(), counterparts, weight });
+        expanded.phrases.push(found.text.clone());
+    }
     expanded
+}
+
+fn is_of(found: &Match<'_>, term: &QueryTerm) -> bool {
+    !term.joined && found.stem == Some(term.stem)
+}
+
+/// The visible words that tools have for an entry of the vocabulary.
+fn counterparts(frame: &Frame, mask: &Mask, found: &Match<'_>) -> Vec<(Vec<u32>, f32)> {
+    let known = found.counterparts.iter().map(|other| {
+        let forms = forms(frame, mask, other.stem, 1.0).into_iter().map(|(word, _)| word).collect::<Vec<u32>>();
+        (forms, found.share * other.weight)
+    });
+    known.filter(|(forms, _)| !forms.is_empty()).collect()
 }
 
 /// The visible words of a stem.

@@ -16,7 +16,8 @@
 //!   server. Replacing a server analyses its tools alone. Statistics are sums over segments, so the way to a state leaves
 //!   no trace in its results.
 //! - `lexicon` has all words of one state of the index, made at its first search: by stem, and by `letters` for what looks
-//!   alike. `expand` turns a query's words into terms, which are weighted sets of words of the lexicon.
+//!   alike. `expand` turns a query's words into terms, which are weighted sets of words of the lexicon, and asks
+//!   `vocabulary` what tools say for what people say.
 //! - `bm25f` weighs terms, `meaning` compares vectors, `blend` makes one score of both and explains it; `tfidf` is the plain
 //!   ranking. `index/order.rs` turns scores into a page: exact names first, ties by id, equal tools folded.
 //! - `learned` remembers what was called after which words and raises it among near ties; who notes what is the caller's.
@@ -59,6 +60,7 @@ mod signature;
 mod text;
 mod tfidf;
 pub mod tokens;
+mod vocabulary;
 
 pub use confidence::Confidence;
 pub use document::{Document, Parameter, ServerText};

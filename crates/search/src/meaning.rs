@@ -20,6 +20,7 @@ use crate::index::{Frame, Mask};
 use crate::query;
 use crate::rank::QUERY_BYTES;
 use crate::text::prefix;
+use crate::vocabulary::Match;
 use vector::Wanted;
 
 /// How many word pieces of a query are read.
@@ -28,6 +29,9 @@ const QUERY_PIECES: usize = 128;
 const FOREIGN: f32 = 0.7;
 /// A query is English if at least this share of its words are pieces as a whole. Names and slips are not.
 const ENGLISH: f32 = 0.4;
+
+/// How far what tools say for what the query says moves its vector, as a share of its length.
+const MOVED: f32 = 0.6;
 
 /// A query's text, as a whole and in clauses.
 pub(crate) struct Reading {
@@ -47,8 +51,9 @@ pub(crate) struct Meant {
 // === impl Reading ===
 
 impl Reading {
-    /// Reads a query. `correct` says what a lower-case word was meant to be, if it is none.
-    pub(crate) fn new<'c>(text: &str, correct: impl Fn(&str) -> Option<&'c str>) -> Self {
+    /// Reads a query. `matches` is what the vocabulary has of it, `correct` says what a lower-case word was meant to be, if it
+    /// is none.
+    pub(crate) fn new<'c>(text: &str, matches: &[Match<'_>], correct: impl Fn(&str) -> Option<&'c str>) -> Self {
         let Some(table) = Table::embedded() else { return Self { wanted: Vec::new(), trust: 0.0 } };
         let text = corrected(prefix(text, QUERY_BYTES), correct);
         let mut pieces = Pieces::new(table);
@@ -58,7 +63,11 @@ impl Reading {
         if trust == 0.0 {
             return Self { wanted: Vec::new(), trust };
         }
-        let mut wanted: Vec<Wanted> = Wanted::new(&table, &whole.pieces).into_iter().collect();
+        let mut said = Read::default();
+        let counterparts = matches.iter().flat_map(|found| found.counterparts).filter(|other| other.is_strong());
+        counterparts.for_each(|other| pieces.read(&other.word, QUERY_PIECES, &mut said));
+        let share = MOVED * matches.first().map_or(0.0, |found| found.share);
+        let mut wanted: Vec<Wanted> = Wanted::towards(&table, &whole.pieces, &said.pieces, share).into_iter().collect();
         for clause in query::clauses(&text) {
             let mut read = Read::default();
             pieces.read(&clause, QUERY_PIECES, &mut read);

@@ -1,4 +1,5 @@
-//! The measures of one ranking with known answers: recall at 1, 5 and 10, reciprocal rank, NDCG at 10 with binary gains.
+//! The measures of one ranking with known answers: recall at 1, 5 and 10, success at 1 and 5, reciprocal rank, NDCG at 10
+//! with binary gains.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -8,6 +9,8 @@ use std::fmt;
 pub struct Scores {
     /// Which share of what is relevant is among the first 1, 5 and 10.
     pub recall: [f64; 3],
+    /// Whether anything relevant is among the first 1 and 5.
+    pub success: [f64; 2],
     /// One divided by the rank of the first that is relevant.
     pub reciprocal_rank: f64,
     /// Discounted gain of the first 10 as a share of the best possible.
@@ -20,7 +23,7 @@ const CUTS: [usize; 3] = [1, 5, 10];
 
 impl Scores {
     /// The heads of the columns that are displayed.
-    pub const HEAD: &str = "  R@1   R@5  R@10   MRR NDCG@10";
+    pub const HEAD: &str = "  R@1   R@5  R@10    S@1    S@5   MRR NDCG@10";
 
     /// Judges one ranking; an id that stands twice in it counts twice.
     pub fn of(relevant: &[String], ranked: &[&str]) -> Self {
@@ -34,6 +37,7 @@ impl Scores {
         let best: f64 = (0..relevant.len().min(10)).map(gain).sum();
         Self {
             recall: CUTS.map(|most| found(most) / relevant.len() as f64),
+            success: [CUTS[0], CUTS[1]].map(|most| found(most).min(1.0)),
             reciprocal_rank: (0..100).find(is_relevant).map_or(0.0, |rank| 1.0 / (rank as f64 + 1.0)),
             ndcg: (0..10).filter(is_relevant).map(gain).sum::<f64>() / best,
         }
@@ -45,6 +49,7 @@ impl Scores {
         let mean = |value: &dyn Fn(&Self) -> f64| all.iter().map(value).sum::<f64>() / count;
         Self {
             recall: [0, 1, 2].map(|at| mean(&|it| it.recall[at])),
+            success: [0, 1].map(|at| mean(&|it| it.success[at])),
             reciprocal_rank: mean(&|it| it.reciprocal_rank),
             ndcg: mean(&|it| it.ndcg),
         }
@@ -53,8 +58,9 @@ impl Scores {
 
 impl fmt::Display for Scores {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let [one, five, ten] = self.recall;
-        write!(f, "{one:>5.4} {five:>5.4} {ten:>5.4} {:>5.4} {:>7.4}", self.reciprocal_rank, self.ndcg)
+        let ([one, five, ten], [first, among]) = (self.recall, self.success);
+        write!(f, "{one:>5.4} {five:>5.4} {ten:>5.4} {first:>5.4} {among:>5.4}")?;
+        write!(f, " {:>5.4} {:>7.4}", self.reciprocal_rank, self.ndcg)
     }
 }
 
@@ -64,7 +70,8 @@ mod tests {
 
     fn check(relevant: &[&str], ranked: &[&str], expect: [f64; 5]) {
         let relevant: Vec<String> = relevant.iter().map(ToString::to_string).collect();
-        let Scores { recall: [one, five, ten], reciprocal_rank, ndcg } = Scores::of(&relevant, ranked);
+        let Scores { recall: [one, five, ten], reciprocal_rank, ndcg, success } = Scores::of(&relevant, ranked);
+        assert_eq!(success, [one, five].map(|recall| f64::from(u8::from(recall > 0.0))), "{relevant:?} {ranked:?}");
         for (got, expect) in [one, five, ten, reciprocal_rank, ndcg].into_iter().zip(expect) {
             assert!((got - expect).abs() < 1e-4, "{relevant:?} {ranked:?}: {got} instead of {expect}");
         }

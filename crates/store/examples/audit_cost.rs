@@ -21,7 +21,7 @@ fn main() -> Result<(), AnyError> {
     let (began, before) = (Instant::now(), cpu_by_thread()?);
     runtime.block_on(record(store.audit(), events, burst))?;
     let (took, after) = (began.elapsed(), cpu_by_thread()?);
-    runtime.block_on(store.close());
+    runtime.block_on(store.close())?;
     let mut out = io::stdout().lock();
     for (thread, (before, after)) in ["caller", "writer"].iter().zip(before.into_iter().zip(after)) {
         let micros = Duration::from_nanos(after - before).as_secs_f64() * 1e6;

@@ -1,12 +1,14 @@
 //! The audit log: append-only, hash-chained, written by one thread, never dropping an event.
 //!
-//! A call first [reserves](AuditLog::reserve) a place, which waits while the queue is full, and later
-//! [records](AuditSlot::record) into it, which cannot fail: so nothing is done that could not be put on record.
+//! A call first [reserves](AuditLog::reserve) a place, which waits while too many events wait for the disk, and later
+//! [records](AuditSlot::record) into it, which cannot fail: so nothing is done that could not be put on record. Calls in
+//! flight hold a place too, but do not count as waiting events: the queue bounds memory, not how many calls run.
 //!
 //! What it promises: after [`AuditLog::close`] everything recorded is on the disk. A process that is killed loses at
 //! most what was recorded since the last commit was begun ([`COMMIT_EVERY`] plus the time of a commit, or
-//! [`COMMIT_EVENTS`] while the disk keeps up), and the rows that are there form an unbroken chain. While the disk is full
-//! or fails, events wait, then callers wait. What it cannot promise: see [`AuditLog::verify`].
+//! [`COMMIT_EVENTS`] while the disk keeps up), and the rows that are there form an unbroken chain. Once a commit has
+//! failed, no place is given until one succeeds: callers wait, and what is not on the disk is that batch and the events of
+//! calls that were running. What it cannot promise: see [`AuditLog::verify`].
 
 mod chain;
 mod event;
@@ -22,7 +24,7 @@ use std::thread::Thread;
 use std::time::Duration;
 
 use rusqlite::Connection;
-use tokio::sync::{mpsc, watch};
+use tokio::sync::{Semaphore, mpsc, watch};
 use toolcrib_base::{Clock, Timestamp};
 
 use crate::database::Database;
@@ -39,9 +41,14 @@ pub use self::hash::{ArgsHash, BadHash, RowHash};
 pub use self::query::{AuditFilter, AuditOrder, AuditRecord, LIST_MAX, PATTERN_MAX};
 pub use self::verify::{Broken, Fault, Verification, Verified};
 
-/// The places in the queue unless configured otherwise. Each running call holds one and each unwritten event fills
-/// one; full, they take some 8 MB. More calls than this at a time wait for each other.
+/// How many events may wait for the disk unless configured otherwise; full, they take some 8 MB. While so many wait, no
+/// place is given.
 pub const DEFAULT_QUEUE: usize = 8_192;
+
+/// How many places calls in flight may hold for each place of the queue: 65,536 with the default, more than there can
+/// be connections, so that only a fault reaches it. It bounds what is written when the disk stops and all of them end:
+/// some 64 MB.
+pub const IN_FLIGHT: usize = 8;
 
 /// How long an event waits for others to share its commit. With `synchronous = FULL` every commit waits for the disk.
 pub const COMMIT_EVERY: Duration = Duration::from_millis(100);
@@ -58,6 +65,8 @@ pub struct AuditLog {
 #[derive(Debug)]
 struct Inner {
     sender: mpsc::Sender<AuditEvent>,
+    /// How many recorded events may wait for the disk before places are refused.
+    queue: u64,
     shared: Arc<Shared>,
     progress: watch::Receiver<Progress>,
     hasher: ArgumentHasher,
@@ -77,6 +86,17 @@ struct Shared {
     /// Somebody waits: commit without waiting for more events.
     hurry: AtomicBool,
     closing: AtomicBool,
+    /// The last commit failed. Looked at by every caller; who finds it set waits at the gate.
+    blocked: AtomicBool,
+    gate: watch::Sender<Gate>,
+}
+
+/// What callers wait for while nothing can be written.
+#[derive(Debug, Clone, Copy, Default)]
+struct Gate {
+    blocked: bool,
+    /// Nothing is waited for any more: the process ends.
+    ending: bool,
 }
 
 /// Where the writer is.
@@ -111,7 +131,17 @@ pub struct AuditHealth {
 #[error("the audit log is closed")]
 pub struct AuditClosed;
 
-/// A place in the queue, for one event. Dropped without an event it goes back.
+/// Events that were recorded and are not on the disk, at the end.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{events} events of the audit log could not be written and are lost: {why}")]
+pub struct UnwrittenEvents {
+    /// How many.
+    pub events: u64,
+    /// What the database said last.
+    pub why: String,
+}
+
+/// A place in the log, for one event. Dropped without an event it goes back.
 #[derive(Debug)]
 pub struct AuditSlot {
     permit: mpsc::OwnedPermit<AuditEvent>,
@@ -130,6 +160,27 @@ impl Shared {
     fn hurry(&self) {
         self.hurry.store(true, Ordering::SeqCst);
         self.wake();
+    }
+
+    fn set_blocked(&self, blocked: bool) {
+        self.blocked.store(blocked, Ordering::SeqCst);
+        self.gate.send_modify(|gate| gate.blocked = blocked);
+    }
+
+    fn end_waiting(&self) {
+        self.gate.send_modify(|gate| gate.ending = true);
+    }
+
+    /// Waits while nothing can be written.
+    async fn unblocked(&self) -> Result<(), AuditClosed> {
+        if !self.blocked.load(Ordering::SeqCst) {
+            return Ok(());
+        }
+        let mut gate = self.gate.subscribe();
+        match gate.wait_for(|gate| gate.ending || !gate.blocked).await {
+            Ok(gate) if !gate.blocked => Ok(()),
+            _ => Err(AuditClosed),
+        }
     }
 
     /// Events recorded and not yet on the disk.
@@ -165,7 +216,8 @@ impl AuditLog {
             let key = installation_key(&connection).map_err(database.error("read the key of the audit log"))?;
             (key, writer::resume(&connection).map_err(database.error("read the head of the audit log"))?)
         };
-        let (sender, receiver) = mpsc::channel(queue.max(1));
+        let queue = queue.max(1);
+        let (sender, receiver) = mpsc::channel(queue.saturating_mul(IN_FLIGHT).min(Semaphore::MAX_PERMITS));
         let (report, progress) = watch::channel(Progress { written: 0, head, blocked: None });
         let shared = Arc::new(Shared::default());
         let writer = Writer::new(Arc::clone(&database), clock, Arc::clone(&shared), receiver, report);
@@ -175,20 +227,48 @@ impl AuditLog {
         // The writer may have looked for work before it could be woken.
         shared.wake();
         let hasher = ArgumentHasher::new(key.as_bytes());
-        Ok(Self { inner: Arc::new(Inner { sender, shared, progress, hasher, database }) })
+        Ok(Self { inner: Arc::new(Inner { sender, queue: queue as u64, shared, progress, hasher, database }) })
     }
 
-    /// Waits for a place in the queue. Call this before the deed; it waits while the disk cannot keep up. Cancel-safe.
+    /// Waits for a place in the log. Call this before the deed; it waits while the disk cannot keep up, and after a failed
+    /// commit until one succeeds. Cancel-safe.
     ///
     /// # Errors
-    /// The log is closed.
+    /// The log is closed, or about to be while nothing can be written.
     pub async fn reserve(&self) -> Result<AuditSlot, AuditClosed> {
-        let Inner { sender, shared, .. } = &*self.inner;
-        if sender.capacity() == 0 {
-            shared.hurry();
+        let Inner { sender, shared, queue, .. } = &*self.inner;
+        loop {
+            shared.unblocked().await?;
+            if shared.queued() >= *queue {
+                self.room().await?;
+            }
+            if sender.capacity() == 0 {
+                shared.hurry();
+            }
+            let permit = sender.clone().reserve_owned().await.map_err(|_| AuditClosed)?;
+            // A commit may have failed while this one waited for its place.
+            if !shared.blocked.load(Ordering::SeqCst) {
+                return Ok(AuditSlot { permit, shared: Arc::clone(shared) });
+            }
         }
-        let permit = sender.clone().reserve_owned().await.map_err(|_| AuditClosed)?;
-        Ok(AuditSlot { permit, shared: Arc::clone(shared) })
+    }
+
+    /// From here on calls do not wait for a disk that cannot be written but are refused: the gateway ends.
+    pub fn end_waiting(&self) {
+        self.inner.shared.end_waiting();
+    }
+
+    /// Waits until fewer events wait for the disk than may.
+    async fn room(&self) -> Result<(), AuditClosed> {
+        let Inner { shared, queue, .. } = &*self.inner;
+        let mut progress = self.inner.progress.clone();
+        shared.hurry();
+        let mut gate = shared.gate.subscribe();
+        tokio::select! {
+            room = progress.wait_for(|_| shared.queued() < *queue) => room.map(|_| ()).map_err(|_| AuditClosed),
+            // A disk that cannot be written is not waited for at the end.
+            _ = gate.wait_for(|gate| gate.ending && gate.blocked) => Err(AuditClosed),
+        }
     }
 
     /// The keyed hash of a call's raw argument bytes, all of them.
@@ -221,19 +301,34 @@ impl AuditLog {
 
     /// Takes no more reservations, waits for the slots that are out, writes everything down and ends the writer.
     ///
-    /// Waits for calls that still hold a slot and for a full disk: end the calls first and give this a deadline.
-    /// Dropping the future does not stop the writer. Closing twice is fine.
-    pub async fn close(&self) {
+    /// Waits for calls that still hold a slot, and for a disk that hangs: end the calls first and give this a deadline.
+    /// A disk that refuses to be written is tried a few times more. Dropping the future does not stop the writer.
+    /// Closing twice is fine.
+    ///
+    /// # Errors
+    /// The disk could not be written: so many events are lost.
+    pub async fn close(&self) -> Result<(), UnwrittenEvents> {
         self.inner.shared.closing.store(true, Ordering::SeqCst);
         self.inner.shared.wake();
         let mut progress = self.inner.progress.clone();
         // The writer drops its end when it is done.
         while progress.changed().await.is_ok() {}
+        let unwritten = self.unwritten();
+        if unwritten.events == 0 { Ok(()) } else { Err(unwritten) }
+    }
+
+    /// What is recorded and not on the disk now.
+    pub fn unwritten(&self) -> UnwrittenEvents {
+        let why = self.health().last_error.unwrap_or_else(|| "the disk does not answer".to_owned());
+        UnwrittenEvents { events: self.inner.shared.queued(), why }
     }
 
     /// Like [`AuditLog::close`], for a thread that may block.
-    pub fn close_blocking(&self) {
-        block_on(self.close());
+    ///
+    /// # Errors
+    /// As there.
+    pub fn close_blocking(&self) -> Result<(), UnwrittenEvents> {
+        block_on(self.close())
     }
 
     /// The rows that `filter` asks for, at most [`LIST_MAX`]. What was recorded within the last moments may not be there

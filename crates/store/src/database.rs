@@ -26,6 +26,8 @@ const WAL_BYTES: i64 = 32 * 1024 * 1024;
 pub(crate) struct Database {
     path: PathBuf,
     writer: Mutex<Connection>,
+    /// Whether there was another one before, of which nothing is left.
+    pub(crate) has_lost_history: bool,
     /// `None` in memory, where a second connection would see another database.
     reader: Option<Mutex<Connection>>,
     _folder: Option<ClaimedFolder>,
@@ -35,7 +37,15 @@ impl Database {
     /// Claims the folder and opens its database.
     pub(crate) fn open(folder: &Path) -> Result<Self, StoreError> {
         let folder = ClaimedFolder::claim(folder)?;
+        let has_lost = folder.has_lost_database();
         let path = folder.database()?;
+        if has_lost {
+            tracing::error!(
+                path = %path.display(),
+                "the database was empty or gone: the audit log, approvals, runs and snapshots of this installation are \
+                 lost, and a new history begins now. Stop the gateway and restore a backup of the file if you have one"
+            );
+        }
         let failed = |source| StoreError::database(path.clone(), "open the database", source);
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let mut writer = Connection::open_with_flags(&path, flags).map_err(failed)?;
@@ -43,7 +53,8 @@ impl Database {
         let reader = Connection::open_with_flags(&path, flags).map_err(failed)?;
         reader.busy_timeout(BUSY_TIMEOUT).map_err(failed)?;
         reader.pragma_update(None, "query_only", true).map_err(failed)?;
-        Ok(Self { path, writer: Mutex::new(writer), reader: Some(Mutex::new(reader)), _folder: Some(folder) })
+        let (writer, reader) = (Mutex::new(writer), Some(Mutex::new(reader)));
+        Ok(Self { path, has_lost_history: has_lost, writer, reader, _folder: Some(folder) })
     }
 
     /// A database that is gone with the process.
@@ -52,7 +63,7 @@ impl Database {
         let mut writer = Connection::open_in_memory()
             .map_err(|source| StoreError::database(path.clone(), "open the database", source))?;
         prepare(&mut writer, &path)?;
-        Ok(Self { path, writer: Mutex::new(writer), reader: None, _folder: None })
+        Ok(Self { path, has_lost_history: false, writer: Mutex::new(writer), reader: None, _folder: None })
     }
 
     /// The connection that writes. Hold it for one transaction.

@@ -11,6 +11,8 @@ use crate::error::StoreError;
 
 const LOCK_FILE: &str = "lock";
 const DATABASE_FILE: &str = "toolcrib.db";
+/// What lies in the folder of every gateway that has served: its token.
+const LATER_FILE: &str = "token";
 const FOLDER_MODE: u32 = 0o700;
 const FILE_MODE: u32 = 0o600;
 
@@ -43,6 +45,15 @@ impl ClaimedFolder {
         }
         write_pid(&mut lock).map_err(at(&lock_path))?;
         Ok(Self { path: path.to_owned(), lock })
+    }
+
+    /// Whether there was a database that has nothing in it any more: the file is empty, or it is not there and what a
+    /// gateway makes after it is.
+    pub(crate) fn has_lost_database(&self) -> bool {
+        match fs::metadata(self.path.join(DATABASE_FILE)) {
+            Ok(file) => file.len() == 0,
+            Err(_) => self.path.join(LATER_FILE).exists(),
+        }
     }
 
     /// The database file, made empty and private when it is not there: SQLite gives its side files the same mode.

@@ -24,7 +24,7 @@ mod tasks;
 pub use active_sets::{ActiveSets, ActiveTool};
 pub use audit::{
     ArgsHash, AuditClosed, AuditEvent, AuditFilter, AuditHealth, AuditLog, AuditOrder, AuditRecord, AuditSlot, Broken,
-    Decision, Door, Fault, Head, Outcome, RowHash, Verification, Verified,
+    Decision, Door, Fault, Head, IN_FLIGHT, Outcome, RowHash, UnwrittenEvents, Verification, Verified,
 };
 pub use error::StoreError;
 pub use events::{EventFilter, EventRecord, Events};

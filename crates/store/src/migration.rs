@@ -16,6 +16,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("../migrations/0004_service.sql"),
     include_str!("../migrations/0005_event.sql"),
     include_str!("../migrations/0006_run.sql"),
+    include_str!("../migrations/0007_key_principal.sql"),
 ];
 
 /// "Crib" in ASCII: marks the file as ours, so that we do not write into another program's database.
@@ -71,6 +72,27 @@ mod tests {
         let facts: i64 = connection.query_row("SELECT count(*) FROM fact", [], |row| row.get(0)).unwrap();
         assert_eq!(facts, 1);
         assert_eq!(check(&connection, path).unwrap(), i64::try_from(MIGRATIONS.len()).unwrap());
+    }
+
+    #[test]
+    fn what_belonged_to_a_key_belongs_to_the_key_of_its_profile() {
+        let path = Path::new("test");
+        let mut connection = Connection::open_in_memory().unwrap();
+        for sql in &MIGRATIONS[..6] {
+            connection.execute_batch(sql).unwrap();
+        }
+        connection.pragma_update(None, "application_id", APPLICATION_ID).unwrap();
+        connection.pragma_update(None, "user_version", 6).unwrap();
+        for principal in ["key:ci", "local", "admin", "key:"] {
+            let sql =
+                "INSERT INTO active_tool (principal, profile, server, tool, last_used) VALUES (?1, 'kb', 's', 't', 0)";
+            connection.execute(sql, [principal]).unwrap();
+        }
+        migrate(&mut connection, path).unwrap();
+        let mut statement = connection.prepare("SELECT principal FROM active_tool ORDER BY principal").unwrap();
+        let rows = statement.query_map([], |row| row.get::<_, String>(0)).unwrap();
+        let principals: Vec<String> = rows.map(Result::unwrap).collect();
+        assert_eq!(principals, ["admin", "key:kb/", "key:kb/ci", "local"]);
     }
 
     #[test]

@@ -76,8 +76,8 @@ pub struct RunQuery {
     pub workflow: Option<String>,
     /// In this status only.
     pub status: Option<String>,
-    /// Of this principal only.
-    pub principal: Option<PrincipalId>,
+    /// Of this principal in this profile only.
+    pub owner: Option<(PrincipalId, ProfileName)>,
     /// At most so many.
     pub limit: u32,
     /// After so many.
@@ -216,16 +216,18 @@ impl Runs {
         let failed = self.database.error("list runs");
         let connection = self.database.reader();
         let filter = "WHERE (?1 IS NULL OR workflow = ?1) AND (?2 IS NULL OR status = ?2) \
-                      AND (?3 IS NULL OR principal = ?3)";
+                      AND (?3 IS NULL OR principal = ?3 AND profile = ?4)";
         let (workflow, status) = (query.workflow.as_deref(), query.status.as_deref());
-        let principal = query.principal.as_ref().map(PrincipalId::as_str);
+        let owner = query.owner.as_ref();
+        let (principal, profile) = owner.map(|(principal, profile)| (principal.as_str(), profile.as_str())).unzip();
         let count = format!("SELECT count(*) FROM run {filter}");
-        let total: i64 =
-            connection.query_row(&count, params![workflow, status, principal], |row| row.get(0)).map_err(&failed)?;
+        let total: i64 = connection
+            .query_row(&count, params![workflow, status, principal, profile], |row| row.get(0))
+            .map_err(&failed)?;
         let columns = COLUMNS.replace("definition, input, result, error", "'', '', NULL, substr(error, 1, 2000)");
-        let sql = format!("SELECT {columns} FROM run {filter} ORDER BY started_at DESC, id LIMIT ?4 OFFSET ?5");
+        let sql = format!("SELECT {columns} FROM run {filter} ORDER BY started_at DESC, id LIMIT ?5 OFFSET ?6");
         let mut statement = connection.prepare_cached(&sql).map_err(&failed)?;
-        let values = params![workflow, status, principal, query.limit, query.offset];
+        let values = params![workflow, status, principal, profile, query.limit, query.offset];
         let rows = statement.query_map(values, read).map_err(&failed)?;
         let runs = rows.filter_map(Result::transpose).collect::<Result<_, _>>().map_err(failed)?;
         Ok((runs, u64::try_from(total).unwrap_or(0)))

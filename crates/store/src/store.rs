@@ -7,7 +7,7 @@ use sha2::{Digest, Sha256};
 use toolcrib_base::{Clock, SystemClock};
 
 use crate::active_sets::ActiveSets;
-use crate::audit::{AuditLog, DEFAULT_QUEUE};
+use crate::audit::{AuditLog, DEFAULT_QUEUE, UnwrittenEvents};
 use crate::database::{Database, installation_secret};
 use crate::error::StoreError;
 use crate::events::Events;
@@ -79,6 +79,11 @@ impl Store {
         Ok(Self { database, clock: config.clock, audit, events, runs: config.runs })
     }
 
+    /// Whether the state had another database before, of which nothing is left: its history is gone.
+    pub fn has_lost_history(&self) -> bool {
+        self.database.has_lost_history
+    }
+
     /// The audit log.
     pub fn audit(&self) -> &AuditLog {
         &self.audit
@@ -140,13 +145,19 @@ impl Store {
     }
 
     /// Writes all audit events and all news down; see [`AuditLog::close`].
-    pub async fn close(&self) {
+    ///
+    /// # Errors
+    /// Events of the audit log could not be written.
+    pub async fn close(&self) -> Result<(), UnwrittenEvents> {
         self.events.close().await;
-        self.audit.close().await;
+        self.audit.close().await
     }
 
     /// Like [`Store::close`], for a thread that may block.
-    pub fn close_blocking(&self) {
-        crate::audit::block_on(self.close());
+    ///
+    /// # Errors
+    /// As there.
+    pub fn close_blocking(&self) -> Result<(), UnwrittenEvents> {
+        crate::audit::block_on(self.close())
     }
 }

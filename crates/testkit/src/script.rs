@@ -34,6 +34,8 @@ pub enum Speaks {
     Legacy,
     /// 2026-07-28.
     Modern,
+    /// Either, as each client likes; over stdio a connection is of the era in which it began.
+    Both,
 }
 
 /// A message as it came in.
@@ -92,6 +94,8 @@ struct State {
     /// Sessions with lower numbers are not known any more.
     forgotten: u64,
     connections: stdio::Connections,
+    /// The eras of those that began in one, where both are spoken.
+    begun: HashMap<u64, Speaks>,
     released: usize,
     /// Calls that were answered by the rules of the era alone, and did not run.
     refused: usize,
@@ -128,6 +132,7 @@ impl Scripted {
             sessions: 0,
             forgotten: 0,
             connections: stdio::Connections::default(),
+            begun: HashMap::new(),
             released: 0,
             refused: 0,
         };
@@ -226,6 +231,21 @@ impl Shared {
         Some(heard)
     }
 
+    /// The era of a request; `None` where its connection began in the other one.
+    fn spoken(&self, heard: &Heard, declared: bool) -> Option<Speaks> {
+        let mut state = self.lock();
+        if state.speaks != Speaks::Both {
+            return Some(state.speaks);
+        }
+        let of_request = if declared { Speaks::Modern } else { Speaks::Legacy };
+        // A probe leaves it open; over HTTP each request is by itself.
+        if heard.connection == 0 || heard.method == "server/discover" {
+            return Some(of_request);
+        }
+        let begun = *state.begun.entry(heard.connection).or_insert(of_request);
+        (begun == of_request).then_some(of_request)
+    }
+
     fn count_refused(&self, heard: &Heard) {
         if heard.method == "tools/call" {
             self.lock().refused += 1;
@@ -237,15 +257,18 @@ impl Shared {
         if heard.id.is_none() || heard.method.is_empty() {
             return;
         }
-        let speaks = self.lock().speaks;
         let declared = heard.params.contains("io.modelcontextprotocol/protocolVersion");
+        let others = if self.lock().speaks == Speaks::Both { format!(r#","{LEGACY}""#) } else { String::new() };
+        let Some(speaks) = self.spoken(heard, declared) else {
+            return say.error(-32_600, "this connection is of the other era");
+        };
         match (heard.method.as_str(), speaks) {
             ("initialize", Speaks::Legacy) => say.result(&format!(
                 r#"{{"protocolVersion":"{LEGACY}","capabilities":{CAPABILITIES},"serverInfo":{{"name":"script","version":"1"}}}}"#
             )),
             ("ping", Speaks::Legacy) => say.result("{}"),
             ("server/discover", Speaks::Modern) => say.result(&format!(
-                r#"{{"supportedVersions":["{MODERN}"],"capabilities":{CAPABILITIES},"resultType":"complete","ttlMs":0,"cacheScope":"private"}}"#
+                r#"{{"supportedVersions":["{MODERN}"{others}],"capabilities":{CAPABILITIES},"resultType":"complete","ttlMs":0,"cacheScope":"private"}}"#
             )),
             ("initialize" | "server/discover", _) => say.error(-32_601, "unknown method"),
             (_, Speaks::Modern) if !declared => {
@@ -264,7 +287,13 @@ impl Shared {
     fn http(self: &Arc<Self>, request: &http::Request, reply: &mut http::Reply<'_>) {
         let (speaks, forgotten) = {
             let state = self.lock();
-            (state.speaks, state.forgotten)
+            let is_modern = request.header("mcp-protocol-version") == Some(MODERN);
+            let speaks = match state.speaks {
+                Speaks::Both if is_modern => Speaks::Modern,
+                Speaks::Both => Speaks::Legacy,
+                speaks => speaks,
+            };
+            (speaks, state.forgotten)
         };
         if request.method != "POST" {
             return match (request.method.as_str(), speaks) {

@@ -2,13 +2,15 @@
 //! only the framing changes. It answers by itself only where the gateway cannot.
 //!
 //! Reading order: [`said`] tells what a line is, [`exchange`] carries one request, [`session`] opens what the gateway
-//! forgot, [`listen`] holds the stream of what the gateway says on its own, [`whereabouts`] finds the gateway again.
+//! forgot, [`listen`] holds the stream of what the gateway says on its own, [`whereabouts`] finds the gateway again,
+//! [`start`] starts it where none runs.
 
 mod exchange;
 mod listen;
 mod said;
 mod session;
 mod sink;
+mod start;
 mod whereabouts;
 
 use std::collections::HashMap;
@@ -62,8 +64,8 @@ struct Bridge {
     background: Scope,
 }
 
-/// Runs until stdin or stdout ends, or a signal comes.
-pub(crate) async fn run(flags: ClientFlags, environment: Environment) -> anyhow::Result<()> {
+/// Runs until stdin or stdout ends, or a signal comes. With `starts` a gateway of this home is started where none runs.
+pub(crate) async fn run(flags: ClientFlags, environment: Environment, starts: bool) -> anyhow::Result<()> {
     let mut terminate = signal(SignalKind::terminate()).context("listen for signals")?;
     let mut interrupt = signal(SignalKind::interrupt()).context("listen for signals")?;
     let gateway = Whereabouts::new(flags, environment).await?;
@@ -82,6 +84,16 @@ pub(crate) async fn run(flags: ClientFlags, environment: Environment) -> anyhow:
         calls: Scope::new(),
         background: Scope::new(),
     });
+    if let Some(wanted) = starts.then(|| bridge.gateway.start()).flatten() {
+        let shared = Arc::clone(&bridge);
+        bridge.background.spawn(async move {
+            let outcome = wanted.gateway().await;
+            if let Err(problem) = &outcome {
+                note(&problem.to_string());
+            }
+            shared.gateway.started(outcome);
+        });
+    }
     let mut lines = Lines::of_stdin(bridge.limits.message_bytes);
     let serving = async {
         while let Some(line) = lines.next().await.context("read from stdin")? {

@@ -4,6 +4,7 @@ mod failure;
 mod locate;
 mod modern;
 mod plain;
+mod questions;
 mod rest;
 
 use std::path::PathBuf;
@@ -19,8 +20,8 @@ use toolcrib_base::{Kind, Problem, ProfileName};
 use toolcrib_catalog::Period;
 use toolcrib_protocol::inventory::Listing;
 use toolcrib_protocol::json::{Outline, Rules};
-use toolcrib_protocol::raw::Writer;
-use toolcrib_protocol::{Notification, Raw, Request, Revision, RpcError, meta, method};
+use toolcrib_protocol::raw::{Edit, Writer};
+use toolcrib_protocol::{Notification, Raw, Request, Revision, RpcError, meta, method, own_meta};
 use toolcrib_transport::http::client::{Endpoint, HttpClient};
 use toolcrib_transport::http::link::{Bounds, HttpLink};
 use toolcrib_transport::link::Reply;
@@ -29,9 +30,11 @@ use toolcrib_transport::{Aside, CallOptions, Inbox, Link};
 use crate::home::Environment;
 use crate::output::{Format, Output};
 
-pub(crate) use locate::{Located, address, is_endpoint, is_loopback, locate};
+pub(crate) use failure::for_a_shell;
+pub(crate) use locate::{Located, address, is_endpoint, is_loopback, is_of_this_home, locate};
 pub(crate) use modern::Declares;
 pub(crate) use plain::Seen;
+pub(crate) use questions::Answer;
 pub(crate) use rest::{Rest, encoded};
 
 /// How long opening the connection may take.
@@ -41,7 +44,7 @@ const PATIENCE: Duration = Duration::from_secs(300);
 /// How long the farewell may take.
 const CLOSE: Duration = Duration::from_secs(2);
 /// What the gateway may answer. Deeper JSON our own library refuses to read.
-const BOUNDS: Bounds = Bounds { bytes: 64 << 20, depth: 120 };
+const BOUNDS: Bounds = Bounds { bytes: 64 << 20, depth: 120, is_own: true };
 /// How many pages of a list are read.
 const PAGES: usize = 1_000;
 
@@ -92,6 +95,8 @@ pub(crate) struct Client {
     server: Raw,
     /// What each request declares, where there was no handshake that did.
     declares: Option<Raw>,
+    /// Who answers what servers ask in the course of a call.
+    person: Option<Arc<dyn Answer>>,
     /// The names in `tools/list`, once somebody has asked for them.
     menu: tokio::sync::OnceCell<Vec<String>>,
 }
@@ -220,6 +225,20 @@ impl Client {
         Self::open_as(flags, environment, None).await
     }
 
+    /// The same for a person who answers what servers ask. A gateway that does not know the revision in which this is
+    /// possible is spoken to as by [`open`](Self::open).
+    pub(crate) async fn open_answering(
+        flags: &ClientFlags,
+        environment: &Environment,
+        person: Arc<dyn Answer>,
+    ) -> anyhow::Result<Self> {
+        match Self::open_as(flags, environment, Some(Declares::Questions)).await {
+            Ok(client) => Ok(Self { person: Some(person), ..client }),
+            // Whatever it was, the handshake meets it too and tells it in the usual words.
+            Err(_) => Self::open(flags, environment).await,
+        }
+    }
+
     /// The same as a client of the revision that has no handshake, where it is told what such a one declares.
     pub(crate) async fn open_as(
         flags: &ClientFlags,
@@ -247,7 +266,16 @@ impl Client {
         };
         let server = opened.map_err(|error| error.into_problem(&located))?;
         let menu = tokio::sync::OnceCell::new();
-        Ok(Self { link: Link::Http(link), scope, located, deadline: flags.timeout, server, declares, menu })
+        Ok(Self {
+            link: Link::Http(link),
+            scope,
+            located,
+            deadline: flags.timeout,
+            server,
+            declares,
+            person: None,
+            menu,
+        })
     }
 
     /// The gateway's place and how we come to it.
@@ -278,15 +306,20 @@ impl Client {
         arguments: &Raw,
         aside: Option<Arc<dyn Aside>>,
     ) -> Result<ToolResult, Problem> {
-        let id = self.link.next_id();
-        let mut params = json!({ "name": name, "arguments": null });
-        if aside.is_some() {
-            params["_meta"] = json!({ meta::PROGRESS_TOKEN: id });
-        }
-        let arguments = toolcrib_protocol::raw::Edit::Set(arguments.as_str());
-        let params = Raw::from_value(&params).edit(&[("arguments", arguments)]);
-        let options = CallOptions { aside, ..CallOptions::within(self.deadline) };
-        self.request(id, method::TOOLS_CALL, params, options).await.map(ToolResult)
+        let params = plain::named(name, arguments);
+        let send = async |params: Raw| {
+            let id = self.link.next_id();
+            let options = CallOptions { aside: aside.clone(), ..CallOptions::within(self.deadline) };
+            let token = json!({ meta::PROGRESS_TOKEN: id }).to_string();
+            let said = if aside.is_some() { params.edit(&[("_meta", Edit::Set(&token))]) } else { params };
+            self.request(id, method::TOOLS_CALL, said, options).await
+        };
+        questions::answered(self.person.as_ref(), params, send).await.map(ToolResult)
+    }
+
+    /// Whether questions of servers are answered.
+    pub(crate) fn answers(&self) -> bool {
+        self.person.is_some()
     }
 
     /// Calls any tool by its plain name, as the profile's clients may call it.
@@ -297,7 +330,7 @@ impl Client {
         aside: Option<Arc<dyn Aside>>,
     ) -> Result<ToolResult, Problem> {
         if self.wraps().await? {
-            return self.call_plain(name, arguments, self.deadline).await.outcome;
+            return self.call_wrapped(name, arguments, aside).await;
         }
         let mut wanted = Writer::object(64);
         wanted.text("name", name);
@@ -379,8 +412,8 @@ impl Client {
 
     /// The problem that a tool's error tells of.
     pub(crate) fn refused(&self, result: &ToolResult) -> Problem {
-        let named = result.0.get("_meta").and_then(|meta| meta.text("toolcrib/error"));
-        let named = named.or_else(|| result.structured().and_then(|content| content.text("kind")));
+        // Only the gateway writes this key: it takes it out of what servers send. Whatever else the result says is the tool's.
+        let named = result.0.get("_meta").and_then(|meta| meta.text(own_meta::ERROR));
         let kind = failure::kind(named.as_deref(), Kind::NotFound.row().code);
         let error = RpcError::new(kind.row().code, result.text());
         failure::of_rpc(&error.with_data(&json!({ "kind": kind.name() })), &self.located)

@@ -4,7 +4,7 @@
 pub(crate) mod folders;
 mod imported;
 pub(crate) mod join;
-mod keep;
+pub(crate) mod keep;
 pub(crate) mod record;
 pub(crate) mod take;
 
@@ -12,16 +12,24 @@ use std::fs;
 use std::io::{self, BufRead, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 
-use toolcrib_base::{Clock, Kind, Problem, SystemClock};
+use toolcrib_base::{Clock, Kind, Problem, Secret, SystemClock};
 use toolcrib_catalog::clients::{
-    CLIENTS, Client, FileError, Places, Platform, SettingsError, SettingsFile, Source, VariableOf, client, file_stamp,
-    write_all_and_sync,
+    Answer, CLIENTS, Client, FileError, Places, Platform, SettingsError, SettingsFile, Source, VariableOf, client,
+    file_stamp, write_all_and_sync,
 };
+use toolcrib_catalog::is_secret_name;
 
 use crate::home::{Environment, Home};
 
 /// How many copies of one client's settings are kept.
 const BACKUPS: usize = 20;
+
+/// Answers for placeholders: `NAME=VALUE`.
+pub(crate) fn answer(text: &str) -> Result<(String, Answer), String> {
+    let (name, value) = text.split_once('=').filter(|(name, _)| !name.is_empty()).ok_or("expected `NAME=VALUE`")?;
+    // Whatever is named on a command line is known to everybody who may look at the processes.
+    Ok((name.to_owned(), Answer { value: Secret::new(value), is_secret: is_secret_name(name) }))
+}
 
 /// What the commands that write take.
 #[derive(Debug, Clone, clap::Args)]
@@ -132,7 +140,7 @@ pub(crate) fn replace(
     file: &SettingsFile,
     text: Option<&str>,
 ) -> Result<Option<PathBuf>, Problem> {
-    let folder = home.state().join("backups").join(client.name);
+    let folder = backups(home, client);
     let stamp = file_stamp(SystemClock.now());
     let copy = file.back_up(&folder, &stamp, &write_all_and_sync).map_err(|error| failed(&error))?;
     match text {
@@ -142,6 +150,11 @@ pub(crate) fn replace(
     .map_err(|error| failed(&error))?;
     forget_old(&folder);
     Ok(copy)
+}
+
+/// Where copies of a client's settings are kept, for their owner only.
+pub(crate) fn backups(home: &Home, client: &Client) -> PathBuf {
+    home.state().join("backups").join(client.name)
 }
 
 /// Copies are named by their moment, so the oldest come first. One that cannot be removed does no harm.

@@ -5,6 +5,7 @@
 
 mod agent;
 mod api;
+mod apply;
 mod ask;
 mod audit;
 mod auth;
@@ -33,6 +34,7 @@ mod init;
 pub(crate) mod kind;
 mod learning;
 pub(crate) mod list;
+mod logs;
 mod man;
 mod model;
 mod profile;
@@ -43,6 +45,7 @@ mod secret;
 mod self_update;
 mod serve;
 mod server;
+mod service;
 mod standalone;
 mod start;
 mod status;
@@ -52,15 +55,20 @@ mod tokens;
 mod verbs;
 mod verify;
 mod version;
+mod workflow;
+
+pub(crate) use secret::prompt::ask as ask_hidden;
 
 use std::future::Future;
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
+use toolcrib_base::Problem;
 use toolcrib_gateway::Events;
 
-use crate::client::{Client, ClientFlags, Rest};
+use crate::client::{Answer, Client, ClientFlags, Rest, for_a_shell};
 use crate::config::Config;
 use crate::home::Environment;
 use crate::output::Output;
@@ -140,12 +148,28 @@ fn with_gateway(
     environment: &Environment,
     command: impl AsyncFnOnce(&Client, Output) -> anyhow::Result<()>,
 ) -> anyhow::Result<ExitCode> {
+    with_session(flags, environment, None, command)
+}
+
+/// The same where `person` answers what servers ask.
+fn with_session(
+    flags: &ClientFlags,
+    environment: &Environment,
+    person: Option<Arc<dyn Answer>>,
+    command: impl AsyncFnOnce(&Client, Output) -> anyhow::Result<()>,
+) -> anyhow::Result<ExitCode> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("start the runtime")?;
     let output = flags.output(environment)?;
     let outcome = runtime.block_on(async {
         let mut interrupted = std::pin::pin!(tokio::signal::ctrl_c());
+        let opening = async {
+            match person {
+                Some(person) => Client::open_answering(flags, environment, person).await,
+                None => Client::open(flags, environment).await,
+            }
+        };
         let client = tokio::select! {
-            opened = Client::open(flags, environment) => opened?,
+            opened = opening => opened?,
             _ = &mut interrupted => return Ok(ExitCode::from(INTERRUPTED)),
         };
         let outcome = tokio::select! {
@@ -155,7 +179,7 @@ fn with_gateway(
         match outcome {
             Some(outcome) => {
                 client.close().await;
-                outcome.map(|()| ExitCode::SUCCESS)
+                outcome.map(|()| ExitCode::SUCCESS).map_err(told_in_a_shell)
             }
             None => {
                 client.abandon().await;
@@ -166,6 +190,14 @@ fn with_gateway(
     // The system may still look up a name that nobody waits for any more.
     runtime.shutdown_background();
     outcome
+}
+
+/// The error with our commands in the place of the gateway's meta-tools.
+fn told_in_a_shell(error: anyhow::Error) -> anyhow::Error {
+    match error.downcast::<Problem>() {
+        Ok(problem) => Problem { message: for_a_shell(&problem.message), ..problem }.into(),
+        Err(error) => error,
+    }
 }
 
 /// Runs a command that speaks to the control API of a gateway.
@@ -201,6 +233,13 @@ fn alone(work: impl Future<Output = anyhow::Result<()>>) -> anyhow::Result<ExitC
     outcome
 }
 
+/// Some of the servers do not work; which and why has been told.
+fn not_working(number: usize, of: usize) -> toolcrib_base::Problem {
+    let verb = if number == 1 { "does" } else { "do" };
+    let message = format!("{number} of {of} servers {verb} not work");
+    toolcrib_base::Problem::new(toolcrib_base::Kind::Unavailable, message)
+}
+
 /// What went wrong has been told already, in the command's own form; only the exit code is left.
 #[derive(Debug)]
 pub(crate) struct Told;
@@ -218,6 +257,8 @@ fn run_gateway<F, T>(config: &Config, gateway: impl FnOnce(Events) -> F) -> anyh
 where
     F: Future<Output = anyhow::Result<T>>,
 {
+    // Before anything is opened: each client is a connection, and many systems allow 1,024 unless asked.
+    toolcrib_transport::process::raise_file_limit();
     let events = Events::default();
     let logs = telemetry::init(config, events.clone())?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().context("start the runtime")?;

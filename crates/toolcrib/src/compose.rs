@@ -26,14 +26,15 @@ use toolcrib_gateway::{Events, Gateway, Parts, Sessions, Source};
 use toolcrib_store::{Store, StoreError};
 use toolcrib_transport::http::client::HttpClient;
 use toolcrib_transport::process::GuardCommand;
-use toolcrib_upstream::{Server, Start, State, Surroundings};
+use toolcrib_upstream::{Server, Start, Surroundings};
 use toolcrib_web::{Guard, Site};
 
 use crate::config::Config;
 use crate::home::Environment;
+use crate::ready::{self, Ready};
 use crate::secrets::HouseSecrets;
 use crate::settings::ProcessSettings;
-use crate::{ready, token};
+use crate::token;
 
 pub(crate) use demo::run as demo;
 pub(crate) use eval::{Measured, Question, run as eval};
@@ -43,6 +44,9 @@ const EVENTS: usize = 1_024;
 /// How long a client over stdio waits for the first lists: many read them once and never again, and many give up on a
 /// server that does not answer within ten seconds.
 const FIRST_LISTS: Duration = Duration::from_secs(5);
+/// How long `--ready-file` waits for the first listings of eager servers at most: one server that hangs must not hold up
+/// the others.
+const READY_MOST: Duration = Duration::from_secs(15);
 /// How often the vault is looked at: one look at a file's date.
 const VAULT: Duration = Duration::from_secs(1);
 /// How many gateways over stdio may share a home, each with a state of its own.
@@ -74,27 +78,21 @@ pub(crate) struct Serving {
 pub(crate) async fn serve(config: Config, events: Events, ready_file: Option<PathBuf>) -> anyhow::Result<()> {
     let mut ended = End::listen()?;
     let serving = Serving::start(config, events).await?;
-    tokio::select! {
-        () = serving.eager_servers_listed() => {}
-        () = ended.wait() => {
-            serving.end().await;
-            return Ok(());
-        }
-    }
-    let pid = std::process::id();
-    let serve_file = serving.composed.config.home.serve_file();
-    for path in ready_file.iter().chain([&serve_file]) {
-        let written = ready::write(path, pid, &serving.url, &serving.token_file);
-        if let Err(error) = written.with_context(|| format!("write `{}`", path.display())) {
-            serving.end().await;
-            return Err(error);
-        }
-    }
-    tracing::info!(url = %serving.url, "serving");
-    ended.wait().await;
-    ready::remove(&serve_file, pid);
-    serving.end().await;
-    Ok(())
+    let served = tokio::select! {
+        // The file appears at most `READY_MOST` after the door opened; then there is nothing to do but to serve.
+        told = async {
+            serving.announce()?;
+            serving.tell_ready(ready_file.as_deref()).await
+        } => match told {
+            Ok(()) => {
+                ended.wait().await;
+                Ok(())
+            }
+            Err(error) => Err(error),
+        },
+        () = ended.wait() => Ok(()),
+    };
+    served.and(serving.end().await)
 }
 
 /// Serves one client over stdin and stdout.
@@ -107,31 +105,21 @@ pub(crate) async fn stdio(config: Config, events: Events, profile: ProfileName) 
     tokio::select! {
         // What is not there by then is told as a change of the list.
         _ = first => {}
-        () = ended.wait() => {
-            composed.end().await;
-            return Ok(());
-        }
+        () = ended.wait() => return composed.end().await,
     }
     let served = tokio::select! {
         served = stdio::serve(&composed.gateway, &composed.doors, &composed.config.limits, profile) => served,
         () = ended.wait() => Ok(()),
     };
-    composed.end().await;
-    served
+    served.and(composed.end().await)
 }
 
 /// Serves over HTTP, and one client over stdin and stdout, until that client leaves or the process is told to end.
 pub(crate) async fn standalone(config: Config, events: Events, profile: ProfileName) -> anyhow::Result<()> {
     let mut ended = End::listen()?;
     let serving = Serving::start(config, events).await?;
-    let (pid, serve_file) = (std::process::id(), serving.composed.config.home.serve_file());
-    let written = ready::write(&serve_file, pid, &serving.url, &serving.token_file);
-    if let Err(error) = written.with_context(|| format!("write `{}`", serve_file.display())) {
-        serving.end().await;
-        return Err(error);
-    }
-    tracing::info!(url = %serving.url, "serving");
     let served = async {
+        serving.announce()?;
         // What is not there by then is told as a change of the list.
         let _ = tokio::time::timeout(FIRST_LISTS, listed(serving.gateway(), is_unknown)).await;
         let composed = &serving.composed;
@@ -141,9 +129,7 @@ pub(crate) async fn standalone(config: Config, events: Events, profile: ProfileN
         served = served => served,
         () = ended.wait() => Ok(()),
     };
-    ready::remove(&serve_file, pid);
-    serving.end().await;
-    served
+    served.and(serving.end().await)
 }
 
 // === impl Serving ===
@@ -171,14 +157,49 @@ impl Serving {
         &self.composed.gateway
     }
 
+    /// Says that the door is open: commands find the gateway from here on, whatever its servers do.
+    pub(crate) fn announce(&self) -> anyhow::Result<()> {
+        let path = self.composed.config.home.serve_file();
+        self.ready().write(&path).with_context(|| format!("write `{}`", path.display()))?;
+        tracing::info!(url = %self.url, "serving");
+        Ok(())
+    }
+
+    /// Waits for the first listings of the eager servers, for [`READY_MOST`] in all, and tells how they went: in the log
+    /// and in the ready file.
+    async fn tell_ready(&self, ready_file: Option<&Path>) -> anyhow::Result<()> {
+        let _ = tokio::time::timeout(READY_MOST, self.eager_servers_listed()).await;
+        let unlisted = unlisted(self.gateway());
+        if let Some(path) = ready_file {
+            let ready = Ready { unlisted: unlisted.clone(), ..self.ready() };
+            ready.write(path).with_context(|| format!("write `{}`", path.display()))?;
+        }
+        if unlisted.is_empty() {
+            tracing::info!(servers = self.gateway().servers.table().len(), "ready");
+        } else {
+            let names = unlisted.join(", ");
+            tracing::warn!(unlisted = names, "ready, but for servers that are still starting: see `toolcrib status`");
+        }
+        Ok(())
+    }
+
+    fn ready(&self) -> Ready {
+        let (url, token_file) = (self.url.clone(), self.token_file.clone());
+        Ready { pid: std::process::id(), url, token_file, unlisted: Vec::new() }
+    }
+
     /// Waits until every eager server's first listing has ended, well, badly or at its deadline.
     pub(crate) async fn eager_servers_listed(&self) {
         listed(self.gateway(), |_| false).await;
     }
 
     /// Ends everything in good manners.
-    pub(crate) async fn end(self) {
-        self.composed.end().await;
+    ///
+    /// # Errors
+    /// Not everything that happened could be recorded.
+    pub(crate) async fn end(self) -> anyhow::Result<()> {
+        ready::remove(&self.composed.config.home.serve_file(), std::process::id());
+        self.composed.end().await
     }
 }
 
@@ -197,6 +218,7 @@ impl Composed {
             credentials: None,
             limits: config.limits.clone(),
             grace: config.grace,
+            starts: toolcrib_upstream::StartPlaces::default(),
         };
         let mut definitions = toolcrib_catalog::watch(config.home.path(), &house).await;
         let loaded = definitions.borrow_and_update().clone();
@@ -274,16 +296,31 @@ impl Composed {
     }
 
     /// Clients first, then servers, then the last words of the audit log.
-    async fn end(self) {
+    ///
+    /// # Errors
+    /// The log could not be written to its end.
+    async fn end(self) -> anyhow::Result<()> {
         let grace = self.config.grace;
         // Runs that are cut off from here on are left for the next process.
         self.workflows.close();
         self.gateway.end_subscriptions();
+        self.gateway.store().audit().end_waiting();
         self.doors.close(grace).await;
         self.house.close(grace * 4).await;
-        if tokio::time::timeout(LAST_WORDS, self.gateway.store().close()).await.is_err() {
-            tracing::error!("the audit log could not be written to its end: is the disk full?");
-        }
+        let store = self.gateway.store();
+        let closed = tokio::time::timeout(LAST_WORDS, store.close()).await;
+        // At the deadline the disk hangs rather than fails: what is queued then is not on it.
+        let lost = closed.unwrap_or_else(|_| Err(store.audit().unwritten()));
+        lost.map_err(|lost| {
+            let state = self.config.home.state();
+            let problem = Problem::new(Kind::Internal, lost.to_string());
+            problem
+                .hint(format!(
+                    "make room on the disk of `{}`; `toolcrib audit verify` then shows what the log holds",
+                    state.display()
+                ))
+                .into()
+        })
     }
 }
 
@@ -301,7 +338,7 @@ async fn listed(gateway: &Arc<Gateway>, awaited: impl Fn(&Server) -> bool) {
         let config = running.server.config();
         if config.start == Start::Eager || awaited(&running.server) {
             let mut status = running.server.watch_status();
-            let ended = status.wait_for(|status| matches!(status.state, State::Ready | State::Failed | State::Stopped));
+            let ended = status.wait_for(|status| status.state.has_settled());
             // The deadline is the server's own; whatever it brings is shown by its state.
             let _ = tokio::time::timeout(config.timeouts.connect + config.timeouts.list, ended).await;
         }
@@ -310,6 +347,17 @@ async fn listed(gateway: &Arc<Gateway>, awaited: impl Fn(&Server) -> bool) {
     let gateway = Arc::clone(gateway);
     // A panic while building leaves the views that were there.
     let _ = tokio::task::spawn_blocking(move || gateway.rebuild()).await;
+}
+
+/// The eager servers whose first listing has not ended.
+fn unlisted(gateway: &Arc<Gateway>) -> Vec<String> {
+    let table = gateway.servers.table();
+    let eager = table.values().filter(|running| running.server.config().start == Start::Eager);
+    let waiting = eager.filter(|running| {
+        let status = running.server.status();
+        !status.listed && !status.state.has_settled()
+    });
+    waiting.map(|running| running.definition.name.to_string()).collect()
 }
 
 fn url(address: SocketAddr) -> String {

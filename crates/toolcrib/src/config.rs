@@ -46,7 +46,7 @@ pub(crate) struct Config {
     pub(crate) allowed_hosts: Vec<String>,
     /// Values of `Origin` that may call us besides our own.
     pub(crate) allowed_origins: Vec<String>,
-    /// `request_bytes`, `message_bytes`, `depth`, `sessions` and `session_idle`.
+    /// `request_bytes`, `bodies_bytes`, `message_bytes`, `depth`, `sessions` and `session_idle`.
     pub(crate) limits: Limits,
     /// How many audit events may wait for the disk.
     pub(crate) audit_queue: usize,
@@ -175,6 +175,9 @@ fn shown(value: &toml::Value) -> String {
         toml::Value::String(text) => text.clone(),
         other => other.to_string(),
     };
+    if toolcrib_catalog::is_secret_value(&text) {
+        return "a text".to_owned();
+    }
     let short: String = text.chars().take(80).collect();
     format!("`{}`", crate::text::line(&short))
 }

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use clap::ValueEnum;
 use serde_json::{Map, Value, json};
 use toolcrib_base::{Kind, Problem, ProfileName, Secret};
-use toolcrib_catalog::SecretRef;
+use toolcrib_catalog::{MASK, SecretRef, is_secret_value};
 
 use crate::home::{Environment, Home};
 use crate::output::Format;
@@ -212,7 +212,7 @@ pub(crate) fn check_name(name: &str) -> Result<(), String> {
         && bytes.first().is_some_and(is_end)
         && bytes.last().is_some_and(is_end)
         && bytes.iter().all(|byte| is_end(byte) || *byte == b'-');
-    let shown: String = name.chars().take(80).collect();
+    let shown = if is_secret_value(name) { MASK.to_owned() } else { name.chars().take(80).collect() };
     let expected = format!("expected {NAME_MAX} characters at most of a-z, 0-9 and `-`, no `-` at either end");
     if fits { Ok(()) } else { Err(format!("`{shown}` is not a name: {expected}")) }
 }
@@ -283,7 +283,7 @@ fn known(members: &Map<String, Value>, keys: &[&str], place: &str) -> Result<(),
         None => Ok(()),
         Some(key) => {
             let place = if place.is_empty() { String::new() } else { format!("`{place}`: ") };
-            let shown: String = key.chars().take(80).collect();
+            let shown: String = if is_secret_value(key) { MASK.to_owned() } else { key.chars().take(80).collect() };
             Err(format!("{place}unknown key `{shown}`; there are {}", keys.join(", ")))
         }
     }

@@ -1,5 +1,6 @@
 //! The binary `toolcrib`: the gateway, and the commands that speak to a running one over the wire like any client.
 
+mod autostart;
 mod bridge;
 mod client;
 mod clients;
@@ -7,6 +8,7 @@ mod command;
 mod compose;
 mod config;
 mod contexts;
+mod counterpart;
 mod example;
 mod free;
 mod home;
@@ -40,6 +42,17 @@ fn main() -> ExitCode {
         CompleteEnv::with_factory(command::definition).var(command::completion::VARIABLE).complete();
     }
     let words = free::rewrite(std::env::args_os().collect(), command::definition);
+    let mut note = |note: String| {
+        // A remark that cannot be written is not missed.
+        let _ = writeln!(std::io::stderr().lock(), "note: {}", text::block(&note));
+    };
+    let words = match counterpart::rewrite(words, command::definition, &mut note) {
+        Ok(words) => words,
+        Err(problem) => {
+            report(&problem.into());
+            return ExitCode::from(command::USAGE);
+        }
+    };
     let cli = match command::Cli::try_parse_from(words) {
         Ok(cli) => cli,
         Err(error) => {

@@ -18,12 +18,8 @@ pub(crate) struct Ready {
     pub(crate) url: String,
     /// Where the token that administers lies.
     pub(crate) token_file: PathBuf,
-}
-
-/// Writes the file by rename, for its owner only.
-pub(crate) fn write(path: &Path, pid: u32, url: &str, token_file: &Path) -> io::Result<()> {
-    let text = json!({ "pid": pid, "url": url, "token_file": token_file }).to_string() + "\n";
-    crate::token::write_private(path, text.as_bytes())
+    /// Eager servers whose first listing had not ended when the file was written; the member is there only with some.
+    pub(crate) unlisted: Vec<String>,
 }
 
 /// Takes the file away when it is still this process's.
@@ -39,7 +35,9 @@ pub(crate) fn read(path: &Path) -> Option<Ready> {
     let mut text = String::new();
     std::fs::File::open(path).ok()?.take(FILE_BYTES).read_to_string(&mut text).ok()?;
     let value: Value = serde_json::from_str(&text).ok()?;
+    let unlisted = value["unlisted"].as_array().map(Vec::as_slice).unwrap_or_default();
     Some(Ready {
+        unlisted: unlisted.iter().filter_map(|name| name.as_str().map(str::to_owned)).collect(),
         pid: value["pid"].as_u64().and_then(|pid| u32::try_from(pid).ok())?,
         url: value["url"].as_str()?.to_owned(),
         token_file: value["token_file"].as_str()?.into(),
@@ -49,6 +47,15 @@ pub(crate) fn read(path: &Path) -> Option<Ready> {
 // === impl Ready ===
 
 impl Ready {
+    /// Writes the file by rename, for its owner only.
+    pub(crate) fn write(&self, path: &Path) -> io::Result<()> {
+        let mut value = json!({ "pid": self.pid, "url": self.url, "token_file": self.token_file });
+        if !self.unlisted.is_empty() {
+            value["unlisted"] = self.unlisted.as_slice().into();
+        }
+        crate::token::write_private(path, (value.to_string() + "\n").as_bytes())
+    }
+
     /// Whether the process is there. Another one may have got its number since.
     pub(crate) fn is_alive(&self) -> bool {
         let Some(pid) = i32::try_from(self.pid).ok().and_then(Pid::from_raw) else { return false };
@@ -66,9 +73,14 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("state").join("serve.json");
         assert_eq!(read(&path), None);
-        write(&path, std::process::id(), "http://127.0.0.1:1/mcp", Path::new("/t")).unwrap();
+        let url = "http://127.0.0.1:1/mcp".to_owned();
+        let all = Ready { pid: std::process::id(), url, token_file: "/t".into(), unlisted: Vec::new() };
+        for written in [Ready { unlisted: vec!["slow".into()], ..all.clone() }, all] {
+            written.write(&path).unwrap();
+            assert_eq!(read(&path), Some(written));
+        }
         let ready = read(&path).unwrap();
-        assert_eq!((ready.url.as_str(), ready.token_file.as_path()), ("http://127.0.0.1:1/mcp", Path::new("/t")));
+        assert!(!std::fs::read_to_string(&path).unwrap().contains("unlisted"), "the shape that everybody knows");
         assert!(ready.is_alive());
         remove(&path, ready.pid + 1);
         assert!(path.exists());
@@ -78,7 +90,12 @@ mod tests {
 
     #[test]
     fn the_dead_and_the_odd_are_told_apart() {
-        let dead = Ready { pid: i32::MAX.unsigned_abs(), url: String::new(), token_file: PathBuf::new() };
+        let dead = Ready {
+            pid: i32::MAX.unsigned_abs(),
+            url: String::new(),
+            token_file: PathBuf::new(),
+            unlisted: Vec::new(),
+        };
         assert!(!dead.is_alive());
         assert!(!Ready { pid: 0, ..dead.clone() }.is_alive());
         assert!(!Ready { pid: u32::MAX, ..dead }.is_alive());

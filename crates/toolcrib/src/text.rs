@@ -18,6 +18,12 @@ pub(crate) fn block(text: &str) -> Cow<'_, str> {
     clean(text, keep)
 }
 
+/// `1 tool`, `2 tools`: a number, as it was answered, with its noun.
+pub(crate) fn count(number: &str, noun: &str) -> String {
+    let plural = if number == "1" { "" } else { "s" };
+    format!("{number} {noun}{plural}")
+}
+
 /// Whether a character would steer a terminal or hide in it: control characters, marks of direction, zero widths.
 pub(crate) fn is_steering(c: char) -> bool {
     c.is_control()
@@ -43,6 +49,11 @@ fn clean(text: &str, keep: impl Fn(char) -> Option<char>) -> Cow<'_, str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn one_thing_is_no_plural() {
+        assert_eq!([count("1", "tool"), count("0", "tool"), count("21", "tool")], ["1 tool", "0 tools", "21 tools"]);
+    }
 
     #[test]
     fn nothing_steers_the_terminal() {

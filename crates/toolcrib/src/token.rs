@@ -10,6 +10,10 @@ use toolcrib_base::{Kind, Problem, Secret, random};
 
 /// The longest token that is read.
 const TOKEN_BYTES: u64 = 16 * 1024;
+/// The shortest token that administers, in characters: as hexadecimal digits 128 bits.
+const STRONG: usize = 32;
+/// How many different characters it must have: one that was made by chance has more.
+const DIFFERENT: usize = 6;
 const FOLDER_MODE: u32 = 0o700;
 const FILE_MODE: u32 = 0o600;
 
@@ -21,7 +25,17 @@ pub(crate) fn obtain(path: &Path) -> Result<Secret, Problem> {
         Problem::new(Kind::Internal, format!("cannot keep a token in `{}`: {error}", path.display()))
     };
     match open_own(path) {
-        Ok(Some(file)) => return parse(file).map_err(|wrong| failed(&wrong).hint("remove the file and start again")),
+        Ok(Some(file)) => {
+            let token = parse(file).map_err(|wrong| failed(&wrong).hint("remove the file and start again"))?;
+            return match is_strong(token.expose()) {
+                true => Ok(token),
+                false => Err(failed(&format!(
+                    "its token can be guessed, as it has fewer than {STRONG} characters or \
+                     fewer than {DIFFERENT} different ones"
+                ))
+                .hint("remove the file and start again: a new token is made")),
+            };
+        }
         Ok(None) => {}
         Err(error) => return Err(failed(&error)),
     }
@@ -42,6 +56,14 @@ pub(crate) fn read(path: &Path) -> Result<Secret, Problem> {
 /// Whether a text can be a token: visible ASCII, so that it fits a header.
 pub(crate) fn is_token(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_graphic())
+}
+
+/// Whether a token is too long, and not too uniform, to be guessed.
+fn is_strong(token: &str) -> bool {
+    let mut bytes: Vec<u8> = token.bytes().collect();
+    bytes.sort_unstable();
+    bytes.dedup();
+    token.len() >= STRONG && bytes.len() >= DIFFERENT
 }
 
 /// Writes a file that only its owner reads, in one step: whoever reads the path sees the old text or the new one.
@@ -127,6 +149,15 @@ mod tests {
             assert!(obtain(&path).is_err(), "{text:?}");
             assert_eq!(read(&path).unwrap_err().kind, Kind::Unauthenticated, "{text:?}");
         }
+        for text in ["x", "short-but-fine", &"x".repeat(64), &"abc".repeat(30), "0123456789abcdef0123456789abcde"] {
+            write_private(&path, text.as_bytes()).unwrap();
+            let refused = obtain(&path).unwrap_err();
+            assert!(refused.message.contains("can be guessed"), "{refused}");
+            assert!(refused.hint.unwrap().contains("remove the file"), "{text}");
+            assert!(read(&path).is_ok(), "what a gateway of another kind takes is its own affair");
+        }
+        write_private(&path, b"0123456789abcdef0123456789abcdef").unwrap();
+        assert!(obtain(&path).is_ok());
         let link = folder.path().join("link");
         std::os::unix::fs::symlink(&path, &link).unwrap();
         assert!(obtain(&link).is_err());

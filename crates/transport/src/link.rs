@@ -117,6 +117,12 @@ pub trait Inbox: Send + Sync + fmt::Debug {
     fn notification(&self, notification: Notification);
     /// A request of the server; answer through `reply`, now or later.
     fn request(&self, request: Request, reply: Reply);
+    /// An answer to a call that does not run; `true` when it is one that was given up, so that there is nothing odd
+    /// about it.
+    fn late_answer(&self, id: u64) -> bool {
+        let _ = id;
+        false
+    }
     /// Something that is not a message, or an answer that nobody waits for.
     fn oddity(&self, what: &str);
     /// The connection has ended.

@@ -14,6 +14,7 @@ use http::header::HeaderMap;
 use tokio::sync::{Semaphore, mpsc, oneshot};
 use toolcrib_base::task::Scope;
 use toolcrib_base::{Kind, Problem};
+use toolcrib_protocol::broken::answered_id;
 use toolcrib_protocol::json::Rules;
 use toolcrib_protocol::message::BadMessage;
 use toolcrib_protocol::{Answer, Id, Message, Notification, Raw, Request, RpcError, meta, method};
@@ -44,7 +45,7 @@ pub struct Peer {
 }
 
 struct Waiting {
-    answer: oneshot::Sender<Outcome>,
+    answer: oneshot::Sender<Result<Outcome, LinkError>>,
     aside: Option<Arc<dyn Aside>>,
 }
 
@@ -120,7 +121,7 @@ impl Peer {
             next: AtomicU64::new(1),
             waiting: Mutex::new(Some(HashMap::new())),
             inbox,
-            rules: Rules::relayed(depth),
+            rules: Rules::foreign(depth),
             asked: Arc::new(Semaphore::new(ASKED)),
         }
     }
@@ -188,7 +189,10 @@ impl Peer {
     pub fn line(self: &Arc<Self>, line: Line) {
         match line {
             Line::Text(line) => self.message(&line),
-            Line::TooLong { bytes } => self.inbox.oddity(&format!("a line of {bytes} bytes was thrown away")),
+            Line::TooLong { bytes, edges } => {
+                let what = format!("a line of {bytes} bytes was thrown away");
+                self.unreadable(&what, answered_id(&edges.start, &edges.end));
+            }
             Line::End => self.end(),
         }
     }
@@ -212,8 +216,19 @@ impl Peer {
             Ok(Message::Request(request)) => self.request(request),
             Err(error) => {
                 let start = String::from_utf8_lossy(&line[..line.len().min(200)]).into_owned();
-                self.inbox.oddity(&format!("a line that is no message ({error}): {start}"));
+                self.unreadable(&format!("a line that is no message ({error}): {start}"), answered_id(line, line));
             }
+        }
+    }
+
+    /// Takes note of what is no message. The call that it was meant to answer, as far as that shows, need not wait for
+    /// another answer.
+    fn unreadable(&self, what: &str, id: Option<u64>) {
+        self.inbox.oddity(what);
+        if let Some(waiting) = id.and_then(|id| self.lock().as_mut()?.remove(&id)) {
+            // What the server wrote is in its log, and not for the client.
+            let why = what.split_once("): ").map_or(what.to_owned(), |(start, _)| format!("{start})"));
+            drop(waiting.answer.send(Err(LinkError::NotMcp(why))));
         }
     }
 
@@ -233,10 +248,12 @@ impl Peer {
     }
 
     fn answer(&self, answer: Answer) {
-        let waiting = answer.id.as_ref().and_then(Id::number).and_then(|id| self.lock().as_mut()?.remove(&id));
+        let id = answer.id.as_ref().and_then(Id::number);
+        let waiting = id.and_then(|id| self.lock().as_mut()?.remove(&id));
         match waiting {
             // The caller may have gone in this very moment; then nobody needs the answer.
-            Some(waiting) => drop(waiting.answer.send(answer.outcome)),
+            Some(waiting) => drop(waiting.answer.send(Ok(answer.outcome))),
+            None if id.is_some_and(|id| self.inbox.late_answer(id)) => {}
             None => self.inbox.oddity(&match answer.id {
                 Some(id) => format!("an answer with the id {id}, which no running call has"),
                 None => format!("an error without an id: {:?}", answer.outcome.err().map(|error| error.message)),

@@ -3,7 +3,9 @@
 //! Every process is started through a guard (see [`guard`]) that ends it and all its descendants when we are gone.
 //! Without a guard (tests of other crates) it is started directly, in a process group of its own.
 
+pub mod beside;
 mod environment;
+mod files;
 pub mod guard;
 mod lifeline;
 mod lines;
@@ -25,7 +27,8 @@ use toolcrib_base::Mask;
 use toolcrib_base::task::Scope;
 
 pub use environment::{INHERITED, inherited};
-pub use lines::Line;
+pub use files::raise_file_limit;
+pub use lines::{Edges, Line};
 pub use program::SpawnError;
 pub use sender::{Full, Sender, Shut};
 pub use spec::{GuardCommand, ProcessLimits, Spec};
@@ -87,6 +90,7 @@ pub fn spawn(spec: &Spec, scope: &Scope, on_line: impl FnMut(Line) + Send + 'sta
         pid,
         lifeline: started.lifeline,
         grace: spec.limits.grace,
+        closing: spec.limits.closing.unwrap_or(spec.limits.grace),
         outbox: Arc::clone(&outbox),
         readers,
         orders: orders_rx,

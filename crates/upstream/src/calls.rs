@@ -6,8 +6,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use toolcrib_protocol::ask::Question;
-use toolcrib_protocol::{Answer, Capabilities, Id, Notification, Request, RpcError, method};
+use toolcrib_protocol::{Answer, Capabilities, Id, Notification, Raw, Request, RpcError, method};
 use toolcrib_transport::{Aside, Reply};
+
+use crate::unanswered::OnConnection;
 
 /// How many questions of one connection may wait for their answers.
 const QUESTIONS: usize = 64;
@@ -21,6 +23,8 @@ pub(crate) struct Calls {
     owner: Option<Arc<dyn Aside>>,
     /// Whether this server is known to ask without saying in which call: then each call gets a connection of its own.
     asks: Arc<AtomicBool>,
+    /// Those that were given up.
+    unanswered: OnConnection,
 }
 
 #[derive(Default)]
@@ -51,11 +55,23 @@ impl fmt::Debug for Calls {
 pub(crate) struct Begun<'a> {
     calls: &'a Calls,
     id: u64,
+    /// What is called, where an answer may come when the call has been given up.
+    called: Option<(&'a str, &'a Raw)>,
+}
+
+impl Begun<'_> {
+    /// It was answered, or there will be no answer.
+    pub(crate) fn end(mut self) {
+        self.called = None;
+    }
 }
 
 impl Drop for Begun<'_> {
     fn drop(&mut self) {
         self.calls.lock().running.remove(&self.id);
+        let Some((method, params)) = self.called else { return };
+        let tool = if method == method::TOOLS_CALL { params.text("name") } else { None };
+        self.calls.unanswered.add(self.id, tool.as_deref().unwrap_or(method));
     }
 }
 
@@ -76,19 +92,35 @@ impl Drop for Waiting {
 // === impl Calls ===
 
 impl Calls {
-    pub(crate) fn new(offered: Arc<Capabilities>, owner: Option<Arc<dyn Aside>>, asks: Arc<AtomicBool>) -> Arc<Self> {
-        Arc::new(Self { state: Mutex::default(), offered, owner, asks })
+    pub(crate) fn new(
+        offered: Arc<Capabilities>,
+        owner: Option<Arc<dyn Aside>>,
+        asks: Arc<AtomicBool>,
+        unanswered: OnConnection,
+    ) -> Arc<Self> {
+        Arc::new(Self { state: Mutex::default(), offered, owner, asks, unanswered })
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Notes a call that runs.
-    pub(crate) fn begin(&self, id: u64, aside: Option<&Arc<dyn Aside>>) -> Begun<'_> {
+    /// Notes a call that runs. `called` is the method with its parameters, where an answer may still come after the call
+    /// was given up.
+    pub(crate) fn begin<'a>(
+        &'a self,
+        id: u64,
+        aside: Option<&Arc<dyn Aside>>,
+        called: Option<(&'a str, &'a Raw)>,
+    ) -> Begun<'a> {
         // Counted also where nobody hears it: what the server says may belong to this one.
         self.lock().running.insert(id, aside.cloned());
-        Begun { calls: self, id }
+        Begun { calls: self, id, called }
+    }
+
+    /// An answer came to a call that does not run; whether it was given up before.
+    pub(crate) fn answered_late(&self, id: u64) -> bool {
+        self.unanswered.answered(id)
     }
 
     /// A request of the server that came in the course of no call in particular. `true` when it is
@@ -189,9 +221,14 @@ impl Unowned {
 
 #[cfg(test)]
 mod tests {
-    use toolcrib_protocol::Raw;
+    use toolcrib_base::ServerName;
 
     use super::*;
+    use crate::unanswered::Unanswered;
+
+    fn unanswered() -> OnConnection {
+        Unanswered::default().on(&ServerName::new("a").unwrap(), 1)
+    }
 
     /// Answers every question with its name.
     struct Named(&'static str);
@@ -218,22 +255,22 @@ mod tests {
     fn a_question_belongs_to_exactly_one_call_or_to_nobody() {
         let form = Arc::new(Capabilities { form: true, ..Capabilities::NONE });
         let asks: Arc<AtomicBool> = Arc::default();
-        let calls = Calls::new(Arc::clone(&form), None, Arc::clone(&asks));
+        let calls = Calls::new(Arc::clone(&form), None, Arc::clone(&asks), unanswered());
         let (a, b) = (aside("a"), aside("b"));
         assert_eq!(ask(&calls, "elicitation/create"), Err(-32_601));
-        let first = calls.begin(1, Some(&a));
+        let first = calls.begin(1, Some(&a), None);
         assert_eq!(ask(&calls, "sampling/createMessage"), Ok(r#""a""#.into()), "was not offered: the call refuses it");
         assert_eq!(ask(&calls, "ping"), Ok("{}".into()));
         assert!(!asks.load(Ordering::Relaxed));
         assert_eq!(ask(&calls, "elicitation/create"), Ok(r#""a""#.into()));
         assert!(asks.load(Ordering::Relaxed), "that it asks is remembered");
-        let second = calls.begin(2, Some(&b));
+        let second = calls.begin(2, Some(&b), None);
         assert_eq!(ask(&calls, "elicitation/create"), Err(-32_601), "nobody guesses between two");
         drop(first);
         assert_eq!(ask(&calls, "elicitation/create"), Ok(r#""b""#.into()));
         drop(second);
-        let owned = Calls::new(form, Some(aside("owner")), asks);
-        let _two = (owned.begin(1, Some(&a)), owned.begin(2, Some(&b)));
+        let owned = Calls::new(form, Some(aside("owner")), asks, unanswered());
+        let _two = (owned.begin(1, Some(&a), None), owned.begin(2, Some(&b), None));
         assert_eq!(ask(&owned, "elicitation/create"), Ok(r#""owner""#.into()));
     }
 
@@ -248,11 +285,11 @@ mod tests {
     #[test]
     fn questions_that_nobody_answers_are_forgotten_with_their_calls() {
         let form = Arc::new(Capabilities { form: true, ..Capabilities::NONE });
-        let calls = Calls::new(form, None, Arc::default());
+        let calls = Calls::new(form, None, Arc::default(), unanswered());
         for number in 0..=QUESTIONS {
             let aside: Arc<dyn Aside> = Arc::new(Silent);
             let ended = Arc::downgrade(&aside);
-            let call = calls.begin(1, Some(&aside));
+            let call = calls.begin(1, Some(&aside), None);
             let id = Id::from_number(u64::try_from(number).unwrap());
             let request = Request { id, method: "elicitation/create".into(), params: Raw::empty_object() };
             let (sent, got) = std::sync::mpsc::channel();
@@ -276,11 +313,11 @@ mod tests {
             }
             fn request(&self, _: Request, _: Reply) {}
         }
-        let calls = Calls::new(Arc::default(), None, Arc::default());
+        let calls = Calls::new(Arc::default(), None, Arc::default(), unanswered());
         let heard = Arc::new(Heard(std::sync::atomic::AtomicUsize::new(0)));
         let aside: Arc<dyn Aside> = Arc::<Heard>::clone(&heard);
-        let _listens = calls.begin(1, Some(&aside));
-        let _does_not = calls.begin(2, None);
+        let _listens = calls.begin(1, Some(&aside), None);
+        let _does_not = calls.begin(2, None, None);
         calls.notify(Notification::new(method::MESSAGE, Raw::empty_object()));
         assert_eq!(heard.0.load(Ordering::Relaxed), 0, "two calls run, so nobody can tell whose message it is");
     }

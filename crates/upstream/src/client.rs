@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use toolcrib_protocol::level::Level;
-use toolcrib_protocol::{Capabilities, Revision};
+use toolcrib_protocol::{Capabilities, Era, Revision};
 use toolcrib_transport::Aside;
 
 use crate::conversation::Conversation;
@@ -22,6 +22,8 @@ pub struct Client {
     pub conversation: Option<Arc<Conversation>>,
     /// What its profile adds to the environment of a server that is a program.
     pub environment: Option<Arc<Environment>>,
+    /// The era that it speaks, in which a server that knows both is spoken to for it; `None` is whichever.
+    pub era: Option<Era>,
     /// What it can be asked, as far as that is relayed.
     pub capabilities: Arc<Capabilities>,
     /// From which level on it wants to hear log messages.
@@ -37,6 +39,11 @@ impl fmt::Debug for Client {
 }
 
 impl Client {
+    /// The era in which its calls are best made. A conversation is what only the legacy era knows.
+    pub(crate) fn wanted_era(&self) -> Option<Era> {
+        if self.conversation.is_some() { Some(Era::Legacy) } else { self.era }
+    }
+
     /// Whether the main connection is this client's own under any policy that lets calls share one.
     pub(crate) fn is_owner(&self, policy: SessionPolicy) -> bool {
         let is_plain = self.principal.is_none() && self.conversation.is_none() && self.environment.is_none();
@@ -66,6 +73,8 @@ pub(crate) struct Key {
     pub(crate) handle: Option<Arc<str>>,
     /// Part of every key under every policy.
     pub(crate) environment: Option<Arc<Environment>>,
+    /// The era that it is opened in, beside a main connection of the other one; `None` is that of the main one.
+    pub(crate) era: Option<Era>,
     pub(crate) offered: Arc<Capabilities>,
     /// Which of several alike: a server that asks without saying in which call gets one connection for each call.
     pub(crate) slot: u8,
@@ -109,16 +118,22 @@ impl Key {
             session: None,
             handle: None,
             environment,
+            era: None,
             offered: Arc::default(),
             slot: 0,
             once: false,
         }
     }
 
+    /// The same beside a main connection of another era.
+    pub(crate) fn beside(self, era: Era) -> Self {
+        Self { era: Some(era), ..self }
+    }
+
     /// Whether this is the main connection, which declares `declares` and belongs to the owner.
     pub(crate) fn is_main(&self, declares: &Capabilities) -> bool {
         let is_owners = self.principal.is_none() && self.session.is_none() && self.handle.is_none();
-        is_owners && self.environment.is_none() && *self.offered == *declares
+        is_owners && self.era.is_none() && self.environment.is_none() && *self.offered == *declares
     }
 }
 

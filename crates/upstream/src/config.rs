@@ -5,11 +5,18 @@ use std::time::Duration;
 
 use http::header::{HeaderMap, HeaderName, HeaderValue};
 use toolcrib_base::{Mask, Secret, ServerName};
-use toolcrib_protocol::Capabilities;
+use toolcrib_protocol::{Capabilities, Era};
 use toolcrib_transport::http::client::Endpoint as HttpEndpoint;
 
 use crate::client::SessionPolicy;
 use crate::event::Nature;
+use crate::install::Installs;
+use crate::places::Concurrency;
+
+/// From how many bytes on a value in the query of an address is taken for a key.
+const KEY_IN_QUERY: usize = 8;
+/// The same of a word of its path.
+const KEY_IN_PATH: usize = 24;
 
 /// One server.
 #[derive(Debug, Clone)]
@@ -24,12 +31,20 @@ pub struct ServerConfig {
     pub idle: Option<Duration>,
     /// How long to wait for it.
     pub timeouts: Timeouts,
+    /// How many calls may run at a time.
+    pub concurrency: Concurrency,
     /// Whose calls share a connection, where the server is a legacy one.
     pub session: SessionPolicy,
     /// What the connection that lists declares. Some servers show tools only to clients that can be asked.
     pub declares: Capabilities,
+    /// The only era in which it is spoken to; `None` is that of each client, where the server speaks it.
+    pub only: Option<Era>,
     /// What is remembered of it.
     pub nature: Nature,
+    /// Where its program installs what it runs.
+    pub installs: Option<Installs>,
+    /// Whether it is known to want a login by OAuth, also where its refusals do not say so.
+    pub wants_login: bool,
 }
 
 /// How a server is reached.
@@ -43,6 +58,8 @@ pub enum Endpoint {
         args: Vec<String>,
         /// Its variables beside the inherited ones.
         env: Vec<(String, Secret)>,
+        /// The names of further variables of ours that it inherits.
+        inherit: Vec<String>,
         /// Its working folder.
         cwd: Option<PathBuf>,
     },
@@ -86,6 +103,12 @@ impl Endpoint {
 }
 
 impl ServerConfig {
+    /// How long a start may take at most, also where it is a download.
+    pub fn longest_start(&self) -> Duration {
+        let connect = self.timeouts.connect;
+        self.installs.as_ref().map_or(connect, |installs| installs.most.max(connect))
+    }
+
     /// Takes the secrets that the server was given out of texts of it and about it.
     pub(crate) fn mask(&self) -> Mask {
         match &self.endpoint {
@@ -93,7 +116,8 @@ impl ServerConfig {
             Endpoint::Http(http) | Endpoint::Sse(http) => {
                 let values = http.headers.values().filter_map(|value| value.to_str().ok());
                 // `Bearer x` is told without its first word just as often.
-                Mask::new(values.flat_map(|value| [value, value.rsplit(' ').next().unwrap_or_default()]))
+                let words = values.flat_map(|value| [value, value.rsplit(' ').next().unwrap_or_default()]);
+                Mask::new(words.chain(keys_of(&http.uri)))
             }
             Endpoint::Unusable { .. } => Mask::default(),
         }
@@ -103,6 +127,13 @@ impl ServerConfig {
     pub(crate) fn masked(&self, text: &str) -> String {
         self.mask().apply(text).into_owned()
     }
+}
+
+/// What of an address may be a key: values of its query, and words of its path that are too long for a name.
+fn keys_of(uri: &http::Uri) -> impl Iterator<Item = &str> {
+    let values = uri.query().into_iter().flat_map(|query| query.split('&')).filter_map(|member| member.split_once('='));
+    let values = values.map(|(_, value)| value).filter(|value| value.len() >= KEY_IN_QUERY);
+    values.chain(uri.path().split('/').filter(|word| word.len() >= KEY_IN_PATH))
 }
 
 /// When a server is started.
@@ -145,12 +176,16 @@ mod tests {
             start: Start::Lazy,
             idle: None,
             timeouts: Timeouts::default(),
+            concurrency: Concurrency::default(),
             session: SessionPolicy::default(),
             declares: Capabilities::NONE,
+            only: None,
             nature: Nature::default(),
+            installs: None,
+            wants_login: false,
         };
         let env = vec![("KEY".to_owned(), Secret::new("sk-12345")), ("MODE".to_owned(), Secret::new("on"))];
-        let stdio = config(Endpoint::Stdio { program: "x".into(), args: vec![], env, cwd: None });
+        let stdio = config(Endpoint::Stdio { program: "x".into(), args: vec![], env, inherit: vec![], cwd: None });
         assert_eq!(stdio.masked("invalid key sk-12345 on start"), "invalid key **** on start");
         let http = config(Endpoint::http("http://localhost/", &[("x-key".into(), Secret::new("Bearer abcdefgh"))]));
         assert_eq!(http.masked("got Bearer abcdefgh, or abcdefgh"), "got ****, or ****");

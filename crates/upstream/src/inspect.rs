@@ -1,16 +1,19 @@
 //! A look at a server by a connection of its own, beside the one that calls take: opened, listed, closed.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use tokio::sync::mpsc;
 use toolcrib_base::task::Scope;
+use toolcrib_transport::peer::Peer;
 use toolcrib_transport::{Link, LinkError};
 
-use crate::failure::{LAST_LINES, with_stderr};
+use crate::failure::{SEARCHED, with_stderr};
+use crate::install;
 use crate::inventory::{self, Inventory};
-use crate::open::{self, Opening, REPORTS};
+use crate::open::{self, Cause, Opening, REPORTS, Ready};
 use crate::server::Server;
+use crate::status::State;
 
 /// The number of such a connection; nobody compares it with another's.
 const GENERATION: u64 = 0;
@@ -36,6 +39,8 @@ pub struct NotInspected {
     pub why: String,
     /// Whether it did not answer in time.
     pub timed_out: bool,
+    /// Whether it wants a login.
+    pub needs_login: bool,
 }
 
 impl Server {
@@ -46,8 +51,11 @@ impl Server {
     /// It cannot be started, does not shake hands or list its tools, or not in time.
     pub async fn inspect(&self) -> Result<Inspected, NotInspected> {
         let shared = &self.shared;
-        let started = Instant::now();
         let (scope, around) = (Scope::new(), shared.pool.around());
+        let installs = shared.may_install();
+        let _place = around.starts.take(&shared.config, installs).await;
+        let started = Instant::now();
+        let kept: Mutex<Option<Arc<Peer>>> = Mutex::default();
         // What it says meanwhile is not waited for.
         let (reports, _reported) = mpsc::channel(REPORTS);
         let opening = Opening {
@@ -56,42 +64,62 @@ impl Server {
             scope: &scope,
             generation: GENERATION,
             reports,
-            era: shared.era(),
+            era: shared.eras.main(),
             probes: true,
             offered: Arc::new(shared.config.declares.clone()),
             owner: None,
-            asks: Arc::clone(&shared.asks),
+            eras: Arc::clone(&shared.eras),
+            unanswered: shared.unanswered.clone(),
             principal: None,
             wishes: Arc::default(),
+            turn: &shared.turn,
+            told: None,
+            kept: &kept,
         };
         let seen = match Box::pin(open::open(&opening)).await {
-            Err(why) => {
-                let timed_out = started.elapsed() >= shared.config.timeouts.connect;
-                Err(NotInspected { why: shared.config.masked(&why), timed_out })
-            }
-            Ok((live, mut bare)) => {
+            Err(failure) => Err(NotInspected {
+                why: shared.config.masked(&failure.why),
+                timed_out: failure.cause == Cause::Timeout,
+                needs_login: failure.cause == Cause::Login,
+            }),
+            Ok(Ready { live, mut bare, .. }) => {
                 bare.warnings.clear();
                 let before = self.inventory();
                 let listed = inventory::drain(&live, bare, &before, shared.config.timeouts.list).await;
+                shared.was_there.store(true, std::sync::atomic::Ordering::Relaxed);
                 let stderr = match &live.link {
-                    Link::Peer(peer) => peer.process().map(|process| process.stderr().last(LINES)),
+                    Link::Peer(peer) => peer.process().map(|process| process.stderr().last(SEARCHED)),
                     Link::Http(_) => None,
                 };
-                let stderr: Vec<String> =
+                let mut stderr: Vec<String> =
                     stderr.unwrap_or_default().iter().map(|line| shared.config.masked(line)).collect();
                 live.link.close(around.grace).await;
                 match listed {
-                    Ok((inventory, _)) => Ok(Inspected { inventory, stderr, took: started.elapsed() }),
+                    Ok((inventory, _)) => {
+                        stderr.drain(..stderr.len().saturating_sub(LINES));
+                        Ok(Inspected { inventory, stderr, took: started.elapsed() })
+                    }
                     Err(error) => {
                         let why = format!("its tools cannot be listed: {}", shared.config.masked(&error.to_string()));
-                        let why = with_stderr(why, &stderr[stderr.len().saturating_sub(LAST_LINES)..]);
-                        Err(NotInspected { why, timed_out: matches!(error, LinkError::Timeout(_)) })
+                        let why = with_stderr(why, &stderr);
+                        let timed_out = matches!(error, LinkError::Timeout(_));
+                        Err(NotInspected { why, timed_out, needs_login: false })
                     }
                 }
             }
         };
-        scope.close(around.grace * 3).await;
-        seen
+        let is_open = seen.is_ok();
+        scope.close(if is_open { around.grace * 3 } else { shared.ending(installs) }).await;
+        let kept = kept.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let stderr = kept.as_ref().and_then(|peer| peer.process()).map(|program| program.stderr().last(install::LINES));
+        match (seen, stderr) {
+            (Err(mut failure), Some(stderr)) => {
+                let half = shared.left_behind(stderr).await;
+                failure.why.push_str(&half.map(|half| install::told(&half)).unwrap_or_default());
+                Err(failure)
+            }
+            (seen, _) => seen,
+        }
     }
 
     /// Takes what was seen as what is known, unless a connection is there: then that one is listed anew, because calls go
@@ -100,6 +128,10 @@ impl Server {
         if self.shared.live.load().is_some() {
             self.order_refresh();
             return;
+        }
+        if self.status().state == State::NeedsLogin {
+            // Whatever it wanted, it has it now.
+            self.order_restart();
         }
         let known = self.shared.inventory.load();
         if **known != inventory {

@@ -89,8 +89,14 @@ impl Live {
             Box::pin(self.set_level(said.level)).await;
         }
         let id = self.link.next_id();
-        let _begun = self.calls.begin(id, options.aside.as_ref());
-        self.link.call(id, method, self.params(id, params, said), options).await
+        // Over HTTP a call ends with its connection.
+        let called = self.link.is_ordered().then_some((method, params));
+        let begun = self.calls.begin(id, options.aside.as_ref(), called);
+        let outcome = self.link.call(id, method, self.params(id, params, said), options).await;
+        if !matches!(outcome, Err(LinkError::Timeout(_))) {
+            begun.end();
+        }
+        outcome
     }
 
     /// A legacy server has one level for all; it is only ever lowered, and what is too much for one is left out later.

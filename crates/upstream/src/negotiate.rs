@@ -8,9 +8,10 @@ use std::time::Duration;
 
 use toolcrib_protocol::error::{CAPABILITY_MISSING, HEADER_MISMATCH, INVALID_PARAMS, REVISION_UNSUPPORTED};
 use toolcrib_protocol::{Capabilities, Era, Notification, Raw, Revision, RpcError, method};
-use toolcrib_transport::http::link::HttpLink;
+use toolcrib_transport::http::link::{HttpLink, Probed};
 use toolcrib_transport::{CallOptions, Link, LinkError};
 
+use crate::eras::Failure;
 use crate::inventory::{Inventory, revision};
 use crate::live::{CLIENT_INFO, Said, written};
 
@@ -27,6 +28,8 @@ pub(crate) struct Opened {
     pub(crate) revision: Revision,
     /// Capabilities, name and instructions; no lists yet.
     pub(crate) inventory: Inventory,
+    /// Whether a modern server names a legacy revision among those that it speaks.
+    pub(crate) names_legacy: bool,
 }
 
 /// Why there is no connection.
@@ -40,12 +43,48 @@ pub(crate) enum NotOpened {
     /// The address takes no POST: it may be an HTTP+SSE server of 2024-11-05.
     #[error("{0}")]
     NoPost(LinkError),
+    /// The definition wants the modern era, and the server does not speak it.
+    #[error(
+        "it does not speak {}, which `era: modern` in its definition demands; write `era: auto` to take what it speaks",
+        Revision::LATEST.as_str()
+    )]
+    NotModern,
 }
 
-/// Opens a connection. `known` is the era that the server was of when it last answered. The caller brings the deadline.
-pub(crate) async fn open(link: &Link, known: Option<Era>, offered: &Capabilities) -> Result<Opened, NotOpened> {
+// === impl NotOpened ===
+
+impl NotOpened {
+    /// What a failed `initialize` says of a server whose main connection is modern.
+    pub(crate) fn beside(&self) -> Failure {
+        match self {
+            Self::Link(LinkError::NotMcp(_)) | Self::NoPost(_) | Self::NotModern => Failure::Refused,
+            // Whom it serves, and whether it can by now, says nothing of its era.
+            Self::Link(LinkError::Status { status: 401 | 403 | 408 | 429 | 500.., .. }) => Failure::Unreached,
+            Self::Link(LinkError::Status { .. }) => Failure::Refused,
+            Self::Ended | Self::Link(LinkError::Closed | LinkError::Timeout(_)) => Failure::Silent,
+            Self::Link(_) => Failure::Unreached,
+        }
+    }
+}
+
+/// How a connection is to be opened.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Wish<'a> {
+    /// The era that the server was of when it last answered.
+    pub(crate) known: Option<Era>,
+    /// Whether no other era will do.
+    pub(crate) only: bool,
+    /// What a legacy server is told that it may ask.
+    pub(crate) offered: &'a Capabilities,
+}
+
+/// Opens a connection. The caller brings the deadline.
+pub(crate) async fn open(link: &Link, wish: Wish<'_>) -> Result<Opened, NotOpened> {
+    let Wish { known, only, offered } = wish;
     match (link, known) {
+        (Link::Http(_), Some(Era::Legacy)) if only => posted_handshake(link, offered).await,
         (_, Some(Era::Legacy)) => Ok(handshake(link, offered).await?),
+        (_, Some(Era::Modern)) if only => opened_modern(link).await,
         (Link::Http(http), _) => probe_http(link, http, offered).await,
         (Link::Peer(_), Some(Era::Modern)) => {
             let outcome = discover(link).await?;
@@ -55,6 +94,24 @@ pub(crate) async fn open(link: &Link, known: Option<Era>, offered: &Capabilities
         }
         (Link::Peer(_), None) => probe_peer(link, offered).await,
     }
+}
+
+/// Without `initialize`, whatever the server says.
+async fn opened_modern(link: &Link) -> Result<Opened, NotOpened> {
+    let opened = match link {
+        Link::Http(http) => {
+            let id = link.next_id();
+            let probed = http.probe(id, discover_params(id), Revision::LATEST, Duration::MAX).await?;
+            let opened = probed.outcome.and_then(discovered);
+            if let (None, 401 | 403 | 500..) = (&opened, probed.status) {
+                let Probed { status, body, challenge, .. } = probed;
+                return Err(LinkError::Status { status, body, challenge }.into());
+            }
+            opened.inspect(|opened| http.set_modern(opened.revision))
+        }
+        Link::Peer(_) => discovered(discover(link).await?),
+    };
+    asked_again(link, opened.ok_or(NotOpened::NotModern)?).await
 }
 
 async fn discover(link: &Link) -> Result<Result<Raw, RpcError>, LinkError> {
@@ -112,10 +169,14 @@ async fn probe_http(link: &Link, http: &Arc<HttpLink>, offered: &Capabilities) -
         401 | 403 | 500.. => {
             Err(LinkError::Status { status: probed.status, body: probed.body, challenge: probed.challenge }.into())
         }
-        _ => match handshake(link, offered).await {
-            Err(error @ LinkError::Status { status: 400 | 404 | 405, .. }) => Err(NotOpened::NoPost(error)),
-            other => Ok(other?),
-        },
+        _ => posted_handshake(link, offered).await,
+    }
+}
+
+async fn posted_handshake(link: &Link, offered: &Capabilities) -> Result<Opened, NotOpened> {
+    match handshake(link, offered).await {
+        Err(error @ LinkError::Status { status: 400 | 404 | 405, .. }) => Err(NotOpened::NoPost(error)),
+        other => Ok(other?),
     }
 }
 
@@ -132,18 +193,19 @@ async fn asked_again(link: &Link, opened: Opened) -> Result<Opened, NotOpened> {
 
 /// What a probe says: the opening of a modern server, or nothing.
 fn discovered(outcome: Result<Raw, RpcError>) -> Option<Opened> {
-    let (revision, result) = match outcome {
-        Ok(result) => (common(&result.get("supportedVersions")?)?, Some(result)),
+    let (named, result) = match outcome {
+        Ok(result) => (Named::read(&result.get("supportedVersions")?)?, Some(result)),
         // Only modern servers know these codes (2026-07-28, basic/versioning).
-        Err(error) if error.code == REVISION_UNSUPPORTED => (common(&error.data?.get("supported")?)?, None),
-        Err(error) if matches!(error.code, HEADER_MISMATCH | CAPABILITY_MISSING) => (Revision::LATEST, None),
+        Err(error) if error.code == REVISION_UNSUPPORTED => (Named::read(&error.data?.get("supported")?)?, None),
+        Err(error) if matches!(error.code, HEADER_MISMATCH | CAPABILITY_MISSING) => (Named::LATEST, None),
         Err(_) => return None,
     };
+    let Named { revision, legacy } = named;
     let mut inventory = Inventory::default();
     if let Some(result) = &result {
         inventory.discovered(result);
     }
-    Some(Opened { revision, inventory })
+    Some(Opened { revision, inventory, names_legacy: legacy })
 }
 
 /// Whether an error shows that a server which was a legacy one follows modern rules now.
@@ -163,11 +225,25 @@ pub(crate) fn speaks_of_legacy_rules(error: &RpcError) -> bool {
     names && (matches!(error.code, -32_600 | INVALID_PARAMS) || (-32_019..=-32_000).contains(&error.code))
 }
 
-/// The newest modern revision that both speak.
-fn common(supported: &Raw) -> Option<Revision> {
-    let toolcrib_protocol::json::Outline::Array(dates) = supported.outline() else { return None };
-    let known = dates.into_iter().take(100).filter_map(toolcrib_protocol::json::text);
-    known.filter_map(|date| Revision::parse(&date)).filter(|revision| revision.era() == Era::Modern).max()
+/// What a modern server names of the revisions that we speak.
+struct Named {
+    /// The newest modern one.
+    revision: Revision,
+    /// Whether a legacy one is among them.
+    legacy: bool,
+}
+
+impl Named {
+    const LATEST: Self = Self { revision: Revision::LATEST, legacy: false };
+
+    /// `None` where no modern one is among them.
+    fn read(supported: &Raw) -> Option<Self> {
+        let toolcrib_protocol::json::Outline::Array(dates) = supported.outline() else { return None };
+        let dates = dates.into_iter().take(100).filter_map(toolcrib_protocol::json::text);
+        let (modern, legacy): (Vec<_>, Vec<_>) =
+            dates.filter_map(|date| Revision::parse(&date)).partition(|revision| revision.era() == Era::Modern);
+        Some(Self { revision: modern.into_iter().max()?, legacy: !legacy.is_empty() })
+    }
 }
 
 /// Shakes hands: `initialize`, the check of the answer, `notifications/initialized`.
@@ -199,7 +275,7 @@ pub(crate) async fn handshake(link: &Link, offered: &Capabilities) -> Result<Ope
     }
     let mut inventory = Inventory::default();
     inventory.opened(&result);
-    Ok(Opened { revision, inventory })
+    Ok(Opened { revision, inventory, names_legacy: true })
 }
 
 fn initialize_params(offered: &Capabilities) -> Raw {
@@ -232,5 +308,32 @@ mod tests {
         assert_eq!(modern(error(-32_020, json!({}))), newest);
         assert_eq!(modern(error(-32_601, json!({}))), None);
         assert_eq!(modern(error(-32_602, json!({}))), None);
+    }
+
+    #[test]
+    fn what_a_modern_server_says_of_the_legacy_era() {
+        let both = |dates: serde_json::Value| {
+            discovered(Ok(Raw::from_value(&json!({ "supportedVersions": dates })))).map(|opened| opened.names_legacy)
+        };
+        assert_eq!(both(json!(["2026-07-28", "2025-11-25"])), Some(true));
+        assert_eq!(both(json!(["2026-07-28"])), Some(false));
+        assert_eq!(both(json!(["2026-07-28", "1999-01-01"])), Some(false), "a revision that nobody knows");
+        let refused = RpcError::new(REVISION_UNSUPPORTED, "no");
+        let refused = refused.with_data(&json!({"supported": ["2024-11-05", "2026-07-28"]}));
+        assert_eq!(discovered(Err(refused)).map(|opened| opened.names_legacy), Some(true));
+    }
+
+    #[test]
+    fn what_a_failed_handshake_says_of_the_era() {
+        let status = |status| NotOpened::Link(LinkError::Status { status, body: String::new(), challenge: None });
+        for refused in [NotOpened::Link(LinkError::NotMcp(String::new())), status(400), status(404), status(405)] {
+            assert_eq!(refused.beside(), Failure::Refused, "{refused}");
+        }
+        for silent in [NotOpened::Ended, NotOpened::Link(LinkError::Closed), LinkError::Timeout(PROBE).into()] {
+            assert_eq!(silent.beside(), Failure::Silent, "{silent}");
+        }
+        for elsewhere in [status(401), status(429), status(503), LinkError::Unreachable(String::new()).into()] {
+            assert_eq!(elsewhere.beside(), Failure::Unreached, "{elsewhere}");
+        }
     }
 }

@@ -1,10 +1,9 @@
 //! From a configuration to a connection that has shaken hands.
 
-use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 use toolcrib_base::Mask;
 use toolcrib_base::task::Scope;
 use toolcrib_protocol::{Capabilities, Era, Notification, Request, method};
@@ -16,14 +15,20 @@ use toolcrib_transport::{Aside, Inbox, Link, LinkError, Reply};
 
 use crate::calls::Calls;
 use crate::config::{Endpoint, ServerConfig};
-use crate::event::{Event, Nature};
-use crate::failure::{LAST_LINES, with_stderr};
+use crate::eras::{Eras, Failure};
+use crate::event::Event;
+use crate::failure::{SEARCHED, with_stderr};
+use crate::install;
 use crate::inventory::Inventory;
 use crate::live::Live;
-use crate::negotiate::{self, NotOpened};
+use crate::negotiate::{self, NotOpened, Wish};
 use crate::server::Surroundings;
+use crate::status::Status;
 use crate::subscribe::Wishes;
+use crate::unanswered::Unanswered;
 
+/// How many characters of what a program says while it installs itself are shown.
+const NOTE: usize = 200;
 /// How many reports may wait for the server's task.
 pub(crate) const REPORTS: usize = 32;
 /// How many of these places are kept for the ends of connections.
@@ -45,37 +50,111 @@ pub(crate) struct Opening<'a> {
     pub(crate) scope: &'a Scope,
     pub(crate) generation: u64,
     pub(crate) reports: mpsc::Sender<Report>,
-    /// The era that the server was of when it last answered.
+    /// The era that the server was of when it last answered, or that is wanted.
     pub(crate) era: Option<Era>,
-    /// Whether it is asked for its era once more when the one that is remembered is wrong.
+    /// Whether it is asked for its era once more when that one is wrong.
     pub(crate) probes: bool,
     /// What it is told that it may ask, where it is a legacy one.
     pub(crate) offered: Arc<Capabilities>,
     /// Whose questions all on this connection are.
     pub(crate) owner: Option<Arc<dyn Aside>>,
-    /// Whether the server is known to ask without saying in which call.
-    pub(crate) asks: Arc<AtomicBool>,
+    /// What is known of the server's eras, and whether it asks without saying in which call.
+    pub(crate) eras: Arc<Eras>,
     /// The principal whose connection it is; `None` is the owner.
     pub(crate) principal: Option<Arc<str>>,
     /// What is wanted to be heard of it.
     pub(crate) wishes: Arc<Wishes>,
+    /// Calls that it has not answered.
+    pub(crate) unanswered: Unanswered,
+    /// Held while a program that installs itself is opened.
+    pub(crate) turn: &'a tokio::sync::Mutex<()>,
+    /// Takes what a program says while it installs itself.
+    pub(crate) told: Option<&'a watch::Sender<Status>>,
+    /// Takes a program that installs itself: dropped sooner, it would be killed without time to clean up.
+    pub(crate) kept: &'a Mutex<Option<Arc<Peer>>>,
 }
 
-/// Opens a connection. The error is a fragment for people, with the end of stderr where that may explain it.
-pub(crate) async fn open(opening: &Opening<'_>) -> Result<(Live, Inventory), String> {
+/// A connection that was opened, with what the server says of itself.
+#[derive(Debug)]
+pub(crate) struct Ready {
+    pub(crate) live: Live,
+    pub(crate) bare: Inventory,
+    /// Whether a modern server names a legacy revision among those that it speaks.
+    pub(crate) names_legacy: bool,
+}
+
+/// Why there is no connection.
+#[derive(Debug)]
+pub(crate) struct NoConnection {
+    /// A fragment for people, with what the program's stderr says of it.
+    pub(crate) why: String,
+    /// What it says of the legacy era, where that was wanted.
+    pub(crate) beside: Failure,
+    pub(crate) cause: Cause,
+}
+
+/// What there is to do about it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Cause {
+    /// It did not answer in time.
+    Timeout,
+    /// It wants a login by OAuth.
+    Login,
+    /// Anything else.
+    Other,
+}
+
+impl From<&str> for NoConnection {
+    fn from(why: &str) -> Self {
+        why.to_owned().into()
+    }
+}
+
+impl From<String> for NoConnection {
+    fn from(why: String) -> Self {
+        Self { why, beside: Failure::Unreached, cause: Cause::Other }
+    }
+}
+
+/// Opens a connection.
+pub(crate) async fn open(opening: &Opening<'_>) -> Result<Ready, NoConnection> {
+    let _turn = match &opening.config.installs {
+        Some(_) => Some(opening.turn.lock().await),
+        None => None,
+    };
     let deadline = opening.config.timeouts.connect;
     let until = tokio::time::Instant::now() + deadline;
+    let only = opening.eras.only();
     let (mut era, mut sse) = (opening.era, false);
-    let mut remembers = opening.probes && era.is_some();
+    let mut remembers = opening.probes && era.is_some() && only.is_none();
     loop {
-        let calls = Calls::new(Arc::clone(&opening.offered), opening.owner.clone(), Arc::clone(&opening.asks));
+        let asks = Arc::clone(opening.eras.asks());
+        let unanswered = opening.unanswered.on(&opening.config.name, opening.generation);
+        let calls = Calls::new(Arc::clone(&opening.offered), opening.owner.clone(), asks, unanswered);
         let (link, stderr) = connect(opening, &calls, sse, until).await?;
-        let opened = tokio::time::timeout_at(until, negotiate::open(&link, era, &opening.offered)).await;
-        let error = match opened.unwrap_or(Err(NotOpened::Link(LinkError::Timeout(deadline)))) {
+        let wish = Wish { known: era, only: only.is_some(), offered: &opening.offered };
+        let negotiated = negotiate::open(&link, wish);
+        let opened = match (&opening.config.installs, &stderr) {
+            (Some(installs), Some(stderr)) => tokio::select! {
+                biased;
+                opened = negotiated => opened,
+                took = installs.out_of_time(stderr, |line| opening.tell(&line)) => {
+                    // It is ended with the scope, which gives it time to clean up its cache.
+                    let seconds = took.as_secs_f32().ceil();
+                    let what = format!("{} did not finish within {seconds} s, and was ended", installs.runner);
+                    let why = with_stderr(what, &stderr.last(SEARCHED));
+                    return Err(NoConnection { why, beside: Failure::Unreached, cause: Cause::Timeout });
+                }
+            },
+            _ => tokio::time::timeout_at(until, negotiated)
+                .await
+                .unwrap_or(Err(NotOpened::Link(LinkError::Timeout(deadline)))),
+        };
+        let error = match opened {
             Ok(opened) => {
                 let logs = opened.inventory.has_capability("logging");
                 let live = Live::new(opening.generation, link, opened.revision, calls, logs);
-                return Ok((live, opened.inventory));
+                return Ok(Ready { live, bare: opened.inventory, names_legacy: opened.names_legacy });
             }
             Err(error) => error,
         };
@@ -86,8 +165,55 @@ pub(crate) async fn open(opening: &Opening<'_>) -> Result<(Live, Inventory), Str
             // It was replaced by one of the other era.
             NotOpened::Link(LinkError::NotMcp(_)) if remembers => (remembers, era) = (false, None),
             NotOpened::NoPost(_) if !sse => (sse, era) = (true, Some(Era::Legacy)),
-            _ => return Err(why),
+            error => {
+                let cause = match &error {
+                    NotOpened::Link(LinkError::Timeout(_)) => Cause::Timeout,
+                    error if wants_login(error, opening.config.wants_login) => Cause::Login,
+                    _ => Cause::Other,
+                };
+                let why = if cause == Cause::Login { LOGIN.to_owned() } else { why };
+                return Err(NoConnection { why, beside: error.beside(), cause });
+            }
         }
+    }
+}
+
+/// What is said of a server that wants a login.
+const LOGIN: &str = "it wants a login by OAuth";
+
+/// Whether a refusal asks for a login: a challenge names where to begin (RFC 9728, 5.1), or the server is known for it.
+fn wants_login(error: &NotOpened, is_known: bool) -> bool {
+    let (NotOpened::Link(error) | NotOpened::NoPost(error)) = error else { return false };
+    match error {
+        LinkError::Status { status: 401, challenge: Some(challenge), .. } if names_metadata(challenge) => true,
+        LinkError::Status { status: 401 | 403, .. } => is_known,
+        _ => false,
+    }
+}
+
+/// Whether a challenge has the parameter `resource_metadata`.
+fn names_metadata(challenge: &str) -> bool {
+    let lower = challenge.to_ascii_lowercase();
+    lower.match_indices("resource_metadata").any(|(at, name)| {
+        let before = lower[..at].chars().next_back();
+        let is_word = before.is_none_or(|c| c == ',' || c.is_whitespace());
+        is_word && lower[at + name.len()..].trim_start().starts_with('=')
+    })
+}
+
+impl Opening<'_> {
+    /// What the program says while it installs itself.
+    fn tell(&self, line: &str) {
+        let Some(told) = self.told else { return };
+        let line: String = line.chars().take(NOTE).collect();
+        let note = format!("it says: {}", self.config.masked(&line));
+        told.send_if_modified(|status| {
+            let is_news = status.state.is_starting() && status.note.as_ref() != Some(&note);
+            if is_news {
+                status.note = Some(note);
+            }
+            is_news
+        });
     }
 }
 
@@ -96,7 +222,7 @@ async fn connect(
     calls: &Arc<Calls>,
     sse: bool,
     until: tokio::time::Instant,
-) -> Result<(Link, Option<StderrTail>), String> {
+) -> Result<(Link, Option<StderrTail>), NoConnection> {
     let Opening { config, around, scope, .. } = opening;
     let inbox = Arc::new(ServerInbox {
         server: config.name.clone(),
@@ -104,13 +230,14 @@ async fn connect(
         reports: opening.reports.clone(),
         events: around.events.clone(),
         calls: Arc::clone(calls),
+        eras: Arc::clone(&opening.eras),
         wishes: Arc::clone(&opening.wishes),
         budget: LogBudget::default(),
         mask: config.mask(),
     });
-    let bounds = Bounds { bytes: around.limits.message_bytes, depth: around.limits.depth };
+    let bounds = Bounds { bytes: around.limits.message_bytes, depth: around.limits.depth, is_own: false };
     match &config.endpoint {
-        Endpoint::Unusable { reason } => Err(reason.clone()),
+        Endpoint::Unusable { reason } => Err(reason.clone().into()),
         Endpoint::Http(endpoint) if !sse => {
             let endpoint = proven(opening, endpoint, until).await?;
             let link = HttpLink::new(around.client.clone(), endpoint, inbox, (*scope).clone(), bounds);
@@ -121,20 +248,33 @@ async fn connect(
             let opened = Peer::over_events(around.client.clone(), endpoint, inbox, (*scope).clone(), bounds);
             match tokio::time::timeout_at(until, opened).await {
                 Ok(Ok(peer)) => Ok((Link::Peer(peer), None)),
-                Ok(Err(error)) => Err(error.to_string()),
+                Ok(Err(error)) => {
+                    let login = wants_login(&NotOpened::Link(error.clone()), config.wants_login);
+                    let cause = if login { Cause::Login } else { Cause::Other };
+                    let why = if login { LOGIN.to_owned() } else { error.to_string() };
+                    Err(NoConnection { why, beside: Failure::Unreached, cause })
+                }
                 Err(_) => Err("its event stream named no `endpoint` in time".into()),
             }
         }
-        Endpoint::Stdio { program, args, env, cwd } => {
+        Endpoint::Stdio { program, args, env, inherit, cwd } => {
             let mut spec = Spec::new(program.clone(), args.clone());
             spec.name = config.name.to_string();
             spec.env.clone_from(env);
+            spec.inherit.clone_from(inherit);
             spec.cwd.clone_from(cwd);
             spec.guard.clone_from(&around.guard);
             spec.limits = ProcessLimits { line_bytes: around.limits.message_bytes, ..ProcessLimits::default() };
+            if config.installs.is_some() {
+                spec.limits =
+                    ProcessLimits { grace: install::CLEAN_UP, closing: Some(install::CLOSING), ..spec.limits };
+            }
             let start = |on_line| process::spawn(&spec, scope, on_line);
             let peer = Peer::over_process(inbox, around.limits.depth, start).map_err(|error| error.to_string())?;
             let stderr = peer.process().map(process::Process::stderr);
+            if config.installs.is_some() {
+                *opening.kept.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::clone(&peer));
+            }
             Ok((Link::Peer(peer), stderr))
         }
     }
@@ -145,7 +285,7 @@ async fn proven(
     opening: &Opening<'_>,
     endpoint: &HttpEndpoint,
     until: tokio::time::Instant,
-) -> Result<HttpEndpoint, String> {
+) -> Result<HttpEndpoint, NoConnection> {
     let mut endpoint = endpoint.clone();
     if let Some(credentials) = &opening.around.credentials {
         let proof = credentials.headers(&opening.config.name, opening.principal.as_deref());
@@ -168,11 +308,13 @@ async fn explain(error: &NotOpened, link: &Link, stderr: Option<&StderrTail>, gr
             Err(_) => "the program closed stdout".to_owned(),
         };
     }
-    with_stderr(text, &stderr.map(|stderr| stderr.last(LAST_LINES)).unwrap_or_default())
+    with_stderr(text, &stderr.map(|stderr| stderr.last(SEARCHED)).unwrap_or_default())
 }
 
 /// Reports that a list changed.
-pub(crate) fn report_list_changed(reports: &mpsc::Sender<Report>, generation: u64) {
+pub(crate) fn report_list_changed(wishes: &Wishes, reports: &mpsc::Sender<Report>, generation: u64) {
+    // Known at once, whenever the report is read.
+    wishes.list_changed();
     // A queue that fills already holds the same news; the last places are for the end of a connection.
     if reports.capacity() > RESERVED {
         let _ = reports.try_send(Report::ListChanged(generation));
@@ -187,6 +329,7 @@ struct ServerInbox {
     reports: mpsc::Sender<Report>,
     events: mpsc::Sender<Event>,
     calls: Arc<Calls>,
+    eras: Arc<Eras>,
     wishes: Arc<Wishes>,
     budget: LogBudget,
     mask: Mask,
@@ -221,7 +364,7 @@ impl Inbox for ServerInbox {
         let Some(notification) = self.calls.notify(notification) else { return };
         match notification.method.as_str() {
             method::TOOLS_CHANGED | method::RESOURCES_CHANGED | method::PROMPTS_CHANGED => {
-                report_list_changed(&self.reports, self.generation);
+                report_list_changed(&self.wishes, &self.reports, self.generation);
             }
             method::RESOURCE_UPDATED => {
                 if let Some(uri) = notification.params.text("uri") {
@@ -242,10 +385,18 @@ impl Inbox for ServerInbox {
 
     fn request(&self, request: Request, reply: Reply) {
         if self.calls.ask(request, reply) {
-            let nature = Nature { era: Some(Era::Legacy), asks: true };
+            let nature = self.eras.nature();
             // Learned again at the next question if this is lost.
             let _ = self.events.try_send(Event::Nature { server: self.server.clone(), nature });
         }
+    }
+
+    fn late_answer(&self, id: u64) -> bool {
+        let was_given_up = self.calls.answered_late(id);
+        if was_given_up {
+            tracing::debug!(target: "toolcrib::server", server = %self.server, id, "a call that was given up is answered");
+        }
+        was_given_up
     }
 
     fn oddity(&self, what: &str) {
@@ -264,6 +415,30 @@ impl Inbox for ServerInbox {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_challenge_that_names_its_metadata_asks_for_a_login() {
+        let refused = |status, challenge: Option<&str>| {
+            let challenge = challenge.map(str::to_owned);
+            NotOpened::Link(LinkError::Status { status, body: "{}".to_owned(), challenge })
+        };
+        let metadata = "Bearer error=\"invalid_token\", resource_metadata=\"https://a.example/.well-known/x\"";
+        for (status, challenge, known, expected) in [
+            (401, Some(metadata), false, true),
+            (401, Some("bearer Resource_Metadata = \"https://a\""), false, true),
+            (401, Some("Bearer realm=\"resource_metadata\""), false, false),
+            (401, Some("Bearer x_resource_metadata=\"y\""), false, false),
+            (401, Some("Basic realm=\"a\""), false, false),
+            (401, None, false, false),
+            (401, None, true, true),
+            (403, None, true, true),
+            (403, Some(metadata), false, false),
+            (500, Some(metadata), true, false),
+        ] {
+            assert_eq!(wants_login(&refused(status, challenge), known), expected, "{status} {challenge:?} {known}");
+        }
+        assert!(!wants_login(&NotOpened::Ended, true));
+    }
 
     #[test]
     fn a_flood_of_oddities_is_cut() {

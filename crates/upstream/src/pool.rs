@@ -8,23 +8,24 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, watch};
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, mpsc, watch};
 use tokio::time::Instant;
 use toolcrib_base::task::Scope;
 use toolcrib_protocol::{Era, Notification, Raw, method};
-use toolcrib_transport::Aside;
+use toolcrib_transport::{Aside, Link};
 
 use crate::client::{Client, Key};
 use crate::conversation::Conversation;
 use crate::environment::Environment;
+use crate::eras::Failure;
 use crate::event::Event;
 use crate::live::Live;
-use crate::open::{self, Opening, REPORTS, Report};
+use crate::open::{self, Cause, NoConnection, Opening, REPORTS, Ready, Report};
 use crate::server::{Shared, Surroundings};
 
 /// How many connections one server may have beside its main one, those that are being closed among them: each may be
 /// a process.
-pub(crate) const MOST: usize = 64;
+pub const MOST: usize = 64;
 /// How many of these may be for conversations, which are not ended to make room: two principals must not take all places
 /// from the others.
 pub(crate) const CONVERSATIONS: usize = 48;
@@ -48,6 +49,8 @@ pub(crate) struct Pool {
     scope: Scope,
     /// One for each that may be open.
     places: Arc<Semaphore>,
+    /// Told whenever one is not in use any more.
+    unused: Arc<Notify>,
 }
 
 /// One of them, in whatever state.
@@ -72,6 +75,8 @@ struct Extra {
 struct Used {
     calls: watch::Sender<usize>,
     since: Mutex<Instant>,
+    /// Told when nobody uses it any more.
+    unused: Arc<Notify>,
 }
 
 impl Used {
@@ -104,6 +109,8 @@ struct Wanted<'a> {
 pub(crate) struct Lease {
     pub(crate) live: Arc<Live>,
     pub(crate) environment: Option<Arc<Environment>>,
+    /// Whether it is of another era than the main connection.
+    pub(crate) beside: bool,
     _used: InUse,
     _turn: Option<OwnedSemaphorePermit>,
 }
@@ -123,6 +130,9 @@ impl Drop for InUse {
     fn drop(&mut self) {
         *self.0.since.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
         self.0.calls.send_modify(|calls| *calls -= 1);
+        if *self.0.calls.borrow() == 0 {
+            self.0.unused.notify_waiters();
+        }
     }
 }
 
@@ -130,7 +140,10 @@ impl Drop for InUse {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum NoLease {
     Failed(String),
+    /// As many are open as may be.
     Full,
+    /// All that calls of this kind may have are in use, each by one.
+    InUse,
     /// There are as many conversations as may be.
     Crowded,
     Timeout,
@@ -160,7 +173,14 @@ impl Extra {
 impl Pool {
     pub(crate) fn new(around: Surroundings) -> Self {
         let places = Arc::new(Semaphore::new(MOST));
-        Self { open: Mutex::default(), around, next: AtomicU64::new(FIRST), scope: Scope::new(), places }
+        Self {
+            open: Mutex::default(),
+            around,
+            next: AtomicU64::new(FIRST),
+            scope: Scope::new(),
+            places,
+            unused: Arc::default(),
+        }
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<Key, Arc<Extra>>> {
@@ -177,7 +197,7 @@ impl Pool {
     ) -> Result<Lease, NoLease> {
         let deadline = shared.config.timeouts.connect;
         // What it asks must belong to one call: each is made alone, unless one session has them all.
-        let alone = key.session.is_none() && key.offered.can_be_asked() && shared.asks.load(Ordering::Relaxed);
+        let alone = key.session.is_none() && key.offered.can_be_asked() && shared.eras.asks().load(Ordering::Relaxed);
         let conversation = client.conversation.as_ref().filter(|it| key.handle.as_ref() == Some(it.handle()));
         let place = if key.once { Some(self.place(deadline).await?) } else { None };
         let task = |key: &Key, extra: &Arc<Extra>, place| ExtraTask {
@@ -192,10 +212,9 @@ impl Pool {
         let alone_in = alone && conversation.is_none();
         let wanted = Wanted { key, conversation, not, alone: alone_in, place };
         let (extra, used) = match self.extra(wanted, &task) {
-            // Whoever pauses longest makes room.
-            Err(NoLease::Full) if self.end_idle() => {
-                let place = Some(self.place(deadline).await?);
-                self.extra(Wanted { key, conversation, not, alone: alone_in, place }, &task)?
+            Err(NoLease::Full | NoLease::InUse) => {
+                let wanted = Wanted { key, conversation, not, alone: alone_in, place: None };
+                Box::pin(self.room(wanted, &task, shared.config.timeouts.call)).await?
             }
             other => other?,
         };
@@ -219,13 +238,43 @@ impl Pool {
                 Some(turn.await.map_err(|_| NoLease::Busy)?.map_err(|_| NoLease::Ended)?)
             }
         };
-        Ok(Lease { live, environment: key.environment.clone(), _used: used, _turn: turn })
+        let (environment, beside) = (key.environment.clone(), key.era.is_some());
+        Ok(Lease { live, environment, beside, _used: used, _turn: turn })
     }
 
     /// Waits for room for one more: calls that have a connection each come one after the other where there are many.
     async fn place(&self, deadline: Duration) -> Result<OwnedSemaphorePermit, NoLease> {
         let place = tokio::time::timeout(deadline, Arc::clone(&self.places).acquire_owned());
         place.await.map_err(|_| NoLease::Full)?.map_err(|_| NoLease::Full)
+    }
+
+    /// Waits for a connection where all are in use: one that pauses makes room, else the first whose call ends.
+    async fn room(
+        &self,
+        wanted: Wanted<'_>,
+        task: &impl Fn(&Key, &Arc<Extra>, OwnedSemaphorePermit) -> ExtraTask,
+        patience: Duration,
+    ) -> Result<(Arc<Extra>, InUse), NoLease> {
+        let until = Instant::now() + patience;
+        let Wanted { key, conversation, not, alone, mut place } = wanted;
+        loop {
+            let mut unused = std::pin::pin!(self.unused.notified());
+            // Registered before the look, so that what ends in between is not missed.
+            unused.as_mut().enable();
+            let why = match self.extra(Wanted { key, conversation, not, alone, place: place.take() }, task) {
+                Err(why @ (NoLease::Full | NoLease::InUse)) => why,
+                other => return other,
+            };
+            let may_open = why == NoLease::Full;
+            if may_open {
+                self.end_idle();
+            }
+            place = tokio::select! {
+                place = Arc::clone(&self.places).acquire_owned(), if may_open => place.ok(),
+                () = unused => None,
+                () = tokio::time::sleep_until(until) => return Err(why),
+            };
+        }
     }
 
     fn extra(
@@ -248,7 +297,7 @@ impl Pool {
                 return Ok((Arc::clone(extra), InUse::new(&extra.used)));
             }
             if key.slot >= SLOTS {
-                return Err(NoLease::Full);
+                return Err(NoLease::InUse);
             }
             key.slot += 1;
         }
@@ -264,7 +313,11 @@ impl Pool {
         let extra = Arc::new(Extra {
             state,
             quit: watch::Sender::new(false),
-            used: Arc::new(Used { calls: watch::Sender::new(0), since: Mutex::new(Instant::now()) }),
+            used: Arc::new(Used {
+                calls: watch::Sender::new(0),
+                since: Mutex::new(Instant::now()),
+                unused: Arc::clone(&self.unused),
+            }),
             outdated: AtomicBool::new(false),
             roots: watch::Sender::new(()),
             conversation: conversation.cloned(),
@@ -284,6 +337,17 @@ impl Pool {
         let ended = longest.and_then(|key| open.remove(&key));
         ended.as_ref().inspect(|extra| extra.end());
         ended.is_some()
+    }
+
+    /// Ends the connection with this number: the server does not speak its era any more.
+    pub(crate) fn discard(&self, generation: u64) {
+        self.lock().retain(|_, extra| {
+            let ends = matches!(&*extra.state.borrow(), Opened::Live(live) if live.generation == generation);
+            if ends {
+                extra.end();
+            }
+            !ends
+        });
     }
 
     /// Ends the connections of a session that has ended.
@@ -401,7 +465,7 @@ impl ExtraTask {
         let mut stop = self.shared.pool.scope.stop_signal();
         let scope = Scope::new();
         let (reports, mut reported) = mpsc::channel(REPORTS);
-        let own = self.key.environment.as_ref();
+        let (own, beside) = (self.key.environment.as_ref(), self.key.era.is_some());
         let config =
             own.map_or_else(|| self.shared.config.clone(), |environment| environment.over(&self.shared.config));
         let opening = Opening {
@@ -410,21 +474,25 @@ impl ExtraTask {
             scope: &scope,
             generation: self.generation,
             reports,
-            // Beside the main connection of a modern server there are only those of other environments.
-            era: if own.is_some() { self.shared.era() } else { Some(Era::Legacy) },
-            probes: own.is_some(),
+            // Beside a modern main connection there are those of other environments, and those of legacy clients.
+            era: if beside || own.is_none() { Some(Era::Legacy) } else { self.shared.eras.main() },
+            probes: own.is_some() && !beside,
             offered: Arc::clone(&self.key.offered),
             owner: self.owner.clone(),
-            asks: Arc::clone(&self.shared.asks),
+            eras: Arc::clone(&self.shared.eras),
+            unanswered: self.shared.unanswered.clone(),
             principal: self.key.principal.clone(),
             wishes: Arc::clone(&self.shared.wishes),
+            turn: &self.shared.turn,
+            told: None,
+            kept: &Mutex::default(),
         };
         let opened = tokio::select! {
             biased;
             () = stop.stopped() => Err("it is being stopped".to_owned()),
             _ = quit.wait_for(|quit| *quit) => Err("it is being stopped".to_owned()),
             _ = calls.wait_for(|calls| *calls == 0), if self.key.once => Err("the call was taken back".to_owned()),
-            opened = open::open(&opening) => opened,
+            opened = self.open(&opening) => opened,
         };
         match opened {
             Err(why) => {
@@ -437,7 +505,7 @@ impl ExtraTask {
                     () = tokio::time::sleep(moment) => {}
                 }
             }
-            Ok((live, _)) => {
+            Ok(Ready { live, .. }) => {
                 let live = Arc::new(live);
                 if let Some(conversation) = &self.extra.conversation {
                     conversation.begin();
@@ -456,6 +524,44 @@ impl ExtraTask {
         scope.close(self.around.grace * 3).await;
     }
 
+    async fn open(&self, opening: &Opening<'_>) -> Result<Ready, String> {
+        let mut opened = open::open(opening).await;
+        if self.key.era.is_some() {
+            if let Ok(ready) = &opened
+                && let Link::Http(http) = &ready.live.link
+                && !http.has_session()
+            {
+                // Without one it can neither ask the client nor tell it anything, as it can in the modern era.
+                ready.live.link.close(self.around.grace).await;
+                let why = "it keeps no session with legacy clients".to_owned();
+                opened = Err(NoConnection { why, beside: Failure::Refused, cause: Cause::Other });
+            }
+            // Before it is published, so that whoever waits for it knows where to go instead.
+            self.learn(opened.as_ref().err()).await;
+        }
+        opened.map_err(|failed| failed.why)
+    }
+
+    /// Notes what the attempt to open a connection beside a modern one shows of the server.
+    async fn learn(&self, failed: Option<&NoConnection>) {
+        let (eras, server) = (&self.shared.eras, &self.shared.config.name);
+        let is_news = match failed {
+            None => eras.opened_beside(),
+            Some(failed) => eras.failed_beside(failed.beside),
+        };
+        if !is_news {
+            return;
+        }
+        match failed {
+            None => tracing::info!(target: "toolcrib::server", %server, "speaks both eras: each client gets its own"),
+            Some(failed) => {
+                let why = self.shared.config.masked(&failed.why);
+                tracing::info!(target: "toolcrib::server", %server, "legacy clients are bridged: {why}");
+            }
+        }
+        self.shared.tell_nature().await;
+    }
+
     /// Until the connection ends, nobody has used it for long, or the one call that it is for has ended.
     async fn attend(&self, live: &Live, reported: &mut mpsc::Receiver<Report>) {
         let mut calls = self.extra.used.calls.subscribe();
@@ -470,7 +576,7 @@ impl ExtraTask {
                 report = reported.recv() => match report {
                     Some(Report::Closed(_)) | None => return,
                     // What it shows here it shows on the main connection too, which is the one that lists.
-                    Some(Report::ListChanged(_)) => self.shared.refresh(),
+                    Some(Report::ListChanged(_)) => self.shared.lists_changed(),
                 },
                 changed = calls.changed() => {
                     if changed.is_err() {

@@ -2,7 +2,8 @@
 
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::time::Duration;
 
 use arc_swap::{ArcSwap, ArcSwapOption};
 use http::HeaderMap;
@@ -19,22 +20,23 @@ use crate::config::{ServerConfig, Start};
 use crate::conversation::Conversation;
 use crate::credentials::Credentials;
 use crate::environment::Environment;
+use crate::eras::{Eras, Failure};
 use crate::event::Event;
 use crate::failure::{Away, CallError};
 use crate::gate::Gate;
 use crate::inventory::Inventory;
 use crate::live::{Live, Said};
+use crate::places::Places;
 use crate::pool::{self, Lease, NoLease, Pool};
+use crate::starts::StartPlaces;
 use crate::status::{State, Status};
 use crate::subscribe::{self, Subscription, Wishes};
 use crate::task::ServerTask;
+use crate::unanswered::Unanswered;
 use crate::{negotiate, patience};
 
 /// How many orders may wait. More are repetitions: every caller that finds the server away orders a start.
 const ORDERS: usize = 64;
-
-/// How often an answer may make us doubt the era of a server, in milliseconds.
-const DOUBT: i64 = 60_000;
 
 /// What servers share.
 #[derive(Debug, Clone)]
@@ -52,7 +54,9 @@ pub struct Surroundings {
     /// Bounds on what servers may send.
     pub limits: Limits,
     /// How long a server may take to end by itself.
-    pub grace: std::time::Duration,
+    pub grace: Duration,
+    /// How many start at a time.
+    pub starts: StartPlaces,
 }
 
 /// What callers order of the task.
@@ -62,12 +66,16 @@ pub(crate) enum Order {
     Start,
     /// Start now, whatever it is doing.
     Restart,
+    /// Start now if it waits for its next attempt.
+    Retry,
     /// Stop and stay stopped.
     Stop,
     /// The connection of this generation is of no use any more: open a new one, after a wait if this failure is named.
     Reopen(u64, Option<String>),
     /// List anew.
     Refresh,
+    /// Lists have changed, as another connection tells: list anew once no more such news come.
+    Changed,
 }
 
 /// The connection that a call takes.
@@ -87,6 +95,11 @@ impl Reached {
 
     fn is_main(&self) -> bool {
         matches!(self, Self::Main(_))
+    }
+
+    /// Whether it is of another era than the main connection.
+    fn is_beside(&self) -> bool {
+        matches!(self, Self::Extra(lease) if lease.beside)
     }
 
     /// A text about it without secrets.
@@ -127,6 +140,8 @@ pub struct Call {
     pub cancel_on_drop: Arc<AtomicBool>,
     /// Headers for a modern server: what of the arguments is mirrored in them.
     pub headers: HeaderMap,
+    /// How much of the time that a call may take is used up already, in the queue for a place.
+    pub waited: Duration,
 }
 
 impl fmt::Debug for Call {
@@ -159,55 +174,43 @@ pub(crate) struct Shared {
     pub(crate) credentials: Option<Arc<dyn Credentials>>,
     /// Counts the listings that ended well.
     pub(crate) listings: watch::Sender<u64>,
+    /// Up to which of the changes that it told of its lists were read.
+    pub(crate) read_changes: AtomicU64,
     /// What is wanted to be heard of it.
     pub(crate) wishes: Arc<Wishes>,
-    /// Connections beside the main one, where the server is a legacy one.
+    /// Connections beside the main one, for legacy clients where the server takes `initialize`.
     pub(crate) pool: Pool,
-    /// The era that it was of when it last answered; 0 is unknown.
-    era: AtomicU8,
-    /// When an answer last made us doubt the era, on the clock; 0 is never.
-    doubted: AtomicI64,
-    /// Whether it is known to ask without saying in which call.
-    pub(crate) asks: Arc<AtomicBool>,
+    /// Which eras it speaks, and whether it asks without saying in which call.
+    pub(crate) eras: Arc<Eras>,
+    /// How many calls may run, and who is next.
+    pub(crate) places: Places,
+    /// Calls that were given up and not answered.
+    pub(crate) unanswered: Unanswered,
+    /// Whether it was there once by this definition: then nothing is installed any more.
+    pub(crate) was_there: AtomicBool,
+    /// Held by whoever opens a connection to a program that installs itself: two at a time would break its cache.
+    pub(crate) turn: Arc<tokio::sync::Mutex<()>>,
 }
 
 // === impl Shared ===
 
 impl Shared {
-    pub(crate) fn era(&self) -> Option<Era> {
-        match self.era.load(Ordering::Relaxed) {
-            1 => Some(Era::Legacy),
-            2 => Some(Era::Modern),
-            _ => None,
-        }
+    /// Tells which eras it speaks.
+    pub(crate) async fn tell_nature(&self) {
+        let (server, nature) = (self.config.name.clone(), self.eras.nature());
+        // The reader ends before us only when everything ends.
+        let _ = self.pool.events().send(Event::Nature { server, nature }).await;
     }
 
-    /// Remembers the era; `true` when that is news.
-    pub(crate) fn set_era(&self, era: Option<Era>) -> bool {
-        let place = place_of(era);
-        self.era.swap(place, Ordering::Relaxed) != place
+    /// Whether its next start may be a download.
+    pub(crate) fn may_install(&self) -> bool {
+        self.config.installs.is_some() && !self.was_there.load(Ordering::Relaxed)
     }
 
-    /// Whether an answer may make us doubt the era by now; not more often than once a minute.
-    fn may_doubt(&self) -> bool {
-        let now = self.clock.now().0;
-        let last = self.doubted.load(Ordering::Relaxed);
-        let long_ago = last == 0 || now.saturating_sub(last) >= DOUBT;
-        long_ago && self.doubted.compare_exchange(last, now, Ordering::Relaxed, Ordering::Relaxed).is_ok()
-    }
-
-    /// Has the lists read anew.
-    pub(crate) fn refresh(&self) {
+    /// Lists have changed, as another connection than the main one tells.
+    pub(crate) fn lists_changed(&self) {
         // A full queue holds such an order already, or one that reads the lists anyway.
-        let _ = self.orders.try_send(Order::Refresh);
-    }
-}
-
-fn place_of(era: Option<Era>) -> u8 {
-    match era {
-        None => 0,
-        Some(Era::Legacy) => 1,
-        Some(Era::Modern) => 2,
+        let _ = self.orders.try_send(Order::Changed);
     }
 }
 
@@ -222,15 +225,20 @@ impl Server {
             state,
             since: around.clock.now(),
             last_error: None,
+            timed_out: false,
             next_retry: None,
             restarts: 0,
             listed: known.is_some(),
+            note: None,
+            half_written: None,
         };
         let wanted = config.start == Start::Eager || (config.start == Start::Lazy && known.is_none());
         let shared = Arc::new(Shared {
-            era: AtomicU8::new(place_of(config.nature.era)),
-            doubted: AtomicI64::new(0),
-            asks: Arc::new(AtomicBool::new(config.nature.asks)),
+            eras: Arc::new(Eras::new(config.only, config.nature, Arc::clone(&around.clock))),
+            places: Places::new(config.concurrency),
+            unanswered: Unanswered::default(),
+            was_there: AtomicBool::new(known.is_some()),
+            turn: Arc::default(),
             config,
             live: ArcSwapOption::empty(),
             inventory: ArcSwap::from_pointee(known.unwrap_or_default()),
@@ -243,6 +251,7 @@ impl Server {
             retired: Scope::new(),
             credentials: around.credentials.clone(),
             listings: watch::Sender::new(0),
+            read_changes: AtomicU64::new(0),
             wishes: Arc::default(),
             pool: Pool::new(around.clone()),
         });
@@ -276,6 +285,16 @@ impl Server {
         self.shared.running.load(Ordering::Relaxed)
     }
 
+    /// The places of the calls that may run. Taken before [`Server::call`] by whoever calls for somebody.
+    pub fn places(&self) -> &Places {
+        &self.shared.places
+    }
+
+    /// How many calls were given up and never answered, by tool, or by method where no tool was called.
+    pub fn unanswered(&self) -> Vec<(Arc<str>, usize)> {
+        self.shared.unanswered.by_tool()
+    }
+
     /// Starts it unless it runs.
     pub fn order_start(&self) {
         self.order(Order::Start);
@@ -307,8 +326,72 @@ impl Server {
         Some(self.inventory())
     }
 
+    /// Waits until its lists are those of the connection that calls take, with every change that it has told of up to
+    /// now. `false` when that does not happen within the time that connecting and listing may take. One that cannot be
+    /// called has nothing to catch up with.
+    pub async fn caught_up(&self) -> bool {
+        let told = self.shared.wishes.list_changes();
+        let is_behind = || {
+            let state = self.shared.status.borrow().state;
+            let is_read = self.shared.read_changes.load(Ordering::SeqCst) >= told;
+            state == State::Idle || state.is_starting() || (state == State::Ready && !is_read)
+        };
+        if !is_behind() {
+            return true;
+        }
+        let (mut listings, mut status) = (self.shared.listings.subscribe(), self.shared.status.subscribe());
+        let reading = async {
+            while is_behind() {
+                let state = status.borrow_and_update().state;
+                listings.borrow_and_update();
+                match state {
+                    State::Idle => self.order_start(),
+                    State::Ready => self.order(Order::Refresh),
+                    State::Starting | State::Installing | State::Failed | State::NeedsLogin | State::Stopped => {}
+                }
+                // Both are cancel-safe. An error: the server was removed, and no call reaches it.
+                let ended = tokio::select! {
+                    changed = listings.changed() => changed,
+                    changed = status.changed() => changed,
+                };
+                if ended.is_err() {
+                    return;
+                }
+            }
+        };
+        let timeouts = self.shared.config.timeouts;
+        tokio::time::timeout(timeouts.connect + timeouts.list, reading).await.is_ok()
+    }
+
+    /// Starts it now if it has failed and waits for its next attempt.
+    pub fn order_retry(&self) {
+        self.order(Order::Retry);
+    }
+
+    /// Keeps it from being installed for as long as the guard lives; nothing while it is being installed.
+    pub fn hold_installation(&self) -> Option<impl Drop + use<>> {
+        Arc::clone(&self.shared.turn).try_lock_owned().ok()
+    }
+
+    /// Waits while it is on the way to another state by itself; how it is then, if there was something to wait for.
+    pub async fn settled(&self) -> Option<Status> {
+        let mut status = self.shared.status.subscribe();
+        // What nobody has listed yet is about to be started, unless only somebody's word starts it.
+        let starts_by_itself = self.shared.config.start != Start::Manual;
+        let is_under_way = |status: &Status| {
+            status.state.is_starting() || (status.state == State::Idle && !status.listed && starts_by_itself)
+        };
+        if !is_under_way(&status.borrow_and_update()) {
+            return None;
+        }
+        let bound = self.shared.config.longest_start() + self.shared.config.timeouts.list;
+        let settled = tokio::time::timeout(bound, status.wait_for(|status| !is_under_way(status)));
+        let _ = settled.await;
+        Some(self.status())
+    }
+
     /// Ends it for good, because its definition was changed or removed.
-    pub async fn retire(&self, grace: std::time::Duration) {
+    pub async fn retire(&self, grace: Duration) {
         self.shared.retired.close(grace).await;
     }
 
@@ -366,9 +449,24 @@ impl Server {
         self.shared.pool.len()
     }
 
-    /// Whether it is known to be stateless: then everything that a call needs travels with it.
-    pub fn is_modern(&self) -> bool {
-        self.shared.era() == Some(Era::Modern)
+    /// The era in which it is spoken to for a client of era `wanted`; `None` where nothing is known of it.
+    pub fn era_for(&self, wanted: Era) -> Option<Era> {
+        self.shared.eras.choice(Some(wanted))
+    }
+
+    /// Whether it has shown that it speaks an era.
+    pub fn speaks(&self, era: Era) -> bool {
+        self.shared.eras.speaks(era)
+    }
+
+    /// Whether there can be sessions with it: it takes `initialize`, says so, or is not known yet.
+    pub fn may_have_sessions(&self) -> bool {
+        self.shared.eras.may_have_sessions()
+    }
+
+    /// The era of the connection that lists it: the modern one where it speaks that.
+    pub fn listing_era(&self) -> Option<Era> {
+        self.shared.eras.main()
     }
 
     /// Makes a call, starting the server first when it idles.
@@ -384,19 +482,24 @@ impl Server {
         let forgotten = matches!(first, Err(LinkError::SessionLost));
         let doubtful = !forgotten && self.speaks_of_another_era(&reached, &first);
         // An address that answers like this each time must not be opened anew each time.
-        let opens_anew = forgotten || (doubtful && self.shared.may_doubt());
+        let opens_anew = forgotten || (doubtful && self.shared.eras.may_doubt());
         if !opens_anew {
             return self.ended(&reached, first);
         }
         let mut other = generation;
-        if doubtful {
+        // Beside a main connection of the other era, the next opening finds out whether this one is still spoken.
+        let beside = reached.is_beside();
+        if doubtful && !beside {
             // Which era it is of now, only the main connection finds out.
-            self.shared.set_era(None);
+            self.shared.eras.forget();
             other = self.shared.live.load().as_ref().map_or(generation, |main| main.generation);
         }
-        if reached.is_main() || doubtful {
+        if reached.is_main() || (doubtful && !beside) {
             // The session, or the era, was agreed on the main connection: it is opened anew, with a probe where needed.
             self.order(Order::Reopen(other, None));
+        }
+        if doubtful && beside {
+            self.shared.pool.discard(generation);
         }
         if doubtful && first.is_ok() {
             // The server answered, so the call may have run: the next one is made in whatever era it is of then.
@@ -452,6 +555,37 @@ impl Server {
 
     /// The connection that a client's calls take. `not` is one that turned out to be of no use any more.
     async fn reach(&self, client: &Client, not: Option<u64>) -> Result<Reached, CallError> {
+        if !self.goes_beside(client) {
+            let reached = self.reach_like_main(client, not).await?;
+            // Only the main connection finds out that there may be a better one.
+            if !reached.live().is_modern() || !self.goes_beside(client) {
+                return Ok(reached);
+            }
+        }
+        // Boxed: most servers speak one era, and the future of each call is moved.
+        match Box::pin(self.reach_beside(client, not)).await {
+            // It does not speak the client's era, or cannot be asked for now: its own will do.
+            Err(_) if !self.goes_beside(client) => self.reach_like_main(client, not).await,
+            reached => reached,
+        }
+    }
+
+    /// Whether a client is served in its own era beside a main connection of the other one.
+    fn goes_beside(&self, client: &Client) -> bool {
+        let eras = &self.shared.eras;
+        let main = eras.main();
+        main.is_some() && eras.choice(client.wanted_era()) != main
+    }
+
+    /// A legacy connection of a client, where the main one is modern.
+    async fn reach_beside(&self, client: &Client, not: Option<u64>) -> Result<Reached, CallError> {
+        let offered = client.capabilities.within(Revision::LATEST_LEGACY);
+        let key = Key::of(self.shared.config.session, client, offered).beside(Era::Legacy);
+        self.lease(&key, client, not).await
+    }
+
+    /// A connection of the main one's era.
+    async fn reach_like_main(&self, client: &Client, not: Option<u64>) -> Result<Reached, CallError> {
         let policy = self.shared.config.session;
         let offered = client.capabilities.within(Revision::LATEST_LEGACY);
         if client.is_owner(policy) && offered == self.shared.config.declares && offered.is_none() {
@@ -462,19 +596,25 @@ impl Server {
         if key.is_main(&self.shared.config.declares) {
             return self.main(not).await;
         }
-        let key = match self.shared.era() {
+        let era = self.shared.eras.main();
+        let key = match era {
             Some(Era::Modern) if key.environment.is_some() => Key::of_environment(key.environment),
             _ => key,
         };
         // A program runs with one environment, so another one needs another program, of whichever era.
-        if key.environment.is_none() && self.shared.era() != Some(Era::Legacy) {
+        if key.environment.is_none() && era != Some(Era::Legacy) {
             // One connection serves everybody at a modern server; and which era it is of, the main one finds out.
             let main = self.main(not).await?;
             if main.live().is_modern() {
                 return Ok(main);
             }
         }
-        if matches!(self.status().state, State::Stopped) {
+        self.lease(&key, client, not).await
+    }
+
+    /// A connection from the pool.
+    async fn lease(&self, key: &Key, client: &Client, not: Option<u64>) -> Result<Reached, CallError> {
+        if matches!(self.status().state, State::Stopped | State::NeedsLogin) {
             return Err(self.away(self.status()));
         }
         let of_handle = |conversation: &Arc<Conversation>| key.handle.as_ref() == Some(conversation.handle());
@@ -482,11 +622,11 @@ impl Server {
         if conversation.is_some_and(|conversation| !conversation.is_in(&client.environment)) {
             return Err(CallError::Ended(self.shared.config.name.clone()));
         }
-        let lease = self.shared.pool.lease(&self.shared, &key, client, not).await;
+        let lease = self.shared.pool.lease(&self.shared, key, client, not).await;
         match lease {
             Ok(lease) => Ok(Reached::Extra(lease)),
             Err(NoLease::Ended) => Err(CallError::Ended(self.shared.config.name.clone())),
-            Err(NoLease::Full) => {
+            Err(NoLease::Full | NoLease::InUse) => {
                 Err(self.full(format!("{} connections to it are open, which is the limit", pool::MOST)))
             }
             Err(NoLease::Crowded) => {
@@ -499,6 +639,9 @@ impl Server {
                 Err(self.no_own(format!("a connection of its own for this client failed: {why}")))
             }
             Err(NoLease::Timeout) => {
+                if key.era.is_some() && self.shared.eras.failed_beside(Failure::Silent) {
+                    self.shared.tell_nature().await;
+                }
                 Err(self.no_own("a connection of its own for this client was not opened in time".to_owned()))
             }
         }
@@ -520,7 +663,7 @@ impl Server {
     }
 
     fn away(&self, status: Status) -> CallError {
-        CallError::Away(Away { server: self.shared.config.name.clone(), status })
+        CallError::Away(Box::new(Away { server: self.shared.config.name.clone(), status }))
     }
 
     async fn call_on(
@@ -536,7 +679,7 @@ impl Server {
             level: call.client.level,
             wants_progress: call.wants_progress,
         };
-        let limit = self.shared.config.timeouts.call;
+        let limit = self.shared.config.timeouts.call.saturating_sub(call.waited);
         let options = CallOptions {
             deadline: limit,
             aside: call.aside.clone(),
@@ -581,8 +724,10 @@ impl Server {
         if not.is_none() {
             let state = self.status().state;
             match state {
-                State::Failed | State::Stopped => return Err(away(&self.status())),
-                State::Idle | State::Starting | State::Ready => {}
+                State::Failed | State::NeedsLogin | State::Stopped => return Err(away(&self.status())),
+                // It may be waiting for its turn: whoever is called goes first.
+                State::Starting => self.order_start(),
+                State::Idle | State::Installing | State::Ready => {}
             }
         }
         let deadline = self.shared.config.timeouts.connect;
@@ -594,7 +739,7 @@ impl Server {
                     if Some(live.generation) != not {
                         return Ok(live);
                     }
-                } else if matches!(now.state, State::Failed | State::Stopped) {
+                } else if now.state.is_away() {
                     return Err(away(&now));
                 } else if now.state == State::Idle {
                     self.order_start();
@@ -608,7 +753,11 @@ impl Server {
             Ok(connected) => connected,
             Err(_) => {
                 let mut status = self.status();
-                status.last_error.get_or_insert_with(|| format!("not connected within {} ms", deadline.as_millis()));
+                if status.state != State::Installing {
+                    status
+                        .last_error
+                        .get_or_insert_with(|| format!("not connected within {} ms", deadline.as_millis()));
+                }
                 Err(away(&status))
             }
         }

@@ -7,6 +7,7 @@ mod modern;
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -74,6 +75,8 @@ pub(crate) struct Wishes {
     state: Mutex<State>,
     changed: watch::Sender<()>,
     told: Notify,
+    /// How often the server has told that a list of it changed.
+    list_changes: AtomicU64,
 }
 
 /// A wish to hear of a resource or a task, for as long as it, or a clone of it, lives. What is heard comes as events.
@@ -125,6 +128,16 @@ impl Subscription {
 // === impl Wishes ===
 
 impl Wishes {
+    /// Notes that the server has told of a changed list.
+    pub(crate) fn list_changed(&self) {
+        self.list_changes.fetch_add(1, Ordering::SeqCst);
+    }
+
+    /// How often it has.
+    pub(crate) fn list_changes(&self) -> u64 {
+        self.list_changes.load(Ordering::SeqCst)
+    }
+
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }

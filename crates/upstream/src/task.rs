@@ -1,6 +1,7 @@
 //! The task that owns one server: start, list, watch, restart. One loop over a closed set of causes.
 
-use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::{mpsc, oneshot};
@@ -10,13 +11,16 @@ use toolcrib_base::task::{Scope, Stop};
 use toolcrib_base::{Timestamp, random};
 use toolcrib_protocol::{Era, Raw, method};
 use toolcrib_transport::LinkError;
+use toolcrib_transport::peer::Peer;
 
-use crate::event::{Event, Nature};
-use crate::failure::{LAST_LINES, with_stderr};
+use crate::event::Event;
+use crate::failure::{SEARCHED, with_stderr};
+use crate::install;
 use crate::inventory::{self, Inventory};
 use crate::live::Live;
-use crate::open::{self, Opening, REPORTS, Report};
+use crate::open::{self, Cause, Opening, REPORTS, Ready, Report};
 use crate::server::{Order, Shared, Surroundings};
+use crate::starts::StartPlace;
 use crate::status::{State, Status};
 use crate::subscribe::Keeper;
 
@@ -47,6 +51,8 @@ enum Left {
     Restart,
     /// It failed.
     Failed(String),
+    /// It wants a login.
+    NeedsLogin(String),
 }
 
 /// How a listing ended.
@@ -83,6 +89,10 @@ pub(crate) struct ServerTask {
     shared: Arc<Shared>,
     around: Surroundings,
     wanted: bool,
+    /// Whether somebody waits for its start.
+    urgent: bool,
+    /// Whether it did not answer in time when it last failed.
+    timed_out: bool,
     backoff: Backoff,
     generation: u64,
     /// How many of its starts followed a pause, and no failure.
@@ -99,6 +109,8 @@ impl ServerTask {
             shared,
             around,
             wanted,
+            urgent: false,
+            timed_out: false,
             backoff: Backoff::new(FIRST_RETRY, LAST_RETRY),
             generation: 0,
             woken: 0,
@@ -139,7 +151,14 @@ impl ServerTask {
                 Left::Failed(why) => {
                     let why = shared.config.masked(&why);
                     tracing::warn!(target: "toolcrib::server", server = %shared.config.name, "failed: {why}");
-                    if !self.wait_for_retry(why, &mut signals).await {
+                    let wait = self.backoff.next_wait();
+                    if !self.wait_away(State::Failed, why, Some(wait), &mut signals).await {
+                        break;
+                    }
+                }
+                Left::NeedsLogin(why) => {
+                    tracing::warn!(target: "toolcrib::server", server = %shared.config.name, "{why}");
+                    if !self.wait_away(State::NeedsLogin, why, None, &mut signals).await {
                         break;
                     }
                 }
@@ -161,23 +180,23 @@ impl ServerTask {
                 order = signals.orders.recv() => match order {
                     None => return false,
                     Some(Order::Start | Order::Restart) => {
-                        self.wanted = true;
+                        (self.wanted, self.urgent) = (true, true);
                         return true;
                     }
                     // A server that idles is stopped too: no call starts it any more.
                     Some(Order::Stop) => self.publish(State::Stopped, None, None).await,
-                    Some(Order::Reopen(..) | Order::Refresh) => {}
+                    Some(Order::Retry | Order::Reopen(..) | Order::Refresh | Order::Changed) => {}
                 },
             }
         }
     }
 
-    /// Waits after a failure; `false` when the task is to end.
-    async fn wait_for_retry(&mut self, why: String, signals: &mut Signals) -> bool {
-        let wait = self.backoff.next_wait();
-        let until = Instant::now() + wait;
-        let next = Timestamp(self.around.clock.now().0 + i64::try_from(wait.as_millis()).unwrap_or(i64::MAX));
-        self.publish(State::Failed, Some(why), Some(next)).await;
+    /// Waits after a failure, for so long or until somebody has it started; `false` when the task is to end.
+    async fn wait_away(&mut self, state: State, why: String, wait: Option<Duration>, signals: &mut Signals) -> bool {
+        let now = (Instant::now(), self.around.clock.now());
+        let next = wait.map(|wait| Timestamp(now.1.0 + i64::try_from(wait.as_millis()).unwrap_or(i64::MAX)));
+        let until = now.0 + wait.unwrap_or_default();
+        self.publish(state, Some(why), next).await;
         loop {
             tokio::select! {
                 biased;
@@ -185,15 +204,42 @@ impl ServerTask {
                 () = signals.retired.stopped() => return false,
                 order = signals.orders.recv() => match order {
                     None => return false,
-                    Some(Order::Restart) => return true,
+                    Some(Order::Restart | Order::Retry) => {
+                        self.urgent = true;
+                        return true;
+                    }
                     Some(Order::Stop) => {
                         self.wanted = false;
                         self.publish(State::Stopped, None, None).await;
                         return true;
                     }
-                    Some(Order::Start | Order::Reopen(..) | Order::Refresh) => {}
+                    Some(Order::Start | Order::Reopen(..) | Order::Refresh | Order::Changed) => {}
                 },
-                () = sleep_until(until) => return true,
+                () = sleep_until(until), if wait.is_some() => return true,
+            }
+        }
+    }
+
+    /// Waits for a place among those that start, unless somebody waits for this one.
+    async fn place(&mut self, signals: &mut Signals) -> Result<StartPlace, Left> {
+        let (places, shared) = (self.around.starts.clone(), Arc::clone(&self.shared));
+        let (config, installs) = (&shared.config, shared.may_install());
+        if std::mem::take(&mut self.urgent) {
+            return Ok(places.take_if_free(config, installs));
+        }
+        let mut taking = std::pin::pin!(places.take(config, installs));
+        loop {
+            tokio::select! {
+                biased;
+                () = signals.stop.stopped() => return Err(Left::Ending),
+                () = signals.retired.stopped() => return Err(Left::Ending),
+                place = &mut taking => return Ok(place),
+                order = signals.orders.recv() => {
+                    if matches!(order, Some(Order::Start)) {
+                        return Ok(places.take_if_free(config, installs));
+                    }
+                    obey(order, self.generation)?;
+                }
             }
         }
     }
@@ -202,24 +248,56 @@ impl ServerTask {
     async fn one_connection(&mut self, signals: &mut Signals) -> Left {
         self.generation += 1;
         self.publish(State::Starting, None, None).await;
-        let scope = Scope::new();
-        let left = tokio::select! {
+        let place = match self.place(signals).await {
+            Ok(place) => place,
+            Err(left) => return left,
+        };
+        let installs = self.shared.may_install();
+        if installs {
+            self.publish(State::Installing, None, None).await;
+        }
+        let (scope, kept) = (Scope::new(), Mutex::default());
+        let mut left = tokio::select! {
             biased;
             () = signals.stop.stopped() => Left::Ending,
             () = signals.retired.stopped() => Left::Ending,
-            left = self.serve(&scope, &mut signals.orders) => left,
+            left = self.serve((&scope, &kept), place, &mut signals.orders) => left,
         };
         let live = self.shared.live.swap(None);
+        let was_open = live.is_some();
         if let Some(live) = live {
             live.link.close(self.around.grace).await;
         }
+        let is_installing = self.shared.config.installs.is_some() && !was_open;
         // Ends whatever the connection started: its process with all below it, its streams.
-        scope.close(self.around.grace * 3).await;
+        scope.close(self.shared.ending(is_installing)).await;
         self.shared.wishes.lapse();
+        let kept: Option<Arc<Peer>> = kept.into_inner().unwrap_or_else(PoisonError::into_inner);
+        if let Some(program) = kept.as_ref().and_then(|peer| peer.process()).filter(|_| is_installing) {
+            self.look_behind(&mut left, program.stderr().last(install::LINES)).await;
+        }
         left
     }
 
-    async fn serve(&mut self, scope: &Scope, orders: &mut mpsc::Receiver<Order>) -> Left {
+    /// Looks for what a program that installs itself left half written when it ended.
+    async fn look_behind(&self, left: &mut Left, stderr: Vec<String>) {
+        let Some(half) = self.shared.left_behind(stderr).await else { return };
+        let told = install::told(&half);
+        match left {
+            Left::Failed(why) => why.push_str(&told),
+            _ => tracing::warn!(
+                target: "toolcrib::server", server = %self.shared.config.name,
+                "it was ended while it was installed{told}; `toolcrib doctor --fix` removes that"
+            ),
+        }
+    }
+
+    async fn serve(
+        &mut self,
+        (scope, kept): (&Scope, &Mutex<Option<Arc<Peer>>>),
+        place: StartPlace,
+        orders: &mut mpsc::Receiver<Order>,
+    ) -> Left {
         let (reports, mut reported) = mpsc::channel(REPORTS);
         let opening = Opening {
             config: &self.shared.config,
@@ -227,25 +305,42 @@ impl ServerTask {
             scope,
             generation: self.generation,
             reports: reports.clone(),
-            era: self.shared.era(),
+            era: self.shared.eras.main(),
             probes: true,
             offered: Arc::new(self.shared.config.declares.clone()),
             owner: None,
-            asks: Arc::clone(&self.shared.asks),
+            eras: Arc::clone(&self.shared.eras),
+            unanswered: self.shared.unanswered.clone(),
             principal: None,
             wishes: Arc::clone(&self.shared.wishes),
+            turn: &self.shared.turn,
+            told: Some(&self.shared.status),
+            kept,
         };
-        let (live, mut bare) = match unless_left(orders, self.generation, Box::pin(open::open(&opening))).await {
+        let opened = unless_left(orders, self.generation, Box::pin(open::open(&opening))).await;
+        let Ready { live, mut bare, names_legacy } = match opened {
             Ok(Ok(opened)) => opened,
-            Ok(Err(why)) => {
+            Ok(Err(failure)) => {
                 // What was remembered of it may be why: the next attempt finds out anew.
-                self.shared.set_era(None);
-                return Left::Failed(why);
+                self.shared.eras.forget();
+                self.timed_out = failure.cause == Cause::Timeout;
+                return match failure.cause {
+                    Cause::Login => Left::NeedsLogin(failure.why),
+                    Cause::Timeout | Cause::Other => Left::Failed(failure.why),
+                };
             }
             Err(left) => return left,
         };
+        if opening.era == Some(Era::Legacy) && self.is_another_version(&bare) {
+            // An earlier version of it was legacy; nobody has asked this one.
+            self.shared.eras.forget();
+            live.link.close(self.around.grace).await;
+            return Left::Restart;
+        }
         let live = Arc::new(live);
-        self.note_era(&live).await;
+        self.shared.was_there.store(true, Ordering::Relaxed);
+        self.timed_out = false;
+        self.note_era(&live, names_legacy).await;
         self.shared.live.store(Some(Arc::clone(&live)));
         // Calls may use the connection from here on; the state says ready once the tools were listed.
         self.shared.status.send_modify(|_| ());
@@ -259,6 +354,7 @@ impl ServerTask {
             Ok(listed) => listed,
             Err(left) => return left,
         };
+        drop(place);
         let since = Instant::now();
         self.publish(State::Ready, None, None).await;
         let left = self.attend(&live, (bare, listed), orders, &mut reported).await;
@@ -268,15 +364,24 @@ impl ServerTask {
         left
     }
 
+    /// Whether a server says that it is another one, or another version, than the one whose lists are known, and may
+    /// therefore speak other eras.
+    fn is_another_version(&self, bare: &Inventory) -> bool {
+        let known = self.shared.inventory.load();
+        let named = |info: &Option<Raw>| info.as_ref().map(|info| (info.text("name"), info.text("version")));
+        let (known, now) = (named(&known.server_info), named(&bare.server_info));
+        self.shared.eras.only().is_none() && known.is_some() && now.is_some() && known != now
+    }
+
     /// Remembers the era of a server that has just answered.
-    async fn note_era(&mut self, live: &Live) {
+    async fn note_era(&mut self, live: &Live, names_legacy: bool) {
         let era = live.revision.era();
-        self.shared.set_era(Some(era));
+        self.shared.eras.opened(era, names_legacy);
         if self.era.replace(era).is_some_and(|before| before != era) {
             // Connections that were opened in another era are of no use.
             self.shared.pool.clear();
         }
-        let nature = Nature { era: Some(era), asks: self.shared.asks.load(std::sync::atomic::Ordering::Relaxed) };
+        let nature = self.shared.eras.nature();
         if self.shared.config.nature != nature {
             self.tell(Event::Nature { server: self.shared.config.name.clone(), nature }).await;
         }
@@ -301,18 +406,16 @@ impl ServerTask {
             tokio::select! {
                 biased;
                 order = orders.recv() => match obey(order, live.generation) {
-                    Ok(true) => next_list = Some(Instant::now()),
-                    Ok(false) => {}
+                    Ok(Wish::Nothing) => {}
+                    Ok(Wish::ListNow) => next_list = Some(Instant::now()),
+                    Ok(Wish::ListSoon) => next_list = Some(soon(next_list, not_before)),
                     Err(left) => return left,
                 },
                 report = reported.recv() => match report {
                     Some(Report::Closed(generation)) if generation == live.generation => {
                         return Left::Failed(self.why_closed(live).await);
                     }
-                    Some(Report::ListChanged(_)) => {
-                        let due = not_before.max(Instant::now() + GATHER);
-                        next_list = Some(next_list.map_or(due, |next| next.min(due)));
-                    }
+                    Some(Report::ListChanged(_)) => next_list = Some(soon(next_list, not_before)),
                     Some(Report::Closed(_)) | None => {}
                 },
                 () = sleep_until(list_due), if next_list.is_some() => {
@@ -355,6 +458,7 @@ impl ServerTask {
     /// Lists the server and tells what changed.
     async fn list(&self, live: &Live, bare: Inventory, orders: &mut mpsc::Receiver<Order>) -> Result<Listed, Left> {
         let before = self.shared.inventory.load_full();
+        let told = self.shared.wishes.list_changes();
         let deadline = self.shared.config.timeouts.list;
         let mut again = false;
         let draining = inventory::drain(live, bare, &before, deadline);
@@ -368,6 +472,7 @@ impl ServerTask {
         }
         let first = !self.shared.status.borrow().listed;
         self.shared.inventory.store(Arc::clone(&inventory));
+        self.shared.read_changes.store(told, std::sync::atomic::Ordering::SeqCst);
         self.shared.listings.send_modify(|count| *count += 1);
         if first {
             self.shared.status.send_modify(|status| status.listed = true);
@@ -421,7 +526,7 @@ impl ServerTask {
         let stopped = tokio::time::timeout(self.around.grace, process.exited()).await;
         let end = stopped
             .map_or_else(|_| "its program closed stdout".to_owned(), |exit| format!("its program ended with {exit}"));
-        with_stderr(end, &process.stderr().last(LAST_LINES))
+        with_stderr(end, &process.stderr().last(SEARCHED))
     }
 
     async fn publish(&self, state: State, error: Option<String>, next_retry: Option<Timestamp>) {
@@ -434,12 +539,15 @@ impl ServerTask {
         let (generation, woken) = (self.generation, self.woken);
         self.shared.status.send_modify(|status| {
             let since = if status.state == state { status.since } else { now };
-            let keeps_error = matches!(state, State::Starting | State::Stopped);
+            let keeps_error = matches!(state, State::Starting | State::Installing | State::Stopped);
             let last_error = error.or_else(|| status.last_error.take().filter(|_| keeps_error));
             let restarts = u32::try_from(generation.saturating_sub(1 + woken)).unwrap_or(u32::MAX);
             // A failed first listing has ended too: nobody must wait for it any longer.
-            let listed = status.listed || state == State::Failed;
-            *status = Status { state, since, last_error, next_retry, restarts, listed };
+            let listed = status.listed || matches!(state, State::Failed | State::NeedsLogin);
+            let half_written = status.half_written.take().filter(|_| state != State::Ready);
+            let timed_out = self.timed_out && last_error.is_some();
+            let note = None;
+            *status = Status { state, since, last_error, timed_out, next_retry, restarts, listed, note, half_written };
         });
         self.shared.status.borrow().clone()
     }
@@ -450,16 +558,31 @@ impl ServerTask {
     }
 }
 
-/// What an order means for the connection of this generation: `true` for a new list, an error for its end.
-fn obey(order: Option<Order>, generation: u64) -> Result<bool, Left> {
+/// What an order that does not end a connection means for its lists.
+#[derive(Debug, PartialEq, Eq)]
+enum Wish {
+    Nothing,
+    ListNow,
+    ListSoon,
+}
+
+/// When to list after news of a change, which two connections may tell at the same time.
+fn soon(planned: Option<Instant>, not_before: Instant) -> Instant {
+    let due = not_before.max(Instant::now() + GATHER);
+    planned.map_or(due, |planned| planned.min(due))
+}
+
+/// What an order means for the connection of this generation; an error is its end.
+fn obey(order: Option<Order>, generation: u64) -> Result<Wish, Left> {
     match order {
         None => Err(Left::Ending),
         Some(Order::Stop) => Err(Left::Stopped),
         Some(Order::Restart) => Err(Left::Restart),
         // A forgotten session is opened anew at once, an unreachable server after a wait.
         Some(Order::Reopen(other, failure)) if other == generation => Err(failure.map_or(Left::Restart, Left::Failed)),
-        Some(Order::Refresh) => Ok(true),
-        Some(Order::Start | Order::Reopen(..)) => Ok(false),
+        Some(Order::Refresh) => Ok(Wish::ListNow),
+        Some(Order::Changed) => Ok(Wish::ListSoon),
+        Some(Order::Start | Order::Retry | Order::Reopen(..)) => Ok(Wish::Nothing),
     }
 }
 
@@ -484,7 +607,7 @@ async fn unless_left_noting<T>(
     loop {
         tokio::select! {
             biased;
-            order = orders.recv() => *again |= obey(order, generation)?,
+            order = orders.recv() => *again |= obey(order, generation)? != Wish::Nothing,
             done = &mut work => return Ok(done),
         }
     }

@@ -1,22 +1,32 @@
-//! Who may connect: `Host` and `Origin` of this machine, and the principal that the credential proves: the token of the
-//! token file, or a key of the profile that is asked for.
+//! Who may connect: no page of another site, and the principal that the credential proves: the token of the token file,
+//! or a key of the profile that is asked for.
+
+mod page;
 
 use std::net::SocketAddr;
 
-use http::header::{AUTHORIZATION, HOST, HeaderMap, ORIGIN};
-use toolcrib_base::{Kind, PrincipalId, Problem, Secret};
+use http::Uri;
+use http::header::{AUTHORIZATION, HeaderMap};
+use toolcrib_base::{Kind, PrincipalId, Problem, ProfileName, Secret};
 use toolcrib_catalog::{GatewayKey, KeyName, matching_key};
 use toolcrib_gateway::Principal;
 
-/// The names of this machine for itself.
-const LOOPBACK: [&str; 3] = ["localhost", "127.0.0.1", "[::1]"];
+use page::Pages;
+
+/// The keys that open a profile.
+#[derive(Debug, Clone, Copy)]
+pub struct ProfileKeys<'a> {
+    /// The profile.
+    pub profile: &'a ProfileName,
+    /// Its keys; with none of them only the token opens it.
+    pub keys: &'a [GatewayKey],
+}
 
 /// The rules of the door.
 #[derive(Debug)]
 pub struct Guard {
     token: Secret,
-    hosts: Vec<String>,
-    origins: Vec<String>,
+    pages: Pages,
     local: Principal,
     admin: Principal,
 }
@@ -26,24 +36,29 @@ impl Guard {
     /// further pages that may call us, such as `https://app.example.com`.
     pub fn new(token: Secret, hosts: Vec<String>, origins: Vec<String>) -> Self {
         let principal = |id, is_admin| Principal { id: PrincipalId::new(id), is_admin };
-        Self { token, hosts, origins, local: principal("local", false), admin: principal("admin", true) }
+        Self {
+            token,
+            pages: Pages { hosts, origins },
+            local: principal("local", false),
+            admin: principal("admin", true),
+        }
     }
 
-    /// Admits a request, or says why not: 403 for a foreign `Host` or `Origin`, 401 for a wrong or missing credential.
-    /// `keys` are those of the profile that is asked for; `None` where it needs none.
+    /// Admits a request, or says why not: 403 for a foreign host or what another site had a browser send, 401 for a wrong
+    /// or missing credential. `keys` are those of the profile that is asked for; `None` where it needs none.
     pub fn admit(
         &self,
         peer: SocketAddr,
+        target: &Uri,
         headers: &HeaderMap,
-        keys: Option<&[GatewayKey]>,
+        keys: Option<ProfileKeys<'_>>,
     ) -> Result<Principal, Problem> {
-        self.check_host(headers)?;
-        self.check_origin(headers)?;
+        self.pages.check(target, headers)?;
         self.prove_from(Some(peer), headers, keys)
     }
 
     /// Whom an admitted request proves where only `keys` and the token count.
-    pub(crate) fn prove(&self, headers: &HeaderMap, keys: &[GatewayKey]) -> Result<Principal, Problem> {
+    pub(crate) fn prove(&self, headers: &HeaderMap, keys: ProfileKeys<'_>) -> Result<Principal, Problem> {
         self.prove_from(None, headers, Some(keys))
     }
 
@@ -51,7 +66,7 @@ impl Guard {
         &self,
         peer: Option<SocketAddr>,
         headers: &HeaderMap,
-        keys: Option<&[GatewayKey]>,
+        keys: Option<ProfileKeys<'_>>,
     ) -> Result<Principal, Problem> {
         let mut credentials = headers.get_all(AUTHORIZATION).iter();
         match (credentials.next(), credentials.next()) {
@@ -63,7 +78,7 @@ impl Guard {
             (Some(credential), None) => {
                 let text = credential.to_str().unwrap_or_default();
                 let token = text.get(..7).filter(|scheme| scheme.eq_ignore_ascii_case("bearer ")).map(|_| &text[7..]);
-                token.and_then(|token| self.proven(token.trim(), keys.unwrap_or_default())).ok_or_else(|| {
+                token.and_then(|token| self.proven(token.trim(), keys)).ok_or_else(|| {
                     let hint = match keys {
                         Some(_) => "Send a key of the profile, or the token of the token file.",
                         None => "Send the token of the token file, or no `Authorization` header from this machine.",
@@ -76,19 +91,20 @@ impl Guard {
     }
 
     /// Whom a token or a key proves.
-    fn proven(&self, credential: &str, keys: &[GatewayKey]) -> Option<Principal> {
+    fn proven(&self, credential: &str, keys: Option<ProfileKeys<'_>>) -> Option<Principal> {
         if self.token.matches(credential) {
             return Some(self.admin.clone());
         }
+        let ProfileKeys { profile, keys } = keys?;
         let key = matching_key(keys, credential)?;
-        Some(Principal { id: key_principal(&key.name), is_admin: false })
+        Some(Principal { id: key_principal(profile, &key.name), is_admin: false })
     }
 
-    /// Whether somebody who was admitted to a profile with the keys `before` would not be admitted with those of `after`.
-    /// Of two keys with one name either may be revoked: who came with the other is sent away too, and comes back.
+    /// Whether a principal that was admitted to a profile with the keys `before` would not be admitted with those of
+    /// `after`. Of two keys with one name either may be revoked: who came with the other is sent away too, and comes back.
     pub(crate) fn shuts_out(
         &self,
-        principal: &PrincipalId,
+        (profile, principal): (&ProfileName, &PrincipalId),
         before: Option<&[GatewayKey]>,
         after: Option<&[GatewayKey]>,
     ) -> bool {
@@ -97,7 +113,7 @@ impl Guard {
         }
         let of_key = |keys: Option<&[GatewayKey]>| -> Vec<GatewayKey> {
             let keys = keys.unwrap_or_default().iter();
-            keys.filter(|key| key_principal(&key.name) == *principal).cloned().collect()
+            keys.filter(|key| key_principal(profile, &key.name) == *principal).cloned().collect()
         };
         let (had, has) = (of_key(before), of_key(after));
         match after {
@@ -105,58 +121,17 @@ impl Guard {
             Some(_) => has.is_empty() || had.iter().any(|key| !has.iter().any(|kept| kept.hash == key.hash)),
         }
     }
-
-    fn check_host(&self, headers: &HeaderMap) -> Result<(), Problem> {
-        let mut hosts = headers.get_all(HOST).iter();
-        let host = match (hosts.next(), hosts.next()) {
-            (Some(host), None) => host.to_str().unwrap_or_default(),
-            _ => "",
-        };
-        let name = without_port(host);
-        let known = LOOPBACK.iter().any(|own| own.eq_ignore_ascii_case(name))
-            || self.hosts.iter().any(|own| own.eq_ignore_ascii_case(name) || own.eq_ignore_ascii_case(host));
-        if known {
-            return Ok(());
-        }
-        let shown: String = host.chars().take(100).collect();
-        Err(Problem::new(Kind::Forbidden, format!("the host `{shown}` is not served here"))
-            .hint("Connect to 127.0.0.1 or localhost, or add the name to `allowed_hosts` in config.toml."))
-    }
-
-    fn check_origin(&self, headers: &HeaderMap) -> Result<(), Problem> {
-        for origin in headers.get_all(ORIGIN) {
-            let origin = origin.to_str().unwrap_or_default();
-            let own_page = ["http://", "https://"].iter().any(|scheme| {
-                let host = origin.strip_prefix(scheme).map(without_port);
-                host.is_some_and(|host| LOOPBACK.iter().any(|own| own.eq_ignore_ascii_case(host)))
-            });
-            if !own_page && !self.origins.iter().any(|allowed| allowed.eq_ignore_ascii_case(origin)) {
-                let shown: String = origin.chars().take(100).collect();
-                return Err(Problem::new(Kind::Forbidden, format!("pages of `{shown}` may not call this gateway"))
-                    .hint("Add the page's origin to `allowed_origins` in config.toml if you trust it."));
-            }
-        }
-        Ok(())
-    }
 }
 
-/// Who comes with a key.
-fn key_principal(name: &KeyName) -> PrincipalId {
-    PrincipalId::new(&format!("key:{name}"))
-}
-
-/// `name` of `name:port`; an IPv6 address keeps its brackets.
-fn without_port(host: &str) -> &str {
-    match host.rfind(':') {
-        Some(colon) if !host[colon..].contains(']') => &host[..colon],
-        _ => host,
-    }
+/// Who comes with a key: two profiles may have keys of one name, which are not the same principal. Neither name has a `/`.
+fn key_principal(profile: &ProfileName, name: &KeyName) -> PrincipalId {
+    PrincipalId::new(&format!("key:{profile}/{name}"))
 }
 
 #[cfg(test)]
 mod tests {
     use http::HeaderValue;
-    use http::header::HeaderName;
+    use http::header::{HOST, HeaderName, ORIGIN};
     use toolcrib_catalog::KeyHash;
 
     use super::*;
@@ -176,7 +151,9 @@ mod tests {
         for (name, value) in pairs {
             headers.append(name, HeaderValue::from_static(value));
         }
-        let admitted = guard.admit(peer.parse().unwrap(), &headers, keys);
+        let profile = ProfileName::new("p").unwrap();
+        let keys = keys.map(|keys| ProfileKeys { profile: &profile, keys });
+        let admitted = guard.admit(peer.parse().unwrap(), &Uri::from_static("/mcp"), &headers, keys);
         admitted.map(|principal| principal.id.to_string()).map_err(|problem| problem.kind)
     }
 
@@ -224,9 +201,9 @@ mod tests {
                 check_keys(&pairs, peer, Some(&keys))
             };
             for (credential, who) in [
-                ("Bearer old", "key:ci"),
-                ("bearer new", "key:ci"),
-                ("Bearer his", "key:bob"),
+                ("Bearer old", "key:p/ci"),
+                ("bearer new", "key:p/ci"),
+                ("Bearer his", "key:p/bob"),
                 ("Bearer s3cret", "admin"),
             ] {
                 assert_eq!(with(credential), Ok(who.into()), "{credential}");
@@ -246,20 +223,22 @@ mod tests {
     fn who_is_shut_out_when_keys_change() {
         let guard = Guard::new(Secret::new("s3cret"), Vec::new(), Vec::new());
         let (old, new, bob) = (key("ci", "old"), key("ci", "new"), key("bob", "his"));
+        let profile = ProfileName::new("p").unwrap();
         let none: Option<Vec<GatewayKey>> = None;
         let some = |keys: &[&GatewayKey]| Some(keys.iter().map(|key| (*key).clone()).collect::<Vec<_>>());
         for (before, after, expected) in [
             (none.clone(), none.clone(), vec![]),
             (none.clone(), some(&[&old]), vec!["local"]),
             (some(&[&old]), some(&[&old, &new]), vec!["local"]),
-            (some(&[&old, &new]), some(&[&new]), vec!["local", "key:ci"]),
-            (some(&[&old, &bob]), some(&[&bob]), vec!["local", "key:ci"]),
-            (some(&[&old, &bob]), some(&[]), vec!["local", "key:ci", "key:bob"]),
-            (some(&[&bob]), none, vec!["key:bob"]),
+            (some(&[&old, &new]), some(&[&new]), vec!["local", "key:p/ci"]),
+            (some(&[&old, &bob]), some(&[&bob]), vec!["local", "key:p/ci"]),
+            (some(&[&old, &bob]), some(&[]), vec!["local", "key:p/ci", "key:p/bob"]),
+            (some(&[&bob]), none, vec!["key:p/bob"]),
         ] {
-            let gone = |who: &&str| guard.shuts_out(&PrincipalId::new(who), before.as_deref(), after.as_deref());
+            let gone =
+                |who: &&str| guard.shuts_out((&profile, &PrincipalId::new(who)), before.as_deref(), after.as_deref());
             let mut had = vec!["local", "admin"];
-            for (who, name) in [("key:ci", "ci"), ("key:bob", "bob")] {
+            for (who, name) in [("key:p/ci", "ci"), ("key:p/bob", "bob")] {
                 had.extend(before.iter().flatten().any(|key| key.name.as_str() == name).then_some(who));
             }
             let gone: Vec<_> = had.into_iter().filter(gone).collect();

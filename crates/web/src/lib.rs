@@ -3,6 +3,7 @@
 //! [`guard`] checks `Host`, `Origin` and the credential of every request before any route sees it. The routes are one
 //! file each in `route/`; to add one, add its file and its line in [`route::answer`].
 
+mod bodies;
 pub mod guard;
 pub mod respond;
 mod revoke;
@@ -16,12 +17,14 @@ use http::{Request, Response};
 use hyper::body::Incoming;
 use tokio::net::TcpListener;
 use toolcrib_base::Limits;
-use toolcrib_base::task::Scope;
+use toolcrib_base::task::{Scope, Stop};
 use toolcrib_gateway::Gateway;
 use toolcrib_transport::http::body::Body;
 use toolcrib_transport::http::server;
 
+use bodies::Bodies;
 pub use guard::Guard;
+use guard::ProfileKeys;
 use route::SseClients;
 
 /// What every route may use.
@@ -36,6 +39,7 @@ pub struct Site {
     /// Where tasks that outlive a request's first answer belong.
     pub scope: Scope,
     sse_clients: SseClients,
+    bodies: Bodies,
     /// The document of the control API, made when it is first asked for.
     openapi: OnceLock<Bytes>,
 }
@@ -43,13 +47,23 @@ pub struct Site {
 impl Site {
     /// A site that nobody has visited yet. In `scope` run the tasks that outlive a request's first answer.
     pub fn new(gateway: Arc<Gateway>, guard: Guard, limits: Limits, scope: Scope) -> Self {
-        Self { gateway, guard, limits, scope, sse_clients: SseClients::default(), openapi: OnceLock::new() }
+        let (sse_clients, bodies) = (SseClients::new(limits.sessions), Bodies::new(limits.bodies_bytes));
+        Self { gateway, guard, limits, scope, sse_clients, bodies, openapi: OnceLock::new() }
+    }
+
+    /// Once the doors close, ends the streams on which nothing more will be said: they would hold up the end for all of
+    /// its grace. Requests that run are answered first.
+    async fn end_streams(self: Arc<Self>, mut stop: Stop, scope: Scope) {
+        stop.stopped().await;
+        self.gateway.sessions.end_news();
+        self.sse_clients.finish(&scope);
     }
 }
 
 /// Serves the site until the scope stops.
 pub async fn serve(listener: TcpListener, site: Arc<Site>, scope: Scope) {
-    scope.spawn(revoke::follow(Arc::clone(&site)));
+    scope.spawn(revoke::follow(Arc::clone(&site), scope.stop_signal()));
+    scope.spawn(Arc::clone(&site).end_streams(scope.stop_signal(), scope.clone()));
     server::serve(listener, scope, move |peer: SocketAddr, request: Request<Incoming>| {
         let site = Arc::clone(&site);
         async move { answer(&site, peer, request).await }
@@ -57,11 +71,17 @@ pub async fn serve(listener: TcpListener, site: Arc<Site>, scope: Scope) {
     .await;
 }
 
-async fn answer(site: &Arc<Site>, peer: SocketAddr, request: Request<Incoming>) -> Response<Body> {
+async fn answer(site: &Arc<Site>, peer: SocketAddr, mut request: Request<Incoming>) -> Response<Body> {
     let view = route::profile_of(site, request.uri()).and_then(|profile| site.gateway.view(profile.as_str()));
-    let keys = view.as_ref().and_then(|view| view.profile.keys.as_deref());
-    match site.guard.admit(peer, request.headers(), keys) {
-        Ok(principal) => route::answer(site, principal, request).await,
+    let keys = view.as_ref().and_then(|view| {
+        let keys = view.profile.keys.as_deref()?;
+        Some(ProfileKeys { profile: &view.profile.name, keys })
+    });
+    respond::shielded(match site.guard.admit(peer, request.uri(), request.headers(), keys) {
+        Ok(principal) => {
+            request.extensions_mut().insert(peer);
+            route::answer(site, principal, request).await
+        }
         Err(refusal) => respond::refusal(&refusal),
-    }
+    })
 }

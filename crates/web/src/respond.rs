@@ -1,6 +1,8 @@
 //! Writing answers: JSON-RPC, problems, plain texts.
 
-use http::header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE, HeaderName, HeaderValue, WWW_AUTHENTICATE};
+use http::header::{
+    ALLOW, CACHE_CONTROL, CONTENT_TYPE, HeaderName, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE, X_CONTENT_TYPE_OPTIONS,
+};
 use http::{Response, StatusCode};
 use toolcrib_base::{Kind, Problem};
 use toolcrib_protocol::error::{CAPABILITY_MISSING, HEADER_MISMATCH, METHOD_NOT_FOUND, REVISION_UNSUPPORTED};
@@ -52,6 +54,14 @@ pub fn status(status: StatusCode) -> Response<Body> {
     response
 }
 
+/// The answer as no page of another site can use it: neither as an image or a script, nor by guessing what it is.
+pub fn shielded(mut response: Response<Body>) -> Response<Body> {
+    let headers = response.headers_mut();
+    headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    headers.insert(HeaderName::from_static("cross-origin-resource-policy"), HeaderValue::from_static("same-origin"));
+    response
+}
+
 /// A method that the route does not have; `allow` names those that it has.
 pub fn not_allowed(allow: &'static str) -> Response<Body> {
     let mut response = status(StatusCode::METHOD_NOT_ALLOWED);
@@ -93,6 +103,15 @@ pub fn refusal(what: &Problem) -> Response<Body> {
     if status == StatusCode::UNAUTHORIZED {
         response.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
     }
+    response
+}
+
+/// The memory for the bodies of requests is used up.
+pub fn no_room() -> Response<Body> {
+    let detail = Problem::new(Kind::Busy, "the bodies of other requests take all of the memory that is meant for them");
+    let detail = detail.hint("Try again in a second, or raise `bodies_bytes` in config.toml.");
+    let mut response = problem(StatusCode::SERVICE_UNAVAILABLE, "busy", &detail);
+    response.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("1"));
     response
 }
 

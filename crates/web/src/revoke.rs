@@ -5,22 +5,28 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use toolcrib_base::ProfileName;
+use toolcrib_base::task::Stop;
 use toolcrib_catalog::GatewayKey;
 
 use crate::Site;
 
 type Keys = BTreeMap<ProfileName, Option<Vec<GatewayKey>>>;
 
-/// Compares the keys of all profiles after each build of views, until the gateway ends.
-pub(crate) async fn follow(site: Arc<Site>) {
+/// Compares the keys of all profiles after each build of views, until the doors close.
+pub(crate) async fn follow(site: Arc<Site>, mut stop: Stop) {
     let mut builds = site.gateway.watch_builds();
     let mut before = keys(&site);
-    while builds.changed().await.is_ok() {
+    loop {
+        // Both are cancel-safe. Views are built as long as the gateway exists, which outlives its doors.
+        tokio::select! {
+            changed = builds.changed() => if changed.is_err() { return },
+            () = stop.stopped() => return,
+        }
         let after = keys(&site);
         for (profile, now) in after.iter().filter(|(profile, now)| before.get(*profile) != Some(*now)) {
             // A profile that was not there, be it because its file was wrong, let in whoever it let in earlier.
             let then = before.get(profile).and_then(Option::as_deref);
-            site.gateway.end_access(profile, |who| site.guard.shuts_out(who, then, now.as_deref()));
+            site.gateway.end_access(profile, |who| site.guard.shuts_out((profile, who), then, now.as_deref()));
         }
         // What a profile held is remembered while it is away.
         before.extend(after);

@@ -17,6 +17,19 @@ use crate::{Site, respond};
 
 pub(crate) use sse::SseClients;
 
+/// Every path below which something answers, operations aside. To add a route: its path here, its arm in [`answer`].
+pub const PATHS: [&str; 9] = [
+    "/mcp",
+    "/sse",
+    "/messages",
+    "/healthz",
+    "/readyz",
+    "/metrics",
+    "/api/v1/openapi.json",
+    "/api/v1/events",
+    "/api/v1/",
+];
+
 /// Answers an admitted request.
 pub async fn answer(site: &Arc<Site>, principal: Principal, request: Request<Incoming>) -> Response<Body> {
     let path = request.uri().path();
@@ -38,8 +51,8 @@ pub async fn answer(site: &Arc<Site>, principal: Principal, request: Request<Inc
     }
     match (request.method(), path) {
         (&Method::GET, "/healthz") => respond::text(StatusCode::OK, "text/plain", "ok\n".into()),
-        (&Method::GET, "/readyz") => health::ready(site),
-        (&Method::GET, "/metrics") => health::metrics(site).await,
+        (&Method::GET, "/readyz") => health::ready(site, &principal),
+        (&Method::GET, "/metrics") => health::metrics(site, &principal).await,
         (_, "/healthz" | "/readyz" | "/metrics") => respond::not_allowed("GET"),
         (_, "/messages") => sse::post(site, &principal, request).await,
         (_, path) if path.starts_with("/api/v1/") => Box::pin(api::answer(site, principal, request)).await,

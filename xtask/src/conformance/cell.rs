@@ -9,8 +9,8 @@ use crate::need::Suite;
 /// What a cell tests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Side {
-    /// The gateway as a server, in front of a fixture of this era.
-    Server { fixture: Era, carrier: Carrier },
+    /// The gateway as a server, in front of a fixture pinned to this era; `None` speaks both.
+    Server { fixture: Option<Era>, carrier: Carrier },
     /// The gateway as a client; the scenarios outside `auth/` that the revision requires.
     Client { scenarios: &'static [&'static str] },
 }
@@ -35,7 +35,7 @@ pub struct Cell {
     pub side: Side,
 }
 
-pub const CELLS: [Cell; 10] = [
+pub const CELLS: [Cell; 14] = [
     server("legacy-to-legacy-http", Era::Legacy, Era::Legacy, Carrier::Http),
     server("legacy-to-legacy-stdio", Era::Legacy, Era::Legacy, Carrier::Stdio),
     server("modern-to-modern-http", Era::Modern, Era::Modern, Carrier::Http),
@@ -44,6 +44,10 @@ pub const CELLS: [Cell; 10] = [
     server("modern-to-legacy-stdio", Era::Modern, Era::Legacy, Carrier::Stdio),
     server("legacy-to-modern-http", Era::Legacy, Era::Modern, Carrier::Http),
     server("legacy-to-modern-stdio", Era::Legacy, Era::Modern, Carrier::Stdio),
+    unpinned("legacy-to-both-http", Era::Legacy, Carrier::Http),
+    unpinned("legacy-to-both-stdio", Era::Legacy, Carrier::Stdio),
+    unpinned("modern-to-both-http", Era::Modern, Carrier::Http),
+    unpinned("modern-to-both-stdio", Era::Modern, Carrier::Stdio),
     Cell {
         name: "client-legacy",
         suite: Era::Legacy,
@@ -69,7 +73,16 @@ pub const CELLS: [Cell; 10] = [
 ];
 
 const fn server(name: &'static str, suite: Era, fixture: Era, carrier: Carrier) -> Cell {
-    Cell { name, suite, side: Side::Server { fixture, carrier } }
+    Cell { name, suite, side: Side::Server { fixture: Some(fixture), carrier } }
+}
+
+const fn unpinned(name: &'static str, suite: Era, carrier: Carrier) -> Cell {
+    Cell { name, suite, side: Side::Server { fixture: None, carrier } }
+}
+
+/// What the fixture's `--pin` is told.
+pub fn pin(fixture: Option<Era>) -> &'static str {
+    fixture.map_or("both", Era::word)
 }
 
 // === impl Era ===
@@ -98,14 +111,10 @@ impl Cell {
     pub fn about(&self) -> String {
         let revision = self.revision();
         match self.side {
-            Side::Server { fixture, carrier: Carrier::Http } => {
-                format!("the suite of {revision} against the gateway, a {} fixture over HTTP behind it", fixture.word())
-            }
-            Side::Server { fixture, carrier: Carrier::Stdio } => {
-                format!(
-                    "the suite of {revision} against the gateway, a {} fixture over stdio behind it",
-                    fixture.word()
-                )
+            Side::Server { fixture, carrier } => {
+                let kind = fixture.map_or("fixture of both eras".to_owned(), |era| format!("{} fixture", era.word()));
+                let carrier = if carrier == Carrier::Http { "HTTP" } else { "stdio" };
+                format!("the suite of {revision} against the gateway, a {kind} over {carrier} behind it")
             }
             Side::Client { .. } => format!("the gateway as the client of the suite's servers of {revision}"),
         }
@@ -119,15 +128,17 @@ impl Cell {
         }
     }
 
-    /// Across eras a bridge may have limits; within one it has none.
+    /// Across eras a bridge may have limits; within one, or where the fixture has the suite's, there is none.
     pub fn may_expect_failures(&self) -> bool {
-        matches!(self.side, Side::Server { fixture, .. } if fixture != self.suite)
+        matches!(self.side, Side::Server { fixture: Some(fixture), .. } if fixture != self.suite)
     }
 
     /// Whether the cell means something without a gateway.
     pub fn has_direct(&self) -> bool {
         match self.side {
-            Side::Server { fixture, carrier } => fixture == self.suite && carrier == Carrier::Http,
+            Side::Server { fixture, carrier } => {
+                fixture.is_none_or(|fixture| fixture == self.suite) && carrier == Carrier::Http
+            }
             Side::Client { .. } => true,
         }
     }

@@ -9,7 +9,7 @@ use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 
 use super::Programs;
-use super::cell::{Carrier, Cell, Side};
+use super::cell::{Carrier, Cell, Side, pin};
 use crate::process::Running;
 
 const READY_DEADLINE: Duration = Duration::from_secs(90);
@@ -53,7 +53,7 @@ impl Stage {
     /// Starts the cell's fixture and the gateway in front of it; gives the address for the suite.
     pub fn serve(&mut self, programs: &Programs, cell: &Cell, direct: bool) -> Result<String> {
         let Side::Server { fixture, carrier } = cell.side else { anyhow::bail!("the cell has no fixture") };
-        let pin = fixture.word();
+        let pin = pin(fixture);
         let behind = match carrier {
             Carrier::Http => {
                 let url = self.start_fixture(programs, pin)?;

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use super::{Finding, Report, scan};
+use crate::picture;
 use crate::workspace::TextFile;
 
 /// Folders of the machines that we write on, in two parts so that the rule does not find itself.
@@ -24,6 +25,7 @@ pub fn check(root: &Path, files: &[TextFile]) -> Vec<Finding> {
         }
     }
     findings.extend(decisions(files));
+    findings.extend(picture_of_the_readme(files));
     findings
 }
 
@@ -85,6 +87,17 @@ fn targets(line: &str) -> Vec<String> {
     targets
 }
 
+/// The picture shows the block that the tests run.
+fn picture_of_the_readme(files: &[TextFile]) -> Vec<Finding> {
+    let text = |path: &str| files.iter().find(|file| file.path == path).map(|file| file.text.as_str());
+    let mut report = Report::new(picture::PATH);
+    if text(picture::SOURCE).and_then(picture::draw).as_deref() != text(picture::PATH) {
+        let what = format!("not what the console block of `{}` says", picture::SOURCE);
+        report.add("picture", 1, what, "run `cargo xtask picture`");
+    }
+    report.findings
+}
+
 fn decisions(files: &[TextFile]) -> Vec<Finding> {
     let mut findings = Vec::new();
     let mut seen = BTreeMap::new();
@@ -124,6 +137,16 @@ mod tests {
                     ```\n[f](gone.md)\n```\n[g]: gone.md\n![h](gone.png \"title\")";
         let found = found(&links(&file("x.md", text), |target| target == "there.md"));
         assert_eq!(found, ["x.md:1", "x.md:6", "x.md:7"]);
+    }
+
+    #[test]
+    fn the_picture_follows_its_text() {
+        let text = "## Find, describe, call from the shell\n```console\n$ a\n```\n";
+        let readme = || file(picture::SOURCE, text);
+        assert_eq!(found(&picture_of_the_readme(&[readme()])), ["docs/terminal.svg:1"]);
+        assert_eq!(found(&picture_of_the_readme(&[readme(), file(picture::PATH, "old")])), ["docs/terminal.svg:1"]);
+        let drawn = file(picture::PATH, &picture::draw(text).unwrap());
+        assert_eq!(found(&picture_of_the_readme(&[readme(), drawn])), [""; 0]);
     }
 
     #[test]

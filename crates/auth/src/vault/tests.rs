@@ -140,7 +140,10 @@ fn an_unknown_name_tells_the_nearest() {
     put(&vault, "github", "x").unwrap();
     let hint = |entry: &str| vault.get(&name(entry), &User::default()).unwrap_err().hint();
     assert_eq!(hint("gihub"), "did you mean `github`?");
-    assert_eq!(hint("something-else"), "set it with `toolcrib secret set something-else`");
+    assert_eq!(
+        hint("something-else"),
+        "`toolcrib secret list` shows which there are; `toolcrib secret set something-else` sets it"
+    );
     assert_eq!(vault.remove(&name("githup")).unwrap_err().hint(), "did you mean `github`?");
 }
 

@@ -45,7 +45,12 @@ async fn respond(backend: &Backend, request: Request<Incoming>) -> Response<Piec
         method: header(METHOD).unwrap_or_default(),
         name: header(NAME),
     });
-    let Some(answer) = backend.answer(&body.to_bytes(), mirrored) else { return empty(StatusCode::ACCEPTED) };
+    let body = body.to_bytes();
+    if Backend::hangs(&body) {
+        // Until the other side closes the connection.
+        return std::future::pending().await;
+    }
+    let Some(answer) = backend.answer(&body, mirrored) else { return empty(StatusCode::ACCEPTED) };
     let session = answer.session;
     if !backend.modern && !session && !head.headers.contains_key(SESSION) {
         return empty(StatusCode::BAD_REQUEST);

@@ -17,6 +17,9 @@ pub(crate) fn run(offer: &Offer) -> anyhow::Result<()> {
         if input.read_until(b'\n', &mut line)? == 0 {
             return Ok(());
         }
+        if Backend::hangs(&line) {
+            continue;
+        }
         if offer.hang.as_ref().is_some_and(|file| file.exists()) {
             continue;
         }

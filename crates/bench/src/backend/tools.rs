@@ -96,12 +96,13 @@ pub(crate) const QUERIES: [&str; 16] = [
     "copy_secret",
 ];
 
-/// `count` definitions as JSON texts; the first three are the tools that do something.
+/// `count` definitions as JSON texts; the first four are the tools that do something.
 pub(crate) fn definitions(count: usize) -> Vec<String> {
     let real = [
         r#"{"name":"echo","title":"Echo","description":"Returns the message as it came.","inputSchema":{"type":"object","properties":{"message":{"type":"string","description":"What to return."}},"required":["message"]}}"#,
         r#"{"name":"text","title":"Text","description":"Returns 98 KB of log lines.","inputSchema":{"type":"object","properties":{}}}"#,
         r#"{"name":"big","title":"Big","description":"Returns several megabytes of log lines.","inputSchema":{"type":"object","properties":{}}}"#,
+        r#"{"name":"fickle","title":"Fickle","description":"Returns the message as it came, or never.","inputSchema":{"type":"object","properties":{"message":{"type":"string","description":"What to return."},"hang":{"type":"boolean","description":"Never to answer."}},"required":["message"]}}"#,
     ];
     let made_up = (0..count.saturating_sub(real.len())).map(definition);
     real.into_iter().map(str::to_owned).chain(made_up).collect()

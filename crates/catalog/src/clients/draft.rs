@@ -7,7 +7,7 @@ use toolcrib_base::{Secret, ServerName};
 
 use crate::define;
 use crate::problem::DefinitionProblem;
-use crate::server::{ServerDefinition, TransportKind};
+use crate::server::{ServerDefinition, Transport, TransportKind};
 use crate::yaml;
 
 /// Where a draft comes from.
@@ -20,6 +20,8 @@ pub struct Origin {
     pub file: PathBuf,
     /// What the client calls the server.
     pub key: String,
+    /// Where in the file, such as `projects./work.mcpServers`.
+    pub path: String,
 }
 
 /// The value of a variable or a header.
@@ -30,6 +32,16 @@ pub(super) enum Setting {
     Variable(String),
     /// Kept apart; nothing where it must be given first.
     Secret(Option<Secret>),
+}
+
+/// A piece of an address.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum UrlPart {
+    Text(String),
+    /// A variable of our own environment.
+    Variable(String),
+    /// Kept apart, with what it is called there; nothing where it must be given first.
+    Secret(String, Option<Secret>),
 }
 
 /// A secret that a definition refers to.
@@ -59,7 +71,7 @@ pub struct Draft {
     pub(super) command: Option<String>,
     pub(super) args: Vec<String>,
     pub(super) cwd: Option<String>,
-    pub(super) url: Option<String>,
+    pub(super) url: Vec<UrlPart>,
     pub(super) env: BTreeMap<String, Setting>,
     pub(super) headers: BTreeMap<String, Setting>,
     /// `connect`, `call`.
@@ -79,26 +91,44 @@ impl Draft {
         self.kind
     }
 
+    /// Whether a definition starts the same program, or might connect to the same address.
+    pub(super) fn runs_as(&self, known: &ServerDefinition) -> bool {
+        match &known.transport {
+            Transport::Stdio(program) => self.command.as_ref() == Some(&program.command) && self.args == program.args,
+            Transport::Http(_) | Transport::Sse(_) => self.kind == known.transport.kind(),
+        }
+    }
+
     /// The secrets that the definition of this name refers to. Every one has a name of its own.
     pub fn secrets(&self, name: &ServerName) -> Vec<Wanted> {
         let mut taken = BTreeSet::new();
         let mut wanted = Vec::new();
-        for (of, setting) in self.env.iter().chain(&self.headers) {
-            let Setting::Secret(value) = setting else { continue };
-            let stem = format!("{name}-{}", words(of));
+        let settings = self.env.iter().chain(&self.headers).filter_map(|(of, setting)| match setting {
+            Setting::Secret(value) => Some((of.clone(), value)),
+            Setting::Plain(_) | Setting::Variable(_) => None,
+        });
+        let of_url = self.url.iter().filter_map(|part| match part {
+            UrlPart::Secret(of, value) => Some((format!("url {of}"), value)),
+            UrlPart::Text(_) | UrlPart::Variable(_) => None,
+        });
+        for (of, value) in settings.chain(of_url) {
+            let stem = format!("{name}-{}", words(&of));
             let stem = stem.trim_end_matches('-');
             let numbered = (2..).map(|number| format!("{stem}-{number}"));
             let free = std::iter::once(stem.to_owned()).chain(numbered).find(|name| !taken.contains(name));
             let name = free.unwrap_or_default();
             taken.insert(name.clone());
-            wanted.push(Wanted { name, value: value.clone(), of: of.clone() });
+            wanted.push(Wanted { name, value: value.clone(), of });
         }
         wanted
     }
 
     /// The text of the definition; `refer` gives the reference to a secret of [`Draft::secrets`].
     pub fn text(&self, name: &ServerName, refer: &dyn Fn(&str) -> String) -> String {
-        let mut secrets = self.secrets(name).into_iter();
+        let mut secrets = self.secrets(name);
+        let in_url = self.url.iter().filter(|part| matches!(part, UrlPart::Secret(..))).count();
+        let of_url = secrets.split_off(secrets.len() - in_url);
+        let (mut secrets, mut of_url) = (secrets.into_iter(), of_url.into_iter());
         let mut lines = vec![format!("# From {}.", comment(self.origin.title)), format!("name: {name}")];
         lines.extend(self.texts.iter().map(|(key, text)| format!("{key}: {}", scalar(text))));
         lines.push(format!("transport: {}", self.kind.as_str()));
@@ -108,7 +138,18 @@ impl Draft {
             let args: Vec<String> = self.args.iter().map(|arg| quoted(arg)).collect();
             lines.push(format!("args: [{}]", args.join(", ")));
         }
-        lines.extend(one("url", &self.url));
+        let url: String = self
+            .url
+            .iter()
+            .map(|part| match part {
+                UrlPart::Text(text) => text.clone(),
+                UrlPart::Variable(name) => format!("${{env:{name}}}"),
+                UrlPart::Secret(..) => {
+                    format!("${{{}}}", of_url.next().map(|secret| refer(&secret.name)).unwrap_or_default())
+                }
+            })
+            .collect();
+        lines.extend(one("url", &(!url.is_empty()).then_some(url)));
         let mut map = |key: &str, settings: &BTreeMap<String, Setting>| {
             if !settings.is_empty() {
                 lines.push(format!("{key}:"));

@@ -2,68 +2,36 @@
 
 use std::path::PathBuf;
 
-/// Words in the name of a variable or a header whose value is kept apart.
-const WORDS: [&str; 22] = [
-    "auth",
-    "authorization",
-    "bearer",
-    "cookie",
-    "credential",
-    "credentials",
-    "dsn",
-    "jwt",
-    "key",
-    "keys",
-    "pass",
-    "passphrase",
-    "passwd",
-    "password",
-    "pat",
-    "private",
-    "pwd",
-    "secret",
-    "secrets",
-    "session",
-    "token",
-    "tokens",
+pub(crate) use crate::private::{is_harmless, is_secret_address};
+pub use crate::private::{is_secret_name, is_secret_value};
+
+/// What editors call what they fill in, up to a colon.
+const EDITORS: [&str; 24] = [
+    "/",
+    "command",
+    "config",
+    "cwd",
+    "defaultBuildTask",
+    "env",
+    "execPath",
+    "extensionInstallFolder",
+    "file",
+    "fileBasename",
+    "fileBasenameNoExtension",
+    "fileDirname",
+    "fileExtname",
+    "fileWorkspaceFolder",
+    "lineNumber",
+    "pathSeparator",
+    "relativeFile",
+    "relativeFileDirname",
+    "selectedText",
+    "userHome",
+    "workspaceFolder",
+    "workspaceFolderBasename",
+    "workspaceRoot",
+    "workspaceRootFolderName",
 ];
-/// The same where names are written in one piece.
-const PARTS: [&str; 6] = ["apikey", "authoriz", "credential", "passw", "secret", "token"];
-/// What keys of well-known services begin with.
-const BEGINNINGS: [&str; 30] = [
-    "sk-",
-    "sk_",
-    "pk_live_",
-    "rk_live_",
-    "ghp_",
-    "gho_",
-    "ghu_",
-    "ghs_",
-    "ghr_",
-    "github_pat_",
-    "glpat-",
-    "xoxb-",
-    "xoxp-",
-    "xoxa-",
-    "xapp-",
-    "AKIA",
-    "ASIA",
-    "AIza",
-    "ya29.",
-    "hf_",
-    "npm_",
-    "pypi-",
-    "dop_v1_",
-    "SG.",
-    "shpat_",
-    "lin_api_",
-    "ntn_",
-    "secret_",
-    "Bearer ",
-    "Basic ",
-];
-/// A run of letters and digits of this length is hardly a word.
-const RANDOM: usize = 32;
 
 /// In longer texts no variables are looked for: every `$` may mean looking through the rest.
 const PIECES_MAX: usize = 16 * 1024;
@@ -83,60 +51,40 @@ pub(super) enum Piece {
     Unknown(String),
 }
 
-/// Whether the value of a variable or a header of this name is to be kept apart.
-pub fn is_secret_name(name: &str) -> bool {
-    let lower = name.to_ascii_lowercase();
-    let mut words = Vec::new();
-    let mut word = String::new();
-    let mut was_lower = false;
-    for c in name.chars() {
-        if !c.is_ascii_alphanumeric() || (was_lower && c.is_ascii_uppercase()) {
-            words.push(std::mem::take(&mut word));
+/// A part of an address, in pieces of text and of secrets with what they are called. `in_query` tells whether a `?` came
+/// before, and is told whether one comes.
+pub(super) fn address_pieces(text: &str, in_query: &mut bool) -> Vec<(String, Option<String>)> {
+    let mut pieces: Vec<(String, Option<String>)> = Vec::new();
+    let mut plain = String::new();
+    let mut rest = text;
+    while !rest.is_empty() {
+        let ends = |c: char| if *in_query { c == '&' } else { matches!(c, '/' | '?') };
+        let end = rest.find(ends).unwrap_or(rest.len());
+        let (word, behind) = rest.split_at(end);
+        let secret = match word.split_once('=').filter(|_| *in_query) {
+            Some((name, value)) if is_secret_name(name) && !is_harmless(value) || is_secret_value(value) => {
+                plain.push_str(&format!("{name}="));
+                Some((name, value))
+            }
+            None if !*in_query && is_secret_value(word) => Some(("path", word)),
+            _ => None,
+        };
+        match secret.filter(|(_, value)| !value.is_empty()) {
+            Some((name, value)) => {
+                pieces.push((std::mem::take(&mut plain), None));
+                pieces.push((value.to_owned(), Some(name.to_owned())));
+            }
+            None if secret.is_none() => plain.push_str(word),
+            None => {}
         }
-        if c.is_ascii_alphanumeric() {
-            word.push(c.to_ascii_lowercase());
-        }
-        was_lower = c.is_ascii_lowercase();
+        let Some(delimiter) = behind.chars().next() else { break };
+        *in_query |= delimiter == '?';
+        plain.push(delimiter);
+        rest = &behind[delimiter.len_utf8()..];
     }
-    words.push(word);
-    words.iter().any(|word| WORDS.contains(&word.as_str())) || PARTS.iter().any(|part| lower.contains(part))
-}
-
-/// Whether a text is nothing that anybody could want to hide: a switch, a small number, nothing at all.
-pub(crate) fn is_harmless(value: &str) -> bool {
-    let word = value.to_ascii_lowercase();
-    ["", "true", "false", "yes", "no", "on", "off", "none", "null"].contains(&word.as_str())
-        || (value.len() <= 5 && value.bytes().all(|byte| byte.is_ascii_digit()))
-}
-
-/// Whether a text looks like a secret, whatever it is called.
-pub fn is_secret_value(value: &str) -> bool {
-    let value = value.trim();
-    if BEGINNINGS.iter().any(|begin| value.starts_with(begin) && value.len() >= begin.len() + 6) {
-        return true;
-    }
-    if value.contains("-----BEGIN") || has_password(value) {
-        return true;
-    }
-    let is_token = value.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'+' | b'='));
-    let has = |test: fn(&u8) -> bool| value.as_bytes().iter().any(test);
-    (value.starts_with("eyJ") && value.matches('.').count() == 2)
-        || (is_token && value.len() >= RANDOM && has(u8::is_ascii_digit) && has(u8::is_ascii_alphabetic))
-}
-
-/// `scheme://user:password@host`
-fn has_password(value: &str) -> bool {
-    let Some((_, rest)) = value.split_once("://") else { return false };
-    let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
-    authority.rsplit_once('@').is_some_and(|(user, _)| user.split_once(':').is_some_and(|(_, word)| !word.is_empty()))
-}
-
-/// Whether an address holds a secret: a password, or a member of its query that is named or looks like one.
-pub(crate) fn is_secret_address(url: &str) -> bool {
-    let query = url.split_once('?').map_or("", |(_, query)| query);
-    let mut members = query.split(['&', '#']).filter_map(|member| member.split_once('='));
-    has_password(url)
-        || members.any(|(name, value)| (is_secret_name(name) && !is_harmless(value)) || is_secret_value(value))
+    pieces.push((plain, None));
+    pieces.retain(|(text, _)| !text.is_empty());
+    pieces
 }
 
 /// A text in pieces: `${NAME}`, `${NAME:-default}`, `${env:NAME}`, `${input:id}`, and `$NAME` where `dollar` says so.
@@ -200,54 +148,29 @@ fn bare(after: &str) -> (Option<Piece>, usize) {
     (piece, length + 1)
 }
 
-/// The variable that stands for what a client asks its person for.
-pub(super) fn variable_of_input(id: &str) -> String {
-    let name: String =
-        id.chars().map(|c| if c.is_ascii_alphanumeric() { c.to_ascii_uppercase() } else { '_' }).collect();
-    if crate::secret::is_variable(&name) { name } else { format!("INPUT_{name}") }
+/// What of the client's own placeholders is the same for everybody: the person's folder, and what stands between folders.
+pub(super) fn own_word(name: &str, home: Option<&PathBuf>) -> Option<String> {
+    match name {
+        "userHome" | "HOME" | "env:HOME" => home.map(|home| home.display().to_string()),
+        "pathSeparator" | "/" => Some(std::path::MAIN_SEPARATOR_STR.to_owned()),
+        _ => None,
+    }
 }
 
-/// A path of the person's own folder that clients write as a variable.
-pub(super) fn own_folder(name: &str, home: Option<&PathBuf>) -> Option<String> {
-    ["userHome", "HOME", "env:HOME"].contains(&name).then(|| home.map(|home| home.display().to_string())).flatten()
+/// The first placeholder of a text that only an editor can fill in, such as `${workspaceFolder}`, `${input:id}` or
+/// `${env:NAME}`: what is in its braces. Names of variables in capitals are those of shells and programs.
+pub(crate) fn placeholder(text: &str) -> Option<String> {
+    pieces(text, false).into_iter().find_map(|piece| match piece {
+        Piece::Input(id) => Some(format!("input:{id}")),
+        Piece::Variable { name, .. } if text.contains(&format!("${{env:{name}")) => Some(format!("env:{name}")),
+        Piece::Unknown(name) if EDITORS.contains(&name.split(':').next().unwrap_or_default()) => Some(name),
+        Piece::Text(_) | Piece::Variable { .. } | Piece::Unknown(_) => None,
+    })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn names_tell_secrets() {
-        for name in
-            ["API_KEY", "apiKey", "X-Api-Key", "GITHUB_TOKEN", "Authorization", "DB_PASSWORD", "MYAPIKEY", "pat"]
-        {
-            assert!(is_secret_name(name), "{name}");
-        }
-        for name in ["KEYBOARD", "MONKEY", "PATH", "DEBUG", "compass", "AUTHOR", "HOST", ""] {
-            assert!(!is_secret_name(name), "{name}");
-        }
-    }
-
-    #[test]
-    fn values_tell_secrets() {
-        let jwt = ["eyJhbGciOi", "eyJzdWIi", "c2ln"].join(".");
-        let random = "0123456789abcdef".repeat(2);
-        let made_up = ["sk", "0123456789"].join("-");
-        for value in [made_up.as_str(), "Bearer abcdefg", "postgres://u:p@h/db", &jwt, &random] {
-            assert!(is_secret_value(value), "{value}");
-        }
-        for value in
-            ["", "sk-", "debug", "/people/me/a-long-path/that-has-digits-1234567890", "https://u@h/", "Bearer "]
-        {
-            assert!(!is_secret_value(value), "{value}");
-        }
-        for url in ["https://h/mcp?api_key=abc", "https://u:p@h/", "https://h/?a=1&token=x"] {
-            assert!(is_secret_address(url), "{url}");
-        }
-        for url in ["https://h/mcp", "https://h/mcp?debug=1", "https://h/?key=true"] {
-            assert!(!is_secret_address(url), "{url}");
-        }
-    }
 
     #[test]
     fn texts_fall_into_pieces() {
@@ -270,6 +193,33 @@ mod tests {
         }
         assert_eq!(pieces("$A-$ä$", true), vec![variable("A"), text("-$ä$")]);
         assert_eq!(pieces("${A", true), vec![text("${A")]);
-        assert_eq!((variable_of_input("api-key").as_str(), variable_of_input("1").as_str()), ("API_KEY", "INPUT_1"));
+        for (text, expected) in [
+            ("${workspaceFolder}/x", Some("workspaceFolder")),
+            ("a ${input:key}", Some("input:key")),
+            ("${env:HOME}", Some("env:HOME")),
+            ("${config:x.y}", Some("config:x.y")),
+            ("${HOME} ${lower} $x ${", None),
+        ] {
+            assert_eq!(placeholder(text).as_deref(), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn addresses_fall_into_texts_and_secrets() {
+        let split = |text: &str| {
+            let pieces = address_pieces(text, &mut false);
+            let piece = |(text, of): (String, Option<String>)| of.map_or(text.clone(), |of| format!("<{of}={text}>"));
+            pieces.into_iter().map(piece).collect::<String>()
+        };
+        let random = "0123456789abcdef".repeat(2);
+        for (text, expected) in [
+            ("/mcp?debug=1", "/mcp?debug=1".to_owned()),
+            ("/mcp?api_key=a/b&x=1&token=true", "/mcp?api_key=<api_key=a/b>&x=1&token=true".to_owned()),
+            ("/mcp?key=", "/mcp?key=".to_owned()),
+            (&format!("/s/{random}/mcp"), format!("/s/<path={random}>/mcp")),
+            (&format!("/mcp?v={random}"), format!("/mcp?v=<v={random}>")),
+        ] {
+            assert_eq!(split(text), expected);
+        }
     }
 }

@@ -7,12 +7,13 @@ use serde_json::{Map, Value, json};
 
 use super::OURS;
 use super::jsonc::Json;
+use super::secret::{Piece, is_secret_name, pieces};
 use super::splice::{Splice, Splices};
 use super::table::{Client, Format, Source, Transports};
 use super::toml::Toml;
-use crate::problem::{Position, Sink};
-use crate::reader::Cursor;
-use crate::tree;
+use crate::objects::objects_of_text;
+use crate::problem::Position;
+use crate::validate::DefinitionKind;
 
 /// What some editors put in front of a file.
 const BYTE_ORDER_MARK: char = '\u{FEFF}';
@@ -26,6 +27,9 @@ pub enum SettingsError {
     /// What we would write is not what we meant.
     #[error("it is written in a way that cannot be changed safely")]
     Unsure,
+    /// A server that was taken out is there again with other words.
+    #[error("the server `{key}` that was taken out is there again and says something else")]
+    Conflict { key: String },
     /// This client or this file is only read.
     #[error("servers are only read from there")]
     ReadOnly,
@@ -71,10 +75,51 @@ impl SettingsError {
     }
 }
 
+/// What a client asks its person for, once for all of its servers.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Input {
+    pub id: String,
+    pub description: Option<String>,
+    pub is_secret: bool,
+    pub default: Option<String>,
+}
+
+/// The questions of a text that its servers refer to; those that it does not describe as well.
+pub fn inputs(client: &Client, text: &str, found: &[Found]) -> Vec<Input> {
+    let value = value_of(client.format, body(text).1).unwrap_or_default();
+    let described = value.get("inputs").or_else(|| value.pointer("/mcp/inputs"));
+    let described: Vec<&Value> = described.and_then(Value::as_array).into_iter().flatten().collect();
+    let mut inputs: Vec<Input> = Vec::new();
+    for id in found.iter().flat_map(|found| ids_in(&found.entry)) {
+        if inputs.iter().any(|input| input.id == id) {
+            continue;
+        }
+        let of = described.iter().find(|input| input["id"] == id.as_str());
+        let text = |key: &str| of.and_then(|of| of.get(key)?.as_str()).map(str::to_owned);
+        // What nobody describes may be anything.
+        let is_secret = of.is_none_or(|of| of["password"] == true) || is_secret_name(&id);
+        inputs.push(Input { description: text("description"), default: text("default"), is_secret, id });
+    }
+    inputs
+}
+
+/// The names in `${input:…}` of all texts of a value.
+fn ids_in(value: &Value) -> Vec<String> {
+    match value {
+        Value::String(text) => pieces(text, false)
+            .into_iter()
+            .filter_map(|piece| if let Piece::Input(id) = piece { Some(id) } else { None })
+            .collect(),
+        Value::Array(items) => items.iter().flat_map(ids_in).collect(),
+        Value::Object(members) => members.values().flat_map(ids_in).collect(),
+        _ => Vec::new(),
+    }
+}
+
 /// The servers of a text, in its order. An entry that is no object is left out.
 pub fn find(client: &Client, source: &Source, text: &str) -> Result<Vec<Found>, SettingsError> {
     if client.format == Format::YamlFolder {
-        return Ok(of_cluster(text)?.into_iter().collect());
+        return of_cluster(text);
     }
     let value = value_of(client.format, body(text).1)?;
     let mut found = Vec::new();
@@ -84,29 +129,15 @@ pub fn find(client: &Client, source: &Source, text: &str) -> Result<Vec<Found>, 
     Ok(found)
 }
 
-/// The server of one object in the form that clusters use; `None` for objects of another kind.
-fn of_cluster(text: &str) -> Result<Option<Found>, SettingsError> {
-    let sink = Sink::new(Path::new(""));
-    let json = tree::parse(text, &sink).and_then(|root| Cursor::root(&root, &sink).json());
-    let Some(json) = json else {
-        let problem = sink.finish().into_iter().next();
-        let (at, message) = problem.map_or((None, String::new()), |problem| (problem.at, problem.message));
-        return Err(SettingsError::Wrong { at: at.unwrap_or(Position::START), message });
-    };
-    let value: Value = serde_json::from_str(&json).map_err(|_| SettingsError::Unsure)?;
-    if value.get("kind").is_some_and(|kind| kind != "MCPServer") {
-        return Ok(None);
+/// The servers among the objects of a text.
+fn of_cluster(text: &str) -> Result<Vec<Found>, SettingsError> {
+    let objects = objects_of_text(text, Path::new(""), None, None);
+    if let Some(wrong) = objects.problems.into_iter().next() {
+        let at = wrong.problem.at.unwrap_or(Position::START);
+        return Err(SettingsError::Wrong { at, message: wrong.problem.message });
     }
-    let name = value.pointer("/metadata/name").or_else(|| value.get("name")).and_then(Value::as_str);
-    let Some(key) = name.map(str::to_owned) else {
-        let message = "expected a name in `metadata`".to_owned();
-        return Err(SettingsError::Wrong { at: Position::START, message });
-    };
-    let mut entry = value.get("spec").unwrap_or(&value).clone();
-    if let (Some(entry), Some(labels)) = (entry.as_object_mut(), value.pointer("/metadata/labels")) {
-        entry.insert("labels".to_owned(), labels.clone());
-    }
-    Ok(entry.is_object().then(|| Found { key, entry, path: String::new() }))
+    let servers = objects.objects.into_iter().filter(|object| object.kind == DefinitionKind::Server);
+    Ok(servers.map(|it| Found { key: it.name, entry: Value::Object(it.value), path: String::new() }).collect())
 }
 
 fn walk(value: &Value, way: &[&str], path: &str, found: &mut Vec<Found>) {
@@ -168,11 +199,7 @@ pub fn connect(
     let (mark, without) = body(&base);
     let before = value_of(client.format, without)?;
     let made_container = before.get(container).is_none();
-    let splices = match client.format {
-        Format::Json => Json::parse(without)?.insert(container, OURS, entry)?,
-        Format::Toml => Toml::parse(without)?.insert(container, OURS, entry)?,
-        Format::YamlFolder => return Err(SettingsError::ReadOnly),
-    };
+    let splices = put_in(client.format, without, container, (OURS, entry))?;
     let splices = shifted(&splices, mark.len());
     let text = splices.apply(&base).ok_or(SettingsError::Unsure)?;
     let mut expected = before;
@@ -235,6 +262,13 @@ pub fn disconnect(
     if is_right { Ok(Some(back)) } else { Err(SettingsError::Unsure) }
 }
 
+/// What a text says of a server, in the map of servers that we write to.
+pub fn find_entry(client: &Client, text: &str, key: &str) -> Option<Value> {
+    let source = client.sources.iter().find(|source| source.is_written)?;
+    let value = value_of(client.format, body(text).1).ok()?;
+    value.get(container(source).ok()?)?.get(key).cloned()
+}
+
 /// Whether a text has an entry of our name.
 pub fn is_connected(client: &Client, source: &Source, text: &str) -> Result<bool, SettingsError> {
     Ok(our_entry(client, container(source)?, text)?.is_some())
@@ -245,14 +279,37 @@ fn our_entry(client: &Client, container: &str, text: &str) -> Result<Option<Valu
     Ok(value.get(container).and_then(|servers| servers.get(OURS)).cloned())
 }
 
-fn container(source: &Source) -> Result<&'static str, SettingsError> {
+/// Puts a server into the map of servers.
+pub(super) fn put_in(
+    format: Format,
+    text: &str,
+    container: &str,
+    (name, entry): (&str, &Value),
+) -> Result<Splices, SettingsError> {
+    match format {
+        Format::Json => Json::parse(text)?.insert(container, name, entry),
+        Format::Toml => Toml::parse(text)?.insert(container, name, entry),
+        Format::YamlFolder => Err(SettingsError::ReadOnly),
+    }
+}
+
+/// Cuts a server out of the map of servers, which stays; `None` when it is not there.
+pub(super) fn cut(format: Format, text: &str, container: &str, name: &str) -> Result<Option<Splices>, SettingsError> {
+    match format {
+        Format::Json => Json::parse(text)?.remove(container, name, false),
+        Format::Toml => Toml::parse(text)?.remove(container, name),
+        Format::YamlFolder => Err(SettingsError::ReadOnly),
+    }
+}
+
+pub(super) fn container(source: &Source) -> Result<&'static str, SettingsError> {
     match source.servers.first() {
         Some([container]) if source.is_written => Ok(container),
         _ => Err(SettingsError::ReadOnly),
     }
 }
 
-fn value_of(format: Format, text: &str) -> Result<Value, SettingsError> {
+pub(super) fn value_of(format: Format, text: &str) -> Result<Value, SettingsError> {
     match format {
         Format::Json => Ok(Json::parse(text)?.value()),
         Format::Toml => Ok(Toml::parse(text)?.value()),
@@ -261,12 +318,12 @@ fn value_of(format: Format, text: &str) -> Result<Value, SettingsError> {
 }
 
 /// The byte order mark, and the rest.
-fn body(text: &str) -> (&str, &str) {
+pub(super) fn body(text: &str) -> (&str, &str) {
     let mark = text.strip_prefix(BYTE_ORDER_MARK).map_or(0, |rest| text.len() - rest.len());
     text.split_at(mark)
 }
 
-fn shifted(splices: &Splices, by: usize) -> Splices {
+pub(super) fn shifted(splices: &Splices, by: usize) -> Splices {
     Splices::new(splices.as_slice().iter().map(|splice| Splice { at: splice.at + by, ..splice.clone() }).collect())
 }
 

@@ -44,8 +44,20 @@ pub fn settle(
     let mut kept: BTreeMap<String, Option<Secret>> = BTreeMap::new();
     let mut settled = Vec::new();
     for draft in drafts {
-        let mut outcome = None;
-        for name in names(&draft).take(NAMES_MAX) {
+        // The same server under another name is taken once.
+        let is_twin = |there: &ServerName, known: &ServerDefinition| {
+            let same_secrets = || {
+                draft.secrets(there).iter().all(|wanted| {
+                    kept.get(&wanted.name).cloned().unwrap_or_else(|| stored(there, &wanted.name)) == wanted.value
+                })
+            };
+            draft.runs_as(known) && draft.definition(there, refer).is_ok_and(|twin| twin == *known) && same_secrets()
+        };
+        // In muster a name is part of the names of tools, which workflows and prompts say.
+        let is_named = draft.origin.client == "muster";
+        let twin = known.iter().find(|(there, known)| !is_named && **there != draft.name && is_twin(there, known));
+        let mut outcome = twin.map(|(there, _)| Outcome::Present { name: there.clone() });
+        for name in names(&draft).take(if outcome.is_some() { 0 } else { NAMES_MAX }) {
             let secrets = draft.secrets(&name);
             // Two servers that differ in nothing but a secret are two, and a secret that is kept stays what it is.
             let other_secret = |wanted: &Wanted| {

@@ -11,7 +11,7 @@ pub enum Format {
     /// JSON; comments and trailing commas are let pass, also where the client itself is strict.
     Json,
     Toml,
-    /// A folder of YAML files with one server each.
+    /// A folder of YAML files with servers and other objects, or one such file.
     YamlFolder,
 }
 
@@ -168,7 +168,7 @@ pub const CLIENTS: &[Client] = &[
     // Its objects are those of a cluster; on disk there is one file for each.
     Client {
         format: Format::YamlFolder,
-        sources: &[read_only(&[Place { root: Root::Home, path: ".config/muster/mcpservers", on_windows: None }], &[])],
+        sources: &[read_only(&[Place { root: Root::Home, path: ".config/muster", on_windows: None }], &[])],
         transports: Transports::ImportOnly,
         ..row("muster", "muster", "https://github.com/giantswarm/muster")
     },

@@ -77,12 +77,7 @@ fn every_client_has_its_place_on_every_platform() {
         &["/mac/me/.gemini/settings.json"],
         &["C:/people/me/.gemini/settings.json"],
     );
-    check(
-        "muster",
-        &["/people/me/.config/muster/mcpservers"],
-        &["/mac/me/.config/muster/mcpservers"],
-        &["C:/people/me/.config/muster/mcpservers"],
-    );
+    check("muster", &["/people/me/.config/muster"], &["/mac/me/.config/muster"], &["C:/people/me/.config/muster"]);
     check(
         "vscode",
         &["/people/me/.config/Code/User/mcp.json", "/people/me/.config/Code/User/settings.json"],

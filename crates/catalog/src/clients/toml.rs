@@ -31,7 +31,9 @@ impl<'t> Toml<'t> {
 
     pub(super) fn insert(&self, container: &str, name: &str, entry: &Value) -> Result<Splices, SettingsError> {
         let members = entry.as_object().into_iter().flatten();
-        let members: Vec<String> = members.map(|(key, value)| format!("{key} = {}", scalar(value))).collect();
+        let members: Vec<String> =
+            members.map(|(key, value)| format!("{} = {}", bare_or_quoted(key), scalar(value))).collect();
+        let name = bare_or_quoted(name);
         match self.document.get(container) {
             Some(Item::Value(Scalar::InlineTable(table))) => {
                 let Some(span) = table.span() else { return Err(SettingsError::Unsure) };
@@ -137,11 +139,24 @@ fn of_scalar(value: &Scalar) -> Value {
     }
 }
 
-/// A text or a list of texts as TOML.
+/// A key as TOML.
+fn bare_or_quoted(key: &str) -> String {
+    let is_bare =
+        !key.is_empty() && key.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-'));
+    if is_bare { key.to_owned() } else { Scalar::from(key).to_string() }
+}
+
+/// A value as TOML: a map is an inline table.
 fn scalar(value: &Value) -> String {
     match value {
         Value::Array(items) => format!("[{}]", items.iter().map(scalar).collect::<Vec<_>>().join(", ")),
         Value::String(text) => Scalar::from(text.as_str()).to_string(),
+        Value::Object(members) if members.is_empty() => "{}".to_owned(),
+        Value::Object(members) => {
+            let members: Vec<String> =
+                members.iter().map(|(key, value)| format!("{} = {}", bare_or_quoted(key), scalar(value))).collect();
+            format!("{{ {} }}", members.join(", "))
+        }
         other => other.to_string(),
     }
 }

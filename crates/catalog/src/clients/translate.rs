@@ -7,7 +7,7 @@ use serde_json::Value;
 use toolcrib_base::{Secret, ServerName};
 
 use super::OURS;
-use super::draft::{Draft, Origin, Setting, words};
+use super::draft::{Draft, Origin, Setting, UrlPart, words};
 use super::secret::{self, Piece};
 use super::settings::Found;
 use super::table::Client;
@@ -63,8 +63,18 @@ const AUTH: [&str; 23] = [
 /// Keys that name a file with variables.
 const FILES: [&str; 2] = ["envFile", "env_file"];
 
+/// What a person answered for a placeholder of the client.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Answer {
+    pub value: Secret,
+    /// Whether it is kept apart, and never stands in a definition.
+    pub is_secret: bool,
+}
+
 /// What a translation may know of the machine.
 pub struct Surroundings<'a> {
+    /// What stands in for placeholders, by what is in their braces: `workspaceFolder`, `input:key`.
+    pub answers: &'a BTreeMap<String, Answer>,
     /// The person's own folder.
     pub home: Option<PathBuf>,
     /// The variables that are set now.
@@ -105,7 +115,8 @@ pub fn translate(
         name => name,
     };
     let name = ServerName::new(&name).map_err(|error| error.to_string())?;
-    let origin = Origin { client: client.name, title: client.title, file, key: found.key.clone() };
+    let origin =
+        Origin { client: client.name, title: client.title, file, key: found.key.clone(), path: found.path.clone() };
     let kind = entry.kind()?;
     let mut draft = Draft {
         origin,
@@ -117,7 +128,7 @@ pub fn translate(
         command: None,
         args: Vec::new(),
         cwd: None,
-        url: None,
+        url: Vec::new(),
         env: BTreeMap::new(),
         headers: BTreeMap::new(),
         timeouts: entry.timeouts(),
@@ -146,6 +157,14 @@ pub fn translate(
         entry.auth(&mut draft);
     }
     entry.notes(&mut draft.notes);
+    if let Some(project) = found.path.strip_prefix("projects.").and_then(|path| path.strip_suffix(".mcpServers")) {
+        draft.notes.push(format!("it was for the project `{project}` alone, and is for every client of Toolcrib"));
+    }
+    if let Some(command) = &draft.command {
+        let is_given = |name: &str| draft.env.contains_key(name);
+        let is_set = |name: &str| (around.variable)(name).is_some_and(|value| !value.is_empty());
+        draft.notes.extend(crate::expected::missing(command, &draft.args, &is_given, &is_set));
+    }
     Ok(draft)
 }
 
@@ -184,7 +203,9 @@ impl Entry<'_> {
             let found = authority(url).map(|found| found.replace("localhost", "127.0.0.1"));
             own.is_some() && found.as_deref() == own
         };
-        self.text("command").is_some_and(stem)
+        // Its example servers are servers like any other.
+        let is_example = self.list("args").and_then(|args| args.first()).is_some_and(|first| first == "example");
+        self.text("command").is_some_and(|command| stem(command) && !is_example)
             || self.address().is_some_and(leads_to_us)
             || self.list("args").into_iter().flatten().filter_map(Value::as_str).any(leads_to_us)
     }
@@ -218,7 +239,7 @@ impl Entry<'_> {
         words.extend(self.list("args").map(|args| texts(args)).unwrap_or_default());
         let mut words = words.into_iter();
         let command = words.next().filter(|command| !command.trim().is_empty()).ok_or("it has no command")?;
-        draft.command = Some(self.filled("command", &command, &mut draft.notes));
+        draft.command = Some(self.filled("command", &command)?);
         let mut before = String::new();
         for word in words {
             let follows_name = before.starts_with('-') && secret::is_secret_name(&before) && !word.starts_with('-');
@@ -233,15 +254,16 @@ impl Entry<'_> {
                 let place = draft.args.len() + 1;
                 draft.notes.push(format!("argument {place} looks like a secret and stands in the definition as it is: if the server can, let it read a variable"));
             }
-            draft.args.push(self.filled("args", &word, &mut draft.notes));
+            draft.args.push(self.filled("args", &word)?);
             before = word;
         }
-        draft.cwd = self.text("cwd").filter(|cwd| !cwd.is_empty()).map(|cwd| self.filled("cwd", cwd, &mut draft.notes));
+        let cwd = self.text("cwd").filter(|cwd| !cwd.is_empty());
+        draft.cwd = cwd.map(|cwd| self.filled("cwd", cwd)).transpose()?;
         for (name, value) in self.members("env") {
             if !is_variable(name) {
                 draft.notes.push(format!("`{name}` is left out of `env`: it is not a variable's name"));
             } else if let Some(value) = plain(value) {
-                let setting = self.setting(name, &value, &mut draft.notes);
+                let setting = self.setting(name, &value, &mut draft.notes)?;
                 draft.env.insert(name.clone(), setting);
             }
         }
@@ -257,19 +279,13 @@ impl Entry<'_> {
 
     fn remote(&self, draft: &mut Draft) -> Result<(), String> {
         let url = self.address().ok_or("it has no address")?;
-        let url = self.filled("url", url, &mut draft.notes);
-        url.parse::<Endpoint>().map_err(|error| format!("its address is not one: {error}"))?;
-        if secret::is_secret_address(&url) {
-            let note = "its address holds what looks like a secret and stands in the definition as it is: if the server can, send a header";
-            draft.notes.push(note.to_owned());
-        }
-        draft.url = Some(url);
+        draft.url = self.url(url, draft)?;
         for (name, value) in self.members("headers").chain(self.members("http_headers")) {
             let Some(value) = plain(value) else { continue };
             if is_of_protocol(name) {
                 draft.notes.push(format!("the header `{name}` is left out: the protocol sets it"));
             } else {
-                let setting = self.setting(name, &value, &mut draft.notes);
+                let setting = self.setting(name, &value, &mut draft.notes)?;
                 put(&mut draft.headers, name, setting);
             }
         }
@@ -279,7 +295,7 @@ impl Entry<'_> {
             }
         }
         if let Some(variable) = self.text("bearer_token_env_var").filter(|variable| is_variable(variable)) {
-            let setting = self.setting("Authorization", &format!("Bearer ${{env:{variable}}}"), &mut draft.notes);
+            let setting = self.setting("Authorization", &format!("Bearer ${{env:{variable}}}"), &mut draft.notes)?;
             put(&mut draft.headers, "Authorization", setting);
         }
         Ok(())
@@ -289,72 +305,185 @@ impl Entry<'_> {
         self.value.get(key).and_then(Value::as_object).into_iter().flatten()
     }
 
-    /// The value of a variable or a header.
-    fn setting(&self, name: &str, value: &str, notes: &mut Vec<String>) -> Setting {
-        let pieces = secret::pieces(value, self.client.dollar_variables);
-        match pieces.as_slice() {
-            [Piece::Text(_)] => {
-                let is_secret = (secret::is_secret_name(name) && !secret::is_harmless(value))
-                    || secret::is_secret_value(value)
-                    // What a definition would take for a reference.
-                    || !matches!(value.parse(), Ok(SecretRef::Literal(_)));
-                if is_secret { Setting::Secret(Some(Secret::new(value))) } else { Setting::Plain(value.to_owned()) }
+    /// An address in pieces: its secrets are kept apart, a user with a password becomes a header.
+    fn url(&self, written: &str, draft: &mut Draft) -> Result<Vec<UrlPart>, String> {
+        let (scheme, rest) = written.split_once("://").unwrap_or(("", written));
+        let (host, path) = rest.find(['/', '?']).map_or((rest, ""), |at| rest.split_at(at));
+        let host = self.filled("url", host)?;
+        let host = match host.rsplit_once('@') {
+            Some((user, host)) => {
+                let basic = format!("Basic {}", base64(&percent_decoded(user)));
+                draft
+                    .notes
+                    .push("the user and password of its address are sent as the header `Authorization`".to_owned());
+                draft.headers.insert("Authorization".to_owned(), Setting::Secret(Some(Secret::new(basic))));
+                host.to_owned()
             }
+            None => host,
+        };
+        let address = |path: &str| format!("{scheme}://{host}{path}");
+        let mut parts = vec![UrlPart::Text(address(""))];
+        let mut in_query = false;
+        for piece in secret::pieces(path, self.client.dollar_variables) {
+            match piece {
+                Piece::Text(text) => {
+                    let pieces = secret::address_pieces(&text, &mut in_query).into_iter();
+                    parts.extend(pieces.map(|(text, of)| match of {
+                        Some(of) => UrlPart::Secret(of, Some(Secret::new(text))),
+                        None => UrlPart::Text(text),
+                    }));
+                }
+                Piece::Variable { name, default: Some(default) } if (self.around.variable)(&name).is_none() => {
+                    let is_secret = secret::is_secret_name(&name) || secret::is_secret_value(&default);
+                    parts.push(if is_secret {
+                        UrlPart::Secret(name, Some(Secret::new(default)))
+                    } else {
+                        UrlPart::Text(default)
+                    });
+                }
+                Piece::Variable { name, .. } => parts.push(UrlPart::Variable(name)),
+                Piece::Input(id) => match self.around.answers.get(&format!("input:{id}")) {
+                    Some(Answer { value, is_secret: false }) => parts.push(UrlPart::Text(value.expose().to_owned())),
+                    answer => parts.push(UrlPart::Secret(id, answer.map(|answer| answer.value.clone()))),
+                },
+                Piece::Unknown(name) => parts.push(UrlPart::Text(self.known("url", &name)?)),
+            }
+        }
+        if parts.iter().any(|part| matches!(part, UrlPart::Secret(_, Some(_)))) {
+            draft.notes.push("what is secret in its address goes into the vault".to_owned());
+        }
+        // With something in each place it must be an address.
+        let shown = |part: &UrlPart| if let UrlPart::Text(text) = part { text.clone() } else { "x".to_owned() };
+        let whole: String = parts.iter().map(shown).collect();
+        whole.parse::<Endpoint>().map_err(|error| format!("its address is not one: {error}"))?;
+        Ok(parts)
+    }
+
+    /// The value of a variable or a header.
+    fn setting(&self, name: &str, value: &str, notes: &mut Vec<String>) -> Result<Setting, String> {
+        let pieces = secret::pieces(value, self.client.dollar_variables);
+        let sorted = |value: &str| {
+            let is_secret = (secret::is_secret_name(name) && !secret::is_harmless(value))
+                || secret::is_secret_value(value)
+                // What a definition would take for a reference.
+                || !matches!(value.parse(), Ok(SecretRef::Literal(_)));
+            if is_secret { Setting::Secret(Some(Secret::new(value))) } else { Setting::Plain(value.to_owned()) }
+        };
+        match pieces.as_slice() {
+            [Piece::Text(_)] => return Ok(sorted(value)),
             [Piece::Variable { name: variable, default }] => {
-                if let Some(default) = default.as_ref().filter(|default| !default.is_empty()) {
-                    let default =
-                        if secret::is_secret_value(default) || secret::is_secret_name(name) { "****" } else { default };
+                let default = default.as_ref().filter(|default| !default.is_empty());
+                if let Some(default) = default.filter(|_| (self.around.variable)(variable).is_none()) {
+                    notes.push(format!("`{name}` gets its default, because the variable `{variable}` is not set here"));
+                    return Ok(sorted(default));
+                }
+                if let Some(default) = default {
+                    let is_secret = secret::is_secret_value(default) || secret::is_secret_name(name);
+                    let default = if is_secret { "****" } else { default };
                     notes.push(format!("`{name}` is the variable `{variable}`, which must be set: there is no default such as `{default}`"));
                 }
-                Setting::Variable(variable.clone())
+                return Ok(Setting::Variable(variable.clone()));
             }
-            [Piece::Input(id)] => {
-                let variable = secret::variable_of_input(id);
-                notes.push(format!("the client asks for `{id}`: set the variable `{variable}` before toolcrib starts"));
-                Setting::Variable(variable)
+            _ => {}
+        }
+        // A placeholder that nobody can fill in is refused by its name.
+        for piece in &pieces {
+            if let Piece::Unknown(word) = piece {
+                self.known(name, word)?;
             }
-            pieces => {
-                let has_variable = pieces.iter().any(|piece| matches!(piece, Piece::Variable { .. }));
-                match self.joined(pieces) {
+        }
+        let (mut text, mut is_secret, mut missing) = (String::new(), false, None);
+        for piece in &pieces {
+            match piece {
+                Piece::Text(plain) => text.push_str(plain),
+                Piece::Unknown(word) => text.push_str(&self.known(name, word)?),
+                Piece::Variable { name: variable, default } => {
                     // What a variable holds may be a secret, and definitions cannot put texts together.
-                    Some(text) if has_variable => Setting::Secret(Some(Secret::new(text))),
-                    Some(text) => Setting::Plain(text),
-                    None => {
-                        notes.push(format!(
-                            "`{name}` is put together from what is not known here: give its whole value"
-                        ));
-                        Setting::Secret(None)
+                    is_secret = true;
+                    match (self.around.variable)(variable).or_else(|| default.clone()) {
+                        Some(value) => text.push_str(&value),
+                        None => missing = Some(format!("the variable `{variable}`, which is not set here")),
                     }
                 }
+                Piece::Input(id) => match self.around.answers.get(&format!("input:{id}")) {
+                    Some(answer) => {
+                        is_secret |= answer.is_secret;
+                        text.push_str(answer.value.expose());
+                    }
+                    None => missing = Some(format!("what the client asks for as `{id}`")),
+                },
             }
         }
+        Ok(match missing {
+            Some(what) if pieces.len() == 1 => {
+                notes.push(format!("`{name}` is {what}"));
+                Setting::Secret(None)
+            }
+            Some(what) => {
+                notes.push(format!("`{name}` is put together with {what}: give its whole value"));
+                Setting::Secret(None)
+            }
+            None if is_secret => Setting::Secret(Some(Secret::new(text))),
+            None => sorted(&text),
+        })
     }
 
-    /// A text in which whatever is known is filled in.
-    fn filled(&self, key: &str, text: &str, notes: &mut Vec<String>) -> String {
-        let pieces = secret::pieces(text, self.client.dollar_variables);
-        if matches!(pieces.as_slice(), [Piece::Text(_)]) {
-            return text.to_owned();
-        }
-        // The value of such a variable must not come to stand in a definition.
-        let hides = |piece: &Piece| matches!(piece, Piece::Variable { name, .. } if secret::is_secret_name(name));
-        match self.joined(&pieces).filter(|text| !pieces.iter().any(hides) && !secret::is_secret_value(text)) {
-            Some(filled) => filled,
-            None => {
-                notes.push(format!("`{key}` has a part that only the client can fill in: edit it in the definition"));
-                text.to_owned()
+    /// A text in which every placeholder is filled in; the reason why it cannot be otherwise.
+    fn filled(&self, key: &str, text: &str) -> Result<String, String> {
+        let mut filled = String::new();
+        for piece in secret::pieces(text, self.client.dollar_variables) {
+            match piece {
+                Piece::Text(plain) => filled.push_str(&plain),
+                Piece::Unknown(word) => filled.push_str(&self.known(key, &word)?),
+                // A program that gets the variable fills it in by itself, as `mcp-remote` does.
+                Piece::Variable { name, .. }
+                    if key == "args"
+                        && self.members("env").any(|(own, _)| *own == name)
+                        && !text.contains("${env:") =>
+                {
+                    filled.push_str(&format!("${{{name}}}"));
+                }
+                Piece::Variable { name, default } => match (self.around.variable)(&name).or(default) {
+                    Some(value) if !secret::is_secret_name(&name) && !secret::is_secret_value(&value) => {
+                        filled.push_str(&value);
+                    }
+                    // The value of such a variable must not come to stand in a definition.
+                    Some(_) => {
+                        return Err(format!(
+                            "`{key}` holds the variable `{name}`, a secret, which a definition may not hold: let the program read it from `env`"
+                        ));
+                    }
+                    None => {
+                        return Err(format!(
+                            "`{key}` needs the variable `{name}`, which is not set: set it, or give `--set {name}=VALUE`"
+                        ));
+                    }
+                },
+                Piece::Input(id) => match self.around.answers.get(&format!("input:{id}")) {
+                    Some(Answer { value, is_secret: false }) => filled.push_str(value.expose()),
+                    Some(_) => {
+                        return Err(format!(
+                            "`{key}` holds what the client asks for as `{id}`, a secret, which a definition may not hold: let the program read it from `env`"
+                        ));
+                    }
+                    None => {
+                        return Err(format!(
+                            "`{key}` needs what the client asks for as `{id}`: answer on a terminal, or give `--set input:{id}=VALUE`"
+                        ));
+                    }
+                },
             }
         }
+        Ok(filled)
     }
 
-    fn joined(&self, pieces: &[Piece]) -> Option<String> {
-        let piece = |piece: &Piece| match piece {
-            Piece::Text(text) => Some(text.clone()),
-            Piece::Variable { name, default } => (self.around.variable)(name).or_else(|| default.clone()),
-            Piece::Input(_) => None,
-            Piece::Unknown(name) => secret::own_folder(name, self.around.home.as_ref()),
-        };
-        pieces.iter().map(piece).collect()
+    /// What stands for a placeholder that only the client knows.
+    fn known(&self, key: &str, word: &str) -> Result<String, String> {
+        let answer = self.around.answers.get(word).map(|answer| answer.value.expose().to_owned());
+        answer.or_else(|| secret::own_word(word, self.around.home.as_ref())).ok_or_else(|| {
+            let word: String = word.chars().take(64).collect();
+            format!("`{key}` needs `${{{word}}}`, which only the client knows: give it with `--set {word}=VALUE`")
+        })
     }
 
     fn timeouts(&self) -> BTreeMap<&'static str, String> {
@@ -474,4 +603,37 @@ fn put(headers: &mut BTreeMap<String, Setting>, name: &str, setting: Setting) {
 fn is_of_protocol(name: &str) -> bool {
     let lower = name.to_ascii_lowercase();
     crate::define::PROTOCOL_HEADERS.contains(&lower.as_str()) || lower.starts_with("mcp-")
+}
+
+fn percent_decoded(text: &str) -> Vec<u8> {
+    let bytes = text.as_bytes();
+    let (mut decoded, mut at) = (Vec::new(), 0);
+    while at < bytes.len() {
+        let code = text.get(at + 1..at + 3).and_then(|digits| u8::from_str_radix(digits, 16).ok());
+        match code.filter(|_| bytes[at] == b'%') {
+            Some(byte) => {
+                decoded.push(byte);
+                at += 3;
+            }
+            None => {
+                decoded.push(bytes[at]);
+                at += 1;
+            }
+        }
+    }
+    decoded
+}
+
+/// RFC 4648, section 4.
+fn base64(bytes: &[u8]) -> String {
+    const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let mut text = String::new();
+    for group in bytes.chunks(3) {
+        let bits = group.iter().fold(0_u32, |bits, byte| bits << 8 | u32::from(*byte)) << (8 * (3 - group.len()));
+        for place in 0..4 {
+            let letter = LETTERS[(bits >> (18 - 6 * place)) as usize & 63];
+            text.push(if place > group.len() { '=' } else { char::from(letter) });
+        }
+    }
+    text
 }

@@ -163,7 +163,7 @@ impl RegistryEntry {
         // Variables in places are there and nowhere else.
         let rest = values.iter().filter(|(name, _)| !is_placed(reach, name));
         match reach {
-            Reach::Stdio { command, args, env, cwd } => {
+            Reach::Stdio { command, args, env, inherit_env, cwd } => {
                 let mut env = json!(env);
                 for (name, value) in rest {
                     env[*name] = value.clone();
@@ -171,6 +171,7 @@ impl RegistryEntry {
                 members.set("command", command.clone());
                 members.set("args", args.iter().map(|text| filled(text)).collect::<Vec<_>>());
                 members.set("env", env);
+                members.set("inherit_env", inherit_env.clone());
                 members.set("cwd", cwd.as_deref().map(filled));
             }
             Reach::Http { url, headers, .. } => {

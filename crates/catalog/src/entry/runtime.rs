@@ -24,6 +24,7 @@ pub enum Reach {
         args: Vec<String>,
         /// Plain texts; the entry's variables come on top.
         env: BTreeMap<String, String>,
+        inherit_env: Vec<String>,
         cwd: Option<String>,
     },
     /// Streamable HTTP or, when `is_sse`, its older form.
@@ -69,12 +70,12 @@ pub(super) fn read(cursor: Cursor<'_>, authorization: &Authorization) -> Option<
         }
         Some(kind) => {
             let why = format!("belongs to `transport: stdio`, this is `{kind}`");
-            server::misplaced(&fields, &["command", "args", "env", "cwd"], &why);
+            server::misplaced(&fields, &["command", "args", "env", "inherit_env", "cwd"], &why);
             http(&fields, kind == TransportKind::Sse, authorization)
         }
         None => {
             // Nobody knows which keys belong here, so all of them are let pass.
-            for key in ["command", "args", "env", "cwd", "url", "headers"] {
+            for key in ["command", "args", "env", "inherit_env", "cwd", "url", "headers"] {
                 fields.get(key);
             }
             None
@@ -96,6 +97,7 @@ fn stdio(fields: &Fields<'_>, authorization: &Authorization) -> Option<Reach> {
     Some(Reach::Stdio {
         args: fields.get("args").map(|cursor| cursor.list(argument)).unwrap_or_default(),
         env: fields.get("env").map(|cursor| environment(&cursor)).unwrap_or_default(),
+        inherit_env: fields.get("inherit_env").map(|cursor| server::inherited(&cursor)).unwrap_or_default(),
         cwd: fields.get("cwd").and_then(|cursor| {
             let folder = cursor.word("a folder")?;
             check_places(&cursor, &folder, authorization);
@@ -139,7 +141,7 @@ pub(super) fn address(cursor: &Cursor<'_>, authorization: &Authorization) -> Opt
         return None;
     }
     if let Err(error) = filled.parse::<Endpoint>() {
-        let got = if text.contains(['@', '?']) { "something else".to_owned() } else { cursor.node().describe() };
+        let got = if text.contains(['@', '?']) { "something else".to_owned() } else { cursor.describe() };
         cursor.problem(format!("{error}, got {got}"), None);
         return None;
     }
@@ -153,7 +155,7 @@ fn check_places(cursor: &Cursor<'_>, text: &str, authorization: &Authorization) 
             None => {
                 let hint = "name it under `authorization.variables`".to_owned();
                 cursor.problem(
-                    format!("expected a variable of this entry, got `${{{}}}`", crate::problem::shown(name)),
+                    format!("expected a variable of this entry, got `${{{}}}`", crate::problem::masked(name)),
                     Some(hint),
                 );
             }

@@ -11,7 +11,7 @@ use super::{Package, PackageKind, RegistryEntry, Source};
 use crate::define::Kept;
 use crate::endpoint::Link;
 use crate::period::Period;
-use crate::problem::shown;
+use crate::problem::{masked, shown};
 use crate::reader::{Cursor, Fields};
 use crate::server::{self, Timeouts};
 
@@ -37,6 +37,8 @@ pub(super) fn read(stem: &str, root: Cursor<'_>) -> Option<RegistryEntry> {
         category: text(&fields, "category"),
         source: fields.get("source").and_then(|cursor| word(&cursor)).unwrap_or_else(|| super::source_of(file)),
         tags: fields.get("tags").map(|cursor| texts(&cursor)).unwrap_or_default(),
+        keywords: Vec::new(),
+        aliases: Vec::new(),
         icon: text(&fields, "icon"),
         about: text(&fields, "about"),
         homepage: link(&fields, "homepage"),
@@ -62,11 +64,12 @@ fn name(fields: &Fields<'_>, stem: &str) -> Option<ServerName> {
     cursor.is_name();
     let Ok(name) = ServerName::new(text) else {
         let hint = "a name has at most 64 characters of a-z, 0-9 and `-`, the first not `-`";
-        cursor.problem(format!("expected a name, got {}", cursor.node().describe()), Some(hint.to_owned()));
+        cursor.problem(format!("expected a name, got {}", cursor.describe()), Some(hint.to_owned()));
         return None;
     };
     if text != stem {
         let hint = format!("rename the file to `{text}.json`");
+        let text = masked(text);
         cursor.warn(format!("is `{text}` in a file called `{}`", shown(stem)), Some(hint));
     }
     Some(name)
@@ -77,14 +80,14 @@ fn text(fields: &Fields<'_>, key: &'static str) -> Option<String> {
     let cursor = fields.get(key).filter(|cursor| !cursor.node().is_null())?;
     let text = cursor.text_or_nothing().filter(|text| !text.is_empty());
     if text.is_none() {
-        cursor.warn(format!("expected a text, got {}", cursor.node().describe()), None);
+        cursor.warn(format!("expected a text, got {}", cursor.describe()), None);
     }
     text.map(str::to_owned)
 }
 
 fn texts(cursor: &Cursor<'_>) -> Vec<String> {
     if !cursor.node().is_list() {
-        cursor.warn(format!("expected a list, got {}", cursor.node().describe()), None);
+        cursor.warn(format!("expected a list, got {}", cursor.describe()), None);
         return Vec::new();
     }
     cursor.list(|item| item.text_or_nothing().map(str::to_owned))
@@ -95,7 +98,7 @@ fn word(cursor: &Cursor<'_>) -> Option<Source> {
     let text = cursor.text_or_nothing().unwrap_or_default();
     let found = Source::ALL.iter().find(|(word, _)| *word == text).map(|(_, source)| *source);
     if found.is_none() {
-        cursor.warn(format!("expected a known source, got {}", cursor.node().describe()), None);
+        cursor.warn(format!("expected a known source, got {}", cursor.describe()), None);
     }
     found
 }
@@ -106,8 +109,7 @@ fn link(fields: &Fields<'_>, key: &'static str) -> Option<Link> {
     if link.is_err()
         && let Some(cursor) = fields.get(key)
     {
-        cursor
-            .warn(format!("expected an address such as `https://example.com`, got {}", cursor.node().describe()), None);
+        cursor.warn(format!("expected an address such as `https://example.com`, got {}", cursor.describe()), None);
     }
     link.ok()
 }
@@ -127,7 +129,7 @@ fn authorization(cursor: Cursor<'_>) -> Option<Authorization> {
         "custom" => AuthorizationKind::Custom,
         _ => {
             let (cursor, _) = written.as_ref()?;
-            cursor.problem(format!("expected a kind of authorization, got {}", cursor.node().describe()), None);
+            cursor.problem(format!("expected a kind of authorization, got {}", cursor.describe()), None);
             return None;
         }
     };
@@ -243,7 +245,7 @@ fn runtime(cursor: &Cursor<'_>) -> Option<Runtime> {
         "http" | "streamable-http" | "sse" => http(&fields, word == "sse"),
         _ => {
             cursor.warn(
-                format!("has the transport `{}`, which is not known: nothing can be configured", shown(word)),
+                format!("has the transport `{}`, which is not known: nothing can be configured", masked(word)),
                 None,
             );
             None
@@ -268,6 +270,7 @@ fn stdio(fields: &Fields<'_>) -> Option<Reach> {
         command: cursor.word("the program to start")?,
         args: present("args").map(|cursor| cursor.list(|item| server::argument(&item))).unwrap_or_default(),
         env: present("env").map(|cursor| runtime::environment(&cursor)).unwrap_or_default(),
+        inherit_env: Vec::new(),
         cwd: present("cwd").and_then(|cursor| cursor.word("a folder")),
     })
 }
@@ -290,7 +293,7 @@ fn http(fields: &Fields<'_>, is_sse: bool) -> Option<Reach> {
 fn timeout(cursor: &Cursor<'_>) -> Option<Timeouts> {
     let period = cursor.text_or_nothing().and_then(|text| format!("{text}ms").parse::<Period>().ok());
     if period.is_none() {
-        cursor.warn(format!("expected milliseconds, got {}", cursor.node().describe()), None);
+        cursor.warn(format!("expected milliseconds, got {}", cursor.describe()), None);
     }
     Some(Timeouts { call: period?, ..Timeouts::default() })
 }

@@ -389,7 +389,7 @@ proptest! {
         let env = env.into_iter().filter(|(_, value)| is_plain(value)).collect();
         let args = args.into_iter().filter(|arg| !arg.contains("${")).collect();
         entry.runtime = Some(Runtime {
-            reach: Reach::Stdio { command: "x y".to_owned(), args, env, cwd: None },
+            reach: Reach::Stdio { command: "x y".to_owned(), args, env, inherit_env: Vec::new(), cwd: None },
             timeouts: Default::default(),
         });
         entry.title = Some(title);

@@ -43,6 +43,8 @@ impl RegistryEntry {
         members.set("category", self.category.clone());
         members.set("source", self.source.as_str());
         members.set("tags", self.tags.clone());
+        members.set("keywords", self.keywords.clone());
+        members.set("aliases", self.aliases.clone());
         members.set("icon", self.icon.clone());
         members.set("about", self.about.clone());
         members.set("homepage", link(&self.homepage));
@@ -125,10 +127,11 @@ fn runtime(runtime: &Runtime) -> Value {
     let mut members = Members::default();
     members.set("transport", runtime.reach.kind().as_str());
     match &runtime.reach {
-        Reach::Stdio { command, args, env, cwd } => {
+        Reach::Stdio { command, args, env, inherit_env, cwd } => {
             members.set("command", command.clone());
             members.set("args", args.clone());
             members.set("env", json!(env));
+            members.set("inherit_env", inherit_env.clone());
             members.set("cwd", cwd.clone());
         }
         Reach::Http { url, headers, .. } => {
@@ -143,11 +146,8 @@ fn runtime(runtime: &Runtime) -> Value {
 pub(super) fn timeouts(timeouts: &Timeouts) -> Value {
     let usual = Timeouts::default();
     let mut members = Members::default();
-    for (key, period, usual) in [
-        ("connect", timeouts.connect, usual.connect),
-        ("list", timeouts.list, usual.list),
-        ("call", timeouts.call, usual.call),
-    ] {
+    members.set("connect", timeouts.connect.map(|period| period.to_string()));
+    for (key, period, usual) in [("list", timeouts.list, usual.list), ("call", timeouts.call, usual.call)] {
         members.set(key, (period != usual).then(|| period.to_string()));
     }
     members.into_value()

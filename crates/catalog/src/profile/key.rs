@@ -17,7 +17,7 @@ const BEGINS: &str = "tcb_";
 /// One key of a profile, by its hash.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GatewayKey {
-    /// Whose it is; its bearer is the principal `key:<name>`.
+    /// Whose it is; its bearer is the principal `key:<profile>/<name>`.
     pub name: KeyName,
     pub hash: KeyHash,
     /// When it was made, for people.

@@ -128,8 +128,8 @@ fn a_key_in_the_place_of_its_hash_is_not_repeated() {
         assert!(text.contains("keys[0].hash") && !text.contains(secret.expose()), "{text}");
     }
     for (keys, expected) in [
-        ("7", "2:7: `keys`: expected a list, got `7`"),
-        ("[a]", "2:8: `keys[0]`: expected a map of keys and values, got `a`"),
+        ("7", "2:7: `keys`: expected a list, got a text"),
+        ("[a]", "2:8: `keys[0]`: expected a map of keys and values, got a text"),
     ] {
         bad(&format!("name: default\nkeys: {keys}\n"), expected);
     }

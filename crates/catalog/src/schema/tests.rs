@@ -113,3 +113,73 @@ fn changes(value: &Value) -> Vec<(String, Value)> {
     };
     pointers.iter().filter_map(one).collect()
 }
+
+/// A secret at each place of each form, in the place of a value and of a key: no message repeats it.
+#[test]
+fn no_message_repeats_a_secret() {
+    let shaped = ["sk", "marker", "0123456789abcdef"].join("-");
+    // Nothing tells that this is one but where it stands.
+    let plain = "hunter2marker".to_owned();
+    let mut tried = 0;
+    for kind in KINDS {
+        for text in samples(kind) {
+            let (_, value) = read(kind, text);
+            for (pointer, changed) in planted(&value, &shaped, true).into_iter().chain(planted(&value, &plain, false)) {
+                for message in messages(kind, &changed.to_string()) {
+                    assert!(!message.contains("marker"), "{kind} {pointer}: {message}");
+                    tried += 1;
+                }
+            }
+        }
+        for text in
+            ["{}", "- {}", "KEY={}", "? [{}]\n: x", "!{} x", "*{}", "a: [{}", "\"{}", "env: {}", "headers: [{}]"]
+        {
+            for marker in [&shaped, &plain] {
+                for message in messages(kind, &text.replace("{}", marker)) {
+                    assert!(!message.contains("marker"), "{kind} {text}: {message}");
+                    tried += 1;
+                }
+            }
+        }
+    }
+    assert!(tried > 500, "{tried}");
+}
+
+/// A value with a secret in each place: everywhere, or only where secrets belong.
+fn planted(value: &Value, secret: &str, everywhere: bool) -> Vec<(String, Value)> {
+    let header = format!("Authorization: Bearer {secret}");
+    let mut plants = vec![json!(secret), json!([secret]), json!(header), json!({ format!("KEY={secret}"): "y" })];
+    if everywhere {
+        plants.extend([json!({ secret: secret }), json!({ "a": { secret: [secret] } }), json!([[secret], 1])]);
+    }
+    let is_wanted = |pointer: &str| {
+        everywhere || ["env", "headers", "auth", "keys"].iter().any(|zone| pointer.split('/').any(|key| key == *zone))
+    };
+    let pointers: Vec<String> = changes(value).into_iter().map(|(pointer, _)| pointer).collect();
+    let mut planted = Vec::new();
+    for pointer in pointers.into_iter().filter(|pointer| is_wanted(pointer)) {
+        for plant in &plants {
+            let mut changed = value.clone();
+            *changed.pointer_mut(&pointer).unwrap() = plant.clone();
+            planted.push((pointer.clone(), changed));
+        }
+    }
+    planted
+}
+
+/// Everything that is said of a text.
+fn messages(kind: DefinitionKind, text: &str) -> Vec<String> {
+    fn all<D: Define>(text: &str) -> Vec<String> {
+        let (_, findings) = define::read_all::<D>(Path::new("sample.yaml"), "sample", text);
+        let told = findings.problems.iter().chain(&findings.warnings);
+        told.map(|problem| format!("{problem} {}", problem.hint.as_deref().unwrap_or(""))).collect()
+    }
+    match kind {
+        DefinitionKind::Entry => all::<RegistryEntry>(text),
+        DefinitionKind::Server => all::<ServerDefinition>(text),
+        DefinitionKind::Profile => all::<ProfileDefinition>(text),
+        DefinitionKind::ServiceClass => all::<ServiceClassDefinition>(text),
+        DefinitionKind::Service => all::<ServiceDefinition>(text),
+        DefinitionKind::Workflow => all::<WorkflowDefinition>(text),
+    }
+}

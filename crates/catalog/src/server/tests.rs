@@ -49,6 +49,7 @@ timeouts: {connect: 10s, list: 10s, call: 60s}
         command: "npx".into(),
         args: ["-y", "@modelcontextprotocol/server-filesystem", "/data"].map(Into::into).into(),
         env: [("API_KEY".to_owned(), SecretRef::Env("FILES_KEY".into()))].into(),
+        inherit_env: Vec::new(),
         cwd: Some("/data".into()),
     };
     assert_eq!(server.title.as_deref(), Some("Files on this machine"));
@@ -56,10 +57,29 @@ timeouts: {connect: 10s, list: 10s, call: 60s}
 }
 
 #[test]
+fn variables_are_handed_on_by_name_alone() {
+    let server = good("name: files\ncommand: npx\ninherit_env: [KUBECONFIG, EDITOR]\n");
+    let Transport::Stdio(program) = server.transport else { panic!("a program") };
+    assert_eq!(program.inherit_env, ["KUBECONFIG", "EDITOR"]);
+    for (names, part) in [
+        ("['AWS_*']", "expected a variable's name"),
+        ("['*']", "expected a variable's name"),
+        ("[GITHUB_TOKEN]", "expected the name of a variable that is no secret"),
+        ("[TOOLCRIB_TOKEN]", "expected the name of a variable that is no secret"),
+        ("[EDITOR, EDITOR]", "each variable once"),
+    ] {
+        let text = problems(&format!("name: files\ncommand: npx\ninherit_env: {names}\n")).join("\n");
+        assert!(text.contains(part) && text.contains("inherit_env"), "{text}");
+    }
+    let text = problems("name: files\ntransport: http\nurl: https://h/\ninherit_env: [A]\n").join("\n");
+    assert!(text.contains("belongs to `transport: stdio`"), "{text}");
+}
+
+#[test]
 fn an_absent_key_means_the_printed_value() {
     let server = good("name: files\ncommand: npx\n");
     let printed = good(
-        "name: files\ntransport: stdio\ncommand: npx\nargs: []\nenv: {}\nstart: lazy\nsession: principal\ntimeouts: {connect: 10s, list: 10s, call: 60s}\n",
+        "name: files\ntransport: stdio\ncommand: npx\nargs: []\nenv: {}\nstart: lazy\nsession: principal\ntimeouts: {list: 10s, call: 60s}\n",
     );
     assert_eq!(server, printed);
     assert_eq!((server.start, server.session), (Start::Lazy, SessionScope::Principal));
@@ -97,13 +117,13 @@ fn further_keys_are_kept() {
     let server = good(
         r#"{"name": "files", "command": "x", "description": "d", "category": "c", "tags": ["t"], "keywords": ["k", "l"],
             "icon": "i", "homepage": "https://example.com", "labels": {"team": "a", "tier": 1}, "prefix": "fs",
-            "verified_at": "2026-11-20T00:00:00Z", "auth": {"type": "oauth", "secret": "hush"}, "limits": {"calls": 3},
+            "verified_at": "2026-11-20T00:00:00Z", "auth": {"type": "oauth", "secret": "hush"}, "limits": {"concurrent": 3},
             "tools": [{"name": "read", "inputSchema": {"type": "object", "maximum": 1.5, "x": [null, true, "7", -7]}}]}"#,
     );
     assert_eq!(server.keywords, ["k", "l"]);
     assert_eq!(server.labels["tier"], "1");
     assert_eq!(server.prefix.as_deref(), Some("fs"));
-    assert_eq!(server.limits.as_ref().unwrap().as_json(), r#"{"calls":3}"#);
+    assert_eq!(server.limits, ServerLimits { concurrent: Some(3), per_tool: None });
     let tool = ToolText {
         name: "read".into(),
         json: r#"{"name":"read","inputSchema":{"type":"object","maximum":1.5,"x":[null,true,"7",-7]}}"#.into(),
@@ -231,7 +251,7 @@ fn the_transport_decides_which_keys_belong() {
             "{Content-Length: 0}",
             "4:27: `headers.Content-Length`: expected a header that is the server's own, got one of the protocol | remove it: the protocol sets this header",
         ),
-        ("{'X Y': x}", "4:18: `headers.X Y`: expected a header's name such as `X-Key`"),
+        ("{'X Y': x}", "4:18: `headers.****`: expected a header's name such as `X-Key`"),
         ("{X-A: b, x-a: c}", "4:24: `headers.x-a`: expected each header once, got it again (first as `X-A`)"),
         ("{X-A: \"b\\nc\"}", "4:16: `headers.X-A`: expected a header's value in one line"),
     ] {
@@ -262,7 +282,7 @@ fn all_problems_of_a_file_are_told_at_once_in_order() {
 
 #[test]
 fn other_shapes_are_told() {
-    for (text, got) in [("- a\n", "a list"), ("files\n", "`files`"), ("7", "`7`")] {
+    for (text, got) in [("- a\n", "a list"), ("files\n", "a text"), ("7", "a text")] {
         bad(text, &format!("1:1: expected a map of keys and values, got {got}"));
     }
     bad("", "1:1: expected a definition, got nothing: the file is empty");
@@ -280,4 +300,21 @@ fn only_a_lazy_server_may_be_told_when_to_stop() {
     for lines in ["start: eager\nidle: 10m", "idle: soon", "start: manual\nidle: 1h"] {
         assert_eq!(read(lines).unwrap_err().len(), 1, "{lines}");
     }
+}
+
+#[test]
+fn a_definition_may_say_in_which_era_its_server_is_spoken_to() {
+    assert_eq!(good("name: files\ncommand: x\n").era, SpokenEra::Auto);
+    for (word, era) in [("auto", SpokenEra::Auto), ("legacy", SpokenEra::Legacy), ("modern", SpokenEra::Modern)] {
+        assert_eq!(good(&format!("name: files\ncommand: x\nera: {word}\n")).era, era);
+    }
+    let sse = "name: files\ntransport: sse\nurl: https://example.com/sse\n";
+    assert_eq!(good(&format!("{sse}era: legacy\n")).era, SpokenEra::Legacy);
+    bad(
+        &format!("{sse}era: modern\n"),
+        "4:6: `era`: expected no `era: modern` beside `transport: sse`, which is of the legacy era | write `transport: http`, or \
+         remove `era`",
+    );
+    let wrong = problems("name: files\ncommand: x\nera: modren\n").remove(0);
+    assert!(wrong.starts_with("3:6: `era`") && wrong.contains("`modern`"), "{wrong}");
 }

@@ -72,7 +72,7 @@ fn aliases_stand_for_what_they_name() {
 fn problems_have_their_place_and_path() {
     bad("a: 1\nb: 2\na: 3\n", "a.yaml:3:1: `a`: expected each key once, got it again (first on line 1)");
     bad("t:\n  x: 1\n  'x': 2\n", "a.yaml:3:3: `t.x`: expected each key once, got it again (first on line 2)");
-    bad("a: !run rm\n", "a.yaml:1:4: `a`: expected a plain value, got the tag `!run`");
+    bad("a: !run rm\n", "a.yaml:1:4: `a`: expected a plain value, got one with a tag");
     bad("a: 1\n---\nb: 2\n", "a.yaml:2:1: expected one document, got a second one after `---`");
     bad("[a]: 1\n", "a.yaml:1:1: expected a key, got a list");
     bad("a: &x [*x]\n", "a.yaml:1:8: `a[0]`: expected an alias to something above, got one to itself");

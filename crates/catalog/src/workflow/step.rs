@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 
 use super::condition::{Condition, condition};
 use crate::period::Period;
-use crate::problem::{Position, shown};
+use crate::problem::{Position, masked};
 use crate::reader::{Cursor, Fields};
 
 /// How often a step may be tried again.
@@ -190,7 +190,7 @@ fn list(cursor: &Cursor<'_>, word: &str, action: impl Fn(&Fields<'_>, &Cursor<'_
                 && id.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-'));
             if !is_id {
                 let hint = "an id has at most 63 characters of A-Z, a-z, 0-9, `_` and `-`";
-                cursor.problem(format!("expected a step id, got `{}`", shown(&id)), Some(hint.to_owned()));
+                cursor.problem(format!("expected a step id, got `{}`", masked(&id)), Some(hint.to_owned()));
             } else if let Some(line) = places.insert(id.clone(), cursor.node().at.line) {
                 cursor.problem(format!("duplicate {word} id `{id}` (first on line {line})"), None);
             }

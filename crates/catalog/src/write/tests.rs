@@ -92,3 +92,29 @@ fn what_may_be_a_secret_is_not_shown() {
     assert_eq!(shown["headers"], json!({ "X-A": "****", "X-B": "env:B" }));
     assert_eq!(shown["url"], "https://****@example.com/mcp?****");
 }
+
+#[test]
+fn what_is_wrong_is_shown_without_its_secrets() {
+    let home = tempfile::tempdir().unwrap();
+    std::fs::create_dir(home.path().join("servers")).unwrap();
+    let shaped = ["sk", "0123456789"].join("-");
+    for (text, shown) in [
+        (shaped.clone(), json!("****")),
+        (format!("- {shaped}"), json!("****")),
+        (format!("env: ['KEY={shaped}']"), json!({"env": "****"})),
+        ("headers: 'Authorization: Bearer hunter2'".to_owned(), json!({"headers": "****"})),
+        (format!("env: {{'KEY={shaped}': y}}"), json!({"env": {"****": "****"}})),
+        (
+            "args: [-v, --api-key, hunter2, --token=hunter2, --keys=true, '--name', x]".to_owned(),
+            json!({"args": ["-v", "--api-key", "****", "--token=****", "--keys=true", "--name", "x"]}),
+        ),
+        (
+            format!("args: [{shaped}, 'KEY={shaped}', 'postgres://u:hunter2@h/d', /a/path]"),
+            json!({"args": ["****", "****", "****", "/a/path"]}),
+        ),
+    ] {
+        std::fs::write(home.path().join("servers/a.yaml"), &text).unwrap();
+        let written = Files::new(home.path()).read(&which("a")).unwrap().unwrap();
+        assert_eq!(written.shown(&which("a")), Some(shown), "{text}");
+    }
+}

@@ -2,6 +2,7 @@
 //! and stop, and who needs whom.
 
 mod depend;
+mod open;
 
 use std::collections::BTreeMap;
 use std::future::Future;

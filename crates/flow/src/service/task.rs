@@ -75,8 +75,7 @@ impl Around {
     /// The class of that name as it is now.
     pub(super) fn class(&self, name: &str) -> Result<Arc<Class>, Problem> {
         match self.classes.load().get(name) {
-            None => Err(Problem::new(Kind::NotFound, format!("service class `{name}` not found"))
-                .hint("core_serviceclass_list shows those that there are.")),
+            None => Err(unknown_class(name)),
             Some(Ok(class)) => Ok(Arc::clone(class)),
             Some(Err(faults)) => {
                 let faults: Vec<String> =
@@ -85,6 +84,13 @@ impl Around {
             }
         }
     }
+}
+
+/// The problem of a name that no service class has.
+pub(super) fn unknown_class(name: &str) -> Problem {
+    let name: String = name.chars().filter(|c| !c.is_control()).take(80).collect();
+    Problem::new(Kind::NotFound, format!("service class `{name}` not found"))
+        .hint("core_serviceclass_list shows those that there are.")
 }
 
 // === impl ServiceTask ===

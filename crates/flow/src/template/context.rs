@@ -8,8 +8,9 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 
 use minijinja::Value as Cell;
-use minijinja::value::{Enumerator, Object, ValueKind};
+use minijinja::value::{Enumerator, Object, ObjectRepr, ValueKind};
 use serde_json::{Map, Value};
+use toolcrib_base::Timestamp;
 
 use super::path::{Missing, Path, Step};
 
@@ -28,6 +29,8 @@ pub(super) fn newer_word(name: &str) -> &str {
 pub struct Context {
     roots: BTreeMap<String, Root>,
     over: Option<Over>,
+    /// The moment that `now` means.
+    now: Option<Timestamp>,
 }
 
 /// A value that is seen before those below a root, so that nobody copies these to show one more.
@@ -50,6 +53,8 @@ type Members = BTreeMap<String, Arc<Item>>;
 #[derive(Debug)]
 struct Item {
     value: Value,
+    /// Where members are looked for that the value lacks.
+    beside: Option<Value>,
     cell: OnceLock<Cell>,
 }
 
@@ -57,11 +62,30 @@ struct Item {
 
 impl Item {
     fn new(value: Value) -> Arc<Self> {
-        Arc::new(Self { value, cell: OnceLock::new() })
+        Self::beside(value, None)
+    }
+
+    fn beside(value: Value, beside: Option<Value>) -> Arc<Self> {
+        Arc::new(Self { value, beside, cell: OnceLock::new() })
     }
 
     fn cell(&self) -> &Cell {
-        self.cell.get_or_init(|| Cell::from_serialize(&self.value))
+        self.cell.get_or_init(|| {
+            let value = Cell::from_serialize(&self.value);
+            match &self.beside {
+                None => value,
+                Some(beside) => Cell::from_object(Twofold { value, beside: Cell::from_serialize(beside) }),
+            }
+        })
+    }
+
+    /// What is left of a path from that step on, in the value or beside it.
+    fn walk(&self, path: &Path, from: usize) -> Result<&Value, Missing> {
+        let found = path.walk_from(&self.value, from);
+        match &self.beside {
+            Some(beside) if found.is_err() => path.walk_from(beside, from).or(found),
+            _ => found,
+        }
     }
 }
 
@@ -77,14 +101,25 @@ impl From<&Value> for Context {
             one => Root::One(Item::new(one.clone())),
         };
         let roots = value.as_object().into_iter().flatten();
-        Self { roots: roots.map(|(name, value)| (name.clone(), root(value))).collect(), over: None }
+        Self { roots: roots.map(|(name, value)| (name.clone(), root(value))).collect(), over: None, now: None }
     }
 }
 
 impl Context {
-    /// Puts a value below a root, under each of these names.
-    pub fn set(&mut self, root: &str, names: &[&str], value: Value) {
-        let item = Item::new(value);
+    /// The same roots at a moment, which `now` means.
+    #[must_use]
+    pub fn at(self, now: Timestamp) -> Self {
+        Self { now: Some(now), ..self }
+    }
+
+    /// The moment that `now` means.
+    pub(super) fn now(&self) -> Option<Timestamp> {
+        self.now
+    }
+
+    /// Puts a value below a root, under each of these names. Members that it lacks are looked for in `beside`.
+    pub fn set(&mut self, root: &str, names: &[&str], value: Value, beside: Option<Value>) {
+        let item = Item::beside(value, beside);
         let members = self.roots.entry(root.to_owned()).or_insert_with(|| Root::Members(Arc::default()));
         if let Root::One(_) = members {
             *members = Root::Members(Arc::default());
@@ -96,10 +131,10 @@ impl Context {
     }
 
     /// The same roots with one value more.
-    pub fn with(&self, root: &str, names: &[&str], value: Value) -> Self {
+    pub fn with(&self, root: &str, names: &[&str], value: Value, beside: Option<Value>) -> Self {
         let names = names.iter().map(|name| (*name).to_owned()).collect();
-        let over = Over { root: root.to_owned(), names, item: Item::new(value) };
-        Self { roots: self.roots.clone(), over: Some(over) }
+        let over = Over { root: root.to_owned(), names, item: Item::beside(value, beside) };
+        Self { roots: self.roots.clone(), over: Some(over), now: self.now }
     }
 
     /// Takes a value away.
@@ -109,10 +144,10 @@ impl Context {
         }
     }
 
-    /// The value of that name below a root.
-    pub fn get(&self, root: &str, name: &str) -> Option<&Value> {
+    /// The value of that name below a root, and what is looked at beside it.
+    pub fn get(&self, root: &str, name: &str) -> Option<(&Value, Option<&Value>)> {
         match self.roots.get(root)? {
-            Root::Members(members) => members.get(name).map(|item| &item.value),
+            Root::Members(members) => members.get(name).map(|item| (&item.value, item.beside.as_ref())),
             Root::One(_) => None,
         }
     }
@@ -147,7 +182,7 @@ impl Context {
         };
         match self.begin(path, first)? {
             Begun::Whole(members) => Ok(Cow::Owned(of_members(&members))),
-            Begun::In(item, from) => path.walk_from(&item.value, from).map(Cow::Borrowed),
+            Begun::In(item, from) => item.walk(path, from).map(Cow::Borrowed),
         }
     }
 
@@ -158,7 +193,10 @@ impl Context {
             Begun::Whole(members) => return Ok(Cell::from_object(Shared(members))),
             Begun::In(item, from) => (item, from),
         };
-        let value = path.walk_from(&item.value, from)?;
+        if item.beside.is_some() && path.steps.len() == from {
+            return Ok(item.cell().clone());
+        }
+        let value = item.walk(path, from)?;
         if !value.is_array() && !value.is_object() {
             return Ok(Cell::from_serialize(value));
         }
@@ -245,6 +283,42 @@ impl Object for Shared {
     }
 }
 
+/// A value with another beside it, in which members are looked for that it lacks. It is shown as the value alone.
+#[derive(Debug)]
+struct Twofold {
+    value: Cell,
+    beside: Cell,
+}
+
+impl Object for Twofold {
+    fn repr(self: &Arc<Self>) -> ObjectRepr {
+        match self.value.kind() {
+            ValueKind::Seq => ObjectRepr::Seq,
+            ValueKind::Map => ObjectRepr::Map,
+            _ => ObjectRepr::Plain,
+        }
+    }
+
+    fn get_value(self: &Arc<Self>, key: &Cell) -> Option<Cell> {
+        let of = |value: &Cell| value.get_item(key).ok().filter(|found| !found.is_undefined());
+        of(&self.value).or_else(|| of(&self.beside))
+    }
+
+    fn enumerate(self: &Arc<Self>) -> Enumerator {
+        match self.value.kind() {
+            ValueKind::Seq => Enumerator::Seq(self.value.len().unwrap_or(0)),
+            ValueKind::Map => {
+                self.value.try_iter().map_or(Enumerator::Empty, |keys| Enumerator::Values(keys.collect()))
+            }
+            _ => Enumerator::NonEnumerable,
+        }
+    }
+
+    fn render(self: &Arc<Self>, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        out.write_str(&self.value.to_string())
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::json;
@@ -266,11 +340,11 @@ mod tests {
         assert!(before.cell.get().is_none(), "a number needs no list to be made ready");
         assert_eq!(context.cell(&path("results.big.items")).unwrap().len(), Some(2));
         let other = context.clone();
-        context.set("results", &["more", "again"], json!([1]));
+        context.set("results", &["more", "again"], json!([1]), None);
         assert!(Arc::ptr_eq(&before, &item(&context)) && Arc::ptr_eq(&before, &item(&other)));
-        assert!(before.cell.get().is_some() && context.get("results", "again") == Some(&json!([1])));
+        assert!(before.cell.get().is_some() && context.get("results", "again") == Some((&json!([1]), None)));
         assert_eq!(other.get("results", "more"), None);
-        let more = other.with("results", &["big", "big_0"], json!("new"));
+        let more = other.with("results", &["big", "big_0"], json!("new"), None);
         for (text, expected) in [
             ("results.big", json!("new")),
             ("context.big_0", json!("new")),

@@ -1,8 +1,9 @@
 //! The functions of templates: those of Go and of sprig that are pure and bounded.
 //!
-//! To add one: a row in the file it belongs to in `function/`. Nothing here reads the clock, chance, the environment or
-//! a file: a run that is resumed renders the same texts again.
+//! To add one: a row in the file it belongs to in `function/`. Nothing here reads the machine's clock, chance, the
+//! environment or a file: a run that is resumed renders the same texts again.
 
+pub(super) mod clock;
 mod json;
 mod list;
 mod logic;
@@ -36,7 +37,7 @@ const fn row(name: &'static str, least: usize, most: usize, run: Run) -> Row {
 
 /// Every function, in the order of the files.
 pub(super) static ROWS: std::sync::LazyLock<Vec<&'static Row>> = std::sync::LazyLock::new(|| {
-    [text::ROWS, number::ROWS, logic::ROWS, list::ROWS, json::ROWS].into_iter().flatten().collect()
+    [text::ROWS, number::ROWS, logic::ROWS, list::ROWS, json::ROWS, clock::ROWS].into_iter().flatten().collect()
 });
 
 /// Filters of Jinja's language in place of the engine's own, the value first.
@@ -53,15 +54,49 @@ pub(super) const FILTERS: &[(&str, Run)] = &[
 /// Words of Go that are operators of the engine.
 const OPERATORS: [(&str, usize, usize); 3] = [("and", 1, MANY), ("or", 1, MANY), ("not", 1, 1)];
 
-/// Whether there is a function of this name.
+/// Functions of sprig that there are not, on purpose, with the reason.
+const REFUSED: [(&[&str], &str); 3] = [
+    (
+        &[
+            "randAlpha",
+            "randAlphaNum",
+            "randAscii",
+            "randBytes",
+            "randInt",
+            "randNumeric",
+            "shuffle",
+            "uuidv4",
+            "htpasswd",
+            "bcrypt",
+            "genCA",
+            "genPrivateKey",
+            "genSelfSignedCert",
+            "genSignedCert",
+        ],
+        "is chance, and a run that is resumed must render the same text: pass the value as an argument",
+    ),
+    (&["env", "expandenv"], "reads the environment, which templates never see: pass the value as an argument"),
+    (&["getHostByName"], "asks the network, which templates cannot reach: pass the value as an argument"),
+];
+
+/// Whether there is a function of this name, or one of sprig that is refused with a reason.
 pub(super) fn is_known(name: &str) -> bool {
-    OPERATORS.iter().any(|(known, ..)| *known == name) || ROWS.iter().any(|row| row.name == name)
+    OPERATORS.iter().any(|(known, ..)| *known == name)
+        || ROWS.iter().any(|row| row.name == name)
+        || refused(name).is_some()
+}
+
+fn refused(name: &str) -> Option<&'static str> {
+    REFUSED.iter().find(|(names, _)| names.contains(&name)).map(|(_, why)| *why)
 }
 
 /// Whether a function takes so many arguments; else what is wrong.
 pub(super) fn accepts(name: &str, count: usize) -> Result<(), String> {
     let operator = OPERATORS.iter().find(|(known, ..)| *known == name).map(|(_, least, most)| (*least, *most));
     let row = || ROWS.iter().find(|row| row.name == name).map(|row| (row.least, row.most));
+    if let Some(why) = refused(name) {
+        return Err(format!("no function `{name}` here: it {why}"));
+    }
     let Some((least, most)) = operator.or_else(row) else {
         let names: Vec<&str> = ROWS.iter().map(|row| row.name).filter(|known| is_close(known, name)).take(3).collect();
         let hint = if names.is_empty() { String::new() } else { format!(" (did you mean {}?)", names.join(", ")) };

@@ -305,7 +305,7 @@ fn what_is_below_a_root_can_be_exchanged_and_is_seen_by_both_languages() {
         let template = Template::parse(text).unwrap_or_else(|error| panic!("{text}: {error}"));
         assert_eq!(template.render(context).unwrap_or_else(|error| panic!("{text}: {error}")), expected, "{text}");
     };
-    context.set("results", &["say_0", "say"], json!({"deep": [{"a": "x"}, {"a": "y"}], "n": 2}));
+    context.set("results", &["say_0", "say"], json!({"deep": [{"a": "x"}, {"a": "y"}], "n": 2}), None);
     for (text, expected) in [
         ("{{ .results.say.deep[1].a }}", json!("y")),
         ("{{ .results.say_0.deep }}", json!([{"a": "x"}, {"a": "y"}])),
@@ -332,7 +332,7 @@ fn what_is_below_a_root_can_be_exchanged_and_is_seen_by_both_languages() {
         check(&context, text, expected);
     }
     let before = context.clone();
-    context.set("results", &["say"], json!("new"));
+    context.set("results", &["say"], json!("new"), None);
     check(&context, "{{ .results.say | upper }}", json!("NEW"));
     check(&context, "{{ .results.say_0.n | add 1 }}", json!("3"));
     check(&before, "{{ .results.say.n | add 1 }}", json!("3"));
@@ -367,4 +367,49 @@ fn functions_go_through_no_more_than_a_bound_in_all() {
     ] {
         Template::parse(text).unwrap().render(&context).unwrap_or_else(|error| panic!("{text}: {error}"));
     }
+}
+
+#[test]
+fn clock_functions_show_the_moment_of_the_rendering() {
+    // 2026-03-09T05:06:07.089Z, a Monday.
+    let now = toolcrib_base::Timestamp::parse("2026-03-09T05:06:07.089Z").unwrap();
+    let render = |text: &str| Template::parse(text)?.render(&Context::from(&context()).at(now));
+    for (text, expected) in [
+        (r#"{{ now | date "2006-01-02T15:04:05Z07:00" }}"#, "2026-03-09T05:06:07Z"),
+        ("{{ now }}", "2026-03-09T05:06:07.089Z"),
+        (r#"{{ now() | date("2006-01-02") }}"#, "2026-03-09"),
+        (r#"{{ date "Mon, 02 Jan 2006 15:04:05 MST" now }}"#, "Mon, 09 Mar 2026 05:06:07 UTC"),
+        (
+            r#"{{ now | date "Monday January 2 _2 3:04PM 03pm 1 06 -0700" }}"#,
+            "Monday March 9  9 5:06AM 05am 3 26 +0000",
+        ),
+        (r#"{{ now | date "002 .000 .999999 ,00 .0001" }}"#, "068 .089 .089 ,08 .0003"),
+        (r#"{{ now | date "Month Janet é at 15h" }}"#, "Month Janet é at 05h"),
+        (r#"{{ now | date "" }}x"#, "x"),
+        ("{{ now | htmlDate }}-{{ now | unixEpoch }}", "2026-03-09-1773032767"),
+        (r#"{{ now | dateModify "-48h30m" | date "2006-01-02 15:04" }}"#, "2026-03-07 04:36"),
+        (r#"{{ dateInZone "15:04" now "UTC" }}"#, "05:06"),
+        (r#"{{ date "2006-01-02" 0 }} {{ date "15:04" "1970-01-01T23:30:00+01:00" }}"#, "1970-01-01 22:30"),
+        (r#"{{ now | date "2006" | printf "%s!" }}"#, "2026!"),
+        (r#"{{ .input.name }}-{{ now | date "20060102-150405" }}"#, "ada-20260309-050607"),
+        (r#"{{ date "Mon 002" "2024-12-31T00:00:00Z" }}"#, "Tue 366"),
+    ] {
+        assert_eq!(render(text).unwrap_or_else(|error| panic!("{text}: {error}")), json!(expected), "{text}");
+    }
+    for (text, part) in [
+        (r#"{{ now | date }}"#, "`date` takes 2 values, got 1"),
+        (r#"{{ date "2006" "soon" }}"#, "expected a time such as"),
+        (r#"{{ date "2006" 99999999999999999 }}"#, "expected a time such as"),
+        (r#"{{ dateInZone "15:04" now "Mars/Base" }}"#, "`Mars/Base` is not known"),
+        (r#"{{ now | dateModify "a while" }}"#, "expected a period such as"),
+        (r#"{{ now | dateModify "" }}"#, "expected a period such as"),
+        ("{{ randAlphaNum 5 }}", "no function `randAlphaNum` here: it is chance"),
+        ("{{ uuidv4 }}", "a run that is resumed must render the same text"),
+        (r#"{{ env "HOME" }}"#, "reads the environment"),
+        (r#"{{ getHostByName "x" }}"#, "asks the network"),
+    ] {
+        let error = render(text).expect_err(text).to_string();
+        assert!(error.contains(part), "{text}: {error}");
+    }
+    fails("{{ now }}", &Fault::Failed, &["no clock here", "only the templates of a workflow"]);
 }

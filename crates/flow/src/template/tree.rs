@@ -43,6 +43,13 @@ impl Tree {
         names
     }
 
+    /// Every template in it, in the order of the text.
+    pub fn templates(&self) -> Vec<&Template> {
+        let mut templates = Vec::new();
+        self.0.add_templates(&mut templates);
+        templates
+    }
+
     /// Whether nothing in it is to be rendered.
     pub fn is_plain(&self) -> bool {
         matches!(self.0, Branch::Fixed(_))
@@ -82,6 +89,15 @@ impl Branch {
             Self::Leaf(template) => names.extend(template.names_under(root)),
             Self::List(items) => items.iter().for_each(|item| item.add_names_under(root, names)),
             Self::Map(members) => members.iter().for_each(|(_, member)| member.add_names_under(root, names)),
+        }
+    }
+
+    fn add_templates<'a>(&'a self, templates: &mut Vec<&'a Template>) {
+        match self {
+            Self::Fixed(_) => {}
+            Self::Leaf(template) => templates.push(template),
+            Self::List(items) => items.iter().for_each(|item| item.add_templates(templates)),
+            Self::Map(members) => members.iter().for_each(|(_, member)| member.add_templates(templates)),
         }
     }
 

@@ -14,6 +14,8 @@ use toolcrib_store::{RunRecord, RunStepRecord, Runs};
 
 /// The longest text that is kept of an input, a result or an error, in bytes.
 pub const KEPT_BYTES: usize = 256 * 1024;
+/// The key of structured content among what else is written down of a step.
+pub(super) const STRUCTURED: &str = "structured_content";
 /// How many steps wait at most for being written.
 const PENDING: usize = 64;
 /// How long they wait at most, as long as steps come.
@@ -33,6 +35,8 @@ pub(super) struct Report {
     pub(super) store: bool,
     pub(super) input: Option<Value>,
     pub(super) result: Option<Value>,
+    /// The structured content that the result came with, where it says more: for templates only.
+    pub(super) beside: Option<Value>,
     pub(super) error: Option<String>,
 }
 
@@ -139,6 +143,11 @@ impl Book {
     /// The run's id.
     pub fn id(&self) -> String {
         self.pages().record.id.clone()
+    }
+
+    /// When the run began: what templates call `now`, also in the process that goes on with it.
+    pub(super) fn started_at(&self) -> Timestamp {
+        self.pages().record.started_at
     }
 
     /// What an earlier process wrote of a step.
@@ -329,6 +338,12 @@ fn extra(report: &Report, cut: &mut bool) -> Option<String> {
     if let Some(result) = &report.condition_result {
         let text = kept(result, cut);
         extra.insert("condition_result".to_owned(), serde_json::from_str(&text).unwrap_or_default());
+    }
+    if let Some(beside) = &report.beside {
+        // What is too long is left out, and told: a run that goes on without it fails where it is needed.
+        let text = kept(beside, cut);
+        let whole = serde_json::from_str(&text).ok().filter(Value::is_object);
+        extra.extend(whole.map(|whole| (STRUCTURED.to_owned(), whole)));
     }
     if report.allow_failure {
         extra.insert("allow_failure".to_owned(), true.into());

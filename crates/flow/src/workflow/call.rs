@@ -27,8 +27,10 @@ pub trait CallTool: Send + Sync {
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Answer {
     pub(super) failed: bool,
-    /// The JSON that it is, else its text.
+    /// The JSON that its text is, else its text; without any text its structured content.
     pub(super) value: Value,
+    /// Its structured content, where that is not the value: members that the value lacks are looked for here.
+    pub(super) beside: Option<Value>,
 }
 
 // === impl Answer ===
@@ -43,8 +45,8 @@ impl Answer {
         let structured = result.get("structuredContent").filter(|value| value.is_object());
         let value = match (parsed, structured) {
             (Some(parsed), _) => parsed,
-            // Pictures and the like have no text; what is there is shown as it is.
             (None, Some(structured)) if text.is_empty() => structured.clone(),
+            // Pictures and the like have no text; what is there is shown as it is.
             (None, None)
                 if texts.is_empty() && result.get("content").is_some_and(|it| it != &serde_json::json!([])) =>
             {
@@ -52,12 +54,18 @@ impl Answer {
             }
             (None, _) => Value::String(text),
         };
-        Self { failed: result["isError"] == true, value }
+        let beside = structured.filter(|structured| **structured != value).cloned();
+        Self { failed: result["isError"] == true, value, beside }
     }
 
     /// A call that did not come to an answer.
     pub(super) fn failure(text: String) -> Self {
-        Self { failed: true, value: Value::String(text) }
+        Self { failed: true, value: Value::String(text), beside: None }
+    }
+
+    /// The answer as data: where it is nothing but a text, its structured content, if it has any.
+    pub(super) fn data<'a>(value: &'a Value, beside: Option<&'a Value>) -> &'a Value {
+        beside.filter(|_| value.is_string()).unwrap_or(value)
     }
 
     /// The answer as text.

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::call::{Answer, CallTool};
 use super::program::{Check, Expected, Tests};
 use super::state::State;
-use crate::template::TemplateError;
+use crate::template::{JsonPath, TemplateError};
 
 /// How a condition came out.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -17,6 +17,21 @@ pub(super) struct Verdict {
     pub(super) tool: Option<String>,
     /// What it answered, or the result that was looked at.
     pub(super) result: Option<Value>,
+}
+
+/// What a step or a tool came to.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Said<'a> {
+    pub(super) success: bool,
+    pub(super) value: &'a Value,
+    /// Where members are looked for that the value lacks.
+    pub(super) beside: Option<&'a Value>,
+}
+
+impl<'a> Said<'a> {
+    fn find(self, path: &JsonPath) -> Option<&'a Value> {
+        path.find(self.value).or_else(|| path.find(self.beside?))
+    }
 }
 
 /// Looks whether a condition holds. Asks no more than it must: `and` ends at the first that does not hold.
@@ -39,18 +54,15 @@ pub(super) fn verdict<'a>(
                     Ok(result) => Answer::read(&result),
                     Err(problem) => Answer::failure(problem.message),
                 };
-                let holds = holds(test, !answer.failed, &answer.value, state).map_err(told)?;
+                let said = Said { success: !answer.failed, value: &answer.value, beside: answer.beside.as_ref() };
+                let holds = holds(test, said, state).map_err(told)?;
                 Verdict { holds, tool: Some(tool.clone()), result: Some(answer.value) }
             }
             Check::FromStep { step, test } => {
-                let Some((success, value)) = state.outcome(step) else {
+                let Some(said) = state.outcome(step) else {
                     return Err(format!("the condition looks at the step `{step}`, which has no result"));
                 };
-                Verdict {
-                    holds: holds(test, success, value, state).map_err(told)?,
-                    tool: None,
-                    result: Some(value.clone()),
-                }
+                Verdict { holds: holds(test, said, state).map_err(told)?, tool: None, result: Some(said.value.clone()) }
             }
             Check::All(all) | Check::Any(all) => {
                 let wanted = matches!(check, Check::Any(_));
@@ -72,34 +84,34 @@ pub(super) fn verdict<'a>(
     .boxed()
 }
 
-fn holds(test: &Tests, success: bool, value: &Value, state: &State) -> Result<bool, TemplateError> {
+fn holds(test: &Tests, said: Said<'_>, state: &State) -> Result<bool, TemplateError> {
     if let Some(expected) = &test.expect
-        && !(expected.success.is_none_or(|wanted| wanted == success) && all_are(expected, value, state)?)
+        && !(expected.success.is_none_or(|wanted| wanted == said.success) && all_are(expected, said, state)?)
     {
         return Ok(false);
     }
     if let Some(unwanted) = &test.expect_not
-        && (unwanted.success == Some(success) || one_is(unwanted, value, state)?)
+        && (unwanted.success == Some(said.success) || one_is(unwanted, said, state)?)
     {
         return Ok(false);
     }
     Ok(true)
 }
 
-fn all_are(expected: &Expected, value: &Value, state: &State) -> Result<bool, TemplateError> {
+fn all_are(expected: &Expected, said: Said<'_>, state: &State) -> Result<bool, TemplateError> {
     for (path, tree) in &expected.values {
         let wanted = tree.render(state.context())?;
-        if !path.find(value).is_some_and(|found| same(found, &wanted)) {
+        if !said.find(path).is_some_and(|found| same(found, &wanted)) {
             return Ok(false);
         }
     }
     Ok(true)
 }
 
-fn one_is(unwanted: &Expected, value: &Value, state: &State) -> Result<bool, TemplateError> {
+fn one_is(unwanted: &Expected, said: Said<'_>, state: &State) -> Result<bool, TemplateError> {
     for (path, tree) in &unwanted.values {
         let wanted = tree.render(state.context())?;
-        if path.find(value).is_some_and(|found| same(found, &wanted)) {
+        if said.find(path).is_some_and(|found| same(found, &wanted)) {
             return Ok(true);
         }
     }

@@ -4,6 +4,7 @@
 
 mod step;
 
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use serde_json::{Map, Value, json};
@@ -13,6 +14,7 @@ use super::book::{Book, Report, Status};
 use super::call::CallTool;
 use super::program::{Code, Program};
 use super::state::State;
+use crate::template::Tree;
 
 use step::Stop;
 
@@ -34,7 +36,12 @@ pub struct Engine<'a> {
     /// Who wants the run to end, as soon as somebody does.
     pub(super) cancelled: watch::Receiver<Option<String>>,
     pub(super) caller: Caller<'a>,
+    pub(super) mentions: Mentions,
 }
+
+/// The arguments of the workflow that templates mentioned when they were rendered, in the order of their first use.
+#[derive(Debug, Default)]
+pub(super) struct Mentions(Mutex<Vec<String>>);
 
 /// Who calls the tools. Prints as nothing.
 #[derive(Clone, Copy)]
@@ -66,7 +73,7 @@ impl<'a> Engine<'a> {
         caller: &'a dyn CallTool,
         cancelled: watch::Receiver<Option<String>>,
     ) -> Self {
-        Self { program, book, input, debug: false, cancelled, caller: Caller(caller) }
+        Self { program, book, input, debug: false, cancelled, caller: Caller(caller), mentions: Mentions::default() }
     }
 
     /// Runs it to its end and writes that down.
@@ -76,7 +83,7 @@ impl<'a> Engine<'a> {
         self.happened("ExecutionStarted", format!("run {id} of the workflow `{name}` has begun"), false);
         // Known before its first step, so that whoever lists runs sees it.
         let begun = self.book.write(true).await;
-        let mut state = State::new(self.input);
+        let mut state = State::new(self.input, self.book.started_at());
         let mut steps = 0;
         let limit = self.program.definition.timeout.map_or(LONGEST, toolcrib_catalog::Period::duration);
         let mut cancelled = self.cancelled.clone();
@@ -161,11 +168,12 @@ impl<'a> Engine<'a> {
         if self.program.on_failure.is_empty() {
             return;
         }
-        let mut state = State::new(self.input);
+        let mut state = State::new(self.input, self.book.started_at());
         for report in self.book.reports() {
             let value = report.result.unwrap_or_else(|| failure(report.error.as_deref().unwrap_or_default()));
             // What is too much is left out: there is enough to clean up with.
-            let _ = state.result(&[&report.id], report.status == Status::Completed, &value);
+            let beside = report.beside.as_ref();
+            let _ = state.result(&[&report.id], report.status == Status::Completed, &value, beside);
         }
         state.variable("error", stop.told().into());
         state.variable("failed_step", stop.step.clone().unwrap_or_default().into());
@@ -210,7 +218,7 @@ impl<'a> Engine<'a> {
         let own = json!({
             "execution_id": id, "workflow": self.program.definition.name.as_str(),
             "status": if error.is_some() { "failed" } else { "completed" }, "input": self.input,
-            "steps": reports.iter().map(|report| report.shown(self.debug)).collect::<Vec<_>>(), "template_vars": [],
+            "steps": reports.iter().map(|report| report.shown(self.debug)).collect::<Vec<_>>(), "template_vars": self.mentions.all(),
         });
         document.extend(own.as_object().cloned().unwrap_or_default());
         if let Some(error) = &error {
@@ -229,6 +237,28 @@ impl<'a> Engine<'a> {
             }
         }
         Finished { document: document.into(), error }
+    }
+}
+
+// === impl Mentions ===
+
+impl Mentions {
+    /// Takes in what a tree mentions. Of each word between blanks it is the first `.input.x`, up to the next blank or
+    /// closing brace, as other gateways tell it.
+    pub(super) fn add(&self, tree: &Tree) {
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let words = tree.templates().into_iter().flat_map(|template| template.text().split_whitespace());
+        for word in words {
+            let Some((_, name)) = word.split_once(".input.") else { continue };
+            let name = format!("input.{}", name.split('}').next().unwrap_or_default());
+            if !all.contains(&name) {
+                all.push(name);
+            }
+        }
+    }
+
+    fn all(&self) -> Vec<String> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }
 

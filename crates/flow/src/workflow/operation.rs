@@ -113,7 +113,7 @@ const ROWS: &[Operation] = &[
         tool: "core_workflow_execution_list",
         path: "/workflow-executions",
         summary: "List runs",
-        description: "List the runs of workflows, the newest first; of one workflow or in one status on request. Who does not administer sees the own ones.",
+        description: "List the runs of workflows, the newest first; of one workflow or in one status on request. Callers that do not administer see their own runs in this profile.",
         input: r#"{"type":"object","properties":{"workflow_name":{"type":"string","description":"Filter by workflow name"},"status":{"type":"string","enum":["inprogress","completed","failed"],"description":"Filter by execution status"},"limit":{"type":"integer","minimum":1,"maximum":1000,"default":50,"description":"Maximum number of executions to return"},"offset":{"type":"integer","minimum":0,"default":0,"description":"Number of executions to skip"}},"additionalProperties":false}"#,
         output: EXECUTIONS,
         ..RUN

@@ -86,6 +86,30 @@ impl Program {
     }
 }
 
+// === impl Check ===
+
+impl Check {
+    /// Every tree in it.
+    pub(super) fn trees(&self) -> Vec<&Tree> {
+        match self {
+            Self::Template(tree) => vec![tree],
+            Self::Tool { args, test, .. } => std::iter::once(args).chain(test.trees()).collect(),
+            Self::FromStep { test, .. } => test.trees().collect(),
+            Self::All(all) | Self::Any(all) => all.iter().flat_map(Self::trees).collect(),
+            Self::Not(inner) => inner.trees(),
+        }
+    }
+}
+
+// === impl Tests ===
+
+impl Tests {
+    fn trees(&self) -> impl Iterator<Item = &Tree> {
+        let values = self.expect.iter().chain(&self.expect_not).flat_map(|expected| &expected.values);
+        values.map(|(_, tree)| tree)
+    }
+}
+
 struct Compiler {
     file: PathBuf,
     problems: Vec<DefinitionProblem>,

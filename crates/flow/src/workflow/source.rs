@@ -17,7 +17,7 @@ use toolcrib_store::{RunRecord, Runs};
 use super::argument;
 use super::operation;
 use super::running::{Order, Running, record};
-use super::table::Table;
+use super::table::{SOURCE, Table};
 
 /// How often runs that are too old are forgotten.
 const FORGET: Duration = Duration::from_secs(60 * 60);
@@ -65,7 +65,7 @@ impl Workflows {
             Vec::new()
         });
         let inner = Inner { table: RwLock::default(), running: Running::new(runs, scope), gateway: OnceLock::new() };
-        let name = ServerName::new("workflow").expect("`workflow` is a name");
+        let name = ServerName::new(SOURCE).expect("`workflow` is a name");
         Arc::new(Self { name, inner: Arc::new(inner), left: Mutex::new(left), scope: scope.clone() })
     }
 
@@ -144,9 +144,16 @@ impl Source for Workflows {
         operation::run(Arc::clone(&self.inner), operation, errand).boxed()
     }
 
+    fn shows(&self, view: &View, kind: ObjectKind, name: &str) -> bool {
+        let table = self.inner.table();
+        kind == ObjectKind::Workflow
+            && table.definition(name).is_some()
+            && table.is_open(name, &|tool| view.may_name_alone(tool))
+    }
+
     fn explain(&self, view: &View, tool: &str) -> Option<Problem> {
         let table = self.inner.table();
-        table.definition(tool)?;
+        table.definition(tool).filter(|_| self.shows(view, ObjectKind::Workflow, tool))?;
         if let Some(why) = table.broken.get(tool) {
             let problem = Problem::new(Kind::Unavailable, format!("workflow `{tool}` is not available: {why}"));
             return Some(problem.hint("Mend its definition."));
@@ -178,6 +185,11 @@ async fn run(inner: Arc<Inner>, errand: Errand) -> Result<Raw, Problem> {
     let input = argument::read(&program.definition, &errand.arguments.to_value())?;
     let missing = table.missing(&errand.tool, &|name| errand.missing([name]).is_empty());
     if !missing.is_empty() {
+        // Its profile showed it a moment ago, and may hide what it uses by now.
+        let scope = errand.scope();
+        if !scope.has_object(ObjectKind::Workflow, &errand.tool) {
+            return Err(Problem::new(Kind::UnknownTool, format!("workflow `{}` not found", errand.tool)));
+        }
         return Err(unavailable(&errand.tool, &missing));
     }
     let record = record(&program, &errand, &input, &inner.running.runs);

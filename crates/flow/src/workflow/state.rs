@@ -3,7 +3,9 @@
 use std::collections::HashMap;
 
 use serde_json::{Value, json};
+use toolcrib_base::Timestamp;
 
+use super::condition::Said;
 use crate::template::Context;
 
 /// How much all results of a run may hold, in bytes of JSON: a bound for the memory, far above what is useful.
@@ -25,8 +27,9 @@ pub(super) struct State {
 // === impl State ===
 
 impl State {
-    pub(super) fn new(input: &Value) -> Self {
-        let context = Context::from(&json!({ "input": input, RESULTS: {}, VARIABLES: {} }));
+    /// Nothing but the input. `now` is the moment that templates call so.
+    pub(super) fn new(input: &Value, now: Timestamp) -> Self {
+        let context = Context::from(&json!({ "input": input, RESULTS: {}, VARIABLES: {} })).at(now);
         Self { context, successes: HashMap::new(), bytes: 0 }
     }
 
@@ -36,23 +39,30 @@ impl State {
     }
 
     /// The roots of templates that see a result which is not taken in yet.
-    pub(super) fn context_with(&self, names: &[&str], value: &Value) -> Context {
-        self.context.with(RESULTS, names, value.clone())
+    pub(super) fn context_with(&self, names: &[&str], value: &Value, beside: Option<&Value>) -> Context {
+        self.context.with(RESULTS, names, value.clone(), beside.cloned())
     }
 
-    /// Takes a step's result in, under each of its names. Errors when all results together are too much to keep.
-    pub(super) fn result(&mut self, names: &[&str], success: bool, value: &Value) -> Result<(), String> {
-        self.bytes += weight(value);
+    /// Takes a step's result in, under each of its names, with the structured content that it came with. Errors when all
+    /// results together are too much to keep.
+    pub(super) fn result(
+        &mut self,
+        names: &[&str],
+        success: bool,
+        value: &Value,
+        beside: Option<&Value>,
+    ) -> Result<(), String> {
+        self.bytes += weight(value) + beside.map_or(0, weight);
         if self.bytes > RESULTS_BYTES {
             return Err(format!("the results of the run are more than {RESULTS_BYTES} bytes"));
         }
         self.successes.extend(names.iter().map(|name| ((*name).to_owned(), success)));
-        self.context.set(RESULTS, names, value.clone());
+        self.context.set(RESULTS, names, value.clone(), beside.cloned());
         Ok(())
     }
 
     pub(super) fn variable(&mut self, name: &str, value: Value) {
-        self.context.set(VARIABLES, &[name], value);
+        self.context.set(VARIABLES, &[name], value, None);
     }
 
     /// Takes a variable away.
@@ -60,9 +70,10 @@ impl State {
         self.context.remove(VARIABLES, name);
     }
 
-    /// Whether an earlier step succeeded, and its result.
-    pub(super) fn outcome(&self, id: &str) -> Option<(bool, &Value)> {
-        Some((*self.successes.get(id)?, self.context.get(RESULTS, id)?))
+    /// What an earlier step came to.
+    pub(super) fn outcome(&self, id: &str) -> Option<Said<'_>> {
+        let (value, beside) = self.context.get(RESULTS, id)?;
+        Some(Said { success: *self.successes.get(id)?, value, beside })
     }
 }
 

@@ -16,6 +16,9 @@ use super::program::Program;
 /// Where clients of muster look for the labels of a workflow.
 const LABELS: &str = "muster.giantswarm.io/labels";
 
+/// The name of the source, and what the ids of its tools begin with.
+pub(super) const SOURCE: &str = "workflow";
+
 /// What the files say right now.
 #[derive(Debug, Default)]
 pub(super) struct Table {
@@ -88,6 +91,24 @@ impl Table {
         let mut missing = Vec::new();
         self.add_missing(name, is_there, &mut Vec::new(), &mut missing);
         missing
+    }
+
+    /// Whether nothing that a workflow and those within it use is hidden from whoever may read the names that pass.
+    pub(super) fn is_open(&self, name: &str, may_name: &dyn Fn(&str) -> bool) -> bool {
+        self.is_open_within(name, may_name, &mut Vec::new())
+    }
+
+    fn is_open_within<'t>(&'t self, name: &str, may_name: &dyn Fn(&str) -> bool, within: &mut Vec<&'t str>) -> bool {
+        // One that is not there is judged by its name, where it is used.
+        let Some(definition) = self.definitions.get(name) else { return true };
+        if within.contains(&definition.name.as_str()) {
+            return true;
+        }
+        within.push(definition.name.as_str());
+        may_name(&format!("{SOURCE}/{name}"))
+            && definition.tools().into_iter().all(|tool| {
+                may_name(tool) && named(tool).is_none_or(|inner| self.is_open_within(inner, may_name, within))
+            })
     }
 
     fn add_missing<'t>(

@@ -283,7 +283,7 @@ async fn what_lacks_a_tool_is_not_available_and_says_which() {
         &mill.house.modern("without"),
         "workflow_say",
         &json!({"message": "x"}),
-        &["missing required tools: fake/echo"],
+        &["tool not found: `workflow_say`"],
     )
     .await;
     let listed = asked(&admin, "core_workflow_list", &json!({})).await;

@@ -76,6 +76,7 @@ impl House {
             credentials: None,
             limits: Limits::default(),
             grace: Duration::from_millis(500),
+            starts: toolcrib_upstream::StartPlaces::default(),
         };
         let metrics = Arc::new(Metrics::new());
         let secrets = Arc::new(LocalSecrets::new(home.path()));

@@ -21,7 +21,7 @@ use toolcrib_flow::workflow::{Book, CallTool, Engine, Finished, Program};
 use toolcrib_store::{Config, RunRecord, RunStepRecord, Store};
 
 /// Tools: `echo` says its arguments, `fail` fails with `text`, `flaky` fails as often as it is told to, `slow` takes an
-/// hour, `gone` cannot be called, `text` answers its `text` as plain text.
+/// hour, `gone` cannot be called, `text` answers its `text` as plain text, with its `data` as structured content.
 #[derive(Default)]
 pub(crate) struct Fakes {
     pub(crate) calls: Mutex<Vec<(String, Value)>>,
@@ -44,7 +44,13 @@ impl CallTool for Fakes {
             self.at_once.fetch_sub(1, Ordering::SeqCst);
             match tool {
                 "echo" => Ok(text(arguments.to_string())),
-                "text" => Ok(text(arguments["text"].as_str().unwrap_or_default().to_owned())),
+                "text" => {
+                    let mut result = text(arguments["text"].as_str().unwrap_or_default().to_owned());
+                    if let Some(data) = arguments.get("data") {
+                        result["structuredContent"] = data.clone();
+                    }
+                    Ok(result)
+                }
                 "fail" => Ok(failed(arguments["text"].as_str().unwrap_or("no luck"))),
                 "flaky" => {
                     let left = self.flaky.load(Ordering::SeqCst);

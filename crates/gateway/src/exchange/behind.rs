@@ -65,6 +65,7 @@ impl Behind {
             session: caller.session.as_ref().map(|session| session.audit_name()),
             conversation: self.conversation.clone(),
             environment: None,
+            era: Some(caller.revision.era()),
             capabilities: Arc::clone(&self.capabilities),
             level: self.level,
             own,

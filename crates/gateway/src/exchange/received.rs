@@ -18,7 +18,7 @@ impl Passing<'_> {
     pub(crate) fn received(&self, server: &Server, method: &str, asked: &Raw, ended: Ended) -> Ended {
         let Ended::Answered(Ok(result)) = ended else { return ended };
         let modern_client = self.caller.revision.era() == Era::Modern;
-        let result = match (server.is_modern(), modern_client) {
+        let result = match (self.speaks_modern(server), modern_client) {
             (true, _) => match self.of_modern(server, method, asked, result) {
                 Ok(result) => result,
                 Err(problem) => return Ended::Unanswered(problem),

@@ -60,12 +60,18 @@ impl Followers {
         self.lock().retain(|(other, _)| !is(other, session));
     }
 
-    /// Tells an event to those who want it.
-    pub(super) fn tell(&self, event: &EventRecord, notification: impl FnOnce() -> Notification) {
+    /// Tells an event to those who want it and may know of it.
+    pub(super) fn tell(
+        &self,
+        event: &EventRecord,
+        may_know: impl Fn(&Session) -> bool,
+        notification: impl FnOnce() -> Notification,
+    ) {
         let followers = self.lock();
         let fitting = followers.iter().filter(|(_, wanted)| wanted.fits(event));
-        let sessions: Vec<_> = fitting.filter_map(|(session, _)| session.upgrade()).collect();
+        let mut sessions: Vec<_> = fitting.filter_map(|(session, _)| session.upgrade()).collect();
         drop(followers);
+        sessions.retain(|session| may_know(session));
         if sessions.is_empty() {
             return;
         }

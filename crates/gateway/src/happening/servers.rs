@@ -115,6 +115,15 @@ impl ServerNews {
                 vec![normal(name, "Restarting", format!("server `{name}` is being restarted"))]
             }
             State::Starting => vec![normal(name, "Starting", format!("server `{name}` is being started"))],
+            State::Installing if before.outage.is_some() => Vec::new(),
+            State::Installing => {
+                let message = format!("server `{name}` is started for the first time and is downloaded");
+                vec![normal(name, "Installing", message)]
+            }
+            State::NeedsLogin => {
+                before.outage = None;
+                vec![warning(name, "LoginRequired", format!("server `{name}` wants a login by OAuth"))]
+            }
             State::Ready => {
                 let mut news = vec![normal(name, "Started", format!("server `{name}` is ready"))];
                 if before.outage.take().is_some() {
@@ -203,7 +212,17 @@ mod tests {
         let check = |state: State, error: Option<&str>, expect: &[&str]| {
             let last_error = error.map(str::to_owned);
             let (since, next_retry) = (Timestamp(0), None);
-            let status = Status { state, since, last_error, next_retry, restarts: 0, listed: true };
+            let status = Status {
+                state,
+                since,
+                last_error,
+                timed_out: false,
+                next_retry,
+                restarts: 0,
+                listed: true,
+                note: None,
+                half_written: None,
+            };
             let told = news.of_state(&server, &status);
             assert_eq!(reasons(&told), expect, "{state:?} {error:?}");
             told

@@ -14,6 +14,7 @@ use crate::caller::Caller;
 use crate::gateway::Gateway;
 use crate::happening::{self, NAMESPACE, ObjectKind, Wanted};
 use crate::meta::{flag, number, text};
+use crate::scope::Scope;
 
 pub(super) const ROWS: &[Operation] = &[Operation {
     tool: "core_events",
@@ -38,13 +39,16 @@ async fn list(gateway: &Arc<Gateway>, caller: &Caller, arguments: &Raw) -> Resul
     let wanted = wanted(arguments)?;
     let now = gateway.clock.now();
     let limit = number(arguments, "limit")?.unwrap_or(LIMIT);
+    let limit = usize::try_from(limit).unwrap_or(EVENTS_MAX);
+    let scope = Scope::of(gateway, caller);
     let filter = EventFilter {
         kind: wanted.kind.map(|kind| kind.as_str().to_owned()),
         name: wanted.name.clone(),
         warning: wanted.warning,
         since: moment(arguments, "since", now)?,
         until: moment(arguments, "until", now)?,
-        limit: usize::try_from(limit).unwrap_or(EVENTS_MAX),
+        // What is hidden is taken out of what was found.
+        limit: if scope.is_everything() { limit } else { EVENTS_MAX },
     };
     let is_here = text(arguments, "namespace")?.is_none_or(|namespace| namespace.is_empty() || namespace == NAMESPACE);
     match (flag(arguments, "follow")?, &caller.session) {
@@ -61,7 +65,7 @@ async fn list(gateway: &Arc<Gateway>, caller: &Caller, arguments: &Raw) -> Resul
     }
     let events = gateway.store.events().clone();
     let found = blocking(move || Ok(events.list(&filter)?)).await?;
-    Ok(found.iter().map(happening::shown).collect())
+    Ok(found.iter().filter(|event| scope.has_event(event)).take(limit).map(happening::shown).collect())
 }
 
 fn wanted(arguments: &Raw) -> Result<Wanted, Problem> {

@@ -70,6 +70,20 @@ pub(super) const ROWS: &[Operation] = &[
         ..ROW
     },
     Operation {
+        tool: "core_mcpserver_repair",
+        method: Method::Post,
+        path: "/servers/{name}/repair",
+        tag: "servers",
+        summary: "Repair the installation of a server",
+        description: "Remove what the installation of a server's program left half written in the cache of its package runner, and nothing else; then start the server again.",
+        effect: Effect::Destroys { idempotent: true },
+        problems: &[Kind::NotFound, Kind::Conflict, Kind::Unavailable],
+        input: NAMED,
+        output: r#"{"type":"object","properties":{"server":{"type":"string"},"removed":{"type":["string","null"],"description":"The folder that was removed"},"why":{"type":"string"}},"required":["server","removed","why"]}"#,
+        run: Run::House(|gateway, arguments| Box::pin(repair(gateway, arguments))),
+        ..ROW
+    },
+    Operation {
         tool: "core_mcpserver_verify",
         method: Method::Post,
         path: "/servers/{name}/verify",
@@ -125,6 +139,11 @@ async fn verify(gateway: &Arc<Gateway>, by: &Caller, arguments: &Raw) -> Result<
         value["file"] = write(gateway, verified).await?.into();
     }
     Ok(value)
+}
+
+async fn repair(gateway: &Arc<Gateway>, arguments: &Raw) -> Result<Value, Problem> {
+    let (gateway, name) = (Arc::clone(gateway), required(arguments, "name")?);
+    blocking(move || gateway.repair(&name)).await
 }
 
 /// Writes what was verified into the definition's file, which stays as it is otherwise. Gives its name.

@@ -62,7 +62,7 @@ pub(super) const ROWS: &[Operation] = &[
 ];
 
 const PROBLEMS: &[Kind] = &[Kind::NotFound, Kind::Timeout];
-const SERVER: &str = r#"{"type":"object","properties":{"name":{"type":"string"},"state":{"enum":["idle","starting","ready","failed","stopped"]},"lastError":{"type":"string"}},"required":["name","state"]}"#;
+const SERVER: &str = r#"{"type":"object","properties":{"name":{"type":"string"},"state":{"enum":["idle","starting","installing","ready","failed","needs-login","stopped"]},"lastError":{"type":"string"}},"required":["name","state"]}"#;
 
 /// What stopping may take beside the deadlines of the definition: the process gets its time to end.
 const MANNERS: Duration = Duration::from_secs(30);
@@ -105,7 +105,7 @@ async fn carry_out(running: Running, order: ServerOrder) -> Result<Value, Proble
     match order {
         ServerOrder::Start if before == State::Ready => return Ok(servers::shown(&running)),
         // One that waits to be tried again hears only this.
-        ServerOrder::Start if before == State::Failed => running.server.order_restart(),
+        ServerOrder::Start if matches!(before, State::Failed | State::NeedsLogin) => running.server.order_restart(),
         ServerOrder::Start => running.server.order_start(),
         ServerOrder::Stop if before == State::Stopped => return Ok(servers::shown(&running)),
         ServerOrder::Stop => running.server.order_stop(),
@@ -113,9 +113,7 @@ async fn carry_out(running: Running, order: ServerOrder) -> Result<Value, Proble
     }
     let has_ended = |status: &Status| match order {
         ServerOrder::Stop => status.state == State::Stopped,
-        ServerOrder::Start | ServerOrder::Restart => {
-            matches!(status.state, State::Ready | State::Failed | State::Stopped)
-        }
+        ServerOrder::Start | ServerOrder::Restart => status.state.has_settled(),
     };
     let mut has_begun = order != ServerOrder::Restart;
     let ended = async {
@@ -123,7 +121,7 @@ async fn carry_out(running: Running, order: ServerOrder) -> Result<Value, Proble
         while status.changed().await.is_ok() {
             let now = status.borrow_and_update();
             // What a restart ends with is told only after it has left the state that it was in.
-            has_begun |= now.state != before || before == State::Failed;
+            has_begun |= now.state != before || matches!(before, State::Failed | State::NeedsLogin);
             if has_begun && has_ended(&now) {
                 return;
             }
@@ -132,6 +130,10 @@ async fn carry_out(running: Running, order: ServerOrder) -> Result<Value, Proble
     let timeouts = running.server.config().timeouts;
     let deadline = timeouts.connect + timeouts.list + MANNERS;
     if tokio::time::timeout(deadline, ended).await.is_err() {
+        if running.server.status().state == State::Installing {
+            // It goes on in the background, and its state says so.
+            return Ok(servers::shown(&running));
+        }
         let message = format!("server `{}` did not settle within {} s", running.definition.name, deadline.as_secs());
         return Err(Problem::new(Kind::Timeout, message).hint("Ask for its state; the order still stands."));
     }

@@ -12,11 +12,13 @@ use toolcrib_base::{Kind, Problem, ServerName};
 use toolcrib_catalog::{Dialect, Which};
 use toolcrib_protocol::Raw;
 
-use super::{Effect, Method, Operation, ROW, Run, blocking, definition};
+use super::{Effect, Method, Operation, Permission, ROW, Run, blocking, definition};
 use crate::caller::Caller;
 use crate::gateway::Gateway;
 use crate::meta::{flag, text};
+use crate::scope::Scope;
 use crate::servers::Running;
+use crate::view::View;
 use flat::{Flat, flat_properties};
 
 pub(super) use shown::shown;
@@ -58,7 +60,8 @@ pub(super) const ROWS: &[Operation] = &[
         path: "/servers/{name}",
         tag: "servers",
         summary: "Show a server",
-        description: "Show one server: its state and settings, and its definition with its revision. Values that may be secrets are shown as ****.",
+        description: "Show one server: its state and settings, and its definition with its revision. Values that may be secrets are shown as ****. Who does not administer sees of the servers of the profile what they are and how they are.",
+        permission: Permission::Open,
         problems: &[Kind::NotFound, Kind::Definition],
         input: NAMED,
         output: r#"{"type":"object","properties":{"name":{"type":"string"},"state":{"type":"string"},"file":{"type":"string"},"revision":{"type":"string"},"definition":{"type":["object","null"]},"problems":{"type":"array"}},"required":["name"]}"#,
@@ -70,9 +73,10 @@ pub(super) const ROWS: &[Operation] = &[
         path: "/servers",
         tag: "servers",
         summary: "List the servers",
-        description: "List the servers with their state, tools and last error. With `showAll` false, which the muster dialect takes for granted, those that failed are only counted.",
+        description: "List the servers with their state, tools and last error. With `showAll` false, which the muster dialect takes for granted, those that failed are only counted. Who does not administer sees the servers of the profile.",
+        permission: Permission::Open,
         input: r#"{"type":"object","properties":{"showAll":{"type":"boolean","description":"Also those that failed"},"verbose":{"type":"boolean","description":"Also why"}},"additionalProperties":false}"#,
-        output: r#"{"type":"object","properties":{"mcpServers":{"type":"array","items":{"type":"object","properties":{"name":{"type":"string"},"state":{"type":"string","description":"idle, starting, ready, failed, stopped; in the muster dialect muster's words"}},"required":["name","state"]}},"total":{"type":"integer"},"mode":{"const":"filesystem"},"hiddenFailed":{"type":"integer"},"hint":{"type":"string"},"problems":{"type":"array"}},"required":["mcpServers","total","mode","problems"]}"#,
+        output: r#"{"type":"object","properties":{"mcpServers":{"type":"array","items":{"type":"object","properties":{"name":{"type":"string"},"state":{"type":"string","description":"idle, starting, installing, ready, failed, needs-login, stopped; in the muster dialect muster's words"}},"required":["name","state"]}},"total":{"type":"integer"},"mode":{"const":"filesystem"},"hiddenFailed":{"type":"integer"},"hint":{"type":"string"},"problems":{"type":"array"}},"required":["mcpServers","total","mode","problems"]}"#,
         run: Run::Signed(|gateway, caller, arguments| Box::pin(std::future::ready(list(gateway, caller, arguments)))),
         ..ROW
     },
@@ -186,23 +190,36 @@ fn is_in_muster(gateway: &Gateway, caller: &Caller) -> bool {
     gateway.view(caller.profile.as_str()).is_some_and(|view| view.profile.dialect == Dialect::Muster)
 }
 
+/// A server as its caller may see it.
+fn info(gateway: &Gateway, caller: &Caller, running: &Running) -> Value {
+    let server = shown::info(running, is_in_muster(gateway, caller));
+    if caller.principal.is_admin {
+        return server;
+    }
+    let name = &running.definition.name;
+    let count = |view: Arc<View>| view.tools.iter().filter(|tool| tool.id.server == *name).count();
+    shown::to_anybody(server, gateway.view(caller.profile.as_str()).map_or(0, count))
+}
+
 fn list(gateway: &Arc<Gateway>, caller: &Caller, arguments: &Raw) -> Result<Value, Problem> {
     let in_muster = is_in_muster(gateway, caller);
     let shows_all = flag(arguments, "showAll")?.unwrap_or(!in_muster);
     let explains = flag(arguments, "verbose")?.unwrap_or(!in_muster);
-    let table = gateway.servers.table();
-    let (hidden, listed): (Vec<_>, Vec<_>) = table.values().partition(|it| !shows_all && shown::is_hidden(it));
+    let (table, scope) = (gateway.servers.table(), Scope::of(gateway, caller));
+    let known = table.values().filter(|running| scope.has_server(running.definition.name.as_str()));
+    let (hidden, listed): (Vec<_>, Vec<_>) = known.partition(|it| !shows_all && shown::is_hidden(it));
     let servers: Vec<Value> = listed
         .into_iter()
         .map(|running| {
-            let mut server = shown::info(running, in_muster);
+            let mut server = info(gateway, caller, running);
             if let Some(members) = server.as_object_mut().filter(|_| !explains) {
                 members.retain(|key, _| !matches!(key.as_str(), "error" | "lastError" | "warnings"));
             }
             server
         })
         .collect();
-    let problems: Vec<Value> = gateway.loaded().problems.iter().map(definition::problem).collect();
+    let problems = &gateway.loaded().problems;
+    let problems: Vec<Value> = problems.iter().filter(|_| scope.is_everything()).map(definition::problem).collect();
     let mut value =
         json!({ "mcpServers": servers, "total": servers.len(), "mode": "filesystem", "problems": problems });
     if !hidden.is_empty() {
@@ -214,11 +231,17 @@ fn list(gateway: &Arc<Gateway>, caller: &Caller, arguments: &Raw) -> Result<Valu
 
 async fn get(gateway: &Arc<Gateway>, caller: &Caller, arguments: &Raw) -> Result<Value, Problem> {
     let which = definition::known_server(arguments)?;
-    let file = definition::file(gateway, &which).await?;
-    let table = gateway.servers.table();
-    let running = table.get(which.name()).map(|running| shown::info(running, is_in_muster(gateway, caller)));
+    let (table, scope) = (gateway.servers.table(), Scope::of(gateway, caller));
+    if !scope.has_server(which.name()) {
+        let known = table.keys().map(ServerName::as_str).filter(|name| scope.has_server(name));
+        return Err(definition::unknown("server", which.name(), known));
+    }
+    // Whoever does not administer sees no file.
+    let file = if scope.is_everything() { definition::file(gateway, &which).await? } else { None };
+    let running = table.get(which.name()).map(|running| info(gateway, caller, running));
     if file.is_none() && running.is_none() {
-        return Err(definition::unknown("server", which.name(), table.keys().map(ServerName::as_str)));
+        let known = table.keys().map(ServerName::as_str).filter(|name| scope.has_server(name));
+        return Err(definition::unknown("server", which.name(), known));
     }
     let mut value = running.unwrap_or_else(|| json!({ "name": which.name() }));
     for (key, member) in file.iter().filter_map(Value::as_object).flatten() {

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use toolcrib_upstream::State;
 
 use super::{Operation, ROW, Run, definition, servers};
-use crate::explain::advice;
+use crate::advice::advice;
 use crate::gateway::Gateway;
 use crate::servers::Running;
 
@@ -56,6 +56,6 @@ fn status(gateway: &Arc<Gateway>) -> Value {
 fn next_step(running: &Running) -> Option<String> {
     match running.server.status().state {
         State::Ready | State::Idle | State::Starting => None,
-        State::Stopped | State::Failed => Some(advice(running)),
+        State::Installing | State::NeedsLogin | State::Stopped | State::Failed => Some(advice(running)),
     }
 }

@@ -7,6 +7,7 @@ use http::HeaderMap;
 use toolcrib_base::{Kind, Problem};
 use toolcrib_catalog::CallLimits;
 use toolcrib_catalog::Dialect;
+use toolcrib_catalog::pin::Part;
 use toolcrib_policy::Act;
 use toolcrib_protocol::error::CAPABILITY_MISSING;
 use toolcrib_protocol::param_header::ParamHeaders;
@@ -22,8 +23,9 @@ use crate::meta;
 use crate::operation::{Asking, Operation};
 use crate::passage::{self, Passage, Refused};
 use crate::reply;
-use crate::request::{Passing, away, busy, closing, failed};
+use crate::request::{Passing, away, closing, failed};
 use crate::resolve::{self, Target, Unresolved};
+use crate::schema::CheckOutcome;
 use crate::source::Errand;
 use crate::task::{Begin, OwnTask, needs_task};
 use crate::view::{Home, SessionPart, Tool};
@@ -108,10 +110,9 @@ impl Passing<'_> {
     ) -> Answered {
         // Before anything is written down: whoever reads a handle could use it.
         let (arguments, named) = tool.without_session(arguments);
-        let target: Arc<str> = tool.id.to_string().into();
         let closes = tool.session == SessionPart::Close;
         let mut asked = self.asked(method::TOOLS_CALL, "", (!closes).then_some(&arguments));
-        asked.target = target;
+        asked.target = tool.id.to_string().into();
         let passage = match self.open(&tool.act(), asked).await {
             Ok(passage) => passage,
             // Only what is visible was resolved; the rules say the same again, or the view was built by older ones.
@@ -138,13 +139,10 @@ impl Passing<'_> {
             passage.finish(Outcome::Error(Kind::Forbidden));
             return Ok(failed(&problem));
         }
-        if !tool.checks_arguments()
-            && let Some(faults) = tool.check().faults(&arguments)
-        {
-            tool.metrics()
-                .record(Outcome::Error(Kind::InvalidParams), passage.finish(Outcome::Error(Kind::InvalidParams)));
-            let message = format!("the arguments do not fit `{}`:\n{faults}", tool.id);
-            return Ok(failed(&Problem::new(Kind::InvalidParams, message)));
+        if let Some(problem) = self.misfit(tool, &arguments).await {
+            let outcome = Outcome::Error(problem.kind);
+            tool.metrics().record(outcome, passage.finish(outcome));
+            return Ok(failed(&problem));
         }
         let Some(server) = tool.server() else {
             return Box::pin(self.call_source(passage, tool, arguments, by)).await;
@@ -152,6 +150,10 @@ impl Passing<'_> {
         if matches!(tool.session, SessionPart::Open | SessionPart::Close) {
             return Ok((self.session_tool(passage, (tool, server), &arguments, by), Revision::LATEST_LEGACY));
         }
+        let passage = match self.unless_held(passage, tool, server).await {
+            Ok(passage) => passage,
+            Err(answered) => return *answered,
+        };
         match self.conversation(tool, &named) {
             Ok(conversation) => self.behind.conversation = conversation,
             Err(problem) => {
@@ -162,12 +164,12 @@ impl Passing<'_> {
         }
         let name = Raw::from_value(&&*tool.id.tool);
         let params = params.edit(&[("name", Edit::Set(name.as_str())), ("arguments", Edit::Set(arguments.as_str()))]);
-        let Exchanged { ended, passage } = if needs_task(tool, server) {
+        let Exchanged { ended, passage } = if !self.speaks_modern(server) && needs_task(tool, server) {
             Box::pin(self.drive(passage, (tool, server), &params)).await
         } else {
             self.exchange_tool(passage, (tool, server), params, &arguments).await
         };
-        let from = if server.is_modern() { Revision::LATEST } else { Revision::LATEST_LEGACY };
+        let from = if self.speaks_modern(server) { Revision::LATEST } else { Revision::LATEST_LEGACY };
         let (outcome, answer) = match ended {
             Ended::Answered(Ok(result)) => {
                 let outcome = if reply::is_failure(&result) { Outcome::ToolError } else { Outcome::Ok };
@@ -187,7 +189,6 @@ impl Passing<'_> {
                 (Outcome::Error(error.kind()), Ok(failed(&self.not_open(tool))))
             }
             Ended::Failed(error) => (Outcome::Error(error.kind()), Ok(failed(&self.gone(&error)))),
-            Ended::Busy => (Outcome::Error(Kind::Busy), Ok(failed(&busy(server)))),
             Ended::Cancelled => (Outcome::Cancelled, Err(RpcError::from(Kind::Cancelled))),
             Ended::Unanswered(problem) => (Outcome::Error(problem.kind), Ok(failed(&problem))),
         };
@@ -195,6 +196,45 @@ impl Passing<'_> {
             tool.metrics().record(outcome, passage.finish(outcome));
         }
         answer
+    }
+
+    /// Why the arguments do not fit the tool's schema; `None` where they do, and where the server is left to decide.
+    async fn misfit(&self, tool: &Arc<Tool>, arguments: &Raw) -> Option<Problem> {
+        if tool.checks_arguments() {
+            return None;
+        }
+        match self.check_arguments(tool, arguments).await {
+            CheckOutcome::Fits => None,
+            // The server decides, as it does where there is no schema.
+            CheckOutcome::Unchecked => {
+                tool.metrics().record_unchecked();
+                None
+            }
+            CheckOutcome::Faults(faults) => {
+                let message = format!("the arguments do not fit `{}`:\n{faults}", tool.id);
+                Some(Problem::new(Kind::InvalidParams, message))
+            }
+        }
+    }
+
+    /// The passage, unless the profile holds the tool back as its server offers it by now: then the answer.
+    async fn unless_held(&self, passage: Passage, tool: &Tool, server: &Server) -> Result<Passage, Box<Answered>> {
+        let (outcome, answered) = match self.is_held_now(server, (Part::Tool, &tool.id.tool)).await {
+            Ok(false) => return Ok(passage),
+            Ok(true) => (Outcome::Denied, Err(RpcError::from(&resolve::unknown_tool(self.view, &tool.name)))),
+            Err(problem) => (Outcome::Error(problem.kind), Ok(failed(&problem))),
+        };
+        tool.metrics().record(outcome, passage.finish(outcome));
+        Err(Box::new(answered))
+    }
+
+    /// Checks arguments against the tool's schema: at once where that is cheap.
+    async fn check_arguments(&self, tool: &Arc<Tool>, arguments: &Raw) -> CheckOutcome {
+        if let Some(checked) = tool.check_if_cheap().and_then(|check| check.at_once(arguments)) {
+            return checked;
+        }
+        let (checked, arguments) = (Arc::clone(tool), arguments.clone());
+        Box::pin(self.gateway.checks.run(&tool.id.server, move || checked.check().check(&arguments))).await
     }
 
     /// Has a source run its tool; for a client that knows tasks as one, where it may take long.

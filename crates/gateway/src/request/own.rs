@@ -33,7 +33,7 @@ impl Passing<'_> {
     }
 }
 
-/// Each server that the profile shows, in muster's words. Nothing wants a login before there are principals.
+/// Each server that the profile shows, in muster's words.
 fn status(view: &View) -> Value {
     let server = |(definition, server): &(std::sync::Arc<toolcrib_catalog::ServerDefinition>, _)| {
         let server: &toolcrib_upstream::Server = server;
@@ -43,7 +43,8 @@ fn status(view: &View) -> Value {
             // A program is no place that could be out of reach.
             State::Failed if definition.transport.kind() == TransportKind::Stdio => "failed",
             State::Failed => "unreachable",
-            State::Idle | State::Starting | State::Stopped => "disconnected",
+            State::NeedsLogin => "auth_required",
+            State::Idle | State::Starting | State::Installing | State::Stopped => "disconnected",
         };
         let mut value = json!({ "name": definition.name.as_str(), "status": word });
         if let Some(error) = status.last_error {

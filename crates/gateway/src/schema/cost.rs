@@ -1,8 +1,10 @@
 //! How much work a schema may make: a few hundred bytes of references can stand for more checks than a lifetime has
-//! time for, and schemas come from servers that nobody trusts.
+//! time for, and schemas come from servers that are not trusted. What one check costs is estimated from above, from the
+//! schema and the arguments, before it begins: the validator itself cannot be stopped half way.
 
 use std::collections::HashMap;
 
+use jsonschema::PatternOptions;
 use serde_json::{Map, Value};
 
 /// How many references and nested schemas may follow each other; the check itself goes as deep.
@@ -11,16 +13,39 @@ const DEPTH: usize = 128;
 const PATTERNS: usize = 64;
 /// The largest compiled pattern.
 pub(super) const PATTERN_BYTES: usize = 1024 * 1024;
-/// How many comparisons of a value with a schema one check may make; some tenths of a second.
-const MOST: u64 = 5_000_000;
+/// How many comparisons of a value with a schema one check may make: some tenths of a second.
+const MOST: u64 = 2_000_000;
+/// Up to how many a check is done at once, by the worker that serves the call: a millisecond.
+const SMALL: u64 = 20_000;
+/// A compiled pattern of so many bytes has some hundred states.
+const SMALL_PATTERN_BYTES: usize = 16 * 1024;
+/// What a byte costs that a pattern is matched with, in comparisons, for small patterns and for others. Matching takes
+/// linear time, but where a pattern is made for it, each byte is compared with each state.
+const SMALL_PATTERN: u64 = 16;
+const LARGE_PATTERN: u64 = 1_024;
 
 /// What one check costs at most.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Cost {
     /// Ways through the schema, references followed, until it ends or comes back to itself.
     ways: u64,
     /// How many of them come back: each is taken once more for every level of the arguments.
     returns: u64,
+    /// What each byte of the arguments costs that meets the patterns on these ways.
+    patterns: u64,
+    /// Whether there are alternatives: then a fault holds the faults of each of them, and so on below.
+    pub(super) has_alternatives: bool,
+}
+
+/// How a check of certain arguments is done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Effort {
+    /// At once.
+    Small,
+    /// On a thread of its own.
+    Large,
+    /// Not at all.
+    TooMuch,
 }
 
 /// Why a schema is not used.
@@ -58,20 +83,44 @@ impl Cost {
         if cost.ways > MOST { Err(TooMuch::Ways) } else { Ok(cost) }
     }
 
-    /// Whether a check of these arguments ends in good time.
-    pub(super) fn allows(self, arguments: &Value, bytes: usize) -> bool {
-        // The common case: short arguments, and a schema that does not contain itself more than once.
-        if self.returns <= 1 && self.ways.saturating_mul(bytes as u64) <= MOST {
-            return true;
+    /// How a check of these arguments is done.
+    pub(super) fn effort(self, arguments: &Value, bytes: usize) -> Effort {
+        let bytes = bytes as u64;
+        let patterns = self.patterns.saturating_mul(bytes);
+        // The common case: short arguments, and a schema that does not contain itself more than once. A value has a byte.
+        if self.returns <= 1 && self.ways.saturating_mul(bytes).saturating_add(patterns) <= SMALL {
+            return Effort::Small;
         }
         let (values, depth) = size(arguments);
         let levels = u32::try_from(depth).unwrap_or(u32::MAX);
-        let ways = self.ways.saturating_mul(self.returns.max(1).saturating_pow(levels));
-        ways.saturating_mul(values) <= MOST
+        let turns = self.returns.max(1).saturating_pow(levels);
+        let work = self.ways.saturating_mul(values).saturating_add(patterns).saturating_mul(turns);
+        if work <= SMALL {
+            Effort::Small
+        } else if work <= MOST {
+            Effort::Large
+        } else {
+            Effort::TooMuch
+        }
     }
 
     fn plus(self, other: Self) -> Self {
-        Self { ways: self.ways.saturating_add(other.ways), returns: self.returns.saturating_add(other.returns) }
+        Self {
+            ways: self.ways.saturating_add(other.ways),
+            returns: self.returns.saturating_add(other.returns),
+            patterns: self.patterns.saturating_add(other.patterns),
+            has_alternatives: self.has_alternatives || other.has_alternatives,
+        }
+    }
+}
+
+/// What a byte costs that a pattern is matched with.
+fn weight(pattern: &str) -> u64 {
+    let small = PatternOptions::regex().size_limit(SMALL_PATTERN_BYTES);
+    let schema = serde_json::json!({ "pattern": pattern });
+    match jsonschema::options().with_pattern_options(small).build(&schema) {
+        Ok(_) => SMALL_PATTERN,
+        Err(_) => LARGE_PATTERN,
     }
 }
 
@@ -131,7 +180,7 @@ impl<'a> Walk<'a> {
                 let place = std::ptr::from_ref(members) as usize;
                 match self.seen.get(&place) {
                     Some(Some(known)) => return Ok(*known),
-                    Some(None) => return Ok(Cost { ways: 1, returns: 1 }),
+                    Some(None) => return Ok(Cost { ways: 1, returns: 1, ..Cost::default() }),
                     None => {}
                 }
                 self.seen.insert(place, None);
@@ -139,35 +188,49 @@ impl<'a> Walk<'a> {
                 self.seen.insert(place, Some(cost));
                 Ok(cost)
             }
-            _ => Ok(Cost { ways: 0, returns: 0 }),
+            _ => Ok(Cost::default()),
         }
     }
 
     fn members(&mut self, members: &'a Map<String, Value>, depth: usize) -> Result<Cost, TooMuch> {
-        let mut cost = Cost { ways: 1, returns: 0 };
+        let mut cost = Cost { ways: 1, ..Cost::default() };
         for (key, member) in members {
             let below = match (key.as_str(), member) {
+                // Each of the values is compared with the one that is checked.
+                ("enum" | "const", values) => Cost { ways: size(values).0, ..Cost::default() },
+                ("required", Value::Array(names)) => Cost { ways: names.len() as u64, ..Cost::default() },
+                ("pattern", Value::String(pattern)) => Cost { patterns: weight(pattern), ..Cost::default() },
                 // Data, not schemas.
-                ("enum" | "const" | "default" | "examples" | "example" | "required", _) => continue,
+                ("default" | "examples" | "example" | "required", _) => continue,
                 // Only what refers to them makes work.
                 ("$defs" | "definitions", _) => continue,
                 ("$ref" | "$dynamicRef" | "$recursiveRef", Value::String(text)) => {
                     let target = self.target(text)?;
                     self.schema(target, depth + 1)?
                 }
+                ("anyOf" | "oneOf", _) => Cost { has_alternatives: true, ..self.schema(member, depth + 1)? },
+                ("patternProperties", Value::Object(named)) => {
+                    let names = named.keys().map(|pattern| weight(pattern)).fold(0, u64::saturating_add);
+                    let names = Cost { patterns: names, ..Cost::default() };
+                    names.plus(self.each(named.values(), depth)?)
+                }
                 // Keys are names of properties here, whatever they are.
-                ("properties" | "patternProperties" | "dependentSchemas" | "dependencies", Value::Object(named)) => {
+                ("properties" | "dependentSchemas" | "dependencies", Value::Object(named)) => {
                     self.each(named.values(), depth)?
                 }
                 _ => self.schema(member, depth + 1)?,
             };
             cost = cost.plus(below);
         }
+        if members.contains_key("unevaluatedProperties") || members.contains_key("unevaluatedItems") {
+            // What else the schema says is gone through once more, to see what it has evaluated.
+            cost = cost.plus(cost);
+        }
         Ok(cost)
     }
 
     fn each(&mut self, schemas: impl Iterator<Item = &'a Value>, depth: usize) -> Result<Cost, TooMuch> {
-        let mut cost = Cost { ways: 0, returns: 0 };
+        let mut cost = Cost::default();
         for schema in schemas {
             cost = cost.plus(self.schema(schema, depth + 1)?);
         }
@@ -216,11 +279,32 @@ mod tests {
         });
         let cost = Cost::of(&schema).unwrap();
         assert!(cost.ways < 10 && cost.returns == 0, "{cost:?}");
-        assert!(cost.allows(&json!({"a": "x".repeat(4_000_000)}), 4_000_000), "one long text is one value");
+        assert_eq!(cost.effort(&json!({"a": "ab"}), 10), Effort::Small);
+        assert_eq!(cost.effort(&json!({"a": "x".repeat(40_000)}), 40_010), Effort::Large, "a long text, and a pattern");
+        assert_eq!(cost.effort(&json!({"a": "x".repeat(4_000_000)}), 4_000_010), Effort::TooMuch);
+        let plain = Cost::of(&json!({"properties": {"a": {"type": "string"}}})).unwrap();
+        assert_eq!(plain.effort(&json!({"a": "x".repeat(4_000_000)}), 4_000_010), Effort::Small, "it is one value");
         let tree = json!({"properties": {"children": {"type": "array", "items": {"$ref": "#"}}}});
         let cost = Cost::of(&tree).unwrap();
         assert_eq!(cost.returns, 1);
-        assert!(cost.allows(&json!({"children": [{"children": [{}]}]}), 100_000));
+        assert_eq!(cost.effort(&json!({"children": [{"children": [{}]}]}), 100_000), Effort::Small);
+    }
+
+    #[test]
+    fn what_the_keywords_compare_is_counted() {
+        let values: Vec<usize> = (0..1_000).collect();
+        let check = |schema: Value, least: u64| {
+            let cost = Cost::of(&schema).unwrap();
+            assert!((least..2 * least).contains(&cost.ways), "{cost:?}");
+        };
+        check(json!({"items": {"enum": values}}), 1_000);
+        check(json!({"const": values}), 1_000);
+        check(json!({"required": (0..1_000).map(|n| n.to_string()).collect::<Vec<_>>()}), 1_000);
+        let all: Vec<Value> = (0..500).map(|n| json!({"const": n})).collect();
+        check(json!({"anyOf": all, "unevaluatedProperties": false}), 2_000);
+        let weights = [json!({"pattern": "^[a-z]+$"}), json!({"patternProperties": {"^[a-z]{5000}$": {}}})];
+        let weights = weights.map(|schema| Cost::of(&schema).unwrap().patterns);
+        assert_eq!(weights, [SMALL_PATTERN, LARGE_PATTERN]);
     }
 
     #[test]
@@ -246,10 +330,11 @@ mod tests {
         let cost = Cost::of(&schema).unwrap();
         assert_eq!(cost.returns, 2);
         let nested = |depth| (0..depth).fold(json!({}), |inner, _| json!({"a": inner}));
-        assert!(cost.allows(&nested(5), 40));
-        assert!(!cost.allows(&nested(60), 400));
+        assert_eq!(cost.effort(&nested(5), 40), Effort::Small);
+        assert_eq!(cost.effort(&nested(60), 400), Effort::TooMuch);
         let many = json!({"anyOf": (0..1_000).map(|n| json!({"const": n})).collect::<Vec<_>>()});
         let many = Cost::of(&json!({"items": many})).unwrap();
-        assert!(!many.allows(&json!(vec![0; 100_000]), 200_000));
+        assert_eq!(many.effort(&json!(vec![0; 100_000]), 200_000), Effort::TooMuch);
+        assert_eq!(many.effort(&json!(vec![0; 100]), 200), Effort::Large);
     }
 }

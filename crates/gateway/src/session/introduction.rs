@@ -1,5 +1,7 @@
 //! What a legacy client says of itself when it opens its session, as far as it is kept.
 
+use std::net::IpAddr;
+
 use bytes::Bytes;
 use toolcrib_protocol::json::Rules;
 use toolcrib_protocol::{Raw, Revision};
@@ -18,6 +20,8 @@ pub struct Introduction {
     pub capabilities: Raw,
     /// Its name and version, an object.
     pub client_info: Option<Raw>,
+    /// Where the client calls from, where that is known.
+    pub address: Option<IpAddr>,
 }
 
 impl Introduction {
@@ -25,7 +29,12 @@ impl Introduction {
     pub fn read(params: &Raw, revision: Revision) -> Self {
         let kept = |key| params.get(key).as_ref().and_then(detached);
         let capabilities = kept("capabilities").unwrap_or_else(Raw::empty_object);
-        Self { revision, capabilities, client_info: kept("clientInfo") }
+        Self { revision, capabilities, client_info: kept("clientInfo"), address: None }
+    }
+
+    /// The same from this address.
+    pub fn at(self, address: Option<IpAddr>) -> Self {
+        Self { address, ..self }
     }
 }
 
@@ -40,7 +49,7 @@ fn detached(raw: &Raw) -> Option<Raw> {
 impl From<Revision> for Introduction {
     /// A client that says nothing of itself.
     fn from(revision: Revision) -> Self {
-        Self { revision, capabilities: Raw::empty_object(), client_info: None }
+        Self { revision, capabilities: Raw::empty_object(), client_info: None, address: None }
     }
 }
 

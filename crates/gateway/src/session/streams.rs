@@ -1,6 +1,7 @@
 //! All streams of one session: those on which it hears news, and those of its requests.
 
 use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
@@ -28,6 +29,8 @@ pub(super) struct Shared {
     /// What their streams keep.
     pub(super) budget: Arc<Budget>,
     detached: Arc<Semaphore>,
+    /// Whether the gateway ends, so that there will be no more news.
+    ending: AtomicBool,
 }
 
 /// The places of a request that goes on without a connection.
@@ -53,7 +56,18 @@ struct Kept {
 
 impl Default for Shared {
     fn default() -> Self {
-        Self { budget: Arc::default(), detached: Arc::new(Semaphore::new(ALL_DETACHED)) }
+        Self {
+            budget: Arc::default(),
+            detached: Arc::new(Semaphore::new(ALL_DETACHED)),
+            ending: AtomicBool::new(false),
+        }
+    }
+}
+
+impl Shared {
+    /// From here on streams for news end as soon as their session is quiet.
+    pub(super) fn end(&self) {
+        self.ending.store(true, Ordering::SeqCst);
     }
 }
 
@@ -68,6 +82,17 @@ impl Streams {
     pub(super) fn close(&self) {
         for kept in lock(&self.kept).drain(..) {
             if kept.stream.is_attached() { kept.stream.finish(None) } else { kept.stream.expire() }
+        }
+    }
+
+    pub(super) fn is_ending(&self) -> bool {
+        self.shared.ending.load(Ordering::SeqCst)
+    }
+
+    /// Ends the streams that carry what belongs to no request.
+    pub(super) fn end_news(&self) {
+        for kept in lock(&self.kept).iter().filter(|kept| kept.for_news) {
+            kept.stream.finish(None);
         }
     }
 

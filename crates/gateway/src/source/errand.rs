@@ -13,6 +13,7 @@ use crate::exchange::{Behind, Way};
 use crate::front;
 use crate::gateway::Gateway;
 use crate::request::Passing;
+use crate::scope::Scope;
 use crate::view::View;
 
 /// How deep errands may nest: a workflow calls a workflow calls a workflow …
@@ -67,6 +68,11 @@ impl Errand {
     pub fn view(&self) -> Result<Arc<View>, Problem> {
         let view = self.gateway.view(self.caller.profile.as_str());
         view.ok_or_else(|| front::no_profile(&self.gateway, &self.caller.profile))
+    }
+
+    /// What its caller may know of.
+    pub fn scope(&self) -> Scope {
+        Scope::of(&self.gateway, &self.caller)
     }
 
     /// Those of these tools that the caller cannot use, by whatever name a dialect gives them.

@@ -8,7 +8,7 @@ use http::HeaderMap;
 use serde_json::json;
 use toolcrib_base::{Kind, Problem};
 use toolcrib_protocol::raw::Edit;
-use toolcrib_protocol::{Raw, method};
+use toolcrib_protocol::{Era, Raw, method};
 use toolcrib_upstream::{Conversation, Server, SessionPolicy};
 
 use crate::dispatch::Ended;
@@ -24,13 +24,17 @@ const LONGEST: Duration = Duration::from_secs(10 * 60);
 /// The bounds of what a server may wish as the time between two looks.
 const POLL: (u64, u64) = (50, 5_000);
 
-/// Whether a tool can be called as a task only.
+/// Whether a tool of a server that is spoken to in the legacy era can be called as a task only.
 pub(crate) fn needs_task(tool: &Tool, server: &Server) -> bool {
-    if server.is_modern() || memchr::memmem::find(tool.entry.raw.bytes(), b"taskSupport").is_none() {
+    if memchr::memmem::find(tool.entry.raw.bytes(), b"taskSupport").is_none() {
         return false;
     }
     let execution = tool.entry.raw.get("execution");
     let required = execution.and_then(|it| it.text("taskSupport")).as_deref() == Some("required");
+    if server.listing_era() == Some(Era::Modern) {
+        // What it declares to legacy clients was not listed. One that has no tasks does not heed that it is asked for one.
+        return required;
+    }
     let inventory = server.inventory();
     let tasks = inventory.capabilities.as_ref().and_then(|all| all.get("tasks"));
     let calls = tasks.and_then(|tasks| tasks.get("requests")?.get("tools")?.get("call"));

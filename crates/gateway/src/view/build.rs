@@ -1,18 +1,19 @@
 //! Building views: from profiles, running servers and the index to what each profile shows.
 
 mod uses;
+mod words;
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::{Arc, Mutex, OnceLock};
 
 use toolcrib_base::{ServerName, ToolId};
-use toolcrib_catalog::{Available, ChangedTools, Exposure, ProfileDefinition, ServerDefinition};
+use toolcrib_catalog::{Available, ChangedTools, Exposure, ProfileDefinition, ServerDefinition, recognised};
 use toolcrib_policy::{Act, Annotations, Caller, Held, Request, Rules, Settings};
-use toolcrib_protocol::Raw;
 use toolcrib_protocol::inventory::{Entry, Listing};
 use toolcrib_protocol::param_header::ParamHeaders;
 use toolcrib_protocol::raw::Edit;
+use toolcrib_protocol::{Era, Raw};
 use toolcrib_search::{Document, Index, ServerText, schema, tool_texts};
 use toolcrib_store::Names;
 use toolcrib_upstream::Inventory;
@@ -33,6 +34,7 @@ use crate::operation::Operations;
 use crate::servers::{Running, Table};
 use crate::source::{Offer, Source, Sources};
 use uses::Uses;
+use words::{description, labels};
 
 /// What building needs and keeps between two builds.
 #[derive(Debug)]
@@ -150,7 +152,8 @@ impl Builder {
 
     fn index_entry(&mut self, available: &Available, candidates: &[Arc<Candidate>]) {
         let entry = &available.entry;
-        let labels: Vec<&str> = entry.category.iter().chain(&entry.tags).map(String::as_str).collect();
+        let labels: Vec<&str> =
+            entry.category.iter().chain(&entry.tags).chain(&entry.keywords).map(String::as_str).collect();
         let server = ServerText {
             server: entry.name.clone(),
             title: entry.title.as_deref().unwrap_or_default(),
@@ -180,17 +183,13 @@ impl Builder {
     }
 
     fn index_server(&mut self, definition: &ServerDefinition, inventory: &Inventory) {
-        let labels: Vec<&str> = definition
-            .category
-            .iter()
-            .chain(&definition.tags)
-            .chain(&definition.keywords)
-            .map(String::as_str)
-            .collect();
+        let known = recognised(definition);
+        let described = description(definition, known.as_deref(), inventory);
+        let labels = labels(definition, known.as_deref());
         let server = ServerText {
             server: definition.name.clone(),
             title: definition.title.as_deref().unwrap_or_default(),
-            description: definition.description.as_deref().unwrap_or_default(),
+            description: &described,
             labels: &labels,
         };
         let mut documents: Vec<_> = inventory.tools.iter().map(document).collect();
@@ -221,10 +220,12 @@ impl Builder {
             .values()
             .filter(|it| rules.shows_server(&it.definition.name) && !is_taken(&it.definition.name))
             .collect();
+        let hidden = servers.values().map(|it| &it.definition).filter(|it| !rules.shows_server(&it.name));
+        let hidden = hidden.cloned().collect();
         let sources: Sources = self.sources.iter().filter(|it| rules.shows_server(it.name())).cloned().collect();
         let handles: Vec<_> = shown.iter().map(|it| (it.definition.name.clone(), it.server.clone())).collect();
         let paging = Paging { profile: profile.name.clone(), size: self.page };
-        let resources = Resources::gather(&handles, &paging);
+        let resources = Resources::gather(&handles, &paging, holds.then_some(&**held));
         let shaping = Shaping { profile, rules: &rules, resources: &resources };
         let tools = self.tools(&shaping, &shown, &sources);
         let exposure = auto::settled(profile, &tools);
@@ -259,6 +260,8 @@ impl Builder {
             offered: Offered::gather(&handles),
             operations: Arc::clone(&self.operations),
             sources,
+            every_source: Arc::clone(&self.sources),
+            hidden,
             servers: shown.iter().map(|it| (Arc::clone(&it.definition), it.server.clone())).collect(),
             search,
             listed: Listed::new(Listing::Tools, &paging, Vec::new()),
@@ -373,7 +376,7 @@ impl Builder {
     /// Whether a tool behind HTTP says that arguments are mirrored in headers, and says it wrongly: such a tool cannot be
     /// called as its server wants, so it is left out (2026-07-28, basic/transports, custom headers).
     fn has_wrong_headers(&self, running: &Running, entry: &Entry) -> bool {
-        if !running.server.is_modern() || !running.definition.transport.is_http() {
+        if running.server.listing_era() != Some(Era::Modern) || !running.definition.transport.is_http() {
             return false;
         }
         let schema = entry.input_schema();
@@ -426,10 +429,11 @@ impl<'a> Of<'a> {
     }
 }
 
-/// The tools that open and close sessions with a server, as far as the rules show them. A modern server has none.
+/// The tools that open and close sessions with a server, as far as the rules show them. One that is known to be modern
+/// only has none.
 fn session_tools<'a>(rules: &Rules, running: &'a Running, inventory: &Inventory) -> Vec<Found<'a>> {
     let definition = &running.definition;
-    let tools = SessionTools::of(definition, inventory).filter(|_| !running.server.is_modern());
+    let tools = SessionTools::of(definition, inventory).filter(|_| running.server.may_have_sessions());
     let Some(SessionTools { open, close }) = tools else { return Vec::new() };
     let annotations = conversation::ANNOTATIONS;
     let id = |name: &str| ToolId::new(definition.name.clone(), name);

@@ -3,7 +3,8 @@
 
 use std::collections::{HashMap, HashSet};
 
-use toolcrib_base::ServerName;
+use toolcrib_base::{ServerName, ToolId};
+use toolcrib_policy::Held;
 use toolcrib_protocol::inventory::{Entry, Listing};
 use toolcrib_protocol::raw::Edit;
 use toolcrib_protocol::{Raw, uris};
@@ -25,6 +26,17 @@ pub(crate) struct Place {
 
 /// How many different lengths the beginnings of templates may have for URIs to be led by them.
 const LENGTHS: usize = 256;
+
+/// A resource as nothing but its URI and its form.
+fn wordless(entry: &Entry) -> Option<Entry> {
+    let mut plain = serde_json::json!({ "uri": entry.key, "name": entry.key });
+    for key in ["mimeType", "size"] {
+        if let Some(value) = entry.raw.get(key) {
+            plain[key] = value.to_value();
+        }
+    }
+    Entry::from_raw(Listing::Resources, Raw::from_value(&plain)).ok()
+}
 
 /// A template and where what it makes leads.
 #[derive(Debug)]
@@ -56,8 +68,10 @@ pub(crate) struct Resources {
 }
 
 impl Resources {
-    /// Gathers what the servers of a profile offer, in their order.
-    pub(crate) fn gather(servers: &[(ServerName, Server)], paging: &Paging) -> Self {
+    /// Gathers what the servers of a profile offer, in their order. Where the profile holds what changed, templates that
+    /// are not as they were approved are left out; resources, which come and go and are not approved, are listed without
+    /// any words of their servers.
+    pub(crate) fn gather(servers: &[(ServerName, Server)], paging: &Paging, held: Option<&Held>) -> Self {
         let mut places = HashMap::new();
         let (mut templates, mut taken) = (Vec::<Template>::new(), HashSet::new());
         let mut beginnings: HashMap<String, ServerName> = HashMap::new();
@@ -71,6 +85,8 @@ impl Resources {
                 with_resources.push(place(""));
             }
             for entry in &inventory.resources {
+                let plain = held.and_then(|_| wordless(entry));
+                let entry = plain.as_ref().unwrap_or(entry);
                 let (uri, raw) = exposed(|uri| places.contains_key(uri), name, entry, Listing::Resources);
                 if uri != entry.key {
                     renamed.entry(name.clone()).or_default().insert(entry.key.clone(), uri.clone());
@@ -78,7 +94,10 @@ impl Resources {
                 places.insert(uri, place(&entry.key));
                 listed.push(raw);
             }
-            for entry in &inventory.templates {
+            let is_held = |entry: &&Entry| {
+                held.is_some_and(|held| held.templates.contains(&ToolId::new(name.clone(), &entry.key)))
+            };
+            for entry in inventory.templates.iter().filter(|entry| !is_held(entry)) {
                 // Two templates with the same beginning make the same URIs, whatever their variables are called.
                 let foreign = |template: &str| {
                     let begin = fixed(template);

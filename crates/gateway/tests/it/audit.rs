@@ -130,8 +130,8 @@ async fn a_full_queue_holds_calls_back_and_reaches_no_server() {
     let house = House::open(&[server("alpha", &[])], Ground::with_queue(1));
     house.settle().await;
     let scope = Scope::new();
-    // The only place is taken, so the next call must wait before it reaches anybody.
-    let place = soon("a place", house.gateway.store().audit().reserve()).await.unwrap();
+    // Every place is taken, so the next call must wait before it reaches anybody.
+    let places = all_places(&house).await;
     let client = house.legacy("default");
     let waiting = client.clone();
     let task = scope.spawn(async move { waiting.text("alpha_counter", &json!({})).await });
@@ -140,9 +140,18 @@ async fn a_full_queue_holds_calls_back_and_reaches_no_server() {
     house.server("alpha").call("ping", &Raw::empty_object(), ping).await.unwrap().unwrap();
     assert!(!task.is_finished());
     assert!(audited_now(&house).is_empty());
-    drop(place);
+    drop(places);
     assert_eq!(soon("the call", task).await.unwrap(), "1");
     assert_eq!(house.audited().await.len(), 1);
+}
+
+/// All places of a log with a queue of one.
+async fn all_places(house: &House) -> Vec<toolcrib_store::AuditSlot> {
+    let mut places = Vec::new();
+    for _ in 0..toolcrib_store::IN_FLIGHT {
+        places.push(soon("a place", house.gateway.store().audit().reserve()).await.unwrap());
+    }
+    places
 }
 
 fn audited_now(house: &House) -> Vec<AuditRecord> {
@@ -155,14 +164,14 @@ async fn a_call_that_is_dropped_while_it_waits_for_its_place_never_happened() {
     let house = House::open(&[server("alpha", &[])], Ground::with_queue(1));
     house.settle().await;
     let scope = Scope::new();
-    let place = soon("a place", house.gateway.store().audit().reserve()).await.unwrap();
+    let places = all_places(&house).await;
     let client = house.modern("default");
     let waiting = client.clone();
     let task = scope.spawn(async move { waiting.text("alpha_counter", &json!({})).await });
     tokio::task::yield_now().await;
     task.abort();
     assert!(soon("the end", task).await.is_err());
-    drop(place);
+    drop(places);
     assert_eq!(client.text("alpha_counter", &json!({})).await, "1");
     assert_eq!(house.audited().await.len(), 1);
 }
@@ -172,7 +181,7 @@ async fn nothing_is_called_once_the_audit_log_is_closed() {
     let house = House::settled(&[server("alpha", &[])]).await;
     let client = house.legacy("default");
     assert_eq!(client.text("alpha_counter", &json!({})).await, "1");
-    soon("the log", house.gateway.store().close()).await;
+    soon("the log", house.gateway.store().close()).await.unwrap();
     for name in ["alpha_counter", "call_tool", "find_tools"] {
         let error = client.refused(name, &json!({"name": "alpha/counter"})).await;
         assert!(error.message.contains("shutting down"), "{name}: {}", error.message);

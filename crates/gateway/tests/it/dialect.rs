@@ -20,6 +20,21 @@ async fn house() -> House {
 }
 
 #[tokio::test]
+async fn what_is_missing_is_named_as_the_schema_names_it() {
+    let house = house().await;
+    for own in DIALECTS {
+        let client = house.legacy(own);
+        for meta in META_NAMES.iter().filter(|meta| meta.dialect.as_str() == own) {
+            let schema: Value = serde_json::from_str(meta.schema).unwrap();
+            let Some(required) = schema["required"][0].as_str() else { continue };
+            let result = client.call(meta.name, &json!({})).await;
+            assert_eq!(result["isError"], true, "{}", meta.name);
+            assert!(text_of(&result).contains(required), "{} wants `{required}`: {result}", meta.name);
+        }
+    }
+}
+
+#[tokio::test]
 async fn every_name_of_every_dialect_is_answered_in_every_profile() {
     let house = house().await;
     for own in DIALECTS {

@@ -108,8 +108,8 @@ async fn only_administrators_read_events() {
 #[tokio::test]
 async fn a_session_that_follows_is_told_what_it_asked_for() {
     let house = House::settled(&[profile("muster", "dialect: muster")]).await;
-    let client = house.legacy("muster").admin();
-    let other = house.legacy("muster").admin();
+    let client = house.legacy_admin("muster");
+    let other = house.legacy_admin("muster");
     let (mut stream, mut quiet) = (client.stream(), other.stream());
     let follow = |arguments: Value| json!({ "name": "core_events", "arguments": arguments });
     client.call("call_tool", &follow(json!({ "follow": true, "resourceType": "Workflow" }))).await;

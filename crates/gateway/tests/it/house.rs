@@ -115,6 +115,7 @@ impl House {
             credentials: None,
             limits: Limits::default(),
             grace: Duration::from_millis(500),
+            starts: toolcrib_upstream::StartPlaces::default(),
         };
         let metrics = Arc::new(Metrics::new());
         let secrets = Arc::new(LocalSecrets::new(home.path()));
@@ -225,6 +226,14 @@ impl House {
 
     pub(crate) fn legacy_of(&self, principal: &str, profile: &str) -> Client {
         let who = Principal { id: PrincipalId::new(principal), is_admin: false };
+        let name = ProfileName::new(profile).unwrap();
+        let session = self.gateway.sessions.open(who, name, Revision::LATEST_LEGACY).unwrap();
+        Client::new(self, profile, Revision::LATEST_LEGACY, Some(session))
+    }
+
+    /// A legacy client whose session an administrator opened.
+    pub(crate) fn legacy_admin(&self, profile: &str) -> Client {
+        let who = Principal { id: PrincipalId::new("admin"), is_admin: true };
         let name = ProfileName::new(profile).unwrap();
         let session = self.gateway.sessions.open(who, name, Revision::LATEST_LEGACY).unwrap();
         Client::new(self, profile, Revision::LATEST_LEGACY, Some(session))

@@ -361,7 +361,8 @@ async fn changed_roots_are_told_to_the_session_s_own_servers() {
     let other = house.legacy("default");
     let mut client = house.legacy("default");
     let capabilities = Raw::from_value(&json!({"roots": {"listChanged": true}}));
-    let introduction = Introduction { revision: Revision::LATEST_LEGACY, capabilities, client_info: None };
+    let introduction =
+        Introduction { revision: Revision::LATEST_LEGACY, capabilities, client_info: None, address: None };
     let who = Principal { id: PrincipalId::new("local"), is_admin: false };
     let session = house.gateway.sessions.open(who, ProfileName::new("default").unwrap(), introduction).unwrap();
     client.caller.session = Some(session);

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use toolcrib_upstream::State;
 
-use crate::house::{Client, House, profile, server, text_of};
+use crate::house::{Client, House, profile, server, stopped, text_of};
 
 async fn house() -> House {
     House::settled(&[profile("muster", "dialect: muster"), server("alpha", &[])]).await
@@ -187,6 +187,36 @@ async fn only_administrators_change_servers() {
         operate(&client, name, given.clone()).await.unwrap_err();
     }
     assert_eq!(house.read("servers/new.yaml"), None);
+}
+
+#[tokio::test]
+async fn whoever_does_not_administer_reads_what_its_profile_shows_of_servers_and_nothing_else() {
+    let more = "env: {KEY: m4rker}\ndescription: Tells the time\n";
+    let files = [
+        profile("muster", "dialect: muster\nservers: [alpha]\ntools: {deny: [alpha/gone]}"),
+        stopped("alpha", &["now", "gone"], more),
+        stopped("beta", &["now"], more),
+    ];
+    let house = House::settled(&files).await;
+    let client = house.legacy("muster");
+    let listed = operate(&client, "core_mcpserver_list", json!({ "showAll": true, "verbose": true })).await.unwrap();
+    let shown = operate(&client, "core_mcpserver_get", json!({ "name": "alpha" })).await.unwrap();
+    assert_eq!((&listed["total"], &listed["mcpServers"][0], &listed["problems"]), (&json!(1), &shown, &json!([])));
+    assert_eq!((&shown["name"], &shown["description"]), (&json!("alpha"), &json!("Tells the time")));
+    assert_eq!(shown["toolsCount"], 1, "only the tools that the profile shows are counted");
+    for text in [listed.to_string(), shown.to_string()] {
+        for marker in ["m4rker", "never-started", "beta", "\"env\"", "command", "\"file\"", "revision"] {
+            assert!(!text.contains(marker), "`{marker}` in {text}");
+        }
+    }
+    // What it hides is as if it were not there.
+    let told = |name: &'static str| operate(&client, "core_mcpserver_get", json!({ "name": name }));
+    let (hidden, absent) = (told("beta").await.unwrap_err(), told("beto").await.unwrap_err());
+    assert_eq!(hidden.replace("beta", "?"), absent.replace("beto", "?"));
+    // Whoever administers sees everything.
+    let admin = house.legacy("muster").admin();
+    let all = operate(&admin, "core_mcpserver_list", json!({ "showAll": true })).await.unwrap();
+    assert_eq!((&all["total"], &all["mcpServers"][0]["command"]), (&json!(2), &json!("never-started")));
 }
 
 #[tokio::test]

@@ -38,7 +38,8 @@ async fn older_clients_get_what_their_revision_can_say() {
 
 #[tokio::test]
 async fn a_modern_server_s_words_do_not_reach_legacy_clients() {
-    let house = House::settled(&[server("alpha", &["--modern", "--ui", "ui://app"]), profile("direct", DIRECT)]).await;
+    let house =
+        House::settled(&[server("alpha", &["--modern-only", "--ui", "ui://app"]), profile("direct", DIRECT)]).await;
     let [modern, legacy] = house.both("direct");
     let words = ["resultType", "ttlMs", "cacheScope"];
     let read = legacy.ask("resources/read", &json!({ "uri": "ui://app" })).await.unwrap();
@@ -69,7 +70,7 @@ async fn caching_hints_of_a_legacy_server_or_odd_ones_do_not_count() {
 
 #[tokio::test]
 async fn a_result_of_an_unknown_type_is_the_server_s_error() {
-    let house = House::settled(&[server("alpha", &["--modern"]), profile("direct", DIRECT)]).await;
+    let house = House::settled(&[server("alpha", &["--modern-only"]), profile("direct", DIRECT)]).await;
     for client in house.both("direct") {
         for odd in [json!("hologram"), json!("task"), json!(7), json!(null), json!({})] {
             let result = client.call("raw", &raw(&json!({ "content": [], "taskId": "t", "resultType": odd }))).await;

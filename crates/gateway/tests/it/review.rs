@@ -88,13 +88,14 @@ async fn what_is_between_us_and_the_server_is_not_the_client_s_to_mend() {
 
 #[tokio::test]
 async fn a_modern_server_is_told_of_tasks_by_modern_clients_only() {
-    let files = [server("alpha", &["--modern", "--tasks"])];
+    let files = [server("alpha", &["--modern-only", "--tasks"])];
     let house = House::settled(&files).await;
     let mut client = house.legacy("default");
     let introduction = Introduction {
         revision: Revision::LATEST_LEGACY,
         capabilities: Raw::from_value(&json!({"extensions": {task::EXTENSION: {}}})),
         client_info: None,
+        address: None,
     };
     let principal = client.caller.principal.clone();
     let profile = client.caller.profile.clone();

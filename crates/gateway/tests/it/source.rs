@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use toolcrib_base::{Kind, Problem, ServerName};
 use toolcrib_catalog::{DefinitionProblem, Loaded};
 use toolcrib_gateway::view::View;
-use toolcrib_gateway::{Errand, Offer, Operation, Permission, Source, Sources};
+use toolcrib_gateway::{Errand, ObjectKind, Offer, Operation, Permission, Source, Sources};
 use toolcrib_protocol::Raw;
 use toolcrib_protocol::inventory::{Entry, Listing};
 
@@ -89,6 +89,13 @@ impl Source for Programs {
         assert_eq!(operation.tool, "core_program_count");
         let count = self.tools().len();
         async move { Ok(json!({"count": count})) }.boxed()
+    }
+
+    fn shows(&self, view: &View, kind: ObjectKind, name: &str) -> bool {
+        let offers = self.tools();
+        let offer = offers.iter().find(|offer| offer.entry.key == name);
+        kind == ObjectKind::Workflow
+            && offer.is_some_and(|offer| offer.uses.iter().all(|name| view.may_name_alone(name)))
     }
 
     fn explain(&self, _: &View, tool: &str) -> Option<Problem> {

@@ -136,7 +136,7 @@ async fn a_task_asks_its_client() {
 
 #[tokio::test]
 async fn tasks_are_for_clients_that_declared_them_on_that_request() {
-    let house = House::settled(&[server("alpha", &["--modern", "--tasks"]), profile("direct", DIRECT)]).await;
+    let house = House::settled(&[server("alpha", &["--modern-only", "--tasks"]), profile("direct", DIRECT)]).await;
     let [modern, legacy] = house.both("direct");
     for client in [&modern, &legacy] {
         assert_eq!(client.text("job", &json!({})).await, "not as a task");

@@ -178,7 +178,7 @@ fn an_entry_becomes_a_server_where_servers_and_registry_say_so() {
 #[test]
 fn what_is_held_is_hidden_and_nothing_else() {
     let ids = |ids: &[&str]| ids.iter().map(|id| ToolId::parse(id).unwrap()).collect();
-    let held = Arc::new(Held { tools: ids(&["files/new"]), prompts: ids(&["files/x"]) });
+    let held = Arc::new(Held { tools: ids(&["files/new"]), prompts: ids(&["files/x"]), ..Held::default() });
     let settings = rules(&["*"], &["*"], &["files/denied"], false).settings;
     let rules = Rules::new(Settings { held, ..settings });
     check(&rules, &tool("files/new", READS), Err(Reason::Held));
@@ -291,7 +291,7 @@ prop_compose! {
         read_only in any::<bool>(), held in any::<bool>(),
     ) -> Settings {
         let id = ToolId::parse("a/a").unwrap();
-        let held = if held { Held { tools: [id.clone()].into(), prompts: [id].into() } } else { Held::default() };
+        let held = if held { Held { tools: [id.clone()].into(), prompts: [id].into(), ..Held::default() } } else { Held::default() };
         let (profile, held) = (ProfileName::new("p").unwrap(), Arc::new(held));
         Settings { profile, servers, registry, allow, deny, read_only, held }
     }

@@ -25,8 +25,9 @@ use set::Set;
 use speed::Stopwatch;
 
 const USAGE: &str =
-    "usage: cargo xtask eval-search DIR [--by FIELD] [--run FOLDER] [--tfidf] [--speed] [--model PATH [--keep FILE]]
+    "usage: cargo xtask eval-search DIR [--by FIELD] [--only FIELD=VALUE] [--run FOLDER] [--tfidf] [--speed] [--model PATH [--keep FILE]]
     --by FIELD    also a line for each value of a field of the queries: style, lang, split
+    --only F=V    only the queries that have a value in a field, such as split=tuned
     --run FOLDER  write what was ranked to FOLDER/<set>.jsonl, for other programs to score
     --model PATH  with the vectors of a model as well: a folder with `model.onnx` and `tokenizer.json`
     --keep FILE   keep the vectors of tools there
@@ -38,6 +39,7 @@ const DEPTH: usize = 100;
 struct Options {
     folder: PathBuf,
     by: Option<String>,
+    only: Option<(String, String)>,
     run: Option<PathBuf>,
     ranking: Ranking,
     speed: bool,
@@ -69,7 +71,10 @@ fn run(arguments: &[String]) -> Result<()> {
     let mut all = Vec::new();
     println!("{:<34} {:>6} {:>7}  {}   p50 ms  p95 ms", "set", "tools", "queries", Scores::HEAD);
     for folder in &sets {
-        let set = Set::read(folder)?;
+        let mut set = Set::read(folder)?;
+        if let Some((field, value)) = &options.only {
+            set.queries.retain(|query| query.field(field) == *value);
+        }
         all.push(one(&set, &options, model.as_mut())?);
     }
     if all.len() > 1 {
@@ -156,6 +161,7 @@ impl Options {
         let mut options = Self {
             folder: PathBuf::new(),
             by: None,
+            only: None,
             run: None,
             ranking: Ranking::Blend,
             speed: false,
@@ -166,6 +172,10 @@ impl Options {
         while let Some(argument) = rest.next() {
             match argument.as_str() {
                 "--by" => options.by = Some(rest.next().context(USAGE)?.clone()),
+                "--only" => {
+                    let (field, value) = rest.next().and_then(|it| it.split_once('=')).context(USAGE)?;
+                    options.only = Some((field.to_owned(), value.to_owned()));
+                }
                 "--run" => options.run = Some(rest.next().context(USAGE)?.into()),
                 "--model" => options.model = Some(rest.next().context(USAGE)?.into()),
                 "--keep" => options.keep = Some(rest.next().context(USAGE)?.into()),

@@ -35,12 +35,17 @@ fn sum(table: &Table, pieces: &[Piece]) -> Option<[f32; DIMENSIONS]> {
     for piece in pieces {
         table.add(*piece, &mut sum);
     }
-    let length = sum.iter().map(|value| value * value).sum::<f32>().sqrt();
+    unit(sum)
+}
+
+/// A vector scaled to length 1, if it has a length.
+fn unit(mut vector: [f32; DIMENSIONS]) -> Option<[f32; DIMENSIONS]> {
+    let length = vector.iter().map(|value| value * value).sum::<f32>().sqrt();
     if !length.is_normal() {
         return None;
     }
-    sum.iter_mut().for_each(|value| *value /= length);
-    Some(sum)
+    vector.iter_mut().for_each(|value| *value /= length);
+    Some(vector)
 }
 
 /// A vector of whole numbers up to `most`, and what they are multiplied with.
@@ -130,7 +135,20 @@ fn nearest(vectors: &Vectors, wanted: &[Wanted], shown: &dyn Fn(usize) -> bool, 
 
 impl Wanted {
     pub(super) fn new(table: &Table, pieces: &[Piece]) -> Option<Self> {
-        let (scale, values) = widen(&sum(table, pieces)?);
+        Self::of(&sum(table, pieces)?)
+    }
+
+    /// A text's vector, moved by a share of its length to what other pieces say.
+    pub(super) fn towards(table: &Table, pieces: &[Piece], others: &[Piece], share: f32) -> Option<Self> {
+        let mut exact = sum(table, pieces)?;
+        for (exact, other) in exact.iter_mut().zip(sum(table, others).unwrap_or([0.0; DIMENSIONS])) {
+            *exact += share * other;
+        }
+        unit(exact).and_then(|exact| Self::of(&exact))
+    }
+
+    fn of(exact: &[f32; DIMENSIONS]) -> Option<Self> {
+        let (scale, values) = widen(exact);
         Some(Self { values: values.into_boxed_slice().try_into().ok()?, scale })
     }
 }

@@ -45,78 +45,133 @@ fn events(log: &AuditLog) -> u64 {
     }
 }
 
+/// How many pages the database may still grow by.
+fn set_pages(log: &AuditLog, pages: i64) {
+    let connection = log.inner.database.writer();
+    let used: i64 = connection.query_row("PRAGMA page_count", [], |row| row.get(0)).unwrap();
+    let most = format!("PRAGMA max_page_count = {}", used + pages);
+    connection.query_row(&most, [], |row| row.get::<_, i64>(0)).unwrap();
+}
+
 #[tokio::test]
-async fn a_full_queue_blocks_until_a_slot_is_given_back() {
+async fn calls_in_flight_do_not_use_up_the_queue_but_are_bounded() {
     let (_folder, log) = log_on_disk(2);
-    let first = log.reserve().await.unwrap();
-    let second = log.reserve().await.unwrap();
-    let mut third = pin!(log.reserve());
-    assert!(poll_once(third.as_mut()).is_pending());
-    drop(first);
-    let third = third.await.unwrap();
-    let mut fourth = pin!(log.reserve());
-    assert!(poll_once(fourth.as_mut()).is_pending());
+    let mut out = Vec::new();
+    for _ in 0..2 * IN_FLIGHT {
+        out.push(log.reserve().await.unwrap());
+    }
+    let mut one_more = pin!(log.reserve());
+    assert!(poll_once(one_more.as_mut()).is_pending());
+    out.pop();
+    let given = one_more.await.unwrap();
+    let mut another = pin!(log.reserve());
+    assert!(poll_once(another.as_mut()).is_pending());
     // A recorded event makes room as soon as the writer takes it.
-    second.record(event(1));
-    fourth.await.unwrap().record(event(2));
-    drop(third);
+    given.record(event(1));
+    another.await.unwrap().record(event(2));
+    drop(out);
     log.flush().await.unwrap();
     assert_eq!(events(&log), 2);
 }
 
+/// Records events, from `first` on, until the log has noticed that the disk is full; gives the last one's number.
+async fn record_until_blocked(log: &AuditLog, first: u64) -> u64 {
+    set_pages(log, 0);
+    let mut recorded = first - 1;
+    // One event can fit into the last page, two of 3 KB cannot. The slots are taken before, as running calls have theirs.
+    let mut slots = Vec::new();
+    for _ in 0..8 {
+        slots.push(log.reserve().await.unwrap());
+    }
+    for slot in slots {
+        recorded += 1;
+        slot.record(event(recorded));
+    }
+    let mut progress = log.inner.progress.clone();
+    progress.wait_for(|progress| progress.blocked.is_some()).await.unwrap();
+    recorded
+}
+
 #[tokio::test]
-async fn a_full_disk_blocks_callers_and_loses_nothing() {
-    const QUEUE: usize = 16;
+async fn calls_that_end_while_the_disk_is_full_are_recorded_and_no_new_one_begins() {
+    const QUEUE: usize = 4;
     let (_folder, log) = log_on_disk(QUEUE);
+    let mut out = Vec::new();
+    for _ in 0..QUEUE * 3 {
+        out.push(log.reserve().await.unwrap());
+    }
+    set_pages(&log, 0);
+    for (number, slot) in (1..).zip(out) {
+        slot.record(event(number));
+    }
+    let mut next = pin!(log.reserve());
+    assert!(poll_once(next.as_mut()).is_pending(), "what ended is more than may wait for the disk");
+    set_pages(&log, 1_000);
+    drop(next.await.unwrap());
+    log.flush().await.unwrap();
+    assert_eq!(events(&log), 3 * QUEUE as u64);
+}
+
+#[tokio::test]
+async fn a_disk_that_fills_empties_and_fills_again_makes_callers_wait_and_loses_nothing() {
+    let (_folder, log) = log_on_disk(16);
     log.reserve().await.unwrap().record(event(1));
     log.flush().await.unwrap();
     assert_eq!(log.health().blocked_since, None);
-    let set_pages = |pages: i64| {
-        let connection = log.inner.database.writer();
-        let used: i64 = connection.query_row("PRAGMA page_count", [], |row| row.get(0)).unwrap();
-        let most = format!("PRAGMA max_page_count = {}", used + pages);
-        connection.query_row(&most, [], |row| row.get::<_, i64>(0)).unwrap();
-    };
-    set_pages(0);
-
-    // One event can fit into the last page, two of 3 KB cannot.
     let mut recorded = 1;
-    let mut progress = log.inner.progress.clone();
-    for _ in 0..8 {
-        recorded += 1;
-        log.reserve().await.unwrap().record(event(recorded));
-    }
-    progress.wait_for(|progress| progress.blocked.is_some()).await.unwrap();
-    let health = log.health();
-    assert_eq!(health.blocked_since, Some(Timestamp(1_000)));
-    assert!(health.last_error.unwrap().contains("full"));
-    assert!((1..=8).contains(&health.queued), "{} queued", health.queued);
+    for _ in 0..3 {
+        recorded = record_until_blocked(&log, recorded + 1).await;
+        let health = log.health();
+        assert_eq!(health.blocked_since, Some(Timestamp(1_000)));
+        assert!(health.last_error.unwrap().contains("full"));
+        assert!((1..=8).contains(&health.queued), "{} queued", health.queued);
 
-    // Nothing leaves the queue now, so it fills, and then callers wait.
-    let waiting = loop {
-        let mut reserve = Box::pin(log.reserve());
-        match poll_once(reserve.as_mut()) {
-            Poll::Ready(slot) => {
-                recorded += 1;
-                slot.unwrap().record(event(recorded));
-            }
-            Poll::Pending => break reserve,
+        // The queue has room, and still there is no place: what is done now could not be recorded.
+        let mut waiting = pin!(log.reserve());
+        while !log.inner.shared.blocked.load(Ordering::SeqCst) {
+            tokio::task::yield_now().await;
         }
-        assert!(recorded < 100, "the queue does not fill");
-    };
-    let mut flush = pin!(log.flush());
-    assert!(poll_once(flush.as_mut()).is_pending());
+        assert!(poll_once(waiting.as_mut()).is_pending());
+        let mut flush = pin!(log.flush());
+        assert!(poll_once(flush.as_mut()).is_pending());
 
-    set_pages(1_000);
-    flush.await.unwrap();
-    waiting.await.unwrap().record(event(recorded + 1));
-    log.close().await;
-    let health = log.health();
-    assert_eq!((health.blocked_since, health.last_error, health.queued), (None, None, 0));
-    assert_eq!(events(&log), recorded + 1);
+        set_pages(&log, 1_000);
+        flush.await.unwrap();
+        recorded += 1;
+        waiting.await.unwrap().record(event(recorded));
+        log.flush().await.unwrap();
+        let health = log.health();
+        assert_eq!((health.blocked_since, health.last_error, health.queued), (None, None, 0));
+    }
+    log.close().await.unwrap();
+    assert_eq!(events(&log), recorded);
     let newest = log.list(&AuditFilter { limit: 1_000, ..AuditFilter::default() }).unwrap();
-    let expect: Vec<String> = (1..=recorded + 1).rev().map(|number| number.to_string()).collect();
+    let expect: Vec<String> = (1..=recorded).rev().map(|number| number.to_string()).collect();
     assert_eq!(newest.into_iter().map(|row| row.request_id).collect::<Vec<_>>(), expect);
+}
+
+#[tokio::test]
+async fn closing_on_a_full_disk_ends_and_says_how_much_is_lost() {
+    let (_folder, log) = log_on_disk(16);
+    log.reserve().await.unwrap().record(event(1));
+    log.flush().await.unwrap();
+    let late = log.reserve().await.unwrap();
+    record_until_blocked(&log, 2).await;
+    let mut waiting = pin!(log.reserve());
+    while !log.inner.shared.blocked.load(Ordering::SeqCst) {
+        tokio::task::yield_now().await;
+    }
+    assert!(poll_once(waiting.as_mut()).is_pending());
+    log.end_waiting();
+    assert!(matches!(waiting.await, Err(AuditClosed)), "a gateway that ends does not wait for its disk");
+    let unwritten = log.close().await.unwrap_err();
+    assert_eq!(unwritten.events, log.health().queued);
+    assert!((1..=8).contains(&unwritten.events) && unwritten.why.contains("full"), "{unwritten}");
+    // A call that outlives the log is counted as well.
+    late.record(event(10));
+    assert_eq!(log.close().await.unwrap_err().events, unwritten.events + 1);
+    assert!(matches!(log.reserve().await, Err(AuditClosed)));
+    assert_eq!(events(&log), log.health().head.seq, "what was written before is whole");
 }
 
 #[tokio::test]
@@ -128,11 +183,11 @@ async fn closing_waits_for_slots_that_are_out() {
     assert!(poll_once(close.as_mut()).is_pending());
     slot.record(event(1));
     drop(unused);
-    close.await;
+    close.await.unwrap();
     assert_eq!(events(&log), 1);
     assert!(matches!(log.reserve().await, Err(AuditClosed)));
     assert_eq!(log.flush().await, Ok(()), "everything recorded is on the disk");
-    log.close_blocking();
+    log.close_blocking().unwrap();
 }
 
 #[tokio::test]
@@ -156,7 +211,7 @@ async fn a_row_from_outside_does_not_stop_the_log() {
     let expect = Verification::Broken(Broken { seq: 2, fault: Fault::WrongPrevious });
     assert_eq!(log.verify(None).unwrap(), expect);
     log.reserve().await.unwrap().record(event(2));
-    log.close().await;
+    log.close().await.unwrap();
     assert_eq!(log.health().head.seq, 3);
     assert_eq!(log.verify(None).unwrap(), expect);
 }

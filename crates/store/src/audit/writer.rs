@@ -21,6 +21,8 @@ use crate::database::Database;
 const RETRY_FIRST: Duration = Duration::from_millis(100);
 /// The longest wait between attempts: how late the log may notice that the disk has room again.
 const RETRY_MOST: Duration = Duration::from_secs(2);
+/// How often a commit is tried once the log is being closed: somebody waits for the process to end.
+const CLOSING_TRIES: u32 = 3;
 
 const INSERT: &str = "INSERT INTO audit (seq, at, principal, profile, door, method, target, args_hash, arguments, \
                       decision, outcome, duration_us, request_id, session, prev_hash, hash) \
@@ -61,13 +63,12 @@ impl Writer {
         Self { database, clock, shared, queue, batch: Vec::new(), head, scratch: Scratch::default(), progress }
     }
 
-    /// Runs until the log is closed, or every handle is gone, and everything is written.
+    /// Runs until the log is closed, or every handle is gone, and everything is written or cannot be.
     pub(super) fn run(mut self) {
         let waker = waker();
         let mut context = Context::from_waker(&waker);
-        while self.gather(&mut context) {
-            self.write();
-        }
+        while self.gather(&mut context) && self.write() {}
+        self.shared.end_waiting();
     }
 
     /// Waits for the first event and then for others to share its commit; `false` when there will be none.
@@ -107,24 +108,34 @@ impl Writer {
             || self.shared.queued() >= COMMIT_EVENTS as u64
     }
 
-    /// Writes the batch, however often it takes.
-    fn write(&mut self) {
+    /// Writes the batch, however often it takes; `false` when the log is being closed and it cannot be written.
+    fn write(&mut self) -> bool {
         let mut backoff = Backoff::new(RETRY_FIRST, RETRY_MOST);
+        let mut tries = 0;
         let head = loop {
             match self.commit() {
                 Ok(head) => break head,
                 Err(error) => self.report_failure(&error),
             }
             self.head = None;
-            pause(backoff.next_wait());
+            if self.shared.closing.load(Ordering::SeqCst) {
+                tries += 1;
+                if tries == CLOSING_TRIES {
+                    return false;
+                }
+                backoff = Backoff::new(RETRY_FIRST, RETRY_MOST);
+            }
+            self.pause(backoff.next_wait());
         };
         self.head = Some(head);
         let count = self.batch.len();
         self.batch.clear();
         let written = self.shared.written.fetch_add(count as u64, Ordering::SeqCst) + count as u64;
         if self.progress.send_replace(Progress { written, head, blocked: None }).blocked.is_some() {
-            tracing::warn!("the audit log can be written again");
+            self.shared.set_blocked(false);
+            tracing::warn!("the audit log can be written again: calls go on");
         }
+        true
     }
 
     /// One transaction: the rows and the head, or nothing.
@@ -153,10 +164,29 @@ impl Writer {
         self.progress.send_modify(|progress| match &mut progress.blocked {
             Some(blocked) => blocked.error = error,
             None => {
-                tracing::warn!(%error, "the audit log cannot be written: calls wait until it can");
+                let events = self.batch.len();
+                tracing::warn!(%error, events, "the audit log cannot be written: calls wait until it can");
                 progress.blocked = Some(Blocked { since: now, error });
             }
         });
+        // After the reason is known: who waits at the gate may ask for it.
+        if !self.shared.blocked.load(Ordering::SeqCst) {
+            self.shared.set_blocked(true);
+        }
+    }
+
+    /// Waits at least `wait`, so that a failing disk is not tried more often; not for longer than the first
+    /// wait once the log is being closed.
+    fn pause(&self, wait: Duration) {
+        let begun = Instant::now();
+        loop {
+            let wait = if self.shared.closing.load(Ordering::SeqCst) { wait.min(RETRY_FIRST) } else { wait };
+            let left = wait.saturating_sub(begun.elapsed());
+            if left.is_zero() {
+                return;
+            }
+            thread::park_timeout(left);
+        }
     }
 }
 
@@ -243,16 +273,4 @@ pub(super) fn to_sql(seq: u64) -> i64 {
 /// The inverse; a negative number, which only somebody else can have written, becomes 0.
 pub(super) fn from_sql(seq: i64) -> u64 {
     u64::try_from(seq).unwrap_or(0)
-}
-
-/// Waits at least `wait`: nobody can make a failing disk be tried more often.
-fn pause(wait: Duration) {
-    let until = Instant::now() + wait;
-    loop {
-        let left = until.saturating_duration_since(Instant::now());
-        if left.is_zero() {
-            return;
-        }
-        thread::park_timeout(left);
-    }
 }

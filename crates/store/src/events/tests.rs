@@ -66,7 +66,7 @@ fn what_is_old_or_too_much_is_forgotten() {
         store.events().keep(event(at, "MCPServer", "a", false));
     }
     assert_eq!(listed(store.events(), EventFilter::default()).len(), 5, "kept before they are looked through");
-    store.close_blocking();
+    store.close_blocking().unwrap();
     drop(store);
     let store = open();
     // The writer forgets before anything else, and this waits for the writer.
@@ -106,7 +106,7 @@ fn closing_writes_everything_down() {
     for at in 0..1_000 {
         store.events().keep(event(now + at, "MCPServer", "a", false));
     }
-    store.close_blocking();
+    store.close_blocking().unwrap();
     store.events().keep(event(now, "MCPServer", "late", false));
     drop(store);
     let store = Store::open(folder.path(), Config::default()).unwrap();

@@ -11,7 +11,7 @@ async fn closing_writes_everything_down() {
     let store = home.open();
     // More than two batches, none of them waited for.
     record(&store, 1..=2_500).await;
-    store.close().await;
+    store.close().await.unwrap();
     let head = store.audit().health().head;
     drop(store);
     let store = home.open();
@@ -28,7 +28,7 @@ async fn the_chain_goes_on_after_a_restart() {
     for first in [1, 11, 21] {
         let store = home.open();
         record(&store, first..first + 10).await;
-        store.close_blocking();
+        store.close_blocking().unwrap();
     }
     let store = home.open();
     assert!(matches!(store.audit().verify(None).unwrap(), Verification::Intact(verified) if verified.events == 30));

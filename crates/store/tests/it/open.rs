@@ -43,6 +43,26 @@ async fn the_state_is_closed_to_others() {
 }
 
 #[test]
+fn a_history_that_is_gone_is_noticed() {
+    let home = Home::new();
+    let check = |expected: bool, what: &str| {
+        let store = home.open();
+        assert_eq!(store.has_lost_history(), expected, "{what}");
+        store.close_blocking().unwrap();
+    };
+    check(false, "the first start");
+    check(false, "the second one");
+    fs::write(home.database(), "").unwrap();
+    check(true, "cut to nothing");
+    check(false, "the new history");
+    fs::remove_file(home.database()).unwrap();
+    check(false, "nothing says that this folder was ever served from");
+    fs::write(home.state.join("token"), "t").unwrap();
+    fs::remove_file(home.database()).unwrap();
+    check(true, "removed from a folder that was served from");
+}
+
+#[test]
 fn a_second_holder_is_refused_and_told_who_holds() {
     let home = Home::new();
     let store = home.open();
@@ -50,7 +70,7 @@ fn a_second_holder_is_refused_and_told_who_holds() {
     let pid = std::process::id();
     assert_eq!(message, format!("the state folder `{}` is in use by process {pid}", home.state.display()));
     assert!(hint.contains(&format!("stop process {pid}")));
-    store.close_blocking();
+    store.close_blocking().unwrap();
     drop(store);
     home.open();
 }
@@ -67,7 +87,7 @@ fn a_lock_file_with_rubbish_is_no_obstacle() {
 #[test]
 fn a_newer_database_is_refused_and_left_alone() {
     let home = Home::new();
-    home.open().close_blocking();
+    home.open().close_blocking().unwrap();
     home.shell().pragma_update(None, "user_version", 99).unwrap();
     let before = fs::read(home.database()).unwrap();
     let (message, hint) = told(refused(&home));
@@ -91,7 +111,7 @@ fn another_programs_database_is_refused_and_left_alone() {
 #[test]
 fn a_damaged_file_is_refused_and_left_alone() {
     let home = Home::new();
-    home.open().close_blocking();
+    home.open().close_blocking().unwrap();
     let whole = fs::read(home.database()).unwrap();
     let mut damaged = whole.clone();
     damaged[100..whole.len().min(4_096)].fill(0xff);

@@ -23,7 +23,7 @@ fn snapshots_are_kept_per_server() {
     snapshots.put(&snapshot("time", 1, "{\"tools\": [ ]}")).unwrap();
     snapshots.put(&snapshot("files", 2, "{}")).unwrap();
     snapshots.put(&snapshot("files", 3, "{\"tools\":[1]}")).unwrap();
-    store.close_blocking();
+    store.close_blocking().unwrap();
     drop((snapshots, store));
 
     let store = home.open();
@@ -76,7 +76,7 @@ fn the_first_owner_keeps_a_name() {
     assert_eq!(owners, [files.clone(), files.clone(), git.clone()]);
     let elsewhere = store.names().claim(&profile("other"), &[("search", &git)]).unwrap();
     assert_eq!(elsewhere, std::slice::from_ref(&git));
-    store.close_blocking();
+    store.close_blocking().unwrap();
     drop(store);
 
     let store = home.open();
@@ -134,7 +134,7 @@ fn active_sets_belong_to_a_principal_and_a_profile_and_are_there_after_a_restart
     sets.put(&alice, &profile("other"), &[active("time/now", 1)]).unwrap();
     sets.put(&alice, &profile("default"), &[active("files/read", 7), active("files/a/b", 3)]).unwrap();
     sets.put(&alice, &profile("other"), &[]).unwrap();
-    store.close_blocking();
+    store.close_blocking().unwrap();
     drop((sets, store));
 
     let all = home.open().active_sets().all().unwrap();
@@ -171,7 +171,7 @@ fn tasks_are_kept_until_they_expire_or_are_too_many() {
     }
     store.tasks().put(&task("expired", "two", 1, 2)).unwrap();
     assert_eq!(store.tasks().get("expired").unwrap(), None, "it is gone before anybody sweeps");
-    store.close_blocking();
+    store.close_blocking().unwrap();
     drop(store);
 
     let store = home.open();
@@ -205,7 +205,7 @@ fn decisions_are_kept_with_who_made_them() {
     };
     pins.decide(&files, &second, &PrincipalId::new("bob")).unwrap();
     pins.verified(&files, "all").unwrap();
-    store.close_blocking();
+    store.close_blocking().unwrap();
     drop((pins, store));
 
     let store = home.open();
@@ -256,7 +256,7 @@ fn services_outlive_the_process() {
     let large = ServiceRecord { body: "x".repeat(Services::BODY_MAX + 1), ..service("db", "running") };
     assert!(matches!(store.services().put(&large), Err(StoreError::TooLarge { .. })));
     home.shell().execute_batch("INSERT INTO service VALUES ('odd', 'a', 0, '../x', 'running', '{}', 1, 1)").unwrap();
-    store.close_blocking();
+    store.close_blocking().unwrap();
     drop(store);
 
     let store = home.open();

@@ -57,7 +57,7 @@ fn runs_and_their_steps_outlive_the_process() {
     };
     store.runs().put(&run("r2", "w", "inprogress", now), &[]).unwrap();
     store.runs().put(&ended, &[step(0, "completed"), step(1, "skipped")]).unwrap();
-    store.close_blocking();
+    store.close_blocking().unwrap();
     drop(store);
 
     let store = home.open();
@@ -83,7 +83,7 @@ fn runs_are_filtered_and_paged_the_newest_first() {
         let query = RunQuery {
             workflow: workflow.map(str::to_owned),
             status: status.map(str::to_owned),
-            principal: None,
+            owner: None,
             limit,
             offset,
         };
@@ -95,8 +95,14 @@ fn runs_are_filtered_and_paged_the_newest_first() {
     assert_eq!(list(Some("odd"), None, 2, 1), ("r7 r5".to_owned(), 5));
     assert_eq!(list(Some("even"), Some("failed"), 9, 0), ("r2 r0".to_owned(), 2));
     assert_eq!(list(Some("none"), None, 9, 0), (String::new(), 0));
-    let other = RunQuery { principal: Some(PrincipalId::new("bob")), limit: 9, ..RunQuery::default() };
-    assert_eq!(runs.list(&other).unwrap().1, 0);
+    let count = |principal: &str, of: &str| {
+        let owner = Some((PrincipalId::new(principal), profile(of)));
+        runs.list(&RunQuery { owner, limit: 9, ..RunQuery::default() }).unwrap().1
+    };
+    let own = run("r", "w", "failed", now);
+    let counts = [count(own.principal.as_str(), own.profile.as_str()), count("bob", own.profile.as_str())];
+    assert_eq!(counts, [10, 0]);
+    assert_eq!(count(own.principal.as_str(), "other"), 0, "a run belongs to the profile in which it ran");
 }
 
 #[test]
@@ -114,7 +120,7 @@ fn old_runs_and_too_many_are_forgotten_but_none_that_is_under_way() {
     assert_eq!(runs.prune().unwrap(), 1);
     assert_eq!((runs.get("old").unwrap(), runs.steps("old").unwrap().len()), (None, 0));
     assert_eq!(runs.prune().unwrap(), 0);
-    store.close_blocking();
+    store.close_blocking().unwrap();
     drop((runs, store));
     let few = Retention { most: 2, ..Retention::RUNS };
     let store = Store::open(&home.state, Config { runs: few, ..home.config() }).unwrap();
@@ -124,7 +130,7 @@ fn old_runs_and_too_many_are_forgotten_but_none_that_is_under_way() {
     assert_eq!(total, 3);
     assert_eq!(left.iter().map(|run| run.id.as_str()).collect::<Vec<_>>(), ["r0", "r1", "running"]);
     assert_eq!(runs.steps("r0").unwrap().len(), 1);
-    store.close_blocking();
+    store.close_blocking().unwrap();
     drop((runs, store));
     let short = Retention { age: Duration::from_secs(36 * 3600), ..Retention::RUNS };
     let store = Store::open(&home.state, Config { runs: short, ..home.config() }).unwrap();

@@ -13,7 +13,7 @@ async fn ten_rows() -> (Home, Head) {
     let home = Home::new();
     let store = home.open();
     record(&store, 1..=10).await;
-    store.close().await;
+    store.close().await.unwrap();
     let head = store.audit().health().head;
     assert_eq!(head.seq, 10);
     (home, head)
@@ -30,7 +30,7 @@ async fn check(sql: &str, seq: u64, fault: Fault) {
     assert_eq!(store.audit().verify(None).unwrap(), broken(seq, fault), "{sql}");
     // What is recorded afterwards neither hides the break nor is stopped by it.
     record(&store, 11..=12).await;
-    store.close().await;
+    store.close().await.unwrap();
     let after = store.audit().verify(None).unwrap();
     assert!(matches!(after, Verification::Broken(broken) if broken.seq <= seq + 1), "{sql}: {after:?}");
 }
@@ -95,7 +95,7 @@ async fn a_wrong_recorded_head_is_noticed() {
         let store = home.open();
         assert_eq!(store.audit().verify(None).unwrap(), broken(seq, fault));
         record(&store, 11..=12).await;
-        store.close().await;
+        store.close().await.unwrap();
         assert!(matches!(store.audit().verify(None).unwrap(), Verification::Intact(verified) if verified.events == 12));
     }
 }
@@ -118,7 +118,7 @@ async fn another_log_in_its_place_is_noticed_against_a_remembered_head() {
     let (other, _) = ten_rows().await;
     for store in [home.open(), other.open()] {
         record(&store, 11..=20).await;
-        store.close().await;
+        store.close().await.unwrap();
     }
     assert!(matches!(home.open().audit().verify(Some(&remembered)).unwrap(), Verification::Intact(_)));
     let verification = other.open().audit().verify(Some(&remembered)).unwrap();

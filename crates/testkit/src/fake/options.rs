@@ -6,6 +6,7 @@ use std::fmt::Write;
 #[derive(Debug, Default)]
 pub(super) struct Options {
     pub(super) modern: bool,
+    pub(super) modern_only: bool,
     pub(super) revision: Option<String>,
     pub(super) instructions: Option<String>,
     pub(super) page: Option<usize>,
@@ -38,6 +39,7 @@ pub(super) struct Options {
 /// Flag, its value's name, what it does.
 const FLAGS: &[(&str, &str, &str)] = &[
     ("--modern", "", "also answer `server/discover` and requests of 2026-07-28 without `initialize`"),
+    ("--modern-only", "", "the same, and refuse `initialize`"),
     ("--revision", "DATE", "answer `initialize` with this revision, whatever the client asks for"),
     ("--instructions", "TEXT", "the instructions to give"),
     ("--page", "N", "give lists in pages of N entries"),
@@ -110,6 +112,7 @@ impl Options {
         let size = || number().and_then(|number| usize::try_from(number).map_err(|error| error.to_string()));
         match flag {
             "--modern" => self.modern = true,
+            "--modern-only" => (self.modern, self.modern_only) = (true, true),
             "--revision" => self.revision = Some(text),
             "--instructions" => self.instructions = Some(text),
             "--page" => self.page = Some(size()?.max(1)),

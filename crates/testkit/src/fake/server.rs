@@ -193,6 +193,10 @@ impl Server {
             return Outcome::Error(-32_600, "not initialized".into(), Value::Null);
         }
         match method {
+            "initialize" if self.options.modern_only => {
+                let data = json!({"supported": [MODERN], "requested": params["protocolVersion"]});
+                Outcome::Error(-32_022, "unsupported protocol version".into(), data)
+            }
             "initialize" => self.initialize(params),
             "server/discover" if modern => Outcome::Result(json!({
                 "supportedVersions": [MODERN],

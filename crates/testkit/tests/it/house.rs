@@ -62,6 +62,7 @@ impl House {
             credentials: None,
             limits: Limits::default(),
             grace: Duration::from_millis(500),
+            starts: toolcrib_upstream::StartPlaces::default(),
         };
         let metrics = Arc::new(Metrics::new());
         let store = Store::in_memory(toolcrib_store::Config::default()).unwrap();

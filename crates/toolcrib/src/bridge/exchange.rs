@@ -48,6 +48,8 @@ pub(super) struct Call {
 pub(super) enum Failed {
     /// It could not be sent.
     Away(String),
+    /// It could not be sent, because there is no gateway.
+    NotStarted(Problem),
     /// The gateway knows nothing of the session, so it did not run.
     Forgotten,
     /// It was sent and may have run.
@@ -93,6 +95,7 @@ impl Failed {
                 Problem::new(Kind::Unavailable, format!("the gateway is away, and this was not sent: {why}"))
                     .hint("start it with `toolcrib serve`")
             }
+            Self::NotStarted(problem) => problem,
             Self::Forgotten => {
                 Problem::new(Kind::Unavailable, "the gateway has forgotten the session; this did not run")
             }
@@ -130,7 +133,7 @@ impl Bridge {
 
     async fn attempts(self: &Arc<Self>, call: &Call, sink: &mut Sink<'_>) -> Result<(), Failed> {
         let (mut backoff, begun) = (Backoff::new(AGAIN.0, AGAIN.1), Instant::now());
-        let mut reopened = 0;
+        let (mut reopened, mut has_told) = (0, false);
         loop {
             let held = if call.modern.is_none() && !call.is_initialize { self.session.held() } else { None };
             let mut failed = match self.attempt(call, held.as_deref(), sink).await {
@@ -149,7 +152,14 @@ impl Bridge {
                 }
             }
             match failed {
-                Failed::Away(_) if begun.elapsed() < AWAY => {
+                Failed::Away(why) if begun.elapsed() < AWAY => {
+                    if let Some(problem) = self.gateway.failure() {
+                        return Err(Failed::NotStarted(problem));
+                    }
+                    if !has_told {
+                        has_told = true;
+                        self.gateway.say_away(&why, AWAY).await;
+                    }
                     self.gateway.forget();
                     tokio::time::sleep(backoff.next_wait()).await;
                 }

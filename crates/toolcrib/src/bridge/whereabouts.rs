@@ -2,19 +2,32 @@
 //! another port and another token.
 
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use anyhow::Context;
 use http::header::{AUTHORIZATION, HeaderMap, HeaderValue};
+use tokio::sync::watch;
 use toolcrib_base::{Kind, Problem};
 use toolcrib_transport::http::client::Endpoint;
 
 use super::lock;
+use super::start::Wanted;
 use crate::client::{ClientFlags, Located, locate};
 use crate::home::Environment;
 
 pub(super) struct Whereabouts {
     asked: Arc<(ClientFlags, Environment)>,
     found: Mutex<Option<Arc<Endpoint>>>,
+    start: watch::Sender<Start>,
+}
+
+/// What became of starting the gateway.
+#[derive(Debug, Clone)]
+enum Start {
+    /// It runs, or it is somebody else's to start.
+    Over,
+    UnderWay,
+    Failed(Problem),
 }
 
 // === impl Whereabouts ===
@@ -22,13 +35,44 @@ pub(super) struct Whereabouts {
 impl Whereabouts {
     /// Fails where what is asked for can never be found; a gateway that is away may come.
     pub(super) async fn new(flags: ClientFlags, environment: Environment) -> anyhow::Result<Self> {
-        let this = Self { asked: Arc::new((flags, environment)), found: Mutex::default() };
+        let start = watch::Sender::new(Start::Over);
+        let this = Self { asked: Arc::new((flags, environment)), found: Mutex::default(), start };
         match this.look().await {
             Ok(_) => {}
-            Err(problem) if problem.kind == Kind::Unavailable => super::note(&problem.to_string()),
+            Err(problem) if problem.kind == Kind::Unavailable => {}
             Err(problem) => return Err(problem).context("find the gateway"),
         }
         Ok(this)
+    }
+
+    /// Lets those who look wait until the gateway of this home runs; what is then to be done, if it is to be started.
+    pub(super) fn start(&self) -> Option<Wanted> {
+        let wanted = Wanted::new(&self.asked)?;
+        self.start.send_replace(Start::UnderWay);
+        Some(wanted)
+    }
+
+    /// The gateway runs, or cannot be started.
+    pub(super) fn started(&self, outcome: Result<(), Problem>) {
+        self.forget();
+        self.start.send_replace(outcome.map_or_else(Start::Failed, |()| Start::Over));
+    }
+
+    /// Why the gateway could not be started.
+    pub(super) fn failure(&self) -> Option<Problem> {
+        match &*self.start.borrow() {
+            Start::Failed(problem) => Some(problem.clone()),
+            Start::Over | Start::UnderWay => None,
+        }
+    }
+
+    /// Says that a gateway is away, and how long it is waited for.
+    pub(super) async fn say_away(&self, why: &str, patience: Duration) {
+        let asked = Arc::clone(&self.asked);
+        let located = tokio::task::spawn_blocking(move || locate(&asked.0, &asked.1)).await;
+        let place = located.ok().and_then(Result::ok).map(|located| format!(" at {}", located.uri)).unwrap_or_default();
+        let seconds = patience.as_secs();
+        super::note(&format!("the gateway{place} does not answer ({why}); waiting up to {seconds} s for it"));
     }
 
     /// The gateway's place, with the token that it takes.
@@ -36,6 +80,8 @@ impl Whereabouts {
         if let Some(found) = &*lock(&self.found) {
             return Ok(Arc::clone(found));
         }
+        // The sender lives as long as we do, and starting has a deadline of its own.
+        let _ = self.start.subscribe().wait_for(|start| !matches!(start, Start::UnderWay)).await;
         let asked = Arc::clone(&self.asked);
         let located = tokio::task::spawn_blocking(move || locate(&asked.0, &asked.1)).await;
         let ended = |_| Problem::new(Kind::Internal, "looking for the gateway ended early");

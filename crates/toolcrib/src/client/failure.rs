@@ -91,6 +91,19 @@ pub(super) fn of_rpc(error: &RpcError, located: &Located) -> Problem {
     with_token_hint(problem, located)
 }
 
+/// The gateway names the meta-tool that searches; in a shell that is a command.
+pub(crate) fn for_a_shell(message: &str) -> String {
+    const FINDERS: [&str; 4] = ["find_tools", "filter_tools", "tool_find", "scooter_find"];
+    for start in ["Search with ", "or search with "] {
+        for finder in FINDERS {
+            if let Some(rest) = message.strip_suffix(&format!("{start}{finder}.")) {
+                return format!("{rest}{start}`toolcrib find WORDS`.");
+            }
+        }
+    }
+    message.to_owned()
+}
+
 /// The kind of a name, else of a code.
 pub(super) fn kind(name: Option<&str>, code: i64) -> Kind {
     let named = Kind::ALL.into_iter().find(|kind| Some(kind.name()) == name);
@@ -117,6 +130,17 @@ mod tests {
         assert_eq!(kind(Some("forbidden"), -32_602), Kind::Forbidden);
         assert_eq!(kind(Some("future"), -31_002), Kind::Unauthenticated);
         assert_eq!(kind(None, -1), Kind::Internal);
+    }
+
+    #[test]
+    fn a_search_is_named_by_its_command() {
+        for (message, expected) in [
+            ("tool not found: `x`. Search with find_tools.", "tool not found: `x`. Search with `toolcrib find WORDS`."),
+            ("Use `y`, or search with tool_find.", "Use `y`, or search with `toolcrib find WORDS`."),
+            ("Search with find_tools. Now.", "Search with find_tools. Now."),
+        ] {
+            assert_eq!(for_a_shell(message), expected);
+        }
     }
 
     #[test]

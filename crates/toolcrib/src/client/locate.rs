@@ -89,6 +89,18 @@ pub(crate) fn locate(flags: &ClientFlags, environment: &Environment) -> Result<L
     Ok(located)
 }
 
+/// Whether the gateway that is asked for is the one that `toolcrib serve` would start in this home.
+pub(crate) fn is_of_this_home(flags: &ClientFlags, environment: &Environment) -> bool {
+    let located = match locate(flags, environment) {
+        Ok(located) => located,
+        // Its port is chosen at its start.
+        Err(problem) => return problem.kind == Kind::Unavailable,
+    };
+    let authority = |uri: &Uri| uri.authority().map(|name| name.as_str().replace("localhost", "127.0.0.1"));
+    let own = || from_settings(flags, environment).ok().and_then(|(url, _)| url.parse::<Uri>().ok());
+    is_here(&located.uri) && (!located.is_named || own().is_some_and(|own| authority(&own) == authority(&located.uri)))
+}
+
 /// The context that is used; a named endpoint needs none.
 pub(crate) fn context(
     flags: &ClientFlags,
@@ -185,8 +197,12 @@ mod tests {
         let home = tempfile::tempdir().unwrap();
         let token = home.path().join("state/token");
         token::write_private(&token, b"secret").unwrap();
-        ready::write(&home.path().join("state/serve.json"), std::process::id(), url, &token).unwrap();
+        ready(std::process::id(), url, &token).write(&home.path().join("state/serve.json")).unwrap();
         home
+    }
+
+    fn ready(pid: u32, url: &str, token_file: &Path) -> ready::Ready {
+        ready::Ready { pid, url: url.to_owned(), token_file: token_file.to_owned(), unlisted: Vec::new() }
     }
 
     fn find(home: &Path, endpoint: Option<&str>, variables: &[(&str, &str)]) -> Result<Located, Problem> {
@@ -223,7 +239,7 @@ mod tests {
         let problem = find(empty.path(), None, &[("TOOLCRIB_LISTEN", "127.0.0.1:0")]).unwrap_err();
         assert!(problem.hint.unwrap().contains("toolcrib serve"));
         // Whoever was killed leaves the file behind.
-        ready::write(&home.path().join("state/serve.json"), i32::MAX.unsigned_abs(), RUNNING, Path::new("/t")).unwrap();
+        ready(i32::MAX.unsigned_abs(), RUNNING, Path::new("/t")).write(&home.path().join("state/serve.json")).unwrap();
         assert_eq!(find(home.path(), None, &[]).unwrap().uri.to_string(), "http://127.0.0.1:8700/mcp");
     }
 

@@ -26,6 +26,8 @@ pub(crate) enum Declares {
     Nothing,
     /// That it knows tasks: a call may be answered with one.
     Tasks,
+    /// That a person answers what servers ask.
+    Questions,
 }
 
 // === impl Declares ===
@@ -34,6 +36,7 @@ impl Declares {
     pub(super) fn capabilities(self) -> Raw {
         Raw::from_value(&match self {
             Declares::Nothing => json!({}),
+            Declares::Questions => return super::questions::capabilities(),
             Declares::Tasks => json!({ "extensions": { task::EXTENSION: {} } }),
         })
     }

@@ -10,7 +10,7 @@ use toolcrib_base::Problem;
 use toolcrib_protocol::inventory::Listing;
 use toolcrib_protocol::raw::Writer;
 use toolcrib_protocol::{Raw, RpcError, method};
-use toolcrib_transport::CallOptions;
+use toolcrib_transport::{Aside, CallOptions};
 
 use super::modern::Answered;
 use super::{Client, ToolResult, failure};
@@ -45,6 +45,21 @@ impl Client {
         debug_assert!(menu.iter().any(|own| own == CALL));
         let seen = self.call_direct(CALL, &named(name, arguments), deadline).await;
         Seen { outcome: seen.outcome.map(|result| unwrapped(&result).unwrap_or(result)), ..seen }
+    }
+
+    /// Calls any tool where the menu has to be gone through, and lets a person answer what it asks.
+    pub(super) async fn call_wrapped(
+        &self,
+        name: &str,
+        arguments: &Raw,
+        aside: Option<Arc<dyn Aside>>,
+    ) -> Result<ToolResult, Problem> {
+        let menu = self.wrapping_menu().await?.unwrap_or_default();
+        if menu.iter().any(|own| own == name) {
+            return self.call(name, arguments, aside).await;
+        }
+        let result = self.call(CALL, &named(name, arguments), aside).await?;
+        Ok(unwrapped(&result).unwrap_or(result))
     }
 
     /// Calls a tool of the menu as it is, and follows the task where the gateway makes one of the call.
@@ -96,7 +111,7 @@ impl Client {
 }
 
 /// A tool's name and its arguments as they were written.
-fn named(name: &str, arguments: &Raw) -> Raw {
+pub(super) fn named(name: &str, arguments: &Raw) -> Raw {
     let mut params = Writer::object(64);
     params.text("name", name);
     params.member("arguments", arguments.as_str());
@@ -118,8 +133,11 @@ fn unwrapped(result: &ToolResult) -> Option<ToolResult> {
         }
     }
     for key in ["_meta", "structuredContent"] {
-        if let Some(value) = outer.get(key) {
-            inner[key] = value.clone();
+        match (outer.get(key), inner.as_object_mut()) {
+            (Some(value), _) => inner[key] = value.clone(),
+            // In the text it would be something that the tool wrote.
+            (None, Some(inner)) if key == "_meta" => drop(inner.remove(key)),
+            (None, _) => {}
         }
     }
     Some(ToolResult(Raw::from_value(&inner)))

@@ -3,10 +3,12 @@
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
+use toolcrib_auth::KeyWish;
 use toolcrib_base::{Kind, Problem, ProfileName};
-use toolcrib_catalog::clients::{self as catalog, Client, Connected, SettingsFile, Splices, preview};
+use toolcrib_catalog::clients::{self as catalog, Client, Connected, SettingsFile, Source, preview};
 
 use super::record::{self, Record};
+use super::take::{Taking, gather};
 use super::{Flags, failed, replace, target, wrong};
 use crate::client::{address, is_loopback};
 use crate::home::{Environment, HOME_VARIABLE, Home};
@@ -21,6 +23,8 @@ pub(crate) struct Wish<'a> {
     pub(crate) own_gateway: bool,
     /// Make the file and its folder where there is none.
     pub(crate) create: bool,
+    /// Take the servers out that come through us.
+    pub(crate) moves: bool,
 }
 
 /// What becomes of a client's settings.
@@ -37,10 +41,10 @@ pub(crate) struct Joining {
     path: PathBuf,
     file: SettingsFile,
     text: String,
-    splices: Splices,
-    made_container: bool,
+    record: Record,
     replaces: bool,
-    earlier: Option<Record>,
+    /// Which servers go, and which stay and why.
+    notes: Vec<String>,
     way: String,
 }
 
@@ -63,24 +67,103 @@ pub(crate) fn plan(
     let with_home = flags.home.is_some() || environment.get(HOME_VARIABLE).is_some();
     let (entry, way) = entry(client, wish, (&home, with_home), environment)?;
     let earlier = record::read(&home, client, &path);
-    let undo = earlier.as_ref().map(|record| (&record.splices, record.made_container));
     let before = file.text().map_err(|error| failed(&error))?;
-    let connected = catalog::connect(client, source, before, &entry, undo).map_err(|error| wrong(&path, &error))?;
-    Ok(match connected {
-        Connected::Already => Plan::Already(way),
-        Connected::New { text, splices, made_container, replaces } => Plan::New(Box::new(Joining {
-            client,
-            home,
-            path,
-            file,
-            text,
-            splices,
-            made_container,
-            replaces,
-            earlier,
-            way,
-        })),
-    })
+    let Moving { keys, notes } =
+        moving(&Place { client, source, path: &path, home: &home }, wish, earlier.as_ref(), environment)?;
+    let has_moved = earlier.as_ref().is_some_and(|record| !record.moved.is_empty());
+    let failed_at = |error: &catalog::SettingsError| wrong(&path, error);
+    let undo = earlier.as_ref().map(Record::undo);
+    if keys.is_empty() && !has_moved {
+        let plain = undo.map(|undo| (undo.splices, undo.made_container));
+        let connected = catalog::connect(client, source, before, &entry, plain).map_err(|error| failed_at(&error))?;
+        let Connected::New { text, splices, made_container, replaces } = connected else {
+            return Ok(Plan::Already(way));
+        };
+        let made_file = earlier.is_some_and(|record| record.made_file) || !file.exists();
+        let record = Record { splices, made_container, made_file, moved: Vec::new() };
+        return Ok(Plan::New(Box::new(Joining { client, home, path, file, text, record, replaces, notes, way })));
+    }
+    // Everything from the file without us: what was taken out before is taken out again, with what is new.
+    let restored = catalog::restore(client, source, before, undo).map_err(|error| failed_at(&error))?;
+    let replaces = restored.is_some();
+    let base = restored.unwrap_or_else(|| before.to_owned());
+    let Connected::New { text, made_container, .. } =
+        catalog::connect(client, source, &base, &entry, None).map_err(|error| failed_at(&error))?
+    else {
+        return Ok(Plan::Already(way));
+    };
+    let (text, moved) = catalog::move_out(client, source, &text, &keys).map_err(|error| failed_at(&error))?;
+    if text == before {
+        return Ok(Plan::Already(way));
+    }
+    let made_file = earlier.is_some_and(|record| record.made_file) || !file.exists();
+    let record = Record { splices: catalog::region(&base, &text), made_container, made_file, moved };
+    Ok(Plan::New(Box::new(Joining { client, home, path, file, text, record, replaces, notes, way })))
+}
+
+/// A settings file of a client, and the home folder that has its servers.
+struct Place<'a> {
+    client: &'static Client,
+    source: &'a Source,
+    path: &'a Path,
+    home: &'a Home,
+}
+
+/// The servers that go, and what is to be said of others.
+#[derive(Debug, Default)]
+struct Moving {
+    keys: Vec<String>,
+    notes: Vec<String>,
+}
+
+/// Servers go that Toolcrib has by the very words of the client, and shows in the client's profile; and those that went
+/// before.
+fn moving(
+    place: &Place<'_>,
+    wish: &Wish<'_>,
+    earlier: Option<&Record>,
+    environment: &Environment,
+) -> Result<Moving, Problem> {
+    let Place { client, source, path, home } = *place;
+    let mut moving = Moving::default();
+    moving.keys.extend(earlier.into_iter().flat_map(|record| &record.moved).map(|(key, _)| key.clone()));
+    if !wish.moves || !path.exists() {
+        return Ok(moving);
+    }
+    let mut gathered = gather(&[client], Some(path), home, environment)?;
+    if let Some(problem) = gathered.problems.pop() {
+        return Err(problem);
+    }
+    let loaded = toolcrib_catalog::load(home.path());
+    let profile = wish.profile.map_or("default", |profile| profile.as_str());
+    let shown = loaded.profiles.values().find(|known| known.name.as_str() == profile);
+    let container = source.servers.first().map(|way| way.join(".")).unwrap_or_default();
+    let taking = Taking::plan(gathered, home, environment, KeyWish::Keyring)?;
+    for (draft, name) in taking.present_servers() {
+        let key = &draft.origin.key;
+        let is_shown = shown.is_none_or(|profile| profile.servers.iter().any(|glob| glob.matches(name.as_str())));
+        let why = match loaded.servers.get(name) {
+            None => {
+                Some(format!("its definition `servers/{name}.yaml` cannot be used: `toolcrib check server {name}`"))
+            }
+            Some(_) if draft.origin.path != container => Some("it belongs to a project".to_owned()),
+            Some(_) if draft.is_disabled => Some("it is switched off".to_owned()),
+            Some(_) if !is_shown => Some(format!("the profile `{profile}` does not show it")),
+            Some(_) => None,
+        };
+        match why {
+            Some(why) => moving.notes.push(format!("`{key}` stays: {why}")),
+            None if moving.keys.contains(key) => {}
+            None => {
+                moving.notes.push(format!("`{key}` goes: it comes through Toolcrib as `{name}`"));
+                moving.keys.push(key.clone());
+            }
+        }
+    }
+    let absent = taking.absent_keys();
+    let import = format!("toolcrib import {}", client.name);
+    moving.notes.extend(absent.iter().map(|key| format!("`{key}` stays: it is not in Toolcrib (`{import}`)")));
+    Ok(moving)
 }
 
 // === impl Joining ===
@@ -90,12 +173,17 @@ impl Joining {
     pub(crate) fn preview(&self) -> String {
         let what = match (self.file.exists(), self.replaces) {
             (false, _) => "a new file",
+            (true, true) if !self.record.moved.is_empty() => "servers that come through Toolcrib go",
             (true, true) => "replaces an entry `toolcrib` that says something else",
+            (true, false) if !self.record.moved.is_empty() => {
+                "servers that come through Toolcrib go, everything else stays"
+            }
             (true, false) => "everything else stays",
         };
         // It was read when this was planned.
         let before = self.file.text().unwrap_or_default();
-        format!("{} ({what}):\n{}", self.path.display(), preview(before, &self.text))
+        let notes: String = self.notes.iter().map(|note| format!("{note}\n")).collect();
+        format!("{} ({what}):\n{}{notes}", self.path.display(), preview(before, &self.text))
     }
 
     /// Writes it after a copy of the file was kept; what to tell.
@@ -106,13 +194,38 @@ impl Joining {
                 Problem::new(Kind::Internal, format!("cannot make `{}`: {error}", folder.display()))
             })?;
         }
-        let copy = replace(home, client, file, Some(&self.text))?;
-        let made_file = self.earlier.as_ref().is_some_and(|record| record.made_file) || !file.exists();
-        let made = Record { splices: self.splices.clone(), made_container: self.made_container, made_file };
-        let kept = record::write(home, client, path, Some(&made));
+        // What is taken out is noted before it goes, so that a crash in between loses nothing.
+        let earlier = record::read(home, client, path);
+        let mut kept = Ok(());
+        if !self.record.moved.is_empty() {
+            record::write(home, client, path, Some(&self.record)).map_err(|error| {
+                Problem::new(
+                    Kind::Internal,
+                    format!("nothing was written: what would be taken out cannot be noted: {error}"),
+                )
+            })?;
+        }
+        let copy = replace(home, client, file, Some(&self.text)).inspect_err(|_| {
+            // The file is as it was, and so is the note of it.
+            let _ = record::write(home, client, path, earlier.as_ref());
+        })?;
+        if self.record.moved.is_empty() {
+            kept = record::write(home, client, path, Some(&self.record));
+        }
         let mut told = format!("{} is connected, {}\n", client.title, self.way);
         if let Some(copy) = copy {
-            told.push_str(&format!("The file as it was: {}\n", copy.display()));
+            told.push_str(&format!(
+                "The file as it was: {} (only you can read it; it holds the secrets of the file)\n",
+                copy.display()
+            ));
+        }
+        if !self.record.moved.is_empty() {
+            let keys: Vec<&str> = self.record.moved.iter().map(|(key, _)| key.as_str()).collect();
+            told.push_str(&format!(
+                "Taken out: {}. `toolcrib disconnect {}` puts them back.\n",
+                keys.join(", "),
+                client.name
+            ));
         }
         if let Err(error) = kept {
             told.push_str(&format!(
@@ -141,6 +254,16 @@ fn entry(
         let entry = catalog::entry(client, "", command, args, true).ok_or_else(only_reads)?;
         Ok((entry, format!("by `{command} {}`", args.join(" "))))
     };
+    // The client starts us without the variables of this shell.
+    let own_home = || -> Result<Vec<String>, Problem> {
+        if !with_home {
+            return Ok(Vec::new());
+        }
+        let folder = home.path().to_str().ok_or_else(|| {
+            Problem::new(Kind::InvalidParams, format!("the home folder is not UTF-8: `{}`", home.path().display()))
+        })?;
+        Ok(vec!["--home".to_owned(), folder.to_owned()])
+    };
     if !wish.own_gateway {
         let url = address(wish.endpoint, wish.profile, home, environment)?;
         if client.speaks_http() {
@@ -150,18 +273,65 @@ fn entry(
         let mut args = vec!["bridge".to_owned(), url.clone()];
         // Like the clients that come by HTTP it may use tools; the token would let it administer as well.
         args.extend(is_loopback(&url).then(|| "--no-token".to_owned()));
+        // It starts the gateway of this home where none runs.
+        if wish.endpoint.is_none() {
+            args.extend(own_home()?);
+        }
         return starts(&args);
     }
     let mut args = vec!["stdio".to_owned()];
     if let Some(profile) = wish.profile {
         args.extend(["--profile".to_owned(), profile.to_string()]);
     }
-    // The client starts us without the variables of this shell.
-    if with_home {
-        let folder = home.path().to_str().ok_or_else(|| {
-            Problem::new(Kind::InvalidParams, format!("the home folder is not UTF-8: `{}`", home.path().display()))
-        })?;
-        args.extend(["--home".to_owned(), folder.to_owned()]);
-    }
+    args.extend(own_home()?);
     starts(&args)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::ffi::OsString;
+    use std::fs;
+
+    use super::*;
+
+    #[test]
+    fn a_file_that_changed_after_the_preview_is_left_alone() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |below: &str| folder.path().join(below);
+        let variables = [("HOME", at("")), (HOME_VARIABLE, at("toolcrib"))];
+        let environment: Environment =
+            variables.into_iter().map(|(name, path)| (name.to_owned(), OsString::from(path))).collect();
+        fs::create_dir_all(at("toolcrib/servers")).unwrap();
+        fs::create_dir(at(".cursor")).unwrap();
+        fs::write(at("toolcrib/servers/time.yaml"), "name: time\ncommand: uvx\nargs: [mcp-server-time]\n").unwrap();
+        let settings = r#"{"mcpServers": {"time": {"command": "uvx", "args": ["mcp-server-time"]}}}"#;
+        fs::write(at(".cursor/mcp.json"), settings).unwrap();
+        let client = toolcrib_catalog::clients::client("cursor").unwrap();
+        let wish = Wish { moves: true, ..Wish::default() };
+        let flags = Flags { preview: false, yes: true, file: None, home: None };
+        let home = Home::find(None, &environment).unwrap();
+        let plan = || match plan(client, &wish, &flags, &environment).unwrap() {
+            Plan::New(joining) => joining,
+            Plan::Already(way) => panic!("connected {way}"),
+        };
+        let joining = plan();
+        assert!(joining.preview().contains("`time` goes"), "{}", joining.preview());
+        // The client writes while a person reads the preview.
+        let changed = settings.replace("}}}", r#"}, "new": {"command": "x"}}}"#);
+        fs::write(at(".cursor/mcp.json"), &changed).unwrap();
+        let problem = joining.write().unwrap_err();
+        assert!(problem.message.contains("was changed by somebody else"), "{problem}");
+        assert_eq!(fs::read_to_string(at(".cursor/mcp.json")).unwrap(), changed);
+        assert_eq!(
+            record::read(&home, client, &at(".cursor/mcp.json")),
+            None,
+            "nothing is noted of what did not happen"
+        );
+        // Looked at again it goes, with what came in between left where it is.
+        plan().write().unwrap();
+        let text = fs::read_to_string(at(".cursor/mcp.json")).unwrap();
+        assert!(text.contains("\"new\"") && !text.contains("uvx"), "{text}");
+        let record = record::read(&home, client, &at(".cursor/mcp.json")).unwrap();
+        assert_eq!(record.moved.len(), 1);
+    }
 }

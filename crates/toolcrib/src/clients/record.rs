@@ -5,7 +5,7 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value, json};
-use toolcrib_catalog::clients::{Client, Splice, Splices};
+use toolcrib_catalog::clients::{Client, MovedServer, Splice, Splices, Undo};
 
 use crate::home::Home;
 use crate::token;
@@ -22,6 +22,16 @@ pub(crate) struct Record {
     pub(crate) made_container: bool,
     /// Whether the file itself did.
     pub(crate) made_file: bool,
+    /// The servers that were taken out, as they were: the file is for its owner only, as theirs was.
+    pub(crate) moved: Vec<MovedServer>,
+}
+
+// === impl Record ===
+
+impl Record {
+    pub(crate) fn undo(&self) -> Undo<'_> {
+        Undo { splices: &self.splices, made_container: self.made_container, moved: &self.moved }
+    }
 }
 
 /// The record of a file. What cannot be read is no record: our entry is then cut out.
@@ -33,6 +43,7 @@ pub(crate) fn read(home: &Home, client: &Client, file: &Path) -> Option<Record> 
         splices: Splices::new(splices),
         made_container: value["made_container"] == true,
         made_file: value["made_file"] == true,
+        moved: value["moved"].as_array().into_iter().flatten().filter_map(moved).collect(),
     })
 }
 
@@ -45,7 +56,8 @@ pub(crate) fn write(home: &Home, client: &Client, file: &Path, record: Option<&R
             let splice = |splice: &Splice| json!({ "at": splice.at, "out": splice.out, "into": splice.into });
             let splices: Vec<Value> = record.splices.as_slice().iter().map(splice).collect();
             let value = json!({
-                "splices": splices, "made_container": record.made_container, "made_file": record.made_file
+                "splices": splices, "made_container": record.made_container, "made_file": record.made_file,
+                "moved": record.moved.iter().map(|(key, entry)| json!({ "key": key, "entry": entry })).collect::<Vec<_>>(),
             });
             records.insert(name, value);
         }
@@ -63,6 +75,11 @@ pub(crate) fn write(home: &Home, client: &Client, file: &Path, record: Option<&R
     token::write_private(&path, format!("{:#}\n", Value::Object(records)).as_bytes())
 }
 
+/// The files of a client that there are records of.
+pub(crate) fn files(home: &Home, client: &Client) -> Vec<PathBuf> {
+    all(home, client).keys().map(PathBuf::from).collect()
+}
+
 fn path(home: &Home, client: &Client) -> PathBuf {
     home.state().join("connected").join(format!("{}.json", client.name))
 }
@@ -74,6 +91,10 @@ fn all(home: &Home, client: &Client) -> Map<String, Value> {
         Some(Value::Object(records)) => records,
         _ => Map::new(),
     }
+}
+
+fn moved(value: &Value) -> Option<MovedServer> {
+    Some((value["key"].as_str()?.to_owned(), value.get("entry")?.clone()))
 }
 
 fn splice(value: &Value) -> Option<Splice> {
@@ -101,7 +122,12 @@ mod tests {
         let home = Home::find(None, &environment).unwrap();
         let client = client("cursor").unwrap();
         let splice = Splice { at: 3, out: String::new(), into: "ä\r\n".to_owned() };
-        let record = Record { splices: Splices::new(vec![splice]), made_container: true, made_file: false };
+        let record = Record {
+            splices: Splices::new(vec![splice]),
+            made_container: true,
+            made_file: false,
+            moved: vec![("a".to_owned(), json!({ "command": "x" }))],
+        };
         assert_eq!(read(&home, client, Path::new("/a")), None);
         write(&home, client, Path::new("/a"), Some(&record)).unwrap();
         write(&home, client, Path::new("/b"), Some(&Record { made_file: true, ..record.clone() })).unwrap();

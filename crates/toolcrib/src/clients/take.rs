@@ -2,28 +2,33 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::io::Write;
+use std::io::{self, BufRead, Read, Write};
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use serde_json::{Value, json};
 use toolcrib_auth::KeyWish;
-use toolcrib_base::{Kind, Problem, ServerName};
+use toolcrib_base::{Kind, Problem, Secret, ServerName};
+use toolcrib_catalog::DefinitionKind;
 use toolcrib_catalog::clients::{
-    Client, Draft, Format, ITSELF, Outcome, SettingsFile, Settled, Source, Surroundings, Wanted, find, settle,
-    translate,
+    Answer, Client, Draft, Format, ITSELF, Input, Outcome, SettingsFile, Settled, Source, Surroundings, Wanted, find,
+    inputs, settle, translate, translate_object,
 };
+use toolcrib_catalog::objects::{Object, ObjectForm, objects_at};
 
 use super::imported::Imported;
 use super::keep::{self, Keep};
 use super::{absolute, failed, places, wrong};
+use crate::command::ask_hidden;
 use crate::config::{Config, Low};
 use crate::home::{Environment, Home};
 use crate::output::table::{Column, field};
 use crate::output::{Format as Layout, Output};
 
-/// How many files of a folder are read.
-const FILES_MAX: usize = 1_000;
+/// The longest answer that is read, in bytes.
+const ANSWER_BYTES: u64 = 64 * 1024;
+/// The folders of muster's configuration.
+const BESIDE: [&str; 4] = ["mcpservers", "workflows", "serviceclasses", "services"];
 /// The folder of definitions.
 const FOLDER: &str = "servers";
 
@@ -41,8 +46,12 @@ pub(crate) struct Gathered {
     /// A row for each server that is left out.
     left_out: Vec<Value>,
     pub(crate) problems: Vec<Problem>,
+    /// What stands in for placeholders of the clients.
+    answers: BTreeMap<String, Answer>,
     /// The files that were read, with how many servers they hold.
     pub(crate) files: Vec<(&'static Client, PathBuf, usize)>,
+    /// What muster has that needs no translation.
+    pub(crate) objects: Vec<Object>,
 }
 
 /// What becomes of the servers; nothing is written yet.
@@ -61,13 +70,33 @@ pub(crate) fn gather(
     home: &Home,
     environment: &Environment,
 ) -> Result<Gathered, Problem> {
+    gather_asking(clients, file, home, environment, Asking::default())
+}
+
+/// What is asked for and what is answered already.
+#[derive(Debug, Default)]
+pub(crate) struct Asking {
+    pub(crate) answers: BTreeMap<String, Answer>,
+    /// Whether there is a person at a terminal.
+    pub(crate) asks: bool,
+}
+
+/// The same with answers for what the clients ask their person for.
+pub(crate) fn gather_asking(
+    clients: &[&'static Client],
+    file: Option<&Path>,
+    home: &Home,
+    environment: &Environment,
+    asking: Asking,
+) -> Result<Gathered, Problem> {
     let places = places(environment);
     let variable = |name: &str| environment.get(name)?.to_str().map(str::to_owned);
     let low = Low { home: Some(home.path().to_owned()), ..Low::default() };
     // Wrong settings of ours are no reason not to import.
     let own_authority = Config::load(&low, environment).ok().map(|config| config.listen.to_string());
-    let around = Surroundings { home: places.home(), variable: &variable, own_authority };
-    let mut gathered = Gathered::default();
+    let around =
+        Around { home: places.home(), variable: &variable, own_authority, asks: asking.asks, is_named: file.is_some() };
+    let mut gathered = Gathered { answers: asking.answers, ..Gathered::default() };
     if let Some(path) = file {
         let [client] = clients else {
             let problem = Problem::new(Kind::InvalidParams, "`--file` needs the one client whose form the file has");
@@ -91,21 +120,88 @@ pub(crate) fn gather(
     Ok(gathered)
 }
 
+/// What a file is read with.
+struct Around<'a> {
+    home: Option<PathBuf>,
+    variable: &'a dyn Fn(&str) -> Option<String>,
+    own_authority: Option<String>,
+    asks: bool,
+    /// Whether the person named the file, so that it may be that of a project.
+    is_named: bool,
+}
+
+// === impl Around ===
+
+impl Around<'_> {
+    /// What a translation may know, with these answers.
+    fn surroundings<'s>(&'s self, answers: &'s BTreeMap<String, Answer>) -> Surroundings<'s> {
+        let own_authority = self.own_authority.clone();
+        Surroundings { answers, home: self.home.clone(), variable: self.variable, own_authority }
+    }
+}
+
 // === impl Gathered ===
 
 impl Gathered {
-    fn add(&mut self, client: &'static Client, source: &Source, path: &Path, around: &Surroundings<'_>) {
-        let files = match client.format {
-            Format::YamlFolder if path.is_dir() => yaml_files(path),
-            _ => vec![path.to_owned()],
+    fn add(&mut self, client: &'static Client, source: &Source, path: &Path, around: &Around<'_>) {
+        if client.format == Format::YamlFolder {
+            return self.add_objects(client, path, around);
+        }
+        if let Err(problem) = self.add_file(client, source, path, around)
+            && !self.problems.contains(&problem)
+        {
+            self.problems.push(problem);
+        }
+    }
+
+    /// The objects of a file of muster, of a folder of such files, or of its whole configuration.
+    fn add_objects(&mut self, client: &'static Client, path: &Path, around: &Around<'_>) {
+        let answers = self.answers.clone();
+        let around = &around.surroundings(&answers);
+        // Whoever names the folder of servers means what lies beside it, too.
+        let root = path.parent().filter(|_| path.is_dir() && path.file_name().is_some_and(|name| name == "mcpservers"));
+        let found = match root {
+            Some(root) => BESIDE.iter().map(|name| root.join(name)).filter(|folder| folder.is_dir()).collect(),
+            None => vec![path.to_owned()],
         };
-        for file in files {
-            if let Err(problem) = self.add_file(client, source, &file, around)
-                && !self.problems.contains(&problem)
-            {
-                self.problems.push(problem);
+        for objects in found.iter().map(|path| objects_at(path, None)) {
+            self.problems.extend(objects.problems.iter().map(|wrong| {
+                let problem = Problem::new(Kind::Definition, wrong.to_string());
+                wrong.problem.hint.iter().fold(problem, |problem, hint| problem.hint(hint.clone()))
+            }));
+            for file in objects.files {
+                let servers = objects.objects.iter().filter(|it| it.kind == DefinitionKind::Server);
+                let count = servers.filter(|it| it.place.file == file).count();
+                self.files.push((client, file, count));
+            }
+            for object in objects.objects {
+                match (object.kind, object.form) {
+                    (DefinitionKind::Server, ObjectForm::Muster) => match translate_object(&object, around) {
+                        Ok(draft) => self.drafts.push(draft),
+                        Err(reason) => self.leave_out(client, &object.name, &reason),
+                    },
+                    (DefinitionKind::Profile, _) => {
+                        let reason = "profiles are created with `toolcrib create -f FILE`";
+                        self.leave_out(client, &object.name, reason);
+                    }
+                    _ => self.objects.push(object),
+                }
+            }
+            for skipped in objects.skipped {
+                self.leave_out(client, &skipped.what, &format!("{} ({})", skipped.why, skipped.place));
             }
         }
+    }
+
+    fn leave_out(&mut self, client: &Client, name: &str, reason: &str) {
+        self.left_out.push(json!({
+            "name": name, "from": client.title, "transport": "", "state": format!("left out: {reason}")
+        }));
+    }
+
+    /// Whether there was nothing at all.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.drafts.is_empty() && self.left_out.is_empty() && self.objects.is_empty() && self.problems.is_empty()
     }
 
     fn add_file(
@@ -113,31 +209,80 @@ impl Gathered {
         client: &'static Client,
         source: &Source,
         path: &Path,
-        around: &Surroundings<'_>,
+        around: &Around<'_>,
     ) -> Result<(), Problem> {
         let file = SettingsFile::read(path).map_err(|error| failed(&error))?;
         let text = file.text().map_err(|error| failed(&error))?;
         let found = find(client, source, text).map_err(|error| wrong(path, &error))?;
         self.files.push((client, path.to_owned(), found.len()));
+        if around.asks {
+            self.ask(client, &inputs(client, text, &found))?;
+        }
+        let mut answers = self.answers.clone();
+        if let Some(folder) = project(path).filter(|_| around.is_named) {
+            let value = Secret::new(folder.to_string_lossy());
+            answers.entry("workspaceFolder".to_owned()).or_insert(Answer { value, is_secret: false });
+        }
+        let around = &around.surroundings(&answers);
         for found in found {
             match translate(client, path.to_owned(), &found, around) {
                 Ok(draft) => self.drafts.push(draft),
-                Err(reason) => self.left_out.push(json!({
-                    "name": found.key, "from": client.title, "transport": "", "state": format!("left out: {reason}")
-                })),
+                Err(reason) => self.leave_out(client, &found.key, &reason),
             }
         }
         Ok(())
     }
 }
 
-fn yaml_files(folder: &Path) -> Vec<PathBuf> {
-    let is_yaml = |path: &PathBuf| path.extension().is_some_and(|end| end == "yaml" || end == "yml");
-    let entries = fs::read_dir(folder).into_iter().flatten();
-    let mut files: Vec<PathBuf> = entries.filter_map(|entry| Some(entry.ok()?.path())).filter(is_yaml).collect();
-    files.sort();
-    files.truncate(FILES_MAX);
-    files
+/// The folder of a project whose own settings a file is.
+fn project(path: &Path) -> Option<&Path> {
+    let folder = path.parent()?;
+    match folder.file_name()?.to_str()? {
+        ".vscode" | ".cursor" => folder.parent(),
+        _ if path.file_name().is_some_and(|name| name == ".mcp.json") => Some(folder),
+        _ => None,
+    }
+}
+
+impl Gathered {
+    /// Asks what a client would ask its person for. Who answers nothing gives it later.
+    fn ask(&mut self, client: &Client, inputs: &[Input]) -> Result<(), Problem> {
+        for input in inputs {
+            let name = format!("input:{}", input.id);
+            if self.answers.contains_key(&name) {
+                continue;
+            }
+            let what = input.description.as_deref().unwrap_or(&input.id);
+            let usual = input.default.as_ref().filter(|_| !input.is_secret).map(|it| format!(" [{it}]"));
+            let question = format!(
+                "{} asks: {}{} (Enter: later) ",
+                client.title,
+                crate::text::line(what),
+                crate::text::line(&usual.unwrap_or_default())
+            );
+            let answer = ask_one(&question, input.is_secret)
+                .map_err(|error| Problem::new(Kind::Internal, format!("cannot ask: {error}")))?;
+            let given = answer.filter(|value| !value.expose().is_empty());
+            let value = given.or_else(|| input.default.as_deref().filter(|_| !input.is_secret).map(Secret::new));
+            if let Some(value) = value {
+                self.answers.insert(name, Answer { value, is_secret: input.is_secret });
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Asks on the terminal; what is secret is not shown.
+fn ask_one(question: &str, is_secret: bool) -> io::Result<Option<Secret>> {
+    if is_secret {
+        return ask_hidden(&mut io::stdin().lock(), question);
+    }
+    let mut stderr = io::stderr().lock();
+    write!(stderr, "{question}")?;
+    stderr.flush()?;
+    let mut answer = String::new();
+    let length = io::stdin().lock().take(ANSWER_BYTES).read_line(&mut answer)?;
+    Ok((length > 0).then(|| Secret::new(answer.trim())))
 }
 
 // === impl Taking ===
@@ -191,6 +336,22 @@ impl Taking {
         self.settled.iter().any(is_impossible) || self.left_out.iter().any(is_other)
     }
 
+    /// The servers of the clients that are there already, with their definitions' names.
+    pub(crate) fn present_servers(&self) -> impl Iterator<Item = (&Draft, &ServerName)> {
+        self.settled.iter().filter_map(|settled| match &settled.outcome {
+            Outcome::Present { name } => Some((&settled.draft, name)),
+            Outcome::New { .. } | Outcome::Impossible { .. } => None,
+        })
+    }
+
+    /// What the clients call the servers that are not there.
+    pub(crate) fn absent_keys(&self) -> Vec<String> {
+        let is_absent = |settled: &&Settled| !matches!(settled.outcome, Outcome::Present { .. });
+        let settled = self.settled.iter().filter(is_absent).map(|settled| settled.draft.origin.key.clone());
+        let left_out = self.left_out.iter().filter(|row| row["state"].as_str().is_some_and(|it| !it.ends_with(ITSELF)));
+        settled.chain(left_out.map(|row| field(row, "name"))).collect()
+    }
+
     /// The folder of definitions.
     pub(crate) fn folder(&self) -> &Path {
         &self.folder
@@ -200,7 +361,7 @@ impl Taking {
     pub(crate) fn show(&self, with_texts: bool) -> anyhow::Result<()> {
         let mut rows = Vec::new();
         let mut notes = BTreeMap::new();
-        let mut texts = String::new();
+        let (mut texts, mut present) = (String::new(), 0);
         for Settled { draft, outcome } in &self.settled {
             let (name, state) = match outcome {
                 Outcome::New { name, text, secrets } => {
@@ -210,7 +371,16 @@ impl Taking {
                     texts.push_str(&format!("--- {FOLDER}/{name}.yaml\n{text}"));
                     (name.to_string(), "new".to_owned())
                 }
-                Outcome::Present { name } => (name.to_string(), "there already".to_owned()),
+                Outcome::Present { name } => {
+                    present += 1;
+                    // Who looks for its own name shall find it.
+                    if is_other_name(&draft.name, name) {
+                        let origin = crate::text::line(&draft.origin.key).into_owned();
+                        let line = format!("`{origin}` of {} is the same server, taken once", draft.origin.title);
+                        notes.entry(name.to_string()).or_default().push(line);
+                    }
+                    continue;
+                }
                 Outcome::Impossible { problems } => {
                     let why = problems.first().map(|problem| problem.message.clone()).unwrap_or_default();
                     (draft.name.to_string(), format!("left out: {why}"))
@@ -219,9 +389,17 @@ impl Taking {
             let transport = draft.transport().as_str();
             rows.push(json!({ "name": name, "from": draft.origin.title, "transport": transport, "state": state }));
         }
-        rows.extend_from_slice(&self.left_out);
+        let is_itself = |row: &&Value| row["state"].as_str().is_some_and(|state| state.ends_with(ITSELF));
+        rows.extend(self.left_out.iter().filter(|row| !is_itself(row)).cloned());
         let output = Output { format: Layout::Table, headers: true, quiet: false };
-        output.rows("servers", COLUMNS, &rows)?;
+        if !rows.is_empty() {
+            output.rows("servers", COLUMNS, &rows)?;
+        }
+        match present {
+            0 => {}
+            1 => output.text("1 server is there already.")?,
+            _ => output.text(&format!("{present} servers are there already."))?,
+        }
         for (name, lines) in notes {
             lines.iter().try_for_each(|note| output.text(&format!("{name}: {note}")))?;
         }
@@ -256,6 +434,12 @@ impl Taking {
         }
         self.imported.write().context("note what was taken over")
     }
+}
+
+/// Whether a definition has neither the name that the client's server would get, nor that with something behind it.
+fn is_other_name(wanted: &ServerName, name: &ServerName) -> bool {
+    let rest = name.as_str().strip_prefix(wanted.as_str());
+    rest.is_none_or(|rest| !rest.is_empty() && !rest.starts_with('-'))
 }
 
 fn exists(servers: &Path, name: &ServerName, end: &str) -> bool {

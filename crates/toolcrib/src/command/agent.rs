@@ -20,7 +20,7 @@ pub(crate) struct Arguments {
 
 pub(crate) fn run(arguments: Arguments, environment: &Environment) -> anyhow::Result<ExitCode> {
     if arguments.mcp_server {
-        return super::bridge::lead(arguments.client, environment).map(|()| ExitCode::SUCCESS);
+        return super::bridge::lead(arguments.client, environment, false).map(|()| ExitCode::SUCCESS);
     }
     if arguments.repl {
         return repl::run(&arguments.client, environment);

@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use super::decide::{self, Decision};
 use super::{
     alone, api, audit, auth, call, describe, doctor, explain, find, learning, profile, registry, server, status,
-    tokens, verify, version, with_gateway, with_rest,
+    tokens, verify, version, with_gateway, with_rest, with_session,
 };
 use crate::home::Environment;
 
@@ -68,8 +68,8 @@ pub(super) fn run(command: Ask, environment: &Environment) -> anyhow::Result<Exi
             describe::run(&arguments, client, output).await
         }),
         Ask::Call(arguments) => {
-            let given = arguments.gather()?;
-            with_gateway(&arguments.client, environment, async |client, output| {
+            let (given, person) = (arguments.gather()?, arguments.person()?);
+            with_session(&arguments.client, environment, person, async |client, output| {
                 call::run(&arguments, &given, client, output).await
             })
         }

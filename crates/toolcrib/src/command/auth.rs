@@ -23,9 +23,9 @@ enum Action {
     Status(Plain),
     /// Show who we are to the gateway
     Whoami(Plain),
-    /// Log in; there is no log-in yet
+    /// Log in; there is no login, this says how to use a token
     Login(Login),
-    /// Log out; there is no log-in yet
+    /// Log out; there is no login, so nothing is kept
     Logout(Login),
 }
 
@@ -65,19 +65,16 @@ impl Arguments {
             Action::Logout(login) => (login, true),
         };
         if let Some(server) = &login.server {
-            let message = format!("logging in at the server `{server}` is not there yet");
+            let message = format!("there is no login at servers such as `{server}`");
             return Err(Problem::new(Kind::Unauthenticated, message).hint(
                 "give the server's definition its credential, such as `headers: {Authorization: \"vault:NAME\"}`",
             ));
         }
         if is_logout {
-            return Err(Problem::new(
-                Kind::Conflict,
-                "there is no log-in yet, so nothing is kept that could be forgotten",
-            )
-            .hint("a context forgets its token with `toolcrib context update NAME --no-token`"));
+            return Err(Problem::new(Kind::Conflict, "there is no login, so nothing is kept that could be forgotten")
+                .hint("a context forgets its token with `toolcrib context update NAME --no-token`"));
         }
-        Err(Problem::new(Kind::Unauthenticated, "there is no log-in yet: a gateway is administered with its token")
+        Err(Problem::new(Kind::Unauthenticated, "there is no login: a gateway is administered with its token")
             .hint("name the token with `--token-file FILE`, `TOOLCRIB_TOKEN` or `toolcrib context update NAME --token file:PATH`"))
     }
 }

@@ -9,6 +9,9 @@ use crate::bridge;
 use crate::client::ClientFlags;
 use crate::home::Environment;
 
+/// The variable that forbids starting a gateway, for clients whose arguments cannot be changed.
+const NO_START_VARIABLE: &str = "TOOLCRIB_NO_START";
+
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
     /// The gateway's URL [env: TOOLCRIB_ENDPOINT] [default: the running gateway of the home folder]
@@ -22,21 +25,25 @@ pub(crate) struct Arguments {
     /// Come without a token, as clients over HTTP do: tools may be used, nothing administered
     #[arg(long, conflicts_with = "token_file")]
     no_token: bool,
+    /// Do not start a gateway where none runs [env: TOOLCRIB_NO_START]
+    #[arg(long)]
+    no_start: bool,
     /// The home folder [env: TOOLCRIB_HOME] [default: `toolcrib` in the configuration folder]
     #[arg(long, value_name = "DIR")]
     home: Option<PathBuf>,
 }
 
 pub(crate) fn run(arguments: Arguments, environment: &Environment) -> anyhow::Result<()> {
-    let Arguments { url, profile, token_file, no_token, home } = arguments;
+    let Arguments { url, profile, token_file, no_token, no_start, home } = arguments;
     let flags = ClientFlags::of_bridge(url, profile, token_file, home);
-    lead(if no_token { flags.without_token() } else { flags }, environment)
+    let starts = !no_start && environment.get(NO_START_VARIABLE).is_none();
+    lead(if no_token { flags.without_token() } else { flags }, environment, starts)
 }
 
-/// Leads the client at stdin and stdout to the gateway.
-pub(super) fn lead(flags: ClientFlags, environment: &Environment) -> anyhow::Result<()> {
+/// Leads the client at stdin and stdout to the gateway, which it `starts` where none runs.
+pub(super) fn lead(flags: ClientFlags, environment: &Environment, starts: bool) -> anyhow::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("start the runtime")?;
-    let outcome = runtime.block_on(bridge::run(flags, environment.clone()));
+    let outcome = runtime.block_on(bridge::run(flags, environment.clone(), starts));
     // A thread still waits for stdin, which nobody may ever close.
     runtime.shutdown_background();
     outcome

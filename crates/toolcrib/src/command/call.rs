@@ -1,17 +1,18 @@
 //! `toolcrib call`: one call of a tool, its result as a person reads it.
 
 pub(super) mod arguments;
+mod questions;
 
 use std::io::Write;
 use std::sync::Arc;
 
 use serde_json::{Value, json};
-use toolcrib_base::Problem;
+use toolcrib_base::{Kind, Problem};
 use toolcrib_protocol::json::Rules;
 use toolcrib_protocol::{Notification, Raw};
 use toolcrib_transport::Aside;
 
-use crate::client::{Client, ClientFlags, ToolResult};
+use crate::client::{Answer, Client, ClientFlags, ToolResult};
 use crate::output::table::field;
 use crate::output::{Output, json as layout};
 use crate::text;
@@ -23,6 +24,9 @@ pub(crate) struct Arguments {
     tool: String,
     #[command(flatten)]
     given: arguments::Given,
+    /// A field of what the tool asks back; without it the terminal is asked
+    #[arg(long = "answer", value_name = "FIELD=VALUE")]
+    answers: Vec<String>,
     #[command(flatten)]
     pub(crate) client: ClientFlags,
 }
@@ -31,6 +35,11 @@ impl Arguments {
     /// The arguments of the call, before anybody is asked.
     pub(crate) fn gather(&self) -> Result<Raw, Problem> {
         self.given.gather()
+    }
+
+    /// Who answers what the tool asks back.
+    pub(crate) fn person(&self) -> Result<Option<Arc<dyn Answer>>, Problem> {
+        questions::Person::find(&self.answers)
     }
 
     /// The arguments as the tool wants them. It is asked only where that is in doubt.
@@ -58,9 +67,9 @@ pub(crate) async fn run(arguments: &Arguments, given: &Raw, client: &Client, out
         // Takes the line of progress away.
         let _ = write!(std::io::stderr().lock(), "\r\x1b[K");
     }
-    let result = result?;
+    let result = result.map_err(|problem| explained(problem, client))?;
     if result.is_error() {
-        return Err(client.refused(&result).into());
+        return Err(explained(client.refused(&result), client).into());
     }
     if output.is_for_programs() {
         output.answer(&result.structured().unwrap_or_else(|| result.0.clone()))?;
@@ -68,6 +77,19 @@ pub(crate) async fn run(arguments: &Arguments, given: &Raw, client: &Client, out
         output.text(&readable(&result))?;
     }
     Ok(())
+}
+
+/// A server may keep tools that ask from clients that do not answer, and then not know what it lists for others.
+fn explained(problem: Problem, client: &Client) -> Problem {
+    let text = problem.message.to_lowercase();
+    let is_unknown = problem.kind != Kind::UnknownTool && text.contains("not found") && text.contains("tool");
+    if client.answers() || problem.hint.is_some() || !is_unknown {
+        return problem;
+    }
+    problem.hint(
+        "the server may offer this tool only to clients that answer its questions: call it in a terminal, or with \
+         `--answer FIELD=VALUE`",
+    )
 }
 
 /// One line on the terminal, written over by the next.

@@ -22,6 +22,9 @@ pub(crate) struct Arguments {
     /// Let the client start a gateway of its own, `toolcrib stdio`, instead of sharing one
     #[arg(long, conflicts_with = "endpoint")]
     stdio: bool,
+    /// Take the servers out of the client that come through Toolcrib; `disconnect` puts them back
+    #[arg(long = "move", conflicts_with_all = ["endpoint", "stdio"])]
+    moves: bool,
     /// Make the file and its folder where there is none
     #[arg(long)]
     create: bool,
@@ -36,6 +39,7 @@ pub(crate) fn run(arguments: &Arguments, environment: &Environment) -> anyhow::R
         endpoint: arguments.endpoint.as_deref(),
         own_gateway: arguments.stdio,
         create: arguments.create,
+        moves: arguments.moves,
     };
     let joining = match join::plan(client, &wish, flags, environment)? {
         Plan::Already(way) => {

@@ -7,6 +7,7 @@ use std::path::PathBuf;
 
 use serde_json::{Value, json};
 use toolcrib_base::{Kind, Problem};
+use toolcrib_catalog::clients::Wanted;
 use toolcrib_protocol::Raw;
 
 use super::call::arguments::Loose;
@@ -58,7 +59,7 @@ pub(crate) struct Update {
 /// Where the definition comes from.
 #[derive(Debug, clap::Args)]
 struct From {
-    /// A YAML or JSON file, of several documents too; `-` reads stdin
+    /// A YAML or JSON file, of several documents too, a folder of such files, or `-` for stdin
     #[arg(short, long, value_name = "FILE")]
     file: Option<PathBuf>,
     #[command(flatten)]
@@ -68,36 +69,38 @@ struct From {
 /// One thing to be created or updated.
 #[derive(Debug)]
 pub(crate) struct Wish {
-    row: &'static Row,
-    name: String,
+    pub(super) row: &'static Row,
+    pub(super) name: String,
     /// The definition's own text, where the operation takes it.
     text: Option<String>,
     /// The definition.
-    value: Value,
+    pub(super) value: Value,
     /// Whether it is only what changes, and the rest stays.
     changes: bool,
+    /// What the definition refers to in the vault.
+    secrets: Vec<Wanted>,
 }
 
 /// Everything that is wished for, read before anybody is asked.
 #[derive(Debug)]
 pub(crate) struct Wishes {
     verb: Verb,
-    all: Vec<Wish>,
-    dry_run: bool,
+    pub(super) all: Vec<Wish>,
+    pub(super) dry_run: bool,
+    /// What is told beside them.
+    pub(super) notes: Vec<String>,
 }
 
 // === impl Create ===
 
 impl Create {
     pub(crate) fn wishes(&self) -> Result<Wishes, Problem> {
-        let all = match &self.from.file {
-            Some(file) => {
-                self.from.flags.refuse("--file")?;
-                file::wishes(file, self.kind.as_ref(), &self.words, Verb::Create)?
-            }
-            None => vec![self.of_flags()?],
-        };
-        Ok(Wishes { verb: Verb::Create, all, dry_run: self.dry_run })
+        if let Some(file) = &self.from.file {
+            self.from.flags.refuse("--file")?;
+            let files = std::slice::from_ref(file);
+            return Wishes::of_files(files, self.kind.as_ref(), &self.words, (Verb::Create, self.dry_run));
+        }
+        Ok(Wishes { verb: Verb::Create, all: vec![self.of_flags()?], dry_run: self.dry_run, notes: Vec::new() })
     }
 
     fn of_flags(&self) -> Result<Wish, Problem> {
@@ -108,7 +111,7 @@ impl Create {
             (_, []) => Err(super::get::nameless(row, "create")),
             ("server", [name]) => {
                 let value = self.from.flags.definition()?;
-                Ok(Wish { row, name: name.clone(), text: None, value, changes: false })
+                Ok(Wish { row, name: name.clone(), text: None, value, changes: false, secrets: Vec::new() })
             }
             ("service", [name, class, pairs @ ..]) => {
                 self.from.flags.refuse("a service")?;
@@ -117,14 +120,14 @@ impl Create {
                 if self.persist {
                     value["persist"] = true.into();
                 }
-                Ok(Wish { row, name: name.clone(), text: None, value, changes: false })
+                Ok(Wish { row, name: name.clone(), text: None, value, changes: false, secrets: Vec::new() })
             }
             ("service", [name]) => Err(wrong(format!("the service `{name}` has no class")).hint(format!(
                 "write `toolcrib create service {name} CLASS --key value`; see `toolcrib list serviceclasses`"
             ))),
             ("profile", [name]) => {
                 self.from.flags.refuse("a profile")?;
-                Ok(Wish { row, name: name.clone(), text: None, value: json!({}), changes: false })
+                Ok(Wish { row, name: name.clone(), text: None, value: json!({}), changes: false, secrets: Vec::new() })
             }
             (_, [name]) => Err(wrong(format!("a {} is created from a file", row.singular()))
                 .hint(format!("write `toolcrib create {} {name} --file FILE`", row.one))),
@@ -140,14 +143,15 @@ impl Update {
         let all = match (&self.from.file, &self.kind) {
             (Some(file), kind) => {
                 self.from.flags.refuse("--file")?;
-                file::wishes(file, kind.as_ref(), &self.words, Verb::Update)?
+                let files = std::slice::from_ref(file);
+                return Wishes::of_files(files, kind.as_ref(), &self.words, (Verb::Update, self.dry_run));
             }
             (None, Some(kind)) if kind.row.one == "server" => {
                 let [name] = &kind.names(&self.words)[..] else {
                     return Err(super::get::nameless(kind.row, "update"));
                 };
                 let value = self.from.flags.changes()?;
-                vec![Wish { row: kind.row, name: name.clone(), text: None, value, changes: true }]
+                vec![Wish { row: kind.row, name: name.clone(), text: None, value, changes: true, secrets: Vec::new() }]
             }
             (None, kind) => {
                 let word = kind.as_ref().map_or("thing", |kind| kind.row.one);
@@ -155,11 +159,12 @@ impl Update {
                     .hint(format!("write `toolcrib update {word} NAME --file FILE`")));
             }
         };
-        Ok(Wishes { verb: Verb::Update, all, dry_run: self.dry_run })
+        Ok(Wishes { verb: Verb::Update, all, dry_run: self.dry_run, notes: Vec::new() })
     }
 }
 
 pub(crate) async fn run(wishes: &Wishes, client: &Client, output: Output) -> anyhow::Result<()> {
+    wishes.notes.iter().for_each(|note| output.note(note));
     let mut failed: Option<Problem> = None;
     for wish in &wishes.all {
         let doing = format!("{} {}", if wishes.verb == Verb::Create { "creating" } else { "updating" }, wish.name);
@@ -182,6 +187,7 @@ async fn fulfil(wish: &Wish, wishes: &Wishes, client: &Client, output: Output) -
         }
         return validate(wish, wishes, operation, client, output).await;
     }
+    wish.keep_secrets(client, output).await?;
     let mut asked = wish.asked();
     if wishes.verb == Verb::Update && matches!(row.one, "server" | "profile") && !wish.changes {
         let get = row.act(Verb::Get).unwrap_or_default();
@@ -230,7 +236,7 @@ async fn validate(
 }
 
 /// Says what the gateway holds to be doubtful and is no fault.
-fn warn(said: &Value, output: Output) {
+pub(super) fn warn(said: &Value, output: Output) {
     for warning in said["warnings"].as_array().into_iter().flatten().filter_map(Value::as_str) {
         output.note(&format!("warning: {warning}"));
     }
@@ -239,6 +245,17 @@ fn warn(said: &Value, output: Output) {
 // === impl Wishes ===
 
 impl Wishes {
+    /// What files wish for, to be done by a verb, or only looked at.
+    pub(super) fn of_files(
+        files: &[PathBuf],
+        kind: Option<&Chosen>,
+        words: &[String],
+        (verb, dry_run): (Verb, bool),
+    ) -> Result<Self, Problem> {
+        let found = file::wishes(files, kind, words, verb)?;
+        Ok(Self { verb, all: found.wishes, dry_run, notes: found.notes })
+    }
+
     /// The class of a service that is wished for too, and would be there by then.
     fn class_of(&self, service: &Wish) -> Option<&Value> {
         let name = service.value.get("serviceClassName").or_else(|| service.value.get("service_class_name"))?;
@@ -250,8 +267,29 @@ impl Wishes {
 // === impl Wish ===
 
 impl Wish {
+    /// Puts the secrets into the vault that it does not have yet; what is kept already stays as it is.
+    pub(super) async fn keep_secrets(&self, client: &Client, output: Output) -> Result<(), Problem> {
+        if self.secrets.is_empty() {
+            return Ok(());
+        }
+        let kept = client.obtain("core_secret_list", &json!({})).await?.to_value();
+        let has = |name: &str| kept["secrets"].as_array().into_iter().flatten().any(|entry| entry["name"] == name);
+        for secret in self.secrets.iter().filter(|secret| !has(&secret.name)) {
+            let Wanted { name, value, of } = secret;
+            let Some(value) = value else {
+                let how = format!("give it with `toolcrib secret set {name} --server {}`", self.name);
+                output.note(&format!("{}: the secret for `{of}` is missing: {how}", self.name));
+                continue;
+            };
+            let asked = json!({ "name": name, "value": value.expose(), "servers": [self.name] });
+            client.act("core_secret_set", &asked).await?;
+            output.note(&format!("{}: `{of}` is in the vault as `{name}`", self.name));
+        }
+        Ok(())
+    }
+
     /// The arguments of the operation.
-    fn asked(&self) -> Value {
+    pub(super) fn asked(&self) -> Value {
         match (self.row.one, &self.text) {
             ("server" | "profile", Some(text)) => json!({ "name": self.name, "yaml": text }),
             ("server" | "profile", None) if !self.changes => json!({ "name": self.name, "definition": self.value }),

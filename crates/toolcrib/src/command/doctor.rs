@@ -1,15 +1,26 @@
 //! `toolcrib doctor`: how servers are, what failed, and what to do.
 
+use std::io::{self, BufRead, IsTerminal, Write};
+
+use http::Method;
 use serde_json::Value;
+use toolcrib_base::{Kind, Problem};
 
 use crate::client::{ClientFlags, Rest, encoded};
 use crate::output::Output;
 use crate::output::table::field;
+use crate::text::count;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
     /// Only this server
     server: Option<String>,
+    /// Remove what an installation left half written in a package runner's cache, and start the server again
+    #[arg(long)]
+    fix: bool,
+    /// With `--fix`: do not ask
+    #[arg(short, long, requires = "fix")]
+    yes: bool,
     #[command(flatten)]
     pub(crate) client: ClientFlags,
 }
@@ -17,10 +28,11 @@ pub(crate) struct Arguments {
 pub(crate) async fn run(arguments: &Arguments, rest: &Rest, output: Output) -> anyhow::Result<()> {
     let query = arguments.server.as_ref().map(|name| format!("?name={}", encoded(name))).unwrap_or_default();
     let answer = rest.get(&format!("/doctor{query}")).await?;
-    if output.is_for_programs() {
-        return Ok(output.answer(&answer)?);
-    }
     let value = answer.to_value();
+    if output.is_for_programs() {
+        output.answer(&answer)?;
+        return if arguments.fix { fix(arguments, &value, rest, output).await } else { verdict(&value) };
+    }
     for server in value["servers"].as_array().into_iter().flatten() {
         output.text(text_of(server).trim_end())?;
     }
@@ -30,13 +42,81 @@ pub(crate) async fn run(arguments: &Arguments, rest: &Rest, output: Output) -> a
     if value["total"] == 0 {
         output.text("no servers")?;
     }
-    Ok(())
+    if arguments.fix { fix(arguments, &value, rest, output).await } else { verdict(&value) }
+}
+
+/// Whether something is wrong, for the exit code.
+fn verdict(value: &Value) -> anyhow::Result<()> {
+    let servers = value["servers"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let is_ill = |server: &&Value| matches!(server["state"].as_str(), Some("failed" | "needs-login"));
+    let ill = servers.iter().filter(is_ill).count();
+    let problems = value["problems"].as_array().map_or(0, Vec::len);
+    match (ill, problems) {
+        (0, 0) => Ok(()),
+        (0, problems) => Err(Problem::new(Kind::Definition, format!("problems in definitions: {problems}")).into()),
+        (ill, _) => Err(super::not_working(ill, servers.len()).into()),
+    }
+}
+
+/// Repairs what is half written, each after a yes.
+async fn fix(arguments: &Arguments, value: &Value, rest: &Rest, output: Output) -> anyhow::Result<()> {
+    let servers = value["servers"].as_array().into_iter().flatten();
+    let broken: Vec<(&str, &str)> = servers
+        .filter_map(|server| Some((server["name"].as_str()?, server["halfWritten"]["path"].as_str()?)))
+        .collect();
+    if broken.is_empty() {
+        output.note("nothing is half written: there is nothing to fix here");
+        return verdict(value);
+    }
+    let mut failed = None;
+    for (name, path) in &broken {
+        if !arguments.yes && !agreed(path)? {
+            output.note(&format!("`{}` stays", crate::text::line(path)));
+            continue;
+        }
+        match rest.ask(Method::POST, &format!("/servers/{}/repair", encoded(name)), None).await {
+            Ok(answer) => {
+                let answer = answer.to_value();
+                let told = match answer["removed"].as_str() {
+                    Some(removed) => format!("{name}: removed `{removed}`; it is being installed again"),
+                    None => format!("{name}: {}", field(&answer, "why")),
+                };
+                let told = crate::text::line(&told).into_owned();
+                if output.is_for_programs() { output.note(&told) } else { output.text(&told)? }
+            }
+            Err(problem) => failed = failed.or(Some(problem)),
+        }
+    }
+    match failed {
+        Some(problem) => Err(problem.into()),
+        None => {
+            output.note("`toolcrib doctor` says how the servers are in a minute");
+            Ok(())
+        }
+    }
+}
+
+/// Asks whether a folder is to be removed; without a terminal somebody must have said `--yes`.
+fn agreed(path: &str) -> anyhow::Result<bool> {
+    if !io::stdin().is_terminal() {
+        return Err(Problem::new(Kind::InvalidParams, "`--fix` asks, and there is no terminal to ask on")
+            .hint("say `--yes` too; nothing was removed")
+            .into());
+    }
+    let mut stderr = io::stderr().lock();
+    write!(stderr, "Remove `{}`? [y/N] ", crate::text::line(path))?;
+    stderr.flush()?;
+    let mut answer = String::new();
+    io::Read::take(io::stdin().lock(), 100).read_line(&mut answer)?;
+    Ok(matches!(answer.trim().to_ascii_lowercase().as_str(), "y" | "yes"))
 }
 
 fn text_of(server: &Value) -> String {
     let line = |key: &str| crate::text::line(&field(server, key)).into_owned();
-    let mut text = format!("{}: {} since {}, {} tools\n", line("name"), line("state"), line("since"), line("tools"));
+    let mut text =
+        format!("{}: {} since {}, {}\n", line("name"), line("state"), line("since"), count(&line("tools"), "tool"));
     for (label, key) in [
+        ("doing", "note"),
         ("failed", "failed"),
         ("next attempt", "nextRetry"),
         ("changes", "changes"),
@@ -47,6 +127,9 @@ fn text_of(server: &Value) -> String {
         if !value.is_empty() {
             text.push_str(&format!("  {:<13} {value}\n", format!("{label}:")));
         }
+    }
+    for line in server["environment"].as_array().into_iter().flatten().filter_map(Value::as_str) {
+        text.push_str(&format!("  environment:  {}\n", crate::text::line(line)));
     }
     for line in server["stderr"].as_array().into_iter().flatten().filter_map(Value::as_str) {
         text.push_str(&format!("  stderr:       {}\n", crate::text::line(line)));

@@ -5,7 +5,8 @@
 use std::process::ExitCode;
 
 use super::{
-    completion, connect, context, disconnect, eval, example, import, init, man, model, repl, secret, self_update, test,
+    completion, connect, context, disconnect, eval, example, import, init, logs, man, model, repl, secret, self_update,
+    service, test, workflow,
 };
 use crate::home::Environment;
 
@@ -19,6 +20,12 @@ pub(crate) enum Here {
     Connect(connect::Arguments),
     /// Take Toolcrib out of the settings of a client
     Disconnect(disconnect::Arguments),
+    /// Have the gateway run with your session: install, look at and remove its service
+    Service(service::Arguments),
+    /// Print what a server said: the log that the gateway keeps of it
+    Logs(logs::Arguments),
+    /// List, show and run workflows
+    Workflow(workflow::Arguments),
     /// Name gateways and choose between them
     Context(context::Arguments),
     /// Type commands one after the other, with completion and news
@@ -47,7 +54,10 @@ pub(super) fn run(command: Here, environment: &Environment) -> anyhow::Result<Ex
         Here::Init(arguments) => init::run(&arguments, environment),
         Here::Import(arguments) => import::run(&arguments, environment),
         Here::Connect(arguments) => connect::run(&arguments, environment).map(|()| ExitCode::SUCCESS),
-        Here::Disconnect(arguments) => disconnect::run(&arguments, environment).map(|()| ExitCode::SUCCESS),
+        Here::Disconnect(arguments) => disconnect::run(&arguments, environment),
+        Here::Service(arguments) => service::run(&arguments, environment),
+        Here::Logs(arguments) => logs::run(&arguments, environment),
+        Here::Workflow(arguments) => workflow::run(arguments, environment),
         Here::Context(arguments) => context::run(&arguments, environment).map(|()| ExitCode::SUCCESS),
         Here::Repl(arguments) => repl::run(&arguments, environment),
         Here::Secret(arguments) => secret::run(&arguments, environment),

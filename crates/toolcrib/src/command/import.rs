@@ -1,15 +1,16 @@
 //! `toolcrib import`: the servers of other clients as definitions of ours.
 
-use std::io::Write;
+use std::io::{IsTerminal, Write};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use toolcrib_auth::KeyWish;
 use toolcrib_base::{Kind, Problem};
-use toolcrib_catalog::clients::{CLIENTS, Client};
+use toolcrib_catalog::clients::{Answer, CLIENTS, Client, Format};
 
 use crate::clients::folders::Copies;
-use crate::clients::take::{Taking, gather};
-use crate::clients::{Flags, confirm, named};
+use crate::clients::take::{Asking, Taking, gather_asking};
+use crate::clients::{Flags, answer, confirm, named};
 use crate::home::{Environment, Home};
 use crate::output::print;
 use crate::text;
@@ -19,6 +20,9 @@ pub(crate) struct Arguments {
     /// Whose servers, such as `cursor` [default: of every client that is found]
     #[arg(value_parser = named, value_name = "CLIENT")]
     clients: Vec<&'static Client>,
+    /// What stands for a placeholder of the client: `workspaceFolder=/work`, `input:region=eu`; may be given several times
+    #[arg(long = "set", value_name = "NAME=VALUE", value_parser = answer)]
+    answers: Vec<(String, Answer)>,
     /// Keep the key of a new vault in a file, also where there is a keyring
     #[arg(long)]
     key_file: bool,
@@ -33,12 +37,17 @@ pub(crate) fn run(arguments: &Arguments, environment: &Environment) -> anyhow::R
     if clients.is_empty() && flags.file.is_none() {
         clients.extend(CLIENTS);
     }
-    let mut gathered = gather(&clients, flags.file.as_deref(), &home, environment)?;
+    let asks = !flags.yes && !flags.preview && std::io::stdin().is_terminal();
+    let asking = Asking { answers: arguments.answers.iter().cloned().collect(), asks };
+    let mut gathered = gather_asking(&clients, flags.file.as_deref(), &home, environment, asking)?;
     let problems = std::mem::take(&mut gathered.problems);
-    if gathered.files.is_empty() {
+    if gathered.files.is_empty() && (gathered.is_empty() || !problems.is_empty()) {
         return Err(nothing_read(problems).into());
     }
-    let copies = Copies::beside(&gathered.files, &home);
+    if gathered.is_empty() {
+        return Err(nothing_found(&gathered.files, problems).into());
+    }
+    let copies = Copies::of(&gathered.objects, &home);
     let wish = if arguments.key_file { KeyWish::File } else { KeyWish::Keyring };
     let mut taking = Taking::plan(gathered, &home, environment, wish)?;
     taking.show(flags.preview)?;
@@ -66,6 +75,32 @@ pub(crate) fn run(arguments: &Arguments, environment: &Environment) -> anyhow::R
     let folder = if copies.len() == 0 { taking.folder() } else { home.path() };
     print(&format!("Wrote {new} {definitions} to {}\n", text::line(&folder.to_string_lossy())))?;
     Ok(code)
+}
+
+/// What to tell when the files that were read hold nothing that could be imported.
+fn nothing_found(files: &[(&'static Client, PathBuf, usize)], mut problems: Vec<Problem>) -> Problem {
+    if !problems.is_empty() {
+        let mut first = problems.remove(0);
+        first.message.extend(problems.into_iter().map(|problem| format!("\n{}", problem.message)));
+        return first;
+    }
+    let paths: Vec<String> = files.iter().take(5).map(|(_, path, _)| format!("`{}`", path.display())).collect();
+    let more =
+        if files.len() > paths.len() { format!(" and {} more", files.len() - paths.len()) } else { String::new() };
+    let mut sought: Vec<String> = files.iter().flat_map(|(client, ..)| sought_in(client)).collect();
+    sought.sort();
+    sought.dedup();
+    let message = format!("nothing to import in {}{more}", paths.join(", "));
+    Problem::new(Kind::NotFound, message).hint(format!("looked for {}", sought.join(", ")))
+}
+
+/// What is looked for in a client's settings.
+fn sought_in(client: &Client) -> Vec<String> {
+    if client.format == Format::YamlFolder {
+        return vec!["objects of the kinds `MCPServer`, `Workflow`, `ServiceClass` and `Service`".to_owned()];
+    }
+    let ways = client.sources.iter().flat_map(|source| source.servers);
+    ways.map(|way| format!("servers below `{}`", way.join("."))).collect()
 }
 
 /// What to tell when no file could be read.

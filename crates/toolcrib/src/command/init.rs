@@ -4,7 +4,8 @@
 //! What is found and asked is here; [`work`] does it, by a [`house`] where servers are verified.
 
 mod house;
-mod question;
+mod lock;
+pub(crate) mod question;
 mod sample;
 mod work;
 
@@ -20,7 +21,7 @@ use toolcrib_catalog::clients::{CLIENTS, Client};
 use self::question::Asker;
 use self::work::Job;
 use crate::clients::join::{self, Plan, Wish};
-use crate::clients::take::{Gathered, Taking, gather};
+use crate::clients::take::{Asking, Gathered, Taking, gather_asking};
 use crate::clients::{Flags, named, places};
 use crate::config::{Config, Low};
 use crate::home::{Environment, Home};
@@ -42,6 +43,9 @@ pub(crate) struct Arguments {
     /// Only this client, such as `cursor`; may be given several times [default: all that are found]
     #[arg(long = "client", value_name = "CLIENT", value_parser = named)]
     clients: Vec<&'static Client>,
+    /// Have the gateway run in the background from now on and with every session of yours; `--yes` alone does not
+    #[arg(long)]
+    service: bool,
     /// Keep the key of a new vault in a file, also where there is a keyring
     #[arg(long)]
     key_file: bool,
@@ -62,6 +66,9 @@ pub(crate) fn run(arguments: &Arguments, environment: &Environment) -> anyhow::R
     // Wrong settings are told before anything is asked.
     let config = arguments.config(&home, environment)?;
     let job = arguments.job(asker, &home, environment)?;
+    // Two at a time would write over each other; what the first one did, the second one sees.
+    let claim = lock::claim(&home)?;
+    let job = if claim.has_waited { arguments.job(asker, &home, environment)? } else { job };
     super::run_gateway(&config.clone(), |events| work::run(job, config, events))
 }
 
@@ -87,7 +94,8 @@ impl Arguments {
     fn job(&self, asker: Asker, home: &Home, environment: &Environment) -> anyhow::Result<Job> {
         let all: Vec<&'static Client> =
             if self.clients.is_empty() { CLIENTS.iter().collect() } else { self.clients.clone() };
-        let mut gathered = gather(&all, None, home, environment)?;
+        let asking = Asking { asks: matches!(asker, Asker::Terminal), ..Asking::default() };
+        let mut gathered = gather_asking(&all, None, home, environment, asking)?;
         let mut problems = std::mem::take(&mut gathered.problems);
         let found = found(&all, &gathered, environment);
         if found.is_empty() && problems.is_empty() {
@@ -128,14 +136,25 @@ impl Arguments {
             let wanted = asker.which(&joinings.iter().map(|(client, _)| *client).collect::<Vec<_>>())?;
             joinings.retain(|(client, _)| wanted.contains(client));
         }
+        let offers_service = !self.yes && !self.service && super::service::is_offered(home, environment);
+        let with_service = self.service
+            || offers_service
+                && {
+                    print(
+                        "\nClients need a gateway that runs. It can run in the background, now and with every session of yours.\n",
+                    )?;
+                    asker.yes("Install it as a service?")?
+                };
         problems.iter().for_each(complain);
         let joinings = joinings.into_iter().map(|(_, joining)| *joining).collect();
         let taking = take.then_some(taking);
         Ok(Job {
             home: home.clone(),
             environment: environment.clone(),
+            asker,
             taking,
             with_example,
+            with_service,
             joinings,
             has_clients: !found.is_empty(),
             has_problems: !problems.is_empty(),

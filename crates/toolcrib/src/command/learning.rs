@@ -5,6 +5,7 @@ use http::Method;
 use crate::client::{ClientFlags, Rest, encoded};
 use crate::output::table::{Column, field};
 use crate::output::{Format, Output};
+use crate::text::count;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
@@ -60,7 +61,7 @@ pub(crate) async fn run(arguments: &Arguments, rest: &Rest, output: Output) -> a
     }
     let value = answer.to_value();
     if let Action::Reset(_) = arguments.action {
-        return Ok(output.text(&format!("{} tools forgotten in profile {profile}", field(&value, "tools")))?);
+        return Ok(output.text(&format!("{} forgotten in profile {profile}", count(&field(&value, "tools"), "tool")))?);
     }
     let rows = value["rows"].as_array().map(Vec::as_slice).unwrap_or_default();
     output.rows("learned words", COLUMNS, rows)?;

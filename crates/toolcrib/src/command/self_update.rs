@@ -75,8 +75,11 @@ fn installed(program: &Path, environment: &Environment, root: &Path) -> Installe
             update: format!("cd {} && git pull && cargo build --release", checkout.display()),
         };
     }
-    if root.join(".dockerenv").exists() || root.join("run/.containerenv").exists() {
-        return said("the image of this container", "pull the newer image and start the container anew");
+    let in_container = root.join(".dockerenv").exists() || root.join("run/.containerenv").exists();
+    // What somebody put elsewhere later is no part of the image.
+    let of_image = ["/usr/", "/opt/", "/app/", "/bin/", "/toolcrib"].iter().any(|place| path.starts_with(place));
+    if in_container && of_image {
+        return said("the image of this container", "pull the newer image and restart the container");
     }
     if path.starts_with("/usr/bin/") || path.starts_with("/usr/sbin/") {
         return said("the system's package manager", "that package manager, such as `sudo dnf upgrade toolcrib`");

@@ -70,6 +70,9 @@ struct Add {
     /// A variable of the program, best as a reference such as `KEY=env:KEY`
     #[arg(long, value_name = "NAME=VALUE", requires = "command")]
     env: Vec<String>,
+    /// The name of a variable that the program gets from the gateway's own environment
+    #[arg(long, value_name = "NAME", requires = "command", value_delimiter = ',')]
+    inherit_env: Vec<String>,
     /// A header of every request, best as a reference such as `X-Key=env:KEY`
     #[arg(long, value_name = "NAME=VALUE", requires = "url")]
     header: Vec<String>,
@@ -138,6 +141,9 @@ impl Add {
                     definition["args"] = arguments.into();
                 }
                 set_pairs(&mut definition, "env", &self.env)?;
+                if !self.inherit_env.is_empty() {
+                    definition["inherit_env"] = self.inherit_env.clone().into();
+                }
                 definition
             }
             (None, None) => {
@@ -199,6 +205,11 @@ pub(crate) async fn run(arguments: &Arguments, request: &Request, rest: &Rest, o
         Action::Add(_) => output.text(&format!("server `{name}` is defined in `{}`", field(&value, "file")))?,
         Action::Rm(_) => output.text(&format!("server `{name}` is removed with `{}`", field(&value, "file")))?,
         Action::Start(_) | Action::Stop(_) | Action::Restart(_) => {
+            if value["state"] == "needs-login" {
+                return Err(Problem::new(Kind::Unavailable, format!("server `{name}` wants a login by OAuth"))
+                    .hint(format!("`toolcrib doctor {name}` says what can be done"))
+                    .into());
+            }
             if value["state"] == "failed" {
                 let message = format!("server `{name}` failed: {}", field(&value, "lastError"));
                 return Err(Problem::new(Kind::Unavailable, message)

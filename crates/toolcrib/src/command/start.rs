@@ -120,6 +120,15 @@ fn told(row: &Row, name: &str, done: &str, result: &ToolResult) -> Result<String
     let value = result.value().to_value();
     let Value::Object(_) = value else { return Ok(sentence(&result.text())) };
     let state = field(&value, "state");
+    if state == "needs-login" {
+        let message = format!("{} `{name}` wants a login by OAuth", row.singular());
+        let hint = format!("`toolcrib doctor {name}` says what can be done");
+        return Err(Problem::new(Kind::Unavailable, message).hint(hint));
+    }
+    if state == "installing" {
+        let note = "it is being downloaded; `toolcrib status` says how that gets on";
+        return Ok(format!("{} '{name}' is installing: {note}", row.singular()));
+    }
     if state.eq_ignore_ascii_case("failed") {
         let message = format!("{} `{name}` failed: {}", row.singular(), field(&value, "lastError"));
         let hint = format!("see `toolcrib describe {} {name}` and `state/logs/{name}.log` in the home folder", row.one);

@@ -87,7 +87,11 @@ fn heading(value: &Value) -> String {
 fn troubles(value: &Value) -> Vec<String> {
     let mut all = Vec::new();
     for server in value["servers"].as_array().into_iter().flatten() {
-        let (Some(next), Some(error)) = (server["next"].as_str(), server["lastError"].as_str()) else { continue };
+        let (Some(next), Some(error)) =
+            (server["next"].as_str(), server["lastError"].as_str().or(server["note"].as_str()))
+        else {
+            continue;
+        };
         all.push(format!("{} {}: {error}\n  → {next}", field(server, "name"), field(server, "state")));
     }
     for problem in value["problems"].as_array().into_iter().flatten() {
@@ -110,7 +114,7 @@ mod tests {
             "version": "1", "uptime_s": 3_725, "sessions": 2, "audit": { "recording": true, "lastError": null },
             "servers": [
                 { "name": "good", "state": "ready" },
-                { "name": "bad", "state": "failed", "lastError": "it ended with status 1: no such file", "next": "mend it" },
+                { "name": "bad", "state": "failed", "lastError": "it ended with status 1: no such file", "next": "fix it" },
             ],
             "problems": [{ "problem": "servers/x.yaml:1:2: wrong", "hint": "write it" }, { "problem": "y", "hint": null }],
         });
@@ -118,7 +122,7 @@ mod tests {
         assert_eq!(
             troubles(&value),
             [
-                "bad failed: it ended with status 1: no such file\n  → mend it",
+                "bad failed: it ended with status 1: no such file\n  → fix it",
                 "servers/x.yaml:1:2: wrong\n  → write it",
                 "y"
             ]

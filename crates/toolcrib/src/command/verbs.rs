@@ -4,7 +4,7 @@
 
 use std::process::ExitCode;
 
-use super::{check, create, delete, events, get, list, prompt, start, with_gateway};
+use super::{apply, check, create, delete, events, get, list, prompt, start, with_gateway};
 use crate::home::Environment;
 
 #[derive(Debug, clap::Subcommand)]
@@ -15,6 +15,8 @@ pub(crate) enum Verbs {
     Get(get::Arguments),
     /// Create a thing, or all that a file tells of
     Create(create::Create),
+    /// Create what files tell of, or change what is there to it
+    Apply(apply::Arguments),
     /// Update a thing, or all that a file tells of
     Update(create::Update),
     /// Delete things by name
@@ -57,6 +59,12 @@ pub(super) fn run(verb: Verbs, environment: &Environment) -> anyhow::Result<Exit
             let wishes = arguments.wishes()?;
             with_gateway(&arguments.client, environment, async |client, output| {
                 create::run(&wishes, client, output).await
+            })
+        }
+        Verbs::Apply(arguments) => {
+            let wishes = arguments.wishes()?;
+            with_gateway(&arguments.client, environment, async |client, output| {
+                apply::run(&wishes, client, output).await
             })
         }
         Verbs::Update(arguments) => {

@@ -1,17 +1,28 @@
 //! `toolcrib verify`: start a server beside what runs, and show how what it offers differs from what was approved.
 
+pub(crate) mod many;
+
+use std::io::IsTerminal;
+
 use http::Method;
 use serde_json::{Value, json};
+use toolcrib_base::{Kind, Problem, ServerName};
 use toolcrib_protocol::Raw;
 
-use crate::client::{ClientFlags, Rest, encoded};
+use self::many::Verification;
+use crate::client::{ClientFlags, Rest};
 use crate::output::Output;
 use crate::output::table::field;
+use crate::text::count;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
-    /// The server
-    server: String,
+    /// The server; several are verified together
+    #[arg(required_unless_present = "all")]
+    servers: Vec<ServerName>,
+    /// Every server that is not switched off
+    #[arg(long, conflicts_with = "servers")]
+    all: bool,
     /// Also write the tools and the time into the definition's file
     #[arg(long)]
     write: bool,
@@ -20,13 +31,35 @@ pub(crate) struct Arguments {
 }
 
 pub(crate) async fn run(arguments: &Arguments, rest: &Rest, output: Output) -> anyhow::Result<()> {
-    let answer = rest
-        .ask(
-            Method::POST,
-            &format!("/servers/{}/verify", encoded(&arguments.server)),
-            Some(&Raw::from_value(&json!({ "write": arguments.write }))),
-        )
-        .await?;
+    match arguments.servers.as_slice() {
+        [server] => one(server, arguments.write, rest, output).await,
+        _ if output.is_for_programs() => Err(Problem::new(Kind::InvalidParams, "several servers have no one answer")
+            .hint("verify each by itself for `-o json`")
+            .into()),
+        named => several(arguments, named, rest).await,
+    }
+}
+
+async fn several(arguments: &Arguments, named: &[ServerName], rest: &Rest) -> anyhow::Result<()> {
+    let servers = if arguments.all { switched_on(rest).await? } else { named.to_vec() };
+    let asks = std::io::stdin().is_terminal() && std::io::stderr().is_terminal();
+    let outcome = Verification { rest, servers: &servers, write: arguments.write, asks }.run().await?;
+    match servers.len() - outcome.verified {
+        0 => Ok(()),
+        missing => Err(super::not_working(missing, servers.len()).hint("`toolcrib doctor` says more").into()),
+    }
+}
+
+/// The servers that nobody stopped.
+async fn switched_on(rest: &Rest) -> anyhow::Result<Vec<ServerName>> {
+    let all = rest.get("/servers").await?.to_value();
+    let servers = all["mcpServers"].as_array().into_iter().flatten().filter(|server| server["state"] != "stopped");
+    Ok(servers.filter_map(|server| ServerName::new(server["name"].as_str()?).ok()).collect())
+}
+
+async fn one(server: &ServerName, write: bool, rest: &Rest, output: Output) -> anyhow::Result<()> {
+    let body = Raw::from_value(&json!({ "write": write }));
+    let answer = rest.ask(Method::POST, &format!("/servers/{server}/verify"), Some(&body)).await?;
     if output.is_for_programs() {
         return Ok(output.answer(&answer)?);
     }
@@ -38,7 +71,6 @@ pub(crate) async fn run(arguments: &Arguments, rest: &Rest, output: Output) -> a
     let text = field(&value, "text");
     if !text.is_empty() {
         output.text(text.trim_end())?;
-        let server = crate::text::line(&arguments.server).into_owned();
         output.note(&format!("approve with `toolcrib approve {server} --all`, turn down with `toolcrib reject {server} --all`, or name what you mean"));
     }
     for warning in value["warnings"].as_array().into_iter().flatten().filter_map(Value::as_str) {
@@ -53,5 +85,10 @@ fn headline(value: &Value) -> String {
     } else {
         format!("verified, {}", field(value, "summary"))
     };
-    format!("{}: {what}: {} tools in {} ms", field(value, "server"), field(value, "tools"), field(value, "tookMs"))
+    format!(
+        "{}: {what}: {} in {} ms",
+        field(value, "server"),
+        count(&field(value, "tools"), "tool"),
+        field(value, "tookMs")
+    )
 }

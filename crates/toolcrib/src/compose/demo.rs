@@ -17,8 +17,8 @@ use toolcrib_web::Guard;
 
 use super::{Serving, wait_for_end};
 use crate::config::Config;
+use crate::example;
 use crate::output::print;
-use crate::{example, ready};
 
 /// The server that is reached over HTTP; the others are child processes.
 const OVER_HTTP: &str = "units";
@@ -50,8 +50,7 @@ async fn until_told(config: Config, events: Events, once: bool, scope: &Scope) -
             shown = show(&serving, once) => shown,
         },
     };
-    serving.end().await;
-    outcome
+    outcome.and(serving.end().await)
 }
 
 /// Starts the server over HTTP, writes the definitions of all and starts the gateway over them.
@@ -64,10 +63,8 @@ async fn start(config: Config, events: Events, scope: &Scope) -> anyhow::Result<
     scope.spawn(example::http::serve(listener, Arc::clone(&server), guard, scope.clone()));
     home::write(config.home.path(), &home::http_url(address))?;
     let serving = Serving::start(config, events).await?;
+    serving.announce()?;
     serving.eager_servers_listed().await;
-    let serve_file = serving.composed.config.home.serve_file();
-    ready::write(&serve_file, std::process::id(), &serving.url, &serving.token_file)
-        .with_context(|| format!("write `{}`", serve_file.display()))?;
     Ok(serving)
 }
 

@@ -49,8 +49,8 @@ pub(crate) async fn run(config: Config, events: Events, questions: &[Question]) 
             measured
         }
     };
-    serving.end().await;
-    measured
+    let ended = serving.end().await;
+    measured.and_then(|measured| ended.map(|()| measured))
 }
 
 async fn ask(client: &Client, questions: &[Question]) -> anyhow::Result<Measured> {

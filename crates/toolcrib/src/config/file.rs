@@ -6,6 +6,7 @@ use std::path::Path;
 
 use toml::{Spanned, Value};
 use toolcrib_base::{Kind, Problem};
+use toolcrib_catalog::{MASK, is_secret_value};
 use toolcrib_search::nearest;
 
 use super::{Given, KEYS};
@@ -53,7 +54,8 @@ fn parse(path: &Path, text: &str) -> Result<BTreeMap<&'static str, Given>, Probl
 }
 
 fn unknown(place: &str, name: &str) -> Problem {
-    let short: String = name.chars().take(80).collect();
+    // A key that was pasted into the place of one may be a secret.
+    let short = if is_secret_value(name) { MASK.to_owned() } else { name.chars().take(80).collect() };
     let names: Vec<&str> = KEYS.iter().map(|key| key.name).collect();
     let hint = match nearest(name, names.iter().copied()).first() {
         Some(near) => format!("did you mean `{near}`?"),

@@ -40,7 +40,7 @@ pub(crate) enum Shape {
     Switch,
 }
 
-pub(crate) const KEYS: [Key; 18] = [
+pub(crate) const KEYS: [Key; 19] = [
     Key {
         name: "listen",
         flag: "listen",
@@ -103,6 +103,15 @@ pub(crate) const KEYS: [Key; 18] = [
         help: "The largest body of a client's request",
         shape: Shape::One,
         set: |config, value| parse::bytes(value).map(|value| config.limits.request_bytes = value),
+    },
+    Key {
+        name: "bodies_bytes",
+        flag: "bodies-bytes",
+        example: "BYTES",
+        default: Some("256MiB"),
+        help: "How much memory the bodies of all requests may take together; above it clients get 503",
+        shape: Shape::One,
+        set: |config, value| parse::bytes(value).map(|value| config.limits.bodies_bytes = value),
     },
     Key {
         name: "message_bytes",

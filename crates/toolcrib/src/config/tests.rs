@@ -63,6 +63,7 @@ fn every_key_can_be_given_in_all_three_ways() {
         ("allowed_hosts", "a.example"),
         ("allowed_origins", "https://a.example"),
         ("request_bytes", "2MiB"),
+        ("bodies_bytes", "64MiB"),
         ("message_bytes", "1024"),
         ("depth", "32"),
         ("sessions", "9"),

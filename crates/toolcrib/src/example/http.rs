@@ -23,8 +23,8 @@ pub(crate) async fn serve(listener: TcpListener, example: Arc<dyn Example>, guar
         let (example, guard) = (Arc::clone(&example), Arc::clone(&guard));
         async move {
             let (head, body) = request.into_parts();
-            if let Err(refusal) = guard.admit(peer, &head.headers, None) {
-                return respond::refusal(&refusal);
+            if let Err(refusal) = guard.admit(peer, &head.uri, &head.headers, None) {
+                return respond::shielded(respond::refusal(&refusal));
             }
             if head.uri.path() != PATH {
                 return respond::status(StatusCode::NOT_FOUND);
@@ -38,7 +38,7 @@ pub(crate) async fn serve(listener: TcpListener, example: Arc<dyn Example>, guar
                 Err(BodyError::TooLarge(limit)) => {
                     respond::refusal(&Problem::new(Kind::TooLarge, format!("the body has more than {limit} bytes")))
                 }
-                Err(BodyError::Incomplete) => respond::status(StatusCode::REQUEST_TIMEOUT),
+                Err(BodyError::Incomplete | BodyError::NoRoom) => respond::status(StatusCode::REQUEST_TIMEOUT),
             }
         }
     })

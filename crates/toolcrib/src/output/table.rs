@@ -134,9 +134,9 @@ fn color(state: &str) -> Option<&'static str> {
     Some(match state.to_lowercase().as_str() {
         "ready" | "running" | "connected" | "healthy" | "completed" | "available" | "true" => "\x1b[32m",
         "failed" | "error" | "unhealthy" | "unavailable" | "unreachable" | "warning" | "false" | "auth required"
-        | "auth_required" => "\x1b[31m",
-        "starting" | "stopping" | "pending" | "retrying" | "waiting" | "degraded" | "inprogress" | "checking"
-        | "held" => "\x1b[33m",
+        | "auth_required" | "needs-login" => "\x1b[31m",
+        "starting" | "installing" | "stopping" | "pending" | "retrying" | "waiting" | "degraded" | "inprogress"
+        | "checking" | "held" => "\x1b[33m",
         _ => return None,
     })
 }

@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+use crate::serving::{Serving, fake_server};
 use crate::stub::{Answer, Stub};
 use crate::toolcrib::{run, run_with_stdin};
 
@@ -101,4 +102,21 @@ async fn ctrl_c_takes_the_call_back() {
     let (_, cancelled) = &stub.asked("notifications/cancelled")[0];
     assert_eq!(cancelled["params"]["requestId"], call["id"]);
     stub.stop().await;
+}
+
+#[tokio::test]
+async fn a_tool_that_asks_is_answered_from_the_command_line() {
+    let definition = format!("name: try\ncommand: {}\nargs: [--asks]\nstart: eager\n", fake_server().display());
+    let serving = Serving::start(&[("try", &definition)]).await;
+    let call = ["call", "try/ask", "kind=elicitation"];
+    let ran = run(serving.home(), &[&call[..], &["--answer", "name=Ann"]].concat(), &[]).await;
+    assert_eq!(ran.code, 0, "{}", ran.stderr);
+    assert!(ran.stdout.contains("accept") && ran.stdout.contains("Ann"), "{}", ran.stdout);
+    let ran = run(serving.home(), &[&call[..], &["--answer", "other=Ann"]].concat(), &[]).await;
+    ran.fails(1, &["the tool asks for `name`, which was not given", "--answer name="]);
+    let ran = run(serving.home(), &[&call[..], &["--answer", "name"]].concat(), &[]).await;
+    ran.fails(1, &["`--answer name` is not of the form FIELD=VALUE"]);
+    let ran = run(serving.home(), &call, &[]).await;
+    assert!(!ran.stdout.contains("accept"), "no one was there to answer: {}", ran.stdout);
+    serving.stop().await;
 }

@@ -111,7 +111,10 @@ async fn a_client_that_only_starts_programs_starts_us() {
     let value: serde_json::Value = serde_json::from_str(&text).unwrap();
     let entry = &value["mcpServers"]["toolcrib"];
     // One gateway for all clients: the bridge leads to it, and brings no token that lets it administer.
-    assert_eq!(entry["args"], serde_json::json!(["bridge", "http://127.0.0.1:8700/mcp/p/work", "--no-token"]));
+    // It starts the gateway of this home where none runs, without the variables of this shell.
+    let home = person.path("toolcrib");
+    let args = serde_json::json!(["bridge", "http://127.0.0.1:8700/mcp/p/work", "--no-token", "--home", home]);
+    assert_eq!(entry["args"], args);
     assert!(Path::new(entry["command"].as_str().unwrap()).is_absolute());
     let connect = ["connect", "claude-desktop", "--yes", "--profile", "work"];
     let again = person.run(&connect).await;
@@ -183,16 +186,10 @@ async fn servers_of_clients_become_definitions() {
     );
     let looked = person.run(&["import", "--preview"]).await;
     assert_eq!(looked.code, 0, "{}", looked.stderr);
-    for part in [
-        "github",
-        "docs",
-        "time",
-        "left out: it is Toolcrib itself",
-        "GITHUB_TOKEN: \"vault:github-github-token\"",
-        "missing",
-    ] {
+    for part in ["github", "docs", "time", "GITHUB_TOKEN: \"vault:github-github-token\"", "missing"] {
         assert!(looked.stdout.contains(part), "no `{part}` in:\n{}", looked.stdout);
     }
+    assert!(!looked.stdout.contains("Toolcrib itself"), "{}", looked.stdout);
     assert!(!person.path("toolcrib/servers").exists());
     let ran = person.run_with(&["import", "--yes"], &[("DOCS_TOKEN", "d0c5")]).await;
     assert_eq!(ran.code, 0, "{}", ran.stderr);
@@ -286,9 +283,12 @@ async fn muster_s_other_folders_come_along_and_nothing_is_written_over() {
         ".config/muster/mcpservers/time.yaml",
         "apiVersion: muster.giantswarm.io/v1alpha1\nkind: MCPServer\nmetadata: {name: time}\nspec: {type: stdio, command: time-server}\n",
     );
-    person.write(".config/muster/workflows/greet.yaml", "name: greet\n");
-    person.write(".config/muster/serviceclasses/db.yaml", "name: db\n");
-    person.write(".config/muster/services/mine.yml", "name: theirs\n");
+    const GREET: &str = "# mine\nname: greet\nsteps: [{id: a, tool: x_time_now}]\n";
+    const DB: &str =
+        "name: db\nserviceConfig: {lifecycleTools: {start: {tool: x_time_up}, stop: {tool: x_time_down}}}\n";
+    person.write(".config/muster/workflows/greet.yaml", GREET);
+    person.write(".config/muster/serviceclasses/db.yaml", DB);
+    person.write(".config/muster/services/mine.yml", "name: mine\nserviceClassName: db\n");
     person.write(".config/muster/services/notes.txt", "no definition\n");
     person.write("outside.yaml", "name: outside\n");
     std::os::unix::fs::symlink(person.path("outside.yaml"), person.path(".config/muster/services/link.yaml")).unwrap();
@@ -299,8 +299,8 @@ async fn muster_s_other_folders_come_along_and_nothing_is_written_over() {
     let ran = person.run(&["import", "muster", "--yes"]).await;
     assert!(ran.stdout.contains("Wrote 3 definitions"), "{}{}", ran.stdout, ran.stderr);
     let read = |path: &str| fs::read_to_string(person.path(path)).unwrap();
-    assert_eq!(read("toolcrib/workflows/greet.yaml"), "name: greet\n");
-    assert_eq!(read("toolcrib/service-classes/db.yaml"), "name: db\n");
+    assert_eq!(read("toolcrib/workflows/greet.yaml"), GREET);
+    assert_eq!(read("toolcrib/service-classes/db.yaml"), DB);
     assert_eq!(read("toolcrib/services/mine.yml"), "name: mine\n", "what was there stays");
     assert!(
         !person.path("toolcrib/services/link.yaml").exists() && !person.path("toolcrib/services/notes.txt").exists()
@@ -308,4 +308,162 @@ async fn muster_s_other_folders_come_along_and_nothing_is_written_over() {
     assert_eq!(mode(&person.path("toolcrib/workflows/greet.yaml")), 0o600);
     let again = person.run(&["import", "muster", "--yes"]).await;
     assert!(again.stdout.contains("Nothing new"), "{}", again.stdout);
+}
+
+/// The settings of a client with two servers that Toolcrib takes over, one of them with a secret.
+const TWO: &str = "// mine\n{\n\t\"theme\": \"dark\",\n\t\"mcpServers\": {\n\t\t\"notes\": { \"command\": \"notes-server\", \"env\": { \"API_KEY\": \"abc-123456\" } }, // why\n\t\t\"own\": { \"command\": \"own-server\" },\n\t\t\"time\": {\n\t\t\t\"command\": \"uvx\",\n\t\t\t\"args\": [\"mcp-server-time\"]\n\t\t}\n\t},\n}\n";
+
+async fn moved(person: &Person, before: &str) -> PathBuf {
+    let path = person.write(".cursor/mcp.json", before);
+    let ran = person.run(&["import", "cursor", "--yes", "--key-file"]).await;
+    assert_eq!(ran.code, 0, "{}", ran.stderr);
+    // One that is not there, and one that a profile does not show, stay.
+    fs::remove_file(person.path("toolcrib/servers/own.yaml")).unwrap();
+    let ran = person.run(&["connect", "cursor", "--move", "--yes"]).await;
+    assert_eq!(ran.code, 0, "{}", ran.stderr);
+    for part in ["`notes` goes", "`own` stays: it is not in Toolcrib", "Taken out: notes, time", "only you can read it"]
+    {
+        assert!(ran.stdout.contains(part), "no `{part}` in:\n{}", ran.stdout);
+    }
+    assert!(!ran.stdout.contains("abc-123456"), "{}", ran.stdout);
+    path
+}
+
+#[tokio::test]
+async fn servers_that_come_through_us_are_taken_out_and_put_back() {
+    let person = Person::new();
+    let path = moved(&person, TWO).await;
+    let text = fs::read_to_string(&path).unwrap();
+    assert!(text.contains("\"own\"") && text.contains("\"toolcrib\"") && text.contains("\"theme\""), "{text}");
+    assert!(!text.contains("\"notes\"") && !text.contains("\"time\""), "{text}");
+    assert_eq!(mode(&person.path("toolcrib/state/connected/cursor.json")), 0o600);
+    // The same again changes nothing; another profile keeps what was taken out.
+    let again = person.run(&["connect", "cursor", "--move", "--yes"]).await;
+    assert!(again.stdout.contains("connected already"), "{}", again.stdout);
+    let ran = person.run(&["connect", "cursor", "--yes", "--profile", "work"]).await;
+    assert!(ran.stdout.contains("Taken out: notes, time"), "{}{}", ran.stdout, ran.stderr);
+    assert!(!fs::read_to_string(&path).unwrap().contains("\"notes\""));
+    let ran = person.run(&["disconnect", "--all", "--yes"]).await;
+    assert!(
+        ran.stdout.contains("Put back: notes, time") && ran.stdout.contains("copies were removed"),
+        "{}",
+        ran.stdout
+    );
+    assert_eq!(fs::read_to_string(&path).unwrap(), TWO);
+    assert!(!person.path("toolcrib/state/backups/cursor").exists());
+    person.run(&["disconnect", "--all", "--yes"]).await.prints("No client is connected: nothing to do\n");
+}
+
+#[tokio::test]
+async fn what_somebody_wrote_since_stays_and_what_was_taken_out_comes_back() {
+    let person = Person::new();
+    let path = moved(&person, TWO).await;
+    // The client writes its file anew: other indentation, no comments, a server more.
+    let text = fs::read_to_string(&path).unwrap();
+    let inner: String = text.lines().skip(1).map(|line| line.split(" // ").next().unwrap()).collect();
+    let mut value: serde_json::Value = serde_json::from_str(&inner.replace(",}", "}").replace(",\t}", "}")).unwrap();
+    value["mcpServers"]["new"] = serde_json::json!({ "command": "new-server" });
+    value["theme"] = "light".into();
+    fs::write(&path, format!("{value:#}")).unwrap();
+    let ran = person.run(&["disconnect", "cursor", "--yes"]).await;
+    assert_eq!(ran.code, 0, "{}", ran.stderr);
+    assert!(ran.stdout.contains("Put back: notes, time") && ran.stdout.contains("rm -r"), "{}", ran.stdout);
+    let back: serde_json::Value = serde_json::from_str(&fs::read_to_string(&path).unwrap()).unwrap();
+    let servers: Vec<&String> = back["mcpServers"].as_object().unwrap().keys().collect();
+    assert_eq!(servers, ["own", "new", "notes", "time"]);
+    assert_eq!(
+        (&back["theme"], &back["mcpServers"]["notes"]["env"]["API_KEY"]),
+        (&"light".into(), &"abc-123456".into())
+    );
+}
+
+#[tokio::test]
+async fn a_server_that_is_there_again_with_other_words_is_not_written_over() {
+    let person = Person::new();
+    let path = moved(&person, TWO).await;
+    let text =
+        fs::read_to_string(&path).unwrap().replace("\"own\": {", "\"time\": { \"command\": \"mine\" }, \"own\": {");
+    fs::write(&path, &text).unwrap();
+    let ran = person.run(&["disconnect", "cursor", "--yes"]).await;
+    assert_eq!(ran.code, 1, "{}", ran.stdout);
+    for part in
+        ["`time` was taken out", "-    \"command\": \"uvx\"", "+    \"command\": \"mine\"", "rename or remove `time`"]
+    {
+        assert!(ran.stderr.contains(part), "no `{part}` in:\n{}", ran.stderr);
+    }
+    assert_eq!(fs::read_to_string(&path).unwrap(), text, "nothing was changed");
+    // Out of the way, all is put back.
+    fs::write(&path, text.replace("\"time\": { \"command\": \"mine\" }", "\"mine\": { \"command\": \"mine\" }"))
+        .unwrap();
+    let ran = person.run(&["disconnect", "cursor", "--yes"]).await;
+    assert!(ran.stdout.contains("Put back: notes, time"), "{}{}", ran.stdout, ran.stderr);
+    let text = fs::read_to_string(&path).unwrap();
+    assert!(text.contains("\"mine\"") && text.contains("\"uvx\"") && !text.contains("toolcrib"), "{text}");
+}
+
+#[tokio::test]
+async fn keys_of_addresses_are_kept_and_what_only_an_editor_knows_is_refused_by_name() {
+    let person = Person::new();
+    let key = ["0123456789abcdef", "0123456789abcdef"].concat();
+    let settings = format!(
+        r#"{{"mcpServers": {{
+            "remote": {{ "url": "https://h.example/mcp?api_key={key}&debug=1" }},
+            "shell": {{ "command": "x", "args": ["${{workspaceFolder}}"] }},
+            "asks": {{ "command": "x", "env": {{ "K": "${{input:my-key}}" }} }}
+        }}}}"#
+    );
+    person.write(".cursor/mcp.json", &settings);
+    let ran = person.run(&["import", "cursor", "--preview"]).await;
+    assert_eq!(ran.code, 0, "{}", ran.stderr);
+    for part in [
+        "left out: `args` needs `${workspaceFolder}`, which only the client knows: give it with `--set workspaceFolder=VALUE`",
+        "https://h.example/mcp?api_key=${vault:remote-url-api-key}&debug=1",
+        "the secret for `K` is missing: give it with `toolcrib secret set asks-k --server asks`",
+    ] {
+        assert!(ran.stdout.contains(part), "no `{part}` in:\n{}", ran.stdout);
+    }
+    assert!(!ran.stdout.contains(&key), "{}", ran.stdout);
+    let import = ["import", "cursor", "--yes", "--key-file", "--set", "workspaceFolder=/src/app"];
+    let ran = person.run(&import).await;
+    assert!(ran.stdout.contains("Wrote 3 definitions"), "{}{}", ran.stdout, ran.stderr);
+    let shell = fs::read_to_string(person.path("toolcrib/servers/shell.yaml")).unwrap();
+    assert!(shell.contains("args: [\"/src/app\"]"), "{shell}");
+    let remote = fs::read_to_string(person.path("toolcrib/servers/remote.yaml")).unwrap();
+    assert!(!remote.contains(&key), "{remote}");
+    let listed = person.run(&["secret", "list", "--json"]).await.stdout;
+    assert!(listed.contains("remote-url-api-key"), "{listed}");
+    // The key is not shown where the entry goes, either.
+    let ran = person.run(&["connect", "cursor", "--move", "--preview"]).await;
+    assert!(ran.stdout.contains("`remote` goes") && !ran.stdout.contains(&key), "{}{}", ran.stdout, ran.stderr);
+    // A file of a project says which folder is meant.
+    let project =
+        person.write("app/.vscode/mcp.json", r#"{"servers": {"here": {"command": "y", "cwd": "${workspaceFolder}"}}}"#);
+    let ran = person.run(&["import", "vscode", "--yes", "--file", project.to_str().unwrap()]).await;
+    assert_eq!(ran.code, 0, "{}", ran.stderr);
+    let here = fs::read_to_string(person.path("toolcrib/servers/here.yaml")).unwrap();
+    assert!(here.contains(&format!("cwd: {}", person.path("app").display())), "{here}");
+}
+
+#[tokio::test]
+async fn equal_servers_are_taken_once_and_what_is_there_is_counted() {
+    let person = Person::new();
+    person.write(".cursor/mcp.json", r#"{"mcpServers": {"time": {"command": "uvx", "args": ["mcp-server-time"]}, "clock": {"command": "uvx", "args": ["mcp-server-time"]}}}"#);
+    person.write(".claude.json", r#"{"mcpServers": {"zeit": {"command": "uvx", "args": ["mcp-server-time"]}}, "projects": {"/src/app": {"mcpServers": {"own": {"command": "own"}}}}}"#);
+    let ran = person.run(&["import", "--yes"]).await;
+    for part in [
+        "Wrote 2 definitions",
+        "of Cursor is the same server, taken once",
+        "it was for the project `/src/app` alone",
+        "2 servers are there already.",
+    ] {
+        assert!(ran.stdout.contains(part), "no `{part}` in:\n{}{}", ran.stdout, ran.stderr);
+    }
+    assert_eq!(entries(&person.path("toolcrib/servers")), 2);
+    let ran = person.run(&["import", "--yes"]).await;
+    assert!(
+        ran.stdout.contains("4 servers are there already.\n") && ran.stdout.contains("Nothing new"),
+        "{}",
+        ran.stdout
+    );
+    assert!(!ran.stdout.contains("TRANSPORT"), "{}", ran.stdout);
 }

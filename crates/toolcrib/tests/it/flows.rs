@@ -102,7 +102,9 @@ async fn workflows_run_with_the_types_that_they_want() {
     assert_eq!(run_with_stdin(home, &["create", "workflow", "-f", "-"], &[], lame).await.code, 0);
     run(home, &["check", "workflow", "lame"], &[]).await.fails(1, &["missing tools: nowhere/none"]);
     said(home, &["delete", "workflow", "lame"]).await;
-    run_with_stdin(home, &["create", "-f", "-"], &[], "kind: [").await.fails(1, &["error: stdin:"]);
+    run_with_stdin(home, &["create", "-f", "-"], &[], "kind: [")
+        .await
+        .fails(1, &["error: nothing was created", "stdin:2:1: "]);
     let ran = said(home, &["start", "workflow", "say", "--id", "007", "--dry-run", "--timeout", "30s"]).await;
     for part in ["Workflow Execution Completed", "  id: 007\n", "  dry_run: true\n", "it is 007", "skipped"] {
         assert!(ran.contains(part), "no `{part}` in {ran}");

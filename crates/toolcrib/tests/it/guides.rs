@@ -30,7 +30,7 @@ const REPEATED: [&str; 6] =
     ["toolcrib list ", "toolcrib find ", "toolcrib describe ", "toolcrib audit list", "toolcrib status", "curl -s "];
 
 /// Every document with something to run; the names of the tests below.
-const GUIDES: [&str; 15] = [
+const GUIDES: [&str; 17] = [
     "README.md",
     "docs/guides/audit.md",
     "docs/guides/bridge.md",
@@ -39,11 +39,13 @@ const GUIDES: [&str; 15] = [
     "docs/guides/control-api.md",
     "docs/guides/events.md",
     "docs/guides/getting-started.md",
+    "docs/guides/muster.md",
     "docs/guides/operations.md",
     "docs/guides/profiles.md",
     "docs/guides/registry.md",
     "docs/guides/secrets.md",
     "docs/guides/servers.md",
+    "docs/guides/service.md",
     "docs/guides/verification.md",
     "docs/guides/workflows.md",
 ];
@@ -89,6 +91,11 @@ fn getting_started() {
 }
 
 #[test]
+fn muster() {
+    run("docs/guides/muster.md");
+}
+
+#[test]
 fn operations() {
     run("docs/guides/operations.md");
 }
@@ -111,6 +118,11 @@ fn secrets() {
 #[test]
 fn servers() {
     run("docs/guides/servers.md");
+}
+
+#[test]
+fn service() {
+    run("docs/guides/service.md");
 }
 
 #[test]
@@ -301,7 +313,7 @@ impl Reader<'_> {
         command.current_dir(self.home.path())
     }
 
-    /// Starts a gateway and waits until it serves; gives what it told until then.
+    /// Starts a gateway and waits until it serves and its servers are listed; gives what it told until then.
     fn serve(&self, arguments: &str) -> (Gateway, String) {
         let mut command = Command::new("sh");
         // `exec`, so that a signal reaches the gateway and not the shell.
@@ -318,11 +330,14 @@ impl Reader<'_> {
         });
         let mut gateway = Gateway { child, address: String::new(), told };
         let mut text = String::new();
-        while gateway.address.is_empty() {
+        let mut is_ready = false;
+        while !is_ready {
             let line = gateway.told.recv_timeout(PATIENCE).unwrap_or_else(|_| panic!("no gateway serves:\n{text}"));
             if let Some((_, url)) = line.split_once("serving url=http://") {
                 gateway.address = url.split('/').next().unwrap_or_default().to_owned();
             }
+            // The gateway says so as well when a server keeps it waiting.
+            is_ready = line.contains("ready servers=") || line.contains("unlisted=");
             text.push_str(&line);
             text.push('\n');
         }

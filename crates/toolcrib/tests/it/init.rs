@@ -213,13 +213,14 @@ async fn a_bad_server_and_a_bad_file_do_not_stop_the_others() {
         ),
     );
     let ran = person.run(&["init", "--yes"]).await;
-    assert_eq!(ran.code, 0, "{}{}", ran.stdout, ran.stderr);
+    // The code says that something failed; what works is connected all the same.
+    assert_eq!(ran.code, 1, "{}{}", ran.stdout, ran.stderr);
     says(
         &ran.stdout,
         &[
             "ok      good  15 tools",
             "failed  moon  the program ended with exit code 3; it said: fake-server: cannot start",
-            "→ mend `servers/moon.yaml`",
+            "→ moon: fix `servers/moon.yaml`",
             "failed  gone",
             "Cursor is connected",
             "1 server with 15 tools answered; 2 failed",

@@ -36,9 +36,13 @@ async fn a_servers_life_by_verbs() {
     let serving = Serving::start(&[]).await;
     let home = serving.home();
     let file = home.join("new.yaml");
+    std::fs::write(&file, format!("kind: server\n{}---\n{}---\nname: three\n", definition("one"), definition("two")))
+        .unwrap();
+    run(home, &["create", "-f", file.to_str().unwrap()], &[])
+        .await
+        .fails(1, &["new.yaml:12:1 (document 3): which kind of thing it is", "hint: "]);
     std::fs::write(&file, format!("kind: server\n{}---\n{}", definition("one"), definition("two"))).unwrap();
     let file = file.to_str().unwrap();
-    run(home, &["create", "-f", file], &[]).await.fails(1, &["new.yaml:7: which kind of thing it is", "hint: "]);
     // Nothing was sent before all was read.
     assert_eq!(said(home, &["list", "servers"]).await, "No servers found\n");
     let created = said(home, &["create", "server", "-f", file]).await;
@@ -181,7 +185,7 @@ async fn lists_are_sorted_filtered_and_short() {
         run(home, &[&line[..], &["none"]].concat(), &[]).await.fails(1, &["`none`", hint]);
     }
     let elsewhere = tempfile::tempdir().unwrap();
-    let stranger = ["list", "servers", "--endpoint", serving.url()];
+    let stranger = ["list", "profiles", "--endpoint", serving.url()];
     run(elsewhere.path(), &stranger, &[]).await.fails(2, &["may administer", "--token-file"]);
     let filtered = said(home, &["list", "tools", "--filter", "try_e*", "--description", "TEXT", "-o", "name"]).await;
     assert_eq!(filtered, "tool/try_echo\n");
@@ -249,9 +253,9 @@ async fn who_we_are_is_told_truthfully() {
     assert!(ran.stderr.contains("--token-file"), "{}", ran.stderr);
     let wrong = [("TOOLCRIB_TOKEN", "wrong")];
     run(elsewhere.path(), &["auth", "status", "--endpoint", serving.url()], &wrong).await.fails(3, &["token"]);
-    run(home, &["auth", "login"], &[]).await.fails(2, &["there is no log-in yet", "hint: "]);
-    run(home, &["auth", "login", "--server", "x"], &[]).await.fails(2, &["`x` is not there yet", "hint: "]);
-    run(home, &["auth", "logout"], &[]).await.fails(1, &["there is no log-in yet", "hint: "]);
+    run(home, &["auth", "login"], &[]).await.fails(2, &["there is no login", "hint: "]);
+    run(home, &["auth", "login", "--server", "x"], &[]).await.fails(2, &["servers such as `x`", "hint: "]);
+    run(home, &["auth", "logout"], &[]).await.fails(1, &["there is no login", "hint: "]);
     let version = said(home, &["version"]).await;
     assert!(version.contains(&format!("gateway: {} at {}", env!("CARGO_PKG_VERSION"), serving.url())), "{version}");
     serving.stop().await;

@@ -4,8 +4,9 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use serde_json::{Value, json};
+use toolcrib_testkit::http::{HttpServer, Reply, Request};
 
-use crate::toolcrib::{Ran, run, run_with_stdin};
+use crate::toolcrib::{Ran, Talk, run, run_with_stdin};
 
 const VALUE: &str = "s3cret-välue";
 
@@ -151,4 +152,28 @@ async fn what_a_program_prints_of_its_secret_is_not_kept() {
     for text in [&ran.stderr, &log] {
         assert!(text.contains("bad key ****") && !text.contains(VALUE), "{text}");
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_key_in_an_address_comes_from_its_reference() {
+    let server = HttpServer::start(|_: &Request, reply: &mut Reply<'_>| reply.full(404, &[], ""));
+    let home = tempfile::tempdir().unwrap();
+    std::fs::write(home.path().join("key"), "k1&x\n").unwrap();
+    std::fs::create_dir(home.path().join("servers")).unwrap();
+    let url = format!("{}?api_key=${{file:key}}&debug=1", server.url());
+    let text = format!("name: maps\ntransport: http\nurl: \"{url}\"\n");
+    std::fs::write(home.path().join("servers/maps.yaml"), text).unwrap();
+    let mut talk = Talk::start(home.path(), &["stdio"]);
+    talk.ask(r#"{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}"#).await;
+    // It is listed in the background; every round trip gives it time.
+    let asked = tokio::time::timeout(std::time::Duration::from_secs(120), async {
+        loop {
+            if let Some(request) = server.requests().into_iter().next() {
+                return request.target;
+            }
+            talk.ask(r#"{"jsonrpc":"2.0","id":2,"method":"ping"}"#).await;
+        }
+    });
+    let target = asked.await.expect("nobody asked the server");
+    assert!(target.ends_with("?api_key=k1%26x&debug=1"), "{target}");
 }

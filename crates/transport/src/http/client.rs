@@ -19,8 +19,9 @@ use crate::link::LinkError;
 
 /// How long an unused connection is kept.
 const POOL_IDLE: Duration = Duration::from_secs(90);
-/// How many unused connections are kept for one server: as many as calls run at the same time under load.
-const POOL_PER_HOST: usize = 128;
+/// How many unused connections are kept for one server: as many as it has calls running at a time unless its definition
+/// says otherwise.
+const POOL_PER_HOST: usize = 256;
 /// How often one request is sent on to another place of the same origin.
 const REDIRECTS: usize = 3;
 /// How long establishing a TCP connection may take; the definition's own deadline may be shorter.
@@ -140,7 +141,7 @@ impl HttpClient {
         *request.uri_mut() = uri.clone();
         *request.headers_mut() = headers;
         self.inner.request(request).await.map_err(|error| {
-            let text = chain(&error);
+            let text = reason(&chain(&error), uri);
             if error.is_connect() { LinkError::Unreachable(text) } else { LinkError::Broken(text) }
         })
     }
@@ -215,7 +216,16 @@ fn media_type(headers: &HeaderMap) -> &str {
 }
 
 /// Reads a body whole, at most `limit` bytes. A body of one frame is not copied.
-pub(crate) async fn collect(mut body: Incoming, limit: usize) -> Result<Bytes, LinkError> {
+pub(crate) async fn collect(body: Incoming, limit: usize) -> Result<Bytes, LinkError> {
+    collect_if(body, limit, |_| true).await
+}
+
+/// The same, as long as there is room: `admit` is asked before so many more bytes are kept.
+pub(crate) async fn collect_if(
+    mut body: Incoming,
+    limit: usize,
+    mut admit: impl FnMut(usize) -> bool,
+) -> Result<Bytes, LinkError> {
     let too_large = || LinkError::NotMcp(format!("a body of more than {limit} bytes"));
     let expected = body.size_hint().exact();
     if expected.is_some_and(|size| size > limit as u64) {
@@ -229,6 +239,9 @@ pub(crate) async fn collect(mut body: Incoming, limit: usize) -> Result<Bytes, L
         if first.len() + rest.len() + data.len() > limit {
             return Err(too_large());
         }
+        if !admit(data.len()) {
+            return Err(LinkError::NotMcp("a body for which there is no room".into()));
+        }
         if first.is_empty() && rest.is_empty() {
             first = data;
             continue;
@@ -241,6 +254,14 @@ pub(crate) async fn collect(mut body: Incoming, limit: usize) -> Result<Bytes, L
         rest.extend_from_slice(&data);
     }
     Ok(if rest.is_empty() { first } else { rest.freeze() })
+}
+
+/// Why a request was not answered; a name that is not known is named.
+fn reason(text: &str, uri: &Uri) -> String {
+    match (text.split_once("dns error: "), uri.host()) {
+        (Some((_, why)), Some(host)) => format!("the host name `{host}` cannot be resolved: {why}"),
+        _ => text.to_owned(),
+    }
 }
 
 /// An error with its causes: hyper's own text is too short to act on.

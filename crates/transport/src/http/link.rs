@@ -35,6 +35,10 @@ const ASIDE: Duration = Duration::from_secs(10);
 /// that asks without end must not make us open connections and hold questions without end.
 const ANSWERS: usize = 64;
 
+/// How many cancellations may be under way to one server at a time. One that hangs does not take them either; it sees the
+/// closed connections.
+const CANCELLATIONS: usize = 64;
+
 /// One connection, or rather one session.
 pub struct HttpLink {
     client: HttpClient,
@@ -48,6 +52,7 @@ pub struct HttpLink {
     rules: Rules,
     limit: usize,
     answers: Arc<Semaphore>,
+    cancellations: Arc<Semaphore>,
     /// Who hears of the progress of running calls: many servers tell it on the stream that belongs to no call.
     asides: Asides,
 }
@@ -59,6 +64,8 @@ pub struct Bounds {
     pub bytes: usize,
     /// How deep JSON may nest.
     pub depth: usize,
+    /// Whether the other end is a gateway of ours: then the keys of `_meta` that only we set mean what they say.
+    pub is_own: bool,
 }
 
 /// How a server answered the question which revisions it speaks.
@@ -99,9 +106,10 @@ impl HttpLink {
             scope,
             next: AtomicU64::new(1),
             mode: OnceLock::new(),
-            rules: Rules::relayed(bounds.depth),
+            rules: if bounds.is_own { Rules::relayed(bounds.depth) } else { Rules::foreign(bounds.depth) },
             limit: bounds.bytes,
             answers: Arc::new(Semaphore::new(ANSWERS)),
+            cancellations: Arc::new(Semaphore::new(CANCELLATIONS)),
             asides: Asides::default(),
         })
     }
@@ -176,7 +184,8 @@ impl HttpLink {
         self.mode.get().is_some_and(Mode::is_modern)
     }
 
-    fn has_session(&self) -> bool {
+    /// Whether the server gave this connection a session of its own.
+    pub fn has_session(&self) -> bool {
         self.mode.get().is_some_and(|mode| mode.has_session)
     }
 
@@ -285,8 +294,10 @@ impl Drop for Pending<'_> {
         if self.answered || !self.options.cancels() || self.link.is_modern() {
             return;
         }
+        let Ok(place) = Arc::clone(&self.link.cancellations).try_acquire_owned() else { return };
         let (link, id, headers) = (Arc::clone(self.link), self.id, self.options.headers.clone());
         self.link.scope.spawn(async move {
+            let _place = place;
             let _ = link.notify_with(&cancelled(id), &headers).await;
         });
     }

@@ -16,7 +16,7 @@ use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
 use toolcrib_base::task::Scope;
 
-use crate::http::client::collect;
+use crate::http::client::collect_if;
 use crate::link::LinkError;
 
 /// How long a client may take to send the head of a request.
@@ -25,6 +25,9 @@ const HEAD: Duration = Duration::from_secs(15);
 const BODY: Duration = Duration::from_secs(60);
 /// How many connections are served at a time; more wait in the system's queue. Each holds about 20 KB.
 const CONNECTIONS: usize = 20_000;
+/// How much of a connection is read ahead. Each keeps its buffer as long as it is open, so with the library's own value
+/// of 400 KB a few thousand idle connections would hold gigabytes after large bodies.
+const READ_AHEAD: usize = 64 * 1024;
 /// The wait after a failed `accept`, which is nearly always "too many open files".
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
@@ -37,12 +40,30 @@ pub enum BodyError {
     /// The client went away or was too slow.
     #[error("the body did not arrive")]
     Incomplete,
+    /// There is no memory left for it.
+    #[error("there is no room for the body")]
+    NoRoom,
 }
 
 /// Reads the body of a client's request, at most `limit` bytes.
 pub async fn read_body(body: Incoming, limit: usize) -> Result<Bytes, BodyError> {
-    match tokio::time::timeout(BODY, collect(body, limit)).await {
+    read_body_if(body, limit, |_| true).await
+}
+
+/// The same, as long as there is room: `admit` is asked before so many more bytes are kept.
+pub async fn read_body_if(
+    body: Incoming,
+    limit: usize,
+    mut admit: impl FnMut(usize) -> bool,
+) -> Result<Bytes, BodyError> {
+    let mut has_room = true;
+    let collected = collect_if(body, limit, |bytes| {
+        has_room = admit(bytes);
+        has_room
+    });
+    match tokio::time::timeout(BODY, collected).await {
         Ok(Ok(bytes)) => Ok(bytes),
+        Ok(Err(_)) if !has_room => Err(BodyError::NoRoom),
         Ok(Err(LinkError::NotMcp(_))) => Err(BodyError::TooLarge(limit)),
         Ok(Err(_)) | Err(_) => Err(BodyError::Incomplete),
     }
@@ -95,6 +116,7 @@ where
             let connection = http1::Builder::new()
                 .timer(TokioTimer::new())
                 .header_read_timeout(HEAD)
+                .max_buf_size(READ_AHEAD)
                 .serve_connection(TokioIo::new(stream), service);
             let mut connection = std::pin::pin!(connection);
             // A connection that breaks is the client's affair.

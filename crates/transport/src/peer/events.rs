@@ -71,7 +71,7 @@ pub(super) async fn open(
         client,
         uri,
         headers: endpoint.post_headers(),
-        rules: Rules::relayed(bounds.depth),
+        rules: Rules::foreign(bounds.depth),
         scope: scope.clone(),
         asides: Arc::new(Semaphore::new(ASIDES)),
         closed: watch::Sender::new(false),
@@ -142,12 +142,12 @@ impl Posts {
         id: u64,
         line: Bytes,
         headers: &HeaderMap,
-        mut answered: oneshot::Receiver<Outcome>,
+        mut answered: oneshot::Receiver<Result<Outcome, LinkError>>,
     ) -> Result<Outcome, LinkError> {
         let mut posting = pin!(self.post(line, headers));
         let refused = tokio::select! {
             biased;
-            outcome = &mut answered => return outcome.map_err(|_| LinkError::Closed),
+            outcome = &mut answered => return outcome.unwrap_or(Err(LinkError::Closed)),
             posted = &mut posting => posted?,
         };
         match refused {
@@ -155,7 +155,7 @@ impl Posts {
                 Some((_, error)) => Ok(Err(error)),
                 None => Err(refusal.into_error()),
             },
-            None => answered.await.map_err(|_| LinkError::Closed),
+            None => answered.await.unwrap_or(Err(LinkError::Closed)),
         }
     }
 

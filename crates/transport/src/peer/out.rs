@@ -32,13 +32,13 @@ impl Out {
         id: u64,
         line: Bytes,
         headers: &HeaderMap,
-        answered: oneshot::Receiver<Outcome>,
+        answered: oneshot::Receiver<Result<Outcome, LinkError>>,
     ) -> Result<Outcome, LinkError> {
         if let Out::Posts(posts) = self {
             return posts.exchange(id, line, headers, answered).await;
         }
         self.send(line, headers).await?;
-        answered.await.map_err(|_| LinkError::Closed)
+        answered.await.unwrap_or(Err(LinkError::Closed))
     }
 
     /// Sends if there is room: for what nobody waits for, from places that cannot wait.

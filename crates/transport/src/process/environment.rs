@@ -12,7 +12,13 @@ pub const INHERITED: &[&str] = &[
     "PATH",
     "HOME",
     "USER",
+    "LOGNAME",
+    "SHELL",
     "TMPDIR",
+    "XDG_CACHE_HOME",
+    "XDG_CONFIG_HOME",
+    "XDG_DATA_HOME",
+    "XDG_STATE_HOME",
     // language and time
     "LANG",
     "LC_*",
@@ -38,11 +44,12 @@ pub const INHERITED: &[&str] = &[
     "UV_*",
 ];
 
-/// Those of `variables` that a child inherits.
+/// Those of `variables` that a child inherits: those that every child does, and those of these names.
 pub fn inherited(
     variables: impl IntoIterator<Item = (OsString, OsString)>,
+    more: &[String],
 ) -> impl Iterator<Item = (OsString, OsString)> {
-    variables.into_iter().filter(|(name, _)| is_inherited(name))
+    variables.into_iter().filter(|(name, _)| is_inherited(name) || more.iter().any(|more| name == more.as_str()))
 }
 
 fn is_inherited(name: &OsStr) -> bool {
@@ -75,10 +82,15 @@ mod tests {
             ("PYTHONPATH", false),
             ("AWS_SECRET_ACCESS_KEY", false),
             ("TOOLCRIB_HOME", false),
+            ("XDG_CONFIG_HOME", true),
+            ("KUBECONFIG", false),
             ("", false),
         ] {
-            let kept = inherited([(name.into(), "x".into())]).count() == 1;
+            let kept = inherited([(name.into(), "x".into())], &[]).count() == 1;
             assert_eq!(kept, expected, "{name}");
         }
+        let more = ["KUBECONFIG".to_owned()];
+        let names = ["KUBECONFIG", "KUBECONFIG2", "PATH"].map(|name| (name.into(), "x".into()));
+        assert_eq!(inherited(names, &more).count(), 2);
     }
 }

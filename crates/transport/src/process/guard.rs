@@ -28,7 +28,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, Signal, WaitStatus};
 use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGTERM};
 
-use super::{Exit, lifeline};
+use super::{Exit, files, lifeline};
 
 #[cfg_attr(target_os = "linux", path = "guard/linux.rs")]
 #[cfg_attr(not(target_os = "linux"), path = "guard/group.rs")]
@@ -46,9 +46,11 @@ const ROUND_LONGEST: Duration = Duration::from_secs(1);
 const CANNOT_RUN: u8 = 126;
 const WRONG_USE: u8 = 2;
 
-/// What a guard's command line holds before the program.
+/// What a guard's command line holds before the program: the grace, and how many open files the program may have where
+/// we have raised that for ourselves.
 pub(super) fn arguments(grace: Duration) -> [String; 3] {
-    [GRACE.into(), grace.as_millis().to_string(), "--".into()]
+    let files = files::before().map_or_else(String::new, |files| format!(",{files}"));
+    [GRACE.into(), format!("{}{files}", grace.as_millis()), "--".into()]
 }
 
 /// Is the guard. The binary's `main` calls this before anything else when its first argument is the guard's hidden
@@ -58,12 +60,22 @@ pub(super) fn arguments(grace: Duration) -> [String; 3] {
 pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     let args: Vec<OsString> = args.into_iter().collect();
     let outcome = match args.split_at_checked(3) {
-        Some(([option, value, dashes], [program, rest @ ..])) if dashes == "--" => match value.to_str().map(str::parse)
-        {
-            Some(Ok(number)) if option == GRACE => guard(Duration::from_millis(number), &args),
-            Some(Ok(number)) if option == PARENT => Err(become_program(number, program, rest)),
-            _ => return wrong_use(),
-        },
+        Some(([option, value, dashes], [program, rest @ ..])) if dashes == "--" => {
+            let (number, files) = value.to_str().map_or(("", None), |value| match value.split_once(',') {
+                Some((number, files)) => (number, files.parse().ok()),
+                None => (value, None),
+            });
+            match number.parse() {
+                Ok(number) if option == GRACE => {
+                    if let Some(files) = files {
+                        files::lower(files);
+                    }
+                    guard(Duration::from_millis(number), &args)
+                }
+                Ok(number) if option == PARENT => Err(become_program(number, program, rest)),
+                _ => return wrong_use(),
+            }
+        }
         _ => return wrong_use(),
     };
     outcome.unwrap_or_else(|error| {
@@ -191,6 +203,8 @@ impl Watch {
                 self.ending = Some(Ending { due, round: ROUND_FIRST });
                 if !grace.is_zero() {
                     below::signal_all(self.program, self.status.is_some(), Signal::TERM);
+                    // A program that was stopped sees SIGTERM only once it goes on.
+                    below::signal_all(self.program, self.status.is_some(), Signal::CONT);
                 }
             }
         }

@@ -19,9 +19,23 @@ pub enum Line {
     TooLong {
         /// Its length.
         bytes: u64,
+        /// Its beginning and its end, by which the message may be told that it was.
+        edges: Edges,
     },
     /// stdout was closed: the last event.
     End,
+}
+
+/// How much of a line that is too long is kept at each of its ends, in bytes.
+const EDGE: usize = 256;
+
+/// The beginning and the end of a line.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Edges {
+    /// Its first bytes.
+    pub start: Bytes,
+    /// Its last bytes.
+    pub end: Bytes,
 }
 
 /// Reads until the other end is closed.
@@ -41,9 +55,22 @@ struct Splitter {
     /// The bytes of `buffer` that hold no newline for sure.
     scanned: usize,
     limit: usize,
-    /// Inside a line that is too long: how many of its bytes were thrown away.
-    skipped: Option<u64>,
+    /// Inside a line that is too long: how many of its bytes were thrown away, and what is kept of them.
+    skipped: Option<(u64, Edges)>,
     read_size: usize,
+}
+
+impl Edges {
+    /// Takes the next part of the line.
+    fn go_on(&mut self, part: &[u8]) {
+        let wanting = EDGE - self.start.len();
+        if wanting > 0 {
+            self.start = [&self.start, &part[..part.len().min(wanting)]].concat().into();
+        }
+        let kept = EDGE.saturating_sub(part.len()).min(self.end.len());
+        let end = [&self.end[self.end.len() - kept..], &part[part.len() - part.len().min(EDGE)..]].concat();
+        self.end = end.into();
+    }
 }
 
 impl Splitter {
@@ -77,7 +104,9 @@ impl Splitter {
         }
         self.scanned = self.buffer.len();
         if self.skipped.is_some() || self.buffer.len() > self.limit {
-            *self.skipped.get_or_insert(0) += self.buffer.len() as u64;
+            let (bytes, edges) = self.skipped.get_or_insert_default();
+            *bytes += self.buffer.len() as u64;
+            edges.go_on(&self.buffer);
             self.buffer.clear();
             self.scanned = 0;
         }
@@ -94,9 +123,11 @@ impl Splitter {
     }
 
     fn emit(&mut self, mut line: BytesMut, on_line: &mut impl FnMut(Line)) {
-        let bytes = self.skipped.take().unwrap_or(0) + line.len() as u64;
+        let (skipped, mut edges) = self.skipped.take().unwrap_or_default();
+        let bytes = skipped + line.len() as u64;
         if bytes > self.limit as u64 {
-            on_line(Line::TooLong { bytes });
+            edges.go_on(&line);
+            on_line(Line::TooLong { bytes, edges });
             return;
         }
         if line.last() == Some(&b'\r') {
@@ -127,6 +158,23 @@ mod tests {
         lines
     }
 
+    fn too_long(line: &str) -> Line {
+        let text = Bytes::copy_from_slice(line.as_bytes());
+        Line::TooLong { bytes: line.len() as u64, edges: Edges { start: text.clone(), end: text } }
+    }
+
+    #[test]
+    fn of_a_line_that_is_too_long_both_ends_are_kept() {
+        let line: String = (0..2_000).map(|number| format!("{number},")).collect();
+        for piece in [1, 7, 100, 255, 256, 257, 5_000, 20_000] {
+            let lines = check(format!("{line}\n").as_bytes(), 1_000, piece);
+            let [Line::TooLong { bytes, edges }] = &lines[..] else { panic!("{lines:?}") };
+            assert_eq!(*bytes, line.len() as u64);
+            assert_eq!(edges.start, &line.as_bytes()[..EDGE], "in pieces of {piece}");
+            assert_eq!(edges.end, &line.as_bytes()[line.len() - EDGE..], "in pieces of {piece}");
+        }
+    }
+
     #[test]
     fn lines_are_the_same_however_the_bytes_arrive() {
         let input = b"one\r\n\n\ntwo and a half\nseven77\neight888\n\rx\nlast";
@@ -135,9 +183,9 @@ mod tests {
                 check(input, 7, piece),
                 [
                     text("one"),
-                    Line::TooLong { bytes: 14 },
+                    too_long("two and a half"),
                     text("seven77"),
-                    Line::TooLong { bytes: 8 },
+                    too_long("eight888"),
                     text("\rx"),
                     text("last"),
                 ],
@@ -148,7 +196,7 @@ mod tests {
 
     #[test]
     fn a_long_last_line_without_newline_is_reported() {
-        assert_eq!(check(&[b'x'; 100], 10, 3), [Line::TooLong { bytes: 100 }]);
+        assert_eq!(check(&[b'x'; 100], 10, 3), [too_long(&"x".repeat(100))]);
     }
 
     #[test]
@@ -163,7 +211,8 @@ mod tests {
         assert!(lines.is_empty());
         splitter.room().extend_from_slice(b"\nok\n");
         splitter.split(4, &mut |line| lines.push(line));
-        assert_eq!(lines, [Line::TooLong { bytes: 9_990_000 }, text("ok")]);
+        assert!(matches!(lines[0], Line::TooLong { bytes: 9_990_000, .. }), "{:?}", lines[0]);
+        assert_eq!(lines[1..], [text("ok")]);
     }
 
     #[test]

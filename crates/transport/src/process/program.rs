@@ -155,7 +155,7 @@ fn spawn(spec: &Spec, program: &Path, environment: Vec<(OsString, OsString)>) ->
 }
 
 fn environment(spec: &Spec) -> Result<Vec<(OsString, OsString)>, SpawnError> {
-    let mut environment: Vec<_> = environment::inherited(std::env::vars_os()).collect();
+    let mut environment: Vec<_> = environment::inherited(std::env::vars_os(), &spec.inherit).collect();
     for (name, value) in &spec.env {
         if name.is_empty() || name.contains(['=', '\0']) || value.expose().contains('\0') {
             return Err(bad_text(spec, format!("variable `{}`", name.escape_debug())));

@@ -18,6 +18,8 @@ pub struct Spec {
     pub args: Vec<String>,
     /// Variables on top of those in [`super::INHERITED`]; they win over inherited ones of the same name.
     pub env: Vec<(String, Secret)>,
+    /// Names of variables of ours that it inherits beside those in [`super::INHERITED`], where they are set.
+    pub inherit: Vec<String>,
     /// The working folder; ours when absent.
     pub cwd: Option<PathBuf>,
     /// How to start the guard. Without one the process may outlive us when we are killed with SIGKILL.
@@ -35,6 +37,7 @@ impl Spec {
             program,
             args: args.into_iter().map(Into::into).collect(),
             env: Vec::new(),
+            inherit: Vec::new(),
             cwd: None,
             guard: None,
             limits: ProcessLimits::default(),
@@ -51,11 +54,14 @@ pub struct ProcessLimits {
     pub stderr_bytes: usize,
     /// The wait between SIGTERM and SIGKILL when nobody names another: the scope is stopped, or we are gone.
     pub grace: Duration,
+    /// The wait between closing stdin and SIGTERM when the scope is stopped; without it `grace`.
+    pub closing: Option<Duration>,
 }
 
 impl Default for ProcessLimits {
     fn default() -> Self {
-        Self { line_bytes: Limits::default().message_bytes, stderr_bytes: 64 * 1024, grace: Duration::from_secs(2) }
+        let line_bytes = Limits::default().message_bytes;
+        Self { line_bytes, stderr_bytes: 64 * 1024, grace: Duration::from_secs(2), closing: None }
     }
 }
 

@@ -30,6 +30,8 @@ pub struct StderrTail(Arc<Mutex<Tail>>);
 #[derive(Debug)]
 struct Tail {
     lines: VecDeque<String>,
+    /// How much was written in all, in bytes.
+    written: u64,
     /// The text of all lines and their cost.
     bytes: usize,
     bound: usize,
@@ -45,7 +47,7 @@ struct Tail {
 
 impl StderrTail {
     pub(super) fn new(bound: usize, mask: Mask) -> Self {
-        let tail = Tail { lines: VecDeque::new(), bytes: 0, bound, partial: Vec::new(), cut: false, mask };
+        let tail = Tail { lines: VecDeque::new(), written: 0, bytes: 0, bound, partial: Vec::new(), cut: false, mask };
         Self(Arc::new(Mutex::new(tail)))
     }
 
@@ -58,9 +60,15 @@ impl StderrTail {
         tail.lines.range(from..).cloned().chain(partial).take(count).collect()
     }
 
+    /// How much the program has written, in bytes.
+    pub fn written(&self) -> u64 {
+        self.lock().written
+    }
+
     /// Adds bytes and calls `on_line` for each line that they complete.
     fn push(&self, mut bytes: &[u8], mut on_line: impl FnMut(&str)) {
         let mut tail = self.lock();
+        tail.written += bytes.len() as u64;
         while let Some(at) = memchr(b'\n', bytes) {
             tail.extend(&bytes[..at]);
             bytes = &bytes[at + 1..];

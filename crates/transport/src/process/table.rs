@@ -10,6 +10,8 @@ pub(super) struct Row {
     pub(super) pid: i32,
     pub(super) parent: i32,
     pub(super) session: i32,
+    /// By SIGSTOP, its terminal or a debugger.
+    is_stopped: bool,
     /// When it started, in ticks since the machine did. With the id this names one process for ever; its parent changes
     /// as soon as the parent ends.
     started: u64,
@@ -29,11 +31,12 @@ fn row(pid: i32) -> Option<Row> {
 
 /// Source: proc_pid_stat(5). The command in parentheses may hold blanks and parentheses itself.
 fn parse(pid: i32, stat: &str) -> Option<Row> {
-    let mut fields = stat.get(stat.rfind(')')? + 1..)?.split_ascii_whitespace().skip(1);
+    let mut fields = stat.get(stat.rfind(')')? + 1..)?.split_ascii_whitespace();
+    let is_stopped = matches!(fields.next()?, "T" | "t");
     let parent = fields.next()?.parse().ok()?;
     let session = fields.nth(1)?.parse().ok()?;
     let started = fields.nth(15)?.parse().ok()?;
-    Some(Row { pid, parent, session, started })
+    Some(Row { pid, parent, session, is_stopped, started })
 }
 
 /// All below `ancestor`, parents before their children.
@@ -66,6 +69,16 @@ pub(super) fn signal(expected: Row, signal: Signal) {
     }
 }
 
+/// Has a process and all below it go on where they were stopped.
+pub(super) fn continue_stopped(pid: u32) {
+    let Ok(pid) = i32::try_from(pid) else { return };
+    let rows = rows();
+    let own = rows.iter().find(|row| row.pid == pid).copied();
+    for row in own.into_iter().chain(descendants(&rows, pid)).filter(|row| row.is_stopped) {
+        signal(row, Signal::CONT);
+    }
+}
+
 fn is_still(expected: Row) -> bool {
     row(expected.pid).is_some_and(|now| now.started == expected.started)
 }
@@ -93,7 +106,8 @@ mod tests {
     #[test]
     fn a_command_cannot_forge_its_row() {
         let stat = "7 (a) S 1 2 3 (b) R 40 41 42 0 -1 4194560 10 11 12 13 14 15 16 17 20 0 1 0 99 19 20";
-        assert_eq!(parse(7, stat).unwrap(), Row { pid: 7, parent: 40, session: 42, started: 99 });
+        assert_eq!(parse(7, stat).unwrap(), Row { pid: 7, parent: 40, session: 42, is_stopped: false, started: 99 });
+        assert!(parse(7, &stat.replace(") R", ") T")).unwrap().is_stopped);
         for bad in ["", "7 (a", "7 (a) S", "7 (a) S x 2 3", "7 (a) S 1 2 3"] {
             assert_eq!(parse(7, bad), None, "{bad}");
         }
@@ -101,7 +115,7 @@ mod tests {
 
     #[test]
     fn descendants_are_found_at_any_depth_and_circles_end() {
-        let row = |pid, parent| Row { pid, parent, session: 1, started: 0 };
+        let row = |pid, parent| Row { pid, parent, session: 1, is_stopped: false, started: 0 };
         let rows = [row(2, 1), row(3, 2), row(4, 3), row(5, 1), row(6, 9), row(9, 6)];
         let found = |ancestor| descendants(&rows, ancestor).iter().map(|row| row.pid).collect::<Vec<_>>();
         assert_eq!(found(1), [2, 5, 3, 4]);

@@ -21,6 +21,10 @@ use super::{Exit, lifeline};
 /// hangs in the kernel can delay.
 const GUARD_MARGIN: Duration = Duration::from_secs(5);
 
+/// After how long a program that has not ended is made to go on where it was stopped (SIGSTOP, a terminal, a debugger),
+/// since it notices neither the end of its stdin nor SIGTERM while it is. The waits between the attempts double.
+const CONTINUE_AFTER: Duration = Duration::from_millis(250);
+
 /// How long to read on after the program has ended, in case a descendant without guard keeps its pipes open.
 const DRAIN: Duration = Duration::from_secs(1);
 
@@ -31,6 +35,8 @@ pub(super) struct ProcessTask {
     /// With a guard: our end of its lifeline. Without: the child leads its own process group.
     pub(super) lifeline: Option<UnixStream>,
     pub(super) grace: Duration,
+    /// How long it may take after its stdin was closed, when the scope is stopped.
+    pub(super) closing: Duration,
     pub(super) outbox: Arc<Outbox>,
     pub(super) readers: [JoinHandle<()>; 2],
     pub(super) orders: mpsc::Receiver<Duration>,
@@ -45,24 +51,30 @@ impl ProcessTask {
                 self.finish(status.ok()).await;
                 return;
             }
-            order = self.orders.recv() => order,
-            () = stop.stopped() => Some(self.grace),
+            order = self.orders.recv() => order.map(|grace| (grace, grace)),
+            () = stop.stopped() => Some((self.closing, self.grace)),
         };
         let status = match order {
-            Some(grace) => self.end_gently(grace).await,
+            Some((closing, grace)) => self.end_gently(closing, grace).await,
             None => self.end_now().await,
         };
         self.finish(status).await;
     }
 
-    /// Closes stdin, waits, sends SIGTERM, waits, sends SIGKILL.
-    async fn end_gently(&mut self, grace: Duration) -> Option<ExitStatus> {
+    /// Closes stdin, waits for `closing`, sends SIGTERM, waits for `grace`, sends SIGKILL.
+    async fn end_gently(&mut self, closing: Duration, grace: Duration) -> Option<ExitStatus> {
         if grace.is_zero() {
             return self.end_now().await;
         }
         self.outbox.close();
-        if let Some(status) = self.ended_within(grace).await {
-            return status;
+        let (mut left, mut wait) = (closing, CONTINUE_AFTER);
+        while !left.is_zero() {
+            let now = left.min(wait);
+            if let Some(status) = self.ended_within(now).await {
+                return status;
+            }
+            self.continue_stopped();
+            (left, wait) = (left - now, wait * 2);
         }
         let mut patience = grace;
         match &self.lifeline {
@@ -105,6 +117,15 @@ impl ProcessTask {
             () = sleep(time) => None,
             () = dropped => Some(self.end_now().await),
         }
+    }
+
+    /// Has whatever was stopped go on. To a process that runs SIGCONT means nothing.
+    fn continue_stopped(&self) {
+        if self.lifeline.is_none() {
+            self.signal_group(Signal::CONT);
+        }
+        #[cfg(target_os = "linux")]
+        super::table::continue_stopped(self.pid);
     }
 
     fn signal_group(&self, signal: Signal) {

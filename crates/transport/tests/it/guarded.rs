@@ -135,3 +135,17 @@ async fn a_guard_started_by_hand_says_so() {
     let output = Command::new(env!("CARGO_BIN_EXE_test-gateway")).args(args).output().await.unwrap();
     assert_eq!(output.status.code(), Some(126), "no lifeline");
 }
+
+#[tokio::test]
+async fn a_program_may_open_as_many_files_as_before_we_asked_for_more() {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    let limit = getrlimit(Resource::Nofile);
+    // What many systems give a process that does not ask.
+    setrlimit(Resource::Nofile, Rlimit { current: Some(512), ..limit }).unwrap();
+    toolcrib_transport::process::raise_file_limit();
+    let now = getrlimit(Resource::Nofile).current;
+    assert!(now.is_none_or(|now| now > 512), "{now:?} of {:?}", limit.maximum);
+    let guard = crate::running::guard();
+    let mut program = Running::start(&Spec { guard, ..crate::running::shell("ulimit -S -n") });
+    assert_eq!(program.text().await, "512");
+}

@@ -77,7 +77,7 @@ fn endpoint(server: &HttpServer) -> Endpoint {
 /// A connection to this server with small bounds.
 fn connect(server: &HttpServer, scope: &Scope) -> (Arc<HttpLink>, Link, Arc<Notes>) {
     let notes = Arc::new(Notes::default());
-    let bounds = Bounds { bytes: 10_000, depth: 8 };
+    let bounds = Bounds { bytes: 10_000, depth: 8, is_own: false };
     let inbox = Arc::<Notes>::clone(&notes);
     let http = HttpLink::new(HttpClient::new().unwrap(), endpoint(server), inbox, scope.clone(), bounds);
     (Arc::clone(&http), Link::Http(http), notes)

@@ -9,7 +9,7 @@ use tokio::sync::mpsc;
 use toolcrib_base::task::Scope;
 use toolcrib_protocol::{Notification, Raw};
 use toolcrib_transport::peer::Peer;
-use toolcrib_transport::process::{self, Line};
+use toolcrib_transport::process::{self, Edges, Line};
 use toolcrib_transport::{CallOptions, Inbox, Link, LinkError, Reply};
 
 use crate::http::{Heard, Notes};
@@ -84,7 +84,7 @@ async fn odd_lines_are_told_and_cut_short() {
     }
     memory.peer.message(&Bytes::from_static(b"\xff\xfe"));
     memory.peer.message(&Bytes::from("ü".repeat(100_000)));
-    memory.peer.line(Line::TooLong { bytes: 99 });
+    memory.peer.line(Line::TooLong { bytes: 99, edges: Edges::default() });
     let notes = memory.notes.all();
     assert_eq!(notes.len(), 9);
     assert!(notes.iter().all(|note| note.starts_with("oddity") && note.len() < 400), "{notes:?}");

@@ -65,7 +65,7 @@ impl Running {
         loop {
             match self.line().await {
                 Line::Text(line) => lines.push(String::from_utf8_lossy(&line).into_owned()),
-                Line::TooLong { bytes } => lines.push(format!("{bytes} bytes")),
+                Line::TooLong { bytes, .. } => lines.push(format!("{bytes} bytes")),
                 Line::End => return lines,
             }
         }

@@ -15,7 +15,7 @@ async fn a_child_sees_the_listed_variables_and_the_named_ones_only() {
         let text = running.rest().await.join("\n");
         let mut seen: Vec<_> = text.split_terminator('\0').filter_map(|pair| pair.split_once('=')).collect();
         seen.sort_unstable();
-        let mut expected: Vec<_> = inherited(std::env::vars_os())
+        let mut expected: Vec<_> = inherited(std::env::vars_os(), &[])
             .map(|(name, value)| (name.into_string().unwrap(), value.into_string().unwrap()))
             .filter(|(name, _)| name != "LANG")
             .chain([("FILES_KEY".into(), "a=b\nc".into()), ("LANG".into(), "xx".into())])
@@ -107,7 +107,7 @@ async fn a_line_of_50_mib_is_reported_and_the_answer_after_it_arrives() {
         let call = json!({"name": "echo", "arguments": {"text": "after"}});
         running.send(&json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": call})).await;
         match running.line().await {
-            Line::TooLong { bytes } => assert!(bytes == SIZE && limit < 50 * 1024 * 1024),
+            Line::TooLong { bytes, .. } => assert!(bytes == SIZE && limit < 50 * 1024 * 1024),
             Line::Text(line) => assert!(line.len() as u64 == SIZE && limit > 50 * 1024 * 1024),
             Line::End => panic!("the server lives on"),
         }

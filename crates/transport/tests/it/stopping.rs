@@ -50,6 +50,15 @@ async fn a_program_that_ignores_its_stdin_gets_sigterm_and_then_sigkill() {
     }
 }
 
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn a_program_that_was_stopped_goes_on_to_see_that_it_shall_end() {
+    for spec in both(shell("kill -STOP $$; cat; exit 4")) {
+        let running = Running::start(&spec);
+        assert_eq!(running.process.stop(LONG).await, Exit::Code(4), "it saw its stdin closed, and no signal");
+    }
+}
+
 #[tokio::test]
 async fn a_program_that_is_asked_to_end_ends_by_itself() {
     let mut running = Running::start(&shell("trap 'exit 5' TERM; echo ready; while :; do sleep 1 & wait; done"));

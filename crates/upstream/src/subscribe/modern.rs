@@ -66,7 +66,7 @@ impl Aside for Hearing {
         }
         match notification.method.as_str() {
             method::TOOLS_CHANGED | method::PROMPTS_CHANGED | method::RESOURCES_CHANGED => {
-                open::report_list_changed(&self.reports, self.generation);
+                open::report_list_changed(&self.wishes, &self.reports, self.generation);
             }
             method::RESOURCE_UPDATED => {
                 if let Some(uri) = notification.params.text("uri") {
@@ -142,7 +142,7 @@ impl Keeper {
                     match (outcome, stream) {
                         (Ok(granted), Some(stream)) => {
                             if missed || (current.is_none() && began) {
-                                open::report_list_changed(&self.reports, self.live.generation);
+                                open::report_list_changed(&self.shared.wishes, &self.reports, self.live.generation);
                             }
                             missed = false;
                             self.grant(&stream.asked, &granted);

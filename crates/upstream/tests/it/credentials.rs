@@ -61,7 +61,7 @@ async fn each_request_proves_for_whom_it_is() {
             Era::Legacy => mcp::answer(request, reply),
             Era::Modern => modern(request, reply),
         });
-        let config = ServerConfig { nature: Nature { era: Some(era), asks: false }, ..mcp::config(&server) };
+        let config = ServerConfig { nature: Nature { era: Some(era), ..Nature::default() }, ..mcp::config(&server) };
         let world = World::proving(config, None, Some(Arc::new(Names)));
         world.until(State::Ready).await;
         call(&world, None).await.unwrap();

@@ -57,7 +57,8 @@ async fn a_crash_while_it_is_listed_is_told_as_a_crash() {
 
 #[tokio::test]
 async fn a_program_that_is_not_there_is_named() {
-    let endpoint = Endpoint::Stdio { program: "no-such-program".into(), args: vec![], env: vec![], cwd: None };
+    let endpoint =
+        Endpoint::Stdio { program: "no-such-program".into(), args: vec![], env: vec![], inherit: vec![], cwd: None };
     let error = World::new(config(endpoint)).until(State::Failed).await.last_error.unwrap();
     assert_eq!(error, "start `no-such-program`: no such program");
 }

@@ -8,13 +8,16 @@
 mod credentials;
 mod deadlines;
 mod environments;
+mod eras;
 mod failing;
 mod health;
 mod http;
 mod http_lists;
 mod http_sessions;
 mod idle;
+mod installing;
 mod lists;
+mod login;
 mod mcp;
 mod sessions;
 mod starting;

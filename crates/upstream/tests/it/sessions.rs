@@ -289,7 +289,7 @@ impl Aside for Named {
 
 #[tokio::test]
 async fn calls_of_a_conversation_with_a_server_that_asks_come_one_after_the_other() {
-    let nature = Nature { era: Some(Era::Legacy), asks: true };
+    let nature = Nature { era: Some(Era::Legacy), asks: true, ..Nature::default() };
     let config = ServerConfig { nature, ..policy(SessionPolicy::Handle, fake(&["--asks"])) };
     let world = World::ready(config).await;
     let conversation = Conversation::new(Arc::new(FORM));

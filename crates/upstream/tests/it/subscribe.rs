@@ -16,7 +16,7 @@ const SOON: Duration = Duration::from_secs(60);
 const KEY: &str = "io.modelcontextprotocol/subscriptionId";
 
 fn modern(config: ServerConfig) -> ServerConfig {
-    ServerConfig { nature: Nature { era: Some(Era::Modern), asks: false }, ..config }
+    ServerConfig { nature: Nature { era: Some(Era::Modern), ..Nature::default() }, ..config }
 }
 
 /// The resources of which an update was told since the last look.

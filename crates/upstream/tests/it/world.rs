@@ -16,7 +16,7 @@ use toolcrib_upstream::server::Call;
 use toolcrib_upstream::{
     CallError, Endpoint, Event, Inventory, Server, ServerConfig, Start, State, Status, Surroundings, Timeouts,
 };
-use toolcrib_upstream::{Credentials, Nature, SessionPolicy};
+use toolcrib_upstream::{Concurrency, Credentials, Nature, SessionPolicy, StartPlaces};
 
 /// The longest that anything here may take on a busy machine.
 const DEADLINE: Duration = Duration::from_secs(60);
@@ -70,8 +70,12 @@ pub(crate) fn shell(script: &str) -> ServerConfig {
     stdio("sh", vec!["-c".to_owned(), script.to_owned()])
 }
 
+pub(crate) fn program(program: &str) -> ServerConfig {
+    stdio(program, Vec::new())
+}
+
 fn stdio(program: &str, args: Vec<String>) -> ServerConfig {
-    config(Endpoint::Stdio { program: program.to_owned(), args, env: Vec::new(), cwd: None })
+    config(Endpoint::Stdio { program: program.to_owned(), args, env: Vec::new(), inherit: Vec::new(), cwd: None })
 }
 
 pub(crate) fn config(endpoint: Endpoint) -> ServerConfig {
@@ -82,10 +86,14 @@ pub(crate) fn config(endpoint: Endpoint) -> ServerConfig {
         start: Start::Eager,
         idle: None,
         timeouts,
+        concurrency: Concurrency::default(),
         session: SessionPolicy::Principal,
         declares: Capabilities::NONE,
         // What it is like to find out the era is told in tests of its own.
-        nature: Nature { era: Some(Era::Legacy), asks: false },
+        only: None,
+        nature: Nature { era: Some(Era::Legacy), ..Nature::default() },
+        installs: None,
+        wants_login: false,
     }
 }
 
@@ -113,6 +121,20 @@ impl World {
         known: Option<Inventory>,
         credentials: Option<Arc<dyn Credentials>>,
     ) -> Self {
+        Self::of(config, known, credentials, StartPlaces::default())
+    }
+
+    /// One of several that share places to start in.
+    pub(crate) fn among(config: ServerConfig, places: StartPlaces) -> Self {
+        Self::of(config, None, None, places)
+    }
+
+    fn of(
+        config: ServerConfig,
+        known: Option<Inventory>,
+        credentials: Option<Arc<dyn Credentials>>,
+        places: StartPlaces,
+    ) -> Self {
         let (sender, events) = mpsc::channel(EVENTS);
         let scope = Scope::new();
         let around = Surroundings {
@@ -123,6 +145,7 @@ impl World {
             credentials,
             limits: Limits::default(),
             grace: Duration::from_secs(2),
+            starts: places,
         };
         Self { server: Server::start(config, around, known, &scope), scope, events }
     }

@@ -14,12 +14,13 @@ use http::request::Parts;
 use http::{Request, Response, StatusCode};
 use hyper::body::Incoming;
 use toolcrib_base::{Kind, Problem, ProfileName};
-use toolcrib_gateway::{Caller, Found, Operation, Operations, Permission, Principal};
+use toolcrib_gateway::{Caller, Found, Operation, Operations, Permission, Principal, ShareKey};
 use toolcrib_protocol::{Raw, Revision};
 use toolcrib_store::Door;
 use toolcrib_transport::http::body::Body;
 
-use super::mcp::read;
+use super::mcp::{address, read};
+use crate::guard::ProfileKeys;
 use crate::{Site, respond};
 
 /// Where the control API begins.
@@ -89,7 +90,8 @@ async fn operate(
     // Who was let in by the keys of one profile is in this one only by its own.
     caller.principal = opened(site, caller.principal, &caller.profile, head)?;
     let body = if operation.method.has_body() {
-        let body = read(site, body).await.map_err(Refused::Response)?;
+        let key = ShareKey::new(&caller.principal, address(&head.extensions));
+        let body = read(site, body, key).await.map_err(Refused::Response)?;
         if arguments::is_not_json(&head.headers, &body) {
             return Err(Refused::Response(Box::new(respond::wrong_media())));
         }
@@ -106,7 +108,7 @@ async fn operate(
 fn opened(site: &Site, principal: Principal, profile: &ProfileName, head: &Parts) -> Result<Principal, Problem> {
     let view = site.gateway.view(profile.as_str());
     match view.as_ref().and_then(|view| view.profile.keys.as_deref()) {
-        Some(keys) if !principal.is_admin => site.guard.prove(&head.headers, keys),
+        Some(keys) if !principal.is_admin => site.guard.prove(&head.headers, ProfileKeys { profile, keys }),
         _ => Ok(principal),
     }
 }

@@ -1,24 +1,28 @@
 //! `/readyz` and `/metrics`.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use http::{Response, StatusCode};
 use serde_json::{Value, json};
+use toolcrib_gateway::Principal;
 use toolcrib_transport::http::body::Body;
 use toolcrib_upstream::State;
 
 use crate::{Site, respond};
 
 /// Ready when every server's first listing has ended, well or badly, and the profiles show it: then the catalogue is all
-/// that can be known. The state of each server says which are away.
-pub(super) fn ready(site: &Arc<Site>) -> Response<Body> {
+/// that can be known. How many servers are in which state everybody reads; which ones, who administers.
+pub(super) fn ready(site: &Arc<Site>, principal: &Principal) -> Response<Body> {
     let table = site.gateway.servers.table();
     let mut ready = true;
+    let mut states: BTreeMap<&str, usize> = BTreeMap::new();
     let servers: serde_json::Map<String, Value> = table
         .values()
         .map(|running| {
             let status = running.server.status();
             ready &= status.listed || status.state == State::Stopped;
+            *states.entry(status.state.as_str()).or_default() += 1;
             let state =
                 json!({ "state": status.state.as_str(), "listed": status.listed, "since": status.since.to_string() });
             (running.definition.name.to_string(), state)
@@ -28,13 +32,24 @@ pub(super) fn ready(site: &Arc<Site>) -> Response<Body> {
     // Asked after the states: a listing that ended meanwhile is not shown yet.
     ready &= site.gateway.is_in_step();
     let recording = audit.blocked_since.is_none();
-    let body = json!({ "ready": ready && recording, "servers": servers, "audit": { "recording": recording } });
+    let mut body = json!({ "ready": ready && recording, "states": states, "audit": { "recording": recording } });
+    if principal.is_admin {
+        body["servers"] = servers.into();
+    }
     let status = if ready && recording { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
     respond::json(status, Body::full(body.to_string()))
 }
 
-pub(super) async fn metrics(site: &Arc<Site>) -> Response<Body> {
-    site.gateway.gauge_tokens().await;
-    let text = site.gateway.metrics.render();
+/// All counters for who administers, else sums: the names of servers, tools and profiles are not for everybody.
+pub(super) async fn metrics(site: &Arc<Site>, principal: &Principal) -> Response<Body> {
+    let text = match principal.is_admin {
+        true => {
+            site.gateway.gauge_tokens().await;
+            let table = site.gateway.servers.table();
+            site.gateway.metrics.set_calls(table.values().map(|running| &running.server));
+            site.gateway.metrics.render()
+        }
+        false => site.gateway.metrics.render_totals(),
+    };
     respond::text(StatusCode::OK, "application/openmetrics-text; version=1.0.0; charset=utf-8", text)
 }

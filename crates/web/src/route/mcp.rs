@@ -7,14 +7,15 @@ mod batch;
 mod exchange;
 mod post;
 
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use http::header::HeaderMap;
-use http::{Method, Request, Response, StatusCode};
+use http::{Extensions, Method, Request, Response, StatusCode};
 use hyper::body::Incoming;
 use toolcrib_base::{Kind, Problem, ProfileName};
 use toolcrib_gateway::session::Reader;
-use toolcrib_gateway::{Caller, Principal, Session, front};
+use toolcrib_gateway::{Caller, Principal, Session, ShareKey, front};
 use toolcrib_protocol::{Answer, Id, Revision, RpcError, header};
 use toolcrib_transport::http::body::Body;
 
@@ -28,11 +29,16 @@ struct Origin {
     principal: Principal,
     profile: ProfileName,
     headers: HeaderMap,
+    address: Option<IpAddr>,
 }
 
 impl Origin {
     fn session_id(&self) -> Result<Option<&str>, RpcError> {
         header::single(&self.headers, header::SESSION_ID)
+    }
+
+    fn share(&self) -> ShareKey {
+        ShareKey::new(&self.principal, self.address)
     }
 
     fn caller(&self, session: &Arc<Session>) -> Caller {
@@ -50,13 +56,19 @@ pub(super) async fn answer(
         return respond::refusal(&front::no_profile(&site.gateway, &profile));
     }
     let (head, body) = request.into_parts();
-    let origin = Origin { principal, profile, headers: head.headers };
+    let address = address(&head.extensions);
+    let origin = Origin { principal, profile, headers: head.headers, address };
     match head.method {
         Method::POST => post::answer(site, origin, body).await,
         Method::GET => get(site, &origin),
         Method::DELETE => delete(site, &origin),
         _ => not_allowed(),
     }
+}
+
+/// Where a request came from.
+pub(super) fn address(extensions: &Extensions) -> Option<IpAddr> {
+    extensions.get::<SocketAddr>().map(SocketAddr::ip)
 }
 
 fn not_allowed() -> Response<Body> {

@@ -6,30 +6,46 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use http::{Method, Request, Response, StatusCode};
 use hyper::body::Incoming;
 use tokio::sync::mpsc;
+use toolcrib_base::task::Scope;
 use toolcrib_base::{Kind, Problem, ProfileName, random};
 use toolcrib_gateway::duplex::{OUT, Terms};
-use toolcrib_gateway::{Duplex, Principal, front};
+use toolcrib_gateway::{Duplex, Principal, ShareKey, front};
 use toolcrib_protocol::json::Rules;
 use toolcrib_protocol::sse::Event;
 use toolcrib_transport::http::body::{Body, Feed};
 
-use super::mcp::{is_json, read};
+use super::mcp::{address, is_json, read};
 use crate::{Site, respond};
 
 /// How many streams may be open: each is a session, and holds a connection.
 const OPEN: usize = 1_000;
+/// How many an administrator may open beyond these.
+const RESERVE: usize = 16;
 /// How long a posted message may wait for the client to read what was said before.
 const ROOM: Duration = Duration::from_secs(60);
 
 /// The open streams by their ids, which are credentials.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct SseClients(Arc<Mutex<HashMap<String, Arc<Duplex>>>>);
+#[derive(Debug, Clone)]
+pub(crate) struct SseClients {
+    open: Arc<Mutex<HashMap<String, SseClient>>>,
+    most: usize,
+}
+
+/// A client whose stream is open.
+#[derive(Debug)]
+struct SseClient {
+    client: Arc<Duplex>,
+    share: ShareKey,
+    /// Until its client has posted something, the stream makes room for others.
+    is_used: bool,
+    opened: Instant,
+}
 
 /// What the client reads. Dropped with its connection, and then the session ends.
 struct Stream {
@@ -55,8 +71,9 @@ pub(super) fn open(
     }
     let (out, queue) = mpsc::channel(OUT);
     let terms = Terms { principal, profile, rules: Rules::strict(site.limits.depth), takes_modern: false };
+    let share = ShareKey::new(&terms.principal, address(request.extensions()));
     let client = Arc::new(Duplex::new(Arc::clone(&site.gateway), terms, out));
-    match site.sse_clients.add(client) {
+    match site.sse_clients.add(client, share) {
         Ok(id) => {
             let endpoint = Some(format!("/messages?session={id}").into());
             respond::events(Stream { clients: site.sse_clients.clone(), id, endpoint, queue })
@@ -87,7 +104,8 @@ pub(super) async fn post(site: &Arc<Site>, principal: &Principal, request: Reque
     if !is_json(request.headers()) {
         return respond::status(StatusCode::UNSUPPORTED_MEDIA_TYPE);
     }
-    let body = match read(site, request.into_body()).await {
+    let key = ShareKey::new(principal, address(request.extensions()));
+    let body = match read(site, request.into_body(), key).await {
         Ok(body) => body,
         Err(response) => return *response,
     };
@@ -101,30 +119,75 @@ pub(super) async fn post(site: &Arc<Site>, principal: &Principal, request: Reque
 // === impl SseClients ===
 
 impl SseClients {
-    fn open(&self) -> MutexGuard<'_, HashMap<String, Arc<Duplex>>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    /// None; at most so many sessions at a time, and no more than these have streams.
+    pub(crate) fn new(sessions: usize) -> Self {
+        Self { open: Arc::default(), most: OPEN.min(sessions) }
     }
 
-    fn add(&self, client: Arc<Duplex>) -> Result<String, Problem> {
+    fn open(&self) -> MutexGuard<'_, HashMap<String, SseClient>> {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Adds a client. Where there are too many, the oldest unused stream ends: one of the client itself
+    /// when it has its share, else one of the client that has most.
+    fn add(&self, client: Arc<Duplex>, share: ShareKey) -> Result<String, Problem> {
         let mut open = self.open();
-        if open.len() >= OPEN {
-            let problem = Problem::new(Kind::Busy, format!("{OPEN} streams are open, which is the limit"));
-            return Err(problem.hint("Close unused clients, or use /mcp."));
+        let own = open.values().filter(|connected| connected.share == share).count();
+        // Others have a quarter that no client can take.
+        let over_share = !share.is_admin && own >= (self.most - self.most / 4).max(1);
+        if over_share || open.len() >= self.most {
+            let unused = oldest_unused(&open, over_share.then_some(&share));
+            let reserve = if share.is_admin { RESERVE } else { 0 };
+            // Dropped with its last handle, the client's end closes its stream.
+            let has_room = unused.is_some_and(|id| open.remove(&id).is_some());
+            if !has_room && (over_share || open.len() >= self.most + reserve) {
+                let problem = Problem::new(Kind::Busy, format!("{} streams are open, which is the limit", open.len()));
+                return Err(problem.hint("Close unused clients, or use /mcp."));
+            }
         }
         let id = random::hex_128();
-        open.insert(id.clone(), client);
+        open.insert(id.clone(), SseClient { client, share, is_used: false, opened: Instant::now() });
         Ok(id)
+    }
+
+    /// Ends every stream as soon as the requests that run on it are answered.
+    pub(crate) fn finish(&self, scope: &Scope) {
+        let open: Vec<_> =
+            self.open().iter().map(|(id, connected)| (id.clone(), Arc::clone(&connected.client))).collect();
+        for (id, client) in open {
+            let clients = self.clone();
+            scope.spawn(async move {
+                client.finish().await;
+                // The stream ends when the last handle to its client is gone, after what is still queued.
+                clients.open().remove(&id);
+            });
+        }
     }
 
     /// The profile of an open stream.
     fn profile(&self, id: &str) -> Option<ProfileName> {
-        self.open().get(id).map(|client| client.profile().clone())
+        self.open().get(id).map(|connected| connected.client.profile().clone())
     }
 
     /// For its own principal; to others it does not exist.
     fn get(&self, id: &str, principal: &Principal) -> Option<Arc<Duplex>> {
-        self.open().get(id).filter(|client| client.principal().id == principal.id).cloned()
+        let mut open = self.open();
+        let connected = open.get_mut(id).filter(|connected| connected.client.principal().id == principal.id)?;
+        connected.is_used = true;
+        Some(Arc::clone(&connected.client))
     }
+}
+
+/// The oldest unused stream: of this client, or of the client that has most of them.
+fn oldest_unused(open: &HashMap<String, SseClient>, share: Option<&ShareKey>) -> Option<String> {
+    let mut clients: HashMap<&ShareKey, Vec<(Instant, &String)>> = HashMap::new();
+    for (id, connected) in open {
+        if !connected.is_used && share.is_none_or(|share| connected.share == *share) {
+            clients.entry(&connected.share).or_default().push((connected.opened, id));
+        }
+    }
+    let most = clients.into_values().max_by_key(Vec::len)?;
+    most.into_iter().min().map(|(_, id)| id.clone())
 }
 
 // === impl Stream ===
@@ -143,9 +206,9 @@ impl Feed for Stream {
 
 impl Drop for Stream {
     fn drop(&mut self) {
-        let client = self.clients.open().remove(&self.id);
-        if let Some(client) = client {
-            client.end();
+        let connected = self.clients.open().remove(&self.id);
+        if let Some(connected) = connected {
+            connected.client.end();
         }
     }
 }

@@ -17,9 +17,11 @@ use tokio::sync::mpsc;
 use toolcrib_base::task::Scope;
 use toolcrib_base::{Clock, Limits, ManualClock, Secret, SystemClock, Timestamp};
 use toolcrib_catalog::LocalSecrets;
+use toolcrib_flow::service::Services;
+use toolcrib_flow::workflow::Workflows;
 use toolcrib_gateway::metrics::Metrics;
 use toolcrib_gateway::servers::Servers;
-use toolcrib_gateway::{Gateway, Parts, Sessions};
+use toolcrib_gateway::{Gateway, Parts, Sessions, Source};
 use toolcrib_protocol::sse::{self, Event};
 use toolcrib_store::Store;
 use toolcrib_transport::http::client::HttpClient;
@@ -291,10 +293,15 @@ impl House {
             credentials: None,
             limits: limits.clone(),
             grace: Duration::from_millis(500),
+            starts: toolcrib_upstream::StartPlaces::default(),
         };
         let metrics = Arc::new(Metrics::new());
         let store = Store::in_memory(toolcrib_store::Config::default()).unwrap();
         let secrets = Arc::new(LocalSecrets::new(home.path()));
+        let workflows = Workflows::new(store.runs(), &scope);
+        let services = Services::new(home.path(), store.services(), Arc::new(SystemClock) as Arc<dyn Clock>, &scope);
+        let sources: Arc<[Arc<dyn Source>]> =
+            Arc::new([Arc::clone(&workflows) as Arc<dyn Source>, Arc::clone(&services) as Arc<dyn Source>]);
         let servers = Servers::new(around, secrets, &store, scope.clone()).at_home(home.path());
         let sessions = Sessions::new(100, IDLE, Arc::clone(&time) as Arc<dyn Clock>, Arc::clone(&metrics));
         let clock = Arc::clone(&fuse) as Arc<dyn Clock>;
@@ -309,9 +316,11 @@ impl House {
             events: toolcrib_gateway::Events::default(),
             vault: None,
             embed: None,
-            sources: Arc::new([]),
+            sources,
         };
         let gateway = Gateway::start(parts);
+        workflows.enter(&gateway);
+        services.enter(&gateway);
         scope.spawn(Arc::clone(&gateway).keep_in_step(happened, scope.stop_signal()));
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
@@ -337,6 +346,11 @@ impl House {
             }
         };
         soon("views in step", waiting).await;
+    }
+
+    /// Closes everything; whether all ended by itself.
+    pub(crate) async fn end(&self) -> bool {
+        soon("the end", self.scope.close(PATIENCE * 10)).await
     }
 
     /// What a file of the home folder says.

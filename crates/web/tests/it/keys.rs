@@ -5,12 +5,12 @@ use toolcrib_catalog::{GatewayKey, KeyName};
 
 use crate::house::{Ask, File, House, profile, stopped};
 
-struct Key {
-    secret: String,
-    line: String,
+pub(crate) struct Key {
+    pub(crate) secret: String,
+    pub(crate) line: String,
 }
 
-fn key(name: &str) -> Key {
+pub(crate) fn key(name: &str) -> Key {
     let (secret, key) = GatewayKey::generate(KeyName::new(name).unwrap(), None);
     Key { secret: secret.expose().to_owned(), line: format!("- {{name: {name}, hash: '{}'}}\n", key.hash) }
 }
@@ -24,7 +24,7 @@ fn list() -> Ask {
     Ask::modern("tools/list", json!({})).to("/mcp/p/locked")
 }
 
-fn with(ask: Ask, key: &Key) -> Ask {
+pub(crate) fn with(ask: Ask, key: &Key) -> Ask {
     ask.with("authorization", &format!("Bearer {}", key.secret))
 }
 
@@ -71,7 +71,7 @@ async fn the_default_profile_s_keys_also_shut_what_shows_it_by_other_doors() {
         house.ask(Ask::get(path)).await.problem(401);
     }
     // It is admitted, and it administers nothing.
-    house.ask(with(Ask::get("/api/v1/servers"), &ours)).await.problem(403);
+    house.ask(with(Ask::get("/api/v1/secrets"), &ours)).await.problem(403);
     assert_eq!(house.ask(Ask::get("/healthz")).await.status, 200);
 }
 

@@ -83,7 +83,7 @@ async fn health_is_always_ok_and_ready_waits_for_the_first_listings() {
     let house = House::open(&files, Limits::default()).await;
     let health = house.ask(Ask::get("/healthz")).await;
     assert_eq!((health.status.as_u16(), &health.body[..]), (200, &b"ok\n"[..]));
-    let ready = house.ask(Ask::get("/readyz")).await;
+    let ready = house.ask(Ask::get("/readyz").admin()).await;
     assert_eq!(ready.status, 503);
     let ready = ready.json();
     assert_eq!((&ready["ready"], &ready["servers"]["bad"]["listed"]), (&json!(false), &json!(false)));
@@ -98,7 +98,7 @@ async fn once_ready_the_tools_are_there() {
     let echo = json!({"name": "alpha_echo", "arguments": {"text": "a"}});
     let result = house.ask(Ask::modern("tools/call", echo)).await.result();
     assert_eq!(result["content"][0]["text"], "a");
-    let ready = house.ask(Ask::get("/readyz")).await.json();
+    let ready = house.ask(Ask::get("/readyz").admin()).await.json();
     assert_eq!(ready["servers"]["bad"]["listed"], true, "that one is away does not make the others wait");
 }
 
@@ -109,7 +109,10 @@ async fn metrics_count_calls_servers_and_sessions() {
     for name in ["alpha_pid", "alpha_pid", "alpha_fail", "alpha_echo"] {
         house.ask(Ask::modern("tools/call", json!({"name": name, "arguments": {}}))).await.result();
     }
-    let reply = house.ask(Ask::get("/metrics")).await;
+    let totals = String::from_utf8(house.ask(Ask::get("/metrics")).await.body.to_vec()).unwrap();
+    assert!(totals.contains(r#"toolcrib_tool_calls_total{outcome="ok"} 2"#), "{totals}");
+    assert!(totals.contains("toolcrib_servers_ready 1") && !totals.contains("alpha"), "{totals}");
+    let reply = house.ask(Ask::get("/metrics").admin()).await;
     assert!(reply.headers["content-type"].to_str().unwrap().starts_with("application/openmetrics-text"));
     let text = String::from_utf8(reply.body.to_vec()).unwrap();
     for line in [

@@ -6,7 +6,14 @@ use super::*;
 fn drafts(name: &str, source: usize, text: &str) -> Vec<(String, Result<Draft, String>)> {
     let client = client(name).unwrap();
     let variable = |name: &str| (name == "SET").then(|| "from-outside".to_owned());
+    let answer = |value: &str, is_secret| Answer { value: Secret::new(value), is_secret };
+    let answers = [
+        ("workspaceFolder".to_owned(), answer("/src/work", false)),
+        ("input:given".to_owned(), answer("s3cret", true)),
+        ("input:plain".to_owned(), answer("eu", false)),
+    ];
     let around = Surroundings {
+        answers: &answers.into(),
         home: Some(PathBuf::from("/people/me")),
         variable: &variable,
         own_authority: Some("127.0.0.1:8700".to_owned()),
@@ -64,10 +71,10 @@ fn claude_code() {
     check(
         "claude-code",
         r#"{ "numStartups": 4, "mcpServers": { "issues": { "type": "http", "url": "https://example.com/mcp",
-            "headers": { "Authorization": "Bearer ${SET}", "X-Mode": "${MODE:-fast}", "Accept": "x" } } } }"#,
-        "name: issues\ntransport: http\nurl: \"https://example.com/mcp\"\nheaders:\n  Authorization: \"vault:issues-authorization\"\n  X-Mode: \"env:MODE\"\n",
+            "headers": { "Authorization": "Bearer ${SET}", "X-Mode": "${MODE:-fast}", "X-Set": "${SET:-no}", "Accept": "x" } } } }"#,
+        "name: issues\ntransport: http\nurl: \"https://example.com/mcp\"\nheaders:\n  Authorization: \"vault:issues-authorization\"\n  X-Mode: \"fast\"\n  X-Set: \"env:SET\"\n",
         &[("issues-authorization", Some("Bearer from-outside"))],
-        &["no default", "the protocol sets it"],
+        &["gets its default", "no default", "the protocol sets it"],
     );
     let all = drafts(
         "claude-code",
@@ -84,9 +91,9 @@ fn cursor() {
     check(
         "cursor",
         "\u{FEFF}{\"mcpServers\": {\"db\": {\"command\": \"${userHome}/bin/db\", \"args\": [\"${workspaceFolder}\"],\r\n \"env\": {\"URL\": \"postgres://u:p@h/x\", \"T\": \"${env:T}\"}, \"envFile\": \".env\"}}}",
-        "name: db\ntransport: stdio\ncommand: /people/me/bin/db\nargs: [\"${workspaceFolder}\"]\nenv:\n  T: \"env:T\"\n  URL: \"vault:db-url\"\n",
+        "name: db\ntransport: stdio\ncommand: /people/me/bin/db\nargs: [\"/src/work\"]\nenv:\n  T: \"env:T\"\n  URL: \"vault:db-url\"\n",
         &[("db-url", Some("postgres://u:p@h/x"))],
-        &["only the client can fill in", "variables of that file"],
+        &["variables of that file"],
     );
     check(
         "cursor",
@@ -103,9 +110,9 @@ fn vs_code() {
         "vscode",
         r#"{ "inputs": [{"type": "promptString", "id": "gh-token", "password": true}],
              "servers": { "github": { "type": "http", "url": "https://example.com/mcp", "headers": { "X-Token": "${input:gh-token}", "Authorization": "Bearer ${input:gh-token}" } } } }"#,
-        "name: github\ntransport: http\nurl: \"https://example.com/mcp\"\nheaders:\n  Authorization: \"vault:github-authorization\"\n  X-Token: \"env:GH_TOKEN\"\n",
-        &[("github-authorization", None)],
-        &["`GH_TOKEN`", "give its whole value"],
+        "name: github\ntransport: http\nurl: \"https://example.com/mcp\"\nheaders:\n  Authorization: \"vault:github-authorization\"\n  X-Token: \"vault:github-x-token\"\n",
+        &[("github-authorization", None), ("github-x-token", None)],
+        &["asks for as `gh-token`", "`gh-token`: give its whole value"],
     );
     for text in [
         r#"{"mcp": {"servers": {"a": {"command": "x"}}}, "editor.fontSize": 12}"#,
@@ -113,6 +120,79 @@ fn vs_code() {
     ] {
         assert_eq!(drafts("vscode", 1, text)[0].0, "a");
     }
+}
+
+#[test]
+fn keys_in_addresses_go_into_the_vault() {
+    let random = "0123456789abcdef".repeat(2);
+    check(
+        "cursor",
+        &format!(
+            r#"{{"mcpServers": {{"r": {{"url": "https://h.example/s/{random}/mcp?api_key=k%2B1&region=${{input:plain}}&t=${{SET}}&x=${{input:given}}"}}}}}}"#
+        ),
+        "name: r\ntransport: http\nurl: \"https://h.example/s/${vault:r-url-path}/mcp?api_key=${vault:r-url-api-key}&region=eu&t=${env:SET}&x=${vault:r-url-given}\"\n",
+        &[("r-url-path", Some(&random)), ("r-url-api-key", Some("k%2B1")), ("r-url-given", Some("s3cret"))],
+        &["goes into the vault"],
+    );
+    check(
+        "cursor",
+        r#"{"mcpServers": {"r": {"url": "https://me:p%40ss@h.example/sse"}}}"#,
+        "name: r\ntransport: sse\nurl: \"https://h.example/sse\"\nheaders:\n  Authorization: \"vault:r-authorization\"\n",
+        &[("r-authorization", Some("Basic bWU6cEBzcw=="))],
+        &["sent as the header"],
+    );
+}
+
+#[test]
+fn placeholders_are_filled_in_or_refused_by_name() {
+    for (client, entry, expected) in [
+        (
+            "cursor",
+            r#"{"command": "x", "args": ["${workspaceFolder}${/}a", "${userHome}", "${SET}", "${D:-d}"]}"#,
+            Ok("args: [\"/src/work/a\", \"/people/me\", \"from-outside\", \"d\"]"),
+        ),
+        (
+            "vscode",
+            r#"{"command": "x", "env": {"R": "${input:plain}", "K": "a ${input:given}"}}"#,
+            Ok("K: \"vault:a-k\"\n  R: \"eu\""),
+        ),
+        (
+            "claude-desktop",
+            r#"{"command": "npx", "args": ["mcp-remote", "--header", "Authorization:${AUTH}"], "env": {"AUTH": "Bearer abcdefgh"}}"#,
+            Ok("Authorization:${AUTH}"),
+        ),
+        ("cursor", r#"{"command": "x", "args": ["${config:a.b}"]}"#, Err("`--set config:a.b=VALUE`")),
+        ("cursor", r#"{"command": "${command:pick}"}"#, Err("`${command:pick}`, which only the client knows")),
+        ("vscode", r#"{"command": "x", "args": ["--key", "${input:given}"]}"#, Err("which a definition may not hold")),
+        ("vscode", r#"{"command": "x", "args": ["${input:other}"]}"#, Err("`--set input:other=VALUE`")),
+        ("cursor", r#"{"command": "x", "cwd": "${env:NOT_SET}"}"#, Err("the variable `NOT_SET`, which is not set")),
+        ("cursor", r#"{"command": "x", "env": {"A": "${file}"}}"#, Err("`A` needs `${file}`")),
+        ("cursor", r#"{"url": "https://${config:host}/mcp"}"#, Err("`url` needs `${config:host}`")),
+    ] {
+        let container = if client == "vscode" { "servers" } else { "mcpServers" };
+        let mut all = drafts(client, 0, &format!(r#"{{"{container}": {{"a": {entry}}}}}"#));
+        match (all.remove(0).1, expected) {
+            (Ok(draft), Ok(part)) => {
+                let text = draft.text(&draft.name, &refer);
+                assert!(text.contains(part), "no `{part}` in\n{text}");
+                assert!(draft.definition(&draft.name, &refer).is_ok(), "{text}");
+            }
+            (Err(reason), Err(part)) => assert!(reason.contains(part), "no `{part}` in {reason}"),
+            (other, _) => panic!("{entry}: {other:?}"),
+        }
+    }
+}
+
+#[test]
+fn questions_of_a_client_are_those_that_its_servers_refer_to() {
+    let text = r#"{"inputs": [{"id": "a", "description": "The key", "password": true}, {"id": "unused"}, {"id": "c", "default": "eu"}],
+        "servers": {"x": {"command": "x", "args": ["${input:c}"], "env": {"A": "k ${input:a}", "B": "${input:b}", "C": "${input:a}"}}}}"#;
+    let client = client("vscode").unwrap();
+    let found = find(client, &client.sources[0], text).unwrap();
+    let asked = inputs(client, text, &found);
+    let asked: Vec<(&str, bool, Option<&str>)> =
+        asked.iter().map(|input| (input.id.as_str(), input.is_secret, input.default.as_deref())).collect();
+    assert_eq!(asked, [("c", false, Some("eu")), ("a", true, None), ("b", true, None)]);
 }
 
 #[test]
@@ -229,7 +309,7 @@ fn muster() {
         &[],
         &["sign in anew"],
     );
-    assert!(drafts("muster", 0, "kind: Workflow\nmetadata: {name: x}\n").is_empty());
+    assert!(drafts("muster", 0, "kind: Workflow\nmetadata: {name: x}\nspec: {steps: [{id: a, tool: b}]}\n").is_empty());
     let client = client("muster").unwrap();
     let error = find(client, &client.sources[0], "kind: MCPServer\nspec: [\n").unwrap_err().to_string();
     assert!(error.contains("not valid YAML"), "{error}");
@@ -302,7 +382,7 @@ fn nothing_is_overwritten_and_nothing_written_twice() {
     // Equal ones are one; one with another token is another.
     assert_eq!(settled(same(), &nothing, &[]), ["new gh", "present gh", "new gh-windsurf"]);
     // A file that is there, even a bad one, keeps its name.
-    assert_eq!(settled(same(), &nothing, &["gh"]), ["new gh-cursor", "new gh-windsurf", "new gh-windsurf-2"]);
+    assert_eq!(settled(same(), &nothing, &["gh"]), ["new gh-cursor", "present gh-cursor", "new gh-windsurf"]);
     let first = draft("cursor", &with("one"));
     let definition = Arc::new(first.definition(&first.name, &refer).unwrap());
     let present = BTreeMap::from([(first.name.clone(), definition)]);

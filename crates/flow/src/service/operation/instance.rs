@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 use toolcrib_base::{Kind, Problem};
 use toolcrib_catalog::{ObjectName, Which};
-use toolcrib_gateway::ServerOrder;
+use toolcrib_gateway::{ObjectKind, ServerOrder};
 
 use super::asking::{Asking, said};
 use super::kind;
@@ -28,13 +28,14 @@ enum Named {
 
 fn named(asking: &Asking) -> Result<(String, Named), Problem> {
     let name = asking.given.text("name")?;
-    if let Some(entry) = asking.table.entry(name) {
+    let scope = asking.errand.scope();
+    if let Some(entry) = asking.table.entry(name).filter(|_| scope.has_object(ObjectKind::ServiceInstance, name)) {
         return Ok((name.to_owned(), Named::Instance(entry)));
     }
     if name == AGGREGATOR {
         return Ok((name.to_owned(), Named::Gateway));
     }
-    match asking.errand.gateway.server_condition(name) {
+    match asking.errand.gateway.server_condition(name).filter(|_| scope.has_server(name)) {
         Some(server) => Ok((name.to_owned(), Named::Server(server))),
         None => Err(unknown(name)),
     }
@@ -42,11 +43,15 @@ fn named(asking: &Asking) -> Result<(String, Named), Problem> {
 
 pub(super) fn list(asking: &Asking) -> Value {
     let classes = asking.table.classes();
-    let servers = asking.errand.gateway.server_conditions();
+    let scope = asking.errand.scope();
+    let mut servers = asking.errand.gateway.server_conditions();
+    servers.retain(|server| server["name"].as_str().is_some_and(|name| scope.has_server(name)));
+    let mut entries = asking.table.entries();
+    entries.retain(|name, _| scope.has_object(ObjectKind::ServiceInstance, name.as_str()));
     let services: Vec<Value> = [shown::aggregator()]
         .into_iter()
         .chain(servers.iter().map(shown::server))
-        .chain(asking.table.entries().values().map(|entry| shown::status(entry, &classes)))
+        .chain(entries.values().map(|entry| shown::status(entry, &classes)))
         .collect();
     json!({ "total": services.len(), "services": services })
 }

@@ -5,15 +5,17 @@ use std::sync::Arc;
 use serde_json::{Map, Value, json};
 use toolcrib_base::{Kind, Problem};
 use toolcrib_catalog::{ObjectName, ServiceClassDefinition, Which, WriteError};
+use toolcrib_gateway::ObjectKind;
 
 use super::asking::{Asking, said};
 use crate::service::class::Class;
 use crate::service::shown;
 
 pub(super) fn list(asking: &Asking) -> Value {
-    let classes = asking.table.classes();
+    let (classes, scope) = (asking.table.classes(), asking.errand.scope());
     let shown: Vec<Value> = classes
         .iter()
+        .filter(|(name, _)| scope.has_object(ObjectKind::ServiceClass, name.as_str()))
         .map(|(name, class)| match class {
             Ok(class) => {
                 shown::class(class, &asking.missing_tools(class), &asking.missing_needs(class))
@@ -28,14 +30,22 @@ pub(super) fn list(asking: &Asking) -> Value {
 }
 
 pub(super) fn get(asking: &Asking) -> Result<Value, Problem> {
-    let class = asking.table.around.class(asking.given.text("name")?)?;
+    let class = known(asking, asking.given.text("name")?)?;
     Ok(shown::class(&class, &asking.missing_tools(&class), &asking.missing_needs(&class)))
+}
+
+/// The class of a name, where whoever asks may know of it.
+fn known(asking: &Asking, name: &str) -> Result<Arc<Class>, Problem> {
+    if !asking.errand.scope().has_object(ObjectKind::ServiceClass, name) {
+        return Err(crate::service::task::unknown_class(name));
+    }
+    asking.table.around.class(name)
 }
 
 /// One that is not there, or is wrong, is not available; that is an answer and no error.
 pub(super) fn available(asking: &Asking) -> Result<Value, Problem> {
     let name = asking.given.text("name")?;
-    Ok(match asking.table.around.class(name) {
+    Ok(match known(asking, name) {
         Ok(class) => {
             let (missing, needs) = (asking.missing_tools(&class), asking.missing_needs(&class));
             let is_available = missing.is_empty() && needs.is_empty();

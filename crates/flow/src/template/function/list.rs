@@ -160,7 +160,7 @@ fn index(arguments: &[Cell]) -> Result<Cell, Error> {
     for key in &arguments[1..] {
         let next = match value.kind() {
             ValueKind::Seq | ValueKind::Iterable => value.get_item_by_index(count(key)?)?,
-            ValueKind::Map => value.get_item(&Cell::from(text_of(key)?))?,
+            ValueKind::Map | ValueKind::Plain => value.get_item(&Cell::from(text_of(key)?))?,
             ValueKind::String => {
                 let sign = value.as_str().and_then(|text| text.chars().nth(count(key).ok()?));
                 sign.map_or(Cell::UNDEFINED, |sign| Cell::from(sign.to_string()))

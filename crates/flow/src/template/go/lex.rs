@@ -70,6 +70,10 @@ fn speaks_go(action: &str) -> bool {
         return true;
     }
     let rest = &bare[word.len()..];
+    // Functions that are called with nothing; in Jinja's language they are called with brackets.
+    if matches!(word, "now" | "uuidv4") && !rest.starts_with(['(', '.', '[']) {
+        return true;
+    }
     let next: String = rest.trim_start().chars().take_while(|c| c.is_alphanumeric()).collect();
     let is_operand = rest.trim_start().starts_with(|c: char| c.is_alphanumeric() || matches!(c, '"' | '`' | '('));
     function::is_known(word) && rest.starts_with(char::is_whitespace) && is_operand && !JINJA_WORDS.contains(&&*next)

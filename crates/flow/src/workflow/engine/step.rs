@@ -8,10 +8,10 @@ use serde_json::Value;
 use toolcrib_catalog::{Action, RETRY_DELAY_MAX, Step};
 
 use super::{Engine, failure, in_round};
-use crate::workflow::book::{Report, Status};
+use crate::workflow::book::{Report, STRUCTURED, Status};
 use crate::workflow::call::Answer;
-use crate::workflow::condition::verdict;
-use crate::workflow::program::Code;
+use crate::workflow::condition::{Said, verdict};
+use crate::workflow::program::{Check, Code};
 use crate::workflow::state::State;
 
 /// How many items a loop may have.
@@ -31,9 +31,20 @@ struct Done {
     success: bool,
     /// What templates see.
     value: Value,
+    /// Where they find members that it lacks.
+    beside: Option<Value>,
     error: Option<String>,
     skipped: bool,
     outputs: Vec<(String, Value)>,
+}
+
+// === impl Done ===
+
+impl Done {
+    /// A step that was not taken.
+    fn skipped() -> Self {
+        Self { success: false, value: Value::Null, beside: None, error: None, skipped: true, outputs: Vec::new() }
+    }
 }
 
 // === impl Stop ===
@@ -89,6 +100,7 @@ impl Engine<'_> {
         if code.inner.iter().any(was_within) {
             return Ok(true);
         }
+        check.trees().into_iter().for_each(|tree| self.mentions.add(tree));
         let verdict = verdict(check, state, self.caller.0).await.map_err(|error| Stop::at(&code.step.id, error))?;
         if !verdict.holds {
             let report = Report {
@@ -135,16 +147,16 @@ impl Engine<'_> {
             state.forget(&index_of(name));
         }
         let ran = ran.and_then(|value| {
-            let outputs = self.outputs(code, id, state, &value).map_err(|error| Stop::at(id, error))?;
+            let outputs = self.outputs(code, id, state, said(&value, None)).map_err(|error| Stop::at(id, error))?;
             Ok((value, outputs))
         });
         match ran {
             Ok((value, outputs)) => {
                 outputs.into_iter().for_each(|(name, value)| state.variable(&name, value));
-                state.result(&[id], true, &value).map_err(|error| Stop::at(id, error))
+                state.result(&[id], true, &value, None).map_err(|error| Stop::at(id, error))
             }
             Err(stop) if code.step.allow_failure => {
-                state.result(&[id], false, &failure(&stop.error)).map_err(|error| Stop::at(id, error))
+                state.result(&[id], false, &failure(&stop.error), None).map_err(|error| Stop::at(id, error))
             }
             Err(stop) => Err(stop),
         }
@@ -153,6 +165,7 @@ impl Engine<'_> {
     /// The results of the last steps of all rounds.
     async fn for_each(&self, code: &Code, name: &str, state: &mut State, count: &mut usize) -> Result<Value, Stop> {
         let id = &code.step.id;
+        self.mentions.add(&code.tree);
         let items = code.tree.render(state.context());
         let items = items.map_err(|error| Stop::at(id, format!("failed to render the items: {error}")))?;
         let Value::Array(items) = items else {
@@ -182,7 +195,7 @@ impl Engine<'_> {
             if let Ok(done) = &done
                 && !done.skipped
             {
-                last = done.value.clone();
+                last = Answer::data(&done.value, done.beside.as_ref()).clone();
             }
             self.keep(inner, &id, done, state)?;
         }
@@ -201,7 +214,8 @@ impl Engine<'_> {
         let mut first = Ok(());
         for (inner, done) in code.inner.iter().zip(all) {
             if let Ok(done) = &done {
-                results.insert(inner.step.id.clone(), done.value.clone());
+                let data = Answer::data(&done.value, done.beside.as_ref());
+                results.insert(inner.step.id.clone(), data.clone());
             }
             let kept = self.keep(inner, &inner.step.id, done, state);
             first = first.and(kept);
@@ -215,7 +229,8 @@ impl Engine<'_> {
         if done.skipped {
             return Ok(());
         }
-        state.result(&names(code, id), done.success, &done.value).map_err(|error| Stop::at(id, error))?;
+        let beside = done.beside.as_ref();
+        state.result(&names(code, id), done.success, &done.value, beside).map_err(|error| Stop::at(id, error))?;
         for (name, value) in done.outputs {
             state.variable(&name, value);
         }
@@ -233,6 +248,7 @@ impl Engine<'_> {
         let step = &code.step;
         let mut report = Report { status: Status::Running, ..blank(step, id) };
         if let Some(check) = &code.condition {
+            check.trees().into_iter().for_each(|tree| self.mentions.add(tree));
             match verdict(check, state, self.caller.0).await {
                 Ok(verdict) => {
                     report.condition = Some(verdict.holds);
@@ -247,8 +263,9 @@ impl Engine<'_> {
         if report.condition == Some(false) {
             self.book.begin(Report { status: Status::Skipped, ..report });
             self.happened("StepSkipped", format!("step `{id}` is skipped: its condition does not hold"), false);
-            return Ok(Done { success: false, value: Value::Null, error: None, skipped: true, outputs: Vec::new() });
+            return Ok(Done::skipped());
         }
+        self.mentions.add(&code.tree);
         let arguments = match code.tree.render(state.context()) {
             Ok(arguments) => arguments,
             Err(error) => return Ok(self.failed(None, report, format!("failed to render arguments: {error}"))),
@@ -263,15 +280,17 @@ impl Engine<'_> {
             report.result = Some(answer.value.clone());
             return Ok(self.failed(Some(place), report, answer.text()));
         }
-        let outputs = match self.outputs(code, id, state, &answer.value) {
+        let Answer { value, beside, .. } = answer;
+        let outputs = match self.outputs(code, id, state, said(&value, beside.as_ref())) {
             Ok(outputs) => outputs,
             Err(error) => return Ok(self.failed(Some(place), report, error)),
         };
-        self.book.set(place, Report { status: Status::Completed, result: Some(answer.value.clone()), ..report });
+        let done = Report { status: Status::Completed, result: Some(value.clone()), beside: beside.clone(), ..report };
+        self.book.set(place, done);
         if told {
             self.happened("StepCompleted", format!("step `{id}` is completed"), false);
         }
-        Ok(Done { success: true, value: answer.value, error: None, skipped: false, outputs })
+        Ok(Done { success: true, value, beside, error: None, skipped: false, outputs })
     }
 
     fn failed(&self, place: Option<u32>, report: Report, error: String) -> Done {
@@ -282,7 +301,7 @@ impl Engine<'_> {
             Some(place) => self.book.set(place, report),
             None => drop(self.book.begin(report)),
         }
-        Done { success: false, value: failure(&error), error: Some(error), skipped: false, outputs: Vec::new() }
+        Done { value: failure(&error), error: Some(error), skipped: false, ..Done::skipped() }
     }
 
     fn is_repeatable(&self, step: &Step, tool: &str) -> bool {
@@ -293,6 +312,10 @@ impl Engine<'_> {
     /// does no harm.
     fn taken_over(&self, code: &Code, id: &str, state: &State) -> Result<Option<Done>, Stop> {
         let Some(past) = self.book.past(id) else { return Ok(None) };
+        code.condition.iter().flat_map(Check::trees).for_each(|tree| self.mentions.add(tree));
+        if past.status != "skipped" {
+            self.mentions.add(&code.tree);
+        }
         let json = |text: &Option<String>| text.as_deref().and_then(|text| serde_json::from_str::<Value>(text).ok());
         let extra = json(&past.extra).unwrap_or_default();
         let report = Report {
@@ -307,13 +330,7 @@ impl Engine<'_> {
             "failed" => false,
             "skipped" => {
                 self.book.begin(Report { status: Status::Skipped, ..report });
-                return Ok(Some(Done {
-                    success: false,
-                    value: Value::Null,
-                    error: None,
-                    skipped: true,
-                    outputs: Vec::new(),
-                }));
+                return Ok(Some(Done::skipped()));
             }
             _ if self.is_repeatable(&code.step, &past.tool) => return Ok(None),
             _ => {
@@ -331,9 +348,12 @@ impl Engine<'_> {
         if past.result.as_ref().is_some_and(|text| text.len() > crate::workflow::book::KEPT_BYTES) {
             return Err(Stop::at(id, "its result was too long to keep, so the run cannot go on"));
         }
-        let outputs = self.outputs(code, id, state, &value).map_err(|error| Stop::at(id, error))?;
-        self.book.begin(Report { status: Status::Completed, result: Some(value.clone()), ..report });
-        Ok(Some(Done { success: true, value, error: None, skipped: false, outputs }))
+        let beside = extra.get(STRUCTURED).cloned();
+        let outputs =
+            self.outputs(code, id, state, said(&value, beside.as_ref())).map_err(|error| Stop::at(id, error))?;
+        let done = Report { status: Status::Completed, result: Some(value.clone()), beside: beside.clone(), ..report };
+        self.book.begin(done);
+        Ok(Some(Done { success: true, value, beside, error: None, skipped: false, outputs }))
     }
 
     /// Calls the tool, so that whoever looks sees that it is under way: what must not be called twice is written down
@@ -386,13 +406,19 @@ impl Engine<'_> {
     }
 
     /// The values that a step makes for later ones; its own result stands among the results already.
-    fn outputs(&self, code: &Code, id: &str, state: &State, value: &Value) -> Result<Vec<(String, Value)>, String> {
+    fn outputs(&self, code: &Code, id: &str, state: &State, said: Said<'_>) -> Result<Vec<(String, Value)>, String> {
         let Some(tree) = &code.outputs else { return Ok(Vec::new()) };
+        self.mentions.add(tree);
         let rendered = tree
-            .render(&state.context_with(&names(code, id), value))
+            .render(&state.context_with(&names(code, id), said.value, said.beside))
             .map_err(|error| format!("failed to render outputs: {error}"))?;
         Ok(rendered.as_object().cloned().unwrap_or_default().into_iter().collect())
     }
+}
+
+/// What a step that succeeded came to.
+fn said<'a>(value: &'a Value, beside: Option<&'a Value>) -> Said<'a> {
+    Said { success: true, value, beside }
 }
 
 /// Under which names a result is known: in a round of a loop also by the step's own.
@@ -423,6 +449,7 @@ fn blank(step: &Step, id: &str) -> Report {
         store: step.store,
         input: None,
         result: None,
+        beside: None,
         error: None,
     }
 }

@@ -5,10 +5,11 @@ use std::sync::Arc;
 use serde_json::{Map, Value, json};
 use toolcrib_base::{Kind, Problem};
 use toolcrib_catalog::{DefinitionProblem, ObjectName, Which, WorkflowDefinition, WriteError, Written, nearest};
+use toolcrib_gateway::ObjectKind;
 
 use super::Asking;
 use crate::workflow::program::Program;
-use crate::workflow::table::cycle;
+use crate::workflow::table::{Table, cycle};
 
 /// The members of a definition beside its name.
 const MEMBERS: [&str; 8] = ["description", "labels", "args", "steps", "onFailure", "on_failure", "output", "timeout"];
@@ -27,14 +28,16 @@ pub(super) fn list(asking: &Asking) -> Value {
         shown["args"] = definition.args.keys().cloned().collect();
         shown
     };
-    let workflows: Vec<Value> = table.definitions().map(shown).collect();
+    let scope = asking.errand.scope();
+    let known = table.definitions().filter(|it| scope.has_object(ObjectKind::Workflow, it.name.as_str()));
+    let workflows: Vec<Value> = known.map(shown).collect();
     json!({ "total": workflows.len(), "workflows": workflows })
 }
 
 pub(super) fn available(asking: &Asking) -> Result<Value, Problem> {
     let name = asking.given.text("name")?;
     let table = asking.inner.table();
-    if table.definition(name).is_none() {
+    if known(asking, &table, name).is_none() {
         return Err(unknown(asking, name));
     }
     if let Some(why) = table.broken.get(name) {
@@ -51,7 +54,7 @@ pub(super) fn available(asking: &Asking) -> Result<Value, Problem> {
 pub(super) async fn get(asking: &Asking) -> Result<Value, Problem> {
     let name = asking.given.text("name")?;
     let table = asking.inner.table();
-    let Some(definition) = table.definition(name) else { return Err(unknown(asking, name)) };
+    let Some(definition) = known(asking, &table, name) else { return Err(unknown(asking, name)) };
     let which = Which::Workflow(definition.name.clone());
     let written = asking.errand.gateway.read_file(which).await?;
     let mut answer = json!({ "workflow": definition.spec });
@@ -65,6 +68,11 @@ pub(super) async fn get(asking: &Asking) -> Result<Value, Problem> {
         None => answer["yaml"] = toolcrib_catalog::to_yaml(&Value::Object(definition.spec.clone())).into(),
     }
     Ok(answer)
+}
+
+/// The definition of a name, where whoever asks may know of it.
+fn known<'t>(asking: &Asking, table: &'t Table, name: &str) -> Option<&'t Arc<WorkflowDefinition>> {
+    table.definition(name).filter(|_| asking.errand.scope().has_object(ObjectKind::Workflow, name))
 }
 
 pub(super) fn validate(asking: &Asking) -> Result<Value, Problem> {
@@ -192,8 +200,9 @@ fn exists(name: &ObjectName) -> Problem {
 fn unknown(asking: &Asking, name: &str) -> Problem {
     let shown: String = name.chars().filter(|c| !c.is_control()).take(80).collect();
     let problem = Problem::new(Kind::NotFound, format!("workflow `{shown}` not found"));
-    let table = asking.inner.table();
-    match nearest(name, table.definitions().map(|definition| definition.name.as_str())) {
+    let (table, scope) = (asking.inner.table(), asking.errand.scope());
+    let known = table.definitions().map(|definition| definition.name.as_str());
+    match nearest(name, known.filter(|name| scope.has_object(ObjectKind::Workflow, name))) {
         Some(close) => problem.hint(format!("Did you mean `{close}`?")),
         None => problem,
     }

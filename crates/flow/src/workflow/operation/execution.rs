@@ -1,4 +1,5 @@
-//! Operations on runs. Who does not administer sees and ends the own ones; those of others do not exist.
+//! Operations on runs. A run belongs to the principal that began it, in the profile in which it did: to anybody else but
+//! an administrator it does not exist.
 
 use serde_json::{Value, json};
 use toolcrib_base::{Kind, Problem};
@@ -12,13 +13,13 @@ const LIMIT: u32 = 50;
 const SHOWN_BYTES: usize = 4 * 1024 * 1024;
 
 pub(super) async fn list(asking: &Asking) -> Result<Value, Problem> {
-    let caller = &asking.errand.caller.principal;
+    let scope = asking.errand.scope();
     let (limit, offset) = (asking.given.number("limit", LIMIT), asking.given.number("offset", 0));
     let text = |key: &str| asking.given.get(key).and_then(Value::as_str).map(str::to_owned);
     let query = RunQuery {
         workflow: text("workflow_name"),
         status: text("status"),
-        principal: (!caller.is_admin).then(|| caller.id.clone()),
+        owner: scope.owner().map(|(principal, profile)| (principal.clone(), profile.clone())),
         limit,
         offset,
     };
@@ -103,10 +104,10 @@ pub(super) async fn cancel(asking: &Asking) -> Result<Value, Problem> {
 /// The run that the arguments name, if it is there for whoever asks.
 async fn found(asking: &Asking) -> Result<RunRecord, Problem> {
     let id = asking.given.text("execution_id")?.to_owned();
-    let caller = &asking.errand.caller.principal;
+    let scope = asking.errand.scope();
     let wanted = id.clone();
     let run = read(asking, move |runs| runs.get(&wanted)).await?;
-    run.filter(|run| caller.is_admin || run.principal == caller.id).ok_or_else(|| {
+    run.filter(|run| scope.has_made(&run.principal, &run.profile)).ok_or_else(|| {
         let shown: String = id.chars().filter(|c| !c.is_control()).take(120).collect();
         Problem::new(Kind::NotFound, format!("execution `{shown}` not found"))
             .hint("List the runs with core_workflow_execution_list.")

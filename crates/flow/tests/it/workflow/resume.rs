@@ -78,3 +78,17 @@ async fn failures_skips_and_rounds_are_taken_over() {
     assert_eq!(bench.fakes.called(), ["echo", "echo"], "the second round and the last step");
     assert_eq!(finished.document["steps"][4]["result"], json!({"e": "was bad", "x": 9}));
 }
+
+#[tokio::test]
+async fn a_resumed_run_has_the_same_now_and_the_structured_content_of_its_steps() {
+    let text = "steps:\n- {id: a, tool: text, args: {text: words, data: {n: 5}}}\n- {id: b, tool: echo, args: {n: \"{{ .results.a.n }}\", t: \"{{ now | date \\\"2006-01-02 15:04:05.000\\\" }}\"}}\n";
+    let first = Bench::new();
+    assert_eq!(first.run(text, json!({})).await.error, None);
+    let called = first.fakes.calls.lock().unwrap().last().unwrap().clone();
+    assert_eq!(called.1, json!({"n": 5, "t": "1970-01-01 00:00:00.001"}));
+    let (_, mut steps) = first.written();
+    steps.truncate(1);
+    let second = Bench::new();
+    assert_eq!(second.go_on(text, json!({}), steps).await.error, None);
+    assert_eq!(*second.fakes.calls.lock().unwrap(), [called]);
+}

@@ -19,7 +19,7 @@ async fn steps_see_the_input_and_earlier_results() {
     // Not stored, so it is not among the steps; being the last, its members are at the top.
     assert_eq!(document["steps"][1].get("result"), None);
     assert_eq!((&document["n"], &document["old"]), (&json!(3), &json!(["ada!"])));
-    assert_eq!(document["template_vars"], json!([]));
+    assert_eq!(document["template_vars"], json!(["input.name", "input.n"]));
     assert_eq!(
         bench.fakes.reasons(),
         ["ExecutionStarted", "StepStarted", "StepCompleted", "StepStarted", "StepCompleted", "ExecutionCompleted"]
@@ -45,7 +45,7 @@ async fn a_run_is_written_down_with_its_steps() {
     assert!(steps.iter().all(|step| step.completed_at.is_some()));
     let query = RunQuery {
         status: Some("failed".to_owned()),
-        principal: Some(PrincipalId::new("ada")),
+        owner: Some((PrincipalId::new("ada"), run.profile.clone())),
         limit: 5,
         ..RunQuery::default()
     };
@@ -137,4 +137,94 @@ async fn outputs_of_a_step_are_variables_of_later_ones() {
     let text = "steps:\n- {id: a, tool: echo, args: {n: 5}, outputs: {size: \"{{ .results.a.n }}\", kind: fixed}}\n- {id: b, tool: echo, args: {n: \"{{ .vars.size }}\", k: \"{{ .vars.kind }}\"}, store: true}\n";
     let finished = Bench::new().run(text, json!({})).await;
     assert_eq!(finished.document["steps"][1]["result"], json!({"n": 5, "k": "fixed"}));
+}
+
+/// The first step answers a text with structured content; what the second was called with.
+async fn passed_on(text: &str, data: &Value, template: &str) -> Value {
+    let bench = Bench::new();
+    let steps = json!([
+        {"id": "a", "tool": "text", "args": {"text": text, "data": data}},
+        {"id": "b", "tool": "echo", "args": {"got": template}},
+    ]);
+    let finished = bench.run(&format!("steps: {steps}\n"), json!({})).await;
+    assert_eq!(finished.error, None, "{template}");
+    bench.fakes.calls.lock().unwrap().last().unwrap().1["got"].clone()
+}
+
+#[tokio::test]
+async fn steps_read_structured_content_where_the_text_does_not_have_it() {
+    let data = json!({"value": 2.5, "unit": "km", "parts": [{"n": 7}], "shared": "data"});
+    let object = r#"{"shared": "text", "own": 1}"#;
+    for (text, template, expected) in [
+        // A text that is no JSON: it is the result, and members below it are those of the structured content.
+        ("2.5 km", "{{.results.a.value}}", json!(2.5)),
+        ("2.5 km", "{{ .results.a.parts[0].n }}", json!(7)),
+        ("2.5 km", "{{ .results.a }}", json!("2.5 km")),
+        ("2.5 km", "it is {{ .results.a }}, {{ .results.a.unit }}", json!("it is 2.5 km, km")),
+        ("2.5 km", "{{ .results.a | upper }}", json!("2.5 KM")),
+        ("2.5 km", "{{ index .results.a \"unit\" }}", json!("km")),
+        ("2.5 km", "{{ with .results.a }}{{ .unit }}{{ end }}", json!("km")),
+        ("2.5 km", "{{ range .results.a.parts }}{{ .n }}{{ end }}", json!("7")),
+        ("2.5 km", "{{ results.a.unit | upper }}", json!("KM")),
+        ("2.5 km", "{{ results.a | upper }}", json!("2.5 KM")),
+        // A text that is JSON comes first; what it lacks is looked for in the structured content.
+        (object, "{{ .results.a.shared }}", json!("text")),
+        (object, "{{ .results.a.own }}", json!(1)),
+        (object, "{{ .results.a.value }}", json!(2.5)),
+        (object, "{{ .results.a }}", json!({"shared": "text", "own": 1})),
+        (object, "{{ index .results.a \"unit\" }}", json!("km")),
+        (object, "{{ range $k, $v := .results.a }}{{ $k }} {{ end }}", json!("own shared ")),
+        ("[1, 2]", "{{ index .results.a 1 }} {{ .results.a.unit }}", json!("2 km")),
+        // Without a text there is only the structured content.
+        ("", "{{ .results.a }}", data.clone()),
+        ("", "{{ .results.a.unit }}", json!("km")),
+    ] {
+        assert_eq!(passed_on(text, &data, template).await, expected, "{template} of `{text}`");
+    }
+}
+
+#[tokio::test]
+async fn conditions_loops_branches_and_outputs_see_structured_content() {
+    let text = r#"steps:
+- {id: a, tool: text, args: {text: words, data: {ok: "yes", n: 1}}, outputs: {kept: "{{ .results.a.n }}"}}
+- {id: b, tool: echo, args: {n: "{{ .vars.kept }}"}, condition: {fromStep: a, expect: {jsonPath: {ok: "yes"}}}}
+- {id: c, tool: echo, condition: {tool: text, args: {text: words, data: {ok: "no"}}, expectNot: {jsonPath: {ok: "no"}}}}
+- id: l
+  forEach: {items: [3, 4], steps: [{id: x, tool: text, args: {text: words, data: {n: "{{ .vars.item }}"}}}]}
+- id: p
+  parallel: [{id: y, tool: text, args: {text: words, data: {n: 5}}}]
+- {id: z, tool: echo, args: {all: ["{{ .results.l[1].n }}", "{{ .results.p.y.n }}", "{{ .results.x_0.n }}"]}}
+"#;
+    let bench = Bench::new();
+    let finished = bench.run(text, json!({})).await;
+    assert_eq!(finished.error, None);
+    let steps = finished.document["steps"].as_array().unwrap();
+    let status = |id: &str| steps.iter().find(|step| step["id"] == id).unwrap()["status"].clone();
+    assert_eq!((status("b"), status("c")), (json!("completed"), json!("skipped")));
+    let calls = bench.fakes.calls.lock().unwrap();
+    let echoed: Vec<&Value> = calls.iter().filter(|(tool, _)| tool == "echo").map(|(_, it)| it).collect();
+    assert_eq!(echoed, [&json!({"n": 1}), &json!({"all": [4, 5, 3]})]);
+}
+
+#[tokio::test]
+async fn a_run_names_the_arguments_that_its_templates_mentioned() {
+    let text = r#"steps:
+- {id: a, tool: echo, args: {two: "{{ .input.two }} and {{ .input.one }}", again: "{{.input.two}}", glued: "{{.input.g}}-{{.input.h}}"}}
+- {id: s, tool: echo, args: {never: "{{ .input.never }}"}, condition: {template: "{{ eq .input.flag \"x\" }}"}}
+- id: l
+  forEach: {items: "{{ .input.list }}", steps: [{id: x, tool: echo, args: {deep: [{k: "{{ default \"d\" .input.deep.er }}"}]}}]}
+- {id: z, tool: echo, args: {plain: ".input.plain", jinja: "{{ input.jinja }}"}}
+"#;
+    let input = json!({"one": 1, "two": 2, "g": 1, "h": 2, "flag": "y", "list": [1, 2], "deep": {}, "jinja": 1});
+    let finished = Bench::new().run(text, input.clone()).await;
+    assert_eq!(finished.error, None);
+    let expected = json!(["input.two", "input.g", "input.one", "input.flag", "input.list", "input.deep.er"]);
+    assert_eq!(finished.document["template_vars"], expected);
+    // A run that fails tells what it has mentioned until then, and `now` is the moment at which it began.
+    let bench = Bench::new();
+    let text = "steps:\n- {id: a, tool: echo, args: {t: \"{{ now }}\", n: \"{{ .input.one }}\"}}\n- {id: b, tool: echo, args: {n: \"{{ .input.gone }}\"}}\n";
+    let finished = bench.run(text, input).await;
+    assert!(error(&finished).contains("gone"), "{finished:?}");
+    assert_eq!(finished.document["template_vars"], json!(["input.one", "input.gone"]));
+    assert_eq!(bench.fakes.calls.lock().unwrap()[0].1["t"], "1970-01-01T00:00:00.001Z");
 }

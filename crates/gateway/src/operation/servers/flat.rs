@@ -32,7 +32,7 @@ const KEYS: [&str; 12] = [
     "auth",
 ];
 /// What only programs have, in our words.
-const OF_PROGRAMS: [&str; 4] = ["command", "args", "env", "cwd"];
+const OF_PROGRAMS: [&str; 5] = ["command", "args", "env", "inherit_env", "cwd"];
 /// What only remote servers have.
 const OF_REMOTES: [&str; 3] = ["url", "headers", "auth"];
 /// Headers that the protocol sets itself; others send them along, and they change nothing.

@@ -2,7 +2,8 @@
 //! word.
 
 use serde_json::{Map, Value, json};
-use toolcrib_catalog::{Start, Transport, TransportKind};
+use toolcrib_catalog::{SpokenEra, Start, Transport, TransportKind};
+use toolcrib_protocol::Era;
 use toolcrib_upstream::State;
 
 use crate::servers::Running;
@@ -22,15 +23,35 @@ pub(in crate::operation) fn shown(running: &Running) -> Value {
         "resources": inventory.resources.len() + inventory.templates.len(),
         "prompts": inventory.prompts.len(),
         "restarts": status.restarts,
+        "era": definition.era.as_str(),
+        "speaks": speaks(running),
         "warnings": inventory.warnings,
     });
+    let (load, unanswered) = (running.server.places().load(), running.server.unanswered());
+    server["calls"] = json!({ "running": load.running, "waiting": load.waiting, "places": load.concurrency.calls });
+    if !unanswered.is_empty() {
+        let counts: Map<_, _> = unanswered.iter().map(|(tool, count)| (tool.to_string(), (*count).into())).collect();
+        server["unanswered"] = counts.into();
+    }
     if let Some(error) = status.last_error {
         server["lastError"] = error.into();
+    }
+    if let Some(note) = status.note {
+        server["note"] = note.into();
+    }
+    if let Some(half) = status.half_written {
+        server["halfWritten"] = half.path.display().to_string().into();
     }
     if let Some(next) = status.next_retry {
         server["nextRetry"] = next.to_string().into();
     }
     server
+}
+
+/// The eras that it has shown to speak, by the name that definitions have for them.
+fn speaks(running: &Running) -> Vec<&'static str> {
+    let eras = [(Era::Legacy, SpokenEra::Legacy), (Era::Modern, SpokenEra::Modern)];
+    eras.into_iter().filter(|(era, _)| running.server.speaks(*era)).map(|(_, name)| name.as_str()).collect()
 }
 
 /// The same with the members of muster's `MCPServerInfo`, secrets as stars.
@@ -47,7 +68,7 @@ pub(super) fn info(running: &Running, in_muster: bool) -> Value {
     add("toolsCount", running.server.inventory().tools.len().into());
     add("description", definition.description.clone().into());
     add("toolPrefix", definition.prefix.clone().into());
-    add("timeout", definition.timeouts.connect.duration().as_secs().into());
+    add("timeout", definition.timeouts.connect().duration().as_secs().into());
     if let Some(family) = &definition.family {
         add("family", json!({ "name": family.name, "instanceArg": family.instance_arg }));
     }
@@ -59,6 +80,9 @@ pub(super) fn info(running: &Running, in_muster: bool) -> Value {
         Transport::Stdio(program) => {
             add("command", program.command.clone().into());
             add("args", if program.args.is_empty() { Value::Null } else { program.args.clone().into() });
+            if !program.inherit_env.is_empty() {
+                add("inheritEnv", program.inherit_env.clone().into());
+            }
             add("env", masked(&mut program.env.iter().map(|(key, value)| (key, value.to_string()))));
         }
         Transport::Http(remote) | Transport::Sse(remote) => {
@@ -79,6 +103,33 @@ pub(super) fn info(running: &Running, in_muster: bool) -> Value {
     server
 }
 
+/// What whoever may use a server may know of it beside its tools: never how it is reached, and no text that it made.
+const OF_ANYBODY: [&str; 13] = [
+    "name",
+    "title",
+    "description",
+    "transport",
+    "type",
+    "state",
+    "since",
+    "listed",
+    "autoStart",
+    "toolPrefix",
+    "family",
+    "connectedAt",
+    "sessionStatus",
+];
+
+/// The same for a caller who does not administer, whose profile shows so many of its tools.
+pub(super) fn to_anybody(mut server: Value, tools: usize) -> Value {
+    if let Some(members) = server.as_object_mut() {
+        members.retain(|key, _| OF_ANYBODY.contains(&key.as_str()));
+    }
+    server["tools"] = tools.into();
+    server["toolsCount"] = tools.into();
+    server
+}
+
 /// muster's word for a transport.
 pub(super) fn kind(kind: TransportKind) -> &'static str {
     match kind {
@@ -93,7 +144,8 @@ fn muster_state(kind: TransportKind, state: State) -> &'static str {
     let is_remote = kind != TransportKind::Stdio;
     match state {
         State::Idle => "waiting",
-        State::Starting => "starting",
+        State::Starting | State::Installing => "starting",
+        State::NeedsLogin => "auth_required",
         State::Ready if is_remote => "connected",
         State::Ready => "running",
         State::Failed if is_remote => "unreachable",

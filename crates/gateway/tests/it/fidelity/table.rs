@@ -117,7 +117,7 @@ impl Pairing {
         let mut out = self.answered(method, result, meta);
         match (self.client, self.server) {
             // What a legacy server says to a legacy client is theirs.
-            (Speaks::Legacy, Speaks::Legacy) => {}
+            (Speaks::Legacy, Speaks::Legacy | Speaks::Both) => {}
             (Speaks::Legacy, Speaks::Modern) => {
                 ["resultType", "ttlMs", "cacheScope"].iter().for_each(|key| out.remove(key));
                 if let Some(meta) = meta.filter(|meta| meta.get(SERVER).is_some()) {
@@ -126,7 +126,7 @@ impl Pairing {
                     if meta.0.is_empty() { out.remove("_meta") } else { out.set("_meta", meta.text()) }
                 }
             }
-            (Speaks::Modern, _) => {
+            (Speaks::Modern | Speaks::Both, _) => {
                 let mut meta = meta.cloned().unwrap_or_default();
                 meta.set(
                     SERVER,

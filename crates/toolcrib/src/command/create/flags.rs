@@ -30,6 +30,10 @@ pub(super) struct Server {
     /// A variable of the program, best as a reference such as `KEY=env:KEY`
     #[arg(long, value_name = "NAME=VALUE")]
     env: Vec<String>,
+    /// The name of a variable that the program gets from the gateway's own environment; with commas between them, or the
+    /// flag several times
+    #[arg(long, value_name = "NAME", value_delimiter = ',')]
+    inherit_env: Vec<String>,
     /// A header of every request, best as a reference such as `X-Key=env:KEY`
     #[arg(long, value_name = "NAME=VALUE")]
     header: Vec<String>,
@@ -72,6 +76,9 @@ pub(super) struct Server {
     /// Who shares a connection
     #[arg(long, value_name = "WHO", value_parser = ["shared", "principal", "handle", "request"])]
     session: Option<String>,
+    /// In which era of the protocol it is spoken to
+    #[arg(long, value_name = "ERA", value_parser = ["auto", "legacy", "modern"])]
+    era: Option<String>,
     #[command(flatten)]
     auth: auth::Auth,
 }
@@ -85,7 +92,8 @@ impl Server {
     }
 
     fn is_empty(&self) -> bool {
-        let (texts, lists) = (self.texts(), [&self.args, &self.env, &self.header, &self.keyword, &self.label]);
+        let lists = [&self.args, &self.env, &self.inherit_env, &self.header, &self.keyword, &self.label];
+        let texts = self.texts();
         let is_reached = self.transport.is_some() || self.command.is_some() || self.url.is_some();
         let is_timed = self.timeouts().is_some();
         !is_reached && !is_timed && !self.auto_start && self.auth.value().is_none() && {
@@ -94,7 +102,7 @@ impl Server {
     }
 
     /// The members that are one text.
-    fn texts(&self) -> [(&'static str, &Option<String>); 8] {
+    fn texts(&self) -> [(&'static str, &Option<String>); 9] {
         [
             ("cwd", &self.cwd),
             ("prefix", &self.tool_prefix),
@@ -104,6 +112,7 @@ impl Server {
             ("start", &self.start),
             ("idle", &self.idle),
             ("session", &self.session),
+            ("era", &self.era),
         ]
     }
 
@@ -119,9 +128,15 @@ impl Server {
     }
 
     fn fits_together(&self) -> Result<(), Problem> {
-        let is_program = self.command.is_some() || !self.args.is_empty() || !self.env.is_empty() || self.cwd.is_some();
+        let is_program = self.command.is_some()
+            || !self.args.is_empty()
+            || !self.env.is_empty()
+            || !self.inherit_env.is_empty()
+            || self.cwd.is_some();
         if self.is_remote() && is_program {
-            return Err(wrong("`--command`, `--args`, `--env` and `--cwd` are for a server that is a program"));
+            return Err(wrong(
+                "`--command`, `--args`, `--env`, `--inherit-env` and `--cwd` are for a server that is a program",
+            ));
         }
         let is_address = self.url.is_some() || !self.header.is_empty() || self.auth.is_of_remotes();
         if !self.is_remote() && is_address && (self.is_program() || self.url.is_some()) {
@@ -158,6 +173,9 @@ impl Server {
                 definition.insert("args".to_owned(), self.args.clone().into());
             }
             put_pairs(&mut definition, "env", &self.env)?;
+            if !self.inherit_env.is_empty() {
+                definition.insert("inherit_env".to_owned(), self.inherit_env.clone().into());
+            }
         }
         if let Some(timeouts) = self.timeouts() {
             definition.insert("timeouts".to_owned(), timeouts);
@@ -191,6 +209,7 @@ impl Server {
         }
         let only_in_files = [
             ("--cwd", self.cwd.is_some()),
+            ("--inherit-env", !self.inherit_env.is_empty()),
             ("--title", self.title.is_some()),
             ("--category", self.category.is_some()),
             ("--keyword", !self.keyword.is_empty()),

@@ -42,6 +42,20 @@ impl Asker {
         })
     }
 
+    /// A question that is answered by no unless a person says otherwise.
+    pub(super) fn no(self, question: &str) -> anyhow::Result<bool> {
+        self.ask(&format!("{question} [y/N] "), false, |answer| match answer {
+            "y" | "yes" => Ok(true),
+            "" | "n" | "no" => Ok(false),
+            _ => Err("answer `y` or `n`".to_owned()),
+        })
+    }
+
+    /// Whether there is a person to ask.
+    pub(super) fn is_person(self) -> bool {
+        matches!(self, Self::Terminal)
+    }
+
     /// Which of these clients are to be connected; mostly all.
     pub(super) fn which(self, clients: &[&'static Client]) -> anyhow::Result<Vec<&'static Client>> {
         let question = match clients {
@@ -76,6 +90,11 @@ impl Asker {
         let problem = Problem::new(Kind::InvalidParams, "no answer: nothing was written");
         Err(problem.hint("start again, or say `--yes` to take what is suggested").into())
     }
+}
+
+/// A question at the terminal that is mostly answered by yes.
+pub(crate) fn yes(question: &str) -> anyhow::Result<bool> {
+    Asker::Terminal.yes(question)
 }
 
 /// All, none, or those that are named.

@@ -4,17 +4,18 @@
 use std::collections::BTreeSet;
 use std::process::ExitCode;
 
-use futures_util::StreamExt;
-use indicatif::{ProgressBar, ProgressStyle};
 use toolcrib_base::{Kind, Problem, ServerName};
 use toolcrib_catalog::Start;
 use toolcrib_gateway::Events;
 
 use super::complain;
 use super::house::House;
+use super::question::Asker;
 use super::sample::{self, Sample};
 use crate::clients::join::Joining;
 use crate::clients::take::{Taking, write_definition};
+use crate::command::service;
+use crate::command::verify::many::Verification;
 use crate::compose::End;
 use crate::config::Config;
 use crate::home::{Environment, Home};
@@ -28,10 +29,13 @@ const EXAMPLE: &str = "units";
 pub(super) struct Job {
     pub(super) home: Home,
     pub(super) environment: Environment,
+    pub(super) asker: Asker,
     /// Servers to take over.
     pub(super) taking: Option<Taking>,
     /// Whether the example server is added.
     pub(super) with_example: bool,
+    /// Whether the gateway becomes a service.
+    pub(super) with_service: bool,
     pub(super) joinings: Vec<Joining>,
     /// Whether there is a client at all.
     pub(super) has_clients: bool,
@@ -46,6 +50,10 @@ struct Done {
     tools: u64,
     verified: usize,
     failed: usize,
+    /// Those that want a login.
+    logins: usize,
+    /// Those that are still being installed.
+    unfinished: usize,
     sample: Option<Sample>,
     /// Whether a gateway runs on.
     gateway_runs: bool,
@@ -73,7 +81,7 @@ pub(super) async fn run(mut job: Job, config: Config, events: Events) -> anyhow:
                 let verified = tokio::select! {
                     biased;
                     () = ended.wait() => None,
-                    verified = verify(&house, &job.home) => Some(verified),
+                    verified = verify(&house, &job.home, job.asker.is_person()) => Some(verified),
                 };
                 house.end().await;
                 let Some(verified) = verified else { return Ok(interrupted()) };
@@ -82,12 +90,27 @@ pub(super) async fn run(mut job: Job, config: Config, events: Events) -> anyhow:
             Err(error) => Err(error),
         }
     };
-    let done = verified.unwrap_or_else(|error| {
+    let mut done = verified.unwrap_or_else(|error| {
         has_problems = true;
         complain(&not_verified(error));
         Done::default()
     });
+    if job.with_service {
+        match service::install_for(&job.home, &job.environment).await {
+            Ok(told) => {
+                done.gateway_runs = true;
+                print(&text::block(&format!("\n{told}")))?;
+            }
+            Err(problem) => {
+                has_problems = true;
+                complain(&problem);
+            }
+        }
+    }
     let mut connected = 0;
+    if !done.works() && !job.joinings.is_empty() && !job.connects_all_the_same()? {
+        job.joinings.clear();
+    }
     for joining in &job.joinings {
         match joining.write() {
             Ok(told) => {
@@ -101,7 +124,30 @@ pub(super) async fn run(mut job: Job, config: Config, events: Events) -> anyhow:
         }
     }
     print(&text::block(&closing(&done, has_new, connected, &job)))?;
+    if !done.is_well() {
+        has_problems = true;
+        complain(&crate::command::not_working(done.servers - done.well(), done.servers));
+    }
     Ok(if has_problems { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+}
+
+// === impl Done ===
+
+impl Done {
+    /// How many servers answer.
+    fn well(&self) -> usize {
+        self.servers.saturating_sub(self.failed + self.logins + self.unfinished)
+    }
+
+    /// Whether all of them do.
+    fn is_well(&self) -> bool {
+        self.well() == self.servers
+    }
+
+    /// Whether there is something for a client to use; also where nothing is known.
+    fn works(&self) -> bool {
+        self.servers == 0 || self.well() > 0 || self.unfinished > 0
+    }
 }
 
 fn interrupted() -> ExitCode {
@@ -123,6 +169,18 @@ fn not_verified(error: anyhow::Error) -> Problem {
 // === impl Job ===
 
 impl Job {
+    /// Asks whether clients are connected to a gateway of which no server works. Where nobody is asked, they are not.
+    fn connects_all_the_same(&self) -> anyhow::Result<bool> {
+        if self.asker.no("\nNone of the servers works. Connect the clients all the same?")? {
+            return Ok(true);
+        }
+        complain(
+            &Problem::new(Kind::Unavailable, "no client was connected, because none of the servers works")
+                .hint("fix what is said above, then run `toolcrib init` again; `toolcrib connect NAME` connects one"),
+        );
+        Ok(false)
+    }
+
     /// Writes what is new; whether something is.
     fn write_servers(&mut self) -> anyhow::Result<bool> {
         if let Some(taking) = &mut self.taking {
@@ -150,7 +208,7 @@ impl Job {
 }
 
 /// Verifies the servers that nobody verified yet, tells each as it is done, and looks for an example.
-async fn verify(house: &House, home: &Home) -> anyhow::Result<Done> {
+async fn verify(house: &House, home: &Home, asks: bool) -> anyhow::Result<Done> {
     let path = home.path().to_owned();
     let loaded = tokio::task::spawn_blocking(move || toolcrib_catalog::load(&path)).await?;
     // Whoever switched a server off does not want it started.
@@ -166,53 +224,16 @@ async fn verify(house: &House, home: &Home) -> anyhow::Result<Done> {
             "\nVerifying {}: each is started, asked what it offers, and stopped.\n",
             number(pending.len(), "server")
         ))?;
-        verify_pending(house, &pending, &mut done).await?;
+        let verification = Verification { rest: house.rest(), servers: &pending, write: false, asks };
+        let outcome = verification.run().await?;
+        done.verified = outcome.verified;
+        done.failed = outcome.failed;
+        done.logins = outcome.logins;
+        done.unfinished = outcome.unfinished;
+        done.tools += outcome.tools;
     }
     done.sample = sample::pick(house.rest()).await;
     Ok(done)
-}
-
-async fn verify_pending(house: &House, pending: &[ServerName], done: &mut Done) -> anyhow::Result<()> {
-    let width = pending.iter().map(|name| name.as_str().len()).max().unwrap_or(0);
-    // It draws on stderr, and nothing where that is no terminal.
-    let bar = ProgressBar::new(pending.len() as u64).with_style(style());
-    let mut waiting: BTreeSet<&ServerName> = pending.iter().collect();
-    bar.set_message(names(&waiting));
-    bar.enable_steady_tick(std::time::Duration::from_millis(100));
-    let mut outcomes = std::pin::pin!(house.verify(pending));
-    while let Some((server, outcome)) = outcomes.next().await {
-        let shown = server.as_str();
-        let line = match outcome {
-            Ok(tools) => {
-                done.verified += 1;
-                done.tools += tools;
-                format!("  ok      {shown:width$}  {}\n", number(usize::try_from(tools).unwrap_or(usize::MAX), "tool"))
-            }
-            Err(problem) => {
-                done.failed += 1;
-                let hint = problem.hint.iter().map(|hint| format!("          → {}\n", text::line(hint)));
-                let hint: String = hint.collect();
-                format!("  failed  {shown:width$}  {}\n{hint}", text::line(&problem.message))
-            }
-        };
-        waiting.remove(server);
-        bar.set_message(names(&waiting));
-        bar.suspend(|| print(&line))?;
-        bar.inc(1);
-    }
-    bar.finish_and_clear();
-    Ok(())
-}
-
-fn style() -> ProgressStyle {
-    // The template is a constant; without it the bar looks otherwise and is one.
-    ProgressStyle::with_template("  {spinner} [{bar:20}] {pos}/{len} {wide_msg}")
-        .unwrap_or_else(|_| ProgressStyle::default_bar())
-        .progress_chars("=> ")
-}
-
-fn names(waiting: &BTreeSet<&ServerName>) -> String {
-    waiting.iter().map(|name| name.as_str()).collect::<Vec<_>>().join(", ")
 }
 
 fn number(number: usize, what: &str) -> String {
@@ -226,17 +247,24 @@ fn closing(done: &Done, has_new: bool, connected: usize, job: &Job) -> String {
         text.push_str("Nothing was changed: everything is set up already.\n");
     }
     if done.servers > 0 {
-        let well = done.servers - done.failed;
+        let well = done.well();
         text.push_str(&format!("{} with {} answered", number(well, "server"), tools(done.tools)));
-        let failed = format!(
-            "; {} failed, and the others do not mind. Mend what is said above, then `toolcrib init` again",
-            done.failed
-        );
-        text.push_str(if done.failed > 0 { &failed } else { "" });
+        let others =
+            [(done.failed, "failed"), (done.logins, "wants a login"), (done.unfinished, "is still being installed")];
+        for (number, what) in others.into_iter().filter(|(number, _)| *number > 0) {
+            let what = if number > 1 {
+                what.replace("wants", "want").replace("is still", "are still")
+            } else {
+                what.to_owned()
+            };
+            text.push_str(&format!("; {number} {what}"));
+        }
+        let next = ". Other servers are unaffected: fix what is said above, then run `toolcrib init` again";
+        text.push_str(if done.is_well() { "" } else { next });
         text.push_str(".\n");
     }
     if has_new && job.taking.is_some() && connected > 0 {
-        text.push_str("Your clients keep their own entries of these servers; once all works, take them out there, or tools are offered twice.\n");
+        text.push_str("Your clients keep their own entries of these servers, so tools are offered twice; once all works, take them out with `toolcrib connect NAME --move`.\n");
     }
     if !done.gateway_runs {
         let clients = if job.has_clients { "; your clients connect to it" } else { "" };

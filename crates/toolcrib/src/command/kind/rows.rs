@@ -59,7 +59,7 @@ pub(crate) const SERVERS: Row = Row {
         Column::wide("COMMAND", command_of),
         Column::wide("NEXT RETRY", |server| moment(server, "nextRetry")),
         Column::wide("TITLE", |server| field(server, "title")),
-        Column::new("LAST ERROR", |server| first(server, &["lastError", "error"])),
+        Column::new("LAST ERROR", |server| first(server, &["note", "lastError", "error"])),
         Column::wide("WARNINGS", |server| field(server, "warnings")),
     ],
     // muster's names for what is there under ours.

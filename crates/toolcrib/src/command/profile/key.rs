@@ -34,7 +34,7 @@ pub(in super::super) enum Action {
 pub(in super::super) struct Named {
     /// The profile
     profile: ProfileName,
-    /// The key's name; its bearer appears as `key:<name>`
+    /// The key's name; its bearer appears as `key:<profile>/<name>`
     #[arg(value_parser = key_name)]
     key: KeyName,
     /// The home folder

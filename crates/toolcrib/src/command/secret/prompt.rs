@@ -14,7 +14,7 @@ const END: u8 = 0x04;
 const BACK: [u8; 2] = [0x08, 0x7F];
 
 /// Asks on stderr and reads one line; `None` after Ctrl-C.
-pub(in crate::command) fn ask(stdin: &mut StdinLock<'static>, question: &str) -> io::Result<Option<Secret>> {
+pub(crate) fn ask(stdin: &mut StdinLock<'static>, question: &str) -> io::Result<Option<Secret>> {
     let mut stderr = io::stderr().lock();
     write!(stderr, "{question}")?;
     stderr.flush()?;

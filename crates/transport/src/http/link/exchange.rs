@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use http::header::HeaderMap;
+use toolcrib_protocol::broken::answered_id;
 use toolcrib_protocol::message::BadMessage;
 use toolcrib_protocol::{Answer, Message, Raw, Request, RpcError, method};
 
@@ -63,6 +64,8 @@ impl Exchange<'_> {
                 match self.matching(&event.data) {
                     Ok(Some(outcome)) => return Ok(outcome),
                     Ok(None) => {}
+                    // It was meant to be the answer.
+                    Err(error) if answered_id(&event.data, &event.data) == Some(self.id) => return Err(error),
                     // As a log line on a stdout: odd, but the answer may still come.
                     Err(error) => self.link.inbox.oddity(&error.to_string()),
                 }

@@ -65,7 +65,7 @@ impl Drop for Old {
 }
 
 async fn open(server: &HttpServer, scope: &Scope, notes: &Arc<Notes>) -> Result<Arc<Peer>, LinkError> {
-    let bounds = Bounds { bytes: 10_000, depth: 8 };
+    let bounds = Bounds { bytes: 10_000, depth: 8, is_own: false };
     let mut endpoint = endpoint(server);
     endpoint.headers.insert("x-key", "secret".parse().unwrap());
     Peer::over_events(HttpClient::new().unwrap(), endpoint, Arc::<Notes>::clone(notes), scope.clone(), bounds).await

@@ -10,6 +10,7 @@ use bytes::Bytes;
 use http::header::HeaderMap;
 use http::{Response, StatusCode};
 use tokio::sync::mpsc;
+use tokio::time::{Instant, sleep_until};
 use toolcrib_base::task::Scope;
 use toolcrib_gateway::session::{Reader, STREAM_QUEUE, Stream};
 use toolcrib_gateway::{Caller, Channel, Session, request};
@@ -23,6 +24,12 @@ use crate::{Site, respond};
 /// After how long an answer that is not there yet becomes a stream, for clients that can then take it up again and whose
 /// connection would look dead otherwise.
 const PATIENCE: Duration = Duration::from_secs(5);
+
+/// How long a legacy request goes on when its connection broke before it could be told where to come back: a call that
+/// is almost done still does what it was to do. Then it is taken back, as nobody can have its answer any more.
+const UNHEARD: Duration = Duration::from_secs(5);
+/// How long it goes on for a client that was told: it is asked to come back after a second, and may need a few attempts.
+const RETURN: Duration = Duration::from_secs(30);
 
 /// What a request, or a batch of them, ends with. `None` when its client has cancelled it.
 pub(super) type Ended = Option<Said>;
@@ -42,7 +49,8 @@ pub(super) enum Said {
 #[derive(Debug)]
 pub(super) struct Told(pub(super) Reader);
 
-/// What runs while no stream has begun. A modern request ends when its client goes away; a legacy one goes on.
+/// What runs while no stream has begun. A modern request ends when its client goes away; a legacy one goes on for
+/// [`UNHEARD`].
 struct Unheard<'a> {
     running: Option<Running>,
     session: Option<&'a Arc<Session>>,
@@ -118,6 +126,8 @@ async fn tell(
     session: Option<Arc<Session>>,
 ) {
     let mut detached = None;
+    // Until when somebody may come back; without an end while somebody reads.
+    let mut until = None;
     let ended = loop {
         tokio::select! {
             biased;
@@ -127,7 +137,7 @@ async fn tell(
             () = stream.changed() => {
                 detached = match &session {
                     _ if stream.is_attached() => None,
-                    // A legacy request goes on, as many as may.
+                    // A legacy request goes on for a while, as many as may.
                     Some(session) => match detached.or_else(|| session.detach()) {
                         Some(place) => Some(place),
                         None => return stream.finish(None),
@@ -139,7 +149,14 @@ async fn tell(
                     // Nobody can hear it any more, which whoever asks something must learn.
                     messages.close();
                 }
+                let patience = if stream.is_expired() { UNHEARD } else { RETURN };
+                until = detached.is_some().then(|| {
+                    let latest = Instant::now() + patience;
+                    until.map_or(latest, |until: Instant| until.min(latest))
+                });
             }
+            // Nobody came back: dropping the request takes it back.
+            () = at(until) => return stream.finish(None),
         }
     };
     // What came just before the answer goes out before it.
@@ -147,6 +164,14 @@ async fn tell(
         stream.push(message);
     }
     stream.finish(ended.map(|said| said.to_bytes()));
+}
+
+/// Waits until then; for ever where there is no such time.
+async fn at(until: Option<Instant>) {
+    match until {
+        Some(until) => sleep_until(until).await,
+        None => std::future::pending().await,
+    }
 }
 
 /// An answer in one body. A request that its client has cancelled gets none; the exchange still has to end.
@@ -211,7 +236,8 @@ impl Drop for Unheard<'_> {
         {
             self.scope.spawn(async move {
                 let _place = place;
-                running.await;
+                // Dropping what has not ended takes it back.
+                let _ = tokio::time::timeout(UNHEARD, running).await;
             });
         }
     }
@@ -286,5 +312,50 @@ mod tests {
         assert!(!breaks(Some(&legacy)).await, "too many go on");
         drop(places);
         assert!(breaks(Some(&legacy)).await);
+    }
+
+    /// A request that ends after so many seconds, and whether it got that far.
+    fn noted(seconds: u64) -> (Running, tokio::sync::oneshot::Receiver<()>) {
+        let (sender, ended) = tokio::sync::oneshot::channel();
+        let running = async move {
+            tokio::time::sleep(Duration::from_secs(seconds)).await;
+            let _ = sender.send(());
+            Some(Said::One(Answer::ok(Id::from_number(1), Raw::empty_object())))
+        };
+        (Box::pin(running), ended)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_legacy_request_whose_answer_nobody_can_have_is_taken_back_after_a_while() {
+        let (scope, legacy) = (Scope::new(), session());
+        for (seconds, ends) in [(4, true), (6, false)] {
+            let (running, ended) = noted(seconds);
+            drop(Unheard { running: Some(running), session: Some(&legacy), scope: &scope });
+            assert_eq!(ended.await.is_ok(), ends, "a request of {seconds} s");
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_request_whose_stream_nobody_takes_up_again_is_taken_back_later() {
+        let (scope, legacy) = (Scope::new(), session());
+        for (seconds, returns, ends) in [(29, false, true), (31, false, false), (90, true, true)] {
+            let (running, ended) = noted(seconds);
+            let (stream, reader) = legacy.begin_stream();
+            let (_sender, messages) = mpsc::channel(1);
+            scope.spawn(tell(stream, running, messages, Some(Arc::clone(&legacy))));
+            tokio::task::yield_now().await;
+            let mut reader = reader;
+            let event = std::future::poll_fn(|cx| reader.poll_event(cx))
+                .await
+                .expect("the first event says where to come back");
+            drop(reader);
+            let mut back = None;
+            if returns {
+                tokio::time::sleep(Duration::from_secs(20)).await;
+                back = Some(legacy.resume_stream(&event.id.expect("an id")).unwrap());
+            }
+            assert_eq!(ended.await.is_ok(), ends, "a request of {seconds} s");
+            drop(back);
+        }
     }
 }

@@ -7,13 +7,13 @@ use http::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use http::{Response, StatusCode};
 use hyper::body::Incoming;
 use toolcrib_base::{Kind, Problem};
-use toolcrib_gateway::Caller;
 use toolcrib_gateway::front::{self, Opening};
+use toolcrib_gateway::{Caller, ShareKey};
 use toolcrib_protocol::json::Rules;
 use toolcrib_protocol::message::BadMessage;
 use toolcrib_protocol::{Answer, Era, Message, Request, Revision, RpcError, header, meta};
 use toolcrib_transport::http::body::Body;
-use toolcrib_transport::http::server::{BodyError, read_body};
+use toolcrib_transport::http::server::BodyError;
 
 use super::{Origin, batch, exchange, session};
 use crate::{Site, respond};
@@ -22,7 +22,7 @@ pub(super) async fn answer(site: &Arc<Site>, origin: Origin, body: Incoming) -> 
     if let Some(refused) = refused_media(&origin.headers) {
         return respond::status(refused);
     }
-    let body = match read(site, body).await {
+    let body = match read(site, body, origin.share()).await {
         Ok(body) => body,
         Err(response) => return *response,
     };
@@ -35,9 +35,9 @@ pub(super) async fn answer(site: &Arc<Site>, origin: Origin, body: Incoming) -> 
     }
 }
 
-/// The body of a request, within its bounds.
-pub(crate) async fn read(site: &Arc<Site>, body: Incoming) -> Result<Bytes, Box<Response<Body>>> {
-    read_body(body, site.limits.request_bytes).await.map_err(|error| {
+/// The body of a request, within its bounds and the budget of all.
+pub(crate) async fn read(site: &Arc<Site>, body: Incoming, key: ShareKey) -> Result<Bytes, Box<Response<Body>>> {
+    site.bodies.read(body, site.limits.request_bytes, key).await.map_err(|error| {
         Box::new(match error {
             BodyError::TooLarge(limit) => {
                 let problem = Problem::new(Kind::TooLarge, format!("the body has more than {limit} bytes"))
@@ -45,6 +45,7 @@ pub(crate) async fn read(site: &Arc<Site>, body: Incoming) -> Result<Bytes, Box<
                 respond::refusal(&problem)
             }
             BodyError::Incomplete => respond::status(StatusCode::REQUEST_TIMEOUT),
+            BodyError::NoRoom => respond::no_room(),
         })
     })
 }
@@ -118,7 +119,7 @@ async fn one_request(site: &Arc<Site>, origin: Origin, request: Request) -> Resp
 }
 
 fn initialize(site: &Arc<Site>, origin: &Origin, request: &Request) -> Response<Body> {
-    let (answer, session) = site.gateway.initialize(request, &origin.principal, &origin.profile);
+    let (answer, session) = site.gateway.initialize_at(request, &origin.principal, &origin.profile, origin.address);
     let mut response = respond::answer(&answer, Era::Legacy);
     match session {
         Some(session) => {

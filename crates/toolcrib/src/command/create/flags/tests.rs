@@ -21,13 +21,15 @@ fn flags_become_a_definition() {
         start: Some("lazy".into()),
         idle: Some("90".into()),
         session: Some("shared".into()),
+        era: Some("legacy".into()),
         ..Server::default()
     };
     assert_eq!(
         program.definition().unwrap(),
         json!({ "command": "npx", "args": ["-y", "x"], "cwd": "/srv", "env": { "K": "env:K" },
                 "timeouts": { "connect": "2m", "call": "30s" }, "prefix": "p", "title": "T", "category": "c",
-                "keywords": ["a"], "labels": { "team": "one" }, "start": "lazy", "idle": "90s", "session": "shared" })
+                "keywords": ["a"], "labels": { "team": "one" }, "start": "lazy", "idle": "90s", "session": "shared",
+                "era": "legacy" })
     );
     let auth = auth::Auth { forward_token: true, required_audiences: vec!["a".into()], ..auth::Auth::default() };
     let remote = Server {

@@ -1,0 +1,86 @@
+//! What a document says that it is, and whose.
+
+use crate::problem::shown;
+use crate::validate::DefinitionKind;
+
+/// The words of each kind, without dashes and whatever their letter case.
+const WORDS: [(DefinitionKind, &[&str]); 5] = [
+    (DefinitionKind::Server, &["server", "servers", "mcpserver", "mcpservers", "mcps"]),
+    (DefinitionKind::Profile, &["profile", "profiles"]),
+    (DefinitionKind::Workflow, &["workflow", "workflows", "wf", "wfs"]),
+    (DefinitionKind::ServiceClass, &["serviceclass", "serviceclasses", "sc", "scs"]),
+    (DefinitionKind::Service, &["service", "services", "svc", "svcs"]),
+];
+
+/// Kinds of muster that are no definitions.
+const RECORDS: [&str; 3] = ["workflowexecution", "workflowexecutions", "wfe"];
+
+/// Whose objects of an `apiVersion` are; all versions of a group are read alike.
+const GROUPS: [&str; 2] = ["muster.giantswarm.io", "muster.io"];
+
+/// What becomes of a document.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Meant {
+    Kind(DefinitionKind),
+    /// Each of its `items` is an object.
+    List,
+    /// None of ours, with the reason.
+    Other(String),
+    /// It says no kind.
+    Unsaid,
+}
+
+/// The kind of a word such as `MCPServer` or `service-class`.
+pub fn kind_named(word: &str) -> Option<DefinitionKind> {
+    let word: String = word.chars().filter(|c| !matches!(c, '-' | '_')).collect::<String>().to_ascii_lowercase();
+    WORDS.iter().find(|(_, words)| words.contains(&word.as_str())).map(|(kind, _)| *kind)
+}
+
+/// What is meant by `apiVersion` and `kind`.
+pub(super) fn meant(api_version: Option<&str>, kind: Option<&str>) -> Meant {
+    let group = api_version.map(|version| version.split('/').next().unwrap_or_default());
+    let is_ours = group.is_none_or(|group| GROUPS.contains(&group));
+    let Some(word) = kind else { return Meant::Unsaid };
+    // `v1` has the list of whatever there is; groups have lists of one kind.
+    let lower = word.to_ascii_lowercase();
+    if lower == "list" || is_ours && lower.strip_suffix("list").is_some_and(|kind| kind_named(kind).is_some()) {
+        return Meant::List;
+    }
+    match (is_ours, kind_named(word)) {
+        (true, Some(kind)) => Meant::Kind(kind),
+        (true, None) if RECORDS.contains(&lower.as_str()) => {
+            Meant::Other("it is the record of a run; runs are not carried over".to_owned())
+        }
+        (true, None) => Meant::Other("Toolcrib has no such kind".to_owned()),
+        (false, _) => {
+            let version = shown(api_version.unwrap_or_default());
+            Meant::Other(format!("objects of `{version}` are not Toolcrib's and not muster's"))
+        }
+    }
+}
+
+/// The kind that a folder's name says, ours or muster's.
+pub(super) fn of_folder(name: &str) -> Option<DefinitionKind> {
+    matches!(
+        name,
+        "mcpservers" | "servers" | "profiles" | "workflows" | "serviceclasses" | "service-classes" | "services"
+    )
+    .then(|| kind_named(name))
+    .flatten()
+}
+
+/// The kind that the keys of a document say which has no `kind`.
+pub(super) fn of_keys(has: impl Fn(&str) -> bool) -> Option<DefinitionKind> {
+    let one = |keys: &[&str]| keys.iter().any(|key| has(key));
+    if one(&["serviceConfig", "service_config"]) {
+        Some(DefinitionKind::ServiceClass)
+    } else if one(&["serviceClassName", "service_class_name"]) {
+        Some(DefinitionKind::Service)
+    } else if has("steps") {
+        Some(DefinitionKind::Workflow)
+    } else if one(&["command", "url"]) {
+        Some(DefinitionKind::Server)
+    } else {
+        None
+    }
+}

@@ -1,0 +1,130 @@
+//! What a person can do about a server that does not answer, and what a caller of it is advised.
+
+use toolcrib_catalog::{AuthorizationKind, RegistryEntry, SecretRef, ServerDefinition, Transport, built_in};
+use toolcrib_upstream::{Away, State, stderr_apart};
+
+use crate::install;
+use crate::servers::Running;
+
+/// The built-in entry of the service at a server's address.
+pub(crate) fn entry_of(definition: &ServerDefinition) -> Option<&'static RegistryEntry> {
+    let (Transport::Http(remote) | Transport::Sse(remote)) = &definition.transport else { return None };
+    let host = remote.url.host();
+    built_in().values().map(|it| &*it.entry).find(|entry| host.is_some() && entry.host() == host)
+}
+
+/// Whether a server is known to want a login by OAuth: its definition says so, or the registry.
+pub(crate) fn wants_login(definition: &ServerDefinition) -> bool {
+    let is_oauth = |kept: &toolcrib_catalog::Kept| {
+        serde_json::from_str::<serde_json::Value>(kept.as_json()).is_ok_and(|auth| auth["type"] == "oauth")
+    };
+    let is_marked = |entry: &RegistryEntry| entry.authorization.kind == AuthorizationKind::OAuth2;
+    definition.auth.as_ref().is_some_and(is_oauth) || entry_of(definition).is_some_and(is_marked)
+}
+
+/// What a person can do about a server.
+pub(crate) fn advice(running: &Running) -> String {
+    match running.server.status().state {
+        State::Ready => "nothing: its tools answer".to_owned(),
+        State::Idle => "nothing: it starts at the next call".to_owned(),
+        State::Starting => "wait: it is being started".to_owned(),
+        State::Installing => {
+            let runner = install::runner(running).unwrap_or("its program");
+            format!("wait: {runner} downloads it, which may take minutes")
+        }
+        State::Stopped => format!("start it with `toolcrib server start {}`", running.definition.name),
+        State::Failed | State::NeedsLogin => {
+            let name = &running.definition.name;
+            format!(
+                "{}, then `toolcrib server restart {name}`; it said more in `state/logs/{name}.log`",
+                remedy(running)
+            )
+        }
+    }
+}
+
+/// What removes the reason why a server failed last, whatever it is doing now.
+pub(crate) fn remedy(running: &Running) -> String {
+    let (name, status) = (&running.definition.name, running.server.status());
+    let failed = status.last_error.unwrap_or_default();
+    let (failed, _) = stderr_apart(&failed);
+    if status.state == State::NeedsLogin {
+        return login(&running.definition);
+    }
+    if status.half_written.is_some() {
+        return "remove what is half written with `toolcrib doctor --fix`".to_owned();
+    }
+    if failed.contains("not set") || failed.contains("secret") {
+        return format!("give the secret that `servers/{name}.yaml` refers to");
+    }
+    if matches!(running.definition.transport, Transport::Stdio(_)) {
+        let is_missing = failed.contains("no such program") || failed.contains("cannot run");
+        return if is_missing {
+            format!("install its program, or correct `command` in `servers/{name}.yaml`")
+        } else {
+            format!("fix `servers/{name}.yaml`, or what it runs")
+        };
+    }
+    if failed.contains("cannot be resolved") {
+        return format!("check the host in `url` in `servers/{name}.yaml`, and this machine's network");
+    }
+    if failed.contains("HTTP status 401") || failed.contains("HTTP status 403") {
+        return credential(&running.definition);
+    }
+    format!("check that its address answers, and its headers in `servers/{name}.yaml`")
+}
+
+/// What to do about a server that refuses us without asking for a login.
+fn credential(definition: &ServerDefinition) -> String {
+    let name = &definition.name;
+    let (Transport::Http(remote) | Transport::Sse(remote)) = &definition.transport else { return String::new() };
+    if remote.headers.is_empty() {
+        return format!(
+            "it wants a credential, and `servers/{name}.yaml` gives none: set one with `toolcrib secret set {name}-key` \
+             and write `headers: {{Authorization: \"vault:{name}-key\"}}`"
+        );
+    }
+    let headers: Vec<String> = remote.headers.keys().map(|header| format!("`{header}`")).collect();
+    let references: Vec<String> = remote.headers.values().filter_map(reference).collect();
+    let from = if references.is_empty() { String::new() } else { format!(" (from {})", references.join(", ")) };
+    format!("it does not accept the credential in {}{from} of `servers/{name}.yaml`: renew it", headers.join(", "))
+}
+
+/// Where a secret lies, as the definition writes it.
+fn reference(secret: &SecretRef) -> Option<String> {
+    (!matches!(secret, SecretRef::Literal(_))).then(|| format!("`{secret}`"))
+}
+
+/// What to do about a server that wants a login: what else the registry knows, for Toolcrib itself cannot log in.
+fn login(definition: &ServerDefinition) -> String {
+    let name = &definition.name;
+    let keys = entry_of(definition).into_iter().flat_map(|entry| &entry.authorization.variables);
+    let ways: Vec<String> = keys
+        .filter_map(|key| {
+            let header = key.header.as_ref()?;
+            let link = key.help_url.as_ref().map(|link| format!(" (see {})", link.as_str())).unwrap_or_default();
+            Some(format!("`{header}: \"vault:{}\"`{link}", key.name))
+        })
+        .collect();
+    let instead = match ways.as_slice() {
+        [] => "where its service also gives out keys or tokens, write one".to_owned(),
+        ways => format!("write {}", ways.join(" or ")),
+    };
+    format!("this release of Toolcrib cannot log in by OAuth; {instead} under `headers` in `servers/{name}.yaml`")
+}
+
+/// What a caller can do who finds a server away.
+pub(crate) fn of_caller(away: &Away) -> String {
+    let name = &away.server;
+    let own = match away.status.state {
+        State::Stopped => format!("Somebody who administers starts it with `toolcrib server start {name}`."),
+        State::Installing => "It is being downloaded: try again in a minute.".to_owned(),
+        State::NeedsLogin => format!("Somebody who administers sees what to do in `toolcrib doctor {name}`."),
+        State::Failed if away.status.half_written.is_some() => {
+            "Somebody who administers repairs it with `toolcrib doctor --fix`.".to_owned()
+        }
+        State::Failed => format!("It is tried again by itself; `toolcrib doctor {name}` says what to do."),
+        State::Idle | State::Starting | State::Ready => "Try again in a moment.".to_owned(),
+    };
+    format!("{own} Other servers are unaffected.")
+}

@@ -1,0 +1,123 @@
+//! `toolcrib logs`: what a server's program wrote to stderr and what the gateway saw of it, from the log file that the
+//! gateway keeps for each server on its own machine.
+
+use std::fs::File;
+use std::io::{Read, Seek, SeekFrom};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::Duration;
+
+use toolcrib_base::{Kind, Problem, ServerName};
+
+use crate::home::{Environment, Home};
+use crate::output::print;
+use crate::text;
+
+/// How often a followed file is looked at.
+const LOOK: Duration = Duration::from_millis(300);
+/// How much of a file is read: the gateway puts files aside at 1 MiB.
+const FILE_BYTES: u64 = 4 << 20;
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Arguments {
+    /// The server
+    #[arg(add = crate::names::servers())]
+    server: ServerName,
+    /// Go on with what comes until it is interrupted
+    #[arg(short, long)]
+    follow: bool,
+    /// How many lines of what there is, the newest
+    #[arg(long, visible_alias = "lines", value_name = "N", default_value_t = 200)]
+    tail: usize,
+    /// The home folder of the gateway [env: TOOLCRIB_HOME] [default: `toolcrib` in the configuration folder]
+    #[arg(long, value_name = "DIR")]
+    home: Option<PathBuf>,
+}
+
+pub(crate) fn run(arguments: &Arguments, environment: &Environment) -> anyhow::Result<ExitCode> {
+    let home = Home::find(arguments.home.as_deref(), environment)?;
+    let path = home.state().join("logs").join(format!("{}.log", arguments.server));
+    let older = path.with_extension("log.1");
+    let now = read(&path, 0)?;
+    if now.is_none() && !arguments.follow {
+        return Err(nothing(&arguments.server, &home).into());
+    }
+    let (mut at, recent) = now.unwrap_or_default();
+    let before = if recent.matches('\n').count() < arguments.tail { read(&older, 0)? } else { None };
+    let all = before.unwrap_or_default().1 + &recent;
+    let lines: Vec<&str> = all.lines().collect();
+    lines[lines.len().saturating_sub(arguments.tail)..].iter().try_for_each(|line| show(line))?;
+    if !arguments.follow {
+        return Ok(ExitCode::SUCCESS);
+    }
+    super::alone(async {
+        let mut rest = String::new();
+        loop {
+            tokio::time::sleep(LOOK).await;
+            // A file that was put aside begins anew.
+            let size = std::fs::metadata(&path).map_or(0, |metadata| metadata.len());
+            if size < at {
+                at = 0;
+            }
+            let Some((end, more)) = read(&path, at)? else { continue };
+            at = end;
+            rest.push_str(&more);
+            while let Some(line) = rest.find('\n') {
+                show(&rest[..line])?;
+                rest.drain(..=line);
+            }
+        }
+    })
+}
+
+/// A line as a terminal may see it.
+fn show(line: &str) -> anyhow::Result<()> {
+    Ok(print(&format!("{}\n", text::line(line)))?)
+}
+
+/// A file from a place on, with where it ended; `None` where there is none.
+fn read(path: &Path, from: u64) -> Result<Option<(u64, String)>, Problem> {
+    let failed =
+        |error: std::io::Error| Problem::new(Kind::Internal, format!("cannot read `{}`: {error}", path.display()));
+    let mut file = match File::open(path) {
+        Ok(file) => file,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(failed(error)),
+    };
+    file.seek(SeekFrom::Start(from)).map_err(failed)?;
+    let mut bytes = Vec::new();
+    file.take(FILE_BYTES).read_to_end(&mut bytes).map_err(failed)?;
+    // What was cut in the middle of a character is read with the rest of it.
+    let whole = bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1);
+    let end = from + whole as u64;
+    Ok(Some((end, String::from_utf8_lossy(&bytes[..whole]).into_owned())))
+}
+
+fn nothing(server: &ServerName, home: &Home) -> Problem {
+    let has = |end: &str| home.path().join("servers").join(format!("{server}.{end}")).exists();
+    let message = format!("the server `{server}` has no log in `{}`", home.state().join("logs").display());
+    let problem = Problem::new(Kind::NotFound, message);
+    if ["yaml", "yml", "json"].iter().any(|end| has(end)) {
+        return problem.hint(format!("it writes one when it starts: `toolcrib start server {server}`"));
+    }
+    problem.hint(
+        "see all with `toolcrib list servers`; logs are read on the gateway's own machine, `--home` names its folder",
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_is_read_by_whole_lines() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.log");
+        assert_eq!(read(&path, 0).unwrap(), None);
+        std::fs::write(&path, "one\ntwo \u{e9}\nthr").unwrap();
+        assert_eq!(read(&path, 0).unwrap(), Some((11, "one\ntwo \u{e9}\n".to_owned())));
+        std::fs::write(&path, "one\ntwo \u{e9}\nthree\n").unwrap();
+        assert_eq!(read(&path, 11).unwrap(), Some((17, "three\n".to_owned())));
+        assert_eq!(read(&path, 17).unwrap(), Some((17, String::new())));
+    }
+}

@@ -1,0 +1,227 @@
+//! The beginning and the end of a gateway whose servers, or whose disk, do not play along.
+#![cfg(target_os = "linux")]
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::time::Duration;
+
+use rustix::process::{Pid, Resource, Rlimit, Signal, kill_process, prlimit};
+use serde_json::{Value, json};
+use tokio::io::{AsyncBufReadExt, BufReader, Lines};
+use tokio::process::{Child, ChildStderr, Command};
+use tokio::time::timeout;
+
+use crate::serving::fake_server;
+use crate::toolcrib::{Ran, run};
+
+/// How long something may take that must come.
+const PATIENCE: Duration = Duration::from_secs(120);
+/// So long that a test fails before it has passed.
+const GRACE: &str = "30m";
+
+/// A gateway with a home of its own, and what it logs.
+struct Gateway {
+    home: tempfile::TempDir,
+    child: Child,
+    log: Lines<BufReader<ChildStderr>>,
+    read: String,
+}
+
+impl Gateway {
+    /// Starts one with these servers, which waits long for everything that is to end.
+    fn start(servers: &[(&str, &str)]) -> Self {
+        let home = tempfile::tempdir().unwrap();
+        fs::create_dir(home.path().join("servers")).unwrap();
+        for (name, rest) in servers {
+            let text = format!("name: {name}\ncommand: {}\n{rest}\n", json!(fake_server()));
+            fs::write(home.path().join(format!("servers/{name}.yaml")), text).unwrap();
+        }
+        let (child, log) = Self::spawn(home.path());
+        Self { home, child, log, read: String::new() }
+    }
+
+    fn spawn(home: &Path) -> (Child, Lines<BufReader<ChildStderr>>) {
+        let mut command = Command::new("sh");
+        // A program whose disk is full is told so, instead of being ended for it.
+        let script =
+            format!("trap '' XFSZ; exec \"$0\" serve --listen 127.0.0.1:0 --grace {GRACE} --ready-file \"$1\"");
+        command.args(["-c", &script, env!("CARGO_BIN_EXE_toolcrib")]).arg(home.join("ready.json"));
+        command.env_clear().env("TOOLCRIB_HOME", home).env("TOOLCRIB_LOG", "info").kill_on_drop(true);
+        let mut child = command.stdin(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+        let log = BufReader::new(child.stderr.take().unwrap()).lines();
+        (child, log)
+    }
+
+    fn pid(&self) -> Pid {
+        Pid::from_raw(i32::try_from(self.child.id().unwrap()).unwrap()).unwrap()
+    }
+
+    /// Reads the log until a line has this part.
+    async fn logs(&mut self, part: &str) -> String {
+        loop {
+            let line = timeout(PATIENCE, self.log.next_line()).await;
+            let line = line.unwrap_or_else(|_| panic!("`{part}` is not logged:\n{}", self.read)).unwrap();
+            let line = line.unwrap_or_else(|| panic!("it ended without `{part}`:\n{}", self.read));
+            self.read.push_str(&line);
+            self.read.push('\n');
+            if line.contains(part) {
+                return line;
+            }
+        }
+    }
+
+    fn file(&self, path: &str) -> PathBuf {
+        self.home.path().join(path)
+    }
+
+    fn json(&self, path: &str) -> Value {
+        serde_json::from_str(&fs::read_to_string(self.file(path)).unwrap()).unwrap()
+    }
+
+    async fn run(&self, arguments: &[&str]) -> Ran {
+        run(self.home.path(), arguments, &[]).await
+    }
+
+    fn background(&self, arguments: &[&str]) -> Child {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_toolcrib"));
+        command.args(arguments).env_clear().env("TOOLCRIB_HOME", self.home.path()).stdin(Stdio::null());
+        command.stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true).spawn().unwrap()
+    }
+
+    /// Limits how far files may grow; `Some(0)` is a full disk.
+    fn set_room(&self, bytes: Option<u64>) {
+        prlimit(Some(self.pid()), Resource::Fsize, Rlimit { current: bytes, maximum: None }).unwrap();
+    }
+
+    /// Ends it by SIGTERM, which must not take the grace; gives the exit code and what it logged.
+    async fn end(mut self) -> (tempfile::TempDir, Option<i32>, String) {
+        kill_process(self.pid(), Signal::TERM).unwrap();
+        let status = timeout(PATIENCE, self.child.wait()).await.expect("it waits for all of its grace").unwrap();
+        while let Ok(Some(line)) = self.log.next_line().await {
+            self.read.push_str(&line);
+            self.read.push('\n');
+        }
+        (self.home, status.code(), self.read)
+    }
+}
+
+#[tokio::test]
+async fn an_idle_gateway_ends_at_once_whatever_its_grace() {
+    let mut gateway = Gateway::start(&[("try", "start: eager")]);
+    gateway.logs("ready servers=1").await;
+    gateway.run(&["call", "try/echo", "text=a"]).await.prints("a\n");
+    let (home, code, log) = gateway.end().await;
+    assert_eq!(code, Some(0), "{log}");
+    assert!(!home.path().join("state/serve.json").exists());
+}
+
+#[tokio::test]
+async fn a_server_that_was_stopped_does_not_hold_up_the_end() {
+    let mut gateway = Gateway::start(&[("try", "start: eager")]);
+    gateway.logs("ready servers=1").await;
+    let programs = children_of(gateway.child.id().unwrap());
+    assert!(!programs.is_empty());
+    for pid in &programs {
+        kill_process(Pid::from_raw(*pid).unwrap(), Signal::STOP).unwrap();
+    }
+    let (_, code, log) = gateway.end().await;
+    assert_eq!(code, Some(0), "{log}");
+}
+
+/// The programs below the guards of a gateway.
+fn children_of(gateway: u32) -> Vec<i32> {
+    let parent_of = |pid: i32| -> Option<i32> {
+        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+        stat[stat.rfind(')')? + 1..].split_ascii_whitespace().nth(1)?.parse().ok()
+    };
+    let all: Vec<i32> =
+        fs::read_dir("/proc").unwrap().flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect();
+    let below = |parents: &[i32]| -> Vec<i32> {
+        all.iter().copied().filter(|pid| parent_of(*pid).is_some_and(|parent| parents.contains(&parent))).collect()
+    };
+    below(&below(&[i32::try_from(gateway).unwrap()]))
+}
+
+#[tokio::test]
+async fn a_server_that_hangs_at_its_start_hides_neither_the_gateway_nor_the_others() {
+    let slow = "args: [--slow-start, \"3600000\"]\nstart: eager\ntimeouts: {connect: 1h}";
+    let mut gateway = Gateway::start(&[("slow", slow), ("try", "start: eager")]);
+    gateway.logs("serving url=").await;
+    assert_eq!(gateway.json("state/serve.json")["url"].as_str().unwrap().rsplit('/').next(), Some("mcp"));
+    // Commands find it, and the server that is there, while the other one hangs.
+    let called = gateway.run(&["call", "try/echo", "text=a"]).await;
+    assert_eq!(called.stdout, "a\n", "{}", called.stderr);
+    assert!(!gateway.file("ready.json").exists(), "it still waits for the other");
+    let line = gateway.logs("unlisted=").await;
+    assert!(line.contains("slow") && line.contains("toolcrib status"), "{line}");
+    let ready = gateway.json("ready.json");
+    assert_eq!(ready["unlisted"], json!(["slow"]));
+    assert_eq!(
+        (&ready["url"], &ready["token_file"]),
+        (&gateway.json("state/serve.json")["url"], &gateway.json("state/serve.json")["token_file"])
+    );
+    let (_, code, log) = gateway.end().await;
+    assert_eq!(code, Some(0), "{log}");
+}
+
+#[tokio::test]
+async fn a_disk_that_fills_empties_and_fills_loses_nothing_and_what_is_lost_is_counted() {
+    let mut gateway = Gateway::start(&[("try", "start: eager")]);
+    gateway.logs("ready servers=1").await;
+    let call = ["call", "try/echo", "text=a"];
+    for _ in 0..2 {
+        gateway.run(&call).await.prints("a\n");
+        gateway.set_room(Some(0));
+        // What is recorded of it is what the gateway notices the full disk by.
+        let first = gateway.background(&call);
+        let line = gateway.logs("cannot be written").await;
+        assert!(line.contains("calls wait"), "{line}");
+        let mut second = gateway.background(&call);
+        assert_eq!(gateway_ready(&gateway).await["audit"]["recording"], false);
+        assert!(second.try_wait().unwrap().is_none(), "a call was answered that cannot be recorded");
+        gateway.set_room(None);
+        for waiting in [first, second] {
+            let output = timeout(PATIENCE, waiting.wait_with_output()).await.unwrap().unwrap();
+            assert_eq!(output.stdout, b"a\n", "{}", String::from_utf8_lossy(&output.stderr));
+        }
+        gateway.logs("can be written again").await;
+        assert_eq!(gateway_ready(&gateway).await["audit"]["recording"], true);
+    }
+    assert_eq!(recorded(&gateway).await, 6, "nothing is lost");
+    gateway.set_room(Some(0));
+    let _lost = gateway.background(&call);
+    gateway.logs("cannot be written").await;
+    let (home, code, log) = gateway.end().await;
+    assert_eq!(code, Some(1), "{log}");
+    assert!(log.contains("events of the audit log could not be written and are lost"), "{log}");
+    assert!(log.contains("make room on the disk"), "{log}");
+
+    let (child, lines) = Gateway::spawn(home.path());
+    let mut again = Gateway { home, child, log: lines, read: String::new() };
+    again.logs("ready servers=1").await;
+    let verified = again.run(&["audit", "verify"]).await;
+    assert_eq!(verified.code, 0, "{}{}", verified.stdout, verified.stderr);
+    assert_eq!(recorded(&again).await, 6, "and no call was answered without its record");
+    assert_eq!(again.end().await.1, Some(0));
+}
+
+/// How many calls the log shows.
+async fn recorded(gateway: &Gateway) -> usize {
+    let listed = gateway.run(&["audit", "list", "--target", "try/echo", "--output", "json"]).await;
+    assert_eq!(listed.code, 0, "{}", listed.stderr);
+    listed.stdout.matches("\"try/echo\"").count()
+}
+
+/// What `/readyz` says.
+async fn gateway_ready(gateway: &Gateway) -> Value {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    let url = gateway.json("state/serve.json")["url"].as_str().unwrap().to_owned();
+    let address = url.trim_start_matches("http://").trim_end_matches("/mcp");
+    let mut stream = tokio::net::TcpStream::connect(address).await.unwrap();
+    let ask = format!("GET /readyz HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n");
+    stream.write_all(ask.as_bytes()).await.unwrap();
+    let mut answer = String::new();
+    timeout(PATIENCE, stream.read_to_string(&mut answer)).await.unwrap().unwrap();
+    serde_json::from_str(answer.split_once("\r\n\r\n").unwrap().1).unwrap()
+}

@@ -1,0 +1,27 @@
+//! What documents say is missing. A test here fails when the thing arrives: then the sentence that names it goes too.
+
+use crate::toolcrib::run;
+
+#[tokio::test]
+async fn there_is_no_login() {
+    let home = tempfile::tempdir().unwrap();
+    run(home.path(), &["auth", "login"], &[]).await.fails(2, &["there is no login", "--token-file"]);
+    run(home.path(), &["auth", "login", "--server", "notion"], &[]).await.fails(2, &["`notion`", "headers"]);
+    let ran = run(home.path(), &["login", "notion"], &[]).await;
+    assert_eq!(ran.code, 64, "no command `login`: {}", ran.stderr);
+}
+
+#[tokio::test]
+async fn there_is_no_user_interface() {
+    let home = tempfile::tempdir().unwrap();
+    let ran = run(home.path(), &["ui"], &[]).await;
+    assert_eq!(ran.code, 64, "no command `ui`: {}", ran.stderr);
+}
+
+#[tokio::test]
+async fn only_this_machine_is_listened_to() {
+    let home = tempfile::tempdir().unwrap();
+    let ran = run(home.path(), &["serve", "--listen", "0.0.0.0:0"], &[]).await;
+    assert_ne!(ran.code, 0, "{}", ran.stdout);
+    assert!(ran.stderr.contains("refusing to listen on `0.0.0.0:0`"), "{}", ran.stderr);
+}

@@ -1,0 +1,323 @@
+//! Every operation, every route and every meta-tool, asked by callers from whom much is hidden: whatever comes back, nothing
+//! of what is hidden is in it. What is added to the tables is walked by being there.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+use toolcrib_gateway::dialect::META_NAMES;
+use toolcrib_gateway::{Method, Operation};
+use toolcrib_testkit::script::{Scripted, Speaks};
+use toolcrib_web::route;
+
+use crate::house::{Ask, File, House, Reply, profile};
+use crate::keys::{Key, key, with};
+use crate::script::scripted;
+
+/// The word in every name that is hidden, and the word in everything that hidden things say.
+const MARKS: [&str; 2] = ["zebra", "quagga"];
+
+/// The dialects, and so the profiles of the walk.
+const DIALECTS: [&str; 4] = ["native", "muster", "go-ent", "scooter"];
+
+fn hidden_server() -> Scripted {
+    Scripted::start(Speaks::Legacy, |heard, say| {
+        match heard.method.as_str() {
+        "initialize" => say.result(
+            &json!({
+                "protocolVersion": "2025-11-25", "serverInfo": {"name": "zebra", "version": "1"},
+                "instructions": "quagga", "capabilities": {"tools": {}, "prompts": {}, "resources": {}, "completions": {}},
+            })
+            .to_string(),
+        ),
+        "tools/list" => say.result(
+            &json!({"tools": [{"name": "zebra_tool", "description": "Reads the quagga ledger", "inputSchema": {"type": "object"}}]})
+                .to_string(),
+        ),
+        "prompts/list" => say.result(&json!({"prompts": [{"name": "zebra_prompt", "description": "quagga"}]}).to_string()),
+        "resources/list" => {
+            say.result(&json!({"resources": [{"uri": "zebra://quagga", "name": "zebra"}]}).to_string());
+        }
+        "resources/templates/list" => {
+            say.result(&json!({"resourceTemplates": [{"uriTemplate": "zebra://{quagga}", "name": "zebra"}]}).to_string());
+        }
+        "tools/call" => say.result(r#"{"content":[{"type":"text","text":"quagga"}]}"#),
+        _ => {}
+    }
+    })
+}
+
+/// A server that is shown, with one tool that is denied.
+fn shown_server() -> Scripted {
+    Scripted::start(Speaks::Legacy, |heard, say| match heard.method.as_str() {
+        "tools/list" => {
+            let tool =
+                |name: &str, text: &str| json!({"name": name, "description": text, "inputSchema": {"type": "object"}});
+            let tools = [tool("open", "Opens a door"), tool("zebra", "Reads the quagga ledger of doors")];
+            say.result(&json!({"tools": tools}).to_string());
+        }
+        "tools/call" if heard.value()["name"] == "zebra" => {
+            say.result(r#"{"content":[{"type":"text","text":"quagga"}]}"#);
+        }
+        "tools/call" => say.result(r#"{"content":[{"type":"text","text":"opened"}]}"#),
+        _ => {}
+    })
+}
+
+struct Walk {
+    house: House,
+    key: Key,
+    /// What is asked about: names of hidden things, and texts that are near them.
+    texts: Vec<String>,
+    asked: BTreeSet<String>,
+    leaks: Vec<String>,
+}
+
+impl Walk {
+    async fn begin(shown: &Scripted, hidden: &Scripted) -> Self {
+        let key = key("ci");
+        let rules = "servers: [shown, workflow]\ntools: {allow: ['*'], deny: ['*/zebra*']}\n";
+        let mut files: Vec<File> = vec![
+            scripted("shown", shown, false),
+            scripted("zebra-server", hidden, false),
+            ("workflows/zebra-flow.yaml".into(), "name: zebra-flow\ndescription: quagga\nsteps: [{id: quagga, tool: zebra-server/zebra_tool, store: true}]\n".into()),
+            ("workflows/zebra-outer.yaml".into(), "name: zebra-outer\ndescription: quagga\nsteps: [{id: quagga, tool: workflow_zebra-flow}]\n".into()),
+            ("workflows/mixed.yaml".into(), "name: mixed\nsteps: [{id: a, tool: shown/open}, {id: b, tool: shown/zebra}]\n".into()),
+            ("workflows/plain.yaml".into(), "name: plain\nsteps: [{id: a, tool: shown/open}]\n".into()),
+            ("service-classes/zebra-class.yaml".into(), "name: zebra-class\ndescription: quagga\nserviceConfig: {lifecycleTools: {start: {tool: zebra-server/zebra_tool}, stop: {tool: zebra-server/zebra_tool}}}\n".into()),
+            profile("zebra-profile", &format!("description: quagga\nkeys:\n{}", key.line)),
+            profile("keyed", &format!("{rules}keys:\n{}", key.line)),
+        ];
+        files.extend(
+            DIALECTS.map(|dialect| profile(&format!("tight-{dialect}"), &format!("{rules}dialect: {dialect}\n"))),
+        );
+        let house = House::settled(&files).await;
+        // What was done with hidden things leaves runs, events, services and records.
+        let run = Ask::modern("tools/call", json!({"name": "workflow_zebra-flow", "arguments": {}}));
+        let run = house.ask(run).await.result();
+        assert!(run.to_string().contains("quagga"), "{run}");
+        let run: Value = serde_json::from_str(run["content"][0]["text"].as_str().unwrap()).unwrap();
+        let service = json!({"serviceClassName": "zebra-class", "name": "zebra-service"}).to_string();
+        let made = Ask::new(http::Method::POST, "/api/v1/services", service).admin();
+        assert_eq!(house.ask(made).await.status, 201);
+        let mut texts: Vec<String> = [
+            "zebra-server",
+            "zebra-server/zebra_tool",
+            "zebra-server_zebra_tool",
+            "x_zebra-server_zebra_tool",
+            "shown/zebra",
+            "shown_zebra",
+            "zebra-flow",
+            "workflow_zebra-flow",
+            "workflow/zebra-outer",
+            "mixed",
+            "zebra-class",
+            "zebra-service",
+            "zebra-profile",
+            "zebra_prompt",
+            "zebra://quagga",
+            "zebra",
+            "zebr",
+            "workflow_zebra",
+            "*",
+            "",
+            "default",
+            "shown",
+            "plain",
+            "read the ledger of doors",
+            "MCPServer",
+            "1h",
+        ]
+        .map(str::to_owned)
+        .to_vec();
+        texts.push(run["execution_id"].as_str().unwrap().to_owned());
+        Self { house, key, texts, asked: BTreeSet::new(), leaks: Vec::new() }
+    }
+
+    /// Sends a request and looks for the marks in what comes back, apart from what was asked.
+    async fn ask(&mut self, what: &str, sent: &str, ask: Ask) -> Reply {
+        let reply = self.house.ask(ask).await;
+        self.asked.insert(what.to_owned());
+        let headers: String = reply.headers.iter().map(|(name, value)| format!("{name}: {value:?}\n")).collect();
+        let mut text = headers + &String::from_utf8_lossy(&reply.body);
+        if !sent.is_empty() && sent != "*" {
+            // Escaped as it may come back, and as it was.
+            let escaped = serde_json::to_string(sent).unwrap();
+            text = text.replace(escaped.trim_matches('"'), "").replace(sent, "");
+            // A name that was asked for may be given back without its prefix.
+            for part in sent.split(['/', '_']).filter(|part| part.len() > 5) {
+                text = text.replace(part, "");
+            }
+        }
+        if let Some(mark) = MARKS.iter().find(|mark| text.to_lowercase().contains(**mark)) {
+            let start: String = text.chars().take(600).collect();
+            self.leaks.push(format!("{what} with `{sent}` tells `{mark}`: {} {start}", reply.status));
+        }
+        reply
+    }
+
+    /// The same without a credential and with the key of a restricted profile.
+    async fn ask_both(&mut self, what: &str, sent: &str, plain: Ask, keyed: Ask) {
+        self.ask(what, sent, plain).await;
+        let keyed = with(keyed, &self.key);
+        self.ask(what, sent, keyed).await;
+    }
+
+    async fn operation(&mut self, operation: &'static Operation) {
+        let schema: Value = serde_json::from_str(operation.input).unwrap();
+        let method: http::Method = operation.method.as_str().parse().unwrap();
+        // Most operations refuse these callers before they look at what is asked, so a few texts for each are enough.
+        let few = ["zebra-server", "zebra-server/zebra_tool", "zebra-flow", "zebra-class", "zebr", "*", "plain"];
+        let run = self.texts.last().cloned();
+        for text in few.map(str::to_owned).into_iter().chain(run) {
+            let encoded = percent(&text);
+            let mut path = operation.path.to_owned();
+            for name in operation.path_parameters() {
+                path = path.replace(&format!("{{{name}}}"), &encoded);
+            }
+            let arguments = arguments(&schema, &text);
+            let in_path: Vec<&str> = operation.path_parameters().collect();
+            let rest: Vec<(&String, &Value)> =
+                arguments.as_object().unwrap().iter().filter(|(name, _)| !in_path.contains(&name.as_str())).collect();
+            let mut query = String::new();
+            let mut body = String::new();
+            if matches!(operation.method, Method::Get | Method::Delete) {
+                for (name, value) in &rest {
+                    let value = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+                    query.push_str(&format!("&{name}={}", percent(&value)));
+                }
+            } else {
+                body = Value::Object(rest.iter().map(|(name, value)| ((*name).clone(), (*value).clone())).collect())
+                    .to_string();
+            }
+            let ask = |profile: &str, query: &str| {
+                Ask::new(method.clone(), &format!("/api/v1{path}?profile={profile}{query}"), body.clone())
+            };
+            let (bare, full) = (ask("tight-native", ""), ask("tight-native", &query));
+            self.ask(operation.tool, &text, bare).await;
+            self.ask_both(operation.tool, &text, full, ask("keyed", &query)).await;
+            self.tool((operation.tool, &schema), &text, &DIALECTS[..1]).await;
+        }
+    }
+
+    /// A tool of the gateway, called directly and by whatever calls others.
+    async fn tool(&mut self, (name, schema): (&str, &Value), text: &str, dialects: &[&str]) {
+        let arguments = arguments(schema, text);
+        let call = |profile: &str, name: &str, arguments: &Value| {
+            Ask::modern("tools/call", json!({"name": name, "arguments": arguments})).to(&format!("/mcp/p/{profile}"))
+        };
+        for dialect in dialects {
+            self.ask(name, text, call(&format!("tight-{dialect}"), name, &arguments)).await;
+        }
+        let by = json!({"name": name, "arguments": arguments});
+        self.ask_both(name, text, call("tight-muster", "call_tool", &by), call("keyed", "call_tool", &by)).await;
+    }
+}
+
+/// Arguments that are plausible: each takes the text where it may be one.
+fn arguments(schema: &Value, text: &str) -> Value {
+    let members = schema["properties"].as_object().into_iter().flatten();
+    let fitting = members.filter_map(|(name, property)| {
+        if let Some(first) = property["enum"].as_array().and_then(|all| all.first()) {
+            return Some((name.clone(), first.clone()));
+        }
+        let value = match property["type"].as_str() {
+            Some("string") => match name.as_str() {
+                // A time, or a kind, that is wrong ends it before it is answered.
+                "since" | "until" | "resourceType" | "eventType" | "namespace" | "revision" | "cursor" => return None,
+                _ => json!(text),
+            },
+            Some("array") => json!([text]),
+            Some("object") => json!({}),
+            Some("integer" | "number") => json!(10),
+            Some("boolean") => json!(name != "follow"),
+            _ => json!(text),
+        };
+        Some((name.clone(), value))
+    });
+    Value::Object(fitting.collect())
+}
+
+fn percent(text: &str) -> String {
+    let fits = |byte: u8| byte.is_ascii_alphanumeric() || b"-._".contains(&byte);
+    text.bytes().map(|byte| if fits(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") }).collect()
+}
+
+fn assert_tight(walk: &Walk) {
+    let shown: Vec<&String> = walk.leaks.iter().take(12).collect();
+    assert!(walk.leaks.is_empty(), "{} leaks: {shown:#?}", walk.leaks.len());
+}
+
+#[tokio::test]
+async fn no_operation_tells_of_what_is_hidden() {
+    let (shown, hidden) = (shown_server(), hidden_server());
+    let mut walk = Walk::begin(&shown, &hidden).await;
+    let operations = Arc::clone(&walk.house.gateway.operations);
+    // Whoever administers is told all of it, so there is something to find.
+    for path in ["/workflows", "/workflow-executions", "/servers", "/services", "/service-classes", "/profiles"] {
+        let all = walk.house.ask(Ask::get(&format!("/api/v1{path}")).admin()).await;
+        assert!(String::from_utf8_lossy(&all.body).contains("zebra"), "{path}");
+    }
+    for operation in operations.iter() {
+        walk.operation(operation).await;
+    }
+    assert_tight(&walk);
+    assert_eq!(walk.asked.len(), operations.iter().count());
+}
+
+#[tokio::test]
+async fn no_meta_tool_tells_of_what_is_hidden() {
+    let (shown, hidden) = (shown_server(), hidden_server());
+    let mut walk = Walk::begin(&shown, &hidden).await;
+    for meta in META_NAMES {
+        let schema: Value = serde_json::from_str(meta.schema).unwrap();
+        for text in walk.texts.clone() {
+            walk.tool((meta.name, &schema), &text, &DIALECTS).await;
+        }
+    }
+    assert_tight(&walk);
+}
+
+#[tokio::test]
+async fn no_route_and_no_method_tells_of_what_is_hidden() {
+    let (shown, hidden) = (shown_server(), hidden_server());
+    let mut walk = Walk::begin(&shown, &hidden).await;
+    for path in route::PATHS {
+        for query in ["", "?profile=tight-native", "?profile=keyed", "?profile=zebr"] {
+            let path = format!("{path}{query}");
+            if path.starts_with("/sse") {
+                continue;
+            }
+            walk.ask_both(&path, "", Ask::get(&path), Ask::get(&path)).await;
+        }
+    }
+    for profile in ["tight-native", "tight-muster", "tight-go-ent", "tight-scooter", "keyed", "nothing-of-this-name"] {
+        let path = format!("/mcp/p/{profile}");
+        for method in
+            ["server/discover", "tools/list", "prompts/list", "resources/list", "resources/templates/list", "x/y"]
+        {
+            let ask = Ask::modern(method, json!({})).to(&path);
+            walk.ask_both(method, "", ask.clone(), ask).await;
+        }
+        for text in walk.texts.clone() {
+            for (method, params) in [
+                ("tools/call", json!({"name": text, "arguments": {}})),
+                ("prompts/get", json!({"name": text})),
+                ("resources/read", json!({"uri": text})),
+                (
+                    "completion/complete",
+                    json!({"ref": {"type": "ref/prompt", "name": text}, "argument": {"name": "a", "value": "z"}}),
+                ),
+                (
+                    "completion/complete",
+                    json!({"ref": {"type": "ref/resource", "uri": text}, "argument": {"name": "a", "value": "z"}}),
+                ),
+                ("tasks/get", json!({"taskId": text})),
+            ] {
+                let ask = Ask::modern(method, params).to(&path);
+                walk.ask_both(method, &text, ask.clone(), ask).await;
+            }
+        }
+    }
+    assert_tight(&walk);
+}
