@@ -1,8 +1,11 @@
-//! The example servers of the demo: small MCP servers of the legacy revisions, useful by themselves and without risk.
+//! The example servers of the demo and the guides: small MCP servers of the legacy revisions, useful by themselves and
+//! without risk.
 //!
 //! One file each in `example/` with its table of tools. To add one, write its file and add it to [`NAMES`] and [`named`].
 
 mod arguments;
+mod basics;
+mod chosen;
 mod clock;
 pub(crate) mod http;
 mod notes;
@@ -19,10 +22,13 @@ use serde_json::Value;
 use toolcrib_base::{Clock, SystemClock};
 
 use arguments::{Arguments, Wrong};
+pub(crate) use chosen::Chosen;
 use tool::{Told, Tool};
 
 /// Every example server.
-pub(crate) const NAMES: [&str; 3] = ["clock", "notes", "units"];
+pub(crate) const NAMES: [&str; 4] = ["basics", "clock", "notes", "units"];
+/// Those that the demo shows.
+pub(crate) const IN_DEMO: [&str; 3] = ["clock", "notes", "units"];
 
 /// What an example server is.
 pub(crate) trait Example: Send + Sync {
@@ -75,9 +81,19 @@ pub(crate) struct About {
 pub(crate) fn named(name: &str) -> Option<Arc<dyn Example>> {
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
     match name {
+        "basics" => Some(Arc::new(basics::BasicsServer::default())),
         "clock" => Some(Arc::new(clock::ClockServer::new(clock))),
         "notes" => Some(Arc::new(notes::NotesServer::new(clock))),
         "units" => Some(Arc::new(units::UnitsServer)),
         _ => None,
+    }
+}
+
+// === impl About ===
+
+impl About {
+    /// What it is for: the first sentence of the instructions, without its dot.
+    pub(crate) fn purpose(&self) -> &'static str {
+        self.instructions.split_once(". ").map_or(self.instructions, |(first, _)| first)
     }
 }

@@ -1,5 +1,5 @@
 //! The rules for files that are no Rust code: links that lead somewhere, decision records with numbers of their own,
-//! and no path of the machine on which something was written.
+//! guides that need one program only, and no path of the machine on which something was written.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -11,10 +11,14 @@ use crate::workspace::TextFile;
 /// Folders of the machines that we write on, in two parts so that the rule does not find itself.
 const MACHINE_PATHS: [(&str, &str); 3] = [("/wo", "rk/"), ("/ro", "ot/"), ("/ho", "me/")];
 
+/// Programs of this repository that a reader of a guide does not have.
+const UNINSTALLED: [&str; 3] = ["fake-server", "toolcrib-testkit", "toolcrib-bench"];
+
 pub fn check(root: &Path, files: &[TextFile]) -> Vec<Finding> {
     let mut findings = Vec::new();
     for file in files {
         findings.extend(machine_paths(file));
+        findings.extend(uninstalled_programs(file));
         if file.path.ends_with(".md") {
             let folder = root.join(&file.path);
             let folder = folder.parent().unwrap_or(root);
@@ -43,6 +47,19 @@ fn machine_paths(file: &TextFile) -> Vec<Finding> {
                 let mend = "write it relative to the project, or with a variable or a placeholder";
                 report.add("machine-path", scan::line(&file.text, offset), what, mend);
             }
+        }
+    }
+    report.findings
+}
+
+/// The guides are for people who have `toolcrib` and nothing else of ours.
+fn uninstalled_programs(file: &TextFile) -> Vec<Finding> {
+    let mut report = Report::new(&file.path);
+    let is_guide = file.path == "README.md" || file.path.starts_with("docs/guides/");
+    for (index, line) in file.text.lines().enumerate().filter(|_| is_guide) {
+        if let Some(program) = UNINSTALLED.iter().find(|program| line.contains(**program)) {
+            let what = format!("`{program}` is not installed with `toolcrib`");
+            report.add("guides", index + 1, what, "use a server of `toolcrib example`");
         }
     }
     report.findings
@@ -137,6 +154,13 @@ mod tests {
                     ```\n[f](gone.md)\n```\n[g]: gone.md\n![h](gone.png \"title\")";
         let found = found(&links(&file("x.md", text), |target| target == "there.md"));
         assert_eq!(found, ["x.md:1", "x.md:6", "x.md:7"]);
+    }
+
+    #[test]
+    fn guides_need_no_program_of_the_tests() {
+        let text = "one\n$ toolcrib server add try -- fake-server\n";
+        assert_eq!(found(&uninstalled_programs(&file("docs/guides/x.md", text))), ["docs/guides/x.md:2"]);
+        assert_eq!(found(&uninstalled_programs(&file("docs/testing.md", text))), [""; 0]);
     }
 
     #[test]

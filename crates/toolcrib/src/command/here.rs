@@ -44,8 +44,7 @@ pub(crate) enum Here {
     Man(man::Arguments),
     /// Tell how this copy was installed and how to update it
     SelfUpdate(self_update::Arguments),
-    /// Run an example server of the demo over stdin and stdout
-    #[command(hide = true)]
+    /// Run a small server to try things with, over stdin and stdout
     Example(example::Arguments),
 }
 
@@ -67,6 +66,6 @@ pub(super) fn run(command: Here, environment: &Environment) -> anyhow::Result<Ex
         Here::Completion(arguments) => completion::run(&arguments).map(|()| ExitCode::SUCCESS),
         Here::Man(arguments) => man::run(&arguments).map(|()| ExitCode::SUCCESS),
         Here::SelfUpdate(arguments) => self_update::run(&arguments, environment).map(|()| ExitCode::SUCCESS),
-        Here::Example(arguments) => example::run(&arguments).map(|()| ExitCode::SUCCESS),
+        Here::Example(arguments) => example::run(arguments).map(|()| ExitCode::SUCCESS),
     }
 }

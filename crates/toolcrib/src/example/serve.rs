@@ -92,10 +92,7 @@ fn call(example: &dyn Example, params: &Raw) -> Result<Value, RpcError> {
     let name = params.text("name").unwrap_or_default();
     let arguments = arguments(params)?;
     match example.call(&name, &arguments) {
-        Some(Ok(told)) => Ok(json!({
-            "content": [{ "type": "text", "text": told.text }],
-            "structuredContent": told.structured,
-        })),
+        Some(Ok(told)) => Ok(told.into_result()),
         Some(Err(wrong)) => Ok(json!({ "content": [{ "type": "text", "text": wrong.0 }], "isError": true })),
         None => Err(RpcError::new(INVALID_PARAMS, format!("unknown tool `{}`", shown(&name)))),
     }

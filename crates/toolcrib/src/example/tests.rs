@@ -34,7 +34,7 @@ fn every_tool_is_described_well() {
             assert!(tool["description"].as_str().unwrap().ends_with('.'), "{name}/{}", tool["name"]);
         }
     }
-    assert_eq!(all, 30);
+    assert_eq!(all, 36);
     assert!(named("other").is_none());
 }
 
@@ -57,6 +57,11 @@ fn the_protocol_is_spoken() {
     );
     let told = ask(&*clock, "tools/call", json!({"name": "weekday", "arguments": {"date": "2026-03-01"}}));
     assert_eq!(told["result"]["structuredContent"]["weekday"], "Sunday");
+    let basics = named("basics").unwrap();
+    let told = ask(&*basics, "tools/call", json!({"name": "echo", "arguments": {"text": ""}}));
+    assert_eq!(told["result"], json!({"content": [{"type": "text", "text": ""}]}));
+    let told = ask(&*basics, "tools/call", json!({"name": "picture"}));
+    assert_eq!(told["result"]["content"][0]["mimeType"], "image/png");
 }
 
 #[test]

@@ -33,8 +33,10 @@ pub(super) enum Effect {
 pub(crate) struct Told {
     /// For the model and for people.
     pub(crate) text: String,
-    /// The same for programs: an object.
+    /// The same for programs: an object, or null where there is no more than the text.
     pub(crate) structured: Value,
+    /// A PNG in base64 that follows the text.
+    pub(crate) picture: Option<&'static str>,
 }
 
 // === impl Tool ===
@@ -79,6 +81,28 @@ pub(super) fn call<S>(table: &[Tool<S>], server: &S, name: &str, arguments: &Arg
 
 impl Told {
     pub(super) fn new(text: impl Into<String>, structured: Value) -> Self {
-        Self { text: text.into(), structured }
+        Self { text: text.into(), structured, picture: None }
+    }
+
+    pub(super) fn text(text: impl Into<String>) -> Self {
+        Self::new(text, Value::Null)
+    }
+
+    pub(super) fn picture(png: &'static str) -> Self {
+        Self { picture: Some(png), ..Self::text("") }
+    }
+
+    /// The result of `tools/call`.
+    pub(super) fn into_result(self) -> Value {
+        let mut content = Vec::new();
+        if !self.text.is_empty() || self.picture.is_none() {
+            content.push(json!({ "type": "text", "text": self.text }));
+        }
+        content.extend(self.picture.map(|png| json!({ "type": "image", "data": png, "mimeType": "image/png" })));
+        let mut result = json!({ "content": content });
+        if !self.structured.is_null() {
+            result["structuredContent"] = self.structured;
+        }
+        result
     }
 }

@@ -8,9 +8,9 @@
 //!   one, and `…` stands for anything. A command must succeed unless a line that begins with `error:` is expected.
 //! - `$ toolcrib serve` goes on in the background on a free port, which stands for 8700 from there on. `$ curl -s URL` is
 //!   asked by this test, so that no curl is needed.
-//! - `fake-server` is the server of the crate `testkit`.
 //!
-//! Other blocks, such as `sh`, `json` and `text`, are not run.
+//! Commands find `toolcrib` and the few programs of [`SYSTEM`] in their `PATH`, and nothing else, so that a reader needs
+//! nothing else either: servers are `toolcrib example`. Other blocks, such as `sh`, `json` and `text`, are not run.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
@@ -28,6 +28,9 @@ const WRITTEN: &str = "127.0.0.1:8700";
 /// Commands that change nothing are repeated until they print what is expected: a changed file is seen after a moment.
 const REPEATED: [&str; 6] =
     ["toolcrib list ", "toolcrib find ", "toolcrib describe ", "toolcrib audit list", "toolcrib status", "curl -s "];
+
+/// What a reader's system has beside `toolcrib`.
+const SYSTEM: [&str; 5] = ["sh", "cat", "ls", "mkdir", "sed"];
 
 /// Every document with something to run; the names of the tests below.
 const GUIDES: [&str; 17] = [
@@ -185,7 +188,8 @@ fn read(path: &str) -> String {
 
 fn run(path: &str) {
     let text = read(path);
-    let mut reader = Reader { path, home: tempfile::tempdir().unwrap(), gateway: None, commands: 0 };
+    let home = tempfile::tempdir().unwrap();
+    let mut reader = Reader { path, home, programs: programs(), gateway: None, commands: 0 };
     for block in blocks(&text) {
         match block.language {
             "yaml" | "toml" => reader.file(&block),
@@ -195,6 +199,19 @@ fn run(path: &str) {
     }
     reader.stop();
     assert!(reader.commands > 0, "{path} has nothing to run");
+}
+
+/// A folder with `toolcrib` and the programs of [`SYSTEM`].
+fn programs() -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    let link = |program: &Path, name: &str| std::os::unix::fs::symlink(program, folder.path().join(name)).unwrap();
+    link(Path::new(env!("CARGO_BIN_EXE_toolcrib")), "toolcrib");
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    for name in SYSTEM {
+        let found = std::env::split_paths(&path).map(|folder| folder.join(name)).find(|program| program.is_file());
+        link(&found.unwrap_or_else(|| panic!("no `{name}` in PATH")), name);
+    }
+    folder
 }
 
 /// A fenced block.
@@ -220,6 +237,8 @@ fn blocks(text: &str) -> Vec<Block<'_>> {
 struct Reader<'a> {
     path: &'a str,
     home: tempfile::TempDir,
+    /// The only folder in the `PATH`.
+    programs: tempfile::TempDir,
     gateway: Option<Gateway>,
     commands: usize,
 }
@@ -303,14 +322,10 @@ impl Reader<'_> {
         (output.status.code().unwrap_or(-1), text)
     }
 
-    /// The environment of a person whose shell finds both programs and whose home folder is the guide's.
+    /// The environment of a person whose home folder is the guide's and who installed `toolcrib` only.
     fn surroundings<'c>(&self, command: &'c mut Command) -> &'c mut Command {
-        let folders = [PathBuf::from(env!("CARGO_BIN_EXE_toolcrib")), toolcrib_testkit::fake_server()]
-            .map(|program| program.parent().unwrap().to_owned());
-        let others = std::env::var_os("PATH").unwrap_or_default();
-        let path = std::env::join_paths(folders.into_iter().chain(std::env::split_paths(&others))).unwrap();
-        command.env_clear().env("PATH", path).env("HOME", self.home.path()).env("TOOLCRIB_HOME", self.home.path());
-        command.current_dir(self.home.path())
+        command.env_clear().env("PATH", self.programs.path());
+        command.env("HOME", self.home.path()).env("TOOLCRIB_HOME", self.home.path()).current_dir(self.home.path())
     }
 
     /// Starts a gateway and waits until it serves and its servers are listed; gives what it told until then.

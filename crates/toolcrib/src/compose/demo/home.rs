@@ -19,7 +19,7 @@ pub(super) fn http_url(address: SocketAddr) -> String {
 pub(super) fn write(home: &Path, http_url: &str) -> anyhow::Result<()> {
     let program = std::env::current_exe().context("find this program's own file")?;
     let program = program.to_str().context("the path of this program is not valid UTF-8")?;
-    for name in example::NAMES {
+    for name in example::IN_DEMO {
         let server = example::named(name).expect("it is one of the example servers");
         let title = server.about().title;
         let way = if name == super::OVER_HTTP {
@@ -52,7 +52,7 @@ mod tests {
         let loaded = toolcrib_catalog::load(home.path());
         assert!(loaded.problems.is_empty(), "{:?}", loaded.problems);
         let servers: Vec<&str> = loaded.servers.keys().map(toolcrib_base::ServerName::as_str).collect();
-        assert_eq!(servers, example::NAMES);
+        assert_eq!(servers, example::IN_DEMO);
         assert_eq!(loaded.profiles.len(), 2);
     }
 }

@@ -135,10 +135,10 @@ fn grouped(number: usize) -> String {
 fn heading(everything: &Menu) -> String {
     let mut text = format!(
         "Toolcrib: one endpoint in front of {} servers with {} tools\n\n",
-        example::NAMES.len(),
+        example::IN_DEMO.len(),
         everything.names.len()
     );
-    for name in example::NAMES {
+    for name in example::IN_DEMO {
         let prefix = format!("{name}_");
         let count = everything.names.iter().filter(|tool| tool.starts_with(&prefix)).count();
         let title = example::named(name).map(|server| server.about().title).unwrap_or_default();
