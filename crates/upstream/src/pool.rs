@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, mpsc, watch};
 use tokio::time::Instant;
+use toolcrib_base::Timestamp;
 use toolcrib_base::task::Scope;
 use toolcrib_protocol::{Era, Notification, Raw, method};
 use toolcrib_transport::{Aside, Link};
@@ -31,7 +32,8 @@ pub const MOST: usize = 64;
 pub(crate) const CONVERSATIONS: usize = 48;
 /// How many connections calls that must be alone may have beside each other, less one.
 const SLOTS: u8 = 15;
-/// How long one stays open without a call. Shorter than most sessions, longer than most pauses.
+/// How long one stays open without a call, unless the server idles sooner. Shorter than most sessions, longer than most
+/// pauses.
 pub const IDLE: Duration = Duration::from_secs(10 * 60);
 /// How long a notification may take to be sent.
 const NOTIFY: Duration = Duration::from_secs(5);
@@ -68,6 +70,8 @@ struct Extra {
     conversation: Option<Arc<Conversation>>,
     /// Taken by calls of a conversation that must be alone on it.
     turn: Arc<Semaphore>,
+    /// When its opening began.
+    begun: Timestamp,
 }
 
 /// When it was last used, and by how many calls now.
@@ -322,6 +326,7 @@ impl Pool {
             roots: watch::Sender::new(()),
             conversation: conversation.cloned(),
             turn: Arc::new(Semaphore::new(1)),
+            begun: self.around.clock.now(),
         });
         open.insert(key.clone(), Arc::clone(&extra));
         let in_use = InUse::new(&extra.used);
@@ -423,6 +428,13 @@ impl Pool {
         self.lock().len()
     }
 
+    /// Since when one of them can be called.
+    pub(crate) fn live_since(&self) -> Option<Timestamp> {
+        let open = self.lock();
+        let live = open.values().filter(|extra| matches!(&*extra.state.borrow(), Opened::Live(_)));
+        live.map(|extra| extra.begun).min()
+    }
+
     /// Takes out one that has ended.
     fn remove(&self, key: &Key, extra: &Arc<Extra>) {
         let mut open = self.lock();
@@ -511,12 +523,14 @@ impl ExtraTask {
                     conversation.begin();
                 }
                 publish.send_replace(Opened::Live(Arc::clone(&live)));
+                self.shared.tell_if_idle().await;
                 tokio::select! {
                     () = stop.stopped() => {}
                     _ = quit.wait_for(|quit| *quit) => {}
                     () = self.attend(&live, &mut reported) => {}
                 }
                 self.shared.pool.remove(&self.key, &self.extra);
+                self.shared.tell_if_idle().await;
                 live.link.close(self.around.grace).await;
             }
         }
@@ -566,7 +580,10 @@ impl ExtraTask {
     async fn attend(&self, live: &Live, reported: &mut mpsc::Receiver<Report>) {
         let mut calls = self.extra.used.calls.subscribe();
         let mut roots = self.extra.roots.subscribe();
-        let mut idle_at = Instant::now() + IDLE;
+        // What a session or a conversation has said on it would be lost; all others come back as the server does.
+        let is_own = self.key.session.is_some() || self.extra.conversation.is_some();
+        let idle = self.shared.config.idle.filter(|_| !is_own).map_or(IDLE, |idle| idle.min(IDLE));
+        let mut idle_at = Instant::now() + idle;
         loop {
             let busy = *calls.borrow_and_update() > 0;
             if self.key.once && !busy {
@@ -582,7 +599,7 @@ impl ExtraTask {
                     if changed.is_err() {
                         return;
                     }
-                    idle_at = Instant::now() + IDLE;
+                    idle_at = Instant::now() + idle;
                     let unused = *calls.borrow() == 0;
                     let outdated = self.extra.outdated.load(Ordering::SeqCst);
                     if unused && outdated && self.shared.pool.remove_unused(&self.key, &self.extra) {

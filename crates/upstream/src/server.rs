@@ -202,6 +202,24 @@ impl Shared {
         let _ = self.pool.events().send(Event::Nature { server, nature }).await;
     }
 
+    /// How it is. One whose main connection idles is ready as long as it can be called on another one.
+    pub(crate) fn seen(&self) -> Status {
+        let status = self.status.borrow().clone();
+        match self.pool.live_since().filter(|_| status.state == State::Idle) {
+            Some(since) => Status { state: State::Ready, since, ..status },
+            None => status,
+        }
+    }
+
+    /// Tells how it is where its main connection, which tells of itself, idles.
+    pub(crate) async fn tell_if_idle(&self) {
+        if self.status.borrow().state == State::Idle {
+            let (server, status) = (self.config.name.clone(), self.seen());
+            // The reader ends before us only when everything ends.
+            let _ = self.pool.events().send(Event::Status { server, status }).await;
+        }
+    }
+
     /// Whether its next start may be a download.
     pub(crate) fn may_install(&self) -> bool {
         self.config.installs.is_some() && !self.was_there.load(Ordering::Relaxed)
@@ -265,9 +283,9 @@ impl Server {
         &self.shared.config
     }
 
-    /// How it is.
+    /// How it is. One whose main connection idles is ready as long as it can be called on another one.
     pub fn status(&self) -> Status {
-        self.shared.status.borrow().clone()
+        self.shared.seen()
     }
 
     /// Waits for changes of its state.
@@ -614,7 +632,7 @@ impl Server {
 
     /// A connection from the pool.
     async fn lease(&self, key: &Key, client: &Client, not: Option<u64>) -> Result<Reached, CallError> {
-        if matches!(self.status().state, State::Stopped | State::NeedsLogin) {
+        if matches!(self.shared.status.borrow().state, State::Stopped | State::NeedsLogin) {
             return Err(self.away(self.status()));
         }
         let of_handle = |conversation: &Arc<Conversation>| key.handle.as_ref() == Some(conversation.handle());
@@ -722,7 +740,7 @@ impl Server {
         let mut status = self.shared.status.subscribe();
         let away = |status: &Status| self.away(status.clone());
         if not.is_none() {
-            let state = self.status().state;
+            let state = self.shared.status.borrow().state;
             match state {
                 State::Failed | State::NeedsLogin | State::Stopped => return Err(away(&self.status())),
                 // It may be waiting for its turn: whoever is called goes first.

@@ -66,6 +66,29 @@ async fn each_client_of_a_program_is_served_in_its_own_era_by_a_process_of_its_o
 }
 
 #[tokio::test]
+async fn one_that_only_legacy_clients_use_says_that_it_is_ready_and_stops_when_it_idles() {
+    let idle = Duration::from_millis(300);
+    let nature = Nature { era: Some(Era::Modern), also_legacy: Some(true), asks: false };
+    let config = ServerConfig { nature, idle: Some(idle), start: Start::Lazy, ..fake(&["--modern"]) };
+    let mut world = World::ready(config).await;
+    for _ in 0..2 {
+        until("it idles", || world.server.status().state == State::Idle).await;
+        until("no process is left", || world.processes().is_empty()).await;
+        world.events();
+        let before = world.server.status().since;
+        pid(&world, of(Era::Legacy)).await;
+        until("it has ended", || world.processes().is_empty()).await;
+        until("it is forgotten", || world.server.extra_connections() == 0).await;
+        let told = world.events().into_iter().filter_map(|event| match event {
+            Event::Status { status, .. } => Some((status.state, status.since >= before)),
+            _ => None,
+        });
+        let told: Vec<_> = told.collect();
+        assert!(told.contains(&(State::Ready, true)), "{told:?}");
+    }
+}
+
+#[tokio::test]
 async fn a_program_that_takes_no_initialize_is_asked_once_and_bridged() {
     let mut world = World::ready(unknown(fake(&["--modern-only"]))).await;
     let main = pid(&world, of(Era::Modern)).await;
