@@ -26,7 +26,8 @@ usage: cargo xtask <command>
 
   test [--only <step>]... [--list]   everything: format, walls, lints, tests, docs, fuzz, real servers
   ci                                 the same with the settings of a build machine
-  tidy                               the walls and the house rules that no compiler checks
+  tidy [--map]                       the walls and the house rules that no compiler checks; how large each crate is and
+                                     which of its modules import each other in a circle
   real [--direct] [--keep]           the gateway in front of real servers, used by real clients
        [--binary PATH]               (--direct: the suites straight at the servers)
   conformance [--cell NAME]...       the official conformance suite with the gateway in front of a fixture, and with
@@ -45,7 +46,7 @@ fn main() -> ExitCode {
     let result = match arguments.first().map(String::as_str) {
         Some("test") => steps::test(&workspace, rest, steps::Setting::Person),
         Some("ci") => steps::test(&workspace, rest, steps::Setting::Machine),
-        Some("tidy") => tidy::command(&workspace),
+        Some("tidy") => tidy::command(&workspace, rest),
         Some("real") => real::command(&workspace, rest),
         Some("conformance") => conformance::command(&workspace, rest),
         Some("picture") => picture::command(&workspace),

@@ -1,7 +1,9 @@
 //! `cargo xtask tidy`: the walls between the crates and the house rules that no compiler checks. A rule for one Rust
-//! file goes to `tidy/rules.rs`, one for other texts to `tidy/texts.rs`, one for what documents promise to `tidy/promises.rs`.
+//! file goes to `tidy/rules.rs`, one for other texts to `tidy/texts.rs`, one for what documents promise to
+//! `tidy/promises.rs`; `tidy/map.rs` is about the modules of each crate.
 
 mod allowed;
+mod map;
 mod promises;
 mod rules;
 mod scan;
@@ -10,10 +12,10 @@ mod walls;
 
 use std::fmt;
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 
 use crate::steps::{Setting, Verdict};
-use crate::workspace::Workspace;
+use crate::workspace::{TextFile, Workspace};
 use scan::Function;
 
 /// One broken rule: where, what and how to mend it.
@@ -65,7 +67,12 @@ impl fmt::Display for Finding {
     }
 }
 
-pub fn command(workspace: &Workspace) -> Result<bool> {
+pub fn command(workspace: &Workspace, arguments: &[String]) -> Result<bool> {
+    match arguments {
+        [] => {}
+        [flag] if flag == "--map" => return print_map(workspace),
+        [other, ..] => bail!("unknown argument `{other}`; `tidy` knows --map"),
+    }
     let findings = findings(workspace)?;
     for finding in &findings {
         println!("{finding}");
@@ -75,7 +82,19 @@ pub fn command(workspace: &Workspace) -> Result<bool> {
 }
 
 pub fn step(workspace: &Workspace, _: Setting) -> Result<Verdict> {
-    command(workspace).map(Verdict::plain)
+    command(workspace, &[]).map(Verdict::plain)
+}
+
+/// Prints how large each crate is and which of its modules import each other in a circle.
+fn print_map(workspace: &Workspace) -> Result<bool> {
+    let files = workspace.files()?;
+    let (findings, map) = map::check(&files, exceptions(&files))?;
+    map.iter().for_each(|row| println!("{row}"));
+    Ok(findings.is_empty())
+}
+
+fn exceptions(files: &[TextFile]) -> &str {
+    files.iter().find(|file| file.path == allowed::PATH).map_or("", |file| &file.text)
 }
 
 fn findings(workspace: &Workspace) -> Result<Vec<Finding>> {
@@ -86,8 +105,8 @@ fn findings(workspace: &Workspace) -> Result<Vec<Finding>> {
     }
     findings.extend(texts::check(&workspace.root, &files));
     findings.extend(promises::check(&files));
-    let allowed = files.iter().find(|file| file.path == allowed::PATH).map_or("", |file| &file.text);
-    let mut findings = allowed::apply(allowed, findings)?;
+    findings.extend(map::check(&files, exceptions(&files))?.0);
+    let mut findings = allowed::apply(exceptions(&files), findings)?;
     findings.sort_by(|a, b| (&a.path, a.line, a.check).cmp(&(&b.path, b.line, b.check)));
     Ok(findings)
 }

@@ -105,6 +105,7 @@ fn test_items(code: &str) -> Vec<(usize, usize)> {
     for (start, _) in code.match_indices("#[cfg(test)]") {
         let end = body(code, start + "#[cfg(test)]".len())
             .and_then(|open| matching(code, open))
+            .map(|close| close + 1)
             .or_else(|| code[start..].find(';').map(|length| start + length));
         ranges.push((start, end.unwrap_or(code.len())));
     }
