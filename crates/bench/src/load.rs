@@ -87,10 +87,14 @@ impl Load {
     pub(crate) async fn run(&self) -> anyhow::Result<Outcome> {
         let scope = Scope::new();
         let phase = Arc::new(AtomicU8::new(WARMING));
-        let mut tasks = Vec::new();
-        for number in 0..self.clients {
+        // All are there before the first of them calls: one that comes into a full house would wait behind all others.
+        let mut clients = Vec::with_capacity(self.clients);
+        for _ in 0..self.clients {
+            clients.push(Client::open(&self.url, self.manner).await?);
+        }
+        let mut tasks = Vec::with_capacity(self.clients);
+        for (number, client) in clients.into_iter().enumerate() {
             let asking = Asking::new(&self.ask, number);
-            let client = Client::open(&self.url, self.manner).await?;
             tasks.push(scope.spawn(ask_until_done(client, asking, Arc::clone(&phase))));
         }
         tokio::time::sleep(self.warm_up).await;
