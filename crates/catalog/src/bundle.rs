@@ -11,7 +11,7 @@ use serde_json::{Map, Value, json};
 use toolcrib_base::{Kind, Problem, ProfileName, ServerName};
 
 use crate::catalogue::Loaded;
-use crate::endpoint::Link;
+use crate::endpoint::{Endpoint, Link};
 use crate::entry::RegistryEntry;
 use crate::problem::DefinitionProblem;
 use crate::registry::{Available, Origin};
@@ -46,13 +46,24 @@ pub struct Bundle {
 pub struct Need {
     /// The server whose definition it is; `None` is the profile.
     pub server: Option<ServerName>,
-    /// The variable, or the header.
+    /// The variable, the header, or `url`; of several references in one address `url-2` and so on.
     pub variable: String,
-    pub is_header: bool,
+    pub place: NeedPlace,
     pub reference: SecretRef,
     /// What people call it, and where to get it, where somebody said so.
     pub title: Option<String>,
     pub help_url: Option<Link>,
+}
+
+/// Where in a definition a secret is referred to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NeedPlace {
+    /// A variable of the environment.
+    Variable,
+    /// A header.
+    Header,
+    /// The address, in the path or the query.
+    Address,
 }
 
 /// Why there is no bundle of a profile.
@@ -86,11 +97,28 @@ impl From<BundleError> for Problem {
                 let hint = problems.into_iter().find_map(|problem| problem.hint);
                 Problem { kind: Kind::Definition, message: text, hint }
             }
+            BundleError::Secret { place, .. } if place == "url" => Problem::new(Kind::Definition, text)
+                .hint("write it as a reference in its place, such as `${vault:key}` or `${env:KEY}`, or use `headers`"),
             BundleError::Secret { .. } => Problem::new(Kind::Definition, text)
                 .hint("move it into `env` or `headers`, as a reference such as `env:KEY` or `vault:key`"),
             BundleError::TooLarge(_) => {
                 Problem::new(Kind::TooLarge, text).hint("name fewer servers in the profile's `servers`")
             }
+        }
+    }
+}
+
+// === impl NeedPlace ===
+
+impl NeedPlace {
+    const ALL: [Self; 3] = [Self::Variable, Self::Header, Self::Address];
+
+    /// Its word in a bundle.
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::Variable => "variable",
+            Self::Header => "header",
+            Self::Address => "url",
         }
     }
 }
@@ -118,7 +146,7 @@ impl Need {
             members.insert("server".to_owned(), server.as_str().into());
         }
         members.insert("variable".to_owned(), self.variable.as_str().into());
-        members.insert("kind".to_owned(), if self.is_header { "header" } else { "variable" }.into());
+        members.insert("kind".to_owned(), self.place.as_str().into());
         members.insert("reference".to_owned(), self.reference.to_string().into());
         if let Some(title) = &self.title {
             members.insert("title".to_owned(), title.as_str().into());
@@ -135,11 +163,12 @@ impl Need {
             return;
         };
         let authorization = &entry.authorization;
-        let is_it = |header: &String| self.is_header && header.eq_ignore_ascii_case(&self.variable);
+        let (is_variable, is_header) = (self.place == NeedPlace::Variable, self.place == NeedPlace::Header);
+        let is_it = |header: &String| is_header && header.eq_ignore_ascii_case(&self.variable);
         let variable = authorization
             .variables
             .iter()
-            .find(|it| (!self.is_header && it.name == self.variable) || it.header.as_ref().is_some_and(is_it));
+            .find(|it| (is_variable && it.name == self.variable) || it.header.as_ref().is_some_and(is_it));
         self.title = variable.and_then(|variable| variable.title.clone());
         let own = variable.and_then(|variable| variable.help_url.clone());
         self.help_url = own.or_else(|| authorization.help_url.clone());
@@ -245,6 +274,7 @@ impl Bundle {
     /// # Errors
     /// A key that is no need of this bundle, or a plain text, which would lie in a file.
     pub fn refer(&mut self, references: &BTreeMap<String, SecretRef>) -> Result<(), Problem> {
+        let mut in_addresses: BTreeMap<ServerName, Vec<(SecretRef, SecretRef)>> = BTreeMap::new();
         for (id, reference) in references {
             let Some(need) = self.needs.iter_mut().find(|need| need.id() == *id) else {
                 let known: Vec<String> = self.needs.iter().map(|need| format!("`{}`", need.id())).collect();
@@ -261,18 +291,43 @@ impl Bundle {
                 let hint = "give a reference such as `env:KEY` or `vault:key`";
                 return Err(Problem::new(Kind::InvalidParams, message).hint(hint));
             }
-            need.reference = reference.clone();
+            let before = std::mem::replace(&mut need.reference, reference.clone());
             let value = match &need.server {
                 None => Some(&mut self.profile.1),
                 Some(server) => self.servers.iter_mut().find(|(name, _)| name == server).map(|(_, value)| value),
             };
-            let key = if need.is_header { "headers" } else { "env" };
+            let key = match (need.place, &need.server) {
+                (NeedPlace::Address, Some(server)) => {
+                    in_addresses.entry(server.clone()).or_default().push((before, reference.clone()));
+                    continue;
+                }
+                (NeedPlace::Header, _) => "headers",
+                (NeedPlace::Variable | NeedPlace::Address, _) => "env",
+            };
             if let Some(place) = value.and_then(|value| value.get_mut(key)?.get_mut(&need.variable)) {
                 *place = reference.to_string().into();
             }
         }
+        for (name, value) in &mut self.servers {
+            let Some(changes) = in_addresses.get(name) else { continue };
+            // All in one step: one may be what another was.
+            let other =
+                |reference: &SecretRef| changes.iter().find(|(before, _)| before == reference).map(|(_, it)| it);
+            if let Some((place, address)) = value.get_mut("url").and_then(|url| Some((address(url)?, url))) {
+                let referred = place.refer(other).map_err(|error| {
+                    Problem::new(Kind::InvalidParams, format!("the address of server `{name}`: {error}"))
+                        .hint("give a reference without braces, such as `vault:key`")
+                })?;
+                *address = referred.expose().into();
+            }
+        }
         Ok(())
     }
+}
+
+/// The address of a server's definition.
+fn address(url: &Value) -> Option<Endpoint> {
+    url.as_str()?.parse().ok()
 }
 
 /// Whether two values of a definition say the same, as far as bundles say anything.
@@ -301,7 +356,7 @@ fn definition(which: &Which, written: &Written) -> Result<Value, BundleError> {
     Ok(value)
 }
 
-/// What a definition refers to in `env` and `headers`.
+/// What a definition refers to in `env`, `headers` and its address.
 fn needs_of(which: &Which, value: &Value) -> Vec<Need> {
     let server = match which {
         Which::Server(name) => Some(name.clone()),
@@ -310,13 +365,25 @@ fn needs_of(which: &Which, value: &Value) -> Vec<Need> {
         Which::Entry(_) | Which::ServiceClass(_) | Which::Service(_) | Which::Workflow(_) => return Vec::new(),
     };
     let mut needs = Vec::new();
-    for (key, is_header) in [("env", false), ("headers", true)] {
+    let mut add = |variable: String, place, reference| {
+        needs.push(Need { server: server.clone(), variable, place, reference, title: None, help_url: None });
+    };
+    for (key, place) in [("env", NeedPlace::Variable), ("headers", NeedPlace::Header)] {
         for (variable, value) in value.get(key).and_then(Value::as_object).into_iter().flatten() {
             if let Some(reference) = value.as_str().and_then(reference) {
-                let (server, variable) = (server.clone(), variable.clone());
-                needs.push(Need { server, variable, is_header, reference, title: None, help_url: None });
+                add(variable.clone(), place, reference);
             }
         }
+    }
+    let mut in_address: Vec<SecretRef> = Vec::new();
+    for reference in value.get("url").and_then(address).iter().flat_map(Endpoint::references) {
+        if !in_address.contains(&reference) {
+            in_address.push(reference);
+        }
+    }
+    for (index, reference) in in_address.into_iter().enumerate() {
+        let variable = if index == 0 { "url".to_owned() } else { format!("url-{}", index + 1) };
+        add(variable, NeedPlace::Address, reference);
     }
     needs
 }

@@ -79,6 +79,36 @@ impl Endpoint {
         })
     }
 
+    /// The address without its references: what stands in the definition itself.
+    pub(crate) fn literal(&self) -> String {
+        pieces(&self.0)
+            .iter()
+            .filter_map(|piece| if let Piece::Text(text) = piece { Some(*text) } else { None })
+            .collect()
+    }
+
+    /// The address with another reference in each place for which `other` gives one.
+    ///
+    /// # Errors
+    /// One cannot stand in an address.
+    pub(crate) fn refer<'r>(&self, other: impl Fn(&SecretRef) -> Option<&'r SecretRef>) -> Result<Self, EndpointError> {
+        let mut address = String::new();
+        let mut wanted = Vec::new();
+        for piece in pieces(&self.0) {
+            match piece {
+                Piece::Text(text) => address.push_str(text),
+                Piece::Place(_, inside) => {
+                    let own = inside.parse().map_err(|_| EndpointError::Reference)?;
+                    let reference = other(&own).unwrap_or(&own);
+                    address.push_str(&format!("${{{reference}}}"));
+                    wanted.push(reference.clone());
+                }
+            }
+        }
+        let address: Self = address.parse()?;
+        if address.references().eq(wanted) { Ok(address) } else { Err(EndpointError::Reference) }
+    }
+
     /// The address to connect to. A secret stands in it as it is, but for what would end its place.
     pub fn resolve<E>(&self, mut secret: impl FnMut(&SecretRef) -> Result<Secret, E>) -> Result<Secret, E> {
         let mut address = String::new();

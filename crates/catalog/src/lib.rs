@@ -42,7 +42,7 @@ mod write;
 mod writing;
 mod yaml;
 
-pub use bundle::{BUNDLE_BYTES, Bundle, BundleError, Need, says_the_same};
+pub use bundle::{BUNDLE_BYTES, Bundle, BundleError, Need, NeedPlace, says_the_same};
 pub use catalogue::{Changes, Delta, Loaded, load, reload};
 pub use clients::secret::{is_secret_name, is_secret_value};
 pub use define::Kept;

@@ -86,6 +86,8 @@ pub struct Objects {
     pub skipped: Vec<Skipped>,
     /// What is wrong.
     pub problems: Vec<ObjectProblem>,
+    /// What means nothing here, such as a key that is not known, in what is right all the same.
+    pub warnings: Vec<ObjectProblem>,
     /// The files that were read.
     pub files: Vec<PathBuf>,
 }
@@ -123,6 +125,16 @@ impl ObjectPlace {
         let problem = DefinitionProblem::of_file(&self.file, message).hint(hint);
         let problem = DefinitionProblem { at: Some(self.at), field: field.to_owned(), ..problem };
         ObjectProblem { document: self.document, problem }
+    }
+}
+
+// === impl ObjectProblem ===
+
+impl ObjectProblem {
+    /// What a warning says in one line, with its hint.
+    pub fn as_warning(&self) -> String {
+        let hint = self.problem.hint.as_ref().map(|hint| format!("; {hint}")).unwrap_or_default();
+        format!("warning: {self}{hint}")
     }
 }
 

@@ -11,6 +11,9 @@ use crate::problem::{Position, Sink};
 use crate::trace::Shape;
 use crate::tree::{Content, Entry, Node, item_path, key_path};
 
+/// What is said of a key that is not known where that does not matter.
+pub(crate) const UNKNOWN_KEY: &str = "is not known and means nothing here";
+
 /// What names look like.
 const NAME_PATTERN: &str = "^[a-z0-9][a-z0-9-]{0,63}$";
 
@@ -393,7 +396,8 @@ impl<'a> Fields<'a> {
         let known: HashSet<&str> = self.asked.borrow().iter().copied().collect();
         for entry in self.entries.iter().filter(|entry| !known.contains(&*entry.key)) {
             let path = key_path(&self.path, &entry.key);
-            self.sink.warn(entry.at, &path, "is not known and means nothing here", None);
+            let hint = nearest(&entry.key, known.iter().copied()).map(|word| format!("did you mean `{word}`?"));
+            self.sink.warn(entry.at, &path, UNKNOWN_KEY, hint);
         }
     }
 

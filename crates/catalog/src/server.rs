@@ -371,7 +371,7 @@ fn remote(fields: &Fields<'_>) -> Option<Remote> {
     Some(Remote { url: address(&url?)?, headers })
 }
 
-/// Placeholders of editors would be passed on as they stand: nobody here fills them in.
+/// Placeholders of editors would be passed on as they stand: only the editor fills them in.
 fn no_placeholders(cursor: &Cursor<'_>) {
     let check = |cursor: &Cursor<'_>| {
         let Some(word) = cursor.node().as_text().and_then(|text| placeholder(text)) else { return };

@@ -25,7 +25,11 @@ pub(crate) fn wants_login(definition: &ServerDefinition) -> bool {
 /// What a person can do about a server.
 pub(crate) fn advice(running: &Running) -> String {
     match running.server.status().state {
-        State::Ready => "nothing: its tools answer".to_owned(),
+        State::Ready if running.server.unanswered().is_empty() => "nothing: its tools answer".to_owned(),
+        State::Ready => format!(
+            "its tools answer, but calls that were given up may still run in it: `toolcrib server restart {}` ends them",
+            running.definition.name
+        ),
         State::Idle => "nothing: it starts at the next call".to_owned(),
         State::Starting => "wait: it is being started".to_owned(),
         State::Installing => {

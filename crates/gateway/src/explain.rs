@@ -228,6 +228,10 @@ impl Gateway {
             value["failed"] = what.into();
             value["remedy"] = remedy(running).into();
         }
+        let unanswered = operation::unanswered(running);
+        if !unanswered.is_empty() {
+            value["unanswered"] = unanswered.into();
+        }
         let missing = missing_variables(running);
         if !missing.is_empty() {
             value["environment"] = json!(missing);

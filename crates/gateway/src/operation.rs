@@ -46,6 +46,7 @@ pub use fields::tell_unknown;
 pub(crate) use fields::unknown_argument;
 pub use route::{Found, Method};
 pub use running::ServerOrder;
+pub(crate) use servers::unanswered;
 pub use table::Operations;
 
 /// Who may do it.

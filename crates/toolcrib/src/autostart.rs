@@ -17,7 +17,7 @@ use toolcrib_transport::process::{Exit, SpawnError, beside};
 
 use crate::home::{Environment, Home};
 
-/// The log of a gateway that nobody watches, beside those of the servers: no server's name begins like this.
+/// The log of a gateway in the background, beside those of the servers: no server's name begins like this.
 pub(crate) const LOG_FILE: &str = "_gateway.log";
 /// What a file of ours begins with, in a comment: others are never replaced or removed.
 const MARK: &str = "Written by `toolcrib service install`.";

@@ -14,7 +14,7 @@ use crate::server::Shared;
 
 /// How long a program that is ended while it installs may take to clean up after SIGTERM.
 pub(crate) const CLEAN_UP: Duration = Duration::from_secs(10);
-/// How long it may take before SIGTERM: nobody installs less because stdin was closed.
+/// How long it may take before SIGTERM: an installer does not end because stdin was closed.
 pub(crate) const CLOSING: Duration = Duration::from_millis(200);
 /// How many lines of stderr are looked at.
 pub(crate) const LINES: usize = 200;

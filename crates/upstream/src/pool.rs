@@ -79,7 +79,7 @@ struct Extra {
 struct Used {
     calls: watch::Sender<usize>,
     since: Mutex<Instant>,
-    /// Told when nobody uses it any more.
+    /// Notified when it is no longer used.
     unused: Arc<Notify>,
 }
 

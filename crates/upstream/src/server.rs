@@ -394,7 +394,7 @@ impl Server {
     /// Waits while it is on the way to another state by itself; how it is then, if there was something to wait for.
     pub async fn settled(&self) -> Option<Status> {
         let mut status = self.shared.status.subscribe();
-        // What nobody has listed yet is about to be started, unless only somebody's word starts it.
+        // What was never listed is about to be started, unless it starts on request only.
         let starts_by_itself = self.shared.config.start != Start::Manual;
         let is_under_way = |status: &Status| {
             status.state.is_starting() || (status.state == State::Idle && !status.listed && starts_by_itself)

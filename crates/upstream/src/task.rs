@@ -332,7 +332,7 @@ impl ServerTask {
             Err(left) => return left,
         };
         if opening.era == Some(Era::Legacy) && self.is_another_version(&bare) {
-            // An earlier version of it was legacy; nobody has asked this one.
+            // An earlier version of it was legacy; this one was not asked.
             self.shared.eras.forget();
             live.link.close(self.around.grace).await;
             return Left::Restart;

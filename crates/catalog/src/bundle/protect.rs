@@ -3,7 +3,7 @@
 use serde_json::Value;
 use toolcrib_base::ProfileName;
 
-use super::{BundleError, Need, needs_of};
+use super::{BundleError, Need, NeedPlace, address, needs_of};
 use crate::clients::secret::{is_harmless, is_secret_address, is_secret_name, is_secret_value};
 use crate::secret::SecretRef;
 use crate::write::Which;
@@ -11,9 +11,9 @@ use crate::write::Which;
 /// Makes references of what may be a secret in `env` and `headers`, and refuses it elsewhere. Gives what is referred to.
 pub(super) fn definition(which: &Which, profile: &ProfileName, value: &mut Value) -> Result<Vec<Need>, BundleError> {
     if !matches!(which, Which::Entry(_)) {
-        for (key, is_header) in [("env", false), ("headers", true)] {
+        for (key, place) in [("env", NeedPlace::Variable), ("headers", NeedPlace::Header)] {
             for (variable, value) in value.get_mut(key).and_then(Value::as_object_mut).into_iter().flatten() {
-                hide(which, profile, (variable, is_header), value);
+                hide(which, profile, (variable, place), value);
             }
         }
     }
@@ -21,6 +21,10 @@ pub(super) fn definition(which: &Which, profile: &ProfileName, value: &mut Value
         let place = match key.as_str() {
             "env" | "headers" if !matches!(which, Which::Entry(_)) => None,
             "args" => argument(value).map(|index| format!("args[{index}]")),
+            "url" if !matches!(which, Which::Entry(_)) => {
+                let literal = address(value).map(|address| Value::from(address.literal()));
+                leaf(key, literal.as_ref().unwrap_or(value))
+            }
             _ => leaf(key, value),
         };
         if let Some(place) = place {
@@ -30,7 +34,7 @@ pub(super) fn definition(which: &Which, profile: &ProfileName, value: &mut Value
     Ok(needs_of(which, value))
 }
 
-fn hide(which: &Which, profile: &ProfileName, (variable, is_header): (&str, bool), value: &mut Value) {
+fn hide(which: &Which, profile: &ProfileName, (variable, place): (&str, NeedPlace), value: &mut Value) {
     let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
     let is_literal = matches!(text.parse(), Ok(SecretRef::Literal(_)));
     let looks_so = (is_secret_name(variable) && !is_harmless(&text)) || is_secret_text(&text);
@@ -38,7 +42,7 @@ fn hide(which: &Which, profile: &ProfileName, (variable, is_header): (&str, bool
         let server = if let Which::Server(name) = which { Some(name.clone()) } else { None };
         let reference = SecretRef::Literal(toolcrib_base::Secret::new(""));
         let variable = variable.to_owned();
-        let need = Need { server, variable, is_header, reference, title: None, help_url: None };
+        let need = Need { server, variable, place, reference, title: None, help_url: None };
         *value = format!("vault:{}", need.vault_name(profile)).into();
     }
 }

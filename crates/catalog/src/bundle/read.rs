@@ -7,7 +7,7 @@ use std::path::Path;
 use serde_json::Value;
 use toolcrib_base::{ProfileName, ServerName};
 
-use super::{BUNDLE_BYTES, Bundle, FORM, FOUND_OUT, KEYS, MOST, Need, needs_of};
+use super::{BUNDLE_BYTES, Bundle, FORM, FOUND_OUT, KEYS, MOST, Need, NeedPlace, needs_of};
 use crate::define::Define;
 use crate::entry::RegistryEntry;
 use crate::problem::{DefinitionProblem, Sink};
@@ -63,9 +63,8 @@ fn read(root: Cursor<'_>) -> Option<Bundle> {
         needs.extend(needs_of(&Which::Server(server.name.clone()), value));
     }
     for (told, cursor) in told {
-        let is_it = |need: &&mut Need| {
-            (&need.server, &need.variable, need.is_header) == (&told.server, &told.variable, told.is_header)
-        };
+        let is_it =
+            |need: &&mut Need| (&need.server, &need.variable, need.place) == (&told.server, &told.variable, told.place);
         match needs.iter_mut().find(is_it) {
             // What counts is what the definition says; here it is only explained.
             Some(need) => (need.title, need.help_url) = (told.title, told.help_url),
@@ -125,15 +124,15 @@ fn need(item: Cursor<'_>) -> Option<(Need, Cursor<'_>)> {
         }
         server
     });
-    let what = "the variable or header that holds the secret";
+    let what = "the variable or header that holds the secret, or `url`";
     let variable = fields.require("variable", what, "add its `variable`".to_owned());
     let variable = variable.and_then(|cursor| cursor.word(what));
-    let is_header = fields.get("kind").is_some_and(|cursor| {
-        let kind = cursor.text().filter(|kind| ["variable", "header"].contains(kind));
-        if kind.is_none() {
-            cursor.expected("`variable` or `header`");
-        }
-        kind == Some("header")
+    let place = fields.get("kind").map_or(NeedPlace::Variable, |cursor| {
+        let kind = cursor.text().unwrap_or_default();
+        NeedPlace::ALL.into_iter().find(|place| place.as_str() == kind).unwrap_or_else(|| {
+            cursor.expected("`variable`, `header` or `url`");
+            NeedPlace::Variable
+        })
     });
     let reference = fields.get("reference").and_then(|cursor| {
         let reference = cursor.text().and_then(super::reference);
@@ -151,7 +150,7 @@ fn need(item: Cursor<'_>) -> Option<(Need, Cursor<'_>)> {
             None => None,
         },
         variable: variable?,
-        is_header,
+        place,
         reference: reference.unwrap_or_else(|| crate::secret::SecretRef::Env(String::new())),
         title,
         help_url,

@@ -160,6 +160,27 @@ fn references_are_put_in_place_and_nothing_else() {
     );
 }
 
+const MAPS: &str = "name: maps\ntransport: http\nurl: \"https://maps.example.com/${env:TENANT}/mcp?key=${vault:maps}&again=${vault:maps}\"\nheaders: {X-Key: \"env:X\"}\n";
+
+#[test]
+fn references_in_an_address_are_needs_too() {
+    let team = "name: team\nservers: [maps]\n";
+    let text = Ground::new(&[("profiles/team.yaml", team), ("servers/maps.yaml", MAPS)]).text();
+    let mut bundle = read(&text).unwrap_or_else(|problems| panic!("{problems:?}\n{text}"));
+    assert_eq!(bundle.to_yaml().unwrap(), text, "it reads back as what it was");
+    let needs = |bundle: &Bundle| bundle.needs.iter().map(|it| (it.id(), it.reference.to_string())).collect::<Vec<_>>();
+    let expected = [("maps/X-Key", "env:X"), ("maps/url", "env:TENANT"), ("maps/url-2", "vault:maps")];
+    assert_eq!(needs(&bundle), expected.map(|(id, reference)| (id.to_owned(), reference.to_owned())));
+    assert_eq!(bundle.needs[1].to_value()["kind"], "url");
+    let given = [("maps/url", "vault:maps"), ("maps/url-2", "env:KEY")];
+    let given = given.map(|(id, to)| (id.to_owned(), to.parse().unwrap()));
+    bundle.refer(&BTreeMap::from(given)).unwrap();
+    let url = "https://maps.example.com/${vault:maps}/mcp?key=${env:KEY}&again=${env:KEY}";
+    assert_eq!(bundle.definitions()[0].1["url"], url);
+    let braces = BTreeMap::from([("maps/url".to_owned(), "file:a}b".parse().unwrap())]);
+    assert!(bundle.refer(&braces).unwrap_err().message.contains("the address of server `maps`"));
+}
+
 #[test]
 fn several_definitions_are_written_or_none() {
     let ground = Ground::new(&[("servers/a.yaml", "name: a\ncommand: old\n")]);

@@ -96,7 +96,7 @@ pub fn inputs(client: &Client, text: &str, found: &[Found]) -> Vec<Input> {
         }
         let of = described.iter().find(|input| input["id"] == id.as_str());
         let text = |key: &str| of.and_then(|of| of.get(key)?.as_str()).map(str::to_owned);
-        // What nobody describes may be anything.
+        // Without a description it may be anything.
         let is_secret = of.is_none_or(|of| of["password"] == true) || is_secret_name(&id);
         inputs.push(Input { description: text("description"), default: text("default"), is_secret, id });
     }

@@ -386,7 +386,7 @@ impl Entry<'_> {
             }
             _ => {}
         }
-        // A placeholder that nobody can fill in is refused by its name.
+        // A placeholder without a value is refused by its name.
         for piece in &pieces {
             if let Piece::Unknown(word) = piece {
                 self.known(name, word)?;

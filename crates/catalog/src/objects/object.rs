@@ -7,11 +7,13 @@ use serde_json::Value;
 
 use super::kind::{self, Meant};
 use super::source::called;
-use super::{Object, ObjectForm, ObjectPlace, Objects, Skipped, server};
+use super::{Object, ObjectForm, ObjectPlace, ObjectProblem, Objects, Skipped, server};
 use crate::define::Define;
-use crate::problem::{DefinitionProblem, Position, Sink, shown};
+use crate::nearest::nearest;
+use crate::private::masked_path;
+use crate::problem::{DefinitionProblem, Findings, Position, Sink, shown};
 use crate::profile::ProfileDefinition;
-use crate::reader::Cursor;
+use crate::reader::{Cursor, UNKNOWN_KEY};
 use crate::server::ServerDefinition;
 use crate::service::ServiceDefinition;
 use crate::service_class::ServiceClassDefinition;
@@ -21,6 +23,24 @@ use crate::workflow::WorkflowDefinition;
 
 /// How deep lists may stand in lists.
 const DEPTH_MAX: usize = 4;
+/// The keys of an object of Kubernetes, and those of its `metadata`; most of them mean something to a cluster only.
+const OF_OBJECT: [&str; 5] = ["apiVersion", "kind", "metadata", "spec", "status"];
+const OF_METADATA: [&str; 14] = [
+    "annotations",
+    "creationTimestamp",
+    "deletionGracePeriodSeconds",
+    "deletionTimestamp",
+    "finalizers",
+    "generateName",
+    "generation",
+    "labels",
+    "managedFields",
+    "name",
+    "namespace",
+    "ownerReferences",
+    "resourceVersion",
+    "uid",
+];
 /// Keys that only muster's servers have.
 const OF_MUSTER: [&str; 3] = ["type", "toolPrefix", "autoStart"];
 
@@ -108,6 +128,21 @@ impl Reader<'_> {
         }
     }
 
+    /// Warns of keys of an object and of its `metadata` that are neither Kubernetes' nor ours.
+    fn unknown_outside(&mut self, entries: &[Entry]) {
+        let metadata = get(entries, "metadata").map(|metadata| &metadata.content);
+        let within: &[Entry] = if let Some(Content::Map(metadata)) = metadata { metadata } else { &[] };
+        for (path, entries, known) in [("", entries, &OF_OBJECT[..]), ("metadata.", within, &OF_METADATA[..])] {
+            for entry in entries.iter().filter(|entry| !known.contains(&&*entry.key)) {
+                let field = format!("{path}{}", shown(&entry.key));
+                let warning = self.place(entry.at).problem(&masked_path(&field), UNKNOWN_KEY, "");
+                let hint = nearest(&entry.key, known.iter().copied()).map(|word| format!("did you mean `{word}`?"));
+                let problem = DefinitionProblem { hint, ..warning.problem };
+                self.objects.warnings.push(ObjectProblem { problem, ..warning });
+            }
+        }
+    }
+
     /// One object of a known kind and name.
     fn one(&mut self, node: &Node, entries: &[Entry], (kind, name): (DefinitionKind, &str), depth: usize) {
         let has = |key: &str| get(entries, key).is_some();
@@ -134,14 +169,19 @@ impl Reader<'_> {
             _ => check(kind, name, root),
         }
         let prefix = if is_wrapped { "spec." } else { "" };
-        let problems = sink.finish();
+        let Findings { problems, warnings, .. } = sink.findings();
+        let document = self.document;
+        let whole = |problem: DefinitionProblem| {
+            let field = if problem.field.is_empty() { String::new() } else { format!("{prefix}{}", problem.field) };
+            ObjectProblem { document, problem: DefinitionProblem { field, ..problem } }
+        };
         if !problems.is_empty() {
-            let whole = |problem: DefinitionProblem| {
-                let field = if problem.field.is_empty() { String::new() } else { format!("{prefix}{}", problem.field) };
-                super::ObjectProblem { document: self.document, problem: DefinitionProblem { field, ..problem } }
-            };
             self.objects.problems.extend(problems.into_iter().map(whole));
             return;
+        }
+        self.objects.warnings.extend(warnings.into_iter().map(whole));
+        if is_wrapped {
+            self.unknown_outside(entries);
         }
         let Some(Value::Object(mut value)) = value else { return };
         value.shift_remove("name");

@@ -5,6 +5,7 @@ use crate::reader::{Cursor, Fields};
 /// The words for how a server is reached, older ones included.
 const TYPES: [&str; 6] = ["stdio", "streamable-http", "sse", "http", "streamableHttp", "localCommand"];
 const PROGRAMS: [&str; 2] = ["stdio", "localCommand"];
+const OF_CLIENTS: [&str; 5] = ["cwd", "disabled", "enabled", "envFile", "transport"];
 /// The longest time that a server may take, in seconds.
 const TIMEOUT_MAX: u32 = 300;
 
@@ -54,6 +55,8 @@ pub(super) fn check(root: Cursor<'_>) {
         fields.require("url", "the server's address", hint).and_then(|cursor| cursor.word("an address"));
         fields.untold("command");
     }
+    // Keys of other clients' settings that `clients::translate` reads all the same.
+    OF_CLIENTS.iter().for_each(|key| drop(fields.untold(key)));
     // What muster knows beside these, or knew once, changes nothing here.
     fields.finish_leniently();
 }

@@ -139,6 +139,10 @@ fn add_text(text: &str, file: &Path, said: &Said<'_>, objects: &mut Objects) {
             it.problem.at = it.problem.at.map(|at| at.below(below));
             it
         }));
+        objects.warnings.extend(found.warnings.into_iter().map(|mut it| {
+            it.problem.at = it.problem.at.map(|at| at.below(below));
+            it
+        }));
         objects.objects.extend(found.objects.into_iter().map(|mut it| {
             it.place.at = it.place.at.below(below);
             it

@@ -103,9 +103,34 @@ fn what_is_wrong_has_its_place_and_its_document() {
     // A program with its arguments in one list, and keys that nobody knows, are no reason to refuse a server.
     let lenient = read(&server("  type: stdio\n  command: [npx, '-y', thing]\n  healthCheck: {enabled: true}\n"));
     assert_eq!((lenient.problems.len(), lenient.objects.len()), (0, 1), "{lenient:?}");
+    assert_eq!(
+        lenient.warnings.iter().map(ObjectProblem::as_warning).collect::<Vec<_>>(),
+        ["warning: f.yaml:8:3: `spec.healthCheck`: is not known and means nothing here"]
+    );
     // What may be a secret is not repeated.
     let told = read(&server("  type: stdio\n  command: x\n  env: {KEY: [s3cret]}\n")).problems[0].to_string();
     assert!(told.contains("`spec.env.KEY`") && !told.contains("s3cret"), "{told}");
+}
+
+#[test]
+fn keys_that_are_not_known_are_named_with_their_places() {
+    let text = "apiVersion: muster.giantswarm.io/v1alpha1\nkind: MCPServer\nextra: 1\nmetadata:\n  name: a\n  \
+                namespase: x\n  uid: u\nspec:\n  type: stdio\n  command: run\n  autostart: true\n";
+    let objects = read(
+        &format!("{SERVER}---\n{text}---\nname: plain\ntype: stdio\ncommand: run\ntoolprefix: p\n")
+            .replace("name: a, ", "name: b, "),
+    );
+    assert_eq!((objects.problems.len(), objects.objects.len()), (0, 3), "{objects:?}");
+    let told: Vec<String> = objects.warnings.iter().map(ObjectProblem::as_warning).collect();
+    assert_eq!(
+        told,
+        [
+            "warning: f.yaml:16:3 (document 2): `spec.autostart`: is not known and means nothing here; did you mean `autoStart`?",
+            "warning: f.yaml:8:1 (document 2): `extra`: is not known and means nothing here",
+            "warning: f.yaml:11:3 (document 2): `metadata.namespase`: is not known and means nothing here; did you mean `namespace`?",
+            "warning: f.yaml:21:1 (document 3): `toolprefix`: is not known and means nothing here; did you mean `toolPrefix`?",
+        ]
+    );
 }
 
 #[test]

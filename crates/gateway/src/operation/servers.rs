@@ -22,6 +22,7 @@ use crate::view::View;
 use flat::{Flat, flat_properties};
 
 pub(super) use shown::shown;
+pub(crate) use shown::unanswered;
 
 pub(super) const ROWS: &[Operation] = &[
     Operation {

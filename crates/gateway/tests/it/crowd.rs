@@ -119,6 +119,11 @@ async fn an_answer_that_comes_after_its_call_was_given_up_is_expected() {
     call.abort();
     assert!(soon("the end", call).await.is_err());
     assert_eq!(house.server("alpha").unanswered(), [("late".into(), 1)]);
+    for name in [Some("alpha"), None] {
+        let patient = house.gateway.doctor(name).unwrap()["servers"][0].clone();
+        assert_eq!(patient["unanswered"], json!({ "late": 1 }), "{patient}");
+        assert!(patient["advice"].as_str().unwrap().contains("`toolcrib server restart alpha`"), "{patient}");
+    }
     scripted.release();
     let forgotten = async {
         while !house.server("alpha").unanswered().is_empty() {
@@ -127,6 +132,8 @@ async fn an_answer_that_comes_after_its_call_was_given_up_is_expected() {
         }
     };
     soon("the late answer", forgotten).await;
+    let patient = house.gateway.doctor(Some("alpha")).unwrap()["servers"][0].clone();
+    assert!(patient["unanswered"].is_null() && patient["advice"] == "nothing: its tools answer", "{patient}");
 }
 
 /// Takes every place of a server.

@@ -14,7 +14,7 @@ use toolcrib_catalog::clients::{
     Answer, Client, Draft, Format, ITSELF, Input, Outcome, SettingsFile, Settled, Source, Surroundings, Wanted, find,
     inputs, settle, translate, translate_object,
 };
-use toolcrib_catalog::objects::{Object, ObjectForm, objects_at};
+use toolcrib_catalog::objects::{Object, ObjectForm, ObjectProblem, objects_at};
 
 use super::imported::Imported;
 use super::keep::{self, Keep};
@@ -46,6 +46,8 @@ pub(crate) struct Gathered {
     /// A row for each server that is left out.
     left_out: Vec<Value>,
     pub(crate) problems: Vec<Problem>,
+    /// What means nothing here in files that are right all the same, a line each.
+    pub(crate) warnings: Vec<String>,
     /// What stands in for placeholders of the clients.
     answers: BTreeMap<String, Answer>,
     /// The files that were read, with how many servers they hold.
@@ -169,6 +171,7 @@ impl Gathered {
                 let problem = Problem::new(Kind::Definition, wrong.to_string());
                 wrong.problem.hint.iter().fold(problem, |problem, hint| problem.hint(hint.clone()))
             }));
+            self.warnings.extend(objects.warnings.iter().map(ObjectProblem::as_warning));
             for file in objects.files {
                 let servers = objects.objects.iter().filter(|it| it.kind == DefinitionKind::Server);
                 let count = servers.filter(|it| it.place.file == file).count();

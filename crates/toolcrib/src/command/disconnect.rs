@@ -172,7 +172,7 @@ impl Leaving {
         let folder = backups(home, client);
         let is_as_it_was = self.goes() || has_copy(&folder, self.back.as_bytes());
         match copy {
-            // They hold what the file holds, secrets as well, and nobody needs them any more.
+            // They hold what the file holds, secrets as well, and are of no more use.
             Some(_) if is_as_it_was && !keep_copies && record::files(home, client).is_empty() => {
                 if let Err(error) = fs::remove_dir_all(&folder) {
                     told.push_str(&format!("Its copies could not be removed ({error}): {}\n", folder.display()));

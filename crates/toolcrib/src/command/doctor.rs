@@ -128,6 +128,10 @@ fn text_of(server: &Value) -> String {
             text.push_str(&format!("  {:<13} {value}\n", format!("{label}:")));
         }
     }
+    for (tool, number) in server["unanswered"].as_object().into_iter().flatten() {
+        let (calls, verb) = (count(&number.to_string(), "call"), if *number == 1 { "was" } else { "were" });
+        text.push_str(&format!("  unanswered:   {calls} of `{}` {verb} never answered\n", crate::text::line(tool)));
+    }
     for line in server["environment"].as_array().into_iter().flatten().filter_map(Value::as_str) {
         text.push_str(&format!("  environment:  {}\n", crate::text::line(line)));
     }
@@ -152,6 +156,19 @@ mod tests {
         assert_eq!(
             text,
             "a: failed since t, 3 tools\n  failed:       it ended\n  to do:        run it\n  stderr:       no key\n"
+        );
+    }
+
+    #[test]
+    fn calls_that_were_never_answered_are_told_by_tool() {
+        let text = text_of(&json!({
+            "name": "a", "state": "ready", "since": "t", "tools": 3, "advice": "restart it",
+            "unanswered": { "build": 12, "wait": 1 },
+        }));
+        assert_eq!(
+            text,
+            "a: ready since t, 3 tools\n  to do:        restart it\n  unanswered:   12 calls of `build` were never \
+             answered\n  unanswered:   1 call of `wait` was never answered\n"
         );
     }
 }

@@ -40,7 +40,7 @@ pub(crate) fn run(arguments: &Arguments, environment: &Environment) -> anyhow::R
     let asks = !flags.yes && !flags.preview && std::io::stdin().is_terminal();
     let asking = Asking { answers: arguments.answers.iter().cloned().collect(), asks };
     let mut gathered = gather_asking(&clients, flags.file.as_deref(), &home, environment, asking)?;
-    let problems = std::mem::take(&mut gathered.problems);
+    let (problems, warnings) = (std::mem::take(&mut gathered.problems), std::mem::take(&mut gathered.warnings));
     if gathered.files.is_empty() && (gathered.is_empty() || !problems.is_empty()) {
         return Err(nothing_read(problems).into());
     }
@@ -55,6 +55,9 @@ pub(crate) fn run(arguments: &Arguments, environment: &Environment) -> anyhow::R
         print(&format!("{line}\n"))?;
     }
     let code = if problems.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE };
+    for warning in &warnings {
+        let _ = writeln!(std::io::stderr().lock(), "{}", text::line(warning));
+    }
     for problem in &problems {
         let _ = writeln!(std::io::stderr().lock(), "error: {}", text::block(&problem.message));
     }

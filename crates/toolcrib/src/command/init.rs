@@ -73,6 +73,11 @@ pub(crate) fn run(arguments: &Arguments, environment: &Environment) -> anyhow::R
 }
 
 /// Tells what went wrong with a part; the others go on.
+fn warn(warning: &str) {
+    // A warning that cannot be written is not missed.
+    let _ = writeln!(std::io::stderr().lock(), "{}", text::line(warning));
+}
+
 fn complain(problem: &Problem) {
     let hint = problem.hint.iter().map(|hint| format!("hint: {}\n", text::block(hint))).collect::<String>();
     // Where nobody listens there is nobody to tell.
@@ -96,7 +101,7 @@ impl Arguments {
             if self.clients.is_empty() { CLIENTS.iter().collect() } else { self.clients.clone() };
         let asking = Asking { asks: matches!(asker, Asker::Terminal), ..Asking::default() };
         let mut gathered = gather_asking(&all, None, home, environment, asking)?;
-        let mut problems = std::mem::take(&mut gathered.problems);
+        let (mut problems, warnings) = (std::mem::take(&mut gathered.problems), std::mem::take(&mut gathered.warnings));
         let found = found(&all, &gathered, environment);
         if found.is_empty() && problems.is_empty() {
             let titles: Vec<&str> = all.iter().map(|client| client.title).collect();
@@ -145,6 +150,7 @@ impl Arguments {
                     )?;
                     asker.yes("Install it as a service?")?
                 };
+        warnings.iter().for_each(|warning| warn(warning));
         problems.iter().for_each(complain);
         let joinings = joinings.into_iter().map(|(_, joining)| *joining).collect();
         let taking = take.then_some(taking);

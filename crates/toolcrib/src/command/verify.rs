@@ -50,7 +50,7 @@ async fn several(arguments: &Arguments, named: &[ServerName], rest: &Rest) -> an
     }
 }
 
-/// The servers that nobody stopped.
+/// The servers that are not stopped.
 async fn switched_on(rest: &Rest) -> anyhow::Result<Vec<ServerName>> {
     let all = rest.get("/servers").await?.to_value();
     let servers = all["mcpServers"].as_array().into_iter().flatten().filter(|server| server["state"] != "stopped");

@@ -238,6 +238,27 @@ async fn what_is_wrong_or_none_of_ours_is_told_with_its_place() {
 }
 
 #[tokio::test]
+async fn keys_that_are_not_known_are_told_at_every_door() {
+    let serving = Serving::start(&[]).await;
+    let home = serving.home();
+    let file = home.join("a-server.yaml");
+    let text = "apiVersion: muster.giantswarm.io/v1alpha1\nkind: MCPServer\nmetadata: {name: a}\n\
+                spec:\n  type: stdio\n  command: some-tool\n  autostart: true\n";
+    fs::write(&file, text).unwrap();
+    let file = file.to_str().unwrap();
+    let told = "a-server.yaml:7:3: `spec.autostart`: is not known and means nothing here; did you mean `autoStart`?";
+    for door in [
+        &["create", "-f", file, "--dry-run"][..],
+        &["apply", "-f", file, "--dry-run"],
+        &["import", "muster", "--file", file, "--preview"],
+    ] {
+        let ran = run(home, door, &[]).await;
+        good(&ran);
+        assert!(ran.stderr.contains("warning: ") && ran.stderr.contains(told), "{door:?}: {}", ran.stderr);
+    }
+}
+
+#[tokio::test]
 async fn flags_words_and_logs_that_people_of_muster_know() {
     let serving = Serving::start(&[("a", "name: a\ncommand: /no/such/tool\nstart: eager\n")]).await;
     let home = serving.home();
@@ -254,14 +275,8 @@ async fn flags_words_and_logs_that_people_of_muster_know() {
     assert!(good(&run(home, &["workflow", "runs"], &[]).await).contains("completed"));
     run(home, &["workflow", "get", "none"], &[]).await.fails(1, &["`none`"]);
     run(home, &["workflow", "get", "f", "--nonsense"], &[]).await.fails(64, &["--nonsense"]);
-    let log = home.join("state/logs/a.log");
-    for _ in 0..600 {
-        if fs::read_to_string(&log).is_ok_and(|text| text.ends_with('\n')) {
-            break;
-        }
-        tokio::task::yield_now().await;
-        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
-    }
+    // The gateway writes the log beside its work; whoever follows it reads the line when it is there.
+    serving.background(&["logs", "a", "--follow"]).reads("/no/such/tool").await;
     let one = run(home, &["logs", "a", "--tail", "1"], &[]).await;
     assert_eq!(good(&one).lines().count(), 1);
     assert!(good(&run(home, &["logs", "a"], &[]).await).contains("/no/such/tool"));

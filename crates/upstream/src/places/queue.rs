@@ -80,7 +80,7 @@ impl Queue {
         self.tools.get(tool).map_or(0, |tool| tool.running)
     }
 
-    /// A place at once, if that takes nobody's turn: whoever stands in the round does so because none is free.
+    /// A place at once, if no other call is before it: calls wait in the round because none is free.
     pub(super) fn take(&mut self, tool: &str) -> Option<Arc<str>> {
         let (free, concurrency) = (self.free(), self.concurrency);
         if !self.round.is_empty() {

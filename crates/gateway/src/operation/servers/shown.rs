@@ -27,11 +27,10 @@ pub(in crate::operation) fn shown(running: &Running) -> Value {
         "speaks": speaks(running),
         "warnings": inventory.warnings,
     });
-    let (load, unanswered) = (running.server.places().load(), running.server.unanswered());
+    let (load, unanswered) = (running.server.places().load(), unanswered(running));
     server["calls"] = json!({ "running": load.running, "waiting": load.waiting, "places": load.concurrency.calls });
     if !unanswered.is_empty() {
-        let counts: Map<_, _> = unanswered.iter().map(|(tool, count)| (tool.to_string(), (*count).into())).collect();
-        server["unanswered"] = counts.into();
+        server["unanswered"] = unanswered.into();
     }
     if let Some(error) = status.last_error {
         server["lastError"] = error.into();
@@ -46,6 +45,11 @@ pub(in crate::operation) fn shown(running: &Running) -> Value {
         server["nextRetry"] = next.to_string().into();
     }
     server
+}
+
+/// How many calls of each tool were given up and never answered.
+pub(crate) fn unanswered(running: &Running) -> Map<String, Value> {
+    running.server.unanswered().into_iter().map(|(tool, count)| (tool.to_string(), count.into())).collect()
 }
 
 /// The eras that it has shown to speak, by the name that definitions have for them.

@@ -41,7 +41,7 @@ struct Field<'a> {
 // === impl Person ===
 
 impl Person {
-    /// `given` are pairs `field=value`. `None` when there are none and nobody sits at the terminal.
+    /// `given` are pairs `field=value`. `None` when there are none and there is no terminal.
     pub(crate) fn find(given: &[String]) -> Result<Option<Arc<dyn Answer>>, Problem> {
         let given = given.iter().map(|pair| {
             let (field, value) = pair.split_once('=').filter(|(field, _)| !field.is_empty()).ok_or_else(|| {

@@ -7,7 +7,7 @@ use serde_json::Value;
 use toolcrib_base::{Kind, Problem};
 use toolcrib_catalog::DefinitionKind;
 use toolcrib_catalog::clients::{Surroundings, translate_object};
-use toolcrib_catalog::objects::{Object, ObjectForm, Objects, kind_named, objects_at, objects_of_text};
+use toolcrib_catalog::objects::{Object, ObjectForm, ObjectProblem, Objects, kind_named, objects_at, objects_of_text};
 
 use super::super::kind::{self, Chosen, Row, Verb};
 use super::super::server::text_of;
@@ -47,6 +47,7 @@ pub(in crate::command) fn wishes(
     refuse_wrong(&read, verb)?;
     let mut found = Found::default();
     for objects in read {
+        found.notes.extend(objects.warnings.iter().map(ObjectProblem::as_warning));
         for skipped in objects.skipped {
             found.notes.push(format!("skipped {} at {}: {}", skipped.what, skipped.place, skipped.why));
         }

@@ -169,7 +169,7 @@ fn not_verified(error: anyhow::Error) -> Problem {
 // === impl Job ===
 
 impl Job {
-    /// Asks whether clients are connected to a gateway of which no server works. Where nobody is asked, they are not.
+    /// Asks whether clients are connected to a gateway of which no server works. Without a person to ask, they are not.
     fn connects_all_the_same(&self) -> anyhow::Result<bool> {
         if self.asker.no("\nNone of the servers works. Connect the clients all the same?")? {
             return Ok(true);

@@ -26,7 +26,7 @@ use crate::{Site, respond};
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// How long a legacy request goes on when its connection broke before it could be told where to come back: a call that
-/// is almost done still does what it was to do. Then it is taken back, as nobody can have its answer any more.
+/// is almost done still does what it was to do. Then it is taken back, as no client can get its answer any more.
 const UNHEARD: Duration = Duration::from_secs(5);
 /// How long it goes on for a client that was told: it is asked to come back after a second, and may need a few attempts.
 const RETURN: Duration = Duration::from_secs(30);

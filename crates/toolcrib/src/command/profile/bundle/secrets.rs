@@ -119,9 +119,10 @@ impl Plan {
             let first = field(open[0], "id");
             let problem =
                 Problem::new(Kind::InvalidParams, format!("nothing was written: missing is {}", lines.join("; ")));
+            let variable = if open[0]["kind"] == "url" { "KEY".to_owned() } else { field(open[0], "variable") };
             let hint = format!(
-                "say where each is, such as `--set {first}=env:{}`, or that the bundle is right with `--keep-references`",
-                field(open[0], "variable")
+                "say where each is, such as `--set {first}=env:{variable}`, or that the bundle is right with \
+                 `--keep-references`"
             );
             return Err(problem.hint(hint).into());
         }
