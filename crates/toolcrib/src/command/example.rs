@@ -1,13 +1,20 @@
-//! `toolcrib example`: a small server over stdin and stdout, for trying the gateway without installing another program.
+//! `toolcrib example`: a small server over stdin and stdout or over HTTP, for trying the gateway without installing another program.
 //! The demo and the guides use it.
 
-use std::io;
+use std::io::{self, Write};
+use std::net::SocketAddr;
+use std::process::ExitCode;
 use std::sync::Arc;
 
+use anyhow::Context;
 use clap::builder::{PossibleValue, PossibleValuesParser};
-use toolcrib_base::{Kind, Problem};
+use tokio::net::TcpListener;
+use toolcrib_base::task::Scope;
+use toolcrib_base::{Kind, Problem, random};
+use toolcrib_web::Guard;
 
-use crate::example::{self, Chosen};
+use super::alone;
+use crate::example::{self, Chosen, Example};
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = DEFINITION)]
@@ -21,6 +28,9 @@ pub(crate) struct Arguments {
     /// Refuse to start unless this environment variable is set, as servers do that need a key
     #[arg(long, value_name = "VARIABLE")]
     require: Option<String>,
+    /// Serve over HTTP on this address of this machine, such as `127.0.0.1:8701`, instead of stdin and stdout
+    #[arg(long, value_name = "ADDRESS")]
+    listen: Option<SocketAddr>,
 }
 
 const DEFINITION: &str = "\
@@ -30,7 +40,7 @@ A definition of such a server, `servers/units.yaml` in the home folder:
   command: toolcrib
   args: [example, units]
 
-What it keeps is in memory only. It ends when stdin is closed.";
+What it keeps is in memory only. It ends when stdin is closed, with `--listen` on Ctrl-C.";
 
 fn names() -> PossibleValuesParser {
     PossibleValuesParser::new(example::NAMES.map(|name| {
@@ -39,7 +49,7 @@ fn names() -> PossibleValuesParser {
     }))
 }
 
-pub(crate) fn run(arguments: Arguments) -> anyhow::Result<()> {
+pub(crate) fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
     let mut server = example::named(&arguments.name).expect("clap has checked the name");
     if let Some(variable) = arguments.require.filter(|variable| std::env::var_os(variable).is_none()) {
         let message = format!("cannot start: environment variable `{variable}` is not set");
@@ -49,6 +59,27 @@ pub(crate) fn run(arguments: Arguments) -> anyhow::Result<()> {
     if !arguments.tools.is_empty() {
         server = Arc::new(Chosen::new(server, arguments.tools)?);
     }
+    if let Some(address) = arguments.listen {
+        return listen(server, address);
+    }
     example::stdio::serve(&*server, io::stdin().lock(), io::stdout().lock())?;
-    Ok(())
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Serves over HTTP until Ctrl-C.
+fn listen(server: Arc<dyn Example>, address: SocketAddr) -> anyhow::Result<ExitCode> {
+    if !address.ip().is_loopback() {
+        let problem =
+            Problem::new(Kind::InvalidParams, format!("refusing to listen on `{address}`: it asks for no key"));
+        return Err(problem.hint(format!("listen on `127.0.0.1:{}`", address.port())).into());
+    }
+    alone(async move {
+        let listener = TcpListener::bind(address).await.with_context(|| format!("listen on `{address}`"))?;
+        let url = format!("http://{}{}", listener.local_addr().context("read the address")?, example::http::PATH);
+        // The token is never told: every client of this machine is served alike.
+        let guard = Guard::new(random::token(), Vec::new(), Vec::new());
+        writeln!(io::stderr().lock(), "serving url={url}").context("tell the address")?;
+        example::http::serve(listener, server, guard, Scope::new()).await;
+        Ok(())
+    })
 }

@@ -44,7 +44,7 @@ pub(crate) enum Here {
     Man(man::Arguments),
     /// Tell how this copy was installed and how to update it
     SelfUpdate(self_update::Arguments),
-    /// Run a small server to try things with, over stdin and stdout
+    /// Run a small server to try things with, over stdin and stdout or over HTTP
     Example(example::Arguments),
 }
 
@@ -66,6 +66,6 @@ pub(super) fn run(command: Here, environment: &Environment) -> anyhow::Result<Ex
         Here::Completion(arguments) => completion::run(&arguments).map(|()| ExitCode::SUCCESS),
         Here::Man(arguments) => man::run(&arguments).map(|()| ExitCode::SUCCESS),
         Here::SelfUpdate(arguments) => self_update::run(&arguments, environment).map(|()| ExitCode::SUCCESS),
-        Here::Example(arguments) => example::run(arguments).map(|()| ExitCode::SUCCESS),
+        Here::Example(arguments) => example::run(arguments),
     }
 }

@@ -58,3 +58,12 @@ async fn wrong_settings_name_their_place() {
     let ran = run(home.path(), &["serve"], &[]).await;
     ran.fails(1, &["error: ", "config.toml:2: unknown key `listen_on`\n", "hint: did you mean `listen`?"]);
 }
+
+#[tokio::test]
+async fn an_example_server_listens_on_this_machine_only() {
+    let home = tempfile::tempdir().unwrap();
+    let example = |arguments: &'static [&'static str]| run(home.path(), arguments, &[]);
+    example(&["example", "units", "--listen", "0.0.0.0:0"]).await.fails(1, &["refusing to listen", "127.0.0.1:0"]);
+    example(&["example", "units", "--tools", "convert"]).await.fails(1, &["no tool `convert`", "convert_length"]);
+    example(&["example", "units", "--require", "NO_SUCH_KEY"]).await.fails(1, &["`NO_SUCH_KEY` is not set", "`env`"]);
+}

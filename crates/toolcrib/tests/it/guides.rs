@@ -6,8 +6,8 @@
 //! - In a `console` block a line that begins with `$ ` is a command for the shell; a backslash at its end continues it.
 //!   The lines below it are what it prints. Each must be found in a line of its output, in this order; blanks count as
 //!   one, and `…` stands for anything. A command must succeed unless a line that begins with `error:` is expected.
-//! - `$ toolcrib serve` goes on in the background on a free port, which stands for 8700 from there on. `$ curl -s URL` is
-//!   asked by this test, so that no curl is needed.
+//! - `$ toolcrib serve` goes on in the background on a free port, which stands for 8700 from there on, and `$ toolcrib
+//!   example NAME --listen ADDRESS` for that address. `$ curl -s URL` is asked by this test, so that no curl is needed.
 //!
 //! Commands find `toolcrib` and the few programs of [`SYSTEM`] in their `PATH`, and nothing else, so that a reader needs
 //! nothing else either: servers are `toolcrib example`. Other blocks, such as `sh`, `json` and `text`, are not run.
@@ -23,8 +23,9 @@ use toolcrib_base::Kind;
 
 /// How long a gateway may take to start, and a change of a file to be seen.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// The address that guides speak of.
+/// The addresses that guides speak of: that of the gateway, and that of an example server over HTTP.
 const WRITTEN: &str = "127.0.0.1:8700";
+const OVER_HTTP: &str = "127.0.0.1:8701";
 /// Commands that change nothing are repeated until they print what is expected: a changed file is seen after a moment.
 const REPEATED: [&str; 6] =
     ["toolcrib list ", "toolcrib find ", "toolcrib describe ", "toolcrib audit list", "toolcrib status", "curl -s "];
@@ -189,7 +190,7 @@ fn read(path: &str) -> String {
 fn run(path: &str) {
     let text = read(path);
     let home = tempfile::tempdir().unwrap();
-    let mut reader = Reader { path, home, programs: programs(), gateway: None, commands: 0 };
+    let mut reader = Reader { path, home, programs: programs(), gateway: None, over_http: None, commands: 0 };
     for block in blocks(&text) {
         match block.language {
             "yaml" | "toml" => reader.file(&block),
@@ -239,15 +240,17 @@ struct Reader<'a> {
     home: tempfile::TempDir,
     /// The only folder in the `PATH`.
     programs: tempfile::TempDir,
-    gateway: Option<Gateway>,
+    gateway: Option<Running>,
+    /// An example server over HTTP.
+    over_http: Option<Running>,
     commands: usize,
 }
 
-/// `toolcrib serve` in the background.
-struct Gateway {
+/// `toolcrib serve`, or an example server over HTTP, in the background.
+struct Running {
     child: Child,
     address: String,
-    /// Lines of stderr; read by a thread, so that the gateway never waits for us.
+    /// Lines of stderr; read by a thread, so that the program never waits for us.
     told: Receiver<String>,
 }
 
@@ -266,7 +269,8 @@ impl Reader<'_> {
         };
         let path = self.home.path().join(name);
         std::fs::create_dir_all(path.parent().unwrap()).unwrap();
-        std::fs::write(path, block.lines.join("\n") + "\n").unwrap();
+        let text = self.here(&[block.lines.join("\n") + "\n"]).concat();
+        std::fs::write(path, text).unwrap();
     }
 
     fn commands(&mut self, block: &Block<'_>) {
@@ -286,6 +290,13 @@ impl Reader<'_> {
             let expected = self.here(&step.expected);
             return self.compare(step, &expected, 0, &told);
         }
+        if step.command.starts_with("toolcrib example ") && step.command.contains(OVER_HTTP) {
+            let command = step.command.replace(OVER_HTTP, "127.0.0.1:0");
+            let (server, told) = self.start(&command, |_| true);
+            self.over_http = Some(server);
+            let expected = self.here(&step.expected);
+            return self.compare(step, &expected, 0, &told);
+        }
         let expected = self.here(&step.expected);
         let command = self.here(std::slice::from_ref(&step.command)).concat();
         let repeated = REPEATED.iter().any(|begin| command.starts_with(begin));
@@ -301,10 +312,14 @@ impl Reader<'_> {
         }
     }
 
-    /// The same texts with the address of the gateway that runs.
+    /// The same texts with the addresses of what runs.
     fn here(&self, texts: &[String]) -> Vec<String> {
-        let address = self.gateway.as_ref().map_or(WRITTEN, |gateway| gateway.address.as_str());
-        texts.iter().map(|text| text.replace(WRITTEN, address)).collect()
+        let runs = [(&self.gateway, WRITTEN), (&self.over_http, OVER_HTTP)];
+        let addresses = runs.map(|(running, written)| (written, running.as_ref().map_or(written, |it| &it.address)));
+        let here = |text: &String| {
+            addresses.iter().fold(text.clone(), |text, (written, address)| text.replace(written, address))
+        };
+        texts.iter().map(here).collect()
     }
 
     fn compare(&self, step: &Step, expected: &[String], code: i32, output: &str) {
@@ -329,34 +344,41 @@ impl Reader<'_> {
     }
 
     /// Starts a gateway and waits until it serves and its servers are listed; gives what it told until then.
-    fn serve(&self, arguments: &str) -> (Gateway, String) {
-        let mut command = Command::new("sh");
-        // `exec`, so that a signal reaches the gateway and not the shell.
-        self.surroundings(command.args(["-c", &format!("exec toolcrib serve {arguments}")]));
-        command.env("TOOLCRIB_LISTEN", "127.0.0.1:0").env("TOOLCRIB_LOG", "info");
-        let mut child = command.stdin(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+    fn serve(&self, arguments: &str) -> (Running, String) {
+        // The gateway says so as well when a server keeps it waiting.
+        let is_ready = |line: &str| line.contains("ready servers=") || line.contains("unlisted=");
+        self.start(&format!("toolcrib serve {arguments}"), is_ready)
+    }
+
+    /// Starts a program that serves and waits until it has told its address and then a line that `is_ready`.
+    fn start(&self, command: &str, is_ready: fn(&str) -> bool) -> (Running, String) {
+        let mut shell = Command::new("sh");
+        // `exec`, so that a signal reaches the program and not the shell.
+        let shell = self.surroundings(shell.args(["-c", &format!("exec {command}")]));
+        shell.env("TOOLCRIB_LISTEN", "127.0.0.1:0").env("TOOLCRIB_LOG", "info");
+        let mut child = shell.stdin(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
         let stderr = BufReader::new(child.stderr.take().unwrap());
         let (tell, told) = mpsc::channel();
         std::thread::spawn(move || {
             for line in stderr.lines().map_while(Result::ok) {
-                // Nobody listens once the guide has ended.
+                // The receiver is gone once the guide has ended.
                 let _ = tell.send(line);
             }
         });
-        let mut gateway = Gateway { child, address: String::new(), told };
+        let mut running = Running { child, address: String::new(), told };
         let mut text = String::new();
-        let mut is_ready = false;
-        while !is_ready {
-            let line = gateway.told.recv_timeout(PATIENCE).unwrap_or_else(|_| panic!("no gateway serves:\n{text}"));
+        loop {
+            let line =
+                running.told.recv_timeout(PATIENCE).unwrap_or_else(|_| panic!("`{command}` serves not:\n{text}"));
             if let Some((_, url)) = line.split_once("serving url=http://") {
-                gateway.address = url.split('/').next().unwrap_or_default().to_owned();
+                running.address = url.split('/').next().unwrap_or_default().to_owned();
             }
-            // The gateway says so as well when a server keeps it waiting.
-            is_ready = line.contains("ready servers=") || line.contains("unlisted=");
             text.push_str(&line);
             text.push('\n');
+            if !running.address.is_empty() && is_ready(&line) {
+                return (running, text);
+            }
         }
-        (gateway, text)
     }
 
     fn stop(&mut self) {
@@ -369,9 +391,9 @@ impl Reader<'_> {
     }
 }
 
-impl Drop for Gateway {
+impl Drop for Running {
     fn drop(&mut self) {
-        // After a failure; a gateway that was stopped is gone already.
+        // An example server, or a gateway after a failure; one that was stopped is gone already.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
