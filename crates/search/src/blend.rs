@@ -1,4 +1,7 @@
-//! The ranking: words, words that look alike, and meaning, each scaled to between 0 and 1, then a weighted sum.
+//! The ranking: words, words that look alike, and meaning, each scaled to between 0 and 1, then a weighted sum, to which
+//! comes a share of the mean of the server's tools.
+
+use std::borrow::Cow;
 
 use crate::bm25f::Weigher;
 use crate::expand::{self, Expanded};
@@ -21,6 +24,8 @@ const MODEL: f32 = 0.7;
 const CLEAR: f32 = 0.35;
 /// From which cosine a tool without any word of the query is a hit.
 const NEAR: f32 = 0.2;
+/// How much of the mean score of its server's tools a tool has besides its own.
+const SERVER: f32 = 0.2;
 /// What a hit by meaning alone gets at least, so that it is one.
 const TRACE: f32 = 1e-6;
 
@@ -37,7 +42,9 @@ struct Components {
 }
 
 /// A query as one state of the index reads it.
-struct Asked {
+struct Asked<'q> {
+    /// With its paths as what they are.
+    text: Cow<'q, str>,
     terms: Vec<QueryTerm>,
     matches: Vec<Match<'static>>,
     expanded: Expanded,
@@ -55,17 +62,29 @@ pub(crate) struct Scored {
 pub(crate) fn score(frame: &Frame, mask: &Mask, query: &Query<'_>) -> Scored {
     let read = Asked::read(frame, mask, query.text);
     let components = Components::new(frame, mask, query, &read);
-    Scored { scores: components.blend(), near: components.meaning }
+    let mut scores = components.blend();
+    for segment in 0..frame.segments.len() {
+        let tools = &mut scores[frame.tools(segment)];
+        let added = SERVER * server_mean(tools, mask.visible_in(segment));
+        tools.iter_mut().filter(|score| **score > 0.0).for_each(|score| *score += added);
+    }
+    Scored { scores, near: components.meaning }
+}
+
+/// The mean score of the visible tools of a server; hidden ones have 0.
+fn server_mean(scores: &[f32], visible: usize) -> f32 {
+    scores.iter().sum::<f32>() / visible.max(1) as f32
 }
 
 /// The texts of a query that a model should read.
 pub(crate) fn texts(frame: &Frame, mask: &Mask, text: &str) -> Vec<String> {
     let read = Asked::read(frame, mask, text);
-    meaning::query_texts(text, |word| read.correction(word))
+    meaning::query_texts(&read.text, |word| read.correction(word))
 }
 
-/// How the score of one place comes about.
-pub(crate) fn explain(frame: &Frame, mask: &Mask, query: &Query<'_>, place: usize) -> Explanation {
+/// How the score of a tool comes about, which is given by its segment and its number there.
+pub(crate) fn explain(frame: &Frame, mask: &Mask, query: &Query<'_>, (segment, tool): (usize, usize)) -> Explanation {
+    let place = frame.base(segment) + tool;
     let read = Asked::read(frame, mask, query.text);
     let components = Components::new(frame, mask, query, &read);
     let mut weigher = Weigher::new(frame, mask);
@@ -86,17 +105,23 @@ pub(crate) fn explain(frame: &Frame, mask: &Mask, query: &Query<'_>, place: usiz
         .filter_map(|(term, corrected)| Some(Correction { from: term.word.clone(), to: corrected.clone()? }));
     let [words, alike, meaning, model] = components.parts(place);
     let model = (!components.model.is_empty()).then_some(model);
-    let score = components.blend()[place];
-    Explanation { score, exact: 0.0, words, alike, meaning, model, terms: parts, corrections: corrections.collect() }
+    let scores = components.blend();
+    let mean = server_mean(&scores[frame.tools(segment)], mask.visible_in(segment));
+    let weight = if scores[place] > 0.0 { SERVER } else { 0.0 };
+    let server = Part { raw: mean, scaled: mean, weight };
+    let score = scores[place] + weight * mean;
+    let corrections = corrections.collect();
+    Explanation { score, exact: 0.0, words, alike, meaning, model, server, terms: parts, corrections }
 }
 
 // === impl Asked ===
 
-impl Asked {
-    fn read(frame: &Frame, mask: &Mask, text: &str) -> Self {
-        let (terms, matches) = (query::terms(text), vocabulary::matches(text));
+impl<'q> Asked<'q> {
+    fn read(frame: &Frame, mask: &Mask, text: &'q str) -> Self {
+        let text = query::without_paths(text);
+        let (terms, matches) = (query::terms(&text), vocabulary::matches(&text));
         let expanded = expand::expand(frame, mask, &terms, &matches);
-        Self { terms, matches, expanded }
+        Self { text, terms, matches, expanded }
     }
 
     /// What a word of the query was meant to be, if it is none.
@@ -109,13 +134,13 @@ impl Asked {
 // === impl Components ===
 
 impl Components {
-    fn new(frame: &Frame, mask: &Mask, query: &Query<'_>, read: &Asked) -> Self {
+    fn new(frame: &Frame, mask: &Mask, query: &Query<'_>, read: &Asked<'_>) -> Self {
         let mut weigher = Weigher::new(frame, mask);
         let (mut words, mut alike) = (vec![0.0; frame.len()], vec![0.0; frame.len()]);
         read.expanded.terms.iter().for_each(|term| weigher.add(term, &mut words, &mut alike));
         weigher.damp(&mut words);
         weigher.damp(&mut alike);
-        let reading = Reading::new(query.text, &read.matches, |word| read.correction(word));
+        let reading = Reading::new(&read.text, &read.matches, |word| read.correction(word));
         let Meant { cosines, trust } = reading.score(frame, mask);
         let model = query.meaning.filter(|_| trust > 0.0).and_then(|meaning| meaning.score(frame, mask));
         let most = if model.is_some() { WITH_MODEL } else { MEANING };

@@ -14,7 +14,7 @@ const NAME_B: f32 = 0.3;
 const PROSE_B: f32 = 0.5;
 
 /// Name and title; labels; description; parameters.
-const TOOL_WEIGHTS: [f32; TOOL_FIELDS] = [2.5, 1.0, 1.0, 0.5];
+const TOOL_WEIGHTS: [f32; TOOL_FIELDS] = [2.5, 1.0, 1.0, 0.7];
 const TOOL_B: [f32; TOOL_FIELDS] = [NAME_B, NAME_B, PROSE_B, PROSE_B];
 /// Name and title; description and labels.
 const SERVER_WEIGHTS: [f32; SERVER_FIELDS] = [1.5, 0.4];

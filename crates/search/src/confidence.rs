@@ -3,7 +3,8 @@
 use rust_stemmers::{Algorithm, Stemmer};
 
 use crate::nearest::edits;
-use crate::rank::{QUERY_BYTES, QUERY_TERMS};
+use crate::query;
+use crate::rank::QUERY_TERMS;
 use crate::text::{parts, prefix, stop};
 
 /// How much of a tool's texts is looked at, in bytes.
@@ -44,7 +45,7 @@ impl Confidence {
     /// `near` is [`crate::Hit::near`].
     pub fn of(query: &str, texts: &[&str], near: Option<f32>) -> Self {
         let stemmer = Stemmer::create(Algorithm::English);
-        let mut wanted = words(prefix(query, QUERY_BYTES), &stemmer);
+        let mut wanted = words(&query::without_paths(query), &stemmer);
         wanted.truncate(QUERY_TERMS);
         let text = texts.join(" ");
         let text = prefix(&text, TEXT_BYTES);

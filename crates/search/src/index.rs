@@ -193,6 +193,12 @@ impl Frame {
         self.bases[segment]
     }
 
+    /// The places of a segment's tools.
+    pub(crate) fn tools(&self, segment: usize) -> std::ops::Range<usize> {
+        let base = self.base(segment);
+        base..base + self.segments[segment].len()
+    }
+
     pub(crate) fn position(&self, server: &str) -> Result<usize, usize> {
         self.segments.binary_search_by(|segment| segment.server().cmp(server))
     }
@@ -227,7 +233,7 @@ impl Frame {
         if !mask.shows(at, place) || query.text.trim().is_empty() || query.ranking != Ranking::Blend {
             return None;
         }
-        let explanation = blend::explain(self, mask, query, self.base(at) + place);
+        let explanation = blend::explain(self, mask, query, (at, place));
         // What stands above the blend is what the name adds.
         let all =
             Query { server: None, limit: usize::MAX, offset: 0, fold: false, visible: None, learned: &[], ..*query };

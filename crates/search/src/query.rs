@@ -1,8 +1,10 @@
 //! A query's text as terms with counts.
 
+use std::borrow::Cow;
+
 use crate::rank::{QUERY_BYTES, QUERY_TERMS};
 use crate::segment;
-use crate::text::{self, Form, Reading, Stems};
+use crate::text::{self, Form, Reading, Stems, prefix};
 
 /// One distinct term of a query.
 #[derive(Debug, Clone, PartialEq)]
@@ -43,6 +45,43 @@ fn read(text: &str, reading: Reading) -> Vec<QueryTerm> {
     terms
 }
 
+/// The longest extension of a file's name, in bytes.
+const EXTENSION: usize = 5;
+
+/// As much of a text as is read, with paths of files as what they say of the wish: `~/may/plan.docx` is `docx file`.
+/// The names of folders and files are values for the tool, no words for what it does.
+pub(crate) fn without_paths(text: &str) -> Cow<'_, str> {
+    let text = prefix(text, QUERY_BYTES);
+    let mut words = text.split_inclusive(char::is_whitespace);
+    if !words.clone().any(|word| file(word).is_some()) {
+        return Cow::Borrowed(text);
+    }
+    let mut out = String::with_capacity(text.len());
+    words.by_ref().for_each(|word| match file(word) {
+        Some((path, extension)) => {
+            let (before, after) = word.split_once(path).unwrap_or((word, ""));
+            out.extend([before, extension, " file", after]);
+        }
+        None => out.push_str(word),
+    });
+    Cow::Owned(out)
+}
+
+/// The path of a file within a word and the extension of its name. Paths without extension stay: they may be those of an
+/// API, whose parts are what it is about.
+fn file(word: &str) -> Option<(&str, &str)> {
+    let begins = |c: char| c.is_alphanumeric() || matches!(c, '/' | '~' | '.');
+    let path = word.trim_start_matches(|c| !begins(c)).trim_end_matches(|c: char| !c.is_alphanumeric());
+    let drive = |rest: &str| rest.starts_with(|c: char| c.is_ascii_alphabetic()) && rest[1..].starts_with(":\\");
+    if !["/", "~/", "./", "../"].iter().any(|start| path.starts_with(start)) && !drive(path) {
+        return None;
+    }
+    let (stem, extension) = path.rsplit(['/', '\\']).next()?.rsplit_once('.')?;
+    let known =
+        !stem.is_empty() && extension.len() <= EXTENSION && extension.bytes().all(|b| b.is_ascii_alphanumeric());
+    known.then_some((path, extension))
+}
+
 /// How many clauses a text has at most, of how many pieces they are made, and how many words make a piece.
 const CLAUSES: usize = 8;
 const MOST_PIECES: usize = 64;
@@ -57,6 +96,7 @@ pub(crate) fn clauses(text: &str) -> Vec<String> {
     }
     let sentences = text.split(['.', '!', '?', ';', ',', '\n']);
     let parts = sentences.flat_map(|sentence| sentence.split(" and ")).flat_map(|part| part.split(" then "));
+    let parts = parts.flat_map(|part| part.split(" or "));
     let clauses = parts.map(str::trim).filter(|part| part.split_whitespace().count() >= PIECE_WORDS);
     let clauses: Vec<&str> = clauses.take(MOST_PIECES).collect();
     if clauses.len() < 2 {
@@ -92,6 +132,31 @@ mod tests {
         );
         assert!(clauses("find the invoice of may, log it now").is_empty());
         assert_eq!(clauses(&"one two three. ".repeat(80)).len(), CLAUSES);
+    }
+
+    #[test]
+    fn alternatives_are_clauses() {
+        assert_eq!(
+            clauses("search recent medical papers or look up clinical trials or ask the encyclopedia"),
+            ["search recent medical papers", "look up clinical trials", "ask the encyclopedia"]
+        );
+    }
+
+    #[test]
+    fn a_path_of_a_file_says_what_kind_of_file_it_is() {
+        let check = |text: &str, expect: &str| assert_eq!(without_paths(text), expect);
+
+        check("Read \"/data/sales.xlsx\", then\nplot (~/a/b.png).", "Read \"xlsx file\", then\nplot (png file).");
+        check("merge ./a.pdf ../b.pdf C:\\Users\\ann\\c.pdf", "merge pdf file pdf file pdf file");
+        for kept in [
+            "GET /repos/{owner}/issues",
+            "node.js and/or e.g. this",
+            "/.gitignore",
+            "https://a.example/b.html",
+            "/ ~/ ./ C:\\ .",
+        ] {
+            check(kept, kept);
+        }
     }
 
     #[test]

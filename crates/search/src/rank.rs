@@ -144,6 +144,9 @@ pub struct Explanation {
     pub meaning: Part,
     /// The same by the vectors of a model, where [`Query::meaning`] has them all.
     pub model: Option<Part>,
+    /// The server: the mean score of its visible tools by the parts above, so that of like tools that of the server that is
+    /// about the query comes first.
+    pub server: Part,
     /// What each word of the query brings to `words.raw`, in the order of the query; words that bring nothing are left
     /// out.
     pub terms: Vec<TermPart>,

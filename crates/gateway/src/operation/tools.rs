@@ -135,7 +135,7 @@ fn explained(explanation: &Explanation, score: f32) -> Value {
     json!({
         "exact": explanation.exact,
         "words": part(explanation.words), "alike": part(explanation.alike), "meaning": part(explanation.meaning),
-        "model": explanation.model.map(part),
+        "model": explanation.model.map(part), "server": part(explanation.server),
         // Scores are sums of parts that are cut to 32 bits: what is less than that is nothing.
         "learned": Some(score - explanation.score).filter(|learned| *learned > 1e-5).unwrap_or(0.0),
         "terms": explanation.terms.iter().map(|it| json!({ "word": it.word, "score": it.score })).collect::<Vec<_>>(),

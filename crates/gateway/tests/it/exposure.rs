@@ -218,7 +218,7 @@ async fn a_profile_chooses_its_ranking_and_scores_are_explained() {
         if finds {
             let why = &best["explanation"];
             assert_eq!(why["corrections"], json!([{"from": "curency", "to": "currency"}]), "{why}");
-            let shares = ["words", "alike", "meaning"].map(|part| why[part]["share"].as_f64().unwrap());
+            let shares = ["words", "alike", "meaning", "server"].map(|part| why[part]["share"].as_f64().unwrap());
             let sum: f64 = shares.iter().sum::<f64>() + why["exact"].as_f64().unwrap();
             assert!((sum - best["score"].as_f64().unwrap()).abs() < 1e-3, "{best}");
         }

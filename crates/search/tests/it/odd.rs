@@ -111,7 +111,7 @@ fn parts_of(hits: &Hits, index: &Index, query: &Query<'_>) {
     for hit in &hits.hits {
         let told = index.explain(query, &hit.id).unwrap();
         assert_eq!(told.score, hit.score, "{}", hit.id);
-        let parts = [told.words, told.alike, told.meaning].map(|part| part.scaled * part.weight);
+        let parts = [told.words, told.alike, told.meaning, told.server].map(|part| part.scaled * part.weight);
         let sum = parts.iter().sum::<f32>() + told.exact;
         assert!((sum - told.score).abs() < 1e-4, "{}: {told:?}", hit.id);
         assert!((told.terms.iter().map(|term| term.score).sum::<f32>() - told.words.raw).abs() < 1e-4, "{told:?}");

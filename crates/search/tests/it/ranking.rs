@@ -1,5 +1,6 @@
 //! What is found first, in small catalogues.
 
+use toolcrib_base::ToolId;
 use toolcrib_search::{Index, Query, Ranker};
 
 use crate::world::{Tool, World, build, ids, world};
@@ -45,6 +46,36 @@ fn words_identifiers_and_stems_meet() {
     check("hubspot add contact", &["hubspot/createContact"]);
     check("please convert the timezone for me", &["time/convert_time"]);
     check("index of data tables by id and type", &["hubspot/data_table_index"]);
+}
+
+#[test]
+fn of_like_tools_that_of_the_server_that_is_about_the_query_comes_first() {
+    let index = build(&world(&[
+        (
+            "alpha",
+            "",
+            &[("search", "Search for entries"), ("resize_image", "Make an image small"), ("now", "The time")],
+        ),
+        (
+            "beta",
+            "",
+            &[("search", "Search for entries"), ("read_entries", "Read entries"), ("count_entries", "How many")],
+        ),
+    ]));
+    let hits = index.search(&Query { fold: false, ..Query::new("search entries") });
+    assert_eq!(ids(&hits)[..2], ["beta/search", "alpha/search"]);
+    let server = |id| index.explain(&Query::new("search entries"), &ToolId::parse(id).unwrap()).unwrap().server;
+    let (alpha, beta) = (server("alpha/search"), server("beta/search"));
+    assert!(beta.raw > alpha.raw && beta.weight == alpha.weight && alpha.weight > 0.0, "{alpha:?} {beta:?}");
+    let one = index.view(&|id| &*id.tool == "search");
+    let hits = one.search(&Query { fold: false, ..Query::new("search entries") });
+    assert_eq!(ids(&hits), ["alpha/search", "beta/search"], "hidden tools speak for no server");
+}
+
+#[test]
+fn names_of_folders_and_files_are_not_what_is_wanted() {
+    check("write the text to ~/hubspot/contacts/list/contact.txt", &["files/write_file"]);
+    check("contacts list", &["hubspot/list"]);
 }
 
 #[test]

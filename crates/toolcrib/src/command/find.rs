@@ -118,7 +118,7 @@ fn text_of(hit: &Value) -> String {
     if why["exact"].as_f64().is_some_and(|exact| exact > 0.0) {
         text.push_str(&format!("  exact    {}\n", number(&why["exact"])));
     }
-    for part in ["words", "alike", "meaning", "model"].into_iter().filter(|part| why[*part].is_object()) {
+    for part in ["words", "alike", "meaning", "model", "server"].into_iter().filter(|part| why[*part].is_object()) {
         let (scaled, weight) = (number(&why[part]["scaled"]), number(&why[part]["weight"]));
         text.push_str(&format!("  {part:<8} {} = {scaled} × {weight}", number(&why[part]["share"])));
         if part == "words" {
@@ -158,9 +158,11 @@ mod tests {
         assert!(text.starts_with("0.90 a/b\n  words    0.40 = 0.80 × 0.50, currency"), "{text}");
         assert!(text.ends_with("  `curency` taken for `currency`\n") && !text.contains('\u{1b}'), "{text}");
         hit["explanation"]["model"] = part(0.2);
+        hit["explanation"]["server"] = json!({ "raw": 0.3, "scaled": 0.3, "weight": 0.2, "share": 0.06 });
         hit["explanation"]["learned"] = json!(0.05);
         let text = text_of(&hit);
-        assert!(text.contains("  model    0.20 = 0.40 × 0.50\n  learned  0.05\n"), "{text}");
+        let parts = "  model    0.20 = 0.40 × 0.50\n  server   0.06 = 0.30 × 0.20\n  learned  0.05\n";
+        assert!(text.contains(parts), "{text}");
         hit["explanation"] = Value::Null;
         assert!(text_of(&hit).contains("nothing to explain"));
     }
