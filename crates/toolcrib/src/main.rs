@@ -13,6 +13,7 @@ mod example;
 mod free;
 mod home;
 mod lines;
+mod memory;
 mod model;
 mod names;
 mod output;
@@ -37,6 +38,7 @@ fn main() -> ExitCode {
     if arguments.next().is_some_and(|first| first == "guard") {
         return toolcrib_transport::process::guard::run(arguments);
     }
+    memory::return_large_buffers();
     // A shell that asks what may come next is answered, and nothing else is done.
     if std::env::var_os(command::completion::VARIABLE).is_some() {
         CompleteEnv::with_factory(command::definition).var(command::completion::VARIABLE).complete();

@@ -136,7 +136,7 @@ async fn ran(child: Child) -> Ran {
     }
 }
 
-async fn until(what: &str, condition: impl Fn() -> bool) {
+pub(crate) async fn until(what: &str, condition: impl Fn() -> bool) {
     let waiting = async {
         while !condition() {
             tokio::task::yield_now().await;
