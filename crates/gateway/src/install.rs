@@ -104,3 +104,41 @@ impl Gateway {
         table.values().find(is_installing).map(|running| running.definition.name.to_string())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    /// The least and the most time, in seconds, that a program has to install itself.
+    fn times(definition: &str) -> Option<(u64, u64)> {
+        let home = tempfile::tempdir().unwrap();
+        std::fs::create_dir(home.path().join("servers")).unwrap();
+        std::fs::write(home.path().join("servers/a.yaml"), format!("name: a\n{definition}\n")).unwrap();
+        let loaded = toolcrib_catalog::load(home.path());
+        assert!(loaded.problems.is_empty(), "{:?}", loaded.problems);
+        let definition = &loaded.servers["a"];
+        let Transport::Stdio(program) = &definition.transport else { panic!("a program") };
+        let endpoint = Endpoint::Stdio {
+            program: program.command.clone(),
+            args: program.args.clone(),
+            env: Vec::new(),
+            inherit: Vec::new(),
+            cwd: None,
+        };
+        let installs = installs(definition, &endpoint)?;
+        assert!(installs.most <= installs.least || installs.quiet > Duration::ZERO);
+        Some((installs.least.as_secs(), installs.most.as_secs()))
+    }
+
+    #[test]
+    fn a_time_to_connect_that_is_written_counts_also_where_it_is_the_default_of_others() {
+        let npx = "command: npx\nargs: [-y, a]";
+        assert_eq!(times(npx), Some((120, 900)));
+        assert_eq!(times(&format!("{npx}\ntimeouts: {{call: 5s}}")), Some((120, 900)));
+        assert_eq!(times(&format!("{npx}\ntimeouts: {{connect: 10s}}")), Some((10, 10)));
+        assert_eq!(times(&format!("{npx}\ntimeouts: {{connect: 20m}}")), Some((1200, 1200)));
+        assert_eq!(times("command: node\nargs: [a.js]"), None);
+    }
+}

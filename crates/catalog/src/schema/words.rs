@@ -78,7 +78,10 @@ const ENTRY: &[(&str, &str)] = &[
     ("runtime.url", "The server's address; `${NAME}` stands for a variable that is no secret."),
     ("runtime.headers", "Headers of every request; plain texts only."),
     ("runtime.timeouts", "How long the server may take."),
-    ("runtime.timeouts.connect", "From starting or connecting to the end of the handshake."),
+    (
+        "runtime.timeouts.connect",
+        "From starting or connecting to the end of the handshake: without it `10s`, and minutes where the program is downloaded first.",
+    ),
     ("runtime.timeouts.list", "For all pages of its lists."),
     ("runtime.timeouts.call", "For one call."),
     ("package", "The package that is run; for people."),
@@ -113,7 +116,10 @@ const SERVER: &[(&str, &str)] = &[
     ("era", "In which era of the protocol it is spoken to: that of each client (`auto`), or only one."),
     ("declares", "What the connection that lists its tools says can be asked."),
     ("timeouts", "How long it may take."),
-    ("timeouts.connect", "From starting or connecting to the end of the handshake."),
+    (
+        "timeouts.connect",
+        "From starting or connecting to the end of the handshake: without it `10s`, and minutes where the program is downloaded first.",
+    ),
     ("timeouts.list", "For all pages of its lists."),
     ("timeouts.call", "For one call."),
     ("category", "The group that it is listed in."),

@@ -14,6 +14,7 @@ use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use anyhow::Context;
 use toolcrib_auth::KeyWish;
 use toolcrib_base::Problem;
 use toolcrib_catalog::clients::{CLIENTS, Client};
@@ -67,7 +68,8 @@ pub(crate) fn run(arguments: &Arguments, environment: &Environment) -> anyhow::R
     let config = arguments.config(&home, environment)?;
     let job = arguments.job(asker, &home, environment)?;
     // Two at a time would write over each other; what the first one did, the second one sees.
-    let claim = lock::claim(&home)?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().context("start the runtime")?;
+    let claim = runtime.block_on(lock::claim(&home, lock::LONGEST))?;
     let job = if claim.has_waited { arguments.job(asker, &home, environment)? } else { job };
     super::run_gateway(&config.clone(), |events| work::run(job, config, events))
 }

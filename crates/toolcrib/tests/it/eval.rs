@@ -48,6 +48,37 @@ async fn a_search_is_measured_through_the_gateway() {
 }
 
 #[tokio::test]
+async fn a_package_and_instructions_are_words_of_their_server_as_in_a_home() {
+    let home = tempfile::tempdir().unwrap();
+    let set = tempfile::tempdir().unwrap();
+    let tool = |server: &str, more: &str| {
+        format!(r#"{{"id":"{server}","server":"{server}","name":"use_{server}","description":"Does it",{more}}}"#)
+    };
+    let instructions = format!(r#""instructions":"Keeps invoices. {}volcanoes""#, "x ".repeat(200));
+    let tools = [
+        tool("alpha", r#""package":"pypi:something-else""#),
+        tool("beta", r#""package":"pypi:mcp-server-time""#),
+        tool("gamma", &instructions),
+    ];
+    let of = |text: &str, relevant: &str| format!(r#"{{"text":"{text}","relevant":["{relevant}"]}}"#);
+    put(set.path(), &tools.join("\n"), &[of("a clock", "beta"), of("invoices", "gamma")].join("\n"));
+    let folder = set.path().to_str().unwrap();
+    let ran = run(home.path(), &["eval", "search", folder, "-o", "json"], &[]).await;
+    assert_eq!(ran.code, 0, "{}", ran.stderr);
+    let value: Value = serde_json::from_str(&ran.stdout).unwrap();
+    assert_eq!(value["mean"]["recall_at_1"], 1.0, "{value}");
+    // What the gateway does not read of long instructions is not written either.
+    put(set.path(), &tools.join("\n"), &of("volcanoes", "gamma"));
+    let ran = run(home.path(), &["eval", "search", folder, "-o", "json"], &[]).await;
+    let value: Value = serde_json::from_str(&ran.stdout).unwrap();
+    assert_eq!(value["mean"]["recall_at_10"], 0.0, "{value}");
+    put(set.path(), &tool("alpha", r#""package":7"#), &of("it", "alpha"));
+    run(home.path(), &["eval", "search", folder], &[])
+        .await
+        .fails(1, &["tools.jsonl`, line 1", "`package` is no text"]);
+}
+
+#[tokio::test]
 async fn a_bad_set_is_told_with_its_place() {
     let home = tempfile::tempdir().unwrap();
     let query = r#"{"text":"x","relevant":["Mail/send"]}"#;

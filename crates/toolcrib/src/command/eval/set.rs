@@ -14,6 +14,10 @@ const TOOLS: &str = "tools.jsonl";
 const QUERIES: &str = "queries.jsonl";
 /// How many characters of a server's name are kept.
 const NAME: usize = 50;
+/// How much of a server's instructions the gateway reads for its searches, in bytes.
+const INSTRUCTIONS: usize = 400;
+/// What stands before a package's name in a set: where it comes from.
+const ORIGINS: [&str; 3] = ["npm:", "pypi:", "oci:"];
 /// A definition's tools are at most so many bytes, half of what a file may have; more become a further server.
 const PART: usize = 512 * 1024;
 
@@ -30,6 +34,8 @@ pub(super) struct Set {
 #[derive(Debug, Default)]
 struct Offer {
     texts: Map<String, Value>,
+    /// Its package, by which the gateway recognises it.
+    package: Option<String>,
     tools: Vec<Value>,
     names: HashSet<String>,
     bytes: usize,
@@ -84,6 +90,7 @@ impl Set {
             definition.insert("name".to_owned(), json!(name));
             // It is never started; what a definition needs is a way to.
             definition.insert("command".to_owned(), json!("never-started"));
+            definition.insert("args".to_owned(), json!(offer.package.as_slice()));
             definition.insert("start".to_owned(), json!("manual"));
             definition.insert("tools".to_owned(), json!(offer.tools));
             put(&home.join("servers"), name, &definition)?;
@@ -122,16 +129,34 @@ impl Set {
         if offer.tools.is_empty() {
             let title = optional(line, "server_title")?;
             let title = if title.is_empty() { server } else { title };
-            let described = optional(line, "server_description")?;
-            let texts = [("title", title), ("description", described), ("category", optional(line, "category")?)];
+            let described = described(line)?;
+            let texts = [("title", title), ("description", &*described), ("category", optional(line, "category")?)];
             let texts = texts.into_iter().filter(|(_, text)| !text.is_empty());
             offer.texts = texts.map(|(key, text)| (key.to_owned(), json!(text))).collect();
+            offer.package = package(line)?.map(str::to_owned);
         }
         offer.bytes += bytes;
         offer.names.insert(name.to_owned());
         offer.tools.push(tool);
         Ok(format!("{server_name}/{name}"))
     }
+}
+
+/// What a server says of itself. A definition has no instructions, since servers give them when they start: as much of
+/// them as the gateway reads stands after the description.
+fn described(line: &Value) -> anyhow::Result<String> {
+    let instructions = optional(line, "instructions")?;
+    let ends = instructions.char_indices().map(|(at, letter)| at + letter.len_utf8());
+    let end = ends.take_while(|end| *end <= INSTRUCTIONS).last().unwrap_or(0);
+    let texts = [optional(line, "server_description")?, &instructions[..end]].map(str::trim);
+    Ok(texts.into_iter().filter(|text| !text.is_empty()).collect::<Vec<_>>().join("\n"))
+}
+
+/// The name of a server's package.
+fn package(line: &Value) -> anyhow::Result<Option<&str>> {
+    let package = optional(line, "package")?;
+    let name = ORIGINS.iter().find_map(|origin| package.strip_prefix(origin)).unwrap_or(package);
+    Ok(Some(name).filter(|name| !name.is_empty()))
 }
 
 fn slug(server: &str) -> String {

@@ -1,10 +1,11 @@
 //! One `init` of a home at a time: the lock that it holds, and how the next one waits.
 
 use std::fs::{self, File};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
+use tokio::time::{Instant, sleep};
 use toolcrib_base::{Kind, Problem};
 
 use crate::home::Home;
@@ -12,7 +13,7 @@ use crate::output::print;
 use crate::text;
 
 /// How long another one may take: it may be installing.
-const LONGEST: Duration = Duration::from_secs(20 * 60);
+pub(super) const LONGEST: Duration = Duration::from_secs(20 * 60);
 /// How often is looked.
 const LOOK: Duration = Duration::from_millis(200);
 
@@ -23,11 +24,11 @@ pub(super) struct Claim {
     pub(super) has_waited: bool,
 }
 
-/// Takes the right, waiting for another `init` where one runs.
+/// Takes the right, waiting for another `init` where one runs, for `longest` at most.
 ///
 /// # Errors
 /// The folder cannot be written, or the other one does not end.
-pub(super) fn claim(home: &Home) -> Result<Claim, Problem> {
+pub(super) async fn claim(home: &Home, longest: Duration) -> Result<Claim, Problem> {
     let path = home.state().join("init.lock");
     let failed = |error: std::io::Error| {
         Problem::new(Kind::Unavailable, format!("cannot write `{}`: {error}", path.display()))
@@ -49,39 +50,48 @@ pub(super) fn claim(home: &Home) -> Result<Claim, Problem> {
                 format!("\nAnother `toolcrib init` sets up {} at this moment: waiting for it.\n", text::line(&folder));
             print(&told).map_err(failed)?;
         }
-        if begun.elapsed() > LONGEST {
+        if begun.elapsed() >= longest {
             let what = "another `toolcrib init` of this home does not end";
             return Err(Problem::new(Kind::Conflict, what).hint("end it, then start `toolcrib init` again"));
         }
-        std::thread::park_timeout(LOOK);
+        sleep(LOOK).await;
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::path::Path;
+    use std::pin::pin;
+
+    use futures_util::FutureExt;
 
     use super::*;
 
-    #[test]
-    fn the_second_one_waits_and_knows_it() {
+    fn home(folder: &tempfile::TempDir) -> Home {
+        Home::find(Some(folder.path()), &crate::home::Environment::default()).unwrap()
+    }
+
+    #[tokio::test]
+    async fn the_second_one_waits_and_knows_it() {
         let folder = tempfile::tempdir().unwrap();
-        let home = Home::find(Some(folder.path()), &crate::home::Environment::default()).unwrap();
-        let first = claim(&home).unwrap();
+        let home = home(&folder);
+        let first = claim(&home, LONGEST).await.unwrap();
         assert!(!first.has_waited);
-        let (tell, told) = std::sync::mpsc::channel();
-        let second = {
-            let home = home.clone();
-            std::thread::spawn(move || {
-                tell.send(()).unwrap();
-                claim(&home).map(|claim| claim.has_waited)
-            })
-        };
-        told.recv().unwrap();
-        assert!(!second.is_finished());
+        let mut second = pin!(claim(&home, LONGEST));
+        assert!(second.as_mut().now_or_never().is_none());
         drop(first);
-        // Whether it came before or after the end, it holds the lock now.
-        second.join().unwrap().unwrap();
-        assert!(claim(&home).is_ok() && Path::new(&home.state().join("init.lock")).exists());
+        let second = second.await.unwrap();
+        assert!(second.has_waited && home.state().join("init.lock").exists());
+    }
+
+    #[tokio::test]
+    async fn one_that_does_not_end_is_named() {
+        let folder = tempfile::tempdir().unwrap();
+        let home = home(&folder);
+        let first = claim(&home, LONGEST).await.unwrap();
+        let problem = claim(&home, Duration::ZERO).await.err().unwrap();
+        assert_eq!(problem.kind, Kind::Conflict);
+        assert!(problem.message.contains("does not end") && problem.hint.is_some(), "{problem:?}");
+        drop(first);
+        assert!(!claim(&home, Duration::ZERO).await.unwrap().has_waited);
     }
 }
