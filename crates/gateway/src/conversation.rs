@@ -20,7 +20,7 @@ use crate::dialect::MetaName;
 use crate::meta;
 use crate::passage::Passage;
 use crate::reply;
-use crate::request::Passing;
+use crate::request::{CallAnswer, Passing};
 use crate::servers::Table;
 use crate::view::{SessionPart, Tool};
 
@@ -175,7 +175,7 @@ impl Passing<'_> {
         (tool, server): (&Tool, &Server),
         arguments: &Raw,
         by: Option<&'static MetaName>,
-    ) -> Raw {
+    ) -> CallAnswer {
         let (table, principal) = (&self.gateway.conversations, &self.caller.principal.id);
         let done = match &tool.session {
             SessionPart::Open => {
@@ -188,11 +188,8 @@ impl Passing<'_> {
                 if closed { Ok(json!({ "closed": true })) } else { Err(self.not_open(tool)) }
             }
         };
-        let (outcome, result) = match done {
-            Ok(value) => (Outcome::Ok, meta::call::shape(by, reply::data(&value))),
-            Err(problem) => (Outcome::Error(problem.kind), reply::failure(&problem)),
-        };
+        let outcome = done.as_ref().map_or_else(|problem| Outcome::Error(problem.kind), |_| Outcome::Ok);
         tool.metrics().record(outcome, passage.finish(outcome));
-        result
+        CallAnswer::from(done.map(|value| meta::call::shape(by, reply::data(&value))))
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use toolcrib_base::{Glob, Kind, Problem};
 use toolcrib_policy::{Rules, Settings};
-use toolcrib_protocol::{Id, Raw, Request, method, own_meta};
+use toolcrib_protocol::{Id, Raw, Request, method};
 use toolcrib_store::Outcome;
 
 use crate::caller::Caller;
@@ -82,29 +82,17 @@ impl Gateway {
             method: method::TOOLS_CALL.to_owned(),
             params: Raw::from_value(&params).edit(&[("arguments", arguments)]),
         };
-        let Some(answer) = self.request(caller, request, None).await else {
-            return Err(Problem::new(Kind::Cancelled, "the call was cancelled"));
-        };
-        let result = answer.outcome.map_err(|error| Problem::new(Kind::BadServer, error.message))?;
+        let answer = self.called(caller, &request).await;
+        let answer = answer.map_err(|error| Problem::new(Kind::BadServer, error.message))?;
         if !is_known {
             return Err(crate::resolve::unknown_tool(&view, &name));
         }
         // What the gateway itself says of the call is a problem; what the tool says is its result.
-        match failure_of(&result).filter(|kind| operation.problems.contains(kind)) {
-            Some(kind) => Err(Problem::new(kind, text_of(&result))),
-            None => Ok(result),
+        match answer.problem {
+            Some(problem) if operation.problems.contains(&problem.kind) => Err(*problem),
+            _ => Ok(answer.result),
         }
     }
-}
-
-/// What the gateway itself says of a call: from what servers send this key is taken out before it is read.
-fn failure_of(result: &Raw) -> Option<Kind> {
-    let named = result.get("_meta")?.text(own_meta::ERROR)?;
-    Kind::ALL.into_iter().find(|kind| kind.name() == named)
-}
-
-fn text_of(result: &Raw) -> String {
-    result.to_value()["content"][0]["text"].as_str().unwrap_or_default().to_owned()
 }
 
 /// The rules where no profile has a say.

@@ -1,7 +1,8 @@
 //! Results of tools that the gateway itself gives.
 
 use serde_json::{Value, json};
-use toolcrib_base::Problem;
+use toolcrib_base::{Kind, Problem};
+use toolcrib_protocol::raw::Edit;
 use toolcrib_protocol::{Raw, own_meta};
 
 /// Where a list stands in structured content.
@@ -40,12 +41,13 @@ pub(crate) fn failure(problem: &Problem) -> Raw {
         Some(hint) => format!("{}. {hint}", problem.message),
         None => problem.message.clone(),
     };
-    let kind = problem.kind.name();
-    Raw::from_value(&json!({
-        "content": [{ "type": "text", "text": text }],
-        "isError": true,
-        "_meta": { own_meta::ERROR: kind },
-    }))
+    Raw::from_value(&json!({ "content": [{ "type": "text", "text": text }], "isError": true }))
+}
+
+/// A result that leaves the gateway and names the kind of problem that the gateway itself tells of.
+pub(crate) fn marked(result: &Raw, kind: Kind) -> Raw {
+    let meta = Raw::from_value(&json!({ own_meta::ERROR: kind.name() }));
+    result.edit(&[("_meta", Edit::Set(meta.as_str()))])
 }
 
 /// Whether a result says that it is an error.

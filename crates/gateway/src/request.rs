@@ -1,5 +1,6 @@
 //! The path of one request: resolve, decide, dispatch, audit, answer in the client's era.
 
+mod answer;
 mod call;
 mod channel;
 mod hold;
@@ -26,11 +27,11 @@ use crate::exchange::{Behind, Exchanged, Wanted, Way};
 use crate::front;
 use crate::gateway::Gateway;
 use crate::passage::{Asked, Desk, Passage, Refused};
-use crate::reply;
 use crate::session::Running;
 use crate::view::View;
 use toolcrib_store::Outcome;
 
+pub(crate) use answer::CallAnswer;
 pub use channel::{Channel, hears};
 
 /// One request on its way.
@@ -81,6 +82,19 @@ impl Gateway {
         (!cancelled).then(|| Answer { id: Some(request.id.clone()), outcome })
     }
 
+    /// A call by another door than MCP: the answer says beside its result what the gateway itself says of the call.
+    pub(crate) async fn called(self: &Arc<Self>, caller: &Caller, request: &Request) -> Result<CallAnswer, RpcError> {
+        let view = self.view_for(caller, request).await;
+        let view = view.ok_or_else(|| RpcError::from(&front::no_profile(self, &caller.profile)))?;
+        let behind = Behind::read(caller, &request.params)?;
+        let (way, id) = (Way { channel: None, token: None }, &request.id);
+        let passing = Passing { gateway: self, view: &view, caller, id, running: None, way, behind, depth: 0 };
+        let answer = passing.tools_call(&request.params).await;
+        let answer = answer.map_err(|error| convert::error_for(caller.revision, error))?;
+        let result = in_form(self, caller.revision, method::TOOLS_CALL, (&answer.marked(), answer.form));
+        Ok(answer.map(|_| result))
+    }
+
     /// Checks the headers of a modern request over HTTP that mirror its parameters (`Mcp-Param-*`).
     pub fn check_headers(&self, caller: &Caller, request: &Request, headers: &HeaderMap) -> Result<(), RpcError> {
         if request.method != method::TOOLS_CALL || caller.revision.era() == Era::Legacy {
@@ -118,12 +132,8 @@ impl Passing<'_> {
         let (revision, gateway) = (self.caller.revision, self.gateway);
         let result = match method {
             method::TOOLS_CALL => {
-                let (result, from) = self.tools_call(params).await?;
-                // What one legacy end says to the other is theirs; only older clients cannot read all of it.
-                if from.era() == Era::Legacy && revision.era() == Era::Legacy && revision.has_structured_content() {
-                    return Ok(result);
-                }
-                result
+                let answer = self.tools_call(params).await?;
+                return Ok(in_form(gateway, revision, method, (&answer.marked(), answer.form)));
             }
             method::TOOLS_LIST => return self.tools_list(params),
             method::RESOURCES_LIST => return self.listed(params, self.view.natively()[0]),
@@ -144,11 +154,7 @@ impl Passing<'_> {
             }
             other => Box::pin(self.forward(other, params)).await?,
         };
-        Ok(match revision.era() {
-            Era::Modern => convert::result_for(revision, method, &result, &gateway.server_info, Caching::NONE),
-            // What only the modern era has was taken out where the result was received.
-            Era::Legacy => downgrade::result_for_revision(revision, method, &result),
-        })
+        Ok(converted(gateway, revision, method, &result))
     }
 
     /// Lets a request through to a server and records how it ended. `act` names the server.
@@ -220,6 +226,23 @@ impl Passing<'_> {
     }
 }
 
+/// The result of a call, which is in the form of one revision, for a client of another.
+fn in_form(gateway: &Gateway, revision: Revision, method: &str, (result, form): (&Raw, Revision)) -> Raw {
+    // What one legacy end says to the other is theirs; only older clients cannot read all of it.
+    if form.era() == Era::Legacy && revision.era() == Era::Legacy && revision.has_structured_content() {
+        return result.clone();
+    }
+    converted(gateway, revision, method, result)
+}
+
+fn converted(gateway: &Gateway, revision: Revision, method: &str, result: &Raw) -> Raw {
+    match revision.era() {
+        Era::Modern => convert::result_for(revision, method, result, &gateway.server_info, Caching::NONE),
+        // What only the modern era has was taken out where the result was received.
+        Era::Legacy => downgrade::result_for_revision(revision, method, result),
+    }
+}
+
 /// A server that cannot be asked, in words for the client.
 pub(crate) fn away(error: &CallError) -> Problem {
     let problem = Problem::new(error.kind(), error.to_string());
@@ -250,9 +273,4 @@ pub(crate) fn required_text(params: &Raw, key: &str) -> Result<String, RpcError>
 pub(crate) fn unknown_method(method: &str) -> RpcError {
     let shown: String = method.chars().take(128).collect();
     RpcError::new(METHOD_NOT_FOUND, format!("unknown method `{shown}`"))
-}
-
-/// A tool error as the answer to a call: models read results, not error codes.
-pub(crate) fn failed(problem: &Problem) -> (Raw, Revision) {
-    (reply::failure(problem), Revision::LATEST_LEGACY)
 }

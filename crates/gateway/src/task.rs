@@ -25,7 +25,7 @@ use crate::exchange::{self, Wanted};
 use crate::gateway::Gateway;
 use crate::operation::{Asking, Operation};
 use crate::passage::{self, Passage, Refused};
-use crate::request::{Passing, closing, required_text};
+use crate::request::{CallAnswer, Passing, closing, required_text};
 
 pub(crate) use old::needs_task;
 pub(crate) use own::OwnTasks;
@@ -241,7 +241,7 @@ impl Passing<'_> {
         operation: &'static Operation,
         arguments: Raw,
         shape: impl Fn(Raw) -> Raw + Send + 'static,
-    ) -> Result<(Raw, Revision), RpcError> {
+    ) -> Result<CallAnswer, RpcError> {
         let (gateway, profile) = (std::sync::Arc::clone(self.gateway), self.caller.profile.clone());
         let (caller, depth) = (self.caller.clone(), self.depth);
         let begin = Begin { target: operation.tool, capabilities: std::sync::Arc::clone(&self.behind.capabilities) };
@@ -251,15 +251,13 @@ impl Passing<'_> {
                 return Err(RpcError::from(&crate::front::no_profile(&gateway, &profile)));
             };
             let asking = Asking { view: Some(&view), caller: &caller, depth };
-            let (outcome, result) = match operation.run(&gateway, asking, &arguments).await {
-                Ok(value) => (Outcome::Ok, crate::reply::data(&value)),
-                Err(problem) => (Outcome::Error(problem.kind), crate::reply::failure(&problem)),
-            };
-            passage.finish(outcome);
-            Ok(shape(result))
+            let done = operation.run(&gateway, asking, &arguments).await;
+            passage.finish(done.as_ref().map_or_else(|problem| Outcome::Error(problem.kind), |_| Outcome::Ok));
+            Ok(CallAnswer::from(done.map(|value| crate::reply::data(&value))).map(shape).marked())
         };
         let handle = self.gateway.run_as_task(self.caller, begin, work).await;
-        handle.map(|handle| (handle, Revision::LATEST)).map_err(|problem| RpcError::from(&problem))
+        let handle = handle.map_err(|problem| RpcError::from(&problem))?;
+        Ok(CallAnswer::of_tool(handle, Revision::LATEST))
     }
 }
 

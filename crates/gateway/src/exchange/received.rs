@@ -17,6 +17,12 @@ impl Passing<'_> {
     /// Takes the answer to a request with the parameters `asked`.
     pub(crate) fn received(&self, server: &Server, method: &str, asked: &Raw, ended: Ended) -> Ended {
         let Ended::Answered(Ok(result)) = ended else { return ended };
+        if !result.is_object() {
+            let name = &server.config().name;
+            let message = format!("server `{name}` answered `{method}` with a result that is no object");
+            let hint = "The server does not keep to MCP: tell its maker.";
+            return Ended::Unanswered(Problem::new(Kind::BadServer, message).hint(hint));
+        }
         let modern_client = self.caller.revision.era() == Era::Modern;
         let result = match (self.speaks_modern(server), modern_client) {
             (true, _) => match self.of_modern(server, method, asked, result) {

@@ -23,15 +23,14 @@ use crate::meta;
 use crate::operation::{Asking, Operation};
 use crate::passage::{self, Passage, Refused};
 use crate::reply;
-use crate::request::{Passing, away, closing, failed};
+use crate::request::{CallAnswer, Passing, away, closing};
 use crate::resolve::{self, Target, Unresolved};
 use crate::schema::CheckOutcome;
 use crate::source::Errand;
 use crate::task::{Begin, OwnTask, needs_task};
 use crate::view::{Home, SessionPart, Tool};
 
-/// A result and the revision in whose form it is.
-type Answered = Result<(Raw, Revision), RpcError>;
+type Answered = Result<CallAnswer, RpcError>;
 
 impl Passing<'_> {
     pub(super) async fn tools_call(self, params: &Raw) -> Answered {
@@ -63,9 +62,9 @@ impl Passing<'_> {
             Ok(Target::Tool { tool, arguments, by }) => self.call_tool(&tool, params, arguments, by).await,
             Ok(Target::Meta { meta, arguments }) => self.call_meta(meta, &arguments).await,
             Ok(Target::Within { by, target }) => {
-                let (result, revision) = Box::pin(self.call_target(Ok(*target), params)).await?;
-                let asks = ask::is_input_required(&result);
-                Ok((if asks { result } else { meta::call::shape(Some(by), result) }, revision))
+                let answer = Box::pin(self.call_target(Ok(*target), params)).await?;
+                let asks = ask::is_input_required(&answer.result);
+                Ok(if asks { answer } else { answer.map(|result| meta::call::shape(Some(by), result)) })
             }
             Ok(Target::Operation { operation, arguments, by }) => {
                 Box::pin(self.call_operation(operation, &arguments, by)).await
@@ -73,9 +72,9 @@ impl Passing<'_> {
             Ok(Target::Resource { uri, by }) => {
                 let asked = ask::carried(params, &Raw::from_value(&serde_json::json!({ "uri": uri })));
                 match Box::pin(self.resources_read(&asked)).await {
-                    Ok(result) if ask::is_input_required(&result) => Ok((result, Revision::LATEST)),
-                    Ok(result) => Ok((meta::resources::shape(by, &result), Revision::LATEST_LEGACY)),
-                    Err(error) => Ok(failed(&problem_of(&error))),
+                    Ok(result) if ask::is_input_required(&result) => Ok(CallAnswer::of_tool(result, Revision::LATEST)),
+                    Ok(result) => Ok(CallAnswer::own(meta::resources::shape(by, &result))),
+                    Err(error) => Ok(CallAnswer::failed(problem_of(&error))),
                 }
             }
             Ok(Target::Prompt { prompt, arguments, by }) => {
@@ -83,9 +82,9 @@ impl Passing<'_> {
                     .edit(&[("arguments", Edit::Set(arguments.as_str()))]);
                 let asked = ask::carried(params, &asked);
                 match Box::pin(self.prompts_get(&asked)).await {
-                    Ok(result) if ask::is_input_required(&result) => Ok((result, Revision::LATEST)),
-                    Ok(result) => Ok((meta::prompts::shape(by, &result), Revision::LATEST_LEGACY)),
-                    Err(error) => Ok(failed(&problem_of(&error))),
+                    Ok(result) if ask::is_input_required(&result) => Ok(CallAnswer::of_tool(result, Revision::LATEST)),
+                    Ok(result) => Ok(CallAnswer::own(meta::prompts::shape(by, &result))),
+                    Err(error) => Ok(CallAnswer::failed(problem_of(&error))),
                 }
             }
             Err(unresolved) => Box::pin(self.unresolved(params, unresolved)).await,
@@ -96,7 +95,7 @@ impl Passing<'_> {
         let asked = self.asked(method::TOOLS_CALL, &unresolved.name, Some(params));
         passage::record_unknown(self.desk(), asked).await;
         match unresolved.by {
-            Some(_) => Ok(failed(&unresolved.problem)),
+            Some(_) => Ok(CallAnswer::failed(unresolved.problem)),
             None => Err(RpcError::from(&unresolved.problem)),
         }
     }
@@ -132,23 +131,23 @@ impl Passing<'_> {
             Ok(running) => running,
             Err(problem) => {
                 tool.metrics().record(Outcome::Error(Kind::Busy), passage.finish(Outcome::Error(Kind::Busy)));
-                return Ok(failed(&problem));
+                return Ok(CallAnswer::failed(problem));
             }
         };
         if let Some(problem) = self.not_loaded(tool) {
             passage.finish(Outcome::Error(Kind::Forbidden));
-            return Ok(failed(&problem));
+            return Ok(CallAnswer::failed(problem));
         }
         if let Some(problem) = self.misfit(tool, &arguments).await {
             let outcome = Outcome::Error(problem.kind);
             tool.metrics().record(outcome, passage.finish(outcome));
-            return Ok(failed(&problem));
+            return Ok(CallAnswer::failed(problem));
         }
         let Some(server) = tool.server() else {
             return Box::pin(self.call_source(passage, tool, arguments, by)).await;
         };
         if matches!(tool.session, SessionPart::Open | SessionPart::Close) {
-            return Ok((self.session_tool(passage, (tool, server), &arguments, by), Revision::LATEST_LEGACY));
+            return Ok(self.session_tool(passage, (tool, server), &arguments, by));
         }
         let passage = match self.unless_held(passage, tool, server).await {
             Ok(passage) => passage,
@@ -159,7 +158,7 @@ impl Passing<'_> {
             Err(problem) => {
                 let outcome = Outcome::Error(problem.kind);
                 tool.metrics().record(outcome, passage.finish(outcome));
-                return Ok(failed(&problem));
+                return Ok(CallAnswer::failed(problem));
             }
         }
         let name = Raw::from_value(&&*tool.id.tool);
@@ -177,20 +176,20 @@ impl Passing<'_> {
                 // What asks, or runs on as a task, is for the client and not for its model.
                 let plain = by.is_none() || ask::is_input_required(&result) || task::is_task(&result);
                 let result = if plain { result } else { meta::call::shape(by, result) };
-                (outcome, Ok((result, from)))
+                (outcome, Ok(CallAnswer::of_tool(result, from)))
             }
             Ended::Answered(Err(error)) => {
                 let error = convert::error_for(self.caller.revision, error);
                 let in_result = by.is_some() && error.code != CAPABILITY_MISSING;
-                let answer = if in_result { Ok(failed(&problem_of(&error))) } else { Err(error) };
+                let answer = if in_result { Ok(CallAnswer::failed(problem_of(&error))) } else { Err(error) };
                 (Outcome::Error(Kind::BadServer), answer)
             }
             Ended::Failed(error @ CallError::Ended(_)) => {
-                (Outcome::Error(error.kind()), Ok(failed(&self.not_open(tool))))
+                (Outcome::Error(error.kind()), Ok(CallAnswer::failed(self.not_open(tool))))
             }
-            Ended::Failed(error) => (Outcome::Error(error.kind()), Ok(failed(&self.gone(&error)))),
+            Ended::Failed(error) => (Outcome::Error(error.kind()), Ok(CallAnswer::failed(self.gone(&error)))),
             Ended::Cancelled => (Outcome::Cancelled, Err(RpcError::from(Kind::Cancelled))),
-            Ended::Unanswered(problem) => (Outcome::Error(problem.kind), Ok(failed(&problem))),
+            Ended::Unanswered(problem) => (Outcome::Error(problem.kind), Ok(CallAnswer::failed(problem))),
         };
         if let Some(passage) = passage {
             tool.metrics().record(outcome, passage.finish(outcome));
@@ -222,7 +221,7 @@ impl Passing<'_> {
         let (outcome, answered) = match self.is_held_now(server, (Part::Tool, &tool.id.tool)).await {
             Ok(false) => return Ok(passage),
             Ok(true) => (Outcome::Denied, Err(RpcError::from(&resolve::unknown_tool(self.view, &tool.name)))),
-            Err(problem) => (Outcome::Error(problem.kind), Ok(failed(&problem))),
+            Err(problem) => (Outcome::Error(problem.kind), Ok(CallAnswer::failed(problem))),
         };
         tool.metrics().record(outcome, passage.finish(outcome));
         Err(Box::new(answered))
@@ -259,19 +258,20 @@ impl Passing<'_> {
         let (tool, called) = (Arc::clone(tool), tool.id.clone());
         let target = called.to_string();
         let ended = move |passage: Passage, ran: Result<Raw, Problem>| {
-            let (outcome, result) = match ran {
-                Ok(result) if reply::is_failure(&result) => (Outcome::ToolError, result),
-                Ok(result) => (Outcome::Ok, result),
-                Err(problem) => (Outcome::Error(problem.kind), reply::failure(&problem)),
+            let outcome = match &ran {
+                Ok(result) if reply::is_failure(result) => Outcome::ToolError,
+                Ok(_) => Outcome::Ok,
+                Err(problem) => Outcome::Error(problem.kind),
             };
             tool.metrics().record(outcome, passage.finish(outcome));
-            (outcome, meta::call::shape(by, result))
+            (outcome, CallAnswer::from(ran).map(|result| meta::call::shape(by, result)))
         };
         if *slow && self.depth == 0 && self.declares_tasks() {
             let begin = Begin { target: &target, capabilities: Arc::clone(&self.behind.capabilities) };
-            let work = move |_: OwnTask| async move { Ok(ended(passage, run.await).1) };
+            let work = move |_: OwnTask| async move { Ok(ended(passage, run.await).1.marked()) };
             let handle = self.gateway.run_as_task(self.caller, begin, work).await;
-            return handle.map(|handle| (handle, Revision::LATEST)).map_err(|problem| RpcError::from(&problem));
+            let handle = handle.map_err(|problem| RpcError::from(&problem))?;
+            return Ok(CallAnswer::of_tool(handle, Revision::LATEST));
         }
         let ran = match self.running {
             None => run.await,
@@ -284,11 +284,11 @@ impl Passing<'_> {
                 ran = run => ran,
             },
         };
-        let (outcome, result) = ended(passage, ran);
+        let (outcome, answer) = ended(passage, ran);
         if outcome == Outcome::Ok && self.view.profile.learn {
             self.gateway.learning.called(self.caller, &called);
         }
-        Ok((result, Revision::LATEST_LEGACY))
+        Ok(answer)
     }
 
     /// Calls the tool's server with what of the arguments is mirrored in headers. A modern server that refuses them has
@@ -363,16 +363,14 @@ impl Passing<'_> {
             Err(Refused::Closing) => return Err(closing()),
         };
         let context = meta::Context { gateway: self.gateway, view: self.view, caller: self.caller, meta };
-        let (outcome, result) = match Box::pin(meta::run(&context, arguments)).await {
-            Ok(result) => (Outcome::Ok, result),
-            Err(problem) => (Outcome::Error(problem.kind), reply::failure(&problem)),
-        };
+        let done = Box::pin(meta::run(&context, arguments)).await;
+        let outcome = done.as_ref().map_or_else(|problem| Outcome::Error(problem.kind), |_| Outcome::Ok);
         // Before the answer: whoever reads that tools are loaded finds them after a restart.
         if matches!(meta.act, DialectAct::Load | DialectAct::Unload) {
             self.gateway.keep_active_sets().await;
         }
         passage.finish(outcome);
-        Ok((result, Revision::LATEST_LEGACY))
+        Ok(done.into())
     }
 
     async fn call_operation(
@@ -387,22 +385,19 @@ impl Passing<'_> {
             Err(Refused::Denied(denial)) => {
                 let mut problem = Problem::new(Kind::Forbidden, denial.to_string());
                 problem.hint = denial.hint().map(str::to_owned);
-                return Ok(failed(&problem));
+                return Ok(CallAnswer::failed(problem));
             }
             Err(Refused::Closing) => return Err(closing()),
         };
         if operation.slow && self.declares_tasks() {
-            let shape = move |result| if by.is_some() { meta::call::shape(by, result) } else { result };
+            let shape = move |result| meta::call::shape(by, result);
             return self.operation_as_task(passage, operation, arguments.clone(), shape).await;
         }
         let asking = Asking { view: Some(self.view), caller: self.caller, depth: self.depth };
-        let (outcome, result) = match operation.run(self.gateway, asking, arguments).await {
-            Ok(value) => (Outcome::Ok, reply::data(&value)),
-            Err(problem) => (Outcome::Error(problem.kind), reply::failure(&problem)),
-        };
-        passage.finish(outcome);
-        let result = if by.is_some() { meta::call::shape(by, result) } else { result };
-        Ok((result, Revision::LATEST_LEGACY))
+        let done = operation.run(self.gateway, asking, arguments).await;
+        passage.finish(done.as_ref().map_or_else(|problem| Outcome::Error(problem.kind), |_| Outcome::Ok));
+        let answer = CallAnswer::from(done.map(|value| reply::data(&value)));
+        Ok(answer.map(|result| meta::call::shape(by, result)))
     }
 }
 

@@ -125,10 +125,10 @@ impl Errand {
             depth: self.depth + 1,
         };
         // Boxed: an errand's own future is held within the future of the call that it is made for.
-        let (result, _) = Box::pin(passing.errand(tool, arguments))
+        let answer = Box::pin(passing.errand(tool, arguments))
             .await
             .map_err(|error| Problem::new(Kind::BadServer, error.message))?;
-        Ok(downgrade::result_for_revision(Revision::LATEST_LEGACY, method::TOOLS_CALL, &result))
+        Ok(downgrade::result_for_revision(Revision::LATEST_LEGACY, method::TOOLS_CALL, &answer.result))
     }
 
     /// Tells the client how far it is, if the client wants to know.
