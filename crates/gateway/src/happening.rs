@@ -4,6 +4,7 @@
 //! Telling never waits: the store has a bounded queue of its own, the ring of live events drops the oldest, and a session
 //! that does not read misses notifications.
 
+mod digest;
 mod follow;
 mod servers;
 

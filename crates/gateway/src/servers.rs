@@ -1,6 +1,6 @@
 //! The running servers: definitions compared with what runs, and started, replaced or retired accordingly.
 
-mod fingerprint;
+pub(crate) mod fingerprint;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};

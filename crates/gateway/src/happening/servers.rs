@@ -3,12 +3,12 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use sha2::{Digest, Sha256};
 use toolcrib_base::ServerName;
 use toolcrib_catalog::ServerDefinition;
 use toolcrib_store::Facts;
 use toolcrib_upstream::{Inventory, State, Status};
 
+use super::digest::{digest, is_comparable};
 use super::{Happening, ObjectKind};
 
 /// The facts that say which definitions were known, so that what changed while nobody ran is told too.
@@ -73,6 +73,8 @@ impl ServerNews {
             let name = name.as_str();
             match defined.get(name) {
                 Some(before) if *before == digest => continue,
+                // Written by an earlier version, in a way that says nothing now.
+                Some(before) if !is_comparable(before) => {}
                 Some(_) => news.push(normal(name, "Updated", format!("the definition of server `{name}` changed"))),
                 None => {
                     let kind = definition.transport.kind();
@@ -186,12 +188,6 @@ fn failed(name: &str, was: State, told: &mut Told, why: &str) -> Vec<Happening> 
     }
 }
 
-/// A digest of all that a definition says, secrets as stars.
-fn digest(definition: &ServerDefinition) -> String {
-    let digest = Sha256::digest(format!("{definition:?}").as_bytes());
-    digest.iter().take(16).map(|byte| format!("{byte:02x}")).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use toolcrib_base::Timestamp;
@@ -272,6 +268,8 @@ mod tests {
         check(&[("a", "Created"), ("b", "Created")]);
         std::fs::write(file("a"), "name: a\ncommand: walk\n").unwrap();
         check(&[("a", "Updated")]);
+        store.facts().put(DEFINED, "a", "the digest of an earlier version").unwrap();
+        check(&[]);
         std::fs::remove_file(file("b")).unwrap();
         check(&[("b", "Deleted")]);
     }

@@ -32,7 +32,7 @@ fn digest(text: &str) -> String {
 }
 
 /// Secrets are stars, so that neither they nor their change is part of it.
-fn encoded(definition: &ServerDefinition) -> String {
+pub(crate) fn encoded(definition: &ServerDefinition) -> String {
     let mut members = match &definition.transport {
         Transport::Stdio(Program { command, args, env, inherit_env, cwd }) => {
             let mut members = BTreeMap::from([
