@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use toolcrib_base::{Kind, Problem};
 
-use crate::private::{MASK, looks_secret, masked_path};
+use crate::private::{MASK, is_secret_value, looks_secret, masked_path};
 use crate::trace::Trace;
 
 /// How many problems of one file are told one by one.
@@ -223,11 +223,17 @@ pub(crate) fn masked(text: &str) -> String {
 }
 
 /// A message in which nothing between backticks looks like a secret: what is repeated of a file stands there.
-fn masked_quotes(message: &str) -> String {
+pub(crate) fn masked_quotes(message: &str) -> String {
     let pieces = message.split('`').enumerate();
     let pieces: Vec<&str> =
-        pieces.map(|(at, piece)| if at % 2 == 1 && looks_secret(piece) { MASK } else { piece }).collect();
+        pieces.map(|(at, piece)| if at % 2 == 1 && hides_secret(piece) { MASK } else { piece }).collect();
     pieces.join("`")
+}
+
+/// Whether something in a text looks like a secret, however it is wrapped.
+fn hides_secret(text: &str) -> bool {
+    let is_part = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '+' | '=' | '.');
+    looks_secret(text) || text.split(|c| !is_part(c)).any(is_secret_value)
 }
 
 /// Characters that turn the direction of a line around or hide in it.

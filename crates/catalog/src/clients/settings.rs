@@ -12,7 +12,7 @@ use super::splice::{Splice, Splices};
 use super::table::{Client, Format, Source, Transports};
 use super::toml::Toml;
 use crate::objects::objects_of_text;
-use crate::problem::Position;
+use crate::problem::{Position, masked};
 use crate::validate::DefinitionKind;
 
 /// What some editors put in front of a file.
@@ -28,7 +28,7 @@ pub enum SettingsError {
     #[error("it is written in a way that cannot be changed safely")]
     Unsure,
     /// A server that was taken out is there again with other words.
-    #[error("the server `{key}` that was taken out is there again and says something else")]
+    #[error("the server `{}` that was taken out is there again and says something else", masked(key))]
     Conflict { key: String },
     /// This client or this file is only read.
     #[error("servers are only read from there")]

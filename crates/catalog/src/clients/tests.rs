@@ -14,6 +14,7 @@ use crate::server::{ServerDefinition, Transport};
 
 mod edit;
 mod import;
+mod secrets;
 
 /// Variables as a test has them.
 #[derive(Debug)]

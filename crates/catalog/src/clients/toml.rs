@@ -31,8 +31,7 @@ impl<'t> Toml<'t> {
 
     pub(super) fn insert(&self, container: &str, name: &str, entry: &Value) -> Result<Splices, SettingsError> {
         let members = entry.as_object().into_iter().flatten();
-        let members: Vec<String> =
-            members.map(|(key, value)| format!("{} = {}", bare_or_quoted(key), scalar(value))).collect();
+        let members: Vec<String> = members.map(|(key, value)| member(key, value)).collect();
         let name = bare_or_quoted(name);
         match self.document.get(container) {
             Some(Item::Value(Scalar::InlineTable(table))) => {
@@ -147,6 +146,11 @@ fn bare_or_quoted(key: &str) -> String {
 }
 
 /// A value as TOML: a map is an inline table.
+/// `key = value` on a line.
+pub(super) fn member(key: &str, value: &Value) -> String {
+    format!("{} = {}", bare_or_quoted(key), scalar(value))
+}
+
 fn scalar(value: &Value) -> String {
     match value {
         Value::Array(items) => format!("[{}]", items.iter().map(scalar).collect::<Vec<_>>().join(", ")),

@@ -13,6 +13,8 @@ use super::settings::Found;
 use super::table::Client;
 use crate::endpoint::Endpoint;
 use crate::period::Period;
+use crate::private::{MASK, is_name};
+use crate::problem::{masked, masked_quotes};
 use crate::secret::{SecretRef, is_variable};
 use crate::server::{Family, TransportKind};
 
@@ -92,13 +94,19 @@ impl std::fmt::Debug for Surroundings<'_> {
 /// Why our own entry is left out.
 pub const ITSELF: &str = "it is Toolcrib itself";
 
-/// One server; the reason why it is left out otherwise.
+/// One server; the reason why it is left out otherwise. What is told of it repeats nothing that looks like a secret.
 pub fn translate(
     client: &'static Client,
     file: PathBuf,
     found: &Found,
     around: &Surroundings<'_>,
 ) -> Result<Draft, String> {
+    let mut draft = read(client, file, found, around).map_err(|reason| masked_quotes(&reason))?;
+    draft.notes.iter_mut().for_each(|note| *note = masked_quotes(note));
+    Ok(draft)
+}
+
+fn read(client: &'static Client, file: PathBuf, found: &Found, around: &Surroundings<'_>) -> Result<Draft, String> {
     let entry = Entry { value: &found.entry, client, around };
     if found.key == OURS || entry.is_ours() {
         return Err(ITSELF.to_owned());
@@ -261,6 +269,8 @@ impl Entry<'_> {
         draft.cwd = cwd.map(|cwd| self.filled("cwd", cwd)).transpose()?;
         for (name, value) in self.members("env") {
             if !is_variable(name) {
+                // A variable with its value in one text has the secret in its name.
+                let name = if name.contains(['=', ':']) { MASK } else { name };
                 draft.notes.push(format!("`{name}` is left out of `env`: it is not a variable's name"));
             } else if let Some(value) = plain(value) {
                 let setting = self.setting(name, &value, &mut draft.notes)?;
@@ -402,7 +412,7 @@ impl Entry<'_> {
                     is_secret = true;
                     match (self.around.variable)(variable).or_else(|| default.clone()) {
                         Some(value) => text.push_str(&value),
-                        None => missing = Some(format!("the variable `{variable}`, which is not set here")),
+                        None => missing = Some(format!("the variable `{}`, which is not set here", masked(variable))),
                     }
                 }
                 Piece::Input(id) => match self.around.answers.get(&format!("input:{id}")) {
@@ -410,7 +420,7 @@ impl Entry<'_> {
                         is_secret |= answer.is_secret;
                         text.push_str(answer.value.expose());
                     }
-                    None => missing = Some(format!("what the client asks for as `{id}`")),
+                    None => missing = Some(format!("what the client asks for as `{}`", masked(id))),
                 },
             }
         }
@@ -449,11 +459,13 @@ impl Entry<'_> {
                     }
                     // The value of such a variable must not come to stand in a definition.
                     Some(_) => {
+                        let name = masked(&name);
                         return Err(format!(
                             "`{key}` holds the variable `{name}`, a secret, which a definition may not hold: let the program read it from `env`"
                         ));
                     }
                     None => {
+                        let name = masked(&name);
                         return Err(format!(
                             "`{key}` needs the variable `{name}`, which is not set: set it, or give `--set {name}=VALUE`"
                         ));
@@ -462,11 +474,13 @@ impl Entry<'_> {
                 Piece::Input(id) => match self.around.answers.get(&format!("input:{id}")) {
                     Some(Answer { value, is_secret: false }) => filled.push_str(value.expose()),
                     Some(_) => {
+                        let id = masked(&id);
                         return Err(format!(
                             "`{key}` holds what the client asks for as `{id}`, a secret, which a definition may not hold: let the program read it from `env`"
                         ));
                     }
                     None => {
+                        let id = masked(&id);
                         return Err(format!(
                             "`{key}` needs what the client asks for as `{id}`: answer on a terminal, or give `--set input:{id}=VALUE`"
                         ));
@@ -481,7 +495,7 @@ impl Entry<'_> {
     fn known(&self, key: &str, word: &str) -> Result<String, String> {
         let answer = self.around.answers.get(word).map(|answer| answer.value.expose().to_owned());
         answer.or_else(|| secret::own_word(word, self.around.home.as_ref())).ok_or_else(|| {
-            let word: String = word.chars().take(64).collect();
+            let word = masked(&word.chars().take(64).collect::<String>());
             format!("`{key}` needs `${{{word}}}`, which only the client knows: give it with `--set {word}=VALUE`")
         })
     }
@@ -574,7 +588,7 @@ fn known_auth(value: &Value, place: &str, left_out: &mut Vec<String>) -> Value {
         let is_secret = |text: &str| secret::is_secret_value(text) || secret::is_secret_address(text);
         let texts = value.as_array().into_iter().flatten().chain([value]).filter_map(Value::as_str);
         if !AUTH.contains(&key.as_str()) || texts.into_iter().any(is_secret) {
-            let key: String = key.chars().take(64).collect();
+            let key = if is_name(key) { key.chars().take(64).collect() } else { MASK.to_owned() };
             left_out.push(format!("`{place}.{key}`"));
             continue;
         }
