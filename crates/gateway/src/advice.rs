@@ -1,7 +1,8 @@
 //! What a person can do about a server that does not answer, and what a caller of it is advised.
 
+use toolcrib_base::ServerName;
 use toolcrib_catalog::{AuthorizationKind, RegistryEntry, SecretRef, ServerDefinition, Transport, built_in};
-use toolcrib_upstream::{Away, State, stderr_apart};
+use toolcrib_upstream::{Away, State, Status, stderr_apart};
 
 use crate::install;
 use crate::servers::Running;
@@ -24,36 +25,44 @@ pub(crate) fn wants_login(definition: &ServerDefinition) -> bool {
 
 /// What a person can do about a server.
 pub(crate) fn advice(running: &Running) -> String {
-    match running.server.status().state {
-        State::Ready if running.server.unanswered().is_empty() => "nothing: its tools answer".to_owned(),
-        State::Ready => format!(
-            "its tools answer, but calls that were given up may still run in it: `toolcrib server restart {}` ends them",
-            running.definition.name
-        ),
+    if running.server.status().state == State::Ready && !running.server.unanswered().is_empty() {
+        let name = &running.definition.name;
+        return format!(
+            "its tools answer, but calls that were given up may still run in it: `toolcrib server restart {name}` ends them"
+        );
+    }
+    advice_for(&running.definition, &running.server.status(), install::runner(running))
+}
+
+/// The same of a definition and a status; `runner` installs its program.
+fn advice_for(definition: &ServerDefinition, status: &Status, runner: Option<&str>) -> String {
+    let name = &definition.name;
+    match status.state {
+        State::Ready => "nothing: its tools answer".to_owned(),
         State::Idle => "nothing: it starts at the next call".to_owned(),
         State::Starting => "wait: it is being started".to_owned(),
         State::Installing => {
-            let runner = install::runner(running).unwrap_or("its program");
+            let runner = runner.unwrap_or("its program");
             format!("wait: {runner} downloads it, which may take minutes")
         }
-        State::Stopped => format!("start it with `toolcrib server start {}`", running.definition.name),
+        State::Stopped => format!("start it with `toolcrib server start {name}`"),
         State::Failed | State::NeedsLogin => {
-            let name = &running.definition.name;
-            format!(
-                "{}, then `toolcrib server restart {name}`; it said more in `state/logs/{name}.log`",
-                remedy(running)
-            )
+            let remedy = remedy_for(definition, status);
+            format!("{remedy}, then `toolcrib server restart {name}`; it said more in `state/logs/{name}.log`")
         }
     }
 }
 
 /// What removes the reason why a server failed last, whatever it is doing now.
 pub(crate) fn remedy(running: &Running) -> String {
-    let (name, status) = (&running.definition.name, running.server.status());
-    let failed = status.last_error.unwrap_or_default();
-    let (failed, _) = stderr_apart(&failed);
+    remedy_for(&running.definition, &running.server.status())
+}
+
+fn remedy_for(definition: &ServerDefinition, status: &Status) -> String {
+    let name = &definition.name;
+    let (failed, _) = stderr_apart(status.last_error.as_deref().unwrap_or_default());
     if status.state == State::NeedsLogin {
-        return login(&running.definition);
+        return login(definition);
     }
     if status.half_written.is_some() {
         return "remove what is half written with `toolcrib doctor --fix`".to_owned();
@@ -61,7 +70,7 @@ pub(crate) fn remedy(running: &Running) -> String {
     if failed.contains("not set") || failed.contains("secret") {
         return format!("give the secret that `servers/{name}.yaml` refers to");
     }
-    if matches!(running.definition.transport, Transport::Stdio(_)) {
+    if matches!(definition.transport, Transport::Stdio(_)) {
         let is_missing = failed.contains("no such program") || failed.contains("cannot run");
         return if is_missing {
             format!("install its program, or correct `command` in `servers/{name}.yaml`")
@@ -73,7 +82,7 @@ pub(crate) fn remedy(running: &Running) -> String {
         return format!("check the host in `url` in `servers/{name}.yaml`, and this machine's network");
     }
     if failed.contains("HTTP status 401") || failed.contains("HTTP status 403") {
-        return credential(&running.definition);
+        return credential(definition);
     }
     format!("check that its address answers, and its headers in `servers/{name}.yaml`")
 }
@@ -119,16 +128,22 @@ fn login(definition: &ServerDefinition) -> String {
 
 /// What a caller can do who finds a server away.
 pub(crate) fn of_caller(away: &Away) -> String {
-    let name = &away.server;
-    let own = match away.status.state {
+    format!("{} Other servers are unaffected.", to_caller(&away.server, &away.status))
+}
+
+/// What somebody can do about a server who does not administer it.
+pub(crate) fn to_caller(name: &ServerName, status: &Status) -> String {
+    match status.state {
         State::Stopped => format!("Somebody who administers starts it with `toolcrib server start {name}`."),
         State::Installing => "It is being downloaded: try again in a minute.".to_owned(),
         State::NeedsLogin => format!("Somebody who administers sees what to do in `toolcrib doctor {name}`."),
-        State::Failed if away.status.half_written.is_some() => {
+        State::Failed if status.half_written.is_some() => {
             "Somebody who administers repairs it with `toolcrib doctor --fix`.".to_owned()
         }
         State::Failed => format!("It is tried again by itself; `toolcrib doctor {name}` says what to do."),
         State::Idle | State::Starting | State::Ready => "Try again in a moment.".to_owned(),
-    };
-    format!("{own} Other servers are unaffected.")
+    }
 }
+
+#[cfg(test)]
+mod tests;

@@ -16,7 +16,6 @@ use toolcrib_store::EventRecord;
 use crate::events::{Kind, Told};
 use crate::gateway::Gateway;
 use crate::scope::Scope;
-use crate::session::Session;
 
 pub(crate) use follow::{Followers, Wanted};
 pub(crate) use servers::ServerNews;
@@ -118,16 +117,39 @@ pub(crate) fn shown(event: &EventRecord) -> Value {
     })
 }
 
+/// The same as a caller of this scope may read it: the sentence may hold what a server or a program said, so whoever does
+/// not administer gets one that is made of the reason.
+pub(crate) fn shown_to(scope: &Scope, event: &EventRecord) -> Value {
+    let mut value = shown(event);
+    if !scope.is_everything() {
+        value["message"] = plain_message(event).into();
+    }
+    value
+}
+
+/// `` `gh`: health check failed `` of `MCPServerHealthCheckFailed`.
+fn plain_message(event: &EventRecord) -> String {
+    let what = event.reason.strip_prefix(event.kind.as_str()).unwrap_or(&event.reason);
+    let mut words = String::new();
+    for letter in what.chars() {
+        if letter.is_ascii_uppercase() && !words.is_empty() {
+            words.push(' ');
+        }
+        words.push(letter.to_ascii_lowercase());
+    }
+    format!("`{}`: {words}", event.name)
+}
+
 impl Gateway {
     /// Keeps what happened and tells it to whoever listens. Never waits.
     pub fn happened(&self, happening: Happening) {
         let event = happening.record(self.clock.now());
         tracing::debug!(kind = event.kind, name = event.name, reason = event.reason, "{}", event.message);
         self.events.tell(|| Told { kind: Kind::Event, what: shown(&event) });
-        let may_know = |session: &Session| Scope::new(self, &session.principal, &session.profile).has_event(&event);
-        self.followers.tell(&event, may_know, || Notification {
-            method: NOTIFICATION.to_owned(),
-            params: Raw::from_value(&shown(&event)),
+        self.followers.tell(&event, |session| {
+            let scope = Scope::new(self, &session.principal, &session.profile);
+            let params = || Raw::from_value(&shown_to(&scope, &event));
+            scope.has_event(&event).then(|| Notification { method: NOTIFICATION.to_owned(), params: params() })
         });
         self.store.events().keep(event);
     }
@@ -149,6 +171,9 @@ mod tests {
                 "message": "no such program", "type": "Warning",
             })
         );
+        assert_eq!(plain_message(&event), "`gh`: failed");
+        let away = Happening { reason: "HealthCheckFailed", ..happening.clone() };
+        assert_eq!(plain_message(&away.record(event.at)), "`gh`: health check failed");
         let whole = Happening { reason: "MCPServerFailed", ..happening };
         assert_eq!(whole.record(event.at), event, "the prefix is not doubled");
     }

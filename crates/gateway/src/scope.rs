@@ -1,9 +1,13 @@
 //! What a caller may know of: everything where it administers, else what its profile shows. Every operation that lists,
 //! shows or tells of objects asks here, so that they all hide the same.
+//!
+//! The rule for reading without the right to administer: an object is there if the profile shows all that it uses, and of
+//! such an object a caller learns what it is and in which state, never how it is reached, what it was given, or a text
+//! that a server, a program or a tool made. Written down for people in `docs/guides/control-api.md`.
 
 use std::sync::Arc;
 
-use toolcrib_base::{PrincipalId, ProfileName};
+use toolcrib_base::{PrincipalId, ProfileName, ServerName};
 use toolcrib_store::EventRecord;
 
 use crate::caller::Caller;
@@ -51,6 +55,12 @@ impl Scope {
     /// Whether the caller may know of a server.
     pub fn has_server(&self, name: &str) -> bool {
         self.is_everything || self.view.as_ref().is_some_and(|view| view.may_name_server(name))
+    }
+
+    /// How many tools of a server the caller's profile shows.
+    pub(crate) fn tools_of(&self, server: &ServerName) -> usize {
+        let count = |view: &Arc<View>| view.tools.iter().filter(|tool| tool.id.server == *server).count();
+        self.view.as_ref().map_or(0, count)
     }
 
     /// Whether the caller may read the name of a tool, be the tool there or not.

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use futures_util::future::BoxFuture;
 use serde_json::Value;
 use toolcrib_base::{Kind, Problem};
-use toolcrib_gateway::{Effect, Errand, Method, Operation};
+use toolcrib_gateway::{Effect, Errand, Method, Operation, Permission};
 
 use super::table::Table;
 use asking::Asking;
@@ -96,7 +96,8 @@ const ROWS: &[Operation] = &[
         tool: "core_service_get",
         path: "/services/{name}",
         summary: "Show a service",
-        description: "Show one service: its class, arguments, state, health, outputs and last error. Servers and the gateway itself are services too.",
+        description: "Show one service: its class, arguments, state, health, outputs and last error. Servers and the gateway itself are services too. Who does not administer sees of the services of the profile what they are and how they are.",
+        permission: Permission::Open,
         input: NAMED,
         output: r#"{"type":"object","properties":{"name":{"type":"string"},"serviceClassName":{"type":"string"},"state":{"type":"string"},"health":{"type":"string"}},"required":["name","state","health"]}"#,
         slow: false,
@@ -107,7 +108,8 @@ const ROWS: &[Operation] = &[
         tool: "core_service_list",
         path: "/services",
         summary: "List the services",
-        description: "List the services with their state and health: the gateway itself, the servers, and the instances of service classes.",
+        description: "List the services with their state and health: the gateway itself, the servers, and the instances of service classes. Who does not administer sees those of the profile.",
+        permission: Permission::Open,
         output: r#"{"type":"object","properties":{"services":{"type":"array","items":{"type":"object","properties":{"name":{"type":"string"},"service_type":{"type":"string"},"state":{"type":"string"},"health":{"type":"string"}},"required":["name","service_type","state","health"]}},"total":{"type":"integer"}},"required":["services","total"]}"#,
         slow: false,
         problems: &[],
@@ -139,7 +141,8 @@ const ROWS: &[Operation] = &[
         tool: "core_service_status",
         path: "/services/{name}/status",
         summary: "Tell how a service is",
-        description: "Tell the state and health of a service. Where its class has a status tool, that is asked now.",
+        description: "Tell the state and health of a service. Where its class has a status tool, that is asked now if you administer.",
+        permission: Permission::Open,
         input: NAMED,
         output: r#"{"type":"object","properties":{"name":{"type":"string"},"service_type":{"type":"string"},"state":{"type":"string"},"health":{"type":"string"},"error":{"type":"string"}},"required":["name","service_type","state","health"]}"#,
         slow: false,
@@ -173,6 +176,7 @@ const ROWS: &[Operation] = &[
         path: "/service-classes/{name}/available",
         summary: "Tell whether a service class can be used",
         description: "Tell whether all tools of a service class, and all that it depends on, are there for you.",
+        permission: Permission::Open,
         input: NAMED,
         output: r#"{"type":"object","properties":{"name":{"type":"string"},"available":{"type":"boolean"},"missingTools":{"type":"array"}},"required":["name","available"]}"#,
         ..CLASS
@@ -206,7 +210,8 @@ const ROWS: &[Operation] = &[
         tool: "core_serviceclass_get",
         path: "/service-classes/{name}",
         summary: "Show a service class",
-        description: "Show a service class, and which of its tools are there.",
+        description: "Show a service class, and which of its tools are there. Who does not administer sees of the classes of the profile which tools they use.",
+        permission: Permission::Open,
         problems: &[Kind::NotFound, Kind::Definition],
         input: NAMED,
         output: r#"{"type":"object","properties":{"name":{"type":"string"},"serviceConfig":{"type":"object"},"available":{"type":"boolean"}},"required":["name","available"]}"#,
@@ -216,7 +221,8 @@ const ROWS: &[Operation] = &[
         tool: "core_serviceclass_list",
         path: "/service-classes",
         summary: "List the service classes",
-        description: "List the service classes, and which of their tools are there.",
+        description: "List the service classes, and which of their tools are there. Who does not administer sees those of the profile.",
+        permission: Permission::Open,
         output: r#"{"type":"object","properties":{"serviceClasses":{"type":"array"},"total":{"type":"integer"},"mode":{"type":"string"}},"required":["serviceClasses","total","mode"]}"#,
         ..CLASS
     },

@@ -52,6 +52,59 @@ pub(super) fn instance(entry: &Entry, classes: &Classes) -> Value {
     instance
 }
 
+/// What whoever may use a service's tools may know of it: never what it was made of, or what a tool answered.
+const OF_ANYBODY: [&str; 16] = [
+    "name",
+    "service_type",
+    "serviceClassName",
+    "serviceClassType",
+    "description",
+    "state",
+    "health",
+    "enabled",
+    "autoStart",
+    "persist",
+    "metadata",
+    "createdAt",
+    "updatedAt",
+    "lastChecked",
+    "healthCheckFailures",
+    "healthCheckSuccesses",
+];
+
+/// The same of a service class: never what its tools are called with.
+const CLASS_OF_ANYBODY: [&str; 12] = [
+    "name",
+    "version",
+    "description",
+    "serviceType",
+    "available",
+    "requiredTools",
+    "missingTools",
+    "missingDependencies",
+    "createToolAvailable",
+    "deleteToolAvailable",
+    "healthCheckToolAvailable",
+    "statusToolAvailable",
+];
+
+/// [`status`] or [`instance`] for a caller who does not administer.
+pub(super) fn of_anybody(service: Value) -> Value {
+    only(service, &OF_ANYBODY)
+}
+
+/// [`class()`] for a caller who does not administer.
+pub(super) fn class_of_anybody(class: Value) -> Value {
+    only(class, &CLASS_OF_ANYBODY)
+}
+
+fn only(mut value: Value, known: &[&str]) -> Value {
+    if let Some(members) = value.as_object_mut() {
+        members.retain(|key, _| known.contains(&key.as_str()));
+    }
+    value
+}
+
 /// How the gateway itself is: whoever reads this has reached it.
 pub(super) fn aggregator() -> Value {
     json!({ "name": AGGREGATOR, "service_type": "Aggregator", "state": "running", "health": "healthy" })
@@ -75,9 +128,10 @@ pub(super) fn server(shown: &Value) -> Value {
     };
     let mut status = json!({ "name": shown["name"], "service_type": "MCPServer", "state": state, "health": health });
     put(&mut status, "error", shown["lastError"].as_str());
-    status["metadata"] = json!({
-        "type": transport, "clientReady": health == "healthy", "tools": shown["tools"], "restarts": shown["restarts"],
-    });
+    status["metadata"] = json!({ "type": transport, "clientReady": health == "healthy", "tools": shown["tools"] });
+    if let Some(restarts) = shown.get("restarts") {
+        status["metadata"]["restarts"] = restarts.clone();
+    }
     status
 }
 

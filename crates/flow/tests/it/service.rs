@@ -298,7 +298,7 @@ async fn what_persists_is_there_again_and_is_asked_how_it_is() {
 
 #[tokio::test]
 async fn what_starts_with_the_gateway_does_so_as_who_made_it() {
-    let core = config(&json!({"tool": "core_service_list"}), &json!({"tool": "core_service_list"}));
+    let core = config(&json!({"tool": "core_config_get"}), &json!({"tool": "core_config_get"}));
     let house = House::new(&[class("core", &core)]).await;
     let arguments = json!({"serviceClassName": "core", "name": "auto", "persist": true, "autoStart": true});
     house.must("core_service_create", arguments).await;
@@ -317,20 +317,63 @@ async fn what_starts_with_the_gateway_does_so_as_who_made_it() {
     until("auto", "running").await;
     until("hand", "waiting").await;
     let hand = house.must("core_service_get", json!({"name": "hand"})).await;
-    assert_eq!(hand["lastError"], "missing required tools: core_service_list");
+    assert_eq!(hand["lastError"], "missing required tools: core_config_get");
 }
 
 #[tokio::test]
-async fn only_who_administers_has_services() {
+async fn only_who_administers_changes_services() {
     let house = house().await;
     let user = house.caller(false);
-    for tool in ["core_service_list", "core_service_create", "core_serviceclass_create", "core_serviceclass_list"] {
+    house.must("core_service_create", json!({"serviceClassName": "web", "name": "x"})).await;
+    for tool in [
+        "core_service_create",
+        "core_service_delete",
+        "core_service_restart",
+        "core_service_start",
+        "core_service_stop",
+        "core_service_validate",
+        "core_serviceclass_create",
+        "core_serviceclass_delete",
+        "core_serviceclass_update",
+        "core_serviceclass_validate",
+    ] {
         let arguments = json!({"name": "x", "serviceClassName": "web", "serviceConfig": {}});
         let refused = house.call(&user, "call_tool", &json!({"name": tool, "arguments": arguments})).await;
-        assert_eq!(refused["isError"], true, "{tool}: {refused}");
+        assert_eq!(refused["_meta"]["toolcrib/error"], "forbidden", "{tool}: {refused}");
     }
-    let list = house.call(&house.admin(), "call_tool", &json!({"name": "core_service_list", "arguments": {}})).await;
-    assert_eq!(list["structuredContent"]["total"], 2, "{list}");
+    assert_eq!(house.must("core_service_get", json!({"name": "x"})).await["state"], "running");
+}
+
+#[tokio::test]
+async fn whoever_only_reads_a_service_asks_no_tool_and_learns_no_answer() {
+    let mut watched = working();
+    watched["lifecycleTools"]["status"] = json!({"tool": "fake/raw", "args": says(&json!({"health": "degraded"}))});
+    let house = House::new(&[server("fake"), class("web", &watched)]).await;
+    house.must("core_service_create", json!({"serviceClassName": "web", "name": "shop"})).await;
+    let user = house.caller(false);
+    let ask = async |tool: &str, name: &str| {
+        let by = json!({"name": tool, "arguments": {"name": name}});
+        house.call(&user, "call_tool", &by).await["structuredContent"].clone()
+    };
+    let calls = async || {
+        soon("the audit log", house.store.audit().flush()).await.unwrap();
+        let filter = toolcrib_store::AuditFilter { limit: 100, ..toolcrib_store::AuditFilter::default() };
+        let events = house.store.audit().list(&filter).unwrap();
+        events.iter().filter(|event| event.target.starts_with("fake/")).count()
+    };
+    let before = calls().await;
+    for tool in ["core_service_status", "core_service_get"] {
+        let shown = ask(tool, "shop").await;
+        assert_eq!((&shown["state"], &shown["health"]), (&json!("running"), &json!("healthy")), "{shown}");
+        assert!(!shown.to_string().contains("v-shop"), "{shown}");
+    }
+    let shown = ask("core_serviceclass_get", "web").await;
+    assert_eq!(shown["requiredTools"].as_array().unwrap().len(), 3, "{shown}");
+    assert!(shown.get("serviceConfig").is_none() && shown.get("args").is_none(), "{shown}");
+    assert_eq!(ask("core_service_get", "fake").await["serviceData"]["clientReady"], true);
+    assert_eq!(calls().await, before, "nothing was called");
+    assert!(house.must("core_service_status", json!({"name": "shop"})).await.to_string().contains("v-shop"));
+    assert_eq!(calls().await, before + 1, "the administrator has it asked");
 }
 
 #[tokio::test]

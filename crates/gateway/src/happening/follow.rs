@@ -11,6 +11,8 @@ use crate::session::Session;
 
 /// How many sessions may follow at a time: every event is written to each of them.
 const FOLLOWERS: usize = 256;
+/// How many of them are kept for administrators.
+const RESERVE: usize = 64;
 
 /// Which events a session wants to hear of.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -47,8 +49,9 @@ impl Followers {
     pub(crate) fn follow(&self, session: &Arc<Session>, wanted: Wanted) -> Result<(), Problem> {
         let mut followers = self.lock();
         followers.retain(|(other, _)| !is(other, session));
-        if followers.len() >= FOLLOWERS {
-            let message = format!("{FOLLOWERS} sessions follow events already, which is the limit");
+        let most = if session.principal.is_admin { FOLLOWERS } else { FOLLOWERS - RESERVE };
+        if followers.len() >= most {
+            let message = format!("{most} sessions follow events already, which is the limit");
             return Err(Problem::new(Kind::Busy, message).hint("End one of the other sessions."));
         }
         followers.push((Arc::downgrade(session), wanted));
@@ -60,25 +63,17 @@ impl Followers {
         self.lock().retain(|(other, _)| !is(other, session));
     }
 
-    /// Tells an event to those who want it and may know of it.
-    pub(super) fn tell(
-        &self,
-        event: &EventRecord,
-        may_know: impl Fn(&Session) -> bool,
-        notification: impl FnOnce() -> Notification,
-    ) {
+    /// Tells an event to those who want it, as each may read it.
+    pub(super) fn tell(&self, event: &EventRecord, as_read_by: impl Fn(&Session) -> Option<Notification>) {
         let followers = self.lock();
         let fitting = followers.iter().filter(|(_, wanted)| wanted.fits(event));
-        let mut sessions: Vec<_> = fitting.filter_map(|(session, _)| session.upgrade()).collect();
+        let sessions: Vec<_> = fitting.filter_map(|(session, _)| session.upgrade()).collect();
         drop(followers);
-        sessions.retain(|session| may_know(session));
-        if sessions.is_empty() {
-            return;
-        }
-        let notification = notification();
         for session in sessions {
-            // A client that does not keep up asks for what it missed.
-            session.tell(&notification);
+            if let Some(notification) = as_read_by(&session) {
+                // A client that does not keep up asks for what it missed.
+                session.tell(&notification);
+            }
         }
     }
 }

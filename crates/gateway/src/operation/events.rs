@@ -9,7 +9,7 @@ use toolcrib_protocol::Raw;
 use toolcrib_store::EventFilter;
 use toolcrib_store::events::EVENTS_MAX;
 
-use super::{Operation, ROW, Run, blocking};
+use super::{Operation, Permission, ROW, Run, blocking};
 use crate::caller::Caller;
 use crate::gateway::Gateway;
 use crate::happening::{self, NAMESPACE, ObjectKind, Wanted};
@@ -21,7 +21,8 @@ pub(super) const ROWS: &[Operation] = &[Operation {
     path: "/events/history",
     tag: "events",
     summary: "List what happened",
-    description: "List what happened to servers, services and workflows, newest first. With `follow` a session is also told what happens from now on, by notifications/muster/event.",
+    description: "List what happened to servers, services and workflows, newest first. With `follow` a session is also told what happens from now on, by notifications/muster/event. Who does not administer is told what happened to the servers, services and workflows of the profile, without what went wrong, and nothing of runs.",
+    permission: Permission::Open,
     problems: &[Kind::Busy],
     input: INPUT,
     output: OUTPUT,
@@ -65,7 +66,12 @@ async fn list(gateway: &Arc<Gateway>, caller: &Caller, arguments: &Raw) -> Resul
     }
     let events = gateway.store.events().clone();
     let found = blocking(move || Ok(events.list(&filter)?)).await?;
-    Ok(found.iter().filter(|event| scope.has_event(event)).take(limit).map(happening::shown).collect())
+    Ok(found
+        .iter()
+        .filter(|event| scope.has_event(event))
+        .take(limit)
+        .map(|event| happening::shown_to(&scope, event))
+        .collect())
 }
 
 fn wanted(arguments: &Raw) -> Result<Wanted, Problem> {

@@ -11,6 +11,7 @@ use toolcrib_upstream::{State, Status};
 use super::servers::{self, NAMED};
 use super::{Effect, Method, Operation, ROW, Run};
 use crate::gateway::Gateway;
+use crate::scope::Scope;
 use crate::servers::Running;
 
 pub(super) const ROWS: &[Operation] = &[
@@ -88,14 +89,17 @@ impl Gateway {
         carry_out(running.ok_or_else(unknown)?, order).await
     }
 
-    /// How the servers are, by name, as `core_mcpserver_list` shows them.
-    pub fn server_conditions(&self) -> Vec<Value> {
-        self.servers.table().values().map(servers::shown).collect()
+    /// How the servers are that a caller may know of, by name, as `core_mcpserver_list` shows them.
+    pub fn server_conditions(&self, scope: &Scope) -> Vec<Value> {
+        let table = self.servers.table();
+        let known = table.values().filter(|running| scope.has_server(running.definition.name.as_str()));
+        known.map(|running| servers::shown_to(scope, running)).collect()
     }
 
-    /// How one server is.
-    pub fn server_condition(&self, name: &str) -> Option<Value> {
-        self.servers.table().get(name).map(servers::shown)
+    /// How one server is; `None` also where the caller may not know of it.
+    pub fn server_condition(&self, scope: &Scope, name: &str) -> Option<Value> {
+        let table = self.servers.table();
+        table.get(name).filter(|_| scope.has_server(name)).map(|running| servers::shown_to(scope, running))
     }
 }
 

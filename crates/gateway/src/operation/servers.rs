@@ -18,11 +18,10 @@ use crate::gateway::Gateway;
 use crate::meta::{flag, text};
 use crate::scope::Scope;
 use crate::servers::Running;
-use crate::view::View;
 use flat::{Flat, flat_properties};
 
-pub(super) use shown::shown;
 pub(crate) use shown::unanswered;
+pub(super) use shown::{shown, shown_to};
 
 pub(super) const ROWS: &[Operation] = &[
     Operation {
@@ -192,14 +191,8 @@ fn is_in_muster(gateway: &Gateway, caller: &Caller) -> bool {
 }
 
 /// A server as its caller may see it.
-fn info(gateway: &Gateway, caller: &Caller, running: &Running) -> Value {
-    let server = shown::info(running, is_in_muster(gateway, caller));
-    if caller.principal.is_admin {
-        return server;
-    }
-    let name = &running.definition.name;
-    let count = |view: Arc<View>| view.tools.iter().filter(|tool| tool.id.server == *name).count();
-    shown::to_anybody(server, gateway.view(caller.profile.as_str()).map_or(0, count))
+fn info(gateway: &Gateway, caller: &Caller, scope: &Scope, running: &Running) -> Value {
+    shown::stripped(shown::info(running, is_in_muster(gateway, caller)), scope, running)
 }
 
 fn list(gateway: &Arc<Gateway>, caller: &Caller, arguments: &Raw) -> Result<Value, Problem> {
@@ -212,7 +205,7 @@ fn list(gateway: &Arc<Gateway>, caller: &Caller, arguments: &Raw) -> Result<Valu
     let servers: Vec<Value> = listed
         .into_iter()
         .map(|running| {
-            let mut server = info(gateway, caller, running);
+            let mut server = info(gateway, caller, &scope, running);
             if let Some(members) = server.as_object_mut().filter(|_| !explains) {
                 members.retain(|key, _| !matches!(key.as_str(), "error" | "lastError" | "warnings"));
             }
@@ -239,7 +232,7 @@ async fn get(gateway: &Arc<Gateway>, caller: &Caller, arguments: &Raw) -> Result
     }
     // Whoever does not administer sees no file.
     let file = if scope.is_everything() { definition::file(gateway, &which).await? } else { None };
-    let running = table.get(which.name()).map(|running| info(gateway, caller, running));
+    let running = table.get(which.name()).map(|running| info(gateway, caller, &scope, running));
     if file.is_none() && running.is_none() {
         let known = table.keys().map(ServerName::as_str).filter(|name| scope.has_server(name));
         return Err(definition::unknown("server", which.name(), known));

@@ -6,9 +6,11 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 use toolcrib_upstream::State;
 
-use super::{Operation, ROW, Run, definition, servers};
-use crate::advice::advice;
+use super::{Operation, Permission, ROW, Run, definition, servers};
+use crate::advice;
+use crate::caller::Caller;
 use crate::gateway::Gateway;
+use crate::scope::Scope;
 use crate::servers::Running;
 
 pub(super) const ROWS: &[Operation] = &[Operation {
@@ -16,46 +18,68 @@ pub(super) const ROWS: &[Operation] = &[Operation {
     path: "/status",
     tag: "status",
     summary: "Show how everything is",
-    description: "Show how the gateway is: its version and uptime, every server with its state, what failed and what to do, the sessions, the audit log, and the problems of definitions with file and line.",
+    description: "Show how the gateway is: its version and uptime, every server with its state, what failed and what to do, the sessions, the audit log, and the problems of definitions with file and line. Who does not administer sees the servers of the profile with their states, its own sessions, and whether the audit log records.",
+    permission: Permission::Open,
     output: r#"{"type":"object","properties":{"version":{"type":"string"},"started":{"type":"string"},"uptime_s":{"type":"integer"},"sessions":{"type":"integer"},"states":{"type":"object","additionalProperties":{"type":"integer"}},"servers":{"type":"array","items":{"type":"object","properties":{"name":{"type":"string"},"state":{"type":"string"},"since":{"type":"string"},"next":{"type":"string"}},"required":["name","state","since"]}},"problems":{"type":"array"},"audit":{"type":"object"}},"required":["version","started","uptime_s","sessions","states","servers","problems","audit"]}"#,
-    run: Run::House(|gateway, _| Box::pin(std::future::ready(Ok(status(gateway))))),
+    run: Run::Signed(|gateway, caller, _| Box::pin(std::future::ready(Ok(status(gateway, caller))))),
     ..ROW
 }];
 
-fn status(gateway: &Arc<Gateway>) -> Value {
-    let table = gateway.servers.table();
+fn status(gateway: &Arc<Gateway>, caller: &Caller) -> Value {
+    let (table, scope) = (gateway.servers.table(), Scope::of(gateway, caller));
     let mut states: BTreeMap<&str, usize> = BTreeMap::new();
-    let servers: Vec<Value> = table
-        .values()
+    let known = table.values().filter(|running| scope.has_server(running.definition.name.as_str()));
+    let servers: Vec<Value> = known
         .map(|running| {
             *states.entry(running.server.status().state.as_str()).or_default() += 1;
-            let mut server = servers::shown(running);
-            if let Some(next) = next_step(running) {
+            let mut server = servers::shown_to(&scope, running);
+            if let Some(next) = next_step(&scope, running) {
                 server["next"] = next.into();
             }
             server
         })
         .collect();
-    let problems: Vec<Value> = gateway.loaded().problems.iter().map(definition::problem).collect();
-    let audit = gateway.store.audit().health();
+    let problems = &gateway.loaded().problems;
+    let problems: Vec<Value> = problems.iter().filter(|_| scope.is_everything()).map(definition::problem).collect();
+    let health = gateway.store.audit().health();
+    let mut audit = json!({ "recording": health.blocked_since.is_none() });
+    if scope.is_everything() {
+        audit["queued"] = json!(health.queued);
+        audit["lastError"] = health.last_error.into();
+    }
     json!({
         "version": env!("CARGO_PKG_VERSION"),
         "started": gateway.started.to_string(),
         "uptime_s": gateway.clock.now().since(gateway.started) / 1_000,
-        "sessions": gateway.sessions.count(),
+        "sessions": sessions(gateway, &scope),
         "states": states,
         "servers": servers,
         "problems": problems,
-        "audit": {
-            "recording": audit.blocked_since.is_none(), "queued": audit.queued, "lastError": audit.last_error,
-        },
+        "audit": audit,
     })
 }
 
+/// How many sessions are open; of a caller who does not administer its own in its profile.
+fn sessions(gateway: &Gateway, scope: &Scope) -> usize {
+    match scope.owner() {
+        None => gateway.sessions.count(),
+        Some((principal, profile)) => {
+            let open = gateway.sessions.of_profile(profile);
+            open.iter().filter(|session| session.principal.id == *principal).count()
+        }
+    }
+}
+
 /// What to do about a server that is not well.
-fn next_step(running: &Running) -> Option<String> {
-    match running.server.status().state {
+fn next_step(scope: &Scope, running: &Running) -> Option<String> {
+    let status = running.server.status();
+    match status.state {
         State::Ready | State::Idle | State::Starting => None,
-        State::Installing | State::NeedsLogin | State::Stopped | State::Failed => Some(advice(running)),
+        State::Installing | State::NeedsLogin | State::Stopped | State::Failed if scope.is_everything() => {
+            Some(advice::advice(running))
+        }
+        State::Installing | State::NeedsLogin | State::Stopped | State::Failed => {
+            Some(advice::to_caller(&running.definition.name, &status))
+        }
     }
 }

@@ -97,12 +97,58 @@ async fn events_are_asked_for_by_object_type_and_time_and_every_fault_is_named()
 }
 
 #[tokio::test]
-async fn only_administrators_read_events() {
-    let house = House::settled(&[]).await;
-    for client in house.both("default") {
-        let told = client.call("core_events", &json!({})).await;
-        assert_eq!((&told["isError"], &told["_meta"]["toolcrib/error"]), (&json!(true), &json!("forbidden")));
+async fn whoever_does_not_administer_reads_events_of_what_its_profile_shows_without_what_went_wrong() {
+    let broken = ("servers/broken.yaml".to_owned(), "name: broken\ncommand: m4rker-program\n".to_owned());
+    let tight = profile("tight", "servers: [broken]");
+    let house = House::settled(&[broken, stopped("alpha", &["a"], ""), tight]).await;
+    for kind in [ObjectKind::Workflow, ObjectKind::ServiceInstance, ObjectKind::ServiceClass] {
+        house.gateway.happened(happening(kind, "m4rker", "Created", false));
     }
+    for client in house.both("tight") {
+        let told = events(&client, json!({})).await;
+        assert!(!json!(told).to_string().contains("m4rker"), "{told:?}");
+        assert!(told.iter().all(|event| event["resource_name"] == "broken"), "{told:?}");
+        let failed = told.iter().find(|event| event["reason"] == "MCPServerFailed").unwrap();
+        assert_eq!(failed["message"], "`broken`: failed");
+        assert_eq!(events(&client, json!({ "resourceName": "alpha" })).await, Vec::<Value>::new());
+        assert_eq!(events(&client, json!({ "limit": 1 })).await.len(), 1);
+    }
+    let all = json!(events(&house.modern("tight").admin(), json!({})).await).to_string();
+    assert!(all.contains("m4rker-program") && all.contains("alpha"), "{all}");
+}
+
+#[tokio::test]
+async fn a_session_that_does_not_administer_follows_what_its_profile_shows() {
+    let house = House::settled(&[profile("tight", "servers: [alpha]")]).await;
+    let client = house.legacy("tight");
+    let mut stream = client.stream();
+    let told = client.call("core_events", &json!({ "follow": true })).await;
+    assert_ne!(told["isError"], true, "{told}");
+    house.gateway.happened(happening(ObjectKind::McpServer, "beta", "Failed", true));
+    house.gateway.happened(happening(ObjectKind::Workflow, "alpha", "ExecutionFailed", true));
+    house.gateway.happened(happening(ObjectKind::McpServer, "alpha", "Failed", true));
+    let heard: Value = serde_json::from_slice(&soon("an event", stream.recv()).await.unwrap()).unwrap();
+    let params = &heard["params"];
+    assert_eq!((&params["resource_name"], &params["message"]), (&json!("alpha"), &json!("`alpha`: failed")));
+}
+
+#[tokio::test]
+async fn sessions_that_follow_leave_places_for_administrators() {
+    let house = House::settled(&[]).await;
+    let mut open = Vec::new();
+    let refused = loop {
+        let client = house.legacy("default");
+        let told = client.call("core_events", &json!({ "follow": true })).await;
+        open.push(client);
+        if told["isError"] == true {
+            break told;
+        }
+        assert!(open.len() <= 256, "there is a limit");
+    };
+    assert_eq!(refused["_meta"]["toolcrib/error"], "busy", "{refused}");
+    let admin = house.legacy_admin("default");
+    let told = admin.call("core_events", &json!({ "follow": true })).await;
+    assert_ne!(told["isError"], true, "{told}");
 }
 
 #[tokio::test]

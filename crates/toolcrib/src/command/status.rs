@@ -87,12 +87,13 @@ fn heading(value: &Value) -> String {
 fn troubles(value: &Value) -> Vec<String> {
     let mut all = Vec::new();
     for server in value["servers"].as_array().into_iter().flatten() {
-        let (Some(next), Some(error)) =
-            (server["next"].as_str(), server["lastError"].as_str().or(server["note"].as_str()))
-        else {
+        let why = server["lastError"].as_str().or(server["note"].as_str());
+        // Without the token there is no reason, and a server that somebody stopped has none.
+        let why = why.map_or_else(String::new, |why| format!(": {why}"));
+        let Some(next) = server["next"].as_str().filter(|_| !why.is_empty() || server["state"] != "stopped") else {
             continue;
         };
-        all.push(format!("{} {}: {error}\n  → {next}", field(server, "name"), field(server, "state")));
+        all.push(format!("{} {}{why}\n  → {next}", field(server, "name"), field(server, "state")));
     }
     for problem in value["problems"].as_array().into_iter().flatten() {
         let hint = problem["hint"].as_str().map(|hint| format!("\n  → {hint}")).unwrap_or_default();
@@ -115,6 +116,8 @@ mod tests {
             "servers": [
                 { "name": "good", "state": "ready" },
                 { "name": "bad", "state": "failed", "lastError": "it ended with status 1: no such file", "next": "fix it" },
+                { "name": "stripped", "state": "failed", "next": "ask somebody" },
+                { "name": "halted", "state": "stopped", "next": "start it" },
             ],
             "problems": [{ "problem": "servers/x.yaml:1:2: wrong", "hint": "write it" }, { "problem": "y", "hint": null }],
         });
@@ -123,6 +126,7 @@ mod tests {
             troubles(&value),
             [
                 "bad failed: it ended with status 1: no such file\n  → fix it",
+                "stripped failed\n  → ask somebody",
                 "servers/x.yaml:1:2: wrong\n  → write it",
                 "y"
             ]

@@ -201,3 +201,72 @@ async fn a_server_cannot_speak_in_the_gateway_s_name() {
         assert!(!house.ask(read).await.json().to_string().contains("toolcrib/"));
     }
 }
+
+/// The members of a list of objects by this key.
+fn each<'v>(list: &'v Value, key: &str) -> Vec<&'v str> {
+    list.as_array().unwrap().iter().map(|it| it[key].as_str().unwrap()).collect()
+}
+
+#[tokio::test]
+async fn without_the_token_a_profile_s_services_events_and_status_are_read_and_nothing_is_changed() {
+    let class = |name: &str, tool: &str| -> File {
+        let tool = json!({"tool": tool, "args": {"text": "m4rker"}, "outputs": {"said": "text"}});
+        let config = json!({"lifecycleTools": {"start": tool, "stop": tool}, "outputs": {"link": "m4rker"}});
+        (format!("service-classes/{name}.yaml"), json!({"name": name, "serviceConfig": config}).to_string())
+    };
+    let files = [
+        server("fake", &[]),
+        server("deep", &[]),
+        ("servers/broken.yaml".into(), "name: broken\ncommand: m4rker-program\n".into()),
+        class("up", "fake/echo"),
+        class("deep-class", "deep/echo"),
+        profile("tight", "servers: [fake, broken]\n"),
+    ];
+    let house = House::settled(&files).await;
+    for (class, name) in [("up", "up-one"), ("deep-class", "deep-one")] {
+        let body = json!({"serviceClassName": class, "name": name}).to_string();
+        house.ask(Ask::new(http::Method::POST, "/api/v1/services", body).admin()).await;
+    }
+    let mut all = String::new();
+    let mut get = async |path: &str| {
+        let reply = house.ask(Ask::get(&format!("/api/v1{path}?profile=tight"))).await;
+        assert_eq!(reply.status, 200, "{path}: {:?}", reply.body);
+        all += &reply.json().to_string();
+        reply.json()
+    };
+    let services = get("/services").await;
+    assert_eq!(each(&services["services"], "name"), ["mcp-aggregator", "broken", "fake", "up-one"]);
+    assert_eq!(get("/services/up-one").await["state"], "running");
+    assert_eq!(get("/services/up-one/status").await["health"], "healthy");
+    assert_eq!(get("/services/fake").await["serviceData"]["clientReady"], true);
+    assert_eq!(each(&get("/service-classes").await["serviceClasses"], "name"), ["up"]);
+    assert_eq!(get("/service-classes/up").await["requiredTools"], json!(["fake/echo", "fake/echo"]));
+    assert_eq!(get("/service-classes/up/available").await["available"], true);
+    let status = get("/status").await;
+    assert_eq!(each(&status["servers"], "name"), ["broken", "fake"]);
+    assert_eq!(status["states"], json!({"failed": 1, "ready": 1}));
+    assert_eq!((&status["audit"], &status["sessions"]), (&json!({"recording": true}), &json!(0)));
+    assert!(status["servers"][0]["next"].as_str().unwrap().contains("toolcrib doctor broken"), "{status}");
+    let events = get("/events/history").await;
+    let mut names = each(&events, "resource_name");
+    names.sort_unstable();
+    names.dedup();
+    assert_eq!(names, ["broken", "fake", "up", "up-one"]);
+    assert!(!all.contains("m4rker") && !all.contains("deep"), "{all}");
+    // What is hidden is answered like what does not exist, and nothing is changed.
+    for path in ["/services/NAME", "/services/NAME/status", "/service-classes/NAME", "/service-classes/NAME/available"]
+    {
+        let ask = |name: &str| Ask::get(&format!("/api/v1{}?profile=tight", path.replace("NAME", name)));
+        for (hidden, absent) in [("deep-one", "deep-two"), ("deep-class", "deep-clasp"), ("deep", "deip")] {
+            let (told, expect) = (house.ask(ask(hidden)).await, house.ask(ask(absent)).await);
+            assert_eq!(told.json().to_string().replace(hidden, absent), expect.json().to_string(), "{path}");
+        }
+    }
+    let stop = || Ask::new(http::Method::POST, "/api/v1/services/up-one/stop?profile=tight", "{}");
+    house.ask(stop()).await.problem(401);
+    house.ask(Ask::get("/api/v1/config")).await.problem(401);
+    for path in ["/services/up-one", "/service-classes/up", "/status", "/events/history"] {
+        let told = house.ask(Ask::get(&format!("/api/v1{path}")).admin()).await;
+        assert!(told.json().to_string().contains("m4rker"), "{path}: {:?}", told.body);
+    }
+}

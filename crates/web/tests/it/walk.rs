@@ -10,7 +10,7 @@ use toolcrib_gateway::{Method, Operation};
 use toolcrib_testkit::script::{Scripted, Speaks};
 use toolcrib_web::route;
 
-use crate::house::{Ask, File, House, Reply, profile};
+use crate::house::{Ask, Events, File, House, Reply, profile};
 use crate::keys::{Key, key, with};
 use crate::script::scripted;
 
@@ -64,6 +64,38 @@ fn shown_server() -> Scripted {
     })
 }
 
+/// What is hidden beside servers, their tools and what uses them: variables, secrets, entries of the registry, and what
+/// must not be read of that which is shown.
+fn plants() -> Vec<File> {
+    let file = |path: &str, text: &str| (path.to_owned(), text.to_owned());
+    let secrets =
+        "env: {QUAGGA: quagga, OTHER: 'vault:zebra-secret', FILE: 'file:quagga-key'}\ninherit_env: [QUAGGA_HOME]";
+    let started = "{tool: shown/open, args: {text: quagga}, outputs: {said: text}}";
+    vec![
+        file(
+            "servers/zebra-vault.yaml",
+            &format!("name: zebra-vault\ncommand: quagga-program\nstart: manual\n{secrets}\n"),
+        ),
+        file(
+            "servers/halted.yaml",
+            &format!("name: halted\ncommand: quagga-program\nargs: [zebra]\ncwd: quagga\nstart: manual\n{secrets}\n"),
+        ),
+        // It cannot be started, and the reason names its secret. Only an error of a call tells the caller of it.
+        file("servers/broken.yaml", &format!("name: broken\ncommand: quagga-program\nargs: [zebra]\n{secrets}\n")),
+        file("quagga-key", "zebra"),
+        file(
+            "registry/custom/zebra-entry.yaml",
+            "name: zebra-entry\ntitle: zebra\ndescription: Reads the quagga ledger\nruntime: {transport: http, url: 'https://quagga.example/mcp'}\n",
+        ),
+        file(
+            "service-classes/open-class.yaml",
+            &format!(
+                "name: open-class\nargs: {{word: {{type: string, default: quagga}}}}\nserviceConfig: {{outputs: {{link: quagga}}, lifecycleTools: {{start: {started}, stop: {started}, status: {started}}}}}\n"
+            ),
+        ),
+    ]
+}
+
 struct Walk {
     house: House,
     key: Key,
@@ -76,9 +108,10 @@ struct Walk {
 impl Walk {
     async fn begin(shown: &Scripted, hidden: &Scripted) -> Self {
         let key = key("ci");
-        let rules = "servers: [shown, workflow]\ntools: {allow: ['*'], deny: ['*/zebra*']}\n";
+        let rules = "servers: [shown, broken, halted, workflow]\ntools: {allow: ['*'], deny: ['*/zebra*']}\npinned: [shown/open, 'zebra-server/*']\n";
+        let (place, text) = scripted("shown", shown, false);
         let mut files: Vec<File> = vec![
-            scripted("shown", shown, false),
+            (place, text + "headers: {X-Key: quagga, X-File: 'file:quagga-key'}\n"),
             scripted("zebra-server", hidden, false),
             ("workflows/zebra-flow.yaml".into(), "name: zebra-flow\ndescription: quagga\nsteps: [{id: quagga, tool: zebra-server/zebra_tool, store: true}]\n".into()),
             ("workflows/zebra-outer.yaml".into(), "name: zebra-outer\ndescription: quagga\nsteps: [{id: quagga, tool: workflow_zebra-flow}]\n".into()),
@@ -86,8 +119,10 @@ impl Walk {
             ("workflows/plain.yaml".into(), "name: plain\nsteps: [{id: a, tool: shown/open}]\n".into()),
             ("service-classes/zebra-class.yaml".into(), "name: zebra-class\ndescription: quagga\nserviceConfig: {lifecycleTools: {start: {tool: zebra-server/zebra_tool}, stop: {tool: zebra-server/zebra_tool}}}\n".into()),
             profile("zebra-profile", &format!("description: quagga\nkeys:\n{}", key.line)),
-            profile("keyed", &format!("{rules}keys:\n{}", key.line)),
+            profile("keyed", &format!("{rules}exposure: pinned\nchanged_tools: hold\nkeys:\n{}", key.line)),
+            profile("tight-direct", &format!("{rules}exposure: direct\n")),
         ];
+        files.extend(plants());
         files.extend(
             DIALECTS.map(|dialect| profile(&format!("tight-{dialect}"), &format!("{rules}dialect: {dialect}\n"))),
         );
@@ -97,9 +132,21 @@ impl Walk {
         let run = house.ask(run).await.result();
         assert!(run.to_string().contains("quagga"), "{run}");
         let run: Value = serde_json::from_str(run["content"][0]["text"].as_str().unwrap()).unwrap();
-        let service = json!({"serviceClassName": "zebra-class", "name": "zebra-service"}).to_string();
-        let made = Ask::new(http::Method::POST, "/api/v1/services", service).admin();
-        assert_eq!(house.ask(made).await.status, 201);
+        for (class, name) in [("zebra-class", "zebra-service"), ("open-class", "open-service")] {
+            let service = json!({"serviceClassName": class, "name": name}).to_string();
+            let made = Ask::new(http::Method::POST, "/api/v1/services", service).admin();
+            assert_eq!(house.ask(made).await.status, 201, "{name}");
+        }
+        // What was decided about tools is kept by their names and texts.
+        for (tool, arguments) in [
+            ("core_mcpserver_approve", json!({"name": "zebra-server"})),
+            ("core_mcpserver_approve", json!({"name": "shown", "tools": ["open"]})),
+            ("core_mcpserver_reject", json!({"name": "shown", "tools": ["zebra"]})),
+        ] {
+            let decided = Ask::modern("tools/call", json!({"name": tool, "arguments": arguments})).admin();
+            let decided = house.ask(decided).await.result();
+            assert_ne!(decided["isError"], true, "{decided}");
+        }
         let mut texts: Vec<String> = [
             "zebra-server",
             "zebra-server/zebra_tool",
@@ -114,6 +161,12 @@ impl Walk {
             "zebra-class",
             "zebra-service",
             "zebra-profile",
+            "zebra-vault",
+            "zebra-secret",
+            "zebra-entry",
+            "halted",
+            "open-class",
+            "open-service",
             "zebra_prompt",
             "zebra://quagga",
             "zebra",
@@ -167,7 +220,19 @@ impl Walk {
         let schema: Value = serde_json::from_str(operation.input).unwrap();
         let method: http::Method = operation.method.as_str().parse().unwrap();
         // Most operations refuse these callers before they look at what is asked, so a few texts for each are enough.
-        let few = ["zebra-server", "zebra-server/zebra_tool", "zebra-flow", "zebra-class", "zebr", "*", "plain"];
+        let few = [
+            "zebra-server",
+            "zebra-server/zebra_tool",
+            "zebra-flow",
+            "zebra-class",
+            "zebra-entry",
+            "zebr",
+            "*",
+            "plain",
+            "broken",
+            "open-class",
+            "open-service",
+        ];
         let run = self.texts.last().cloned();
         for text in few.map(str::to_owned).into_iter().chain(run) {
             let encoded = percent(&text);
@@ -254,15 +319,116 @@ async fn no_operation_tells_of_what_is_hidden() {
     let mut walk = Walk::begin(&shown, &hidden).await;
     let operations = Arc::clone(&walk.house.gateway.operations);
     // Whoever administers is told all of it, so there is something to find.
-    for path in ["/workflows", "/workflow-executions", "/servers", "/services", "/service-classes", "/profiles"] {
+    for path in [
+        "/workflows",
+        "/workflow-executions",
+        "/servers",
+        "/services",
+        "/services/open-service",
+        "/service-classes",
+        "/service-classes/open-class",
+        "/profiles",
+        "/status",
+        "/events/history",
+        "/registry",
+    ] {
         let all = walk.house.ask(Ask::get(&format!("/api/v1{path}")).admin()).await;
-        assert!(String::from_utf8_lossy(&all.body).contains("zebra"), "{path}");
+        let all = String::from_utf8_lossy(&all.body);
+        assert!(MARKS.iter().any(|mark| all.contains(mark)), "{path}: {all}");
+        let seen = walk.house.ask(Ask::get(&format!("/api/v1{path}?profile=tight-native"))).await;
+        let is_open = !matches!(path, "/profiles" | "/registry");
+        assert_eq!(seen.status == 200, is_open, "{path}: {:?}", seen.body);
     }
     for operation in operations.iter() {
         walk.operation(operation).await;
     }
     assert_tight(&walk);
     assert_eq!(walk.asked.len(), operations.iter().count());
+}
+
+/// A session of a restricted profile that follows all events, and its own stream.
+async fn follows(walk: &Walk, profile: &str, has_key: bool) -> Events {
+    let path = format!("/mcp/p/{profile}");
+    let bearing = |ask: Ask| if has_key { with(ask.to(&path), &walk.key) } else { ask.to(&path) };
+    let params = json!({"protocolVersion": "2025-11-25", "capabilities": {}});
+    let body = json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params}).to_string();
+    let reply = walk.house.ask(bearing(Ask::post(body))).await;
+    reply.result();
+    let session = reply.headers["mcp-session-id"].to_str().unwrap().to_owned();
+    let events = walk.house.events(bearing(Ask::get(&path).header("mcp-session-id", &session))).await;
+    let follow = Ask::legacy(&session, "tools/call", &json!({"name": "core_events", "arguments": {"follow": true}}));
+    let told = walk.house.ask(bearing(follow)).await.result();
+    assert_ne!(told["isError"], true, "{told}");
+    events
+}
+
+/// The same over HTTP+SSE of 2024-11-05.
+async fn follows_of_old(walk: &Walk, profile: &str) -> Events {
+    let mut events = walk.house.events(Ask::get(&format!("/sse/p/{profile}"))).await;
+    let place = String::from_utf8(events.event().await.unwrap().data.to_vec()).unwrap();
+    let params = json!({"protocolVersion": "2024-11-05", "capabilities": {}});
+    let follow = json!({"name": "core_events", "arguments": {"follow": true}});
+    for (id, method, params) in [(1, "initialize", params), (2, "tools/call", follow)] {
+        let message = json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params});
+        assert_eq!(walk.house.ask(Ask::post(message.to_string()).to(&place)).await.status, 202);
+        assert_eq!(events.next().await.unwrap()["id"], id);
+    }
+    events
+}
+
+/// Reads a stream until it says what is waited for, and looks for the marks in all of it.
+async fn read(stream: &mut Events, what: &str, is_last: impl Fn(&Value) -> bool) {
+    loop {
+        let heard = stream.next().await.unwrap_or_else(|| panic!("{what} ended"));
+        let text = heard.to_string();
+        assert!(!MARKS.iter().any(|mark| text.contains(mark)), "{what}: {text}");
+        if is_last(&heard) {
+            return;
+        }
+    }
+}
+
+#[tokio::test]
+async fn no_stream_tells_of_what_is_hidden() {
+    let (shown, hidden) = (shown_server(), hidden_server());
+    let walk = Walk::begin(&shown, &hidden).await;
+    let house = &walk.house;
+    for ask in [Ask::get("/api/v1/events"), with(Ask::get("/api/v1/events?profile=keyed"), &walk.key)] {
+        house.ask(ask).await.problem(401);
+    }
+    let mut streams = [
+        ("a session", follows(&walk, "tight-native", false).await),
+        ("a session with a key", follows(&walk, "keyed", true).await),
+        ("an old session", follows_of_old(&walk, "tight-native").await),
+    ];
+    let lists = json!({"toolsListChanged": true, "promptsListChanged": true, "resourcesListChanged": true});
+    let listen = Ask::modern("subscriptions/listen", json!({"notifications": lists})).to("/mcp/p/tight-direct");
+    let mut listening = house.events(listen).await;
+    // The administrator's own stream shows that there is something to tell.
+    let mut all = house.events(Ask::get("/api/v1/events").admin()).await;
+    for (tool, arguments) in [
+        ("workflow_zebra-flow", json!({})),
+        ("workflow_mixed", json!({})),
+        ("core_service_restart", json!({"name": "zebra-service"})),
+        ("core_service_restart", json!({"name": "open-service"})),
+        ("core_mcpserver_restart", json!({"name": "zebra-server"})),
+        ("core_mcpserver_restart", json!({"name": "broken"})),
+        ("core_mcpserver_restart", json!({"name": "shown"})),
+    ] {
+        house.ask(Ask::modern("tools/call", json!({"name": tool, "arguments": arguments})).admin()).await.result();
+    }
+    for (what, stream) in &mut streams {
+        let is_back = |heard: &Value| {
+            (&heard["params"]["resource_name"], &heard["params"]["reason"])
+                == (&json!("shown"), &json!("MCPServerStarted"))
+        };
+        read(stream, what, is_back).await;
+    }
+    while !all.next().await.unwrap().to_string().contains("zebra-service") {}
+    let rules = "servers: [shown, workflow]\ntools: {allow: ['*'], deny: ['*/zebra*', shown/open]}\nexposure: direct\n";
+    let more = ("servers/zebra-more.yaml".to_owned(), "name: zebra-more\ncommand: quagga\nstart: manual\n".to_owned());
+    house.apply(&[more, profile("tight-direct", rules)]).await;
+    read(&mut listening, "listening", |heard| heard["method"] == "notifications/tools/list_changed").await;
 }
 
 #[tokio::test]

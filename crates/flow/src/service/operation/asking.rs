@@ -21,7 +21,7 @@ pub(super) struct Asking {
 
 impl Servers for Asking {
     fn state(&self, server: &str) -> Option<String> {
-        self.errand.gateway.server_condition(server)?["state"].as_str().map(str::to_owned)
+        self.errand.gateway.server_condition(&self.errand.scope(), server)?["state"].as_str().map(str::to_owned)
     }
 }
 

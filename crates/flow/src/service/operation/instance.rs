@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 use toolcrib_base::{Kind, Problem};
 use toolcrib_catalog::{ObjectName, Which};
-use toolcrib_gateway::{ObjectKind, ServerOrder};
+use toolcrib_gateway::{ObjectKind, Scope, ServerOrder};
 
 use super::asking::{Asking, said};
 use super::kind;
@@ -35,30 +35,34 @@ fn named(asking: &Asking) -> Result<(String, Named), Problem> {
     if name == AGGREGATOR {
         return Ok((name.to_owned(), Named::Gateway));
     }
-    match asking.errand.gateway.server_condition(name).filter(|_| scope.has_server(name)) {
+    match asking.errand.gateway.server_condition(&scope, name) {
         Some(server) => Ok((name.to_owned(), Named::Server(server))),
         None => Err(unknown(name)),
     }
 }
 
+/// A service as a caller of this scope may read it.
+fn to(scope: &Scope, service: Value) -> Value {
+    if scope.is_everything() { service } else { shown::of_anybody(service) }
+}
+
 pub(super) fn list(asking: &Asking) -> Value {
     let classes = asking.table.classes();
     let scope = asking.errand.scope();
-    let mut servers = asking.errand.gateway.server_conditions();
-    servers.retain(|server| server["name"].as_str().is_some_and(|name| scope.has_server(name)));
+    let servers = asking.errand.gateway.server_conditions(&scope);
     let mut entries = asking.table.entries();
     entries.retain(|name, _| scope.has_object(ObjectKind::ServiceInstance, name.as_str()));
     let services: Vec<Value> = [shown::aggregator()]
         .into_iter()
         .chain(servers.iter().map(shown::server))
-        .chain(entries.values().map(|entry| shown::status(entry, &classes)))
+        .chain(entries.values().map(|entry| to(&scope, shown::status(entry, &classes))))
         .collect();
     json!({ "total": services.len(), "services": services })
 }
 
 pub(super) fn get(asking: &Asking) -> Result<Value, Problem> {
     Ok(match named(asking)?.1 {
-        Named::Instance(entry) => shown::instance(&entry, &asking.table.classes()),
+        Named::Instance(entry) => to(&asking.errand.scope(), shown::instance(&entry, &asking.table.classes())),
         Named::Server(server) => shown::static_instance(&shown::server(&server)),
         Named::Gateway => shown::static_instance(&shown::aggregator()),
     })
@@ -67,13 +71,15 @@ pub(super) fn get(asking: &Asking) -> Result<Value, Problem> {
 pub(super) async fn status(asking: &Asking) -> Result<Value, Problem> {
     Ok(match named(asking)? {
         (name, Named::Instance(entry)) => {
-            // How it was when its status tool was last asked is told where the tool cannot be asked now.
+            let scope = asking.errand.scope();
+            // How it was when its status tool was last asked is told where the tool cannot be asked now, and to whoever only
+            // reads: asking changes how the service is for everybody.
             let has_status =
                 asking.table.around.class(entry.subject().class.as_str()).is_ok_and(|it| it.tool("status").is_some());
-            if has_status && entry.life().state != State::Stopped {
+            if scope.is_everything() && has_status && entry.life().state != State::Stopped {
                 entry.order(Order::Examine, asking.hands(&name)).await?;
             }
-            shown::status(&entry, &asking.table.classes())
+            to(&scope, shown::status(&entry, &asking.table.classes()))
         }
         (_, Named::Server(server)) => shown::server(&server),
         (_, Named::Gateway) => shown::aggregator(),

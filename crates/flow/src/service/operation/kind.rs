@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde_json::{Map, Value, json};
 use toolcrib_base::{Kind, Problem};
 use toolcrib_catalog::{ObjectName, ServiceClassDefinition, Which, WriteError};
-use toolcrib_gateway::ObjectKind;
+use toolcrib_gateway::{ObjectKind, Scope};
 
 use super::asking::{Asking, said};
 use crate::service::class::Class;
@@ -13,33 +13,45 @@ use crate::service::shown;
 
 pub(super) fn list(asking: &Asking) -> Value {
     let (classes, scope) = (asking.table.classes(), asking.errand.scope());
-    let shown: Vec<Value> = classes
+    let listed: Vec<Value> = classes
         .iter()
         .filter(|(name, _)| scope.has_object(ObjectKind::ServiceClass, name.as_str()))
         .map(|(name, class)| match class {
-            Ok(class) => {
-                shown::class(class, &asking.missing_tools(class), &asking.missing_needs(class))
-            }
+            Ok(class) => shown(asking, &scope, class),
+            Err(_) if !scope.is_everything() => json!({ "name": name.as_str(), "available": false }),
             Err(faults) => json!({
                 "name": name.as_str(), "available": false,
                 "error": faults.iter().map(|it| format!("`{}`: {}", it.field, it.message)).collect::<Vec<_>>().join("; "),
             }),
         })
         .collect();
-    json!({ "total": shown.len(), "serviceClasses": shown, "mode": "filesystem" })
+    json!({ "total": listed.len(), "serviceClasses": listed, "mode": "filesystem" })
 }
 
 pub(super) fn get(asking: &Asking) -> Result<Value, Problem> {
     let class = known(asking, asking.given.text("name")?)?;
-    Ok(shown::class(&class, &asking.missing_tools(&class), &asking.missing_needs(&class)))
+    Ok(shown(asking, &asking.errand.scope(), &class))
+}
+
+/// A class as a caller of this scope may read it.
+fn shown(asking: &Asking, scope: &Scope, class: &Class) -> Value {
+    let class = shown::class(class, &asking.missing_tools(class), &asking.missing_needs(class));
+    if scope.is_everything() { class } else { shown::class_of_anybody(class) }
 }
 
 /// The class of a name, where whoever asks may know of it.
 fn known(asking: &Asking, name: &str) -> Result<Arc<Class>, Problem> {
-    if !asking.errand.scope().has_object(ObjectKind::ServiceClass, name) {
+    let scope = asking.errand.scope();
+    if !scope.has_object(ObjectKind::ServiceClass, name) {
         return Err(crate::service::task::unknown_class(name));
     }
-    asking.table.around.class(name)
+    let class = asking.table.around.class(name);
+    class.map_err(|problem| match scope.is_everything() || problem.kind == Kind::NotFound {
+        true => problem,
+        // What is wrong repeats the definition.
+        false => Problem::new(problem.kind, format!("the definition of service class `{name}` is not right"))
+            .hint("Somebody who administers sees what is wrong with `toolcrib status`."),
+    })
 }
 
 /// One that is not there, or is wrong, is not available; that is an answer and no error.

@@ -6,6 +6,7 @@ use toolcrib_catalog::{SpokenEra, Start, Transport, TransportKind};
 use toolcrib_protocol::Era;
 use toolcrib_upstream::State;
 
+use crate::scope::Scope;
 use crate::servers::Running;
 
 /// How a server is.
@@ -124,11 +125,20 @@ const OF_ANYBODY: [&str; 13] = [
     "sessionStatus",
 ];
 
-/// The same for a caller who does not administer, whose profile shows so many of its tools.
-pub(super) fn to_anybody(mut server: Value, tools: usize) -> Value {
+/// How a server is, as a caller of this scope may read it.
+pub(in crate::operation) fn shown_to(scope: &Scope, running: &Running) -> Value {
+    stripped(shown(running), scope, running)
+}
+
+/// What is left of a shown server for a caller of this scope; its tools are those that the profile shows.
+pub(super) fn stripped(mut server: Value, scope: &Scope, running: &Running) -> Value {
+    if scope.is_everything() {
+        return server;
+    }
     if let Some(members) = server.as_object_mut() {
         members.retain(|key, _| OF_ANYBODY.contains(&key.as_str()));
     }
+    let tools = scope.tools_of(&running.definition.name);
     server["tools"] = tools.into();
     server["toolsCount"] = tools.into();
     server
