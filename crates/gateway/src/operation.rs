@@ -205,6 +205,11 @@ impl Operation {
         !matches!(self.run, Run::House(_) | Run::Signed(_))
     }
 
+    /// Whether who asks may choose the profile: what is open shows what a profile shows.
+    pub fn takes_profile(&self) -> bool {
+        self.is_in_profile() || self.permission == Permission::Open
+    }
+
     /// Whether it stands for a call of another tool.
     pub fn is_call(&self) -> bool {
         matches!(self.run, Run::Call)

@@ -128,17 +128,21 @@ fn what_failed_decides_the_remedy() {
 
 #[test]
 fn a_login_is_advised_with_what_else_the_registry_knows() {
-    let with_key = |entry: &&RegistryEntry| {
-        let way = entry.authorization.variables.iter().any(|key| key.header.is_some());
-        entry.authorization.kind == AuthorizationKind::OAuth2 && way && entry.host().is_some()
-    };
-    let entries: Vec<_> = built_in().values().map(|it| &*it.entry).filter(with_key).collect();
+    let is_oauth =
+        |entry: &&RegistryEntry| entry.authorization.kind == AuthorizationKind::OAuth2 && entry.host().is_some();
+    let entries: Vec<_> = built_in().values().map(|it| &*it.entry).filter(is_oauth).collect();
     assert!(!entries.is_empty());
     for entry in entries {
         let host = entry.host().unwrap();
         let text = format!("transport: http\nurl: https://{host}/mcp\n");
         let told = remedy_for(&definition(&text), &status(State::NeedsLogin, None));
-        assert!(told.contains("write `") && told.contains("\"vault:"), "{}: {told}", entry.name);
+        assert!(
+            told.contains("cannot log in by OAuth") && told.contains("`servers/gh.yaml`"),
+            "{}: {told}",
+            entry.name
+        );
+        let has_key = entry.authorization.variables.iter().any(|key| key.header.is_some());
+        assert_eq!(told.contains("\"vault:"), has_key, "{}: {told}", entry.name);
         assert!(wants_login(&definition(&text)));
     }
     assert!(wants_login(&definition(&format!("{REMOTE}auth: {{type: oauth}}\n"))));

@@ -31,7 +31,8 @@ impl CallAnswer {
 
     /// A problem as a result: models read results, not error codes.
     pub(crate) fn failed(problem: Problem) -> Self {
-        Self { problem: Some(Box::new(problem.clone())), ..Self::own(reply::failure(&problem)) }
+        let result = reply::failure(&problem);
+        Self { problem: Some(Box::new(problem)), ..Self::own(result) }
     }
 
     /// The same with another form of the result.

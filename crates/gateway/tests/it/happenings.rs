@@ -133,25 +133,6 @@ async fn a_session_that_does_not_administer_follows_what_its_profile_shows() {
 }
 
 #[tokio::test]
-async fn sessions_that_follow_leave_places_for_administrators() {
-    let house = House::settled(&[]).await;
-    let mut open = Vec::new();
-    let refused = loop {
-        let client = house.legacy("default");
-        let told = client.call("core_events", &json!({ "follow": true })).await;
-        open.push(client);
-        if told["isError"] == true {
-            break told;
-        }
-        assert!(open.len() <= 256, "there is a limit");
-    };
-    assert_eq!(refused["_meta"]["toolcrib/error"], "busy", "{refused}");
-    let admin = house.legacy_admin("default");
-    let told = admin.call("core_events", &json!({ "follow": true })).await;
-    assert_ne!(told["isError"], true, "{told}");
-}
-
-#[tokio::test]
 async fn a_session_that_follows_is_told_what_it_asked_for() {
     let house = House::settled(&[profile("muster", "dialect: muster")]).await;
     let client = house.legacy_admin("muster");

@@ -240,7 +240,7 @@ async fn without_the_token_a_profile_s_services_events_and_status_are_read_and_n
     assert_eq!(get("/services/up-one/status").await["health"], "healthy");
     assert_eq!(get("/services/fake").await["serviceData"]["clientReady"], true);
     assert_eq!(each(&get("/service-classes").await["serviceClasses"], "name"), ["up"]);
-    assert_eq!(get("/service-classes/up").await["requiredTools"], json!(["fake/echo", "fake/echo"]));
+    assert_eq!(get("/service-classes/up").await["requiredTools"], json!(["fake/echo"]));
     assert_eq!(get("/service-classes/up/available").await["available"], true);
     let status = get("/status").await;
     assert_eq!(each(&status["servers"], "name"), ["broken", "fake"]);

@@ -31,7 +31,7 @@ impl Given<'_> {
     pub(super) fn gather(mut self, operation: &Operation) -> Result<Raw, Problem> {
         let mut schema = operation.input_schema();
         let parameters: Vec<&str> = operation.path_parameters().collect();
-        if operation.is_in_profile() {
+        if operation.takes_profile() {
             self.query.remove(PROFILE);
         }
         let properties = schema["properties"].as_object_mut();
@@ -78,7 +78,7 @@ fn body(bytes: Bytes, depth: usize) -> Result<Raw, Problem> {
 
 /// The profile that the query names.
 pub(super) fn profile(operation: &Operation, query: &Map<String, Value>) -> Result<Option<ProfileName>, Problem> {
-    let Some(name) = query.get(PROFILE).and_then(Value::as_str).filter(|_| operation.is_in_profile()) else {
+    let Some(name) = query.get(PROFILE).and_then(Value::as_str).filter(|_| operation.takes_profile()) else {
         return Ok(None);
     };
     ProfileName::new(name).map(Some).map_err(|error| Problem::new(Kind::NotFound, error.to_string()))

@@ -110,7 +110,7 @@ fn parameters(operation: &Operation) -> Vec<Value> {
             "description": "The revision in quotes, as `ETag` gave it; may stand in for `revision`.",
         }));
     }
-    if operation.is_in_profile() {
+    if operation.takes_profile() {
         parameters.push(json!({
             "name": arguments::PROFILE, "in": "query", "required": false, "schema": { "type": "string", "default": "default" },
             "description": "The profile to see the gateway through.",
