@@ -1,5 +1,5 @@
-//! A tool that hangs once in a hundred calls, while another tool of the same server is called. Clients wait a second for
-//! an answer, then they take the call back, or only close their connection. The other tool may lose no call.
+//! A tool that hangs once in a hundred calls, while another tool of the same server is called. Clients of the first wait a
+//! second for an answer, then they take the call back, or only close their connection. The other may lose no call.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -25,8 +25,10 @@ use super::TOOLS;
 const CLIENTS: usize = 16;
 /// One call of so many hangs.
 const ONE_IN: usize = 100;
-/// How long a client waits.
+/// How long a client of the tool that hangs waits.
 const PATIENCE: Duration = Duration::from_secs(1);
+/// How long a client of the other tool waits, as ordinary clients do: what takes longer is lost.
+const LOST: Duration = Duration::from_secs(30);
 /// How long a client pauses after an answer: the machine is to be busy, not full, or the queue alone makes the latency.
 const PAUSE: Duration = Duration::from_millis(10);
 /// How much slower the slowest calls of the other tool may be.
@@ -177,12 +179,13 @@ impl Cell {
         let mut found = Found::default();
         let good = Request::call(&tool, r#"{"message":"good"}"#);
         let hangs = Request::call(&tool, r#"{"message":"hangs","hang":true}"#);
+        let patience = if every.is_some() { PATIENCE } else { LOST };
         let mut round = 0;
         while !done.load(Ordering::Relaxed) {
             round += 1;
             let is_hung = every.is_some_and(|every| round % every == 0);
             let started = Instant::now();
-            let answered = timeout(PATIENCE, client.call(if is_hung { &hangs } else { &good })).await;
+            let answered = timeout(patience, client.call(if is_hung { &hangs } else { &good })).await;
             match answered {
                 Ok(Ok((_, answer))) if is_hung => {
                     bail!("a call that hangs was answered: {}", String::from_utf8_lossy(answer))
