@@ -58,7 +58,7 @@ pub use object_name::{ObjectName, ObjectNameError};
 pub use pattern::{Pattern, PatternError};
 pub use period::{Period, PeriodError};
 pub use place::place_of;
-pub use problem::{DefinitionProblem, Position};
+pub use problem::{DefinitionProblem, Position, without_secrets};
 pub use profile::edit;
 pub use profile::key::matching as matching_key;
 pub use profile::{

@@ -230,6 +230,12 @@ pub(crate) fn masked_quotes(message: &str) -> String {
     pieces.join("`")
 }
 
+/// A problem with a settings file that repeats nothing of it that looks like a secret.
+pub fn without_secrets(problem: Problem) -> Problem {
+    let hint = problem.hint.as_deref().map(masked_quotes);
+    Problem { message: masked_quotes(&problem.message), hint, ..problem }
+}
+
 /// Whether something in a text looks like a secret, however it is wrapped.
 fn hides_secret(text: &str) -> bool {
     let is_part = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '+' | '=' | '.');

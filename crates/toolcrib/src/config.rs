@@ -83,6 +83,10 @@ pub(crate) struct Given {
 impl Config {
     /// Reads the file and settles every key.
     pub(crate) fn load(low: &Low, environment: &Environment) -> Result<Self, Problem> {
+        Self::settle(low, environment).map_err(toolcrib_catalog::without_secrets)
+    }
+
+    fn settle(low: &Low, environment: &Environment) -> Result<Self, Problem> {
         let home = Home::find(low.home.as_deref(), environment)?;
         let mut from_file = file::read(&home.config_file())?;
         let mut config = Self::blank(home);

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use clap::ValueEnum;
 use serde_json::{Map, Value, json};
 use toolcrib_base::{Kind, Problem, ProfileName, Secret};
-use toolcrib_catalog::{MASK, SecretRef, is_secret_value};
+use toolcrib_catalog::{MASK, SecretRef, is_secret_value, without_secrets};
 
 use crate::home::{Environment, Home};
 use crate::output::Format;
@@ -49,7 +49,10 @@ pub(crate) struct Context {
 impl Contexts {
     /// Reads the file of a home; without one there are no contexts.
     pub(crate) fn load(home: &Home) -> Result<Self, Problem> {
-        let path = home.path().join(FILE);
+        Self::read(home.path().join(FILE)).map_err(without_secrets)
+    }
+
+    fn read(path: PathBuf) -> Result<Self, Problem> {
         let Some((text, is_private)) = read(&path)? else { return Ok(Self { path, ..Self::default() }) };
         let wrong = |why: &str| {
             Problem::new(Kind::Definition, format!("`{}`: {why}", path.display()))
@@ -106,7 +109,7 @@ impl Contexts {
                 let names: Vec<String> = self.all.iter().map(|context| format!("`{}`", context.name)).collect();
                 format!("there are {}; see `toolcrib context list`", names.join(", "))
             };
-            Problem::new(Kind::NotFound, message).hint(hint)
+            without_secrets(Problem::new(Kind::NotFound, message).hint(hint))
         })
     }
 

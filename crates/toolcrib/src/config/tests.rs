@@ -171,3 +171,67 @@ fn only_loopback_is_listened_on_without_a_key() {
     }
     assert!(Path::new(&load(None, &[], &[]).unwrap().home.state()).ends_with("state"));
 }
+
+/// A secret in each place of the file, as a value, as a key and where the text is broken: no message repeats it.
+#[test]
+fn no_message_repeats_a_secret() {
+    let secret = ["sk", "marker", "0123456789abcdef"].join("-");
+    let address = format!("https://me:{secret}@example.com/?token={secret}");
+    let mut texts: Vec<String> = Vec::new();
+    for key in KEYS {
+        for value in [
+            "'{}'",
+            "['{}']",
+            "['a', '{}', 3]",
+            "{ {} = '{}' }",
+            "{ a = ['{}'] }",
+            "'Bearer {}'",
+            "'KEY={}'",
+            "'{}/{}'",
+            "{}",
+            "'{}",
+            "\"{}\\z\"",
+            "['{}'",
+            "1{}",
+            "'ADDRESS'",
+            "['ADDRESS']",
+        ] {
+            texts.push(format!("{} = {value}\n", key.name));
+        }
+        texts.push(format!("[{}]\n{{}} = '{{}}'\n", key.name));
+        texts.push(format!("{}.{{}} = '{{}}'\n", key.name));
+        texts.push(format!("{0} = 'a'\n{0} = '{{}}'\n", key.name));
+    }
+    let broken = [
+        "{}",
+        "{} = 1",
+        "'{}' = 1",
+        "'KEY={}' = 1",
+        "{}.a = 1\n{}.a = 2",
+        "{} = 1\n{} = 2",
+        "[{}]\n[{}]",
+        "[[{}]]",
+        "[{}",
+        "= '{}'",
+        "# {}\nx",
+        "lsten = '{}'",
+        "'{}",
+        "\"{}",
+        "a = {}",
+        "{} '{}'",
+    ];
+    texts.extend(broken.map(|text| text.to_owned() + "\n"));
+    let (mut tried, mut leaks) = (0, Vec::new());
+    for text in texts {
+        let text = text.replace("{}", &secret).replace("ADDRESS", &address);
+        if let Err(problem) = load(Some(&text), &[], &[]) {
+            let told = format!("{} {}", problem.message, problem.hint.as_deref().unwrap_or_default());
+            if told.contains("marker") {
+                leaks.push(format!("{text}: {told}"));
+            }
+            tried += 1;
+        }
+    }
+    assert_eq!(leaks, Vec::<String>::new());
+    assert!(tried > KEYS.len() * 10, "{tried}");
+}

@@ -143,3 +143,92 @@ fn flag_variable_current() {
     assert!(wanted(None, homeless(), &empty).unwrap().is_none());
     assert!(wanted(Some("a"), homeless(), &empty).is_err());
 }
+
+/// A secret in each place of the file, as a value, as a key and where the text is broken: no message repeats it.
+#[test]
+fn no_message_repeats_a_secret() {
+    let shaped = ["sk", "marker", "0123456789abcdef"].join("-");
+    // Nothing tells that this is one but that it stands at the token.
+    let plain = "hunter2marker".to_owned();
+    let whole = json!({
+        "current-context": "work",
+        "contexts": [{
+            "name": "work", "endpoint": "https://work.example/mcp", "profile": "p", "token": "env:TOKEN",
+            "settings": {"output": "json"},
+        }],
+    });
+    let places = [
+        "",
+        "/current-context",
+        "/contexts",
+        "/contexts/0",
+        "/contexts/0/name",
+        "/contexts/0/endpoint",
+        "/contexts/0/profile",
+        "/contexts/0/token",
+        "/contexts/0/settings",
+        "/contexts/0/settings/output",
+    ];
+    let mut texts = Vec::new();
+    for place in places {
+        let secrets = [Some(&shaped), (place == "/contexts/0/token").then_some(&plain)];
+        for secret in secrets.into_iter().flatten() {
+            for plant in [
+                json!(secret),
+                json!([secret]),
+                json!({ secret: "y" }),
+                json!({ format!("KEY={secret}"): secret }),
+                json!(format!("Bearer {secret}")),
+                json!(format!("vault:{secret}")),
+                json!(format!("env:{secret}")),
+                json!(format!("file:../{secret}")),
+                json!(format!("https://me:{secret}@example.com/?token={secret}")),
+            ] {
+                let mut changed = whole.clone();
+                *changed.pointer_mut(place).unwrap() = plant;
+                texts.push(changed.to_string());
+            }
+            let mut twice = whole.clone();
+            let context = twice["contexts"][0].clone();
+            twice["contexts"].as_array_mut().unwrap().push(context);
+            if let Some(value) = twice.pointer_mut(place) {
+                *value = json!(secret);
+            }
+            texts.push(twice.to_string());
+        }
+    }
+    for text in [
+        "{}",
+        "- {}",
+        "KEY={}",
+        "? [{}]\n: x",
+        "!{} x",
+        "*{}",
+        "a: [{}",
+        "\"{}",
+        "token: {}",
+        "contexts: [{token: {}}]",
+        "contexts: [{name: a, endpoint: b, token: [{}",
+        "a: &{} b: c",
+        "current-context: {}\n---\n{}",
+    ] {
+        texts.extend([&shaped, &plain].map(|secret| text.replace("{}", secret)));
+    }
+    let (_folder, home) = home();
+    let (mut tried, mut leaks) = (0, Vec::new());
+    for text in texts {
+        for mode in [0o600, 0o644] {
+            write(&home, &text, mode);
+            let read = Contexts::load(&home).and_then(|contexts| contexts.current().map(|_| ()));
+            if let Err(problem) = read {
+                let told = format!("{} {}", problem.message, problem.hint.as_deref().unwrap_or_default());
+                if told.contains("marker") {
+                    leaks.push(format!("{text}: {told}"));
+                }
+                tried += 1;
+            }
+        }
+    }
+    assert_eq!(leaks, Vec::<String>::new());
+    assert!(tried > 60, "{tried}");
+}
