@@ -232,8 +232,8 @@ pub(crate) fn masked_quotes(message: &str) -> String {
 
 /// A problem with a settings file that repeats nothing of it that looks like a secret.
 pub fn without_secrets(problem: Problem) -> Problem {
-    let hint = problem.hint.as_deref().map(masked_quotes);
-    Problem { message: masked_quotes(&problem.message), hint, ..problem }
+    let Problem { kind, message, hint } = problem;
+    Problem { kind, message: masked_quotes(&message), hint: hint.map(|hint| masked_quotes(&hint)) }
 }
 
 /// Whether something in a text looks like a secret, however it is wrapped.
