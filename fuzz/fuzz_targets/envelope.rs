@@ -6,15 +6,14 @@ use bytes::Bytes;
 use libfuzzer_sys::fuzz_target;
 use serde_json::Value;
 use serde_json::value::RawValue;
-use toolcrib_protocol::json::{self, Rules, Unique};
+use toolcrib_protocol::json::{self, Rules};
 use toolcrib_protocol::raw::Edit;
 use toolcrib_protocol::{Message, Raw, meta};
 
 const DEPTH: usize = 64;
 
 fuzz_target!(|data: &[u8]| {
-    let lenient = Rules { depth: usize::MAX, unique: Unique::Nowhere };
-    let ours = json::scan(data, lenient);
+    let ours = json::scan(data, Rules::checked());
     let theirs = serde_json::from_slice::<&RawValue>(data);
     assert_eq!(ours.is_ok(), theirs.is_ok(), "{ours:?} {theirs:?}");
 

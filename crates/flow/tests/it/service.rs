@@ -298,7 +298,7 @@ async fn what_persists_is_there_again_and_is_asked_how_it_is() {
 
 #[tokio::test]
 async fn what_starts_with_the_gateway_does_so_as_who_made_it() {
-    let core = config(&json!({"tool": "core_config_get"}), &json!({"tool": "core_config_get"}));
+    let core = config(&json!({"tool": "core_audit_list"}), &json!({"tool": "core_audit_list"}));
     let house = House::new(&[class("core", &core)]).await;
     let arguments = json!({"serviceClassName": "core", "name": "auto", "persist": true, "autoStart": true});
     house.must("core_service_create", arguments).await;
@@ -317,7 +317,7 @@ async fn what_starts_with_the_gateway_does_so_as_who_made_it() {
     until("auto", "running").await;
     until("hand", "waiting").await;
     let hand = house.must("core_service_get", json!({"name": "hand"})).await;
-    assert_eq!(hand["lastError"], "missing required tools: core_config_get");
+    assert_eq!(hand["lastError"], "missing required tools: core_audit_list");
 }
 
 #[tokio::test]
