@@ -169,8 +169,9 @@ fn with_session(
             }
         };
         let client = tokio::select! {
-            opened = opening => opened?,
+            biased;
             _ = &mut interrupted => return Ok(ExitCode::from(INTERRUPTED)),
+            opened = opening => opened?,
         };
         let outcome = tokio::select! {
             outcome = command(&client, output) => Some(outcome),
@@ -211,8 +212,9 @@ fn with_rest(
     let outcome = runtime.block_on(async {
         let rest = Rest::open(flags, environment)?;
         tokio::select! {
-            outcome = command(&rest, output) => outcome.map(|()| ExitCode::SUCCESS),
+            biased;
             _ = tokio::signal::ctrl_c() => Ok(ExitCode::from(INTERRUPTED)),
+            outcome = command(&rest, output) => outcome.map(|()| ExitCode::SUCCESS),
         }
     });
     // The system may still look up a name that nobody waits for any more.
@@ -220,13 +222,14 @@ fn with_rest(
     outcome
 }
 
-/// Runs what looks for a gateway by itself.
+/// Runs what looks for a gateway by itself. Ctrl-C is heard from before the work says its first word: hence the order.
 fn alone(work: impl Future<Output = anyhow::Result<()>>) -> anyhow::Result<ExitCode> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("start the runtime")?;
     let outcome = runtime.block_on(async {
         tokio::select! {
-            outcome = work => outcome.map(|()| ExitCode::SUCCESS),
+            biased;
             _ = tokio::signal::ctrl_c() => Ok(ExitCode::from(INTERRUPTED)),
+            outcome = work => outcome.map(|()| ExitCode::SUCCESS),
         }
     });
     runtime.shutdown_background();

@@ -42,32 +42,42 @@ pub(crate) fn run(arguments: &Arguments, environment: &Environment) -> anyhow::R
     if now.is_none() && !arguments.follow {
         return Err(nothing(&arguments.server, &home).into());
     }
-    let (mut at, recent) = now.unwrap_or_default();
-    let before = if recent.matches('\n').count() < arguments.tail { read(&older, 0)? } else { None };
-    let all = before.unwrap_or_default().1 + &recent;
-    let lines: Vec<&str> = all.lines().collect();
-    lines[lines.len().saturating_sub(arguments.tail)..].iter().try_for_each(|line| show(line))?;
+    let begin = now.unwrap_or_default();
     if !arguments.follow {
-        return Ok(ExitCode::SUCCESS);
+        return newest(arguments.tail, &begin.1, &older).map(|()| ExitCode::SUCCESS);
     }
     super::alone(async {
-        let mut rest = String::new();
-        loop {
-            tokio::time::sleep(LOOK).await;
-            // A file that was put aside begins anew.
-            let size = std::fs::metadata(&path).map_or(0, |metadata| metadata.len());
-            if size < at {
-                at = 0;
-            }
-            let Some((end, more)) = read(&path, at)? else { continue };
-            at = end;
-            rest.push_str(&more);
-            while let Some(line) = rest.find('\n') {
-                show(&rest[..line])?;
-                rest.drain(..=line);
-            }
-        }
+        newest(arguments.tail, &begin.1, &older)?;
+        follow(&path, begin.0).await
     })
+}
+
+/// Shows the newest lines of the file, and before them those of the one that was put aside.
+fn newest(lines: usize, recent: &str, older: &Path) -> anyhow::Result<()> {
+    let before = if recent.matches('\n').count() < lines { read(older, 0)? } else { None };
+    let all = before.unwrap_or_default().1 + recent;
+    let all: Vec<&str> = all.lines().collect();
+    all[all.len().saturating_sub(lines)..].iter().try_for_each(|line| show(line))
+}
+
+/// Shows what comes, from a place of the file on.
+async fn follow(path: &Path, mut at: u64) -> anyhow::Result<()> {
+    let mut rest = String::new();
+    loop {
+        tokio::time::sleep(LOOK).await;
+        // A file that was put aside begins anew.
+        let size = std::fs::metadata(path).map_or(0, |metadata| metadata.len());
+        if size < at {
+            at = 0;
+        }
+        let Some((end, more)) = read(path, at)? else { continue };
+        at = end;
+        rest.push_str(&more);
+        while let Some(line) = rest.find('\n') {
+            show(&rest[..line])?;
+            rest.drain(..=line);
+        }
+    }
 }
 
 /// A line as a terminal may see it.

@@ -194,8 +194,9 @@ fn within_runtime<T>(work: impl Future<Output = anyhow::Result<T>>) -> anyhow::R
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().context("start the runtime")?;
     let outcome = runtime.block_on(async {
         tokio::select! {
-            outcome = work => outcome,
+            biased;
             _ = tokio::signal::ctrl_c() => Err(anyhow!("interrupted")),
+            outcome = work => outcome,
         }
     });
     // A thread that waits for stdin must not keep the process.

@@ -113,6 +113,13 @@ impl Person {
         gateway
     }
 
+    /// What the gateway and the servers' programs wrote down of each server.
+    fn logs(&self) -> String {
+        let files = fs::read_dir(self.path("toolcrib/state/logs")).into_iter().flatten();
+        let texts = files.map(|file| fs::read_to_string(file.unwrap().path()).unwrap());
+        texts.collect::<Vec<_>>().join("\n")
+    }
+
     /// Runs a command again until what it prints says so.
     async fn until_prints(&self, arguments: &[&str], part: &str) -> Ran {
         let mut last = String::new();
@@ -123,7 +130,7 @@ impl Person {
                 return ran;
             }
         }
-        panic!("never `{part}`:\n{last}");
+        panic!("never `{part}`:\n{last}\n{}", self.logs());
     }
 }
 
@@ -214,9 +221,9 @@ async fn an_installation_that_was_killed_is_recognised_and_repaired() {
     person.write("toolcrib/servers/two.yaml", &format!("name: two\n{}", server("waits-two", "")));
     let mut gateway = person.serve().await;
     // The time that somebody wrote down counts, and what it left is named.
-    let ran = person.until_prints(&["doctor", "one"], "is half written").await;
+    let ran = person.until_prints(&["doctor", "one"], "with `toolcrib doctor --fix`").await;
     assert_eq!(ran.code, 1, "{}", ran.stdout);
-    says(&ran.stdout, &["one: failed", "toolcrib doctor --fix"]);
+    says(&ran.stdout, &["one: failed", "is half written"]);
     // The other one has no such time: it goes on, and says so everywhere.
     let ran = person.until_prints(&["status"], "downloading waits-two").await;
     says(&ran.stdout, &["two installing: it says: downloading waits-two", "npx downloads it, which may take minutes"]);
@@ -236,9 +243,12 @@ async fn an_installation_that_was_killed_is_recognised_and_repaired() {
     fs::write(person.path("go"), "").unwrap();
     person.until_prints(&["status", "server", "two"], "ready").await;
     // With time enough it cannot start either: what is half written stays so.
-    person.write("toolcrib/servers/one.yaml", &format!("name: one\n{}", server("waits-one", "")));
-    let ran = person.until_prints(&["doctor", "one"], "Error [ERR_MODULE_NOT_FOUND]").await;
-    says(&ran.stdout, &["is half written", "toolcrib doctor --fix"]);
+    let changed = server("waits-one", "description: with time enough\n");
+    person.write("toolcrib/servers/one.yaml", &format!("name: one\n{changed}"));
+    person.until_prints(&["get", "server", "one"], "with time enough").await;
+    // While it is being started once more, the advice is to wait.
+    let ran = person.until_prints(&["doctor", "one"], "with `toolcrib doctor --fix`").await;
+    says(&ran.stdout, &["is half written", "Error [ERR_MODULE_NOT_FOUND]"]);
     let ran = person.until_prints(&["doctor", "one", "--fix", "--yes"], "removed `").await;
     assert_eq!(ran.code, 0, "{}", ran.stderr);
     let listed = person.until_prints(&["doctor", "one"], "one: ready").await;
