@@ -243,9 +243,8 @@ async fn an_installation_that_was_killed_is_recognised_and_repaired() {
     fs::write(person.path("go"), "").unwrap();
     person.until_prints(&["status", "server", "two"], "ready").await;
     // With time enough it cannot start either: what is half written stays so.
-    let changed = server("waits-one", "description: with time enough\n");
-    person.write("toolcrib/servers/one.yaml", &format!("name: one\n{changed}"));
-    person.until_prints(&["get", "server", "one"], "with time enough").await;
+    person.write("toolcrib/servers/one.yaml", &format!("name: one\n{}", server("waits-one", "")));
+    person.until_prints(&["list", "events"], "MCPServerUpdated").await;
     // While it is being started once more, the advice is to wait.
     let ran = person.until_prints(&["doctor", "one"], "with `toolcrib doctor --fix`").await;
     says(&ran.stdout, &["is half written", "Error [ERR_MODULE_NOT_FOUND]"]);
