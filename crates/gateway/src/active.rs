@@ -4,7 +4,6 @@
 //! profile, kept in `state/`. Who is told of a change is in `change`.
 
 mod change;
-mod set;
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -12,12 +11,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use toolcrib_base::{Clock, PrincipalId, ProfileName, ToolId};
 use toolcrib_catalog::{ActiveSet, ProfileDefinition};
+use toolcrib_session::{Caller, LoadChange, LoadRule, LoadedTools, Moment, NotLoaded, Session};
 use toolcrib_store::{ActiveSets, ActiveTool};
-
-use crate::caller::Caller;
-use crate::session::Session;
-
-pub(crate) use set::{Changed, LoadedTools, Moment, NotLoaded, Rule};
 
 /// How many sets are kept; the sets of principals that have loaded nothing are not kept at all.
 const SETS: usize = 10_000;
@@ -120,8 +115,8 @@ impl ActiveTools {
         profile: &ProfileDefinition,
         tools: &[ToolId],
         shown: impl Fn(&ToolId) -> bool,
-    ) -> Result<Changed, NotLoaded> {
-        let (rule, now) = (Rule::of(profile), self.now());
+    ) -> Result<LoadChange, NotLoaded> {
+        let (rule, now) = (LoadRule::of(profile), self.now());
         if let Some(session) = in_session(caller, profile.active_set) {
             return session.loaded().load(tools, &rule, now, shown);
         }
@@ -157,7 +152,7 @@ impl ActiveTools {
     }
 
     /// Takes out what is idle by the rule of its profile; gives whose sets have changed, and how.
-    pub(crate) fn unload_idle(&self, rule: impl Fn(&ProfileName) -> Option<Rule>) -> Vec<(Key, Vec<ToolId>)> {
+    pub(crate) fn unload_idle(&self, rule: impl Fn(&ProfileName) -> Option<LoadRule>) -> Vec<(Key, Vec<ToolId>)> {
         let now = self.clock.now();
         let mut sets = lock(&self.sets);
         let mut changed = Vec::new();
@@ -172,7 +167,7 @@ impl ActiveTools {
     }
 
     /// The same in the set of a session.
-    pub(crate) fn unload_idle_of(&self, session: &Session, rule: &Rule) -> Vec<ToolId> {
+    pub(crate) fn unload_idle_of(&self, session: &Session, rule: &LoadRule) -> Vec<ToolId> {
         session.loaded().unload_idle(rule, self.clock.now())
     }
 

@@ -9,9 +9,9 @@ use serde_json::{Value, json};
 use toolcrib_base::{Kind, Problem};
 use toolcrib_catalog::pin::{Difference, Digest, Item, Offer, Part, visible};
 use toolcrib_search::nearest;
+use toolcrib_session::Caller;
 use toolcrib_store::{AuditEvent, Decision, Outcome, PinChange};
 
-use crate::caller::Caller;
 use crate::gateway::Gateway;
 use crate::pins::approval;
 use crate::servers::Running;

@@ -5,14 +5,13 @@ use std::sync::atomic::Ordering;
 use toolcrib_base::{Kind, Problem};
 use toolcrib_policy::Act;
 use toolcrib_protocol::{Raw, RpcError, method};
+use toolcrib_session::{Caller, RunningRequest};
 use toolcrib_upstream::places::{NoPlace, WAITING};
 use toolcrib_upstream::server::Call;
 use toolcrib_upstream::{CallError, Place, Server};
 
-use crate::caller::Caller;
 use crate::environment::NeedsEnvironment;
 use crate::passage::Passage;
-use crate::session::Running;
 
 /// How a call at a server ended.
 #[derive(Debug, Clone)]
@@ -45,7 +44,7 @@ pub(crate) struct Outgoing<'a> {
 pub(crate) async fn call(
     passage: &Passage,
     caller: &Caller,
-    running: Option<&Running>,
+    running: Option<&RunningRequest>,
     outgoing: Outgoing<'_>,
 ) -> Ended {
     debug_assert_eq!(passage.act().server(), Some(&outgoing.server.config().name), "a permit for another server");

@@ -14,12 +14,10 @@ use toolcrib_base::{Kind, Problem, ProfileName};
 use toolcrib_protocol::json::Rules;
 use toolcrib_protocol::message::BadMessage;
 use toolcrib_protocol::{Answer, Id, Message, Notification, Request, RpcError, method};
+use toolcrib_session::{Caller, Channel, Principal, Session};
 
-use crate::caller::{Caller, Principal};
 use crate::front::{self, Opening};
 use crate::gateway::Gateway;
-use crate::request::Channel;
-use crate::session::Session;
 
 /// How many messages may wait for the client to read.
 pub const OUT: usize = 256;

@@ -10,8 +10,8 @@ use serde_json::Value;
 use toolcrib_base::{PrincipalId, ProfileName, ToolId};
 use toolcrib_catalog::{Examples as Wanted, ProfileDefinition};
 use toolcrib_protocol::Raw;
+use toolcrib_session::Caller;
 
-use crate::caller::Caller;
 use crate::view::{Tool, View};
 
 /// How many examples are kept in all, and how many of one principal in one profile.

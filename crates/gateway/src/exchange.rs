@@ -21,14 +21,14 @@ use toolcrib_protocol::ask::{self, Asked, InputRequired, Question};
 use toolcrib_protocol::error::{HEADER_MISMATCH, URL_REQUIRED};
 use toolcrib_protocol::rounds::{Rounds, Step};
 use toolcrib_protocol::{Capabilities, Era, Raw, RpcError, method};
+use toolcrib_session::{Channel, Session};
 use toolcrib_upstream::server::Call;
 use toolcrib_upstream::{Aside, Client, Server};
 
 use crate::dispatch::{self, Ended, Outgoing};
 use crate::environment::NeedsEnvironment;
 use crate::passage::Passage;
-use crate::request::{Channel, Passing};
-use crate::session::Session;
+use crate::request::Passing;
 
 pub(crate) use aside::{Asker, Hearing, SessionAside, Way, refuse};
 pub(crate) use behind::Behind;

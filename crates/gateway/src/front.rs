@@ -9,12 +9,9 @@ use toolcrib_protocol::header;
 use toolcrib_protocol::message::BadMessage;
 use toolcrib_protocol::meta::{self, Declared};
 use toolcrib_protocol::{Answer, Message, Raw, Request, Revision, RpcError, method};
-use toolcrib_store::Door;
+use toolcrib_session::{Caller, Channel, Introduction, Principal, Session};
 
-use crate::caller::{Caller, Principal};
 use crate::gateway::Gateway;
-use crate::request::Channel;
-use crate::session::{Introduction, Session};
 
 /// What kind of opening a request is.
 #[derive(Debug)]
@@ -45,24 +42,6 @@ pub fn classify(request: &Request, named: Option<&str>) -> Result<Opening, RpcEr
     }
     let modern = in_body.is_some() || named.is_some_and(Revision::is_modern_date) || request.method == method::DISCOVER;
     if modern { meta::declared(&request.params).map(Opening::Modern) } else { Ok(Opening::Legacy) }
-}
-
-impl Caller {
-    /// The caller of a request that carries all that it needs.
-    pub fn modern(principal: Principal, profile: ProfileName, declared: &Declared) -> Self {
-        Self { principal, profile, door: Door::MCP, revision: declared.revision, session: None }
-    }
-
-    /// The caller of what belongs to a session.
-    pub fn legacy(principal: Principal, session: &Arc<Session>) -> Self {
-        Self {
-            principal,
-            profile: session.profile.clone(),
-            door: Door::MCP,
-            revision: session.revision,
-            session: Some(Arc::clone(session)),
-        }
-    }
 }
 
 impl Gateway {

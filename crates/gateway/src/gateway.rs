@@ -12,6 +12,7 @@ use toolcrib_catalog::{ChangedTools, Files, Loaded, SessionScope};
 use toolcrib_protocol::Raw;
 use toolcrib_protocol::seal::Sealer;
 use toolcrib_protocol::subscription::New;
+use toolcrib_session::Sessions;
 use toolcrib_store::{Snapshot, Store};
 use toolcrib_upstream::{Event, Inventory, Server, State};
 
@@ -33,7 +34,6 @@ use crate::parking::Parking;
 use crate::pins::{Pins, Quarantine};
 use crate::schema::Checks;
 use crate::servers::{Servers, Table, fingerprint};
-use crate::session::Sessions;
 use crate::source::Sources;
 use crate::task::OwnTasks;
 use crate::throttle::Throttle;

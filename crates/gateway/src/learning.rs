@@ -9,9 +9,9 @@ use serde_json::{Value, json};
 use toolcrib_base::{Clock, PrincipalId, ProfileName, Timestamp, ToolId};
 use toolcrib_catalog::ProfileDefinition;
 use toolcrib_search::{Learned, Use};
+use toolcrib_session::Caller;
 use toolcrib_store::{Facts, StoreError};
 
-use crate::caller::Caller;
 use crate::gateway::Gateway;
 
 /// How long after a search a call belongs to it, in milliseconds.

@@ -7,7 +7,6 @@
 pub mod active;
 mod advice;
 pub mod approval;
-pub mod caller;
 mod configure;
 mod conversation;
 pub mod dialect;
@@ -41,14 +40,12 @@ mod schema;
 pub mod scope;
 mod search;
 pub mod servers;
-pub mod session;
 pub mod source;
 pub mod task;
 mod throttle;
 pub mod verify;
 pub mod view;
 
-pub use caller::{Caller, Principal, ShareKey};
 pub use duplex::Duplex;
 pub use embed::Embed;
 pub use events::{Events, Kind as EventKind, Lost, Told};
@@ -58,7 +55,5 @@ pub use operation::secrets::{KeepSecrets, KeptSecret};
 pub use operation::{
     Effect, Found, KeepSettings, Method, Operation, Operations, Permission, Run, ServerOrder, tell_unknown,
 };
-pub use request::Channel;
 pub use scope::Scope;
-pub use session::{Session, Sessions, Unasked};
 pub use source::{Errand, Offer, Source, Sources};

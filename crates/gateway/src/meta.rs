@@ -18,10 +18,10 @@ use std::sync::Arc;
 
 use toolcrib_base::{Kind, Problem};
 use toolcrib_protocol::Raw;
+use toolcrib_session::Caller;
 
 pub(crate) use arguments::{check, flag, number, required, text, texts};
 
-use crate::caller::Caller;
 use crate::dialect::{Act, MetaName};
 use crate::gateway::Gateway;
 use crate::view::View;

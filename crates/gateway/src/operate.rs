@@ -6,9 +6,9 @@ use std::sync::Arc;
 use toolcrib_base::{Glob, Kind, Problem};
 use toolcrib_policy::{Rules, Settings};
 use toolcrib_protocol::{Id, Raw, Request, method};
+use toolcrib_session::Caller;
 use toolcrib_store::Outcome;
 
-use crate::caller::Caller;
 use crate::front;
 use crate::gateway::Gateway;
 use crate::operation::{Asking, Operation};

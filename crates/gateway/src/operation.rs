@@ -31,8 +31,8 @@ use serde_json::{Value, json};
 use toolcrib_base::{Kind, Problem};
 use toolcrib_policy::{Act, Annotations};
 use toolcrib_protocol::Raw;
+use toolcrib_session::Caller;
 
-use crate::caller::Caller;
 use crate::gateway::Gateway;
 use crate::schema::{ArgumentCheck, CheckOutcome};
 use crate::search::Asked;

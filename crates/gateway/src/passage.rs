@@ -11,9 +11,9 @@ use std::time::{Duration, Instant};
 
 use toolcrib_base::{Clock, Kind, PrincipalId, Timestamp};
 use toolcrib_policy::{Act, Denial, Permit, Request, Rules};
+use toolcrib_session::Caller;
 use toolcrib_store::{ArgsHash, AuditEvent, AuditLog, AuditSlot, Decision, Outcome};
 
-use crate::caller::Caller;
 use crate::events::{Events, Told};
 
 /// What the audit log is told about a call before it is decided.

@@ -2,7 +2,6 @@
 
 mod answer;
 mod call;
-mod channel;
 mod hold;
 mod offer;
 mod own;
@@ -19,20 +18,18 @@ use toolcrib_protocol::error::METHOD_NOT_FOUND;
 use toolcrib_protocol::{
     Answer, Era, Id, Notification, Raw, Request, Revision, RpcError, downgrade, json, meta, method,
 };
+use toolcrib_session::{Caller, Channel, RunningRequest};
 use toolcrib_upstream::CallError;
 
-use crate::caller::Caller;
 use crate::dispatch::Ended;
 use crate::exchange::{Behind, Exchanged, Wanted, Way};
 use crate::front;
 use crate::gateway::Gateway;
 use crate::passage::{Asked, Desk, Passage, Refused};
-use crate::session::Running;
 use crate::view::View;
 use toolcrib_store::Outcome;
 
 pub(crate) use answer::CallAnswer;
-pub use channel::{Channel, hears};
 
 /// One request on its way.
 pub(crate) struct Passing<'a> {
@@ -40,7 +37,7 @@ pub(crate) struct Passing<'a> {
     pub(crate) view: &'a View,
     pub(crate) caller: &'a Caller,
     pub(crate) id: &'a Id,
-    pub(crate) running: Option<&'a Running>,
+    pub(crate) running: Option<&'a RunningRequest>,
     /// The way back to the client before the answer.
     pub(crate) way: Way,
     /// What of the client decides how servers are called for it.

@@ -8,9 +8,9 @@
 use std::sync::Arc;
 
 use toolcrib_base::{PrincipalId, ProfileName, ServerName};
+use toolcrib_session::Caller;
 use toolcrib_store::EventRecord;
 
-use crate::caller::Caller;
 use crate::gateway::Gateway;
 use crate::happening::ObjectKind;
 use crate::source::Source;
@@ -38,7 +38,7 @@ impl Scope {
         Self::new(gateway, &caller.principal, &caller.profile)
     }
 
-    pub(crate) fn new(gateway: &Gateway, principal: &crate::caller::Principal, profile: &ProfileName) -> Self {
+    pub(crate) fn new(gateway: &Gateway, principal: &toolcrib_session::Principal, profile: &ProfileName) -> Self {
         Self {
             principal: principal.id.clone(),
             profile: profile.clone(),

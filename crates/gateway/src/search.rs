@@ -3,8 +3,8 @@
 
 use toolcrib_base::ToolId;
 use toolcrib_search::{Learned, Query};
+use toolcrib_session::Caller;
 
-use crate::caller::Caller;
 use crate::embed::Meant;
 use crate::gateway::Gateway;
 use crate::view::View;

@@ -17,10 +17,10 @@ use toolcrib_protocol::ask::{self, InputRequired};
 use toolcrib_protocol::error::INVALID_PARAMS;
 use toolcrib_protocol::raw::Edit;
 use toolcrib_protocol::{Era, Notification, Raw, Revision, RpcError, json, method, task};
+use toolcrib_session::Caller;
 use toolcrib_store::Outcome;
 use toolcrib_upstream::{Server, State};
 
-use crate::caller::Caller;
 use crate::exchange::{self, Wanted};
 use crate::gateway::Gateway;
 use crate::operation::{Asking, Operation};

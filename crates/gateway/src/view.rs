@@ -25,6 +25,7 @@ use toolcrib_protocol::Raw;
 use toolcrib_protocol::inventory::Entry;
 use toolcrib_protocol::param_header::ParamHeaders;
 use toolcrib_search::{Query, Ranking, Signature};
+use toolcrib_session::Session;
 use toolcrib_upstream::{Server, State};
 
 use crate::dialect;
@@ -32,7 +33,6 @@ use crate::economy::Costs;
 use crate::metrics::{Metrics, ToolMetrics};
 use crate::operation::{Operation, Operations, Permission};
 use crate::schema::ArgumentCheck;
-use crate::session::Session;
 use crate::source::{Source, Sources};
 
 pub(crate) use available::{ALL, Candidate, Candidates, Entries, Found, STATE as AVAILABLE};

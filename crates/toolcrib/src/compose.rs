@@ -22,7 +22,8 @@ use toolcrib_flow::workflow::Workflows;
 use toolcrib_gateway::KeepSecrets;
 use toolcrib_gateway::metrics::Metrics;
 use toolcrib_gateway::servers::Servers;
-use toolcrib_gateway::{Events, Gateway, Parts, Sessions, Source};
+use toolcrib_gateway::{Events, Gateway, Parts, Source};
+use toolcrib_session::Sessions;
 use toolcrib_store::{Store, StoreError};
 use toolcrib_transport::http::client::HttpClient;
 use toolcrib_transport::process::GuardCommand;
@@ -230,8 +231,7 @@ impl Composed {
         let mut known = vault.stamp();
         let servers =
             Servers::new(around, Arc::clone(&secrets) as _, &store, house.clone()).at_home(config.home.path());
-        let sessions =
-            Sessions::new(config.limits.sessions, config.limits.session_idle, Arc::clone(&clock), Arc::clone(&metrics));
+        let sessions = Sessions::new(config.limits.sessions, config.limits.session_idle, Arc::clone(&clock));
         let keep_arguments = config.audit_arguments;
         let keeper = Some(Arc::clone(&secrets) as Arc<dyn KeepSecrets>);
         let embed = crate::model::start(&config.home.state());

@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use bytes::Bytes;
 use hyper::body::Incoming;
 use tokio::sync::Notify;
-use toolcrib_gateway::ShareKey;
+use toolcrib_session::ShareKey;
 use toolcrib_transport::http::server::{BodyError, read_body_if};
 
 /// A body up to this size is taken although its client holds its share: calls stay possible beside large ones.
@@ -202,7 +202,7 @@ impl Holdings {
 #[cfg(test)]
 mod tests {
     use toolcrib_base::PrincipalId;
-    use toolcrib_gateway::Principal;
+    use toolcrib_session::Principal;
 
     use super::*;
 

@@ -9,9 +9,9 @@ use http::Uri;
 use http::header::{AUTHORIZATION, HeaderMap};
 use toolcrib_base::{Kind, PrincipalId, Problem, ProfileName, Secret};
 use toolcrib_catalog::{GatewayKey, KeyName, matching_key};
-use toolcrib_gateway::Principal;
 
 use page::Pages;
+use toolcrib_session::Principal;
 
 /// The keys that open a profile.
 #[derive(Debug, Clone, Copy)]

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use http::{Method, Request, Response, StatusCode, Uri};
 use hyper::body::Incoming;
 use toolcrib_base::{Kind, Problem, ProfileName};
-use toolcrib_gateway::Principal;
+use toolcrib_session::Principal;
 use toolcrib_transport::http::body::Body;
 
 use crate::{Site, respond};

@@ -4,7 +4,7 @@ use super::Finding;
 use crate::workspace::{Package, Workspace};
 
 /// The `may use` column of the map in the design. Names are folders; the package is `toolcrib-<folder>`.
-const MAY_USE: [(&str, &[&str]); 18] = [
+const MAY_USE: [(&str, &[&str]); 19] = [
     ("base", &[]),
     ("protocol", &["base"]),
     ("search", &["base"]),
@@ -15,8 +15,9 @@ const MAY_USE: [(&str, &[&str]); 18] = [
     ("auth", &["base", "store"]),
     ("transport", &["base", "protocol"]),
     ("upstream", &["base", "protocol", "transport"]),
-    ("gateway", &["base", "protocol", "search", "policy", "store", "catalog", "upstream"]),
-    ("flow", &["base", "protocol", "store", "catalog", "gateway"]),
+    ("session", &["base", "protocol", "store", "catalog"]),
+    ("gateway", &["base", "protocol", "search", "policy", "store", "catalog", "upstream", "session"]),
+    ("flow", &["base", "protocol", "store", "catalog", "session", "gateway"]),
     (
         "web",
         &[
@@ -29,6 +30,7 @@ const MAY_USE: [(&str, &[&str]); 18] = [
             "auth",
             "transport",
             "upstream",
+            "session",
             "gateway",
             "flow",
         ],
@@ -46,6 +48,7 @@ const MAY_USE: [(&str, &[&str]); 18] = [
             "auth",
             "transport",
             "upstream",
+            "session",
             "gateway",
             "flow",
             "web",

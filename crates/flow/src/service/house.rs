@@ -8,8 +8,9 @@ use futures_util::future::BoxFuture;
 use serde_json::Value;
 use tokio::sync::watch;
 use toolcrib_base::{PrincipalId, Problem, ProfileName};
-use toolcrib_gateway::{Caller, Errand, Gateway, Happening, Principal};
+use toolcrib_gateway::{Errand, Gateway, Happening};
 use toolcrib_protocol::{Raw, Revision};
+use toolcrib_session::{Caller, Principal};
 use toolcrib_store::Door;
 
 use super::class::Answer;

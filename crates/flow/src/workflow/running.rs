@@ -13,8 +13,9 @@ use tokio::sync::watch;
 use toolcrib_base::task::Scope;
 use toolcrib_base::{Kind, Problem, random};
 use toolcrib_catalog::WorkflowDefinition;
-use toolcrib_gateway::{Caller, Errand, Gateway, Happening, ObjectKind, Principal};
+use toolcrib_gateway::{Errand, Gateway, Happening, ObjectKind};
 use toolcrib_protocol::{Raw, Revision};
+use toolcrib_session::{Caller, Principal};
 use toolcrib_store::{RunRecord, RunStepRecord, Runs};
 
 use super::argument::Input;

@@ -13,8 +13,9 @@ use toolcrib_catalog::LocalSecrets;
 use toolcrib_flow::service::Services;
 use toolcrib_gateway::metrics::Metrics;
 use toolcrib_gateway::servers::Servers;
-use toolcrib_gateway::{Caller, Gateway, Parts, Principal, Sessions, Source};
+use toolcrib_gateway::{Gateway, Parts, Source};
 use toolcrib_protocol::{Id, Raw, Request, Revision};
+use toolcrib_session::{Caller, Principal, Sessions};
 use toolcrib_store::{Door, Store};
 use toolcrib_transport::http::client::HttpClient;
 use toolcrib_upstream::Surroundings;
@@ -84,7 +85,7 @@ impl House {
         let parts = Parts {
             servers: Servers::new(around, secrets, &store, scope.clone()).at_home(home.path()),
             store: store.clone(),
-            sessions: Sessions::new(100, PATIENCE, Arc::clone(&clock), Arc::clone(&metrics)),
+            sessions: Sessions::new(100, PATIENCE, Arc::clone(&clock)),
             clock,
             metrics,
             loaded: Arc::new(loaded),

@@ -3,8 +3,9 @@
 
 use serde_json::{Map, Value, json};
 use toolcrib_base::Kind;
-use toolcrib_gateway::{Caller, Operation, Permission};
+use toolcrib_gateway::{Operation, Permission};
 use toolcrib_protocol::Raw;
+use toolcrib_session::Caller;
 use toolcrib_store::Door;
 
 use crate::gateway::Mill;

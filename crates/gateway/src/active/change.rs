@@ -6,11 +6,9 @@ use std::sync::Arc;
 use toolcrib_base::{PrincipalId, ProfileName, ToolId};
 use toolcrib_catalog::{ActiveSet, Exposure};
 use toolcrib_protocol::subscription::New;
+use toolcrib_session::{Caller, LoadRule, Session};
 
-use super::Rule;
-use crate::caller::Caller;
 use crate::gateway::Gateway;
-use crate::session::Session;
 use crate::view::{Tool, View};
 
 impl Gateway {
@@ -37,7 +35,7 @@ impl Gateway {
     pub fn unload_idle(&self) {
         let views = self.views();
         let rule = |profile: &ProfileName| {
-            let rule = views.get(profile).map(|view| Rule::of(&view.profile))?;
+            let rule = views.get(profile).map(|view| LoadRule::of(&view.profile))?;
             rule.unload_after.is_some().then_some(rule)
         };
         for ((principal, profile), gone) in self.active.unload_idle(rule) {

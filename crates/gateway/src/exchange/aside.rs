@@ -12,11 +12,10 @@ use toolcrib_protocol::error::METHOD_NOT_FOUND;
 use toolcrib_protocol::level::Level;
 use toolcrib_protocol::raw::Edit;
 use toolcrib_protocol::{Answer, Era, Id, Notification, Raw, Request, Revision, RpcError, meta, method};
+use toolcrib_session::{Channel, Session};
 use toolcrib_upstream::{Aside, Reply};
 
 use crate::exchange::{ANSWER, Behind};
-use crate::request::Channel;
-use crate::session::Session;
 
 /// The way back to the client in the course of one request.
 #[derive(Debug, Clone, Default)]

@@ -4,9 +4,8 @@ use std::sync::Arc;
 
 use toolcrib_protocol::level::Level;
 use toolcrib_protocol::{Capabilities, Raw, RpcError, json, meta};
+use toolcrib_session::Caller;
 use toolcrib_upstream::{Aside, Client, Conversation};
-
-use crate::caller::Caller;
 
 /// The principals that stand for the owner of this installation, to whom the main connections belong.
 const OWNER: [&str; 2] = ["local", "admin"];

@@ -4,10 +4,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use toolcrib_base::{Kind, Problem};
 use toolcrib_protocol::Notification;
+use toolcrib_session::Session;
 use toolcrib_store::EventRecord;
 
 use super::ObjectKind;
-use crate::session::Session;
 
 /// How many sessions may follow at a time: every event is written to each of them.
 const FOLLOWERS: usize = 256;

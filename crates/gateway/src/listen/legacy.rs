@@ -9,13 +9,13 @@ use toolcrib_policy::Act;
 use toolcrib_protocol::error::{INVALID_PARAMS, RESOURCE_NOT_FOUND};
 use toolcrib_protocol::subscription::{Filter, New};
 use toolcrib_protocol::{Raw, RpcError, method};
+use toolcrib_session::Session;
 use toolcrib_store::Outcome;
 
 use crate::gateway::Gateway;
 use crate::listen::{GATHER, Hub, Listener, TAKEN, What, lock};
 use crate::passage::Refused;
 use crate::request::{Passing, closing, required_text, unknown_method};
-use crate::session::Session;
 
 /// The waits for a session that reads nothing.
 const FIRST_WAIT: Duration = Duration::from_millis(200);

@@ -11,13 +11,14 @@ use toolcrib_policy::Act;
 use toolcrib_protocol::raw::Edit;
 use toolcrib_protocol::subscription::{self, Filter, New};
 use toolcrib_protocol::{Raw, RpcError, method, task};
+use toolcrib_session::Channel;
 use toolcrib_store::Outcome;
 use toolcrib_upstream::Subscription;
 
 use crate::gateway::Gateway;
 use crate::listen::{GATHER, Listening, TAKEN, What};
 use crate::passage::Refused;
-use crate::request::{Channel, Passing, closing};
+use crate::request::{Passing, closing};
 use crate::task::Found;
 
 /// How much the URIs and task ids of one stream may take, in bytes.

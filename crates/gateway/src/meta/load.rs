@@ -9,10 +9,10 @@ use serde_json::{Value, json};
 use toolcrib_base::{Kind, Problem, ServerName, ToolId};
 use toolcrib_catalog::Dialect;
 use toolcrib_protocol::Raw;
+use toolcrib_session::{LoadChange, NotLoaded};
 use toolcrib_store::Outcome;
 
 use super::{Context, active, flag, text};
-use crate::active::{Changed, NotLoaded};
 use crate::configure::{self, Claim};
 use crate::passage::{Asked, Desk, Passage, Refused};
 use crate::request::closing_problem;
@@ -295,7 +295,7 @@ fn of_server(context: &Context<'_>, arguments: &Raw) -> Result<(Vec<ToolId>, Opt
     Err(Problem::new(Kind::NotFound, format!("no server `{shown}` with tools here")).hint(hint))
 }
 
-fn activated(context: &Context<'_>, server: &str, tools: &[ToolId], changed: &Changed) -> Value {
+fn activated(context: &Context<'_>, server: &str, tools: &[ToolId], changed: &LoadChange) -> Value {
     let found: Vec<_> = tools.iter().filter_map(|id| context.view.tool_by_id(id)).collect();
     let names: Vec<_> = found.iter().map(|tool| &*tool.name).collect();
     let schemas: Vec<Value> = found.iter().map(|tool| tool.exposed().to_value()).collect();

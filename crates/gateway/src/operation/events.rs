@@ -6,11 +6,11 @@ use serde_json::{Value, json};
 use toolcrib_base::{Kind, Problem, Timestamp};
 use toolcrib_catalog::Period;
 use toolcrib_protocol::Raw;
+use toolcrib_session::Caller;
 use toolcrib_store::EventFilter;
 use toolcrib_store::events::EVENTS_MAX;
 
 use super::{Operation, Permission, ROW, Run, blocking};
-use crate::caller::Caller;
 use crate::gateway::Gateway;
 use crate::happening::{self, NAMESPACE, ObjectKind, Wanted};
 use crate::meta::{flag, number, text};

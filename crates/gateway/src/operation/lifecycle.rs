@@ -6,12 +6,12 @@ use serde_json::Value;
 use toolcrib_base::{Kind, Problem};
 use toolcrib_catalog::{Which, with_tools};
 use toolcrib_protocol::Raw;
+use toolcrib_session::Caller;
 
 use super::definition::writing;
 use super::servers::NAMED;
 use super::{Effect, Method, Operation, ROW, Run, blocking};
 use crate::approval::{self, Judgement};
-use crate::caller::Caller;
 use crate::gateway::Gateway;
 use crate::meta::{flag, required, text, texts};
 use crate::verify::Verified;

@@ -11,9 +11,9 @@ use serde_json::{Value, json};
 use toolcrib_base::{Kind, Problem, ServerName};
 use toolcrib_catalog::{Dialect, Which};
 use toolcrib_protocol::Raw;
+use toolcrib_session::Caller;
 
 use super::{Effect, Method, Operation, Permission, ROW, Run, blocking, definition};
-use crate::caller::Caller;
 use crate::gateway::Gateway;
 use crate::meta::{flag, text};
 use crate::scope::Scope;

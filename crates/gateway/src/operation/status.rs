@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde_json::{Value, json};
+use toolcrib_session::Caller;
 use toolcrib_upstream::State;
 
 use super::{Operation, Permission, ROW, Run, definition, servers};
 use crate::advice;
-use crate::caller::Caller;
 use crate::gateway::Gateway;
 use crate::scope::Scope;
 use crate::servers::Running;

@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use toolcrib_protocol::{Raw, Request, method};
+use toolcrib_session::Caller;
 use toolcrib_upstream::{Server, State, Status};
 
-use crate::caller::Caller;
 use crate::gateway::Gateway;
 use crate::view::View;
 

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use serde_json::json;
 use toolcrib_base::{Kind, Problem};
 use toolcrib_protocol::{Id, Notification, Raw, Revision, downgrade, method};
+use toolcrib_session::Caller;
 use toolcrib_store::Door;
 
-use crate::caller::Caller;
 use crate::exchange::{Behind, Way};
 use crate::front;
 use crate::gateway::Gateway;

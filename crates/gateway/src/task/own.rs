@@ -15,9 +15,9 @@ use toolcrib_protocol::ask::{Asked, Question};
 use toolcrib_protocol::raw::{Edit, Writer};
 use toolcrib_protocol::task::{Ended, Task, Times};
 use toolcrib_protocol::{Capabilities, Raw, RpcError, json};
+use toolcrib_session::Caller;
 use toolcrib_store::{Store, StoreError, TaskRecord};
 
-use crate::caller::Caller;
 use crate::gateway::Gateway;
 use crate::task::Found;
 

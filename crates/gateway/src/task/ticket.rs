@@ -4,8 +4,7 @@
 use serde::{Deserialize, Serialize};
 use toolcrib_base::{ServerName, ToolId};
 use toolcrib_protocol::seal::{PAYLOAD_LIMIT, Sealer};
-
-use crate::caller::Caller;
+use toolcrib_session::Caller;
 
 /// Whose task it is.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -61,7 +60,7 @@ mod tests {
     use toolcrib_store::Door;
 
     use super::*;
-    use crate::caller::Principal;
+    use toolcrib_session::Principal;
 
     fn caller(principal: &str, profile: &str) -> Caller {
         Caller {

@@ -5,10 +5,10 @@
 use std::sync::Arc;
 
 use toolcrib_catalog::{Exposure, ProfileDefinition};
+use toolcrib_session::Session;
 
 use super::Tool;
 use crate::economy;
-use crate::session::Session;
 
 /// The exposure that a profile has with these tools. Only few tools are counted.
 pub(super) fn settled(profile: &ProfileDefinition, tools: &[Arc<Tool>]) -> Exposure {

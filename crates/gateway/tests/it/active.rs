@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 use toolcrib_base::{Clock, ManualClock, PrincipalId, ProfileName};
-use toolcrib_gateway::Principal;
 use toolcrib_protocol::{Id, Raw, Request};
+use toolcrib_session::Principal;
 use toolcrib_store::Store;
 
 use crate::house::{Client, File, Ground, House, method_of, profile, soon, stopped, strings, text_of};

@@ -6,8 +6,8 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use toolcrib_base::task::Scope;
 use toolcrib_base::{Limits, ManualClock, PrincipalId, ProfileName};
-use toolcrib_gateway::{Principal, Sessions};
 use toolcrib_protocol::{Id, Raw, Revision};
+use toolcrib_session::{Principal, Sessions};
 use toolcrib_testkit::script::{Heard, Say, Scripted, Speaks};
 
 use crate::house::{Client, House, server, server_with, soon};
@@ -232,8 +232,7 @@ async fn four_thousand_clients_of_one_server_are_all_answered() {
 #[test]
 fn one_principal_may_have_four_thousand_sessions() {
     let limits = Limits::default();
-    let sessions =
-        Sessions::new(limits.sessions, limits.session_idle, Arc::new(ManualClock::default()), Arc::default());
+    let sessions = Sessions::new(limits.sessions, limits.session_idle, Arc::new(ManualClock::default()));
     for number in 0..4_000 {
         let who = Principal { id: PrincipalId::new("local"), is_admin: false };
         let opened = sessions.open(who, ProfileName::new("default").unwrap(), Revision::LATEST_LEGACY);

@@ -8,9 +8,9 @@ use serde_json::{Value, json};
 use tokio::sync::mpsc;
 use toolcrib_base::{PrincipalId, ProfileName};
 use toolcrib_gateway::duplex::{Duplex, OUT, Terms};
-use toolcrib_gateway::{Principal, Session, Unasked};
 use toolcrib_protocol::Raw;
 use toolcrib_protocol::json::Rules;
+use toolcrib_session::{Principal, QuestionError, Session};
 
 use crate::house::{House, PATIENCE, server, soon};
 
@@ -173,7 +173,7 @@ async fn the_last_answers_still_come_and_questions_are_waited_for_no_more() {
         Arc::into_inner(duplex).unwrap().close(Duration::from_secs(30)).await;
     };
     let (asked, ()) = tokio::join!(asking, closing);
-    assert_eq!(asked, Err(Unasked::Gone));
+    assert_eq!(asked, Err(QuestionError::Gone));
     let answer: Value = serde_json::from_slice(&heard.recv().await.unwrap()).unwrap();
     assert_eq!(answer["result"]["content"][0]["text"], "50 steps");
     assert!(heard.recv().await.is_none());

@@ -13,10 +13,9 @@ use toolcrib_base::{Clock, Limits, PrincipalId, ProfileName, SystemClock};
 use toolcrib_catalog::LocalSecrets;
 use toolcrib_gateway::metrics::Metrics;
 use toolcrib_gateway::servers::Servers;
-use toolcrib_gateway::session::Introduction;
-use toolcrib_gateway::session::Reader;
-use toolcrib_gateway::{Caller, Channel, Embed, Gateway, KeepSecrets, Parts, Principal, Session, Sessions, Sources};
+use toolcrib_gateway::{Embed, Gateway, KeepSecrets, Parts, Sources};
 use toolcrib_protocol::{Id, Notification, Raw, Request, Revision, RpcError};
+use toolcrib_session::{Caller, Channel, Introduction, Principal, Reader, Session, Sessions};
 use toolcrib_store::{AuditFilter, AuditOrder, AuditRecord, Door, Store};
 use toolcrib_transport::http::client::HttpClient;
 use toolcrib_upstream::{Server, Status, Surroundings};
@@ -121,7 +120,7 @@ impl House {
         let secrets = Arc::new(LocalSecrets::new(home.path()));
         let servers = Servers::new(around, secrets, &ground.store, scope.clone()).at_home(home.path());
         let idle = Duration::from_secs(60);
-        let sessions = Sessions::new(100, idle, Arc::clone(&ground.clock), Arc::clone(&metrics));
+        let sessions = Sessions::new(100, idle, Arc::clone(&ground.clock));
         let parts = Parts {
             store: ground.store,
             clock: ground.clock,

@@ -8,9 +8,8 @@ use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use toolcrib_base::task::Scope;
 use toolcrib_base::{PrincipalId, ProfileName};
-use toolcrib_gateway::Principal;
-use toolcrib_gateway::session::Introduction;
 use toolcrib_protocol::{Id, Raw, Revision, RpcError};
+use toolcrib_session::{Introduction, Principal};
 
 use crate::house::{Client, House, profile, server, soon, stopped};
 

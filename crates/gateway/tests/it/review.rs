@@ -1,8 +1,8 @@
 //! Defects that a review found; each stays mended.
 
 use serde_json::{Value, json};
-use toolcrib_gateway::session::Introduction;
 use toolcrib_protocol::{Raw, Revision, meta, task};
+use toolcrib_session::Introduction;
 
 use crate::house::{House, server, server_with, text_of};
 

@@ -6,9 +6,9 @@ use bytes::Bytes;
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 use toolcrib_base::{PrincipalId, ProfileName};
-use toolcrib_gateway::Principal;
 use toolcrib_gateway::duplex::{Duplex, OUT, Terms};
 use toolcrib_protocol::json::Rules;
+use toolcrib_session::Principal;
 use toolcrib_testkit::script::{Scripted, Speaks};
 
 use crate::house::{File, House, soon};

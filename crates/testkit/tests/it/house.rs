@@ -13,8 +13,9 @@ use toolcrib_catalog::LocalSecrets;
 use toolcrib_gateway::duplex::{Duplex, OUT, Terms};
 use toolcrib_gateway::metrics::Metrics;
 use toolcrib_gateway::servers::Servers;
-use toolcrib_gateway::{Gateway, Parts, Principal, Sessions};
+use toolcrib_gateway::{Gateway, Parts};
 use toolcrib_protocol::json::Rules;
+use toolcrib_session::{Principal, Sessions};
 use toolcrib_store::Store;
 use toolcrib_testkit::script::{Scripted, Speaks};
 use toolcrib_transport::http::client::HttpClient;
@@ -68,7 +69,7 @@ impl House {
         let store = Store::in_memory(toolcrib_store::Config::default()).unwrap();
         let secrets = Arc::new(LocalSecrets::new(home.path()));
         let servers = Servers::new(around, secrets, &store, scope.clone());
-        let sessions = Sessions::new(100, Duration::from_secs(60), Arc::clone(&clock), Arc::clone(&metrics));
+        let sessions = Sessions::new(100, Duration::from_secs(60), Arc::clone(&clock));
         let loaded = Arc::new(toolcrib_catalog::load(home.path()));
         assert!(loaded.problems.is_empty(), "{:?}", loaded.problems);
         let parts = Parts {

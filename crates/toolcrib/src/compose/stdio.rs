@@ -8,9 +8,10 @@ use tokio::sync::mpsc;
 use toolcrib_base::task::Scope;
 use toolcrib_base::{Limits, PrincipalId, ProfileName};
 use toolcrib_gateway::duplex::{OUT, Terms};
-use toolcrib_gateway::{Duplex, Gateway, Principal, front};
+use toolcrib_gateway::{Duplex, Gateway, front};
 use toolcrib_protocol::json::Rules;
 use toolcrib_protocol::{Answer, RpcError};
+use toolcrib_session::Principal;
 
 use crate::lines::{self, Lines};
 

@@ -14,8 +14,9 @@ use http::request::Parts;
 use http::{Request, Response, StatusCode};
 use hyper::body::Incoming;
 use toolcrib_base::{Kind, Problem, ProfileName};
-use toolcrib_gateway::{Caller, Found, Operation, Operations, Permission, Principal, ShareKey};
+use toolcrib_gateway::{Found, Operation, Operations, Permission};
 use toolcrib_protocol::{Raw, Revision};
+use toolcrib_session::{Caller, Principal, ShareKey};
 use toolcrib_store::Door;
 use toolcrib_transport::http::body::Body;
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use http::{Response, StatusCode};
 use serde_json::{Value, json};
-use toolcrib_gateway::Principal;
+use toolcrib_session::Principal;
 use toolcrib_transport::http::body::Body;
 use toolcrib_upstream::State;
 
@@ -42,6 +42,7 @@ pub(super) fn ready(site: &Arc<Site>, principal: &Principal) -> Response<Body> {
 
 /// All counters for who administers, else sums: the names of servers, tools and profiles are not for everybody.
 pub(super) async fn metrics(site: &Arc<Site>, principal: &Principal) -> Response<Body> {
+    site.gateway.metrics.set_sessions(site.gateway.sessions.count());
     let text = match principal.is_admin {
         true => {
             site.gateway.gauge_tokens().await;

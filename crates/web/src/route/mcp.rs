@@ -14,9 +14,9 @@ use http::header::HeaderMap;
 use http::{Extensions, Method, Request, Response, StatusCode};
 use hyper::body::Incoming;
 use toolcrib_base::{Kind, Problem, ProfileName};
-use toolcrib_gateway::session::Reader;
-use toolcrib_gateway::{Caller, Principal, Session, ShareKey, front};
+use toolcrib_gateway::front;
 use toolcrib_protocol::{Answer, Id, Revision, RpcError, header};
+use toolcrib_session::{Caller, Principal, Reader, Session, ShareKey};
 use toolcrib_transport::http::body::Body;
 
 use crate::{Site, respond};

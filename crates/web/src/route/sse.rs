@@ -15,9 +15,10 @@ use tokio::sync::mpsc;
 use toolcrib_base::task::Scope;
 use toolcrib_base::{Kind, Problem, ProfileName, random};
 use toolcrib_gateway::duplex::{OUT, Terms};
-use toolcrib_gateway::{Duplex, Principal, ShareKey, front};
+use toolcrib_gateway::{Duplex, front};
 use toolcrib_protocol::json::Rules;
 use toolcrib_protocol::sse::Event;
+use toolcrib_session::{Principal, ShareKey};
 use toolcrib_transport::http::body::{Body, Feed};
 
 use super::mcp::{address, is_json, read};

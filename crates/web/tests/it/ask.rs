@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use toolcrib_gateway::{Session, Unasked};
 use toolcrib_protocol::Raw;
+use toolcrib_session::{QuestionError, Session};
 
 use crate::house::{Ask, House, server, soon};
 
@@ -55,7 +55,7 @@ async fn a_client_that_listens_nowhere_is_not_asked() {
     let house = House::settled(&[]).await;
     let id = house.session().await;
     let asked = only(&house).ask(None, "roots/list", Raw::empty_object(), LONG).await;
-    assert_eq!(asked, Err(Unasked::NoStream));
+    assert_eq!(asked, Err(QuestionError::NoStream));
     let mut events = house.events(Ask::get("/mcp").header("mcp-session-id", &id)).await;
     let session = only(&house);
     let asking = session.ask(None, "roots/list", Raw::empty_object(), LONG);
@@ -65,7 +65,7 @@ async fn a_client_that_listens_nowhere_is_not_asked() {
         assert!(events.next().await.is_none());
     };
     let (asked, ()) = soon("the end", async { tokio::join!(asking, ending) }).await;
-    assert_eq!(asked, Err(Unasked::Gone), "the end of the session is an answer");
+    assert_eq!(asked, Err(QuestionError::Gone), "the end of the session is an answer");
 }
 
 #[tokio::test]

@@ -21,8 +21,9 @@ use toolcrib_flow::service::Services;
 use toolcrib_flow::workflow::Workflows;
 use toolcrib_gateway::metrics::Metrics;
 use toolcrib_gateway::servers::Servers;
-use toolcrib_gateway::{Gateway, Parts, Sessions, Source};
+use toolcrib_gateway::{Gateway, Parts, Source};
 use toolcrib_protocol::sse::{self, Event};
+use toolcrib_session::Sessions;
 use toolcrib_store::Store;
 use toolcrib_transport::http::client::HttpClient;
 use toolcrib_upstream::Surroundings;
@@ -303,7 +304,7 @@ impl House {
         let sources: Arc<[Arc<dyn Source>]> =
             Arc::new([Arc::clone(&workflows) as Arc<dyn Source>, Arc::clone(&services) as Arc<dyn Source>]);
         let servers = Servers::new(around, secrets, &store, scope.clone()).at_home(home.path());
-        let sessions = Sessions::new(100, IDLE, Arc::clone(&time) as Arc<dyn Clock>, Arc::clone(&metrics));
+        let sessions = Sessions::new(100, IDLE, Arc::clone(&time) as Arc<dyn Clock>);
         let clock = Arc::clone(&fuse) as Arc<dyn Clock>;
         let parts = Parts {
             store,

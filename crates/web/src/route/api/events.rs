@@ -11,8 +11,9 @@ use http::request::Parts;
 use serde_json::json;
 use tokio::sync::mpsc;
 use toolcrib_base::{Kind, Problem};
-use toolcrib_gateway::{EventKind, Lost, Principal};
+use toolcrib_gateway::{EventKind, Lost};
 use toolcrib_protocol::sse::Event;
+use toolcrib_session::Principal;
 use toolcrib_transport::http::body::{Body, Feed};
 
 use super::{arguments, for_caller};

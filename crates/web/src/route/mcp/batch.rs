@@ -6,11 +6,10 @@ use bytes::Bytes;
 use http::{Response, StatusCode};
 use tokio::sync::mpsc;
 use toolcrib_base::{Kind, Problem};
-use toolcrib_gateway::Channel;
-use toolcrib_gateway::session::STREAM_QUEUE;
 use toolcrib_protocol::Message;
 use toolcrib_protocol::json::Rules;
 use toolcrib_protocol::message::BadMessage;
+use toolcrib_session::{Channel, STREAM_QUEUE};
 use toolcrib_transport::http::body::Body;
 
 use super::exchange::{self, Said};

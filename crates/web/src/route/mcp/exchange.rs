@@ -12,10 +12,9 @@ use http::{Response, StatusCode};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until};
 use toolcrib_base::task::Scope;
-use toolcrib_gateway::session::{Reader, STREAM_QUEUE, Stream};
-use toolcrib_gateway::{Caller, Channel, Session, request};
 use toolcrib_protocol::sse::Event;
 use toolcrib_protocol::{Answer, Era, Request, method};
+use toolcrib_session::{Caller, Channel, Reader, STREAM_QUEUE, Session, Stream};
 use toolcrib_transport::http::body::{Body, Feed};
 
 use super::post::accepts;
@@ -75,7 +74,7 @@ pub(super) async fn one(site: &Arc<Site>, caller: Caller, asked: Request, header
         return respond::status(StatusCode::NOT_ACCEPTABLE);
     }
     let era = caller.revision.era();
-    if !request::hears(&caller, &asked) || !streams && era == Era::Modern {
+    if !caller.needs_channel(&asked) || !streams && era == Era::Modern {
         // Boxed: the server moves the future of a response, all of it, for each request of any kind.
         return whole(Box::pin(site.gateway.request(&caller, asked, None)).await.map(Said::One), era);
     }
@@ -246,13 +245,13 @@ impl Drop for Unheard<'_> {
 #[cfg(test)]
 mod tests {
     use toolcrib_base::{ManualClock, PrincipalId};
-    use toolcrib_gateway::{Principal, Sessions};
     use toolcrib_protocol::{Id, Raw, Revision};
+    use toolcrib_session::{Principal, Sessions};
 
     use super::*;
 
     fn session() -> Arc<Session> {
-        let sessions = Sessions::new(1, PATIENCE, Arc::new(ManualClock::default()), Arc::default());
+        let sessions = Sessions::new(1, PATIENCE, Arc::new(ManualClock::default()));
         let who = Principal { id: PrincipalId::new("p"), is_admin: false };
         sessions.open(who, "a".parse().unwrap(), Revision::LATEST_LEGACY).unwrap()
     }

@@ -8,10 +8,10 @@ use http::{Response, StatusCode};
 use hyper::body::Incoming;
 use toolcrib_base::{Kind, Problem};
 use toolcrib_gateway::front::{self, Opening};
-use toolcrib_gateway::{Caller, ShareKey};
 use toolcrib_protocol::json::Rules;
 use toolcrib_protocol::message::BadMessage;
 use toolcrib_protocol::{Answer, Era, Message, Request, Revision, RpcError, header, meta};
+use toolcrib_session::{Caller, ShareKey};
 use toolcrib_transport::http::body::Body;
 use toolcrib_transport::http::server::BodyError;
 

@@ -4,9 +4,7 @@ use std::fmt;
 
 use bytes::Bytes;
 use tokio::sync::mpsc;
-use toolcrib_protocol::{Notification, Request, json, meta, method};
-
-use crate::caller::Caller;
+use toolcrib_protocol::Notification;
 
 /// Where everything goes that belongs to one request and comes before its answer. Clones lead to the same place.
 #[derive(Clone)]
@@ -40,31 +38,5 @@ impl Channel {
     /// Waits until the client is gone. Cancel-safe.
     pub async fn closed(&self) {
         self.0.closed().await;
-    }
-}
-
-/// Whether something may come before the answer of a request, so that it needs a [`Channel`].
-///
-/// A modern client says so in each request. A legacy one may hear log messages and questions in the course of whatever
-/// reaches a server.
-pub fn hears(caller: &Caller, request: &Request) -> bool {
-    match (&caller.session, request.method.as_str()) {
-        (_, method::LISTEN) => true,
-        (
-            Some(_),
-            method::PING
-            | method::SET_LEVEL
-            | method::TOOLS_LIST
-            | method::RESOURCES_LIST
-            | method::RESOURCE_TEMPLATES_LIST
-            | method::PROMPTS_LIST,
-        ) => false,
-        (Some(_), _) => true,
-        (None, _) => {
-            let Some(given) = request.params.get("_meta") else { return false };
-            let members = given.members();
-            let has = |key| json::find(&members, key).is_some();
-            has(meta::LOG_LEVEL) || has(meta::PROGRESS_TOKEN) && meta::progress_token(&request.params).is_some()
-        }
     }
 }

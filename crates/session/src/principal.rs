@@ -1,13 +1,8 @@
-//! Who calls, through which door, in which profile and revision.
+//! A proven identity, and whose share of what is bounded it uses.
 
 use std::net::{IpAddr, Ipv6Addr};
-use std::sync::Arc;
 
-use toolcrib_base::{PrincipalId, ProfileName};
-use toolcrib_protocol::Revision;
-use toolcrib_store::Door;
-
-use crate::session::Session;
+use toolcrib_base::PrincipalId;
 
 /// A proven identity.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -38,19 +33,4 @@ impl ShareKey {
         });
         Self { principal: principal.id.clone(), is_admin: principal.is_admin, address }
     }
-}
-
-/// The origin of a request.
-#[derive(Debug, Clone)]
-pub struct Caller {
-    /// Who.
-    pub principal: Principal,
-    /// In which profile.
-    pub profile: ProfileName,
-    /// By which door.
-    pub door: Door,
-    /// In which revision the answer must be written.
-    pub revision: Revision,
-    /// The session of a legacy client.
-    pub session: Option<Arc<Session>>,
 }

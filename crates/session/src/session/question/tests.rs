@@ -9,7 +9,7 @@ use toolcrib_base::{ManualClock, PrincipalId, ProfileName};
 use toolcrib_protocol::Revision;
 
 use super::*;
-use crate::caller::Principal;
+use crate::principal::Principal;
 use crate::session::Sessions;
 
 const LONG: Duration = Duration::from_secs(60);
@@ -22,14 +22,14 @@ struct Desk {
 
 impl Desk {
     fn new() -> Self {
-        let sessions = Sessions::new(9, LONG, Arc::new(ManualClock::default()), Arc::default());
+        let sessions = Sessions::new(9, LONG, Arc::new(ManualClock::default()));
         let who = Principal { id: PrincipalId::new("p"), is_admin: false };
         let session = sessions.open(who, ProfileName::new("a").unwrap(), Revision::LATEST_LEGACY).unwrap();
         Self { sessions, session, scope: Scope::new() }
     }
 
     /// Asks on a channel in a task of its own.
-    fn ask(&self, queue: &mpsc::Sender<Bytes>) -> tokio::task::JoinHandle<Result<Outcome, Unasked>> {
+    fn ask(&self, queue: &mpsc::Sender<Bytes>) -> tokio::task::JoinHandle<Result<Outcome, QuestionError>> {
         let (session, channel) = (Arc::clone(&self.session), Channel::new(queue.clone()));
         let asked = async move { session.ask(Some(&channel), method::ROOTS_LIST, Raw::empty_object(), LONG).await };
         self.scope.spawn(asked)
@@ -95,7 +95,7 @@ async fn what_nobody_waits_for_any_more_is_taken_back() {
     assert!(!desk.answer("\"toolcrib-1\"", "1"));
     let late = desk.ask(&sender);
     next(&mut queue).await;
-    assert_eq!(late.await.unwrap(), Err(Unasked::Timeout));
+    assert_eq!(late.await.unwrap(), Err(QuestionError::Timeout));
     assert_eq!(next(&mut queue).await["params"]["requestId"], "toolcrib-2");
 }
 
@@ -104,7 +104,7 @@ async fn a_question_that_never_left_is_not_taken_back() {
     let desk = Desk::new();
     let (sender, mut queue) = mpsc::channel(1);
     sender.try_send("full".into()).unwrap();
-    assert_eq!(desk.ask(&sender).await.unwrap(), Err(Unasked::Timeout));
+    assert_eq!(desk.ask(&sender).await.unwrap(), Err(QuestionError::Timeout));
     assert_eq!(queue.recv().await.unwrap(), "full");
     assert!(queue.is_empty());
 }
@@ -113,16 +113,16 @@ async fn a_question_that_never_left_is_not_taken_back() {
 async fn a_client_that_is_gone_is_not_waited_for() {
     let desk = Desk::new();
     let none = desk.session.ask(None, method::ROOTS_LIST, Raw::empty_object(), LONG).await;
-    assert_eq!(none, Err(Unasked::NoStream));
+    assert_eq!(none, Err(QuestionError::NoStream));
     let (sender, queue) = mpsc::channel(4);
     drop(queue);
-    assert_eq!(desk.ask(&sender).await.unwrap(), Err(Unasked::Gone));
+    assert_eq!(desk.ask(&sender).await.unwrap(), Err(QuestionError::Gone));
     let (sender, mut queue) = mpsc::channel(4);
     let asked = desk.ask(&sender);
     next(&mut queue).await;
     desk.sessions.close(&desk.session);
-    assert_eq!(asked.await.unwrap(), Err(Unasked::Gone));
-    assert_eq!(desk.ask(&sender).await.unwrap(), Err(Unasked::Gone));
+    assert_eq!(asked.await.unwrap(), Err(QuestionError::Gone));
+    assert_eq!(desk.ask(&sender).await.unwrap(), Err(QuestionError::Gone));
 }
 
 #[tokio::test]
@@ -134,10 +134,10 @@ async fn questions_are_bounded() {
         asked.push(desk.ask(&sender));
         next(&mut queue).await;
     }
-    assert_eq!(desk.ask(&sender).await.unwrap(), Err(Unasked::Busy));
+    assert_eq!(desk.ask(&sender).await.unwrap(), Err(QuestionError::Busy));
     assert!(desk.answer("\"toolcrib-1\"", "1"));
     let fits = desk.ask(&sender);
     next(&mut queue).await;
     desk.sessions.close(&desk.session);
-    assert_eq!(fits.await.unwrap(), Err(Unasked::Gone));
+    assert_eq!(fits.await.unwrap(), Err(QuestionError::Gone));
 }

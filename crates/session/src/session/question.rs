@@ -10,7 +10,7 @@ use tokio::sync::oneshot;
 use toolcrib_protocol::{Answer, Id, Notification, Raw, Request, RpcError, json, method};
 
 use super::{Session, lock};
-use crate::request::Channel;
+use crate::channel::Channel;
 
 /// How many questions may wait for answers in one session.
 const QUESTIONS: usize = 64;
@@ -19,7 +19,7 @@ const PREFIX: &str = "toolcrib-";
 
 /// Why a client gave no answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum Unasked {
+pub enum QuestionError {
     /// There is no stream on which it would hear the question.
     #[error("the client listens on no stream")]
     NoStream,
@@ -46,7 +46,7 @@ pub(super) struct Questions {
 }
 
 /// A question that was or will be asked. Dropped without an answer, it is taken back.
-struct Asked<'a> {
+struct Question<'a> {
     session: &'a Session,
     via: Option<&'a Channel>,
     number: u64,
@@ -56,13 +56,13 @@ struct Asked<'a> {
 // === impl Questions ===
 
 impl Questions {
-    fn open(&self) -> Result<(u64, oneshot::Receiver<Outcome>), Unasked> {
+    fn open(&self) -> Result<(u64, oneshot::Receiver<Outcome>), QuestionError> {
         let mut waiting = lock(&self.waiting);
         if self.closed.load(Ordering::Acquire) {
-            return Err(Unasked::Gone);
+            return Err(QuestionError::Gone);
         }
         if waiting.len() >= QUESTIONS {
-            return Err(Unasked::Busy);
+            return Err(QuestionError::Busy);
         }
         let number = self.next.fetch_add(1, Ordering::Relaxed) + 1;
         let (sender, receiver) = oneshot::channel();
@@ -105,20 +105,20 @@ impl Session {
         method: &str,
         params: Raw,
         deadline: Duration,
-    ) -> Result<Outcome, Unasked> {
+    ) -> Result<Outcome, QuestionError> {
         let (number, answered) = self.questions.open()?;
         // From here on the question is forgotten however this ends.
-        let mut asked = Asked { session: self, via, number, sent: false };
+        let mut asked = Question { session: self, via, number, sent: false };
         let question = Request { id: id(number), method: method.to_owned(), params }.to_bytes();
         let answer = async {
             match via {
-                Some(channel) => channel.deliver(question).await.then_some(()).ok_or(Unasked::Gone)?,
-                None => self.put(&question, true).then_some(()).ok_or(Unasked::NoStream)?,
+                Some(channel) => channel.deliver(question).await.then_some(()).ok_or(QuestionError::Gone)?,
+                None => self.put(&question, true).then_some(()).ok_or(QuestionError::NoStream)?,
             }
             asked.sent = true;
-            answered.await.map_err(|_| Unasked::Gone)
+            answered.await.map_err(|_| QuestionError::Gone)
         };
-        tokio::time::timeout(deadline, answer).await.unwrap_or(Err(Unasked::Timeout))
+        tokio::time::timeout(deadline, answer).await.unwrap_or(Err(QuestionError::Timeout))
     }
 
     /// Takes a client's answer to a question. `false` when no question waits for it: it was never asked, is answered
@@ -134,9 +134,9 @@ impl Session {
     }
 }
 
-// === impl Asked ===
+// === impl Question ===
 
-impl Drop for Asked<'_> {
+impl Drop for Question<'_> {
     fn drop(&mut self) {
         let waited = lock(&self.session.questions.waiting).remove(&self.number).is_some();
         if !waited || !self.sent {

@@ -37,11 +37,11 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-fn rule() -> impl Strategy<Value = Rule> {
+fn rule() -> impl Strategy<Value = LoadRule> {
     let policy = prop_oneof![Just(OverQuota::Evict), Just(OverQuota::Block)];
     let after = prop::option::of((1..100_u64).prop_map(Duration::from_millis));
     (1..8_u32, prop::option::of(1..4_u32), policy, any::<bool>(), after).prop_map(
-        |(tools, servers, policy, by_server, unload_after)| Rule {
+        |(tools, servers, policy, by_server, unload_after)| LoadRule {
             quota: Quota { tools, servers, policy },
             by_server,
             unload_after,
@@ -68,7 +68,7 @@ proptest! {
                     let wanted = tools(&numbers);
                     let distinct: BTreeSet<ToolId> = wanted.iter().cloned().collect();
                     match set.load(&wanted, &rule, now, |_| true) {
-                        Ok(Changed { added, evicted }) => {
+                        Ok(LoadChange { added, evicted }) => {
                             let after = set.ids();
                             prop_assert!(distinct.is_subset(&after), "all are loaded");
                             let added: BTreeSet<_> = added.into_iter().collect();
@@ -134,8 +134,8 @@ proptest! {
     }
 }
 
-fn blocking(tools: u32) -> Rule {
-    Rule { quota: Quota { tools, servers: None, policy: OverQuota::Block }, by_server: false, unload_after: None }
+fn blocking(tools: u32) -> LoadRule {
+    LoadRule { quota: Quota { tools, servers: None, policy: OverQuota::Block }, by_server: false, unload_after: None }
 }
 
 fn at(turn: u64) -> Moment {
@@ -148,7 +148,7 @@ fn what_the_profile_shows_no_longer_makes_room_first() {
     set.load(&tools(&[0, 1]), &blocking(2), at(1), |_| true).unwrap();
     let shown = |id: &ToolId| *id != tool(1);
     let changed = set.load(&tools(&[3]), &blocking(2), at(2), shown).unwrap();
-    assert_eq!(changed, Changed { added: tools(&[3]), evicted: Vec::new() });
+    assert_eq!(changed, LoadChange { added: tools(&[3]), evicted: Vec::new() });
     assert_eq!(set.ids(), tools(&[0, 3]).into_iter().collect());
     assert!(matches!(set.load(&tools(&[4]), &blocking(2), at(3), shown), Err(NotLoaded::Full(_))));
 }
@@ -157,7 +157,7 @@ fn what_the_profile_shows_no_longer_makes_room_first() {
 fn a_smaller_quota_takes_nothing_away_until_more_is_loaded() {
     let mut set = LoadedTools::default();
     set.load(&tools(&[0, 1, 2]), &blocking(3), at(1), |_| true).unwrap();
-    assert_eq!(set.load(&tools(&[0, 1, 2]), &blocking(2), at(2), |_| true), Ok(Changed::default()));
+    assert_eq!(set.load(&tools(&[0, 1, 2]), &blocking(2), at(2), |_| true), Ok(LoadChange::default()));
     assert!(matches!(set.load(&tools(&[0, 3]), &blocking(2), at(3), |_| true), Err(NotLoaded::Full(_))));
     assert_eq!(set.ids().len(), 3);
 }

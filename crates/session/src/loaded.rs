@@ -8,38 +8,38 @@ use toolcrib_catalog::{Dialect, OverQuota, ProfileDefinition, Quota};
 
 /// The tools of one set, in the order of their ids.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct LoadedTools {
+pub struct LoadedTools {
     tools: BTreeMap<ToolId, Moment>,
 }
 
 /// When something was done: the turn orders, the time tells how long ago. The clock may jump, turns do not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Moment {
-    pub(crate) turn: u64,
-    pub(crate) at: Timestamp,
+pub struct Moment {
+    pub turn: u64,
+    pub at: Timestamp,
 }
 
 /// What a profile says of its sets.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Rule {
-    pub(crate) quota: Quota,
+pub struct LoadRule {
+    pub quota: Quota,
     /// Whether tools come and go with their servers, as in the scooter dialect.
-    pub(crate) by_server: bool,
-    pub(crate) unload_after: Option<Duration>,
+    pub by_server: bool,
+    pub unload_after: Option<Duration>,
 }
 
 /// What a load has changed.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) struct Changed {
+pub struct LoadChange {
     /// What was not loaded before.
-    pub(crate) added: Vec<ToolId>,
+    pub added: Vec<ToolId>,
     /// What had to make room.
-    pub(crate) evicted: Vec<ToolId>,
+    pub evicted: Vec<ToolId>,
 }
 
 /// Why nothing was loaded.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum NotLoaded {
+pub enum NotLoaded {
     /// What was asked for is more than the quota by itself.
     TooLarge {
         /// How many tools were asked for.
@@ -53,8 +53,8 @@ pub(crate) enum NotLoaded {
     Sets,
 }
 
-impl Rule {
-    pub(crate) fn of(profile: &ProfileDefinition) -> Self {
+impl LoadRule {
+    pub fn of(profile: &ProfileDefinition) -> Self {
         Self {
             quota: profile.quota,
             by_server: profile.dialect == Dialect::Scooter,
@@ -68,33 +68,33 @@ impl Rule {
 }
 
 impl LoadedTools {
-    pub(crate) fn is_empty(&self) -> bool {
+    pub fn is_empty(&self) -> bool {
         self.tools.is_empty()
     }
 
-    pub(crate) fn ids(&self) -> BTreeSet<ToolId> {
+    pub fn ids(&self) -> BTreeSet<ToolId> {
         self.tools.keys().cloned().collect()
     }
 
     /// Each tool and when it was used.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (&ToolId, Moment)> {
+    pub fn iter(&self) -> impl Iterator<Item = (&ToolId, Moment)> {
         self.tools.iter().map(|(tool, used)| (tool, *used))
     }
 
     /// Puts a tool in as it was kept.
-    pub(crate) fn restore(&mut self, tool: ToolId, used: Moment) {
+    pub fn restore(&mut self, tool: ToolId, used: Moment) {
         self.tools.insert(tool, used);
     }
 
     /// Loads all of `wanted` or nothing. What is no longer `shown` by the profile makes room before anything else, by
     /// whatever policy: nobody could unload it by its name.
-    pub(crate) fn load(
+    pub fn load(
         &mut self,
         wanted: &[ToolId],
-        rule: &Rule,
+        rule: &LoadRule,
         now: Moment,
         shown: impl Fn(&ToolId) -> bool,
-    ) -> Result<Changed, NotLoaded> {
+    ) -> Result<LoadChange, NotLoaded> {
         let wanted: BTreeSet<&ToolId> = wanted.iter().collect();
         let added: Vec<ToolId> =
             wanted.iter().filter(|tool| !self.tools.contains_key(**tool)).copied().cloned().collect();
@@ -126,21 +126,21 @@ impl LoadedTools {
             }
         }
         *self = after;
-        Ok(Changed { added, evicted })
+        Ok(LoadChange { added, evicted })
     }
 
     /// Takes tools out; gives those that were in.
-    pub(crate) fn unload(&mut self, tools: &[ToolId]) -> Vec<ToolId> {
+    pub fn unload(&mut self, tools: &[ToolId]) -> Vec<ToolId> {
         tools.iter().filter(|tool| self.tools.remove(*tool).is_some()).cloned().collect()
     }
 
     /// Takes everything out.
-    pub(crate) fn clear(&mut self) -> Vec<ToolId> {
+    pub fn clear(&mut self) -> Vec<ToolId> {
         std::mem::take(&mut self.tools).into_keys().collect()
     }
 
     /// Notes that a tool is used. Whether it is loaded.
-    pub(crate) fn touch(&mut self, tool: &ToolId, now: Moment) -> bool {
+    pub fn touch(&mut self, tool: &ToolId, now: Moment) -> bool {
         self.tools.get_mut(tool).is_some_and(|used| {
             *used = now;
             true
@@ -148,7 +148,7 @@ impl LoadedTools {
     }
 
     /// Takes out what nobody has used for as long as the rule says.
-    pub(crate) fn unload_idle(&mut self, rule: &Rule, now: Timestamp) -> Vec<ToolId> {
+    pub fn unload_idle(&mut self, rule: &LoadRule, now: Timestamp) -> Vec<ToolId> {
         let Some(after) = rule.unload_after else { return Vec::new() };
         let is_idle = |used: &Moment| u128::from(now.since(used.at)) >= after.as_millis();
         let idle = |tool: &ToolId, used: &Moment| match rule.by_server {
@@ -160,7 +160,7 @@ impl LoadedTools {
         self.unload(&idle)
     }
 
-    fn fits(&self, rule: &Rule) -> bool {
+    fn fits(&self, rule: &LoadRule) -> bool {
         rule.fits(self.tools.len(), self.servers().len())
     }
 
@@ -179,7 +179,7 @@ impl LoadedTools {
 
     /// What goes next: a whole server where there are too many or tools go with their servers, else one tool; never
     /// what is wanted.
-    fn victims(&self, rule: &Rule, wanted: &BTreeSet<&ToolId>, kept: &BTreeSet<&ServerName>) -> Vec<ToolId> {
+    fn victims(&self, rule: &LoadRule, wanted: &BTreeSet<&ToolId>, kept: &BTreeSet<&ServerName>) -> Vec<ToolId> {
         let servers = self.servers();
         let too_many = rule.quota.servers.is_some_and(|most| servers.len() > most as usize);
         if too_many || rule.by_server {

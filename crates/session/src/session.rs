@@ -18,15 +18,14 @@ use toolcrib_base::{Clock, Kind, Problem, ProfileName, Timestamp, random};
 use toolcrib_protocol::level::Level;
 use toolcrib_protocol::{Capabilities, Id, Raw, Revision};
 
-use crate::active::LoadedTools;
-use crate::caller::{Principal, ShareKey};
-use crate::metrics::Metrics;
+use crate::loaded::LoadedTools;
+use crate::principal::{Principal, ShareKey};
 use question::Questions;
 use streams::{Shared, Streams};
 use subscriptions::Subscriptions;
 
 pub use introduction::Introduction;
-pub use question::Unasked;
+pub use question::QuestionError;
 pub use stream::{Reader, Stream};
 pub use streams::Detached;
 
@@ -70,7 +69,6 @@ pub struct Sessions {
     most: usize,
     idle: Duration,
     clock: Arc<dyn Clock>,
-    metrics: Arc<Metrics>,
     /// Told the audit name of each session that ends.
     ended: OnceLock<OnEnd>,
 }
@@ -90,7 +88,7 @@ impl fmt::Debug for Sessions {
 
 /// A request that runs for a session; forgotten when dropped.
 #[derive(Debug)]
-pub(crate) struct Running {
+pub struct RunningRequest {
     session: Arc<Session>,
     id: String,
     cancelled: Arc<Cancelled>,
@@ -128,10 +126,10 @@ impl Session {
     }
 
     /// Notes a request that runs, so that it can be cancelled.
-    pub(crate) fn run(self: &Arc<Self>, id: &Id) -> Running {
+    pub fn run(self: &Arc<Self>, id: &Id) -> RunningRequest {
         let cancelled = Arc::new(Cancelled::default());
         lock(&self.running).insert(id.as_str().to_owned(), Arc::clone(&cancelled));
-        Running { session: Arc::clone(self), id: id.as_str().to_owned(), cancelled }
+        RunningRequest { session: Arc::clone(self), id: id.as_str().to_owned(), cancelled }
     }
 
     /// Cancels a running request; nothing happens when it has ended.
@@ -162,7 +160,7 @@ impl Session {
     }
 
     /// The tools that this session has loaded.
-    pub(crate) fn loaded(&self) -> MutexGuard<'_, LoadedTools> {
+    pub fn loaded(&self) -> MutexGuard<'_, LoadedTools> {
         lock(&self.loaded)
     }
 
@@ -185,12 +183,12 @@ impl Session {
 
 impl Sessions {
     /// None open; at most `most` at a time, each ended after `idle` without use.
-    pub fn new(most: usize, idle: Duration, clock: Arc<dyn Clock>, metrics: Arc<Metrics>) -> Self {
-        Self { open: Mutex::default(), shared: Arc::default(), most, idle, clock, metrics, ended: OnceLock::new() }
+    pub fn new(most: usize, idle: Duration, clock: Arc<dyn Clock>) -> Self {
+        Self { open: Mutex::default(), shared: Arc::default(), most, idle, clock, ended: OnceLock::new() }
     }
 
     /// Has `told` be told the audit name of each session that ends.
-    pub(crate) fn on_end(&self, told: OnEnd) {
+    pub fn on_end(&self, told: OnEnd) {
         // The gateway says so once.
         let _ = self.ended.set(told);
     }
@@ -229,7 +227,6 @@ impl Sessions {
         self.make_room(&session.share)?;
         let mut open = lock(&self.open);
         open.insert(id, Arc::clone(&session));
-        self.metrics.set_sessions(open.len());
         Ok(session)
     }
 
@@ -288,7 +285,6 @@ impl Sessions {
     pub fn close(&self, session: &Session) {
         let mut open = lock(&self.open);
         open.remove(&session.id);
-        self.metrics.set_sessions(open.len());
         drop(open);
         // Before it is told: what begins for the session from here on sees that it must end.
         session.closed.store(true, Ordering::Release);
@@ -352,21 +348,21 @@ fn idlest(open: &HashMap<String, Arc<Session>>, client: Option<&ShareKey>, count
     idle.into_iter().take(count).cloned().collect()
 }
 
-// === impl Running ===
+// === impl RunningRequest ===
 
-impl Running {
+impl RunningRequest {
     /// Waits until the client takes the request back. Cancel-safe.
-    pub(crate) async fn cancelled(&self) {
+    pub async fn cancelled(&self) {
         self.cancelled.news.notified().await;
     }
 
     /// Whether the client has taken the request back.
-    pub(crate) fn is_cancelled(&self) -> bool {
+    pub fn is_cancelled(&self) -> bool {
         self.cancelled.flag.load(Ordering::Acquire)
     }
 }
 
-impl Drop for Running {
+impl Drop for RunningRequest {
     fn drop(&mut self) {
         let mut running = lock(&self.session.running);
         // A client that used the same id twice has overwritten the entry; the newer one stays.
@@ -385,7 +381,7 @@ mod tests {
     use super::*;
 
     fn sessions(clock: Arc<ManualClock>) -> Sessions {
-        Sessions::new(2, Duration::from_secs(60), clock, Arc::default())
+        Sessions::new(2, Duration::from_secs(60), clock)
     }
 
     fn principal(id: &str) -> Principal {
@@ -426,7 +422,7 @@ mod tests {
     #[test]
     fn a_flood_of_sessions_ends_its_own_and_leaves_room_for_others() {
         let clock = Arc::new(ManualClock::default());
-        let sessions = Sessions::new(100, Duration::from_secs(60), Arc::clone(&clock) as _, Arc::default());
+        let sessions = Sessions::new(100, Duration::from_secs(60), Arc::clone(&clock) as _);
         let profile = ProfileName::new("a").unwrap();
         let open = |who: &str, address: [u8; 4]| {
             clock.advance(1);

@@ -1,0 +1,72 @@
+//! Who calls, through which door, in which profile and revision.
+
+use std::sync::Arc;
+
+use toolcrib_base::ProfileName;
+use toolcrib_protocol::meta::Declared;
+use toolcrib_protocol::{Request, Revision, json, meta, method};
+use toolcrib_store::Door;
+
+use crate::principal::Principal;
+use crate::session::Session;
+
+/// The origin of a request.
+#[derive(Debug, Clone)]
+pub struct Caller {
+    /// Who.
+    pub principal: Principal,
+    /// In which profile.
+    pub profile: ProfileName,
+    /// By which door.
+    pub door: Door,
+    /// In which revision the answer must be written.
+    pub revision: Revision,
+    /// The session of a legacy client.
+    pub session: Option<Arc<Session>>,
+}
+
+// === impl Caller ===
+
+impl Caller {
+    /// The caller of a request that carries all that it needs.
+    pub fn modern(principal: Principal, profile: ProfileName, declared: &Declared) -> Self {
+        Self { principal, profile, door: Door::MCP, revision: declared.revision, session: None }
+    }
+
+    /// The caller of what belongs to a session.
+    pub fn legacy(principal: Principal, session: &Arc<Session>) -> Self {
+        Self {
+            principal,
+            profile: session.profile.clone(),
+            door: Door::MCP,
+            revision: session.revision,
+            session: Some(Arc::clone(session)),
+        }
+    }
+
+    /// Whether something may come before the answer of a request, so that it needs a [`Channel`](crate::Channel).
+    ///
+    /// A modern client says so in each request. A legacy one may hear log messages and questions in the course of whatever
+    /// reaches a server.
+    pub fn needs_channel(&self, request: &Request) -> bool {
+        match (&self.session, request.method.as_str()) {
+            (_, method::LISTEN) => true,
+            (
+                Some(_),
+                method::PING
+                | method::SET_LEVEL
+                | method::TOOLS_LIST
+                | method::RESOURCES_LIST
+                | method::RESOURCE_TEMPLATES_LIST
+                | method::PROMPTS_LIST,
+            ) => false,
+            (Some(_), _) => true,
+            (None, _) => {
+                let Some(given) = request.params.get("_meta") else { return false };
+                let members = given.members();
+                let has = |key| json::find(&members, key).is_some();
+                has(meta::LOG_LEVEL) || has(meta::PROGRESS_TOKEN) && meta::progress_token(&request.params).is_some()
+            }
+        }
+    }
+}

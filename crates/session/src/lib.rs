@@ -1,0 +1,18 @@
+//! Who calls, and how it is answered: principals, the sessions of legacy clients with their streams and questions, the
+//! channel back to the client of one request, and the tools that a session has loaded.
+//!
+//! Knows no gateway, no view, no server: whoever composes it decides what is sent.
+
+mod caller;
+mod channel;
+mod loaded;
+mod principal;
+mod session;
+
+pub use caller::Caller;
+pub use channel::Channel;
+pub use loaded::{LoadChange, LoadRule, LoadedTools, Moment, NotLoaded};
+pub use principal::{Principal, ShareKey};
+pub use session::{
+    Detached, Introduction, QuestionError, Reader, RunningRequest, STREAM_QUEUE, Session, Sessions, Stream,
+};
