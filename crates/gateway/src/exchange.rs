@@ -23,7 +23,7 @@ use toolcrib_protocol::rounds::{Rounds, Step};
 use toolcrib_protocol::{Capabilities, Era, Raw, RpcError, method};
 use toolcrib_session::{Channel, Session};
 use toolcrib_upstream::server::Call;
-use toolcrib_upstream::{Aside, Client, Server};
+use toolcrib_upstream::{CallHandler, Client, Server};
 
 use crate::dispatch::{self, Ended, Outgoing};
 use crate::environment::NeedsEnvironment;
@@ -101,13 +101,13 @@ impl Passing<'_> {
 
     /// One call, as it is.
     pub(crate) async fn once(&self, passage: &Passage, wanted: &Wanted<'_>, params: Raw) -> Ended {
-        let aside = self.hearing(wanted.server);
+        let hearing = self.hearing(wanted.server);
         let call = Call {
             client: self.client_of(wanted.server),
             wants_progress: self.way.token.is_some(),
-            aside: aside.clone().map(|aside| {
-                let aside: Arc<dyn Aside> = aside;
-                aside
+            handler: hearing.clone().map(|hearing| {
+                let handler: Arc<dyn CallHandler> = hearing;
+                handler
             }),
             headers: wanted.headers.clone(),
             ..Call::default()
@@ -115,7 +115,7 @@ impl Passing<'_> {
         let environment = self.environment_for(wanted.server);
         let outgoing = Outgoing { server: wanted.server, method: wanted.method, params, environment, call };
         let ended = dispatch::call(passage, self.caller, self.running, outgoing).await;
-        match aside.and_then(|aside| aside.missing()) {
+        match hearing.and_then(|hearing| hearing.missing()) {
             // The call failed because the client of this era did not declare what it must.
             Some(question) if self.caller.session.is_none() && has_failed(&ended) => {
                 Ended::Answered(Err(question.missing()))
@@ -134,7 +134,7 @@ impl Passing<'_> {
         let session = self.caller.session.as_ref().filter(|_| self.behind.capabilities.can_be_asked());
         let own = session.map(|session| {
             let from = self.asks_for(server);
-            let own: Arc<dyn Aside> = SessionAside::new(session, self.gateway.servers.scope(), from);
+            let own: Arc<dyn CallHandler> = SessionAside::new(session, self.gateway.servers.scope(), from);
             own
         });
         let mut client = self.behind.client(self.caller, own);

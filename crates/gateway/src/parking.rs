@@ -24,7 +24,7 @@ use toolcrib_protocol::seal::Sealer;
 use toolcrib_protocol::{Answer, Id, Notification, Raw, Request, Revision, RpcError, method};
 use toolcrib_upstream::Server;
 use toolcrib_upstream::server::Call;
-use toolcrib_upstream::{Aside, Reply};
+use toolcrib_upstream::{CallHandler, Reply};
 
 use crate::dispatch::{self, Ended, Outgoing};
 use crate::exchange::{self, Behind, Exchanged, Wanted, Way, refuse};
@@ -149,7 +149,7 @@ impl Parked {
     }
 }
 
-impl Aside for Parked {
+impl CallHandler for Parked {
     fn notification(&self, notification: Notification) {
         let mut state = lock(&self.state);
         match notification.method.as_str() {
@@ -315,11 +315,11 @@ impl Passing<'_> {
         let (server, method) = (wanted.server.clone(), wanted.method.to_owned());
         let params = ask::retry(&wanted.params, &[], None);
         let call = call.to_owned();
-        let aside: Arc<dyn Aside> = Arc::<Parked>::clone(&parked);
+        let handler: Arc<dyn CallHandler> = Arc::<Parked>::clone(&parked);
         let to_server = Call {
             client: self.client_of(wanted.server),
             wants_progress: self.way.token.is_some(),
-            aside: Some(aside),
+            handler: Some(handler),
             headers: wanted.headers,
             ..Call::default()
         };

@@ -22,10 +22,10 @@ use toolcrib_protocol::inventory::Listing;
 use toolcrib_protocol::json::{Outline, Rules};
 use toolcrib_protocol::raw::{Edit, Writer};
 use toolcrib_protocol::{Notification, Raw, Request, Revision, RpcError, meta, method, own_meta};
+use toolcrib_transport::Reply;
 use toolcrib_transport::http::client::{Endpoint, HttpClient};
 use toolcrib_transport::http::link::{Bounds, HttpLink};
-use toolcrib_transport::link::Reply;
-use toolcrib_transport::{Aside, CallOptions, Inbox, Link};
+use toolcrib_transport::{CallHandler, CallOptions, Inbox, Link};
 
 use crate::home::Environment;
 use crate::output::{Format, Output};
@@ -304,14 +304,14 @@ impl Client {
         &self,
         name: &str,
         arguments: &Raw,
-        aside: Option<Arc<dyn Aside>>,
+        handler: Option<Arc<dyn CallHandler>>,
     ) -> Result<ToolResult, Problem> {
         let params = plain::named(name, arguments);
         let send = async |params: Raw| {
             let id = self.link.next_id();
-            let options = CallOptions { aside: aside.clone(), ..CallOptions::within(self.deadline) };
+            let options = CallOptions { handler: handler.clone(), ..CallOptions::within(self.deadline) };
             let token = json!({ meta::PROGRESS_TOKEN: id }).to_string();
-            let said = if aside.is_some() { params.edit(&[("_meta", Edit::Set(&token))]) } else { params };
+            let said = if handler.is_some() { params.edit(&[("_meta", Edit::Set(&token))]) } else { params };
             self.request(id, method::TOOLS_CALL, said, options).await
         };
         questions::answered(self.person.as_ref(), params, send).await.map(ToolResult)
@@ -327,15 +327,15 @@ impl Client {
         &self,
         name: &str,
         arguments: &Raw,
-        aside: Option<Arc<dyn Aside>>,
+        handler: Option<Arc<dyn CallHandler>>,
     ) -> Result<ToolResult, Problem> {
         if self.wraps().await? {
-            return self.call_wrapped(name, arguments, aside).await;
+            return self.call_wrapped(name, arguments, handler).await;
         }
         let mut wanted = Writer::object(64);
         wanted.text("name", name);
         wanted.member("arguments", arguments.as_str());
-        self.call("call_tool", &wanted.finish(), aside).await
+        self.call("call_tool", &wanted.finish(), handler).await
     }
 
     /// Calls a tool of the gateway itself and gives its structured result.

@@ -19,9 +19,9 @@ use toolcrib_protocol::json::Rules;
 use toolcrib_protocol::message::BadMessage;
 use toolcrib_protocol::{Answer, Id, Message, Notification, Raw, Request, RpcError, meta, method};
 
+use crate::call::{CallHandler, CallOptions, Inbox, LinkError, Reply, cancelled};
 use crate::http::client::{Endpoint, HttpClient};
 use crate::http::link::Bounds;
-use crate::link::{Aside, CallOptions, Inbox, LinkError, Reply};
 use crate::process::{Line, Process};
 
 use out::Out;
@@ -46,7 +46,7 @@ pub struct Peer {
 
 struct Waiting {
     answer: oneshot::Sender<Result<Outcome, LinkError>>,
-    aside: Option<Arc<dyn Aside>>,
+    handler: Option<Arc<dyn CallHandler>>,
 }
 
 impl fmt::Debug for Peer {
@@ -146,9 +146,9 @@ impl Peer {
         mut options: CallOptions,
     ) -> Result<Outcome, LinkError> {
         let (answer, answered) = oneshot::channel();
-        let aside = options.aside.take();
+        let handler = options.handler.take();
         match self.lock().as_mut() {
-            Some(waiting) => waiting.insert(id, Waiting { answer, aside }),
+            Some(waiting) => waiting.insert(id, Waiting { answer, handler }),
             None => return Err(LinkError::Closed),
         };
         let request = Request { id: Id::from_number(id), method: method.to_owned(), params };
@@ -268,13 +268,13 @@ impl Peer {
             true => params.get(meta::PROGRESS_TOKEN),
             false => params.get("_meta").and_then(|stamps| stamps.get(meta::SUBSCRIPTION_ID)),
         };
-        // Taken out of the lock before it is told.
-        let aside = call
+        // Taken out of the lock before it is called.
+        let handler = call
             .and_then(Id::from_raw)
             .and_then(|id| id.number())
-            .and_then(|id| self.lock().as_ref()?.get(&id)?.aside.clone());
-        match aside {
-            Some(aside) => aside.notification(notification),
+            .and_then(|id| self.lock().as_ref()?.get(&id)?.handler.clone());
+        match handler {
+            Some(handler) => handler.notification(notification),
             None if is_progress => {}
             None => self.inbox.notification(notification),
         }
@@ -311,9 +311,4 @@ impl Drop for Pending<'_> {
             self.peer.out.send_or_drop(cancelled(self.id).to_bytes());
         }
     }
-}
-
-/// `notifications/cancelled` for a call of ours.
-pub(crate) fn cancelled(id: u64) -> Notification {
-    Notification::new(method::CANCELLED, Raw::from_value(&serde_json::json!({ "requestId": id })))
 }

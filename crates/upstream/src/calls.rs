@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use toolcrib_protocol::ask::Question;
 use toolcrib_protocol::{Answer, Capabilities, Id, Notification, Raw, Request, RpcError, method};
-use toolcrib_transport::{Aside, Reply};
+use toolcrib_transport::{CallHandler, Reply};
 
 use crate::unanswered::OnConnection;
 
@@ -20,7 +20,7 @@ pub(crate) struct Calls {
     /// What the server was told that it may ask.
     offered: Arc<Capabilities>,
     /// The session that the connection belongs to alone.
-    owner: Option<Arc<dyn Aside>>,
+    owner: Option<Arc<dyn CallHandler>>,
     /// Whether this server is known to ask without saying in which call: then each call gets a connection of its own.
     asks: Arc<AtomicBool>,
     /// Those that were given up.
@@ -30,9 +30,9 @@ pub(crate) struct Calls {
 #[derive(Default)]
 struct State {
     /// With what hears them, where anybody does.
-    running: BTreeMap<u64, Option<Arc<dyn Aside>>>,
+    running: BTreeMap<u64, Option<Arc<dyn CallHandler>>>,
     /// Questions that wait, by the server's id.
-    asked: HashMap<String, Weak<dyn Aside>>,
+    asked: HashMap<String, Weak<dyn CallHandler>>,
 }
 
 /// Why a question cannot be passed on.
@@ -94,7 +94,7 @@ impl Drop for Waiting {
 impl Calls {
     pub(crate) fn new(
         offered: Arc<Capabilities>,
-        owner: Option<Arc<dyn Aside>>,
+        owner: Option<Arc<dyn CallHandler>>,
         asks: Arc<AtomicBool>,
         unanswered: OnConnection,
     ) -> Arc<Self> {
@@ -110,11 +110,11 @@ impl Calls {
     pub(crate) fn begin<'a>(
         &'a self,
         id: u64,
-        aside: Option<&Arc<dyn Aside>>,
+        handler: Option<&Arc<dyn CallHandler>>,
         called: Option<(&'a str, &'a Raw)>,
     ) -> Begun<'a> {
         // Counted also where nobody hears it: what the server says may belong to this one.
-        self.lock().running.insert(id, aside.cloned());
+        self.lock().running.insert(id, handler.cloned());
         Begun { calls: self, id, called }
     }
 
@@ -131,9 +131,9 @@ impl Calls {
             return false;
         }
         match self.owner_of(&request) {
-            Ok(aside) => {
+            Ok(handler) => {
                 let offered = Question::of(&request.method, &request.params).is_some_and(|it| it.fits(&self.offered));
-                self.pass(&aside, request, reply);
+                self.pass(&handler, request, reply);
                 offered && !self.asks.swap(true, Ordering::Relaxed)
             }
             Err(why) => {
@@ -144,7 +144,7 @@ impl Calls {
         }
     }
 
-    fn owner_of(&self, request: &Request) -> Result<Arc<dyn Aside>, Unowned> {
+    fn owner_of(&self, request: &Request) -> Result<Arc<dyn CallHandler>, Unowned> {
         let question = Question::of(&request.method, &request.params).ok_or(Unowned::Unknown)?;
         let offered = question.fits(&self.offered);
         let state = self.lock();
@@ -163,11 +163,11 @@ impl Calls {
         }
     }
 
-    fn pass(self: &Arc<Self>, aside: &Arc<dyn Aside>, request: Request, reply: Reply) {
+    fn pass(self: &Arc<Self>, handler: &Arc<dyn CallHandler>, request: Request, reply: Reply) {
         let key = request.id.as_str().to_owned();
-        self.lock().asked.insert(key.clone(), Arc::downgrade(aside));
+        self.lock().asked.insert(key.clone(), Arc::downgrade(handler));
         let waiting = Waiting { calls: Arc::downgrade(self), key };
-        aside.request(
+        handler.request(
             request,
             Reply::new(move |answer| {
                 drop(waiting);
@@ -178,10 +178,10 @@ impl Calls {
 
     /// A notification that came in the course of no call in particular; gives it back when it is for nobody here.
     pub(crate) fn notify(&self, notification: Notification) -> Option<Notification> {
-        let aside = match notification.method.as_str() {
+        let handler = match notification.method.as_str() {
             method::CANCELLED => {
                 let id = notification.params.get("requestId").and_then(Id::from_raw);
-                id.and_then(|id| self.lock().asked.remove(id.as_str())).and_then(|aside| aside.upgrade())
+                id.and_then(|id| self.lock().asked.remove(id.as_str())).and_then(|handler| handler.upgrade())
             }
             method::MESSAGE => {
                 let state = self.lock();
@@ -194,9 +194,9 @@ impl Calls {
             }
             _ => None,
         };
-        match aside {
-            Some(aside) => {
-                aside.notification(notification);
+        match handler {
+            Some(handler) => {
+                handler.notification(notification);
                 None
             }
             None => Some(notification),
@@ -233,7 +233,7 @@ mod tests {
     /// Answers every question with its name.
     struct Named(&'static str);
 
-    impl Aside for Named {
+    impl CallHandler for Named {
         fn notification(&self, _: Notification) {}
         fn request(&self, request: Request, reply: Reply) {
             reply.send(Answer::ok(request.id, Raw::from_value(&self.0)));
@@ -247,7 +247,7 @@ mod tests {
         got.try_recv().expect("an answer").map(|raw| raw.as_str().to_owned()).map_err(|error| error.code)
     }
 
-    fn aside(name: &'static str) -> Arc<dyn Aside> {
+    fn handler(name: &'static str) -> Arc<dyn CallHandler> {
         Arc::new(Named(name))
     }
 
@@ -256,7 +256,7 @@ mod tests {
         let form = Arc::new(Capabilities { form: true, ..Capabilities::NONE });
         let asks: Arc<AtomicBool> = Arc::default();
         let calls = Calls::new(Arc::clone(&form), None, Arc::clone(&asks), unanswered());
-        let (a, b) = (aside("a"), aside("b"));
+        let (a, b) = (handler("a"), handler("b"));
         assert_eq!(ask(&calls, "elicitation/create"), Err(-32_601));
         let first = calls.begin(1, Some(&a), None);
         assert_eq!(ask(&calls, "sampling/createMessage"), Ok(r#""a""#.into()), "was not offered: the call refuses it");
@@ -269,7 +269,7 @@ mod tests {
         drop(first);
         assert_eq!(ask(&calls, "elicitation/create"), Ok(r#""b""#.into()));
         drop(second);
-        let owned = Calls::new(form, Some(aside("owner")), asks, unanswered());
+        let owned = Calls::new(form, Some(handler("owner")), asks, unanswered());
         let _two = (owned.begin(1, Some(&a), None), owned.begin(2, Some(&b), None));
         assert_eq!(ask(&owned, "elicitation/create"), Ok(r#""owner""#.into()));
     }
@@ -277,7 +277,7 @@ mod tests {
     /// Never answers.
     struct Silent;
 
-    impl Aside for Silent {
+    impl CallHandler for Silent {
         fn notification(&self, _: Notification) {}
         fn request(&self, _: Request, _: Reply) {}
     }
@@ -287,9 +287,9 @@ mod tests {
         let form = Arc::new(Capabilities { form: true, ..Capabilities::NONE });
         let calls = Calls::new(form, None, Arc::default(), unanswered());
         for number in 0..=QUESTIONS {
-            let aside: Arc<dyn Aside> = Arc::new(Silent);
-            let ended = Arc::downgrade(&aside);
-            let call = calls.begin(1, Some(&aside), None);
+            let handler: Arc<dyn CallHandler> = Arc::new(Silent);
+            let ended = Arc::downgrade(&handler);
+            let call = calls.begin(1, Some(&handler), None);
             let id = Id::from_number(u64::try_from(number).unwrap());
             let request = Request { id, method: "elicitation/create".into(), params: Raw::empty_object() };
             let (sent, got) = std::sync::mpsc::channel();
@@ -297,7 +297,7 @@ mod tests {
             if number == QUESTIONS {
                 assert!(got.try_recv().is_err(), "every call before has ended, and with it its question");
             } else {
-                drop(aside);
+                drop(handler);
                 drop(call);
                 assert!(ended.upgrade().is_none(), "what ends with the call does not live on in here");
             }
@@ -307,7 +307,7 @@ mod tests {
     #[test]
     fn a_log_message_that_may_be_of_another_call_goes_to_nobody() {
         struct Heard(std::sync::atomic::AtomicUsize);
-        impl Aside for Heard {
+        impl CallHandler for Heard {
             fn notification(&self, _: Notification) {
                 self.0.fetch_add(1, Ordering::Relaxed);
             }
@@ -315,8 +315,8 @@ mod tests {
         }
         let calls = Calls::new(Arc::default(), None, Arc::default(), unanswered());
         let heard = Arc::new(Heard(std::sync::atomic::AtomicUsize::new(0)));
-        let aside: Arc<dyn Aside> = Arc::<Heard>::clone(&heard);
-        let _listens = calls.begin(1, Some(&aside), None);
+        let handler: Arc<dyn CallHandler> = Arc::<Heard>::clone(&heard);
+        let _listens = calls.begin(1, Some(&handler), None);
         let _does_not = calls.begin(2, None, None);
         calls.notify(Notification::new(method::MESSAGE, Raw::empty_object()));
         assert_eq!(heard.0.load(Ordering::Relaxed), 0, "two calls run, so nobody can tell whose message it is");

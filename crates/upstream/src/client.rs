@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use toolcrib_protocol::level::Level;
 use toolcrib_protocol::{Capabilities, Era, Revision};
-use toolcrib_transport::Aside;
+use toolcrib_transport::CallHandler;
 
 use crate::conversation::Conversation;
 use crate::environment::Environment;
@@ -29,7 +29,7 @@ pub struct Client {
     /// From which level on it wants to hear log messages.
     pub level: Option<Level>,
     /// Takes what a server says outside of any call, on a connection that belongs to this client's session alone.
-    pub own: Option<Arc<dyn Aside>>,
+    pub own: Option<Arc<dyn CallHandler>>,
 }
 
 impl fmt::Debug for Client {

@@ -45,4 +45,4 @@ pub use server::{Server, Surroundings};
 pub use starts::StartPlaces;
 pub use status::{State, Status};
 pub use subscribe::Subscription;
-pub use toolcrib_transport::{Aside, Reply};
+pub use toolcrib_transport::{CallHandler, Reply};

@@ -91,7 +91,7 @@ impl Live {
         let id = self.link.next_id();
         // Over HTTP a call ends with its connection.
         let called = self.link.is_ordered().then_some((method, params));
-        let begun = self.calls.begin(id, options.aside.as_ref(), called);
+        let begun = self.calls.begin(id, options.handler.as_ref(), called);
         let outcome = self.link.call(id, method, self.params(id, params, said), options).await;
         if !matches!(outcome, Err(LinkError::Timeout(_))) {
             begun.end();

@@ -11,7 +11,7 @@ use toolcrib_transport::http::client::Endpoint as HttpEndpoint;
 use toolcrib_transport::http::link::{Bounds, HttpLink};
 use toolcrib_transport::peer::Peer;
 use toolcrib_transport::process::{self, ProcessLimits, Spec, StderrTail};
-use toolcrib_transport::{Aside, Inbox, Link, LinkError, Reply};
+use toolcrib_transport::{CallHandler, Inbox, Link, LinkError, Reply};
 
 use crate::calls::Calls;
 use crate::config::{Endpoint, ServerConfig};
@@ -57,7 +57,7 @@ pub(crate) struct Opening<'a> {
     /// What it is told that it may ask, where it is a legacy one.
     pub(crate) offered: Arc<Capabilities>,
     /// Whose questions all on this connection are.
-    pub(crate) owner: Option<Arc<dyn Aside>>,
+    pub(crate) owner: Option<Arc<dyn CallHandler>>,
     /// What is known of the server's eras, and whether it asks without saying in which call.
     pub(crate) eras: Arc<Eras>,
     /// The principal whose connection it is; `None` is the owner.

@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::Instant;
 use toolcrib_protocol::{Notification, Raw, Request, RpcError};
-use toolcrib_transport::{Aside, CallOptions, LinkError, Reply};
+use toolcrib_transport::{CallHandler, CallOptions, LinkError, Reply};
 
 use crate::live::{Live, Said};
 
@@ -18,7 +18,7 @@ const LONGEST: Duration = Duration::from_secs(60 * 60);
 
 /// Counts the questions that wait.
 struct Counting {
-    inner: Arc<dyn Aside>,
+    inner: Arc<dyn CallHandler>,
     waiting: watch::Sender<usize>,
 }
 
@@ -31,7 +31,7 @@ impl Drop for Waiting {
     }
 }
 
-impl Aside for Counting {
+impl CallHandler for Counting {
     fn notification(&self, notification: Notification) {
         self.inner.notification(notification);
     }
@@ -55,14 +55,17 @@ pub(crate) async fn call(
     method: &str,
     params: &Raw,
     said: &Said<'_>,
-    (options, aside): (CallOptions, Arc<dyn Aside>),
+    (options, handler): (CallOptions, Arc<dyn CallHandler>),
 ) -> Result<Result<Raw, RpcError>, LinkError> {
     let limit = options.deadline;
     let cancel = Arc::clone(&options.cancel_on_drop);
     let waiting = watch::Sender::new(0);
     let mut count = waiting.subscribe();
-    let options =
-        CallOptions { deadline: Duration::MAX, aside: Some(Arc::new(Counting { inner: aside, waiting })), ..options };
+    let options = CallOptions {
+        deadline: Duration::MAX,
+        handler: Some(Arc::new(Counting { inner: handler, waiting })),
+        ..options
+    };
     let mut asking = std::pin::pin!(live.call(method, params, said, options));
     let mut left = limit;
     let end = Instant::now() + LONGEST;

@@ -13,7 +13,7 @@ use tokio::time::Instant;
 use toolcrib_base::Timestamp;
 use toolcrib_base::task::Scope;
 use toolcrib_protocol::{Era, Notification, Raw, method};
-use toolcrib_transport::{Aside, Link};
+use toolcrib_transport::{CallHandler, Link};
 
 use crate::client::{Client, Key};
 use crate::conversation::Conversation;
@@ -464,7 +464,7 @@ struct ExtraTask {
     around: Surroundings,
     generation: u64,
     key: Key,
-    owner: Option<Arc<dyn Aside>>,
+    owner: Option<Arc<dyn CallHandler>>,
     extra: Arc<Extra>,
     /// Kept until its end, however long that takes.
     _place: OwnedSemaphorePermit,

@@ -13,7 +13,7 @@ use toolcrib_base::{Clock, Limits, Timestamp};
 use toolcrib_protocol::{Era, Raw, Revision, RpcError};
 use toolcrib_transport::http::client::HttpClient;
 use toolcrib_transport::process::GuardCommand;
-use toolcrib_transport::{Aside, CallOptions, LinkError};
+use toolcrib_transport::{CallHandler, CallOptions, LinkError};
 
 use crate::client::{Client, Key};
 use crate::config::{ServerConfig, Start};
@@ -133,7 +133,7 @@ pub struct Call {
     /// For whom it is made.
     pub client: Client,
     /// Takes what the server says in the course of the call; progress has our token still in it.
-    pub aside: Option<Arc<dyn Aside>>,
+    pub handler: Option<Arc<dyn CallHandler>>,
     /// Whether the caller wants progress: then a token is stamped on the request.
     pub wants_progress: bool,
     /// Whether dropping the call tells the server to cancel it. May be set while the call runs.
@@ -700,15 +700,15 @@ impl Server {
         let limit = self.shared.config.timeouts.call.saturating_sub(call.waited);
         let options = CallOptions {
             deadline: limit,
-            aside: call.aside.clone(),
+            handler: call.handler.clone(),
             cancel_on_drop: Arc::clone(&call.cancel_on_drop),
             headers: self.headers(live, call).await?,
             status: None,
         };
         let _running = Running::new(&self.shared.running);
-        let outcome = match options.aside.clone() {
-            Some(aside) if !live.is_modern() && call.client.capabilities.can_be_asked() => {
-                Box::pin(patience::call(live, method, params, &said, (options, aside))).await?
+        let outcome = match options.handler.clone() {
+            Some(handler) if !live.is_modern() && call.client.capabilities.can_be_asked() => {
+                Box::pin(patience::call(live, method, params, &said, (options, handler))).await?
             }
             _ => live.call(method, params, &said, options).await?,
         };

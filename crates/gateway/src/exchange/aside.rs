@@ -13,7 +13,7 @@ use toolcrib_protocol::level::Level;
 use toolcrib_protocol::raw::Edit;
 use toolcrib_protocol::{Answer, Era, Id, Notification, Raw, Request, Revision, RpcError, meta, method};
 use toolcrib_session::{Channel, Session};
-use toolcrib_upstream::{Aside, Reply};
+use toolcrib_upstream::{CallHandler, Reply};
 
 use crate::exchange::{ANSWER, Behind};
 
@@ -85,7 +85,7 @@ impl Hearing {
     }
 }
 
-impl Aside for Hearing {
+impl CallHandler for Hearing {
     fn notification(&self, notification: Notification) {
         let modern = self.revision.era() == Era::Modern;
         match notification.method.as_str() {
@@ -202,7 +202,7 @@ impl SessionAside {
     }
 }
 
-impl Aside for SessionAside {
+impl CallHandler for SessionAside {
     fn notification(&self, notification: Notification) {
         let Some(session) = self.session.upgrade() else { return };
         match notification.method.as_str() {

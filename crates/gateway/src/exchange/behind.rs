@@ -5,7 +5,7 @@ use std::sync::Arc;
 use toolcrib_protocol::level::Level;
 use toolcrib_protocol::{Capabilities, Raw, RpcError, json, meta};
 use toolcrib_session::Caller;
-use toolcrib_upstream::{Aside, Client, Conversation};
+use toolcrib_upstream::{CallHandler, Client, Conversation};
 
 /// The principals that stand for the owner of this installation, to whom the main connections belong.
 const OWNER: [&str; 2] = ["local", "admin"];
@@ -57,7 +57,7 @@ impl Behind {
     }
 
     /// The client as the choice of a connection needs it. `own` takes what is said on a connection of its own.
-    pub(crate) fn client(&self, caller: &Caller, own: Option<Arc<dyn Aside>>) -> Client {
+    pub(crate) fn client(&self, caller: &Caller, own: Option<Arc<dyn CallHandler>>) -> Client {
         let principal = caller.principal.id.as_str();
         Client {
             principal: (!OWNER.contains(&principal)).then(|| principal.into()),

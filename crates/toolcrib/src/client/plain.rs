@@ -10,7 +10,7 @@ use toolcrib_base::Problem;
 use toolcrib_protocol::inventory::Listing;
 use toolcrib_protocol::raw::Writer;
 use toolcrib_protocol::{Raw, RpcError, method};
-use toolcrib_transport::{Aside, CallOptions};
+use toolcrib_transport::{CallHandler, CallOptions};
 
 use super::modern::Answered;
 use super::{Client, ToolResult, failure};
@@ -52,13 +52,13 @@ impl Client {
         &self,
         name: &str,
         arguments: &Raw,
-        aside: Option<Arc<dyn Aside>>,
+        handler: Option<Arc<dyn CallHandler>>,
     ) -> Result<ToolResult, Problem> {
         let menu = self.wrapping_menu().await?.unwrap_or_default();
         if menu.iter().any(|own| own == name) {
-            return self.call(name, arguments, aside).await;
+            return self.call(name, arguments, handler).await;
         }
-        let result = self.call(CALL, &named(name, arguments), aside).await?;
+        let result = self.call(CALL, &named(name, arguments), handler).await?;
         Ok(unwrapped(&result).unwrap_or(result))
     }
 

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use toolcrib_base::{Kind, Problem};
 use toolcrib_protocol::json::Rules;
 use toolcrib_protocol::{Notification, Raw};
-use toolcrib_transport::Aside;
+use toolcrib_transport::CallHandler;
 
 use crate::client::{Answer, Client, ClientFlags, ToolResult};
 use crate::output::table::field;
@@ -56,13 +56,13 @@ impl Arguments {
 }
 
 pub(crate) async fn run(arguments: &Arguments, given: &Raw, client: &Client, output: Output) -> anyhow::Result<()> {
-    let aside = output.shows_progress().then(|| {
-        let show: Arc<dyn Aside> = Arc::new(|progress: Notification| show_progress(&progress.params));
+    let handler = output.shows_progress().then(|| {
+        let show: Arc<dyn CallHandler> = Arc::new(|progress: Notification| show_progress(&progress.params));
         show
     });
-    let shows_progress = aside.is_some();
+    let shows_progress = handler.is_some();
     let given = arguments.settle(given, client).await?;
-    let result = client.run(&arguments.tool, &given, aside).await;
+    let result = client.run(&arguments.tool, &given, handler).await;
     if shows_progress {
         // Takes the line of progress away.
         let _ = write!(std::io::stderr().lock(), "\r\x1b[K");

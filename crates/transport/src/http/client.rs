@@ -12,10 +12,10 @@ use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 
+use crate::call::LinkError;
 use crate::http::events::EventStream;
 use crate::http::origin;
 use crate::http::refusal::Refusal;
-use crate::link::LinkError;
 
 /// How long an unused connection is kept.
 const POOL_IDLE: Duration = Duration::from_secs(90);

@@ -8,8 +8,8 @@ use http_body_util::BodyExt;
 use hyper::body::Incoming;
 use toolcrib_protocol::sse::{self, Event};
 
+use crate::call::LinkError;
 use crate::http::client::chain;
-use crate::link::LinkError;
 
 /// The wait before a stream is taken up again, where the server named none.
 const RETRY: Duration = Duration::from_secs(1);

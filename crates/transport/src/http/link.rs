@@ -1,8 +1,8 @@
 //! A server over Streamable HTTP, of either era: every message is a POST. A legacy server has a session that is named
 //! in a header, and one GET stream for what it says on its own; a modern one has neither.
 
-mod asides;
 mod exchange;
+mod handlers;
 mod listen;
 mod mode;
 mod resume;
@@ -20,17 +20,16 @@ use toolcrib_base::task::Scope;
 use toolcrib_protocol::json::Rules;
 use toolcrib_protocol::{Id, Notification, Raw, Request, Revision, RpcError, header, method};
 
+use crate::call::{CallOptions, Inbox, LinkError, cancelled};
 use crate::http::client::{Endpoint, HttpClient, Posted, Reply as Body, joined};
 use crate::http::refusal::Refusal;
-use crate::link::{CallOptions, Inbox, LinkError};
-use crate::peer::cancelled;
 
-use asides::Asides;
 use exchange::Exchange;
+use handlers::CallHandlers;
 use mode::Mode;
 
-/// How long a message that nobody waits for may take.
-const ASIDE: Duration = Duration::from_secs(10);
+/// How long a message may take that no call waits for.
+const UNAWAITED: Duration = Duration::from_secs(10);
 /// How many requests of the server may be unanswered at a time, those parked until a person decides among them. One
 /// that asks without end must not make us open connections and hold questions without end.
 const ANSWERS: usize = 64;
@@ -54,7 +53,7 @@ pub struct HttpLink {
     answers: Arc<Semaphore>,
     cancellations: Arc<Semaphore>,
     /// Who hears of the progress of running calls: many servers tell it on the stream that belongs to no call.
-    asides: Asides,
+    handlers: CallHandlers,
 }
 
 /// Bounds on what the server may answer.
@@ -110,7 +109,7 @@ impl HttpLink {
             limit: bounds.bytes,
             answers: Arc::new(Semaphore::new(ANSWERS)),
             cancellations: Arc::new(Semaphore::new(CANCELLATIONS)),
-            asides: Asides::default(),
+            handlers: CallHandlers::default(),
         })
     }
 
@@ -134,7 +133,7 @@ impl HttpLink {
             let headers = || joined(&mode.headers, &mirrors);
             let posted = self.client.post(&self.endpoint.uri, headers, request.to_bytes(), self.limit).await?;
             let status = posted.status.as_u16();
-            let exchange = Exchange { link: self, id, aside: None, headers: &HeaderMap::new(), is_modern: true };
+            let exchange = Exchange { link: self, id, handler: None, headers: &HeaderMap::new(), is_modern: true };
             Ok(match exchange.outcome(posted.reply).await {
                 Ok(outcome) => Probed { status, outcome: Some(outcome), body: String::new(), challenge: None },
                 Err(LinkError::Status { body, challenge, .. }) => Probed { status, outcome: None, body, challenge },
@@ -161,7 +160,7 @@ impl HttpLink {
         let none = HeaderMap::new();
         let exchange = async {
             let mut posted = self.post(|| self.opening.clone(), request.to_bytes()).await?;
-            let exchange = Exchange { link: self, id, aside: None, headers: &none, is_modern: false };
+            let exchange = Exchange { link: self, id, handler: None, headers: &none, is_modern: false };
             let outcome = exchange.outcome(posted.reply).await?;
             Ok((outcome, posted.headers.remove(header::SESSION_ID)))
         };
@@ -207,14 +206,14 @@ impl HttpLink {
         let body = request.to_bytes();
         let is_modern = self.is_modern();
         let mut pending = Pending { link: self, id, options: &options, answered: false };
-        let _heard = options.aside.as_ref().map(|aside| self.asides.enter(id, aside));
+        let _heard = options.handler.as_ref().map(|handler| self.handlers.register(id, handler));
         let exchange = async {
             let posted = self.post(|| self.mirrored(&options.headers, &mirrors), body).await?;
             if let Some(seen) = &options.status {
                 seen.store(posted.status.as_u16(), Ordering::Relaxed);
             }
-            let aside = options.aside.as_deref();
-            Exchange { link: self, id, aside, headers: &options.headers, is_modern }.outcome(posted.reply).await
+            let handler = options.handler.as_deref();
+            Exchange { link: self, id, handler, headers: &options.headers, is_modern }.outcome(posted.reply).await
         };
         let outcome = match tokio::time::timeout(options.deadline, exchange).await {
             Ok(outcome) => outcome,
@@ -253,7 +252,7 @@ impl HttpLink {
         let Notification { method, params } = notification.clone();
         let mirrors = self.mirrors(&Request { id: Id::from_number(0), method, params });
         let posting = self.post(|| self.mirrored(more, &mirrors), notification.to_bytes());
-        match tokio::time::timeout(ASIDE, posting).await.unwrap_or(Err(LinkError::Timeout(ASIDE))) {
+        match tokio::time::timeout(UNAWAITED, posting).await.unwrap_or(Err(LinkError::Timeout(UNAWAITED))) {
             Ok(Posted { reply: Body::Refused(refusal), .. }) => Err(self.refused(refusal)),
             // Taken, with a body that nobody reads: the status should have been 202, and often is 200.
             Ok(_) | Err(LinkError::NotMcp(_)) => Ok(()),

@@ -11,7 +11,7 @@ use hyper::body::Incoming;
 use toolcrib_protocol::json::Rules;
 use toolcrib_protocol::{Answer, Id, Message, RpcError};
 
-use crate::link::LinkError;
+use crate::call::LinkError;
 
 /// How much of the body is kept for the error's text, in bytes.
 const TEXT_BYTES: usize = 2_000;

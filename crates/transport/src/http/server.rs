@@ -16,8 +16,8 @@ use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
 use toolcrib_base::task::Scope;
 
+use crate::call::LinkError;
 use crate::http::client::collect_if;
-use crate::link::LinkError;
 
 /// How long a client may take to send the head of a request.
 const HEAD: Duration = Duration::from_secs(15);

@@ -13,21 +13,21 @@ use tokio::time::timeout;
 use toolcrib_base::task::{Scope, Stop};
 use toolcrib_protocol::json::Rules;
 
+use crate::call::LinkError;
 use crate::http::client::{Endpoint, HttpClient, Reply as Body, joined};
 use crate::http::events::{EventStream, is_message};
 use crate::http::link::Bounds;
 use crate::http::origin;
 use crate::http::refusal::Refusal;
-use crate::link::LinkError;
 
 use super::{Outcome, Peer};
 
 /// How long a server may take to name the URL for messages.
 const FIRST_EVENT: Duration = Duration::from_secs(30);
-/// How long a message that nobody waits for may take.
-const ASIDE: Duration = Duration::from_secs(10);
+/// How long a message may take that no call waits for.
+const UNAWAITED: Duration = Duration::from_secs(10);
 /// How many of them may be under way at a time.
-const ASIDES: usize = 64;
+const MOST_UNAWAITED: usize = 64;
 /// How much is read of the body that comes back for a message, in bytes. It says no more than "accepted".
 const RECEIPT: usize = 64 * 1024;
 
@@ -73,7 +73,7 @@ pub(super) async fn open(
         headers: endpoint.post_headers(),
         rules: Rules::foreign(bounds.depth),
         scope: scope.clone(),
-        asides: Arc::new(Semaphore::new(ASIDES)),
+        asides: Arc::new(Semaphore::new(MOST_UNAWAITED)),
         closed: watch::Sender::new(false),
     };
     Ok((posts, stream))
@@ -130,7 +130,7 @@ impl Posts {
     }
 
     pub(super) async fn send(&self, line: Bytes, headers: &HeaderMap) -> Result<(), LinkError> {
-        match timeout(ASIDE, self.post(line, headers)).await.unwrap_or(Err(LinkError::Timeout(ASIDE)))? {
+        match timeout(UNAWAITED, self.post(line, headers)).await.unwrap_or(Err(LinkError::Timeout(UNAWAITED)))? {
             Some(refusal) => Err(refusal.into_error()),
             None => Ok(()),
         }
@@ -165,7 +165,7 @@ impl Posts {
         let (client, uri, headers) = (self.client.clone(), self.uri.clone(), self.headers.clone());
         self.scope.spawn(async move {
             let _place = place;
-            let _ = timeout(ASIDE, client.post(&uri, || headers.clone(), line, RECEIPT)).await;
+            let _ = timeout(UNAWAITED, client.post(&uri, || headers.clone(), line, RECEIPT)).await;
         });
     }
 }

@@ -4,7 +4,7 @@ use bytes::Bytes;
 use http::header::HeaderMap;
 use tokio::sync::{mpsc, oneshot};
 
-use crate::link::LinkError;
+use crate::call::LinkError;
 use crate::process::{Process, Sender};
 
 use super::Outcome;

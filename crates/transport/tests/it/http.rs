@@ -7,7 +7,7 @@ use toolcrib_protocol::{Notification, Request};
 use toolcrib_testkit::http::HttpServer;
 use toolcrib_transport::http::client::{Endpoint, HttpClient};
 use toolcrib_transport::http::link::{Bounds, HttpLink};
-use toolcrib_transport::{Aside, Inbox, Link, Reply};
+use toolcrib_transport::{CallHandler, Inbox, Link, Reply};
 
 mod body;
 mod client;
@@ -60,7 +60,7 @@ impl Heard {
     }
 }
 
-impl Aside for Heard {
+impl CallHandler for Heard {
     fn notification(&self, notification: Notification) {
         self.0.notification(notification);
     }

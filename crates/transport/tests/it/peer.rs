@@ -96,7 +96,8 @@ async fn progress_goes_to_its_call_only() {
     let steps = Arc::new(Mutex::new(Vec::new()));
     let seen = Arc::clone(&steps);
     let mut options = CallOptions::within(LONG);
-    options.aside = Some(Arc::new(move |progress: Notification| seen.lock().unwrap().push(progress.params.to_value())));
+    options.handler =
+        Some(Arc::new(move |progress: Notification| seen.lock().unwrap().push(progress.params.to_value())));
     let id = memory.link.next_id();
     let (outcome, ()) = tokio::join!(memory.link.call(id, "m", Raw::empty_object(), options), async {
         for token in [json!(id), json!(id + 1), json!("x"), json!(null)] {
@@ -113,7 +114,7 @@ async fn progress_goes_to_its_call_only() {
 async fn a_subscription_is_a_call_that_waits_for_ever_and_hears_what_is_tagged_with_its_id() {
     let mut memory = Memory::new();
     let heard = Arc::new(Heard::default());
-    let options = CallOptions { aside: Some(Arc::<Heard>::clone(&heard)), ..CallOptions::within(Duration::MAX) };
+    let options = CallOptions { handler: Some(Arc::<Heard>::clone(&heard)), ..CallOptions::within(Duration::MAX) };
     let tagged = |id: Value, method: &str| {
         let params = json!({"_meta": {"io.modelcontextprotocol/subscriptionId": id}, "progressToken": 1});
         json!({"jsonrpc": "2.0", "method": method, "params": params})
@@ -121,7 +122,7 @@ async fn a_subscription_is_a_call_that_waits_for_ever_and_hears_what_is_tagged_w
     let mut other = Box::pin(call(&memory.link));
     assert!(
         tokio::time::timeout(Duration::from_millis(1), &mut other).await.is_err(),
-        "call 1 waits, without an aside"
+        "call 1 waits, without a handler"
     );
     let mut listening =
         Box::pin(memory.link.call(memory.link.next_id(), "subscriptions/listen", Raw::empty_object(), options));

@@ -10,7 +10,7 @@ use tokio::time::Instant;
 use toolcrib_protocol::error::METHOD_NOT_FOUND;
 use toolcrib_protocol::subscription::Filter;
 use toolcrib_protocol::{Capabilities, Notification, Raw, Request, RpcError, method, task};
-use toolcrib_transport::{Aside, CallOptions, LinkError, Reply};
+use toolcrib_transport::{CallHandler, CallOptions, LinkError, Reply};
 
 use crate::live::Said;
 use crate::open::{self, Report};
@@ -48,7 +48,7 @@ struct Hearing {
     granted: watch::Sender<Option<Filter>>,
 }
 
-impl Aside for Hearing {
+impl CallHandler for Hearing {
     fn notification(&self, notification: Notification) {
         if notification.method == method::SUBSCRIPTION_ACKNOWLEDGED {
             // Whatever it says more than once, or beyond what was asked, does not count.
@@ -184,7 +184,7 @@ impl Keeper {
 
     fn open(&self, asked: Filter) -> Stream {
         let (sender, granted) = watch::channel(None);
-        let aside = Arc::new(Hearing {
+        let handler = Arc::new(Hearing {
             wishes: Arc::clone(&self.shared.wishes),
             reports: self.reports.clone(),
             generation: self.live.generation,
@@ -200,7 +200,7 @@ impl Keeper {
         let call = Box::pin(async move {
             let id = live.link.next_id();
             let said = Said { capabilities: &capabilities, ..Said::OURS };
-            let options = CallOptions { aside: Some(aside), ..CallOptions::within(Duration::MAX) };
+            let options = CallOptions { handler: Some(handler), ..CallOptions::within(Duration::MAX) };
             live.link.call(id, method::LISTEN, live.params(id, &params, &said), options).await
         });
         Stream { asked, granted, call, since: Instant::now() }

@@ -50,7 +50,7 @@ async fn a_forgotten_session_is_opened_anew_and_the_call_runs_once() {
     let progress = Arc::new(Mutex::new(0));
     let seen = Arc::clone(&progress);
     let call = Call {
-        aside: Some(Arc::new(move |_: Notification| *seen.lock().unwrap() += 1)),
+        handler: Some(Arc::new(move |_: Notification| *seen.lock().unwrap() += 1)),
         wants_progress: true,
         ..Call::default()
     };

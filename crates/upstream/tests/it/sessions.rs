@@ -12,7 +12,7 @@ use toolcrib_protocol::{Answer, Capabilities, Era, Notification, Raw, Request};
 use toolcrib_testkit::http::HttpServer;
 use toolcrib_upstream::server::Call;
 use toolcrib_upstream::{
-    Aside, CallError, Client, Conversation, IDLE, Nature, Reply, ServerConfig, SessionPolicy, State,
+    CallError, CallHandler, Client, Conversation, IDLE, Nature, Reply, ServerConfig, SessionPolicy, State,
 };
 
 use crate::mcp::{self, answer_to, count, method, text};
@@ -280,7 +280,7 @@ async fn a_conversation_that_could_not_begin_may_be_tried_again() {
 /// Answers every question with its name.
 struct Named(&'static str);
 
-impl Aside for Named {
+impl CallHandler for Named {
     fn notification(&self, _: Notification) {}
     fn request(&self, request: Request, reply: Reply) {
         reply.send(Answer::ok(request.id, Raw::from_value(&json!({"action": self.0}))));
@@ -295,7 +295,7 @@ async fn calls_of_a_conversation_with_a_server_that_asks_come_one_after_the_othe
     let conversation = Conversation::new(Arc::new(FORM));
     let ask = async |name: &'static str| {
         let client = Client { capabilities: Arc::new(FORM), ..within(&conversation) };
-        let call = Call { client, aside: Some(Arc::new(Named(name))), ..Call::default() };
+        let call = Call { client, handler: Some(Arc::new(Named(name))), ..Call::default() };
         let params = Raw::from_value(&json!({"name": "ask", "arguments": {"kind": "elicitation"}}));
         let result = world.server.call("tools/call", &params, call).await.unwrap().unwrap().to_value();
         result["content"][0]["text"].as_str().unwrap().to_owned()

@@ -120,7 +120,7 @@ async fn reserved_keys_do_not_reach_the_server_and_progress_comes_back() {
     let steps = Arc::new(Mutex::new(Vec::new()));
     let seen = Arc::clone(&steps);
     let call = Call {
-        aside: Some(Arc::new(move |progress: Notification| {
+        handler: Some(Arc::new(move |progress: Notification| {
             seen.lock().unwrap().push(progress.params.to_value()["progress"].clone());
         })),
         wants_progress: true,

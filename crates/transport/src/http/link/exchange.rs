@@ -8,12 +8,12 @@ use toolcrib_protocol::broken::answered_id;
 use toolcrib_protocol::message::BadMessage;
 use toolcrib_protocol::{Answer, Message, Raw, Request, RpcError, method};
 
+use crate::call::{CallHandler, LinkError, Reply};
 use crate::http::client::Reply as Body;
 use crate::http::events::{EventStream, Place, is_message};
 use crate::http::refusal::Refusal;
-use crate::link::{Aside, LinkError, Reply};
 
-use super::{ANSWERS, ASIDE, HttpLink};
+use super::{ANSWERS, HttpLink, UNAWAITED};
 
 type Outcome = Result<Raw, RpcError>;
 
@@ -21,7 +21,7 @@ type Outcome = Result<Raw, RpcError>;
 pub(super) struct Exchange<'a> {
     pub(super) link: &'a Arc<HttpLink>,
     pub(super) id: u64,
-    pub(super) aside: Option<&'a dyn Aside>,
+    pub(super) handler: Option<&'a dyn CallHandler>,
     /// The call's own headers, which whatever is sent in its course carries too.
     pub(super) headers: &'a HeaderMap,
     pub(super) is_modern: bool,
@@ -117,8 +117,8 @@ impl Exchange<'_> {
                 let id = answer.id.as_ref().map_or("null", |id| id.as_str());
                 self.link.inbox.oddity(&format!("an answer with the id {id} on the stream of {}", self.id));
             }
-            Message::Notification(notification) => match self.aside {
-                Some(aside) => aside.notification(notification),
+            Message::Notification(notification) => match self.handler {
+                Some(handler) => handler.notification(notification),
                 // Nobody listens to this call; in the inbox it would be taken for another one's.
                 None if matches!(notification.method.as_str(), method::PROGRESS | method::MESSAGE) => {}
                 None => self.link.inbox.notification(notification),
@@ -127,7 +127,7 @@ impl Exchange<'_> {
                 let what = format!("a request `{}` of the server, which this revision does not know", request.method);
                 self.link.inbox.oddity(&what);
             }
-            Message::Request(request) => self.link.asked(request, self.aside, self.headers),
+            Message::Request(request) => self.link.asked(request, self.handler, self.headers),
         }
         None
     }
@@ -152,7 +152,7 @@ fn names_session(error: &RpcError) -> bool {
 
 impl HttpLink {
     /// A request of the server; its answer is a POST of its own.
-    pub(super) fn asked(self: &Arc<Self>, request: Request, aside: Option<&dyn Aside>, headers: &HeaderMap) {
+    pub(super) fn asked(self: &Arc<Self>, request: Request, handler: Option<&dyn CallHandler>, headers: &HeaderMap) {
         let Ok(place) = Arc::clone(&self.answers).try_acquire_owned() else {
             return self
                 .inbox
@@ -167,11 +167,11 @@ impl HttpLink {
                 let _place = place;
                 let posting = link.post(|| link.headers(&headers), answer.to_bytes());
                 // Whether it arrives is not known to us; the server times out by itself.
-                let _ = tokio::time::timeout(ASIDE, posting).await;
+                let _ = tokio::time::timeout(UNAWAITED, posting).await;
             });
         });
-        match aside {
-            Some(aside) => aside.request(request, reply),
+        match handler {
+            Some(handler) => handler.request(request, reply),
             None => self.inbox.request(request, reply),
         }
     }

@@ -9,8 +9,8 @@ use toolcrib_base::backoff::Backoff;
 use toolcrib_protocol::message::BadMessage;
 use toolcrib_protocol::{Message, header, method};
 
+use crate::call::LinkError;
 use crate::http::events::{EventStream, Place, is_message};
-use crate::link::LinkError;
 
 use super::HttpLink;
 use super::resume::is_permanent;
@@ -108,8 +108,8 @@ impl HttpLink {
     fn heard(self: &Arc<Self>, message: Result<Message, BadMessage>) {
         match message {
             Ok(Message::Notification(notification)) if notification.method == method::PROGRESS => {
-                if let Some(aside) = self.asides.of(&notification) {
-                    aside.notification(notification);
+                if let Some(handler) = self.handlers.of(&notification) {
+                    handler.notification(notification);
                 }
             }
             Ok(Message::Notification(notification)) => self.inbox.notification(notification),

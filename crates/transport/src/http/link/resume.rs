@@ -4,8 +4,8 @@
 use http::header::{HeaderName, HeaderValue};
 use toolcrib_protocol::header;
 
+use crate::call::LinkError;
 use crate::http::events::{EventStream, Place};
-use crate::link::LinkError;
 
 use super::exchange::Exchange;
 

@@ -151,7 +151,7 @@ async fn an_answer_to_the_server_carries_the_headers_of_the_call_in_whose_course
     http.set_session(Some(http::HeaderValue::from_static("s")), Revision::LATEST_LEGACY);
     let heard = std::sync::Arc::new(super::Heard::default());
     let mut options =
-        CallOptions { aside: Some(std::sync::Arc::<super::Heard>::clone(&heard)), ..CallOptions::within(LONG) };
+        CallOptions { handler: Some(std::sync::Arc::<super::Heard>::clone(&heard)), ..CallOptions::within(LONG) };
     options.headers.insert("authorization", "Bearer x".parse().unwrap());
     assert!(call_with(&link, options).await.is_ok());
     until("the question was answered", || server.requests().len() == 2).await;
@@ -230,7 +230,7 @@ async fn progress_comes_before_the_answer() {
     let seen = std::sync::Arc::new(Mutex::new(Vec::new()));
     let sink = std::sync::Arc::clone(&seen);
     let mut options = CallOptions::within(LONG);
-    options.aside = Some(std::sync::Arc::new(move |progress: toolcrib_protocol::Notification| {
+    options.handler = Some(std::sync::Arc::new(move |progress: toolcrib_protocol::Notification| {
         sink.lock().unwrap().push(progress.params.to_value());
     }));
     assert!(call_with(&link, options).await.is_ok());
@@ -264,7 +264,7 @@ async fn progress_on_the_server_s_own_stream_belongs_to_the_call_with_its_token(
     let seen = std::sync::Arc::new(Mutex::new(Vec::new()));
     let sink = std::sync::Arc::clone(&seen);
     let mut options = CallOptions::within(LONG);
-    options.aside = Some(std::sync::Arc::new(move |progress: toolcrib_protocol::Notification| {
+    options.handler = Some(std::sync::Arc::new(move |progress: toolcrib_protocol::Notification| {
         sink.lock().unwrap().push(progress.params.to_value());
         *said.0.lock().unwrap() = true;
         said.1.notify_all();

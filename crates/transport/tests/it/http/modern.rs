@@ -142,7 +142,7 @@ async fn a_subscription_is_a_call_whose_aside_takes_the_stream() {
     http.set_modern(Revision::LATEST);
     for end in ["answer", "nothing"] {
         let heard = Arc::new(Heard::default());
-        let options = CallOptions { aside: Some(Arc::<Heard>::clone(&heard)), ..CallOptions::within(Duration::MAX) };
+        let options = CallOptions { handler: Some(Arc::<Heard>::clone(&heard)), ..CallOptions::within(Duration::MAX) };
         let outcome = call(&link, "subscriptions/listen", json!({"end": end}), options).await;
         match end {
             "answer" => assert!(outcome.unwrap().is_ok()),

@@ -115,7 +115,7 @@ async fn messages_are_posted_and_everything_else_comes_on_the_stream() {
     })
     .await;
     let heard = Arc::new(Heard::default());
-    let mut options = CallOptions { aside: Some(Arc::<Heard>::clone(&heard)), ..CallOptions::within(LONG) };
+    let mut options = CallOptions { handler: Some(Arc::<Heard>::clone(&heard)), ..CallOptions::within(LONG) };
     options.headers.insert("authorization", "Bearer x".parse().unwrap());
     assert_eq!(old.call(options).await.unwrap(), r#"{"of":1}"#);
     assert_eq!(heard.all(), ["notification notifications/progress"]);

@@ -70,9 +70,9 @@ impl Session {
     }
 
     /// Makes a call.
-    async fn call(&self, aside: Option<Arc<Heard>>) -> Outcome {
+    async fn call(&self, handler: Option<Arc<Heard>>) -> Outcome {
         let mut options = CallOptions::within(LONG);
-        options.aside = aside.map(|heard| heard as Arc<dyn toolcrib_transport::Aside>);
+        options.handler = handler.map(|heard| heard as Arc<dyn toolcrib_transport::CallHandler>);
         options.headers.insert("authorization", "Bearer x".parse().unwrap());
         let calling = self.link.call(self.link.next_id(), "tools/call", Raw::empty_object(), options);
         tokio::select! {
