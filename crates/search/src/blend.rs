@@ -1,15 +1,18 @@
 //! The ranking: words, words that look alike, and meaning, each scaled to between 0 and 1, then a weighted sum, to which
 //! comes a share of the mean of the server's tools.
 
+mod cosines;
+
 use std::borrow::Cow;
 
 use crate::bm25f::Weigher;
-use crate::expand::{self, Expanded};
-use crate::index::{Frame, Mask};
-use crate::meaning::{self, Meant, Reading};
+use crate::expand::{self, Expansion};
+use crate::frame::{Frame, Mask};
+use crate::meaning::{self, Reading};
 use crate::query::{self, QueryTerm};
 use crate::rank::{Correction, Explanation, Part, Query, TermPart};
 use crate::vocabulary::{self, Match};
+pub(crate) use cosines::cosine;
 
 /// The rank whose score is the zero of a component: what is worse says nothing.
 const ZERO_RANK: usize = 200;
@@ -42,25 +45,25 @@ struct Components {
 }
 
 /// A query as one state of the index reads it.
-struct Asked<'q> {
+struct QueryReading<'q> {
     /// With its paths as what they are.
     text: Cow<'q, str>,
     terms: Vec<QueryTerm>,
     matches: Vec<Match<'static>>,
-    expanded: Expanded,
+    expanded: Expansion,
 }
 
 /// What a ranking says of all tools.
 #[derive(Debug, Default)]
-pub(crate) struct Scored {
+pub(crate) struct Scores {
     /// One score per place, above 0 for a match; hidden tools have none.
     pub(crate) scores: Vec<f32>,
     /// Cosines by place, far below 0 where there is none; empty where nothing is known of meanings.
     pub(crate) near: Vec<f32>,
 }
 
-pub(crate) fn score(frame: &Frame, mask: &Mask, query: &Query<'_>) -> Scored {
-    let read = Asked::read(frame, mask, query.text);
+pub(crate) fn score(frame: &Frame, mask: &Mask, query: &Query<'_>) -> Scores {
+    let read = QueryReading::read(frame, mask, query.text);
     let components = Components::new(frame, mask, query, &read);
     let mut scores = components.blend();
     for segment in 0..frame.segments.len() {
@@ -68,7 +71,7 @@ pub(crate) fn score(frame: &Frame, mask: &Mask, query: &Query<'_>) -> Scored {
         let added = SERVER * server_mean(tools, mask.visible_in(segment));
         tools.iter_mut().filter(|score| **score > 0.0).for_each(|score| *score += added);
     }
-    Scored { scores, near: components.meaning }
+    Scores { scores, near: components.meaning }
 }
 
 /// The mean score of the visible tools of a server; hidden ones have 0.
@@ -78,14 +81,14 @@ fn server_mean(scores: &[f32], visible: usize) -> f32 {
 
 /// The texts of a query that a model should read.
 pub(crate) fn texts(frame: &Frame, mask: &Mask, text: &str) -> Vec<String> {
-    let read = Asked::read(frame, mask, text);
+    let read = QueryReading::read(frame, mask, text);
     meaning::query_texts(&read.text, |word| read.correction(word))
 }
 
 /// How the score of a tool comes about, which is given by its segment and its number there.
 pub(crate) fn explain(frame: &Frame, mask: &Mask, query: &Query<'_>, (segment, tool): (usize, usize)) -> Explanation {
     let place = frame.base(segment) + tool;
-    let read = Asked::read(frame, mask, query.text);
+    let read = QueryReading::read(frame, mask, query.text);
     let components = Components::new(frame, mask, query, &read);
     let mut weigher = Weigher::new(frame, mask);
     let mut parts = Vec::new();
@@ -114,9 +117,9 @@ pub(crate) fn explain(frame: &Frame, mask: &Mask, query: &Query<'_>, (segment, t
     Explanation { score, exact: 0.0, words, alike, meaning, model, server, terms: parts, corrections }
 }
 
-// === impl Asked ===
+// === impl QueryReading ===
 
-impl<'q> Asked<'q> {
+impl<'q> QueryReading<'q> {
     fn read(frame: &Frame, mask: &Mask, text: &'q str) -> Self {
         let text = query::without_paths(text);
         let (terms, matches) = (query::terms(&text), vocabulary::matches(&text));
@@ -134,17 +137,19 @@ impl<'q> Asked<'q> {
 // === impl Components ===
 
 impl Components {
-    fn new(frame: &Frame, mask: &Mask, query: &Query<'_>, read: &Asked<'_>) -> Self {
+    fn new(frame: &Frame, mask: &Mask, query: &Query<'_>, read: &QueryReading<'_>) -> Self {
         let mut weigher = Weigher::new(frame, mask);
         let (mut words, mut alike) = (vec![0.0; frame.len()], vec![0.0; frame.len()]);
         read.expanded.terms.iter().for_each(|term| weigher.add(term, &mut words, &mut alike));
         weigher.damp(&mut words);
         weigher.damp(&mut alike);
         let reading = Reading::new(&read.text, &read.matches, |word| read.correction(word));
-        let Meant { cosines, trust } = reading.score(frame, mask);
-        let model = query.meaning.filter(|_| trust > 0.0).and_then(|meaning| meaning.score(frame, mask));
+        let trust = reading.trust();
+        let meaning = cosines::embedded(frame, mask, &reading);
+        let outside = query.meaning.filter(|_| trust > 0.0);
+        let model = outside.and_then(|outside| cosines::of_model(frame, mask, &outside));
         let most = if model.is_some() { WITH_MODEL } else { MEANING };
-        Self { words, alike, meaning: cosines, model: model.unwrap_or_default(), weight: most * trust }
+        Self { words, alike, meaning, model: model.unwrap_or_default(), weight: most * trust }
     }
 
     /// How each component turns into its share of the sum.
@@ -190,12 +195,6 @@ impl Components {
             model.part(cosine(&self.model)),
         ]
     }
-}
-
-/// The cosine at a place, if there is one.
-pub(crate) fn cosine(cosines: &[f32], place: usize) -> Option<f32> {
-    // Rounding may bring one a little below -1.
-    cosines.get(place).copied().filter(|cosine| *cosine >= -1.1)
 }
 
 /// Maps a component's two hundredth best score to 0, its best to 1, then to its weight.

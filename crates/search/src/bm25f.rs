@@ -3,7 +3,7 @@
 //!
 //! The weights are a flat optimum over twelve query sets; changes of a fifth do not matter.
 
-use crate::index::{Frame, Mask};
+use crate::frame::{Frame, Mask};
 use crate::segment::{SERVER_FIELDS, Segment, TOOL_FIELDS};
 
 const K1: f32 = 1.1;
@@ -136,7 +136,7 @@ impl<'a> Weigher<'a> {
     /// Adds the weighted occurrences of a word to the visible tools' counts.
     fn count(&mut self, word: u32, weight: f32) {
         let lexicon = self.frame.lexicon();
-        for known in lexicon.shared(word) {
+        for known in lexicon.in_servers(word) {
             let at = known.segment as usize;
             if self.mask.visible_in(at) == 0 {
                 continue;
@@ -148,7 +148,7 @@ impl<'a> Weigher<'a> {
             }
         }
         let lengths = lexicon.lengths();
-        for known in lexicon.found(word) {
+        for known in lexicon.in_tools(word) {
             let place = known.place as usize;
             let lengths = &lengths[place];
             let mut sum = 0.0;

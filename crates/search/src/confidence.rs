@@ -4,7 +4,7 @@ use rust_stemmers::{Algorithm, Stemmer};
 
 use crate::nearest::edits;
 use crate::query;
-use crate::rank::QUERY_TERMS;
+use crate::query::QUERY_TERMS;
 use crate::text::{parts, prefix, stop};
 
 /// How much of a tool's texts is looked at, in bytes.

@@ -2,7 +2,7 @@
 //! words that look alike, and what tools say for what people say.
 
 use crate::bm25f::Term;
-use crate::index::{Frame, Mask};
+use crate::frame::{Frame, Mask};
 use crate::meaning::Table;
 use crate::nearest::edits;
 use crate::query::QueryTerm;
@@ -26,7 +26,7 @@ const ALIKE: f32 = 0.5;
 const ALIKE_LETTERS: usize = 4;
 
 /// A query over one state of the index.
-pub(crate) struct Expanded {
+pub(crate) struct Expansion {
     /// For each term of the query what it means here; empty when it is unknown. Then one for each of `phrases`.
     pub(crate) terms: Vec<Term>,
     /// What the vocabulary knows and no term says: several words together, or stop words.
@@ -35,8 +35,8 @@ pub(crate) struct Expanded {
     pub(crate) corrected: Vec<Option<String>>,
 }
 
-pub(crate) fn expand(frame: &Frame, mask: &Mask, query: &[QueryTerm], matches: &[Match<'_>]) -> Expanded {
-    let mut expanded = Expanded { terms: Vec::new(), phrases: Vec::new(), corrected: Vec::new() };
+pub(crate) fn expand(frame: &Frame, mask: &Mask, query: &[QueryTerm], matches: &[Match<'_>]) -> Expansion {
+    let mut expanded = Expansion { terms: Vec::new(), phrases: Vec::new(), corrected: Vec::new() };
     // A word of the language that no tool has is no slip.
     let is_slip = |word: &str| Table::embedded().is_none_or(|table| table.find(word.as_bytes()).is_none());
     let mut corrections = 0;
@@ -79,7 +79,7 @@ fn counterparts(frame: &Frame, mask: &Mask, found: &Match<'_>) -> Vec<(Vec<u32>,
 /// The visible words of a stem.
 fn forms(frame: &Frame, mask: &Mask, stem: u64, weight: f32) -> Vec<(u32, f32)> {
     let lexicon = frame.lexicon();
-    let visible = |word: &u32| lexicon.is_visible(mask, *word);
+    let visible = |word: &u32| mask.shows_word(lexicon, *word);
     lexicon.of_stem(stem).filter(visible).map(|word| (word, weight)).collect()
 }
 
@@ -98,7 +98,7 @@ fn correct(frame: &Frame, mask: &Mask, word: &str) -> (Vec<(u32, f32)>, Option<S
         other.clear();
         other.extend(text.chars());
         if let Some(edits) = edits(&letters, &other, bound)
-            && lexicon.is_visible(mask, near)
+            && mask.shows_word(lexicon, near)
         {
             bound = edits;
             let frequency = lexicon.places(near).iter().filter(|place| mask.visible_in(place.segment as usize) > 0);

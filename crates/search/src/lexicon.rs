@@ -3,7 +3,6 @@
 
 use std::sync::Arc;
 
-use crate::index::Mask;
 use crate::letters::Letters;
 use crate::segment::{Posting, SERVER_FIELDS, Segment, TOOL_FIELDS};
 
@@ -13,12 +12,12 @@ const BIN_BITS: u32 = 12;
 #[derive(Debug)]
 pub(crate) struct Lexicon {
     /// Distinct words, sorted by hash: where each one's places start, and its stem.
-    words: Vec<Known>,
+    words: Vec<WordEntry>,
     /// In which segments a word is, and its number there.
     places: Vec<Place>,
     /// Where the words occur, one word after the other: a search reads memory from the beginning to the end.
-    found: Vec<Found>,
-    shared: Vec<Shared>,
+    in_tools: Vec<ToolOccurrences>,
+    in_servers: Vec<ServerOccurrences>,
     /// Field lengths of the tools, by place in the frame.
     lengths: Vec<[u16; TOOL_FIELDS]>,
     /// Sorted.
@@ -27,10 +26,10 @@ pub(crate) struct Lexicon {
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Known {
+struct WordEntry {
     start: u32,
-    found: u32,
-    shared: u32,
+    in_tools: u32,
+    in_servers: u32,
     stem: u64,
 }
 
@@ -42,7 +41,7 @@ pub(crate) struct Place {
 
 /// How often a word occurs in each field of one tool.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Found {
+pub(crate) struct ToolOccurrences {
     /// The tool's place in the frame.
     pub(crate) place: u32,
     pub(crate) counts: [u8; TOOL_FIELDS],
@@ -50,7 +49,7 @@ pub(crate) struct Found {
 
 /// How often a word occurs in the own texts of one server.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Shared {
+pub(crate) struct ServerOccurrences {
     pub(crate) segment: u32,
     pub(crate) counts: [u8; SERVER_FIELDS],
 }
@@ -93,31 +92,36 @@ impl Lexicon {
             bases.push(base);
             base += segment.len() as u32;
         }
-        let mut words: Vec<Known> = Vec::new();
+        let mut words: Vec<WordEntry> = Vec::new();
         let mut letters = Letters::default();
-        let (mut found, mut shared) = (Vec::new(), Vec::new());
+        let (mut in_tools, mut in_servers) = (Vec::new(), Vec::new());
         let mut last = None;
         for ((hash, place), start) in all.iter().zip(0..) {
             let segment = &segments[place.segment as usize];
             if last != Some(*hash) {
                 last = Some(*hash);
                 let word = segment.word(place.entry as usize);
-                words.push(Known { start, found: end(&found), shared: end(&shared), stem: word.stem });
+                words.push(WordEntry {
+                    start,
+                    in_tools: end(&in_tools),
+                    in_servers: end(&in_servers),
+                    stem: word.stem,
+                });
                 letters.push(word.text);
             }
             let occurrences = segment.occurrences(place.entry as usize);
             if occurrences.server_counts != [0; SERVER_FIELDS] {
-                shared.push(Shared { segment: place.segment, counts: occurrences.server_counts });
+                in_servers.push(ServerOccurrences { segment: place.segment, counts: occurrences.server_counts });
             }
             let base = bases[place.segment as usize];
-            let of_tool = |posting: &Posting| Found { place: base + posting.tool, counts: posting.counts };
-            found.extend(occurrences.postings.iter().map(of_tool));
+            let of_tool = |posting: &Posting| ToolOccurrences { place: base + posting.tool, counts: posting.counts };
+            in_tools.extend(occurrences.postings.iter().map(of_tool));
         }
         let mut by_stem: Vec<(u64, u32)> = words.iter().zip(0..).map(|(word, at)| (word.stem, at)).collect();
         by_stem.sort_unstable();
         letters.finish();
         let places = all.into_iter().map(|(_, place)| place).collect();
-        Self { words, places, found, shared, lengths, by_stem, letters }
+        Self { words, places, in_tools, in_servers, lengths, by_stem, letters }
     }
 
     /// The words of a stem, by number.
@@ -136,16 +140,16 @@ impl Lexicon {
     }
 
     /// The tools that have a word, in the order of their places.
-    pub(crate) fn found(&self, word: u32) -> &[Found] {
-        &self.found[self.range(word, |known| known.found, self.found.len())]
+    pub(crate) fn in_tools(&self, word: u32) -> &[ToolOccurrences] {
+        &self.in_tools[self.range(word, |known| known.in_tools, self.in_tools.len())]
     }
 
     /// The servers that have a word in their own texts, in the order of the segments.
-    pub(crate) fn shared(&self, word: u32) -> &[Shared] {
-        &self.shared[self.range(word, |known| known.shared, self.shared.len())]
+    pub(crate) fn in_servers(&self, word: u32) -> &[ServerOccurrences] {
+        &self.in_servers[self.range(word, |known| known.in_servers, self.in_servers.len())]
     }
 
-    fn range(&self, word: u32, start: impl Fn(&Known) -> u32, all: usize) -> std::ops::Range<usize> {
+    fn range(&self, word: u32, start: impl Fn(&WordEntry) -> u32, all: usize) -> std::ops::Range<usize> {
         let word = word as usize;
         start(&self.words[word]) as usize..self.words.get(word + 1).map_or(all, |next| start(next) as usize)
     }
@@ -162,13 +166,6 @@ impl Lexicon {
     pub(crate) fn text<'s>(&self, segments: &'s [Arc<Segment>], word: u32) -> &'s str {
         let place = self.places(word)[0];
         segments[place.segment as usize].word(place.entry as usize).text
-    }
-
-    /// Whether a visible tool has the word.
-    pub(crate) fn is_visible(&self, mask: &Mask, word: u32) -> bool {
-        mask.shows_all()
-            || self.shared(word).iter().any(|shared| mask.visible_in(shared.segment as usize) > 0)
-            || self.found(word).iter().any(|found| mask.shows_place(found.place as usize))
     }
 }
 

@@ -15,11 +15,13 @@
 //! - `segment` holds one server's analysed tools, immutable; [`Index`] is a list of segments behind `Arc`s, sorted by
 //!   server. Replacing a server analyses its tools alone. Statistics are sums over segments, so the way to a state leaves
 //!   no trace in its results.
+//! - `frame` is one state of the index: the segments, and as a mask which of their tools a caller sees.
 //! - `lexicon` has all words of one state of the index, made at its first search: by stem, and by `letters` for what looks
 //!   alike. `expand` turns a query's words into terms, which are weighted sets of words of the lexicon, and asks
 //!   `vocabulary` what tools say for what people say.
 //! - `bm25f` weighs terms, `meaning` compares vectors, `blend` makes one score of both and explains it; `tfidf` is the plain
-//!   ranking. `index/order.rs` turns scores into a page: exact names first, ties by id, equal tools folded.
+//!   ranking over the words that `plain` keeps. `index/order.rs` turns scores into a page: exact names first, ties by id,
+//!   equal tools folded.
 //! - `learned` remembers what was called after which words and raises it among near ties; who notes what is the caller's.
 //! - Visibility is decided before anything is counted: scores, corrections, ties, folding and totals are those of an index
 //!   without the hidden tools. A [`View`] decides it once for one state of the index.
@@ -45,6 +47,7 @@ pub mod budget;
 mod confidence;
 mod document;
 mod expand;
+mod frame;
 mod index;
 mod learned;
 mod letters;
@@ -52,6 +55,7 @@ mod lexicon;
 mod meaning;
 pub mod measure;
 mod nearest;
+mod plain;
 mod query;
 mod rank;
 pub mod schema;
@@ -68,7 +72,6 @@ pub use index::{Index, View};
 pub use learned::{Learned, Use};
 pub use meaning::{Meaning, QueryVectors, TextKey, ToolVectors, VECTOR_DIMENSIONS, plain_letter, tool_texts};
 pub use nearest::nearest;
-pub use rank::{
-    Correction, Explanation, Hit, Hits, Part, QUERY_BYTES, QUERY_TERMS, Query, Ranker, Ranking, TermPart, Visible,
-};
+pub use query::{QUERY_BYTES, QUERY_TERMS};
+pub use rank::{Correction, Explanation, Hit, Hits, Part, Query, Ranker, Ranking, TermPart, Visible};
 pub use signature::{Detail, SIGNATURE_CHARS, Signature};

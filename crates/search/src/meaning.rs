@@ -9,19 +9,16 @@ mod vector;
 
 pub use outside::{Meaning, QueryVectors, TextKey, ToolVectors, VECTOR_DIMENSIONS};
 pub use pieces::plain_letter;
-use pieces::{Pieces, Read};
+use pieces::{Pieces, TextPieces};
 use table::Piece;
 pub(crate) use table::Table;
 pub(crate) use tools::Meanings;
 pub use tools::tool_texts;
-pub(crate) use vector::Vectors;
 
-use crate::index::{Frame, Mask};
-use crate::query;
-use crate::rank::QUERY_BYTES;
+use crate::query::{self, QUERY_BYTES};
 use crate::text::prefix;
 use crate::vocabulary::Match;
-use vector::Wanted;
+use vector::{QueryVector, Vectors};
 
 /// How many word pieces of a query are read.
 const QUERY_PIECES: usize = 128;
@@ -35,17 +32,8 @@ const MOVED: f32 = 0.6;
 
 /// A query's text, as a whole and in clauses.
 pub(crate) struct Reading {
-    wanted: Vec<Wanted>,
+    wanted: Vec<QueryVector>,
     trust: f32,
-}
-
-/// How near each tool is.
-pub(crate) struct Meant {
-    /// By place: the highest cosine with the text or one of its clauses; `f32::MIN` for hidden tools and those without a
-    /// text. Empty when there is nothing to trust.
-    pub(crate) cosines: Vec<f32>,
-    /// From 0 to 1: how much the table knows of the query's language.
-    pub(crate) trust: f32,
 }
 
 // === impl Reading ===
@@ -57,41 +45,35 @@ impl Reading {
         let Some(table) = Table::embedded() else { return Self { wanted: Vec::new(), trust: 0.0 } };
         let text = corrected(prefix(text, QUERY_BYTES), correct);
         let mut pieces = Pieces::new(table);
-        let mut whole = Read::default();
+        let mut whole = TextPieces::default();
         pieces.read(&text, QUERY_PIECES, &mut whole);
         let trust = trust(&text, &whole);
         if trust == 0.0 {
             return Self { wanted: Vec::new(), trust };
         }
-        let mut said = Read::default();
+        let mut said = TextPieces::default();
         let counterparts = matches.iter().flat_map(|found| found.counterparts).filter(|other| other.is_strong());
         counterparts.for_each(|other| pieces.read(&other.word, QUERY_PIECES, &mut said));
         let share = MOVED * matches.first().map_or(0.0, |found| found.share);
-        let mut wanted: Vec<Wanted> = Wanted::towards(&table, &whole.pieces, &said.pieces, share).into_iter().collect();
+        let mut wanted: Vec<QueryVector> =
+            QueryVector::towards(&table, &whole.pieces, &said.pieces, share).into_iter().collect();
         for clause in query::clauses(&text) {
-            let mut read = Read::default();
+            let mut read = TextPieces::default();
             pieces.read(&clause, QUERY_PIECES, &mut read);
-            wanted.extend(Wanted::new(&table, &read.pieces));
+            wanted.extend(QueryVector::new(&table, &read.pieces));
         }
         Self { wanted, trust }
     }
 
-    /// Compares with all visible tools.
-    pub(crate) fn score(&self, frame: &Frame, mask: &Mask) -> Meant {
-        if self.wanted.is_empty() {
-            return Meant { cosines: Vec::new(), trust: 0.0 };
-        }
-        let mut cosines = Vec::with_capacity(frame.len());
-        for (at, segment) in frame.segments.iter().enumerate() {
-            if mask.visible_in(at) == 0 {
-                cosines.resize(cosines.len() + segment.len(), f32::MIN);
-                continue;
-            }
-            let next = cosines.len() + segment.len();
-            segment.vectors().nearest(&self.wanted, |tool| mask.shows(at, tool), &mut cosines);
-            cosines.resize(next, f32::MIN);
-        }
-        Meant { cosines, trust: self.trust }
+    /// From 0 to 1: how much the table knows of the query's language; 0 where there is nothing to compare.
+    pub(crate) fn trust(&self) -> f32 {
+        if self.wanted.is_empty() { 0.0 } else { self.trust }
+    }
+
+    /// Compares with the tools of one server: appends for each the highest cosine with the text or one of its clauses,
+    /// `f32::MIN` for those that are not `shown` and those without a text.
+    pub(crate) fn compare(&self, tools: &Meanings, shown: impl Fn(usize) -> bool, cosines: &mut Vec<f32>) {
+        tools.vectors().nearest(&self.wanted, shown, cosines);
     }
 }
 
@@ -117,7 +99,7 @@ fn corrected<'c>(text: &str, correct: impl Fn(&str) -> Option<&'c str>) -> Strin
 }
 
 /// The table is English: other scripts say nothing to it, other languages little.
-fn trust(text: &str, read: &Read) -> f32 {
+fn trust(text: &str, read: &TextPieces) -> f32 {
     let letters = text.chars().filter(|c| c.is_alphabetic());
     let (latin, other) =
         letters.fold((0, 0), |(latin, other), c| if c <= '\u{24f}' { (latin + 1, other) } else { (latin, other + 1) });

@@ -1,10 +1,13 @@
-//! A query's text as terms with counts.
+//! A query's text as terms with counts and as clauses, and how much of it is read.
 
 use std::borrow::Cow;
 
-use crate::rank::{QUERY_BYTES, QUERY_TERMS};
-use crate::segment;
-use crate::text::{self, Form, Reading, Stems, prefix};
+use crate::text::{self, Form, Reading, Stems, hash, prefix};
+
+/// How much of a query's text is read, in bytes.
+pub const QUERY_BYTES: usize = 2048;
+/// How many distinct terms of a query are looked up.
+pub const QUERY_TERMS: usize = 64;
 
 /// One distinct term of a query.
 #[derive(Debug, Clone, PartialEq)]
@@ -34,7 +37,7 @@ fn read(text: &str, reading: Reading) -> Vec<QueryTerm> {
     text::read(text, QUERY_BYTES, reading, &mut |word, form| {
         let joined = form == Form::Joined;
         let count = if joined { JOINED } else { 1.0 };
-        let stem = segment::hash(stems.stem(word));
+        let stem = hash(stems.stem(word));
         if let Some(known) = terms.iter_mut().find(|known| known.stem == stem) {
             known.count += count;
             known.joined &= joined;

@@ -46,7 +46,7 @@ pub enum Ranking {
 #[derive(Clone, Copy)]
 pub struct Query<'a> {
     /// What is wanted, in words; a tool's exact id or name comes first. Blank text lists every tool, sorted by id.
-    /// Only the first [`QUERY_BYTES`] bytes and [`QUERY_TERMS`] distinct terms count.
+    /// Only the first [`crate::QUERY_BYTES`] bytes and [`crate::QUERY_TERMS`] distinct terms count.
     pub text: &'a str,
     /// Only tools of this server.
     pub server: Option<&'a str>,
@@ -67,11 +67,6 @@ pub struct Query<'a> {
     /// What a model from outside knows of the query and the tools; `None`: the embedded table alone says what is meant.
     pub meaning: Option<Meaning<'a>>,
 }
-
-/// How much of a query's text is read, in bytes.
-pub const QUERY_BYTES: usize = 2048;
-/// How many distinct terms of a query are looked up.
-pub const QUERY_TERMS: usize = 64;
 
 // === impl Query ===
 

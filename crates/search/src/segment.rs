@@ -5,9 +5,9 @@ use std::collections::HashMap;
 use toolcrib_base::ToolId;
 
 use crate::document::{Document, ServerText};
-use crate::meaning::{Meanings, TextKey, Vectors};
-use crate::text::{self, Form, Reading, Stems};
-use crate::tfidf::Plain;
+use crate::meaning::Meanings;
+use crate::plain::Plain;
+use crate::text::{self, Form, Reading, Stems, hash};
 
 /// Fields that each tool has: name and title; labels; description; parameters.
 pub(crate) const TOOL_FIELDS: usize = 4;
@@ -144,13 +144,8 @@ impl Segment {
     }
 
     /// What each tool means.
-    pub(crate) fn vectors(&self) -> &Vectors {
-        self.meanings.vectors()
-    }
-
-    /// By what each tool's vector from outside is known.
-    pub(crate) fn keys(&self) -> &[TextKey] {
-        self.meanings.keys()
+    pub(crate) fn meanings(&self) -> &Meanings {
+        &self.meanings
     }
 
     /// The hashes of the segment's words, sorted; a word's place here is its number in [`Segment::word`].
@@ -171,12 +166,6 @@ impl Segment {
         let postings = &self.postings[start as usize..entry.postings_end as usize];
         Occurrences { postings, server_counts: entry.server_counts }
     }
-}
-
-/// A hash for the dictionary (FNV-1a). It need not resist an attacker: who makes a word with the hash of another could
-/// as well use the other.
-pub(crate) fn hash(text: &str) -> u64 {
-    text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
 }
 
 /// Offsets fit: a server's texts arrive in messages of some megabytes, and each field is bounded besides.

@@ -183,6 +183,12 @@ fn is_apostrophe(c: char) -> bool {
     matches!(c, '\'' | '’')
 }
 
+/// A hash for the dictionary (FNV-1a). It need not resist an attacker: who makes a word with the hash of another could
+/// as well use the other.
+pub(crate) fn hash(text: &str) -> u64 {
+    text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
+}
+
 /// The longest prefix of at most `bound` bytes that ends at a character.
 pub(crate) fn prefix(text: &str, bound: usize) -> &str {
     let mut end = bound.min(text.len());

@@ -4,9 +4,8 @@
 use std::collections::HashMap;
 use std::sync::LazyLock;
 
-use crate::rank::QUERY_BYTES;
-use crate::segment::hash;
-use crate::text::{self, Stems, prefix, stop};
+use crate::query::QUERY_BYTES;
+use crate::text::{self, Stems, hash, prefix, stop};
 
 const TEXT: &str = include_str!("../assets/vocabulary.txt");
 /// What a counterpart counts against the word of the query, and one after `~`.

@@ -4,8 +4,8 @@ use std::cmp::Ordering;
 
 use toolcrib_base::ToolId;
 
-use super::{Frame, Groups, Mask};
-use crate::blend::{Scored, cosine};
+use crate::blend::{Scores, cosine};
+use crate::frame::{Frame, Groups, Mask};
 use crate::learned;
 use crate::rank::{Hit, Hits, Query};
 
@@ -19,7 +19,7 @@ struct Candidate {
 }
 
 /// Selects and orders the hits. There is one score for each tool of the frame; above 0 means a match.
-pub(super) fn hits(frame: &Frame, mask: &Mask, query: &Query<'_>, scored: &Scored) -> Hits {
+pub(super) fn hits(frame: &Frame, mask: &Mask, query: &Query<'_>, scored: &Scores) -> Hits {
     let listing = query.text.trim().is_empty();
     let mut candidates = candidates(frame, mask, query, &scored.scores);
     if !listing {

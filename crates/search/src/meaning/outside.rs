@@ -5,8 +5,8 @@ use std::hash::{BuildHasherDefault, Hasher};
 
 use sha2::{Digest, Sha256};
 
+use super::Meanings;
 use super::vector::{product, shrink, widen};
-use crate::index::{Frame, Mask};
 
 /// How many numbers a vector from outside has at most.
 pub const VECTOR_DIMENSIONS: usize = 4096;
@@ -19,7 +19,7 @@ pub struct TextKey(pub [u8; 16]);
 #[derive(Debug, Clone)]
 pub struct ToolVectors {
     dimensions: usize,
-    places: HashMap<TextKey, u32, BuildHasherDefault<Taken>>,
+    places: HashMap<TextKey, u32, BuildHasherDefault<KeyHasher>>,
     values: Vec<i8>,
     scales: Vec<f32>,
 }
@@ -42,7 +42,7 @@ pub struct Meaning<'a> {
 
 /// A key is a hash already: its first bytes are taken as they are. SHA-256 leaves nobody a choice of them.
 #[derive(Debug, Default)]
-struct Taken(u64);
+struct KeyHasher(u64);
 
 // === impl TextKey ===
 
@@ -56,9 +56,9 @@ impl TextKey {
     }
 }
 
-// === impl Taken ===
+// === impl KeyHasher ===
 
-impl Hasher for Taken {
+impl Hasher for KeyHasher {
     fn finish(&self) -> u64 {
         self.0
     }
@@ -170,22 +170,25 @@ impl QueryVectors {
 // === impl Meaning ===
 
 impl Meaning<'_> {
-    /// By place the cosine with the query or one of its clauses, `f32::MIN` for what is hidden; `None` when the query
-    /// has no vector, vectors do not fit each other, or a visible tool has none yet.
-    pub(crate) fn score(&self, frame: &Frame, mask: &Mask) -> Option<Vec<f32>> {
+    /// Whether the query has vectors, and all fit those of the tools.
+    pub(crate) fn fits(&self) -> bool {
         let fits = |(_, wanted): &(f32, Vec<i16>)| wanted.len() == self.tools.dimensions;
-        if self.query.wanted.is_empty() || !self.query.wanted.iter().all(fits) {
-            return None;
-        }
-        let mut cosines = Vec::with_capacity(frame.len());
+        !self.query.wanted.is_empty() && self.query.wanted.iter().all(fits)
+    }
+
+    /// Compares with the tools of one server: appends for each the highest cosine with the query or one of its clauses,
+    /// `f32::MIN` for those that are not `shown`. `None` when a tool that is shown has no vector yet.
+    pub(crate) fn compare(
+        &self,
+        tools: &Meanings,
+        shown: impl Fn(usize) -> bool,
+        cosines: &mut Vec<f32>,
+    ) -> Option<()> {
         let mut wide = Vec::with_capacity(self.tools.dimensions);
-        for (at, segment) in frame.segments.iter().enumerate() {
-            for (tool, key) in segment.keys().iter().enumerate() {
-                let shown = mask.shows(at, tool);
-                cosines.push(if shown { self.tools.nearest(key, self.query, &mut wide)? } else { f32::MIN });
-            }
+        for (tool, key) in tools.keys().iter().enumerate() {
+            cosines.push(if shown(tool) { self.tools.nearest(key, self.query, &mut wide)? } else { f32::MIN });
         }
-        Some(cosines)
+        Some(())
     }
 }
 

@@ -19,7 +19,7 @@ pub(crate) struct Pieces {
 
 /// What was read of a text.
 #[derive(Debug, Default, Clone)]
-pub(crate) struct Read {
+pub(crate) struct TextPieces {
     pub(crate) pieces: Vec<Piece>,
     /// How many words had at least three letters, and how many of these are pieces as a whole, which English words are
     /// and others seldom.
@@ -35,7 +35,7 @@ impl Pieces {
     }
 
     /// Appends the pieces of a text until there are `most` in all.
-    pub(crate) fn read(&mut self, text: &str, most: usize, read: &mut Read) {
+    pub(crate) fn read(&mut self, text: &str, most: usize, read: &mut TextPieces) {
         let mut word = String::new();
         for letter in text.chars().chain([' ']) {
             let alone = is_alone(letter);
@@ -61,7 +61,7 @@ impl Pieces {
         }
     }
 
-    fn word(&mut self, word: &str, read: &mut Read) {
+    fn word(&mut self, word: &str, read: &mut TextPieces) {
         if !self.known.contains_key(word) {
             let pieces = self.cut(word);
             self.known.insert(word.to_owned(), pieces);
@@ -129,7 +129,7 @@ mod tests {
 
     fn check(text: &str, expect: &[&str], words: (usize, usize)) {
         let table = Table::embedded().unwrap();
-        let mut read = Read::default();
+        let mut read = TextPieces::default();
         Pieces::new(table).read(text, 100, &mut read);
         let expect: Vec<Piece> = expect.iter().map(|piece| table.find(piece.as_bytes()).unwrap()).collect();
         assert_eq!(read.pieces, expect, "{text}");
@@ -148,7 +148,7 @@ mod tests {
 
     #[test]
     fn the_bound_holds() {
-        let mut read = Read::default();
+        let mut read = TextPieces::default();
         Pieces::new(Table::embedded().unwrap()).read(&"file ".repeat(1000), 7, &mut read);
         assert_eq!(read.pieces.len(), 7);
     }

@@ -3,7 +3,7 @@
 
 use std::sync::OnceLock;
 
-use super::{Piece, Pieces, Read, Table, TextKey, Vectors};
+use super::{Piece, Pieces, Table, TextKey, TextPieces, Vectors};
 use crate::document::{Document, ServerText};
 use crate::text::{parts, prefix};
 
@@ -32,7 +32,7 @@ impl Meanings {
         let mut reader = Pieces::new(table);
         let (mut pieces, mut ends, mut keys) = (Vec::new(), Vec::new(), Vec::new());
         for tool in tools {
-            let mut read = Read::default();
+            let mut read = TextPieces::default();
             let text = text(server, tool);
             reader.read(&text, PIECES, &mut read);
             // The name says most of what a tool does, in the fewest words.

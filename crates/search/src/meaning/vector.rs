@@ -16,7 +16,7 @@ pub(crate) struct Vectors {
 
 /// A vector that is compared with many.
 #[derive(Debug)]
-pub(super) struct Wanted {
+pub(super) struct QueryVector {
     values: Box<Wide>,
     scale: f32,
 }
@@ -105,14 +105,14 @@ impl Vectors {
 
     /// For each vector the highest cosine that it has with one of several; `f32::MIN` for what is not shown and for a text
     /// that says nothing.
-    pub(super) fn nearest(&self, wanted: &[Wanted], shown: impl Fn(usize) -> bool, cosines: &mut Vec<f32>) {
+    pub(super) fn nearest(&self, wanted: &[QueryVector], shown: impl Fn(usize) -> bool, cosines: &mut Vec<f32>) {
         nearest(self, wanted, &shown, cosines);
     }
 }
 
 /// Processors that multiply sixteen pairs at once do; the sums are whole numbers, so the outcome is the same.
 #[multiversion(targets("x86_64+avx2"))]
-fn nearest(vectors: &Vectors, wanted: &[Wanted], shown: &dyn Fn(usize) -> bool, cosines: &mut Vec<f32>) {
+fn nearest(vectors: &Vectors, wanted: &[QueryVector], shown: &dyn Fn(usize) -> bool, cosines: &mut Vec<f32>) {
     let mut wide: Wide = [0; DIMENSIONS];
     for (at, (scale, values)) in vectors.scales.iter().zip(vectors.values.as_chunks::<DIMENSIONS>().0).enumerate() {
         if *scale <= 0.0 || !shown(at) {
@@ -131,9 +131,9 @@ fn nearest(vectors: &Vectors, wanted: &[Wanted], shown: &dyn Fn(usize) -> bool, 
     }
 }
 
-// === impl Wanted ===
+// === impl QueryVector ===
 
-impl Wanted {
+impl QueryVector {
     pub(super) fn new(table: &Table, pieces: &[Piece]) -> Option<Self> {
         Self::of(&sum(table, pieces)?)
     }
@@ -156,27 +156,27 @@ impl Wanted {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::meaning::{Pieces, Read};
+    use crate::meaning::{Pieces, TextPieces};
 
     #[test]
     fn near_texts_have_near_vectors() {
         let table = Table::embedded().unwrap();
         let pieces = |text: &str| {
-            let mut read = Read::default();
+            let mut read = TextPieces::default();
             Pieces::new(table).read(text, 100, &mut read);
             read.pieces
         };
         let cosine = |a: &str, b: &str| {
             let vectors = Vectors::new(&table, [&*pieces(b)].into_iter());
             let mut cosines = Vec::new();
-            vectors.nearest(&[Wanted::new(&table, &pieces(a)).unwrap()], |_| true, &mut cosines);
+            vectors.nearest(&[QueryVector::new(&table, &pieces(a)).unwrap()], |_| true, &mut cosines);
             cosines[0]
         };
         assert!((cosine("delete a file", "delete a file") - 1.0).abs() < 0.01);
         assert!(cosine("remove the photo", "delete image") > cosine("remove the photo", "convert currency") + 0.1);
         let none = Vectors::new(&table, [&[][..], &*pieces("file")].into_iter());
         let mut cosines = Vec::new();
-        none.nearest(&[Wanted::new(&table, &pieces("file")).unwrap()], |at| at == 0, &mut cosines);
+        none.nearest(&[QueryVector::new(&table, &pieces("file")).unwrap()], |at| at == 0, &mut cosines);
         assert_eq!(cosines, [f32::MIN, f32::MIN], "a text that says nothing, and one that is hidden");
     }
 }
