@@ -5,9 +5,10 @@
 //! read that, and write a sample of its file into `clients/tests.rs`.
 //!
 //! Reading order: `table` (who), `place` (where), `settings` (one file's text: servers in it, edits of it),
-//! `jsonc` and `toml` (the edits themselves), `file` (the file on disk), `translate`, `secret` and `draft`
+//! `jsonc` and `toml` (the edits themselves), `file` (the file on disk), `translate`, `address` and `draft`
 //! (from a client's server to a definition), `settle` (names), `preview`.
 
+mod address;
 mod draft;
 mod file;
 mod jsonc;
@@ -15,7 +16,6 @@ mod moving;
 mod muster;
 mod place;
 mod preview;
-pub(crate) mod secret;
 mod settings;
 mod settle;
 mod splice;

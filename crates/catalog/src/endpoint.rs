@@ -4,7 +4,7 @@ use std::fmt;
 
 use toolcrib_base::Secret;
 
-use crate::clients::secret::{is_harmless, is_secret_name, is_secret_value};
+use crate::private::{is_harmless, is_secret_name, is_secret_value};
 use crate::secret::SecretRef;
 
 /// Why a text is not such an address.

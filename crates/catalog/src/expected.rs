@@ -3,6 +3,7 @@
 //!
 //! To add a kind, add a row to [`KINDS`] and to the table in `docs/guides/servers.md`; a test compares the two.
 
+use crate::private::is_secret_name;
 use crate::secret::is_variable;
 
 /// What one kind of programs expects.
@@ -238,7 +239,7 @@ pub(crate) fn fault(name: &str) -> Option<(String, String)> {
     }
     let is_known = KINDS.iter().any(|kind| kind.variables.contains(&name));
     let is_place = ["_FILE", "_DIR", "_PATH", "_SOCK", "_HOME"].iter().any(|end| name.ends_with(end));
-    let is_secret = crate::clients::secret::is_secret_name(name) && !is_known && !is_place;
+    let is_secret = is_secret_name(name) && !is_known && !is_place;
     let is_ours = name.starts_with("TOOLCRIB_");
     (is_secret || is_ours).then(|| {
         let message = "expected the name of a variable that is no secret".to_owned();

@@ -8,6 +8,7 @@ mod bundle;
 mod catalogue;
 pub mod clients;
 mod define;
+mod definition_kind;
 mod document;
 mod endpoint;
 mod entry;
@@ -20,6 +21,7 @@ mod pattern;
 mod period;
 pub mod pin;
 mod place;
+mod placeholder;
 mod private;
 mod problem;
 mod profile;
@@ -44,8 +46,8 @@ mod yaml;
 
 pub use bundle::{BUNDLE_BYTES, Bundle, BundleError, Need, NeedPlace, says_the_same};
 pub use catalogue::{Changes, Delta, Loaded, load, reload};
-pub use clients::secret::{is_secret_name, is_secret_value};
 pub use define::Kept;
+pub use definition_kind::DefinitionKind;
 pub use document::{Document, documents};
 pub use endpoint::{Endpoint, EndpointError, Link};
 pub use entry::{
@@ -58,6 +60,7 @@ pub use object_name::{ObjectName, ObjectNameError};
 pub use pattern::{Pattern, PatternError};
 pub use period::{Period, PeriodError};
 pub use place::place_of;
+pub use private::{MASK, is_secret_name, is_secret_value};
 pub use problem::{DefinitionProblem, Position, without_secrets};
 pub use profile::edit;
 pub use profile::key::matching as matching_key;
@@ -80,8 +83,8 @@ pub use service_class::{
     ArgumentDefinition, ArgumentKind, Expectation, HealthCheck, LifecycleTool, LifecycleTools, ServiceClassDefinition,
     ServiceTimeouts,
 };
-pub use validate::{Checked, DefinitionKind, Scope as ValidateScope, ValidateError, validate};
+pub use validate::{Checked, Scope as ValidateScope, ValidateError, validate};
 pub use watch::watch;
 pub use workflow::{Action, Condition, RESERVED_ARGUMENTS, RETRY_DELAY_MAX, Retry, Step, Test, WorkflowDefinition};
-pub use write::{Change, Files, MASK, Which, WriteError, Written};
+pub use write::{Change, Files, Which, WriteError, Written};
 pub use yaml::render as to_yaml;

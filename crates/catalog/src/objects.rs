@@ -14,8 +14,8 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value};
 
+use crate::definition_kind::DefinitionKind;
 use crate::problem::{DefinitionProblem, Position, shown};
-use crate::validate::DefinitionKind;
 
 pub use kind::kind_named;
 pub use source::{objects_at, objects_of_text};

@@ -12,6 +12,7 @@ use std::path::Path;
 use serde_json::{Map, Value, json};
 
 use crate::define::Define;
+use crate::definition_kind::DefinitionKind;
 use crate::entry::RegistryEntry;
 use crate::problem::Sink;
 use crate::profile::ProfileDefinition;
@@ -19,9 +20,8 @@ use crate::reader::Cursor;
 use crate::server::ServerDefinition;
 use crate::service::ServiceDefinition;
 use crate::service_class::ServiceClassDefinition;
-use crate::trace::{Asked, Shape};
+use crate::trace::{Shape, TracedPlace};
 use crate::tree;
-use crate::validate::DefinitionKind;
 use crate::workflow::WorkflowDefinition;
 
 /// Service classes with the rules that go with one kind of argument only.
@@ -57,11 +57,11 @@ pub fn schema(kind: DefinitionKind) -> Value {
 }
 
 /// What the reader asks for in all samples. A key is required if it is wherever the map that holds it is.
-fn places(kind: DefinitionKind) -> BTreeMap<String, Asked> {
+fn places(kind: DefinitionKind) -> BTreeMap<String, TracedPlace> {
     let traced: Vec<_> = samples(kind).iter().map(|text| trace(kind, text)).collect();
-    let mut all: BTreeMap<String, Asked> = BTreeMap::new();
+    let mut all: BTreeMap<String, TracedPlace> = BTreeMap::new();
     for (path, asked) in traced.iter().flatten() {
-        let merged = all.entry(path.clone()).or_insert_with(|| Asked { is_required: true, shape: None });
+        let merged = all.entry(path.clone()).or_insert_with(|| TracedPlace { is_required: true, shape: None });
         merged.shape = merged.shape.take().or_else(|| asked.shape.clone());
         let holders = traced.iter().filter(|places| places.contains_key(parent(path)));
         merged.is_required = holders.clone().all(|places| places.get(path).is_some_and(|asked| asked.is_required));
@@ -69,8 +69,8 @@ fn places(kind: DefinitionKind) -> BTreeMap<String, Asked> {
     all
 }
 
-fn trace(kind: DefinitionKind, text: &str) -> BTreeMap<String, Asked> {
-    fn read<D: Define>(text: &str) -> BTreeMap<String, Asked> {
+fn trace(kind: DefinitionKind, text: &str) -> BTreeMap<String, TracedPlace> {
+    fn read<D: Define>(text: &str) -> BTreeMap<String, TracedPlace> {
         let sink = Sink::tracing(Path::new("sample.yaml"));
         if let Some(root) = tree::parse(text, &sink) {
             D::read("sample", Cursor::root(&root, &sink));
@@ -93,12 +93,12 @@ fn parent(path: &str) -> &str {
 }
 
 /// The places directly in the map at `path`, with their keys.
-fn children<'a>(places: &'a BTreeMap<String, Asked>, path: &str) -> Vec<(&'a str, &'a str, &'a Asked)> {
+fn children<'a>(places: &'a BTreeMap<String, TracedPlace>, path: &str) -> Vec<(&'a str, &'a str, &'a TracedPlace)> {
     let in_it = places.iter().filter(|(place, _)| !place.is_empty() && !place.ends_with("[]") && parent(place) == path);
     in_it.map(|(place, asked)| (place.as_str(), place.rsplit('.').next().unwrap_or(place), asked)).collect()
 }
 
-fn object(places: &BTreeMap<String, Asked>, path: &str, kind: DefinitionKind) -> Value {
+fn object(places: &BTreeMap<String, TracedPlace>, path: &str, kind: DefinitionKind) -> Value {
     let children = children(places, path);
     let mut properties = Map::new();
     for (place, key, _) in &children {
@@ -120,7 +120,7 @@ fn object(places: &BTreeMap<String, Asked>, path: &str, kind: DefinitionKind) ->
     object
 }
 
-fn value(places: &BTreeMap<String, Asked>, path: &str, kind: DefinitionKind) -> Value {
+fn value(places: &BTreeMap<String, TracedPlace>, path: &str, kind: DefinitionKind) -> Value {
     // A text may be written without quotes, and is then taken for a number or a truth value by others.
     let text = json!(["string", "number", "boolean"]);
     match places.get(path).and_then(|asked| asked.shape.as_ref()) {

@@ -9,11 +9,11 @@ use std::path::PathBuf;
 
 use toolcrib_base::ServerName;
 
-use crate::clients::secret::placeholder;
 use crate::define::{self, Define, Kept};
 use crate::endpoint::{Endpoint, EndpointError};
 use crate::expected;
 use crate::period::Period;
+use crate::placeholder::placeholder;
 use crate::reader::{Choice, Cursor, Fields, choice};
 use crate::secret::SecretRef;
 use crate::toolschema;

@@ -6,11 +6,11 @@ use std::collections::BTreeMap;
 
 /// By path, items of lists as `[]`.
 #[derive(Debug, Default)]
-pub(crate) struct Trace(RefCell<BTreeMap<String, Asked>>);
+pub(crate) struct Trace(RefCell<BTreeMap<String, TracedPlace>>);
 
 /// What is known of one place.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub(crate) struct Asked {
+pub(crate) struct TracedPlace {
     /// Whether it must be there.
     pub(crate) is_required: bool,
     /// `None` as long as nothing of that kind was read.
@@ -56,11 +56,11 @@ impl Trace {
         });
     }
 
-    pub(crate) fn into_places(self) -> BTreeMap<String, Asked> {
+    pub(crate) fn into_places(self) -> BTreeMap<String, TracedPlace> {
         self.0.into_inner()
     }
 
-    fn at(&self, path: &str, change: impl FnOnce(&mut Asked)) {
+    fn at(&self, path: &str, change: impl FnOnce(&mut TracedPlace)) {
         change(self.0.borrow_mut().entry(general(path)).or_default());
     }
 }

@@ -7,11 +7,11 @@ use toolcrib_base::{Kind, Problem};
 
 use crate::catalogue::load;
 use crate::define::{self, Define};
+use crate::definition_kind::DefinitionKind;
 use crate::entry::RegistryEntry;
 use crate::folder::{EXTENSIONS, FILES_MAX, not_text, read_bytes};
 use crate::problem::{DefinitionProblem, Findings, shown};
 use crate::profile::ProfileDefinition;
-use crate::reader::{Choice, choice};
 use crate::server::ServerDefinition;
 use crate::service::ServiceDefinition;
 use crate::service_class::ServiceClassDefinition;
@@ -19,18 +19,6 @@ use crate::workflow::WorkflowDefinition;
 
 /// How deep folders are followed.
 const DEPTH_MAX: usize = 16;
-
-choice! {
-    /// The kinds of files.
-    DefinitionKind {
-        Entry = "entry",
-        Server = "server",
-        Profile = "profile",
-        ServiceClass = "service-class",
-        Service = "service",
-        Workflow = "workflow",
-    }
-}
 
 /// What to look at.
 #[derive(Debug, Clone, Default)]
@@ -168,13 +156,13 @@ fn kind_of(file: &Path) -> DefinitionKind {
 }
 
 /// One file with the place of its name.
-struct One {
+struct CheckedFile {
     checked: Checked,
     place: String,
     at: Option<crate::Position>,
 }
 
-fn check(base: &Path, file: &Path, kind: DefinitionKind) -> One {
+fn check(base: &Path, file: &Path, kind: DefinitionKind) -> CheckedFile {
     let (name, findings) = match read(base, file) {
         Err(problem) => (None, Findings { problems: vec![problem], ..Findings::default() }),
         Ok(text) => {
@@ -194,7 +182,11 @@ fn check(base: &Path, file: &Path, kind: DefinitionKind) -> One {
     let Findings { problems, warnings, name_at: at } = findings;
     let shown = shown(&file.to_string_lossy());
     let place = at.map_or_else(|| shown.clone(), |at| format!("{shown}:{}:{}", at.line, at.column));
-    One { checked: Checked { file: file.to_owned(), kind, name, problems, warnings, notes: Vec::new() }, place, at }
+    CheckedFile {
+        checked: Checked { file: file.to_owned(), kind, name, problems, warnings, notes: Vec::new() },
+        place,
+        at,
+    }
 }
 
 fn named<D: Define<Name: ToString>>((definition, findings): (Option<D>, Findings)) -> (Option<String>, Findings) {
@@ -212,7 +204,7 @@ fn read(base: &Path, file: &Path) -> Result<String, DefinitionProblem> {
 type Places = BTreeMap<(PathBuf, &'static str, String), String>;
 
 /// Two definitions of one name in one folder: both places are named.
-fn tell_twins(one: &mut One, places: &mut Places) {
+fn tell_twins(one: &mut CheckedFile, places: &mut Places) {
     let checked = &mut one.checked;
     let Some(name) = checked.name.clone() else { return };
     let folder = checked.file.parent().unwrap_or(Path::new("")).to_owned();
@@ -242,16 +234,6 @@ fn tell_hidden(checked: &mut [Checked], home: Option<&PathBuf>) {
             None => crate::built_in().get(name).map(|built_in| built_in.origin.to_string()).into_iter().collect(),
         };
         one.notes.extend(hidden.iter().map(|hidden| format!("stands in front of the entry `{name}` ({hidden})")));
-    }
-}
-
-impl std::str::FromStr for DefinitionKind {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let found = Self::ALL.iter().find(|(word, _)| *word == text).map(|(_, kind)| *kind);
-        found
-            .ok_or_else(|| "expected `entry`, `server`, `profile`, `service-class`, `service` or `workflow`".to_owned())
     }
 }
 

@@ -4,7 +4,7 @@ use serde_json::Value;
 use toolcrib_base::ProfileName;
 
 use super::{BundleError, Need, NeedPlace, address, needs_of};
-use crate::clients::secret::{is_harmless, is_secret_address, is_secret_name, is_secret_value};
+use crate::private::{is_harmless, is_secret_address, is_secret_name, is_secret_value};
 use crate::secret::SecretRef;
 use crate::write::Which;
 

@@ -1,7 +1,7 @@
 //! A change of a settings file as people read it: the lines that go and come with a few around them, secrets as `****`.
 
-use super::secret::{is_harmless, is_secret_name, is_secret_value};
 use crate::endpoint::ShownAddress;
+use crate::private::{is_harmless, is_secret_name, is_secret_value};
 
 /// How many lines are shown around a change.
 const AROUND: usize = 3;

@@ -7,13 +7,14 @@ use serde_json::{Map, Value, json};
 
 use super::OURS;
 use super::jsonc::Json;
-use super::secret::{Piece, is_secret_name, pieces};
 use super::splice::{Splice, Splices};
 use super::table::{Client, Format, Source, Transports};
 use super::toml::Toml;
+use crate::definition_kind::DefinitionKind;
 use crate::objects::objects_of_text;
+use crate::placeholder::{Piece, pieces};
+use crate::private::is_secret_name;
 use crate::problem::{Position, masked};
-use crate::validate::DefinitionKind;
 
 /// What some editors put in front of a file.
 const BYTE_ORDER_MARK: char = '\u{FEFF}';

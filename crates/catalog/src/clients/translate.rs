@@ -7,13 +7,14 @@ use serde_json::Value;
 use toolcrib_base::{Secret, ServerName};
 
 use super::OURS;
+use super::address::address_pieces;
 use super::draft::{Draft, Origin, Setting, UrlPart, words};
-use super::secret::{self, Piece};
 use super::settings::Found;
 use super::table::Client;
 use crate::endpoint::Endpoint;
 use crate::period::Period;
-use crate::private::{MASK, is_name};
+use crate::placeholder::{Piece, pieces};
+use crate::private::{MASK, is_harmless, is_name, is_secret_address, is_secret_name, is_secret_value};
 use crate::problem::{masked, masked_quotes};
 use crate::secret::{SecretRef, is_variable};
 use crate::server::{Family, TransportKind};
@@ -250,15 +251,11 @@ impl Entry<'_> {
         draft.command = Some(self.filled("command", &command)?);
         let mut before = String::new();
         for word in words {
-            let follows_name = before.starts_with('-') && secret::is_secret_name(&before) && !word.starts_with('-');
-            let assigned = word.split_once('=').is_some_and(|(name, value)| {
-                name.starts_with('-') && secret::is_secret_name(name) && !secret::is_harmless(value)
-            });
-            if follows_name
-                || assigned
-                || word.split([' ', '=', ':']).any(secret::is_secret_value)
-                || secret::is_secret_value(&word)
-            {
+            let follows_name = before.starts_with('-') && is_secret_name(&before) && !word.starts_with('-');
+            let assigned = word
+                .split_once('=')
+                .is_some_and(|(name, value)| name.starts_with('-') && is_secret_name(name) && !is_harmless(value));
+            if follows_name || assigned || word.split([' ', '=', ':']).any(is_secret_value) || is_secret_value(&word) {
                 let place = draft.args.len() + 1;
                 draft.notes.push(format!("argument {place} looks like a secret and stands in the definition as it is: if the server can, let it read a variable"));
             }
@@ -334,17 +331,17 @@ impl Entry<'_> {
         let address = |path: &str| format!("{scheme}://{host}{path}");
         let mut parts = vec![UrlPart::Text(address(""))];
         let mut in_query = false;
-        for piece in secret::pieces(path, self.client.dollar_variables) {
+        for piece in pieces(path, self.client.dollar_variables) {
             match piece {
                 Piece::Text(text) => {
-                    let pieces = secret::address_pieces(&text, &mut in_query).into_iter();
+                    let pieces = address_pieces(&text, &mut in_query).into_iter();
                     parts.extend(pieces.map(|(text, of)| match of {
                         Some(of) => UrlPart::Secret(of, Some(Secret::new(text))),
                         None => UrlPart::Text(text),
                     }));
                 }
                 Piece::Variable { name, default: Some(default) } if (self.around.variable)(&name).is_none() => {
-                    let is_secret = secret::is_secret_name(&name) || secret::is_secret_value(&default);
+                    let is_secret = is_secret_name(&name) || is_secret_value(&default);
                     parts.push(if is_secret {
                         UrlPart::Secret(name, Some(Secret::new(default)))
                     } else {
@@ -371,10 +368,10 @@ impl Entry<'_> {
 
     /// The value of a variable or a header.
     fn setting(&self, name: &str, value: &str, notes: &mut Vec<String>) -> Result<Setting, String> {
-        let pieces = secret::pieces(value, self.client.dollar_variables);
+        let pieces = pieces(value, self.client.dollar_variables);
         let sorted = |value: &str| {
-            let is_secret = (secret::is_secret_name(name) && !secret::is_harmless(value))
-                || secret::is_secret_value(value)
+            let is_secret = (is_secret_name(name) && !is_harmless(value))
+                || is_secret_value(value)
                 // What a definition would take for a reference.
                 || !matches!(value.parse(), Ok(SecretRef::Literal(_)));
             if is_secret { Setting::Secret(Some(Secret::new(value))) } else { Setting::Plain(value.to_owned()) }
@@ -388,7 +385,7 @@ impl Entry<'_> {
                     return Ok(sorted(default));
                 }
                 if let Some(default) = default {
-                    let is_secret = secret::is_secret_value(default) || secret::is_secret_name(name);
+                    let is_secret = is_secret_value(default) || is_secret_name(name);
                     let default = if is_secret { "****" } else { default };
                     notes.push(format!("`{name}` is the variable `{variable}`, which must be set: there is no default such as `{default}`"));
                 }
@@ -441,7 +438,7 @@ impl Entry<'_> {
     /// A text in which every placeholder is filled in; the reason why it cannot be otherwise.
     fn filled(&self, key: &str, text: &str) -> Result<String, String> {
         let mut filled = String::new();
-        for piece in secret::pieces(text, self.client.dollar_variables) {
+        for piece in pieces(text, self.client.dollar_variables) {
             match piece {
                 Piece::Text(plain) => filled.push_str(&plain),
                 Piece::Unknown(word) => filled.push_str(&self.known(key, &word)?),
@@ -454,7 +451,7 @@ impl Entry<'_> {
                     filled.push_str(&format!("${{{name}}}"));
                 }
                 Piece::Variable { name, default } => match (self.around.variable)(&name).or(default) {
-                    Some(value) if !secret::is_secret_name(&name) && !secret::is_secret_value(&value) => {
+                    Some(value) if !is_secret_name(&name) && !is_secret_value(&value) => {
                         filled.push_str(&value);
                     }
                     // The value of such a variable must not come to stand in a definition.
@@ -494,7 +491,7 @@ impl Entry<'_> {
     /// What stands for a placeholder that only the client knows.
     fn known(&self, key: &str, word: &str) -> Result<String, String> {
         let answer = self.around.answers.get(word).map(|answer| answer.value.expose().to_owned());
-        answer.or_else(|| secret::own_word(word, self.around.home.as_ref())).ok_or_else(|| {
+        answer.or_else(|| own_word(word, self.around.home.as_ref())).ok_or_else(|| {
             let word = masked(&word.chars().take(64).collect::<String>());
             format!("`{key}` needs `${{{word}}}`, which only the client knows: give it with `--set {word}=VALUE`")
         })
@@ -585,7 +582,7 @@ fn known_auth(value: &Value, place: &str, left_out: &mut Vec<String>) -> Value {
     let Some(members) = value.as_object() else { return value.clone() };
     let mut known = serde_json::Map::new();
     for (key, value) in members {
-        let is_secret = |text: &str| secret::is_secret_value(text) || secret::is_secret_address(text);
+        let is_secret = |text: &str| is_secret_value(text) || is_secret_address(text);
         let texts = value.as_array().into_iter().flatten().chain([value]).filter_map(Value::as_str);
         if !AUTH.contains(&key.as_str()) || texts.into_iter().any(is_secret) {
             let key = if is_name(key) { key.chars().take(64).collect() } else { MASK.to_owned() };
@@ -650,4 +647,13 @@ fn base64(bytes: &[u8]) -> String {
         }
     }
     text
+}
+
+/// What of the client's own placeholders is the same for everybody: the person's folder, and what stands between folders.
+fn own_word(name: &str, home: Option<&PathBuf>) -> Option<String> {
+    match name {
+        "userHome" | "HOME" | "env:HOME" => home.map(|home| home.display().to_string()),
+        "pathSeparator" | "/" => Some(std::path::MAIN_SEPARATOR_STR.to_owned()),
+        _ => None,
+    }
 }

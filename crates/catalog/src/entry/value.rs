@@ -4,8 +4,8 @@ use serde_json::{Map, Value, json};
 
 use super::{Authorization, AuthorizationKind, Package, Reach, RegistryEntry, Runtime, Variable};
 use crate::endpoint::ShownAddress;
+use crate::private::MASK;
 use crate::server::Timeouts;
-use crate::write::MASK;
 use crate::yaml;
 
 /// Members in the order they are set; nothing and empty lists and maps are left out.

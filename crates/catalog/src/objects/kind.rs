@@ -1,7 +1,7 @@
 //! What a document says that it is, and whose.
 
+use crate::definition_kind::DefinitionKind;
 use crate::problem::shown;
-use crate::validate::DefinitionKind;
 
 /// The words of each kind, without dashes and whatever their letter case.
 const WORDS: [(DefinitionKind, &[&str]); 5] = [
@@ -18,9 +18,9 @@ const RECORDS: [&str; 3] = ["workflowexecution", "workflowexecutions", "wfe"];
 /// Whose objects of an `apiVersion` are; all versions of a group are read alike.
 const GROUPS: [&str; 2] = ["muster.giantswarm.io", "muster.io"];
 
-/// What becomes of a document.
+/// What a document is.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Meant {
+pub(super) enum DocumentKind {
     Kind(DefinitionKind),
     /// Each of its `items` is an object.
     List,
@@ -37,24 +37,24 @@ pub fn kind_named(word: &str) -> Option<DefinitionKind> {
 }
 
 /// What is meant by `apiVersion` and `kind`.
-pub(super) fn meant(api_version: Option<&str>, kind: Option<&str>) -> Meant {
+pub(super) fn meant(api_version: Option<&str>, kind: Option<&str>) -> DocumentKind {
     let group = api_version.map(|version| version.split('/').next().unwrap_or_default());
     let is_ours = group.is_none_or(|group| GROUPS.contains(&group));
-    let Some(word) = kind else { return Meant::Unsaid };
+    let Some(word) = kind else { return DocumentKind::Unsaid };
     // `v1` has the list of whatever there is; groups have lists of one kind.
     let lower = word.to_ascii_lowercase();
     if lower == "list" || is_ours && lower.strip_suffix("list").is_some_and(|kind| kind_named(kind).is_some()) {
-        return Meant::List;
+        return DocumentKind::List;
     }
     match (is_ours, kind_named(word)) {
-        (true, Some(kind)) => Meant::Kind(kind),
+        (true, Some(kind)) => DocumentKind::Kind(kind),
         (true, None) if RECORDS.contains(&lower.as_str()) => {
-            Meant::Other("it is the record of a run; runs are not carried over".to_owned())
+            DocumentKind::Other("it is the record of a run; runs are not carried over".to_owned())
         }
-        (true, None) => Meant::Other("Toolcrib has no such kind".to_owned()),
+        (true, None) => DocumentKind::Other("Toolcrib has no such kind".to_owned()),
         (false, _) => {
             let version = shown(api_version.unwrap_or_default());
-            Meant::Other(format!("objects of `{version}` are not Toolcrib's and not muster's"))
+            DocumentKind::Other(format!("objects of `{version}` are not Toolcrib's and not muster's"))
         }
     }
 }

@@ -5,10 +5,11 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::kind::{self, Meant};
+use super::kind::{self, DocumentKind};
 use super::source::called;
 use super::{Object, ObjectForm, ObjectPlace, ObjectProblem, Objects, Skipped, server};
 use crate::define::Define;
+use crate::definition_kind::DefinitionKind;
 use crate::nearest::nearest;
 use crate::private::masked_path;
 use crate::problem::{DefinitionProblem, Findings, Position, Sink, shown};
@@ -18,7 +19,6 @@ use crate::server::ServerDefinition;
 use crate::service::ServiceDefinition;
 use crate::service_class::ServiceClassDefinition;
 use crate::tree::{Content, Entry, Node};
-use crate::validate::DefinitionKind;
 use crate::workflow::WorkflowDefinition;
 
 /// How deep lists may stand in lists.
@@ -87,21 +87,25 @@ impl Reader<'_> {
             None => text(entries, "name"),
         };
         let kind = match kind::meant(version, word) {
-            Meant::Kind(kind) if said.kind.is_some_and(|wanted| wanted != kind) && depth == 0 && version.is_none() => {
+            DocumentKind::Kind(kind)
+                if said.kind.is_some_and(|wanted| wanted != kind) && depth == 0 && version.is_none() =>
+            {
                 return self.problem(node.at, "kind", format!("it is a {kind}, as its `kind` says"), "name that kind");
             }
-            Meant::Kind(kind) => kind,
-            Meant::List if depth < DEPTH_MAX => return self.list(node, entries, said, depth),
-            Meant::List => return self.problem(node.at, "", "lists within lists", "give their items as documents"),
-            Meant::Other(why) if version.is_some() => {
+            DocumentKind::Kind(kind) => kind,
+            DocumentKind::List if depth < DEPTH_MAX => return self.list(node, entries, said, depth),
+            DocumentKind::List => {
+                return self.problem(node.at, "", "lists within lists", "give their items as documents");
+            }
+            DocumentKind::Other(why) if version.is_some() => {
                 let (place, what) = (self.place(node.at), called(word.unwrap_or_default(), own_name));
                 return self.objects.skipped.push(Skipped { place, what, why });
             }
-            Meant::Other(_) => {
+            DocumentKind::Other(_) => {
                 let message = format!("`kind: {}` cannot be written", shown(word.unwrap_or_default()));
                 return self.problem(node.at, "kind", message, KINDS);
             }
-            Meant::Unsaid => match said.kind.or_else(|| kind::of_keys(|key| get(entries, key).is_some())) {
+            DocumentKind::Unsaid => match said.kind.or_else(|| kind::of_keys(|key| get(entries, key).is_some())) {
                 Some(kind) => kind,
                 None => return self.problem(node.at, "", "which kind of thing it is stands nowhere", KINDS),
             },

@@ -4,10 +4,10 @@ use std::path::{Component, Path, PathBuf};
 
 use super::object::{Reader, Said};
 use super::{ObjectPlace, ObjectProblem, Objects, Skipped, kind};
+use crate::definition_kind::DefinitionKind;
 use crate::folder::{EXTENSIONS, not_text, read_bytes};
 use crate::problem::{DefinitionProblem, Position, Sink, shown};
 use crate::tree;
-use crate::validate::DefinitionKind;
 
 /// How many documents a file may have, and how many files a folder.
 const DOCUMENTS_MAX: usize = 1_000;

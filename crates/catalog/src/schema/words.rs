@@ -1,6 +1,6 @@
 //! What the schemas say about each key, in the order in which people write them.
 
-use crate::validate::DefinitionKind;
+use crate::definition_kind::DefinitionKind;
 
 mod service;
 

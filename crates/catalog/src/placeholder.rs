@@ -1,9 +1,8 @@
-//! What in a client's settings is a secret, and which texts stand for a variable.
+//! Texts that stand for something else until they are filled in, as editors and other clients write them: a variable
+//! of the environment, an input that they ask their person for, and what only they know. Not here: our own references to
+//! secrets, see `secret`.
 
-use std::path::PathBuf;
-
-pub(crate) use crate::private::{is_harmless, is_secret_address};
-pub use crate::private::{is_secret_name, is_secret_value};
+use crate::secret::is_variable;
 
 /// What editors call what they fill in, up to a colon.
 const EDITORS: [&str; 24] = [
@@ -38,7 +37,7 @@ const PIECES_MAX: usize = 16 * 1024;
 
 /// One piece of a text that may name variables.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Piece {
+pub(crate) enum Piece {
     Text(String),
     /// A variable of the environment, and what stands in where it is not set.
     Variable {
@@ -51,44 +50,8 @@ pub(super) enum Piece {
     Unknown(String),
 }
 
-/// A part of an address, in pieces of text and of secrets with what they are called. `in_query` tells whether a `?` came
-/// before, and is told whether one comes.
-pub(super) fn address_pieces(text: &str, in_query: &mut bool) -> Vec<(String, Option<String>)> {
-    let mut pieces: Vec<(String, Option<String>)> = Vec::new();
-    let mut plain = String::new();
-    let mut rest = text;
-    while !rest.is_empty() {
-        let ends = |c: char| if *in_query { c == '&' } else { matches!(c, '/' | '?') };
-        let end = rest.find(ends).unwrap_or(rest.len());
-        let (word, behind) = rest.split_at(end);
-        let secret = match word.split_once('=').filter(|_| *in_query) {
-            Some((name, value)) if is_secret_name(name) && !is_harmless(value) || is_secret_value(value) => {
-                plain.push_str(&format!("{name}="));
-                Some((name, value))
-            }
-            None if !*in_query && is_secret_value(word) => Some(("path", word)),
-            _ => None,
-        };
-        match secret.filter(|(_, value)| !value.is_empty()) {
-            Some((name, value)) => {
-                pieces.push((std::mem::take(&mut plain), None));
-                pieces.push((value.to_owned(), Some(name.to_owned())));
-            }
-            None if secret.is_none() => plain.push_str(word),
-            None => {}
-        }
-        let Some(delimiter) = behind.chars().next() else { break };
-        *in_query |= delimiter == '?';
-        plain.push(delimiter);
-        rest = &behind[delimiter.len_utf8()..];
-    }
-    pieces.push((plain, None));
-    pieces.retain(|(text, _)| !text.is_empty());
-    pieces
-}
-
 /// A text in pieces: `${NAME}`, `${NAME:-default}`, `${env:NAME}`, `${input:id}`, and `$NAME` where `dollar` says so.
-pub(super) fn pieces(text: &str, dollar: bool) -> Vec<Piece> {
+pub(crate) fn pieces(text: &str, dollar: bool) -> Vec<Piece> {
     if text.len() > PIECES_MAX {
         return vec![Piece::Text(text.to_owned())];
     }
@@ -127,7 +90,7 @@ fn braced(inside: &str) -> Piece {
             Some((name, default)) => (name, Some(default.to_owned())),
             None => (text, None),
         };
-        crate::secret::is_variable(name).then(|| Piece::Variable { name: name.to_owned(), default })
+        is_variable(name).then(|| Piece::Variable { name: name.to_owned(), default })
     };
     if let Some(id) = inside.strip_prefix("input:") {
         return Piece::Input(id.to_owned());
@@ -144,17 +107,8 @@ fn braced(inside: &str) -> Piece {
 fn bare(after: &str) -> (Option<Piece>, usize) {
     let length = after.bytes().take_while(|byte| byte.is_ascii_alphanumeric() || *byte == b'_').count();
     let name = &after[..length];
-    let piece = crate::secret::is_variable(name).then(|| Piece::Variable { name: name.to_owned(), default: None });
+    let piece = is_variable(name).then(|| Piece::Variable { name: name.to_owned(), default: None });
     (piece, length + 1)
-}
-
-/// What of the client's own placeholders is the same for everybody: the person's folder, and what stands between folders.
-pub(super) fn own_word(name: &str, home: Option<&PathBuf>) -> Option<String> {
-    match name {
-        "userHome" | "HOME" | "env:HOME" => home.map(|home| home.display().to_string()),
-        "pathSeparator" | "/" => Some(std::path::MAIN_SEPARATOR_STR.to_owned()),
-        _ => None,
-    }
 }
 
 /// The first placeholder of a text that only an editor can fill in, such as `${workspaceFolder}`, `${input:id}` or
@@ -201,25 +155,6 @@ mod tests {
             ("${HOME} ${lower} $x ${", None),
         ] {
             assert_eq!(placeholder(text).as_deref(), expected, "{text}");
-        }
-    }
-
-    #[test]
-    fn addresses_fall_into_texts_and_secrets() {
-        let split = |text: &str| {
-            let pieces = address_pieces(text, &mut false);
-            let piece = |(text, of): (String, Option<String>)| of.map_or(text.clone(), |of| format!("<{of}={text}>"));
-            pieces.into_iter().map(piece).collect::<String>()
-        };
-        let random = "0123456789abcdef".repeat(2);
-        for (text, expected) in [
-            ("/mcp?debug=1", "/mcp?debug=1".to_owned()),
-            ("/mcp?api_key=a/b&x=1&token=true", "/mcp?api_key=<api_key=a/b>&x=1&token=true".to_owned()),
-            ("/mcp?key=", "/mcp?key=".to_owned()),
-            (&format!("/s/{random}/mcp"), format!("/s/<path={random}>/mcp")),
-            (&format!("/mcp?v={random}"), format!("/mcp?v=<v={random}>")),
-        ] {
-            assert_eq!(split(text), expected);
         }
     }
 }
