@@ -30,7 +30,7 @@ pub use muster::translate_object;
 pub use place::{Place, Places, Platform, Root, VariableOf};
 pub use preview::preview;
 pub use settings::{
-    Connected, Found, Input, SettingsError, connect, disconnect, entry, find, find_entry, inputs, is_connected,
+    ClientServer, Connected, Input, SettingsError, connect, disconnect, entry, find, find_entry, inputs, is_connected,
 };
 pub use settle::{Outcome, Settled, settle};
 pub use splice::{Splice, Splices};

@@ -59,7 +59,7 @@ pub struct Object {
 
 /// Something that is none of ours.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Skipped {
+pub struct SkippedObject {
     /// Where it stands.
     pub place: ObjectPlace,
     /// What it is, such as "`Secret` `db`".
@@ -83,7 +83,7 @@ pub struct Objects {
     /// What is right, in the order of files and documents.
     pub objects: Vec<Object>,
     /// What is none of ours.
-    pub skipped: Vec<Skipped>,
+    pub skipped: Vec<SkippedObject>,
     /// What is wrong.
     pub problems: Vec<ObjectProblem>,
     /// What means nothing here, such as a key that is not known, in what is right all the same.

@@ -1,7 +1,7 @@
 //! muster's servers: the names that their tools keep when a server gets another name here.
 
 use super::draft::Draft;
-use super::settings::Found;
+use super::settings::ClientServer;
 use super::table::client;
 use super::translate::{Surroundings, translate};
 use crate::objects::Object;
@@ -11,7 +11,7 @@ use crate::server::is_prefix;
 pub fn translate_object(object: &Object, around: &Surroundings<'_>) -> Result<Draft, String> {
     let muster = client("muster").ok_or("muster is not known")?;
     let entry = serde_json::Value::Object(object.value.clone());
-    let found = Found { key: object.name.clone(), entry, path: String::new() };
+    let found = ClientServer { key: object.name.clone(), entry, path: String::new() };
     let mut draft = translate(muster, object.place.file.clone(), &found, around)?;
     keep_names(&mut draft);
     Ok(draft)

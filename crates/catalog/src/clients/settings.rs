@@ -38,7 +38,7 @@ pub enum SettingsError {
 
 /// A server in a client's settings.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Found {
+pub struct ClientServer {
     /// What the client calls it.
     pub key: String,
     /// What it says of it.
@@ -86,7 +86,7 @@ pub struct Input {
 }
 
 /// The questions of a text that its servers refer to; those that it does not describe as well.
-pub fn inputs(client: &Client, text: &str, found: &[Found]) -> Vec<Input> {
+pub fn inputs(client: &Client, text: &str, found: &[ClientServer]) -> Vec<Input> {
     let value = value_of(client.format, body(text).1).unwrap_or_default();
     let described = value.get("inputs").or_else(|| value.pointer("/mcp/inputs"));
     let described: Vec<&Value> = described.and_then(Value::as_array).into_iter().flatten().collect();
@@ -118,7 +118,7 @@ fn ids_in(value: &Value) -> Vec<String> {
 }
 
 /// The servers of a text, in its order. An entry that is no object is left out.
-pub fn find(client: &Client, source: &Source, text: &str) -> Result<Vec<Found>, SettingsError> {
+pub fn find(client: &Client, source: &Source, text: &str) -> Result<Vec<ClientServer>, SettingsError> {
     if client.format == Format::YamlFolder {
         return of_cluster(text);
     }
@@ -131,21 +131,25 @@ pub fn find(client: &Client, source: &Source, text: &str) -> Result<Vec<Found>, 
 }
 
 /// The servers among the objects of a text.
-fn of_cluster(text: &str) -> Result<Vec<Found>, SettingsError> {
+fn of_cluster(text: &str) -> Result<Vec<ClientServer>, SettingsError> {
     let objects = objects_of_text(text, Path::new(""), None, None);
     if let Some(wrong) = objects.problems.into_iter().next() {
         let at = wrong.problem.at.unwrap_or(Position::START);
         return Err(SettingsError::Wrong { at, message: wrong.problem.message });
     }
     let servers = objects.objects.into_iter().filter(|object| object.kind == DefinitionKind::Server);
-    Ok(servers.map(|it| Found { key: it.name, entry: Value::Object(it.value), path: String::new() }).collect())
+    Ok(servers.map(|it| ClientServer { key: it.name, entry: Value::Object(it.value), path: String::new() }).collect())
 }
 
-fn walk(value: &Value, way: &[&str], path: &str, found: &mut Vec<Found>) {
+fn walk(value: &Value, way: &[&str], path: &str, found: &mut Vec<ClientServer>) {
     let Some(members) = value.as_object() else { return };
     let Some((step, rest)) = way.split_first() else {
         let servers = members.iter().filter(|(_, entry)| entry.is_object());
-        found.extend(servers.map(|(key, entry)| Found { key: key.clone(), entry: flat(entry), path: path.to_owned() }));
+        found.extend(servers.map(|(key, entry)| ClientServer {
+            key: key.clone(),
+            entry: flat(entry),
+            path: path.to_owned(),
+        }));
         return;
     };
     for (key, member) in members.iter().filter(|(key, _)| *step == "*" || key == step) {

@@ -9,7 +9,7 @@ use toolcrib_base::{Secret, ServerName};
 use super::OURS;
 use super::address::address_pieces;
 use super::draft::{Draft, Origin, Setting, UrlPart, words};
-use super::settings::Found;
+use super::settings::ClientServer;
 use super::table::Client;
 use crate::endpoint::Endpoint;
 use crate::period::Period;
@@ -99,7 +99,7 @@ pub const ITSELF: &str = "it is Toolcrib itself";
 pub fn translate(
     client: &'static Client,
     file: PathBuf,
-    found: &Found,
+    found: &ClientServer,
     around: &Surroundings<'_>,
 ) -> Result<Draft, String> {
     let mut draft = read(client, file, found, around).map_err(|reason| masked_quotes(&reason))?;
@@ -107,7 +107,12 @@ pub fn translate(
     Ok(draft)
 }
 
-fn read(client: &'static Client, file: PathBuf, found: &Found, around: &Surroundings<'_>) -> Result<Draft, String> {
+fn read(
+    client: &'static Client,
+    file: PathBuf,
+    found: &ClientServer,
+    around: &Surroundings<'_>,
+) -> Result<Draft, String> {
     let entry = Entry { value: &found.entry, client, around };
     if found.key == OURS || entry.is_ours() {
         return Err(ITSELF.to_owned());

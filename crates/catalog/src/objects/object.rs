@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::kind::{self, DocumentKind};
 use super::source::called;
-use super::{Object, ObjectForm, ObjectPlace, ObjectProblem, Objects, Skipped, server};
+use super::{Object, ObjectForm, ObjectPlace, ObjectProblem, Objects, SkippedObject, server};
 use crate::define::Define;
 use crate::definition_kind::DefinitionKind;
 use crate::nearest::nearest;
@@ -99,7 +99,7 @@ impl Reader<'_> {
             }
             DocumentKind::Other(why) if version.is_some() => {
                 let (place, what) = (self.place(node.at), called(word.unwrap_or_default(), own_name));
-                return self.objects.skipped.push(Skipped { place, what, why });
+                return self.objects.skipped.push(SkippedObject { place, what, why });
             }
             DocumentKind::Other(_) => {
                 let message = format!("`kind: {}` cannot be written", shown(word.unwrap_or_default()));

@@ -3,7 +3,7 @@
 use std::path::{Component, Path, PathBuf};
 
 use super::object::{Reader, Said};
-use super::{ObjectPlace, ObjectProblem, Objects, Skipped, kind};
+use super::{ObjectPlace, ObjectProblem, Objects, SkippedObject, kind};
 use crate::definition_kind::DefinitionKind;
 use crate::folder::{EXTENSIONS, not_text, read_bytes};
 use crate::problem::{DefinitionProblem, Position, Sink, shown};
@@ -81,12 +81,12 @@ fn below(folder: &Path, depth: usize, files: &mut Vec<PathBuf>, objects: &mut Ob
             return objects.problems.push(failed(format!("expected at most {FILES_MAX} files, got more")));
         } else if is_folder && NO_DEFINITIONS.contains(&name) {
             let (what, why) = (format!("folder `{name}`"), "it holds no definitions".to_owned());
-            objects.skipped.push(Skipped { place: place(), what, why });
+            objects.skipped.push(SkippedObject { place: place(), what, why });
         } else if is_folder && depth < DEPTH_MAX {
             below(&path, depth + 1, files, objects);
         } else if !is_folder && SETTINGS.contains(&name) {
             let (what, why) = (format!("file `{name}`"), "it holds settings and no definitions".to_owned());
-            objects.skipped.push(Skipped { place: place(), what, why });
+            objects.skipped.push(SkippedObject { place: place(), what, why });
         } else if !is_folder {
             files.push(path);
         }

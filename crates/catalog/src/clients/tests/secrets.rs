@@ -117,7 +117,7 @@ fn planted(value: &Value) -> Vec<(String, Value)> {
 }
 
 /// Everything that is said of a text when its servers are read, those left aside that are as they were.
-fn told_of_servers(client: &'static Client, source: &Source, text: &str, same: &[Found]) -> Vec<String> {
+fn told_of_servers(client: &'static Client, source: &Source, text: &str, same: &[ClientServer]) -> Vec<String> {
     let mut told = Vec::new();
     let answers = BTreeMap::new();
     let variable = |_: &str| None;
@@ -142,7 +142,7 @@ fn told_of_servers(client: &'static Client, source: &Source, text: &str, same: &
 }
 
 /// The same with what is said when our own entry is put in and taken out.
-fn told(client: &'static Client, source: &Source, text: &str, same: &[Found]) -> Vec<String> {
+fn told(client: &'static Client, source: &Source, text: &str, same: &[ClientServer]) -> Vec<String> {
     let mut told = told_of_servers(client, source, text, same);
     if let Some(entry) = entry(client, "http://127.0.0.1:8700/mcp", "toolcrib", &[], false) {
         let connected = connect(client, source, text, &entry, None).map(drop);
