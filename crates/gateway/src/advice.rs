@@ -2,7 +2,7 @@
 
 use toolcrib_base::ServerName;
 use toolcrib_catalog::{AuthorizationKind, RegistryEntry, SecretRef, ServerDefinition, Transport, built_in};
-use toolcrib_upstream::{Away, State, Status, stderr_apart};
+use toolcrib_upstream::{ServerUnavailable, State, Status, stderr_apart};
 
 use crate::install;
 use crate::servers::Running;
@@ -127,7 +127,7 @@ fn login(definition: &ServerDefinition) -> String {
 }
 
 /// What a caller can do who finds a server away.
-pub(crate) fn of_caller(away: &Away) -> String {
+pub(crate) fn of_caller(away: &ServerUnavailable) -> String {
     format!("{} Other servers are unaffected.", to_caller(&away.server, &away.status))
 }
 

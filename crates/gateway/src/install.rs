@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 use toolcrib_base::{Kind, Problem};
 use toolcrib_catalog::{CacheEntryError, Installation, PackageCache, ServerDefinition, Transport};
-use toolcrib_upstream::{Endpoint, HalfWritten, InstallCache, Installs, State, inherited_variable};
+use toolcrib_upstream::{Endpoint, HalfWritten, InstallCache, Installer, State, inherited_variable};
 
 use crate::gateway::Gateway;
 use crate::servers::Running;
@@ -26,9 +26,9 @@ impl InstallCache for Cache {
 }
 
 /// What a server's program installs at its first start.
-pub(crate) fn installs(definition: &ServerDefinition, endpoint: &Endpoint) -> Option<Installs> {
+pub(crate) fn installs(definition: &ServerDefinition, endpoint: &Endpoint) -> Option<Installer> {
     let (installation, cache) = cache(definition, endpoint)?;
-    let installs = Installs::new(installation.runner.name, Arc::new(Cache(cache)));
+    let installs = Installer::new(installation.runner.name, Arc::new(Cache(cache)));
     Some(match definition.timeouts.connect {
         Some(written) => installs.within(written.duration()),
         None => installs,

@@ -244,7 +244,7 @@ fn converted(gateway: &Gateway, revision: Revision, method: &str, result: &Raw) 
 pub(crate) fn away(error: &CallError) -> Problem {
     let problem = Problem::new(error.kind(), error.to_string());
     match error {
-        CallError::Away(away) => problem.hint(crate::advice::of_caller(away)),
+        CallError::Unavailable(away) => problem.hint(crate::advice::of_caller(away)),
         CallError::Full { .. } => {
             problem.hint("Other servers are not affected; try again when some of them have ended.")
         }

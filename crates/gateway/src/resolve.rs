@@ -11,7 +11,7 @@ use toolcrib_base::{Kind, Problem, ToolId};
 use toolcrib_catalog::{Dialect, ServerDefinition};
 use toolcrib_protocol::{Raw, json as raw_json};
 use toolcrib_search::nearest;
-use toolcrib_upstream::{Away, State};
+use toolcrib_upstream::{ServerUnavailable, State};
 
 use crate::dialect::{self, Act, MetaName};
 use crate::operation::Operation;
@@ -283,7 +283,7 @@ pub(crate) fn how_to_load(view: &View, id: &ToolId) -> String {
 }
 
 /// The server that a name begins with, when it could not be listed yet: that is why the tool is unknown.
-pub(crate) fn away(view: &View, name: &str) -> Option<Away> {
+pub(crate) fn away(view: &View, name: &str) -> Option<ServerUnavailable> {
     let name = match view.profile.dialect {
         Dialect::Muster => name.strip_prefix("x_").unwrap_or(name),
         _ => name,
@@ -295,7 +295,7 @@ pub(crate) fn away(view: &View, name: &str) -> Option<Away> {
     let (definition, server) = view.servers.iter().find(|(definition, _)| named(definition))?;
     let status = server.status();
     let unknown = server.inventory().tools.is_empty() && (status.state.is_away() || status.state == State::Installing);
-    unknown.then(|| Away { server: definition.name.clone(), status })
+    unknown.then(|| ServerUnavailable { server: definition.name.clone(), status })
 }
 
 /// The answer to a prompt's name that nobody has.

@@ -18,7 +18,7 @@ use toolcrib_protocol::inventory::{Entry, Listing};
 use toolcrib_protocol::{Capabilities, Era, Raw, json};
 use toolcrib_store::{Facts, Snapshots, Store};
 use toolcrib_upstream::{
-    CONNECTIONS, Concurrency, Endpoint, Inventory, Nature, Server, ServerConfig, SessionPolicy, Surroundings, Timeouts,
+    CONNECTIONS, Concurrency, Endpoint, Inventory, Nature, Server, ServerConfig, ServerDeps, SessionPolicy, Timeouts,
 };
 
 use crate::environment::{Environments, NeedsEnvironment};
@@ -56,7 +56,7 @@ pub type Table = BTreeMap<ServerName, Running>;
 #[derive(Debug)]
 pub struct Servers {
     table: ArcSwap<Table>,
-    around: Surroundings,
+    deps: ServerDeps,
     secrets: Arc<dyn ResolveSecret>,
     environments: Arc<Environments>,
     snapshots: Snapshots,
@@ -68,11 +68,11 @@ pub struct Servers {
 
 impl Servers {
     /// None yet. Their tasks will belong to `scope`.
-    pub fn new(around: Surroundings, secrets: Arc<dyn ResolveSecret>, store: &Store, scope: Scope) -> Self {
+    pub fn new(deps: ServerDeps, secrets: Arc<dyn ResolveSecret>, store: &Store, scope: Scope) -> Self {
         let (snapshots, facts) = (store.snapshots(), store.facts());
         let environments = Arc::new(Environments::new(Arc::clone(&secrets)));
         let table = ArcSwap::default();
-        Self { table, around, secrets, environments, snapshots, facts, scope, home: PathBuf::new() }
+        Self { table, deps, secrets, environments, snapshots, facts, scope, home: PathBuf::new() }
     }
 
     /// The same with the home folder, at which relative working folders begin.
@@ -155,7 +155,7 @@ impl Servers {
             let stays = after.get(name).is_some_and(|now| Arc::ptr_eq(&now.definition, &running.definition));
             let stays = stays && !stale.contains(name);
             if !stays {
-                let (server, grace) = (running.server.clone(), self.around.grace);
+                let (server, grace) = (running.server.clone(), self.deps.grace);
                 self.scope.spawn(async move { server.retire(grace * 4).await });
             }
         }
@@ -166,7 +166,7 @@ impl Servers {
     fn start(&self, definition: &Arc<ServerDefinition>) -> Running {
         let config = self.config(definition);
         let known = self.known(definition);
-        let server = Server::start(config, self.around.clone(), known, &self.scope);
+        let server = Server::start(config, self.deps.clone(), known, &self.scope);
         Running { definition: Arc::clone(definition), server }
     }
 

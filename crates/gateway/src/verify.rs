@@ -13,7 +13,7 @@ use toolcrib_base::{Kind, PrincipalId, Problem, ServerName, Timestamp};
 use toolcrib_catalog::pin::{Difference, Digest, Offer};
 use toolcrib_search::nearest;
 use toolcrib_store::{PinChange, Snapshot};
-use toolcrib_upstream::{Inspected, State};
+use toolcrib_upstream::{Inspection, State};
 
 use crate::gateway::Gateway;
 use crate::pins::{approval, offer_of};
@@ -142,7 +142,7 @@ impl Gateway {
                 // It was listed a moment ago.
                 State::Ready => {
                     let inventory = (*running.server.inventory()).clone();
-                    seen = Some(Inspected { inventory, stderr: Vec::new(), took: begun.elapsed() });
+                    seen = Some(Inspection { inventory, stderr: Vec::new(), took: begun.elapsed() });
                 }
                 _ => {}
             }
@@ -159,14 +159,14 @@ impl Gateway {
     }
 
     /// Keeps what was seen and builds the views anew. Blocks.
-    fn keep(&self, running: &Running, seen: Inspected, by: &PrincipalId) -> Result<Verified, Problem> {
+    fn keep(&self, running: &Running, seen: Inspection, by: &PrincipalId) -> Result<Verified, Problem> {
         let definition = &running.definition;
         let now = self.running(definition.name.as_str())?;
         if !now.server.is_same(&running.server) {
             let what = format!("the definition of `{}` was changed meanwhile", definition.name);
             return Err(Problem::new(Kind::Cancelled, what).hint("verify it again"));
         }
-        let Inspected { inventory, stderr, took } = seen;
+        let Inspection { inventory, stderr, took } = seen;
         let offer = offer_of(&inventory);
         let approved = self.pins.of(definition).filter(|pin| pin.approved.is_some());
         let first = approved.is_none();

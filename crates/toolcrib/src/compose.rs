@@ -27,7 +27,7 @@ use toolcrib_session::Sessions;
 use toolcrib_store::{Store, StoreError};
 use toolcrib_transport::http::client::HttpClient;
 use toolcrib_transport::process::GuardCommand;
-use toolcrib_upstream::{Server, Start, Surroundings};
+use toolcrib_upstream::{Server, ServerDeps, Start};
 use toolcrib_web::{Guard, Site};
 
 use crate::config::Config;
@@ -211,7 +211,7 @@ impl Composed {
         let (doors, house) = (Scope::new(), Scope::new());
         let (events, happened) = mpsc::channel(EVENTS);
         let clock: Arc<dyn Clock> = Arc::new(SystemClock);
-        let around = Surroundings {
+        let deps = ServerDeps {
             client: HttpClient::new().context("set up the HTTP client")?,
             clock: Arc::clone(&clock),
             events,
@@ -229,8 +229,7 @@ impl Composed {
         let vault = secrets.vault().clone();
         // Before any secret is resolved, so that no change is missed.
         let mut known = vault.stamp();
-        let servers =
-            Servers::new(around, Arc::clone(&secrets) as _, &store, house.clone()).at_home(config.home.path());
+        let servers = Servers::new(deps, Arc::clone(&secrets) as _, &store, house.clone()).at_home(config.home.path());
         let sessions = Sessions::new(config.limits.sessions, config.limits.session_idle, Arc::clone(&clock));
         let keep_arguments = config.audit_arguments;
         let keeper = Some(Arc::clone(&secrets) as Arc<dyn KeepSecrets>);

@@ -37,7 +37,7 @@ struct State {
 
 /// Why a question cannot be passed on.
 #[derive(Debug, PartialEq, Eq)]
-enum Unowned {
+enum NoOwner {
     NotOffered(Question),
     Unknown,
     Nobody,
@@ -52,21 +52,21 @@ impl fmt::Debug for Calls {
 }
 
 /// A call that runs; forgotten when dropped.
-pub(crate) struct Begun<'a> {
+pub(crate) struct RunningCall<'a> {
     calls: &'a Calls,
     id: u64,
     /// What is called, where an answer may come when the call has been given up.
     called: Option<(&'a str, &'a Raw)>,
 }
 
-impl Begun<'_> {
+impl RunningCall<'_> {
     /// It was answered, or there will be no answer.
     pub(crate) fn end(mut self) {
         self.called = None;
     }
 }
 
-impl Drop for Begun<'_> {
+impl Drop for RunningCall<'_> {
     fn drop(&mut self) {
         self.calls.lock().running.remove(&self.id);
         let Some((method, params)) = self.called else { return };
@@ -112,10 +112,10 @@ impl Calls {
         id: u64,
         handler: Option<&Arc<dyn CallHandler>>,
         called: Option<(&'a str, &'a Raw)>,
-    ) -> Begun<'a> {
+    ) -> RunningCall<'a> {
         // Counted also where nobody hears it: what the server says may belong to this one.
         self.lock().running.insert(id, handler.cloned());
-        Begun { calls: self, id, called }
+        RunningCall { calls: self, id, called }
     }
 
     /// An answer came to a call that does not run; whether it was given up before.
@@ -137,29 +137,29 @@ impl Calls {
                 offered && !self.asks.swap(true, Ordering::Relaxed)
             }
             Err(why) => {
-                let learned = matches!(why, Unowned::Several(_)) && !self.asks.swap(true, Ordering::Relaxed);
+                let learned = matches!(why, NoOwner::Several(_)) && !self.asks.swap(true, Ordering::Relaxed);
                 reply.send(Answer { id: Some(request.id.clone()), outcome: Err(why.to_error(&request.method)) });
                 learned
             }
         }
     }
 
-    fn owner_of(&self, request: &Request) -> Result<Arc<dyn CallHandler>, Unowned> {
-        let question = Question::of(&request.method, &request.params).ok_or(Unowned::Unknown)?;
+    fn owner_of(&self, request: &Request) -> Result<Arc<dyn CallHandler>, NoOwner> {
+        let question = Question::of(&request.method, &request.params).ok_or(NoOwner::Unknown)?;
         let offered = question.fits(&self.offered);
         let state = self.lock();
         if state.asked.len() >= QUESTIONS {
-            return Err(Unowned::TooMany);
+            return Err(NoOwner::TooMany);
         }
         let mut running = state.running.values();
         match (running.next(), running.next(), &self.owner) {
             // Also what was not offered: its call refuses it, and knows then what its client lacks.
             (Some(Some(one)), None, _) => Ok(Arc::clone(one)),
-            _ if !offered => Err(Unowned::NotOffered(question)),
+            _ if !offered => Err(NoOwner::NotOffered(question)),
             // All calls are the owner's, so the question is for the owner whichever of them it belongs to.
             (_, _, Some(owner)) => Ok(Arc::clone(owner)),
-            (None, ..) | (Some(None), None, _) => Err(Unowned::Nobody),
-            (Some(_), Some(_), None) => Err(Unowned::Several(state.running.len())),
+            (None, ..) | (Some(None), None, _) => Err(NoOwner::Nobody),
+            (Some(_), Some(_), None) => Err(NoOwner::Several(state.running.len())),
         }
     }
 
@@ -204,7 +204,7 @@ impl Calls {
     }
 }
 
-impl Unowned {
+impl NoOwner {
     fn to_error(&self, asked: &str) -> RpcError {
         let refuse = |message: String| RpcError::new(toolcrib_protocol::error::METHOD_NOT_FOUND, message);
         match self {

@@ -7,6 +7,7 @@ use toolcrib_protocol::level::Level;
 use toolcrib_protocol::{Capabilities, Era, Revision};
 use toolcrib_transport::CallHandler;
 
+use crate::config::SessionPolicy;
 use crate::conversation::Conversation;
 use crate::environment::Environment;
 
@@ -51,23 +52,9 @@ impl Client {
     }
 }
 
-/// Whose calls share a connection to a legacy server.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum SessionPolicy {
-    /// All that offer the same.
-    Shared,
-    /// Those of one principal that offer the same; a legacy client that can be asked has one of its own.
-    #[default]
-    Principal,
-    /// Those that name the same conversation; those that name none as with [`SessionPolicy::Principal`].
-    Handle,
-    /// None: each call opens and closes its own. Calls that name the same conversation are one.
-    Request,
-}
-
 /// What tells one connection to a legacy server from another; the main connection has none.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(crate) struct Key {
+pub(crate) struct ConnectionKey {
     pub(crate) principal: Option<Arc<str>>,
     pub(crate) session: Option<Arc<str>>,
     pub(crate) handle: Option<Arc<str>>,
@@ -82,7 +69,7 @@ pub(crate) struct Key {
     pub(crate) once: bool,
 }
 
-impl Key {
+impl ConnectionKey {
     /// Which connection a call takes.
     ///
     /// The session of a client that can be asked has a connection of its own: whatever the server asks on it, it is
@@ -156,9 +143,9 @@ mod tests {
         let (none, form) = (Capabilities::NONE, Capabilities { form: true, ..Capabilities::NONE });
         let named = Conversation::new(Arc::default());
         let key = |policy, principal: Option<&str>, offered: &Capabilities| {
-            Key::of(policy, &client(principal, None), offered.clone())
+            ConnectionKey::of(policy, &client(principal, None), offered.clone())
         };
-        let parts = |key: Key| (key.principal.is_some(), key.session.is_some(), key.handle.is_some());
+        let parts = |key: ConnectionKey| (key.principal.is_some(), key.session.is_some(), key.handle.is_some());
         assert!(key(SessionPolicy::Shared, Some("p"), &none).is_main(&none));
         assert!(key(SessionPolicy::Shared, Some("p"), &form).is_main(&form));
         assert!(!key(SessionPolicy::Shared, Some("p"), &form).is_main(&none));
@@ -170,7 +157,8 @@ mod tests {
         let of_one_call = || key(SessionPolicy::Request, None, &none);
         assert!(of_one_call() != of_one_call() && !of_one_call().is_main(&none));
         for policy in [SessionPolicy::Handle, SessionPolicy::Request] {
-            let key = |offered: &Capabilities| Key::of(policy, &client(Some("p"), Some(&named)), offered.clone());
+            let key =
+                |offered: &Capabilities| ConnectionKey::of(policy, &client(Some("p"), Some(&named)), offered.clone());
             assert_eq!(parts(key(&form)), (true, false, true));
             assert_eq!(key(&form), key(&none), "one connection whatever the caller of the moment can be asked");
         }
@@ -178,7 +166,7 @@ mod tests {
             let of = |profile: &str, value: &str| {
                 let variables = vec![("KEY".to_owned(), toolcrib_base::Secret::new(value))];
                 let environment = Environment::new(toolcrib_base::ProfileName::new(profile).unwrap(), variables);
-                Key::of(
+                ConnectionKey::of(
                     policy,
                     &Client { environment: Some(Arc::new(environment)), ..client(None, None) },
                     none.clone(),
@@ -188,7 +176,7 @@ mod tests {
             assert!(of("work", "a") != of("work", "b") && of("work", "a") != of("home", "a"));
             assert!(!of("work", "a").is_main(&none), "the main connection has the server's own environment");
         }
-        let elsewhere = Key::of(SessionPolicy::Principal, &client(None, Some(&named)), none.clone());
+        let elsewhere = ConnectionKey::of(SessionPolicy::Principal, &client(None, Some(&named)), none.clone());
         assert!(elsewhere.is_main(&none), "a conversation counts only where the policy knows of them");
     }
 }

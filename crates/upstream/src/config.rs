@@ -8,9 +8,8 @@ use toolcrib_base::{Mask, Secret, ServerName};
 use toolcrib_protocol::{Capabilities, Era};
 use toolcrib_transport::http::client::Endpoint as HttpEndpoint;
 
-use crate::client::SessionPolicy;
-use crate::event::Nature;
-use crate::install::Installs;
+use crate::eras::Nature;
+use crate::install::Installer;
 use crate::places::Concurrency;
 
 /// From how many bytes on a value in the query of an address is taken for a key.
@@ -42,7 +41,7 @@ pub struct ServerConfig {
     /// What is remembered of it.
     pub nature: Nature,
     /// Where its program installs what it runs.
-    pub installs: Option<Installs>,
+    pub installs: Option<Installer>,
     /// Whether it is known to want a login by OAuth, also where its refusals do not say so.
     pub wants_login: bool,
 }
@@ -145,6 +144,20 @@ pub enum Start {
     Eager,
     /// When somebody says so.
     Manual,
+}
+
+/// Whose calls share a connection to a legacy server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum SessionPolicy {
+    /// All that offer the same.
+    Shared,
+    /// Those of one principal that offer the same; a legacy client that can be asked has one of its own.
+    #[default]
+    Principal,
+    /// Those that name the same conversation; those that name none as with [`SessionPolicy::Principal`].
+    Handle,
+    /// None: each call opens and closes its own. Calls that name the same conversation are one.
+    Request,
 }
 
 /// How long to wait for a server.

@@ -9,16 +9,25 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use toolcrib_base::Clock;
 use toolcrib_protocol::Era;
 
-use crate::event::Nature;
-
 /// How often an answer may make us doubt the era of a server, in milliseconds.
 const DOUBT: i64 = 60_000;
 /// How long a server that should take `initialize` and could not be asked is left alone, in milliseconds.
 const RETRY: i64 = 60_000;
 
+/// What is remembered of a server between two starts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Nature {
+    /// The era of its main connection when it last answered: the modern one wherever it speaks that.
+    pub era: Option<Era>,
+    /// Whether one whose main connection is modern takes `initialize` too; `None` where that was not tried.
+    pub also_legacy: Option<bool>,
+    /// Whether it asks questions on connections that cannot say which call they belong to.
+    pub asks: bool,
+}
+
 /// Whether a server whose main connection is modern takes `initialize` too.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Beside {
+enum LegacySupport {
     /// It does not name a legacy revision, and was not asked.
     Untried,
     /// It names one.
@@ -42,7 +51,7 @@ pub(crate) enum Failure {
 
 #[derive(Debug)]
 struct State {
-    beside: Beside,
+    beside: LegacySupport,
     /// When the last attempt failed that says nothing, on the clock.
     failed_at: Option<i64>,
 }
@@ -76,9 +85,9 @@ impl Eras {
     /// What is remembered, within what the definition allows.
     pub(crate) fn new(only: Option<Era>, known: Nature, clock: Arc<dyn Clock>) -> Self {
         let beside = match known.also_legacy {
-            None => Beside::Untried,
-            Some(true) => Beside::Proven,
-            Some(false) => Beside::Refused,
+            None => LegacySupport::Untried,
+            Some(true) => LegacySupport::Proven,
+            Some(false) => LegacySupport::Refused,
         };
         Self {
             only,
@@ -123,9 +132,11 @@ impl Eras {
         self.main.store(place_of(Some(era)), Ordering::Relaxed);
         let mut state = self.lock();
         match (era, state.beside) {
-            (Era::Legacy, _) => state.beside = Beside::Untried,
+            (Era::Legacy, _) => state.beside = LegacySupport::Untried,
             // What it refused, an earlier version of it may have.
-            (Era::Modern, Beside::Untried | Beside::Refused) if names_legacy => state.beside = Beside::Claimed,
+            (Era::Modern, LegacySupport::Untried | LegacySupport::Refused) if names_legacy => {
+                state.beside = LegacySupport::Claimed;
+            }
             (Era::Modern, _) => {}
         }
         state.failed_at = None;
@@ -145,9 +156,9 @@ impl Eras {
         }
         let state = self.lock();
         match state.beside {
-            Beside::Proven => true,
-            Beside::Refused => false,
-            Beside::Untried | Beside::Claimed => {
+            LegacySupport::Proven => true,
+            LegacySupport::Refused => false,
+            LegacySupport::Untried | LegacySupport::Claimed => {
                 let now = self.clock.now().0;
                 state.failed_at.is_none_or(|failed| now.saturating_sub(failed) >= RETRY)
             }
@@ -157,14 +168,15 @@ impl Eras {
     /// Whether it is known to speak an era at all.
     pub(crate) fn speaks(&self, era: Era) -> bool {
         match (self.main(), era) {
-            (Some(Era::Modern), Era::Legacy) => self.only.is_none() && self.lock().beside == Beside::Proven,
+            (Some(Era::Modern), Era::Legacy) => self.only.is_none() && self.lock().beside == LegacySupport::Proven,
             (main, era) => main == Some(era),
         }
     }
 
     /// Whether a session with it may be had: it takes `initialize`, says so, or nothing is known of it.
     pub(crate) fn may_have_sessions(&self) -> bool {
-        let may_beside = || self.only.is_none() && matches!(self.lock().beside, Beside::Claimed | Beside::Proven);
+        let may_beside =
+            || self.only.is_none() && matches!(self.lock().beside, LegacySupport::Claimed | LegacySupport::Proven);
         self.main() != Some(Era::Modern) || may_beside()
     }
 
@@ -172,7 +184,7 @@ impl Eras {
     pub(crate) fn opened_beside(&self) -> bool {
         let mut state = self.lock();
         state.failed_at = None;
-        std::mem::replace(&mut state.beside, Beside::Proven) != Beside::Proven
+        std::mem::replace(&mut state.beside, LegacySupport::Proven) != LegacySupport::Proven
     }
 
     /// A legacy connection could not be opened beside the modern main one; `true` when it is now known that none can be.
@@ -182,12 +194,12 @@ impl Eras {
     pub(crate) fn failed_beside(&self, failure: Failure) -> bool {
         let mut state = self.lock();
         let refused = match (failure, state.beside) {
-            (_, Beside::Refused) => return false,
-            (Failure::Refused, _) | (Failure::Silent, Beside::Untried) => true,
+            (_, LegacySupport::Refused) => return false,
+            (Failure::Refused, _) | (Failure::Silent, LegacySupport::Untried) => true,
             (Failure::Silent | Failure::Unreached, _) => false,
         };
         if refused {
-            state.beside = Beside::Refused;
+            state.beside = LegacySupport::Refused;
         } else {
             state.failed_at = Some(self.clock.now().0);
         }
@@ -207,9 +219,9 @@ impl Eras {
         let era = self.main();
         let also_legacy = match self.lock().beside {
             _ if era != Some(Era::Modern) => None,
-            Beside::Untried | Beside::Claimed => None,
-            Beside::Proven => Some(true),
-            Beside::Refused => Some(false),
+            LegacySupport::Untried | LegacySupport::Claimed => None,
+            LegacySupport::Proven => Some(true),
+            LegacySupport::Refused => Some(false),
         };
         Nature { era, also_legacy, asks: self.asks.load(Ordering::Relaxed) }
     }

@@ -3,21 +3,11 @@
 use std::sync::Arc;
 
 use toolcrib_base::ServerName;
-use toolcrib_protocol::{Era, Raw};
+use toolcrib_protocol::Raw;
 
+use crate::eras::Nature;
 use crate::inventory::Inventory;
 use crate::status::Status;
-
-/// What is remembered of a server between two starts.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Nature {
-    /// The era of its main connection when it last answered: the modern one wherever it speaks that.
-    pub era: Option<Era>,
-    /// Whether one whose main connection is modern takes `initialize` too; `None` where that was not tried.
-    pub also_legacy: Option<bool>,
-    /// Whether it asks questions on connections that cannot say which call they belong to.
-    pub asks: bool,
-}
 
 /// Something that happened to a server.
 #[derive(Debug, Clone)]

@@ -19,9 +19,9 @@ pub(crate) struct Gate {
 
 /// Somebody inside, until it is dropped.
 #[derive(Debug)]
-pub(crate) struct Inside<'a>(&'a Gate);
+pub(crate) struct GateGuard<'a>(&'a Gate);
 
-impl Drop for Inside<'_> {
+impl Drop for GateGuard<'_> {
     fn drop(&mut self) {
         *self.0.last.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
         self.0.inside.fetch_sub(1, Ordering::AcqRel);
@@ -38,9 +38,9 @@ impl Default for Gate {
 
 impl Gate {
     /// Goes in. Whoever is inside and finds the gate open may use the connection for as long as it stays.
-    pub(crate) fn enter(&self) -> Inside<'_> {
+    pub(crate) fn enter(&self) -> GateGuard<'_> {
         self.inside.fetch_add(1, Ordering::AcqRel);
-        Inside(self)
+        GateGuard(self)
     }
 
     /// Whether the connection is being closed.

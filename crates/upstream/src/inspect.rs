@@ -8,12 +8,13 @@ use toolcrib_base::task::Scope;
 use toolcrib_transport::peer::Peer;
 use toolcrib_transport::{Link, LinkError};
 
-use crate::failure::{SEARCHED, with_stderr};
 use crate::install;
 use crate::inventory::{self, Inventory};
-use crate::open::{self, Cause, Opening, REPORTS, Ready};
+use crate::open::{self, Cause, OpenConnection, Opening};
+use crate::report::REPORTS;
 use crate::server::Server;
 use crate::status::State;
+use crate::stderr::{SEARCHED, with_stderr};
 
 /// The number of such a connection; nobody compares it with another's.
 const GENERATION: u64 = 0;
@@ -22,7 +23,7 @@ const LINES: usize = 20;
 
 /// What was seen.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Inspected {
+pub struct Inspection {
     /// What the server offers.
     pub inventory: Inventory,
     /// The end of what its program wrote to stderr, without its secrets.
@@ -34,7 +35,7 @@ pub struct Inspected {
 /// Why nothing was seen: a fragment for people with the end of stderr where there is one.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{why}")]
-pub struct NotInspected {
+pub struct InspectError {
     /// What happened.
     pub why: String,
     /// Whether it did not answer in time.
@@ -49,72 +50,72 @@ impl Server {
     ///
     /// # Errors
     /// It cannot be started, does not shake hands or list its tools, or not in time.
-    pub async fn inspect(&self) -> Result<Inspected, NotInspected> {
-        let shared = &self.shared;
-        let (scope, around) = (Scope::new(), shared.pool.around());
-        let installs = shared.may_install();
-        let _place = around.starts.take(&shared.config, installs).await;
+    pub async fn inspect(&self) -> Result<Inspection, InspectError> {
+        let context = &self.context;
+        let (scope, deps) = (Scope::new(), &context.deps);
+        let installs = context.may_install();
+        let _place = deps.starts.take(&context.config, installs).await;
         let started = Instant::now();
         let kept: Mutex<Option<Arc<Peer>>> = Mutex::default();
         // What it says meanwhile is not waited for.
         let (reports, _reported) = mpsc::channel(REPORTS);
         let opening = Opening {
-            config: &shared.config,
-            around,
+            config: &context.config,
+            deps,
             scope: &scope,
             generation: GENERATION,
             reports,
-            era: shared.eras.main(),
+            era: context.eras.main(),
             probes: true,
-            offered: Arc::new(shared.config.declares.clone()),
+            offered: Arc::new(context.config.declares.clone()),
             owner: None,
-            eras: Arc::clone(&shared.eras),
-            unanswered: shared.unanswered.clone(),
+            eras: Arc::clone(&context.eras),
+            unanswered: context.unanswered.clone(),
             principal: None,
             wishes: Arc::default(),
-            turn: &shared.turn,
+            turn: &context.turn,
             told: None,
             kept: &kept,
         };
         let seen = match Box::pin(open::open(&opening)).await {
-            Err(failure) => Err(NotInspected {
-                why: shared.config.masked(&failure.why),
+            Err(failure) => Err(InspectError {
+                why: context.config.masked(&failure.why),
                 timed_out: failure.cause == Cause::Timeout,
                 needs_login: failure.cause == Cause::Login,
             }),
-            Ok(Ready { live, mut bare, .. }) => {
+            Ok(OpenConnection { live, mut bare, .. }) => {
                 bare.warnings.clear();
                 let before = self.inventory();
-                let listed = inventory::drain(&live, bare, &before, shared.config.timeouts.list).await;
-                shared.was_there.store(true, std::sync::atomic::Ordering::Relaxed);
+                let listed = inventory::drain(&live, bare, &before, context.config.timeouts.list).await;
+                context.was_there.store(true, std::sync::atomic::Ordering::Relaxed);
                 let stderr = match &live.link {
                     Link::Peer(peer) => peer.process().map(|process| process.stderr().last(SEARCHED)),
                     Link::Http(_) => None,
                 };
                 let mut stderr: Vec<String> =
-                    stderr.unwrap_or_default().iter().map(|line| shared.config.masked(line)).collect();
-                live.link.close(around.grace).await;
+                    stderr.unwrap_or_default().iter().map(|line| context.config.masked(line)).collect();
+                live.link.close(deps.grace).await;
                 match listed {
                     Ok((inventory, _)) => {
                         stderr.drain(..stderr.len().saturating_sub(LINES));
-                        Ok(Inspected { inventory, stderr, took: started.elapsed() })
+                        Ok(Inspection { inventory, stderr, took: started.elapsed() })
                     }
                     Err(error) => {
-                        let why = format!("its tools cannot be listed: {}", shared.config.masked(&error.to_string()));
+                        let why = format!("its tools cannot be listed: {}", context.config.masked(&error.to_string()));
                         let why = with_stderr(why, &stderr);
                         let timed_out = matches!(error, LinkError::Timeout(_));
-                        Err(NotInspected { why, timed_out, needs_login: false })
+                        Err(InspectError { why, timed_out, needs_login: false })
                     }
                 }
             }
         };
         let is_open = seen.is_ok();
-        scope.close(if is_open { around.grace * 3 } else { shared.ending(installs) }).await;
+        scope.close(if is_open { deps.grace * 3 } else { context.ending(installs) }).await;
         let kept = kept.into_inner().unwrap_or_else(PoisonError::into_inner);
         let stderr = kept.as_ref().and_then(|peer| peer.process()).map(|program| program.stderr().last(install::LINES));
         match (seen, stderr) {
             (Err(mut failure), Some(stderr)) => {
-                let half = shared.left_behind(stderr).await;
+                let half = context.left_behind(stderr).await;
                 failure.why.push_str(&half.map(|half| install::told(&half)).unwrap_or_default());
                 Err(failure)
             }
@@ -125,7 +126,7 @@ impl Server {
     /// Takes what was seen as what is known, unless a connection is there: then that one is listed anew, because calls go
     /// where it goes.
     pub fn learn(&self, inventory: Inventory) {
-        if self.shared.live.load().is_some() {
+        if self.context.live.load().is_some() {
             self.order_refresh();
             return;
         }
@@ -133,10 +134,10 @@ impl Server {
             // Whatever it wanted, it has it now.
             self.order_restart();
         }
-        let known = self.shared.inventory.load();
+        let known = self.context.inventory.load();
         if **known != inventory {
-            self.shared.inventory.store(Arc::new(inventory));
+            self.context.inventory.store(Arc::new(inventory));
         }
-        self.shared.status.send_modify(|status| status.listed = true);
+        self.context.status.send_modify(|status| status.listed = true);
     }
 }

@@ -9,8 +9,7 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep};
 use toolcrib_transport::process::StderrTail;
 
-use crate::failure;
-use crate::server::Shared;
+use crate::stderr::latest;
 
 /// How long a program that is ended while it installs may take to clean up after SIGTERM.
 pub(crate) const CLEAN_UP: Duration = Duration::from_secs(10);
@@ -21,7 +20,7 @@ pub(crate) const LINES: usize = 200;
 
 /// What is known of a program that installs what it runs.
 #[derive(Debug, Clone)]
-pub struct Installs {
+pub struct Installer {
     /// The program that installs, as people call it: `npx`.
     pub runner: String,
     /// How long it may take in any case.
@@ -54,7 +53,7 @@ pub struct HalfWritten {
     pub why: String,
 }
 
-impl Installs {
+impl Installer {
     /// The usual times: two minutes, as long as something happens each minute, a quarter of an hour at most.
     pub fn new(runner: impl Into<String>, cache: Arc<dyn InstallCache>) -> Self {
         Self {
@@ -85,7 +84,7 @@ impl Installs {
             if now != seen {
                 (progress, seen) = (Instant::now(), now);
             }
-            if let Some(line) = failure::latest(&stderr.last(LINES)) {
+            if let Some(line) = latest(&stderr.last(LINES)) {
                 tell(line.to_owned());
             }
             let took = begun.elapsed();
@@ -105,27 +104,4 @@ pub fn inherited_variable(name: &str, more: &[String]) -> Option<String> {
 /// What is said of an entry after what failed.
 pub(crate) fn told(half: &HalfWritten) -> String {
     format!("; `{}` in the cache is half written: {}", half.path.display(), half.why)
-}
-
-// === impl Shared ===
-
-impl Shared {
-    /// How long the end of a connection may take; `installs` says that its program may have to clean up.
-    pub(crate) fn ending(&self, installs: bool) -> Duration {
-        let usual = self.pool.around().grace * 3;
-        if installs { usual.max(CLOSING + CLEAN_UP * 3 / 2) } else { usual }
-    }
-
-    /// What an installation left half written, once its program has ended. Told in the server's status.
-    pub(crate) async fn left_behind(&self, stderr: Vec<String>) -> Option<HalfWritten> {
-        let cache = Arc::clone(&self.config.installs.as_ref()?.cache);
-        let half = tokio::task::spawn_blocking(move || cache.half_written(&stderr)).await.ok().flatten();
-        let news = half.clone();
-        self.status.send_if_modified(|status| {
-            let is_news = status.half_written != news;
-            status.half_written = news;
-            is_news
-        });
-        half
-    }
 }

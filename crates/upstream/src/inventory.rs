@@ -13,7 +13,7 @@ use toolcrib_protocol::raw::{self, Edit, Writer};
 use toolcrib_protocol::{Raw, Revision, error};
 use toolcrib_transport::LinkError;
 
-use crate::live::Live;
+use crate::live::LiveConnection;
 
 /// How many pages of one list are read.
 const PAGES: usize = 1_000;
@@ -186,7 +186,7 @@ pub(crate) fn revision(result: &Raw) -> Option<Revision> {
 ///
 /// Beside it, how long what was read may be taken as it is, where nobody will tell when it changes (2026-07-28, caching).
 pub(crate) async fn drain(
-    live: &Live,
+    live: &LiveConnection,
     mut inventory: Inventory,
     before: &Inventory,
     deadline: Duration,
@@ -223,7 +223,7 @@ pub(crate) async fn drain(
 }
 
 async fn drain_one(
-    live: &Live,
+    live: &LiveConnection,
     listing: Listing,
     until: tokio::time::Instant,
 ) -> Result<(Vec<Entry>, Vec<String>, Duration), LinkError> {

@@ -25,7 +25,7 @@ pub(crate) static CLIENT_INFO: LazyLock<Raw> = LazyLock::new(|| {
 
 /// A connection that calls can be made on.
 #[derive(Debug)]
-pub(crate) struct Live {
+pub(crate) struct LiveConnection {
     /// Counts the connections of a server, so that a late report about an old one is not held against the new one.
     pub(crate) generation: u64,
     pub(crate) link: Link,
@@ -38,19 +38,19 @@ pub(crate) struct Live {
 
 /// What is said about one request beside its parameters.
 #[derive(Debug)]
-pub(crate) struct Said<'a> {
+pub(crate) struct RequestMeta<'a> {
     pub(crate) capabilities: &'a Capabilities,
     pub(crate) level: Option<Level>,
     pub(crate) wants_progress: bool,
 }
 
-impl Said<'_> {
+impl RequestMeta<'_> {
     /// A request of our own, for nobody in particular.
-    pub(crate) const OURS: Said<'static> =
-        Said { capabilities: &Capabilities::NONE, level: None, wants_progress: false };
+    pub(crate) const OURS: RequestMeta<'static> =
+        RequestMeta { capabilities: &Capabilities::NONE, level: None, wants_progress: false };
 }
 
-impl Live {
+impl LiveConnection {
     pub(crate) fn new(generation: u64, link: Link, revision: Revision, calls: Arc<Calls>, logs: bool) -> Self {
         Self { generation, link, revision, calls, logs, level: AtomicU8::new(NO_LEVEL) }
     }
@@ -61,7 +61,7 @@ impl Live {
     }
 
     /// The parameters as this server must get them.
-    pub(crate) fn params(&self, id: u64, params: &Raw, said: &Said<'_>) -> Raw {
+    pub(crate) fn params(&self, id: u64, params: &Raw, said: &RequestMeta<'_>) -> Raw {
         written(self.revision, id, params, said)
     }
 
@@ -73,7 +73,7 @@ impl Live {
         deadline: Duration,
     ) -> Result<Result<Raw, RpcError>, LinkError> {
         let id = self.link.next_id();
-        self.link.call(id, method, self.params(id, params, &Said::OURS), CallOptions::within(deadline)).await
+        self.link.call(id, method, self.params(id, params, &RequestMeta::OURS), CallOptions::within(deadline)).await
     }
 
     /// Makes a call.
@@ -81,7 +81,7 @@ impl Live {
         &self,
         method: &str,
         params: &Raw,
-        said: &Said<'_>,
+        said: &RequestMeta<'_>,
         options: CallOptions,
     ) -> Result<Result<Raw, RpcError>, LinkError> {
         if !self.is_modern() && said.level.is_some() {
@@ -113,7 +113,7 @@ impl Live {
 }
 
 /// The parameters of a request for a server that is spoken to in `revision`.
-pub(crate) fn written(revision: Revision, id: u64, params: &Raw, said: &Said<'_>) -> Raw {
+pub(crate) fn written(revision: Revision, id: u64, params: &Raw, said: &RequestMeta<'_>) -> Raw {
     let progress_token = said.wants_progress.then_some(id);
     match revision.era() {
         Era::Legacy => meta::for_legacy_server(params, progress_token),

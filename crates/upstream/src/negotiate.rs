@@ -13,7 +13,7 @@ use toolcrib_transport::{CallOptions, Link, LinkError};
 
 use crate::eras::Failure;
 use crate::inventory::{Inventory, revision};
-use crate::live::{CLIENT_INFO, Said, written};
+use crate::live::{CLIENT_INFO, RequestMeta, written};
 
 /// How long a program may be silent after the probe before `initialize` is sent too. Programs that are still starting
 /// answer the probe later, and that answer still counts.
@@ -24,7 +24,7 @@ const LISTENING: Duration = Duration::from_secs(1);
 
 /// What is known after the opening.
 #[derive(Debug)]
-pub(crate) struct Opened {
+pub(crate) struct Handshake {
     pub(crate) revision: Revision,
     /// Capabilities, name and instructions; no lists yet.
     pub(crate) inventory: Inventory,
@@ -34,7 +34,7 @@ pub(crate) struct Opened {
 
 /// Why there is no connection.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum NotOpened {
+pub(crate) enum HandshakeError {
     #[error(transparent)]
     Link(#[from] LinkError),
     /// The program ended at the probe: some do at anything that they do not expect. It must be started again.
@@ -51,9 +51,9 @@ pub(crate) enum NotOpened {
     NotModern,
 }
 
-// === impl NotOpened ===
+// === impl HandshakeError ===
 
-impl NotOpened {
+impl HandshakeError {
     /// What a failed `initialize` says of a server whose main connection is modern.
     pub(crate) fn beside(&self) -> Failure {
         match self {
@@ -69,7 +69,7 @@ impl NotOpened {
 
 /// How a connection is to be opened.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Wish<'a> {
+pub(crate) struct HandshakeOptions<'a> {
     /// The era that the server was of when it last answered.
     pub(crate) known: Option<Era>,
     /// Whether no other era will do.
@@ -79,8 +79,8 @@ pub(crate) struct Wish<'a> {
 }
 
 /// Opens a connection. The caller brings the deadline.
-pub(crate) async fn open(link: &Link, wish: Wish<'_>) -> Result<Opened, NotOpened> {
-    let Wish { known, only, offered } = wish;
+pub(crate) async fn open(link: &Link, wish: HandshakeOptions<'_>) -> Result<Handshake, HandshakeError> {
+    let HandshakeOptions { known, only, offered } = wish;
     match (link, known) {
         (Link::Http(_), Some(Era::Legacy)) if only => posted_handshake(link, offered).await,
         (_, Some(Era::Legacy)) => Ok(handshake(link, offered).await?),
@@ -90,14 +90,14 @@ pub(crate) async fn open(link: &Link, wish: Wish<'_>) -> Result<Opened, NotOpene
             let outcome = discover(link).await?;
             // It was modern once and is not now: the task forgets the era and tries again.
             discovered(outcome)
-                .ok_or_else(|| NotOpened::Link(LinkError::NotMcp("it no longer answers `server/discover`".into())))
+                .ok_or_else(|| HandshakeError::Link(LinkError::NotMcp("it no longer answers `server/discover`".into())))
         }
         (Link::Peer(_), None) => probe_peer(link, offered).await,
     }
 }
 
 /// Without `initialize`, whatever the server says.
-async fn opened_modern(link: &Link) -> Result<Opened, NotOpened> {
+async fn opened_modern(link: &Link) -> Result<Handshake, HandshakeError> {
     let opened = match link {
         Link::Http(http) => {
             let id = link.next_id();
@@ -111,7 +111,7 @@ async fn opened_modern(link: &Link) -> Result<Opened, NotOpened> {
         }
         Link::Peer(_) => discovered(discover(link).await?),
     };
-    asked_again(link, opened.ok_or(NotOpened::NotModern)?).await
+    asked_again(link, opened.ok_or(HandshakeError::NotModern)?).await
 }
 
 async fn discover(link: &Link) -> Result<Result<Raw, RpcError>, LinkError> {
@@ -122,15 +122,15 @@ async fn discover(link: &Link) -> Result<Result<Raw, RpcError>, LinkError> {
 }
 
 fn discover_params(id: u64) -> Raw {
-    written(Revision::LATEST, id, &Raw::empty_object(), &Said::OURS)
+    written(Revision::LATEST, id, &Raw::empty_object(), &RequestMeta::OURS)
 }
 
-async fn probe_peer(link: &Link, offered: &Capabilities) -> Result<Opened, NotOpened> {
+async fn probe_peer(link: &Link, offered: &Capabilities) -> Result<Handshake, HandshakeError> {
     let mut probe = std::pin::pin!(discover(link));
     let early = tokio::time::timeout(PROBE, &mut probe).await;
     if let Ok(outcome) = early {
         let outcome = match outcome {
-            Err(LinkError::Closed) => return Err(NotOpened::Ended),
+            Err(LinkError::Closed) => return Err(HandshakeError::Ended),
             other => other?,
         };
         return match discovered(outcome) {
@@ -144,20 +144,20 @@ async fn probe_peer(link: &Link, offered: &Capabilities) -> Result<Opened, NotOp
         biased;
         shaken = &mut shaking => match shaken {
             Ok(opened) => Ok(opened),
-            Err(LinkError::Closed) => Err(NotOpened::Ended),
+            Err(LinkError::Closed) => Err(HandshakeError::Ended),
             // A modern server that started slowly refuses the handshake; its answer to the probe is on the way.
-            Err(refused) => probe.await.ok().and_then(discovered).ok_or(NotOpened::Link(refused)),
+            Err(refused) => probe.await.ok().and_then(discovered).ok_or(HandshakeError::Link(refused)),
         },
         outcome = &mut probe => match outcome.map(discovered) {
             Ok(Some(opened)) => Ok(opened),
             Ok(None) => Ok(shaking.await?),
-            Err(LinkError::Closed) => Err(NotOpened::Ended),
+            Err(LinkError::Closed) => Err(HandshakeError::Ended),
             Err(error) => Err(error.into()),
         },
     }
 }
 
-async fn probe_http(link: &Link, http: &Arc<HttpLink>, offered: &Capabilities) -> Result<Opened, NotOpened> {
+async fn probe_http(link: &Link, http: &Arc<HttpLink>, offered: &Capabilities) -> Result<Handshake, HandshakeError> {
     let id = link.next_id();
     let probed = http.probe(id, discover_params(id), Revision::LATEST, Duration::MAX).await?;
     if let Some(opened) = probed.outcome.and_then(discovered) {
@@ -173,39 +173,41 @@ async fn probe_http(link: &Link, http: &Arc<HttpLink>, offered: &Capabilities) -
     }
 }
 
-async fn posted_handshake(link: &Link, offered: &Capabilities) -> Result<Opened, NotOpened> {
+async fn posted_handshake(link: &Link, offered: &Capabilities) -> Result<Handshake, HandshakeError> {
     match handshake(link, offered).await {
-        Err(error @ LinkError::Status { status: 400 | 404 | 405, .. }) => Err(NotOpened::NoPost(error)),
+        Err(error @ LinkError::Status { status: 400 | 404 | 405, .. }) => Err(HandshakeError::NoPost(error)),
         other => Ok(other?),
     }
 }
 
 /// A server that named its revisions in an error has not said yet what it offers: it is asked once more, in one of them.
-async fn asked_again(link: &Link, opened: Opened) -> Result<Opened, NotOpened> {
+async fn asked_again(link: &Link, opened: Handshake) -> Result<Handshake, HandshakeError> {
     if opened.inventory.capabilities.is_some() {
         return Ok(opened);
     }
     let again = discover(link).await?;
     discovered(again)
         .filter(|opened| opened.inventory.capabilities.is_some())
-        .ok_or_else(|| NotOpened::Link(LinkError::NotMcp("`server/discover` does not say what it offers".into())))
+        .ok_or_else(|| HandshakeError::Link(LinkError::NotMcp("`server/discover` does not say what it offers".into())))
 }
 
 /// What a probe says: the opening of a modern server, or nothing.
-fn discovered(outcome: Result<Raw, RpcError>) -> Option<Opened> {
+fn discovered(outcome: Result<Raw, RpcError>) -> Option<Handshake> {
     let (named, result) = match outcome {
-        Ok(result) => (Named::read(&result.get("supportedVersions")?)?, Some(result)),
+        Ok(result) => (NamedRevisions::read(&result.get("supportedVersions")?)?, Some(result)),
         // Only modern servers know these codes (2026-07-28, basic/versioning).
-        Err(error) if error.code == REVISION_UNSUPPORTED => (Named::read(&error.data?.get("supported")?)?, None),
-        Err(error) if matches!(error.code, HEADER_MISMATCH | CAPABILITY_MISSING) => (Named::LATEST, None),
+        Err(error) if error.code == REVISION_UNSUPPORTED => {
+            (NamedRevisions::read(&error.data?.get("supported")?)?, None)
+        }
+        Err(error) if matches!(error.code, HEADER_MISMATCH | CAPABILITY_MISSING) => (NamedRevisions::LATEST, None),
         Err(_) => return None,
     };
-    let Named { revision, legacy } = named;
+    let NamedRevisions { revision, legacy } = named;
     let mut inventory = Inventory::default();
     if let Some(result) = &result {
         inventory.discovered(result);
     }
-    Some(Opened { revision, inventory, names_legacy: legacy })
+    Some(Handshake { revision, inventory, names_legacy: legacy })
 }
 
 /// Whether an error shows that a server which was a legacy one follows modern rules now.
@@ -226,14 +228,14 @@ pub(crate) fn speaks_of_legacy_rules(error: &RpcError) -> bool {
 }
 
 /// What a modern server names of the revisions that we speak.
-struct Named {
+struct NamedRevisions {
     /// The newest modern one.
     revision: Revision,
     /// Whether a legacy one is among them.
     legacy: bool,
 }
 
-impl Named {
+impl NamedRevisions {
     const LATEST: Self = Self { revision: Revision::LATEST, legacy: false };
 
     /// `None` where no modern one is among them.
@@ -247,7 +249,7 @@ impl Named {
 }
 
 /// Shakes hands: `initialize`, the check of the answer, `notifications/initialized`.
-pub(crate) async fn handshake(link: &Link, offered: &Capabilities) -> Result<Opened, LinkError> {
+pub(crate) async fn handshake(link: &Link, offered: &Capabilities) -> Result<Handshake, LinkError> {
     let id = link.next_id();
     let (outcome, session) = match link {
         Link::Peer(_) => {
@@ -275,7 +277,7 @@ pub(crate) async fn handshake(link: &Link, offered: &Capabilities) -> Result<Ope
     }
     let mut inventory = Inventory::default();
     inventory.opened(&result);
-    Ok(Opened { revision, inventory, names_legacy: true })
+    Ok(Handshake { revision, inventory, names_legacy: true })
 }
 
 fn initialize_params(offered: &Capabilities) -> Raw {
@@ -325,11 +327,12 @@ mod tests {
 
     #[test]
     fn what_a_failed_handshake_says_of_the_era() {
-        let status = |status| NotOpened::Link(LinkError::Status { status, body: String::new(), challenge: None });
-        for refused in [NotOpened::Link(LinkError::NotMcp(String::new())), status(400), status(404), status(405)] {
+        let status = |status| HandshakeError::Link(LinkError::Status { status, body: String::new(), challenge: None });
+        for refused in [HandshakeError::Link(LinkError::NotMcp(String::new())), status(400), status(404), status(405)] {
             assert_eq!(refused.beside(), Failure::Refused, "{refused}");
         }
-        for silent in [NotOpened::Ended, NotOpened::Link(LinkError::Closed), LinkError::Timeout(PROBE).into()] {
+        for silent in [HandshakeError::Ended, HandshakeError::Link(LinkError::Closed), LinkError::Timeout(PROBE).into()]
+        {
             assert_eq!(silent.beside(), Failure::Silent, "{silent}");
         }
         for elsewhere in [status(401), status(429), status(503), LinkError::Unreachable(String::new()).into()] {

@@ -15,38 +15,25 @@ use toolcrib_transport::{CallHandler, Inbox, Link, LinkError, Reply};
 
 use crate::calls::Calls;
 use crate::config::{Endpoint, ServerConfig};
+use crate::deps::ServerDeps;
 use crate::eras::{Eras, Failure};
 use crate::event::Event;
-use crate::failure::{SEARCHED, with_stderr};
 use crate::install;
 use crate::inventory::Inventory;
-use crate::live::Live;
-use crate::negotiate::{self, NotOpened, Wish};
-use crate::server::Surroundings;
+use crate::live::LiveConnection;
+use crate::negotiate::{self, HandshakeError, HandshakeOptions};
+use crate::report::{Report, report_list_changed};
 use crate::status::Status;
+use crate::stderr::{SEARCHED, with_stderr};
 use crate::subscribe::Wishes;
 use crate::unanswered::Unanswered;
 
 /// How many characters of what a program says while it installs itself are shown.
 const NOTE: usize = 200;
-/// How many reports may wait for the server's task.
-pub(crate) const REPORTS: usize = 32;
-/// How many of these places are kept for the ends of connections.
-const RESERVED: usize = 8;
-
-/// What the tasks of a connection tell the server's task.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Report {
-    /// The connection of this generation has ended.
-    Closed(u64),
-    /// One of the lists changed.
-    ListChanged(u64),
-}
-
 /// What one connection is opened with.
 pub(crate) struct Opening<'a> {
     pub(crate) config: &'a ServerConfig,
-    pub(crate) around: &'a Surroundings,
+    pub(crate) deps: &'a ServerDeps,
     pub(crate) scope: &'a Scope,
     pub(crate) generation: u64,
     pub(crate) reports: mpsc::Sender<Report>,
@@ -76,8 +63,8 @@ pub(crate) struct Opening<'a> {
 
 /// A connection that was opened, with what the server says of itself.
 #[derive(Debug)]
-pub(crate) struct Ready {
-    pub(crate) live: Live,
+pub(crate) struct OpenConnection {
+    pub(crate) live: LiveConnection,
     pub(crate) bare: Inventory,
     /// Whether a modern server names a legacy revision among those that it speaks.
     pub(crate) names_legacy: bool,
@@ -85,7 +72,7 @@ pub(crate) struct Ready {
 
 /// Why there is no connection.
 #[derive(Debug)]
-pub(crate) struct NoConnection {
+pub(crate) struct OpenError {
     /// A fragment for people, with what the program's stderr says of it.
     pub(crate) why: String,
     /// What it says of the legacy era, where that was wanted.
@@ -104,20 +91,20 @@ pub(crate) enum Cause {
     Other,
 }
 
-impl From<&str> for NoConnection {
+impl From<&str> for OpenError {
     fn from(why: &str) -> Self {
         why.to_owned().into()
     }
 }
 
-impl From<String> for NoConnection {
+impl From<String> for OpenError {
     fn from(why: String) -> Self {
         Self { why, beside: Failure::Unreached, cause: Cause::Other }
     }
 }
 
 /// Opens a connection.
-pub(crate) async fn open(opening: &Opening<'_>) -> Result<Ready, NoConnection> {
+pub(crate) async fn open(opening: &Opening<'_>) -> Result<OpenConnection, OpenError> {
     let _turn = match &opening.config.installs {
         Some(_) => Some(opening.turn.lock().await),
         None => None,
@@ -132,7 +119,7 @@ pub(crate) async fn open(opening: &Opening<'_>) -> Result<Ready, NoConnection> {
         let unanswered = opening.unanswered.on(&opening.config.name, opening.generation);
         let calls = Calls::new(Arc::clone(&opening.offered), opening.owner.clone(), asks, unanswered);
         let (link, stderr) = connect(opening, &calls, sse, until).await?;
-        let wish = Wish { known: era, only: only.is_some(), offered: &opening.offered };
+        let wish = HandshakeOptions { known: era, only: only.is_some(), offered: &opening.offered };
         let negotiated = negotiate::open(&link, wish);
         let opened = match (&opening.config.installs, &stderr) {
             (Some(installs), Some(stderr)) => tokio::select! {
@@ -143,36 +130,36 @@ pub(crate) async fn open(opening: &Opening<'_>) -> Result<Ready, NoConnection> {
                     let seconds = took.as_secs_f32().ceil();
                     let what = format!("{} did not finish within {seconds} s, and was ended", installs.runner);
                     let why = with_stderr(what, &stderr.last(SEARCHED));
-                    return Err(NoConnection { why, beside: Failure::Unreached, cause: Cause::Timeout });
+                    return Err(OpenError { why, beside: Failure::Unreached, cause: Cause::Timeout });
                 }
             },
             _ => tokio::time::timeout_at(until, negotiated)
                 .await
-                .unwrap_or(Err(NotOpened::Link(LinkError::Timeout(deadline)))),
+                .unwrap_or(Err(HandshakeError::Link(LinkError::Timeout(deadline)))),
         };
         let error = match opened {
             Ok(opened) => {
                 let logs = opened.inventory.has_capability("logging");
-                let live = Live::new(opening.generation, link, opened.revision, calls, logs);
-                return Ok(Ready { live, bare: opened.inventory, names_legacy: opened.names_legacy });
+                let live = LiveConnection::new(opening.generation, link, opened.revision, calls, logs);
+                return Ok(OpenConnection { live, bare: opened.inventory, names_legacy: opened.names_legacy });
             }
             Err(error) => error,
         };
-        let why = explain(&error, &link, stderr.as_ref(), opening.around.grace).await;
-        link.close(opening.around.grace).await;
+        let why = explain(&error, &link, stderr.as_ref(), opening.deps.grace).await;
+        link.close(opening.deps.grace).await;
         match error {
-            NotOpened::Ended if era.is_none() => era = Some(Era::Legacy),
+            HandshakeError::Ended if era.is_none() => era = Some(Era::Legacy),
             // It was replaced by one of the other era.
-            NotOpened::Link(LinkError::NotMcp(_)) if remembers => (remembers, era) = (false, None),
-            NotOpened::NoPost(_) if !sse => (sse, era) = (true, Some(Era::Legacy)),
+            HandshakeError::Link(LinkError::NotMcp(_)) if remembers => (remembers, era) = (false, None),
+            HandshakeError::NoPost(_) if !sse => (sse, era) = (true, Some(Era::Legacy)),
             error => {
                 let cause = match &error {
-                    NotOpened::Link(LinkError::Timeout(_)) => Cause::Timeout,
+                    HandshakeError::Link(LinkError::Timeout(_)) => Cause::Timeout,
                     error if wants_login(error, opening.config.wants_login) => Cause::Login,
                     _ => Cause::Other,
                 };
                 let why = if cause == Cause::Login { LOGIN.to_owned() } else { why };
-                return Err(NoConnection { why, beside: error.beside(), cause });
+                return Err(OpenError { why, beside: error.beside(), cause });
             }
         }
     }
@@ -182,8 +169,8 @@ pub(crate) async fn open(opening: &Opening<'_>) -> Result<Ready, NoConnection> {
 const LOGIN: &str = "it wants a login by OAuth";
 
 /// Whether a refusal asks for a login: a challenge names where to begin (RFC 9728, 5.1), or the server is known for it.
-fn wants_login(error: &NotOpened, is_known: bool) -> bool {
-    let (NotOpened::Link(error) | NotOpened::NoPost(error)) = error else { return false };
+fn wants_login(error: &HandshakeError, is_known: bool) -> bool {
+    let (HandshakeError::Link(error) | HandshakeError::NoPost(error)) = error else { return false };
     match error {
         LinkError::Status { status: 401, challenge: Some(challenge), .. } if names_metadata(challenge) => true,
         LinkError::Status { status: 401 | 403, .. } => is_known,
@@ -222,37 +209,37 @@ async fn connect(
     calls: &Arc<Calls>,
     sse: bool,
     until: tokio::time::Instant,
-) -> Result<(Link, Option<StderrTail>), NoConnection> {
-    let Opening { config, around, scope, .. } = opening;
+) -> Result<(Link, Option<StderrTail>), OpenError> {
+    let Opening { config, deps, scope, .. } = opening;
     let inbox = Arc::new(ServerInbox {
         server: config.name.clone(),
         generation: opening.generation,
         reports: opening.reports.clone(),
-        events: around.events.clone(),
+        events: deps.events.clone(),
         calls: Arc::clone(calls),
         eras: Arc::clone(&opening.eras),
         wishes: Arc::clone(&opening.wishes),
         budget: LogBudget::default(),
         mask: config.mask(),
     });
-    let bounds = Bounds { bytes: around.limits.message_bytes, depth: around.limits.depth, is_own: false };
+    let bounds = Bounds { bytes: deps.limits.message_bytes, depth: deps.limits.depth, is_own: false };
     match &config.endpoint {
         Endpoint::Unusable { reason } => Err(reason.clone().into()),
         Endpoint::Http(endpoint) if !sse => {
             let endpoint = proven(opening, endpoint, until).await?;
-            let link = HttpLink::new(around.client.clone(), endpoint, inbox, (*scope).clone(), bounds);
+            let link = HttpLink::new(deps.client.clone(), endpoint, inbox, (*scope).clone(), bounds);
             Ok((Link::Http(link), None))
         }
         Endpoint::Http(endpoint) | Endpoint::Sse(endpoint) => {
             let endpoint = proven(opening, endpoint, until).await?;
-            let opened = Peer::over_events(around.client.clone(), endpoint, inbox, (*scope).clone(), bounds);
+            let opened = Peer::over_events(deps.client.clone(), endpoint, inbox, (*scope).clone(), bounds);
             match tokio::time::timeout_at(until, opened).await {
                 Ok(Ok(peer)) => Ok((Link::Peer(peer), None)),
                 Ok(Err(error)) => {
-                    let login = wants_login(&NotOpened::Link(error.clone()), config.wants_login);
+                    let login = wants_login(&HandshakeError::Link(error.clone()), config.wants_login);
                     let cause = if login { Cause::Login } else { Cause::Other };
                     let why = if login { LOGIN.to_owned() } else { error.to_string() };
-                    Err(NoConnection { why, beside: Failure::Unreached, cause })
+                    Err(OpenError { why, beside: Failure::Unreached, cause })
                 }
                 Err(_) => Err("its event stream named no `endpoint` in time".into()),
             }
@@ -263,14 +250,14 @@ async fn connect(
             spec.env.clone_from(env);
             spec.inherit.clone_from(inherit);
             spec.cwd.clone_from(cwd);
-            spec.guard.clone_from(&around.guard);
-            spec.limits = ProcessLimits { line_bytes: around.limits.message_bytes, ..ProcessLimits::default() };
+            spec.guard.clone_from(&deps.guard);
+            spec.limits = ProcessLimits { line_bytes: deps.limits.message_bytes, ..ProcessLimits::default() };
             if config.installs.is_some() {
                 spec.limits =
                     ProcessLimits { grace: install::CLEAN_UP, closing: Some(install::CLOSING), ..spec.limits };
             }
             let start = |on_line| process::spawn(&spec, scope, on_line);
-            let peer = Peer::over_process(inbox, around.limits.depth, start).map_err(|error| error.to_string())?;
+            let peer = Peer::over_process(inbox, deps.limits.depth, start).map_err(|error| error.to_string())?;
             let stderr = peer.process().map(process::Process::stderr);
             if config.installs.is_some() {
                 *opening.kept.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::clone(&peer));
@@ -285,9 +272,9 @@ async fn proven(
     opening: &Opening<'_>,
     endpoint: &HttpEndpoint,
     until: tokio::time::Instant,
-) -> Result<HttpEndpoint, NoConnection> {
+) -> Result<HttpEndpoint, OpenError> {
     let mut endpoint = endpoint.clone();
-    if let Some(credentials) = &opening.around.credentials {
+    if let Some(credentials) = &opening.deps.credentials {
         let proof = credentials.headers(&opening.config.name, opening.principal.as_deref());
         let headers = tokio::time::timeout_at(until, proof).await;
         endpoint.headers.extend(headers.map_err(|_| "no credential in time".to_owned())??);
@@ -296,9 +283,9 @@ async fn proven(
 }
 
 /// Why the handshake failed: for a process that ended, how it ended and what it wrote last.
-async fn explain(error: &NotOpened, link: &Link, stderr: Option<&StderrTail>, grace: Duration) -> String {
+async fn explain(error: &HandshakeError, link: &Link, stderr: Option<&StderrTail>, grace: Duration) -> String {
     let mut text = error.to_string();
-    let closed = matches!(error, NotOpened::Ended | NotOpened::Link(LinkError::Closed));
+    let closed = matches!(error, HandshakeError::Ended | HandshakeError::Link(LinkError::Closed));
     if let (true, Link::Peer(peer)) = (closed, link)
         && let Some(process) = peer.process()
     {
@@ -309,16 +296,6 @@ async fn explain(error: &NotOpened, link: &Link, stderr: Option<&StderrTail>, gr
         };
     }
     with_stderr(text, &stderr.map(|stderr| stderr.last(SEARCHED)).unwrap_or_default())
-}
-
-/// Reports that a list changed.
-pub(crate) fn report_list_changed(wishes: &Wishes, reports: &mpsc::Sender<Report>, generation: u64) {
-    // Known at once, whenever the report is read.
-    wishes.list_changed();
-    // A queue that fills already holds the same news; the last places are for the end of a connection.
-    if reports.capacity() > RESERVED {
-        let _ = reports.try_send(Report::ListChanged(generation));
-    }
 }
 
 /// Takes what a server says on its own.
@@ -420,7 +397,7 @@ mod tests {
     fn a_challenge_that_names_its_metadata_asks_for_a_login() {
         let refused = |status, challenge: Option<&str>| {
             let challenge = challenge.map(str::to_owned);
-            NotOpened::Link(LinkError::Status { status, body: "{}".to_owned(), challenge })
+            HandshakeError::Link(LinkError::Status { status, body: "{}".to_owned(), challenge })
         };
         let metadata = "Bearer error=\"invalid_token\", resource_metadata=\"https://a.example/.well-known/x\"";
         for (status, challenge, known, expected) in [
@@ -437,7 +414,7 @@ mod tests {
         ] {
             assert_eq!(wants_login(&refused(status, challenge), known), expected, "{status} {challenge:?} {known}");
         }
-        assert!(!wants_login(&NotOpened::Ended, true));
+        assert!(!wants_login(&HandshakeError::Ended, true));
     }
 
     #[test]

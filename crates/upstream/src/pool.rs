@@ -1,5 +1,6 @@
 //! Connections to a server beside its main one: to a legacy one for other principals, for clients that can be asked, for
-//! conversations of their own; to any program for the environment of a profile. Opened at the first call, closed when nobody uses them.
+//! conversations of their own; to any program for the environment of a profile. Opened at the first call, closed when no
+//! call uses them.
 //!
 //! Each has a task that owns it; callers wait for what it publishes.
 
@@ -15,14 +16,16 @@ use toolcrib_base::task::Scope;
 use toolcrib_protocol::{Era, Notification, Raw, method};
 use toolcrib_transport::{CallHandler, Link};
 
-use crate::client::{Client, Key};
+use crate::client::{Client, ConnectionKey};
+use crate::context::ServerContext;
 use crate::conversation::Conversation;
 use crate::environment::Environment;
 use crate::eras::Failure;
 use crate::event::Event;
-use crate::live::Live;
-use crate::open::{self, Cause, NoConnection, Opening, REPORTS, Ready, Report};
-use crate::server::{Shared, Surroundings};
+use crate::live::LiveConnection;
+use crate::open::{self, Cause, OpenConnection, OpenError, Opening};
+use crate::report::{REPORTS, Report};
+use crate::status::{State, Status};
 
 /// How many connections one server may have beside its main one, those that are being closed among them: each may be
 /// a process.
@@ -45,8 +48,8 @@ const FIRST: u64 = 1 << 32;
 /// The connections of one server.
 #[derive(Debug)]
 pub(crate) struct Pool {
-    open: Mutex<HashMap<Key, Arc<Extra>>>,
-    around: Surroundings,
+    open: Mutex<HashMap<ConnectionKey, Arc<ExtraConnection>>>,
+    context: Arc<ServerContext>,
     next: AtomicU64,
     scope: Scope,
     /// One for each that may be open.
@@ -57,11 +60,11 @@ pub(crate) struct Pool {
 
 /// One of them, in whatever state.
 #[derive(Debug)]
-struct Extra {
-    state: watch::Receiver<Opened>,
+struct ExtraConnection {
+    state: watch::Receiver<ExtraState>,
     /// Ends it.
     quit: watch::Sender<bool>,
-    used: Arc<Used>,
+    used: Arc<Usage>,
     /// Set when its environment is none any more: it ends with the calls that run on it.
     outdated: AtomicBool,
     /// Changes when the client's roots do.
@@ -76,29 +79,29 @@ struct Extra {
 
 /// When it was last used, and by how many calls now.
 #[derive(Debug)]
-struct Used {
+struct Usage {
     calls: watch::Sender<usize>,
     since: Mutex<Instant>,
     /// Notified when it is no longer used.
     unused: Arc<Notify>,
 }
 
-impl Used {
+impl Usage {
     fn since(&self) -> Instant {
         *self.since.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 #[derive(Debug, Clone)]
-enum Opened {
+enum ExtraState {
     Opening,
-    Live(Arc<Live>),
+    Live(Arc<LiveConnection>),
     Failed(String),
 }
 
 /// Which connection is wanted.
-struct Wanted<'a> {
-    key: &'a Key,
+struct LeaseRequest<'a> {
+    key: &'a ConnectionKey,
     conversation: Option<&'a Arc<Conversation>>,
     /// Not this one, which turned out to be of no use any more.
     not: Option<u64>,
@@ -111,26 +114,26 @@ struct Wanted<'a> {
 /// A connection in use.
 #[derive(Debug)]
 pub(crate) struct Lease {
-    pub(crate) live: Arc<Live>,
+    pub(crate) live: Arc<LiveConnection>,
     pub(crate) environment: Option<Arc<Environment>>,
     /// Whether it is of another era than the main connection.
     pub(crate) beside: bool,
-    _used: InUse,
+    _used: UseGuard,
     _turn: Option<OwnedSemaphorePermit>,
 }
 
 /// Counts a use until it is dropped.
 #[derive(Debug)]
-struct InUse(Arc<Used>);
+struct UseGuard(Arc<Usage>);
 
-impl InUse {
-    fn new(used: &Arc<Used>) -> Self {
+impl UseGuard {
+    fn new(used: &Arc<Usage>) -> Self {
         used.calls.send_modify(|calls| *calls += 1);
         Self(Arc::clone(used))
     }
 }
 
-impl Drop for InUse {
+impl Drop for UseGuard {
     fn drop(&mut self) {
         *self.0.since.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
         self.0.calls.send_modify(|calls| *calls -= 1);
@@ -142,7 +145,7 @@ impl Drop for InUse {
 
 /// Why there is no connection.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum NoLease {
+pub(crate) enum LeaseError {
     Failed(String),
     /// As many are open as may be.
     Full,
@@ -157,15 +160,15 @@ pub(crate) enum NoLease {
     Ended,
 }
 
-// === impl Extra ===
+// === impl ExtraConnection ===
 
-impl Extra {
+impl ExtraConnection {
     /// Ends it, and the conversation that it is for. Called while the pool is locked, so that the conversation cannot
     /// begin again meanwhile. One that could not be opened has told nothing that would be lost: it may be tried again.
     fn end(&self) {
         self.quit.send_replace(true);
         if let Some(conversation) = &self.conversation
-            && !matches!(&*self.state.borrow(), Opened::Failed(_))
+            && !matches!(&*self.state.borrow(), ExtraState::Failed(_))
         {
             conversation.end();
         }
@@ -175,11 +178,11 @@ impl Extra {
 // === impl Pool ===
 
 impl Pool {
-    pub(crate) fn new(around: Surroundings) -> Self {
+    pub(crate) fn new(context: Arc<ServerContext>) -> Self {
         let places = Arc::new(Semaphore::new(MOST));
         Self {
             open: Mutex::default(),
-            around,
+            context,
             next: AtomicU64::new(FIRST),
             scope: Scope::new(),
             places,
@@ -187,26 +190,26 @@ impl Pool {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<Key, Arc<Extra>>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<ConnectionKey, Arc<ExtraConnection>>> {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The connection of a client's key, opened if need be. `not` is one that turned out to be of no use any more.
     pub(crate) async fn lease(
-        &self,
-        shared: &Arc<Shared>,
-        key: &Key,
+        self: &Arc<Self>,
+        key: &ConnectionKey,
         client: &Client,
         not: Option<u64>,
-    ) -> Result<Lease, NoLease> {
-        let deadline = shared.config.timeouts.connect;
+    ) -> Result<Lease, LeaseError> {
+        let context = &self.context;
+        let deadline = context.config.timeouts.connect;
         // What it asks must belong to one call: each is made alone, unless one session has them all.
-        let alone = key.session.is_none() && key.offered.can_be_asked() && shared.eras.asks().load(Ordering::Relaxed);
+        let alone = key.session.is_none() && key.offered.can_be_asked() && context.eras.asks().load(Ordering::Relaxed);
         let conversation = client.conversation.as_ref().filter(|it| key.handle.as_ref() == Some(it.handle()));
         let place = if key.once { Some(self.place(deadline).await?) } else { None };
-        let task = |key: &Key, extra: &Arc<Extra>, place| ExtraTask {
-            shared: Arc::clone(shared),
-            around: self.around.clone(),
+        let task = |key: &ConnectionKey, extra: &Arc<ExtraConnection>, place| ExtraTask {
+            context: Arc::clone(context),
+            pool: Arc::clone(self),
             generation: self.next.fetch_add(1, Ordering::Relaxed),
             owner: client.own.clone().filter(|_| key.session.is_some()),
             key: key.clone(),
@@ -214,32 +217,32 @@ impl Pool {
             _place: place,
         };
         let alone_in = alone && conversation.is_none();
-        let wanted = Wanted { key, conversation, not, alone: alone_in, place };
+        let wanted = LeaseRequest { key, conversation, not, alone: alone_in, place };
         let (extra, used) = match self.extra(wanted, &task) {
-            Err(NoLease::Full | NoLease::InUse) => {
-                let wanted = Wanted { key, conversation, not, alone: alone_in, place: None };
-                Box::pin(self.room(wanted, &task, shared.config.timeouts.call)).await?
+            Err(LeaseError::Full | LeaseError::InUse) => {
+                let wanted = LeaseRequest { key, conversation, not, alone: alone_in, place: None };
+                Box::pin(self.room(wanted, &task, context.config.timeouts.call)).await?
             }
             other => other?,
         };
         let mut state = extra.state.clone();
-        let wait = state.wait_for(|state| !matches!(state, Opened::Opening));
+        let wait = state.wait_for(|state| !matches!(state, ExtraState::Opening));
         let opened = match tokio::time::timeout(deadline, wait).await {
             Ok(Ok(opened)) => opened.clone(),
-            Ok(Err(_)) => Opened::Failed("it is being stopped".into()),
-            Err(_) => return Err(NoLease::Timeout),
+            Ok(Err(_)) => ExtraState::Failed("it is being stopped".into()),
+            Err(_) => return Err(LeaseError::Timeout),
         };
         let live = match opened {
-            Opened::Live(live) => live,
-            Opened::Failed(why) => return Err(NoLease::Failed(why)),
-            Opened::Opening => return Err(NoLease::Timeout),
+            ExtraState::Live(live) => live,
+            ExtraState::Failed(why) => return Err(LeaseError::Failed(why)),
+            ExtraState::Opening => return Err(LeaseError::Timeout),
         };
         // A conversation cannot have a second connection for a second call: they come one after the other.
         let turn = match conversation.filter(|_| alone) {
             None => None,
             Some(_) => {
-                let turn = tokio::time::timeout(shared.config.timeouts.call, Arc::clone(&extra.turn).acquire_owned());
-                Some(turn.await.map_err(|_| NoLease::Busy)?.map_err(|_| NoLease::Ended)?)
+                let turn = tokio::time::timeout(context.config.timeouts.call, Arc::clone(&extra.turn).acquire_owned());
+                Some(turn.await.map_err(|_| LeaseError::Busy)?.map_err(|_| LeaseError::Ended)?)
             }
         };
         let (environment, beside) = (key.environment.clone(), key.era.is_some());
@@ -247,29 +250,29 @@ impl Pool {
     }
 
     /// Waits for room for one more: calls that have a connection each come one after the other where there are many.
-    async fn place(&self, deadline: Duration) -> Result<OwnedSemaphorePermit, NoLease> {
+    async fn place(&self, deadline: Duration) -> Result<OwnedSemaphorePermit, LeaseError> {
         let place = tokio::time::timeout(deadline, Arc::clone(&self.places).acquire_owned());
-        place.await.map_err(|_| NoLease::Full)?.map_err(|_| NoLease::Full)
+        place.await.map_err(|_| LeaseError::Full)?.map_err(|_| LeaseError::Full)
     }
 
     /// Waits for a connection where all are in use: one that pauses makes room, else the first whose call ends.
     async fn room(
         &self,
-        wanted: Wanted<'_>,
-        task: &impl Fn(&Key, &Arc<Extra>, OwnedSemaphorePermit) -> ExtraTask,
+        wanted: LeaseRequest<'_>,
+        task: &impl Fn(&ConnectionKey, &Arc<ExtraConnection>, OwnedSemaphorePermit) -> ExtraTask,
         patience: Duration,
-    ) -> Result<(Arc<Extra>, InUse), NoLease> {
+    ) -> Result<(Arc<ExtraConnection>, UseGuard), LeaseError> {
         let until = Instant::now() + patience;
-        let Wanted { key, conversation, not, alone, mut place } = wanted;
+        let LeaseRequest { key, conversation, not, alone, mut place } = wanted;
         loop {
             let mut unused = std::pin::pin!(self.unused.notified());
             // Registered before the look, so that what ends in between is not missed.
             unused.as_mut().enable();
-            let why = match self.extra(Wanted { key, conversation, not, alone, place: place.take() }, task) {
-                Err(why @ (NoLease::Full | NoLease::InUse)) => why,
+            let why = match self.extra(LeaseRequest { key, conversation, not, alone, place: place.take() }, task) {
+                Err(why @ (LeaseError::Full | LeaseError::InUse)) => why,
                 other => return other,
             };
-            let may_open = why == NoLease::Full;
+            let may_open = why == LeaseError::Full;
             if may_open {
                 self.end_idle();
             }
@@ -283,14 +286,14 @@ impl Pool {
 
     fn extra(
         &self,
-        wanted: Wanted<'_>,
-        task: &impl Fn(&Key, &Arc<Extra>, OwnedSemaphorePermit) -> ExtraTask,
-    ) -> Result<(Arc<Extra>, InUse), NoLease> {
-        let Wanted { key, conversation, not, alone, place } = wanted;
+        wanted: LeaseRequest<'_>,
+        task: &impl Fn(&ConnectionKey, &Arc<ExtraConnection>, OwnedSemaphorePermit) -> ExtraTask,
+    ) -> Result<(Arc<ExtraConnection>, UseGuard), LeaseError> {
+        let LeaseRequest { key, conversation, not, alone, place } = wanted;
         let mut open = self.lock();
         let mut key = key.clone();
         while let Some(extra) = open.get(&key) {
-            let of_no_use = matches!(&*extra.state.borrow(), Opened::Live(live) if Some(live.generation) == not);
+            let of_no_use = matches!(&*extra.state.borrow(), ExtraState::Live(live) if Some(live.generation) == not);
             if of_no_use || extra.state.has_changed().is_err() {
                 extra.end();
                 open.remove(&key);
@@ -298,26 +301,28 @@ impl Pool {
             }
             if !alone || *extra.used.calls.borrow() == 0 {
                 // Counted while the lock is held, so that no two calls take the same one alone.
-                return Ok((Arc::clone(extra), InUse::new(&extra.used)));
+                return Ok((Arc::clone(extra), UseGuard::new(&extra.used)));
             }
             if key.slot >= SLOTS {
-                return Err(NoLease::InUse);
+                return Err(LeaseError::InUse);
             }
             key.slot += 1;
         }
         if conversation.is_some_and(|conversation| conversation.has_ended()) {
-            return Err(NoLease::Ended);
+            return Err(LeaseError::Ended);
         }
-        let begun = |open: &HashMap<Key, Arc<Extra>>| open.values().filter(|it| it.conversation.is_some()).count();
+        let begun = |open: &HashMap<ConnectionKey, Arc<ExtraConnection>>| {
+            open.values().filter(|it| it.conversation.is_some()).count()
+        };
         if conversation.is_some() && begun(&open) >= CONVERSATIONS {
-            return Err(NoLease::Crowded);
+            return Err(LeaseError::Crowded);
         }
-        let place = place.or_else(|| Arc::clone(&self.places).try_acquire_owned().ok()).ok_or(NoLease::Full)?;
-        let (publish, state) = watch::channel(Opened::Opening);
-        let extra = Arc::new(Extra {
+        let place = place.or_else(|| Arc::clone(&self.places).try_acquire_owned().ok()).ok_or(LeaseError::Full)?;
+        let (publish, state) = watch::channel(ExtraState::Opening);
+        let extra = Arc::new(ExtraConnection {
             state,
             quit: watch::Sender::new(false),
-            used: Arc::new(Used {
+            used: Arc::new(Usage {
                 calls: watch::Sender::new(0),
                 since: Mutex::new(Instant::now()),
                 unused: Arc::clone(&self.unused),
@@ -326,10 +331,10 @@ impl Pool {
             roots: watch::Sender::new(()),
             conversation: conversation.cloned(),
             turn: Arc::new(Semaphore::new(1)),
-            begun: self.around.clock.now(),
+            begun: self.context.deps.clock.now(),
         });
         open.insert(key.clone(), Arc::clone(&extra));
-        let in_use = InUse::new(&extra.used);
+        let in_use = UseGuard::new(&extra.used);
         self.scope.spawn(task(&key, &extra, place).run(publish));
         Ok((extra, in_use))
     }
@@ -347,7 +352,7 @@ impl Pool {
     /// Ends the connection with this number: the server does not speak its era any more.
     pub(crate) fn discard(&self, generation: u64) {
         self.lock().retain(|_, extra| {
-            let ends = matches!(&*extra.state.borrow(), Opened::Live(live) if live.generation == generation);
+            let ends = matches!(&*extra.state.borrow(), ExtraState::Live(live) if live.generation == generation);
             if ends {
                 extra.end();
             }
@@ -389,16 +394,6 @@ impl Pool {
         });
     }
 
-    /// What the server shares with others.
-    pub(crate) fn around(&self) -> &Surroundings {
-        &self.around
-    }
-
-    /// Where what happens is told.
-    pub(crate) fn events(&self) -> &mpsc::Sender<Event> {
-        &self.around.events
-    }
-
     /// Ends a conversation, and its connection where it has one.
     pub(crate) fn end(&self, conversation: &Conversation) {
         let mut open = self.lock();
@@ -420,7 +415,7 @@ impl Pool {
     /// Ends all of them and waits for it.
     pub(crate) async fn close(&self) {
         self.clear();
-        self.scope.close(self.around.grace * 3).await;
+        self.scope.close(self.context.deps.grace * 3).await;
     }
 
     /// How many are open.
@@ -429,14 +424,31 @@ impl Pool {
     }
 
     /// Since when one of them can be called.
-    pub(crate) fn live_since(&self) -> Option<Timestamp> {
+    fn live_since(&self) -> Option<Timestamp> {
         let open = self.lock();
-        let live = open.values().filter(|extra| matches!(&*extra.state.borrow(), Opened::Live(_)));
+        let live = open.values().filter(|extra| matches!(&*extra.state.borrow(), ExtraState::Live(_)));
         live.map(|extra| extra.begun).min()
     }
 
+    /// How the server is. One whose main connection idles is ready as long as it can be called on another one.
+    pub(crate) fn status(&self) -> Status {
+        let status = self.context.status.borrow().clone();
+        match self.live_since().filter(|_| status.state == State::Idle) {
+            Some(since) => Status { state: State::Ready, since, ..status },
+            None => status,
+        }
+    }
+
+    /// Tells how the server is where its main connection, which tells of itself, idles.
+    async fn tell_if_idle(&self) {
+        if self.context.status.borrow().state == State::Idle {
+            let (server, status) = (self.context.config.name.clone(), self.status());
+            self.context.tell(Event::Status { server, status }).await;
+        }
+    }
+
     /// Takes out one that has ended.
-    fn remove(&self, key: &Key, extra: &Arc<Extra>) {
+    fn remove(&self, key: &ConnectionKey, extra: &Arc<ExtraConnection>) {
         let mut open = self.lock();
         extra.end();
         if open.get(key).is_some_and(|known| Arc::ptr_eq(known, extra)) {
@@ -445,7 +457,7 @@ impl Pool {
     }
 
     /// Takes out one that nobody uses; `false` when somebody does by now.
-    fn remove_unused(&self, key: &Key, extra: &Arc<Extra>) -> bool {
+    fn remove_unused(&self, key: &ConnectionKey, extra: &Arc<ExtraConnection>) -> bool {
         let mut open = self.lock();
         let unused = *extra.used.calls.borrow() == 0;
         if unused {
@@ -460,42 +472,42 @@ impl Pool {
 
 /// Owns one connection from its opening to its end.
 struct ExtraTask {
-    shared: Arc<Shared>,
-    around: Surroundings,
+    context: Arc<ServerContext>,
+    pool: Arc<Pool>,
     generation: u64,
-    key: Key,
+    key: ConnectionKey,
     owner: Option<Arc<dyn CallHandler>>,
-    extra: Arc<Extra>,
+    extra: Arc<ExtraConnection>,
     /// Kept until its end, however long that takes.
     _place: OwnedSemaphorePermit,
 }
 
 impl ExtraTask {
-    async fn run(self, publish: watch::Sender<Opened>) {
+    async fn run(self, publish: watch::Sender<ExtraState>) {
         let mut quit = self.extra.quit.subscribe();
         let mut calls = self.extra.used.calls.subscribe();
-        let mut stop = self.shared.pool.scope.stop_signal();
+        let mut stop = self.pool.scope.stop_signal();
         let scope = Scope::new();
         let (reports, mut reported) = mpsc::channel(REPORTS);
         let (own, beside) = (self.key.environment.as_ref(), self.key.era.is_some());
         let config =
-            own.map_or_else(|| self.shared.config.clone(), |environment| environment.over(&self.shared.config));
+            own.map_or_else(|| self.context.config.clone(), |environment| environment.over(&self.context.config));
         let opening = Opening {
             config: &config,
-            around: &self.around,
+            deps: &self.context.deps,
             scope: &scope,
             generation: self.generation,
             reports,
             // Beside a modern main connection there are those of other environments, and those of legacy clients.
-            era: if beside || own.is_none() { Some(Era::Legacy) } else { self.shared.eras.main() },
+            era: if beside || own.is_none() { Some(Era::Legacy) } else { self.context.eras.main() },
             probes: own.is_some() && !beside,
             offered: Arc::clone(&self.key.offered),
             owner: self.owner.clone(),
-            eras: Arc::clone(&self.shared.eras),
-            unanswered: self.shared.unanswered.clone(),
+            eras: Arc::clone(&self.context.eras),
+            unanswered: self.context.unanswered.clone(),
             principal: self.key.principal.clone(),
-            wishes: Arc::clone(&self.shared.wishes),
-            turn: &self.shared.turn,
+            wishes: Arc::clone(&self.context.wishes),
+            turn: &self.context.turn,
             told: None,
             kept: &Mutex::default(),
         };
@@ -508,7 +520,7 @@ impl ExtraTask {
         };
         match opened {
             Err(why) => {
-                publish.send_replace(Opened::Failed(config.masked(&why)));
+                publish.send_replace(ExtraState::Failed(config.masked(&why)));
                 // Whoever calls within a moment hears the same: a client must not start a program at each call.
                 let moment = if self.key.once { Duration::ZERO } else { FAILED };
                 tokio::select! {
@@ -517,28 +529,28 @@ impl ExtraTask {
                     () = tokio::time::sleep(moment) => {}
                 }
             }
-            Ok(Ready { live, .. }) => {
+            Ok(OpenConnection { live, .. }) => {
                 let live = Arc::new(live);
                 if let Some(conversation) = &self.extra.conversation {
                     conversation.begin();
                 }
-                publish.send_replace(Opened::Live(Arc::clone(&live)));
-                self.shared.tell_if_idle().await;
+                publish.send_replace(ExtraState::Live(Arc::clone(&live)));
+                self.pool.tell_if_idle().await;
                 tokio::select! {
                     () = stop.stopped() => {}
                     _ = quit.wait_for(|quit| *quit) => {}
                     () = self.attend(&live, &mut reported) => {}
                 }
-                self.shared.pool.remove(&self.key, &self.extra);
-                self.shared.tell_if_idle().await;
-                live.link.close(self.around.grace).await;
+                self.pool.remove(&self.key, &self.extra);
+                self.pool.tell_if_idle().await;
+                live.link.close(self.context.deps.grace).await;
             }
         }
-        self.shared.pool.remove(&self.key, &self.extra);
-        scope.close(self.around.grace * 3).await;
+        self.pool.remove(&self.key, &self.extra);
+        scope.close(self.context.deps.grace * 3).await;
     }
 
-    async fn open(&self, opening: &Opening<'_>) -> Result<Ready, String> {
+    async fn open(&self, opening: &Opening<'_>) -> Result<OpenConnection, String> {
         let mut opened = open::open(opening).await;
         if self.key.era.is_some() {
             if let Ok(ready) = &opened
@@ -546,9 +558,9 @@ impl ExtraTask {
                 && !http.has_session()
             {
                 // Without one it can neither ask the client nor tell it anything, as it can in the modern era.
-                ready.live.link.close(self.around.grace).await;
+                ready.live.link.close(self.context.deps.grace).await;
                 let why = "it keeps no session with legacy clients".to_owned();
-                opened = Err(NoConnection { why, beside: Failure::Refused, cause: Cause::Other });
+                opened = Err(OpenError { why, beside: Failure::Refused, cause: Cause::Other });
             }
             // Before it is published, so that whoever waits for it knows where to go instead.
             self.learn(opened.as_ref().err()).await;
@@ -557,8 +569,8 @@ impl ExtraTask {
     }
 
     /// Notes what the attempt to open a connection beside a modern one shows of the server.
-    async fn learn(&self, failed: Option<&NoConnection>) {
-        let (eras, server) = (&self.shared.eras, &self.shared.config.name);
+    async fn learn(&self, failed: Option<&OpenError>) {
+        let (eras, server) = (&self.context.eras, &self.context.config.name);
         let is_news = match failed {
             None => eras.opened_beside(),
             Some(failed) => eras.failed_beside(failed.beside),
@@ -569,20 +581,20 @@ impl ExtraTask {
         match failed {
             None => tracing::info!(target: "toolcrib::server", %server, "speaks both eras: each client gets its own"),
             Some(failed) => {
-                let why = self.shared.config.masked(&failed.why);
+                let why = self.context.config.masked(&failed.why);
                 tracing::info!(target: "toolcrib::server", %server, "legacy clients are bridged: {why}");
             }
         }
-        self.shared.tell_nature().await;
+        self.context.tell_nature().await;
     }
 
     /// Until the connection ends, nobody has used it for long, or the one call that it is for has ended.
-    async fn attend(&self, live: &Live, reported: &mut mpsc::Receiver<Report>) {
+    async fn attend(&self, live: &LiveConnection, reported: &mut mpsc::Receiver<Report>) {
         let mut calls = self.extra.used.calls.subscribe();
         let mut roots = self.extra.roots.subscribe();
         // What a session or a conversation has said on it would be lost; all others come back as the server does.
         let is_own = self.key.session.is_some() || self.extra.conversation.is_some();
-        let idle = self.shared.config.idle.filter(|_| !is_own).map_or(IDLE, |idle| idle.min(IDLE));
+        let idle = self.context.config.idle.filter(|_| !is_own).map_or(IDLE, |idle| idle.min(IDLE));
         let mut idle_at = Instant::now() + idle;
         loop {
             let busy = *calls.borrow_and_update() > 0;
@@ -593,7 +605,7 @@ impl ExtraTask {
                 report = reported.recv() => match report {
                     Some(Report::Closed(_)) | None => return,
                     // What it shows here it shows on the main connection too, which is the one that lists.
-                    Some(Report::ListChanged(_)) => self.shared.lists_changed(),
+                    Some(Report::ListChanged(_)) => self.context.lists_changed(),
                 },
                 changed = calls.changed() => {
                     if changed.is_err() {
@@ -602,7 +614,7 @@ impl ExtraTask {
                     idle_at = Instant::now() + idle;
                     let unused = *calls.borrow() == 0;
                     let outdated = self.extra.outdated.load(Ordering::SeqCst);
-                    if unused && outdated && self.shared.pool.remove_unused(&self.key, &self.extra) {
+                    if unused && outdated && self.pool.remove_unused(&self.key, &self.extra) {
                         return;
                     }
                 }
@@ -612,7 +624,7 @@ impl ExtraTask {
                     let _ = tokio::time::timeout(NOTIFY, live.link.notify(news)).await;
                 }
                 () = tokio::time::sleep_until(idle_at), if !busy => {
-                    if self.shared.pool.remove_unused(&self.key, &self.extra) {
+                    if self.pool.remove_unused(&self.key, &self.extra) {
                         return;
                     }
                 }

@@ -1,9 +1,5 @@
-//! What callers want to hear of a server: counted by resource and by task, and kept up by a task for each main
-//! connection (`keeper`), however often that is opened anew.
-
-mod keeper;
-mod legacy;
-mod modern;
+//! What callers want to hear of a server: counted by resource and by task, and kept while connections come and go. What
+//! is asked of the server on one connection is the keeper's business.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -14,8 +10,6 @@ use std::time::Duration;
 use tokio::sync::{Notify, watch};
 use toolcrib_protocol::subscription::{self, New, News};
 use toolcrib_protocol::{Raw, RpcError};
-
-pub(crate) use keeper::Keeper;
 
 /// How many resources, and how many tasks, one server is asked to watch: what a filter may hold (see
 /// [`toolcrib_protocol::subscription::Filter`]).
@@ -82,10 +76,10 @@ pub(crate) struct Wishes {
 /// A wish to hear of a resource or a task, for as long as it, or a clone of it, lives. What is heard comes as events.
 #[derive(Clone)]
 pub struct Subscription {
-    held: Arc<Held>,
+    held: Arc<Holder>,
 }
 
-struct Held {
+struct Holder {
     wishes: Arc<Wishes>,
     kind: Kind,
     key: Arc<str>,
@@ -99,7 +93,7 @@ impl fmt::Debug for Subscription {
     }
 }
 
-impl Drop for Held {
+impl Drop for Holder {
     fn drop(&mut self) {
         self.wishes.release(self.kind, &self.key, self.number);
     }
@@ -152,7 +146,7 @@ impl Wishes {
     pub(crate) fn hold(self: &Arc<Self>, kind: Kind, key: &str) -> Subscription {
         let mut state = self.lock();
         let held = |key, number, verdict| Subscription {
-            held: Arc::new(Held { wishes: Arc::clone(self), kind, key, number, verdict }),
+            held: Arc::new(Holder { wishes: Arc::clone(self), kind, key, number, verdict }),
         };
         if let Some((key, wish)) = state.of(kind).get_key_value(key) {
             let (key, number, verdict) = (Arc::clone(key), wish.number, wish.verdict.subscribe());
@@ -183,13 +177,23 @@ impl Wishes {
         }
     }
 
+    /// Changes whenever something else is wanted.
+    pub(crate) fn changes(&self) -> watch::Receiver<()> {
+        self.changed.subscribe()
+    }
+
+    /// Waits until there may be news for [`Self::next`].
+    pub(crate) async fn news(&self) {
+        self.told.notified().await;
+    }
+
     /// What is wanted now, with the numbers of the wishes.
-    fn wanted(&self, kind: Kind) -> BTreeMap<Arc<str>, u64> {
+    pub(crate) fn wanted(&self, kind: Kind) -> BTreeMap<Arc<str>, u64> {
         self.lock().of(kind).iter().map(|(key, wish)| (Arc::clone(key), wish.number)).collect()
     }
 
     /// Notes what the server makes of a wish. One that was lost meanwhile may have missed something.
-    fn settle(&self, kind: Kind, key: &str, verdict: &Verdict) {
+    pub(crate) fn settle(&self, kind: Kind, key: &str, verdict: &Verdict) {
         let mut state = self.lock();
         let Some((key, wish)) = state.of(kind).get_key_value(key) else { return };
         let missed = (wish.lapsed && *verdict == Verdict::Accepted && kind == Kind::Resource).then(|| Arc::clone(key));
@@ -241,7 +245,8 @@ impl Wishes {
         self.told.notify_one();
     }
 
-    fn next(&self) -> Option<New> {
+    /// The next piece of news.
+    pub(crate) fn next(&self) -> Option<New> {
         self.lock().news.take()
     }
 }

@@ -13,16 +13,18 @@ use toolcrib_protocol::{Era, Raw, method};
 use toolcrib_transport::LinkError;
 use toolcrib_transport::peer::Peer;
 
+use crate::context::{Order, ServerContext};
 use crate::event::Event;
-use crate::failure::{SEARCHED, with_stderr};
 use crate::install;
 use crate::inventory::{self, Inventory};
-use crate::live::Live;
-use crate::open::{self, Cause, Opening, REPORTS, Ready, Report};
-use crate::server::{Order, Shared, Surroundings};
+use crate::keeper::Keeper;
+use crate::live::LiveConnection;
+use crate::open::{self, Cause, OpenConnection, Opening};
+use crate::pool::Pool;
+use crate::report::{REPORTS, Report};
 use crate::starts::StartPlace;
 use crate::status::{State, Status};
-use crate::subscribe::Keeper;
+use crate::stderr::{SEARCHED, with_stderr};
 
 /// The waits between attempts to start a server.
 const FIRST_RETRY: Duration = Duration::from_millis(500);
@@ -40,7 +42,7 @@ const FIRST_ACK: Duration = Duration::from_millis(500);
 const GATHER: Duration = Duration::from_millis(100);
 
 /// Why a connection was left.
-enum Left {
+enum ConnectionEnd {
     /// The whole gateway or this server is ending.
     Ending,
     /// Somebody stopped the server.
@@ -56,14 +58,14 @@ enum Left {
 }
 
 /// How a listing ended.
-struct Listed {
+struct ListOutcome {
     /// Whether somebody asked for a new one meanwhile.
     again: bool,
     /// How long it may be taken as it is, where nobody will tell when it changes.
     fresh: Option<Duration>,
 }
 
-impl Listed {
+impl ListOutcome {
     /// When to list anew.
     fn next(&self) -> Option<Instant> {
         let now = Instant::now();
@@ -86,8 +88,8 @@ struct Signals {
 }
 
 pub(crate) struct ServerTask {
-    shared: Arc<Shared>,
-    around: Surroundings,
+    context: Arc<ServerContext>,
+    pool: Arc<Pool>,
     wanted: bool,
     /// Whether somebody waits for its start.
     urgent: bool,
@@ -104,10 +106,10 @@ pub(crate) struct ServerTask {
 // === impl ServerTask ===
 
 impl ServerTask {
-    pub(crate) fn new(shared: Arc<Shared>, around: Surroundings, wanted: bool) -> Self {
+    pub(crate) fn new(context: Arc<ServerContext>, pool: Arc<Pool>, wanted: bool) -> Self {
         Self {
-            shared,
-            around,
+            context,
+            pool,
             wanted,
             urgent: false,
             timed_out: false,
@@ -120,54 +122,54 @@ impl ServerTask {
 
     /// Runs until the gateway stops or the server is retired.
     pub(crate) async fn run(mut self, orders: mpsc::Receiver<Order>, stop: Stop) {
-        let shared = Arc::clone(&self.shared);
-        let mut signals = Signals { stop, retired: shared.retired.stop_signal(), orders };
+        let context = Arc::clone(&self.context);
+        let mut signals = Signals { stop, retired: context.retired.stop_signal(), orders };
         // Retiring waits for this task: the other half of the channel is dropped when `run` ends.
         let (_running, ended) = oneshot::channel::<()>();
-        shared.retired.spawn(async move { drop(ended.await) });
+        context.retired.spawn(async move { drop(ended.await) });
         loop {
             if !self.wanted && !self.wait_until_wanted(&mut signals).await {
                 break;
             }
             let left = self.one_connection(&mut signals).await;
             match left {
-                Left::Ending => break,
-                Left::Stopped => {
+                ConnectionEnd::Ending => break,
+                ConnectionEnd::Stopped => {
                     self.wanted = false;
                     self.publish(State::Stopped, None, None).await;
                     // What was leased before everybody knew ends too.
-                    shared.pool.clear();
+                    self.pool.clear();
                 }
-                Left::Idle => {
+                ConnectionEnd::Idle => {
                     self.woken += 1;
                     self.backoff.reset();
                     self.publish(State::Idle, None, None).await;
                     // Whoever came meanwhile has seen it idle, or will not see the gate closed.
-                    shared.gate.open();
+                    context.gate.open();
                     // A wish that came meanwhile either saw it idle and ordered a start, or is seen here.
-                    self.wanted = !shared.wishes.is_empty();
+                    self.wanted = !context.wishes.is_empty();
                 }
-                Left::Restart => self.wanted = true,
-                Left::Failed(why) => {
-                    let why = shared.config.masked(&why);
-                    tracing::warn!(target: "toolcrib::server", server = %shared.config.name, "failed: {why}");
+                ConnectionEnd::Restart => self.wanted = true,
+                ConnectionEnd::Failed(why) => {
+                    let why = context.config.masked(&why);
+                    tracing::warn!(target: "toolcrib::server", server = %context.config.name, "failed: {why}");
                     let wait = self.backoff.next_wait();
                     if !self.wait_away(State::Failed, why, Some(wait), &mut signals).await {
                         break;
                     }
                 }
-                Left::NeedsLogin(why) => {
-                    tracing::warn!(target: "toolcrib::server", server = %shared.config.name, "{why}");
+                ConnectionEnd::NeedsLogin(why) => {
+                    tracing::warn!(target: "toolcrib::server", server = %context.config.name, "{why}");
                     if !self.wait_away(State::NeedsLogin, why, None, &mut signals).await {
                         break;
                     }
                 }
             }
         }
-        shared.pool.close().await;
+        self.pool.close().await;
         // Nobody may wait for a server whose task has ended.
         let status = self.change_status(State::Stopped, None, None);
-        let _ = self.around.events.try_send(Event::Status { server: shared.config.name.clone(), status });
+        let _ = self.context.deps.events.try_send(Event::Status { server: context.config.name.clone(), status });
     }
 
     /// Waits for an order to start; `false` when the task is to end.
@@ -193,7 +195,7 @@ impl ServerTask {
 
     /// Waits after a failure, for so long or until somebody has it started; `false` when the task is to end.
     async fn wait_away(&mut self, state: State, why: String, wait: Option<Duration>, signals: &mut Signals) -> bool {
-        let now = (Instant::now(), self.around.clock.now());
+        let now = (Instant::now(), self.context.deps.clock.now());
         let next = wait.map(|wait| Timestamp(now.1.0 + i64::try_from(wait.as_millis()).unwrap_or(i64::MAX)));
         let until = now.0 + wait.unwrap_or_default();
         self.publish(state, Some(why), next).await;
@@ -221,9 +223,9 @@ impl ServerTask {
     }
 
     /// Waits for a place among those that start, unless somebody waits for this one.
-    async fn place(&mut self, signals: &mut Signals) -> Result<StartPlace, Left> {
-        let (places, shared) = (self.around.starts.clone(), Arc::clone(&self.shared));
-        let (config, installs) = (&shared.config, shared.may_install());
+    async fn place(&mut self, signals: &mut Signals) -> Result<StartPlace, ConnectionEnd> {
+        let (places, context) = (self.context.deps.starts.clone(), Arc::clone(&self.context));
+        let (config, installs) = (&context.config, context.may_install());
         if std::mem::take(&mut self.urgent) {
             return Ok(places.take_if_free(config, installs));
         }
@@ -231,8 +233,8 @@ impl ServerTask {
         loop {
             tokio::select! {
                 biased;
-                () = signals.stop.stopped() => return Err(Left::Ending),
-                () = signals.retired.stopped() => return Err(Left::Ending),
+                () = signals.stop.stopped() => return Err(ConnectionEnd::Ending),
+                () = signals.retired.stopped() => return Err(ConnectionEnd::Ending),
                 place = &mut taking => return Ok(place),
                 order = signals.orders.recv() => {
                     if matches!(order, Some(Order::Start)) {
@@ -245,33 +247,33 @@ impl ServerTask {
     }
 
     /// Opens a connection, lists it and stays with it until it ends.
-    async fn one_connection(&mut self, signals: &mut Signals) -> Left {
+    async fn one_connection(&mut self, signals: &mut Signals) -> ConnectionEnd {
         self.generation += 1;
         self.publish(State::Starting, None, None).await;
         let place = match self.place(signals).await {
             Ok(place) => place,
             Err(left) => return left,
         };
-        let installs = self.shared.may_install();
+        let installs = self.context.may_install();
         if installs {
             self.publish(State::Installing, None, None).await;
         }
         let (scope, kept) = (Scope::new(), Mutex::default());
         let mut left = tokio::select! {
             biased;
-            () = signals.stop.stopped() => Left::Ending,
-            () = signals.retired.stopped() => Left::Ending,
+            () = signals.stop.stopped() => ConnectionEnd::Ending,
+            () = signals.retired.stopped() => ConnectionEnd::Ending,
             left = self.serve((&scope, &kept), place, &mut signals.orders) => left,
         };
-        let live = self.shared.live.swap(None);
+        let live = self.context.live.swap(None);
         let was_open = live.is_some();
         if let Some(live) = live {
-            live.link.close(self.around.grace).await;
+            live.link.close(self.context.deps.grace).await;
         }
-        let is_installing = self.shared.config.installs.is_some() && !was_open;
+        let is_installing = self.context.config.installs.is_some() && !was_open;
         // Ends whatever the connection started: its process with all below it, its streams.
-        scope.close(self.shared.ending(is_installing)).await;
-        self.shared.wishes.lapse();
+        scope.close(self.context.ending(is_installing)).await;
+        self.context.wishes.lapse();
         let kept: Option<Arc<Peer>> = kept.into_inner().unwrap_or_else(PoisonError::into_inner);
         if let Some(program) = kept.as_ref().and_then(|peer| peer.process()).filter(|_| is_installing) {
             self.look_behind(&mut left, program.stderr().last(install::LINES)).await;
@@ -280,13 +282,13 @@ impl ServerTask {
     }
 
     /// Looks for what a program that installs itself left half written when it ended.
-    async fn look_behind(&self, left: &mut Left, stderr: Vec<String>) {
-        let Some(half) = self.shared.left_behind(stderr).await else { return };
+    async fn look_behind(&self, left: &mut ConnectionEnd, stderr: Vec<String>) {
+        let Some(half) = self.context.left_behind(stderr).await else { return };
         let told = install::told(&half);
         match left {
-            Left::Failed(why) => why.push_str(&told),
+            ConnectionEnd::Failed(why) => why.push_str(&told),
             _ => tracing::warn!(
-                target: "toolcrib::server", server = %self.shared.config.name,
+                target: "toolcrib::server", server = %self.context.config.name,
                 "it was ended while it was installed{told}; `toolcrib doctor --fix` removes that"
             ),
         }
@@ -297,55 +299,55 @@ impl ServerTask {
         (scope, kept): (&Scope, &Mutex<Option<Arc<Peer>>>),
         place: StartPlace,
         orders: &mut mpsc::Receiver<Order>,
-    ) -> Left {
+    ) -> ConnectionEnd {
         let (reports, mut reported) = mpsc::channel(REPORTS);
         let opening = Opening {
-            config: &self.shared.config,
-            around: &self.around,
+            config: &self.context.config,
+            deps: &self.context.deps,
             scope,
             generation: self.generation,
             reports: reports.clone(),
-            era: self.shared.eras.main(),
+            era: self.context.eras.main(),
             probes: true,
-            offered: Arc::new(self.shared.config.declares.clone()),
+            offered: Arc::new(self.context.config.declares.clone()),
             owner: None,
-            eras: Arc::clone(&self.shared.eras),
-            unanswered: self.shared.unanswered.clone(),
+            eras: Arc::clone(&self.context.eras),
+            unanswered: self.context.unanswered.clone(),
             principal: None,
-            wishes: Arc::clone(&self.shared.wishes),
-            turn: &self.shared.turn,
-            told: Some(&self.shared.status),
+            wishes: Arc::clone(&self.context.wishes),
+            turn: &self.context.turn,
+            told: Some(&self.context.status),
             kept,
         };
         let opened = unless_left(orders, self.generation, Box::pin(open::open(&opening))).await;
-        let Ready { live, mut bare, names_legacy } = match opened {
+        let OpenConnection { live, mut bare, names_legacy } = match opened {
             Ok(Ok(opened)) => opened,
             Ok(Err(failure)) => {
                 // What was remembered of it may be why: the next attempt finds out anew.
-                self.shared.eras.forget();
+                self.context.eras.forget();
                 self.timed_out = failure.cause == Cause::Timeout;
                 return match failure.cause {
-                    Cause::Login => Left::NeedsLogin(failure.why),
-                    Cause::Timeout | Cause::Other => Left::Failed(failure.why),
+                    Cause::Login => ConnectionEnd::NeedsLogin(failure.why),
+                    Cause::Timeout | Cause::Other => ConnectionEnd::Failed(failure.why),
                 };
             }
             Err(left) => return left,
         };
         if opening.era == Some(Era::Legacy) && self.is_another_version(&bare) {
             // An earlier version of it was legacy; this one was not asked.
-            self.shared.eras.forget();
-            live.link.close(self.around.grace).await;
-            return Left::Restart;
+            self.context.eras.forget();
+            live.link.close(self.context.deps.grace).await;
+            return ConnectionEnd::Restart;
         }
         let live = Arc::new(live);
-        self.shared.was_there.store(true, Ordering::Relaxed);
+        self.context.was_there.store(true, Ordering::Relaxed);
         self.timed_out = false;
         self.note_era(&live, names_legacy).await;
-        self.shared.live.store(Some(Arc::clone(&live)));
+        self.context.live.store(Some(Arc::clone(&live)));
         // Calls may use the connection from here on; the state says ready once the tools were listed.
-        self.shared.status.send_modify(|_| ());
+        self.context.status.send_modify(|_| ());
         bare.warnings.clear();
-        let (keeper, kept) = Keeper::new(&self.shared, &live, &bare, reports);
+        let (keeper, kept) = Keeper::new(&self.context, &live, &bare, reports);
         scope.spawn(keeper.run(scope.stop_signal()));
         if let Err(left) = unless_left(orders, self.generation, kept.before_listing(FIRST_ACK)).await {
             return left;
@@ -367,53 +369,53 @@ impl ServerTask {
     /// Whether a server says that it is another one, or another version, than the one whose lists are known, and may
     /// therefore speak other eras.
     fn is_another_version(&self, bare: &Inventory) -> bool {
-        let known = self.shared.inventory.load();
+        let known = self.context.inventory.load();
         let named = |info: &Option<Raw>| info.as_ref().map(|info| (info.text("name"), info.text("version")));
         let (known, now) = (named(&known.server_info), named(&bare.server_info));
-        self.shared.eras.only().is_none() && known.is_some() && now.is_some() && known != now
+        self.context.eras.only().is_none() && known.is_some() && now.is_some() && known != now
     }
 
     /// Remembers the era of a server that has just answered.
-    async fn note_era(&mut self, live: &Live, names_legacy: bool) {
+    async fn note_era(&mut self, live: &LiveConnection, names_legacy: bool) {
         let era = live.revision.era();
-        self.shared.eras.opened(era, names_legacy);
+        self.context.eras.opened(era, names_legacy);
         if self.era.replace(era).is_some_and(|before| before != era) {
             // Connections that were opened in another era are of no use.
-            self.shared.pool.clear();
+            self.pool.clear();
         }
-        let nature = self.shared.eras.nature();
-        if self.shared.config.nature != nature {
-            self.tell(Event::Nature { server: self.shared.config.name.clone(), nature }).await;
+        let nature = self.context.eras.nature();
+        if self.context.config.nature != nature {
+            self.context.tell(Event::Nature { server: self.context.config.name.clone(), nature }).await;
         }
     }
 
     /// Stays with a connection until it is left.
     async fn attend(
         &self,
-        live: &Arc<Live>,
-        (bare, listed): (Inventory, Listed),
+        live: &Arc<LiveConnection>,
+        (bare, listed): (Inventory, ListOutcome),
         orders: &mut mpsc::Receiver<Order>,
         reported: &mut mpsc::Receiver<Report>,
-    ) -> Left {
+    ) -> ConnectionEnd {
         let mut next_health = Instant::now() + HEALTH_EVERY;
         let mut next_list = listed.next();
         let mut not_before = Instant::now();
         let mut missed = 0;
-        let idle = self.shared.config.idle;
+        let idle = self.context.config.idle;
         let mut idle_at = idle.map(|idle| Instant::now() + idle);
         loop {
             let list_due = next_list.unwrap_or_else(|| Instant::now() + HEALTH_EVERY);
             tokio::select! {
                 biased;
                 order = orders.recv() => match obey(order, live.generation) {
-                    Ok(Wish::Nothing) => {}
-                    Ok(Wish::ListNow) => next_list = Some(Instant::now()),
-                    Ok(Wish::ListSoon) => next_list = Some(soon(next_list, not_before)),
+                    Ok(ListRequest::Nothing) => {}
+                    Ok(ListRequest::ListNow) => next_list = Some(Instant::now()),
+                    Ok(ListRequest::ListSoon) => next_list = Some(soon(next_list, not_before)),
                     Err(left) => return left,
                 },
                 report = reported.recv() => match report {
                     Some(Report::Closed(generation)) if generation == live.generation => {
-                        return Left::Failed(self.why_closed(live).await);
+                        return ConnectionEnd::Failed(self.why_closed(live).await);
                     }
                     Some(Report::ListChanged(_)) => next_list = Some(soon(next_list, not_before)),
                     Some(Report::Closed(_)) | None => {}
@@ -427,7 +429,7 @@ impl ServerTask {
                 }
                 () = sleep_until(idle_at.unwrap_or(next_health)), if idle_at.is_some() => {
                     match idle.and_then(|idle| self.pause(idle)) {
-                        None => return Left::Idle,
+                        None => return ConnectionEnd::Idle,
                         later => idle_at = later,
                     }
                 }
@@ -435,7 +437,7 @@ impl ServerTask {
                     next_health = Instant::now() + HEALTH_EVERY;
                     match unless_left(orders, live.generation, self.check_health(live, &mut missed)).await {
                         Ok(Ok(())) => {}
-                        Ok(Err(why)) => return Left::Failed(why),
+                        Ok(Err(why)) => return ConnectionEnd::Failed(why),
                         Err(left) => return left,
                     }
                 }
@@ -445,56 +447,63 @@ impl ServerTask {
 
     /// Closes the gate when nobody has used the server for so long, and gives when to look again when somebody has.
     fn pause(&self, idle: Duration) -> Option<Instant> {
-        let (shared, now) = (&self.shared, Instant::now());
-        let due = shared.gate.last_left() + idle;
+        let (context, now) = (&self.context, Instant::now());
+        let due = context.gate.last_left() + idle;
         if due > now {
             return Some(due);
         }
         // Connections of others and of conversations end by themselves when they idle.
-        let in_use = shared.pool.len() > 0 || !shared.wishes.is_empty();
-        (in_use || !shared.gate.close_if_empty()).then(|| now + idle)
+        let in_use = self.pool.len() > 0 || !context.wishes.is_empty();
+        (in_use || !context.gate.close_if_empty()).then(|| now + idle)
     }
 
     /// Lists the server and tells what changed.
-    async fn list(&self, live: &Live, bare: Inventory, orders: &mut mpsc::Receiver<Order>) -> Result<Listed, Left> {
-        let before = self.shared.inventory.load_full();
-        let told = self.shared.wishes.list_changes();
-        let deadline = self.shared.config.timeouts.list;
+    async fn list(
+        &self,
+        live: &LiveConnection,
+        bare: Inventory,
+        orders: &mut mpsc::Receiver<Order>,
+    ) -> Result<ListOutcome, ConnectionEnd> {
+        let before = self.context.inventory.load_full();
+        let told = self.context.wishes.list_changes();
+        let deadline = self.context.config.timeouts.list;
         let mut again = false;
         let draining = inventory::drain(live, bare, &before, deadline);
         let listed = unless_left_noting(orders, live.generation, draining, &mut again).await?;
         let (inventory, fresh) = match listed {
             Ok((inventory, fresh)) => (Arc::new(inventory), fresh),
-            Err(error) => return Err(Left::Failed(self.explain(live, "its tools cannot be listed", &error).await)),
+            Err(error) => {
+                return Err(ConnectionEnd::Failed(self.explain(live, "its tools cannot be listed", &error).await));
+            }
         };
         for warning in &inventory.warnings {
-            tracing::warn!(target: "toolcrib::server", server = %self.shared.config.name, "{warning}");
+            tracing::warn!(target: "toolcrib::server", server = %self.context.config.name, "{warning}");
         }
-        let first = !self.shared.status.borrow().listed;
-        self.shared.inventory.store(Arc::clone(&inventory));
-        self.shared.read_changes.store(told, std::sync::atomic::Ordering::SeqCst);
-        self.shared.listings.send_modify(|count| *count += 1);
+        let first = !self.context.status.borrow().listed;
+        self.context.inventory.store(Arc::clone(&inventory));
+        self.context.read_changes.store(told, std::sync::atomic::Ordering::SeqCst);
+        self.context.listings.send_modify(|count| *count += 1);
         if first {
-            self.shared.status.send_modify(|status| status.listed = true);
+            self.context.status.send_modify(|status| status.listed = true);
         }
         if first || *before != *inventory {
-            let server = self.shared.config.name.clone();
-            self.tell(Event::Inventory { server, inventory }).await;
+            let server = self.context.config.name.clone();
+            self.context.tell(Event::Inventory { server, inventory }).await;
         }
-        Ok(Listed { again, fresh })
+        Ok(ListOutcome { again, fresh })
     }
 
     /// Asks a server that was quiet whether it still answers. An answer with an error is an answer.
     ///
     /// Many servers do one thing after the other: as long as a call may still be running, silence is no failure.
-    async fn check_health(&self, live: &Live, missed: &mut u32) -> Result<(), String> {
-        let last = self.shared.last_success.load(std::sync::atomic::Ordering::Relaxed);
-        let quiet = self.around.clock.now().since(Timestamp(i64::try_from(last).unwrap_or(0)));
+    async fn check_health(&self, live: &LiveConnection, missed: &mut u32) -> Result<(), String> {
+        let last = self.context.last_success.load(std::sync::atomic::Ordering::Relaxed);
+        let quiet = self.context.deps.clock.now().since(Timestamp(i64::try_from(last).unwrap_or(0)));
         if last != 0 && u128::from(quiet) < HEALTH_EVERY.as_millis() {
             *missed = 0;
             return Ok(());
         }
-        let timeouts = self.shared.config.timeouts;
+        let timeouts = self.context.config.timeouts;
         // Nobody pings in the modern era; who it is, every server tells.
         let method = if live.is_modern() { method::DISCOVER } else { method::PING };
         let answered = live.ask(method, &Raw::empty_object(), timeouts.list).await;
@@ -503,7 +512,7 @@ impl ServerTask {
             return Ok(());
         };
         *missed += 1;
-        let busy = self.shared.running.load(std::sync::atomic::Ordering::Relaxed) > 0;
+        let busy = self.context.running.load(std::sync::atomic::Ordering::Relaxed) > 0;
         if busy && matches!(error, LinkError::Timeout(_)) && HEALTH_EVERY * *missed < timeouts.call {
             return Ok(());
         }
@@ -511,19 +520,19 @@ impl ServerTask {
     }
 
     /// What failed, or how the program behind it ended.
-    async fn explain(&self, live: &Live, what: &str, error: &LinkError) -> String {
+    async fn explain(&self, live: &LiveConnection, what: &str, error: &LinkError) -> String {
         match error {
             LinkError::Closed => self.why_closed(live).await,
             _ => format!("{what}: {error}"),
         }
     }
 
-    async fn why_closed(&self, live: &Live) -> String {
+    async fn why_closed(&self, live: &LiveConnection) -> String {
         let toolcrib_transport::Link::Peer(peer) = &live.link else {
             return "the connection was closed".into();
         };
         let Some(process) = peer.process() else { return "the connection was closed".into() };
-        let stopped = tokio::time::timeout(self.around.grace, process.exited()).await;
+        let stopped = tokio::time::timeout(self.context.deps.grace, process.exited()).await;
         let end = stopped
             .map_or_else(|_| "its program closed stdout".to_owned(), |exit| format!("its program ended with {exit}"));
         with_stderr(end, &process.stderr().last(SEARCHED))
@@ -531,13 +540,13 @@ impl ServerTask {
 
     async fn publish(&self, state: State, error: Option<String>, next_retry: Option<Timestamp>) {
         let status = self.change_status(state, error, next_retry);
-        self.tell(Event::Status { server: self.shared.config.name.clone(), status }).await;
+        self.context.tell(Event::Status { server: self.context.config.name.clone(), status }).await;
     }
 
     fn change_status(&self, state: State, error: Option<String>, next_retry: Option<Timestamp>) -> Status {
-        let now = self.around.clock.now();
+        let now = self.context.deps.clock.now();
         let (generation, woken) = (self.generation, self.woken);
-        self.shared.status.send_modify(|status| {
+        self.context.status.send_modify(|status| {
             let since = if status.state == state { status.since } else { now };
             let keeps_error = matches!(state, State::Starting | State::Installing | State::Stopped);
             let last_error = error.or_else(|| status.last_error.take().filter(|_| keeps_error));
@@ -549,18 +558,13 @@ impl ServerTask {
             let note = None;
             *status = Status { state, since, last_error, timed_out, next_retry, restarts, listed, note, half_written };
         });
-        self.shared.status.borrow().clone()
-    }
-
-    async fn tell(&self, event: Event) {
-        // The reader ends before us only when everything ends.
-        let _ = self.around.events.send(event).await;
+        self.context.status.borrow().clone()
     }
 }
 
 /// What an order that does not end a connection means for its lists.
 #[derive(Debug, PartialEq, Eq)]
-enum Wish {
+enum ListRequest {
     Nothing,
     ListNow,
     ListSoon,
@@ -573,16 +577,18 @@ fn soon(planned: Option<Instant>, not_before: Instant) -> Instant {
 }
 
 /// What an order means for the connection of this generation; an error is its end.
-fn obey(order: Option<Order>, generation: u64) -> Result<Wish, Left> {
+fn obey(order: Option<Order>, generation: u64) -> Result<ListRequest, ConnectionEnd> {
     match order {
-        None => Err(Left::Ending),
-        Some(Order::Stop) => Err(Left::Stopped),
-        Some(Order::Restart) => Err(Left::Restart),
+        None => Err(ConnectionEnd::Ending),
+        Some(Order::Stop) => Err(ConnectionEnd::Stopped),
+        Some(Order::Restart) => Err(ConnectionEnd::Restart),
         // A forgotten session is opened anew at once, an unreachable server after a wait.
-        Some(Order::Reopen(other, failure)) if other == generation => Err(failure.map_or(Left::Restart, Left::Failed)),
-        Some(Order::Refresh) => Ok(Wish::ListNow),
-        Some(Order::Changed) => Ok(Wish::ListSoon),
-        Some(Order::Start | Order::Retry | Order::Reopen(..)) => Ok(Wish::Nothing),
+        Some(Order::Reopen(other, failure)) if other == generation => {
+            Err(failure.map_or(ConnectionEnd::Restart, ConnectionEnd::Failed))
+        }
+        Some(Order::Refresh) => Ok(ListRequest::ListNow),
+        Some(Order::Changed) => Ok(ListRequest::ListSoon),
+        Some(Order::Start | Order::Retry | Order::Reopen(..)) => Ok(ListRequest::Nothing),
     }
 }
 
@@ -591,7 +597,7 @@ async fn unless_left<T>(
     orders: &mut mpsc::Receiver<Order>,
     generation: u64,
     work: impl Future<Output = T>,
-) -> Result<T, Left> {
+) -> Result<T, ConnectionEnd> {
     // Lists are read after an opening in any case.
     unless_left_noting(orders, generation, work, &mut false).await
 }
@@ -602,12 +608,12 @@ async fn unless_left_noting<T>(
     generation: u64,
     work: impl Future<Output = T>,
     again: &mut bool,
-) -> Result<T, Left> {
+) -> Result<T, ConnectionEnd> {
     let mut work = std::pin::pin!(work);
     loop {
         tokio::select! {
             biased;
-            order = orders.recv() => *again |= obey(order, generation)? != Wish::Nothing,
+            order = orders.recv() => *again |= obey(order, generation)? != ListRequest::Nothing,
             done = &mut work => return Ok(done),
         }
     }

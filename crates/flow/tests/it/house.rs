@@ -18,7 +18,7 @@ use toolcrib_protocol::{Id, Raw, Request, Revision};
 use toolcrib_session::{Caller, Principal, Sessions};
 use toolcrib_store::{Door, Store};
 use toolcrib_transport::http::client::HttpClient;
-use toolcrib_upstream::Surroundings;
+use toolcrib_upstream::ServerDeps;
 
 /// How long a test waits for something that must happen before it gives up.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -69,7 +69,7 @@ impl House {
         assert!(loaded.problems.is_empty(), "{:?}", loaded.problems);
         let (scope, clock) = (Scope::new(), Arc::new(SystemClock) as Arc<dyn Clock>);
         let (events, happened) = mpsc::channel(64);
-        let around = Surroundings {
+        let deps = ServerDeps {
             client: HttpClient::new().unwrap(),
             clock: Arc::clone(&clock),
             events,
@@ -83,7 +83,7 @@ impl House {
         let secrets = Arc::new(LocalSecrets::new(home.path()));
         let services = Services::new(home.path(), store.services(), Arc::clone(&clock), &scope);
         let parts = Parts {
-            servers: Servers::new(around, secrets, &store, scope.clone()).at_home(home.path()),
+            servers: Servers::new(deps, secrets, &store, scope.clone()).at_home(home.path()),
             store: store.clone(),
             sessions: Sessions::new(100, PATIENCE, Arc::clone(&clock)),
             clock,

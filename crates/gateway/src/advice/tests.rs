@@ -89,7 +89,7 @@ fn every_state_has_a_next_step() {
             State::Idle | State::Starting | State::Ready => "Try again in a moment.",
         };
         assert_eq!(theirs, expected, "{state:?}");
-        let away = Away { server: program.name.clone(), status };
+        let away = ServerUnavailable { server: program.name.clone(), status };
         assert_eq!(of_caller(&away), format!("{expected} Other servers are unaffected."));
     }
     let downloads = advice_for(&program, &status(State::Installing, None), Some("npx"));

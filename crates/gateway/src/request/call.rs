@@ -334,7 +334,7 @@ impl Passing<'_> {
     /// A server that gives no answer. muster knows no server that was stopped, and its clients look for these words.
     fn gone(&self, error: &CallError) -> Problem {
         let mut problem = away(error);
-        let is_stopped = matches!(error, CallError::Away(away) if away.status.state == State::Stopped);
+        let is_stopped = matches!(error, CallError::Unavailable(away) if away.status.state == State::Stopped);
         if is_stopped && self.view.profile.dialect == Dialect::Muster {
             problem.message = format!("server not found: {}", problem.message);
         }

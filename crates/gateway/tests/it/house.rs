@@ -18,7 +18,7 @@ use toolcrib_protocol::{Id, Notification, Raw, Request, Revision, RpcError};
 use toolcrib_session::{Caller, Channel, Introduction, Principal, Reader, Session, Sessions};
 use toolcrib_store::{AuditFilter, AuditOrder, AuditRecord, Door, Store};
 use toolcrib_transport::http::client::HttpClient;
-use toolcrib_upstream::{Server, Status, Surroundings};
+use toolcrib_upstream::{Server, ServerDeps, Status};
 
 /// How long a test waits for something that must happen before it gives up.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
@@ -106,7 +106,7 @@ impl House {
         assert!(loaded.problems.is_empty(), "{:?}", loaded.problems);
         let scope = Scope::new();
         let (events, happened) = mpsc::channel(64);
-        let around = Surroundings {
+        let deps = ServerDeps {
             client: HttpClient::new().unwrap(),
             clock: Arc::clone(&ground.clock),
             events,
@@ -118,7 +118,7 @@ impl House {
         };
         let metrics = Arc::new(Metrics::new());
         let secrets = Arc::new(LocalSecrets::new(home.path()));
-        let servers = Servers::new(around, secrets, &ground.store, scope.clone()).at_home(home.path());
+        let servers = Servers::new(deps, secrets, &ground.store, scope.clone()).at_home(home.path());
         let idle = Duration::from_secs(60);
         let sessions = Sessions::new(100, idle, Arc::clone(&ground.clock));
         let parts = Parts {

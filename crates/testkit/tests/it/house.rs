@@ -19,7 +19,7 @@ use toolcrib_session::{Principal, Sessions};
 use toolcrib_store::Store;
 use toolcrib_testkit::script::{Scripted, Speaks};
 use toolcrib_transport::http::client::HttpClient;
-use toolcrib_upstream::Surroundings;
+use toolcrib_upstream::ServerDeps;
 
 /// Waits for something that must happen.
 pub(crate) async fn soon<T>(what: &str, future: impl Future<Output = T>) -> T {
@@ -55,7 +55,7 @@ impl House {
         let scope = Scope::new();
         let clock: Arc<dyn Clock> = Arc::new(SystemClock);
         let (events, happened) = mpsc::channel(64);
-        let around = Surroundings {
+        let deps = ServerDeps {
             client: HttpClient::new().unwrap(),
             clock: Arc::clone(&clock),
             events,
@@ -68,7 +68,7 @@ impl House {
         let metrics = Arc::new(Metrics::new());
         let store = Store::in_memory(toolcrib_store::Config::default()).unwrap();
         let secrets = Arc::new(LocalSecrets::new(home.path()));
-        let servers = Servers::new(around, secrets, &store, scope.clone());
+        let servers = Servers::new(deps, secrets, &store, scope.clone());
         let sessions = Sessions::new(100, Duration::from_secs(60), Arc::clone(&clock));
         let loaded = Arc::new(toolcrib_catalog::load(home.path()));
         assert!(loaded.problems.is_empty(), "{:?}", loaded.problems);

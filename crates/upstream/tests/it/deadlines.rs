@@ -62,7 +62,7 @@ async fn a_first_call_waits_no_longer_than_the_handshake_may_take() {
     let config = timeouts(fake(&["--never-answer", "initialize"]), |timeouts| timeouts.connect = SOON);
     let world = World::knowing(with(Start::Lazy, config), Some(known()));
     let error = world.tool("echo", json!({})).await.unwrap_err();
-    assert!(matches!(error, CallError::Away(_)), "{error}");
+    assert!(matches!(error, CallError::Unavailable(_)), "{error}");
 }
 
 #[tokio::test]

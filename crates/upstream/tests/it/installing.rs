@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde_json::json;
 use toolcrib_upstream::{
-    Endpoint, Event, HalfWritten, InstallCache, Installs, ServerConfig, Start, StartPlaces, State, Timeouts,
+    Endpoint, Event, HalfWritten, InstallCache, Installer, ServerConfig, Start, StartPlaces, State, Timeouts,
 };
 
 use crate::world::{World, shell, until, with};
@@ -41,7 +41,7 @@ fn runner(cache: &Path, at_end: &str) -> ServerConfig {
     );
     let mut config = shell(&script);
     let cache = Arc::new(Cache(cache.to_owned()));
-    config.installs = Some(Installs { look: Duration::from_millis(20), ..Installs::new("npx", cache) });
+    config.installs = Some(Installer { look: Duration::from_millis(20), ..Installer::new("npx", cache) });
     config
 }
 
@@ -84,7 +84,7 @@ async fn one_that_gets_on_is_not_ended_and_one_that_does_not_is_named() {
     let folder = tempfile::tempdir().unwrap();
     let mut config = runner(folder.path(), "exit 0");
     let installs = config.installs.clone().unwrap();
-    config.installs = Some(Installs { least: Duration::ZERO, quiet: Duration::from_secs(60), ..installs.clone() });
+    config.installs = Some(Installer { least: Duration::ZERO, quiet: Duration::from_secs(60), ..installs.clone() });
     let world = World::new(config.clone());
     until("it says something", || world.server.status().note.is_some()).await;
     std::fs::write(folder.path().join("go"), "").unwrap();
@@ -125,7 +125,7 @@ async fn what_is_half_written_is_named_when_the_program_cannot_start() {
     std::fs::create_dir(folder.path().join("entry")).unwrap();
     let mut config =
         shell("echo \"Error [ERR_MODULE_NOT_FOUND]: Cannot find package 'zod'\" >&2; echo 'Node.js v20' >&2; exit 1");
-    config.installs = Some(Installs::new("npx", Arc::new(Cache(folder.path().to_owned()))));
+    config.installs = Some(Installer::new("npx", Arc::new(Cache(folder.path().to_owned()))));
     let status = World::new(config).until(State::Failed).await;
     let error = status.last_error.unwrap();
     assert!(error.contains("exit code 1; stderr ends with: Error [ERR_MODULE_NOT_FOUND]"), "{error}");

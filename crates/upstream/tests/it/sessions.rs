@@ -143,7 +143,7 @@ async fn a_connection_for_one_call_that_cannot_be_opened_leaves_nothing() {
     let Numbered { server, .. } = numbered(&[2], &[]);
     let world = World::ready(policy(SessionPolicy::Request, mcp::config(&server))).await;
     let error = call(&world, client("owner", Capabilities::NONE), "echo", json!({})).await.unwrap_err();
-    assert!(matches!(error, CallError::Away(_)), "{error}");
+    assert!(matches!(error, CallError::Unavailable(_)), "{error}");
     until("it is given up", || world.server.extra_connections() == 0).await;
     assert_eq!(call(&world, client("owner", Capabilities::NONE), "echo", json!({})).await.unwrap(), "s-3");
 }
@@ -272,7 +272,7 @@ async fn a_conversation_that_could_not_begin_may_be_tried_again() {
     let world = World::ready(policy(SessionPolicy::Handle, mcp::config(&server))).await;
     let conversation = Conversation::new(Arc::default());
     let error = call(&world, within(&conversation), "echo", json!({})).await.unwrap_err();
-    assert!(matches!(error, CallError::Away(_)), "{error}");
+    assert!(matches!(error, CallError::Unavailable(_)), "{error}");
     until("it is given up", || world.server.extra_connections() == 0).await;
     assert_eq!(call(&world, within(&conversation), "echo", json!({})).await.unwrap(), "s-3");
 }

@@ -53,7 +53,7 @@ async fn a_lazy_server_of_which_nothing_is_known_is_listed_in_the_background() {
 async fn a_manual_server_waits_for_an_order() {
     let world = World::new(with(Start::Manual, fake(&[])));
     let error = world.tool("echo", json!({})).await.unwrap_err();
-    let CallError::Away(away) = error else { panic!("{error}") };
+    let CallError::Unavailable(away) = error else { panic!("{error}") };
     assert_eq!(away.status.state, State::Stopped);
     assert_eq!(world.processes(), [0_i32; 0]);
     world.server.order_start();

@@ -10,7 +10,7 @@ use crate::world::{World, fake, known, with};
 const GRACE: Duration = Duration::from_secs(30);
 
 fn check_away(error: &CallError, state: State) {
-    let CallError::Away(away) = error else { panic!("{error}") };
+    let CallError::Unavailable(away) = error else { panic!("{error}") };
     assert_eq!(away.status.state, state);
 }
 

@@ -14,7 +14,7 @@ use toolcrib_protocol::{Capabilities, Era, Raw};
 use toolcrib_transport::http::client::HttpClient;
 use toolcrib_upstream::server::Call;
 use toolcrib_upstream::{
-    CallError, Endpoint, Event, Inventory, Server, ServerConfig, Start, State, Status, Surroundings, Timeouts,
+    CallError, Endpoint, Event, Inventory, Server, ServerConfig, ServerDeps, Start, State, Status, Timeouts,
 };
 use toolcrib_upstream::{Concurrency, Credentials, Nature, SessionPolicy, StartPlaces};
 
@@ -137,7 +137,7 @@ impl World {
     ) -> Self {
         let (sender, events) = mpsc::channel(EVENTS);
         let scope = Scope::new();
-        let around = Surroundings {
+        let deps = ServerDeps {
             client: HttpClient::new().unwrap(),
             clock: Arc::new(TokioClock(Instant::now())),
             events: sender,
@@ -147,7 +147,7 @@ impl World {
             grace: Duration::from_secs(2),
             starts: places,
         };
-        Self { server: Server::start(config, around, known, &scope), scope, events }
+        Self { server: Server::start(config, deps, known, &scope), scope, events }
     }
 
     pub(crate) async fn ready(config: ServerConfig) -> Self {

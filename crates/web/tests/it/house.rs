@@ -26,7 +26,7 @@ use toolcrib_protocol::sse::{self, Event};
 use toolcrib_session::Sessions;
 use toolcrib_store::Store;
 use toolcrib_transport::http::client::HttpClient;
-use toolcrib_upstream::Surroundings;
+use toolcrib_upstream::ServerDeps;
 use toolcrib_web::{Guard, Site};
 
 /// How long a test waits for something that must happen before it gives up.
@@ -286,7 +286,7 @@ impl House {
         let (scope, clock) = (Scope::new(), Arc::new(SystemClock));
         let (time, fuse) = (Arc::new(ManualClock::default()), Arc::new(Fuse::default()));
         let (events, happened) = mpsc::channel(64);
-        let around = Surroundings {
+        let deps = ServerDeps {
             client: HttpClient::new().unwrap(),
             clock,
             events,
@@ -303,7 +303,7 @@ impl House {
         let services = Services::new(home.path(), store.services(), Arc::new(SystemClock) as Arc<dyn Clock>, &scope);
         let sources: Arc<[Arc<dyn Source>]> =
             Arc::new([Arc::clone(&workflows) as Arc<dyn Source>, Arc::clone(&services) as Arc<dyn Source>]);
-        let servers = Servers::new(around, secrets, &store, scope.clone()).at_home(home.path());
+        let servers = Servers::new(deps, secrets, &store, scope.clone()).at_home(home.path());
         let sessions = Sessions::new(100, IDLE, Arc::clone(&time) as Arc<dyn Clock>);
         let clock = Arc::clone(&fuse) as Arc<dyn Clock>;
         let parts = Parts {

@@ -8,7 +8,7 @@ use tokio::time::Instant;
 use toolcrib_protocol::{Notification, Raw, Request, RpcError};
 use toolcrib_transport::{CallHandler, CallOptions, LinkError, Reply};
 
-use crate::live::{Live, Said};
+use crate::live::{LiveConnection, RequestMeta};
 
 /// How long one question may wait for its answer. Servers give up after a minute or so; this bounds those that do not.
 const ANSWER: Duration = Duration::from_secs(15 * 60);
@@ -17,28 +17,28 @@ const ANSWER: Duration = Duration::from_secs(15 * 60);
 const LONGEST: Duration = Duration::from_secs(60 * 60);
 
 /// Counts the questions that wait.
-struct Counting {
+struct QuestionCounter {
     inner: Arc<dyn CallHandler>,
     waiting: watch::Sender<usize>,
 }
 
 /// One question that waits, until it is answered or forgotten.
-struct Waiting(watch::Sender<usize>);
+struct OpenQuestion(watch::Sender<usize>);
 
-impl Drop for Waiting {
+impl Drop for OpenQuestion {
     fn drop(&mut self) {
         self.0.send_modify(|count| *count -= 1);
     }
 }
 
-impl CallHandler for Counting {
+impl CallHandler for QuestionCounter {
     fn notification(&self, notification: Notification) {
         self.inner.notification(notification);
     }
 
     fn request(&self, request: Request, reply: Reply) {
         self.waiting.send_modify(|count| *count += 1);
-        let waiting = Waiting(self.waiting.clone());
+        let waiting = OpenQuestion(self.waiting.clone());
         self.inner.request(
             request,
             Reply::new(move |answer| {
@@ -51,10 +51,10 @@ impl CallHandler for Counting {
 
 /// Makes a call whose deadline stands still while questions wait.
 pub(crate) async fn call(
-    live: &Live,
+    live: &LiveConnection,
     method: &str,
     params: &Raw,
-    said: &Said<'_>,
+    said: &RequestMeta<'_>,
     (options, handler): (CallOptions, Arc<dyn CallHandler>),
 ) -> Result<Result<Raw, RpcError>, LinkError> {
     let limit = options.deadline;
@@ -63,7 +63,7 @@ pub(crate) async fn call(
     let mut count = waiting.subscribe();
     let options = CallOptions {
         deadline: Duration::MAX,
-        handler: Some(Arc::new(Counting { inner: handler, waiting })),
+        handler: Some(Arc::new(QuestionCounter { inner: handler, waiting })),
         ..options
     };
     let mut asking = std::pin::pin!(live.call(method, params, said, options));

@@ -12,9 +12,11 @@ use toolcrib_protocol::subscription::Filter;
 use toolcrib_protocol::{Capabilities, Notification, Raw, Request, RpcError, method, task};
 use toolcrib_transport::{CallHandler, CallOptions, LinkError, Reply};
 
-use crate::live::Said;
-use crate::open::{self, Report};
-use crate::subscribe::{Keeper, Kind, Verdict, Wishes};
+use crate::live::RequestMeta;
+use crate::report::{Report, report_list_changed};
+use crate::subscribe::{Kind, Verdict, Wishes};
+
+use super::Keeper;
 
 /// How long a server may take to acknowledge. One that never does is listened to all the same.
 const ACKNOWLEDGE: Duration = Duration::from_secs(10);
@@ -33,14 +35,14 @@ struct Stream {
 }
 
 /// What became of a stream that was being opened.
-enum Opened {
+enum OpenOutcome {
     Granted(Filter),
     Silent,
     Ended(Outcome),
 }
 
 /// Takes what is said on one stream.
-struct Hearing {
+struct StreamHandler {
     wishes: Arc<Wishes>,
     reports: mpsc::Sender<Report>,
     generation: u64,
@@ -48,7 +50,7 @@ struct Hearing {
     granted: watch::Sender<Option<Filter>>,
 }
 
-impl CallHandler for Hearing {
+impl CallHandler for StreamHandler {
     fn notification(&self, notification: Notification) {
         if notification.method == method::SUBSCRIPTION_ACKNOWLEDGED {
             // Whatever it says more than once, or beyond what was asked, does not count.
@@ -66,7 +68,7 @@ impl CallHandler for Hearing {
         }
         match notification.method.as_str() {
             method::TOOLS_CHANGED | method::PROMPTS_CHANGED | method::RESOURCES_CHANGED => {
-                open::report_list_changed(&self.wishes, &self.reports, self.generation);
+                report_list_changed(&self.wishes, &self.reports, self.generation);
             }
             method::RESOURCE_UPDATED => {
                 if let Some(uri) = notification.params.text("uri") {
@@ -84,15 +86,15 @@ impl CallHandler for Hearing {
 }
 
 impl Stream {
-    async fn opened(&mut self) -> Opened {
+    async fn opened(&mut self) -> OpenOutcome {
         let until = self.since + ACKNOWLEDGE;
         tokio::select! {
             biased;
             granted = self.granted.wait_for(Option::is_some) => {
-                Opened::Granted(granted.map(|granted| granted.clone().unwrap_or_default()).unwrap_or_default())
+                OpenOutcome::Granted(granted.map(|granted| granted.clone().unwrap_or_default()).unwrap_or_default())
             }
-            outcome = &mut self.call => Opened::Ended(outcome),
-            () = tokio::time::sleep_until(until) => Opened::Silent,
+            outcome = &mut self.call => OpenOutcome::Ended(outcome),
+            () = tokio::time::sleep_until(until) => OpenOutcome::Silent,
         }
     }
 }
@@ -105,7 +107,7 @@ async fn ended(stream: &mut Option<Stream>) -> Outcome {
     }
 }
 
-async fn opened(stream: &mut Option<Stream>) -> Opened {
+async fn opened(stream: &mut Option<Stream>) -> OpenOutcome {
     match stream {
         Some(stream) => stream.opened().await,
         None => std::future::pending().await,
@@ -114,7 +116,7 @@ async fn opened(stream: &mut Option<Stream>) -> Opened {
 
 impl Keeper {
     pub(super) async fn keep_modern(&self) {
-        let mut changed = self.shared.wishes.changed.subscribe();
+        let mut changed = self.context.wishes.changes();
         let (mut current, mut next): (Option<Stream>, Option<Stream>) = (None, None);
         let mut backoff = Self::backoff();
         let mut retry: Option<Instant> = None;
@@ -134,15 +136,15 @@ impl Keeper {
                 opened = opened(&mut next) => {
                     let stream = next.take();
                     let outcome = match opened {
-                        Opened::Granted(granted) => Ok(granted),
-                        Opened::Silent => Ok(Filter::default()),
-                        Opened::Ended(outcome) => Err(outcome),
+                        OpenOutcome::Granted(granted) => Ok(granted),
+                        OpenOutcome::Silent => Ok(Filter::default()),
+                        OpenOutcome::Ended(outcome) => Err(outcome),
                     };
                     let began = self.settle_lists();
                     match (outcome, stream) {
                         (Ok(granted), Some(stream)) => {
                             if missed || (current.is_none() && began) {
-                                open::report_list_changed(&self.shared.wishes, &self.reports, self.live.generation);
+                                report_list_changed(&self.context.wishes, &self.reports, self.live.generation);
                             }
                             missed = false;
                             self.grant(&stream.asked, &granted);
@@ -168,7 +170,7 @@ impl Keeper {
                         backoff.reset();
                     }
                     missed = true;
-                    self.shared.wishes.lapse();
+                    self.context.wishes.lapse();
                     retry = Some(Instant::now() + backoff.next_wait());
                 }
                 _ = changed.changed() => {}
@@ -178,14 +180,14 @@ impl Keeper {
     }
 
     fn wanted(&self) -> Filter {
-        let texts = |kind| self.shared.wishes.wanted(kind).keys().map(ToString::to_string).collect();
+        let texts = |kind| self.context.wishes.wanted(kind).keys().map(ToString::to_string).collect();
         Filter { uris: texts(Kind::Resource), tasks: texts(Kind::Task), ..self.lists.clone() }
     }
 
     fn open(&self, asked: Filter) -> Stream {
         let (sender, granted) = watch::channel(None);
-        let handler = Arc::new(Hearing {
-            wishes: Arc::clone(&self.shared.wishes),
+        let handler = Arc::new(StreamHandler {
+            wishes: Arc::clone(&self.context.wishes),
             reports: self.reports.clone(),
             generation: self.live.generation,
             asked: asked.clone(),
@@ -199,7 +201,7 @@ impl Keeper {
         let capabilities = Capabilities { extensions, ..Capabilities::NONE };
         let call = Box::pin(async move {
             let id = live.link.next_id();
-            let said = Said { capabilities: &capabilities, ..Said::OURS };
+            let said = RequestMeta { capabilities: &capabilities, ..RequestMeta::OURS };
             let options = CallOptions { handler: Some(handler), ..CallOptions::within(Duration::MAX) };
             live.link.call(id, method::LISTEN, live.params(id, &params, &said), options).await
         });
@@ -213,7 +215,7 @@ impl Keeper {
         {
             for key in asked {
                 let verdict = if granted.contains(key) { Verdict::Accepted } else { Verdict::Refused(None) };
-                self.shared.wishes.settle(kind, key, &verdict);
+                self.context.wishes.settle(kind, key, &verdict);
             }
         }
     }
@@ -224,10 +226,10 @@ impl Keeper {
         let empty = Filter::default();
         let told = told.unwrap_or(&empty);
         for uri in asked.uris.difference(&told.uris) {
-            self.shared.wishes.settle(Kind::Resource, uri, &verdict);
+            self.context.wishes.settle(Kind::Resource, uri, &verdict);
         }
         for task in asked.tasks.difference(&told.tasks) {
-            self.shared.wishes.settle(Kind::Task, task, &verdict);
+            self.context.wishes.settle(Kind::Task, task, &verdict);
         }
     }
 }

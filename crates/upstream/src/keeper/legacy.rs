@@ -10,8 +10,10 @@ use tokio::time::Instant;
 use toolcrib_protocol::{Raw, RpcError, method};
 use toolcrib_transport::LinkError;
 
-use crate::server::Order;
-use crate::subscribe::{Keeper, Kind, Verdict};
+use crate::context::Order;
+use crate::subscribe::{Kind, Verdict};
+
+use super::Keeper;
 
 /// How long one request may take.
 const ANSWER: Duration = Duration::from_secs(5);
@@ -19,7 +21,7 @@ const ANSWER: Duration = Duration::from_secs(5);
 const AT_A_TIME: usize = 8;
 
 /// What the server was asked, by the number of the wish, and what it said.
-struct Asked {
+struct SentRequest {
     number: u64,
     refused: Option<RpcError>,
 }
@@ -32,8 +34,8 @@ enum Step {
 
 impl Keeper {
     pub(super) async fn keep_legacy(&self) {
-        let wishes = &self.shared.wishes;
-        let mut changed = wishes.changed.subscribe();
+        let wishes = &self.context.wishes;
+        let mut changed = wishes.changes();
         if !self.subscribes {
             return self.refuse_on(changed).await;
         }
@@ -49,7 +51,7 @@ impl Keeper {
                 }
                 Some(LinkError::SessionLost) => {
                     // A full queue holds an order that ends this connection, or calls will find the same out.
-                    let _ = self.shared.orders.try_send(Order::Reopen(self.live.generation, None));
+                    self.context.order(Order::Reopen(self.live.generation, None));
                     Some(backoff.next_wait())
                 }
                 Some(_) => Some(backoff.next_wait()),
@@ -63,10 +65,10 @@ impl Keeper {
     }
 
     /// Makes what the server was asked equal to what is wanted. Gives the failure that kept it from that.
-    async fn catch_up(&self, asked: &mut BTreeMap<Arc<str>, Asked>) -> Option<LinkError> {
-        let wanted = self.shared.wishes.wanted(Kind::Resource);
-        for task in self.shared.wishes.wanted(Kind::Task).keys() {
-            self.shared.wishes.settle(Kind::Task, task, &Verdict::Refused(None));
+    async fn catch_up(&self, asked: &mut BTreeMap<Arc<str>, SentRequest>) -> Option<LinkError> {
+        let wanted = self.context.wishes.wanted(Kind::Resource);
+        for task in self.context.wishes.wanted(Kind::Task).keys() {
+            self.context.wishes.settle(Kind::Task, task, &Verdict::Refused(None));
         }
         asked.retain(|uri, asked| wanted.contains_key(uri) || asked.refused.is_none());
         let mut steps: Vec<Step> =
@@ -87,7 +89,7 @@ impl Keeper {
             };
             match step {
                 Step::Subscribe(uri, number) => {
-                    let now = Asked { number, refused: outcome.err() };
+                    let now = SentRequest { number, refused: outcome.err() };
                     self.note(&uri, &now);
                     asked.insert(uri, now);
                 }
@@ -97,9 +99,9 @@ impl Keeper {
         None
     }
 
-    fn note(&self, uri: &str, asked: &Asked) {
+    fn note(&self, uri: &str, asked: &SentRequest) {
         let verdict = asked.refused.clone().map_or(Verdict::Accepted, |error| Verdict::Refused(Some(error)));
-        self.shared.wishes.settle(Kind::Resource, uri, &verdict);
+        self.context.wishes.settle(Kind::Resource, uri, &verdict);
     }
 
     async fn take(&self, step: Step) -> (Step, Result<Result<Raw, RpcError>, LinkError>) {

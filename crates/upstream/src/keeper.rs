@@ -1,4 +1,7 @@
-//! The task that keeps what is heard of a server equal to what is wanted, for as long as one main connection lives.
+//! The task that keeps the subscriptions of one main connection equal to what callers want to hear of the server.
+
+mod legacy;
+mod modern;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -9,11 +12,11 @@ use toolcrib_base::backoff::Backoff;
 use toolcrib_base::task::Stop;
 use toolcrib_protocol::subscription::{Filter, New};
 
+use crate::context::ServerContext;
 use crate::event::Event;
 use crate::inventory::Inventory;
-use crate::live::Live;
-use crate::open::Report;
-use crate::server::Shared;
+use crate::live::LiveConnection;
+use crate::report::Report;
 use crate::subscribe::{Kind, Verdict};
 
 /// How soon after some news the next are passed on: a server that tells without end must not keep us busy.
@@ -24,24 +27,24 @@ const LAST_RETRY: Duration = Duration::from_secs(5 * 60);
 
 /// Keeps the subscriptions of one connection.
 pub(crate) struct Keeper {
-    pub(super) shared: Arc<Shared>,
-    pub(super) live: Arc<Live>,
-    pub(super) reports: mpsc::Sender<Report>,
+    context: Arc<ServerContext>,
+    live: Arc<LiveConnection>,
+    reports: mpsc::Sender<Report>,
     /// The lists whose changes the server tells.
-    pub(super) lists: Filter,
+    lists: Filter,
     /// Whether a legacy server takes subscriptions to resources.
-    pub(super) subscribes: bool,
+    subscribes: bool,
     settled: watch::Sender<bool>,
     list_begun: Arc<AtomicBool>,
 }
 
 /// The other end of a keeper, for the task that lists.
-pub(crate) struct Kept {
+pub(crate) struct KeeperHandle {
     settled: watch::Receiver<bool>,
     list_begun: Arc<AtomicBool>,
 }
 
-impl Kept {
+impl KeeperHandle {
     /// Waits until changes of lists are told, or the server has shown that it does not tell them; not for long.
     /// Changes after that are told.
     pub(crate) async fn before_listing(mut self, longest: Duration) {
@@ -53,15 +56,15 @@ impl Kept {
 
 impl Keeper {
     pub(crate) fn new(
-        shared: &Arc<Shared>,
-        live: &Arc<Live>,
+        context: &Arc<ServerContext>,
+        live: &Arc<LiveConnection>,
         bare: &Inventory,
         reports: mpsc::Sender<Report>,
-    ) -> (Self, Kept) {
+    ) -> (Self, KeeperHandle) {
         let list_begun = Arc::new(AtomicBool::new(false));
         let (settled, kept) = watch::channel(!live.is_modern());
         let keeper = Self {
-            shared: Arc::clone(shared),
+            context: Arc::clone(context),
             live: Arc::clone(live),
             reports,
             lists: Filter {
@@ -74,7 +77,7 @@ impl Keeper {
             settled,
             list_begun: Arc::clone(&list_begun),
         };
-        (keeper, Kept { settled: kept, list_begun })
+        (keeper, KeeperHandle { settled: kept, list_begun })
     }
 
     /// Runs until the connection is left.
@@ -90,45 +93,45 @@ impl Keeper {
 
     /// Passes news on. Those that come while the reader of events is busy are merged.
     async fn tell(&self) {
-        let wishes = &self.shared.wishes;
+        let wishes = &self.context.wishes;
         loop {
             while let Some(new) = wishes.next() {
-                let server = self.shared.config.name.clone();
+                let server = self.context.config.name.clone();
                 let event = match new {
                     New::Updated { uri, .. } => Event::ResourceUpdated { server, uri: uri.to_string() },
                     New::Task { params, .. } => Event::TaskChanged { server, params },
                     New::Tools | New::Prompts | New::Resources => continue,
                 };
-                if self.shared.pool.events().send(event).await.is_err() {
+                if self.context.deps.events.send(event).await.is_err() {
                     return std::future::pending().await;
                 }
             }
             tokio::time::sleep(TELL_AGAIN).await;
-            wishes.told.notified().await;
+            wishes.news().await;
         }
     }
 
-    pub(super) fn backoff() -> Backoff {
+    fn backoff() -> Backoff {
         Backoff::new(FIRST_RETRY, LAST_RETRY)
     }
 
     /// Lists may be read now, as far as subscriptions are concerned. `true` when reading has begun already.
-    pub(super) fn settle_lists(&self) -> bool {
+    fn settle_lists(&self) -> bool {
         self.settled.send_replace(true);
         self.list_begun.load(Ordering::Acquire)
     }
 
     /// The server takes none of all that is wanted.
-    pub(super) fn refuse_all(&self) {
+    fn refuse_all(&self) {
         for kind in [Kind::Resource, Kind::Task] {
-            for key in self.shared.wishes.wanted(kind).keys() {
-                self.shared.wishes.settle(kind, key, &Verdict::Refused(None));
+            for key in self.context.wishes.wanted(kind).keys() {
+                self.context.wishes.settle(kind, key, &Verdict::Refused(None));
             }
         }
     }
 
     /// Refuses whatever is wanted from now on, for ever.
-    pub(super) async fn refuse_on(&self, mut changed: watch::Receiver<()>) {
+    async fn refuse_on(&self, mut changed: watch::Receiver<()>) {
         loop {
             self.refuse_all();
             if changed.changed().await.is_err() {
