@@ -1,7 +1,7 @@
 //! A connection on which messages flow both ways in order. Calls run concurrently and are matched by id.
 
 mod events;
-mod out;
+mod sink;
 
 use std::collections::HashMap;
 use std::fmt;
@@ -24,7 +24,7 @@ use crate::http::client::{Endpoint, HttpClient};
 use crate::http::link::Bounds;
 use crate::process::{Line, Process};
 
-use out::Out;
+use sink::MessageSink;
 
 /// How many messages may wait in memory for the other side. Enough for a burst of concurrent calls.
 const MEMORY_QUEUE: usize = 256;
@@ -35,16 +35,16 @@ type Outcome = Result<Raw, RpcError>;
 
 /// The shared half of a connection: what was sent and waits for its answer.
 pub struct Peer {
-    out: Out,
+    out: MessageSink,
     next: AtomicU64,
     /// `None` once the connection has ended: later calls fail at once.
-    waiting: Mutex<Option<HashMap<u64, Waiting>>>,
+    waiting: Mutex<Option<HashMap<u64, WaitingCall>>>,
     inbox: Arc<dyn Inbox>,
     rules: Rules,
     asked: Arc<Semaphore>,
 }
 
-struct Waiting {
+struct WaitingCall {
     answer: oneshot::Sender<Result<Outcome, LinkError>>,
     handler: Option<Arc<dyn CallHandler>>,
 }
@@ -82,7 +82,7 @@ impl Peer {
             }
         }))?;
         let sender = process.sender();
-        let peer = Arc::new(Self::new(Out::Process(process, sender), inbox, depth));
+        let peer = Arc::new(Self::new(MessageSink::Process(process, sender), inbox, depth));
         let mut early = early.lock().unwrap_or_else(PoisonError::into_inner);
         for line in early.drain(..) {
             peer.line(line);
@@ -95,7 +95,7 @@ impl Peer {
     /// Two ends of a connection in memory: the client's half and, for the server's half, a queue each way.
     pub fn in_memory(inbox: Arc<dyn Inbox>, depth: usize) -> (Arc<Self>, mpsc::Receiver<Bytes>) {
         let (queue, other) = mpsc::channel(MEMORY_QUEUE);
-        (Arc::new(Self::new(Out::Memory(queue), inbox, depth)), other)
+        (Arc::new(Self::new(MessageSink::Memory(queue), inbox, depth)), other)
     }
 
     /// A connection over HTTP+SSE, the transport of 2024-11-05: one stream of events for all that the server says, and a
@@ -110,12 +110,12 @@ impl Peer {
     ) -> Result<Arc<Self>, LinkError> {
         let (posts, stream) = events::open(client, &endpoint, &scope, bounds).await?;
         let closed = posts.closed();
-        let peer = Arc::new(Self::new(Out::Posts(Box::new(posts)), inbox, bounds.depth));
+        let peer = Arc::new(Self::new(MessageSink::Posts(Box::new(posts)), inbox, bounds.depth));
         scope.spawn(events::read(Arc::downgrade(&peer), stream, closed, scope.stop_signal()));
         Ok(peer)
     }
 
-    fn new(out: Out, inbox: Arc<dyn Inbox>, depth: usize) -> Self {
+    fn new(out: MessageSink, inbox: Arc<dyn Inbox>, depth: usize) -> Self {
         Self {
             out,
             next: AtomicU64::new(1),
@@ -129,8 +129,8 @@ impl Peer {
     /// The child process behind, where there is one.
     pub fn process(&self) -> Option<&Process> {
         match &self.out {
-            Out::Process(process, _) => Some(process),
-            Out::Memory(_) | Out::Posts(_) => None,
+            MessageSink::Process(process, _) => Some(process),
+            MessageSink::Memory(_) | MessageSink::Posts(_) => None,
         }
     }
 
@@ -148,13 +148,13 @@ impl Peer {
         let (answer, answered) = oneshot::channel();
         let handler = options.handler.take();
         match self.lock().as_mut() {
-            Some(waiting) => waiting.insert(id, Waiting { answer, handler }),
+            Some(waiting) => waiting.insert(id, WaitingCall { answer, handler }),
             None => return Err(LinkError::Closed),
         };
         let request = Request { id: Id::from_number(id), method: method.to_owned(), params };
         let line = request.to_bytes();
         // From here on leaving early, in whatever way, takes the call back.
-        let mut pending = Pending { peer: self, id, options: &options, answered: false };
+        let mut pending = PendingCall { peer: self, id, options: &options, answered: false };
         let deadline = options.deadline;
         let exchange = self.out.exchange(id, line, &options.headers, answered);
         let outcome = match tokio::time::timeout(deadline, exchange).await {
@@ -178,9 +178,9 @@ impl Peer {
 
     pub(crate) async fn close(&self, grace: Duration) {
         match &self.out {
-            Out::Process(process, _) => drop(process.stop(grace).await),
-            Out::Posts(posts) => posts.close(),
-            Out::Memory(_) => {}
+            MessageSink::Process(process, _) => drop(process.stop(grace).await),
+            MessageSink::Posts(posts) => posts.close(),
+            MessageSink::Memory(_) => {}
         }
         self.end();
     }
@@ -288,20 +288,20 @@ impl Peer {
         }
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, Option<HashMap<u64, Waiting>>> {
+    fn lock(&self) -> std::sync::MutexGuard<'_, Option<HashMap<u64, WaitingCall>>> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// A call in flight; its drop before the answer takes the call back.
-struct Pending<'a> {
+struct PendingCall<'a> {
     peer: &'a Arc<Peer>,
     id: u64,
     options: &'a CallOptions,
     answered: bool,
 }
 
-impl Drop for Pending<'_> {
+impl Drop for PendingCall<'_> {
     fn drop(&mut self) {
         if self.answered {
             return;

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use toolcrib_protocol::error::{CAPABILITY_MISSING, HEADER_MISMATCH, INVALID_PARAMS, REVISION_UNSUPPORTED};
 use toolcrib_protocol::{Capabilities, Era, Notification, Raw, Revision, RpcError, method};
-use toolcrib_transport::http::link::{HttpLink, Probed};
+use toolcrib_transport::http::link::{HttpLink, ProbeResponse};
 use toolcrib_transport::{CallOptions, Link, LinkError};
 
 use crate::eras::Failure;
@@ -104,7 +104,7 @@ async fn opened_modern(link: &Link) -> Result<Handshake, HandshakeError> {
             let probed = http.probe(id, discover_params(id), Revision::LATEST, Duration::MAX).await?;
             let opened = probed.outcome.and_then(discovered);
             if let (None, 401 | 403 | 500..) = (&opened, probed.status) {
-                let Probed { status, body, challenge, .. } = probed;
+                let ProbeResponse { status, body, challenge, .. } = probed;
                 return Err(LinkError::Status { status, body, challenge }.into());
             }
             opened.inspect(|opened| http.set_modern(opened.revision))

@@ -44,7 +44,7 @@ pub struct Endpoint {
 
 /// What came back.
 #[derive(Debug)]
-pub struct Posted {
+pub struct PostResponse {
     /// The status.
     pub status: StatusCode,
     /// The headers.
@@ -153,7 +153,7 @@ impl HttpClient {
         headers: impl Fn() -> HeaderMap,
         body: Bytes,
         limit: usize,
-    ) -> Result<Posted, LinkError> {
+    ) -> Result<PostResponse, LinkError> {
         let response = self.send(Method::POST, uri, headers, body).await?;
         let (head, body) = response.into_parts();
         let reply = match media_type(&head.headers) {
@@ -166,7 +166,7 @@ impl HttpClient {
                 return Err(LinkError::NotMcp(format!("content type `{other}`")));
             }
         };
-        Ok(Posted { status: head.status, headers: head.headers, reply })
+        Ok(PostResponse { status: head.status, headers: head.headers, reply })
     }
 
     /// Opens a stream of events; `None` when the server offers none.

@@ -21,7 +21,7 @@ use toolcrib_protocol::json::Rules;
 use toolcrib_protocol::{Id, Notification, Raw, Request, Revision, RpcError, header, method};
 
 use crate::call::{CallOptions, Inbox, LinkError, cancelled};
-use crate::http::client::{Endpoint, HttpClient, Posted, Reply as Body, joined};
+use crate::http::client::{Endpoint, HttpClient, PostResponse, Reply as Body, joined};
 use crate::http::refusal::Refusal;
 
 use exchange::Exchange;
@@ -69,7 +69,7 @@ pub struct Bounds {
 
 /// How a server answered the question which revisions it speaks.
 #[derive(Debug)]
-pub struct Probed {
+pub struct ProbeResponse {
     /// The HTTP status.
     pub status: u16,
     /// The JSON-RPC answer, under whatever status; `None` when the body is none, and with 401 and 403.
@@ -125,7 +125,7 @@ impl HttpLink {
         params: Raw,
         revision: Revision,
         deadline: Duration,
-    ) -> Result<Probed, LinkError> {
+    ) -> Result<ProbeResponse, LinkError> {
         let mode = Mode::modern(&self.opening, revision);
         let request = Request { id: Id::from_number(id), method: method::DISCOVER.to_owned(), params };
         let mirrors = mode.mirrors(&request);
@@ -135,15 +135,17 @@ impl HttpLink {
             let status = posted.status.as_u16();
             let exchange = Exchange { link: self, id, handler: None, headers: &HeaderMap::new(), is_modern: true };
             Ok(match exchange.outcome(posted.reply).await {
-                Ok(outcome) => Probed { status, outcome: Some(outcome), body: String::new(), challenge: None },
-                Err(LinkError::Status { body, challenge, .. }) => Probed { status, outcome: None, body, challenge },
-                Err(LinkError::NotMcp(body)) => Probed { status, outcome: None, body, challenge: None },
+                Ok(outcome) => ProbeResponse { status, outcome: Some(outcome), body: String::new(), challenge: None },
+                Err(LinkError::Status { body, challenge, .. }) => {
+                    ProbeResponse { status, outcome: None, body, challenge }
+                }
+                Err(LinkError::NotMcp(body)) => ProbeResponse { status, outcome: None, body, challenge: None },
                 Err(error) => return Err(error),
             })
         };
         match tokio::time::timeout(deadline, exchange).await {
             // A page in place of an answer.
-            Ok(Err(LinkError::NotMcp(body))) => Ok(Probed { status: 200, outcome: None, body, challenge: None }),
+            Ok(Err(LinkError::NotMcp(body))) => Ok(ProbeResponse { status: 200, outcome: None, body, challenge: None }),
             Ok(probed) => probed,
             Err(_) => Err(LinkError::Timeout(deadline)),
         }
@@ -205,7 +207,7 @@ impl HttpLink {
         let mirrors = self.mirrors(&request);
         let body = request.to_bytes();
         let is_modern = self.is_modern();
-        let mut pending = Pending { link: self, id, options: &options, answered: false };
+        let mut pending = PendingCall { link: self, id, options: &options, answered: false };
         let _heard = options.handler.as_ref().map(|handler| self.handlers.register(id, handler));
         let exchange = async {
             let posted = self.post(|| self.mirrored(&options.headers, &mirrors), body).await?;
@@ -240,7 +242,7 @@ impl HttpLink {
     }
 
     /// Posts one message.
-    async fn post(&self, headers: impl Fn() -> HeaderMap, body: Bytes) -> Result<Posted, LinkError> {
+    async fn post(&self, headers: impl Fn() -> HeaderMap, body: Bytes) -> Result<PostResponse, LinkError> {
         self.client.post(&self.endpoint.uri, headers, body, self.limit).await
     }
 
@@ -253,7 +255,7 @@ impl HttpLink {
         let mirrors = self.mirrors(&Request { id: Id::from_number(0), method, params });
         let posting = self.post(|| self.mirrored(more, &mirrors), notification.to_bytes());
         match tokio::time::timeout(UNAWAITED, posting).await.unwrap_or(Err(LinkError::Timeout(UNAWAITED))) {
-            Ok(Posted { reply: Body::Refused(refusal), .. }) => Err(self.refused(refusal)),
+            Ok(PostResponse { reply: Body::Refused(refusal), .. }) => Err(self.refused(refusal)),
             // Taken, with a body that nobody reads: the status should have been 202, and often is 200.
             Ok(_) | Err(LinkError::NotMcp(_)) => Ok(()),
             Err(error) => Err(error),
@@ -280,14 +282,14 @@ impl HttpLink {
 }
 
 /// A call in flight; its drop before the answer takes the call back.
-struct Pending<'a> {
+struct PendingCall<'a> {
     link: &'a Arc<HttpLink>,
     id: u64,
     options: &'a CallOptions,
     answered: bool,
 }
 
-impl Drop for Pending<'_> {
+impl Drop for PendingCall<'_> {
     fn drop(&mut self) {
         // To a modern server the closed stream says it, and a notification would be none that it knows.
         if self.answered || !self.options.cancels() || self.link.is_modern() {

@@ -5,7 +5,7 @@ use http::HeaderMap;
 use toolcrib_protocol::sse::Event;
 use toolcrib_testkit::http::{HttpServer, Reply};
 use toolcrib_transport::LinkError;
-use toolcrib_transport::http::client::{HttpClient, Posted, Reply as Body};
+use toolcrib_transport::http::client::{HttpClient, PostResponse, Reply as Body};
 use toolcrib_transport::http::events::EventStream;
 
 use super::endpoint;
@@ -14,7 +14,7 @@ const JSON: &str = "content-type: application/json; charset=utf-8";
 const EVENTS: &str = "content-type: text/event-stream";
 const LIMIT: usize = 1_000;
 
-async fn post_to(server: &HttpServer) -> Result<Posted, LinkError> {
+async fn post_to(server: &HttpServer) -> Result<PostResponse, LinkError> {
     let client = HttpClient::new().unwrap();
     client.post(&endpoint(server).uri, HeaderMap::new, Bytes::from_static(b"{}"), LIMIT).await
 }

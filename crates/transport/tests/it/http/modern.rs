@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use toolcrib_base::task::Scope;
 use toolcrib_protocol::{Notification, Raw, Revision, RpcError};
 use toolcrib_testkit::http::{HttpServer, Reply, Request};
-use toolcrib_transport::http::link::Probed;
+use toolcrib_transport::http::link::ProbeResponse;
 use toolcrib_transport::{CallOptions, Link, LinkError};
 
 use super::{Heard, connect};
@@ -157,7 +157,7 @@ async fn a_subscription_is_a_call_whose_aside_takes_the_stream() {
     assert_eq!(server.requests().len(), 2, "nothing is taken up or answered");
 }
 
-async fn probe(answer: impl Fn(&Request, &mut Reply<'_>) + Send + Sync + 'static) -> Result<Probed, LinkError> {
+async fn probe(answer: impl Fn(&Request, &mut Reply<'_>) + Send + Sync + 'static) -> Result<ProbeResponse, LinkError> {
     let server = HttpServer::start(answer);
     let (http, link, _) = connect(&server, &Scope::new());
     let probed = http.probe(link.next_id(), Raw::empty_object(), Revision::LATEST, LONG).await;

@@ -11,18 +11,18 @@ use super::Outcome;
 use super::events::Posts;
 
 /// Where messages go.
-pub(super) enum Out {
+pub(super) enum MessageSink {
     Process(Process, Sender),
     Memory(mpsc::Sender<Bytes>),
     Posts(Box<Posts>),
 }
 
-impl Out {
+impl MessageSink {
     pub(super) async fn send(&self, line: Bytes, headers: &HeaderMap) -> Result<(), LinkError> {
         match self {
-            Out::Process(_, sender) => sender.send(line).await.map_err(|_| LinkError::Closed),
-            Out::Memory(queue) => queue.send(line).await.map_err(|_| LinkError::Closed),
-            Out::Posts(posts) => posts.send(line, headers).await,
+            MessageSink::Process(_, sender) => sender.send(line).await.map_err(|_| LinkError::Closed),
+            MessageSink::Memory(queue) => queue.send(line).await.map_err(|_| LinkError::Closed),
+            MessageSink::Posts(posts) => posts.send(line, headers).await,
         }
     }
 
@@ -34,7 +34,7 @@ impl Out {
         headers: &HeaderMap,
         answered: oneshot::Receiver<Result<Outcome, LinkError>>,
     ) -> Result<Outcome, LinkError> {
-        if let Out::Posts(posts) = self {
+        if let MessageSink::Posts(posts) = self {
             return posts.exchange(id, line, headers, answered).await;
         }
         self.send(line, headers).await?;
@@ -44,9 +44,9 @@ impl Out {
     /// Sends if there is room: for what nobody waits for, from places that cannot wait.
     pub(super) fn send_or_drop(&self, line: Bytes) {
         match self {
-            Out::Process(_, sender) => drop(sender.try_send(line)),
-            Out::Memory(queue) => drop(queue.try_send(line)),
-            Out::Posts(posts) => posts.send_or_drop(line),
+            MessageSink::Process(_, sender) => drop(sender.try_send(line)),
+            MessageSink::Memory(queue) => drop(queue.try_send(line)),
+            MessageSink::Posts(posts) => posts.send_or_drop(line),
         }
     }
 }
