@@ -31,9 +31,8 @@ mod get;
 mod here;
 mod import;
 mod init;
-pub(crate) mod kind;
 mod learning;
-pub(crate) mod list;
+mod list;
 mod logs;
 mod man;
 mod model;
@@ -57,8 +56,7 @@ mod verify;
 mod version;
 mod workflow;
 
-pub(crate) use secret::prompt::ask as ask_hidden;
-
+use std::ffi::OsString;
 use std::future::Future;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -71,7 +69,7 @@ use toolcrib_gateway::Events;
 use crate::client::{Answer, Client, ClientFlags, Rest, for_a_shell};
 use crate::config::Config;
 use crate::home::Environment;
-use crate::output::Output;
+use crate::output::{Output, report};
 use crate::telemetry;
 
 /// What the exit codes mean; a part of the help.
@@ -95,7 +93,7 @@ const LAST_TASKS: Duration = Duration::from_secs(2);
 
 #[derive(Debug, clap::Parser)]
 #[command(name = "toolcrib", version, about, after_help = EXIT_CODES, max_term_width = 120)]
-pub(crate) struct Cli {
+struct Cli {
     #[command(subcommand)]
     command: Command,
 }
@@ -127,8 +125,20 @@ pub(crate) fn definition() -> clap::Command {
     <Cli as clap::CommandFactory>::command()
 }
 
+/// Parses a command line, the program's name first, and runs its command; what fails is on stderr when it returns.
+pub(crate) fn parse_and_run(words: Vec<OsString>, environment: &Environment) -> ExitCode {
+    match <Cli as clap::Parser>::try_parse_from(words) {
+        Ok(cli) => run(cli, environment).unwrap_or_else(|error| report(&error)),
+        Err(error) => {
+            // A terminal that is gone shows no error.
+            let _ = error.print();
+            if error.use_stderr() { ExitCode::from(USAGE) } else { ExitCode::SUCCESS }
+        }
+    }
+}
+
 /// Runs the command that was given.
-pub(crate) fn run(cli: Cli, environment: &Environment) -> anyhow::Result<ExitCode> {
+fn run(cli: Cli, environment: &Environment) -> anyhow::Result<ExitCode> {
     match cli.command {
         Command::Serve(arguments) => serve::run(arguments, environment).map(|()| ExitCode::SUCCESS),
         Command::Stdio(arguments) => stdio::run(arguments, environment).map(|()| ExitCode::SUCCESS),
@@ -242,18 +252,6 @@ fn not_working(number: usize, of: usize) -> toolcrib_base::Problem {
     let message = format!("{number} of {of} servers {verb} not work");
     toolcrib_base::Problem::new(toolcrib_base::Kind::Unavailable, message)
 }
-
-/// What went wrong has been told already, in the command's own form; only the exit code is left.
-#[derive(Debug)]
-pub(crate) struct Told;
-
-impl std::fmt::Display for Told {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("it was told already")
-    }
-}
-
-impl std::error::Error for Told {}
 
 /// Runs a gateway with telemetry on a runtime of all cores.
 fn run_gateway<F, T>(config: &Config, gateway: impl FnOnce(Events) -> F) -> anyhow::Result<T>

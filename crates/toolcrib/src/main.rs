@@ -12,6 +12,7 @@ mod counterpart;
 mod example;
 mod free;
 mod home;
+mod kind;
 mod lines;
 mod memory;
 mod model;
@@ -22,15 +23,14 @@ mod repl;
 mod secrets;
 mod settings;
 mod telemetry;
+mod terminal;
 mod text;
 mod token;
 
 use std::io::Write;
 use std::process::ExitCode;
 
-use clap::Parser;
 use clap_complete::CompleteEnv;
-use toolcrib_base::Problem;
 
 fn main() -> ExitCode {
     let mut arguments = std::env::args_os().skip(1);
@@ -51,39 +51,9 @@ fn main() -> ExitCode {
     let words = match counterpart::rewrite(words, command::definition, &mut note) {
         Ok(words) => words,
         Err(problem) => {
-            report(&problem.into());
+            output::report(&problem.into());
             return ExitCode::from(command::USAGE);
         }
     };
-    let cli = match command::Cli::try_parse_from(words) {
-        Ok(cli) => cli,
-        Err(error) => {
-            // Nobody is there to be told that the terminal is gone.
-            let _ = error.print();
-            return if error.use_stderr() { ExitCode::from(command::USAGE) } else { ExitCode::SUCCESS };
-        }
-    };
-    command::run(cli, &home::Environment::of_process()).unwrap_or_else(|error| report(&error))
-}
-
-/// Tells an error and its next step on stderr, and gives its exit code.
-pub(crate) fn report(error: &anyhow::Error) -> ExitCode {
-    if error.is::<command::Told>() {
-        return ExitCode::FAILURE;
-    }
-    let io_error = error.chain().find_map(|cause| cause.downcast_ref::<std::io::Error>());
-    if io_error.is_some_and(|error| error.kind() == std::io::ErrorKind::BrokenPipe) {
-        // The reader of our output has seen enough.
-        return ExitCode::SUCCESS;
-    }
-    let problem = error.chain().find_map(|cause| cause.downcast_ref::<Problem>());
-    let mut stderr = std::io::stderr().lock();
-    let _ = match problem {
-        Some(problem) => {
-            let hint = problem.hint.iter().map(|hint| format!("hint: {}\n", text::block(hint)));
-            write!(stderr, "error: {}\n{}", text::block(&problem.message), hint.collect::<String>())
-        }
-        None => writeln!(stderr, "error: {}", text::block(&format!("{error:#}"))),
-    };
-    ExitCode::from(problem.map_or(1, |problem| problem.kind.row().exit))
+    command::parse_and_run(words, &home::Environment::of_process())
 }

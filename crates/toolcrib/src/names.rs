@@ -10,10 +10,9 @@ use serde_json::{Value, json};
 use toolcrib_base::ProfileName;
 
 use crate::client::{Client, ClientFlags, locate};
-use crate::command::kind::{self, Row};
-use crate::command::list;
 use crate::contexts::Contexts;
 use crate::home::{Environment, Home};
+use crate::kind::{self, Row, listing};
 use crate::output::table::field;
 
 /// How long somebody who pressed a key waits.
@@ -21,8 +20,8 @@ const PATIENCE: Duration = Duration::from_millis(800);
 /// How many names are offered; more nobody reads.
 const MOST: usize = 1_000;
 
-/// A name and what is said of it.
-pub(crate) type Named = (String, String);
+/// A name and its description.
+type Suggestion = (String, String);
 
 /// The names of the kind that stands before on the command line; without one the names of tools.
 pub(crate) fn of_kind() -> ArgValueCompleter {
@@ -89,7 +88,7 @@ pub(crate) fn arguments() -> ArgValueCompleter {
 }
 
 /// What may be written for an argument, by a schema.
-pub(crate) fn pairs_of(schema: &Value, current: &str) -> Vec<Named> {
+pub(crate) fn pairs_of(schema: &Value, current: &str) -> Vec<Suggestion> {
     let properties = schema["properties"].as_object().into_iter().flatten();
     properties
         .flat_map(|(key, property)| {
@@ -146,15 +145,15 @@ fn flags_of(words: &[String]) -> ClientFlags {
         .within(PATIENCE)
 }
 
-fn of_gateway(row: &'static Row, words: &[String], environment: &Environment) -> Vec<Named> {
+fn of_gateway(row: &'static Row, words: &[String], environment: &Environment) -> Vec<Suggestion> {
     of(row, &flags_of(words), environment)
 }
 
 /// The names of a kind as this gateway has them.
-pub(crate) fn of(row: &'static Row, flags: &ClientFlags, environment: &Environment) -> Vec<Named> {
-    let listed = asked(flags, environment, async |client| list::fetch(row, client, &json!({})).await.ok());
+pub(crate) fn of(row: &'static Row, flags: &ClientFlags, environment: &Environment) -> Vec<Suggestion> {
+    let listed = asked(flags, environment, async |client| listing::fetch(row, client, &json!({})).await.ok());
     let Some(answer) = listed else { return Vec::new() };
-    let entries = list::sorted(row, list::entries(row, &answer.to_value()));
+    let entries = listing::sorted(row, listing::entries(row, &answer.to_value()));
     let about = |entry: &Value| {
         ["description", "title", "state", "workflow_name"]
             .iter()
@@ -202,7 +201,7 @@ fn asked<T>(
     answer
 }
 
-fn fitting(current: &OsStr, names: Vec<Named>) -> Vec<CompletionCandidate> {
+fn fitting(current: &OsStr, names: Vec<Suggestion>) -> Vec<CompletionCandidate> {
     let current = current.to_string_lossy();
     let fits = names.into_iter().filter(|(name, _)| name.starts_with(&*current));
     fits.map(|(name, about)| {

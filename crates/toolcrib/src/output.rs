@@ -1,6 +1,7 @@
 //! What commands print: tables for people, JSON and YAML for programs, notes on stderr.
 
 pub(crate) mod json;
+mod report;
 pub(crate) mod table;
 
 use std::future::Future;
@@ -12,6 +13,7 @@ use serde_json::Value;
 use toolcrib_protocol::Raw;
 
 use crate::text;
+pub(crate) use report::{ReportedFailure, report};
 use table::{Column, Table};
 
 /// How long something may take before it is told that it is under way.

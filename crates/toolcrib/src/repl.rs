@@ -5,13 +5,13 @@ pub(crate) mod changes;
 mod completer;
 mod words;
 
+use std::ffi::OsString;
 use std::io::{BufRead, IsTerminal};
 use std::process::ExitCode;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use anyhow::Context;
-use clap::Parser;
 use rustyline::error::ReadlineError;
 use rustyline::history::FileHistory;
 use rustyline::{CompletionType, Config, Editor, ExternalPrinter};
@@ -20,11 +20,11 @@ use toolcrib_base::task::Scope;
 use toolcrib_base::{Kind, Problem};
 
 use crate::client::{Client, ClientFlags};
-use crate::command::{self, Cli};
 use crate::contexts::Contexts;
 use crate::home::{Environment, Home};
-use crate::{free, output, report, text};
-use completer::Completing;
+use crate::output::report;
+use crate::{free, output, text};
+use completer::LineCompleter;
 use words::Act;
 
 /// How many lines are remembered.
@@ -37,8 +37,18 @@ const LINE_BYTES: usize = 16 << 20;
 /// What prints a line beside what is being typed.
 type Print = Arc<dyn Fn(String) + Send + Sync>;
 
+/// The command line in which the lines are written.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct CommandLine {
+    /// All commands, for completion and to tell apart the flags that no command has.
+    pub(crate) definition: fn() -> clap::Command,
+    /// Parses and runs one command, the program's name first; what fails is on stderr when it returns.
+    pub(crate) run: fn(Vec<OsString>, &Environment) -> ExitCode,
+}
+
 /// One sitting.
 struct Repl {
+    command_line: CommandLine,
     flags: ClientFlags,
     environment: Environment,
     runtime: Runtime,
@@ -48,7 +58,11 @@ struct Repl {
 }
 
 /// Reads and runs lines until there is no more.
-pub(crate) fn run(flags: &ClientFlags, environment: &Environment) -> anyhow::Result<ExitCode> {
+pub(crate) fn run(
+    command_line: CommandLine,
+    flags: &ClientFlags,
+    environment: &Environment,
+) -> anyhow::Result<ExitCode> {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
     let runtime = runtime.context("start the runtime")?;
     let version = runtime.block_on(async {
@@ -58,6 +72,7 @@ pub(crate) fn run(flags: &ClientFlags, environment: &Environment) -> anyhow::Res
         anyhow::Ok(version)
     })?;
     let mut repl = Repl {
+        command_line,
         flags: flags.clone(),
         environment: environment.clone(),
         runtime,
@@ -78,8 +93,9 @@ impl Repl {
     fn converse(&mut self, (version, place): &(String, String)) -> anyhow::Result<ExitCode> {
         let config = Config::builder().completion_type(CompletionType::List).auto_add_history(true);
         let config = config.max_history_size(HISTORY).context("set up the history")?.build();
-        let mut editor: Editor<Completing, FileHistory> = Editor::with_config(config).context("read the terminal")?;
-        editor.set_helper(Some(Completing::new(self.flags.clone())));
+        let mut editor: Editor<LineCompleter, FileHistory> =
+            Editor::with_config(config).context("read the terminal")?;
+        editor.set_helper(Some(LineCompleter::new(self.flags.clone(), self.command_line.definition)));
         let history =
             Home::find(self.flags.home(), &self.environment).ok().map(|home| home.state().join("repl_history"));
         if let Some(path) = &history {
@@ -187,14 +203,7 @@ impl Repl {
     fn run(&self, words: Vec<String>) -> ExitCode {
         let words = words::with_flags(words, &self.flags.written());
         let words = std::iter::once("toolcrib".to_owned()).chain(words).map(Into::into).collect();
-        match Cli::try_parse_from(free::rewrite(words, command::definition)) {
-            Ok(cli) => command::run(cli, &self.environment).unwrap_or_else(|error| report(&error)),
-            Err(error) => {
-                // Nobody is there to be told that the terminal is gone.
-                let _ = error.print();
-                if error.use_stderr() { ExitCode::from(command::USAGE) } else { ExitCode::SUCCESS }
-            }
-        }
+        (self.command_line.run)(free::rewrite(words, self.command_line.definition), &self.environment)
     }
 
     /// Another context for this sitting; the file is not changed.

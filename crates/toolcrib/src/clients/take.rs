@@ -19,11 +19,11 @@ use toolcrib_catalog::objects::{Object, ObjectForm, ObjectProblem, objects_at};
 use super::imported::Imported;
 use super::keep::{self, Keep};
 use super::{absolute, failed, places, wrong};
-use crate::command::ask_hidden;
 use crate::config::{Config, Low};
 use crate::home::{Environment, Home};
 use crate::output::table::{Column, field};
 use crate::output::{Format as Layout, Output};
+use crate::terminal::ask_hidden;
 
 /// The longest answer that is read, in bytes.
 const ANSWER_BYTES: u64 = 64 * 1024;

@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use crate::client::ClientFlags;
 use crate::home::Environment;
-use crate::repl;
+use crate::repl::changes;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
@@ -23,9 +23,9 @@ pub(crate) fn run(arguments: Arguments, environment: &Environment) -> anyhow::Re
         return super::bridge::lead(arguments.client, environment, false).map(|()| ExitCode::SUCCESS);
     }
     if arguments.repl {
-        return repl::run(&arguments.client, environment);
+        return super::repl::start(&arguments.client, environment);
     }
     super::with_gateway(&arguments.client, environment, async |client, output| {
-        repl::changes::watch(&arguments.client, client, environment, output).await
+        changes::watch(&arguments.client, client, environment, output).await
     })
 }

@@ -7,8 +7,8 @@ use serde_json::{Value, json};
 use toolcrib_base::{Kind, Problem};
 
 use super::create::{Wish, Wishes};
-use super::kind::Verb;
 use crate::client::{Client, ClientFlags};
+use crate::kind::Verb;
 use crate::output::{Format, Output};
 
 #[derive(Debug, clap::Args)]

@@ -5,8 +5,8 @@ use toolcrib_base::{Kind, Problem};
 use toolcrib_protocol::Raw;
 
 use super::get;
-use super::kind::{Chosen, KindParser, Row, Verb};
 use crate::client::{Client, ClientFlags};
+use crate::kind::{KindParser, KindSelection, Row, Verb};
 use crate::output::Output;
 use crate::output::table::field;
 
@@ -14,7 +14,7 @@ use crate::output::table::field;
 pub(crate) struct Arguments {
     /// What to check
     #[arg(value_parser = KindParser(Verb::Check))]
-    kind: Chosen,
+    kind: KindSelection,
     /// Which
     #[arg(add = crate::names::of_kind())]
     name: Option<String>,
@@ -45,7 +45,7 @@ pub(crate) async fn run(arguments: &Arguments, client: &Client, output: Output) 
         }
         output.text(&line)?;
     }
-    if available { Ok(()) } else { Err(super::Told.into()) }
+    if available { Ok(()) } else { Err(crate::output::ReportedFailure.into()) }
 }
 
 /// Whether it can be used, and what is said about that.
@@ -87,8 +87,8 @@ fn next_step(row: &Row, name: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::kind::rows::{SERVERS, SERVICE_CLASSES, SERVICES, WORKFLOWS};
     use super::*;
+    use crate::kind::rows::{SERVERS, SERVICE_CLASSES, SERVICES, WORKFLOWS};
 
     #[test]
     fn what_can_be_used_is_told_from_what_cannot() {

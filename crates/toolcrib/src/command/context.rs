@@ -11,7 +11,8 @@ use toolcrib_protocol::Raw;
 use crate::client;
 use crate::contexts::{self, Context, Contexts};
 use crate::home::{Environment, Home};
-use crate::output::table::{Column, field};
+use crate::kind::rows::CONTEXTS;
+use crate::output::table::field;
 use crate::output::{Format, Output};
 
 #[derive(Debug, clap::Args)]
@@ -142,16 +143,6 @@ struct Rename {
     /// Its new name
     new_name: String,
 }
-
-/// One row for each context.
-pub(super) const COLUMNS: &[Column] = &[
-    Column::new("CURRENT", |context| field(context, "current")),
-    Column::new("NAME", |context| field(context, "name")),
-    Column::new("ENDPOINT", |context| field(context, "endpoint")),
-    Column::wide("PROFILE", |context| field(context, "profile")),
-    Column::wide("TOKEN", |context| field(context, "token")),
-    Column::wide("OUTPUT", |context| field(&context["settings"], "output")),
-];
 
 pub(crate) fn run(arguments: &Arguments, environment: &Environment) -> anyhow::Result<()> {
     let local = &arguments.local;
@@ -297,7 +288,7 @@ pub(super) fn list(contexts: &Contexts, output: Output) -> anyhow::Result<()> {
                     row
                 })
                 .collect();
-            output.rows("contexts", COLUMNS, &rows)?;
+            output.rows("contexts", CONTEXTS.columns, &rows)?;
             if rows.is_empty() {
                 output.note("add one with `toolcrib context add NAME --endpoint URL`");
             }

@@ -11,9 +11,9 @@ use toolcrib_catalog::clients::Wanted;
 use toolcrib_protocol::Raw;
 
 use super::call::arguments::Loose;
-use super::kind::{Chosen, KindParser, Row, Verb};
 use super::start::sentence;
 use crate::client::{Client, ClientFlags};
+use crate::kind::{KindParser, KindSelection, Row, Verb};
 use crate::output::table::field;
 use crate::output::{Format, Output};
 
@@ -21,7 +21,7 @@ use crate::output::{Format, Output};
 pub(crate) struct Create {
     /// What to create; with `--file` what its documents say
     #[arg(value_parser = KindParser(Verb::Create), required_unless_present = "file")]
-    kind: Option<Chosen>,
+    kind: Option<KindSelection>,
     /// Its name; for a service also the name of its class
     #[arg(value_name = "NAME")]
     words: Vec<String>,
@@ -43,7 +43,7 @@ pub(crate) struct Create {
 pub(crate) struct Update {
     /// What to update; with `--file` what its documents say
     #[arg(value_parser = KindParser(Verb::Update), required_unless_present = "file")]
-    kind: Option<Chosen>,
+    kind: Option<KindSelection>,
     /// Its name
     #[arg(value_name = "NAME", add = crate::names::of_kind())]
     words: Vec<String>,
@@ -248,7 +248,7 @@ impl Wishes {
     /// What files wish for, to be done by a verb, or only looked at.
     pub(super) fn of_files(
         files: &[PathBuf],
-        kind: Option<&Chosen>,
+        kind: Option<&KindSelection>,
         words: &[String],
         (verb, dry_run): (Verb, bool),
     ) -> Result<Self, Problem> {

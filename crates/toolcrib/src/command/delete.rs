@@ -4,9 +4,9 @@ use serde_json::json;
 use toolcrib_base::{Kind, Problem};
 
 use super::get;
-use super::kind::{Chosen, KindParser, Source, Verb};
 use super::start::sentence;
 use crate::client::{Client, ClientFlags};
+use crate::kind::{KindParser, KindSelection, Source, Verb};
 use crate::output::table::field;
 use crate::output::{Format, Output};
 
@@ -14,7 +14,7 @@ use crate::output::{Format, Output};
 pub(crate) struct Arguments {
     /// What to delete
     #[arg(value_parser = KindParser(Verb::Delete))]
-    kind: Chosen,
+    kind: KindSelection,
     /// Which
     #[arg(add = crate::names::of_kind())]
     names: Vec<String>,

@@ -3,9 +3,9 @@
 use serde_json::{Value, json};
 use toolcrib_base::{Kind, Problem};
 
-use super::kind::{self, Verb, rows::EVENTS};
-use super::{get, list};
+use super::get;
 use crate::client::{Client, ClientFlags};
+use crate::kind::{self, Verb, listing, rows::EVENTS};
 use crate::output::table::{Column, field, shown};
 use crate::output::{Format, Output, json as layout};
 
@@ -69,8 +69,8 @@ async fn happened(row: &kind::Row, name: &str, client: &Client, output: Output) 
     let Some(object) = super::events::object_of(row) else { return Ok(()) };
     let asked = json!({ "resourceType": object, "resourceName": name, "limit": EVENTS_SHOWN });
     // A gateway that keeps no events has told all.
-    let Ok(answer) = list::fetch(&EVENTS, client, &asked).await else { return Ok(()) };
-    let events = list::entries(&EVENTS, &answer.to_value());
+    let Ok(answer) = listing::fetch(&EVENTS, client, &asked).await else { return Ok(()) };
+    let events = listing::entries(&EVENTS, &answer.to_value());
     if !events.is_empty() {
         output.text("\nEvents:")?;
         output.rows("events", EVENTS.columns, &events)?;

@@ -7,10 +7,9 @@ use serde_json::{Value, json};
 use toolcrib_base::Problem;
 use toolcrib_protocol::Raw;
 
-use super::kind::{self, Row, rows::EVENTS};
-use super::list;
 use crate::client::{Client, ClientFlags, Rest};
 use crate::home::Environment;
+use crate::kind::{self, Row, listing, rows::EVENTS};
 use crate::output::table::field;
 use crate::output::{self, Format, Output};
 use crate::text;
@@ -126,8 +125,8 @@ pub(crate) async fn run(
     if arguments.follow {
         return follow(arguments, asked, client, environment, output).await;
     }
-    let answer = output.busy("asking for events", list::fetch(&EVENTS, client, &asked)).await?;
-    let rows = list::entries(&EVENTS, &answer.to_value());
+    let answer = output.busy("asking for events", listing::fetch(&EVENTS, client, &asked)).await?;
+    let rows = listing::entries(&EVENTS, &answer.to_value());
     match output.format {
         // A line for each, so that it reads like what is followed.
         Format::Json => rows.iter().try_for_each(|event| tell(event, output)),
@@ -153,7 +152,7 @@ async fn follow(
         }
     };
     let mut told = Told(VecDeque::new());
-    let mut events = list::entries(&EVENTS, &list::fetch(&EVENTS, client, &asked).await?.to_value());
+    let mut events = listing::entries(&EVENTS, &listing::fetch(&EVENTS, client, &asked).await?.to_value());
     events.reverse();
     let shows_past = arguments.since.is_some() || arguments.limit.is_some();
     for event in &events {
@@ -165,7 +164,7 @@ async fn follow(
         let Some(open) = &mut stream else {
             tokio::time::sleep(POLL).await;
             asked["limit"] = REMEMBERED.into();
-            let mut events = list::entries(&EVENTS, &list::fetch(&EVENTS, client, &asked).await?.to_value());
+            let mut events = listing::entries(&EVENTS, &listing::fetch(&EVENTS, client, &asked).await?.to_value());
             events.reverse();
             for event in events.iter().filter(|event| told.is_new(event)) {
                 tell(event, output)?;

@@ -4,10 +4,10 @@ use serde_json::{Value, json};
 use toolcrib_base::{Kind, Problem};
 use toolcrib_protocol::{Raw, method};
 
-use super::kind::{Chosen, KindParser, Row, Verb};
 use super::{describe, list};
 use crate::client::{Client, ClientFlags};
 use crate::home::Environment;
+use crate::kind::{KindParser, KindSelection, Row, Verb, listing};
 use crate::output::table::{Column, field, shown};
 use crate::output::{Format, Output};
 
@@ -15,7 +15,7 @@ use crate::output::{Format, Output};
 pub(crate) struct Arguments {
     /// What to get
     #[arg(value_parser = KindParser(Verb::Get))]
-    kind: Chosen,
+    kind: KindSelection,
     /// Which: names, ids, URIs; without one all are listed
     #[arg(add = crate::names::of_kind())]
     names: Vec<String>,
@@ -39,7 +39,7 @@ impl Arguments {
     /// The same as `list` where nothing is named, and for what lies in the home.
     pub(crate) fn as_list(&self) -> Option<list::Arguments> {
         let names = self.kind.names(&self.names);
-        let kind = Chosen { row: self.kind.row, name: None };
+        let kind = KindSelection { row: self.kind.row, name: None };
         (names.is_empty() || !kind.row.has_more_than_listed())
             .then(|| list::Arguments::of(kind, names, self.watch, self.client.clone()))
     }
@@ -71,8 +71,8 @@ pub(crate) async fn fetch(row: &Row, name: &str, client: &Client) -> Result<Raw,
         let answer = client.obtain(operation, &json!({ row.argument: name })).await;
         return answer.map_err(|problem| row.sought(problem));
     }
-    let listed = list::fetch(row, client, &json!({})).await?.to_value();
-    let listed = list::entries(row, &listed);
+    let listed = listing::fetch(row, client, &json!({})).await?.to_value();
+    let listed = listing::entries(row, &listed);
     let found = listed.iter().find(|entry| row.names.iter().any(|key| entry[*key] == name));
     if row.one == "resource" {
         // What is not listed may be of a template.
@@ -85,7 +85,7 @@ pub(crate) async fn fetch(row: &Row, name: &str, client: &Client) -> Result<Raw,
         };
         return Ok(Raw::from_value(&whole));
     }
-    found.map(Raw::from_value).ok_or_else(|| list::unknown(row, name))
+    found.map(Raw::from_value).ok_or_else(|| listing::unknown(row, name))
 }
 
 /// Prints one thing.

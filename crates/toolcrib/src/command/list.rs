@@ -5,17 +5,14 @@ mod watch;
 
 use serde_json::{Value, json};
 use toolcrib_base::{Kind, Problem};
-use toolcrib_protocol::Raw;
-use toolcrib_protocol::json::Outline;
 
-use super::kind::{Chosen, KindParser, Row, Source, Verb};
 use crate::client::{Client, ClientFlags};
 use crate::contexts::Contexts;
 use crate::home::{Environment, Home};
+use crate::kind::listing::{entries, fetch, unknown};
+use crate::kind::{KindParser, KindSelection, Row, Source, Verb};
 use crate::output::table::field;
 use crate::output::{Format, Output};
-
-pub(crate) use select::sorted;
 
 /// How many runs and events are shown where nobody says how many.
 const NEWEST: usize = 50;
@@ -26,7 +23,7 @@ const MOST: usize = 1_000;
 pub(crate) struct Arguments {
     /// What to list
     #[arg(value_parser = KindParser(Verb::List))]
-    kind: Chosen,
+    kind: KindSelection,
     /// Only these: names, ids or globs
     #[arg(add = crate::names::of_kind())]
     names: Vec<String>,
@@ -59,7 +56,7 @@ pub(crate) struct Arguments {
 
 impl Arguments {
     /// All of one kind, or what is named.
-    pub(super) fn of(kind: Chosen, names: Vec<String>, watch: bool, client: ClientFlags) -> Self {
+    pub(super) fn of(kind: KindSelection, names: Vec<String>, watch: bool, client: ClientFlags) -> Self {
         Self {
             kind,
             names,
@@ -75,7 +72,7 @@ impl Arguments {
     }
 
     /// How many of a list without an end are asked for.
-    fn newest(&self, wanted: &select::Wanted) -> usize {
+    fn newest(&self, wanted: &select::Selection) -> usize {
         let shown = self.offset.saturating_add(self.limit.unwrap_or(NEWEST));
         // What is wanted may be far down.
         if wanted.is_all() && !wanted.is_sorted() { shown.clamp(1, MOST) } else { MOST }
@@ -112,7 +109,7 @@ pub(crate) async fn run(
     if arguments.server.is_some() && row.one != "tool" {
         return Err(Problem::new(Kind::InvalidParams, format!("`--server` does not fit `list {}`", row.many)).into());
     }
-    let wanted = select::Wanted::new(
+    let wanted = select::Selection::new(
         row,
         arguments.kind.names(&arguments.names),
         &arguments.filter,
@@ -121,7 +118,7 @@ pub(crate) async fn run(
     )?;
     let mut asked = arguments.server.as_ref().map_or_else(|| json!({}), |server| json!({ "server": server }));
     if arguments.watch {
-        let watched = watch::Watched { row, wanted: &wanted, asked: &asked, flags: &arguments.client };
+        let watched = watch::Target { row, wanted: &wanted, asked: &asked, flags: &arguments.client };
         return watch::run(&watched, client, environment, output).await;
     }
     let newest = row.is_endless().then(|| arguments.newest(&wanted));
@@ -159,44 +156,6 @@ pub(crate) async fn run(
     match missing.first() {
         None => Ok(()),
         Some(name) => Err(unknown(row, name).into()),
-    }
-}
-
-/// A name that fits nothing.
-pub(super) fn unknown(row: &Row, name: &str) -> Problem {
-    Problem::new(Kind::NotFound, format!("no {} `{name}`", row.singular()))
-        .hint(format!("see all with `toolcrib list {}`", row.many))
-}
-
-/// Everything of a kind as the gateway answers it.
-pub(crate) async fn fetch(row: &Row, client: &Client, asked: &Value) -> Result<Raw, Problem> {
-    match row.source {
-        // muster's dialect leaves out servers that failed, which are those that somebody looks for.
-        Source::Operation(name) if row.one == "server" && asked["showAll"].is_null() => {
-            let mut asked = asked.clone();
-            asked["showAll"] = true.into();
-            client.obtain_list(name, &asked).await
-        }
-        Source::Operation(name) => client.obtain_list(name, asked).await,
-        Source::List(listing) if !client.wraps().await? => Ok(select::wrap(row.member, &client.list(listing).await?)),
-        // muster's dialect lists these by meta-tools only, and says in words that there are none.
-        Source::List(_) => {
-            let answer = client.obtain(&format!("list_{}", row.member), asked).await?;
-            let entries = match answer.outline() {
-                Outline::Array(items) => items.into_iter().map(|item| answer.part(item)).collect(),
-                Outline::Object(_) | Outline::Scalar(_) => Vec::new(),
-            };
-            Ok(select::wrap(row.member, &entries))
-        }
-        Source::Contexts => Ok(select::wrap(row.member, &[])),
-    }
-}
-
-/// The entries of an answer.
-pub(crate) fn entries(row: &Row, answer: &Value) -> Vec<Value> {
-    match answer {
-        Value::Array(entries) => entries.clone(),
-        other => other[row.member].as_array().cloned().unwrap_or_default(),
     }
 }
 

@@ -10,9 +10,9 @@ use serde_json::{Map, Value, json};
 use toolcrib_base::{Problem, ProfileName};
 use toolcrib_protocol::Raw;
 
-use super::kind;
 use super::server::{Request, text_of};
 use crate::client::{ClientFlags, Rest};
+use crate::kind;
 use crate::output::table::field;
 use crate::output::{Format, Output};
 

@@ -1,7 +1,5 @@
 //! `toolcrib secret`: what is in the vault. Works on the file itself, whether a gateway runs or not.
 
-pub(super) mod prompt;
-
 use std::io::{IsTerminal, Read};
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -17,6 +15,7 @@ use crate::home::{Environment, Home};
 use crate::output::table::{Column, field, moment};
 use crate::output::{Format, Output};
 use crate::secrets;
+use crate::terminal::ask_hidden;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
@@ -132,7 +131,7 @@ fn value(set: &SetArguments, environment: &Environment) -> anyhow::Result<Option
     }
     let mut stdin = std::io::stdin().lock();
     if stdin.is_terminal() {
-        return prompt::ask(&mut stdin, &format!("value of `{}`: ", set.name)).context("ask for the value");
+        return ask_hidden(&mut stdin, &format!("value of `{}`: ", set.name)).context("ask for the value");
     }
     let mut bytes = Vec::new();
     // With a line end, and one more to see that it is too long.

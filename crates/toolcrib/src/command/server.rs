@@ -7,8 +7,8 @@ use serde_json::{Map, Value, json};
 use toolcrib_base::{Kind, Problem, ServerName};
 use toolcrib_protocol::Raw;
 
-use super::kind;
 use crate::client::{ClientFlags, Rest};
+use crate::kind;
 use crate::output::table::field;
 use crate::output::{Format, Output};
 

@@ -7,8 +7,8 @@ use toolcrib_base::{Kind, Problem};
 
 use super::call::arguments::Loose;
 use super::get;
-use super::kind::{Chosen, KindParser, Row, Verb};
 use crate::client::{Client, ClientFlags, ToolResult};
+use crate::kind::{KindParser, KindSelection, Row, Verb};
 use crate::output::table::field;
 use crate::output::{Format, Output};
 
@@ -16,7 +16,7 @@ use crate::output::{Format, Output};
 pub(crate) struct Start {
     /// What to start
     #[arg(value_parser = KindParser(Verb::Start))]
-    kind: Chosen,
+    kind: KindSelection,
     /// Which; a workflow's input may follow as `key=value` or `--key value`
     #[arg(value_name = "NAME", add = crate::names::of_kind())]
     words: Vec<String>,
@@ -33,7 +33,7 @@ pub(crate) struct Start {
 pub(crate) struct Stop {
     /// What to stop
     #[arg(value_parser = KindParser(Verb::Stop))]
-    kind: Chosen,
+    kind: KindSelection,
     /// Which
     #[arg(value_name = "NAME", add = crate::names::of_kind())]
     names: Vec<String>,
@@ -45,7 +45,7 @@ pub(crate) struct Stop {
 pub(crate) struct Restart {
     /// What to restart
     #[arg(value_parser = KindParser(Verb::Restart))]
-    kind: Chosen,
+    kind: KindSelection,
     /// Which
     #[arg(value_name = "NAME", add = crate::names::of_kind())]
     names: Vec<String>,

@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::kind::{Chosen, KindParser, Verb};
-use super::{get, list};
+use super::get;
 use crate::client::{Client, ClientFlags, Rest};
+use crate::kind::{KindParser, KindSelection, Verb, listing};
 use crate::output::table::{Column, field, moment};
 use crate::output::{Format, Output};
 
@@ -14,7 +14,7 @@ use crate::output::{Format, Output};
 pub(crate) struct Arguments {
     /// Of what; without it the gateway's own
     #[arg(value_parser = KindParser(Verb::Status), requires = "name")]
-    kind: Option<Chosen>,
+    kind: Option<KindSelection>,
     /// Of which
     #[arg(add = crate::names::of_kind())]
     name: Option<String>,
@@ -48,7 +48,7 @@ impl Arguments {
 /// How one thing is.
 pub(crate) async fn one(arguments: &Arguments, client: &Client, output: Output) -> anyhow::Result<()> {
     let (Some(kind), Some(name)) = (&arguments.kind, &arguments.name) else { return Ok(()) };
-    let Some(operation) = kind.row.act(Verb::Status) else { return Err(list::unknown(kind.row, name).into()) };
+    let Some(operation) = kind.row.act(Verb::Status) else { return Err(listing::unknown(kind.row, name).into()) };
     let asked = json!({ kind.row.argument: name });
     let answer = output.busy(&format!("asking for {name}"), client.obtain(operation, &asked)).await;
     let answer = answer.map_err(|problem| kind.row.sought(problem))?;

@@ -12,9 +12,8 @@ use toolcrib_protocol::sse::Event;
 use toolcrib_transport::http::events::EventStream;
 
 use crate::client::{Client, ClientFlags, Rest};
-use crate::command::kind::{Row, rows};
-use crate::command::list;
 use crate::home::Environment;
+use crate::kind::{Row, listing, rows};
 use crate::output::table::field;
 use crate::output::{self, Output};
 use crate::text;
@@ -35,7 +34,7 @@ const WATCHED: [&Row; 3] = [&rows::TOOLS, &rows::RESOURCES, &rows::PROMPTS];
 
 /// The names in each list.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
-struct Seen([BTreeSet<String>; 3]);
+struct ListedNames([BTreeSet<String>; 3]);
 
 /// Tells what changes, again and again, until it is dropped.
 pub(super) async fn tell(flags: &ClientFlags, environment: &Environment, print: &(dyn Fn(String) + Send + Sync)) {
@@ -68,9 +67,9 @@ pub(crate) async fn watch(
     output: Output,
 ) -> anyhow::Result<()> {
     for row in WATCHED {
-        let rows = list::entries(row, &list::fetch(row, client, &json!({})).await?.to_value());
+        let rows = listing::entries(row, &listing::fetch(row, client, &json!({})).await?.to_value());
         output::print(&format!("{} ({}):\n", row.plural_heading(), rows.len()))?;
-        for entry in list::sorted(row, rows) {
+        for entry in listing::sorted(row, rows) {
             let about = field(&entry, "description");
             let about = about.lines().next().map(|line| format!(" - {line}")).unwrap_or_default();
             output::print(&text::line(&format!("  {}{about}", field(&entry, row.names[0]))))?;
@@ -89,7 +88,7 @@ async fn follow(
     flags: &ClientFlags,
     client: &Client,
     environment: &Environment,
-    seen: &mut Option<Seen>,
+    seen: &mut Option<ListedNames>,
     print: &mut (dyn FnMut(String) + Send),
 ) -> Result<(), Problem> {
     let mut events = match Rest::open(flags, environment) {
@@ -161,17 +160,17 @@ fn told(happened: &[String]) -> String {
     lines
 }
 
-async fn look(client: &Client) -> Result<Seen, Problem> {
-    let mut seen = Seen::default();
+async fn look(client: &Client) -> Result<ListedNames, Problem> {
+    let mut seen = ListedNames::default();
     for (names, row) in seen.0.iter_mut().zip(WATCHED) {
-        let entries = list::entries(row, &list::fetch(row, client, &json!({})).await?.to_value());
+        let entries = listing::entries(row, &listing::fetch(row, client, &json!({})).await?.to_value());
         *names = entries.iter().map(|entry| field(entry, row.names[0])).collect();
     }
     Ok(seen)
 }
 
 /// A line for each name that came or went.
-fn differences(before: &Seen, now: &Seen) -> String {
+fn differences(before: &ListedNames, now: &ListedNames) -> String {
     let mut lines = String::new();
     for ((before, now), row) in before.0.iter().zip(&now.0).zip(WATCHED) {
         for (sign, names) in [('+', now.difference(before)), ('-', before.difference(now))] {
@@ -212,13 +211,13 @@ mod tests {
     #[test]
     fn what_came_and_went_is_told() {
         let set = |names: &[&str]| names.iter().map(|&name| name.to_owned()).collect::<BTreeSet<_>>();
-        let before = Seen([set(&["a", "b"]), set(&["x:1"]), set(&[])]);
-        let now = Seen([set(&["b", "c\u{1b}"]), set(&["x:1"]), set(&["p"])]);
+        let before = ListedNames([set(&["a", "b"]), set(&["x:1"]), set(&[])]);
+        let now = ListedNames([set(&["b", "c\u{1b}"]), set(&["x:1"]), set(&["p"])]);
         assert_eq!(differences(&before, &now), "+ tool c\\u{1b}\n- tool a\n+ prompt p\n");
         assert_eq!(differences(&now, &now), "");
         let many: Vec<String> = (0..100).map(|number| format!("t{number:03}")).collect();
-        let all = Seen([many.into_iter().collect(), set(&[]), set(&[])]);
-        let told = differences(&Seen::default(), &all);
+        let all = ListedNames([many.into_iter().collect(), set(&[]), set(&[])]);
+        let told = differences(&ListedNames::default(), &all);
         assert_eq!(told.lines().count(), TOLD + 1);
         assert!(told.ends_with("+ 80 more tools\n"));
     }

@@ -11,19 +11,21 @@ use rustyline::{Context, Helper};
 
 use super::words;
 use crate::client::ClientFlags;
-use crate::command::kind::Verb;
-use crate::{command, names};
+use crate::kind::Verb;
+use crate::names;
 
 /// Completes lines with the names of a gateway.
-pub(super) struct Completing {
+pub(super) struct LineCompleter {
     flags: ClientFlags,
+    /// The commands that a line may begin with.
+    commands: fn() -> clap::Command,
 }
 
-// === impl Completing ===
+// === impl LineCompleter ===
 
-impl Completing {
-    pub(super) fn new(flags: ClientFlags) -> Self {
-        Self { flags }
+impl LineCompleter {
+    pub(super) fn new(flags: ClientFlags, commands: fn() -> clap::Command) -> Self {
+        Self { flags, commands }
     }
 
     /// Another gateway from now on.
@@ -64,7 +66,7 @@ impl Completing {
         let words = std::iter::once("toolcrib").chain(before.iter().copied()).map(str::to_owned);
         let words: Vec<String> = words.chain([current.to_owned()]).chain(self.flags.written()).collect();
         let offered = names::instead_of_arguments(words, || {
-            clap_complete::engine::complete(&mut command::definition(), typed, index, None)
+            clap_complete::engine::complete(&mut (self.commands)(), typed, index, None)
         });
         let offered = offered.unwrap_or_default().into_iter().filter(|offer| !offer.is_hide_set());
         let offered: Vec<_> = offered.collect();
@@ -82,7 +84,7 @@ impl Completing {
     }
 }
 
-impl Completer for Completing {
+impl Completer for LineCompleter {
     type Candidate = Pair;
 
     fn complete(&self, line: &str, at: usize, _: &Context<'_>) -> rustyline::Result<(usize, Vec<Pair>)> {
@@ -103,29 +105,30 @@ impl Completer for Completing {
     }
 }
 
-impl Hinter for Completing {
+impl Hinter for LineCompleter {
     type Hint = String;
 }
 
-impl Highlighter for Completing {}
+impl Highlighter for LineCompleter {}
 
-impl Validator for Completing {
+impl Validator for LineCompleter {
     fn validate(&self, context: &mut ValidationContext<'_>) -> rustyline::Result<ValidationResult> {
         let is_open = words::is_open(context.input());
         Ok(if is_open { ValidationResult::Incomplete } else { ValidationResult::Valid(None) })
     }
 }
 
-impl Helper for Completing {}
+impl Helper for LineCompleter {}
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
     fn offers(before: &str, current: &str) -> Vec<String> {
-        let completing = Completing::new(ClientFlags::of_endpoint("http://127.0.0.1:1/mcp"));
+        let completer =
+            LineCompleter::new(ClientFlags::of_endpoint("http://127.0.0.1:1/mcp"), crate::command::definition);
         let before: Vec<String> = before.split_whitespace().map(str::to_owned).collect();
-        completing.offers(&before, current).into_iter().map(|(name, _)| name).collect()
+        completer.offers(&before, current).into_iter().map(|(name, _)| name).collect()
     }
 
     #[test]

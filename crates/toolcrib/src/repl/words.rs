@@ -2,7 +2,7 @@
 
 use toolcrib_base::{Kind, Problem};
 
-use crate::command::kind::{self, Verb};
+use crate::kind::{self, Verb};
 
 pub(super) const HELP: &str = "\
 list KIND                        tools, servers, resources, prompts, workflows, services, …; also core-tools

@@ -9,10 +9,10 @@ use toolcrib_catalog::DefinitionKind;
 use toolcrib_catalog::clients::{Surroundings, translate_object};
 use toolcrib_catalog::objects::{Object, ObjectForm, ObjectProblem, Objects, kind_named, objects_at, objects_of_text};
 
-use super::super::kind::{self, Chosen, Row, Verb};
 use super::super::server::text_of;
 use super::{Wish, wrong};
 use crate::clients::keep;
+use crate::kind::{self, KindSelection, Row, Verb};
 
 /// How many things that are wrong are told at once.
 const TOLD_MAX: usize = 20;
@@ -28,7 +28,7 @@ pub(in crate::command) struct Found {
 /// The wishes of files. `chosen` is the kind, and the name behind it, that the command line says.
 pub(in crate::command) fn wishes(
     files: &[PathBuf],
-    chosen: Option<&Chosen>,
+    chosen: Option<&KindSelection>,
     words: &[String],
     verb: Verb,
 ) -> Result<Found, Problem> {
@@ -165,7 +165,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("f.yaml");
         std::fs::write(&path, text).unwrap();
-        let kind = kind.map(|word| Chosen { row: kind::named(word).unwrap(), name: None });
+        let kind = kind.map(|word| KindSelection { row: kind::named(word).unwrap(), name: None });
         let words: Vec<String> = words.iter().map(|&word| word.to_owned()).collect();
         wishes(&[path], kind.as_ref(), &words, Verb::Create).map(|found| found.wishes)
     }

@@ -1,18 +1,16 @@
 //! Which entries of a list are wanted, and in which order they are shown.
 
-use std::cmp::Ordering;
-
 use serde_json::Value;
 use toolcrib_base::{Glob, Kind, Problem};
-use toolcrib_protocol::raw::{self, Writer};
+use toolcrib_protocol::raw;
 use toolcrib_protocol::{Raw, json as scanner};
 
-use super::super::kind::{Order, Row};
-use super::entries;
+use crate::kind::Row;
+use crate::kind::listing::{compare, entries, in_order, wrap_texts};
 use crate::output::table::field;
 
 /// What the person asked for.
-pub(super) struct Wanted {
+pub(super) struct Selection {
     row: &'static Row,
     /// Each with its text; a plain name that fits nothing is an error, a glob is not.
     names: Vec<(String, Glob)>,
@@ -22,9 +20,9 @@ pub(super) struct Wanted {
     sort_by: Option<(String, bool)>,
 }
 
-// === impl Wanted ===
+// === impl Selection ===
 
-impl Wanted {
+impl Selection {
     pub(super) fn new(
         row: &'static Row,
         names: Vec<String>,
@@ -131,19 +129,6 @@ fn items_of(list: Option<&Raw>) -> Vec<&str> {
     }
 }
 
-/// Rows in the order of their kind.
-pub(crate) fn sorted(row: &Row, mut rows: Vec<Value>) -> Vec<Value> {
-    in_order(row, &mut rows, |row| row);
-    rows
-}
-
-fn in_order<T>(row: &Row, entries: &mut [T], value: impl Fn(&T) -> &Value) {
-    if row.order == Order::FirstColumn {
-        let cell = row.columns[0].cell;
-        entries.sort_by(|a, b| compare(&cell(value(a)), &cell(value(b))));
-    }
-}
-
 fn order_by<T>(row: &Row, wanted: &str, entries: &mut [T], value: impl Fn(&T) -> &Value) -> Result<(), Problem> {
     let plain = |text: &str| text.to_lowercase().replace(['_', '-', ' '], "");
     if let Some(column) = row.columns.iter().find(|column| plain(column.title) == plain(wanted)) {
@@ -159,32 +144,12 @@ fn order_by<T>(row: &Row, wanted: &str, entries: &mut [T], value: impl Fn(&T) ->
         .hint(format!("there are {}", titles.join(", "))))
 }
 
-/// Numbers by their size, other texts by their letters.
-fn compare(a: &str, b: &str) -> Ordering {
-    match (a.parse::<f64>(), b.parse::<f64>()) {
-        (Ok(a), Ok(b)) => a.total_cmp(&b),
-        _ => a.to_lowercase().cmp(&b.to_lowercase()).then_with(|| a.cmp(b)),
-    }
-}
-
-pub(super) fn wrap(member: &str, entries: &[Raw]) -> Raw {
-    wrap_texts(member, &entries.iter().map(Raw::as_str).collect::<Vec<_>>(), entries.len())
-}
-
-/// `{<member>: […], "total": N}`, as operations answer.
-fn wrap_texts(member: &str, entries: &[&str], total: usize) -> Raw {
-    let mut out = Writer::object(64);
-    out.member(member, raw::array(entries.iter().copied()).as_str());
-    out.member("total", &total.to_string());
-    out.finish()
-}
-
 #[cfg(test)]
 mod tests {
     use serde_json::json;
 
-    use super::super::super::kind::rows::{EVENTS, SERVERS};
     use super::*;
+    use crate::kind::rows::{EVENTS, SERVERS};
 
     fn names(rows: &[Value]) -> Vec<&str> {
         rows.iter().map(|row| row["name"].as_str().unwrap()).collect()
@@ -195,7 +160,7 @@ mod tests {
         let answer = json!({ "mcpServers": [
             { "name": "b", "tools": 10, "restarts": 1 }, { "name": "A", "tools": 9 }, { "name": "c", "tools": 100 },
         ]});
-        let rows = |sort_by| Wanted::new(&SERVERS, Vec::new(), &[], None, sort_by).unwrap().rows(&answer);
+        let rows = |sort_by| Selection::new(&SERVERS, Vec::new(), &[], None, sort_by).unwrap().rows(&answer);
         assert_eq!(names(&rows(None).unwrap()), ["A", "b", "c"]);
         assert_eq!(names(&rows(Some("tools")).unwrap()), ["A", "b", "c"]);
         assert_eq!(names(&rows(Some("-TOOLS")).unwrap()), ["c", "b", "A"]);
@@ -203,7 +168,7 @@ mod tests {
         let problem = rows(Some("colour")).unwrap_err();
         assert!(problem.message.contains("no column `colour`") && problem.hint.unwrap().contains("STATE, TRANSPORT"));
         let events = json!([{ "reason": "z", "name": "2" }, { "reason": "a", "name": "1" }]);
-        let kept = Wanted::new(&EVENTS, Vec::new(), &[], None, None).unwrap().rows(&events).unwrap();
+        let kept = Selection::new(&EVENTS, Vec::new(), &[], None, None).unwrap().rows(&events).unwrap();
         assert_eq!(names(&kept), ["2", "1"], "events stay in the order of time");
     }
 
@@ -214,7 +179,7 @@ mod tests {
         let of = |names: &[&str], filters: &[&str], description: Option<&str>| {
             let (names, filters): (Vec<String>, Vec<String>) =
                 (names.iter().map(|it| (*it).into()).collect(), filters.iter().map(|it| (*it).into()).collect());
-            let wanted = Wanted::new(&SERVERS, names, &filters, description, None).unwrap();
+            let wanted = Selection::new(&SERVERS, names, &filters, description, None).unwrap();
             let (kept, missing) = wanted.of(&answer);
             (kept.as_str().to_owned(), missing.iter().map(|&name| name.to_owned()).collect::<Vec<_>>())
         };
@@ -222,9 +187,9 @@ mod tests {
         assert_eq!(of(&["a", "c", "d*"], &[], None).1, ["c"]);
         assert_eq!(of(&[], &["z*"], None).0, r#"{"mcpServers":[],"total":0}"#);
         assert!(of(&[], &["*"], Some("FILES")).0.contains(r#""total":1"#));
-        assert!(Wanted::new(&SERVERS, vec!["[".to_owned()], &[], None, None).is_err());
+        assert!(Selection::new(&SERVERS, vec!["[".to_owned()], &[], None, None).is_err());
         let part = |answer: &Raw, sort_by, skip, take| {
-            let wanted = Wanted::new(&SERVERS, Vec::new(), &[], None, sort_by).unwrap();
+            let wanted = Selection::new(&SERVERS, Vec::new(), &[], None, sort_by).unwrap();
             wanted.part(answer, skip, take, 0).unwrap().as_str().to_owned()
         };
         assert_eq!(part(&answer, Some("-name"), 0, 1), r#"{"mcpServers":[{"name":"b"}],"total":2}"#);

@@ -9,11 +9,12 @@ use tokio::time::Instant;
 use toolcrib_base::Problem;
 use toolcrib_protocol::Raw;
 
-use super::super::kind::Row;
-use super::select::Wanted;
-use super::{fetch, print};
+use super::print;
+use super::select::Selection;
 use crate::client::{Client, ClientFlags, Rest};
 use crate::home::Environment;
+use crate::kind::Row;
+use crate::kind::listing::fetch;
 use crate::output::table::{Table, field};
 use crate::output::{self, Format, Output};
 
@@ -25,7 +26,7 @@ const BESIDES: Duration = Duration::from_secs(15);
 const TOGETHER: Duration = Duration::from_millis(150);
 
 /// What was shown last, by name.
-struct Shown {
+struct PrintedList {
     row: &'static Row,
     output: Output,
     known: BTreeMap<String, Value>,
@@ -34,16 +35,16 @@ struct Shown {
 }
 
 /// What is watched.
-pub(super) struct Watched<'a> {
+pub(super) struct Target<'a> {
     pub(super) row: &'static Row,
-    pub(super) wanted: &'a Wanted,
+    pub(super) wanted: &'a Selection,
     /// The arguments of the operation that lists.
     pub(super) asked: &'a Value,
     pub(super) flags: &'a ClientFlags,
 }
 
 pub(super) async fn run(
-    watched: &Watched<'_>,
+    watched: &Target<'_>,
     client: &Client,
     environment: &Environment,
     output: Output,
@@ -57,7 +58,7 @@ pub(super) async fn run(
             None
         }
     };
-    let mut shown = Shown { row: watched.row, output, known: BTreeMap::new(), widths: Vec::new() };
+    let mut shown = PrintedList { row: watched.row, output, known: BTreeMap::new(), widths: Vec::new() };
     let rows = look(watched, client).await?;
     shown.first(rows)?;
     loop {
@@ -84,14 +85,14 @@ pub(super) async fn run(
     }
 }
 
-async fn look(watched: &Watched<'_>, client: &Client) -> Result<Vec<Value>, Problem> {
+async fn look(watched: &Target<'_>, client: &Client) -> Result<Vec<Value>, Problem> {
     let answer = fetch(watched.row, client, watched.asked).await?;
     watched.wanted.rows(&watched.wanted.of(&answer).0.to_value())
 }
 
-// === impl Shown ===
+// === impl PrintedList ===
 
-impl Shown {
+impl PrintedList {
     fn name(&self, entry: &Value) -> String {
         // Events have no name of their own: each is what it says.
         if self.row.one == "event" { entry.to_string() } else { field(entry, self.row.names[0]) }

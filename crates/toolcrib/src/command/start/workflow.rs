@@ -6,8 +6,8 @@ use toolcrib_protocol::Raw;
 use toolcrib_protocol::raw::Edit;
 
 use super::super::call::arguments::Loose;
-use super::super::kind::rows::RESULT_STEPS;
 use crate::client::{Client, ToolResult};
+use crate::kind::rows::RESULT_STEPS;
 use crate::output::table::{field, shown};
 use crate::output::{Format, Output};
 

@@ -13,12 +13,12 @@ use toolcrib_auth::{EntryName, KeyWish, Listed, Reach, Vault};
 use toolcrib_base::{Clock, Kind, Problem, ProfileName, Secret, ServerName, SystemClock};
 use toolcrib_catalog::SecretRef;
 
-use super::super::super::secret::prompt;
 use super::{can_ask, needed};
 use crate::client::{ClientFlags, Rest};
 use crate::home::{Environment, Home};
 use crate::output::table::field;
 use crate::secrets;
+use crate::terminal::ask_hidden;
 use crate::text;
 
 /// `NAME=VALUE` of the command line.
@@ -129,7 +129,7 @@ impl Plan {
         for (need, met) in self.needs.iter_mut().filter(|(_, met)| met.is_none()) {
             let question =
                 format!("{}\n  value, a reference, or Enter for `{}`: ", needed(need), field(need, "reference"));
-            let asked = prompt::ask(&mut io::stdin().lock(), &text::block(&question)).context("ask for a secret")?;
+            let asked = ask_hidden(&mut io::stdin().lock(), &text::block(&question)).context("ask for a secret")?;
             let Some(value) = asked else { return Ok(Answer::Interrupted) };
             *met = Some(match value.expose().parse() {
                 _ if value.expose().is_empty() => Met::AsWritten,

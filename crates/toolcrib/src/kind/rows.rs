@@ -333,7 +333,14 @@ pub(crate) const CONTEXTS: Row = Row {
     many: "contexts",
     aliases: &["ctx"],
     source: Source::Contexts,
-    columns: crate::command::context::COLUMNS,
+    columns: &[
+        Column::new("CURRENT", |context| field(context, "current")),
+        Column::new("NAME", |context| field(context, "name")),
+        Column::new("ENDPOINT", |context| field(context, "endpoint")),
+        Column::wide("PROFILE", |context| field(context, "profile")),
+        Column::wide("TOKEN", |context| field(context, "token")),
+        Column::wide("OUTPUT", |context| field(&context["settings"], "output")),
+    ],
     ..ROW
 };
 

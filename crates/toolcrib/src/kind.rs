@@ -2,7 +2,9 @@
 //! verb, and how it is shown.
 //!
 //! To add one: a [`Row`] in `kind/rows.rs` and a line in [`TABLE`]. Verbs, help, completion and errors read the table.
+//! What a gateway has of a kind is read in `kind/listing.rs`. No command is known here.
 
+pub(crate) mod listing;
 mod parse;
 pub(crate) mod rows;
 
@@ -11,7 +13,7 @@ use toolcrib_protocol::inventory::Listing;
 
 use crate::output::table::Column;
 
-pub(super) use parse::{Chosen, KindParser};
+pub(crate) use parse::{KindParser, KindSelection};
 
 /// What can be done to a thing of some kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -37,25 +39,25 @@ pub(crate) struct Row {
     /// What else may be typed.
     pub(crate) aliases: &'static [&'static str],
     /// Where the list comes from, and the member of the answer that holds the entries.
-    pub(super) source: Source,
-    pub(super) member: &'static str,
+    pub(crate) source: Source,
+    pub(crate) member: &'static str,
     /// The members of an entry that a name is compared with; the first is what verbs want.
     pub(crate) names: &'static [&'static str],
     /// The argument of the operations that takes a name.
-    pub(super) argument: &'static str,
+    pub(crate) argument: &'static str,
     /// In which order a list is shown.
-    pub(super) order: Order,
+    pub(crate) order: Order,
     pub(crate) columns: &'static [Column],
     /// Lists inside one thing that are shown as tables of their own: heading, member, columns.
-    pub(super) parts: &'static [(&'static str, &'static str, &'static [Column])],
+    pub(crate) parts: &'static [(&'static str, &'static str, &'static [Column])],
     /// Members that only the wide format shows.
-    pub(super) details: &'static [&'static str],
-    pub(super) acts: &'static [(Verb, &'static str)],
+    pub(crate) details: &'static [&'static str],
+    pub(crate) acts: &'static [(Verb, &'static str)],
 }
 
 /// Where a list comes from.
 #[derive(Debug)]
-pub(super) enum Source {
+pub(crate) enum Source {
     /// An operation, with its name.
     Operation(&'static str),
     /// A list of MCP.
@@ -66,7 +68,7 @@ pub(super) enum Source {
 
 /// How a list is ordered where nobody says otherwise.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Order {
+pub(crate) enum Order {
     /// By the first column.
     FirstColumn,
     /// As the gateway gives it.
@@ -101,7 +103,7 @@ pub(crate) fn named(word: &str) -> Option<&'static Row> {
 
 impl Row {
     /// The operation for a verb.
-    pub(super) fn act(&self, verb: Verb) -> Option<&'static str> {
+    pub(crate) fn act(&self, verb: Verb) -> Option<&'static str> {
         self.acts.iter().find(|(one, _)| *one == verb).map(|(_, operation)| *operation)
     }
 
@@ -116,24 +118,24 @@ impl Row {
     }
 
     /// Tells of a name that is not there where all of them can be seen.
-    pub(super) fn sought(&self, problem: Problem) -> Problem {
+    pub(crate) fn sought(&self, problem: Problem) -> Problem {
         let is_unknown = matches!(problem.kind, Kind::NotFound | Kind::UnknownTool);
         let is_open = is_unknown && problem.hint.is_none();
         if is_open { problem.hint(format!("see all with `toolcrib list {}`", self.many)) } else { problem }
     }
 
     /// Whether there may be so many that the gateway gives only the newest.
-    pub(super) fn is_endless(&self) -> bool {
+    pub(crate) fn is_endless(&self) -> bool {
         self.order == Order::AsGiven
     }
 
     /// Whether there is more to one of them than its entry in the list.
-    pub(super) fn has_more_than_listed(&self) -> bool {
+    pub(crate) fn has_more_than_listed(&self) -> bool {
         self.act(Verb::Get).is_some() || matches!(self.source, Source::List(_))
     }
 
     /// The plural as it is read: `workflow executions`.
-    pub(super) fn plural(&self) -> String {
+    pub(crate) fn plural(&self) -> String {
         self.many.replace('-', " ")
     }
 
@@ -145,7 +147,7 @@ impl Row {
     }
 
     /// The singular as it is read.
-    pub(super) fn singular(&self) -> String {
+    pub(crate) fn singular(&self) -> String {
         self.one.replace('-', " ")
     }
 }

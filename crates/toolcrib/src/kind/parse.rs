@@ -7,7 +7,7 @@ use super::{Row, TABLE, Verb, named};
 
 /// A kind that was typed, and the name behind it.
 #[derive(Debug, Clone)]
-pub(crate) struct Chosen {
+pub(crate) struct KindSelection {
     pub(crate) row: &'static Row,
     pub(crate) name: Option<String>,
 }
@@ -16,9 +16,9 @@ pub(crate) struct Chosen {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct KindParser(pub(crate) Verb);
 
-// === impl Chosen ===
+// === impl KindSelection ===
 
-impl Chosen {
+impl KindSelection {
     /// What is meant: the name behind the kind and the others.
     pub(crate) fn names(&self, more: &[String]) -> Vec<String> {
         self.name.iter().chain(more).cloned().collect()
@@ -26,7 +26,7 @@ impl Chosen {
 }
 
 impl TypedValueParser for KindParser {
-    type Value = Chosen;
+    type Value = KindSelection;
 
     fn parse_ref(
         &self,
@@ -40,7 +40,7 @@ impl TypedValueParser for KindParser {
             _ => (&*text, None),
         };
         if let Some(row) = named(word).filter(|row| row.takes(self.0)) {
-            return Ok(Chosen { row, name });
+            return Ok(KindSelection { row, name });
         }
         let mut error = clap::Error::new(ErrorKind::InvalidValue).with_cmd(command);
         if let Some(argument) = argument {

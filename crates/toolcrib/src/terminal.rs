@@ -1,4 +1,4 @@
-//! A question at the terminal whose answer is not shown.
+//! The terminal while a person types what must not be shown: secrets.
 
 use std::io::{self, Read, StdinLock, Write};
 
@@ -14,11 +14,11 @@ const END: u8 = 0x04;
 const BACK: [u8; 2] = [0x08, 0x7F];
 
 /// Asks on stderr and reads one line; `None` after Ctrl-C.
-pub(crate) fn ask(stdin: &mut StdinLock<'static>, question: &str) -> io::Result<Option<Secret>> {
+pub(crate) fn ask_hidden(stdin: &mut StdinLock<'static>, question: &str) -> io::Result<Option<Secret>> {
     let mut stderr = io::stderr().lock();
     write!(stderr, "{question}")?;
     stderr.flush()?;
-    let quiet = Quiet::begin()?;
+    let quiet = HiddenInput::begin()?;
     let answer = read_line(stdin);
     drop(quiet);
     writeln!(stderr)?;
@@ -26,9 +26,9 @@ pub(crate) fn ask(stdin: &mut StdinLock<'static>, question: &str) -> io::Result<
 }
 
 /// The terminal shows nothing as long as this lives.
-struct Quiet(Termios);
+struct HiddenInput(Termios);
 
-impl Quiet {
+impl HiddenInput {
     fn begin() -> io::Result<Self> {
         let before = tcgetattr(io::stdin())?;
         let mut quiet = before.clone();
@@ -40,7 +40,7 @@ impl Quiet {
     }
 }
 
-impl Drop for Quiet {
+impl Drop for HiddenInput {
     fn drop(&mut self) {
         // A terminal that is gone needs nothing back.
         let _ = tcsetattr(io::stdin(), OptionalActions::Flush, &self.0);
