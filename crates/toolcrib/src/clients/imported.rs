@@ -17,14 +17,14 @@ use crate::token;
 const FILE_BYTES: u64 = 4 * 1024 * 1024;
 
 /// The file's content.
-pub(crate) struct Imported {
+pub(crate) struct ImportRecords {
     path: PathBuf,
     records: Map<String, Value>,
 }
 
-// === impl Imported ===
+// === impl ImportRecords ===
 
-impl Imported {
+impl ImportRecords {
     /// What is recorded. A file that cannot be read records nothing.
     pub(crate) fn read(home: &Home) -> Self {
         let path = home.state().join("imported.json");

@@ -8,7 +8,7 @@ use toolcrib_base::{Kind, Problem, ProfileName};
 use toolcrib_catalog::clients::{self as catalog, Client, Connected, SettingsFile, Source, preview};
 
 use super::record::{self, Record};
-use super::take::{Taking, gather};
+use super::take::{ImportPlan, gather};
 use super::{Flags, failed, replace, target, wrong};
 use crate::client::{address, is_loopback};
 use crate::home::{Environment, HOME_VARIABLE, Home};
@@ -31,11 +31,11 @@ pub(crate) struct Wish<'a> {
 pub(crate) enum Plan {
     /// They lead to us already, in this way.
     Already(String),
-    New(Box<Joining>),
+    New(Box<NewEntry>),
 }
 
 /// An entry that is not written yet.
-pub(crate) struct Joining {
+pub(crate) struct NewEntry {
     client: &'static Client,
     home: Home,
     path: PathBuf,
@@ -68,7 +68,7 @@ pub(crate) fn plan(
     let (entry, way) = entry(client, wish, (&home, with_home), environment)?;
     let earlier = record::read(&home, client, &path);
     let before = file.text().map_err(|error| failed(&error))?;
-    let Moving { keys, notes } =
+    let ServerMoves { keys, notes } =
         moving(&Place { client, source, path: &path, home: &home }, wish, earlier.as_ref(), environment)?;
     let has_moved = earlier.as_ref().is_some_and(|record| !record.moved.is_empty());
     let failed_at = |error: &catalog::SettingsError| wrong(&path, error);
@@ -81,7 +81,7 @@ pub(crate) fn plan(
         };
         let made_file = earlier.is_some_and(|record| record.made_file) || !file.exists();
         let record = Record { splices, made_container, made_file, moved: Vec::new() };
-        return Ok(Plan::New(Box::new(Joining { client, home, path, file, text, record, replaces, notes, way })));
+        return Ok(Plan::New(Box::new(NewEntry { client, home, path, file, text, record, replaces, notes, way })));
     }
     // Everything from the file without us: what was taken out before is taken out again, with what is new.
     let restored = catalog::restore(client, source, before, undo).map_err(|error| failed_at(&error))?;
@@ -98,7 +98,7 @@ pub(crate) fn plan(
     }
     let made_file = earlier.is_some_and(|record| record.made_file) || !file.exists();
     let record = Record { splices: catalog::region(&base, &text), made_container, made_file, moved };
-    Ok(Plan::New(Box::new(Joining { client, home, path, file, text, record, replaces, notes, way })))
+    Ok(Plan::New(Box::new(NewEntry { client, home, path, file, text, record, replaces, notes, way })))
 }
 
 /// A settings file of a client, and the home folder that has its servers.
@@ -111,7 +111,7 @@ struct Place<'a> {
 
 /// The servers that go, and what is to be said of others.
 #[derive(Debug, Default)]
-struct Moving {
+struct ServerMoves {
     keys: Vec<String>,
     notes: Vec<String>,
 }
@@ -123,9 +123,9 @@ fn moving(
     wish: &Wish<'_>,
     earlier: Option<&Record>,
     environment: &Environment,
-) -> Result<Moving, Problem> {
+) -> Result<ServerMoves, Problem> {
     let Place { client, source, path, home } = *place;
-    let mut moving = Moving::default();
+    let mut moving = ServerMoves::default();
     moving.keys.extend(earlier.into_iter().flat_map(|record| &record.moved).map(|(key, _)| key.clone()));
     if !wish.moves || !path.exists() {
         return Ok(moving);
@@ -138,7 +138,7 @@ fn moving(
     let profile = wish.profile.map_or("default", |profile| profile.as_str());
     let shown = loaded.profiles.values().find(|known| known.name.as_str() == profile);
     let container = source.servers.first().map(|way| way.join(".")).unwrap_or_default();
-    let taking = Taking::plan(gathered, home, environment, KeyWish::Keyring)?;
+    let taking = ImportPlan::plan(gathered, home, environment, KeyWish::Keyring)?;
     for (draft, name) in taking.present_servers() {
         let key = &draft.origin.key;
         let is_shown = shown.is_none_or(|profile| profile.servers.iter().any(|glob| glob.matches(name.as_str())));
@@ -166,9 +166,9 @@ fn moving(
     Ok(moving)
 }
 
-// === impl Joining ===
+// === impl NewEntry ===
 
-impl Joining {
+impl NewEntry {
     /// The lines that change.
     pub(crate) fn preview(&self) -> String {
         let what = match (self.file.exists(), self.replaces) {

@@ -16,7 +16,7 @@ use toolcrib_catalog::clients::{
 };
 use toolcrib_catalog::objects::{Object, ObjectForm, ObjectProblem, objects_at};
 
-use super::imported::Imported;
+use super::imported::ImportRecords;
 use super::keep::{self, Keep};
 use super::{absolute, failed, places, wrong};
 use crate::config::{Config, Low};
@@ -41,7 +41,7 @@ const COLUMNS: &[Column] = &[
 
 /// What the files gave.
 #[derive(Default)]
-pub(crate) struct Gathered {
+pub(crate) struct ImportSources {
     pub(crate) drafts: Vec<Draft>,
     /// A row for each server that is left out.
     left_out: Vec<Value>,
@@ -57,11 +57,11 @@ pub(crate) struct Gathered {
 }
 
 /// What becomes of the servers; nothing is written yet.
-pub(crate) struct Taking {
+pub(crate) struct ImportPlan {
     settled: Vec<Settled>,
     left_out: Vec<Value>,
     keep: Keep,
-    imported: Imported,
+    imported: ImportRecords,
     folder: PathBuf,
 }
 
@@ -71,26 +71,26 @@ pub(crate) fn gather(
     file: Option<&Path>,
     home: &Home,
     environment: &Environment,
-) -> Result<Gathered, Problem> {
-    gather_asking(clients, file, home, environment, Asking::default())
+) -> Result<ImportSources, Problem> {
+    gather_with(clients, file, home, environment, PlaceholderAnswers::default())
 }
 
 /// What is asked for and what is answered already.
 #[derive(Debug, Default)]
-pub(crate) struct Asking {
+pub(crate) struct PlaceholderAnswers {
     pub(crate) answers: BTreeMap<String, Answer>,
     /// Whether there is a person at a terminal.
     pub(crate) asks: bool,
 }
 
 /// The same with answers for what the clients ask their person for.
-pub(crate) fn gather_asking(
+pub(crate) fn gather_with(
     clients: &[&'static Client],
     file: Option<&Path>,
     home: &Home,
     environment: &Environment,
-    asking: Asking,
-) -> Result<Gathered, Problem> {
+    asking: PlaceholderAnswers,
+) -> Result<ImportSources, Problem> {
     let places = places(environment);
     let variable = |name: &str| environment.get(name)?.to_str().map(str::to_owned);
     let low = Low { home: Some(home.path().to_owned()), ..Low::default() };
@@ -98,7 +98,7 @@ pub(crate) fn gather_asking(
     let own_authority = Config::load(&low, environment).ok().map(|config| config.listen.to_string());
     let around =
         Around { home: places.home(), variable: &variable, own_authority, asks: asking.asks, is_named: file.is_some() };
-    let mut gathered = Gathered { answers: asking.answers, ..Gathered::default() };
+    let mut gathered = ImportSources { answers: asking.answers, ..ImportSources::default() };
     if let Some(path) = file {
         let [client] = clients else {
             let problem = Problem::new(Kind::InvalidParams, "`--file` needs the one client whose form the file has");
@@ -142,9 +142,9 @@ impl Around<'_> {
     }
 }
 
-// === impl Gathered ===
+// === impl ImportSources ===
 
-impl Gathered {
+impl ImportSources {
     fn add(&mut self, client: &'static Client, source: &Source, path: &Path, around: &Around<'_>) {
         if client.format == Format::YamlFolder {
             return self.add_objects(client, path, around);
@@ -247,7 +247,7 @@ fn project(path: &Path) -> Option<&Path> {
     }
 }
 
-impl Gathered {
+impl ImportSources {
     /// Asks what a client would ask its person for. Who answers nothing gives it later.
     fn ask(&mut self, client: &Client, inputs: &[Input]) -> Result<(), Problem> {
         for input in inputs {
@@ -288,12 +288,12 @@ fn ask_one(question: &str, is_secret: bool) -> io::Result<Option<Secret>> {
     Ok((length > 0).then(|| Secret::new(answer.trim())))
 }
 
-// === impl Taking ===
+// === impl ImportPlan ===
 
-impl Taking {
+impl ImportPlan {
     /// Settles names, so that nothing that is there is overwritten.
     pub(crate) fn plan(
-        gathered: Gathered,
+        gathered: ImportSources,
         home: &Home,
         environment: &Environment,
         wish: KeyWish,
@@ -301,7 +301,7 @@ impl Taking {
         let loaded = toolcrib_catalog::load(home.path());
         let folder = home.path().join(FOLDER);
         let is_taken = |name: &ServerName| ["yaml", "yml", "json"].iter().any(|end| exists(&folder, name, end));
-        let imported = Imported::read(home);
+        let imported = ImportRecords::read(home);
         let mut settled = Vec::new();
         let mut drafts = Vec::new();
         for draft in gathered.drafts {

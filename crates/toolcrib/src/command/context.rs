@@ -49,7 +49,7 @@ enum Action {
     Current,
     /// Make a context the current one
     #[command(alias = "switch")]
-    Use(Named),
+    Use(ContextArgument),
     /// Add a context
     Add(Add),
     /// Change a context
@@ -66,7 +66,7 @@ enum Action {
 }
 
 #[derive(Debug, clap::Args)]
-struct Named {
+struct ContextArgument {
     /// The context's name
     #[arg(add = crate::names::contexts())]
     name: String,
@@ -162,7 +162,7 @@ pub(crate) fn run(arguments: &Arguments, environment: &Environment) -> anyhow::R
             };
             show(context, &contexts, output)?;
         }
-        Action::Use(Named { name }) => {
+        Action::Use(ContextArgument { name }) => {
             let endpoint = contexts.named(name, "the command line")?.endpoint.clone();
             contexts.current = Some(name.clone());
             contexts.save()?;

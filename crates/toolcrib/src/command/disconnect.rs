@@ -28,7 +28,7 @@ pub(crate) struct Arguments {
 }
 
 /// What becomes of one client's settings.
-struct Leaving {
+struct Disconnection {
     client: &'static Client,
     path: PathBuf,
     file: SettingsFile,
@@ -104,7 +104,7 @@ fn plan(
     path: PathBuf,
     home: &Home,
     flags: &Flags,
-) -> Result<Option<Leaving>, Problem> {
+) -> Result<Option<Disconnection>, Problem> {
     let file = SettingsFile::read(&path).map_err(|error| failed(&error))?;
     let record = record::read(home, client, &path);
     let before = file.text().map_err(|error| failed(&error))?;
@@ -122,7 +122,7 @@ fn plan(
         }
         return Ok(None);
     };
-    Ok(Some(Leaving { client, path, file, record, back }))
+    Ok(Some(Disconnection { client, path, file, record, back }))
 }
 
 /// Both sides of what cannot be merged, secrets as `****`.
@@ -141,9 +141,9 @@ fn conflict(client: &Client, path: &std::path::Path, key: &str, (now, record): (
     ))
 }
 
-// === impl Leaving ===
+// === impl Disconnection ===
 
-impl Leaving {
+impl Disconnection {
     /// A file that came with us and holds nothing else goes with us.
     fn goes(&self) -> bool {
         self.back.trim().is_empty() && self.record.as_ref().is_some_and(|record| record.made_file)

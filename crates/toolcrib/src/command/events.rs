@@ -151,7 +151,7 @@ async fn follow(
             None
         }
     };
-    let mut told = Told(VecDeque::new());
+    let mut told = PrintedEvents(VecDeque::new());
     let mut events = listing::entries(&EVENTS, &listing::fetch(&EVENTS, client, &asked).await?.to_value());
     events.reverse();
     let shows_past = arguments.since.is_some() || arguments.limit.is_some();
@@ -191,9 +191,9 @@ async fn follow(
 }
 
 /// What was printed last.
-struct Told(VecDeque<String>);
+struct PrintedEvents(VecDeque<String>);
 
-impl Told {
+impl PrintedEvents {
     fn is_new(&mut self, event: &Value) -> bool {
         let text = event.to_string();
         if self.0.contains(&text) {

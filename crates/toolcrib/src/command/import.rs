@@ -9,7 +9,7 @@ use toolcrib_base::{Kind, Problem};
 use toolcrib_catalog::clients::{Answer, CLIENTS, Client, Format};
 
 use crate::clients::folders::Copies;
-use crate::clients::take::{Asking, Taking, gather_asking};
+use crate::clients::take::{ImportPlan, PlaceholderAnswers, gather_with};
 use crate::clients::{Flags, answer, confirm, named};
 use crate::home::{Environment, Home};
 use crate::output::print;
@@ -38,8 +38,8 @@ pub(crate) fn run(arguments: &Arguments, environment: &Environment) -> anyhow::R
         clients.extend(CLIENTS);
     }
     let asks = !flags.yes && !flags.preview && std::io::stdin().is_terminal();
-    let asking = Asking { answers: arguments.answers.iter().cloned().collect(), asks };
-    let mut gathered = gather_asking(&clients, flags.file.as_deref(), &home, environment, asking)?;
+    let asking = PlaceholderAnswers { answers: arguments.answers.iter().cloned().collect(), asks };
+    let mut gathered = gather_with(&clients, flags.file.as_deref(), &home, environment, asking)?;
     let (problems, warnings) = (std::mem::take(&mut gathered.problems), std::mem::take(&mut gathered.warnings));
     if gathered.files.is_empty() && (gathered.is_empty() || !problems.is_empty()) {
         return Err(nothing_read(problems).into());
@@ -49,7 +49,7 @@ pub(crate) fn run(arguments: &Arguments, environment: &Environment) -> anyhow::R
     }
     let copies = Copies::of(&gathered.objects, &home);
     let wish = if arguments.key_file { KeyWish::File } else { KeyWish::Keyring };
-    let mut taking = Taking::plan(gathered, &home, environment, wish)?;
+    let mut taking = ImportPlan::plan(gathered, &home, environment, wish)?;
     taking.show(flags.preview)?;
     for line in copies.lines() {
         print(&format!("{line}\n"))?;

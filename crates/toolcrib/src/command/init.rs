@@ -22,7 +22,7 @@ use toolcrib_catalog::clients::{CLIENTS, Client};
 use self::question::Asker;
 use self::work::Job;
 use crate::clients::join::{self, Plan, Wish};
-use crate::clients::take::{Asking, Gathered, Taking, gather_asking};
+use crate::clients::take::{ImportPlan, ImportSources, PlaceholderAnswers, gather_with};
 use crate::clients::{Flags, named, places};
 use crate::config::{Config, Low};
 use crate::home::{Environment, Home};
@@ -101,8 +101,8 @@ impl Arguments {
     fn job(&self, asker: Asker, home: &Home, environment: &Environment) -> anyhow::Result<Job> {
         let all: Vec<&'static Client> =
             if self.clients.is_empty() { CLIENTS.iter().collect() } else { self.clients.clone() };
-        let asking = Asking { asks: matches!(asker, Asker::Terminal), ..Asking::default() };
-        let mut gathered = gather_asking(&all, None, home, environment, asking)?;
+        let asking = PlaceholderAnswers { asks: matches!(asker, Asker::Terminal), ..PlaceholderAnswers::default() };
+        let mut gathered = gather_with(&all, None, home, environment, asking)?;
         let (mut problems, warnings) = (std::mem::take(&mut gathered.problems), std::mem::take(&mut gathered.warnings));
         let found = found(&all, &gathered, environment);
         if found.is_empty() && problems.is_empty() {
@@ -112,7 +112,7 @@ impl Arguments {
             print(&text::block(&listed(&found, &problems)))?;
         }
         let wish = if self.key_file { KeyWish::File } else { KeyWish::Keyring };
-        let taking = Taking::plan(gathered, home, environment, wish)?;
+        let taking = ImportPlan::plan(gathered, home, environment, wish)?;
         let take = offer_servers(asker, &taking)?;
         let has_servers = !toolcrib_catalog::load(home.path()).servers.is_empty();
         let with_example = !has_servers && !take && {
@@ -180,7 +180,7 @@ struct Found {
 }
 
 /// Clients with settings, and those whose folder is there, so that they were started before.
-fn found(clients: &[&'static Client], gathered: &Gathered, environment: &Environment) -> Vec<Found> {
+fn found(clients: &[&'static Client], gathered: &ImportSources, environment: &Environment) -> Vec<Found> {
     let places = places(environment);
     let own_folder = places.home();
     let mut all = Vec::new();
@@ -217,7 +217,7 @@ fn listed(found: &[Found], problems: &[Problem]) -> String {
 }
 
 /// Shows what could be taken over and asks; whether it shall be.
-fn offer_servers(asker: Asker, taking: &Taking) -> anyhow::Result<bool> {
+fn offer_servers(asker: Asker, taking: &ImportPlan) -> anyhow::Result<bool> {
     let new = taking.new_names().len();
     if new == 0 {
         if taking.has_left_out() {

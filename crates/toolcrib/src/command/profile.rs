@@ -41,14 +41,14 @@ pub(super) enum Wire {
     /// List the profiles
     List(Plain),
     /// Show a profile with its definition
-    Show(Named),
+    Show(ProfileArgument),
     /// Add a profile
     Create(Create),
     /// Remove a profile's definition
     #[command(alias = "remove")]
-    Rm(Named),
+    Rm(ProfileArgument),
     /// Print what makes the commands of this shell use a profile: `eval "$(toolcrib profile use work)"`
-    Use(Named),
+    Use(ProfileArgument),
 }
 
 #[derive(Debug, clap::Args)]
@@ -59,7 +59,7 @@ pub(super) struct Plain {
 
 /// `--profile` is one of the common flags, so the name has another one inside.
 #[derive(Debug, clap::Args)]
-pub(super) struct Named {
+pub(super) struct ProfileArgument {
     /// The profile's name
     name: ProfileName,
     #[command(flatten)]

@@ -26,18 +26,18 @@ enum Action {
     /// List the servers
     List(Plain),
     /// Show a server with its definition
-    Show(Named),
+    Show(ServerArgument),
     /// Add a server: a program after `--`, an address, or a file
     Add(Add),
     /// Stop a server and remove its definition
     #[command(alias = "remove")]
-    Rm(Named),
+    Rm(ServerArgument),
     /// Start a server and wait until it is ready
-    Start(Named),
+    Start(ServerArgument),
     /// Stop a server
-    Stop(Named),
+    Stop(ServerArgument),
     /// Stop a server and start it anew
-    Restart(Named),
+    Restart(ServerArgument),
 }
 
 #[derive(Debug, clap::Args)]
@@ -47,7 +47,7 @@ struct Plain {
 }
 
 #[derive(Debug, clap::Args)]
-struct Named {
+struct ServerArgument {
     /// The server's name
     name: ServerName,
     #[command(flatten)]

@@ -12,8 +12,8 @@ use super::complain;
 use super::house::House;
 use super::question::Asker;
 use super::sample::{self, Sample};
-use crate::clients::join::Joining;
-use crate::clients::take::{Taking, write_definition};
+use crate::clients::join::NewEntry;
+use crate::clients::take::{ImportPlan, write_definition};
 use crate::command::service;
 use crate::command::verify::many::Verification;
 use crate::compose::End;
@@ -31,12 +31,12 @@ pub(super) struct Job {
     pub(super) environment: Environment,
     pub(super) asker: Asker,
     /// Servers to take over.
-    pub(super) taking: Option<Taking>,
+    pub(super) taking: Option<ImportPlan>,
     /// Whether the example server is added.
     pub(super) with_example: bool,
     /// Whether the gateway becomes a service.
     pub(super) with_service: bool,
-    pub(super) joinings: Vec<Joining>,
+    pub(super) joinings: Vec<NewEntry>,
     /// Whether there is a client at all.
     pub(super) has_clients: bool,
     /// Whether something could not be read.

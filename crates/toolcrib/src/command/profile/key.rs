@@ -17,13 +17,13 @@ const ENDINGS: [&str; 2] = ["yaml", "yml"];
 #[derive(Debug, clap::Subcommand)]
 pub(in super::super) enum Action {
     /// Make a key and print it, this once; from the first key on the profile is shut to everybody without one
-    Add(Named),
+    Add(KeyArgument),
     /// Make a second key of a name, so that its bearer can change over
-    Rotate(Named),
+    Rotate(KeyArgument),
     /// Take the keys of a name away
     Revoke {
         #[command(flatten)]
-        named: Named,
+        named: KeyArgument,
         /// All but the newest of the name
         #[arg(long)]
         old: bool,
@@ -31,7 +31,7 @@ pub(in super::super) enum Action {
 }
 
 #[derive(Debug, clap::Args)]
-pub(in super::super) struct Named {
+pub(in super::super) struct KeyArgument {
     /// The profile
     profile: ProfileName,
     /// The key's name; its bearer appears as `key:<profile>/<name>`
@@ -65,7 +65,7 @@ pub(in super::super) fn run(action: &Action, environment: &Environment) -> anyho
 }
 
 fn make(
-    named: &Named,
+    named: &KeyArgument,
     environment: &Environment,
     may: impl FnOnce(usize) -> Result<(), Problem>,
 ) -> anyhow::Result<()> {
@@ -77,7 +77,7 @@ fn make(
     Ok(output::print(&format!("{}\n", secret.expose()))?)
 }
 
-fn revoke(named: &Named, old: bool, environment: &Environment) -> anyhow::Result<()> {
+fn revoke(named: &KeyArgument, old: bool, environment: &Environment) -> anyhow::Result<()> {
     let file = File::open(named, environment)?;
     let given = file.given(&named.key);
     let newest = given.last().ok_or_else(|| no_key(named))?.hash;
@@ -87,7 +87,7 @@ fn revoke(named: &Named, old: bool, environment: &Environment) -> anyhow::Result
     Ok(output::print(&format!("{count} key(s) `{}` revoked\n", named.key))?)
 }
 
-fn no_key(named: &Named) -> Problem {
+fn no_key(named: &KeyArgument) -> Problem {
     Problem::new(Kind::NotFound, format!("profile `{}` has no key `{}`", named.profile, named.key))
         .hint("make one with `toolcrib profile key add`")
 }
@@ -101,7 +101,7 @@ struct File {
 
 impl File {
     /// The file of a profile. The built-in one has none until now.
-    fn open(named: &Named, environment: &Environment) -> anyhow::Result<Self> {
+    fn open(named: &KeyArgument, environment: &Environment) -> anyhow::Result<Self> {
         let folder = Home::find(named.home.as_deref(), environment)?.path().join("profiles");
         let name = named.profile.as_str();
         let paths = ENDINGS.map(|ending| folder.join(format!("{name}.{ending}")));
