@@ -26,13 +26,14 @@ use toolcrib_base::task::Scope;
 use toolcrib_base::{Clock, Problem, ServerName};
 use toolcrib_catalog::{DefinitionProblem, Loaded};
 use toolcrib_gateway::view::View;
-use toolcrib_gateway::{Errand, Gateway, ObjectKind, Offer, Operation, Source};
+use toolcrib_gateway::{Errand, Gateway, ObjectKind, Offer, Source};
 use toolcrib_protocol::Raw;
 use toolcrib_store::Services as Records;
 
 use availability::Availability;
 use house::AtGateway;
 use table::Table;
+use toolcrib_view::Operation;
 
 /// All service classes and services.
 #[derive(Debug)]

@@ -15,14 +15,14 @@ use toolcrib_protocol::raw::Edit;
 use toolcrib_protocol::{Capabilities, Raw, json as raw_json};
 use toolcrib_store::Outcome;
 use toolcrib_upstream::{Conversation, IDLE, Server};
+use toolcrib_view::reply;
 
-use crate::dialect::MetaName;
 use crate::meta;
 use crate::passage::Passage;
-use crate::reply;
 use crate::request::{CallAnswer, Passing};
 use crate::servers::Table;
 use crate::view::{SessionPart, Tool};
+use toolcrib_view::dialect::MetaName;
 
 /// How many one principal may have open, at all servers together.
 const OF_ONE: usize = 32;

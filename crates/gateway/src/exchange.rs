@@ -348,7 +348,7 @@ pub(crate) fn unfit(questions: &[(String, Asked)], capabilities: &Capabilities) 
 /// Whether a call came to nothing, in whichever form its server says so.
 pub(crate) fn has_failed(ended: &Ended) -> bool {
     match ended {
-        Ended::Answered(Ok(result)) => crate::reply::is_failure(result),
+        Ended::Answered(Ok(result)) => toolcrib_view::reply::is_failure(result),
         Ended::Answered(Err(_)) => true,
         _ => false,
     }

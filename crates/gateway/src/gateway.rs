@@ -15,8 +15,10 @@ use toolcrib_protocol::subscription::New;
 use toolcrib_session::Sessions;
 use toolcrib_store::{Snapshot, Store};
 use toolcrib_upstream::{Event, Inventory, Server, State};
+use toolcrib_view::OperationTable;
 
 use crate::active::ActiveTools;
+use crate::checks::Checks;
 use crate::configure::Configuring;
 use crate::conversation::Conversations;
 use crate::embed::Embed;
@@ -27,12 +29,10 @@ use crate::happening::{Followers, ServerNews};
 use crate::learning::Learning;
 use crate::listen::Hub;
 use crate::metrics::Metrics;
-use crate::operation::Configuration;
-use crate::operation::Operations;
 use crate::operation::secrets::KeepSecrets;
+use crate::operation::{self, Configuration, Runners};
 use crate::parking::Parking;
 use crate::pins::{Pins, Quarantine};
-use crate::schema::Checks;
 use crate::servers::{Servers, Table, fingerprint};
 use crate::source::Sources;
 use crate::task::OwnTasks;
@@ -82,7 +82,9 @@ pub struct Gateway {
     pub(crate) vault: Option<Arc<dyn KeepSecrets>>,
     pub(crate) embed: Option<Arc<dyn Embed>>,
     /// The operations that there are.
-    pub operations: Arc<Operations>,
+    pub operations: Arc<OperationTable>,
+    /// What runs when one of them is asked for.
+    pub(crate) runners: Runners,
     sources: Sources,
     pub(crate) throttle: Throttle,
     pub(crate) checks: Checks,
@@ -140,7 +142,8 @@ pub struct Gateway {
 impl Gateway {
     /// Starts the servers and builds the first views. Blocks: it reads the state.
     pub fn start(parts: Parts) -> Arc<Self> {
-        let operations = Arc::new(Operations::new(&parts.sources));
+        let (operations, runners) = operation::tables(&parts.sources);
+        let operations = Arc::new(operations);
         let mut builder = Builder::new(parts.store.names(), Arc::clone(&parts.metrics), parts.embed.clone());
         (builder.operations, builder.sources) = (Arc::clone(&operations), Arc::clone(&parts.sources));
         let key = parts.store.sealing_key().unwrap_or_else(|error| {
@@ -163,6 +166,7 @@ impl Gateway {
             vault: parts.vault,
             embed: parts.embed,
             operations,
+            runners,
             sources: parts.sources,
             throttle: Throttle::default(),
             checks: Checks::default(),

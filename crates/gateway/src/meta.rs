@@ -22,9 +22,9 @@ use toolcrib_session::Caller;
 
 pub(crate) use arguments::{check, flag, number, required, text, texts};
 
-use crate::dialect::{Act, MetaName};
 use crate::gateway::Gateway;
 use crate::view::View;
+use toolcrib_view::dialect::{Act, MetaName};
 
 /// What a meta-tool may look at.
 #[derive(Debug, Clone, Copy)]

@@ -8,10 +8,11 @@ use toolcrib_policy::{Rules, Settings};
 use toolcrib_protocol::{Id, Raw, Request, method};
 use toolcrib_session::Caller;
 use toolcrib_store::Outcome;
+use toolcrib_view::Operation;
 
 use crate::front;
 use crate::gateway::Gateway;
-use crate::operation::{Asking, Operation};
+use crate::operation::{self, Asking};
 use crate::passage::{Asked, Desk, Passage, Refused};
 use crate::request::closing_problem;
 
@@ -56,7 +57,8 @@ impl Gateway {
                 return Err(problem);
             }
         };
-        let done = operation.run(self, Asking { view: view.as_deref(), caller, depth: 0 }, &arguments).await;
+        let done =
+            operation::run(operation, self, Asking { view: view.as_deref(), caller, depth: 0 }, &arguments).await;
         passage.finish(done.as_ref().map_or_else(|problem| Outcome::Error(problem.kind), |_| Outcome::Ok));
         done.map(|value| Raw::from_value(&value))
     }

@@ -424,7 +424,7 @@ fn is_small(ended: &Ended) -> bool {
 
 fn outcome_of(ended: &Ended) -> Outcome {
     match ended {
-        Ended::Answered(Ok(result)) if crate::reply::is_failure(result) => Outcome::ToolError,
+        Ended::Answered(Ok(result)) if toolcrib_view::reply::is_failure(result) => Outcome::ToolError,
         Ended::Answered(Ok(_)) => Outcome::Ok,
         Ended::Answered(Err(_)) => Outcome::Error(Kind::BadServer),
         Ended::Failed(error) => Outcome::Error(error.kind()),

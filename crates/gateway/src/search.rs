@@ -11,7 +11,7 @@ use crate::view::View;
 
 /// What is known of one query in one profile.
 #[derive(Debug)]
-pub struct Asked<'a> {
+pub(crate) struct Asked<'a> {
     view: &'a View,
     text: String,
     meant: Option<Meant>,

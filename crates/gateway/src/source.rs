@@ -12,9 +12,9 @@ use toolcrib_base::{Problem, ServerName};
 use toolcrib_catalog::{DefinitionProblem, Loaded};
 use toolcrib_protocol::Raw;
 use toolcrib_protocol::inventory::Entry;
+use toolcrib_view::Operation;
 
 use crate::happening::ObjectKind;
-use crate::operation::Operation;
 use crate::view::View;
 
 pub use errand::{DEEPEST, Errand};

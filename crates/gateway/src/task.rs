@@ -20,10 +20,11 @@ use toolcrib_protocol::{Era, Notification, Raw, Revision, RpcError, json, method
 use toolcrib_session::Caller;
 use toolcrib_store::Outcome;
 use toolcrib_upstream::{Server, State};
+use toolcrib_view::Operation;
 
 use crate::exchange::{self, Wanted};
 use crate::gateway::Gateway;
-use crate::operation::{Asking, Operation};
+use crate::operation::{self, Asking};
 use crate::passage::{self, Passage, Refused};
 use crate::request::{CallAnswer, Passing, closing, required_text};
 
@@ -251,9 +252,9 @@ impl Passing<'_> {
                 return Err(RpcError::from(&crate::front::no_profile(&gateway, &profile)));
             };
             let asking = Asking { view: Some(&view), caller: &caller, depth };
-            let done = operation.run(&gateway, asking, &arguments).await;
+            let done = operation::run(operation, &gateway, asking, &arguments).await;
             passage.finish(done.as_ref().map_or_else(|problem| Outcome::Error(problem.kind), |_| Outcome::Ok));
-            Ok(CallAnswer::from(done.map(|value| crate::reply::data(&value))).map(shape).marked())
+            Ok(CallAnswer::from(done.map(|value| toolcrib_view::reply::data(&value))).map(shape).marked())
         };
         let handle = self.gateway.run_as_task(self.caller, begin, work).await;
         let handle = handle.map_err(|problem| RpcError::from(&problem))?;

@@ -27,13 +27,12 @@ use toolcrib_protocol::param_header::ParamHeaders;
 use toolcrib_search::{Query, Ranking, Signature};
 use toolcrib_session::Session;
 use toolcrib_upstream::{Server, State};
+use toolcrib_view::{Operation, OperationTable, Permission, dialect};
 
-use crate::dialect;
 use crate::economy::Costs;
 use crate::metrics::{Metrics, ToolMetrics};
-use crate::operation::{Operation, Operations, Permission};
-use crate::schema::ArgumentCheck;
 use crate::source::{Source, Sources};
+use toolcrib_view::schema::ArgumentCheck;
 
 pub(crate) use available::{ALL, Candidate, Candidates, Entries, Found, STATE as AVAILABLE};
 pub(crate) use build::Builder;
@@ -121,7 +120,7 @@ pub struct View {
     /// Whether every server had been listed when it was built.
     pub(crate) is_complete: bool,
     /// The operations that there are.
-    pub(crate) operations: Arc<Operations>,
+    pub(crate) operations: Arc<OperationTable>,
     /// The sources that it shows.
     pub(crate) sources: Sources,
     /// All sources: of what some of them have nothing is a tool.

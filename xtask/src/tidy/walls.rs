@@ -4,7 +4,7 @@ use super::Finding;
 use crate::workspace::{Package, Workspace};
 
 /// The `may use` column of the map in the design. Names are folders; the package is `toolcrib-<folder>`.
-const MAY_USE: [(&str, &[&str]); 19] = [
+const MAY_USE: [(&str, &[&str]); 20] = [
     ("base", &[]),
     ("protocol", &["base"]),
     ("search", &["base"]),
@@ -16,8 +16,9 @@ const MAY_USE: [(&str, &[&str]); 19] = [
     ("transport", &["base", "protocol"]),
     ("upstream", &["base", "protocol", "transport"]),
     ("session", &["base", "protocol", "store", "catalog"]),
-    ("gateway", &["base", "protocol", "search", "policy", "store", "catalog", "upstream", "session"]),
-    ("flow", &["base", "protocol", "store", "catalog", "session", "gateway"]),
+    ("view", &["base", "protocol", "search", "policy", "catalog"]),
+    ("gateway", &["base", "protocol", "search", "policy", "store", "catalog", "upstream", "session", "view"]),
+    ("flow", &["base", "protocol", "store", "catalog", "session", "view", "gateway"]),
     (
         "web",
         &[
@@ -31,6 +32,7 @@ const MAY_USE: [(&str, &[&str]); 19] = [
             "transport",
             "upstream",
             "session",
+            "view",
             "gateway",
             "flow",
         ],
@@ -49,6 +51,7 @@ const MAY_USE: [(&str, &[&str]); 19] = [
             "transport",
             "upstream",
             "session",
+            "view",
             "gateway",
             "flow",
             "web",

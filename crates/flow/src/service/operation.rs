@@ -13,7 +13,8 @@ use std::sync::Arc;
 use futures_util::future::BoxFuture;
 use serde_json::Value;
 use toolcrib_base::{Kind, Problem};
-use toolcrib_gateway::{Effect, Errand, Method, Operation, Permission};
+use toolcrib_gateway::Errand;
+use toolcrib_view::{Effect, Method, Operation, Permission};
 
 use super::table::Table;
 use asking::Asking;

@@ -11,7 +11,8 @@ use std::sync::Arc;
 
 use serde_json::Value;
 use toolcrib_base::{Kind, Problem};
-use toolcrib_gateway::{Effect, Errand, Method, Operation, Permission};
+use toolcrib_gateway::Errand;
+use toolcrib_view::{Effect, Method, Operation, Permission};
 
 use super::source::Inner;
 use crate::given::Given;

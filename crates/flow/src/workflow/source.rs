@@ -10,9 +10,10 @@ use toolcrib_base::task::Scope;
 use toolcrib_base::{Kind, Problem, ServerName};
 use toolcrib_catalog::{DefinitionProblem, Loaded};
 use toolcrib_gateway::view::View;
-use toolcrib_gateway::{Errand, Gateway, Happening, ObjectKind, Offer, Operation, Source};
+use toolcrib_gateway::{Errand, Gateway, Happening, ObjectKind, Offer, Source};
 use toolcrib_protocol::Raw;
 use toolcrib_store::{RunRecord, Runs};
+use toolcrib_view::Operation;
 
 use super::argument;
 use super::operation;

@@ -3,10 +3,10 @@
 
 use serde_json::{Map, Value, json};
 use toolcrib_base::Kind;
-use toolcrib_gateway::{Operation, Permission};
 use toolcrib_protocol::Raw;
 use toolcrib_session::Caller;
 use toolcrib_store::Door;
+use toolcrib_view::{Operation, Permission};
 
 use crate::gateway::Mill;
 use crate::gateway_house::{Client, profile, server, text_of};

@@ -4,9 +4,9 @@ use serde_json::{Value, json};
 use toolcrib_base::{Problem, ToolId};
 use toolcrib_catalog::Dialect;
 use toolcrib_protocol::Raw;
+use toolcrib_view::reply;
 
 use super::Context;
-use crate::reply;
 
 pub(super) fn run(context: &Context<'_>) -> Result<Raw, Problem> {
     if context.meta.dialect == Dialect::Scooter {

@@ -9,8 +9,8 @@ use toolcrib_base::{Kind, Problem};
 use toolcrib_catalog::Dialect;
 use toolcrib_protocol::{Raw, json};
 
-use crate::dialect::{Act, META_NAMES, MetaName};
-use crate::operation::unknown_argument;
+use toolcrib_view::dialect::{Act, META_NAMES, MetaName};
+use toolcrib_view::operation::unknown_argument;
 
 /// Numbers above are not whole ones for sure once they were written with a point.
 const EXACT: f64 = 9_007_199_254_740_992.0;

@@ -6,8 +6,8 @@ use toolcrib_protocol::Raw;
 use toolcrib_protocol::json::Outline;
 use toolcrib_protocol::raw::{self, Edit};
 
-use crate::dialect::MetaName;
-use crate::reply;
+use toolcrib_view::dialect::MetaName;
+use toolcrib_view::reply;
 
 /// The result in the form of the dialect by whose name it was called.
 pub(crate) fn shape(by: Option<&'static MetaName>, result: Raw) -> Raw {
@@ -59,7 +59,7 @@ mod tests {
     use toolcrib_protocol::json::Rules;
 
     use super::*;
-    use crate::dialect;
+    use toolcrib_view::dialect;
 
     fn shaped(result: &Raw) -> Raw {
         shape(dialect::own_name("call_tool", Dialect::Muster), result.clone())

@@ -8,9 +8,9 @@ use toolcrib_catalog::Dialect;
 use toolcrib_protocol::Raw;
 use toolcrib_search::budget::DEFAULT_HITS;
 use toolcrib_search::{Hit, Query, Ranker};
+use toolcrib_view::reply;
 
 use super::{Context, flag, number, text};
-use crate::reply;
 use crate::search::Asked;
 use crate::view::{Found, View};
 

@@ -9,9 +9,9 @@ use serde_json::{Value, json};
 use toolcrib_base::{Glob, Kind, Problem};
 use toolcrib_protocol::Raw;
 use toolcrib_search::{Query, Ranker};
+use toolcrib_view::reply;
 
 use super::{Context, flag, number, text};
-use crate::reply;
 use crate::search::Asked;
 use crate::view::View;
 use row::{Detail, Page, Row};

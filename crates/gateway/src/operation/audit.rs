@@ -6,34 +6,39 @@ use serde_json::{Value, json as value};
 use toolcrib_base::{Kind, Problem, Timestamp};
 use toolcrib_protocol::{Raw, json};
 use toolcrib_store::{AuditFilter, AuditOrder, Verification};
+use toolcrib_view::Operation;
 
-use super::{Operation, ROW, Run, blocking};
+use super::{ROW, Row, Run, blocking, row};
 use crate::gateway::Gateway;
 use crate::meta::{number, text};
 
-pub(super) const ROWS: &[Operation] = &[
-    Operation {
-        tool: "core_audit_list",
-        path: "/audit",
-        tag: "audit",
-        summary: "List audit events",
-        description: "List audit events, newest first.",
-        input: LIST,
-        output: EVENTS,
-        run: Run::House(|gateway, arguments| Box::pin(list(gateway, arguments))),
-        ..ROW
-    },
-    Operation {
-        tool: "core_audit_verify",
-        path: "/audit/verify",
-        tag: "audit",
-        summary: "Verify the audit log",
-        description: "Verify that no audit event was changed or removed.",
-        slow: true,
-        output: VERIFIED,
-        run: Run::House(|gateway, _| Box::pin(verify(gateway))),
-        ..ROW
-    },
+pub(super) const ROWS: &[Row] = &[
+    row(
+        Run::Global(|gateway, arguments| Box::pin(list(gateway, arguments))),
+        Operation {
+            tool: "core_audit_list",
+            path: "/audit",
+            tag: "audit",
+            summary: "List audit events",
+            description: "List audit events, newest first.",
+            input: LIST,
+            output: EVENTS,
+            ..ROW
+        },
+    ),
+    row(
+        Run::Global(|gateway, _| Box::pin(verify(gateway))),
+        Operation {
+            tool: "core_audit_verify",
+            path: "/audit/verify",
+            tag: "audit",
+            summary: "Verify the audit log",
+            description: "Verify that no audit event was changed or removed.",
+            slow: true,
+            output: VERIFIED,
+            ..ROW
+        },
+    ),
 ];
 
 const LIST: &str = r#"{"type":"object","properties":{"target":{"type":"string","description":"Glob on the target, such as files/*"},"principal":{"type":"string"},"profile":{"type":"string"},"outcome":{"type":"string","description":"ok, tool_error, error:*, cancelled, denied"},"since":{"type":["string","integer"],"description":"RFC 3339, a date, or milliseconds since 1970"},"until":{"type":["string","integer"]},"before":{"type":"integer","description":"Only events with a smaller seq"},"limit":{"type":"integer","minimum":1,"maximum":1000,"default":50}},"additionalProperties":false}"#;

@@ -8,39 +8,44 @@ use serde_json::{Value, json};
 use toolcrib_base::{Kind, Problem, ProfileName, ServerName};
 use toolcrib_catalog::{Bundle, Change, DefinitionProblem, Need, SecretRef, Which, WriteError, Written, says_the_same};
 use toolcrib_protocol::Raw;
+use toolcrib_view::{Effect, Method, Operation};
 
 use super::servers::NAMED;
-use super::{Effect, Method, Operation, ROW, Run, blocking, definition};
+use super::{ROW, Row, Run, blocking, definition, row};
 use crate::gateway::Gateway;
 use crate::meta::{flag, required};
 
-pub(super) const ROWS: &[Operation] = &[
-    Operation {
-        tool: "core_profile_export",
-        path: "/export/profile/{name}",
-        tag: "profiles",
-        summary: "Export a profile as a bundle",
-        description: "Give a profile, the servers that it shows and the registry entries that it needs as one YAML text without secrets and keys. `needs` lists the secrets that whoever imports it must have.",
-        problems: &[Kind::NotFound, Kind::Definition],
-        input: NAMED,
-        output: r#"{"type":"object","properties":{"name":{"type":"string"},"bundle":{"type":"string","description":"The text of the file"},"servers":{"type":"array","items":{"type":"string"}},"registry":{"type":"array","items":{"type":"string"}},"needs":{"type":"array","items":{"type":"object"}}},"required":["name","bundle","servers","registry","needs"]}"#,
-        run: Run::House(|gateway, arguments| Box::pin(export(gateway, arguments))),
-        ..ROW
-    },
-    Operation {
-        tool: "core_profile_import",
-        method: Method::Post,
-        path: "/import/profile",
-        tag: "profiles",
-        summary: "Import a profile from a bundle",
-        description: "Write the definitions of a bundle, all of them or none, and take them in. Its servers run commands: look at it first with `dry_run`, which writes nothing. What is there already and says something else is only replaced with `replace`. `references` says where the secrets are that it needs, by the `id` of each need, such as {\"github/GITHUB_TOKEN\":\"env:GITHUB_TOKEN\"}; without a word on it a need keeps the reference of the bundle.",
-        effect: Effect::Destroys { idempotent: true },
-        problems: &[Kind::Conflict, Kind::Stale, Kind::Definition],
-        input: r#"{"type":"object","properties":{"bundle":{"type":"string","description":"The text of the file"},"dry_run":{"type":"boolean"},"replace":{"type":"boolean"},"references":{"type":"object","additionalProperties":{"type":"string"}}},"required":["bundle"],"additionalProperties":false}"#,
-        output: r#"{"type":"object","properties":{"name":{"type":"string"},"written":{"type":"boolean"},"changes":{"type":"array","items":{"type":"object","properties":{"kind":{"enum":["entry","server","profile"]},"name":{"type":"string"},"file":{"type":"string"},"change":{"enum":["new","same","different"]},"definition":{"type":"object"}},"required":["kind","name","file","change","definition"]}},"needs":{"type":"array","items":{"type":"object","properties":{"id":{"type":"string"},"variable":{"type":"string"},"reference":{"type":"string"},"vault_name":{"type":"string"}},"required":["id","variable","reference","vault_name"]}}},"required":["name","written","changes","needs"]}"#,
-        run: Run::House(|gateway, arguments| Box::pin(import(gateway, arguments))),
-        ..ROW
-    },
+pub(super) const ROWS: &[Row] = &[
+    row(
+        Run::Global(|gateway, arguments| Box::pin(export(gateway, arguments))),
+        Operation {
+            tool: "core_profile_export",
+            path: "/export/profile/{name}",
+            tag: "profiles",
+            summary: "Export a profile as a bundle",
+            description: "Give a profile, the servers that it shows and the registry entries that it needs as one YAML text without secrets and keys. `needs` lists the secrets that whoever imports it must have.",
+            problems: &[Kind::NotFound, Kind::Definition],
+            input: NAMED,
+            output: r#"{"type":"object","properties":{"name":{"type":"string"},"bundle":{"type":"string","description":"The text of the file"},"servers":{"type":"array","items":{"type":"string"}},"registry":{"type":"array","items":{"type":"string"}},"needs":{"type":"array","items":{"type":"object"}}},"required":["name","bundle","servers","registry","needs"]}"#,
+            ..ROW
+        },
+    ),
+    row(
+        Run::Global(|gateway, arguments| Box::pin(import(gateway, arguments))),
+        Operation {
+            tool: "core_profile_import",
+            method: Method::Post,
+            path: "/import/profile",
+            tag: "profiles",
+            summary: "Import a profile from a bundle",
+            description: "Write the definitions of a bundle, all of them or none, and take them in. Its servers run commands: look at it first with `dry_run`, which writes nothing. What is there already and says something else is only replaced with `replace`. `references` says where the secrets are that it needs, by the `id` of each need, such as {\"github/GITHUB_TOKEN\":\"env:GITHUB_TOKEN\"}; without a word on it a need keeps the reference of the bundle.",
+            effect: Effect::Destroys { idempotent: true },
+            problems: &[Kind::Conflict, Kind::Stale, Kind::Definition],
+            input: r#"{"type":"object","properties":{"bundle":{"type":"string","description":"The text of the file"},"dry_run":{"type":"boolean"},"replace":{"type":"boolean"},"references":{"type":"object","additionalProperties":{"type":"string"}}},"required":["bundle"],"additionalProperties":false}"#,
+            output: r#"{"type":"object","properties":{"name":{"type":"string"},"written":{"type":"boolean"},"changes":{"type":"array","items":{"type":"object","properties":{"kind":{"enum":["entry","server","profile"]},"name":{"type":"string"},"file":{"type":"string"},"change":{"enum":["new","same","different"]},"definition":{"type":"object"}},"required":["kind","name","file","change","definition"]}},"needs":{"type":"array","items":{"type":"object","properties":{"id":{"type":"string"},"variable":{"type":"string"},"reference":{"type":"string"},"vault_name":{"type":"string"}},"required":["id","variable","reference","vault_name"]}}},"required":["name","written","changes","needs"]}"#,
+            ..ROW
+        },
+    ),
 ];
 
 /// What problems call the text that was given.

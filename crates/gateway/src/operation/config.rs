@@ -10,8 +10,9 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use serde_json::{Value, json};
 use toolcrib_base::{Kind, Problem};
 use toolcrib_protocol::Raw;
+use toolcrib_view::{Effect, Method, Operation};
 
-use super::{Effect, Method, Operation, ROW, Run, blocking, definition};
+use super::{ROW, Row, Run, blocking, definition, row};
 use crate::gateway::Gateway;
 
 /// The settings of the process. Those that read and write the file wait for the disk.
@@ -43,69 +44,79 @@ pub(crate) struct Configuration {
     wanted: Mutex<Option<SocketAddr>>,
 }
 
-pub(super) const ROWS: &[Operation] = &[
-    Operation {
-        tool: "core_config_get",
-        path: "/config",
-        tag: "config",
-        summary: "Show the configuration",
-        description: "Show the configuration in force, with where each setting came from and what is to change. Secrets are no part of it.",
-        problems: &[Kind::Conflict],
-        output: r#"{"type":"object","properties":{"Aggregator":{"type":"object"},"Namespace":{"type":"string"},"settings":{"type":"object"},"pending":{"type":"object"}},"required":["Aggregator","Namespace","settings"]}"#,
-        run: Run::House(|gateway, _| Box::pin(std::future::ready(get(gateway)))),
-        ..ROW
-    },
-    Operation {
-        tool: "core_config_get_aggregator",
-        path: "/config/aggregator",
-        tag: "config",
-        summary: "Show where the gateway listens",
-        description: "Show where the gateway listens and how tools are named, in muster's shape.",
-        problems: &[Kind::Conflict],
-        output: AGGREGATOR,
-        run: Run::House(|gateway, _| Box::pin(std::future::ready(aggregator(gateway)))),
-        ..ROW
-    },
-    Operation {
-        tool: "core_config_reload",
-        method: Method::Post,
-        path: "/config/reload",
-        tag: "config",
-        summary: "Read the files again",
-        description: "Read servers, profiles and all other definitions again, forget changes that are not saved, and say which settings of config.toml count only after the next start.",
-        effect: Effect::Changes { idempotent: true },
-        problems: &[Kind::Conflict, Kind::Definition],
-        output: r#"{"type":"object","properties":{"message":{"type":"string"},"problems":{"type":"array"},"restart_needed":{"type":"array","items":{"type":"string"}}},"required":["message","problems","restart_needed"]}"#,
-        run: Run::House(|gateway, _| Box::pin(reload(gateway))),
-        ..ROW
-    },
-    Operation {
-        tool: "core_config_save",
-        method: Method::Post,
-        path: "/config/save",
-        tag: "config",
-        summary: "Save the configuration",
-        description: "Write what core_config_update_aggregator changed into config.toml; the rest of the file stays as it is. It counts after the next start.",
-        effect: Effect::Destroys { idempotent: true },
-        problems: &[Kind::Conflict, Kind::Definition],
-        output: r#"{"type":"object","properties":{"message":{"type":"string"},"file":{"type":"string"}},"required":["message"]}"#,
-        run: Run::House(|gateway, _| Box::pin(save(gateway))),
-        ..ROW
-    },
-    Operation {
-        tool: "core_config_update_aggregator",
-        method: Method::Put,
-        path: "/config/aggregator",
-        tag: "config",
-        summary: "Change where the gateway listens",
-        description: "Change `host` and `port`. The change is held in memory until core_config_save, and counts after the next start. What cannot be changed is refused with the reason.",
-        effect: Effect::Changes { idempotent: true },
-        problems: &[Kind::Conflict, Kind::Address],
-        input: r#"{"type":"object","properties":{"aggregator":{"type":"object","description":"host, port; transport and musterPrefix only as they are"}},"required":["aggregator"],"additionalProperties":false}"#,
-        output: r#"{"type":"object","properties":{"message":{"type":"string"},"pending":{"type":"object"}},"required":["message","pending"]}"#,
-        run: Run::House(|gateway, arguments| Box::pin(std::future::ready(update(gateway, arguments)))),
-        ..ROW
-    },
+pub(super) const ROWS: &[Row] = &[
+    row(
+        Run::Global(|gateway, _| Box::pin(std::future::ready(get(gateway)))),
+        Operation {
+            tool: "core_config_get",
+            path: "/config",
+            tag: "config",
+            summary: "Show the configuration",
+            description: "Show the configuration in force, with where each setting came from and what is to change. Secrets are no part of it.",
+            problems: &[Kind::Conflict],
+            output: r#"{"type":"object","properties":{"Aggregator":{"type":"object"},"Namespace":{"type":"string"},"settings":{"type":"object"},"pending":{"type":"object"}},"required":["Aggregator","Namespace","settings"]}"#,
+            ..ROW
+        },
+    ),
+    row(
+        Run::Global(|gateway, _| Box::pin(std::future::ready(aggregator(gateway)))),
+        Operation {
+            tool: "core_config_get_aggregator",
+            path: "/config/aggregator",
+            tag: "config",
+            summary: "Show where the gateway listens",
+            description: "Show where the gateway listens and how tools are named, in muster's shape.",
+            problems: &[Kind::Conflict],
+            output: AGGREGATOR,
+            ..ROW
+        },
+    ),
+    row(
+        Run::Global(|gateway, _| Box::pin(reload(gateway))),
+        Operation {
+            tool: "core_config_reload",
+            method: Method::Post,
+            path: "/config/reload",
+            tag: "config",
+            summary: "Read the files again",
+            description: "Read servers, profiles and all other definitions again, forget changes that are not saved, and say which settings of config.toml count only after the next start.",
+            effect: Effect::Changes { idempotent: true },
+            problems: &[Kind::Conflict, Kind::Definition],
+            output: r#"{"type":"object","properties":{"message":{"type":"string"},"problems":{"type":"array"},"restart_needed":{"type":"array","items":{"type":"string"}}},"required":["message","problems","restart_needed"]}"#,
+            ..ROW
+        },
+    ),
+    row(
+        Run::Global(|gateway, _| Box::pin(save(gateway))),
+        Operation {
+            tool: "core_config_save",
+            method: Method::Post,
+            path: "/config/save",
+            tag: "config",
+            summary: "Save the configuration",
+            description: "Write what core_config_update_aggregator changed into config.toml; the rest of the file stays as it is. It counts after the next start.",
+            effect: Effect::Destroys { idempotent: true },
+            problems: &[Kind::Conflict, Kind::Definition],
+            output: r#"{"type":"object","properties":{"message":{"type":"string"},"file":{"type":"string"}},"required":["message"]}"#,
+            ..ROW
+        },
+    ),
+    row(
+        Run::Global(|gateway, arguments| Box::pin(std::future::ready(update(gateway, arguments)))),
+        Operation {
+            tool: "core_config_update_aggregator",
+            method: Method::Put,
+            path: "/config/aggregator",
+            tag: "config",
+            summary: "Change where the gateway listens",
+            description: "Change `host` and `port`. The change is held in memory until core_config_save, and counts after the next start. What cannot be changed is refused with the reason.",
+            effect: Effect::Changes { idempotent: true },
+            problems: &[Kind::Conflict, Kind::Address],
+            input: r#"{"type":"object","properties":{"aggregator":{"type":"object","description":"host, port; transport and musterPrefix only as they are"}},"required":["aggregator"],"additionalProperties":false}"#,
+            output: r#"{"type":"object","properties":{"message":{"type":"string"},"pending":{"type":"object"}},"required":["message","pending"]}"#,
+            ..ROW
+        },
+    ),
 ];
 
 const AGGREGATOR: &str = r#"{"type":"object","properties":{"Port":{"type":"integer"},"Host":{"type":"string"},"Transport":{"type":"string"},"MusterPrefix":{"type":"string"},"Enabled":{"type":"boolean"}},"required":["Port","Host","Transport","MusterPrefix","Enabled"]}"#;

@@ -9,26 +9,29 @@ use toolcrib_protocol::Raw;
 use toolcrib_session::Caller;
 use toolcrib_store::EventFilter;
 use toolcrib_store::events::EVENTS_MAX;
+use toolcrib_view::{Operation, Permission};
 
-use super::{Operation, Permission, ROW, Run, blocking};
+use super::{ROW, Row, Run, blocking, row};
 use crate::gateway::Gateway;
 use crate::happening::{self, NAMESPACE, ObjectKind, Wanted};
 use crate::meta::{flag, number, text};
 use crate::scope::Scope;
 
-pub(super) const ROWS: &[Operation] = &[Operation {
-    tool: "core_events",
-    path: "/events/history",
-    tag: "events",
-    summary: "List what happened",
-    description: "List what happened to servers, services and workflows, newest first. With `follow` a session is also told what happens from now on, by notifications/muster/event. Who does not administer is told what happened to the servers, services and workflows of the profile, without what went wrong, and nothing of runs.",
-    permission: Permission::Open,
-    problems: &[Kind::Busy],
-    input: INPUT,
-    output: OUTPUT,
-    run: Run::Signed(|gateway, caller, arguments| Box::pin(list(gateway, caller, arguments))),
-    ..ROW
-}];
+pub(super) const ROWS: &[Row] = &[row(
+    Run::AsCaller(|gateway, caller, arguments| Box::pin(list(gateway, caller, arguments))),
+    Operation {
+        tool: "core_events",
+        path: "/events/history",
+        tag: "events",
+        summary: "List what happened",
+        description: "List what happened to servers, services and workflows, newest first. With `follow` a session is also told what happens from now on, by notifications/muster/event. Who does not administer is told what happened to the servers, services and workflows of the profile, without what went wrong, and nothing of runs.",
+        permission: Permission::Open,
+        problems: &[Kind::Busy],
+        input: INPUT,
+        output: OUTPUT,
+        ..ROW
+    },
+)];
 
 const INPUT: &str = r#"{"type":"object","properties":{"resourceType":{"type":"string","description":"MCPServer, ServiceClass, ServiceInstance or Workflow"},"resourceName":{"type":"string"},"namespace":{"type":"string","description":"There is one: default"},"eventType":{"type":"string","description":"Normal or Warning"},"since":{"type":"string","description":"How long ago (30s, 5m, 1h, 2d), a time of RFC 3339, or a date"},"until":{"type":"string","description":"The same; before then"},"limit":{"type":"number","minimum":1,"maximum":1000,"multipleOf":1,"default":50},"follow":{"type":"boolean","default":false,"description":"true: be told of further events in this session; false: no more"}},"additionalProperties":false}"#;
 const OUTPUT: &str = r#"{"type":"array","items":{"type":"object","properties":{"timestamp":{"type":"string","description":"UTC, to the second"},"at":{"type":"string","description":"The same as RFC 3339 with milliseconds"},"resource_type":{"type":"string"},"resource_name":{"type":"string"},"namespace":{"const":"default"},"reason":{"type":"string"},"message":{"type":"string"},"type":{"enum":["Normal","Warning"]}},"required":["timestamp","at","resource_type","resource_name","namespace","reason","message","type"]}}"#;

@@ -5,8 +5,9 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 use toolcrib_base::{Kind, Problem};
 use toolcrib_protocol::Raw;
+use toolcrib_view::{Effect, Method, Operation};
 
-use super::{Effect, Method, Operation, ROW, Run, blocking};
+use super::{ROW, Row, Run, blocking, row};
 use crate::front;
 use crate::gateway::Gateway;
 use crate::meta::required;
@@ -19,45 +20,51 @@ const VERSION: u32 = 1;
 
 const PROFILE: &str = r#"{"type":"object","properties":{"profile":{"type":"string","description":"The name of the profile"}},"required":["profile"],"additionalProperties":false}"#;
 
-pub(super) const ROWS: &[Operation] = &[
-    Operation {
-        tool: "core_learning_export",
-        path: "/learning/{profile}/export",
-        tag: "learning",
-        summary: "Export what a profile learned",
-        description: "Give all that a profile has learned from use as it is kept: stems of words, tools, counts and days. Tools that the profile does not show now are left out.",
-        problems: &[Kind::NotFound],
-        input: PROFILE,
-        output: r#"{"type":"object","properties":{"version":{"type":"integer"},"profile":{"type":"string"},"rows":{"type":"array","items":{"type":"object","properties":{"tool":{"type":"string"},"word":{"type":"string"},"count":{"type":"number"},"day":{"type":"integer","description":"Of the last call, since 1970-01-01"}},"required":["tool","word","count","day"]}}},"required":["version","profile","rows"]}"#,
-        run: Run::House(|gateway, arguments| Box::pin(std::future::ready(export(gateway, arguments)))),
-        ..ROW
-    },
-    Operation {
-        tool: "core_learning_reset",
-        method: Method::Delete,
-        path: "/learning/{profile}",
-        tag: "learning",
-        summary: "Forget what a profile learned",
-        description: "Forget all that a profile has learned from use, examples included. Its searches rank as if nothing had been called.",
-        effect: Effect::Destroys { idempotent: true },
-        problems: &[Kind::NotFound],
-        input: PROFILE,
-        output: r#"{"type":"object","properties":{"profile":{"type":"string"},"tools":{"type":"integer","description":"Of how many tools something was forgotten"}},"required":["profile","tools"]}"#,
-        run: Run::House(|gateway, arguments| Box::pin(reset(gateway, arguments))),
-        ..ROW
-    },
-    Operation {
-        tool: "core_learning_show",
-        path: "/learning/{profile}",
-        tag: "learning",
-        summary: "Show what a profile learned",
-        description: "Show which tools a profile raises after which words, strongest first, at most 50. `count` is what the calls are worth today; old ones count less.",
-        problems: &[Kind::NotFound],
-        input: PROFILE,
-        output: r#"{"type":"object","properties":{"profile":{"type":"string"},"learns":{"type":"boolean","description":"Whether the profile says `learn: true`"},"rows":{"type":"array","items":{"type":"object","properties":{"word":{"type":"string"},"tool":{"type":"string"},"count":{"type":"number"}},"required":["word","tool","count"]}},"total":{"type":"integer"}},"required":["profile","learns","rows","total"]}"#,
-        run: Run::House(|gateway, arguments| Box::pin(std::future::ready(show(gateway, arguments)))),
-        ..ROW
-    },
+pub(super) const ROWS: &[Row] = &[
+    row(
+        Run::Global(|gateway, arguments| Box::pin(std::future::ready(export(gateway, arguments)))),
+        Operation {
+            tool: "core_learning_export",
+            path: "/learning/{profile}/export",
+            tag: "learning",
+            summary: "Export what a profile learned",
+            description: "Give all that a profile has learned from use as it is kept: stems of words, tools, counts and days. Tools that the profile does not show now are left out.",
+            problems: &[Kind::NotFound],
+            input: PROFILE,
+            output: r#"{"type":"object","properties":{"version":{"type":"integer"},"profile":{"type":"string"},"rows":{"type":"array","items":{"type":"object","properties":{"tool":{"type":"string"},"word":{"type":"string"},"count":{"type":"number"},"day":{"type":"integer","description":"Of the last call, since 1970-01-01"}},"required":["tool","word","count","day"]}}},"required":["version","profile","rows"]}"#,
+            ..ROW
+        },
+    ),
+    row(
+        Run::Global(|gateway, arguments| Box::pin(reset(gateway, arguments))),
+        Operation {
+            tool: "core_learning_reset",
+            method: Method::Delete,
+            path: "/learning/{profile}",
+            tag: "learning",
+            summary: "Forget what a profile learned",
+            description: "Forget all that a profile has learned from use, examples included. Its searches rank as if nothing had been called.",
+            effect: Effect::Destroys { idempotent: true },
+            problems: &[Kind::NotFound],
+            input: PROFILE,
+            output: r#"{"type":"object","properties":{"profile":{"type":"string"},"tools":{"type":"integer","description":"Of how many tools something was forgotten"}},"required":["profile","tools"]}"#,
+            ..ROW
+        },
+    ),
+    row(
+        Run::Global(|gateway, arguments| Box::pin(std::future::ready(show(gateway, arguments)))),
+        Operation {
+            tool: "core_learning_show",
+            path: "/learning/{profile}",
+            tag: "learning",
+            summary: "Show what a profile learned",
+            description: "Show which tools a profile raises after which words, strongest first, at most 50. `count` is what the calls are worth today; old ones count less.",
+            problems: &[Kind::NotFound],
+            input: PROFILE,
+            output: r#"{"type":"object","properties":{"profile":{"type":"string"},"learns":{"type":"boolean","description":"Whether the profile says `learn: true`"},"rows":{"type":"array","items":{"type":"object","properties":{"word":{"type":"string"},"tool":{"type":"string"},"count":{"type":"number"}},"required":["word","tool","count"]}},"total":{"type":"integer"}},"required":["profile","learns","rows","total"]}"#,
+            ..ROW
+        },
+    ),
 ];
 
 fn view(gateway: &Arc<Gateway>, arguments: &Raw) -> Result<Arc<View>, Problem> {

@@ -7,118 +7,133 @@ use toolcrib_base::{Kind, Problem};
 use toolcrib_catalog::{Which, with_tools};
 use toolcrib_protocol::Raw;
 use toolcrib_session::Caller;
+use toolcrib_view::{Effect, Method, Operation};
 
 use super::definition::writing;
 use super::servers::NAMED;
-use super::{Effect, Method, Operation, ROW, Run, blocking};
+use super::{ROW, Row, Run, blocking, row};
 use crate::approval::{self, Judgement};
 use crate::gateway::Gateway;
 use crate::meta::{flag, required, text, texts};
 use crate::verify::Verified;
 
-pub(super) const ROWS: &[Operation] = &[
-    Operation {
-        tool: "core_mcpserver_approve",
-        method: Method::Post,
-        path: "/servers/{name}/approve",
-        tag: "servers",
-        summary: "Approve what changed",
-        description: "Approve what of a server differs from what was approved before, so that profiles that hold it show it. Without `tools` all that differs.",
-        effect: Effect::Changes { idempotent: true },
-        problems: &[Kind::InvalidParams, Kind::NotFound],
-        input: DECIDE,
-        output: DECIDED,
-        run: Run::Signed(|gateway, caller, arguments| Box::pin(decide(gateway, Judgement::Approve, caller, arguments))),
-        ..ROW
-    },
-    Operation {
-        tool: "core_mcpserver_changes",
-        path: "/servers/{name}/changes",
-        tag: "servers",
-        summary: "Show what changed",
-        description: "Show what of a server differs from what was approved, and who turned down what of it.",
-        problems: &[Kind::NotFound],
-        input: NAMED,
-        output: r#"{"type":"object","properties":{"server":{"type":"string"},"digest":{"type":"string"},"approved":{"type":"boolean"},"summary":{"type":"string"},"text":{"type":"string"},"difference":{"type":"object"},"rejected":{"type":"array"}},"required":["server","digest","approved","summary","text","rejected"]}"#,
-        run: Run::House(|gateway, arguments| Box::pin(async { gateway.changes(&required(arguments, "name")?) })),
-        ..ROW
-    },
-    Operation {
-        tool: "core_mcpserver_doctor",
-        path: "/doctor",
-        tag: "status",
-        summary: "Examine servers",
-        description: "Tell how servers are, since when, what failed, the end of their stderr, and what to do.",
-        problems: &[Kind::NotFound],
-        input: r#"{"type":"object","properties":{"name":{"type":"string","description":"The server; all without it"}},"additionalProperties":false}"#,
-        output: r#"{"type":"object","properties":{"servers":{"type":"array","items":{"type":"object","properties":{"name":{"type":"string"},"state":{"type":"string"},"since":{"type":"string"},"ok":{"type":"boolean"},"advice":{"type":"string"},"unanswered":{"type":"object","description":"How many calls of each tool were given up and never answered","additionalProperties":{"type":"integer"}}},"required":["name","state","since","ok","advice"]}},"total":{"type":"integer"},"well":{"type":"integer"},"problems":{"type":"array"}},"required":["servers","total","well","problems"]}"#,
-        run: Run::House(|gateway, arguments| Box::pin(async { gateway.doctor(text(arguments, "name")?.as_deref()) })),
-        ..ROW
-    },
-    Operation {
-        tool: "core_mcpserver_reject",
-        method: Method::Post,
-        path: "/servers/{name}/reject",
-        tag: "servers",
-        summary: "Turn down what changed",
-        description: "Turn down what of a server differs from what was approved; it stays held. Without `tools` all that differs.",
-        effect: Effect::Changes { idempotent: true },
-        problems: &[Kind::InvalidParams, Kind::NotFound],
-        input: DECIDE,
-        output: DECIDED,
-        run: Run::Signed(|gateway, caller, arguments| Box::pin(decide(gateway, Judgement::Reject, caller, arguments))),
-        ..ROW
-    },
-    Operation {
-        tool: "core_mcpserver_repair",
-        method: Method::Post,
-        path: "/servers/{name}/repair",
-        tag: "servers",
-        summary: "Repair the installation of a server",
-        description: "Remove what the installation of a server's program left half written in the cache of its package runner, and nothing else; then start the server again.",
-        effect: Effect::Destroys { idempotent: true },
-        problems: &[Kind::NotFound, Kind::Conflict, Kind::Unavailable],
-        input: NAMED,
-        output: r#"{"type":"object","properties":{"server":{"type":"string"},"removed":{"type":["string","null"],"description":"The folder that was removed"},"why":{"type":"string"}},"required":["server","removed","why"]}"#,
-        run: Run::House(|gateway, arguments| Box::pin(repair(gateway, arguments))),
-        ..ROW
-    },
-    Operation {
-        tool: "core_mcpserver_verify",
-        method: Method::Post,
-        path: "/servers/{name}/verify",
-        tag: "servers",
-        summary: "Verify a server",
-        description: "Start a server beside what runs, list all that it offers, compare it with what was approved, and keep it as the snapshot. The first verification approves all.",
-        effect: Effect::Changes { idempotent: true },
-        slow: true,
-        problems: &[
-            Kind::NotFound,
-            Kind::Conflict,
-            Kind::Stale,
-            Kind::BadServer,
-            Kind::Unavailable,
-            Kind::Timeout,
-            Kind::Cancelled,
-            Kind::Definition,
-        ],
-        input: r#"{"type":"object","properties":{"name":{"type":"string"},"write":{"type":"boolean","default":false,"description":"Also write the tools and the time into the definition's file"}},"required":["name"],"additionalProperties":false}"#,
-        output: r#"{"type":"object","properties":{"server":{"type":"string"},"first":{"type":"boolean"},"summary":{"type":"string"},"text":{"type":"string"},"tools":{"type":"integer"},"tookMs":{"type":"integer"},"warnings":{"type":"array"}},"required":["server","first","summary","text","tools","tookMs"]}"#,
-        run: Run::Signed(|gateway, caller, arguments| Box::pin(verify(gateway, caller, arguments))),
-        ..ROW
-    },
-    Operation {
-        tool: "core_tool_explain",
-        path: "/explain",
-        tag: "tools",
-        summary: "Explain why a tool is there or not",
-        description: "Walk from a tool's definition to the profile, and name the rule, the file and the line that hides it.",
-        problems: &[Kind::NotFound],
-        input: r#"{"type":"object","properties":{"tool":{"type":"string","description":"The tool's id server/tool, or a name in the profile"},"profile":{"type":"string","description":"The profile; the caller's without it"}},"required":["tool"],"additionalProperties":false}"#,
-        output: r#"{"type":"object","properties":{"tool":{"type":"string"},"profile":{"type":"string"},"visible":{"type":"boolean"},"hiddenBy":{"type":["string","null"]},"steps":{"type":"array"},"nearest":{"type":"array"}},"required":["tool","profile","visible","steps","nearest"]}"#,
-        run: Run::Signed(|gateway, caller, arguments| Box::pin(explain(gateway, caller, arguments))),
-        ..ROW
-    },
+pub(super) const ROWS: &[Row] = &[
+    row(
+        Run::AsCaller(|gateway, caller, arguments| Box::pin(decide(gateway, Judgement::Approve, caller, arguments))),
+        Operation {
+            tool: "core_mcpserver_approve",
+            method: Method::Post,
+            path: "/servers/{name}/approve",
+            tag: "servers",
+            summary: "Approve what changed",
+            description: "Approve what of a server differs from what was approved before, so that profiles that hold it show it. Without `tools` all that differs.",
+            effect: Effect::Changes { idempotent: true },
+            problems: &[Kind::InvalidParams, Kind::NotFound],
+            input: DECIDE,
+            output: DECIDED,
+            ..ROW
+        },
+    ),
+    row(
+        Run::Global(|gateway, arguments| Box::pin(async { gateway.changes(&required(arguments, "name")?) })),
+        Operation {
+            tool: "core_mcpserver_changes",
+            path: "/servers/{name}/changes",
+            tag: "servers",
+            summary: "Show what changed",
+            description: "Show what of a server differs from what was approved, and who turned down what of it.",
+            problems: &[Kind::NotFound],
+            input: NAMED,
+            output: r#"{"type":"object","properties":{"server":{"type":"string"},"digest":{"type":"string"},"approved":{"type":"boolean"},"summary":{"type":"string"},"text":{"type":"string"},"difference":{"type":"object"},"rejected":{"type":"array"}},"required":["server","digest","approved","summary","text","rejected"]}"#,
+            ..ROW
+        },
+    ),
+    row(
+        Run::Global(|gateway, arguments| Box::pin(async { gateway.doctor(text(arguments, "name")?.as_deref()) })),
+        Operation {
+            tool: "core_mcpserver_doctor",
+            path: "/doctor",
+            tag: "status",
+            summary: "Examine servers",
+            description: "Tell how servers are, since when, what failed, the end of their stderr, and what to do.",
+            problems: &[Kind::NotFound],
+            input: r#"{"type":"object","properties":{"name":{"type":"string","description":"The server; all without it"}},"additionalProperties":false}"#,
+            output: r#"{"type":"object","properties":{"servers":{"type":"array","items":{"type":"object","properties":{"name":{"type":"string"},"state":{"type":"string"},"since":{"type":"string"},"ok":{"type":"boolean"},"advice":{"type":"string"},"unanswered":{"type":"object","description":"How many calls of each tool were given up and never answered","additionalProperties":{"type":"integer"}}},"required":["name","state","since","ok","advice"]}},"total":{"type":"integer"},"well":{"type":"integer"},"problems":{"type":"array"}},"required":["servers","total","well","problems"]}"#,
+            ..ROW
+        },
+    ),
+    row(
+        Run::AsCaller(|gateway, caller, arguments| Box::pin(decide(gateway, Judgement::Reject, caller, arguments))),
+        Operation {
+            tool: "core_mcpserver_reject",
+            method: Method::Post,
+            path: "/servers/{name}/reject",
+            tag: "servers",
+            summary: "Turn down what changed",
+            description: "Turn down what of a server differs from what was approved; it stays held. Without `tools` all that differs.",
+            effect: Effect::Changes { idempotent: true },
+            problems: &[Kind::InvalidParams, Kind::NotFound],
+            input: DECIDE,
+            output: DECIDED,
+            ..ROW
+        },
+    ),
+    row(
+        Run::Global(|gateway, arguments| Box::pin(repair(gateway, arguments))),
+        Operation {
+            tool: "core_mcpserver_repair",
+            method: Method::Post,
+            path: "/servers/{name}/repair",
+            tag: "servers",
+            summary: "Repair the installation of a server",
+            description: "Remove what the installation of a server's program left half written in the cache of its package runner, and nothing else; then start the server again.",
+            effect: Effect::Destroys { idempotent: true },
+            problems: &[Kind::NotFound, Kind::Conflict, Kind::Unavailable],
+            input: NAMED,
+            output: r#"{"type":"object","properties":{"server":{"type":"string"},"removed":{"type":["string","null"],"description":"The folder that was removed"},"why":{"type":"string"}},"required":["server","removed","why"]}"#,
+            ..ROW
+        },
+    ),
+    row(
+        Run::AsCaller(|gateway, caller, arguments| Box::pin(verify(gateway, caller, arguments))),
+        Operation {
+            tool: "core_mcpserver_verify",
+            method: Method::Post,
+            path: "/servers/{name}/verify",
+            tag: "servers",
+            summary: "Verify a server",
+            description: "Start a server beside what runs, list all that it offers, compare it with what was approved, and keep it as the snapshot. The first verification approves all.",
+            effect: Effect::Changes { idempotent: true },
+            slow: true,
+            problems: &[
+                Kind::NotFound,
+                Kind::Conflict,
+                Kind::Stale,
+                Kind::BadServer,
+                Kind::Unavailable,
+                Kind::Timeout,
+                Kind::Cancelled,
+                Kind::Definition,
+            ],
+            input: r#"{"type":"object","properties":{"name":{"type":"string"},"write":{"type":"boolean","default":false,"description":"Also write the tools and the time into the definition's file"}},"required":["name"],"additionalProperties":false}"#,
+            output: r#"{"type":"object","properties":{"server":{"type":"string"},"first":{"type":"boolean"},"summary":{"type":"string"},"text":{"type":"string"},"tools":{"type":"integer"},"tookMs":{"type":"integer"},"warnings":{"type":"array"}},"required":["server","first","summary","text","tools","tookMs"]}"#,
+            ..ROW
+        },
+    ),
+    row(
+        Run::AsCaller(|gateway, caller, arguments| Box::pin(explain(gateway, caller, arguments))),
+        Operation {
+            tool: "core_tool_explain",
+            path: "/explain",
+            tag: "tools",
+            summary: "Explain why a tool is there or not",
+            description: "Walk from a tool's definition to the profile, and name the rule, the file and the line that hides it.",
+            problems: &[Kind::NotFound],
+            input: r#"{"type":"object","properties":{"tool":{"type":"string","description":"The tool's id server/tool, or a name in the profile"},"profile":{"type":"string","description":"The profile; the caller's without it"}},"required":["tool"],"additionalProperties":false}"#,
+            output: r#"{"type":"object","properties":{"tool":{"type":"string"},"profile":{"type":"string"},"visible":{"type":"boolean"},"hiddenBy":{"type":["string","null"]},"steps":{"type":"array"},"nearest":{"type":"array"}},"required":["tool","profile","visible","steps","nearest"]}"#,
+            ..ROW
+        },
+    ),
 ];
 
 const DECIDE: &str = r#"{"type":"object","properties":{"name":{"type":"string"},"tools":{"type":"array","items":{"type":"string"},"minItems":1,"description":"Names of tools, prompt:<name>, template:<uri>, instructions; without it all that differs"},"digest":{"type":"string","description":"Only if the server still offers what has this digest"}},"required":["name"],"additionalProperties":false}"#;

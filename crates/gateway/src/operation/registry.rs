@@ -8,63 +8,72 @@ use toolcrib_catalog::{
     Answers, AuthorizationKind, Available, Loaded, RegistryEntry, SecretRef, SecretRefError, Which,
 };
 use toolcrib_protocol::Raw;
+use toolcrib_view::{Effect, Method, Operation};
 
 use super::servers::{NAMED, VALIDATE, VALIDATED, WRITTEN};
-use super::{Effect, Method, Operation, ROW, Run, blocking, definition};
+use super::{ROW, Row, Run, blocking, definition, row};
 use crate::gateway::Gateway;
 use crate::meta::{required, text};
 
-pub(super) const ROWS: &[Operation] = &[
-    Operation {
-        tool: "core_registry_add",
-        method: Method::Post,
-        path: "/registry/{name}/add",
-        tag: "registry",
-        summary: "Make a server of an entry",
-        description: "Write `servers/<name>.yaml` from an entry of the registry and take it in. A secret is given as a reference such as vault:NAME or env:NAME, never as itself. A definition that is there already stays as it is.",
-        effect: Effect::Changes { idempotent: false },
-        creates: true,
-        problems: &[Kind::NotFound, Kind::Conflict, Kind::Definition],
-        input: r#"{"type":"object","properties":{"name":{"type":"string","pattern":"^[a-z0-9][a-z0-9-]{0,63}$","description":"The entry"},"server":{"type":"string","pattern":"^[a-z0-9][a-z0-9-]{0,63}$","description":"The server's name; the entry's without it"},"values":{"type":"object","additionalProperties":{"type":"string"},"description":"The entry's variables: references for secrets, texts or references for others"}},"required":["name"],"additionalProperties":false}"#,
-        output: WRITTEN,
-        run: Run::House(|gateway, arguments| Box::pin(add(gateway, arguments))),
-        ..ROW
-    },
-    Operation {
-        tool: "core_registry_get",
-        path: "/registry/{name}",
-        tag: "registry",
-        summary: "Show an entry",
-        description: "Show an entry of the registry: what it is, where it comes from, how it runs, and what it wants to know before, with patterns and where to get keys. Values that may be secrets are shown as ****.",
-        problems: &[Kind::NotFound],
-        input: NAMED,
-        output: ENTRY,
-        run: Run::House(|gateway, arguments| Box::pin(std::future::ready(get(gateway, arguments)))),
-        ..ROW
-    },
-    Operation {
-        tool: "core_registry_list",
-        path: "/registry",
-        tag: "registry",
-        summary: "List the entries of the registry",
-        description: "List what could become a server, with where each entry comes from, what it hides, what it needs and whether a server of its name is configured.",
-        input: r#"{"type":"object","properties":{"query":{"type":"string","description":"Words that name, title, description or tags have"},"category":{"type":"string"},"tag":{"type":"string"}},"additionalProperties":false}"#,
-        output: r#"{"type":"object","properties":{"entries":{"type":"array","items":{"type":"object","properties":{"name":{"type":"string"},"source":{"enum":["official","community","enterprise","local","custom"]},"origin":{"type":"string"},"shadows":{"type":"array","items":{"type":"string"}},"needs":{"type":"array","items":{"type":"string"}},"configured":{"type":"boolean"}},"required":["name","source","origin","shadows","needs","configured"]}},"total":{"type":"integer"},"problems":{"type":"array"}},"required":["entries","total","problems"]}"#,
-        run: Run::House(|gateway, arguments| Box::pin(std::future::ready(list(gateway, arguments)))),
-        ..ROW
-    },
-    Operation {
-        tool: "core_registry_validate",
-        method: Method::Post,
-        path: "/validate/entry",
-        tag: "registry",
-        summary: "Check an entry of the registry",
-        description: "Say what is wrong with an entry of the registry, and what people would miss in it, with places and hints, without writing anything.",
-        input: VALIDATE,
-        output: VALIDATED,
-        run: Run::House(|_, arguments| Box::pin(std::future::ready(validate(arguments)))),
-        ..ROW
-    },
+pub(super) const ROWS: &[Row] = &[
+    row(
+        Run::Global(|gateway, arguments| Box::pin(add(gateway, arguments))),
+        Operation {
+            tool: "core_registry_add",
+            method: Method::Post,
+            path: "/registry/{name}/add",
+            tag: "registry",
+            summary: "Make a server of an entry",
+            description: "Write `servers/<name>.yaml` from an entry of the registry and take it in. A secret is given as a reference such as vault:NAME or env:NAME, never as itself. A definition that is there already stays as it is.",
+            effect: Effect::Changes { idempotent: false },
+            creates: true,
+            problems: &[Kind::NotFound, Kind::Conflict, Kind::Definition],
+            input: r#"{"type":"object","properties":{"name":{"type":"string","pattern":"^[a-z0-9][a-z0-9-]{0,63}$","description":"The entry"},"server":{"type":"string","pattern":"^[a-z0-9][a-z0-9-]{0,63}$","description":"The server's name; the entry's without it"},"values":{"type":"object","additionalProperties":{"type":"string"},"description":"The entry's variables: references for secrets, texts or references for others"}},"required":["name"],"additionalProperties":false}"#,
+            output: WRITTEN,
+            ..ROW
+        },
+    ),
+    row(
+        Run::Global(|gateway, arguments| Box::pin(std::future::ready(get(gateway, arguments)))),
+        Operation {
+            tool: "core_registry_get",
+            path: "/registry/{name}",
+            tag: "registry",
+            summary: "Show an entry",
+            description: "Show an entry of the registry: what it is, where it comes from, how it runs, and what it wants to know before, with patterns and where to get keys. Values that may be secrets are shown as ****.",
+            problems: &[Kind::NotFound],
+            input: NAMED,
+            output: ENTRY,
+            ..ROW
+        },
+    ),
+    row(
+        Run::Global(|gateway, arguments| Box::pin(std::future::ready(list(gateway, arguments)))),
+        Operation {
+            tool: "core_registry_list",
+            path: "/registry",
+            tag: "registry",
+            summary: "List the entries of the registry",
+            description: "List what could become a server, with where each entry comes from, what it hides, what it needs and whether a server of its name is configured.",
+            input: r#"{"type":"object","properties":{"query":{"type":"string","description":"Words that name, title, description or tags have"},"category":{"type":"string"},"tag":{"type":"string"}},"additionalProperties":false}"#,
+            output: r#"{"type":"object","properties":{"entries":{"type":"array","items":{"type":"object","properties":{"name":{"type":"string"},"source":{"enum":["official","community","enterprise","local","custom"]},"origin":{"type":"string"},"shadows":{"type":"array","items":{"type":"string"}},"needs":{"type":"array","items":{"type":"string"}},"configured":{"type":"boolean"}},"required":["name","source","origin","shadows","needs","configured"]}},"total":{"type":"integer"},"problems":{"type":"array"}},"required":["entries","total","problems"]}"#,
+            ..ROW
+        },
+    ),
+    row(
+        Run::Global(|_, arguments| Box::pin(std::future::ready(validate(arguments)))),
+        Operation {
+            tool: "core_registry_validate",
+            method: Method::Post,
+            path: "/validate/entry",
+            tag: "registry",
+            summary: "Check an entry of the registry",
+            description: "Say what is wrong with an entry of the registry, and what people would miss in it, with places and hints, without writing anything.",
+            input: VALIDATE,
+            output: VALIDATED,
+            ..ROW
+        },
+    ),
 ];
 
 const ENTRY: &str = r#"{"type":"object","properties":{"name":{"type":"string"},"source":{"type":"string"},"origin":{"type":"string"},"shadows":{"type":"array","items":{"type":"string"}},"needs":{"type":"array","items":{"type":"string"}},"configured":{"type":"boolean"},"authorization":{"type":"object","properties":{"type":{"type":"string"},"help_url":{"type":"string"},"variables":{"type":"array","items":{"type":"object","properties":{"name":{"type":"string"},"secret":{"type":"boolean"},"required":{"type":"boolean"}},"required":["name","secret","required"]}}},"required":["type","variables"]},"runtime":{"type":"object"}},"required":["name","source","origin","shadows","needs","configured","authorization"]}"#;

@@ -7,59 +7,66 @@ use serde_json::Value;
 use toolcrib_base::{Kind, Problem};
 use toolcrib_protocol::Raw;
 use toolcrib_upstream::{State, Status};
+use toolcrib_view::{Effect, Method, Operation};
 
 use super::servers::{self, NAMED};
-use super::{Effect, Method, Operation, ROW, Run};
+use super::{ROW, Row, Run, row};
 use crate::gateway::Gateway;
 use crate::scope::Scope;
 use crate::servers::Running;
 
-pub(super) const ROWS: &[Operation] = &[
-    Operation {
-        tool: "core_mcpserver_restart",
-        method: Method::Post,
-        path: "/servers/{name}/restart",
-        tag: "servers",
-        summary: "Restart a server",
-        description: "Stop a server and start it anew; answers when it is ready or has failed.",
-        effect: Effect::Destroys { idempotent: false },
-        slow: true,
-        problems: PROBLEMS,
-        input: NAMED,
-        output: SERVER,
-        run: Run::House(|gateway, arguments| Box::pin(order(gateway, arguments, ServerOrder::Restart))),
-        ..ROW
-    },
-    Operation {
-        tool: "core_mcpserver_start",
-        method: Method::Post,
-        path: "/servers/{name}/start",
-        tag: "servers",
-        summary: "Start a server",
-        description: "Start a server; answers when it is ready or has failed. One that is ready stays as it is.",
-        effect: Effect::Changes { idempotent: true },
-        slow: true,
-        problems: PROBLEMS,
-        input: NAMED,
-        output: SERVER,
-        run: Run::House(|gateway, arguments| Box::pin(order(gateway, arguments, ServerOrder::Start))),
-        ..ROW
-    },
-    Operation {
-        tool: "core_mcpserver_stop",
-        method: Method::Post,
-        path: "/servers/{name}/stop",
-        tag: "servers",
-        summary: "Stop a server",
-        description: "Stop a server until it is started again or the gateway is. Calls that run at it are lost.",
-        effect: Effect::Destroys { idempotent: true },
-        slow: true,
-        problems: PROBLEMS,
-        input: NAMED,
-        output: SERVER,
-        run: Run::House(|gateway, arguments| Box::pin(order(gateway, arguments, ServerOrder::Stop))),
-        ..ROW
-    },
+pub(super) const ROWS: &[Row] = &[
+    row(
+        Run::Global(|gateway, arguments| Box::pin(order(gateway, arguments, ServerOrder::Restart))),
+        Operation {
+            tool: "core_mcpserver_restart",
+            method: Method::Post,
+            path: "/servers/{name}/restart",
+            tag: "servers",
+            summary: "Restart a server",
+            description: "Stop a server and start it anew; answers when it is ready or has failed.",
+            effect: Effect::Destroys { idempotent: false },
+            slow: true,
+            problems: PROBLEMS,
+            input: NAMED,
+            output: SERVER,
+            ..ROW
+        },
+    ),
+    row(
+        Run::Global(|gateway, arguments| Box::pin(order(gateway, arguments, ServerOrder::Start))),
+        Operation {
+            tool: "core_mcpserver_start",
+            method: Method::Post,
+            path: "/servers/{name}/start",
+            tag: "servers",
+            summary: "Start a server",
+            description: "Start a server; answers when it is ready or has failed. One that is ready stays as it is.",
+            effect: Effect::Changes { idempotent: true },
+            slow: true,
+            problems: PROBLEMS,
+            input: NAMED,
+            output: SERVER,
+            ..ROW
+        },
+    ),
+    row(
+        Run::Global(|gateway, arguments| Box::pin(order(gateway, arguments, ServerOrder::Stop))),
+        Operation {
+            tool: "core_mcpserver_stop",
+            method: Method::Post,
+            path: "/servers/{name}/stop",
+            tag: "servers",
+            summary: "Stop a server",
+            description: "Stop a server until it is started again or the gateway is. Calls that run at it are lost.",
+            effect: Effect::Destroys { idempotent: true },
+            slow: true,
+            problems: PROBLEMS,
+            input: NAMED,
+            output: SERVER,
+            ..ROW
+        },
+    ),
 ];
 
 const PROBLEMS: &[Kind] = &[Kind::NotFound, Kind::Timeout];

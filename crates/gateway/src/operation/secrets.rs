@@ -8,8 +8,9 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 use toolcrib_base::{Kind, Problem, ProfileName, Secret, ServerName};
 use toolcrib_protocol::Raw;
+use toolcrib_view::{Effect, Method, Operation};
 
-use super::{Effect, Method, Operation, ROW, Run, blocking};
+use super::{ROW, Row, Run, blocking, row};
 use crate::gateway::Gateway;
 use crate::meta::{required, texts};
 
@@ -38,47 +39,53 @@ pub struct KeptSecret {
     pub set_at: String,
 }
 
-pub(super) const ROWS: &[Operation] = &[
-    Operation {
-        tool: "core_secret_delete",
-        method: Method::Delete,
-        path: "/secrets/{name}",
-        tag: "secrets",
-        summary: "Remove a secret",
-        description: "Remove a secret from the vault. Servers whose definitions refer to it are started anew and say what they miss.",
-        effect: Effect::Destroys { idempotent: true },
-        problems: PROBLEMS,
-        input: r#"{"type":"object","properties":{"name":{"type":"string"}},"required":["name"],"additionalProperties":false}"#,
-        output: r#"{"type":"object","properties":{"name":{"type":"string"},"deleted":{"const":true}},"required":["name","deleted"]}"#,
-        run: Run::House(|gateway, arguments| Box::pin(delete(gateway, arguments))),
-        ..ROW
-    },
-    Operation {
-        tool: "core_secret_list",
-        path: "/secrets",
-        tag: "secrets",
-        summary: "List the secrets",
-        description: "List the secrets of the vault: names and who may use them, never their values.",
-        problems: PROBLEMS,
-        output: r#"{"type":"object","properties":{"secrets":{"type":"array","items":{"type":"object","properties":{"name":{"type":"string"},"servers":{"type":"array","items":{"type":"string"}},"profiles":{"type":"array","items":{"type":"string"}},"set_at":{"type":"string"}},"required":["name","servers","profiles","set_at"]}},"total":{"type":"integer"}},"required":["secrets","total"]}"#,
-        run: Run::House(|gateway, _| Box::pin(list(gateway))),
-        ..ROW
-    },
-    Operation {
-        tool: "core_secret_set",
-        method: Method::Put,
-        path: "/secrets/{name}",
-        tag: "secrets",
-        summary: "Set a secret",
-        description: "Set a secret of the vault, encrypted at rest. Definitions refer to it as vault:NAME; servers that do are started anew. The value is never shown, logged or recorded.",
-        effect: Effect::Destroys { idempotent: true },
-        problems: PROBLEMS,
-        is_secret: true,
-        input: r#"{"type":"object","properties":{"name":{"type":"string"},"value":{"type":"string"},"servers":{"type":"array","items":{"type":"string","pattern":"^[a-z0-9][a-z0-9-]{0,63}$"},"description":"Only these servers may use it; every server without it"},"profiles":{"type":"array","items":{"type":"string","pattern":"^[a-z0-9][a-z0-9-]{0,63}$"},"description":"Only through these profiles it may be used; every profile without it"}},"required":["name","value"],"additionalProperties":false}"#,
-        output: r#"{"type":"object","properties":{"name":{"type":"string"},"reference":{"type":"string"},"replaced":{"type":"boolean"}},"required":["name","reference","replaced"]}"#,
-        run: Run::House(|gateway, arguments| Box::pin(set(gateway, arguments))),
-        ..ROW
-    },
+pub(super) const ROWS: &[Row] = &[
+    row(
+        Run::Global(|gateway, arguments| Box::pin(delete(gateway, arguments))),
+        Operation {
+            tool: "core_secret_delete",
+            method: Method::Delete,
+            path: "/secrets/{name}",
+            tag: "secrets",
+            summary: "Remove a secret",
+            description: "Remove a secret from the vault. Servers whose definitions refer to it are started anew and say what they miss.",
+            effect: Effect::Destroys { idempotent: true },
+            problems: PROBLEMS,
+            input: r#"{"type":"object","properties":{"name":{"type":"string"}},"required":["name"],"additionalProperties":false}"#,
+            output: r#"{"type":"object","properties":{"name":{"type":"string"},"deleted":{"const":true}},"required":["name","deleted"]}"#,
+            ..ROW
+        },
+    ),
+    row(
+        Run::Global(|gateway, _| Box::pin(list(gateway))),
+        Operation {
+            tool: "core_secret_list",
+            path: "/secrets",
+            tag: "secrets",
+            summary: "List the secrets",
+            description: "List the secrets of the vault: names and who may use them, never their values.",
+            problems: PROBLEMS,
+            output: r#"{"type":"object","properties":{"secrets":{"type":"array","items":{"type":"object","properties":{"name":{"type":"string"},"servers":{"type":"array","items":{"type":"string"}},"profiles":{"type":"array","items":{"type":"string"}},"set_at":{"type":"string"}},"required":["name","servers","profiles","set_at"]}},"total":{"type":"integer"}},"required":["secrets","total"]}"#,
+            ..ROW
+        },
+    ),
+    row(
+        Run::Global(|gateway, arguments| Box::pin(set(gateway, arguments))),
+        Operation {
+            tool: "core_secret_set",
+            method: Method::Put,
+            path: "/secrets/{name}",
+            tag: "secrets",
+            summary: "Set a secret",
+            description: "Set a secret of the vault, encrypted at rest. Definitions refer to it as vault:NAME; servers that do are started anew. The value is never shown, logged or recorded.",
+            effect: Effect::Destroys { idempotent: true },
+            problems: PROBLEMS,
+            is_secret: true,
+            input: r#"{"type":"object","properties":{"name":{"type":"string"},"value":{"type":"string"},"servers":{"type":"array","items":{"type":"string","pattern":"^[a-z0-9][a-z0-9-]{0,63}$"},"description":"Only these servers may use it; every server without it"},"profiles":{"type":"array","items":{"type":"string","pattern":"^[a-z0-9][a-z0-9-]{0,63}$"},"description":"Only through these profiles it may be used; every profile without it"}},"required":["name","value"],"additionalProperties":false}"#,
+            output: r#"{"type":"object","properties":{"name":{"type":"string"},"reference":{"type":"string"},"replaced":{"type":"boolean"}},"required":["name","reference","replaced"]}"#,
+            ..ROW
+        },
+    ),
 ];
 
 const PROBLEMS: &[Kind] =

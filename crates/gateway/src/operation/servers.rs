@@ -12,8 +12,9 @@ use toolcrib_base::{Kind, Problem, ServerName};
 use toolcrib_catalog::{Dialect, Which};
 use toolcrib_protocol::Raw;
 use toolcrib_session::Caller;
+use toolcrib_view::{Effect, Method, Operation, Permission};
 
-use super::{Effect, Method, Operation, Permission, ROW, Run, blocking, definition};
+use super::{ROW, Row, Run, blocking, definition, row};
 use crate::gateway::Gateway;
 use crate::meta::{flag, text};
 use crate::scope::Scope;
@@ -23,89 +24,101 @@ use flat::{Flat, flat_properties};
 pub(crate) use shown::unanswered;
 pub(super) use shown::{shown, shown_to};
 
-pub(super) const ROWS: &[Operation] = &[
-    Operation {
-        tool: "core_mcpserver_create",
-        method: Method::Post,
-        path: "/servers",
-        tag: "servers",
-        summary: "Add a server",
-        description: "Write the definition of a new server, `servers/<name>.yaml`, and take it in. Give its `type` with `command` or `url`, or the whole definition as a value or as YAML.",
-        effect: Effect::Changes { idempotent: false },
-        creates: true,
-        problems: &[Kind::Conflict, Kind::Definition],
-        input: NEW,
-        output: WRITTEN,
-        run: Run::House(|gateway, arguments| Box::pin(create(gateway, arguments))),
-        ..ROW
-    },
-    Operation {
-        tool: "core_mcpserver_delete",
-        method: Method::Delete,
-        path: "/servers/{name}",
-        tag: "servers",
-        summary: "Remove a server",
-        description: "Stop a server and remove the file of its definition.",
-        effect: Effect::Destroys { idempotent: true },
-        problems: &[Kind::NotFound, Kind::Conflict, Kind::Stale],
-        input: r#"{"type":"object","properties":{"name":{"type":"string"},"revision":{"type":"string","description":"Only if the file still has this revision"}},"required":["name"],"additionalProperties":false}"#,
-        output: r#"{"type":"object","properties":{"name":{"type":"string"},"file":{"type":"string"},"deleted":{"const":true}},"required":["name","file","deleted"]}"#,
-        run: Run::House(|gateway, arguments| {
+pub(super) const ROWS: &[Row] = &[
+    row(
+        Run::Global(|gateway, arguments| Box::pin(create(gateway, arguments))),
+        Operation {
+            tool: "core_mcpserver_create",
+            method: Method::Post,
+            path: "/servers",
+            tag: "servers",
+            summary: "Add a server",
+            description: "Write the definition of a new server, `servers/<name>.yaml`, and take it in. Give its `type` with `command` or `url`, or the whole definition as a value or as YAML.",
+            effect: Effect::Changes { idempotent: false },
+            creates: true,
+            problems: &[Kind::Conflict, Kind::Definition],
+            input: NEW,
+            output: WRITTEN,
+            ..ROW
+        },
+    ),
+    row(
+        Run::Global(|gateway, arguments| {
             Box::pin(async { definition::delete(gateway, definition::known_server(arguments)?, arguments).await })
         }),
-        ..ROW
-    },
-    Operation {
-        tool: "core_mcpserver_get",
-        path: "/servers/{name}",
-        tag: "servers",
-        summary: "Show a server",
-        description: "Show one server: its state and settings, and its definition with its revision. Values that may be secrets are shown as ****. Who does not administer sees of the servers of the profile what they are and how they are.",
-        permission: Permission::Open,
-        problems: &[Kind::NotFound, Kind::Definition],
-        input: NAMED,
-        output: r#"{"type":"object","properties":{"name":{"type":"string"},"state":{"type":"string"},"file":{"type":"string"},"revision":{"type":"string"},"definition":{"type":["object","null"]},"problems":{"type":"array"}},"required":["name"]}"#,
-        run: Run::Signed(|gateway, caller, arguments| Box::pin(get(gateway, caller, arguments))),
-        ..ROW
-    },
-    Operation {
-        tool: "core_mcpserver_list",
-        path: "/servers",
-        tag: "servers",
-        summary: "List the servers",
-        description: "List the servers with their state, tools and last error. With `showAll` false, which the muster dialect takes for granted, those that failed are only counted. Who does not administer sees the servers of the profile.",
-        permission: Permission::Open,
-        input: r#"{"type":"object","properties":{"showAll":{"type":"boolean","description":"Also those that failed"},"verbose":{"type":"boolean","description":"Also why"}},"additionalProperties":false}"#,
-        output: r#"{"type":"object","properties":{"mcpServers":{"type":"array","items":{"type":"object","properties":{"name":{"type":"string"},"state":{"type":"string","description":"idle, starting, installing, ready, failed, needs-login, stopped; in the muster dialect muster's words"}},"required":["name","state"]}},"total":{"type":"integer"},"mode":{"const":"filesystem"},"hiddenFailed":{"type":"integer"},"hint":{"type":"string"},"problems":{"type":"array"}},"required":["mcpServers","total","mode","problems"]}"#,
-        run: Run::Signed(|gateway, caller, arguments| Box::pin(std::future::ready(list(gateway, caller, arguments)))),
-        ..ROW
-    },
-    Operation {
-        tool: "core_mcpserver_update",
-        method: Method::Put,
-        path: "/servers/{name}",
-        tag: "servers",
-        summary: "Replace the definition of a server",
-        description: "Change a server. With `definition` or `yaml` its whole definition is replaced: `revision` is the one that core_mcpserver_get showed, and a file that has changed since is left alone. Otherwise what is given (`type`, `command`, `url` …) is changed and the rest stays. Comments in the file stay, except within a key that is changed; with `yaml` the text is yours.",
-        effect: Effect::Destroys { idempotent: true },
-        problems: &[Kind::NotFound, Kind::Conflict, Kind::Stale, Kind::Definition],
-        input: CHANGED,
-        output: WRITTEN,
-        run: Run::House(|gateway, arguments| Box::pin(update(gateway, arguments))),
-        ..ROW
-    },
-    Operation {
-        tool: "core_mcpserver_validate",
-        method: Method::Post,
-        path: "/validate/server",
-        tag: "servers",
-        summary: "Check the definition of a server",
-        description: "Say what is wrong with the definition of a server, with places and hints, without writing anything.",
-        input: NEW,
-        output: VALIDATED,
-        run: Run::House(|_, arguments| Box::pin(std::future::ready(validate(arguments)))),
-        ..ROW
-    },
+        Operation {
+            tool: "core_mcpserver_delete",
+            method: Method::Delete,
+            path: "/servers/{name}",
+            tag: "servers",
+            summary: "Remove a server",
+            description: "Stop a server and remove the file of its definition.",
+            effect: Effect::Destroys { idempotent: true },
+            problems: &[Kind::NotFound, Kind::Conflict, Kind::Stale],
+            input: r#"{"type":"object","properties":{"name":{"type":"string"},"revision":{"type":"string","description":"Only if the file still has this revision"}},"required":["name"],"additionalProperties":false}"#,
+            output: r#"{"type":"object","properties":{"name":{"type":"string"},"file":{"type":"string"},"deleted":{"const":true}},"required":["name","file","deleted"]}"#,
+            ..ROW
+        },
+    ),
+    row(
+        Run::AsCaller(|gateway, caller, arguments| Box::pin(get(gateway, caller, arguments))),
+        Operation {
+            tool: "core_mcpserver_get",
+            path: "/servers/{name}",
+            tag: "servers",
+            summary: "Show a server",
+            description: "Show one server: its state and settings, and its definition with its revision. Values that may be secrets are shown as ****. Who does not administer sees of the servers of the profile what they are and how they are.",
+            permission: Permission::Open,
+            problems: &[Kind::NotFound, Kind::Definition],
+            input: NAMED,
+            output: r#"{"type":"object","properties":{"name":{"type":"string"},"state":{"type":"string"},"file":{"type":"string"},"revision":{"type":"string"},"definition":{"type":["object","null"]},"problems":{"type":"array"}},"required":["name"]}"#,
+            ..ROW
+        },
+    ),
+    row(
+        Run::AsCaller(|gateway, caller, arguments| Box::pin(std::future::ready(list(gateway, caller, arguments)))),
+        Operation {
+            tool: "core_mcpserver_list",
+            path: "/servers",
+            tag: "servers",
+            summary: "List the servers",
+            description: "List the servers with their state, tools and last error. With `showAll` false, which the muster dialect takes for granted, those that failed are only counted. Who does not administer sees the servers of the profile.",
+            permission: Permission::Open,
+            input: r#"{"type":"object","properties":{"showAll":{"type":"boolean","description":"Also those that failed"},"verbose":{"type":"boolean","description":"Also why"}},"additionalProperties":false}"#,
+            output: r#"{"type":"object","properties":{"mcpServers":{"type":"array","items":{"type":"object","properties":{"name":{"type":"string"},"state":{"type":"string","description":"idle, starting, installing, ready, failed, needs-login, stopped; in the muster dialect muster's words"}},"required":["name","state"]}},"total":{"type":"integer"},"mode":{"const":"filesystem"},"hiddenFailed":{"type":"integer"},"hint":{"type":"string"},"problems":{"type":"array"}},"required":["mcpServers","total","mode","problems"]}"#,
+            ..ROW
+        },
+    ),
+    row(
+        Run::Global(|gateway, arguments| Box::pin(update(gateway, arguments))),
+        Operation {
+            tool: "core_mcpserver_update",
+            method: Method::Put,
+            path: "/servers/{name}",
+            tag: "servers",
+            summary: "Replace the definition of a server",
+            description: "Change a server. With `definition` or `yaml` its whole definition is replaced: `revision` is the one that core_mcpserver_get showed, and a file that has changed since is left alone. Otherwise what is given (`type`, `command`, `url` …) is changed and the rest stays. Comments in the file stay, except within a key that is changed; with `yaml` the text is yours.",
+            effect: Effect::Destroys { idempotent: true },
+            problems: &[Kind::NotFound, Kind::Conflict, Kind::Stale, Kind::Definition],
+            input: CHANGED,
+            output: WRITTEN,
+            ..ROW
+        },
+    ),
+    row(
+        Run::Global(|_, arguments| Box::pin(std::future::ready(validate(arguments)))),
+        Operation {
+            tool: "core_mcpserver_validate",
+            method: Method::Post,
+            path: "/validate/server",
+            tag: "servers",
+            summary: "Check the definition of a server",
+            description: "Say what is wrong with the definition of a server, with places and hints, without writing anything.",
+            input: NEW,
+            output: VALIDATED,
+            ..ROW
+        },
+    ),
 ];
 
 /// What is there already. A text that can be nobody's name is not found, so its form is not checked.

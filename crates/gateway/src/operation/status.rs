@@ -6,24 +6,27 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 use toolcrib_session::Caller;
 use toolcrib_upstream::State;
+use toolcrib_view::{Operation, Permission};
 
-use super::{Operation, Permission, ROW, Run, definition, servers};
+use super::{ROW, Row, Run, definition, row, servers};
 use crate::advice;
 use crate::gateway::Gateway;
 use crate::scope::Scope;
 use crate::servers::Running;
 
-pub(super) const ROWS: &[Operation] = &[Operation {
-    tool: "core_status",
-    path: "/status",
-    tag: "status",
-    summary: "Show how everything is",
-    description: "Show how the gateway is: its version and uptime, every server with its state, what failed and what to do, the sessions, the audit log, and the problems of definitions with file and line. Who does not administer sees the servers of the profile with their states, its own sessions, and whether the audit log records.",
-    permission: Permission::Open,
-    output: r#"{"type":"object","properties":{"version":{"type":"string"},"started":{"type":"string"},"uptime_s":{"type":"integer"},"sessions":{"type":"integer"},"states":{"type":"object","additionalProperties":{"type":"integer"}},"servers":{"type":"array","items":{"type":"object","properties":{"name":{"type":"string"},"state":{"type":"string"},"since":{"type":"string"},"next":{"type":"string"}},"required":["name","state","since"]}},"problems":{"type":"array"},"audit":{"type":"object"}},"required":["version","started","uptime_s","sessions","states","servers","problems","audit"]}"#,
-    run: Run::Signed(|gateway, caller, _| Box::pin(std::future::ready(Ok(status(gateway, caller))))),
-    ..ROW
-}];
+pub(super) const ROWS: &[Row] = &[row(
+    Run::AsCaller(|gateway, caller, _| Box::pin(std::future::ready(Ok(status(gateway, caller))))),
+    Operation {
+        tool: "core_status",
+        path: "/status",
+        tag: "status",
+        summary: "Show how everything is",
+        description: "Show how the gateway is: its version and uptime, every server with its state, what failed and what to do, the sessions, the audit log, and the problems of definitions with file and line. Who does not administer sees the servers of the profile with their states, its own sessions, and whether the audit log records.",
+        permission: Permission::Open,
+        output: r#"{"type":"object","properties":{"version":{"type":"string"},"started":{"type":"string"},"uptime_s":{"type":"integer"},"sessions":{"type":"integer"},"states":{"type":"object","additionalProperties":{"type":"integer"}},"servers":{"type":"array","items":{"type":"object","properties":{"name":{"type":"string"},"state":{"type":"string"},"since":{"type":"string"},"next":{"type":"string"}},"required":["name","state","since"]}},"problems":{"type":"array"},"audit":{"type":"object"}},"required":["version","started","uptime_s","sessions","states","servers","problems","audit"]}"#,
+        ..ROW
+    },
+)];
 
 fn status(gateway: &Arc<Gateway>, caller: &Caller) -> Value {
     let (table, scope) = (gateway.servers.table(), Scope::of(gateway, caller));

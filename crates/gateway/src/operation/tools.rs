@@ -5,8 +5,9 @@ use toolcrib_base::{Glob, Kind, Problem};
 use toolcrib_protocol::Raw;
 use toolcrib_search::budget::{self, DEFAULT_HITS};
 use toolcrib_search::{Detail, Explanation, Part, Query, Ranker};
+use toolcrib_view::{Effect, Method, Operation, Permission};
 
-use super::{Effect, Method, Operation, Permission, ROW, Run};
+use super::{ROW, Row, Run, row};
 use crate::meta::{flag, number, required, text};
 use crate::resolve;
 use crate::search::Asked;
@@ -15,71 +16,79 @@ use crate::view::{Found, View};
 /// The most hits of one answer.
 const MOST: usize = 100;
 
-pub(super) const ROWS: &[Operation] = &[
-    Operation {
-        tool: "core_tool_call",
-        method: Method::Post,
-        path: "/tools/{name}/call",
-        tag: "tools",
-        summary: "Call a tool",
-        description: "Call a server's tool by its id or its name, as a client of the profile would: same rules, same record in the audit log. Answers the tool's own result.",
-        permission: Permission::Open,
-        effect: Effect::Unknown,
-        problems: &[
-            Kind::InvalidParams,
-            Kind::Forbidden,
-            Kind::UnknownTool,
-            Kind::NotFound,
-            Kind::Busy,
-            Kind::BadServer,
-            Kind::Unavailable,
-            Kind::Timeout,
-            Kind::Cancelled,
-        ],
-        input: r#"{"type":"object","properties":{"name":{"type":"string","description":"The tool's id server/tool, or its exposed name"},"arguments":{"type":"object"}},"required":["name"],"additionalProperties":false}"#,
-        output: r#"{"type":"object","properties":{"content":{"type":"array"},"isError":{"type":"boolean"}},"required":["content"]}"#,
-        run: Run::Call,
-        ..ROW
-    },
-    Operation {
-        tool: "core_tool_find",
-        path: "/search",
-        tag: "tools",
-        summary: "Find tools",
-        description: "Find tools of this profile for a purpose told in plain words, best first.",
-        permission: Permission::Open,
-        problems: &[Kind::NotFound],
-        input: r#"{"type":"object","properties":{"query":{"type":"string"},"server":{"type":"string"},"limit":{"type":"integer","minimum":1,"maximum":100,"default":8},"explain":{"type":"boolean","default":false,"description":"Also how each score comes about"}},"required":["query"],"additionalProperties":false}"#,
-        output: r#"{"type":"object","properties":{"tools":{"type":"array","items":{"type":"object","properties":{"id":{"type":"string"},"name":{"type":"string"},"signature":{"type":"string"},"summary":{"type":"string"},"score":{"type":"number"},"explanation":{"type":["object","null"]}},"required":["id","name","signature","summary","score"]}},"total":{"type":"integer"}},"required":["tools","total"]}"#,
-        run: Run::Search(find),
-        ..ROW
-    },
-    Operation {
-        tool: "core_tool_get",
-        path: "/tools/{name}",
-        tag: "tools",
-        summary: "Describe a tool",
-        description: "Describe one tool of this profile whole: schemas, annotations, state.",
-        permission: Permission::Open,
-        problems: &[Kind::UnknownTool],
-        input: r#"{"type":"object","properties":{"name":{"type":"string","description":"The tool's id server/tool, or its exposed name"}},"required":["name"],"additionalProperties":false}"#,
-        output: r#"{"type":"object","properties":{"id":{"type":"string"},"name":{"type":"string"},"server":{"type":"string"},"description":{"type":"string"},"inputSchema":{"type":"object"},"state":{"type":"string"}},"required":["id","name","server","description","inputSchema","state"]}"#,
-        run: Run::View(get),
-        ..ROW
-    },
-    Operation {
-        tool: "core_tool_list",
-        path: "/tools",
-        tag: "tools",
-        summary: "List the tools",
-        description: "List the tools of this profile with their ids, names and states.",
-        permission: Permission::Open,
-        problems: &[Kind::NotFound],
-        input: r#"{"type":"object","properties":{"server":{"type":"string"},"pattern":{"type":"string","description":"Glob on server/tool"}},"additionalProperties":false}"#,
-        output: r#"{"type":"object","properties":{"tools":{"type":"array","items":{"type":"object","properties":{"id":{"type":"string"},"name":{"type":"string"},"server":{"type":"string"},"description":{"type":"string"},"state":{"type":"string"}},"required":["id","name","server","description","state"]}},"total":{"type":"integer"}},"required":["tools","total"]}"#,
-        run: Run::View(list),
-        ..ROW
-    },
+pub(super) const ROWS: &[Row] = &[
+    row(
+        Run::Call,
+        Operation {
+            tool: "core_tool_call",
+            method: Method::Post,
+            path: "/tools/{name}/call",
+            tag: "tools",
+            summary: "Call a tool",
+            description: "Call a server's tool by its id or its name, as a client of the profile would: same rules, same record in the audit log. Answers the tool's own result.",
+            permission: Permission::Open,
+            effect: Effect::Unknown,
+            problems: &[
+                Kind::InvalidParams,
+                Kind::Forbidden,
+                Kind::UnknownTool,
+                Kind::NotFound,
+                Kind::Busy,
+                Kind::BadServer,
+                Kind::Unavailable,
+                Kind::Timeout,
+                Kind::Cancelled,
+            ],
+            input: r#"{"type":"object","properties":{"name":{"type":"string","description":"The tool's id server/tool, or its exposed name"},"arguments":{"type":"object"}},"required":["name"],"additionalProperties":false}"#,
+            output: r#"{"type":"object","properties":{"content":{"type":"array"},"isError":{"type":"boolean"}},"required":["content"]}"#,
+            ..ROW
+        },
+    ),
+    row(
+        Run::Search(find),
+        Operation {
+            tool: "core_tool_find",
+            path: "/search",
+            tag: "tools",
+            summary: "Find tools",
+            description: "Find tools of this profile for a purpose told in plain words, best first.",
+            permission: Permission::Open,
+            problems: &[Kind::NotFound],
+            input: r#"{"type":"object","properties":{"query":{"type":"string"},"server":{"type":"string"},"limit":{"type":"integer","minimum":1,"maximum":100,"default":8},"explain":{"type":"boolean","default":false,"description":"Also how each score comes about"}},"required":["query"],"additionalProperties":false}"#,
+            output: r#"{"type":"object","properties":{"tools":{"type":"array","items":{"type":"object","properties":{"id":{"type":"string"},"name":{"type":"string"},"signature":{"type":"string"},"summary":{"type":"string"},"score":{"type":"number"},"explanation":{"type":["object","null"]}},"required":["id","name","signature","summary","score"]}},"total":{"type":"integer"}},"required":["tools","total"]}"#,
+            ..ROW
+        },
+    ),
+    row(
+        Run::View(get),
+        Operation {
+            tool: "core_tool_get",
+            path: "/tools/{name}",
+            tag: "tools",
+            summary: "Describe a tool",
+            description: "Describe one tool of this profile whole: schemas, annotations, state.",
+            permission: Permission::Open,
+            problems: &[Kind::UnknownTool],
+            input: r#"{"type":"object","properties":{"name":{"type":"string","description":"The tool's id server/tool, or its exposed name"}},"required":["name"],"additionalProperties":false}"#,
+            output: r#"{"type":"object","properties":{"id":{"type":"string"},"name":{"type":"string"},"server":{"type":"string"},"description":{"type":"string"},"inputSchema":{"type":"object"},"state":{"type":"string"}},"required":["id","name","server","description","inputSchema","state"]}"#,
+            ..ROW
+        },
+    ),
+    row(
+        Run::View(list),
+        Operation {
+            tool: "core_tool_list",
+            path: "/tools",
+            tag: "tools",
+            summary: "List the tools",
+            description: "List the tools of this profile with their ids, names and states.",
+            permission: Permission::Open,
+            problems: &[Kind::NotFound],
+            input: r#"{"type":"object","properties":{"server":{"type":"string"},"pattern":{"type":"string","description":"Glob on server/tool"}},"additionalProperties":false}"#,
+            output: r#"{"type":"object","properties":{"tools":{"type":"array","items":{"type":"object","properties":{"id":{"type":"string"},"name":{"type":"string"},"server":{"type":"string"},"description":{"type":"string"},"state":{"type":"string"}},"required":["id","name","server","description","state"]}},"total":{"type":"integer"}},"required":["tools","total"]}"#,
+            ..ROW
+        },
+    ),
 ];
 
 fn list(view: &View, arguments: &Raw) -> Result<Value, Problem> {

@@ -3,8 +3,7 @@
 
 use toolcrib_base::Problem;
 use toolcrib_protocol::{Raw, Revision};
-
-use crate::reply;
+use toolcrib_view::reply;
 
 /// The answer to a call.
 #[derive(Debug)]

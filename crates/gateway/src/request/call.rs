@@ -15,20 +15,20 @@ use toolcrib_protocol::raw::Edit;
 use toolcrib_protocol::{Raw, Revision, RpcError, ask, convert, json, method, task};
 use toolcrib_store::Outcome;
 use toolcrib_upstream::{CallError, Server, State};
+use toolcrib_view::{Operation, reply};
 
-use crate::dialect::{Act as DialectAct, MetaName};
 use crate::dispatch::Ended;
 use crate::exchange::{self, Exchanged, Wanted};
 use crate::meta;
-use crate::operation::{Asking, Operation};
+use crate::operation::{self, Asking};
 use crate::passage::{self, Passage, Refused};
-use crate::reply;
 use crate::request::{CallAnswer, Passing, away, closing};
 use crate::resolve::{self, Target, Unresolved};
-use crate::schema::CheckOutcome;
 use crate::source::Errand;
 use crate::task::{Begin, OwnTask, needs_task};
 use crate::view::{Home, SessionPart, Tool};
+use toolcrib_view::dialect::{Act as DialectAct, MetaName};
+use toolcrib_view::schema::CheckOutcome;
 
 type Answered = Result<CallAnswer, RpcError>;
 
@@ -394,7 +394,7 @@ impl Passing<'_> {
             return self.operation_as_task(passage, operation, arguments.clone(), shape).await;
         }
         let asking = Asking { view: Some(self.view), caller: self.caller, depth: self.depth };
-        let done = operation.run(self.gateway, asking, arguments).await;
+        let done = operation::run(operation, self.gateway, asking, arguments).await;
         passage.finish(done.as_ref().map_or_else(|problem| Outcome::Error(problem.kind), |_| Outcome::Ok));
         let answer = CallAnswer::from(done.map(|value| reply::data(&value)));
         Ok(answer.map(|result| meta::call::shape(by, result)))

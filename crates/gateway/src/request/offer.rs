@@ -49,8 +49,8 @@ fn instructions(view: &View) -> Option<String> {
     let profile = &view.profile;
     let mut text = profile.description.clone().unwrap_or_default();
     if profile.exposure != Exposure::Direct {
-        let find = crate::dialect::name_of(crate::dialect::Act::Find, profile.dialect);
-        let call = crate::dialect::name_of(crate::dialect::Act::Call, profile.dialect);
+        let find = toolcrib_view::dialect::name_of(toolcrib_view::dialect::Act::Find, profile.dialect);
+        let call = toolcrib_view::dialect::name_of(toolcrib_view::dialect::Act::Call, profile.dialect);
         let names: Vec<_> = view.servers.iter().take(50).map(|(server, _)| server.name.as_str()).collect();
         if !text.is_empty() {
             text.push('\n');

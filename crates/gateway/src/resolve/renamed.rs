@@ -4,8 +4,8 @@
 use std::collections::BTreeMap;
 
 use toolcrib_base::{ServerName, ToolId};
+use toolcrib_view::dialect;
 
-use crate::dialect;
 use crate::view::View;
 
 /// How many names a tool may have had.

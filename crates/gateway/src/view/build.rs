@@ -17,6 +17,7 @@ use toolcrib_protocol::{Era, Raw};
 use toolcrib_search::{Document, Index, ServerText, schema, tool_texts};
 use toolcrib_store::Names;
 use toolcrib_upstream::Inventory;
+use toolcrib_view::{OperationTable, menu};
 
 use super::auto;
 use super::available::{Candidate, Candidates, Entries};
@@ -26,13 +27,11 @@ use super::naming::Naming;
 use super::offered::Offered;
 use super::resource::Resources;
 use super::{Families, Home, Listed, OwnLists, PAGE, Paging, Prompt, Tool, View};
-use crate::dialect::META_NAMES;
 use crate::embed::Embed;
-use crate::menu;
 use crate::metrics::Metrics;
-use crate::operation::Operations;
 use crate::servers::{Running, Table};
 use crate::source::{Offer, Source, Sources};
+use toolcrib_view::dialect::META_NAMES;
 use uses::Uses;
 use words::{description, labels};
 
@@ -48,7 +47,7 @@ pub(crate) struct Builder {
     metrics: Arc<Metrics>,
     embed: Option<Arc<dyn Embed>>,
     told: Mutex<HashSet<String>>,
-    pub(crate) operations: Arc<Operations>,
+    pub(crate) operations: Arc<OperationTable>,
     pub(crate) sources: Sources,
     /// What each source offered when it was indexed.
     offered: HashMap<ServerName, Arc<[Offer]>>,

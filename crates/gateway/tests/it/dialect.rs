@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 use toolcrib_catalog::Dialect;
-use toolcrib_gateway::dialect::{META_NAMES, lookup};
+use toolcrib_view::dialect::{META_NAMES, lookup};
 
 use crate::house::{House, profile, server, stopped, strings, text_of};
 

@@ -2,7 +2,7 @@
 //! meta-tools themselves, described.
 
 use serde_json::{Value, json};
-use toolcrib_gateway::dialect::META_NAMES;
+use toolcrib_view::dialect::META_NAMES;
 
 use crate::house::{House, profile, server, stopped, text_of};
 

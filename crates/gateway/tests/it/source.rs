@@ -9,9 +9,10 @@ use serde_json::{Value, json};
 use toolcrib_base::{Kind, Problem, ServerName};
 use toolcrib_catalog::{DefinitionProblem, Loaded};
 use toolcrib_gateway::view::View;
-use toolcrib_gateway::{Errand, ObjectKind, Offer, Operation, Permission, Source, Sources};
+use toolcrib_gateway::{Errand, ObjectKind, Offer, Source, Sources};
 use toolcrib_protocol::Raw;
 use toolcrib_protocol::inventory::{Entry, Listing};
+use toolcrib_view::{Operation, Permission};
 
 use crate::house::{File, Ground, House, profile, server, strings, text_of};
 

@@ -14,11 +14,11 @@ use http::request::Parts;
 use http::{Request, Response, StatusCode};
 use hyper::body::Incoming;
 use toolcrib_base::{Kind, Problem, ProfileName};
-use toolcrib_gateway::{Found, Operation, Operations, Permission};
 use toolcrib_protocol::{Raw, Revision};
 use toolcrib_session::{Caller, Principal, ShareKey};
 use toolcrib_store::Door;
 use toolcrib_transport::http::body::Body;
+use toolcrib_view::{Operation, OperationTable, Permission, RoutedOperation};
 
 use super::mcp::{address, read};
 use crate::guard::ProfileKeys;
@@ -37,12 +37,12 @@ pub(super) async fn answer(site: &Arc<Site>, principal: Principal, request: Requ
         _ => {}
     }
     match site.gateway.operations.find(head.method.as_str(), path) {
-        Found::Nothing => respond::refusal(&unknown(&site.gateway.operations, path)),
-        Found::OtherMethods(methods) => {
+        RoutedOperation::Nothing => respond::refusal(&unknown(&site.gateway.operations, path)),
+        RoutedOperation::OtherMethods(methods) => {
             let words: Vec<&str> = methods.iter().map(|method| method.as_str()).collect();
             respond::wrong_method(&words.join(", "))
         }
-        Found::Operation(operation, values) => {
+        RoutedOperation::Operation(operation, values) => {
             let is_admin = principal.is_admin;
             let done = operate(site, principal, &head, body, (operation, &values)).await;
             match done {
@@ -150,7 +150,7 @@ fn for_caller(problem: Problem, is_admin: bool, head: &Parts) -> Problem {
     }
 }
 
-fn unknown(operations: &Operations, path: &str) -> Problem {
+fn unknown(operations: &OperationTable, path: &str) -> Problem {
     let problem = Problem::new(Kind::NotFound, "no operation has this route");
     let known = operations.iter().map(|operation| operation.path);
     let shown: String = path.chars().take(100).collect();

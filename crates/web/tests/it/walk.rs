@@ -5,9 +5,9 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use serde_json::{Value, json};
-use toolcrib_gateway::dialect::META_NAMES;
-use toolcrib_gateway::{Method, Operation};
 use toolcrib_testkit::script::{Scripted, Speaks};
+use toolcrib_view::dialect::META_NAMES;
+use toolcrib_view::{Method, Operation};
 use toolcrib_web::route;
 
 use crate::house::{Ask, Events, File, House, Reply, profile};

@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 use toolcrib_protocol::Raw;
+use toolcrib_view::Operation;
 
-use crate::operation::Operation;
 use crate::view::{FamilyTool, Tool, View};
 
 /// How long a summary is, in characters.

@@ -6,9 +6,9 @@ use serde_json::{Value, json};
 use toolcrib_base::Problem;
 use toolcrib_protocol::Raw;
 use toolcrib_search::{Query, Ranker, budget};
+use toolcrib_view::reply;
 
 use crate::meta::{Context, text};
-use crate::reply;
 use crate::search::Asked;
 use crate::view::{AVAILABLE, Candidate};
 

@@ -10,11 +10,10 @@ use toolcrib_policy::Annotations;
 use toolcrib_protocol::Raw;
 use toolcrib_protocol::inventory::Entry;
 use toolcrib_protocol::raw::Edit;
+use toolcrib_view::{OperationTable, dialect};
 
 use super::super::reach;
 use super::{Found, Of};
-use crate::dialect;
-use crate::operation::Operations;
 use crate::servers::Running;
 
 /// What is known before it is settled which tools of sources are there.
@@ -23,7 +22,7 @@ pub(super) struct Uses<'a> {
     /// Sorted by id.
     pub(super) found: &'a [Found<'a>],
     pub(super) names: &'a [Arc<str>],
-    pub(super) operations: &'a Operations,
+    pub(super) operations: &'a OperationTable,
     pub(super) shown: &'a [&'a Running],
 }
 

@@ -4,10 +4,11 @@ use bytes::Bytes;
 use http::header::{CONTENT_TYPE, HeaderMap, IF_MATCH};
 use serde_json::{Map, Value};
 use toolcrib_base::{Kind, Problem, ProfileName};
-use toolcrib_gateway::{Operation, tell_unknown};
 use toolcrib_protocol::Raw;
 use toolcrib_protocol::json::Rules;
 use toolcrib_protocol::raw::Edit;
+use toolcrib_view::Operation;
+use toolcrib_view::operation::tell_unknown;
 
 use super::super::mcp::is_json;
 

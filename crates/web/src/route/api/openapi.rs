@@ -5,8 +5,9 @@ use std::collections::BTreeMap;
 use http::{Response, StatusCode};
 use serde_json::{Map, Value, json};
 use toolcrib_base::Kind;
-use toolcrib_gateway::{EventKind, Operation, Operations, Permission};
+use toolcrib_gateway::EventKind;
 use toolcrib_transport::http::body::Body;
+use toolcrib_view::{Operation, OperationTable, Permission};
 
 use super::{ROOT, arguments};
 use crate::{Site, respond};
@@ -17,7 +18,7 @@ pub(super) fn answer(site: &Site) -> Response<Body> {
     respond::json(StatusCode::OK, Body::full(document.clone()))
 }
 
-fn document(operations: &Operations) -> Value {
+fn document(operations: &OperationTable) -> Value {
     let mut paths: BTreeMap<&str, Map<String, Value>> = BTreeMap::new();
     for operation in operations.iter() {
         let methods = paths.entry(operation.path).or_default();

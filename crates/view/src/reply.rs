@@ -9,12 +9,12 @@ use toolcrib_protocol::{Raw, own_meta};
 const ITEMS: &str = "items";
 
 /// A result with a text and, beside it, the same as data.
-pub(crate) fn structured(text: &str, value: &Value) -> Raw {
+pub fn structured(text: &str, value: &Value) -> Raw {
     Raw::from_value(&json!({ "content": [{ "type": "text", "text": text }], "structuredContent": value }))
 }
 
 /// A result whose text is the data as JSON. Structured content is an object, so a list stands in one there.
-pub(crate) fn data(value: &Value) -> Raw {
+pub fn data(value: &Value) -> Raw {
     let text = serde_json::to_string_pretty(value).unwrap_or_default();
     if value.is_array() {
         return structured(&text, &json!({ ITEMS: value }));
@@ -23,7 +23,7 @@ pub(crate) fn data(value: &Value) -> Raw {
 }
 
 /// The schema of the structured content of [`data`], from that of the data.
-pub(crate) fn schema_of_data(schema: Value) -> Value {
+pub fn schema_of_data(schema: Value) -> Value {
     if schema["type"] == "array" {
         return json!({ "type": "object", "properties": { ITEMS: schema }, "required": [ITEMS] });
     }
@@ -31,12 +31,12 @@ pub(crate) fn schema_of_data(schema: Value) -> Value {
 }
 
 /// A result with a text only.
-pub(crate) fn text(text: &str) -> Raw {
+pub fn text(text: &str) -> Raw {
     Raw::from_value(&json!({ "content": [{ "type": "text", "text": text }] }))
 }
 
 /// A result that is an error: the model reads what went wrong and what to do next.
-pub(crate) fn failure(problem: &Problem) -> Raw {
+pub fn failure(problem: &Problem) -> Raw {
     let text = match &problem.hint {
         Some(hint) => format!("{}. {hint}", problem.message),
         None => problem.message.clone(),
@@ -45,13 +45,13 @@ pub(crate) fn failure(problem: &Problem) -> Raw {
 }
 
 /// A result that leaves the gateway and names the kind of problem that the gateway itself tells of.
-pub(crate) fn marked(result: &Raw, kind: Kind) -> Raw {
+pub fn marked(result: &Raw, kind: Kind) -> Raw {
     let meta = Raw::from_value(&json!({ own_meta::ERROR: kind.name() }));
     result.edit(&[("_meta", Edit::Set(meta.as_str()))])
 }
 
 /// Whether a result says that it is an error.
-pub(crate) fn is_failure(result: &Raw) -> bool {
+pub fn is_failure(result: &Raw) -> bool {
     // The content may be large. Only where the bytes `"isError": true` stand somewhere are the members looked at.
     let bytes = result.bytes();
     let key = b"\"isError\"";

@@ -5,7 +5,7 @@ use toolcrib_base::{Kind, Problem};
 use toolcrib_search::nearest;
 
 /// Names every argument that must be there and is not.
-pub(crate) fn tell_missing(schema: &Value, arguments: &Value) -> Result<(), Problem> {
+pub(super) fn tell_missing(schema: &Value, arguments: &Value) -> Result<(), Problem> {
     let names = schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str);
     let missing = names.filter(|name| arguments.get(name).is_none());
     let told: Vec<String> = missing.map(|name| format!("{name} argument is required")).collect();
@@ -23,7 +23,7 @@ pub fn tell_unknown(schema: &Value, arguments: &Value) -> Result<(), Problem> {
 }
 
 /// The answer to an argument that nobody knows, with what was probably meant.
-pub(crate) fn unknown_argument<'a>(unknown: &str, known: impl Iterator<Item = &'a str>) -> Problem {
+pub fn unknown_argument<'a>(unknown: &str, known: impl Iterator<Item = &'a str>) -> Problem {
     let shown: String = unknown.chars().take(64).collect();
     let names: Vec<&str> = known.collect();
     let close = nearest(unknown, names.iter().copied());

@@ -5,10 +5,10 @@ use toolcrib_catalog::{Dialect, Exposure, Group, ProfileDefinition};
 use toolcrib_protocol::Raw;
 
 use crate::dialect::{META_NAMES, MetaName};
-use crate::operation::Operations;
+use crate::operation::OperationTable;
 
 /// Name and entry of each, in the order of the table.
-pub(crate) fn of(profile: &ProfileDefinition, operations: &Operations) -> Vec<(&'static str, Raw)> {
+pub fn of(profile: &ProfileDefinition, operations: &OperationTable) -> Vec<(&'static str, Raw)> {
     let mut menu: Vec<_> = META_NAMES
         .iter()
         .filter(|meta| meta.dialect == profile.dialect && listed(profile, meta))
@@ -35,7 +35,7 @@ fn listed(profile: &ProfileDefinition, meta: &MetaName) -> bool {
 }
 
 /// A meta-tool as an entry of `tools/list`.
-pub(crate) fn entry(meta: &MetaName) -> Raw {
+pub fn entry(meta: &MetaName) -> Raw {
     let schema: serde_json::Value = serde_json::from_str(meta.schema).unwrap_or_else(|_| json!({"type": "object"}));
     let mut entry = json!({ "name": meta.name, "description": meta.description, "inputSchema": schema });
     if let Some(read_only) = meta.read_only {
@@ -51,7 +51,7 @@ mod tests {
     fn names(change: impl FnOnce(&mut ProfileDefinition)) -> Vec<&'static str> {
         let mut profile = ProfileDefinition::built_in();
         change(&mut profile);
-        of(&profile, &Operations::default()).into_iter().map(|(name, _)| name).collect()
+        of(&profile, &OperationTable::default()).into_iter().map(|(name, _)| name).collect()
     }
 
     #[test]
@@ -66,8 +66,10 @@ mod tests {
 
     #[test]
     fn the_native_menu_costs_at_most_450_tokens() {
-        let text: String =
-            of(&ProfileDefinition::built_in(), &Operations::default()).iter().map(|(_, raw)| raw.as_str()).collect();
+        let text: String = of(&ProfileDefinition::built_in(), &OperationTable::default())
+            .iter()
+            .map(|(_, raw)| raw.as_str())
+            .collect();
         let tokens = toolcrib_search::tokens::count(&text);
         assert!(tokens <= 450, "{tokens} tokens");
     }
