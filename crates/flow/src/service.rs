@@ -25,15 +25,14 @@ use serde_json::Value;
 use toolcrib_base::task::Scope;
 use toolcrib_base::{Clock, Problem, ServerName};
 use toolcrib_catalog::{DefinitionProblem, Loaded};
-use toolcrib_gateway::view::View;
-use toolcrib_gateway::{Errand, Gateway, ObjectKind, Offer, Source};
+use toolcrib_gateway::{Errand, Gateway, Source};
 use toolcrib_protocol::Raw;
 use toolcrib_store::Services as Records;
 
 use availability::Availability;
 use house::AtGateway;
 use table::Table;
-use toolcrib_view::Operation;
+use toolcrib_view::{ObjectKind, Offer, Operation, ToolSource, VisibleNames};
 
 /// All service classes and services.
 #[derive(Debug)]
@@ -76,17 +75,27 @@ impl Services {
     }
 }
 
-impl Source for Services {
+impl ToolSource for Services {
     fn name(&self) -> &ServerName {
         &self.name
     }
 
-    fn apply(&self, loaded: &Arc<Loaded>) -> Vec<DefinitionProblem> {
-        self.table.apply(loaded)
-    }
-
     fn tools(&self) -> Arc<[Offer]> {
         Arc::new([])
+    }
+
+    fn shows(&self, view: &dyn VisibleNames, kind: ObjectKind, name: &str) -> bool {
+        self.table.is_open(kind, name, view)
+    }
+
+    fn explain(&self, _: &dyn VisibleNames, _: &str) -> Option<Problem> {
+        None
+    }
+}
+
+impl Source for Services {
+    fn apply(&self, loaded: &Arc<Loaded>) -> Vec<DefinitionProblem> {
+        self.table.apply(loaded)
     }
 
     fn run(&self, errand: Errand) -> BoxFuture<'static, Result<Raw, Problem>> {
@@ -100,14 +109,6 @@ impl Source for Services {
 
     fn operate(&self, operation: &'static Operation, errand: Errand) -> BoxFuture<'static, Result<Value, Problem>> {
         operation::run(Arc::clone(&self.table), operation, errand)
-    }
-
-    fn shows(&self, view: &View, kind: ObjectKind, name: &str) -> bool {
-        self.table.is_open(kind, name, view)
-    }
-
-    fn explain(&self, _: &View, _: &str) -> Option<Problem> {
-        None
     }
 }
 

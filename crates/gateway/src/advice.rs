@@ -3,9 +3,9 @@
 use toolcrib_base::ServerName;
 use toolcrib_catalog::{AuthorizationKind, RegistryEntry, SecretRef, ServerDefinition, Transport, built_in};
 use toolcrib_upstream::{ServerUnavailable, State, Status, stderr_apart};
+use toolcrib_view::ServerEntry;
 
 use crate::install;
-use crate::servers::Running;
 
 /// The built-in entry of the service at a server's address.
 pub(crate) fn entry_of(definition: &ServerDefinition) -> Option<&'static RegistryEntry> {
@@ -24,7 +24,7 @@ pub(crate) fn wants_login(definition: &ServerDefinition) -> bool {
 }
 
 /// What a person can do about a server.
-pub(crate) fn advice(running: &Running) -> String {
+pub(crate) fn advice(running: &ServerEntry) -> String {
     if running.server.status().state == State::Ready && !running.server.unanswered().is_empty() {
         let name = &running.definition.name;
         return format!(
@@ -54,7 +54,7 @@ fn advice_for(definition: &ServerDefinition, status: &Status, runner: Option<&st
 }
 
 /// What removes the reason why a server failed last, whatever it is doing now.
-pub(crate) fn remedy(running: &Running) -> String {
+pub(crate) fn remedy(running: &ServerEntry) -> String {
     remedy_for(&running.definition, &running.server.status())
 }
 

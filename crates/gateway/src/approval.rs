@@ -11,10 +11,10 @@ use toolcrib_catalog::pin::{Difference, Digest, Item, Offer, Part, visible};
 use toolcrib_search::nearest;
 use toolcrib_session::Caller;
 use toolcrib_store::{AuditEvent, Decision, Outcome, PinChange};
+use toolcrib_view::ServerEntry;
 
 use crate::gateway::Gateway;
 use crate::pins::approval;
-use crate::servers::Running;
 
 /// What is decided.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -132,7 +132,7 @@ impl Gateway {
 }
 
 /// What of the difference is meant.
-fn chosen(running: &Running, which: &Which, offer: &Offer, difference: &Difference) -> Result<Vec<Item>, Problem> {
+fn chosen(running: &ServerEntry, which: &Which, offer: &Offer, difference: &Difference) -> Result<Vec<Item>, Problem> {
     let server = &running.definition.name;
     if let Some(digest) = &which.digest
         && *digest != offer.digest().to_string()

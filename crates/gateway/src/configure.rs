@@ -14,9 +14,9 @@ use tokio::time::Instant;
 use toolcrib_base::{Kind, Problem, ServerName};
 use toolcrib_catalog::{Answers, ConfigureError, Configured, RegistryEntry, Which};
 use toolcrib_upstream::State;
+use toolcrib_view::ServerTable;
 
 use crate::gateway::Gateway;
-use crate::servers::Table;
 
 /// How many entries are started at a time: each may be a process.
 const AT_ONCE: usize = 8;
@@ -106,7 +106,7 @@ impl Configuring {
     }
 
     /// The servers that may be seen.
-    pub(crate) fn seen(&self, table: Arc<Table>) -> Arc<Table> {
+    pub(crate) fn seen(&self, table: Arc<ServerTable>) -> Arc<ServerTable> {
         let runs = self.lock();
         let is_hidden = |name: &ServerName| runs.get(name).is_some_and(|run| run.hidden);
         if !table.keys().any(is_hidden) {

@@ -15,14 +15,13 @@ use toolcrib_protocol::raw::Edit;
 use toolcrib_protocol::{Capabilities, Raw, json as raw_json};
 use toolcrib_store::Outcome;
 use toolcrib_upstream::{Conversation, IDLE, Server};
-use toolcrib_view::reply;
+use toolcrib_view::dialect::MetaName;
+use toolcrib_view::view::{SessionPart, Tool};
+use toolcrib_view::{ServerTable, reply};
 
 use crate::meta;
 use crate::passage::Passage;
 use crate::request::{CallAnswer, Passing};
-use crate::servers::Table;
-use crate::view::{SessionPart, Tool};
-use toolcrib_view::dialect::MetaName;
 
 /// How many one principal may have open, at all servers together.
 const OF_ONE: usize = 32;
@@ -106,7 +105,7 @@ impl Conversations {
     }
 
     /// Forgets those that are over, and those of servers that are gone.
-    pub(crate) fn sweep(&self, servers: &Table) {
+    pub(crate) fn sweep(&self, servers: &ServerTable) {
         let now = Instant::now();
         let runs =
             |server: &Server| servers.get(&server.config().name).is_some_and(|running| running.server.is_same(server));
@@ -125,18 +124,16 @@ pub(crate) enum Named {
     Odd,
 }
 
-impl Tool {
-    /// The arguments for the server, and the session that stood among them.
-    pub(crate) fn without_session(&self, arguments: Raw) -> (Raw, Named) {
-        let SessionPart::Argument(key) = &self.session else { return (arguments, Named::Nothing) };
-        let named = match raw_json::find(&arguments.members(), key) {
-            None => return (arguments, Named::Nothing),
-            // Many models write null for what they leave out.
-            Some("null") => Named::Nothing,
-            Some(value) => raw_json::text(value).map_or(Named::Odd, |text| Named::Handle(text.into_owned())),
-        };
-        (arguments.edit(&[(key, Edit::Remove)]), named)
-    }
+/// The arguments for the server, and the session that stood among them.
+pub(crate) fn without_session(tool: &Tool, arguments: Raw) -> (Raw, Named) {
+    let SessionPart::Argument(key) = &tool.session else { return (arguments, Named::Nothing) };
+    let named = match raw_json::find(&arguments.members(), key) {
+        None => return (arguments, Named::Nothing),
+        // Many models write null for what they leave out.
+        Some("null") => Named::Nothing,
+        Some(value) => raw_json::text(value).map_or(Named::Odd, |text| Named::Handle(text.into_owned())),
+    };
+    (arguments.edit(&[(key, Edit::Remove)]), named)
 }
 
 impl Passing<'_> {

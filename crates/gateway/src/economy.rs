@@ -6,78 +6,38 @@ use std::sync::Arc;
 use serde_json::{Map, Value, json};
 use toolcrib_protocol::Raw;
 use toolcrib_search::{budget, tokens};
+use toolcrib_view::costs::{Costs, given};
+use toolcrib_view::{Tool, View};
 
 use crate::gateway::Gateway;
 use crate::meta::{describe, find};
-use crate::view::{Tool, View};
 
 /// Over how many tools, spread evenly over the catalogue, the typical task is averaged.
 const SAMPLES: usize = 16;
 
-/// Tokens, as an o200k tokenizer counts them.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Costs {
-    /// How many tools there are.
-    pub(crate) tools: usize,
-    /// All of them as a model is given them: name, description and parameters.
-    pub(crate) everything: usize,
-    /// How many the profile lists, its meta-tools included.
-    pub(crate) listed_tools: usize,
-    /// What it lists.
-    pub(crate) listed: usize,
-    /// The question and the answer of a search, on average.
-    pub(crate) find: usize,
-    /// The same of the description of what was searched for.
-    pub(crate) describe: usize,
-    /// The call through `call_tool`, without its answer, which is the same on every way.
-    pub(crate) call: usize,
+/// What a view's tools cost a model. The first count takes as long as reading all of them.
+pub(crate) fn costs(view: &View) -> &Costs {
+    view.costs_or_count(count)
 }
 
-// === impl Costs ===
-
-impl Costs {
-    /// Takes as long as reading all definitions of tools.
-    pub(crate) fn of(view: &View) -> Self {
-        let listed = view.listed.plain().to_value();
-        let listed = listed["tools"].as_array().map(Vec::as_slice).unwrap_or_default();
-        let samples: Vec<&Arc<Tool>> = view.tools.iter().step_by(view.tools.len().div_ceil(SAMPLES).max(1)).collect();
-        let mean = |cost: fn(&View, &Tool) -> usize| {
-            let sum: usize = samples.iter().map(|tool| cost(view, tool)).sum();
-            sum.div_ceil(samples.len().max(1))
-        };
-        Self {
-            tools: view.tools.len(),
-            everything: view.tools.iter().map(|tool| given(&tool.exposed().to_value())).sum(),
-            listed_tools: listed.len(),
-            listed: listed.iter().map(given).sum(),
-            find: mean(finding),
-            describe: mean(describing),
-            call: mean(calling),
-        }
+/// Takes as long as reading all definitions of tools.
+fn count(view: &View) -> Costs {
+    let listed = view.listed.plain().to_value();
+    let listed = listed["tools"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let samples: Vec<&Arc<Tool>> = view.tools.iter().step_by(view.tools.len().div_ceil(SAMPLES).max(1)).collect();
+    let mean = |cost: fn(&View, &Tool) -> usize| {
+        let sum: usize = samples.iter().map(|tool| cost(view, tool)).sum();
+        sum.div_ceil(samples.len().max(1))
+    };
+    Costs {
+        tools: view.tools.len(),
+        everything: view.tools.iter().map(|tool| given(&tool.exposed().to_value())).sum(),
+        listed_tools: listed.len(),
+        listed: listed.iter().map(given).sum(),
+        find: mean(finding),
+        describe: mean(describing),
+        call: mean(calling),
     }
-
-    /// What a task costs with nothing but what the profile lists at the start.
-    pub(crate) fn task(&self) -> usize {
-        self.listed + self.find + self.describe + self.call
-    }
-
-    /// As an operation answers it.
-    pub(crate) fn to_value(&self) -> Value {
-        json!({
-            "tokenizer": "o200k_base",
-            "everything": { "tools": self.tools, "tokens": self.everything },
-            "listed": { "tools": self.listed_tools, "tokens": self.listed },
-            "task": { "find": self.find, "describe": self.describe, "call": self.call, "total": self.task() },
-        })
-    }
-}
-
-/// What a model is given of a listed tool.
-pub(crate) fn given(tool: &Value) -> usize {
-    let given = json!({
-        "name": tool["name"], "description": tool["description"], "parameters": tool["inputSchema"],
-    });
-    tokens::count(&given.to_string())
 }
 
 fn finding(view: &View, tool: &Tool) -> usize {
@@ -104,7 +64,7 @@ fn asked(tool: &str, arguments: &Value) -> usize {
 /// The costs of a profile as an operation answers them.
 pub(crate) fn answer(view: &View, _: &Raw) -> Value {
     let mut value = json!({ "profile": view.profile.name.as_str(), "exposure": view.profile.exposure.as_str() });
-    if let (Some(value), Value::Object(costs)) = (value.as_object_mut(), view.costs().to_value()) {
+    if let (Some(value), Value::Object(costs)) = (value.as_object_mut(), costs(view).to_value()) {
         value.extend(costs);
     }
     value
@@ -115,7 +75,7 @@ impl Gateway {
     pub async fn gauge_tokens(&self) {
         let views = self.views();
         let counted = tokio::task::spawn_blocking(move || {
-            let counted = views.values().map(|view| (view.profile.name.to_string(), view.costs().clone()));
+            let counted = views.values().map(|view| (view.profile.name.to_string(), costs(view).clone()));
             counted.collect::<Vec<_>>()
         });
         match counted.await {

@@ -1,27 +1,15 @@
-//! A model that says what texts mean, as far as the gateway knows one: whoever composes it fills the trait in.
+//! What a model makes of a query, asked off the threads that serve.
 
-use std::fmt::Debug;
 use std::sync::Arc;
 use std::time::Duration;
 
-use toolcrib_search::{Meaning, QueryVectors, Ranker, TextKey, ToolVectors};
+use toolcrib_search::{Meaning, QueryVectors, Ranker, ToolVectors};
 
-use crate::view::View;
+use toolcrib_view::Embed;
+use toolcrib_view::view::View;
 
 /// How long a search waits for the vectors of its query; then the embedded table answers alone.
 const QUERY: Duration = Duration::from_millis(250);
-
-/// What a model is asked.
-pub trait Embed: Debug + Send + Sync {
-    /// Wants the vectors of texts, some time. Does not block.
-    fn learn(&self, texts: Vec<(TextKey, String)>);
-
-    /// The vectors of tools, as far as they are known.
-    fn tools(&self) -> Arc<ToolVectors>;
-
-    /// The vectors of a query's texts; `None` when they are not there in time. Blocks that long.
-    fn query(&self, texts: Vec<String>, within: Duration) -> Option<QueryVectors>;
-}
 
 /// What a model makes of one query.
 #[derive(Debug)]

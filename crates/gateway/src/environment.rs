@@ -7,8 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use toolcrib_base::{Kind, Problem, ProfileName, ServerName};
 use toolcrib_catalog::{ProfileDefinition, ResolveSecret, SecretRef, SecretUser, Transport};
 use toolcrib_upstream::Environment;
-
-use crate::servers::Table;
+use toolcrib_view::ServerTable;
 
 /// The environments that are in use, by profile and server.
 #[derive(Debug)]
@@ -99,7 +98,7 @@ impl NeedsEnvironment {
         environments: &Arc<Environments>,
         profile: &Arc<ProfileDefinition>,
         server: &ServerName,
-        servers: &Table,
+        servers: &ServerTable,
     ) -> Option<Self> {
         if profile.env.is_empty() {
             return None;

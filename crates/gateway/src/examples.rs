@@ -12,7 +12,7 @@ use toolcrib_catalog::{Examples as Wanted, ProfileDefinition};
 use toolcrib_protocol::Raw;
 use toolcrib_session::Caller;
 
-use crate::view::{Tool, View};
+use toolcrib_view::view::{Tool, View};
 
 /// How many examples are kept in all, and how many of one principal in one profile.
 const KEPT: usize = 2_048;

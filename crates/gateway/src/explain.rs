@@ -10,13 +10,13 @@ use toolcrib_policy::{Act, Caller, Request};
 use toolcrib_protocol::inventory::Entry;
 use toolcrib_search::nearest;
 use toolcrib_upstream::{State, stderr_apart};
+use toolcrib_view::ServerEntry;
+use toolcrib_view::view::{View, annotations};
 
 use crate::advice::{advice, remedy};
 use crate::gateway::Gateway;
 use crate::operation;
 use crate::resolve;
-use crate::servers::Running;
-use crate::view::{View, annotations};
 
 /// One step of the way.
 struct Step {
@@ -173,7 +173,7 @@ impl Gateway {
         }
     }
 
-    fn held(&self, view: &View, running: &Running, entry: &Entry) -> Step {
+    fn held(&self, view: &View, running: &ServerEntry, entry: &Entry) -> Step {
         let server = &running.definition.name;
         let item = Item::new(Part::Tool, &entry.key);
         let pin = self.pins.of(&running.definition);
@@ -201,7 +201,7 @@ impl Gateway {
     /// # Errors
     /// There is no such server.
     pub fn doctor(&self, server: Option<&str>) -> Result<Value, Problem> {
-        let all: Vec<Running> = match server {
+        let all: Vec<ServerEntry> = match server {
             Some(name) => vec![self.running(name)?],
             None => self.servers.table().values().cloned().collect(),
         };
@@ -211,7 +211,7 @@ impl Gateway {
         Ok(json!({ "servers": patients, "total": patients.len(), "well": well, "problems": problems }))
     }
 
-    fn examine(&self, running: &Running) -> Value {
+    fn examine(&self, running: &ServerEntry) -> Value {
         let (status, name) = (running.server.status(), running.definition.name.as_str());
         let (_, difference) = self.standing(running);
         let pin = self.pins.of(&running.definition);
@@ -253,14 +253,14 @@ impl Gateway {
 }
 
 /// What its program is known to need of the environment and does not get.
-fn missing_variables(running: &Running) -> Vec<String> {
+fn missing_variables(running: &ServerEntry) -> Vec<String> {
     let toolcrib_catalog::Transport::Stdio(program) = &running.definition.transport else { return Vec::new() };
     let is_given = |name: &str| program.env.contains_key(name);
     let is_set = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
     toolcrib_catalog::missing_variables(&program.command, &program.args, &is_given, &is_set)
 }
 
-fn state(running: &Running) -> Step {
+fn state(running: &ServerEntry) -> Step {
     let status = running.server.status();
     let mut text = format!("server `{}` is {} since {}", running.definition.name, status.state.as_str(), status.since);
     if let Some(error) = &status.last_error {
@@ -270,7 +270,7 @@ fn state(running: &Running) -> Step {
     Step::new("server", true, text)
 }
 
-fn missing(running: &Running, id: &ToolId) -> String {
+fn missing(running: &ServerEntry, id: &ToolId) -> String {
     let inventory = running.server.inventory();
     let status = running.server.status();
     let server = &id.server;
@@ -283,7 +283,7 @@ fn missing(running: &Running, id: &ToolId) -> String {
     format!("server `{server}` has {} tools, none of this name{near}", inventory.tools.len())
 }
 
-fn exposure(view: &View, tool: &crate::view::Tool) -> Step {
+fn exposure(view: &View, tool: &toolcrib_view::view::Tool) -> Step {
     let exposure = view.profile.exposure.as_str();
     let own = tool.entry.key.as_str();
     let mut text = if view.lists(tool) {

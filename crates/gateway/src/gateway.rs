@@ -15,30 +15,29 @@ use toolcrib_protocol::subscription::New;
 use toolcrib_session::Sessions;
 use toolcrib_store::{Snapshot, Store};
 use toolcrib_upstream::{Event, Inventory, Server, State};
-use toolcrib_view::OperationTable;
+use toolcrib_view::metrics::Metrics;
+use toolcrib_view::view::{Builder, Entries, Listed, View};
+use toolcrib_view::{Embed, OperationTable, ServerTable};
 
 use crate::active::ActiveTools;
 use crate::checks::Checks;
 use crate::configure::Configuring;
 use crate::conversation::Conversations;
-use crate::embed::Embed;
 use crate::events::{Events, Told};
 use crate::examples::Examples;
 use crate::exchange::ASKING;
 use crate::happening::{Followers, ServerNews};
 use crate::learning::Learning;
 use crate::listen::Hub;
-use crate::metrics::Metrics;
 use crate::operation::secrets::KeepSecrets;
 use crate::operation::{self, Configuration, Runners};
 use crate::parking::Parking;
 use crate::pins::{Pins, Quarantine};
-use crate::servers::{Servers, Table, fingerprint};
-use crate::source::Sources;
+use crate::servers::{Servers, fingerprint};
+use crate::source::{Source, Sources, tools_of};
 use crate::task::OwnTasks;
 use crate::throttle::Throttle;
 use crate::verify::Verifications;
-use crate::view::{Builder, Entries, Listed, View};
 
 /// How long changes are gathered before views are built: many servers become ready at the same time.
 const GATHER: Duration = Duration::from_millis(20);
@@ -145,7 +144,7 @@ impl Gateway {
         let (operations, runners) = operation::tables(&parts.sources);
         let operations = Arc::new(operations);
         let mut builder = Builder::new(parts.store.names(), Arc::clone(&parts.metrics), parts.embed.clone());
-        (builder.operations, builder.sources) = (Arc::clone(&operations), Arc::clone(&parts.sources));
+        (builder.operations, builder.sources) = (Arc::clone(&operations), tools_of(&parts.sources));
         let key = parts.store.sealing_key().unwrap_or_else(|error| {
             tracing::warn!(%error, "what is sealed now cannot be opened after a restart");
             let mut key = [0; 32];
@@ -300,6 +299,11 @@ impl Gateway {
         self.servers.settle_environments(&loaded.profiles, false);
         self.apply_to_sources(loaded);
         self.rebuild();
+    }
+
+    /// The source of a name.
+    pub(crate) fn source(&self, name: &ServerName) -> Option<&Arc<dyn Source>> {
+        self.sources.iter().find(|source| source.name() == name)
     }
 
     /// What sources find wrong stands among the problems of the definitions.
@@ -478,7 +482,7 @@ impl Gateway {
 }
 
 /// The entries that some profile may start and that are no servers yet.
-fn entries(loaded: &Loaded, servers: &Table) -> Entries {
+fn entries(loaded: &Loaded, servers: &ServerTable) -> Entries {
     let globs = || loaded.profiles.values().flat_map(|profile| &profile.registry);
     if globs().next().is_none() {
         return Entries::new();

@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 use toolcrib_base::Timestamp;
 use toolcrib_protocol::{Notification, Raw};
 use toolcrib_store::EventRecord;
+use toolcrib_view::ObjectKind;
 
 use crate::events::{Kind, Told};
 use crate::gateway::Gateway;
@@ -24,19 +25,6 @@ pub(crate) use servers::ServerNews;
 const NOTIFICATION: &str = "notifications/muster/event";
 /// There is one namespace; muster's clients ask for its name.
 pub(crate) const NAMESPACE: &str = "default";
-
-/// The kinds of objects that things happen to.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum ObjectKind {
-    /// A server.
-    McpServer,
-    /// A service class.
-    ServiceClass,
-    /// A service.
-    ServiceInstance,
-    /// A workflow, and its runs.
-    Workflow,
-}
 
 /// Something that happened to an object.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -51,31 +39,6 @@ pub struct Happening {
     pub message: String,
     /// Whether somebody should look.
     pub warning: bool,
-}
-
-// === impl ObjectKind ===
-
-impl ObjectKind {
-    /// Every kind.
-    pub const ALL: [Self; 4] = [Self::McpServer, Self::ServiceClass, Self::ServiceInstance, Self::Workflow];
-
-    /// The word on the wire.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::McpServer => "MCPServer",
-            Self::ServiceClass => "ServiceClass",
-            Self::ServiceInstance => "ServiceInstance",
-            Self::Workflow => "Workflow",
-        }
-    }
-
-    /// The kind that somebody means, in any letter case; `service` is short for an instance of one.
-    pub fn parse(text: &str) -> Option<Self> {
-        if text.eq_ignore_ascii_case("service") {
-            return Some(Self::ServiceInstance);
-        }
-        Self::ALL.into_iter().find(|kind| kind.as_str().eq_ignore_ascii_case(text))
-    }
 }
 
 // === impl Happening ===

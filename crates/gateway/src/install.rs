@@ -7,9 +7,9 @@ use serde_json::{Value, json};
 use toolcrib_base::{Kind, Problem};
 use toolcrib_catalog::{CacheEntryError, Installation, PackageCache, ServerDefinition, Transport};
 use toolcrib_upstream::{Endpoint, HalfWritten, InstallCache, Installer, State, inherited_variable};
+use toolcrib_view::ServerEntry;
 
 use crate::gateway::Gateway;
-use crate::servers::Running;
 
 /// A runner's cache, as connections to servers look at it.
 #[derive(Debug)]
@@ -45,7 +45,7 @@ fn cache(definition: &ServerDefinition, endpoint: &Endpoint) -> Option<(Installa
 }
 
 /// The runner that installs a server's program.
-pub(crate) fn runner(running: &Running) -> Option<&str> {
+pub(crate) fn runner(running: &ServerEntry) -> Option<&str> {
     running.server.config().installs.as_ref().map(|installs| installs.runner.as_str())
 }
 
@@ -91,9 +91,9 @@ impl Gateway {
     }
 
     /// Another server that is being installed into this entry.
-    fn installing_into(&self, half: &toolcrib_catalog::HalfWritten, own: &Running) -> Option<String> {
+    fn installing_into(&self, half: &toolcrib_catalog::HalfWritten, own: &ServerEntry) -> Option<String> {
         let table = self.servers.table();
-        let is_installing = |running: &&Running| {
+        let is_installing = |running: &&ServerEntry| {
             let is_same = || {
                 let cache = cache(&running.definition, &running.server.config().endpoint);
                 let folder = cache.as_ref().and_then(|(_, cache)| cache.folder());

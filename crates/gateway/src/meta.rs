@@ -19,12 +19,12 @@ use std::sync::Arc;
 use toolcrib_base::{Kind, Problem};
 use toolcrib_protocol::Raw;
 use toolcrib_session::Caller;
+use toolcrib_view::dialect::{Act, MetaName};
+use toolcrib_view::view::View;
 
 pub(crate) use arguments::{check, flag, number, required, text, texts};
 
 use crate::gateway::Gateway;
-use crate::view::View;
-use toolcrib_view::dialect::{Act, MetaName};
 
 /// What a meta-tool may look at.
 #[derive(Debug, Clone, Copy)]

@@ -29,12 +29,12 @@ use serde_json::Value;
 use toolcrib_base::{Kind, Problem};
 use toolcrib_protocol::Raw;
 use toolcrib_session::Caller;
+use toolcrib_view::view::View;
 use toolcrib_view::{Operation, OperationScope, OperationTable};
 
 use crate::gateway::Gateway;
 use crate::search::Asked;
 use crate::source::{Errand, Source};
-use crate::view::View;
 
 pub(crate) use config::Configuration;
 pub use config::KeepSettings;

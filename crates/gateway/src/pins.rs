@@ -15,8 +15,9 @@ use toolcrib_protocol::json::Rules;
 use toolcrib_protocol::{Raw, json};
 use toolcrib_store::{PinChange, PinRecord, StoreError};
 use toolcrib_upstream::Inventory;
+use toolcrib_view::ServerTable;
 
-use crate::servers::{Table, listed_in};
+use crate::servers::listed_in;
 
 /// Who decided about something, and when.
 pub(crate) type Decided = (Timestamp, PrincipalId);
@@ -179,7 +180,7 @@ pub(crate) fn approval((item, definition): (&Item, &Raw)) -> (String, String, St
 
 impl Quarantine {
     /// Brings it up to date: only servers of which something changed are compared again.
-    pub(crate) fn update(&mut self, servers: &Table, pins: &Pins) -> Arc<Held> {
+    pub(crate) fn update(&mut self, servers: &ServerTable, pins: &Pins) -> Arc<Held> {
         let before = self.known.len();
         self.known.retain(|name, _| servers.contains_key(name));
         let mut changed = self.known.len() != before;

@@ -20,13 +20,13 @@ use toolcrib_protocol::{
 };
 use toolcrib_session::{Caller, Channel, RunningRequest};
 use toolcrib_upstream::CallError;
+use toolcrib_view::view::View;
 
 use crate::dispatch::Ended;
 use crate::exchange::{Behind, Exchanged, Wanted, Way};
 use crate::front;
 use crate::gateway::Gateway;
 use crate::passage::{Asked, Desk, Passage, Refused};
-use crate::view::View;
 use toolcrib_store::Outcome;
 
 pub(crate) use answer::CallAnswer;

@@ -12,10 +12,10 @@ use toolcrib_catalog::{Dialect, ServerDefinition};
 use toolcrib_protocol::{Raw, json as raw_json};
 use toolcrib_search::nearest;
 use toolcrib_upstream::{ServerUnavailable, State};
-use toolcrib_view::Operation;
 
-use crate::view::{Prompt, Tool, View};
+use toolcrib_view::Operation;
 use toolcrib_view::dialect::{self, Act, MetaName};
+use toolcrib_view::view::{Prompt, Tool, View};
 
 /// What a `tools/call` means.
 #[derive(Debug, Clone)]

@@ -10,11 +10,10 @@ use std::sync::Arc;
 use toolcrib_base::{PrincipalId, ProfileName, ServerName};
 use toolcrib_session::Caller;
 use toolcrib_store::EventRecord;
+use toolcrib_view::view::View;
+use toolcrib_view::{ObjectKind, ToolSource};
 
 use crate::gateway::Gateway;
-use crate::happening::ObjectKind;
-use crate::source::Source;
-use crate::view::View;
 
 /// What begins the reasons of events, behind the kind of the object, that tell of one run, one call or a text that
 /// somebody had checked: that is its principal's, and an event does not say whose it was.
@@ -70,7 +69,8 @@ impl Scope {
 
     /// Whether the caller may know of an object of a source.
     pub fn has_object(&self, kind: ObjectKind, name: &str) -> bool {
-        let shows = |source: &Arc<dyn Source>| self.view.as_ref().is_some_and(|view| source.shows(view, kind, name));
+        let shows =
+            |source: &Arc<dyn ToolSource>| self.view.as_ref().is_some_and(|view| source.shows(&**view, kind, name));
         match kind {
             ObjectKind::McpServer => self.has_server(name),
             _ if self.is_everything => true,

@@ -4,10 +4,10 @@
 use toolcrib_base::ToolId;
 use toolcrib_search::{Learned, Query};
 use toolcrib_session::Caller;
+use toolcrib_view::view::View;
 
 use crate::embed::Meant;
 use crate::gateway::Gateway;
-use crate::view::View;
 
 /// What is known of one query in one profile.
 #[derive(Debug)]

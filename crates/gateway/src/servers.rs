@@ -20,20 +20,12 @@ use toolcrib_store::{Facts, Snapshots, Store};
 use toolcrib_upstream::{
     CONNECTIONS, Concurrency, Endpoint, Inventory, Nature, Server, ServerConfig, ServerDeps, SessionPolicy, Timeouts,
 };
+use toolcrib_view::{ServerEntry, ServerTable};
 
 use crate::environment::{Environments, NeedsEnvironment};
 use crate::{advice, install};
 
 pub(crate) use fingerprint::fingerprint;
-
-/// A definition and the server that runs by it.
-#[derive(Debug, Clone)]
-pub struct Running {
-    /// The definition.
-    pub definition: Arc<ServerDefinition>,
-    /// Its connection.
-    pub server: Server,
-}
 
 /// The facts that say which eras a server speaks.
 const NATURE: &str = "nature";
@@ -49,13 +41,10 @@ struct KnownNature {
     asks: bool,
 }
 
-/// All servers by name.
-pub type Table = BTreeMap<ServerName, Running>;
-
 /// The servers that run.
 #[derive(Debug)]
 pub struct Servers {
-    table: ArcSwap<Table>,
+    table: ArcSwap<ServerTable>,
     deps: ServerDeps,
     secrets: Arc<dyn ResolveSecret>,
     environments: Arc<Environments>,
@@ -93,7 +82,7 @@ impl Servers {
     }
 
     /// The servers as they are now.
-    pub fn table(&self) -> Arc<Table> {
+    pub fn table(&self) -> Arc<ServerTable> {
         self.table.load_full()
     }
 
@@ -106,7 +95,7 @@ impl Servers {
     /// Starts those anew whose secrets in the vault are others by now, or can be used only now. Blocks.
     pub(crate) fn renew_secrets(&self) {
         let running = self.table.load_full();
-        let is_stale = |running: &&Running| {
+        let is_stale = |running: &&ServerEntry| {
             uses_vault(&running.definition)
                 && self.config(&running.definition).endpoint != running.server.config().endpoint
         };
@@ -144,9 +133,9 @@ impl Servers {
         stale: &BTreeSet<ServerName>,
     ) -> Vec<ServerName> {
         let before = self.table.load_full();
-        let mut after = Table::new();
+        let mut after = ServerTable::new();
         for (name, definition) in wanted {
-            let is_same = |running: &&Running| *running.definition == **definition && !stale.contains(name);
+            let is_same = |running: &&ServerEntry| *running.definition == **definition && !stale.contains(name);
             let kept = before.get(name).filter(is_same).cloned();
             after.insert(name.clone(), kept.unwrap_or_else(|| self.start(definition)));
         }
@@ -163,11 +152,11 @@ impl Servers {
         gone
     }
 
-    fn start(&self, definition: &Arc<ServerDefinition>) -> Running {
+    fn start(&self, definition: &Arc<ServerDefinition>) -> ServerEntry {
         let config = self.config(definition);
         let known = self.known(definition);
         let server = Server::start(config, self.deps.clone(), known, &self.scope);
-        Running { definition: Arc::clone(definition), server }
+        ServerEntry { definition: Arc::clone(definition), server }
     }
 
     /// What is known of the server's tools: the snapshot in `state/`, else the definition's own.

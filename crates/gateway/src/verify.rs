@@ -14,10 +14,11 @@ use toolcrib_catalog::pin::{Difference, Digest, Offer};
 use toolcrib_search::nearest;
 use toolcrib_store::{PinChange, Snapshot};
 use toolcrib_upstream::{Inspection, State};
+use toolcrib_view::ServerEntry;
 
 use crate::gateway::Gateway;
 use crate::pins::{approval, offer_of};
-use crate::servers::{Running, fingerprint};
+use crate::servers::fingerprint;
 
 /// What a verification found.
 #[derive(Debug, Clone)]
@@ -70,7 +71,7 @@ impl Verified {
 
 impl Gateway {
     /// The server of a name, or the problem that names the nearest ones.
-    pub(crate) fn running(&self, name: &str) -> Result<Running, Problem> {
+    pub(crate) fn running(&self, name: &str) -> Result<ServerEntry, Problem> {
         let table = self.servers.table();
         let found = ServerName::new(name).ok().and_then(|name| table.get(&name).cloned());
         found.ok_or_else(|| {
@@ -159,7 +160,7 @@ impl Gateway {
     }
 
     /// Keeps what was seen and builds the views anew. Blocks.
-    fn keep(&self, running: &Running, seen: Inspection, by: &PrincipalId) -> Result<Verified, Problem> {
+    fn keep(&self, running: &ServerEntry, seen: Inspection, by: &PrincipalId) -> Result<Verified, Problem> {
         let definition = &running.definition;
         let now = self.running(definition.name.as_str())?;
         if !now.server.is_same(&running.server) {
@@ -204,7 +205,7 @@ impl Gateway {
     }
 
     /// What a server offers now, and how that differs from what was approved.
-    pub(crate) fn standing(&self, running: &Running) -> (Offer, Difference) {
+    pub(crate) fn standing(&self, running: &ServerEntry) -> (Offer, Difference) {
         let offer = offer_of(&running.server.inventory());
         let pin = self.pins.of(&running.definition);
         let nothing = Offer::default();

@@ -20,14 +20,14 @@ use toolcrib_catalog::Loaded;
 use toolcrib_flow::service::Services;
 use toolcrib_flow::workflow::Workflows;
 use toolcrib_gateway::KeepSecrets;
-use toolcrib_gateway::metrics::Metrics;
 use toolcrib_gateway::servers::Servers;
 use toolcrib_gateway::{Events, Gateway, Parts, Source};
 use toolcrib_session::Sessions;
 use toolcrib_store::{Store, StoreError};
 use toolcrib_transport::http::client::HttpClient;
 use toolcrib_transport::process::GuardCommand;
-use toolcrib_upstream::{Server, ServerDeps, Start};
+use toolcrib_upstream::{Server, Start, ServerDeps};
+use toolcrib_view::metrics::Metrics;
 use toolcrib_web::{Guard, Site};
 
 use crate::config::Config;

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use toolcrib_embed::{Cache, Model, Report, Worker};
-use toolcrib_gateway::Embed;
 use toolcrib_search::{QueryVectors, TextKey, ToolVectors};
+use toolcrib_view::Embed;
 
 /// Within the state: the model's folder, and the vectors that it made.
 const FOLDER: &str = "model";

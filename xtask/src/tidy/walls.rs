@@ -16,7 +16,7 @@ const MAY_USE: [(&str, &[&str]); 20] = [
     ("transport", &["base", "protocol"]),
     ("upstream", &["base", "protocol", "transport"]),
     ("session", &["base", "protocol", "store", "catalog"]),
-    ("view", &["base", "protocol", "search", "policy", "catalog"]),
+    ("view", &["base", "protocol", "search", "policy", "store", "catalog", "upstream", "session"]),
     ("gateway", &["base", "protocol", "search", "policy", "store", "catalog", "upstream", "session", "view"]),
     ("flow", &["base", "protocol", "store", "catalog", "session", "view", "gateway"]),
     (

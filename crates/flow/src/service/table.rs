@@ -17,8 +17,9 @@ use toolcrib_base::{Clock, Kind, Problem, ServerName};
 use toolcrib_catalog::{
     DefinitionProblem, Files, Loaded, ObjectName, ServiceClassDefinition, ServiceDefinition, Which, place_of,
 };
-use toolcrib_gateway::{Happening, ObjectKind};
+use toolcrib_gateway::Happening;
 use toolcrib_store::{ServiceRecord, Services as Records};
+use toolcrib_view::ObjectKind;
 
 use super::arguments;
 use super::awaken;

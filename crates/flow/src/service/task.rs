@@ -9,8 +9,9 @@ use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::{Instant, sleep_until, timeout};
 use toolcrib_base::task::Stop;
 use toolcrib_base::{Clock, Kind, Problem};
-use toolcrib_gateway::{Happening, ObjectKind};
+use toolcrib_gateway::Happening;
 use toolcrib_store::Services as Records;
+use toolcrib_view::ObjectKind;
 
 use super::class::{self, Class, Classes, Examiner, Tool};
 use super::house::{Hands, House};

@@ -16,8 +16,9 @@ use tokio::sync::watch;
 use toolcrib_base::task::Scope;
 use toolcrib_base::{Kind, ManualClock, PrincipalId, Problem, ProfileName, Timestamp};
 use toolcrib_catalog::{Loaded, ObjectName, ServiceClassDefinition};
-use toolcrib_gateway::{Happening, ObjectKind};
+use toolcrib_gateway::Happening;
 use toolcrib_store::{Services as Records, Store};
+use toolcrib_view::ObjectKind;
 
 use super::class::Answer;
 use super::house::{Hands, House, Owner};

@@ -13,10 +13,11 @@ use tokio::sync::watch;
 use toolcrib_base::task::Scope;
 use toolcrib_base::{Kind, Problem, random};
 use toolcrib_catalog::WorkflowDefinition;
-use toolcrib_gateway::{Errand, Gateway, Happening, ObjectKind};
+use toolcrib_gateway::{Errand, Gateway, Happening};
 use toolcrib_protocol::{Raw, Revision};
 use toolcrib_session::{Caller, Principal};
 use toolcrib_store::{RunRecord, RunStepRecord, Runs};
+use toolcrib_view::ObjectKind;
 
 use super::argument::Input;
 use super::book::{Book, kept};

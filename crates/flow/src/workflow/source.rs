@@ -9,11 +9,10 @@ use serde_json::{Value, json};
 use toolcrib_base::task::Scope;
 use toolcrib_base::{Kind, Problem, ServerName};
 use toolcrib_catalog::{DefinitionProblem, Loaded};
-use toolcrib_gateway::view::View;
-use toolcrib_gateway::{Errand, Gateway, Happening, ObjectKind, Offer, Source};
+use toolcrib_gateway::{Errand, Gateway, Happening, Source};
 use toolcrib_protocol::Raw;
 use toolcrib_store::{RunRecord, Runs};
-use toolcrib_view::Operation;
+use toolcrib_view::{ObjectKind, Offer, Operation, ToolSource, VisibleNames};
 
 use super::argument;
 use super::operation;
@@ -99,11 +98,42 @@ impl Workflows {
     }
 }
 
-impl Source for Workflows {
+impl ToolSource for Workflows {
     fn name(&self) -> &ServerName {
         &self.name
     }
 
+    fn tools(&self) -> Arc<[Offer]> {
+        Arc::clone(&self.inner.table().offers)
+    }
+
+    fn shows(&self, view: &dyn VisibleNames, kind: ObjectKind, name: &str) -> bool {
+        let table = self.inner.table();
+        kind == ObjectKind::Workflow
+            && table.definition(name).is_some()
+            && table.is_open(name, &|tool| view.may_name_alone(tool))
+    }
+
+    fn explain(&self, view: &dyn VisibleNames, tool: &str) -> Option<Problem> {
+        let table = self.inner.table();
+        table.definition(tool).filter(|_| self.shows(view, ObjectKind::Workflow, tool))?;
+        if let Some(why) = table.broken.get(tool) {
+            let problem = Problem::new(Kind::Unavailable, format!("workflow `{tool}` is not available: {why}"));
+            return Some(problem.hint("Mend its definition."));
+        }
+        let missing = table.missing(tool, &|name| view.reaches(name));
+        if missing.is_empty() {
+            let profile = view.profile();
+            let message =
+                format!("workflow `{tool}` is not available: the profile `{profile}` does not allow what it does");
+            let hint = format!("`toolcrib explain workflow/{tool} --profile {profile}` names the rule.");
+            return Some(Problem::new(Kind::Unavailable, message).hint(hint));
+        }
+        Some(unavailable(tool, &missing))
+    }
+}
+
+impl Source for Workflows {
     fn apply(&self, loaded: &Arc<Loaded>) -> Vec<DefinitionProblem> {
         let before = self.inner.table();
         let (table, problems) = Table::of(loaded, &before);
@@ -128,10 +158,6 @@ impl Source for Workflows {
         problems
     }
 
-    fn tools(&self) -> Arc<[Offer]> {
-        Arc::clone(&self.inner.table().offers)
-    }
-
     fn run(&self, errand: Errand) -> BoxFuture<'static, Result<Raw, Problem>> {
         let inner = Arc::clone(&self.inner);
         run(inner, errand).boxed()
@@ -143,31 +169,6 @@ impl Source for Workflows {
 
     fn operate(&self, operation: &'static Operation, errand: Errand) -> BoxFuture<'static, Result<Value, Problem>> {
         operation::run(Arc::clone(&self.inner), operation, errand).boxed()
-    }
-
-    fn shows(&self, view: &View, kind: ObjectKind, name: &str) -> bool {
-        let table = self.inner.table();
-        kind == ObjectKind::Workflow
-            && table.definition(name).is_some()
-            && table.is_open(name, &|tool| view.may_name_alone(tool))
-    }
-
-    fn explain(&self, view: &View, tool: &str) -> Option<Problem> {
-        let table = self.inner.table();
-        table.definition(tool).filter(|_| self.shows(view, ObjectKind::Workflow, tool))?;
-        if let Some(why) = table.broken.get(tool) {
-            let problem = Problem::new(Kind::Unavailable, format!("workflow `{tool}` is not available: {why}"));
-            return Some(problem.hint("Mend its definition."));
-        }
-        let missing = table.missing(tool, &|name| view.reaches(name, true));
-        if missing.is_empty() {
-            let profile = &view.profile.name;
-            let message =
-                format!("workflow `{tool}` is not available: the profile `{profile}` does not allow what it does");
-            let hint = format!("`toolcrib explain workflow/{tool} --profile {profile}` names the rule.");
-            return Some(Problem::new(Kind::Unavailable, message).hint(hint));
-        }
-        Some(unavailable(tool, &missing))
     }
 }
 

@@ -6,9 +6,9 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 use toolcrib_catalog::{DefinitionProblem, Loaded, ObjectName, WorkflowDefinition};
-use toolcrib_gateway::Offer;
 use toolcrib_protocol::Raw;
 use toolcrib_protocol::inventory::{Entry, Listing};
+use toolcrib_view::Offer;
 
 use super::argument;
 use super::program::Program;

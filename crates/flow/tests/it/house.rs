@@ -11,7 +11,6 @@ use toolcrib_base::task::Scope;
 use toolcrib_base::{Clock, Limits, PrincipalId, Problem, ProfileName, SystemClock};
 use toolcrib_catalog::LocalSecrets;
 use toolcrib_flow::service::Services;
-use toolcrib_gateway::metrics::Metrics;
 use toolcrib_gateway::servers::Servers;
 use toolcrib_gateway::{Gateway, Parts, Source};
 use toolcrib_protocol::{Id, Raw, Request, Revision};
@@ -19,6 +18,7 @@ use toolcrib_session::{Caller, Principal, Sessions};
 use toolcrib_store::{Door, Store};
 use toolcrib_transport::http::client::HttpClient;
 use toolcrib_upstream::ServerDeps;
+use toolcrib_view::metrics::Metrics;
 
 /// How long a test waits for something that must happen before it gives up.
 const PATIENCE: Duration = Duration::from_secs(60);

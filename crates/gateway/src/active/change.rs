@@ -7,9 +7,9 @@ use toolcrib_base::{PrincipalId, ProfileName, ToolId};
 use toolcrib_catalog::{ActiveSet, Exposure};
 use toolcrib_protocol::subscription::New;
 use toolcrib_session::{Caller, LoadRule, Session};
+use toolcrib_view::view::{Tool, View};
 
 use crate::gateway::Gateway;
-use crate::view::{Tool, View};
 
 impl Gateway {
     /// Tools came into a caller's set or went out of it.

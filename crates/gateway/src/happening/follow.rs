@@ -6,8 +6,7 @@ use toolcrib_base::{Kind, Problem};
 use toolcrib_protocol::Notification;
 use toolcrib_session::Session;
 use toolcrib_store::EventRecord;
-
-use super::ObjectKind;
+use toolcrib_view::ObjectKind;
 
 /// How many sessions may follow at a time: every event is written to each of them.
 const FOLLOWERS: usize = 256;

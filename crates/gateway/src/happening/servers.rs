@@ -7,9 +7,10 @@ use toolcrib_base::ServerName;
 use toolcrib_catalog::ServerDefinition;
 use toolcrib_store::Facts;
 use toolcrib_upstream::{Inventory, State, Status};
+use toolcrib_view::ObjectKind;
 
+use super::Happening;
 use super::digest::{digest, is_comparable};
-use super::{Happening, ObjectKind};
 
 /// The facts that say which definitions were known, so that what changed while nobody ran is told too.
 const DEFINED: &str = "defined";

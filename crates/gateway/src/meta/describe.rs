@@ -5,12 +5,12 @@ use toolcrib_base::{Kind, Problem};
 use toolcrib_catalog::Dialect;
 use toolcrib_protocol::Raw;
 use toolcrib_protocol::json::Rules;
+use toolcrib_view::dialect::MetaName;
+use toolcrib_view::view::{AVAILABLE, Candidate, Tool};
 use toolcrib_view::{dialect, menu, reply};
 
 use super::{Context, required};
 use crate::resolve;
-use crate::view::{AVAILABLE, Candidate, Tool};
-use toolcrib_view::dialect::MetaName;
 
 /// How deep a tool of a definition may be.
 const DEPTH: usize = 64;

@@ -9,10 +9,10 @@ use toolcrib_protocol::Raw;
 use toolcrib_search::budget::DEFAULT_HITS;
 use toolcrib_search::{Hit, Query, Ranker};
 use toolcrib_view::reply;
+use toolcrib_view::view::{Found, View};
 
 use super::{Context, flag, number, text};
 use crate::search::Asked;
-use crate::view::{Found, View};
 
 /// The most hits of one answer.
 const MOST: u64 = 100;

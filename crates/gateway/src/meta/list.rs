@@ -10,10 +10,10 @@ use toolcrib_base::{Glob, Kind, Problem};
 use toolcrib_protocol::Raw;
 use toolcrib_search::{Query, Ranker};
 use toolcrib_view::reply;
+use toolcrib_view::view::View;
 
 use super::{Context, flag, number, text};
 use crate::search::Asked;
-use crate::view::View;
 use row::{Detail, Page, Row};
 
 /// The most rows of one answer.

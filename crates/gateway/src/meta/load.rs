@@ -11,6 +11,7 @@ use toolcrib_catalog::Dialect;
 use toolcrib_protocol::Raw;
 use toolcrib_session::{LoadChange, NotLoaded};
 use toolcrib_store::Outcome;
+use toolcrib_view::view::{ALL, Candidate};
 use toolcrib_view::{dialect, reply};
 
 use super::{Context, active, flag, text};
@@ -18,7 +19,6 @@ use crate::configure::{self, Claim};
 use crate::passage::{Asked, Desk, Passage, Refused};
 use crate::request::closing_problem;
 use crate::resolve;
-use crate::view::{ALL, Candidate};
 
 /// How many names of loaded tools an error tells.
 const TOLD: usize = 20;

@@ -6,11 +6,11 @@ use toolcrib_catalog::Dialect;
 use toolcrib_protocol::Raw;
 use toolcrib_protocol::json::{self as raw_json, Outline};
 use toolcrib_protocol::raw::Edit;
+use toolcrib_view::dialect::MetaName;
 use toolcrib_view::reply;
 
 use super::{Context, required};
 use crate::resolve;
-use toolcrib_view::dialect::MetaName;
 
 pub(super) fn list(context: &Context<'_>) -> Raw {
     let value = context.view.prompts_listed.plain().to_value();

@@ -4,10 +4,10 @@ use serde_json::{Value, json};
 use toolcrib_base::{Kind, Problem};
 use toolcrib_catalog::Dialect;
 use toolcrib_protocol::Raw;
+use toolcrib_view::dialect::MetaName;
 use toolcrib_view::reply;
 
 use super::{Context, required};
-use toolcrib_view::dialect::MetaName;
 
 pub(super) fn list(context: &Context<'_>) -> Raw {
     let listed = context.view.resources.resources_listed.plain().to_value();

@@ -9,11 +9,11 @@ use toolcrib_protocol::Raw;
 use toolcrib_session::Caller;
 use toolcrib_store::EventFilter;
 use toolcrib_store::events::EVENTS_MAX;
-use toolcrib_view::{Operation, Permission};
+use toolcrib_view::{ObjectKind, Operation, Permission};
 
 use super::{ROW, Row, Run, blocking, row};
 use crate::gateway::Gateway;
-use crate::happening::{self, NAMESPACE, ObjectKind, Wanted};
+use crate::happening::{self, NAMESPACE, Wanted};
 use crate::meta::{flag, number, text};
 use crate::scope::Scope;
 

@@ -5,13 +5,13 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 use toolcrib_base::{Kind, Problem};
 use toolcrib_protocol::Raw;
+use toolcrib_view::view::View;
 use toolcrib_view::{Effect, Method, Operation};
 
 use super::{ROW, Row, Run, blocking, row};
 use crate::front;
 use crate::gateway::Gateway;
 use crate::meta::required;
-use crate::view::View;
 
 /// How many rows are shown; all of them are exported.
 const SHOWN: usize = 50;

@@ -5,12 +5,12 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 use toolcrib_base::{Kind, Problem, ProfileName};
 use toolcrib_protocol::Raw;
+use toolcrib_view::view::View;
 use toolcrib_view::{Effect, Method, Operation};
 
 use super::servers::{NAMED, VALIDATE, VALIDATED, WRITTEN};
 use super::{ROW, Row, Run, definition, row};
 use crate::gateway::Gateway;
-use crate::view::View;
 
 pub(super) const ROWS: &[Row] = &[
     row(

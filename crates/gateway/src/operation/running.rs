@@ -7,13 +7,12 @@ use serde_json::Value;
 use toolcrib_base::{Kind, Problem};
 use toolcrib_protocol::Raw;
 use toolcrib_upstream::{State, Status};
-use toolcrib_view::{Effect, Method, Operation};
+use toolcrib_view::{Effect, Method, Operation, ServerEntry};
 
 use super::servers::{self, NAMED};
 use super::{ROW, Row, Run, row};
 use crate::gateway::Gateway;
 use crate::scope::Scope;
-use crate::servers::Running;
 
 pub(super) const ROWS: &[Row] = &[
     row(
@@ -110,7 +109,7 @@ impl Gateway {
     }
 }
 
-async fn carry_out(running: Running, order: ServerOrder) -> Result<Value, Problem> {
+async fn carry_out(running: ServerEntry, order: ServerOrder) -> Result<Value, Problem> {
     let mut status = running.server.watch_status();
     let before = status.borrow_and_update().state;
     match order {

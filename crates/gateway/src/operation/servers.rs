@@ -12,13 +12,12 @@ use toolcrib_base::{Kind, Problem, ServerName};
 use toolcrib_catalog::{Dialect, Which};
 use toolcrib_protocol::Raw;
 use toolcrib_session::Caller;
-use toolcrib_view::{Effect, Method, Operation, Permission};
+use toolcrib_view::{Effect, Method, Operation, Permission, ServerEntry};
 
 use super::{ROW, Row, Run, blocking, definition, row};
 use crate::gateway::Gateway;
 use crate::meta::{flag, text};
 use crate::scope::Scope;
-use crate::servers::Running;
 use flat::{Flat, flat_properties};
 
 pub(crate) use shown::unanswered;
@@ -204,7 +203,7 @@ fn is_in_muster(gateway: &Gateway, caller: &Caller) -> bool {
 }
 
 /// A server as its caller may see it.
-fn info(gateway: &Gateway, caller: &Caller, scope: &Scope, running: &Running) -> Value {
+fn info(gateway: &Gateway, caller: &Caller, scope: &Scope, running: &ServerEntry) -> Value {
     shown::stripped(shown::info(running, is_in_muster(gateway, caller)), scope, running)
 }
 
@@ -262,7 +261,7 @@ async fn get(gateway: &Arc<Gateway>, caller: &Caller, arguments: &Raw) -> Result
 }
 
 /// The running server that the argument `name` names.
-pub(super) fn running(gateway: &Arc<Gateway>, arguments: &Raw) -> Result<Running, Problem> {
+pub(super) fn running(gateway: &Arc<Gateway>, arguments: &Raw) -> Result<ServerEntry, Problem> {
     let which: Which = definition::known_server(arguments)?;
     let table = gateway.servers.table();
     let unknown = || definition::unknown("server", which.name(), table.keys().map(ServerName::as_str));

@@ -6,13 +6,12 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 use toolcrib_session::Caller;
 use toolcrib_upstream::State;
-use toolcrib_view::{Operation, Permission};
+use toolcrib_view::{Operation, Permission, ServerEntry};
 
 use super::{ROW, Row, Run, definition, row, servers};
 use crate::advice;
 use crate::gateway::Gateway;
 use crate::scope::Scope;
-use crate::servers::Running;
 
 pub(super) const ROWS: &[Row] = &[row(
     Run::AsCaller(|gateway, caller, _| Box::pin(std::future::ready(Ok(status(gateway, caller))))),
@@ -74,7 +73,7 @@ fn sessions(gateway: &Gateway, scope: &Scope) -> usize {
 }
 
 /// What to do about a server that is not well.
-fn next_step(scope: &Scope, running: &Running) -> Option<String> {
+fn next_step(scope: &Scope, running: &ServerEntry) -> Option<String> {
     let status = running.server.status();
     match status.state {
         State::Ready | State::Idle | State::Starting => None,

@@ -5,13 +5,13 @@ use toolcrib_base::{Glob, Kind, Problem};
 use toolcrib_protocol::Raw;
 use toolcrib_search::budget::{self, DEFAULT_HITS};
 use toolcrib_search::{Detail, Explanation, Part, Query, Ranker};
+use toolcrib_view::view::{Found, View};
 use toolcrib_view::{Effect, Method, Operation, Permission};
 
 use super::{ROW, Row, Run, row};
 use crate::meta::{flag, number, required, text};
 use crate::resolve;
 use crate::search::Asked;
-use crate::view::{Found, View};
 
 /// The most hits of one answer.
 const MOST: usize = 100;

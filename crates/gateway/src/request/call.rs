@@ -15,8 +15,12 @@ use toolcrib_protocol::raw::Edit;
 use toolcrib_protocol::{Raw, Revision, RpcError, ask, convert, json, method, task};
 use toolcrib_store::Outcome;
 use toolcrib_upstream::{CallError, Server, State};
+use toolcrib_view::dialect::{Act as DialectAct, MetaName};
+use toolcrib_view::schema::CheckOutcome;
+use toolcrib_view::view::{Home, SessionPart, Tool};
 use toolcrib_view::{Operation, reply};
 
+use crate::conversation;
 use crate::dispatch::Ended;
 use crate::exchange::{self, Exchanged, Wanted};
 use crate::meta;
@@ -26,9 +30,6 @@ use crate::request::{CallAnswer, Passing, away, closing};
 use crate::resolve::{self, Target, Unresolved};
 use crate::source::Errand;
 use crate::task::{Begin, OwnTask, needs_task};
-use crate::view::{Home, SessionPart, Tool};
-use toolcrib_view::dialect::{Act as DialectAct, MetaName};
-use toolcrib_view::schema::CheckOutcome;
 
 type Answered = Result<CallAnswer, RpcError>;
 
@@ -108,7 +109,7 @@ impl Passing<'_> {
         by: Option<&'static MetaName>,
     ) -> Answered {
         // Before anything is written down: whoever reads a handle could use it.
-        let (arguments, named) = tool.without_session(arguments);
+        let (arguments, named) = conversation::without_session(tool, arguments);
         let closes = tool.session == SessionPart::Close;
         let mut asked = self.asked(method::TOOLS_CALL, "", (!closes).then_some(&arguments));
         asked.target = tool.id.to_string().into();
@@ -244,7 +245,8 @@ impl Passing<'_> {
         arguments: Raw,
         by: Option<&'static MetaName>,
     ) -> Answered {
-        let Home::Source { source, slow, .. } = &tool.home else { return Err(RpcError::from(Kind::Internal)) };
+        let Home::Source { slow, .. } = &tool.home else { return Err(RpcError::from(Kind::Internal)) };
+        let source = self.gateway.source(&tool.id.server).ok_or_else(|| RpcError::from(Kind::Internal))?;
         let errand = Errand {
             gateway: Arc::clone(self.gateway),
             caller: self.caller.clone(),

@@ -11,12 +11,12 @@ use toolcrib_protocol::error::{INVALID_PARAMS, METHOD_NOT_FOUND, RESOURCE_NOT_FO
 use toolcrib_protocol::level::Level;
 use toolcrib_protocol::raw::{self, Edit};
 use toolcrib_protocol::{Era, Raw, Revision, RpcError, downgrade, method};
+use toolcrib_view::view::{Listed, Stamp, View};
 
 use crate::exchange::Wanted;
 use crate::gateway::Gateway;
 use crate::request::{Passing, required_text, unknown_method};
 use crate::resolve;
-use crate::view::{Listed, Stamp, View};
 
 /// What the gateway can do, as clients of both eras read it.
 pub(crate) fn capabilities() -> serde_json::Value {

@@ -7,10 +7,10 @@ use toolcrib_policy::Act;
 use toolcrib_protocol::{Raw, RpcError, method};
 use toolcrib_store::Outcome;
 use toolcrib_upstream::State;
+use toolcrib_view::view::{AUTH_STATUS, View};
 
 use super::{Passing, closing};
 use crate::passage::Refused;
-use crate::view::{AUTH_STATUS, View};
 
 impl Passing<'_> {
     /// Whether a URI is one of the gateway's own here.

@@ -6,9 +6,9 @@ use std::time::Duration;
 use toolcrib_protocol::{Raw, Request, method};
 use toolcrib_session::Caller;
 use toolcrib_upstream::{Server, State, Status};
+use toolcrib_view::view::View;
 
 use crate::gateway::Gateway;
-use crate::view::View;
 
 /// The longest wait for a first listing: clients give up not much later.
 const LONGEST: Duration = Duration::from_secs(20);

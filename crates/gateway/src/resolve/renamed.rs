@@ -4,9 +4,9 @@
 use std::collections::BTreeMap;
 
 use toolcrib_base::{ServerName, ToolId};
-use toolcrib_view::dialect;
 
-use crate::view::View;
+use toolcrib_view::dialect;
+use toolcrib_view::view::View;
 
 /// How many names a tool may have had.
 const STEPS: usize = 8;

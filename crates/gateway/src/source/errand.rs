@@ -8,13 +8,13 @@ use toolcrib_base::{Kind, Problem};
 use toolcrib_protocol::{Id, Notification, Raw, Revision, downgrade, method};
 use toolcrib_session::Caller;
 use toolcrib_store::Door;
+use toolcrib_view::view::View;
 
 use crate::exchange::{Behind, Way};
 use crate::front;
 use crate::gateway::Gateway;
 use crate::request::Passing;
 use crate::scope::Scope;
-use crate::view::View;
 
 /// How deep errands may nest: a workflow calls a workflow calls a workflow …
 pub const DEEPEST: u8 = 16;

@@ -10,12 +10,12 @@ use toolcrib_base::{Kind, Problem};
 use toolcrib_protocol::raw::Edit;
 use toolcrib_protocol::{Era, Raw, method};
 use toolcrib_upstream::{Conversation, Server, SessionPolicy};
+use toolcrib_view::view::Tool;
 
 use crate::dispatch::Ended;
 use crate::exchange::{Exchanged, Wanted};
 use crate::passage::Passage;
 use crate::request::Passing;
-use crate::view::Tool;
 
 /// How to ask for the outcome in 2025-11-25; it does not answer before there is one.
 const RESULT: &str = "tasks/result";

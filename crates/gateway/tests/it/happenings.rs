@@ -1,7 +1,8 @@
 //! What happens is kept, listed by `core_events`, and told to the sessions that follow.
 
 use serde_json::{Value, json};
-use toolcrib_gateway::{EventKind, Happening, ObjectKind};
+use toolcrib_gateway::{EventKind, Happening};
+use toolcrib_view::ObjectKind;
 
 use crate::house::{Client, House, profile, server, soon, stopped, text_of};
 

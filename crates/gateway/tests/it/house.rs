@@ -11,14 +11,15 @@ use tokio::sync::mpsc;
 use toolcrib_base::task::Scope;
 use toolcrib_base::{Clock, Limits, PrincipalId, ProfileName, SystemClock};
 use toolcrib_catalog::LocalSecrets;
-use toolcrib_gateway::metrics::Metrics;
 use toolcrib_gateway::servers::Servers;
-use toolcrib_gateway::{Embed, Gateway, KeepSecrets, Parts, Sources};
+use toolcrib_gateway::{Gateway, KeepSecrets, Parts, Sources};
 use toolcrib_protocol::{Id, Notification, Raw, Request, Revision, RpcError};
 use toolcrib_session::{Caller, Channel, Introduction, Principal, Reader, Session, Sessions};
 use toolcrib_store::{AuditFilter, AuditOrder, AuditRecord, Door, Store};
 use toolcrib_transport::http::client::HttpClient;
-use toolcrib_upstream::{Server, ServerDeps, Status};
+use toolcrib_upstream::{Server, Status, ServerDeps};
+use toolcrib_view::Embed;
+use toolcrib_view::metrics::Metrics;
 
 /// How long a test waits for something that must happen before it gives up.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);

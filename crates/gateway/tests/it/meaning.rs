@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use serde_json::json;
-use toolcrib_gateway::Embed;
 use toolcrib_search::{QueryVectors, TextKey, ToolVectors};
+use toolcrib_view::Embed;
 
 use crate::house::{Ground, House, profile, stopped, text_of};
 

@@ -8,11 +8,10 @@ use futures_util::future::BoxFuture;
 use serde_json::{Value, json};
 use toolcrib_base::{Kind, Problem, ServerName};
 use toolcrib_catalog::{DefinitionProblem, Loaded};
-use toolcrib_gateway::view::View;
-use toolcrib_gateway::{Errand, ObjectKind, Offer, Source, Sources};
+use toolcrib_gateway::{Errand, Source, Sources};
 use toolcrib_protocol::Raw;
 use toolcrib_protocol::inventory::{Entry, Listing};
-use toolcrib_view::{Operation, Permission};
+use toolcrib_view::{ObjectKind, Offer, Operation, Permission, ToolSource, VisibleNames};
 
 use crate::house::{File, Ground, House, profile, server, strings, text_of};
 
@@ -55,17 +54,31 @@ fn offer(name: &str, uses: &[&str]) -> Offer {
     Offer { entry, uses: uses.iter().map(|&name| name.to_owned()).collect(), checks_arguments: false, slow: false }
 }
 
-impl Source for Programs {
+impl ToolSource for Programs {
     fn name(&self) -> &ServerName {
         &self.name
     }
 
-    fn apply(&self, _: &Arc<Loaded>) -> Vec<DefinitionProblem> {
-        Vec::new()
-    }
-
     fn tools(&self) -> Arc<[Offer]> {
         Arc::clone(&self.offers.lock().unwrap())
+    }
+
+    fn shows(&self, view: &dyn VisibleNames, kind: ObjectKind, name: &str) -> bool {
+        let offers = self.tools();
+        let offer = offers.iter().find(|offer| offer.entry.key == name);
+        kind == ObjectKind::Workflow
+            && offer.is_some_and(|offer| offer.uses.iter().all(|name| view.may_name_alone(name)))
+    }
+
+    fn explain(&self, _: &dyn VisibleNames, tool: &str) -> Option<Problem> {
+        let is_known = self.tools().iter().any(|offer| offer.entry.key == tool);
+        is_known.then(|| Problem::new(Kind::Unavailable, format!("program `{tool}` is not available")))
+    }
+}
+
+impl Source for Programs {
+    fn apply(&self, _: &Arc<Loaded>) -> Vec<DefinitionProblem> {
+        Vec::new()
     }
 
     fn run(&self, errand: Errand) -> BoxFuture<'static, Result<Raw, Problem>> {
@@ -90,18 +103,6 @@ impl Source for Programs {
         assert_eq!(operation.tool, "core_program_count");
         let count = self.tools().len();
         async move { Ok(json!({"count": count})) }.boxed()
-    }
-
-    fn shows(&self, view: &View, kind: ObjectKind, name: &str) -> bool {
-        let offers = self.tools();
-        let offer = offers.iter().find(|offer| offer.entry.key == name);
-        kind == ObjectKind::Workflow
-            && offer.is_some_and(|offer| offer.uses.iter().all(|name| view.may_name_alone(name)))
-    }
-
-    fn explain(&self, _: &View, tool: &str) -> Option<Problem> {
-        let is_known = self.tools().iter().any(|offer| offer.entry.key == tool);
-        is_known.then(|| Problem::new(Kind::Unavailable, format!("program `{tool}` is not available")))
     }
 }
 

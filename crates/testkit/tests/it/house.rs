@@ -11,7 +11,6 @@ use toolcrib_base::task::Scope;
 use toolcrib_base::{Clock, Limits, PrincipalId, ProfileName, SystemClock};
 use toolcrib_catalog::LocalSecrets;
 use toolcrib_gateway::duplex::{Duplex, OUT, Terms};
-use toolcrib_gateway::metrics::Metrics;
 use toolcrib_gateway::servers::Servers;
 use toolcrib_gateway::{Gateway, Parts};
 use toolcrib_protocol::json::Rules;
@@ -20,6 +19,7 @@ use toolcrib_store::Store;
 use toolcrib_testkit::script::{Scripted, Speaks};
 use toolcrib_transport::http::client::HttpClient;
 use toolcrib_upstream::ServerDeps;
+use toolcrib_view::metrics::Metrics;
 
 /// Waits for something that must happen.
 pub(crate) async fn soon<T>(what: &str, future: impl Future<Output = T>) -> T {

@@ -19,7 +19,6 @@ use toolcrib_base::{Clock, Limits, ManualClock, Secret, SystemClock, Timestamp};
 use toolcrib_catalog::LocalSecrets;
 use toolcrib_flow::service::Services;
 use toolcrib_flow::workflow::Workflows;
-use toolcrib_gateway::metrics::Metrics;
 use toolcrib_gateway::servers::Servers;
 use toolcrib_gateway::{Gateway, Parts, Source};
 use toolcrib_protocol::sse::{self, Event};
@@ -27,6 +26,7 @@ use toolcrib_session::Sessions;
 use toolcrib_store::Store;
 use toolcrib_transport::http::client::HttpClient;
 use toolcrib_upstream::ServerDeps;
+use toolcrib_view::metrics::Metrics;
 use toolcrib_web::{Guard, Site};
 
 /// How long a test waits for something that must happen before it gives up.

@@ -6,7 +6,8 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 use toolcrib_base::{Kind, Problem};
 use toolcrib_catalog::{ObjectName, Which};
-use toolcrib_gateway::{ObjectKind, Scope, ServerOrder};
+use toolcrib_gateway::{Scope, ServerOrder};
+use toolcrib_view::ObjectKind;
 
 use super::asking::{Asking, said};
 use super::kind;

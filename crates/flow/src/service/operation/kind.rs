@@ -5,7 +5,8 @@ use std::sync::Arc;
 use serde_json::{Map, Value, json};
 use toolcrib_base::{Kind, Problem};
 use toolcrib_catalog::{ObjectName, ServiceClassDefinition, Which, WriteError};
-use toolcrib_gateway::{ObjectKind, Scope};
+use toolcrib_gateway::Scope;
+use toolcrib_view::ObjectKind;
 
 use super::asking::{Asking, said};
 use crate::service::class::Class;

@@ -3,15 +3,14 @@
 use std::collections::BTreeSet;
 
 use toolcrib_catalog::ObjectName;
-use toolcrib_gateway::ObjectKind;
-use toolcrib_gateway::view::View;
+use toolcrib_view::{ObjectKind, VisibleNames};
 
 use super::Table;
 
 impl Table {
     /// Whether there is an object of this name, and the view hides nothing that it uses: its class, the tools of that,
     /// and all that it depends on.
-    pub(in crate::service) fn is_open(&self, kind: ObjectKind, name: &str, view: &View) -> bool {
+    pub(in crate::service) fn is_open(&self, kind: ObjectKind, name: &str, view: &dyn VisibleNames) -> bool {
         let (loaded, Ok(name)) = (self.loaded(), ObjectName::new(name)) else { return false };
         let is_there = match kind {
             ObjectKind::ServiceClass => loaded.service_classes.contains_key(&name),

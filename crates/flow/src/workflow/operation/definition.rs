@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde_json::{Map, Value, json};
 use toolcrib_base::{Kind, Problem};
 use toolcrib_catalog::{DefinitionProblem, ObjectName, Which, WorkflowDefinition, WriteError, Written, nearest};
-use toolcrib_gateway::ObjectKind;
+use toolcrib_view::ObjectKind;
 
 use super::Asking;
 use crate::workflow::program::Program;

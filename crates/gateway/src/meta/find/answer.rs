@@ -8,10 +8,10 @@ use toolcrib_base::ToolId;
 use toolcrib_protocol::Raw;
 use toolcrib_search::budget::{self, DEFAULT_HITS, Entry, MOST_TOKENS, Rendered};
 use toolcrib_search::{Confidence, Detail, Hit, tokens};
+use toolcrib_view::view::{AVAILABLE, Found, View};
 use toolcrib_view::{dialect, reply};
 
 use super::{Ask, Findings, Shown, rounded};
-use crate::view::{AVAILABLE, Found, View};
 
 /// How many other servers and how many that could be loaded are named.
 const SERVERS: usize = 4;

@@ -7,9 +7,9 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 use toolcrib_protocol::Raw;
-use toolcrib_view::Operation;
 
-use crate::view::{FamilyTool, Tool, View};
+use toolcrib_view::Operation;
+use toolcrib_view::view::{FamilyTool, Tool, View};
 
 /// How long a summary is, in characters.
 const SUMMARY: usize = 120;

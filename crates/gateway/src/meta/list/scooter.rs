@@ -7,10 +7,10 @@ use toolcrib_base::Problem;
 use toolcrib_protocol::Raw;
 use toolcrib_search::{Query, Ranker, budget};
 use toolcrib_view::reply;
+use toolcrib_view::view::{AVAILABLE, Candidate};
 
 use crate::meta::{Context, text};
 use crate::search::Asked;
-use crate::view::{AVAILABLE, Candidate};
 
 /// The servers that a query finds.
 pub(in crate::meta) async fn servers(context: &Context<'_>, arguments: &Raw) -> Result<Raw, Problem> {

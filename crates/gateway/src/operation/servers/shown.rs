@@ -5,12 +5,12 @@ use serde_json::{Map, Value, json};
 use toolcrib_catalog::{SpokenEra, Start, Transport, TransportKind};
 use toolcrib_protocol::Era;
 use toolcrib_upstream::State;
+use toolcrib_view::ServerEntry;
 
 use crate::scope::Scope;
-use crate::servers::Running;
 
 /// How a server is.
-pub(in crate::operation) fn shown(running: &Running) -> Value {
+pub(in crate::operation) fn shown(running: &ServerEntry) -> Value {
     let (status, inventory) = (running.server.status(), running.server.inventory());
     let definition = &running.definition;
     let mut server = json!({
@@ -49,18 +49,18 @@ pub(in crate::operation) fn shown(running: &Running) -> Value {
 }
 
 /// How many calls of each tool were given up and never answered.
-pub(crate) fn unanswered(running: &Running) -> Map<String, Value> {
+pub(crate) fn unanswered(running: &ServerEntry) -> Map<String, Value> {
     running.server.unanswered().into_iter().map(|(tool, count)| (tool.to_string(), count.into())).collect()
 }
 
 /// The eras that it has shown to speak, by the name that definitions have for them.
-fn speaks(running: &Running) -> Vec<&'static str> {
+fn speaks(running: &ServerEntry) -> Vec<&'static str> {
     let eras = [(Era::Legacy, SpokenEra::Legacy), (Era::Modern, SpokenEra::Modern)];
     eras.into_iter().filter(|(era, _)| running.server.speaks(*era)).map(|(_, name)| name.as_str()).collect()
 }
 
 /// The same with the members of muster's `MCPServerInfo`, secrets as stars.
-pub(super) fn info(running: &Running, in_muster: bool) -> Value {
+pub(super) fn info(running: &ServerEntry, in_muster: bool) -> Value {
     let mut server = shown(running);
     let (definition, status) = (&running.definition, running.server.status());
     let mut add = |key: &str, value: Value| {
@@ -126,12 +126,12 @@ const OF_ANYBODY: [&str; 13] = [
 ];
 
 /// How a server is, as a caller of this scope may read it.
-pub(in crate::operation) fn shown_to(scope: &Scope, running: &Running) -> Value {
+pub(in crate::operation) fn shown_to(scope: &Scope, running: &ServerEntry) -> Value {
     stripped(shown(running), scope, running)
 }
 
 /// What is left of a shown server for a caller of this scope; its tools are those that the profile shows.
-pub(super) fn stripped(mut server: Value, scope: &Scope, running: &Running) -> Value {
+pub(super) fn stripped(mut server: Value, scope: &Scope, running: &ServerEntry) -> Value {
     if scope.is_everything() {
         return server;
     }
@@ -170,6 +170,6 @@ fn muster_state(kind: TransportKind, state: State) -> &'static str {
 }
 
 /// Whether muster's list leaves it out unless everything is asked for.
-pub(super) fn is_hidden(running: &Running) -> bool {
+pub(super) fn is_hidden(running: &ServerEntry) -> bool {
     running.server.status().state == State::Failed
 }

@@ -5,22 +5,22 @@ use toolcrib_base::{ServerName, ToolId};
 use toolcrib_catalog::{Dialect, Prefix, ProfileDefinition};
 
 /// The longest exposed name; several clients refuse longer ones.
-pub(crate) const NAME_MAX: usize = 64;
+pub(super) const NAME_MAX: usize = 64;
 /// How many hexadecimal digits of a digest end a name that was cut or had to give way.
 const DIGEST: usize = 8;
 
 /// Whose tool is to be named.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Owner<'a> {
-    pub(crate) name: &'a ServerName,
+pub(super) struct Owner<'a> {
+    pub name: &'a ServerName,
     /// What its definition says that its tools' names begin with.
-    pub(crate) prefix: Option<&'a str>,
+    pub prefix: Option<&'a str>,
     /// A source's tools have one name in every dialect.
-    pub(crate) is_source: bool,
+    pub is_source: bool,
 }
 
 /// The name that a tool asks for in a profile.
-pub(crate) fn wanted(profile: &ProfileDefinition, owner: Owner<'_>, tool: &str) -> String {
+pub(super) fn wanted(profile: &ProfileDefinition, owner: Owner<'_>, tool: &str) -> String {
     let prefix = owner.prefix();
     match (profile.dialect, profile.prefix) {
         _ if owner.is_source => prefixed(owner, tool),
@@ -35,24 +35,24 @@ pub(crate) fn wanted(profile: &ProfileDefinition, owner: Owner<'_>, tool: &str) 
 }
 
 /// The name of a tool that the servers of a family have alike.
-pub(crate) fn of_family(family: &str, tool: &str) -> String {
+pub(super) fn of_family(family: &str, tool: &str) -> String {
     let doubled = tool.strip_prefix(family).is_some_and(|rest| rest.starts_with('_'));
     if doubled { fit(&format!("x_{tool}")) } else { fit(&format!("x_{family}_{tool}")) }
 }
 
 /// The name with the server before it: what a newcomer gets whose name is taken.
-pub(crate) fn prefixed(owner: Owner<'_>, tool: &str) -> String {
+pub(super) fn prefixed(owner: Owner<'_>, tool: &str) -> String {
     fit(&format!("{}_{tool}", owner.prefix()))
 }
 
 /// A name that nobody else can ask for: it ends in a digest of the id.
-pub(crate) fn unique(id: &ToolId) -> String {
+pub(super) fn unique(id: &ToolId) -> String {
     let text = id.to_string();
     cut(&replaced(&format!("{}_{}", id.server, id.tool)), &text)
 }
 
 /// Whether a name cannot collide: no server has an underscore in its name, so the first one splits it.
-pub(crate) fn is_own(profile: &ProfileDefinition, owner: Owner<'_>, tool: &str, name: &str) -> bool {
+pub(super) fn is_own(profile: &ProfileDefinition, owner: Owner<'_>, tool: &str, name: &str) -> bool {
     let plain = matches!(profile.dialect, Dialect::Native | Dialect::GoEnt) && profile.prefix == Prefix::Server;
     (plain || owner.is_source)
         && owner.prefix.is_none()
@@ -72,7 +72,7 @@ fn fit(text: &str) -> String {
 }
 
 /// What a name in full is exposed as; `None` where it can be exposed as it is.
-pub(crate) fn fitted(name: &str) -> Option<String> {
+pub(super) fn fitted(name: &str) -> Option<String> {
     let fitted = fit(name);
     (fitted != name).then_some(fitted)
 }

@@ -14,31 +14,31 @@ use toolcrib_search::{Signature, budget};
 use super::{Tool, View};
 
 /// The name that stands for all tools of a server.
-pub(crate) const ALL: &str = "*";
+pub const ALL: &str = "*";
 /// The state of what is not configured.
-pub(crate) const STATE: &str = "available";
+pub const STATE: &str = "available";
 /// How deep the schemas of an entry's tools may be.
 const DEPTH: usize = 64;
 
 /// The entries that some profile may start, by name.
-pub(crate) type Entries = BTreeMap<ServerName, Arc<Available>>;
+pub type Entries = BTreeMap<ServerName, Arc<Available>>;
 
 /// A tool that an entry tells of, or with the name `*` all tools of an entry that tells of none.
 #[derive(Debug)]
-pub(crate) struct Candidate {
+pub struct Candidate {
     /// Its exact id, which is also its name: which name it will be exposed by is known once it is there.
-    pub(crate) id: ToolId,
-    pub(crate) name: String,
-    pub(crate) annotations: Annotations,
-    pub(crate) available: Arc<Available>,
+    pub id: ToolId,
+    pub name: String,
+    pub annotations: Annotations,
+    pub available: Arc<Available>,
     /// What the entry says of the tool; nothing of an entry as a whole.
-    pub(crate) entry: Option<Entry>,
+    pub entry: Option<Entry>,
     signature: OnceLock<Signature>,
 }
 
 /// What one profile shows of entries, sorted by id.
 #[derive(Debug, Default)]
-pub(crate) struct Candidates(pub(super) Vec<Arc<Candidate>>);
+pub struct Candidates(pub(super) Vec<Arc<Candidate>>);
 
 // === impl Candidate ===
 
@@ -71,24 +71,24 @@ impl Candidate {
     }
 
     /// Its description; of an entry as a whole the entry's.
-    pub(crate) fn description(&self) -> &str {
+    pub fn description(&self) -> &str {
         let own = self.entry.as_ref().and_then(|entry| entry.description.as_deref());
         own.or(self.available.entry.description.as_deref().filter(|_| self.entry.is_none())).unwrap_or_default()
     }
 
-    pub(crate) fn title(&self) -> Option<&str> {
+    pub fn title(&self) -> Option<&str> {
         match &self.entry {
             Some(entry) => entry.title.as_deref(),
             None => self.available.entry.title.as_deref(),
         }
     }
 
-    pub(crate) fn input_schema(&self) -> Option<Raw> {
+    pub fn input_schema(&self) -> Option<Raw> {
         self.entry.as_ref().and_then(Entry::input_schema)
     }
 
     /// Its parameters for people and models.
-    pub(crate) fn signature(&self) -> &Signature {
+    pub fn signature(&self) -> &Signature {
         self.signature.get_or_init(|| {
             let input = self.input_schema();
             Signature::read(input.as_ref().map_or("{}", Raw::as_str), None)
@@ -100,40 +100,40 @@ impl Candidate {
 
 impl Candidates {
     /// The one of an exact id.
-    pub(crate) fn get(&self, id: &ToolId) -> Option<&Arc<Candidate>> {
+    pub fn get(&self, id: &ToolId) -> Option<&Arc<Candidate>> {
         let index = self.0.binary_search_by(|candidate| candidate.id.cmp(id)).ok()?;
         self.0.get(index)
     }
 
     /// What is shown of an entry.
-    pub(crate) fn of_server(&self, server: &str) -> &[Arc<Candidate>] {
+    pub fn of_server(&self, server: &str) -> &[Arc<Candidate>] {
         let from = self.0.partition_point(|candidate| candidate.id.server.as_str() < server);
         let count = self.0[from..].partition_point(|candidate| candidate.id.server.as_str() == server);
         &self.0[from..from + count]
     }
 
     /// What a name means that stands for a tool of an entry: exactly one of its tools, or `server/*`.
-    pub(crate) fn named(&self, name: &str) -> Option<&Arc<Candidate>> {
+    pub fn named(&self, name: &str) -> Option<&Arc<Candidate>> {
         let id = ToolId::parse(name)?;
         self.get(&id).or_else(|| self.of_server(id.server.as_str()).first().filter(|_| &*id.tool == ALL))
     }
 
     /// What a call of a tool is about that no server offers yet. Which tools an entry has that tells of none, nobody
     /// knows before it is started.
-    pub(crate) fn called(&self, name: &str) -> Option<&Arc<Candidate>> {
+    pub fn called(&self, name: &str) -> Option<&Arc<Candidate>> {
         let id = ToolId::parse(name)?;
         let whole = || self.of_server(id.server.as_str()).iter().find(|candidate| candidate.entry.is_none());
         self.get(&id).or_else(whole)
     }
 
     /// The entries themselves, each once.
-    pub(crate) fn entries(&self) -> impl Iterator<Item = &RegistryEntry> {
+    pub fn entries(&self) -> impl Iterator<Item = &RegistryEntry> {
         let firsts = self.servers().filter_map(|name| self.of_server(name).first());
         firsts.map(|candidate| &*candidate.available.entry)
     }
 
     /// The names of the entries.
-    pub(crate) fn servers(&self) -> impl Iterator<Item = &str> {
+    pub fn servers(&self) -> impl Iterator<Item = &str> {
         let mut last = None;
         self.0
             .iter()
@@ -144,7 +144,7 @@ impl Candidates {
 
 /// What a search finds: a tool that is there, or what could be.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Found<'a> {
+pub enum Found<'a> {
     Tool(&'a Tool),
     Candidate(&'a Candidate),
 }
@@ -153,19 +153,19 @@ pub(crate) enum Found<'a> {
 
 impl<'a> Found<'a> {
     /// Of the id of a hit. The index and the view are of the same build, so every hit is something.
-    pub(crate) fn of(view: &'a View, id: &ToolId) -> Option<Self> {
+    pub fn of(view: &'a View, id: &ToolId) -> Option<Self> {
         let tool = view.tool_by_id(id).map(|tool| Self::Tool(tool));
         tool.or_else(|| view.available.get(id).map(|candidate| Self::Candidate(candidate)))
     }
 
-    pub(crate) fn name(self) -> &'a str {
+    pub fn name(self) -> &'a str {
         match self {
             Self::Tool(tool) => &tool.name,
             Self::Candidate(candidate) => &candidate.name,
         }
     }
 
-    pub(crate) fn description(self) -> &'a str {
+    pub fn description(self) -> &'a str {
         match self {
             Self::Tool(tool) => tool.description(),
             Self::Candidate(candidate) => candidate.description(),
@@ -173,33 +173,33 @@ impl<'a> Found<'a> {
     }
 
     /// One line of description, which says of what could be that it is not there.
-    pub(crate) fn summary(self) -> String {
+    pub fn summary(self) -> String {
         let summary = budget::summary(self.description());
         if self.is_there() { summary } else { format!("({STATE}) {summary}") }
     }
 
-    pub(crate) fn signature(self) -> &'a Signature {
+    pub fn signature(self) -> &'a Signature {
         match self {
             Self::Tool(tool) => tool.signature(),
             Self::Candidate(candidate) => candidate.signature(),
         }
     }
 
-    pub(crate) fn input_schema(self) -> Option<Raw> {
+    pub fn input_schema(self) -> Option<Raw> {
         match self {
             Self::Tool(tool) => tool.entry.input_schema(),
             Self::Candidate(candidate) => candidate.input_schema(),
         }
     }
 
-    pub(crate) fn output_schema(self) -> Option<Raw> {
+    pub fn output_schema(self) -> Option<Raw> {
         match self {
             Self::Tool(tool) => tool.entry.output_schema(),
             Self::Candidate(candidate) => candidate.entry.as_ref().and_then(Entry::output_schema),
         }
     }
 
-    pub(crate) fn title(self) -> Option<&'a str> {
+    pub fn title(self) -> Option<&'a str> {
         match self {
             Self::Tool(tool) => tool.entry.title.as_deref(),
             Self::Candidate(candidate) => candidate.title(),
@@ -207,14 +207,14 @@ impl<'a> Found<'a> {
     }
 
     /// What is said of the server.
-    pub(crate) fn about(self) -> Option<&'a str> {
+    pub fn about(self) -> Option<&'a str> {
         match self {
             Self::Tool(tool) => tool.definition()?.description.as_deref(),
             Self::Candidate(candidate) => candidate.available.entry.description.as_deref(),
         }
     }
 
-    pub(crate) fn category(self) -> Option<&'a str> {
+    pub fn category(self) -> Option<&'a str> {
         match self {
             Self::Tool(tool) => tool.definition()?.category.as_deref(),
             Self::Candidate(candidate) => candidate.available.entry.category.as_deref(),
@@ -222,7 +222,7 @@ impl<'a> Found<'a> {
     }
 
     /// The keywords of the server, or the tags of the entry.
-    pub(crate) fn keywords(self) -> &'a [String] {
+    pub fn keywords(self) -> &'a [String] {
         match self {
             Self::Tool(tool) => tool.definition().map_or(&[], |definition| &definition.keywords),
             Self::Candidate(candidate) => &candidate.available.entry.tags,
@@ -230,14 +230,14 @@ impl<'a> Found<'a> {
     }
 
     /// How the server is, in the word that hits carry.
-    pub(crate) fn state(self) -> &'static str {
+    pub fn state(self) -> &'static str {
         match self {
             Self::Tool(tool) => tool.state(),
             Self::Candidate(_) => STATE,
         }
     }
 
-    pub(crate) fn is_there(self) -> bool {
+    pub fn is_there(self) -> bool {
         matches!(self, Self::Tool(_))
     }
 }

@@ -15,7 +15,7 @@ const BYTES: usize = 16 * 1024;
 
 /// What is passed on to clients.
 #[derive(Debug, Default)]
-pub(crate) struct Offered {
+pub struct Offered {
     /// Name and settings, an object.
     extensions: Vec<(String, Raw)>,
     /// Of the only server that there is.
@@ -24,7 +24,7 @@ pub(crate) struct Offered {
 
 impl Offered {
     /// Gathers what the servers declare. Where two declare the same extension, the settings of the first are passed on.
-    pub(crate) fn gather(servers: &[(ServerName, Server)]) -> Self {
+    pub fn gather(servers: &[(ServerName, Server)]) -> Self {
         let mut offered = Self::default();
         let mut bytes = 0;
         for (_, server) in servers {
@@ -62,7 +62,7 @@ impl Offered {
     /// The answer to `initialize` or `server/discover` with these among its `capabilities`.
     ///
     /// Tasks are offered to modern clients only: what is slow here may become one, and those of servers are passed on.
-    pub(crate) fn add_to(&self, result: &Raw, era: Era) -> Raw {
+    pub fn add_to(&self, result: &Raw, era: Era) -> Raw {
         let Some(capabilities) = result.get("capabilities") else { return result.clone() };
         let mut extensions = Writer::object(64);
         if era == Era::Modern {

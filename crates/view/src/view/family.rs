@@ -18,9 +18,9 @@ const NAMED: usize = 20;
 
 /// One tool of a family.
 #[derive(Debug)]
-pub(crate) struct FamilyTool {
+pub struct FamilyTool {
     /// The name under which it is shown.
-    pub(crate) name: Arc<str>,
+    pub name: Arc<str>,
     /// The argument that says which server is meant.
     argument: String,
     members: BTreeMap<ServerName, Arc<Tool>>,
@@ -28,7 +28,7 @@ pub(crate) struct FamilyTool {
 
 /// The tools of all families of a profile.
 #[derive(Debug, Default)]
-pub(crate) struct Families {
+pub struct Families {
     /// By their names.
     tools: BTreeMap<Arc<str>, Arc<FamilyTool>>,
     /// The tool of the family that a server's tool is part of.
@@ -46,7 +46,7 @@ struct Gathered<'a> {
 
 impl Families {
     /// The families among these tools.
-    pub(crate) fn of(tools: &[Arc<Tool>]) -> Self {
+    pub fn of(tools: &[Arc<Tool>]) -> Self {
         let mut gathered: BTreeMap<&str, Gathered<'_>> = BTreeMap::new();
         for tool in tools {
             if let Some(family) = tool.definition().and_then(|definition| definition.family.as_ref()) {
@@ -86,12 +86,12 @@ impl Families {
     }
 
     /// The tool of a name.
-    pub(crate) fn named(&self, name: &str) -> Option<&Arc<FamilyTool>> {
+    pub fn named(&self, name: &str) -> Option<&Arc<FamilyTool>> {
         self.tools.get(name)
     }
 
     /// The tool that a server's tool is shown as.
-    pub(crate) fn with(&self, id: &ToolId) -> Option<&Arc<FamilyTool>> {
+    pub fn with(&self, id: &ToolId) -> Option<&Arc<FamilyTool>> {
         self.of.get(id)
     }
 }
@@ -117,17 +117,17 @@ fn are_alike(members: &[&Arc<Tool>], argument: &str) -> bool {
 
 impl FamilyTool {
     /// What its servers say of it.
-    pub(crate) fn description(&self) -> &str {
+    pub fn description(&self) -> &str {
         self.any().map_or("", |tool| tool.description())
     }
 
     /// Any of the servers' tools: they are alike.
-    pub(crate) fn any(&self) -> Option<&Arc<Tool>> {
+    pub fn any(&self) -> Option<&Arc<Tool>> {
         self.members.values().next()
     }
 
     /// The schema of its arguments: the servers' own with one more.
-    pub(crate) fn input_schema(&self) -> Value {
+    pub fn input_schema(&self) -> Value {
         let own = self.any().and_then(|tool| tool.entry.input_schema()).map(|schema| schema.to_value());
         let mut schema = own.filter(Value::is_object).unwrap_or_else(|| json!({ "type": "object" }));
         let servers: Vec<&str> = self.members.keys().map(ServerName::as_str).collect();
@@ -143,7 +143,7 @@ impl FamilyTool {
     }
 
     /// The server's tool that is meant, and its arguments.
-    pub(crate) fn pick(&self, arguments: &Raw) -> Result<(Arc<Tool>, Raw), Problem> {
+    pub fn pick(&self, arguments: &Raw) -> Result<(Arc<Tool>, Raw), Problem> {
         let known: Vec<String> = self.members.keys().take(NAMED).map(|server| format!("`{server}`")).collect();
         let known = format!("It is one of {}.", known.join(", "));
         let wrong = |message: String| Problem::new(Kind::InvalidParams, message).hint(known.clone());

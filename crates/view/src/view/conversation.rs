@@ -14,7 +14,7 @@ use toolcrib_upstream::{IDLE, Inventory};
 
 /// What a tool has to do with sessions.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum SessionPart {
+pub enum SessionPart {
     /// Nothing.
     None,
     /// This argument names the session that a call belongs to. It is ours, not the server's.

@@ -18,6 +18,9 @@ mod resource;
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
 
+use toolcrib_session::Session;
+
+use crate::{Operation, OperationTable, Permission, dialect};
 use toolcrib_base::{ServerName, ToolId};
 use toolcrib_catalog::{Exposure, ProfileDefinition, ServerDefinition};
 use toolcrib_policy::{Act, Annotations, Rules};
@@ -25,23 +28,21 @@ use toolcrib_protocol::Raw;
 use toolcrib_protocol::inventory::Entry;
 use toolcrib_protocol::param_header::ParamHeaders;
 use toolcrib_search::{Query, Ranking, Signature};
-use toolcrib_session::Session;
 use toolcrib_upstream::{Server, State};
-use toolcrib_view::{Operation, OperationTable, Permission, dialect};
 
-use crate::economy::Costs;
+use crate::costs::Costs;
 use crate::metrics::{Metrics, ToolMetrics};
-use crate::source::{Source, Sources};
-use toolcrib_view::schema::ArgumentCheck;
+use crate::schema::ArgumentCheck;
+use crate::source::ToolSources;
 
-pub(crate) use available::{ALL, Candidate, Candidates, Entries, Found, STATE as AVAILABLE};
-pub(crate) use build::Builder;
-pub(crate) use conversation::SessionPart;
-pub(crate) use family::{Families, FamilyTool};
-pub(crate) use listed::{Listed, PAGE, Paging, Stamp};
-pub(crate) use offered::Offered;
-pub(crate) use own_lists::{AUTH_STATUS, OwnLists};
-pub(crate) use resource::Resources;
+pub use available::{ALL, Candidate, Candidates, Entries, Found, STATE as AVAILABLE};
+pub use build::Builder;
+pub use conversation::SessionPart;
+pub use family::{Families, FamilyTool};
+pub use listed::{Listed, PAGE, Paging, Stamp};
+pub use offered::Offered;
+pub use own_lists::{AUTH_STATUS, OwnLists};
+pub use resource::Resources;
 
 /// One tool of one profile.
 #[derive(Debug)]
@@ -51,15 +52,15 @@ pub struct Tool {
     /// The name under which this profile exposes it.
     pub name: Arc<str>,
     /// Its place in the list of its server.
-    pub(crate) place: usize,
+    pub place: usize,
     /// What its server says of it, with the parameter that names a session where there is one.
     pub entry: Entry,
     /// Its hints.
     pub annotations: Annotations,
     /// What it has to do with sessions of `session: handle`.
-    pub(crate) session: SessionPart,
+    pub session: SessionPart,
     /// Who has it.
-    pub(crate) home: Home,
+    pub home: Home,
     metrics: Arc<Metrics>,
     counted: OnceLock<Arc<ToolMetrics>>,
     // Boxed, because most tools are never called or described and there are many of them in every profile.
@@ -70,13 +71,13 @@ pub struct Tool {
 
 /// Who has a tool, and is asked when it is called.
 #[derive(Debug, Clone)]
-pub(crate) enum Home {
+pub enum Home {
     Server {
         definition: Arc<ServerDefinition>,
         server: Server,
     },
+    /// The source whose name stands where tools of servers have their server.
     Source {
-        source: Arc<dyn Source>,
         /// Whether it may take so long that clients who know tasks get one.
         slow: bool,
         /// Whether the source says itself what is wrong with arguments.
@@ -102,43 +103,43 @@ pub struct View {
     /// The profile; its exposure is what `auto` has come to.
     pub profile: Arc<ProfileDefinition>,
     /// The exposure as its file says it.
-    pub(crate) declared: Exposure,
+    pub declared: Exposure,
     /// Its rules.
     pub rules: Rules,
     /// Its tools, sorted by id.
     pub tools: Vec<Arc<Tool>>,
     by_name: HashMap<Arc<str>, usize>,
     /// The tools that several of its servers have alike.
-    pub(crate) families: Families,
+    pub families: Families,
     /// Its prompts, sorted by exposed name.
     pub prompts: Vec<Arc<Prompt>>,
-    pub(crate) resources: Resources,
+    pub resources: Resources,
     /// What it may have beside them: tools of entries that nobody has configured.
-    pub(crate) available: Candidates,
+    pub available: Candidates,
     /// What its servers can do beside the usual.
-    pub(crate) offered: Offered,
+    pub offered: Offered,
     /// Whether every server had been listed when it was built.
-    pub(crate) is_complete: bool,
+    pub is_complete: bool,
     /// The operations that there are.
-    pub(crate) operations: Arc<OperationTable>,
+    pub operations: Arc<OperationTable>,
     /// The sources that it shows.
-    pub(crate) sources: Sources,
+    pub sources: ToolSources,
     /// All sources: of what some of them have nothing is a tool.
-    pub(crate) every_source: Sources,
+    pub every_source: ToolSources,
     /// The servers that it may use.
     pub servers: Vec<(Arc<ServerDefinition>, Server)>,
     /// The definitions of those that it hides: their names and prefixes are not told.
     hidden: Vec<Arc<ServerDefinition>>,
-    pub(crate) search: toolcrib_search::View,
+    pub search: toolcrib_search::View,
     /// The listed tools as the result of `tools/list`, for every exposure whose list is the same for all callers.
-    pub(crate) listed: Listed,
+    pub listed: Listed,
     /// With `exposure: auto` and many tools: the list of legacy clients that search long lists themselves.
-    pub(crate) whole: Option<Listed>,
+    pub whole: Option<Listed>,
     /// The meta-tools of its menu, already rendered.
-    pub(crate) menu: Vec<Raw>,
-    pub(crate) prompts_listed: Listed,
+    pub menu: Vec<Raw>,
+    pub prompts_listed: Listed,
     /// What is listed natively in the place of what servers offer, in dialects that do so.
-    pub(crate) own_lists: Option<OwnLists>,
+    pub own_lists: Option<OwnLists>,
     /// What its tools cost, counted when it is first asked for.
     costs: OnceLock<Costs>,
 }
@@ -151,7 +152,7 @@ impl std::fmt::Debug for View {
 
 impl Tool {
     /// Its entry under the exposed name.
-    pub(crate) fn exposed(&self) -> Raw {
+    pub fn exposed(&self) -> Raw {
         if *self.name == *self.entry.key {
             return self.entry.raw.clone();
         }
@@ -160,28 +161,28 @@ impl Tool {
     }
 
     /// Its counters, made at its first call: a server that lists new names all the time fills nothing.
-    pub(crate) fn metrics(&self) -> &ToolMetrics {
+    pub fn metrics(&self) -> &ToolMetrics {
         self.counted.get_or_init(|| self.metrics.tool(&self.id))
     }
 
     /// What is asked when it is called.
-    pub(crate) fn act(&self) -> Act {
+    pub fn act(&self) -> Act {
         Act::CallTool { tool: self.id.clone(), annotations: self.annotations }
     }
 
     /// The check of its arguments, compiled at the first call.
-    pub(crate) fn check(&self) -> &ArgumentCheck {
+    pub fn check(&self) -> &ArgumentCheck {
         self.check.get_or_init(|| Box::new(ArgumentCheck::compile(&self.id, self.entry.input_schema().as_ref())))
     }
 
     /// The check of its arguments, if it is there already or is compiled in no time.
-    pub(crate) fn check_if_cheap(&self) -> Option<&ArgumentCheck> {
+    pub fn check_if_cheap(&self) -> Option<&ArgumentCheck> {
         let compiled = self.check.get().map(Box::as_ref);
         compiled.or_else(|| ArgumentCheck::compiles_at_once(self.entry.input_schema().as_ref()).then(|| self.check()))
     }
 
     /// Which of its arguments are mirrored in headers; none where the annotations are wrong.
-    pub(crate) fn param_headers(&self) -> &ParamHeaders {
+    pub fn param_headers(&self) -> &ParamHeaders {
         self.headers.get_or_init(|| {
             let schema = self.entry.input_schema();
             schema.and_then(|schema| ParamHeaders::read(&schema).ok()).unwrap_or_default()
@@ -189,7 +190,7 @@ impl Tool {
     }
 
     /// Its parameters for people and models.
-    pub(crate) fn signature(&self) -> &Signature {
+    pub fn signature(&self) -> &Signature {
         self.signature.get_or_init(|| {
             let input = self.entry.input_schema();
             let output = self.entry.output_schema();
@@ -199,7 +200,7 @@ impl Tool {
     }
 
     /// Whether what is wrong with its arguments is said by its source.
-    pub(crate) fn checks_arguments(&self) -> bool {
+    pub fn checks_arguments(&self) -> bool {
         matches!(self.home, Home::Source { checks_arguments: true, .. })
     }
 
@@ -230,25 +231,25 @@ impl Tool {
     }
 
     /// How its server is, in the word that hits and descriptions carry.
-    pub(crate) fn state(&self) -> &'static str {
+    pub fn state(&self) -> &'static str {
         self.server().map_or(State::Ready, |server| server.status().state).as_str()
     }
 }
 
 /// What a tool says of itself, as the rules read it.
-pub(crate) fn annotations(entry: &Entry) -> Annotations {
+pub fn annotations(entry: &Entry) -> Annotations {
     let hints = entry.hints();
     Annotations { read_only: hints.read_only, destructive: hints.destructive, ..Annotations::default() }
 }
 
 impl View {
-    /// What its tools cost a model. The first count takes as long as reading all of them.
-    pub(crate) fn costs(&self) -> &Costs {
-        self.costs.get_or_init(|| Costs::of(self))
+    /// What its tools cost a model, counted by this when it is first asked for.
+    pub fn costs_or_count(&self, count: impl FnOnce(&Self) -> Costs) -> &Costs {
+        self.costs.get_or_init(|| count(self))
     }
 
     /// A search as this profile ranks.
-    pub(crate) fn query<'q>(&self, text: &'q str) -> Query<'q> {
+    pub fn query<'q>(&self, text: &'q str) -> Query<'q> {
         let ranking = match self.profile.ranking {
             toolcrib_catalog::Ranking::Blend => Ranking::Blend,
             toolcrib_catalog::Ranking::TfIdf => Ranking::TfIdf,
@@ -276,7 +277,7 @@ impl View {
     }
 
     /// The tool of a name in whatever dialect.
-    pub(crate) fn tool_anyhow(&self, name: &str) -> Option<&Arc<Tool>> {
+    pub fn tool_anyhow(&self, name: &str) -> Option<&Arc<Tool>> {
         let servers = self.servers.iter().map(|(definition, _)| &**definition);
         self.tool(name).or_else(|| reach::ids(name, servers).find_map(|id| self.tool_by_id(&id)))
     }
@@ -291,13 +292,13 @@ impl View {
     }
 
     /// The list of tools that a caller sees, what it has loaded aside.
-    pub(crate) fn listed_for(&self, session: Option<&Session>) -> &Listed {
+    pub fn listed_for(&self, session: Option<&Session>) -> &Listed {
         let defers = |session: &&Session| auto::defers(&self.profile, session);
         session.filter(defers).and(self.whole.as_ref()).unwrap_or(&self.listed)
     }
 
     /// The lists of resources, templates and prompts as clients see them natively.
-    pub(crate) fn natively(&self) -> [&Listed; 3] {
+    pub fn natively(&self) -> [&Listed; 3] {
         match &self.own_lists {
             Some(own) => [&own.resources, &own.templates, &own.prompts],
             None => [&self.resources.resources_listed, &self.resources.templates_listed, &self.prompts_listed],
@@ -311,7 +312,7 @@ impl View {
     }
 
     /// Whether a tool stands in `tools/list` for everybody.
-    pub(crate) fn lists(&self, tool: &Tool) -> bool {
+    pub fn lists(&self, tool: &Tool) -> bool {
         match self.profile.exposure {
             Exposure::Direct => true,
             Exposure::Pinned => {
@@ -323,7 +324,7 @@ impl View {
     }
 
     /// The servers whose first listing has not ended.
-    pub(crate) fn pending(&self) -> Vec<&ServerName> {
+    pub fn pending(&self) -> Vec<&ServerName> {
         // What nobody starts is not about to be listed.
         let is_pending = |server: &Server| {
             let status = server.status();

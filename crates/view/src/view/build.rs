@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::{Arc, Mutex, OnceLock};
 
+use crate::{OperationTable, menu};
 use toolcrib_base::{ServerName, ToolId};
 use toolcrib_catalog::{Available, ChangedTools, Exposure, ProfileDefinition, ServerDefinition, recognised};
 use toolcrib_policy::{Act, Annotations, Caller, Held, Request, Rules, Settings};
@@ -17,7 +18,6 @@ use toolcrib_protocol::{Era, Raw};
 use toolcrib_search::{Document, Index, ServerText, schema, tool_texts};
 use toolcrib_store::Names;
 use toolcrib_upstream::Inventory;
-use toolcrib_view::{OperationTable, menu};
 
 use super::auto;
 use super::available::{Candidate, Candidates, Entries};
@@ -27,17 +27,17 @@ use super::naming::Naming;
 use super::offered::Offered;
 use super::resource::Resources;
 use super::{Families, Home, Listed, OwnLists, PAGE, Paging, Prompt, Tool, View};
+use crate::dialect::META_NAMES;
 use crate::embed::Embed;
 use crate::metrics::Metrics;
-use crate::servers::{Running, Table};
-use crate::source::{Offer, Source, Sources};
-use toolcrib_view::dialect::META_NAMES;
+use crate::server_entry::{ServerEntry, ServerTable};
+use crate::source::{Offer, ToolSource, ToolSources};
 use uses::Uses;
 use words::{description, labels};
 
 /// What building needs and keeps between two builds.
 #[derive(Debug)]
-pub(crate) struct Builder {
+pub struct Builder {
     index: Index,
     /// Which inventory of each server is in the index.
     indexed: HashMap<ServerName, Arc<Inventory>>,
@@ -47,12 +47,12 @@ pub(crate) struct Builder {
     metrics: Arc<Metrics>,
     embed: Option<Arc<dyn Embed>>,
     told: Mutex<HashSet<String>>,
-    pub(crate) operations: Arc<OperationTable>,
-    pub(crate) sources: Sources,
+    pub operations: Arc<OperationTable>,
+    pub sources: ToolSources,
     /// What each source offered when it was indexed.
     offered: HashMap<ServerName, Arc<[Offer]>>,
     /// How many entries one page of a list has.
-    pub(crate) page: usize,
+    pub page: usize,
 }
 
 /// By what the tools of one profile are chosen and changed.
@@ -70,18 +70,18 @@ struct Found<'a> {
     entry: Entry,
     session: SessionPart,
     annotations: Annotations,
-    of: Of<'a>,
+    of: Origin<'a>,
 }
 
 /// Who has a tool that was found.
 #[derive(Clone, Copy)]
-enum Of<'a> {
-    Server(&'a Running),
-    Source(&'a Arc<dyn Source>, &'a Offer),
+enum Origin<'a> {
+    Server(&'a ServerEntry),
+    Source(&'a ServerName, &'a Offer),
 }
 
 impl Builder {
-    pub(crate) fn new(names: Names, metrics: Arc<Metrics>, embed: Option<Arc<dyn Embed>>) -> Self {
+    pub fn new(names: Names, metrics: Arc<Metrics>, embed: Option<Arc<dyn Embed>>) -> Self {
         let (indexed, entries) = (HashMap::new(), BTreeMap::new());
         Self {
             index: Index::new(),
@@ -100,7 +100,7 @@ impl Builder {
 
     /// Brings the index up to date: only servers whose inventory changed, and entries that changed, are read again. No
     /// name is among both.
-    pub(crate) fn index(&mut self, servers: &Table, entries: &Entries) {
+    pub fn index(&mut self, servers: &ServerTable, entries: &Entries) {
         let gone: Vec<_> = self.indexed.keys().filter(|name| !servers.contains_key(*name)).cloned().collect();
         for name in gone {
             self.indexed.remove(&name);
@@ -145,7 +145,7 @@ impl Builder {
     }
 
     /// What each server offered when the index was brought up to date.
-    pub(crate) fn indexed(&self) -> BTreeMap<ServerName, Arc<Inventory>> {
+    pub fn indexed(&self) -> BTreeMap<ServerName, Arc<Inventory>> {
         self.indexed.iter().map(|(name, inventory)| (name.clone(), Arc::clone(inventory))).collect()
     }
 
@@ -203,7 +203,7 @@ impl Builder {
     }
 
     /// Builds the view of one profile; `held` is what is not as it was approved. Blocks: it remembers names.
-    pub(crate) fn view(&self, profile: &Arc<ProfileDefinition>, servers: &Table, held: &Arc<Held>) -> View {
+    pub fn view(&self, profile: &Arc<ProfileDefinition>, servers: &ServerTable, held: &Arc<Held>) -> View {
         let holds = profile.changed_tools == ChangedTools::Hold;
         let rules = Rules::new(Settings {
             profile: profile.name.clone(),
@@ -215,13 +215,13 @@ impl Builder {
             held: if holds { Arc::clone(held) } else { Arc::default() },
         });
         let is_taken = |name: &ServerName| self.sources.iter().any(|source| source.name() == name);
-        let shown: Vec<&Running> = servers
+        let shown: Vec<&ServerEntry> = servers
             .values()
             .filter(|it| rules.shows_server(&it.definition.name) && !is_taken(&it.definition.name))
             .collect();
         let hidden = servers.values().map(|it| &it.definition).filter(|it| !rules.shows_server(&it.name));
         let hidden = hidden.cloned().collect();
-        let sources: Sources = self.sources.iter().filter(|it| rules.shows_server(it.name())).cloned().collect();
+        let sources: ToolSources = self.sources.iter().filter(|it| rules.shows_server(it.name())).cloned().collect();
         let handles: Vec<_> = shown.iter().map(|it| (it.definition.name.clone(), it.server.clone())).collect();
         let paging = Paging { profile: profile.name.clone(), size: self.page };
         let resources = Resources::gather(&handles, &paging, holds.then_some(&**held));
@@ -282,9 +282,9 @@ impl Builder {
         view
     }
 
-    fn tools(&self, shaping: &Shaping<'_>, shown: &[&Running], sources: &[Arc<dyn Source>]) -> Vec<Arc<Tool>> {
+    fn tools(&self, shaping: &Shaping<'_>, shown: &[&ServerEntry], sources: &[Arc<dyn ToolSource>]) -> Vec<Arc<Tool>> {
         let Shaping { profile, rules, resources } = *shaping;
-        let offered: Vec<(&Arc<dyn Source>, _)> =
+        let offered: Vec<(&Arc<dyn ToolSource>, _)> =
             sources.iter().filter_map(|source| Some((source, self.offered.get(source.name())?))).collect();
         // Room for all at once and no copy to sort: what grows and goes here leaves holes in the memory of a gateway that
         // then does nothing for hours.
@@ -299,7 +299,7 @@ impl Builder {
                     && !self.has_wrong_headers(running, entry)
                 {
                     let entry = resources.rewritten_entry(&id.server, entry);
-                    let of = Of::Server(running);
+                    let of = Origin::Server(running);
                     found.push(Found { id, place, entry, session: SessionPart::None, annotations, of });
                 }
             }
@@ -315,7 +315,7 @@ impl Builder {
                 entry: offer.entry.clone(),
                 session: SessionPart::None,
                 annotations: Annotations::default(),
-                of: Of::Source(source, offer),
+                of: Origin::Source(source.name(), offer),
             }));
         }
         found.sort_unstable_by(|a, b| a.id.cmp(&b.id));
@@ -341,16 +341,12 @@ impl Builder {
                 _ => (entry, session),
             };
             let (home, entry) = match of {
-                Of::Server(running) => {
+                Origin::Server(running) => {
                     let (definition, server) = (Arc::clone(&running.definition), running.server.clone());
                     (Home::Server { definition, server }, entry)
                 }
-                Of::Source(source, offer) => (
-                    Home::Source {
-                        source: Arc::clone(source),
-                        slow: offer.slow,
-                        checks_arguments: offer.checks_arguments,
-                    },
+                Origin::Source(_, offer) => (
+                    Home::Source { slow: offer.slow, checks_arguments: offer.checks_arguments },
                     uses::hinted(entry, annotations),
                 ),
             };
@@ -374,7 +370,7 @@ impl Builder {
 
     /// Whether a tool behind HTTP says that arguments are mirrored in headers, and says it wrongly: such a tool cannot be
     /// called as its server wants, so it is left out (2026-07-28, basic/transports, custom headers).
-    fn has_wrong_headers(&self, running: &Running, entry: &Entry) -> bool {
+    fn has_wrong_headers(&self, running: &ServerEntry, entry: &Entry) -> bool {
         if running.server.listing_era() != Some(Era::Modern) || !running.definition.transport.is_http() {
             return false;
         }
@@ -388,8 +384,8 @@ impl Builder {
         true
     }
 
-    fn prompts(&self, profile: &ProfileDefinition, rules: &Rules, shown: &[&Running]) -> Vec<Arc<Prompt>> {
-        let mut found: Vec<(ToolId, Entry, &Running)> = Vec::new();
+    fn prompts(&self, profile: &ProfileDefinition, rules: &Rules, shown: &[&ServerEntry]) -> Vec<Arc<Prompt>> {
+        let mut found: Vec<(ToolId, Entry, &ServerEntry)> = Vec::new();
         for running in shown {
             for entry in &running.server.inventory().prompts {
                 let server = running.definition.name.clone();
@@ -414,23 +410,23 @@ impl Builder {
     }
 }
 
-fn owner(running: &Running) -> Owner<'_> {
+fn owner(running: &ServerEntry) -> Owner<'_> {
     let definition = &running.definition;
     Owner { name: &definition.name, prefix: definition.prefix.as_deref(), is_source: false }
 }
 
-impl<'a> Of<'a> {
+impl<'a> Origin<'a> {
     fn owner(self) -> Owner<'a> {
         match self {
             Self::Server(running) => owner(running),
-            Self::Source(source, _) => Owner { name: source.name(), prefix: None, is_source: true },
+            Self::Source(name, _) => Owner { name, prefix: None, is_source: true },
         }
     }
 }
 
 /// The tools that open and close sessions with a server, as far as the rules show them. One that is known to be modern
 /// only has none.
-fn session_tools<'a>(rules: &Rules, running: &'a Running, inventory: &Inventory) -> Vec<Found<'a>> {
+fn session_tools<'a>(rules: &Rules, running: &'a ServerEntry, inventory: &Inventory) -> Vec<Found<'a>> {
     let definition = &running.definition;
     let tools = SessionTools::of(definition, inventory).filter(|_| running.server.may_have_sessions());
     let Some(SessionTools { open, close }) = tools else { return Vec::new() };
@@ -445,7 +441,7 @@ fn session_tools<'a>(rules: &Rules, running: &'a Running, inventory: &Inventory)
         }
         let id = id(&free.name);
         let entry = conversation::entry(&session, &id, definition);
-        let (place, of) = (inventory.tools.len() + found.len(), Of::Server(running));
+        let (place, of) = (inventory.tools.len() + found.len(), Origin::Server(running));
         found.push(Found { id, place, entry, session, annotations, of });
     }
     found

@@ -15,7 +15,7 @@ use toolcrib_base::ToolId;
 use toolcrib_store::Outcome;
 use toolcrib_upstream::Server;
 
-use crate::economy::Costs;
+use crate::costs::Costs;
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct ToolLabels {
@@ -178,7 +178,7 @@ impl Metrics {
     }
 
     /// Says what the tools of each profile cost; profiles that are not named are forgotten.
-    pub(crate) fn set_tokens<'a>(&self, costs: impl Iterator<Item = (&'a str, &'a Costs)>) {
+    pub fn set_tokens<'a>(&self, costs: impl Iterator<Item = (&'a str, &'a Costs)>) {
         self.tokens.clear();
         for (profile, costs) in costs {
             for (of, tokens) in [("everything", costs.everything), ("listed", costs.listed), ("task", costs.task())] {

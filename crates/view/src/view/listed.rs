@@ -13,20 +13,20 @@ use toolcrib_protocol::seal::Sealer;
 use toolcrib_protocol::{Era, Raw, Revision, RpcError, downgrade, json};
 
 /// How many entries one page of a list has: few clients ever ask for a second one.
-pub(crate) const PAGE: usize = 1_000;
+pub const PAGE: usize = 1_000;
 
 /// Whose list it is and how long its pages are.
 #[derive(Debug, Clone)]
-pub(crate) struct Paging {
-    pub(crate) profile: ProfileName,
-    pub(crate) size: usize,
+pub struct Paging {
+    pub profile: ProfileName,
+    pub size: usize,
 }
 
 /// What pages carry of the gateway itself.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Stamp<'a> {
-    pub(crate) sealer: &'a Sealer,
-    pub(crate) server_info: &'a Raw,
+pub struct Stamp<'a> {
+    pub sealer: &'a Sealer,
+    pub server_info: &'a Raw,
 }
 
 /// The forms in which clients read a list.
@@ -45,7 +45,7 @@ enum Form {
 type Pages = Arc<[Raw]>;
 
 /// A list that is the same for everybody in the profile.
-pub(crate) struct Listed {
+pub struct Listed {
     listing: Listing,
     paging: Paging,
     entries: Vec<Raw>,
@@ -62,7 +62,7 @@ impl fmt::Debug for Listed {
 
 impl Listed {
     /// A list of these entries, in this order.
-    pub(crate) fn new(listing: Listing, paging: &Paging, entries: Vec<Raw>) -> Self {
+    pub fn new(listing: Listing, paging: &Paging, entries: Vec<Raw>) -> Self {
         Self {
             listing,
             paging: paging.clone(),
@@ -76,7 +76,7 @@ impl Listed {
     /// The page that a cursor names, or the first one, in the form of a client's revision; shared, not copied.
     ///
     /// Errors: a cursor that was not given out for this list as it is now.
-    pub(crate) fn page(&self, revision: Revision, stamp: Stamp<'_>, cursor: Option<&Raw>) -> Result<Raw, RpcError> {
+    pub fn page(&self, revision: Revision, stamp: Stamp<'_>, cursor: Option<&Raw>) -> Result<Raw, RpcError> {
         let pages = self.pages(self.form(revision), stamp);
         let index = match cursor.filter(|cursor| cursor.as_str() != "null") {
             None => 0,
@@ -86,12 +86,12 @@ impl Listed {
     }
 
     /// The whole list without anything of an era.
-    pub(crate) fn plain(&self) -> &Raw {
+    pub fn plain(&self) -> &Raw {
         self.whole.get_or_init(|| self.rendered(&self.entries, None))
     }
 
     /// Whether two lists are the same.
-    pub(crate) fn equals(&self, other: &Self) -> bool {
+    pub fn equals(&self, other: &Self) -> bool {
         self.entries == other.entries
     }
 

@@ -17,11 +17,11 @@ const PREFIXES: usize = 4;
 
 /// Where a URI leads.
 #[derive(Debug, Clone)]
-pub(crate) struct Place {
-    pub(crate) name: ServerName,
-    pub(crate) server: Server,
+pub struct Place {
+    pub name: ServerName,
+    pub server: Server,
     /// The URI as its server spells it.
-    pub(crate) uri: String,
+    pub uri: String,
 }
 
 /// How many different lengths the beginnings of templates may have for URIs to be led by them.
@@ -50,9 +50,9 @@ struct Template {
 
 /// All resources and templates of a profile, rendered, and where each leads.
 #[derive(Debug)]
-pub(crate) struct Resources {
-    pub(crate) resources_listed: Listed,
-    pub(crate) templates_listed: Listed,
+pub struct Resources {
+    pub resources_listed: Listed,
+    pub templates_listed: Listed,
     places: HashMap<String, Place>,
     /// Those with the longest beginning first.
     templates: Vec<Template>,
@@ -71,7 +71,7 @@ impl Resources {
     /// Gathers what the servers of a profile offer, in their order. Where the profile holds what changed, templates that
     /// are not as they were approved are left out; resources, which come and go and are not approved, are listed without
     /// any words of their servers.
-    pub(crate) fn gather(servers: &[(ServerName, Server)], paging: &Paging, held: Option<&Held>) -> Self {
+    pub fn gather(servers: &[(ServerName, Server)], paging: &Paging, held: Option<&Held>) -> Self {
         let mut places = HashMap::new();
         let (mut templates, mut taken) = (Vec::<Template>::new(), HashSet::new());
         let mut beginnings: HashMap<String, ServerName> = HashMap::new();
@@ -160,7 +160,7 @@ impl Resources {
 
     /// Where a URI leads: to the server that lists it, to the one whose template begins like it, or to the only one
     /// that has resources at all.
-    pub(crate) fn place(&self, uri: &str) -> Option<Place> {
+    pub fn place(&self, uri: &str) -> Option<Place> {
         if let Some(place) = self.places.get(uri) {
             return Some(place.clone());
         }
@@ -179,14 +179,14 @@ impl Resources {
     }
 
     /// Where a template leads, for completion.
-    pub(crate) fn template(&self, template: &str) -> Option<Place> {
+    pub fn template(&self, template: &str) -> Option<Place> {
         let same = self.templates.iter().find(|known| known.text == template);
         let known = same.or_else(|| self.templates.iter().find(|known| fixed(&known.text) == fixed(template)))?;
         Some(known.place(template))
     }
 
     /// The name by which a URI of a server goes here; `None` where it stays as it is.
-    pub(crate) fn exposed_uri(&self, server: &ServerName, uri: &str) -> Option<String> {
+    pub fn exposed_uri(&self, server: &ServerName, uri: &str) -> Option<String> {
         let renamed = self.renamed.get(server)?;
         if let Some(exposed) = renamed.get(uri) {
             return Some(exposed.clone());
@@ -207,7 +207,7 @@ impl Resources {
     }
 
     /// A result of a server with the URIs by which they go here.
-    pub(crate) fn rewritten(&self, server: &ServerName, result: Raw) -> Raw {
+    pub fn rewritten(&self, server: &ServerName, result: Raw) -> Raw {
         if !self.renamed.contains_key(server) {
             return result;
         }
@@ -215,7 +215,7 @@ impl Resources {
     }
 
     /// An entry of a server's list with the URI of its user interface as it goes here.
-    pub(crate) fn rewritten_entry(&self, server: &ServerName, entry: &Entry) -> Entry {
+    pub fn rewritten_entry(&self, server: &ServerName, entry: &Entry) -> Entry {
         if !self.renamed.contains_key(server) {
             return entry.clone();
         }

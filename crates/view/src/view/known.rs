@@ -3,11 +3,12 @@
 //! The answer depends on the profile's rules and on the name, never on whether what it hides exists: so a text that
 //! leaves out what may not be named is the same with and without the hidden thing.
 
-use toolcrib_base::{PrincipalId, ServerName, ToolId};
+use toolcrib_base::{PrincipalId, ProfileName, ServerName, ToolId};
 use toolcrib_policy::{Act, Annotations, Caller, Request};
 
 use super::{View, reach};
-use crate::happening::ObjectKind;
+use crate::object::ObjectKind;
+use crate::source::VisibleNames;
 
 impl View {
     /// Whether a server may be named.
@@ -52,5 +53,27 @@ impl View {
         let nobody = PrincipalId::new("");
         let act = Act::CallTool { tool: id.clone(), annotations: Annotations::default() };
         self.rules.visible(&Request { caller: Caller { principal: &nobody, is_admin: false }, act: &act })
+    }
+}
+
+impl VisibleNames for View {
+    fn profile(&self) -> &ProfileName {
+        &self.profile.name
+    }
+
+    fn may_name_server(&self, name: &str) -> bool {
+        Self::may_name_server(self, name)
+    }
+
+    fn may_name(&self, name: &str) -> bool {
+        Self::may_name(self, name)
+    }
+
+    fn may_name_alone(&self, name: &str) -> bool {
+        Self::may_name_alone(self, name)
+    }
+
+    fn reaches(&self, name: &str) -> bool {
+        Self::reaches(self, name, true)
     }
 }

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use crate::{OperationTable, dialect};
 use serde_json::json;
 use toolcrib_base::ToolId;
 use toolcrib_catalog::ProfileDefinition;
@@ -10,11 +11,10 @@ use toolcrib_policy::Annotations;
 use toolcrib_protocol::Raw;
 use toolcrib_protocol::inventory::Entry;
 use toolcrib_protocol::raw::Edit;
-use toolcrib_view::{OperationTable, dialect};
 
 use super::super::reach;
-use super::{Found, Of};
-use crate::servers::Running;
+use super::{Found, Origin};
+use crate::server_entry::ServerEntry;
 
 /// What is known before it is settled which tools of sources are there.
 pub(super) struct Uses<'a> {
@@ -23,7 +23,7 @@ pub(super) struct Uses<'a> {
     pub(super) found: &'a [Found<'a>],
     pub(super) names: &'a [Arc<str>],
     pub(super) operations: &'a OperationTable,
-    pub(super) shown: &'a [&'a Running],
+    pub(super) shown: &'a [&'a ServerEntry],
 }
 
 /// What a used name stands for.
@@ -40,15 +40,15 @@ impl Uses<'_> {
     /// The annotations of each tool that is there. One that uses itself, by whatever way, never is.
     pub(super) fn settle(&self, visible: impl Fn(&ToolId, Annotations) -> bool) -> Vec<Option<Annotations>> {
         let mut settled: Vec<Option<Annotations>> = Vec::with_capacity(self.found.len());
-        let of_server = |found: &Found<'_>| matches!(found.of, Of::Server(_)).then_some(found.annotations);
+        let of_server = |found: &Found<'_>| matches!(found.of, Origin::Server(_)).then_some(found.annotations);
         settled.extend(self.found.iter().map(of_server));
-        let by_name: HashMap<&str, usize> = match self.found.iter().any(|it| matches!(it.of, Of::Source(..))) {
+        let by_name: HashMap<&str, usize> = match self.found.iter().any(|it| matches!(it.of, Origin::Source(..))) {
             true => self.names.iter().enumerate().map(|(index, name)| (&**name, index)).collect(),
             false => return settled,
         };
         let mut open: Vec<(usize, Vec<Used>)> = Vec::new();
         for (index, found) in self.found.iter().enumerate() {
-            if let Of::Source(_, offer) = found.of {
+            if let Origin::Source(_, offer) = found.of {
                 open.push((index, offer.uses.iter().map(|name| self.used(&by_name, name)).collect()));
             }
         }

@@ -8,7 +8,7 @@ use toolcrib_catalog::{Exposure, ProfileDefinition};
 use toolcrib_session::Session;
 
 use super::Tool;
-use crate::economy;
+use crate::costs;
 
 /// The exposure that a profile has with these tools. Only few tools are counted.
 pub(super) fn settled(profile: &ProfileDefinition, tools: &[Arc<Tool>]) -> Exposure {
@@ -16,7 +16,7 @@ pub(super) fn settled(profile: &ProfileDefinition, tools: &[Arc<Tool>]) -> Expos
         return profile.exposure;
     }
     let fits = |most: u32, count: usize| count <= most as usize;
-    let tokens = || tools.iter().map(|tool| economy::given(&tool.exposed().to_value())).sum();
+    let tokens = || tools.iter().map(|tool| costs::given(&tool.exposed().to_value())).sum();
     match fits(profile.auto.tools, tools.len()) && fits(profile.auto.tokens, tokens()) {
         true => Exposure::Direct,
         false => Exposure::Pinned,

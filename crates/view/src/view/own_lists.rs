@@ -9,14 +9,14 @@ use toolcrib_protocol::inventory::Listing;
 use super::{Listed, Paging};
 
 /// The resource that tells which servers are connected.
-pub(crate) const AUTH_STATUS: &str = "auth://status";
+pub const AUTH_STATUS: &str = "auth://status";
 
 /// Lists in the place of those of the servers.
 #[derive(Debug)]
-pub(crate) struct OwnLists {
-    pub(crate) resources: Listed,
-    pub(crate) templates: Listed,
-    pub(crate) prompts: Listed,
+pub struct OwnLists {
+    pub resources: Listed,
+    pub templates: Listed,
+    pub prompts: Listed,
 }
 
 impl OwnLists {
