@@ -26,7 +26,7 @@ use toolcrib_session::Sessions;
 use toolcrib_store::{Store, StoreError};
 use toolcrib_transport::http::client::HttpClient;
 use toolcrib_transport::process::GuardCommand;
-use toolcrib_upstream::{Server, Start, ServerDeps};
+use toolcrib_upstream::{Server, ServerDeps, Start};
 use toolcrib_view::metrics::Metrics;
 use toolcrib_web::{Guard, Site};
 

@@ -17,7 +17,7 @@ use toolcrib_protocol::{Id, Notification, Raw, Request, Revision, RpcError};
 use toolcrib_session::{Caller, Channel, Introduction, Principal, Reader, Session, Sessions};
 use toolcrib_store::{AuditFilter, AuditOrder, AuditRecord, Door, Store};
 use toolcrib_transport::http::client::HttpClient;
-use toolcrib_upstream::{Server, Status, ServerDeps};
+use toolcrib_upstream::{Server, ServerDeps, Status};
 use toolcrib_view::Embed;
 use toolcrib_view::metrics::Metrics;
 
