@@ -1,6 +1,6 @@
-//! The heart: sessions, profile views, meta-tools, operations, and the one path that every call takes.
+//! The heart: active sets, meta-tools, operations, and the one path that every call takes.
 //!
-//! Read in this order: [`gateway`] holds the parts; [`view`] is what one profile shows; [`request`] is the path
+//! Read in this order: [`gateway`] holds the parts; the crate `view` is what one profile shows; [`request`] is the path
 //! (resolve, decide, dispatch, audit); `passage` makes a call without a permit and an audit event impossible;
 //! `meta/` and `operation/` hold one file for each thing that the gateway itself can do.
 

@@ -1,9 +1,10 @@
 //! Operations: administrative acts, each written once and reached by three doors: a `core_*` tool, a REST route and
 //! `toolcrib api` (some have a command of their own besides).
 //!
-//! To add one: a row in `ROWS` of the file it belongs to in `operation/` (a new file gets a line in [`FILES`]), with
-//! the function that does it. The doors, the OpenAPI document and the tests read the table. Operations of the secret
-//! vault belong into `operation/secrets.rs`.
+//! To add one: a `row(run, Operation { … })` in `ROWS` of the file it belongs to in `operation/` (a new file gets a line
+//! in [`FILES`]), with the function that does it. What it is stands in the `Operation`, which views and doors see. The
+//! doors, the OpenAPI document and the tests read the table. Operations of the secret vault belong into
+//! `operation/secrets.rs`.
 
 mod audit;
 mod bundles;

@@ -9,6 +9,8 @@ use toolcrib_upstream::{ServerConfig, Start, State};
 use crate::world::{World, fake, hold_time, until};
 
 const IDLE: Duration = Duration::from_secs(600);
+/// How long a program may take to answer, in real time.
+const ANSWER: Duration = Duration::from_millis(100);
 
 fn pausing(idle: Duration, config: ServerConfig) -> ServerConfig {
     ServerConfig { idle: Some(idle), start: Start::Lazy, ..config }
@@ -60,7 +62,11 @@ async fn it_is_not_stopped_while_somebody_listens() {
     drop(wish);
     while world.server.status().state != State::Idle {
         advance(IDLE).await;
-        tokio::task::yield_now().await;
+        // Its health is checked meanwhile, and the program answers in its own time.
+        let looked = std::time::Instant::now();
+        while world.server.status().state != State::Idle && looked.elapsed() < ANSWER {
+            tokio::task::yield_now().await;
+        }
     }
     until("no process is left", || world.processes().is_empty()).await;
 }
