@@ -8,7 +8,6 @@ use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, timeout_at};
 use toolcrib_base::ServerName;
-
 use toolcrib_view::schema::CheckOutcome;
 
 /// How many run at a time at least; where there are many cores, half as many as these. Each may take some tenths of a

@@ -4,7 +4,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use toolcrib_search::{Meaning, QueryVectors, Ranker, ToolVectors};
-
 use toolcrib_view::Embed;
 use toolcrib_view::view::View;
 

@@ -30,7 +30,7 @@ use crate::happening::{Followers, ServerNews};
 use crate::learning::Learning;
 use crate::listen::Hub;
 use crate::operation::secrets::KeepSecrets;
-use crate::operation::{self, Configuration, Runners};
+use crate::operation::{self, Configuration, Handlers};
 use crate::parking::Parking;
 use crate::pins::{Pins, Quarantine};
 use crate::servers::{Servers, fingerprint};
@@ -82,8 +82,8 @@ pub struct Gateway {
     pub(crate) embed: Option<Arc<dyn Embed>>,
     /// The operations that there are.
     pub operations: Arc<OperationTable>,
-    /// What runs when one of them is asked for.
-    pub(crate) runners: Runners,
+    /// Who does each of them.
+    pub(crate) handlers: Handlers,
     sources: Sources,
     pub(crate) throttle: Throttle,
     pub(crate) checks: Checks,
@@ -141,7 +141,7 @@ pub struct Gateway {
 impl Gateway {
     /// Starts the servers and builds the first views. Blocks: it reads the state.
     pub fn start(parts: Parts) -> Arc<Self> {
-        let (operations, runners) = operation::tables(&parts.sources);
+        let (operations, handlers) = operation::tables(&parts.sources);
         let operations = Arc::new(operations);
         let mut builder = Builder::new(parts.store.names(), Arc::clone(&parts.metrics), parts.embed.clone());
         (builder.operations, builder.sources) = (Arc::clone(&operations), tools_of(&parts.sources));
@@ -165,7 +165,7 @@ impl Gateway {
             vault: parts.vault,
             embed: parts.embed,
             operations,
-            runners,
+            handlers,
             sources: parts.sources,
             throttle: Throttle::default(),
             checks: Checks::default(),

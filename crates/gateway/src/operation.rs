@@ -61,8 +61,6 @@ pub(crate) enum Run {
     Counting(fn(&View, &Raw) -> Value),
     /// A call of the tool that the arguments name, by the path that every call takes.
     Call,
-    /// Whatever the source does in whose table it stands.
-    Source,
 }
 
 /// Who asks for an operation, and what that caller's profile shows, where one has a say.
@@ -94,7 +92,6 @@ impl Run {
             Self::Global(_) | Self::AsCaller(_) => OperationScope::Gateway,
             Self::View(_) | Self::Search(_) | Self::Counting(_) => OperationScope::Profile,
             Self::Call => OperationScope::Tool,
-            Self::Source => OperationScope::Source,
         }
     }
 }
@@ -119,29 +116,29 @@ const FILES: &[&[Row]] = &[
 
 /// Who does an operation.
 #[derive(Debug)]
-struct Runner {
-    run: Run,
+enum Handler {
+    Gateway(Run),
     /// The source in whose table it stands.
-    source: Option<Arc<dyn Source>>,
+    Source(Arc<dyn Source>),
 }
 
-/// What runs when an operation is asked for, by the name of its tool.
-#[derive(Debug, Default)]
-pub(crate) struct Runners(HashMap<&'static str, Runner>);
+/// Who does each operation, by the name of its tool.
+#[derive(Debug)]
+pub(crate) struct Handlers(HashMap<&'static str, Handler>);
 
-/// All operations, the gateway's own and those of its sources, and what runs when one is asked for. Where two have one
-/// name, the first counts.
-pub(crate) fn tables(sources: &[Arc<dyn Source>]) -> (OperationTable, Runners) {
-    let own = FILES.iter().flat_map(|rows| rows.iter()).map(|row| (&row.operation, row.run, None));
+/// All operations, the gateway's own and those of its sources, and who does them. Where two have one name, the first
+/// counts.
+pub(crate) fn tables(sources: &[Arc<dyn Source>]) -> (OperationTable, Handlers) {
+    let own = FILES.iter().flat_map(|rows| rows.iter()).map(|row| (&row.operation, Handler::Gateway(row.run)));
     let of_sources = sources.iter().flat_map(|source| {
-        source.operations().iter().map(|operation| (operation, Run::Source, Some(Arc::clone(source))))
+        source.operations().iter().map(|operation| (operation, Handler::Source(Arc::clone(source))))
     });
-    let mut runners = HashMap::new();
-    let table = OperationTable::new(own.chain(of_sources).map(|(operation, run, source)| {
-        runners.entry(operation.tool).or_insert(Runner { run, source });
+    let mut handlers = HashMap::new();
+    let table = OperationTable::new(own.chain(of_sources).map(|(operation, handler)| {
+        handlers.entry(operation.tool).or_insert(handler);
         operation
     }));
-    (table, Runners(runners))
+    (table, Handlers(handlers))
 }
 
 /// Does an operation, once its arguments are known to be right.
@@ -153,17 +150,18 @@ pub(crate) async fn run(
 ) -> Result<Value, Problem> {
     operation.check(arguments)?;
     let unknown = || Problem::new(Kind::Internal, format!("`{}` was not resolved", operation.tool));
-    let runner = gateway.runners.0.get(operation.tool).ok_or_else(unknown)?;
-    match (runner.run, asking.view) {
-        (Run::Global(run), _) => run(gateway, arguments).await,
-        (Run::AsCaller(run), _) => run(gateway, asking.caller, arguments).await,
-        (Run::Source, _) => {
-            let source = runner.source.as_ref().ok_or_else(unknown)?;
+    let run = match gateway.handlers.0.get(operation.tool).ok_or_else(unknown)? {
+        Handler::Gateway(run) => *run,
+        Handler::Source(source) => {
             let mut errand = Errand::of_house(gateway, asking.caller.clone());
             (errand.tool, errand.arguments, errand.depth) =
                 (operation.tool.to_owned(), arguments.clone(), asking.depth);
-            source.operate(operation, errand).await
+            return source.operate(operation, errand).await;
         }
+    };
+    match (run, asking.view) {
+        (Run::Global(run), _) => run(gateway, arguments).await,
+        (Run::AsCaller(run), _) => run(gateway, asking.caller, arguments).await,
         (Run::View(run), Some(view)) => run(view, arguments),
         (Run::Search(run), Some(view)) => {
             let query = crate::meta::text(arguments, "query")?.unwrap_or_default();

@@ -12,7 +12,6 @@ use toolcrib_catalog::{Dialect, ServerDefinition};
 use toolcrib_protocol::{Raw, json as raw_json};
 use toolcrib_search::nearest;
 use toolcrib_upstream::{ServerUnavailable, State};
-
 use toolcrib_view::Operation;
 use toolcrib_view::dialect::{self, Act, MetaName};
 use toolcrib_view::view::{Prompt, Tool, View};

@@ -11,7 +11,7 @@ use toolcrib_base::{PrincipalId, ProfileName, ServerName};
 use toolcrib_session::Caller;
 use toolcrib_store::EventRecord;
 use toolcrib_view::view::View;
-use toolcrib_view::{ObjectKind, ToolSource};
+use toolcrib_view::{ObjectKind, ToolSource, VisibleNames};
 
 use crate::gateway::Gateway;
 

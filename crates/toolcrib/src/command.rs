@@ -217,19 +217,11 @@ fn with_rest(
     environment: &Environment,
     command: impl AsyncFnOnce(&Rest, Output) -> anyhow::Result<()>,
 ) -> anyhow::Result<ExitCode> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("start the runtime")?;
     let output = flags.output(environment)?;
-    let outcome = runtime.block_on(async {
+    alone(async {
         let rest = Rest::open(flags, environment)?;
-        tokio::select! {
-            biased;
-            _ = tokio::signal::ctrl_c() => Ok(ExitCode::from(INTERRUPTED)),
-            outcome = command(&rest, output) => outcome.map(|()| ExitCode::SUCCESS),
-        }
-    });
-    // The system may still look up a name that nobody waits for any more.
-    runtime.shutdown_background();
-    outcome
+        command(&rest, output).await
+    })
 }
 
 /// Runs what looks for a gateway by itself. Ctrl-C is heard from before the work says its first word: hence the order.
@@ -242,6 +234,7 @@ fn alone(work: impl Future<Output = anyhow::Result<()>>) -> anyhow::Result<ExitC
             outcome = work => outcome.map(|()| ExitCode::SUCCESS),
         }
     });
+    // The system may still look up a name that nobody waits for any more.
     runtime.shutdown_background();
     outcome
 }

@@ -29,10 +29,12 @@ pub trait VisibleNames {
     /// Whether a server may be named.
     fn may_name_server(&self, name: &str) -> bool;
 
-    /// Whether a tool may be named, and what it uses, where a source has it.
+    /// Whether a tool may be named, by whatever name a dialect gives it: it is there, or no rule hides a tool of this
+    /// name, and what a tool of a source uses may be named too.
     fn may_name(&self, name: &str) -> bool;
 
-    /// Whether a tool may be named, whatever it uses.
+    /// The same without what a tool of a source uses. A name that belongs to no server that the profile may have is never
+    /// told.
     fn may_name_alone(&self, name: &str) -> bool;
 
     /// Whether an administrator can use what has this name.

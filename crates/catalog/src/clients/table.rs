@@ -99,7 +99,7 @@ const fn row(name: &'static str, title: &'static str, documentation: &'static st
         bare_url: TransportKind::Http,
         dollar_variables: false,
         timeout_unit: 1_000,
-        reload: "start it anew",
+        reload: "restart it",
     }
 }
 
@@ -152,7 +152,7 @@ pub const CLIENTS: &[Client] = &[
     },
     Client {
         sources: &[source(&[Place::new(Root::Home, ".cursor/mcp.json")], MCP_SERVERS)],
-        reload: "it sees the change by itself; if not, start it anew",
+        reload: "it sees the change by itself; if not, restart it",
         ..row("cursor", "Cursor", "https://cursor.com/docs/mcp")
     },
     // `httpUrl` is Streamable HTTP, `url` the older form; texts may name variables as `$NAME`.

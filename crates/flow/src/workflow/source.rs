@@ -119,7 +119,7 @@ impl ToolSource for Workflows {
         table.definition(tool).filter(|_| self.shows(view, ObjectKind::Workflow, tool))?;
         if let Some(why) = table.broken.get(tool) {
             let problem = Problem::new(Kind::Unavailable, format!("workflow `{tool}` is not available: {why}"));
-            return Some(problem.hint("Mend its definition."));
+            return Some(problem.hint("Fix its definition."));
         }
         let missing = table.missing(tool, &|name| view.reaches(name));
         if missing.is_empty() {

@@ -8,7 +8,6 @@ use serde_json::{Map, Value};
 use toolcrib_base::{Kind, Problem};
 use toolcrib_catalog::Dialect;
 use toolcrib_protocol::{Raw, json};
-
 use toolcrib_view::dialect::{Act, META_NAMES, MetaName};
 use toolcrib_view::operation::unknown_argument;
 

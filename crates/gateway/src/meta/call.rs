@@ -5,7 +5,6 @@ use toolcrib_catalog::Dialect;
 use toolcrib_protocol::Raw;
 use toolcrib_protocol::json::Outline;
 use toolcrib_protocol::raw::{self, Edit};
-
 use toolcrib_view::dialect::MetaName;
 use toolcrib_view::reply;
 

@@ -23,7 +23,7 @@ pub(super) const ROWS: &[Row] = &[
             path: "/servers/{name}/restart",
             tag: "servers",
             summary: "Restart a server",
-            description: "Stop a server and start it anew; answers when it is ready or has failed.",
+            description: "Restart a server; answers when it is ready or has failed.",
             effect: Effect::Destroys { idempotent: false },
             slow: true,
             problems: PROBLEMS,

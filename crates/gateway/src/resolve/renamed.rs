@@ -4,7 +4,6 @@
 use std::collections::BTreeMap;
 
 use toolcrib_base::{ServerName, ToolId};
-
 use toolcrib_view::dialect;
 use toolcrib_view::view::View;
 

@@ -29,7 +29,7 @@ pub(super) fn of_link(error: LinkError, located: &Located) -> Problem {
         }
         LinkError::Status { status, body, .. } => of_status(status, &body, located),
         LinkError::SessionLost => {
-            let message = format!("the gateway at `{url}` has started anew in between");
+            let message = format!("the gateway at `{url}` was restarted meanwhile");
             Problem::new(Kind::Unavailable, message).hint("try again")
         }
         LinkError::NotMcp(reason) => {

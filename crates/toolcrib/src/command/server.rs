@@ -36,7 +36,7 @@ enum Action {
     Start(ServerArgument),
     /// Stop a server
     Stop(ServerArgument),
-    /// Stop a server and start it anew
+    /// Restart a server
     Restart(ServerArgument),
 }
 

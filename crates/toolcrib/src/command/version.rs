@@ -51,7 +51,7 @@ pub(crate) async fn run(arguments: &Arguments, environment: &Environment, output
     }
     output.text(&format!("toolcrib {own}\n{}\ngateway: {}", sources(), told(&gateway)))?;
     if gateway.is_ok_and(|it| it.version != own) {
-        output.note("the gateway is of another version; start it anew to have this one");
+        output.note("the gateway is of another version; restart it to use this one");
     }
     Ok(())
 }

@@ -10,27 +10,26 @@ use super::{View, reach};
 use crate::object::ObjectKind;
 use crate::source::VisibleNames;
 
-impl View {
-    /// Whether a server may be named.
-    pub fn may_name_server(&self, name: &str) -> bool {
+impl VisibleNames for View {
+    fn profile(&self) -> &ProfileName {
+        &self.profile.name
+    }
+
+    fn may_name_server(&self, name: &str) -> bool {
         ServerName::new(name).is_ok_and(|name| self.rules.shows_server(&name))
     }
 
-    /// Whether a tool may be named, by whatever name a dialect gives it: it is there, or no rule hides a tool of this
-    /// name, and what a tool of a source uses may be named too.
-    pub fn may_name(&self, name: &str) -> bool {
+    fn may_name(&self, name: &str) -> bool {
         let bare = name.strip_prefix("x_").unwrap_or(name);
         let of_source = self.every_source.iter().find_map(|source| {
             let rest = bare.strip_prefix(source.name().as_str())?.strip_prefix(['_', '/'])?;
             Some(ObjectKind::ALL.iter().any(|kind| source.shows(self, *kind, rest)))
         });
-        self.reaches(name, true) || (of_source.unwrap_or(true) && self.may_name_alone(name))
+        VisibleNames::reaches(self, name) || (of_source.unwrap_or(true) && self.may_name_alone(name))
     }
 
-    /// The same without what a tool of a source uses. A name that belongs to no server that the profile may have is never
-    /// told.
-    pub fn may_name_alone(&self, name: &str) -> bool {
-        if self.reaches(name, true) {
+    fn may_name_alone(&self, name: &str) -> bool {
+        if VisibleNames::reaches(self, name) {
             return true;
         }
         let bare = name.strip_prefix("x_").unwrap_or(name);
@@ -48,32 +47,16 @@ impl View {
         candidates.peek().is_some() && candidates.all(|id| self.rules_show(id))
     }
 
+    fn reaches(&self, name: &str) -> bool {
+        Self::reaches(self, name, true)
+    }
+}
+
+impl View {
     /// Whether no rule hides a tool of which nothing is known but its id.
     fn rules_show(&self, id: &ToolId) -> bool {
         let nobody = PrincipalId::new("");
         let act = Act::CallTool { tool: id.clone(), annotations: Annotations::default() };
         self.rules.visible(&Request { caller: Caller { principal: &nobody, is_admin: false }, act: &act })
-    }
-}
-
-impl VisibleNames for View {
-    fn profile(&self) -> &ProfileName {
-        &self.profile.name
-    }
-
-    fn may_name_server(&self, name: &str) -> bool {
-        Self::may_name_server(self, name)
-    }
-
-    fn may_name(&self, name: &str) -> bool {
-        Self::may_name(self, name)
-    }
-
-    fn may_name_alone(&self, name: &str) -> bool {
-        Self::may_name_alone(self, name)
-    }
-
-    fn reaches(&self, name: &str) -> bool {
-        Self::reaches(self, name, true)
     }
 }

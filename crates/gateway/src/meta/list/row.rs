@@ -7,7 +7,6 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 use toolcrib_protocol::Raw;
-
 use toolcrib_view::Operation;
 use toolcrib_view::view::{FamilyTool, Tool, View};
 
