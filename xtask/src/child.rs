@@ -8,8 +8,6 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 
-use crate::steps::account;
-
 /// Lines that may wait for the printer; a program that writes faster is slowed down, not buffered.
 const LINES_IN_FLIGHT: usize = 1024;
 
@@ -69,7 +67,7 @@ fn watch(command: &mut Command, deadline: Duration, print: bool) -> Result<Outco
                     println!("{line}");
                 }
                 let line = without_colours(&line);
-                if let Some(package) = account::compiled(&line)
+                if let Some(package) = compiled(&line)
                     && let Ok(mut compiled) = COMPILED.lock()
                 {
                     compiled.push(package);
@@ -121,9 +119,28 @@ fn without_colours(line: &str) -> String {
     plain
 }
 
+/// The package of a line by which cargo says that it compiles or checks one, without the folder of our own packages.
+fn compiled(line: &str) -> Option<String> {
+    let line = line.trim_start();
+    let mut words = line.split(' ');
+    let verb = words.next().filter(|verb| matches!(*verb, "Compiling" | "Checking"))?;
+    let (name, version) = (words.next()?, words.next()?);
+    version.starts_with('v').then(|| format!("{verb} {name} {version}"))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn lines_of_cargo_name_a_package() {
+        let check = |line: &str, expect: Option<&str>| assert_eq!(compiled(line).as_deref(), expect, "{line}");
+        check("   Compiling serde v1.0.2", Some("Compiling serde v1.0.2"));
+        check("    Checking toolcrib-base v0.1.0 (somewhere/crates/base)", Some("Checking toolcrib-base v0.1.0"));
+        check("    Finished `dev` profile", None);
+        check("Compiling the gateway from cold", None);
+        check("Compiling", None);
+    }
 
     #[test]
     fn colours_are_removed() {

@@ -15,10 +15,10 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
 
-use crate::child;
 use crate::need::{self, Suite};
-use crate::steps::{Setting, Verdict, build};
+use crate::verdict::{Setting, Verdict};
 use crate::workspace::Workspace;
+use crate::{build, child};
 use cell::{CELLS, Cell, Side};
 use expected::Expected;
 use judge::{Judged, Scenario};

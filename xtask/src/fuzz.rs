@@ -7,10 +7,10 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 
-use crate::steps::{STEP_DEADLINE, Setting, Verdict};
+use crate::child;
 use crate::tally::Tally;
+use crate::verdict::{STEP_DEADLINE, Setting, Verdict};
 use crate::workspace::{self, Workspace};
-use crate::{child, need};
 
 /// How long each target runs as a part of `cargo xtask test`.
 const SECONDS_IN_TEST: u32 = 20;
@@ -72,7 +72,7 @@ fn cargo_fuzz(workspace: &Workspace) -> Result<Command> {
     let mut command = Command::new("rustup");
     workspace::clean(&mut command);
     let path = std::env::var_os("PATH").unwrap_or_default();
-    let folders = std::iter::once(need::tools_folder(workspace)?.join("bin")).chain(std::env::split_paths(&path));
+    let folders = std::iter::once(workspace.tools()?.join("bin")).chain(std::env::split_paths(&path));
     command.env("PATH", std::env::join_paths(folders)?);
     command.current_dir(&workspace.root).args(["run", "nightly", "cargo", "fuzz"]);
     Ok(command)

@@ -3,6 +3,7 @@
 #![allow(unreachable_pub, reason = "a binary exports nothing, so `pub` means public to the other modules")]
 #![allow(clippy::print_stdout, reason = "a command line program talks to the person who called it")]
 
+mod build;
 mod child;
 mod conformance;
 mod eval;
@@ -15,6 +16,7 @@ mod scenarios;
 mod steps;
 mod tally;
 mod tidy;
+mod verdict;
 mod workspace;
 
 use std::process::ExitCode;
@@ -44,8 +46,8 @@ fn main() -> ExitCode {
     let rest = arguments.get(1..).unwrap_or_default();
     let workspace = Workspace::find();
     let result = match arguments.first().map(String::as_str) {
-        Some("test") => steps::test(&workspace, rest, steps::Setting::Person),
-        Some("ci") => steps::test(&workspace, rest, steps::Setting::Machine),
+        Some("test") => steps::test(&workspace, rest, verdict::Setting::Person),
+        Some("ci") => steps::test(&workspace, rest, verdict::Setting::Machine),
         Some("tidy") => tidy::command(&workspace, rest),
         Some("real") => real::command(&workspace, rest),
         Some("conformance") => conformance::command(&workspace, rest),

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
 
-use crate::steps::{Setting, Verdict};
+use crate::verdict::{Setting, Verdict};
 use crate::workspace::Workspace;
 use crate::{child, fuzz};
 
@@ -97,11 +97,6 @@ fn folder(workspace: &Workspace) -> Result<PathBuf> {
     let folder = workspace.target()?.join("acceptance");
     fs::create_dir_all(&folder).with_context(|| format!("failed to create `{}`", folder.display()))?;
     Ok(folder)
-}
-
-/// The folder for programs of ours that are installed by cargo; it is added to PATH where they are used.
-pub fn tools_folder(workspace: &Workspace) -> Result<PathBuf> {
-    Ok(workspace.target()?.join("tools"))
 }
 
 fn tools() -> Result<()> {
@@ -209,7 +204,7 @@ fn cargo_fuzz(workspace: &Workspace) -> Result<()> {
     println!("installing cargo-fuzz {CARGO_FUZZ_VERSION}");
     let mut cargo = workspace.cargo();
     cargo.args(["install", "cargo-fuzz", "--locked", "--quiet", "--version", CARGO_FUZZ_VERSION, "--root"]);
-    must(cargo.arg(tools_folder(workspace)?).env_remove("CARGO_TARGET_DIR"), "cargo install cargo-fuzz")
+    must(cargo.arg(workspace.tools()?).env_remove("CARGO_TARGET_DIR"), "cargo install cargo-fuzz")
 }
 
 fn must(command: &mut Command, what: &str) -> Result<()> {

@@ -15,12 +15,12 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::Value;
 
-use crate::child;
 use crate::need::{self, Installed};
 use crate::process::{self, MARK, Running};
-use crate::steps::{Setting, Verdict, build};
 use crate::tally::{self, Tally};
+use crate::verdict::{Setting, Verdict};
 use crate::workspace::Workspace;
+use crate::{build, child};
 use backend::Places;
 use home::Stage;
 

@@ -7,8 +7,8 @@ use std::thread::available_parallelism;
 use anyhow::{Context, Result};
 
 use crate::child;
-use crate::steps::{STEP_DEADLINE, Setting, Verdict};
 use crate::tally::Tally;
+use crate::verdict::{STEP_DEADLINE, Setting, Verdict};
 use crate::workspace::Workspace;
 
 /// Names the folder of the acceptance files.

@@ -14,7 +14,7 @@ use std::fmt;
 
 use anyhow::{Result, bail};
 
-use crate::steps::{Setting, Verdict};
+use crate::verdict::{Setting, Verdict};
 use crate::workspace::{TextFile, Workspace};
 use scan::Function;
 

@@ -72,6 +72,11 @@ impl Workspace {
         Ok(PathBuf::from(target))
     }
 
+    /// The folder for programs of ours that cargo installs; it is added to PATH where they are used.
+    pub fn tools(&self) -> Result<PathBuf> {
+        Ok(self.target()?.join("tools"))
+    }
+
     pub fn packages(&self) -> Result<Vec<Package>> {
         let metadata = self.metadata()?;
         let packages = metadata["packages"].as_array().context("`cargo metadata` lists no packages")?;

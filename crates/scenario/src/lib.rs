@@ -24,6 +24,7 @@ mod stdio;
 mod suite;
 mod template;
 mod time;
+mod value;
 mod wrong;
 
 pub use drive::{Drive, Place, Refused, Session, Speaker, Told};

@@ -1,6 +1,7 @@
 //! Mock MCP servers: tools whose answers a scenario writes down, over stdio, Streamable HTTP or HTTP+SSE.
 
 mod http;
+mod read;
 mod speak;
 mod stdio;
 
@@ -12,9 +13,10 @@ use serde_json::{Map, Value, json};
 use tokio::sync::watch;
 
 use crate::wrong::Wrong;
-use crate::{document, form, scenario, template};
+use crate::{document, form, template};
 
 pub(crate) use http::HttpMock;
+pub(crate) use read::behaviour;
 pub use stdio::serve as serve_stdio;
 
 /// What a mock server does.
@@ -62,7 +64,7 @@ impl Mock {
         };
         let root = document::parse(text).map_err(wrong)?;
         let found = form::check(&root, &form::MOCK, file);
-        if found.is_empty() { Ok(scenario::mock(&root)) } else { Err(found) }
+        if found.is_empty() { Ok(behaviour(&root)) } else { Err(found) }
     }
 
     /// The file of `--mock-config` for it.

@@ -1,5 +1,6 @@
 //! Runs one scenario: home, mock servers, gateway, steps, cleanup, end.
 
+mod harness;
 mod step;
 mod world;
 

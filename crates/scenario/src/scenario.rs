@@ -14,9 +14,8 @@ use crate::document::{self, Content, Node};
 use crate::drive::Speaker;
 use crate::form;
 use crate::mock::Mock;
+use crate::value::text;
 use crate::wrong::Wrong;
-
-pub(crate) use muster::mock;
 
 /// The form of the file, which decides the dialect of its default profile.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -217,39 +216,6 @@ impl Step {
     /// The tool that it calls.
     pub(crate) fn tool(&self) -> Option<&str> {
         if let Act::Call { tool, .. } = &self.act { Some(tool) } else { None }
-    }
-}
-
-// === reading ===
-
-fn text(node: &Node, key: &str) -> Option<String> {
-    node.get(key)?.text()
-}
-
-fn texts(node: &Node, key: &str) -> Vec<String> {
-    let Some(value) = node.get(key) else { return Vec::new() };
-    match value.text() {
-        Some(text) => vec![text],
-        None => value.items().iter().filter_map(Node::text).collect(),
-    }
-}
-
-fn time(node: &Node, key: &str) -> Option<Duration> {
-    crate::time::parse(&text(node, key)?)
-}
-
-fn flag(node: &Node, key: &str) -> bool {
-    matches!(node.get(key).map(|node| &node.content), Some(Content::Flag(true)))
-}
-
-fn number(node: &Node, key: &str) -> Option<f64> {
-    node.get(key)?.value().as_f64()
-}
-
-fn map(node: &Node, key: &str) -> Map<String, Value> {
-    match node.get(key).map(Node::value) {
-        Some(Value::Object(map)) => map,
-        _ => Map::new(),
     }
 }
 

@@ -55,28 +55,9 @@ impl Entry {
     }
 }
 
-/// The package of a line by which cargo says that it compiles or checks one, without the folder of our own packages.
-pub fn compiled(line: &str) -> Option<String> {
-    let line = line.trim_start();
-    let mut words = line.split(' ');
-    let verb = words.next().filter(|verb| matches!(*verb, "Compiling" | "Checking"))?;
-    let (name, version) = (words.next()?, words.next()?);
-    version.starts_with('v').then(|| format!("{verb} {name} {version}"))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn lines_of_cargo_name_a_package() {
-        let check = |line: &str, expect: Option<&str>| assert_eq!(compiled(line).as_deref(), expect, "{line}");
-        check("   Compiling serde v1.0.2", Some("Compiling serde v1.0.2"));
-        check("    Checking toolcrib-base v0.1.0 (somewhere/crates/base)", Some("Checking toolcrib-base v0.1.0"));
-        check("    Finished `dev` profile", None);
-        check("Compiling the gateway from cold", None);
-        check("Compiling", None);
-    }
 
     #[test]
     fn each_step_has_a_line_and_repeated_work_is_named() {

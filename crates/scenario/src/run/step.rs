@@ -5,12 +5,13 @@ use std::time::{Duration, Instant};
 use serde_json::{Map, Value};
 
 use crate::expect::{self, Answer};
-use crate::harness::{self, Caller};
+use crate::harness as tools;
 use crate::outcome::{StepOutcome, Verdict};
 use crate::scenario::{Act, Step};
 use crate::template;
 
 use super::Course;
+use super::harness::{self, Caller};
 
 /// How long a call may take where neither the step nor the scenario says less.
 const CALL: Duration = Duration::from_secs(120);
@@ -113,7 +114,7 @@ async fn act(step: &Step, course: &mut Course<'_>, deadline: Duration) -> Result
     };
     let filled = template::fill(&Value::Object(args.clone()), &course.results, &course.ids)?;
     let Value::Object(args) = filled else { return Err("the arguments are no map".to_owned()) };
-    if harness::find(tool).is_some() {
+    if tools::find(tool).is_some() {
         let caller = Caller { profile: step.profile.as_deref(), speaker: step.speaker, deadline };
         return harness::act(&mut course.world, tool, &args, &caller).await;
     }

@@ -5,13 +5,11 @@ use std::time::Duration;
 
 use serde_json::{Map, Value};
 
-use super::{
-    Act, Expected, Form, Needs, Retry, Scenario, Server, Setup, Step, Transport, flag, identity, map, number, skip,
-    speaker, text, texts, time,
-};
+use super::{Act, Expected, Form, Needs, Retry, Scenario, Server, Setup, Step, Transport, identity, skip, speaker};
 use crate::document::Node;
 use crate::drive::Speaker;
-use crate::mock::{Mock, Response, Tool};
+use crate::mock;
+use crate::value::{flag, map, number, text, texts, time, whole};
 
 /// The wait before the first new try.
 const RETRY_DELAY: Duration = Duration::from_secs(1);
@@ -72,10 +70,6 @@ fn step(node: &Node, otherwise: String, client: Speaker) -> Step {
         cleanup: steps_of(node, "cleanup", &format!("{id}/cleanup"), client),
         id,
     }
-}
-
-fn whole(node: &Node, key: &str) -> Option<u32> {
-    node.get(key)?.value().as_u64().and_then(|number| u32::try_from(number).ok())
 }
 
 fn expected(node: &Node) -> Expected {
@@ -146,7 +140,7 @@ fn server(node: &Node) -> Server {
         family: config.get("family").map(Node::value),
         definition: real_definition(config),
         is_real: config.get("command").is_some() || config.get("url").is_some(),
-        mock: mock(config),
+        mock: mock::behaviour(config),
     }
 }
 
@@ -170,30 +164,4 @@ fn real_definition(config: &Node) -> Map<String, Value> {
         }
     }
     keys
-}
-
-/// The behaviour of a mock server.
-pub(crate) fn mock(config: &Node) -> Mock {
-    let tools = config.get("tools").map(Node::items).unwrap_or_default();
-    Mock { tools: tools.iter().map(tool).collect() }
-}
-
-fn tool(node: &Node) -> Tool {
-    let responses = node.get("responses").map(Node::items).unwrap_or_default();
-    Tool {
-        name: text(node, "name").unwrap_or_default(),
-        description: text(node, "description"),
-        input_schema: node.get("input_schema").map(Node::value),
-        annotations: node.get("annotations").map(Node::value),
-        responses: responses.iter().map(response).collect(),
-    }
-}
-
-fn response(node: &Node) -> Response {
-    Response {
-        condition: map(node, "condition"),
-        response: node.get("response").map(Node::value).unwrap_or_default(),
-        error: text(node, "error"),
-        delay: time(node, "delay").unwrap_or_default(),
-    }
 }

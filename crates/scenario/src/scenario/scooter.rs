@@ -5,9 +5,10 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use super::{Act, Expected, Form, Needs, Scenario, Setup, Step, map, muster, number, skip, speaker, text, texts, time};
+use super::{Act, Expected, Form, Needs, Scenario, Setup, Step, muster, skip, speaker};
 use crate::document::{Content, Node};
 use crate::drive::Speaker;
+use crate::value::{map, number, text, texts, time};
 use crate::wrong::Wrong;
 
 /// How long `wait` waits without `seconds`, and at most.

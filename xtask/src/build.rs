@@ -5,9 +5,9 @@ use std::process::Command;
 
 use anyhow::Result;
 
-use super::{STEP_DEADLINE, Setting, Verdict};
 use crate::child::{self, Outcome};
 use crate::tally::{self, Tally};
+use crate::verdict::{STEP_DEADLINE, Setting, Verdict};
 use crate::workspace::Workspace;
 
 pub fn format(workspace: &Workspace, _: Setting) -> Result<Verdict> {
