@@ -2,6 +2,8 @@
 
 #[cfg(feature = "fixture")]
 pub mod driver;
+#[cfg(feature = "wait")]
+mod eventually;
 pub mod fake;
 #[cfg(feature = "fixture")]
 pub mod fixture;
@@ -9,4 +11,6 @@ pub mod http;
 mod locate;
 pub mod script;
 
+#[cfg(feature = "wait")]
+pub use eventually::{PATIENCE, eventually, eventually_finds, eventually_holds, pass};
 pub use locate::fake_server;
