@@ -13,6 +13,7 @@ mod picture;
 mod process;
 mod real;
 mod scenarios;
+mod setup;
 mod steps;
 mod tally;
 mod tidy;
@@ -28,8 +29,10 @@ usage: cargo xtask <command>
 
   test [--only <step>]... [--list]   everything: format, walls, lints, tests, docs, fuzz, real servers
   ci                                 the same with the settings of a build machine
-  tidy [--map]                       the walls and the house rules that no compiler checks; how large each crate is and
-                                     which of its modules import each other in a circle
+  setup                              switches the hooks of this repository on
+  tidy [--map] [--shrink]            the walls and the house rules that no compiler checks; how large each crate is and
+                                     which of its modules import each other in a circle; --shrink takes exceptions out
+                                     of xtask/tidy.toml that are not needed any more
   real [--direct] [--keep]           the gateway in front of real servers, used by real clients
        [--binary PATH]               (--direct: the suites straight at the servers)
   conformance [--cell NAME]...       the official conformance suite with the gateway in front of a fixture, and with
@@ -48,6 +51,7 @@ fn main() -> ExitCode {
     let result = match arguments.first().map(String::as_str) {
         Some("test") => steps::test(&workspace, rest, verdict::Setting::Person),
         Some("ci") => steps::test(&workspace, rest, verdict::Setting::Machine),
+        Some("setup") => setup::command(&workspace),
         Some("tidy") => tidy::command(&workspace, rest),
         Some("real") => real::command(&workspace, rest),
         Some("conformance") => conformance::command(&workspace, rest),

@@ -1,22 +1,25 @@
 //! `cargo xtask tidy`: the walls between the crates and the house rules that no compiler checks. A rule for one Rust
 //! file goes to `tidy/rules.rs`, one for other texts to `tidy/texts.rs`, one for what documents promise to
-//! `tidy/promises.rs`; `tidy/map.rs` is about the modules of each crate.
+//! `tidy/promises.rs`; `tidy/map.rs` is about the modules of each crate, `tidy/type_names.rs` about its types,
+//! `tidy/commits.rs` about the history.
 
 mod allowed;
+mod commits;
 mod map;
 mod promises;
 mod rules;
 mod scan;
 mod texts;
+mod type_names;
 mod walls;
 
-use std::fmt;
+use std::{fmt, fs};
 
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
 
 use crate::verdict::{Setting, Verdict};
 use crate::workspace::{TextFile, Workspace};
-use scan::Function;
+use scan::{Function, Source};
 
 /// One broken rule: where, what and how to mend it.
 #[derive(Debug)]
@@ -71,7 +74,8 @@ pub fn command(workspace: &Workspace, arguments: &[String]) -> Result<bool> {
     match arguments {
         [] => {}
         [flag] if flag == "--map" => return print_map(workspace),
-        [other, ..] => bail!("unknown argument `{other}`; `tidy` knows --map"),
+        [flag] if flag == "--shrink" => return shrink(workspace),
+        [other, ..] => bail!("unknown argument `{other}`; `tidy` knows --map and --shrink"),
     }
     let findings = findings(workspace)?;
     for finding in &findings {
@@ -93,6 +97,19 @@ fn print_map(workspace: &Workspace) -> Result<bool> {
     Ok(findings.is_empty())
 }
 
+/// Takes the exceptions out that are not needed any more.
+fn shrink(workspace: &Workspace) -> Result<bool> {
+    let findings = findings(workspace)?;
+    let path = workspace.root.join(allowed::PATH);
+    let list = fs::read_to_string(&path).with_context(|| format!("failed to read `{}`", allowed::PATH))?;
+    let shrunk = allowed::shrink(&list, &findings);
+    if shrunk != list {
+        fs::write(&path, &shrunk).with_context(|| format!("failed to write `{}`", allowed::PATH))?;
+    }
+    println!("{}: {} lines less", allowed::PATH, list.lines().count() - shrunk.lines().count());
+    Ok(true)
+}
+
 fn exceptions(files: &[TextFile]) -> &str {
     files.iter().find(|file| file.path == allowed::PATH).map_or("", |file| &file.text)
 }
@@ -100,11 +117,16 @@ fn exceptions(files: &[TextFile]) -> &str {
 fn findings(workspace: &Workspace) -> Result<Vec<Finding>> {
     let files = workspace.files()?;
     let mut findings = walls::check(workspace, &workspace.packages()?);
-    for file in files.iter().filter(|file| file.path.ends_with(".rs")) {
-        findings.extend(rules::check(&scan::Source::new(&file.path, &file.text)));
-    }
+    let rust = files.iter().filter(|file| file.path.ends_with(".rs"));
+    let sources: Vec<Source> = rust.map(|file| Source::new(&file.path, &file.text)).collect();
+    findings.extend(sources.iter().flat_map(rules::check));
+    findings.extend(type_names::check(&sources, exceptions(&files))?);
     findings.extend(texts::check(&workspace.root, &files));
     findings.extend(promises::check(&files));
+    match commits::check(&workspace.root) {
+        Ok(found) => findings.extend(found),
+        Err(reason) => println!("tidy: subjects of commits are not checked: {reason}"),
+    }
     findings.extend(map::check(&files, exceptions(&files))?.0);
     let mut findings = allowed::apply(exceptions(&files), findings)?;
     findings.sort_by(|a, b| (&a.path, a.line, a.check).cmp(&(&b.path, b.line, b.check)));

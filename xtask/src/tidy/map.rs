@@ -4,8 +4,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use anyhow::{Context, Result};
-use toml::{Table, Value};
+use anyhow::Result;
 
 use super::scan::{self, Source};
 use super::{Finding, allowed};
@@ -26,9 +25,10 @@ struct Crate {
 pub fn check(files: &[TextFile], list: &str) -> Result<(Vec<Finding>, Vec<String>)> {
     let crates = crates(files);
     let all: usize = crates.values().map(Crate::size).sum();
-    let allowed = allowances(list)?;
+    let allowed = allowed::names(list, "circles")?;
     let (mut findings, mut map) = (Vec::new(), Vec::new());
     map.push("crate            lines  share  in circles  modules in circles".to_owned());
+    let mut unneeded: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
     let mut finding = |path: String, what: String, mend| {
         findings.push(Finding { check: "circles", path, line: 1, item: None, what, mend });
     };
@@ -50,29 +50,15 @@ pub fn check(files: &[TextFile], list: &str) -> Result<(Vec<Finding>, Vec<String
             finding(format!("crates/{name}/src/lib.rs"), what, mend);
         }
         for module in known.into_iter().flatten().filter(|module| percent <= MOST || !within.contains(module)) {
-            let what = format!("`circles.{name}` need not name `{module}` any more");
-            finding(allowed::PATH.to_owned(), what, "remove the name");
+            unneeded.entry(name.clone()).or_default().insert(module.clone());
         }
     }
     for name in allowed.keys().filter(|name| !crates.contains_key(*name)) {
         finding(allowed::PATH.to_owned(), format!("`circles.{name}` names no crate"), "remove the line");
     }
+    findings.extend(allowed::unneeded(list, "circles", &unneeded));
     map.push(format!("{:14} {all:7}", "all"));
     Ok((findings, map))
-}
-
-/// The modules of each crate that may lie in circles for now.
-fn allowances(list: &str) -> Result<BTreeMap<String, BTreeSet<String>>> {
-    let table: Table = list.parse().with_context(|| format!("failed to read `{}`", allowed::PATH))?;
-    let mut allowances = BTreeMap::new();
-    for (name, value) in table.get("circles").and_then(Value::as_table).into_iter().flatten() {
-        let modules: Option<BTreeSet<String>> =
-            value.as_array().and_then(|names| names.iter().map(|name| name.as_str().map(str::to_owned)).collect());
-        let modules =
-            modules.with_context(|| format!("`{}`: `circles.{name}` is no list of modules", allowed::PATH))?;
-        allowances.insert(name.clone(), modules);
-    }
-    Ok(allowances)
 }
 
 fn share(part: usize, whole: usize) -> usize {

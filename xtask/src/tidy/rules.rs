@@ -5,21 +5,25 @@ use super::{Finding, Report};
 
 const FILE_LINES: usize = 800;
 const FUNCTION_LINES: usize = 100;
+/// What rustfmt leaves longer is a text in quotes.
+const LINE_COLUMNS: usize = 200;
 const EMPTY_NAMES: [&str; 9] = ["util", "utils", "helper", "helpers", "common", "manager", "data", "info", "misc"];
 /// MCP protocol dates. Written in two parts so that the rule does not find itself.
 const REVISIONS: [(&str, &str); 5] =
     [("2024", "-11-05"), ("2025", "-03-26"), ("2025", "-06-18"), ("2025", "-11-25"), ("2026", "-07-28")];
 
-const RULES: [fn(&Source, &mut Report<'_>); 11] = [
+const RULES: [fn(&Source, &mut Report<'_>); 13] = [
     begins_with_its_purpose,
     file_length,
     function_length,
+    line_length,
     names,
     tasks_start_in_a_scope,
     only_transport_starts_processes,
     only_store_knows_the_database,
     pure_crates_stay_pure,
     nothing_half_done,
+    no_sleep_in_tests,
     no_unwrap,
     only_protocol_compares_revisions,
 ];
@@ -54,6 +58,25 @@ fn function_length(source: &Source, report: &mut Report<'_>) {
             let what = format!("`{}` has {lines} lines, {FUNCTION_LINES} is the limit", function.name);
             report.add_function("function-length", &function, what, "take its parts out by name");
         }
+    }
+}
+
+fn line_length(source: &Source, report: &mut Report<'_>) {
+    if !source.path.contains("/src/") {
+        return;
+    }
+    let mut at = 0;
+    let mut long = Vec::new();
+    for (index, line) in source.raw.split_inclusive('\n').enumerate() {
+        let columns = line.trim_end().chars().count();
+        if columns > LINE_COLUMNS && !source.is_test(at) {
+            long.push((index + 1, columns));
+        }
+        at += line.len();
+    }
+    if let Some((first, columns)) = long.first() {
+        let what = format!("{columns} columns, {LINE_COLUMNS} is the limit; the first of {} such lines", long.len());
+        report.add("line-length", *first, what, "break the text, or make it a file of its own");
     }
 }
 
@@ -149,6 +172,22 @@ fn nothing_half_done(source: &Source, report: &mut Report<'_>) {
     for (pattern, mend) in patterns {
         for offset in source.find(pattern) {
             report.add("half-done", source.line(offset), format!("`{pattern}`"), mend);
+        }
+    }
+}
+
+/// Tokio's too, by whatever path they are named. A method called so is none.
+fn no_sleep_in_tests(source: &Source, report: &mut Report<'_>) {
+    for word in ["sleep", "sleep_until"] {
+        for offset in source.find(word).into_iter().filter(|offset| source.is_test(*offset)) {
+            let (before, after) = (&source.code[..offset], &source.code[offset + word.len()..]);
+            let is_other = before.ends_with('.') || before.ends_with("fn ") || before.ends_with("thread::");
+            if is_other || !after.starts_with('(') {
+                continue;
+            }
+            let mend =
+                "wait for the event with a helper of `toolcrib_testkit`: `eventually`, `eventually_finds`, `pass`";
+            report.add("sleep", source.line(offset), format!("`{word}` in a test"), mend);
         }
     }
 }

@@ -1,5 +1,5 @@
-//! The rules for files that are no Rust code: links that lead somewhere, decision records with numbers of their own,
-//! guides that need one program only, and no path of the machine on which something was written.
+//! The rules for files that are no Rust code: links that lead somewhere, lines that are wrapped, decision records with
+//! numbers of their own, guides that need one program only, and no path of the machine on which something was written.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -14,12 +14,16 @@ const MACHINE_PATHS: [(&str, &str); 3] = [("/wo", "rk/"), ("/ro", "ot/"), ("/ho"
 /// Programs of this repository that a reader of a guide does not have.
 const UNINSTALLED: [&str; 3] = ["fake-server", "toolcrib-testkit", "toolcrib-bench"];
 
+/// Documents wrap here. Free are tables, blocks of code, and what cannot be broken: a link, a piece of code.
+const DOCUMENT_COLUMNS: usize = 120;
+
 pub fn check(root: &Path, files: &[TextFile]) -> Vec<Finding> {
     let mut findings = Vec::new();
     for file in files {
         findings.extend(machine_paths(file));
         findings.extend(uninstalled_programs(file));
         if file.path.ends_with(".md") {
+            findings.extend(long_lines(file));
             let folder = root.join(&file.path);
             let folder = folder.parent().unwrap_or(root);
             findings.extend(links(file, |target| {
@@ -84,6 +88,38 @@ fn links(file: &TextFile, exists: impl Fn(&str) -> bool) -> Vec<Finding> {
         }
     }
     report.findings
+}
+
+fn long_lines(file: &TextFile) -> Vec<Finding> {
+    let mut report = Report::new(&file.path);
+    let mut in_code = false;
+    for (index, line) in file.text.lines().enumerate() {
+        let text = line.trim_start();
+        in_code ^= text.starts_with("```");
+        let columns = line.chars().count();
+        if in_code || text.starts_with('|') || columns <= DOCUMENT_COLUMNS || pieces(text) < 2 {
+            continue;
+        }
+        let what = format!("{columns} columns, {DOCUMENT_COLUMNS} is the limit");
+        report.add("wrap", index + 1, what, "break the line");
+    }
+    report.findings
+}
+
+/// Into how many pieces a line of Markdown can be broken: not within code and links, nor after the mark of a list.
+fn pieces(text: &str) -> usize {
+    let text = text.trim_start_matches(['-', '*', '>', ' ']);
+    let (mut in_code, mut in_target, mut count) = (false, false, 1);
+    for (at, letter) in text.char_indices() {
+        match letter {
+            '`' => in_code = !in_code,
+            '(' if text[..at].ends_with(']') => in_target = !in_code,
+            ')' => in_target = false,
+            ' ' if !in_code && !in_target => count += 1,
+            _ => {}
+        }
+    }
+    count
 }
 
 /// What the links of one line of Markdown point to: `[text](target)` and `[name]: target`, outside of code.
@@ -154,6 +190,17 @@ mod tests {
                     ```\n[f](gone.md)\n```\n[g]: gone.md\n![h](gone.png \"title\")";
         let found = found(&links(&file("x.md", text), |target| target == "there.md"));
         assert_eq!(found, ["x.md:1", "x.md:6", "x.md:7"]);
+    }
+
+    #[test]
+    fn documents_are_wrapped() {
+        let long = "word ".repeat(25);
+        let check = |text: &str, lines: &[&str]| assert_eq!(found(&long_lines(&file("x.md", text))), lines, "{text}");
+        check(&format!("short\n{long}"), &["x.md:2"]);
+        check(&format!("- {long}"), &["x.md:1"]);
+        check(&format!("| {long} |\n```text\n{long}\n```\n{}", "é".repeat(120)), &[]);
+        check(&format!("- `{long}`\n[one]({}),\n  <!-- {} -->", "a/".repeat(70), "x".repeat(120)), &["x.md:3"]);
+        check(&format!("{} [two words](x)", "y".repeat(110)), &["x.md:1"]);
     }
 
     #[test]

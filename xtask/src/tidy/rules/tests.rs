@@ -28,6 +28,14 @@ fn files_and_functions_have_a_limit() {
 }
 
 #[test]
+fn lines_have_a_limit() {
+    let long = "é".repeat(199);
+    check(GATEWAY, &format!("\"{long}\"\n\"{long}\""), &["line-length:2"]);
+    check(GATEWAY, &format!("\"{}\"", &long[2..]), &[]);
+    check("crates/base/tests/it.rs", &format!("\"{long}\""), &[]);
+}
+
+#[test]
 fn names_say_something() {
     check("crates/base/src/util.rs", "", &["names:1"]);
     check("crates/base/src/helpers/one.rs", "", &["names:1"]);
@@ -81,6 +89,15 @@ fn nothing_is_half_done() {
         &["half-done:2", "half-done:3"],
     );
     check(GATEWAY, "let text = \"todo!\"; // todo!\ntokio::time::sleep(x);", &[]);
+}
+
+#[test]
+fn tests_do_not_sleep() {
+    let path = "crates/base/tests/it.rs";
+    check(path, "tokio::time::sleep(x).await;\nuse tokio::time::sleep;\nsleep(x).await;", &["sleep:2", "sleep:4"]);
+    check(path, "time::sleep_until(x).await;", &["sleep:2"]);
+    check(path, "fn sleep() {}\nperson.sleep();\nlet text = \"sleep(1)\"; // sleep(1)", &[]);
+    check(GATEWAY, "sleep(x);\n#[cfg(test)]\nmod tests { fn a() { sleep(x) } }", &["sleep:4"]);
 }
 
 #[test]
