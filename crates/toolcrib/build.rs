@@ -34,7 +34,8 @@ fn main() {
 // === impl Sources ===
 
 impl Sources {
-    /// The sources in a folder. `epoch` is SOURCE_DATE_EPOCH (reproducible-builds.org), which goes before the commit's time.
+    /// The sources in a folder. `epoch` is SOURCE_DATE_EPOCH (reproducible-builds.org), which goes before the commit's
+    /// time.
     pub(crate) fn of(folder: &Path, epoch: Option<&str>) -> Self {
         let mut sources = of_archive(folder).or_else(|| of_git(folder)).unwrap_or_default();
         sources.time = epoch.and_then(|epoch| epoch.trim().parse().ok()).or(sources.time);
@@ -51,7 +52,7 @@ fn of_archive(folder: &Path) -> Option<Sources> {
 }
 
 fn of_git(folder: &Path) -> Option<Sources> {
-    // An archive that was unpacked in somebody's repository is not of that repository.
+    // An archive that was unpacked in someone's repository is not of that repository.
     git(folder, &["ls-files", "--error-unmatch", "Cargo.toml"])?;
     let said = git(folder, &["log", "-1", "--format=%H %ct"])?;
     let (hash, time) = said.split_once(' ')?;

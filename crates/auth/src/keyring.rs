@@ -23,8 +23,8 @@ pub trait Keyring: Send + Sync + fmt::Debug {
 /// Why the keyring did not do what was asked.
 #[derive(Debug, thiserror::Error)]
 pub enum KeyringError {
-    /// There is none: no session, no bus, or nobody on it who keeps secrets.
-    #[error("no keyring can be reached: {why}")]
+    /// There is none: no session, no bus, or no one on it who keeps secrets.
+    #[error("cannot reach a keyring: {why}")]
     Absent { why: String },
     /// It is there, and its owner has not unlocked it.
     #[error("the keyring is locked")]
@@ -42,11 +42,10 @@ impl KeyringError {
                 "start toolcrib in your desktop session, or use `vault:NAME`, `env:NAME` or `file:PATH`"
             }
             Self::Locked => {
-                "unlock it by logging in to the desktop or in its password program, and try again; a new vault keeps its key in a file with `toolcrib secret set NAME --key-file`"
+                "unlock it by logging in to the desktop or in its password manager, and try again; to keep the key of \
+                 a new vault in a file, use `toolcrib secret set NAME --key-file`"
             }
-            Self::Failed { .. } => {
-                "look at it with the system's own password program, or use `env:NAME` or `file:PATH`"
-            }
+            Self::Failed { .. } => "check it with the system's password manager, or use `env:NAME` or `file:PATH`",
         }
     }
 }

@@ -56,7 +56,7 @@ struct Read {
 
 /// One entry without its value.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Listed {
+pub struct SecretEntry {
     /// Its name.
     pub name: EntryName,
     /// Who may use it.
@@ -72,7 +72,7 @@ pub enum VaultError {
     #[error("no secret `{name}` in the vault")]
     Unknown { name: EntryName, known: Vec<EntryName> },
     /// The entry is not for this user.
-    #[error("secret `{name}` may not be used here: {rule}")]
+    #[error("secret `{name}` is not allowed here: {rule}")]
     Forbidden { name: EntryName, rule: String },
     /// The value is no text that a variable or a header can hold.
     #[error("value of `{name}` {what}")]
@@ -81,15 +81,15 @@ pub enum VaultError {
     #[error("the vault `{path}` already holds {ENTRIES} secrets")]
     Full { path: PathBuf },
     /// The reach names too many.
-    #[error("secret `{name}` names more than {REACH} servers or profiles")]
+    #[error("secret `{name}` lists more than {REACH} servers or profiles")]
     Wide { name: EntryName },
     /// The file was written with another key than the one that is here.
-    #[error("the vault `{path}` was written with key `{wanted}`, and {place} holds key `{found}`")]
+    #[error("the vault `{path}` was written with key `{wanted}`, but {place} holds key `{found}`")]
     WrongKey { path: PathBuf, wanted: String, place: String, found: String },
     /// The key is nowhere.
-    #[error("the key `{wanted}` of the vault `{path}` is not there: {why}")]
+    #[error("cannot find the key `{wanted}` of the vault `{path}`: {why}")]
     NoKey { path: PathBuf, wanted: String, why: String },
-    /// The key file can be read by others, or is no key file.
+    /// The key file can be read by others, or is not a key file.
     #[error("cannot trust the key file `{path}`: {what}")]
     KeyFile { path: PathBuf, what: String },
     /// The keyring has the key, or should get it, and does not answer.
@@ -114,30 +114,33 @@ impl VaultError {
         match self {
             Self::Unknown { name, known } => match near(name.as_str(), known) {
                 Some(near) => format!("did you mean `{near}`?"),
-                None => format!("`toolcrib secret list` shows which there are; `toolcrib secret set {name}` sets it"),
+                None => {
+                    format!("list secrets with `toolcrib secret list`, or set it with `toolcrib secret set {name}`")
+                }
             },
             Self::Forbidden { name, .. } => {
-                format!("set it again with another reach: `toolcrib secret set {name} --server NAME`")
+                format!("allow it by setting it again: `toolcrib secret set {name} --server NAME`")
             }
-            Self::Value { .. } => format!("give a text of 1 to {VALUE_BYTES} bytes"),
-            Self::Full { .. } => "remove those that nothing uses with `toolcrib secret rm NAME`".into(),
-            Self::Wide { .. } => "leave the servers away to let every server use it".into(),
+            Self::Value { .. } => format!("use a value of 1 to {VALUE_BYTES} bytes"),
+            Self::Full { .. } => "remove unused secrets with `toolcrib secret rm NAME`".into(),
+            Self::Wide { .. } => "omit `--server` to allow every server".into(),
             Self::WrongKey { path, .. } | Self::NoKey { path, .. } => format!(
-                "nothing was changed; put the key back, or start anew by moving `{}` away and setting the secrets again",
+                "nothing was changed; restore the key, or move `{}` away and set the secrets again",
                 path.display()
             ),
             Self::KeyFile { path, .. } => {
                 format!(
-                    "if nobody else can have read it: `chmod 600 {0}` and own it; else move it and the vault away and set the secrets again",
+                    "if no other user can have read it, own it and run `chmod 600 {0}`; otherwise move it and the \
+                     vault away and set the secrets again",
                     path.display()
                 )
             }
             Self::Keyring(error) => error.hint().into(),
             Self::Damaged { .. } => {
-                "nothing was changed; put a copy of the file back, or move it away and set the secrets again".into()
+                "nothing was changed; restore the file from a backup, or move it away and set the secrets again".into()
             }
             Self::Busy { .. } => "try again".into(),
-            Self::Io { .. } => "look at the folder's owner, mode and free space; what was there is unchanged".into(),
+            Self::Io { .. } => "check the folder's owner, mode and free space; existing data is unchanged".into(),
         }
     }
 }
@@ -166,7 +169,8 @@ fn distance(from: &str, to: &str) -> usize {
 // === impl Vault ===
 
 impl Vault {
-    /// The vault in the folder `state`. Nothing is read or made yet; `keyring` is where its key is kept if there is one.
+    /// The vault in the folder `state`. Nothing is read or made yet; `keyring` is where its key is kept if there is
+    /// one.
     pub fn new(state: &Path, keyring: Option<Arc<dyn Keyring>>) -> Self {
         let inner = Inner {
             path: state.join("vault"),
@@ -204,25 +208,25 @@ impl Vault {
         if let Some(rule) = entry.reach.refusal(user) {
             return Err(VaultError::Forbidden { name: name.clone(), rule });
         }
-        let value = read.contents.open(entry, &read.key).ok_or_else(|| self.damaged("an entry does not open"))?;
+        let value = read.contents.open(entry, &read.key).ok_or_else(|| self.damaged("cannot decrypt an entry"))?;
         Ok(Secret::new(value.as_str()))
     }
 
     /// All entries, by name. Blocks.
-    pub fn list(&self) -> Result<Vec<Listed>, VaultError> {
+    pub fn list(&self) -> Result<Vec<SecretEntry>, VaultError> {
         let Some(read) = self.read()? else { return Ok(Vec::new()) };
         Ok(read.contents.entries.iter().map(Entry::listed).collect())
     }
 
-    /// Sets a value with its reach; what the entry was before is gone. Gives whether there was one. `wish` counts for the
-    /// first entry only, when the key is made. Blocks.
-    pub fn set(&self, entry: &Listed, value: &Secret, wish: KeyWish) -> Result<bool, VaultError> {
+    /// Sets a value with its reach; what the entry was before is gone. Gives whether there was one. `wish` counts for
+    /// the first entry only, when the key is made. Blocks.
+    pub fn set(&self, entry: &SecretEntry, value: &Secret, wish: KeyWish) -> Result<bool, VaultError> {
         self.set_all(&[(entry, value)], wish).map(|replaced| replaced > 0)
     }
 
     /// Sets several values in one step: all of them, or none where one is refused. Gives how many there were before.
     /// Otherwise as [`Vault::set`].
-    pub fn set_all(&self, entries: &[(&Listed, &Secret)], wish: KeyWish) -> Result<usize, VaultError> {
+    pub fn set_all(&self, entries: &[(&SecretEntry, &Secret)], wish: KeyWish) -> Result<usize, VaultError> {
         for (entry, value) in entries {
             check(entry, value)?;
         }
@@ -276,7 +280,7 @@ impl Vault {
     /// What the file holds, with the key that opens it; `None` while there is no file.
     fn read(&self) -> Result<Option<Read>, VaultError> {
         let path = &self.0.path;
-        let Some(file::Found { stamp, bytes }) = file::read(path, |stamp| self.known(stamp).is_none())? else {
+        let Some(file::VaultFile { stamp, bytes }) = file::read(path, |stamp| self.known(stamp).is_none())? else {
             return Ok(None);
         };
         let Some(bytes) = bytes else { return Ok(self.known(&stamp)) };
@@ -308,8 +312,8 @@ impl Vault {
 }
 
 /// Whether a value can be a variable or a header, and its entry is not too wide.
-fn check(entry: &Listed, value: &Secret) -> Result<(), VaultError> {
-    let Listed { name, reach, .. } = entry;
+fn check(entry: &SecretEntry, value: &Secret) -> Result<(), VaultError> {
+    let SecretEntry { name, reach, .. } = entry;
     let wrong = |what| Err(VaultError::Value { name: name.clone(), what });
     match value.expose() {
         "" => return wrong("is empty"),

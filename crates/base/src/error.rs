@@ -11,7 +11,7 @@ pub enum Kind {
     Parse,
     /// JSON, but not a request.
     InvalidRequest,
-    /// A method that nobody here answers.
+    /// A method that no one here answers.
     UnknownMethod,
     /// The request's parameters are wrong.
     InvalidParams,

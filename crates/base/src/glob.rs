@@ -20,10 +20,10 @@ pub enum GlobError {
     #[error("the pattern has more than {PATTERN_MAX} bytes")]
     TooLong,
     /// A character with a meaning elsewhere and none here.
-    #[error("`{}` has no meaning in a pattern: `*` is any run of characters, `?` is one", .0.escape_default())]
+    #[error("`{}` is not supported in a pattern: `*` matches any characters, `?` matches one", .0.escape_default())]
     Foreign(char),
     /// A pattern that asks for the opposite.
-    #[error("a pattern cannot be turned around with `!`")]
+    #[error("a pattern cannot be negated with `!`")]
     Negated,
 }
 

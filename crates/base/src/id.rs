@@ -11,7 +11,7 @@ pub const NAME_MAX: usize = 64;
 
 /// Why a text is not a name.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("`{text}` is not a name: expected {NAME_MAX} characters at most of a-z, 0-9 and `-`, the first not `-`")]
+#[error("`{text}` is not a name: expected at most {NAME_MAX} characters of a-z, 0-9 and `-`, not starting with `-`")]
 pub struct IdError {
     text: String,
 }

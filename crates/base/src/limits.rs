@@ -5,11 +5,11 @@ use std::time::Duration;
 /// Bounds that the wire applies to clients and servers alike.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Limits {
-    /// The largest body of a client's request, in bytes.
+    /// Maximum size of a client's request body, in bytes.
     pub request_bytes: usize,
     /// How many bytes the bodies of all requests may take in memory together.
     pub bodies_bytes: usize,
-    /// The largest message of a server: an answer's body, a line on stdout, or one event of a stream, in bytes.
+    /// Maximum size of a message from a server: an answer's body, a line on stdout, or one event of a stream, in bytes.
     pub message_bytes: usize,
     /// How deep arrays and objects may nest in a message.
     pub depth: usize,

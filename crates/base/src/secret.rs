@@ -5,7 +5,8 @@ use std::fmt;
 
 use zeroize::Zeroizing;
 
-/// A secret: prints as `****` and is overwritten in memory when it is dropped. From swap and core dumps nothing takes it.
+/// A secret: prints as `****` and is overwritten in memory when it is dropped. From swap and core dumps nothing takes
+/// it.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret(Zeroizing<String>);
 

@@ -116,7 +116,7 @@ pub(crate) fn name<N>(fields: &Fields<'_>, stem: &str, new: impl FnOnce(&str) ->
     let text = cursor.text()?;
     cursor.is_name();
     let name = new(text).map_err(|_| {
-        let hint = "a name has at most 64 characters of a-z, 0-9 and `-`, the first not `-`";
+        let hint = "expected at most 64 characters of a-z, 0-9 and `-`, not starting with `-`";
         cursor.problem(format!("expected a name, got {}", cursor.describe()), Some(hint.to_owned()));
     });
     if name.is_ok() && text != stem {

@@ -186,7 +186,7 @@ fn warn_of_gaps(fields: &Fields<'_>, entry: &RegistryEntry) {
         ("description", entry.description.is_none(), "what it is for: searches look here"),
         ("category", entry.category.is_none(), "the group that it is listed in"),
         ("icon", entry.icon.is_none(), "a word, a path or an address"),
-        ("about", entry.about.is_none(), "a few lines of Markdown for whoever considers it"),
+        ("about", entry.about.is_none(), "a few lines of Markdown for people who consider it"),
         ("homepage", entry.homepage.is_none(), "an address such as `https://example.com`"),
         (
             "runtime",

@@ -242,7 +242,7 @@ pub(crate) fn fault(name: &str) -> Option<(String, String)> {
     let is_secret = is_secret_name(name) && !is_known && !is_place;
     let is_ours = name.starts_with("TOOLCRIB_");
     (is_secret || is_ours).then(|| {
-        let message = "expected the name of a variable that is no secret".to_owned();
+        let message = "expected the name of a variable that is not a secret".to_owned();
         let hint = format!("write `env: {{{name}: \"env:{name}\"}}`, so that its value is kept out of logs");
         (message, if is_ours { "variables of Toolcrib's own are not handed on".to_owned() } else { hint })
     })

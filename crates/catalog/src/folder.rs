@@ -182,7 +182,7 @@ impl<D: Define> FileState<D> {
         };
         if writing.has(&home.join(path)) {
             let unfinished = || {
-                let message = "is being written: it counts once whoever writes it has closed it".to_owned();
+                let message = "is still being written; it is loaded once closed".to_owned();
                 bad(None, DefinitionProblem::of_file(path, message))
             };
             return previous.filter(|file| !file.is_shadowed).cloned().unwrap_or_else(unfinished);
@@ -219,8 +219,7 @@ impl<D: Define> FileState<D> {
     /// Sets the file aside because `first` has the same stem.
     fn shadow(&mut self, path: &Path, first: &Path) {
         self.is_shadowed = true;
-        let message =
-            format!("expected one file for `{}`, got this one beside `{}`, which counts", self.stem, first.display());
+        let message = format!("ignored: `{}` is already defined by `{}`", self.stem, first.display());
         self.problems.push(DefinitionProblem::of_file(path, message).hint("remove one of the two"));
     }
 }

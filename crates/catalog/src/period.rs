@@ -8,7 +8,7 @@ const LONGEST: Duration = Duration::from_secs(7 * 24 * 3600);
 
 /// Why a text is not a length of time.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("expected a duration such as `30s`, `500ms`, `2m` or `1h`, more than nothing and at most a week")]
+#[error("expected a duration above 0 such as `30s`, `500ms`, `2m` or `1h`, at most a week")]
 pub struct PeriodError;
 
 /// A length of time of at least a millisecond and at most a week. Prints as it is written.

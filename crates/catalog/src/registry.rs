@@ -134,8 +134,7 @@ impl Registry {
                 |at| format!("{}:{}:{}", path.display(), at.line, at.column),
             );
             if let Some(first) = places.get(entry.name.as_str()) {
-                let message =
-                    format!("expected one entry `{}`, got this one beside `{first}`, which counts", entry.name);
+                let message = format!("ignored: entry `{}` is already defined by `{first}`", entry.name);
                 let problem =
                     DefinitionProblem { at, field: "name".to_owned(), ..DefinitionProblem::of_file(path, message) };
                 self.problems.push(problem.hint("remove one of the two"));
@@ -155,8 +154,8 @@ impl Registry {
         // Whoever wrote a file in front of an entry did not want that entry, also while the file is wrong.
         for (path, stem) in folder.bad() {
             if let Some(hidden) = self.entries.get(stem).filter(|_| !places.contains_key(stem)) {
-                let message = format!("hides the entry `{stem}` ({}) although it is wrong itself", hidden.origin);
-                self.problems.push(DefinitionProblem::of_file(path, message).hint("mend it or remove it"));
+                let message = format!("is invalid, and hides the entry `{stem}` ({})", hidden.origin);
+                self.problems.push(DefinitionProblem::of_file(path, message).hint("fix it or remove it"));
                 self.entries.remove(stem);
             }
         }

@@ -121,7 +121,7 @@ fn object(places: &BTreeMap<String, TracedPlace>, path: &str, kind: DefinitionKi
 }
 
 fn value(places: &BTreeMap<String, TracedPlace>, path: &str, kind: DefinitionKind) -> Value {
-    // A text may be written without quotes, and is then taken for a number or a truth value by others.
+    // A text may be written without quotes, and is then taken for a number or a boolean by others.
     let text = json!(["string", "number", "boolean"]);
     match places.get(path).and_then(|asked| asked.shape.as_ref()) {
         None | Some(Shape::Any) => json!({}),

@@ -52,7 +52,7 @@ pub enum SecretError {
     NotASmallFile { reference: SecretRef },
     #[error("cannot use `{reference}`: {why}")]
     Elsewhere { reference: SecretRef, why: String, hint: String },
-    #[error("nothing here resolves `{reference}`")]
+    #[error("cannot resolve `{reference}` here")]
     NotAvailable { reference: SecretRef },
 }
 
@@ -256,8 +256,8 @@ mod tests {
             ("file:large", "`file:large` is not a file of at most 65536 bytes"),
             ("file:.", "`file:.` is not a file of at most 65536 bytes"),
             ("file:binary", "value of `file:binary` is not UTF-8 text"),
-            ("keyring:files", "nothing here resolves `keyring:files`"),
-            ("vault:files", "nothing here resolves `vault:files`"),
+            ("keyring:files", "cannot resolve `keyring:files` here"),
+            ("vault:files", "cannot resolve `vault:files` here"),
         ] {
             let error = secrets.resolve(&parse(reference), &files()).unwrap_err();
             assert_eq!(error.to_string(), expected);

@@ -315,7 +315,7 @@ fn idle(fields: &Fields<'_>) -> Option<Period> {
     let start = fields.get("start").and_then(|cursor| cursor.node().as_text().map(ToString::to_string));
     if let Some(start) = start.filter(|start| start != "lazy") {
         let hint = "remove it, or write `start: lazy`".to_owned();
-        cursor.problem(format!("expected no `idle` beside `start: {start}`, which stays as it is"), Some(hint));
+        cursor.problem(format!("expected no `idle` beside `start: {start}`, which never stops by itself"), Some(hint));
     }
     cursor.parsed()
 }
@@ -380,7 +380,7 @@ fn no_placeholders(cursor: &Cursor<'_>) {
             Some(("input", _)) => {
                 "put the value into the vault with `toolcrib secret set NAME`, and write `vault:NAME`".to_owned()
             }
-            _ => "write what stands for it".to_owned(),
+            _ => "write what it stands for".to_owned(),
         };
         let word = crate::problem::shown(&word);
         cursor.problem(format!("expected no placeholder of an editor, got `${{{word}}}`"), Some(hint));

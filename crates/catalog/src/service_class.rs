@@ -33,11 +33,11 @@ pub struct ServiceClassDefinition {
     pub description: Option<String>,
     /// As written; it means nothing here.
     pub version: Option<String>,
-    /// What its services are made of. Without any, services take whatever they are given.
+    /// The arguments of its services. Without any, services take whatever they are given.
     pub args: BTreeMap<String, ArgumentDefinition>,
     /// What people call this kind of service.
     pub service_type: Option<String>,
-    /// A template of names, for whoever chooses one.
+    /// A template of default names.
     pub default_name: Option<String>,
     /// Names of service classes, services and servers that must run first.
     pub dependencies: Vec<ObjectName>,

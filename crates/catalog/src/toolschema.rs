@@ -20,7 +20,7 @@ pub(crate) fn check(fields: &Fields<'_>) {
     }
     for cursor in ["inputSchema", "outputSchema"].into_iter().filter_map(|key| fields.get(key)) {
         if let Some(fault) = fault(&cursor) {
-            cursor.problem(fault, Some("take it as `tools/list` gives it, or mend it at the server".to_owned()));
+            cursor.problem(fault, Some("copy it from `tools/list`, or fix it at the server".to_owned()));
         }
     }
 }

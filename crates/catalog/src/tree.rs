@@ -25,7 +25,7 @@ pub(crate) struct Node {
 
 #[derive(Debug, Clone)]
 pub(crate) enum Content {
-    /// The text as it was written; `plain` when it had no quotes, so that it may be a number, a truth value or nothing.
+    /// The text as it was written; `plain` when it had no quotes, so that it may be a number, a boolean or nothing.
     Scalar {
         text: Arc<str>,
         plain: bool,

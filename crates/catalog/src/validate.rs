@@ -53,7 +53,7 @@ pub enum ValidateError {
     NoFiles(String),
     #[error("cannot read `{path}`: {source}", path = .path.display())]
     Unreadable { path: PathBuf, source: std::io::Error },
-    #[error("more than {FILES_MAX} files or {DEPTH_MAX} folders within each other in `{path}`", path = .path.display())]
+    #[error("more than {FILES_MAX} files or {DEPTH_MAX} nested folders in `{path}`", path = .path.display())]
     TooMany { path: PathBuf },
 }
 
@@ -233,7 +233,7 @@ fn tell_hidden(checked: &mut [Checked], home: Option<&PathBuf>) {
             }
             None => crate::built_in().get(name).map(|built_in| built_in.origin.to_string()).into_iter().collect(),
         };
-        one.notes.extend(hidden.iter().map(|hidden| format!("stands in front of the entry `{name}` ({hidden})")));
+        one.notes.extend(hidden.iter().map(|hidden| format!("overrides the entry `{name}` ({hidden})")));
     }
 }
 

@@ -44,7 +44,7 @@ pub async fn watch(home: &Path, scope: &Scope) -> watch::Receiver<Arc<Loaded>> {
     let is_watched = task.watch_folders();
     if !is_watched {
         tracing::warn!(
-            "the system watches no changes of definitions; looking every {} seconds",
+            "this system cannot watch files; checking definitions every {} seconds",
             RESCAN_UNWATCHED.as_secs()
         );
     }
@@ -74,9 +74,7 @@ fn new_watcher(nudge: mpsc::Sender<()>, writing: Writing) -> Option<RecommendedW
         }
     };
     notify::recommended_watcher(on_event)
-        .inspect_err(
-            |error| tracing::warn!(%error, "cannot watch for changes of definitions; looking every few seconds"),
-        )
+        .inspect_err(|error| tracing::warn!(%error, "cannot watch definitions for changes; checking every few seconds"))
         .ok()
 }
 
@@ -165,7 +163,7 @@ impl WatchTask {
         match reading.await {
             Ok(loaded) => Arc::new(loaded),
             Err(error) => {
-                tracing::error!(%error, "reading the definitions ended early");
+                tracing::error!(%error, "reading the definitions was interrupted");
                 before
             }
         }
@@ -176,7 +174,7 @@ impl WatchTask {
 fn tell(before: &Loaded, after: &Loaded) {
     let changes = Changes::between(before, after);
     let Changes { servers, profiles, registry, service_classes, services, workflows } = changes;
-    tracing::info!(?servers, ?profiles, ?registry, ?service_classes, ?services, ?workflows, "definitions read again");
+    tracing::info!(?servers, ?profiles, ?registry, ?service_classes, ?services, ?workflows, "definitions reloaded");
     // Looked up in order: ten thousand files may have fifty problems each.
     let known: BTreeSet<_> = before.problems.iter().collect();
     for problem in after.problems.iter().filter(|problem| !known.contains(problem)) {

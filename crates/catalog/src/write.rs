@@ -80,9 +80,9 @@ pub enum WriteError {
     Missing(String),
     #[error("`{0}` has changed since it was read")]
     Changed(PathBuf),
-    #[error("`{0}` is a link or no file")]
+    #[error("`{0}` is a symbolic link or not a file")]
     NotOurs(PathBuf),
-    #[error("the definition is wrong")]
+    #[error("the definition is not valid")]
     Bad(Vec<DefinitionProblem>),
     #[error("cannot write `{file}`: {source}")]
     Io { file: PathBuf, source: io::Error },
@@ -95,10 +95,10 @@ impl From<WriteError> for Problem {
             WriteError::Exists(_) => Problem::new(Kind::Conflict, text).hint("Choose another name, or update it."),
             WriteError::Missing(_) => Problem::new(Kind::NotFound, text),
             WriteError::Changed(_) => {
-                Problem::new(Kind::Stale, text).hint("Read it again and repeat the change on what is there now.")
+                Problem::new(Kind::Stale, text).hint("Read it again and apply the change to the current version.")
             }
             WriteError::NotOurs(_) => {
-                Problem::new(Kind::Conflict, text).hint("Edit or remove it by hand: what it points to is not ours.")
+                Problem::new(Kind::Conflict, text).hint("Edit or remove it by hand: Toolcrib does not follow links.")
             }
             WriteError::Bad(problems) => {
                 let lines: Vec<String> = problems.iter().map(ToString::to_string).collect();
@@ -108,9 +108,10 @@ impl From<WriteError> for Problem {
                     None => problem,
                 }
             }
-            WriteError::Io { .. } => {
-                Problem::new(Kind::Internal, text).hint("Look for room on the disk and for the folder's permissions.")
-            }
+            WriteError::Io { .. } => Problem::new(Kind::Internal, text).hint(
+                "Check the free space on the disk and the folder's \
+                                                         permissions.",
+            ),
         }
     }
 }
@@ -170,7 +171,7 @@ impl Which {
         let is_masked =
             |value: &Value| MASKED.iter().any(|key| value.get(key).is_some_and(|it| it.to_string().contains(MASK)));
         if self.value(text).is_some_and(|value| is_masked(&value)) {
-            let message = format!("expected values, got `{MASK}`, which stands for one that is not shown");
+            let message = format!("expected values, got `{MASK}`, the placeholder of a hidden value");
             return Err(vec![
                 DefinitionProblem::of_file(&file, message).hint("write the value or a reference such as `env:KEY`"),
             ]);

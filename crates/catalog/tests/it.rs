@@ -157,10 +157,7 @@ fn a_folder_that_cannot_be_listed_opens_nothing_and_keeps_what_it_said() {
 fn two_files_of_one_name_are_both_named() {
     let home = Home::with(&[("servers/a.yml", &server("a", "second")), ("servers/a.yaml", &server("a", "first"))]);
     let before = load(home.path());
-    assert_eq!(
-        problems(&before),
-        ["servers/a.yml: expected one file for `a`, got this one beside `servers/a.yaml`, which counts"]
-    );
+    assert_eq!(problems(&before), ["servers/a.yml: ignored: `a` is already defined by `servers/a.yaml`"]);
     assert!(format!("{:?}", before.servers["a"]).contains("first"));
     let (same, _) = reload(&before, home.path());
     assert_eq!(problems(&same), problems(&before));
@@ -319,7 +316,11 @@ async fn half_of_a_file_is_not_taken_in_however_whole_it_looks() {
         let loaded = until(&mut readings, |loaded| loaded.servers.contains_key(name.as_str())).await;
         assert_eq!(loaded.profiles["team"], before, "after `{piece}`");
         assert!(!loaded.profiles.contains_key("new"));
-        assert!(problems(&loaded)[0].starts_with("profiles/new.yaml: is being written"), "{:?}", problems(&loaded));
+        assert!(
+            problems(&loaded)[0].starts_with("profiles/new.yaml: is still being written"),
+            "{:?}",
+            problems(&loaded)
+        );
         // Whoever reads besides, such as an operation that writes another file, knows it too.
         let (besides, changes) = reload(&loaded, home.path());
         assert!(changes.is_empty() && besides.profiles["team"] == before);
@@ -366,7 +367,7 @@ fn a_wrong_entry_does_not_uncover_what_it_hides() {
     assert!(!loaded.registry.contains_key("git") && loaded.registry.contains_key("time"));
     let told = problems(&loaded);
     assert!(told[0].starts_with("registry/custom/git.yaml:") && told.len() == 2, "{told:?}");
-    assert_eq!(told[1], "registry/custom/git.yaml: hides the entry `git` (built in) although it is wrong itself");
+    assert_eq!(told[1], "registry/custom/git.yaml: is invalid, and hides the entry `git` (built in)");
 
     home.write("registry/custom/git.yaml", entry("git", "custom").as_bytes());
     let (loaded, _) = reload(&loaded, home.path());
@@ -386,7 +387,8 @@ fn two_entries_of_one_name_in_one_folder_are_told() {
         ("registry/custom/b.json", r#"{"title": "second", "name": "twin"}"#),
     ]);
     let loaded = load(home.path());
-    let expected = "registry/custom/b.json:1:29: `name`: expected one entry `twin`, got this one beside `registry/custom/a.json:1:10`, which counts";
+    let expected = "registry/custom/b.json:1:29: `name`: ignored: entry `twin` is already defined by \
+                    `registry/custom/a.json:1:10`";
     assert_eq!(problems(&loaded), [expected]);
     assert_eq!(available(&loaded, "twin").unwrap().0, "first");
 }

@@ -2,7 +2,7 @@
 //!
 //! Modules that stand for one thing each (`workflow`, `service`) do not import each other; all may use [`template`].
 
-mod given;
+mod arguments;
 pub mod service;
 pub mod template;
 pub mod workflow;

@@ -1,5 +1,5 @@
 //! Services: things that are started, watched and stopped by tools. A service class says which tools; a service is one
-//! instance of it, with a task of its own that alone changes how it is.
+//! instance of it, with its own task that alone changes how it is.
 //!
 //! Read in this order: `life` is the state machine, `class` the templates, `task` what happens in time, `table` which
 //! services there are and in which order they start, `operation` what people ask for.
@@ -8,7 +8,7 @@ mod arguments;
 mod availability;
 mod awaken;
 mod class;
-mod house;
+mod host;
 mod life;
 mod operation;
 mod order;
@@ -30,7 +30,7 @@ use toolcrib_protocol::Raw;
 use toolcrib_store::Services as Records;
 
 use availability::Availability;
-use house::AtGateway;
+use host::GatewayHost;
 use table::Table;
 use toolcrib_view::{ObjectKind, Offer, Operation, ToolSource, VisibleNames};
 
@@ -39,21 +39,21 @@ use toolcrib_view::{ObjectKind, Offer, Operation, ToolSource, VisibleNames};
 pub struct Services {
     name: ServerName,
     table: Arc<Table>,
-    house: Arc<AtGateway>,
+    house: Arc<GatewayHost>,
     scope: Scope,
 }
 
 impl Services {
     /// None yet; [`Source::apply`] brings those of the files under `home`. Their tasks run in `scope`.
     pub fn new(home: &Path, records: Records, clock: Arc<dyn Clock>, scope: &Scope) -> Arc<Self> {
-        let house = Arc::new(AtGateway::new());
-        let table = Table::new(Arc::clone(&house) as Arc<dyn house::House>, clock, Some(records), scope, home);
+        let house = Arc::new(GatewayHost::new());
+        let table = Table::new(Arc::clone(&house) as Arc<dyn host::ServiceHost>, clock, Some(records), scope, home);
         let name = ServerName::new("service").expect("`service` is a name");
         Arc::new(Self { name, table: Arc::new(table), house, scope: scope.clone() })
     }
 
-    /// Tells the services that the gateway is there: from now on they may call tools without being asked, and those that
-    /// ran before are examined.
+    /// Tells the services that the gateway is there: from now on they may call tools without being asked, and those
+    /// that ran before are examined.
     pub fn enter(&self, gateway: &Arc<Gateway>) {
         self.house.enter(gateway);
         let (house, table, mut stop) = (Arc::clone(&self.house), Arc::clone(&self.table), self.scope.stop_signal());

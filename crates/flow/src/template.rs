@@ -34,11 +34,11 @@ pub const TEMPLATE_BYTES: usize = 64 * 1024;
 #[derive(Debug, Clone)]
 pub struct Template {
     text: Arc<str>,
-    kind: Compiled,
+    kind: CompiledTemplate,
 }
 
 #[derive(Debug, Clone)]
-enum Compiled {
+enum CompiledTemplate {
     /// Without any field: it stays as it is.
     Plain,
     /// One bare field: the value keeps its type.
@@ -61,7 +61,7 @@ impl Template {
     /// begins with a dot or an action with a word of Go's, else Jinja's.
     pub fn parse(text: &str) -> Result<Self, TemplateError> {
         if !text.contains("{{") && !text.contains("{%") && !text.contains("{#") {
-            return Ok(Self { text: text.into(), kind: Compiled::Plain });
+            return Ok(Self { text: text.into(), kind: CompiledTemplate::Plain });
         }
         if text.len() > TEMPLATE_BYTES {
             let message = format!("a template has at most {TEMPLATE_BYTES} bytes, this one has {}", text.len());
@@ -71,28 +71,28 @@ impl Template {
         Ok(Self { text: text.into(), kind })
     }
 
-    fn of_go(text: &str) -> Result<Compiled, TemplateError> {
+    fn of_go(text: &str) -> Result<CompiledTemplate, TemplateError> {
         let nodes = go::parse(text)?;
         if let Some(pieces) = go::pieces(&nodes) {
             return Ok(Self::of_pieces(pieces));
         }
-        Ok(Compiled::Program(Arc::new(go::compile(&nodes)?)))
+        Ok(CompiledTemplate::Program(Arc::new(go::compile(&nodes)?)))
     }
 
-    fn of_jinja(text: &str) -> Result<Compiled, TemplateError> {
+    fn of_jinja(text: &str) -> Result<CompiledTemplate, TemplateError> {
         if let Some(pieces) = jinja::pieces(text) {
             return Ok(Self::of_pieces(pieces));
         }
-        Ok(Compiled::Program(Arc::new(jinja::compile(text)?)))
+        Ok(CompiledTemplate::Program(Arc::new(jinja::compile(text)?)))
     }
 
-    fn of_pieces(mut pieces: Vec<Piece>) -> Compiled {
+    fn of_pieces(mut pieces: Vec<Piece>) -> CompiledTemplate {
         match pieces.as_slice() {
             [Piece::Field(_)] => match pieces.pop() {
-                Some(Piece::Field(path)) => Compiled::Field(path),
-                _ => Compiled::Plain,
+                Some(Piece::Field(path)) => CompiledTemplate::Field(path),
+                _ => CompiledTemplate::Plain,
             },
-            _ => Compiled::Pieces(pieces.into()),
+            _ => CompiledTemplate::Pieces(pieces.into()),
         }
     }
 
@@ -103,23 +103,23 @@ impl Template {
 
     /// Whether it has anything to render.
     pub fn is_plain(&self) -> bool {
-        matches!(self.kind, Compiled::Plain)
+        matches!(self.kind, CompiledTemplate::Plain)
     }
 
     /// The names directly under a root that must be there when it is rendered, as far as the text says them: those of
     /// fields that may be missing are not among them, nor is what Jinja's own expressions use.
     pub fn names_under<'a>(&'a self, root: &str) -> Vec<&'a str> {
         let paths: Vec<&Path> = match &self.kind {
-            Compiled::Plain => Vec::new(),
-            Compiled::Field(path) => vec![path],
-            Compiled::Pieces(pieces) => {
+            CompiledTemplate::Plain => Vec::new(),
+            CompiledTemplate::Field(path) => vec![path],
+            CompiledTemplate::Pieces(pieces) => {
                 let path = |piece: &'a Piece| match piece {
                     Piece::Text(_) => None,
                     Piece::Field(path) => Some(path),
                 };
                 pieces.iter().filter_map(path).collect()
             }
-            Compiled::Program(program) => program.fields().collect(),
+            CompiledTemplate::Program(program) => program.fields().collect(),
         };
         paths.into_iter().filter_map(|path| path.under(root)).collect()
     }
@@ -130,11 +130,11 @@ impl Template {
         limit::begin();
         function::clock::begin(context.now());
         match &self.kind {
-            Compiled::Plain => Ok(Value::String(self.text.to_string())),
-            Compiled::Field(path) => {
+            CompiledTemplate::Plain => Ok(Value::String(self.text.to_string())),
+            CompiledTemplate::Field(path) => {
                 context.find(path).map(Cow::into_owned).map_err(|missing| missing.into_error(&self.text))
             }
-            Compiled::Pieces(pieces) => {
+            CompiledTemplate::Pieces(pieces) => {
                 let mut out = limit::Text::default();
                 for piece in pieces.iter() {
                     match piece {
@@ -147,7 +147,7 @@ impl Template {
                 }
                 Ok(typed(out.into_string()))
             }
-            Compiled::Program(program) => program.render(context, &self.text),
+            CompiledTemplate::Program(program) => program.render(context, &self.text),
         }
     }
 }

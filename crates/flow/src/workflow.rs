@@ -1,7 +1,7 @@
 //! Workflows: stored programs of tool calls, each itself a tool.
 //!
-//! Reading order: `program` (a definition made ready), `engine` (a run), `book` (what is kept of it), `source` (what the
-//! gateway sees). To run one without a gateway, fill [`CallTool`].
+//! Reading order: `program` (a definition made ready), `engine` (a run), `book` (what is kept of it), `source` (what
+//! the gateway sees). To run one without a gateway, fill [`CallTool`].
 
 mod argument;
 mod book;
@@ -17,6 +17,6 @@ mod table;
 
 pub use book::{Book, KEPT_BYTES};
 pub use call::CallTool;
-pub use engine::{Engine, Finished};
+pub use engine::{Engine, RunOutcome};
 pub use program::Program;
 pub use source::Workflows;

@@ -52,7 +52,7 @@ impl ActiveTools {
         let mut sets: HashMap<Key, Kept> = HashMap::new();
         let mut turn = 0;
         let rows = store.all().unwrap_or_else(|error| {
-            tracing::warn!(%error, "loaded tools of earlier are not loaded now");
+            tracing::warn!(%error, "cannot restore loaded tools");
             Vec::new()
         });
         for (principal, profile, ActiveTool { tool, last_used }) in rows {
@@ -186,7 +186,7 @@ impl ActiveTools {
         }
         for ((principal, profile), tools) in ahead {
             let Err(error) = self.store.put(&principal, &profile, &tools) else { continue };
-            tracing::warn!(principal = principal.as_str(), %profile, %error, "loaded tools are not kept");
+            tracing::warn!(principal = principal.as_str(), %profile, %error, "failed to save loaded tools");
             if let Some(kept) = lock(&self.sets).get_mut(&(principal, profile)) {
                 self.mark(kept);
             }

@@ -65,7 +65,7 @@ fn remedy_for(definition: &ServerDefinition, status: &Status) -> String {
         return login(definition);
     }
     if status.half_written.is_some() {
-        return "remove what is half written with `toolcrib doctor --fix`".to_owned();
+        return "remove the incomplete installation with `toolcrib doctor --fix`".to_owned();
     }
     if failed.contains("not set") || failed.contains("secret") {
         return format!("give the secret that `servers/{name}.yaml` refers to");
@@ -75,7 +75,7 @@ fn remedy_for(definition: &ServerDefinition, status: &Status) -> String {
         return if is_missing {
             format!("install its program, or correct `command` in `servers/{name}.yaml`")
         } else {
-            format!("fix `servers/{name}.yaml`, or what it runs")
+            format!("fix `servers/{name}.yaml` or the program it runs")
         };
     }
     if failed.contains("cannot be resolved") {
@@ -93,7 +93,8 @@ fn credential(definition: &ServerDefinition) -> String {
     let (Transport::Http(remote) | Transport::Sse(remote)) = &definition.transport else { return String::new() };
     if remote.headers.is_empty() {
         return format!(
-            "it wants a credential, and `servers/{name}.yaml` gives none: set one with `toolcrib secret set {name}-key` \
+            "it requires a credential, but `servers/{name}.yaml` has none: set one with `toolcrib secret set \
+             {name}-key` \
              and write `headers: {{Authorization: \"vault:{name}-key\"}}`"
         );
     }
@@ -134,13 +135,13 @@ pub(crate) fn of_caller(away: &ServerUnavailable) -> String {
 /// What somebody can do about a server who does not administer it.
 pub(crate) fn to_caller(name: &ServerName, status: &Status) -> String {
     match status.state {
-        State::Stopped => format!("Somebody who administers starts it with `toolcrib server start {name}`."),
+        State::Stopped => format!("An admin can start it with `toolcrib server start {name}`."),
         State::Installing => "It is being downloaded: try again in a minute.".to_owned(),
-        State::NeedsLogin => format!("Somebody who administers sees what to do in `toolcrib doctor {name}`."),
+        State::NeedsLogin => format!("An admin can see the next step with `toolcrib doctor {name}`."),
         State::Failed if status.half_written.is_some() => {
-            "Somebody who administers repairs it with `toolcrib doctor --fix`.".to_owned()
+            "An admin can repair it with `toolcrib doctor --fix`.".to_owned()
         }
-        State::Failed => format!("It is tried again by itself; `toolcrib doctor {name}` says what to do."),
+        State::Failed => format!("It is retried automatically; for the next step, run `toolcrib doctor {name}`."),
         State::Idle | State::Starting | State::Ready => "Try again in a moment.".to_owned(),
     }
 }

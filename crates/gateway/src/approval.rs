@@ -137,8 +137,11 @@ fn chosen(running: &ServerEntry, which: &Which, offer: &Offer, difference: &Diff
     if let Some(digest) = &which.digest
         && *digest != offer.digest().to_string()
     {
-        let message = format!("server `{server}` offers something else than what you looked at");
-        return Err(Problem::new(Kind::InvalidParams, message).hint("look at it again, then decide"));
+        let message = format!("server `{server}` now offers something else than you reviewed");
+        return Err(Problem::new(Kind::InvalidParams, message).hint(format!(
+            "review it with `toolcrib verify \
+             {server}`, then decide"
+        )));
     }
     let differing = difference.items();
     if which.names.is_empty() {

@@ -90,9 +90,9 @@ fn missing(entry: &RegistryEntry, variables: &[String]) -> Problem {
         }
     }
     let before = if secrets.is_empty() { String::new() } else { format!("{}, then ", secrets.join(", ")) };
-    let message = format!("entry `{}` needs to be told before it can start: {}", entry.name, needs.join(", "));
+    let message = format!("entry `{}` requires values before it can start: {}", entry.name, needs.join(", "));
     Problem::new(Kind::Unavailable, message).hint(format!(
-        "Somebody who may administer does it: {before}`toolcrib registry add {}{}`.",
+        "An admin can set it up: {before}`toolcrib registry add {}{}`.",
         entry.name,
         settings.concat()
     ))
@@ -241,7 +241,15 @@ impl Gateway {
         let mut until = None;
         loop {
             let running = self.servers.table().get(name).cloned();
-            let removed = || Problem::new(Kind::Cancelled, format!("the definition of `{name}` was removed meanwhile"));
+            let removed = || {
+                Problem::new(
+                    Kind::Cancelled,
+                    format!(
+                        "the definition of `{name}` was removed in the \
+                 meantime"
+                    ),
+                )
+            };
             let running = running.ok_or_else(removed)?;
             let config = running.server.config();
             let longest = config.longest_start() + config.timeouts.list + MANNERS;
@@ -271,7 +279,8 @@ impl Gateway {
         let gateway = Arc::clone(self);
         let work = move || {
             if let Err(error) = gateway.files.remove(&Which::Server(server.clone()), Some(&revision)) {
-                tracing::warn!(%server, %error, "its definition stays, although nobody has loaded its tools");
+                tracing::warn!(%server, %error, "failed to remove its definition, although none of its tools was \
+                                                 loaded");
             }
             gateway.take_in();
         };
@@ -282,7 +291,7 @@ impl Gateway {
 
 fn failed(server: &ServerName, kind: Kind, why: &str) -> Problem {
     Problem::new(kind, format!("server `{server}` could not be started and is not set up: {why}"))
-        .hint(format!("What it needs is told by `toolcrib registry show {server}`; try again when that is there."))
+        .hint(format!("To see what it requires, run `toolcrib registry show {server}`; then try again."))
 }
 
 fn closing() -> Problem {

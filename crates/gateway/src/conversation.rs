@@ -71,8 +71,8 @@ impl Conversations {
         open.retain(|_, it| !it.is_over(now));
         let own = open.values().filter(|it| it.principal == *of).count();
         if own >= OF_ONE {
-            let message = format!("{OF_ONE} sessions are open, which is the limit");
-            return Err(Problem::new(Kind::Busy, message).hint("Close one that is not needed any more."));
+            let message = format!("the limit of {OF_ONE} open sessions is reached");
+            return Err(Problem::new(Kind::Busy, message).hint("Close one that you no longer need."));
         }
         if open.len() >= MOST {
             return Err(Problem::new(Kind::Busy, "too many sessions are open").hint("Try again later."));

@@ -105,7 +105,7 @@ fn lane(act: &Act) -> &str {
 fn no_place(server: &Server, lane: &str, why: NoPlace) -> Problem {
     let (name, load) = (&server.config().name, server.places().load());
     let message = match why {
-        NoPlace::Full => format!("{WAITING} calls wait for a place at server `{name}`, which is the limit"),
+        NoPlace::Full => format!("the queue of server `{name}` is full: {WAITING} calls are waiting"),
         NoPlace::Timeout(waited) => {
             let (most, waiting) = (load.concurrency.calls, load.waiting);
             let whose = match server.places().running(lane) {

@@ -176,7 +176,11 @@ impl Duplex {
                 }
             }
             Ok(Opening::Modern(_)) if !self.terms.takes_modern => {
-                let problem = Problem::new(Kind::InvalidRequest, "stateless requests are not taken on this connection");
+                let problem = Problem::new(
+                    Kind::InvalidRequest,
+                    "stateless requests are not supported on this \
+                     connection",
+                );
                 self.refuse(request.id, RpcError::from(&problem.hint("Send them to /mcp."))).await;
             }
             Ok(Opening::Modern(declared)) => {

@@ -80,7 +80,7 @@ impl Gateway {
         });
         match counted.await {
             Ok(counted) => self.metrics.set_tokens(counted.iter().map(|(name, costs)| (name.as_str(), costs))),
-            Err(error) => tracing::error!(%error, "counting tokens ended early"),
+            Err(error) => tracing::error!(%error, "counting tokens was interrupted"),
         }
     }
 }

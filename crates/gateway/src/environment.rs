@@ -131,7 +131,7 @@ impl NeedsEnvironment {
             Ok(environment)
         });
         resolving.await.unwrap_or_else(|_| {
-            Err(Problem::new(Kind::Internal, "resolving the environment of the profile was broken off"))
+            Err(Problem::new(Kind::Internal, "resolving the environment of the profile was interrupted"))
         })
     }
 }

@@ -141,7 +141,7 @@ impl Events {
     /// Listens to these kinds from now on.
     pub fn listen(&self, kinds: Vec<Kind>) -> Result<Listener, Problem> {
         let place = Arc::clone(&self.places).try_acquire_owned().map_err(|_| {
-            let message = format!("{LISTENERS} listen already, which is the limit");
+            let message = format!("the limit of {LISTENERS} event streams is reached");
             Problem::new(toolcrib_base::Kind::Busy, message).hint("End one of the other streams.")
         })?;
         Ok(Listener { receiver: self.sender.subscribe(), kinds, _place: place })

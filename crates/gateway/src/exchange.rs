@@ -270,7 +270,10 @@ impl Passing<'_> {
                 let place = match self.gateway.asking.try_acquire() {
                     Ok(place) if !questions.is_empty() => Some(place),
                     Err(_) if !questions.is_empty() => {
-                        let message = format!("{ASKING} calls wait for answers of their clients, which is the limit");
+                        let message = format!(
+                            "the limit of {ASKING} calls that wait for answers of their clients is \
+                                               reached"
+                        );
                         let problem = Problem::new(Kind::Busy, message);
                         return Ended::Unanswered(problem.hint("Answer some of them, or wait for them to end."));
                     }
@@ -303,7 +306,7 @@ impl Passing<'_> {
                 None => asking.await,
                 Some(running) => tokio::select! {
                     biased;
-                    () = running.cancelled() => return Err(Problem::new(Kind::Cancelled, "the call was taken back")),
+                    () = running.cancelled() => return Err(Problem::new(Kind::Cancelled, "the call was cancelled")),
                     answered = asking => answered,
                 },
             };

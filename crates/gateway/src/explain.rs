@@ -98,7 +98,7 @@ impl Gateway {
             steps.push(self.held(view, running, entry));
         }
         if passes && by_name.is_none() && view.tool_by_id(&id).is_none() && steps.iter().all(|step| step.ok) {
-            let why = "the view leaves it out: its definition is one that no client could call (see the log)";
+            let why = "the view omits it: no client could call its definition (see the log)";
             steps.push(Step::new("view", false, why));
         }
         if let Some(tool) = view.tool_by_id(&id) {
@@ -124,7 +124,7 @@ impl Gateway {
     fn undefined(&self, view: &View, id: &ToolId) -> String {
         if !view.available.of_server(id.server.as_str()).is_empty() {
             let load = resolve::how_to_load(view, id);
-            return format!("no server is made of the entry `{}` yet: {load} does it", id.server);
+            return format!("the entry `{}` is not set up yet; set it up with {load}", id.server);
         }
         let file = format!("servers/{}.yaml", id.server);
         let loaded = self.loaded();
@@ -169,7 +169,7 @@ impl Gateway {
         let file = written.file.display();
         match toolcrib_catalog::place_of(written.text(), key, pattern) {
             Some(at) => format!("{file}:{}", at.line),
-            None => format!("{file} has no `{key}`, so what is usual holds"),
+            None => format!("{file} has no `{key}`, so the default applies"),
         }
     }
 
@@ -181,7 +181,7 @@ impl Gateway {
         let is_same = approved.is_some_and(|pin| pin.approves(&item, &entry.raw));
         let rejected = pin.as_ref().and_then(|pin| pin.rejection(&item, &entry.raw));
         let how = match (approved, is_same, rejected) {
-            (_, _, Some((at, by))) => format!("it was turned down by `{by}` at {at}"),
+            (_, _, Some((at, by))) => format!("it was rejected by `{by}` at {at}"),
             (None, ..) => format!("server `{server}` was never verified: `toolcrib verify {server}`"),
             (_, true, _) => "it is as it was approved".to_owned(),
             _ => format!("it is not as it was approved: `toolcrib verify {server}`, then `toolcrib approve {server}`"),

@@ -146,7 +146,7 @@ impl Gateway {
         let mut builder = Builder::new(parts.store.names(), Arc::clone(&parts.metrics), parts.embed.clone());
         (builder.operations, builder.sources) = (Arc::clone(&operations), tools_of(&parts.sources));
         let key = parts.store.sealing_key().unwrap_or_else(|error| {
-            tracing::warn!(%error, "what is sealed now cannot be opened after a restart");
+            tracing::warn!(%error, "cannot read the sealing key; cursors and request states expire at a restart");
             let mut key = [0; 32];
             key.copy_from_slice(&toolcrib_base::random::token().expose().as_bytes()[..32]);
             key
@@ -280,7 +280,7 @@ impl Gateway {
     pub fn end_access(&self, profile: &ProfileName, lost: impl Fn(&PrincipalId) -> bool) {
         for session in self.sessions.of_profile(profile) {
             if lost(&session.principal.id) {
-                tracing::info!(principal = session.principal.id.as_str(), %profile, "its session ends: its key is revoked");
+                tracing::info!(principal = session.principal.id.as_str(), %profile, "closing the session: its key was revoked");
                 self.sessions.close(&session);
             }
         }
@@ -292,7 +292,7 @@ impl Gateway {
         for gone in self.servers.reconcile(&loaded.servers) {
             self.metrics.forget_server(gone.as_str());
             if let Err(error) = self.store.snapshots().remove(&gone) {
-                tracing::warn!(server = %gone, %error, "its snapshot stays behind");
+                tracing::warn!(server = %gone, %error, "failed to delete the snapshot");
             }
         }
         self.news.of_definitions(&loaded.servers).into_iter().for_each(|news| self.happened(news));
@@ -375,7 +375,7 @@ impl Gateway {
             self.hub.lists_changed(profile, &changed);
         }
         for session in self.sessions.of_profile(profile) {
-            let alone = self.lists_loaded_anew(&session, before, after) && !changed.contains(&New::Tools);
+            let alone = self.lists_loaded_again(&session, before, after) && !changed.contains(&New::Tools);
             for new in changed.iter().chain(alone.then_some(&New::Tools)) {
                 // A client that does not keep up lists again at its own time.
                 session.tell(&new.to_notification());
@@ -470,13 +470,13 @@ impl Gateway {
             inventory: inventory.to_json(),
         };
         if let Err(error) = self.store.snapshots().put(&snapshot) {
-            tracing::warn!(%server, %error, "its snapshot is not kept");
+            tracing::warn!(%server, %error, "failed to save the snapshot");
         }
         // It may have been removed meanwhile, and its snapshot before this one was written.
         if !self.servers.table().contains_key(server)
             && let Err(error) = self.store.snapshots().remove(server)
         {
-            tracing::warn!(%server, %error, "its snapshot stays behind");
+            tracing::warn!(%server, %error, "failed to delete the snapshot");
         }
     }
 }

@@ -68,7 +68,7 @@ impl Gateway {
             Some(half) => Some(toolcrib_catalog::HalfWritten { path: half.path, why: half.why }),
             None => cache.half_written(&[], false),
         };
-        let Some(half) = half else { return nothing("nothing in its cache is half written") };
+        let Some(half) = half else { return nothing("its cache has no incomplete entry") };
         let Some(_held) = running.server.hold_installation() else {
             let problem = Problem::new(Kind::Conflict, format!("server `{name}` is being started"));
             return Err(problem.hint("try again when that has ended; see `toolcrib status`"));
@@ -82,10 +82,10 @@ impl Gateway {
                 .hint(format!("remove `{}` yourself", half.path.display())),
             CacheEntryError::NotHalfWritten(_) | CacheEntryError::Escapes(_) => {
                 Problem::new(Kind::Conflict, error.to_string())
-                    .hint(format!("look at `{}`; nothing was removed", half.path.display()))
+                    .hint(format!("check `{}`; nothing was removed", half.path.display()))
             }
         })?;
-        tracing::info!(server = name, path = %half.path.display(), "a half-written entry of a cache was removed");
+        tracing::info!(server = name, path = %half.path.display(), "removed an incomplete entry of a cache");
         running.server.order_retry();
         Ok(json!({ "server": name, "removed": half.path.display().to_string(), "why": half.why }))
     }

@@ -86,7 +86,7 @@ impl Learning {
                 continue;
             }
             let learned = self.read(name).unwrap_or_else(|error| {
-                tracing::warn!(profile = %name, %error, "what was learned before does not count");
+                tracing::warn!(profile = %name, %error, "cannot read what was learned before");
                 Learned::default()
             });
             lock(&self.profiles).entry(name.clone()).or_insert(Kept { learned, ahead: BTreeSet::new() });
@@ -182,7 +182,7 @@ impl Learning {
             };
             // What is too large is not tried again, or it would be told for ever.
             let Err(error) = written else { continue };
-            tracing::warn!(%profile, %error, "what was learned is not kept");
+            tracing::warn!(%profile, %error, "failed to save what was learned");
             let is_too_large = matches!(error, StoreError::TooLarge { .. });
             if let Some(kept) = lock(&self.profiles).get_mut(&profile).filter(|_| !is_too_large) {
                 kept.ahead.insert(tool);

@@ -148,7 +148,7 @@ impl Hub {
         let own = state.listens_of.get(principal).copied().unwrap_or(0);
         if own >= PER_PRINCIPAL || state.listens >= IN_ALL {
             let (most, whose) = if own >= PER_PRINCIPAL { (PER_PRINCIPAL, "of yours ") } else { (IN_ALL, "") };
-            let message = format!("{most} subscriptions {whose}are open, which is the limit");
+            let message = format!("the limit of {most} subscriptions {whose}is reached");
             return Err(Problem::new(Kind::Busy, message).hint("Close others, or put more into one."));
         }
         state.listens += 1;

@@ -183,8 +183,8 @@ async fn blocking<T: Send + 'static>(work: impl FnOnce() -> Result<T, Problem> +
     match tokio::task::spawn_blocking(work).await {
         Ok(done) => done,
         Err(error) => {
-            tracing::error!(%error, "an operation ended early");
-            Err(Problem::new(Kind::Internal, "the operation ended early"))
+            tracing::error!(%error, "an operation was interrupted");
+            Err(Problem::new(Kind::Internal, "the operation was interrupted"))
         }
     }
 }

@@ -10,7 +10,7 @@ use arc_swap::ArcSwap;
 use toolcrib_base::{PrincipalId, ServerName, Timestamp, ToolId};
 use toolcrib_catalog::ServerDefinition;
 use toolcrib_catalog::pin::{Digest, Item, Offer, Part};
-use toolcrib_policy::Held;
+use toolcrib_policy::HeldItems;
 use toolcrib_protocol::json::Rules;
 use toolcrib_protocol::{Raw, json};
 use toolcrib_store::{PinChange, PinRecord, StoreError};
@@ -47,7 +47,7 @@ pub(crate) struct Pins {
 #[derive(Debug, Default)]
 pub(crate) struct Quarantine {
     known: HashMap<ServerName, Known>,
-    all: Arc<Held>,
+    all: Arc<HeldItems>,
 }
 
 /// What is held of one server, and from what that was found out.
@@ -118,7 +118,7 @@ impl Pins {
     pub(crate) fn new(store: toolcrib_store::Pins) -> Self {
         let pins = Self { store, table: ArcSwap::default(), deciding: Mutex::default() };
         if let Err(error) = pins.read() {
-            tracing::warn!(%error, "what was approved is not known; profiles that hold changed tools hold all");
+            tracing::warn!(%error, "cannot read the approvals; profiles that hold changed tools hold all tools");
         }
         pins
     }
@@ -180,7 +180,7 @@ pub(crate) fn approval((item, definition): (&Item, &Raw)) -> (String, String, St
 
 impl Quarantine {
     /// Brings it up to date: only servers of which something changed are compared again.
-    pub(crate) fn update(&mut self, servers: &ServerTable, pins: &Pins) -> Arc<Held> {
+    pub(crate) fn update(&mut self, servers: &ServerTable, pins: &Pins) -> Arc<HeldItems> {
         let before = self.known.len();
         self.known.retain(|name, _| servers.contains_key(name));
         let mut changed = self.known.len() != before;
@@ -210,7 +210,7 @@ impl Quarantine {
         }
         if changed {
             let known = || self.known.values();
-            self.all = Arc::new(Held {
+            self.all = Arc::new(HeldItems {
                 tools: known().flat_map(|it| it.tools.iter().cloned()).collect(),
                 prompts: known().flat_map(|it| it.prompts.iter().cloned()).collect(),
                 templates: known().flat_map(|it| it.templates.iter().cloned()).collect(),

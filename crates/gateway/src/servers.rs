@@ -227,7 +227,7 @@ impl Servers {
         let fact = match self.facts.get(NATURE, definition.name.as_str()) {
             Ok(fact) => fact,
             Err(error) => {
-                tracing::warn!(server = %definition.name, %error, "nothing is remembered of it");
+                tracing::warn!(server = %definition.name, %error, "cannot read what is known about it");
                 None
             }
         };
@@ -257,7 +257,7 @@ impl Servers {
         };
         let text = serde_json::to_string(&known).unwrap_or_default();
         if let Err(error) = self.facts.put(NATURE, server.as_str(), &text) {
-            tracing::warn!(%server, %error, "what was found out about it is not kept");
+            tracing::warn!(%server, %error, "failed to save what is known about it");
         }
     }
 

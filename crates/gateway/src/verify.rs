@@ -129,7 +129,7 @@ impl Gateway {
         let running = self.running(name.as_str())?;
         let failed = |kind, why: &str| {
             Problem::new(kind, format!("server `{name}` could not be verified: {why}"))
-                .hint(format!("what was known of it stays; see `toolcrib doctor {name}`"))
+                .hint(format!("the last known lists are kept; see `toolcrib doctor {name}`"))
         };
         // Whatever is being downloaded is downloaded once, and what has just failed is not tried at once again.
         let begun = std::time::Instant::now();
@@ -164,7 +164,7 @@ impl Gateway {
         let definition = &running.definition;
         let now = self.running(definition.name.as_str())?;
         if !now.server.is_same(&running.server) {
-            let what = format!("the definition of `{}` was changed meanwhile", definition.name);
+            let what = format!("the definition of `{}` was changed in the meantime", definition.name);
             return Err(Problem::new(Kind::Cancelled, what).hint("verify it again"));
         }
         let Inspection { inventory, stderr, took } = seen;

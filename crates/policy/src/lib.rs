@@ -8,5 +8,5 @@ mod rules;
 mod verdict;
 
 pub use request::{Act, Annotations, Caller, Request};
-pub use rules::{Held, Rules, Settings};
+pub use rules::{HeldItems, Rules, Settings};
 pub use verdict::{Denial, Permit, Reason, Rule};

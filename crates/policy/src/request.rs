@@ -66,7 +66,7 @@ pub enum Act {
         /// The JSON-RPC method.
         method: Arc<str>,
     },
-    /// Making a server of an entry of the registry and starting it, by somebody who need not administer.
+    /// Making a server of an entry of the registry and starting it, by someone who need not administer.
     Configure {
         /// The entry, and the name of the server that it becomes.
         entry: ServerName,

@@ -23,12 +23,12 @@ pub struct Settings {
     /// `read_only`: only tools that say `readOnlyHint: true`.
     pub read_only: bool,
     /// What `changed_tools: hold` holds back at this moment; nothing in a profile that allows changes.
-    pub held: Arc<Held>,
+    pub held: Arc<HeldItems>,
 }
 
-/// What differs from what was approved of its server. As with patterns, whoever compiles rules knows the names.
+/// What differs from what was approved of its server. As with patterns, anyone who compiles rules knows the names.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Held {
+pub struct HeldItems {
     /// Tools.
     pub tools: HashSet<ToolId>,
     /// Prompts, by server and the server's name for them.
@@ -120,7 +120,7 @@ impl Rules {
         match self.judge(request) {
             Ok(rule) => format!("{act} is allowed in profile `{}` ({})", self.settings.profile, rule.name()),
             Err(refusal) if refusal.reason.is_hidden() => format!("{act} is hidden by {}", self.words(&refusal)),
-            Err(refusal) => format!("{act} is refused by {}", self.words(&refusal)),
+            Err(refusal) => format!("{act} is denied by {}", self.words(&refusal)),
         }
     }
 
@@ -152,7 +152,7 @@ impl Rules {
                 Err(Reason::Held.into())
             }
             Act::ReadResource { .. } | Act::GetPrompt { .. } | Act::Complete { .. } => Ok(Rule::ServerAllowed),
-            // Nobody knows what an unknown method does, so it has said nothing about only reading.
+            // It is not known what an unknown method does, so it has said nothing about only reading.
             Act::Forward { .. } => {
                 self.check_reading(Annotations::default())?;
                 Ok(Rule::ServerAllowed)
@@ -200,12 +200,12 @@ impl Rules {
                 format!("`tools.allow: {}` of profile `{profile}`", list(&self.settings.allow))
             }
             (Reason::NotReadOnly, _) => {
-                format!("`read_only: true` of profile `{profile}`, as it does not say `readOnlyHint: true`")
+                format!("`read_only: true` of profile `{profile}`, because it does not have `readOnlyHint: true`")
             }
             (Reason::Held, _) => {
-                format!("`changed_tools: hold` of profile `{profile}`, as it is not as it was approved")
+                format!("`changed_tools: hold` of profile `{profile}`, because it differs from what was approved")
             }
-            (Reason::NeedsAdmin, _) => "the rule that only a principal that may administer can do it".to_owned(),
+            (Reason::NeedsAdmin, _) => "the rule that only admins can do it".to_owned(),
         }
     }
 }

@@ -40,8 +40,8 @@ impl Rule {
     }
 }
 
-/// The proof that one request passed the rules. Only [`crate::Rules::decide`] makes one, it cannot be copied, and whoever
-/// calls a server takes it by value: one decision, one call.
+/// The proof that one request passed the rules. Only [`crate::Rules::decide`] makes one, it cannot be copied, and
+/// anyone who calls a server takes it by value: one decision, one call.
 ///
 /// ```compile_fail
 /// fn twice(permit: toolcrib_policy::Permit) -> [toolcrib_policy::Permit; 2] {
@@ -148,7 +148,9 @@ impl Denial {
     /// The next step for a caller who may know of the thing; `None` when it is hidden.
     pub fn hint(&self) -> Option<&'static str> {
         match self.reason {
-            Reason::NeedsAdmin => Some("send the token of a principal that may administer, such as the token file's"),
+            Reason::NeedsAdmin => {
+                Some("send the token of an admin, such as the gateway's token (`state/token` in the home folder)")
+            }
             _ => None,
         }
     }
@@ -157,7 +159,7 @@ impl Denial {
 /// Reads after "failed to …": the rule that refused.
 impl fmt::Display for Denial {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "refused by {}", self.rule)
+        write!(f, "denied by {}", self.rule)
     }
 }
 

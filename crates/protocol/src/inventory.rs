@@ -174,7 +174,7 @@ pub fn without_duplicates(entries: Vec<Entry>, warnings: &mut Vec<String>) -> Ve
         if seen.insert(entry.key.clone()) {
             kept.push(entry);
         } else {
-            warn(&mut twice, || format!("`{}` is listed twice; the first one counts", shown(&entry.key)));
+            warn(&mut twice, || format!("`{}` is listed twice; the first one is used", shown(&entry.key)));
         }
     }
     warnings.append(&mut twice);

@@ -90,7 +90,7 @@ pub enum Fault {
         limit: usize,
     },
     /// The same key twice in one object.
-    #[error("the key `{key}` stands twice in one object at byte {at}")]
+    #[error("duplicate key `{key}` in one object at byte {at}")]
     DuplicateKey {
         /// Offset in bytes.
         at: usize,

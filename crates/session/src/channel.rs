@@ -27,7 +27,7 @@ impl Channel {
         let _ = self.0.try_send(notification.to_bytes());
     }
 
-    /// Sends a message that must not be lost: waits until there is room. `false` when the client is gone.
+    /// Sends a message that must not be lost: waits until there is room. `false` when the client disconnected.
     ///
     /// Cancel-safe: when the future is dropped, the message was not sent. The wait is as long as the client likes, so
     /// callers put a deadline on it.
@@ -35,7 +35,7 @@ impl Channel {
         self.0.send(message).await.is_ok()
     }
 
-    /// Waits until the client is gone. Cancel-safe.
+    /// Waits until the client disconnected. Cancel-safe.
     pub async fn closed(&self) {
         self.0.closed().await;
     }

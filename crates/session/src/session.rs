@@ -247,7 +247,7 @@ impl Sessions {
                 let count = open.len();
                 return Err(Problem::new(
                     Kind::Busy,
-                    format!("{count} sessions are open and in use, which is the limit"),
+                    format!("the limit of {count} sessions is reached, and all are in use"),
                 )
                 .hint("Close unused clients, or raise `sessions` in config.toml."));
             }
@@ -258,7 +258,7 @@ impl Sessions {
             tracing::warn!(
                 count,
                 most,
-                "idle sessions end to make room for new ones: raise `sessions` if they are meant"
+                "closing idle sessions to make room for new ones; to allow more, raise `sessions`"
             );
         }
         going.iter().for_each(|session| self.close(session));

@@ -1,5 +1,6 @@
 //! Measures what an audit event costs in CPU time, on the caller's thread and on the writer's (Linux only).
-//! `cargo run --release -p toolcrib-store --example audit_cost -- [events] [events at a time]`, in the folder to write to.
+//! `cargo run --release -p toolcrib-store --example audit_cost -- [events] [events at a time]`, in the folder to write
+//! to.
 
 use std::fs;
 use std::io::{self, Write};

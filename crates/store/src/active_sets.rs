@@ -33,7 +33,7 @@ impl ActiveSets {
     /// # Errors
     /// The database says no.
     pub fn put(&self, principal: &PrincipalId, profile: &ProfileName, tools: &[ActiveTool]) -> Result<(), StoreError> {
-        self.write(principal, profile, tools).map_err(self.database.error("keep an active set"))
+        self.write(principal, profile, tools).map_err(self.database.error("save an active set"))
     }
 
     /// Every tool of every set, the one that was used longest ago first.

@@ -1,14 +1,14 @@
 //! The audit log: append-only, hash-chained, written by one thread, never dropping an event.
 //!
 //! A call first [reserves](AuditLog::reserve) a place, which waits while too many events wait for the disk, and later
-//! [records](AuditSlot::record) into it, which cannot fail: so nothing is done that could not be put on record. Calls in
-//! flight hold a place too, but do not count as waiting events: the queue bounds memory, not how many calls run.
+//! [records](AuditSlot::record) into it, which cannot fail: so nothing is done that could not be put on record. Calls
+//! in flight hold a place too, but do not count as waiting events: the queue bounds memory, not how many calls run.
 //!
 //! What it promises: after [`AuditLog::close`] everything recorded is on the disk. A process that is killed loses at
 //! most what was recorded since the last commit was begun ([`COMMIT_EVERY`] plus the time of a commit, or
 //! [`COMMIT_EVENTS`] while the disk keeps up), and the rows that are there form an unbroken chain. Once a commit has
-//! failed, no place is given until one succeeds: callers wait, and what is not on the disk is that batch and the events of
-//! calls that were running. What it cannot promise: see [`AuditLog::verify`].
+//! failed, no place is given until one succeeds: callers wait, and what is not on the disk is that batch and the events
+//! of calls that were running. What it cannot promise: see [`AuditLog::verify`].
 
 mod chain;
 mod event;
@@ -39,7 +39,7 @@ pub use self::chain::Head;
 pub use self::event::{ARGUMENTS_MAX, AuditEvent, Decision, Door, Outcome, TEXT_MAX};
 pub use self::hash::{ArgsHash, BadHash, RowHash};
 pub use self::query::{AuditFilter, AuditOrder, AuditRecord, LIST_MAX, PATTERN_MAX};
-pub use self::verify::{Broken, Fault, Verification, Verified};
+pub use self::verify::{ChainBreak, Fault, IntactChain, Verification};
 
 /// How many events may wait for the disk unless configured otherwise; full, they take some 8 MB. While so many wait, no
 /// place is given.
@@ -67,7 +67,7 @@ struct Inner {
     sender: mpsc::Sender<AuditEvent>,
     /// How many recorded events may wait for the disk before places are refused.
     queue: u64,
-    shared: Arc<Shared>,
+    shared: Arc<LogState>,
     progress: watch::Receiver<Progress>,
     hasher: ArgumentHasher,
     database: Arc<Database>,
@@ -75,7 +75,7 @@ struct Inner {
 
 /// What the callers and the writer tell each other beside the queue.
 #[derive(Debug, Default)]
-struct Shared {
+struct LogState {
     writer: OnceLock<Thread>,
     /// Events recorded since the start.
     recorded: AtomicU64,
@@ -83,7 +83,7 @@ struct Shared {
     written: AtomicU64,
     /// The writer was woken because a whole batch waits; one call per batch pays for that.
     nudged: AtomicBool,
-    /// Somebody waits: commit without waiting for more events.
+    /// Someone waits: commit without waiting for more events.
     hurry: AtomicBool,
     closing: AtomicBool,
     /// The last commit failed. Looked at by every caller; who finds it set waits at the gate.
@@ -104,11 +104,11 @@ struct Gate {
 struct Progress {
     written: u64,
     head: Head,
-    blocked: Option<Blocked>,
+    blocked: Option<WriteFailure>,
 }
 
 #[derive(Debug, Clone)]
-struct Blocked {
+struct WriteFailure {
     since: Timestamp,
     error: String,
 }
@@ -122,7 +122,8 @@ pub struct AuditHealth {
     pub last_error: Option<String>,
     /// How many events are recorded but not yet on the disk.
     pub queued: u64,
-    /// The newest row on the disk. Kept elsewhere, it lets [`AuditLog::verify`] notice that the log was cut or replaced.
+    /// The newest row on the disk. Kept elsewhere, it lets [`AuditLog::verify`] notice that the log was cut or
+    /// replaced.
     pub head: Head,
 }
 
@@ -133,7 +134,7 @@ pub struct AuditClosed;
 
 /// Events that were recorded and are not on the disk, at the end.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{events} events of the audit log could not be written and are lost: {why}")]
+#[error("{events} audit events could not be written and are lost: {why}")]
 pub struct UnwrittenEvents {
     /// How many.
     pub events: u64,
@@ -145,12 +146,12 @@ pub struct UnwrittenEvents {
 #[derive(Debug)]
 pub struct AuditSlot {
     permit: mpsc::OwnedPermit<AuditEvent>,
-    shared: Arc<Shared>,
+    shared: Arc<LogState>,
 }
 
-// === impl Shared ===
+// === impl LogState ===
 
-impl Shared {
+impl LogState {
     fn wake(&self) {
         if let Some(writer) = self.writer.get() {
             writer.unpark();
@@ -219,7 +220,7 @@ impl AuditLog {
         let queue = queue.max(1);
         let (sender, receiver) = mpsc::channel(queue.saturating_mul(IN_FLIGHT).min(Semaphore::MAX_PERMITS));
         let (report, progress) = watch::channel(Progress { written: 0, head, blocked: None });
-        let shared = Arc::new(Shared::default());
+        let shared = Arc::new(LogState::default());
         let writer = Writer::new(Arc::clone(&database), clock, Arc::clone(&shared), receiver, report);
         let thread = std::thread::Builder::new().name("audit".into()).spawn(|| writer.run());
         let thread = thread.map_err(StoreError::Thread)?.thread().clone();
@@ -230,8 +231,8 @@ impl AuditLog {
         Ok(Self { inner: Arc::new(Inner { sender, queue: queue as u64, shared, progress, hasher, database }) })
     }
 
-    /// Waits for a place in the log. Call this before the deed; it waits while the disk cannot keep up, and after a failed
-    /// commit until one succeeds. Cancel-safe.
+    /// Waits for a place in the log. Call this before the deed; it waits while the disk cannot keep up, and after a
+    /// failed commit until one succeeds. Cancel-safe.
     ///
     /// # Errors
     /// The log is closed, or about to be while nothing can be written.
@@ -331,8 +332,8 @@ impl AuditLog {
         block_on(self.close())
     }
 
-    /// The rows that `filter` asks for, at most [`LIST_MAX`]. What was recorded within the last moments may not be there
-    /// yet: [`AuditLog::flush`] first where that matters.
+    /// The rows that `filter` asks for, at most [`LIST_MAX`]. What was recorded within the last moments may not be
+    /// there yet: [`AuditLog::flush`] first where that matters.
     ///
     /// # Errors
     /// A pattern is longer than [`PATTERN_MAX`]; the database says no.
@@ -340,10 +341,10 @@ impl AuditLog {
         query::list(&self.inner.database, filter)
     }
 
-    /// Reads the whole log and computes the chain anew.
+    /// Reads the whole log and recomputes the chain.
     ///
     /// It finds every change to a row, every row missing or added in between, and a log whose newest rows were deleted.
-    /// Whoever may write to the database file can also compute a whole new chain, or cut the log and its recorded
+    /// Anyone who may write to the database file can also compute a whole new chain, or cut the log and its recorded
     /// head together. That can only be noticed against a head that was remembered elsewhere: give it as `expected`.
     ///
     /// # Errors

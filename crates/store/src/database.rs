@@ -42,8 +42,8 @@ impl Database {
         if has_lost {
             tracing::error!(
                 path = %path.display(),
-                "the database was empty or gone: the audit log, approvals, runs and snapshots of this installation are \
-                 lost, and a new history begins now. Stop the gateway and restore a backup of the file if you have one"
+                "the database was empty or missing: the audit log, approvals, runs and snapshots of this installation \
+                 are lost, and a new history starts now. To recover, stop the gateway and restore a backup of the file"
             );
         }
         let failed = |source| StoreError::database(path.clone(), "open the database", source);
@@ -72,8 +72,8 @@ impl Database {
         self.writer.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Writes what is not worth that others wait for the disk, all or none: it is there after the end of the process, however
-    /// that ends; a power cut may take it.
+    /// Writes what is not worth that others wait for the disk, all or none: it is there after the end of the process,
+    /// however that ends; a power cut may take it.
     pub(crate) fn write_soon(
         &self,
         what: impl FnOnce(&Transaction<'_>) -> rusqlite::Result<()>,

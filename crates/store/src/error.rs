@@ -26,7 +26,7 @@ pub enum StoreError {
         pid: Option<u32>,
     },
     /// A newer program has written this database.
-    #[error("the database `{path}` has version {found}, this program knows versions up to {known}")]
+    #[error("the database `{path}` has version {found}, but this program supports versions up to {known}")]
     Newer {
         /// The database file.
         path: PathBuf,
@@ -90,15 +90,16 @@ impl StoreError {
     /// The next step, apart from what went wrong.
     pub fn hint(&self) -> Option<String> {
         match self {
-            Self::Folder { .. } => Some("check its owner and permissions, or choose another home".into()),
+            Self::Folder { .. } => Some("check its owner and permissions, or use another home with `--home`".into()),
             Self::InUse { pid: Some(pid), .. } => {
-                Some(format!("stop process {pid}, or give this one another home with `--home`"))
+                Some(format!("stop process {pid}, or use another home with `--home`"))
             }
-            Self::InUse { pid: None, .. } => Some("give this one another home with `--home`".into()),
-            Self::Newer { .. } => Some("run the newer program, or restore a copy from before the upgrade".into()),
-            Self::Foreign { .. } => Some("move the file away, or choose another home".into()),
+            Self::InUse { pid: None, .. } => Some("use another home with `--home`".into()),
+            Self::Newer { .. } => Some("run the newer program, or restore a backup from before the upgrade".into()),
+            Self::Foreign { .. } => Some("move the file away, or use another home with `--home`".into()),
             Self::Corrupt { path, .. } => Some(format!(
-                "move `{}` and the files beginning with its name away to start afresh; keep them, they hold the audit log",
+                "to start with an empty database, move `{}` and the files whose names start with it away; keep them, \
+                 they hold the audit log",
                 path.display()
             )),
             Self::Database { source, .. } if source.sqlite_error_code() == Some(ErrorCode::DiskFull) => {

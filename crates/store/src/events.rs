@@ -1,8 +1,8 @@
 //! What happened to servers, services, workflows and runs: kept for some time, asked for by time and by object.
 //!
-//! Keeping an event never waits for the disk: it goes into a bounded queue that one thread writes down in batches. Unlike
-//! the audit log this is news and no proof, so an event that finds the queue full is dropped and counted, and what was
-//! kept is forgotten by age and by number.
+//! Keeping an event never waits for the disk: it goes into a bounded queue that one thread writes down in batches.
+//! Unlike the audit log this is news and no proof, so an event that finds the queue full is dropped and counted, and
+//! what was kept is forgotten by age and by number.
 
 mod writer;
 
@@ -43,7 +43,7 @@ pub struct EventRecord {
     pub reason: String,
     /// The same for people.
     pub message: String,
-    /// Whether somebody should look.
+    /// Whether someone should look.
     pub warning: bool,
 }
 
@@ -72,7 +72,7 @@ pub struct Events {
 
 #[derive(Debug)]
 struct Inner {
-    shared: Arc<Shared>,
+    shared: Arc<QueueState>,
     database: Arc<Database>,
     /// Closed when the writer has ended.
     ended: watch::Receiver<()>,
@@ -80,7 +80,7 @@ struct Inner {
 
 /// What the callers and the writer share. Its lock is held for moments only, never while the disk is used.
 #[derive(Debug, Default)]
-struct Shared {
+struct QueueState {
     queue: Mutex<Queue>,
     /// There is something to write, or to stop for.
     work: Condvar,
@@ -96,14 +96,14 @@ struct Queue {
     /// How many of those are on the disk, or were given up.
     done: u64,
     dropped: u64,
-    /// Somebody waits for `done`.
+    /// Someone waits for `done`.
     hurry: bool,
     closing: bool,
 }
 
-// === impl Shared ===
+// === impl QueueState ===
 
-impl Shared {
+impl QueueState {
     fn lock(&self) -> MutexGuard<'_, Queue> {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -130,7 +130,7 @@ impl Events {
         clock: Arc<dyn Clock>,
         retention: Retention,
     ) -> Result<Self, StoreError> {
-        let shared = Arc::new(Shared::default());
+        let shared = Arc::new(QueueState::default());
         let (ending, ended) = watch::channel(());
         let writer = writer::Writer {
             database: Arc::clone(&database),
@@ -191,7 +191,7 @@ impl Events {
 
     /// Waits until what was kept so far is on the disk, or for two seconds.
     fn flush(&self) {
-        let Shared { work, written, .. } = &*self.inner.shared;
+        let QueueState { work, written, .. } = &*self.inner.shared;
         let mut queue = self.inner.shared.lock();
         let wanted = queue.taken;
         if queue.done >= wanted {

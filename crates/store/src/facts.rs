@@ -43,7 +43,7 @@ impl Facts {
         }
         let sql = "INSERT OR REPLACE INTO fact (scope, key, value, updated_at) VALUES (?1, ?2, ?3, ?4)";
         let put = self.database.writer().execute(sql, (scope, key, value, self.clock.now().0));
-        put.map(|_| ()).map_err(self.database.error("remember a fact"))
+        put.map(|_| ()).map_err(self.database.error("save a fact"))
     }
 
     /// What was remembered.

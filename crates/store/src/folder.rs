@@ -11,7 +11,7 @@ use crate::error::StoreError;
 
 const LOCK_FILE: &str = "lock";
 const DATABASE_FILE: &str = "toolcrib.db";
-/// What lies in the folder of every gateway that has served: its token.
+/// What is in the folder of every gateway that has served: its token.
 const LATER_FILE: &str = "token";
 const FOLDER_MODE: u32 = 0o700;
 const FILE_MODE: u32 = 0o600;
@@ -68,7 +68,8 @@ impl ClaimedFolder {
 
 impl Drop for ClaimedFolder {
     fn drop(&mut self) {
-        // Closing the file is not enough: a child that was forked a moment ago shares the lock until it runs its program.
+        // Closing the file is not enough: a child that was forked a moment ago shares the lock until it runs its
+        // program.
         let _ = flock(&self.lock, FlockOperation::Unlock);
     }
 }

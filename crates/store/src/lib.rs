@@ -23,8 +23,8 @@ mod tasks;
 
 pub use active_sets::{ActiveSets, ActiveTool};
 pub use audit::{
-    ArgsHash, AuditClosed, AuditEvent, AuditFilter, AuditHealth, AuditLog, AuditOrder, AuditRecord, AuditSlot, Broken,
-    Decision, Door, Fault, Head, IN_FLIGHT, Outcome, RowHash, UnwrittenEvents, Verification, Verified,
+    ArgsHash, AuditClosed, AuditEvent, AuditFilter, AuditHealth, AuditLog, AuditOrder, AuditRecord, AuditSlot,
+    ChainBreak, Decision, Door, Fault, Head, IN_FLIGHT, IntactChain, Outcome, RowHash, UnwrittenEvents, Verification,
 };
 pub use error::StoreError;
 pub use events::{EventFilter, EventRecord, Events};

@@ -24,7 +24,7 @@ const APPLICATION_ID: i64 = 0x4372_6962;
 
 /// Refuses what is not ours or is newer, then applies what is missing. Does not write to a refused file.
 pub(crate) fn migrate(connection: &mut Connection, path: &Path) -> Result<(), StoreError> {
-    let failed = |source| StoreError::database(path.to_owned(), "bring the tables up to date", source);
+    let failed = |source| StoreError::database(path.to_owned(), "migrate the tables", source);
     let found = check(connection, path)?;
     for (version, sql) in (1_i64..).zip(MIGRATIONS) {
         if version <= found {

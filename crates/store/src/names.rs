@@ -1,4 +1,4 @@
-//! Who was the first to own an exposed name in a profile: it keeps the name, whoever comes or goes later.
+//! Who was the first to own an exposed name in a profile: it keeps the name when other tools come or go.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -60,7 +60,7 @@ impl Names {
     /// # Errors
     /// The database says no; no name is remembered then.
     pub fn claim(&self, profile: &ProfileName, claims: &[(&str, &ToolId)]) -> Result<Vec<ToolId>, StoreError> {
-        self.claim_in_transaction(profile, claims).map_err(self.database.error("remember names"))
+        self.claim_in_transaction(profile, claims).map_err(self.database.error("save names"))
     }
 
     fn claim_in_transaction(&self, profile: &ProfileName, claims: &[(&str, &ToolId)]) -> rusqlite::Result<Vec<ToolId>> {

@@ -1,4 +1,4 @@
-//! What of each server was approved and what was turned down, by whom; when each server was last verified.
+//! What of each server was approved and what was rejected, by whom; when each server was last verified.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -24,14 +24,14 @@ pub struct PinnedPart {
     pub decided_by: PrincipalId,
 }
 
-/// Something that was turned down.
+/// Something that was rejected.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RejectedPart {
     /// What it is: `tool`, `prompt` …
     pub part: String,
     /// Its name.
     pub name: String,
-    /// The digest of the definition that was turned down.
+    /// The digest of the definition that was rejected.
     pub digest: String,
     /// When.
     pub decided_at: Timestamp,
@@ -44,20 +44,20 @@ pub struct RejectedPart {
 pub struct PinRecord {
     /// What was approved.
     pub pinned: Vec<PinnedPart>,
-    /// What was turned down.
+    /// What was rejected.
     pub rejected: Vec<RejectedPart>,
     /// When it was last verified, and the digest of what it offered then.
     pub verified: Option<(Timestamp, String)>,
 }
 
-/// A decision about parts of one server: each is approved, forgotten or turned down.
+/// A decision about parts of one server: each is approved, forgotten or rejected.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct PinChange {
     /// Part, name and definition of what is approved.
     pub approve: Vec<(String, String, String)>,
     /// Part and name of what is not there any more and needs no pin.
     pub forget: Vec<(String, String)>,
-    /// Part, name and digest of what is turned down.
+    /// Part, name and digest of what is rejected.
     pub reject: Vec<(String, String, String)>,
 }
 
@@ -76,8 +76,8 @@ impl Pins {
         Self { database, clock }
     }
 
-    /// Writes a decision down, all of it or nothing. Approving takes an earlier refusal back; turning down leaves what was
-    /// approved before as it is.
+    /// Writes a decision down, all of it or nothing. Approving takes an earlier refusal back; turning down leaves what
+    /// was approved before as it is.
     ///
     /// # Errors
     /// A definition is larger than [`Pins::DEFINITION_MAX`]; the database says no.
@@ -88,7 +88,7 @@ impl Pins {
                 return Err(StoreError::TooLarge { what, bytes: definition.len(), limit: Self::DEFINITION_MAX });
             }
         }
-        let failed = self.database.error("keep what was decided about a server");
+        let failed = self.database.error("save an approval");
         let (server, by, now) = (server.as_str(), by.as_str(), self.clock.now().0);
         let mut connection = self.database.writer();
         let transaction = connection.transaction().map_err(&failed)?;
@@ -127,7 +127,7 @@ impl Pins {
         let sql = "INSERT OR REPLACE INTO verification (server, verified_at, digest) VALUES (:server, :at, :digest)";
         let values = named_params! { ":server": server.as_str(), ":at": self.clock.now().0, ":digest": digest };
         let done = self.database.writer().execute(sql, values);
-        done.map(|_| ()).map_err(self.database.error("remember a verification"))
+        done.map(|_| ()).map_err(self.database.error("save a verification"))
     }
 
     /// All that was decided, by server.
@@ -135,7 +135,7 @@ impl Pins {
     /// # Errors
     /// The database says no.
     pub fn all(&self) -> Result<BTreeMap<ServerName, PinRecord>, StoreError> {
-        let failed = self.database.error("read what was decided about servers");
+        let failed = self.database.error("read the approvals");
         let connection = self.database.writer();
         let mut records: BTreeMap<ServerName, PinRecord> = BTreeMap::new();
         let mut read = |sql: &str, take: &dyn Fn(&Row<'_>, &mut PinRecord) -> rusqlite::Result<()>| {

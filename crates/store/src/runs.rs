@@ -12,7 +12,7 @@ use crate::retention::Retention;
 /// One run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RunRecord {
-    /// Its id, which nobody can guess.
+    /// Its id, which no one can guess.
     pub id: String,
     /// The workflow's name.
     pub workflow: String,
@@ -97,10 +97,10 @@ const COLUMNS: &str = "id, workflow, status, principal, administers, profile, de
                        (SELECT count(*) FROM run_step WHERE run_step.run = run.id) ELSE step_count END, \
                        started_at, completed_at";
 
-const WRITE: &str = "write a run down";
+const WRITE: &str = "save a run";
 
 impl Runs {
-    /// The largest text of a run or a step, in bytes. Whoever writes cuts it before.
+    /// The largest text of a run or a step, in bytes. Anyone who writes cuts it before.
     pub const TEXT_MAX: usize = 2 * 1024 * 1024;
 
     pub(crate) fn new(database: Arc<Database>, clock: Arc<dyn Clock>, retention: Retention) -> Self {
@@ -172,14 +172,14 @@ impl Runs {
         rows.collect::<Result<_, _>>().map_err(failed)
     }
 
-    /// The same, where what lies in the steps is left out once it is more than `bytes`: whether something was.
+    /// The same, where what is in the steps is left out once it is more than `bytes`: whether something was.
     ///
     /// # Errors
     /// The database says no.
     pub fn steps_within(&self, id: &str, bytes: usize) -> Result<(Vec<RunStepRecord>, bool), StoreError> {
         let failed = self.database.error("read the steps of a run");
         let connection = self.database.reader();
-        // How much lies in this step and all before it, added up where the texts are, so that they are not read.
+        // How much is in this step and all before it, added up where the texts are, so that they are not read.
         let sql = "SELECT place, step, tool, status, \
                    iif(upto <= ?2, input, NULL), iif(upto <= ?2, result, NULL), substr(error, 1, 2000), \
                    iif(upto <= ?2, extra, NULL), stored_as, started_at, completed_at, upto > ?2 FROM (SELECT *, \
@@ -207,8 +207,8 @@ impl Runs {
         found.map_err(self.database.error("read a step of a run"))
     }
 
-    /// The runs that are asked for, the newest first, and how many there are in all. Their definitions, inputs and results
-    /// are left out, and of an error is the beginning: a page of runs is not a page of all that they did.
+    /// The runs that are asked for, the newest first, and how many there are in all. Their definitions, inputs and
+    /// results are left out, and of an error is the beginning: a page of runs is not a page of all that they did.
     ///
     /// # Errors
     /// The database says no.
@@ -251,7 +251,7 @@ impl Runs {
     /// # Errors
     /// The database says no.
     pub fn prune(&self) -> Result<usize, StoreError> {
-        let failed = self.database.error("forget runs");
+        let failed = self.database.error("delete runs");
         let mut connection = self.database.writer();
         let transaction = connection.transaction().map_err(&failed)?;
         let before = self.clock.now().0.saturating_sub(self.retention.millis());

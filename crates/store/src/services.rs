@@ -67,7 +67,7 @@ impl Services {
             self.clock.now().0,
         );
         let put = self.database.writer().execute(sql, row);
-        put.map(|_| ()).map_err(self.database.error("write a service down"))
+        put.map(|_| ()).map_err(self.database.error("save a service"))
     }
 
     /// All of them, by name.
@@ -90,7 +90,7 @@ impl Services {
     /// The database says no.
     pub fn remove(&self, name: &str) -> Result<bool, StoreError> {
         let removed = self.database.writer().execute("DELETE FROM service WHERE name = ?1", [name]);
-        Ok(removed.map_err(self.database.error("forget a service"))? > 0)
+        Ok(removed.map_err(self.database.error("delete a service"))? > 0)
     }
 }
 

@@ -55,7 +55,7 @@ impl Snapshots {
             ":definition_hash": snapshot.definition_hash,
             ":inventory": snapshot.inventory,
         };
-        self.database.writer().execute(sql, values).map_err(self.database.error("keep a snapshot"))?;
+        self.database.writer().execute(sql, values).map_err(self.database.error("save a snapshot"))?;
         Ok(())
     }
 

@@ -11,7 +11,7 @@ use crate::error::StoreError;
 /// One task.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TaskRecord {
-    /// Its id, which nobody can guess.
+    /// Its id, which no one can guess.
     pub id: String,
     /// Who asked.
     pub principal: PrincipalId,
@@ -66,7 +66,7 @@ impl Tasks {
             task.expires_at.0,
         );
         let put = self.database.writer().execute(sql, row);
-        put.map(|_| ()).map_err(self.database.error("write a task down"))
+        put.map(|_| ()).map_err(self.database.error("save a task"))
     }
 
     /// A task that has not expired.
@@ -80,12 +80,12 @@ impl Tasks {
         found.map(Option::flatten).map_err(self.database.error("read a task"))
     }
 
-    /// Forgets the expired tasks of everybody, and of one principal the oldest ended ones beyond `keep`; how many.
+    /// Forgets the expired tasks of everyone, and of one principal the oldest ended ones beyond `keep`; how many.
     ///
     /// # Errors
     /// The database says no.
     pub fn prune(&self, principal: &PrincipalId, keep: usize) -> Result<usize, StoreError> {
-        let failed = self.database.error("forget tasks");
+        let failed = self.database.error("delete tasks");
         let connection = self.database.writer();
         let now = self.clock.now().0;
         let expired = connection.execute("DELETE FROM task WHERE expires_at <= ?1", [now]).map_err(&failed)?;

@@ -46,17 +46,17 @@ pub(crate) struct Service {
 
 /// What its file is like.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Written {
+pub(crate) enum ServiceFile {
     Absent,
     /// Written by us, with this text.
     Ours(String),
-    /// Somebody else's.
+    /// Someone else's.
     Foreign,
 }
 
 /// How the manager sees it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Seen {
+pub(crate) struct ServiceState {
     pub(crate) is_enabled: bool,
     pub(crate) is_running: bool,
     /// In the manager's own word.
@@ -100,7 +100,7 @@ impl Manager {
 /// The service of a home, where it is installed.
 pub(crate) fn installed(home: &Home, environment: &Environment) -> Option<Service> {
     let service = Service::new(Manager::here(environment)?, home, environment).ok()?;
-    matches!(service.written(), Ok(Written::Ours(_))).then_some(service)
+    matches!(service.written(), Ok(ServiceFile::Ours(_))).then_some(service)
 }
 
 // === impl Service ===
@@ -108,8 +108,8 @@ pub(crate) fn installed(home: &Home, environment: &Environment) -> Option<Servic
 impl Service {
     pub(crate) fn new(manager: Manager, home: &Home, environment: &Environment) -> Result<Self, Problem> {
         let person = environment.get("HOME").map(PathBuf::from).filter(|path| path.is_absolute()).ok_or_else(|| {
-            Problem::new(Kind::InvalidParams, "a service belongs to a person, and `HOME` is not set")
-                .hint("run this as the person who uses the gateway")
+            Problem::new(Kind::InvalidParams, "a service belongs to a user, and `HOME` is not set")
+                .hint("run this as the user who uses the gateway")
         })?;
         let usual = person.join(if cfg!(target_os = "macos") { "Library/Application Support" } else { ".config" });
         let has_own_home = home.path() != usual.join("toolcrib");
@@ -141,7 +141,7 @@ impl Service {
     /// The text of its file, for this binary and the programs that this environment finds.
     pub(crate) fn text(&self, environment: &Environment) -> Result<String, Problem> {
         let path = std::env::current_exe()
-            .map_err(|error| Problem::new(Kind::Internal, format!("cannot tell where this program is: {error}")))?;
+            .map_err(|error| Problem::new(Kind::Internal, format!("cannot find the path of this program: {error}")))?;
         let whole = |what: &str, path: &Path| {
             let text = path.to_str().filter(|text| !text.chars().any(char::is_control)).map(str::to_owned);
             text.ok_or_else(|| {
@@ -173,13 +173,13 @@ impl Service {
         })
     }
 
-    pub(crate) fn written(&self) -> Result<Written, Problem> {
+    pub(crate) fn written(&self) -> Result<ServiceFile, Problem> {
         let mut text = String::new();
         let read = fs::File::open(&self.file).and_then(|file| file.take(FILE_BYTES).read_to_string(&mut text));
         match read {
-            Ok(_) if text.contains(MARK) => Ok(Written::Ours(text)),
-            Ok(_) => Ok(Written::Foreign),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Written::Absent),
+            Ok(_) if text.contains(MARK) => Ok(ServiceFile::Ours(text)),
+            Ok(_) => Ok(ServiceFile::Foreign),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(ServiceFile::Absent),
             Err(error) => Err(self.not("read", &error)),
         }
     }
@@ -211,7 +211,7 @@ impl Service {
 
     fn not(&self, what: &str, error: &io::Error) -> Problem {
         Problem::new(Kind::Internal, format!("cannot {what} `{}`: {error}", self.file.display()))
-            .hint("look at the permissions of the folder")
+            .hint("check the permissions of the folder")
     }
 
     /// The commands that start it at once and with every session, as a person would type them.
@@ -268,20 +268,24 @@ impl Service {
     }
 
     /// How the manager sees it; `None` where the manager cannot be asked.
-    pub(crate) async fn seen(&self) -> Option<Seen> {
+    pub(crate) async fn seen(&self) -> Option<ServiceState> {
         self.is_reachable().await.ok()?;
         match self.manager {
             Manager::Systemd => {
                 let enabled = answer(&systemd::order(&["is-enabled", &self.name])).await?;
                 let state = answer(&systemd::order(&["is-active", &self.name])).await?;
                 let is_running = state.trim() == "active";
-                Some(Seen { is_enabled: enabled.trim() == "enabled", is_running, state: state.trim().to_owned() })
+                Some(ServiceState {
+                    is_enabled: enabled.trim() == "enabled",
+                    is_running,
+                    state: state.trim().to_owned(),
+                })
             }
             Manager::Launchd => {
                 let printed = ask(&launchd::print(&self.name)).await.ok()?;
                 let state = launchd::state(&printed.stdout);
                 let is_enabled = printed.exit == Exit::Code(0);
-                Some(Seen { is_enabled, is_running: state == "running", state: state.to_owned() })
+                Some(ServiceState { is_enabled, is_running: state == "running", state: state.to_owned() })
             }
         }
     }

@@ -1,17 +1,18 @@
 //! A bridge from stdio to Streamable HTTP: what the client says goes to the gateway as it is, and the other way round;
 //! only the framing changes. It answers by itself only where the gateway cannot.
 //!
-//! Reading order: [`said`] tells what a line is, [`exchange`] carries one request, [`session`] opens what the gateway
-//! forgot, [`listen`] holds the stream of what the gateway says on its own, [`whereabouts`] finds the gateway again,
+//! Reading order: [`message`] tells what a line is, [`exchange`] carries one request, [`session`] opens what the
+//! gateway
+//! forgot, [`listen`] holds the stream of what the gateway says on its own, [`locator`] finds the gateway again,
 //! [`start`] starts it where none runs.
 
 mod exchange;
 mod listen;
-mod said;
+mod locator;
+mod message;
 mod session;
 mod sink;
 mod start;
-mod whereabouts;
 
 use std::collections::HashMap;
 use std::io::Write;
@@ -33,9 +34,9 @@ use crate::home::Environment;
 use crate::lines::{self, Lines};
 use crate::text;
 use exchange::Call;
-use said::Said;
+use locator::GatewayLocator;
+use message::ClientMessage;
 use session::Session;
-use whereabouts::Whereabouts;
 
 /// How many messages may wait for a client that reads slowly.
 const OUT: usize = 256;
@@ -49,7 +50,7 @@ const FAREWELL: Duration = Duration::from_secs(2);
 /// What all tasks of a bridge share.
 struct Bridge {
     client: HttpClient,
-    gateway: Whereabouts,
+    gateway: GatewayLocator,
     session: Session,
     out: mpsc::Sender<Bytes>,
     limits: Limits,
@@ -68,7 +69,7 @@ struct Bridge {
 pub(crate) async fn run(flags: ClientFlags, environment: Environment, starts: bool) -> anyhow::Result<()> {
     let mut terminate = signal(SignalKind::terminate()).context("listen for signals")?;
     let mut interrupt = signal(SignalKind::interrupt()).context("listen for signals")?;
-    let gateway = Whereabouts::new(flags, environment).await?;
+    let gateway = GatewayLocator::new(flags, environment).await?;
     let (out, queue) = mpsc::channel(OUT);
     let writing = Scope::new();
     let writer = writing.spawn(lines::write(queue));
@@ -129,9 +130,9 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A remark for whoever reads the log of the client.
+/// A remark for anyone who reads the log of the client.
 fn note(words: &str) {
-    // Nobody may be there to read it.
+    // No one may be there to read it.
     let _ = writeln!(std::io::stderr().lock(), "toolcrib bridge: {}", text::line(words));
 }
 
@@ -140,18 +141,18 @@ fn note(words: &str) {
 impl Bridge {
     /// Takes a line of the client. What belongs in order is sent before the next line is read.
     async fn take(self: &Arc<Self>, line: Bytes) {
-        match Said::read(&line, self.limits.depth) {
-            Said::Unreadable(answer) => self.say(answer.to_bytes()).await,
-            Said::Initialize(id) => {
+        match ClientMessage::read(&line, self.limits.depth) {
+            ClientMessage::Unreadable(answer) => self.say(answer.to_bytes()).await,
+            ClientMessage::Initialize(id) => {
                 self.session.remember_initialize(line.clone(), id.clone());
                 self.carry(Call::initialize(line, id)).await;
             }
-            Said::Initialized => {
+            ClientMessage::Initialized => {
                 self.session.remember_initialized(line.clone());
                 self.tell(line).await;
                 self.listen();
             }
-            Said::Cancelled(id) => {
+            ClientMessage::Cancelled(id) => {
                 let cancelled = lock(&self.running).remove(&id);
                 match cancelled {
                     // It may have ended in this moment.
@@ -159,13 +160,13 @@ impl Bridge {
                     None => self.tell(line).await,
                 }
             }
-            Said::Aside => self.tell(line).await,
-            Said::Requests(ids) => self.start(Call::legacy(line, ids)).await,
-            Said::Modern(request, date) => self.start(Call::modern(line, request, date)).await,
+            ClientMessage::Aside => self.tell(line).await,
+            ClientMessage::Requests(ids) => self.start(Call::legacy(line, ids)).await,
+            ClientMessage::Modern(request, date) => self.start(Call::modern(line, request, date)).await,
         }
     }
 
-    /// Carries a request in a task of its own.
+    /// Carries a request in its own task.
     async fn start(self: &Arc<Self>, call: Call) {
         let Ok(place) = Arc::clone(&self.places).try_acquire_owned() else {
             let problem = Problem::new(Kind::Busy, format!("more than {REQUESTS} requests at a time"));
@@ -181,7 +182,7 @@ impl Bridge {
         self.calls.spawn(async move {
             let _place = place;
             let taken_back = async {
-                // Without a sender nobody takes it back.
+                // Without a sender no one takes it back.
                 if cancelled.await.is_err() {
                     std::future::pending::<()>().await;
                 }
@@ -204,7 +205,7 @@ impl Bridge {
         let _ = self.out.send(message).await;
     }
 
-    /// Answers these requests with an error of our own.
+    /// Answers these requests with our own error.
     async fn refuse(&self, ids: &[toolcrib_protocol::Id], problem: &Problem) {
         for id in ids {
             self.say(Answer::error(Some(id.clone()), RpcError::from(problem)).to_bytes()).await;

@@ -31,16 +31,16 @@ use crate::home::Environment;
 use crate::output::{Format, Output};
 
 pub(crate) use failure::for_a_shell;
-pub(crate) use locate::{Located, address, is_endpoint, is_loopback, is_of_this_home, locate};
+pub(crate) use locate::{GatewayAddress, address, is_endpoint, is_loopback, is_of_this_home, locate};
 pub(crate) use modern::Declares;
-pub(crate) use plain::Seen;
+pub(crate) use plain::CallObservation;
 pub(crate) use questions::Answer;
 pub(crate) use rest::{Rest, encoded};
 
 /// How long opening the connection may take.
 const OPEN: Duration = Duration::from_secs(10);
-/// How long an answer may take where nobody said how long: the verification of a server ends at deadlines of its own.
-const PATIENCE: Duration = Duration::from_secs(300);
+/// How long an answer may take by default: the verification of a server ends at its own deadlines.
+const TIMEOUT: Duration = Duration::from_secs(300);
 /// How long the farewell may take.
 const CLOSE: Duration = Duration::from_secs(2);
 /// What the gateway may answer. Deeper JSON our own library refuses to read.
@@ -52,13 +52,13 @@ const PAGES: usize = 1_000;
 #[derive(Debug, Clone, clap::Args)]
 #[command(next_help_heading = "Gateway and output")]
 pub(crate) struct ClientFlags {
-    /// The format of the result [default: that of the context, else table]
+    /// The format of the result [default: the context's, else table]
     #[arg(short, long, value_name = "FORMAT", value_enum)]
     output: Option<Format>,
     /// Leave out the headers of tables
     #[arg(long)]
     no_headers: bool,
-    /// Print the result only: no remarks, no progress
+    /// Print the result only, no notes, no progress
     #[arg(short, long)]
     quiet: bool,
     /// The gateway's URL [env: TOOLCRIB_ENDPOINT] [default: the running gateway of the home folder]
@@ -67,19 +67,19 @@ pub(crate) struct ClientFlags {
     /// The context to use, of `toolcrib context list` [env: TOOLCRIB_CONTEXT] [default: the current one]
     #[arg(long, value_name = "CONTEXT", conflicts_with = "endpoint")]
     context: Option<String>,
-    /// The profile to see the gateway through [default: the one of the URL]
+    /// The profile to use [default: the URL's]
     #[arg(long, value_name = "PROFILE")]
     profile: Option<ProfileName>,
-    /// A file with the token to come with [env: TOOLCRIB_TOKEN, the token itself]
+    /// A file with the token [env: TOOLCRIB_TOKEN, the token itself]
     #[arg(long, value_name = "FILE")]
     token_file: Option<PathBuf>,
     /// The home folder [env: TOOLCRIB_HOME] [default: `toolcrib` in the configuration folder]
     #[arg(long, value_name = "DIR")]
     home: Option<PathBuf>,
-    /// How long to wait for the answer
+    /// Timeout of a request
     #[arg(long, value_name = "TIME", default_value = "5m", value_parser = period)]
     timeout: Duration,
-    /// Come as any client of this machine does.
+    /// Send no token, like other clients of this machine.
     #[arg(skip)]
     without_token: bool,
 }
@@ -89,15 +89,15 @@ pub(crate) struct ClientFlags {
 pub(crate) struct Client {
     link: Link,
     scope: Scope,
-    located: Located,
+    located: GatewayAddress,
     deadline: Duration,
     /// What the gateway said of itself when the session was opened.
     server: Raw,
     /// What each request declares, where there was no handshake that did.
     declares: Option<Raw>,
-    /// Who answers what servers ask in the course of a call.
+    /// Who answers what servers ask during a call.
     person: Option<Arc<dyn Answer>>,
-    /// The names in `tools/list`, once somebody has asked for them.
+    /// The names in `tools/list`, once someone has asked for them.
     menu: tokio::sync::OnceCell<Vec<String>>,
 }
 
@@ -128,7 +128,7 @@ impl ClientFlags {
         Ok(Output { format, headers: !self.no_headers, quiet: self.quiet })
     }
 
-    /// The flags of somebody who names the endpoint and nothing else.
+    /// The flags of someone who names the endpoint and nothing else.
     pub(crate) fn of_endpoint(url: &str) -> Self {
         Self {
             output: None,
@@ -154,10 +154,10 @@ impl ClientFlags {
         Self { endpoint, profile, token_file, home, ..Self::of_endpoint("") }
     }
 
-    /// The flags of somebody who knows a gateway and its token, and is patient.
+    /// The flags of someone who knows a gateway and its token, and is patient.
     pub(crate) fn of_gateway(url: &str, token_file: PathBuf, home: PathBuf) -> Self {
         let (token_file, home) = (Some(token_file), Some(home));
-        Self { token_file, home, timeout: PATIENCE, ..Self::of_endpoint(url) }
+        Self { token_file, home, timeout: TIMEOUT, ..Self::of_endpoint(url) }
     }
 
     /// The flags that were written on a command line that is not finished.
@@ -171,7 +171,7 @@ impl ClientFlags {
         Self { context, ..Self::of_bridge(endpoint, profile, token_file, home) }
     }
 
-    /// The same for somebody who waits so long.
+    /// The same for someone who waits so long.
     pub(crate) fn within(self, timeout: Duration) -> Self {
         Self { timeout, ..self }
     }
@@ -255,7 +255,7 @@ impl Client {
         let endpoint = Endpoint { uri: located.uri.clone(), headers };
         let scope = Scope::new();
         let client = HttpClient::new().context("start the HTTP client")?;
-        let link = HttpLink::new(client, endpoint, Arc::new(Quiet), scope.clone(), BOUNDS);
+        let link = HttpLink::new(client, endpoint, Arc::new(NotificationSink), scope.clone(), BOUNDS);
         let (declares, deadline) = (declares.map(Declares::capabilities), OPEN.min(flags.timeout));
         let opened = match &declares {
             None => shake_hands(&link, deadline).await,
@@ -279,7 +279,7 @@ impl Client {
     }
 
     /// The gateway's place and how we come to it.
-    pub(crate) fn located(&self) -> &Located {
+    pub(crate) fn located(&self) -> &GatewayAddress {
         &self.located
     }
 
@@ -410,9 +410,10 @@ impl Client {
         Err(Problem::new(Kind::BadServer, format!("`{}` has more than {PAGES} pages", listing.method())))
     }
 
-    /// The problem that a tool's error tells of.
+    /// The problem that a tool's error reports.
     pub(crate) fn refused(&self, result: &ToolResult) -> Problem {
-        // Only the gateway writes this key: it takes it out of what servers send. Whatever else the result says is the tool's.
+        // Only the gateway writes this key: it takes it out of what servers send. Whatever else the result says is the
+        // tool's.
         let named = result.0.get("_meta").and_then(|meta| meta.text(own_meta::ERROR));
         let kind = failure::kind(named.as_deref(), Kind::NotFound.row().code);
         let error = RpcError::new(kind.row().code, result.text());
@@ -428,21 +429,21 @@ impl Client {
 }
 
 fn unstructured(name: &str) -> Problem {
-    Problem::new(Kind::BadServer, format!("`{name}` answered without structured content"))
-        .hint("is this endpoint a Toolcrib gateway of the same version?")
+    Problem::new(Kind::BadServer, format!("the response of `{name}` has no structured content"))
+        .hint("check that the endpoint is a Toolcrib gateway of the same version with `toolcrib version`")
 }
 
 /// Why the session could not be opened.
-enum NotOpened {
+enum OpenError {
     Link(toolcrib_transport::LinkError),
     Refused(RpcError),
 }
 
-impl NotOpened {
-    fn into_problem(self, located: &Located) -> Problem {
+impl OpenError {
+    fn into_problem(self, located: &GatewayAddress) -> Problem {
         match self {
-            NotOpened::Link(error) => failure::of_link(error, located),
-            NotOpened::Refused(error) => failure::of_rpc(&error, located),
+            OpenError::Link(error) => failure::of_link(error, located),
+            OpenError::Refused(error) => failure::of_rpc(&error, located),
         }
     }
 }
@@ -454,22 +455,22 @@ fn client_info() -> Raw {
     }))
 }
 
-async fn shake_hands(link: &Arc<HttpLink>, deadline: Duration) -> Result<Raw, NotOpened> {
+async fn shake_hands(link: &Arc<HttpLink>, deadline: Duration) -> Result<Raw, OpenError> {
     let params = Raw::from_value(&json!({
         "protocolVersion": Revision::LATEST_LEGACY.as_str(),
         "capabilities": {},
         "clientInfo": client_info().to_value(),
     }));
     let opening = Link::Http(Arc::clone(link));
-    let (outcome, session) = link.initialize(opening.next_id(), params, deadline).await.map_err(NotOpened::Link)?;
-    let result = outcome.map_err(NotOpened::Refused)?;
+    let (outcome, session) = link.initialize(opening.next_id(), params, deadline).await.map_err(OpenError::Link)?;
+    let result = outcome.map_err(OpenError::Refused)?;
     let date = result.text("protocolVersion").unwrap_or_default();
     let Some(revision) = Revision::parse(&date) else {
         let reason = format!("`initialize` chose the unknown revision `{date}`");
-        return Err(NotOpened::Link(toolcrib_transport::LinkError::NotMcp(reason)));
+        return Err(OpenError::Link(toolcrib_transport::LinkError::NotMcp(reason)));
     };
     link.set_session(session, revision);
-    opening.notify(Notification::new(method::INITIALIZED, Raw::empty_object())).await.map_err(NotOpened::Link)?;
+    opening.notify(Notification::new(method::INITIALIZED, Raw::empty_object())).await.map_err(OpenError::Link)?;
     Ok(result)
 }
 
@@ -526,11 +527,11 @@ impl ToolResult {
     }
 }
 
-/// Nobody listens for what the gateway says on its own.
+/// No one listens for what the gateway says on its own.
 #[derive(Debug)]
-struct Quiet;
+struct NotificationSink;
 
-impl Inbox for Quiet {
+impl Inbox for NotificationSink {
     fn notification(&self, _: Notification) {}
 
     fn request(&self, request: Request, reply: Reply) {

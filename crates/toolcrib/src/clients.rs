@@ -27,20 +27,20 @@ const BACKUPS: usize = 20;
 /// Answers for placeholders: `NAME=VALUE`.
 pub(crate) fn answer(text: &str) -> Result<(String, Answer), String> {
     let (name, value) = text.split_once('=').filter(|(name, _)| !name.is_empty()).ok_or("expected `NAME=VALUE`")?;
-    // Whatever is named on a command line is known to everybody who may look at the processes.
+    // Whatever is named on a command line is known to everyone who may look at the processes.
     Ok((name.to_owned(), Answer { value: Secret::new(value), is_secret: is_secret_name(name) }))
 }
 
 /// What the commands that write take.
 #[derive(Debug, Clone, clap::Args)]
 pub(crate) struct Flags {
-    /// Only show what would be written
+    /// Show what would be written, write nothing
     #[arg(long, visible_alias = "dry-run")]
     pub(crate) preview: bool,
-    /// Do not ask
+    /// Skip the confirmation
     #[arg(short, long)]
     pub(crate) yes: bool,
-    /// The client's settings, where they are not at their usual place
+    /// The client's settings file [default: its usual place]
     #[arg(long, value_name = "PATH")]
     pub(crate) file: Option<PathBuf>,
     /// The home folder [env: TOOLCRIB_HOME] [default: `toolcrib` in the configuration folder]
@@ -63,7 +63,7 @@ pub(crate) fn places(environment: &Environment) -> Places<'_> {
 pub(crate) fn named(text: &str) -> Result<&'static Client, String> {
     client(text).ok_or_else(|| {
         let names: Vec<&str> = CLIENTS.iter().map(|client| client.name).collect();
-        format!("no client is known by this name; those that are: {}", names.join(", "))
+        format!("unknown client; known clients: {}", names.join(", "))
     })
 }
 
@@ -75,19 +75,16 @@ pub(crate) fn target(
 ) -> Result<(&'static Source, PathBuf), Problem> {
     let usual = client.file_to_write(&places(environment));
     let source = client.sources.iter().find(|source| source.is_written).ok_or_else(|| {
-        let message = format!("the settings of {} are only read", client.title);
+        let message = format!("Toolcrib only reads the settings of {}, it does not write them", client.title);
         Problem::new(Kind::InvalidParams, message)
-            .hint(format!("take its servers over with `toolcrib import {}`", client.name))
+            .hint(format!("import its servers with `toolcrib import {}`", client.name))
     })?;
     if let Some(path) = &flags.file {
         return Ok((source, absolute(path)?));
     }
     usual.ok_or_else(|| {
-        Problem::new(
-            Kind::NotFound,
-            format!("where {} keeps its settings is not known: `HOME` is not set", client.title),
-        )
-        .hint("name the file with `--file PATH`")
+        Problem::new(Kind::NotFound, format!("cannot find the settings of {}: `HOME` is not set", client.title))
+            .hint("name the file with `--file PATH`")
     })
 }
 
@@ -100,7 +97,7 @@ pub(crate) fn absolute(path: &Path) -> Result<PathBuf, Problem> {
 pub(crate) fn wrong(path: &Path, error: &SettingsError) -> Problem {
     let colon = if matches!(error, SettingsError::Wrong { .. }) { ":" } else { ": " };
     Problem::new(Kind::Definition, format!("{}{colon}{error}", path.display()))
-        .hint("nothing was changed; mend the file and try again")
+        .hint("nothing was changed; fix the file and try again")
 }
 
 /// What is wrong with a file.
@@ -108,7 +105,7 @@ pub(crate) fn failed(error: &FileError) -> Problem {
     let hint = match error {
         FileError::Changed { .. } => "nothing was written; close the client and try again",
         FileError::NotText { .. } => "save the file as UTF-8",
-        FileError::Unwritable { .. } | FileError::NoBackup { .. } => "the file is as it was",
+        FileError::Unwritable { .. } | FileError::NoBackup { .. } => "the file is unchanged",
         FileError::Unreadable { .. } | FileError::NotAFile { .. } | FileError::TooLarge { .. } => {
             "name another file with `--file PATH`"
         }
@@ -116,14 +113,14 @@ pub(crate) fn failed(error: &FileError) -> Problem {
     Problem::new(Kind::Internal, error.to_string()).hint(hint)
 }
 
-/// Asks on the terminal; without one somebody must have said yes before.
+/// Asks on the terminal; without one someone must have said yes before.
 pub(crate) fn confirm(flags: &Flags, question: &str) -> anyhow::Result<bool> {
     if flags.yes {
         return Ok(true);
     }
     if !io::stdin().is_terminal() {
-        let problem = Problem::new(Kind::InvalidParams, "nothing was written: there is nobody to ask");
-        return Err(problem.hint("look with `--preview`, then say `--yes`").into());
+        let problem = Problem::new(Kind::InvalidParams, "nothing was written: confirmation needs a terminal");
+        return Err(problem.hint("check with `--preview`, then repeat with `--yes`").into());
     }
     let mut stderr = io::stderr().lock();
     write!(stderr, "{question} [y/N] ")?;

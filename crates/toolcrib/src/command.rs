@@ -1,12 +1,12 @@
 //! The commands, one file each.
 //!
-//! To add one, write a file with `Arguments` and `run`, and add it where it belongs: [`verbs`] fit every kind of thing, [`ask`]
-//! has what else is asked of a running gateway, [`here`] what needs none; what serves is in [`Command`] itself.
+//! To add one, write a file with `Arguments` and `run`, and add it where it belongs: [`verbs`] fit every kind of thing,
+//! [`remote`] has what else is asked of a running gateway, [`local`] what needs none; what serves is in [`Command`]
+//! itself.
 
 mod agent;
 mod api;
 mod apply;
-mod ask;
 mod audit;
 mod auth;
 mod bridge;
@@ -28,27 +28,27 @@ mod example;
 mod explain;
 mod find;
 mod get;
-mod here;
+mod help;
 mod import;
 mod init;
 mod learning;
 mod list;
+mod local;
 mod logs;
 mod man;
 mod model;
 mod profile;
 mod prompt;
 mod registry;
+mod remote;
 mod repl;
 mod secret;
 mod self_update;
 mod serve;
 mod server;
 mod service;
-mod standalone;
 mod start;
 mod status;
-mod stdio;
 mod test;
 mod tokens;
 mod verbs;
@@ -92,7 +92,14 @@ const INTERRUPTED: u8 = 130;
 const LAST_TASKS: Duration = Duration::from_secs(2);
 
 #[derive(Debug, clap::Parser)]
-#[command(name = "toolcrib", version, about, after_help = EXIT_CODES, max_term_width = 120)]
+#[command(
+    name = "toolcrib",
+    version,
+    about,
+    after_help = EXIT_CODES,
+    max_term_width = 120,
+    disable_help_subcommand = true
+)]
 struct Cli {
     #[command(subcommand)]
     command: Command,
@@ -101,33 +108,34 @@ struct Cli {
 #[derive(Debug, clap::Subcommand)]
 enum Command {
     /// Run the gateway
-    Serve(serve::Arguments),
-    /// Run the gateway over stdin and stdout, for clients that cannot do HTTP
-    Stdio(stdio::Arguments),
-    /// Run the gateway over HTTP and serve one client over stdin and stdout
-    Standalone(standalone::Arguments),
-    /// Lead a client that only speaks stdio to a gateway over HTTP
+    Serve(serve::Serve),
+    /// Run a gateway over stdin and stdout for one client
+    Stdio(serve::Stdio),
+    /// Run a gateway over HTTP that also serves one client over stdin and stdout
+    Standalone(serve::Stdio),
+    /// Proxy a stdio-only client to a gateway over HTTP
     Bridge(bridge::Arguments),
-    /// Stay connected: print what changes, be a REPL, or be a bridge for a client that speaks stdio
+    /// Print changes as they happen; with a flag, run the REPL or the bridge
     Agent(agent::Arguments),
-    /// Show what the gateway does with its built-in example servers
+    /// Show the gateway at work with built-in example servers
     Demo(demo::Arguments),
     #[command(flatten)]
     Verbs(verbs::Verbs),
     #[command(flatten)]
-    Ask(ask::Ask),
+    Ask(remote::RemoteCommand),
     #[command(flatten)]
-    Here(here::Here),
+    Here(local::LocalCommand),
 }
 
-/// The whole command line, for whoever looks at it without running it.
+/// The whole command line.
 pub(crate) fn definition() -> clap::Command {
-    <Cli as clap::CommandFactory>::command()
+    help::with_headings(<Cli as clap::CommandFactory>::command())
 }
 
 /// Parses a command line, the program's name first, and runs its command; what fails is on stderr when it returns.
 pub(crate) fn parse_and_run(words: Vec<OsString>, environment: &Environment) -> ExitCode {
-    match <Cli as clap::Parser>::try_parse_from(words) {
+    let parsed = definition().try_get_matches_from(words);
+    match parsed.and_then(|matches| <Cli as clap::FromArgMatches>::from_arg_matches(&matches)) {
         Ok(cli) => run(cli, environment).unwrap_or_else(|error| report(&error)),
         Err(error) => {
             // A terminal that is gone shows no error.
@@ -140,19 +148,19 @@ pub(crate) fn parse_and_run(words: Vec<OsString>, environment: &Environment) -> 
 /// Runs the command that was given.
 fn run(cli: Cli, environment: &Environment) -> anyhow::Result<ExitCode> {
     match cli.command {
-        Command::Serve(arguments) => serve::run(arguments, environment).map(|()| ExitCode::SUCCESS),
-        Command::Stdio(arguments) => stdio::run(arguments, environment).map(|()| ExitCode::SUCCESS),
-        Command::Standalone(arguments) => standalone::run(arguments, environment).map(|()| ExitCode::SUCCESS),
+        Command::Serve(arguments) => serve::serve(arguments, environment).map(|()| ExitCode::SUCCESS),
+        Command::Stdio(arguments) => serve::stdio(arguments, environment).map(|()| ExitCode::SUCCESS),
+        Command::Standalone(arguments) => serve::standalone(arguments, environment).map(|()| ExitCode::SUCCESS),
         Command::Bridge(arguments) => bridge::run(arguments, environment).map(|()| ExitCode::SUCCESS),
         Command::Agent(arguments) => agent::run(arguments, environment),
         Command::Demo(arguments) => demo::run(&arguments, environment).map(|()| ExitCode::SUCCESS),
         Command::Verbs(verb) => verbs::run(verb, environment),
-        Command::Ask(command) => ask::run(command, environment),
-        Command::Here(command) => here::run(command, environment),
+        Command::Ask(command) => remote::run(command, environment),
+        Command::Here(command) => local::run(command, environment),
     }
 }
 
-/// Runs a command that speaks to a gateway, in a session of its own; Ctrl-C takes back what is under way.
+/// Runs a command that speaks to a gateway, in its own session; Ctrl-C takes back what is under way.
 fn with_gateway(
     flags: &ClientFlags,
     environment: &Environment,
@@ -198,7 +206,7 @@ fn with_session(
             }
         }
     });
-    // The system may still look up a name that nobody waits for any more.
+    // The system may still look up a name that is no longer awaited.
     runtime.shutdown_background();
     outcome
 }
@@ -234,12 +242,12 @@ fn alone(work: impl Future<Output = anyhow::Result<()>>) -> anyhow::Result<ExitC
             outcome = work => outcome.map(|()| ExitCode::SUCCESS),
         }
     });
-    // The system may still look up a name that nobody waits for any more.
+    // The system may still look up a name that is no longer awaited.
     runtime.shutdown_background();
     outcome
 }
 
-/// Some of the servers do not work; which and why has been told.
+/// Some of the servers do not work; which and why is already printed.
 fn not_working(number: usize, of: usize) -> toolcrib_base::Problem {
     let verb = if number == 1 { "does" } else { "do" };
     let message = format!("{number} of {of} servers {verb} not work");

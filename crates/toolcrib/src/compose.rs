@@ -32,31 +32,31 @@ use toolcrib_web::{Guard, Site};
 
 use crate::config::Config;
 use crate::home::Environment;
-use crate::ready::{self, Ready};
-use crate::secrets::HouseSecrets;
+use crate::ready::{self, ReadyFile};
+use crate::secrets::HomeSecrets;
 use crate::settings::ProcessSettings;
 use crate::token;
 
 pub(crate) use demo::run as demo;
-pub(crate) use eval::{Measured, Question, run as eval};
+pub(crate) use eval::{Measurement, Question, run as eval};
 
 /// How many events of servers may wait. The task that reads them only stores snapshots and builds views.
 const EVENTS: usize = 1_024;
 /// How long a client over stdio waits for the first lists: many read them once and never again, and many give up on a
 /// server that does not answer within ten seconds.
 const FIRST_LISTS: Duration = Duration::from_secs(5);
-/// How long `--ready-file` waits for the first listings of eager servers at most: one server that hangs must not hold up
-/// the others.
+/// How long `--ready-file` waits for the first listings of eager servers at most: one server that hangs must not hold
+/// up the others.
 const READY_MOST: Duration = Duration::from_secs(15);
 /// How often the vault is looked at: one look at a file's date.
 const VAULT: Duration = Duration::from_secs(1);
-/// How many gateways over stdio may share a home, each with a state of its own.
+/// How many gateways over stdio may share a home, each with its own state.
 const INSTANCES: u32 = 64;
 /// How long the audit log may take to reach the disk at the end.
 const LAST_WORDS: Duration = Duration::from_secs(30);
 
 /// A gateway with its tasks.
-struct Composed {
+struct RunningGateway {
     gateway: Arc<Gateway>,
     workflows: Arc<Workflows>,
     config: Config,
@@ -67,75 +67,51 @@ struct Composed {
 }
 
 /// A gateway that listens.
-pub(crate) struct Serving {
-    composed: Composed,
+pub(crate) struct HttpGateway {
+    running: RunningGateway,
     /// Its endpoint for the default profile.
     pub(crate) url: String,
     /// Where its token lies.
     pub(crate) token_file: PathBuf,
 }
 
-/// Serves over HTTP until the process is told to end.
-pub(crate) async fn serve(config: Config, events: Events, ready_file: Option<PathBuf>) -> anyhow::Result<()> {
-    let mut ended = End::listen()?;
-    let serving = Serving::start(config, events).await?;
-    let served = tokio::select! {
-        // The file appears at most `READY_MOST` after the door opened; then there is nothing to do but to serve.
-        told = async {
-            serving.announce()?;
-            serving.tell_ready(ready_file.as_deref()).await
-        } => match told {
-            Ok(()) => {
-                ended.wait().await;
-                Ok(())
-            }
-            Err(error) => Err(error),
-        },
-        () = ended.wait() => Ok(()),
-    };
-    served.and(serving.end().await)
+/// How clients reach a gateway.
+#[derive(Debug)]
+pub(crate) enum Entry {
+    /// Over HTTP, until the process is told to stop. The file appears once the gateway is ready.
+    Http { ready_file: Option<PathBuf> },
+    /// One client over stdin and stdout, until it leaves.
+    Stdio { profile: ProfileName },
+    /// Over HTTP, and one client over stdin and stdout, until that client leaves.
+    HttpAndStdio { profile: ProfileName },
 }
 
-/// Serves one client over stdin and stdout.
-pub(crate) async fn stdio(config: Config, events: Events, profile: ProfileName) -> anyhow::Result<()> {
+/// Runs a gateway until its client leaves or the process is told to stop.
+pub(crate) async fn run(config: Config, events: Events, entry: Entry) -> anyhow::Result<()> {
     let mut ended = End::listen()?;
-    let store = open_instance(&config).await?;
-    let composed = Composed::new(config, store, events).await?;
-    composed.gateway.keep_settings(Arc::new(ProcessSettings::new(&composed.config, None)));
-    let first = tokio::time::timeout(FIRST_LISTS, listed(&composed.gateway, is_unknown));
-    tokio::select! {
-        // What is not there by then is told as a change of the list.
-        _ = first => {}
-        () = ended.wait() => return composed.end().await,
+    match entry {
+        Entry::Stdio { profile } => {
+            let running = RunningGateway::start(config, events).await?;
+            let served = tokio::select! {
+                served = running.serve_stdio(profile) => served,
+                () = ended.wait() => Ok(()),
+            };
+            served.and(running.end().await)
+        }
+        entry => {
+            let http = HttpGateway::start(config, events).await?;
+            let served = tokio::select! {
+                served = http.serve(entry) => served,
+                () = ended.wait() => Ok(()),
+            };
+            served.and(http.end().await)
+        }
     }
-    let served = tokio::select! {
-        served = stdio::serve(&composed.gateway, &composed.doors, &composed.config.limits, profile) => served,
-        () = ended.wait() => Ok(()),
-    };
-    served.and(composed.end().await)
 }
 
-/// Serves over HTTP, and one client over stdin and stdout, until that client leaves or the process is told to end.
-pub(crate) async fn standalone(config: Config, events: Events, profile: ProfileName) -> anyhow::Result<()> {
-    let mut ended = End::listen()?;
-    let serving = Serving::start(config, events).await?;
-    let served = async {
-        serving.announce()?;
-        // What is not there by then is told as a change of the list.
-        let _ = tokio::time::timeout(FIRST_LISTS, listed(serving.gateway(), is_unknown)).await;
-        let composed = &serving.composed;
-        stdio::serve(&composed.gateway, &composed.doors, &composed.config.limits, profile).await
-    };
-    let served = tokio::select! {
-        served = served => served,
-        () = ended.wait() => Ok(()),
-    };
-    served.and(serving.end().await)
-}
+// === impl HttpGateway ===
 
-// === impl Serving ===
-
-impl Serving {
+impl HttpGateway {
     /// Binds, builds and serves.
     pub(crate) async fn start(config: Config, events: Events) -> anyhow::Result<Self> {
         config.check_listen()?;
@@ -147,46 +123,61 @@ impl Serving {
             let path = token_file.clone();
             tokio::task::spawn_blocking(move || token::obtain(&path)).await??
         };
-        let composed = Composed::new(config, store, events).await?;
-        composed.gateway.keep_settings(Arc::new(ProcessSettings::new(&composed.config, Some(address))));
-        composed.open_doors(listener, token);
-        Ok(Self { composed, url: url(address), token_file })
+        let running = RunningGateway::new(config, store, events).await?;
+        running.gateway.keep_settings(Arc::new(ProcessSettings::new(&running.config, Some(address))));
+        running.open_doors(listener, token);
+        Ok(Self { running, url: url(address), token_file })
+    }
+
+    /// Serves over HTTP for as long as `entry` says.
+    async fn serve(&self, entry: Entry) -> anyhow::Result<()> {
+        self.announce()?;
+        match entry {
+            Entry::Http { ready_file } => {
+                self.tell_ready(ready_file.as_deref()).await?;
+                std::future::pending().await
+            }
+            Entry::Stdio { profile } | Entry::HttpAndStdio { profile } => self.running.serve_stdio(profile).await,
+        }
     }
 
     /// The gateway.
     pub(crate) fn gateway(&self) -> &Arc<Gateway> {
-        &self.composed.gateway
+        &self.running.gateway
     }
 
     /// Says that the door is open: commands find the gateway from here on, whatever its servers do.
     pub(crate) fn announce(&self) -> anyhow::Result<()> {
-        let path = self.composed.config.home.serve_file();
+        let path = self.running.config.home.serve_file();
         self.ready().write(&path).with_context(|| format!("write `{}`", path.display()))?;
         tracing::info!(url = %self.url, "serving");
         Ok(())
     }
 
-    /// Waits for the first listings of the eager servers, for [`READY_MOST`] in all, and tells how they went: in the log
-    /// and in the ready file.
+    /// Waits for the first listings of the eager servers, for [`READY_MOST`] in all, and tells how they went: in the
+    /// log and in the ready file.
     async fn tell_ready(&self, ready_file: Option<&Path>) -> anyhow::Result<()> {
         let _ = tokio::time::timeout(READY_MOST, self.eager_servers_listed()).await;
         let unlisted = unlisted(self.gateway());
         if let Some(path) = ready_file {
-            let ready = Ready { unlisted: unlisted.clone(), ..self.ready() };
+            let ready = ReadyFile { unlisted: unlisted.clone(), ..self.ready() };
             ready.write(path).with_context(|| format!("write `{}`", path.display()))?;
         }
         if unlisted.is_empty() {
             tracing::info!(servers = self.gateway().servers.table().len(), "ready");
         } else {
             let names = unlisted.join(", ");
-            tracing::warn!(unlisted = names, "ready, but for servers that are still starting: see `toolcrib status`");
+            tracing::warn!(
+                unlisted = names,
+                "ready, except for servers that are still starting: see `toolcrib status`"
+            );
         }
         Ok(())
     }
 
-    fn ready(&self) -> Ready {
+    fn ready(&self) -> ReadyFile {
         let (url, token_file) = (self.url.clone(), self.token_file.clone());
-        Ready { pid: std::process::id(), url, token_file, unlisted: Vec::new() }
+        ReadyFile { pid: std::process::id(), url, token_file, unlisted: Vec::new() }
     }
 
     /// Waits until every eager server's first listing has ended, well, badly or at its deadline.
@@ -194,19 +185,34 @@ impl Serving {
         listed(self.gateway(), |_| false).await;
     }
 
-    /// Ends everything in good manners.
+    /// Ends everything cleanly.
     ///
     /// # Errors
     /// Not everything that happened could be recorded.
     pub(crate) async fn end(self) -> anyhow::Result<()> {
-        ready::remove(&self.composed.config.home.serve_file(), std::process::id());
-        self.composed.end().await
+        ready::remove(&self.running.config.home.serve_file(), std::process::id());
+        self.running.end().await
     }
 }
 
-// === impl Composed ===
+// === impl RunningGateway ===
 
-impl Composed {
+impl RunningGateway {
+    /// A gateway without HTTP, in the first free state folder.
+    async fn start(config: Config, events: Events) -> anyhow::Result<Self> {
+        let store = open_instance(&config).await?;
+        let running = Self::new(config, store, events).await?;
+        running.gateway.keep_settings(Arc::new(ProcessSettings::new(&running.config, None)));
+        Ok(running)
+    }
+
+    /// Serves one client over stdin and stdout until it leaves. Waits for the first lists before it reads.
+    async fn serve_stdio(&self, profile: ProfileName) -> anyhow::Result<()> {
+        // What is not listed by then is announced as a change of the list.
+        let _ = tokio::time::timeout(FIRST_LISTS, listed(&self.gateway, is_unknown)).await;
+        stdio::serve(&self.gateway, &self.doors, &self.config.limits, profile).await
+    }
+
     async fn new(config: Config, store: Store, told: Events) -> anyhow::Result<Self> {
         let (doors, house) = (Scope::new(), Scope::new());
         let (events, happened) = mpsc::channel(EVENTS);
@@ -225,7 +231,7 @@ impl Composed {
         let loaded = definitions.borrow_and_update().clone();
         tell_problems(&loaded, config.home.path());
         let metrics = Arc::new(Metrics::new());
-        let secrets = Arc::new(HouseSecrets::new(&config.home, &Environment::of_process()));
+        let secrets = Arc::new(HomeSecrets::new(&config.home, &Environment::of_process()));
         let vault = secrets.vault().clone();
         // Before any secret is resolved, so that no change is missed.
         let mut known = vault.stamp();
@@ -315,7 +321,7 @@ impl Composed {
             let problem = Problem::new(Kind::Internal, lost.to_string());
             problem
                 .hint(format!(
-                    "make room on the disk of `{}`; `toolcrib audit verify` then shows what the log holds",
+                    "free space on the disk of `{}`, then run `toolcrib audit verify` to see what the log holds",
                     state.display()
                 ))
                 .into()
@@ -330,8 +336,8 @@ fn is_unknown(server: &Server) -> bool {
     is_unknown && server.config().start != Start::Manual
 }
 
-/// Waits until the first listing of the eager servers, and of those that are to be waited for, has ended: well, badly or
-/// at its deadline.
+/// Waits until the first listing of the eager servers, and of those that are to be waited for, has ended: well, badly
+/// or at its deadline.
 async fn listed(gateway: &Arc<Gateway>, awaited: impl Fn(&Server) -> bool) {
     for running in gateway.servers.table().values() {
         let config = running.server.config();
@@ -342,7 +348,7 @@ async fn listed(gateway: &Arc<Gateway>, awaited: impl Fn(&Server) -> bool) {
             let _ = tokio::time::timeout(config.timeouts.connect + config.timeouts.list, ended).await;
         }
     }
-    // The views follow a moment after the servers; whoever is told that all is ready shall see their tools.
+    // The views follow a moment after the servers; anyone who is told that all is ready shall see their tools.
     let gateway = Arc::clone(gateway);
     // A panic while building leaves the views that were there.
     let _ = tokio::task::spawn_blocking(move || gateway.rebuild()).await;
@@ -378,7 +384,7 @@ async fn open_store(folder: &Path, config: &Config) -> anyhow::Result<Result<Sto
         let in_use = matches!(error, StoreError::InUse { .. });
         let problem = Problem::from(error);
         if in_use && problem.hint.is_none() {
-            problem.hint("stop it, or name another home with `--home DIR`")
+            problem.hint("stop it, or use another home with `--home DIR`")
         } else {
             problem
         }
@@ -406,8 +412,8 @@ async fn open_instance(config: &Config) -> anyhow::Result<Store> {
             Err(error) => return Err(Problem::from(error).into()),
         }
     }
-    let problem = Problem::new(Kind::Busy, format!("{INSTANCES} gateways over stdio already use this home"));
-    Err(problem.hint("run one `toolcrib serve` and let the clients connect to it").into())
+    let problem = Problem::new(Kind::Busy, format!("{INSTANCES} stdio gateways already use this home"));
+    Err(problem.hint("run one `toolcrib serve` and connect the clients to it").into())
 }
 
 /// What tells the process to end: Ctrl-C, SIGTERM, SIGHUP. Listened to from the start, so that none is missed.

@@ -20,7 +20,7 @@ pub(crate) use key::{KEYS, Key};
 
 /// Settings as the command line gave them: nothing is checked yet.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Low {
+pub(crate) struct SettingFlags {
     /// `--home`
     pub(crate) home: Option<PathBuf>,
     /// One entry for each key that was given as a flag.
@@ -32,13 +32,13 @@ pub(crate) struct Low {
 pub(crate) struct Config {
     /// The home folder.
     pub(crate) home: Home,
-    /// Where to listen; port 0 lets the system choose.
+    /// Address to listen on; port 0 lets the system choose.
     pub(crate) listen: SocketAddr,
     /// Where the value of `listen` came from, for errors.
     pub(crate) listen_place: String,
     /// What is logged, in the syntax of `EnvFilter`; it was checked.
     pub(crate) log: String,
-    /// How it is logged.
+    /// Log format.
     pub(crate) log_format: LogFormat,
     /// The URL that clients use when a proxy stands before us, without a `/` at its end.
     pub(crate) public_url: Option<String>,
@@ -59,7 +59,7 @@ pub(crate) struct Config {
     /// How long the parts may take to end.
     pub(crate) grace: Duration,
     /// Every key that has a value, with where it came from.
-    pub(crate) given: BTreeMap<&'static str, Given>,
+    pub(crate) given: BTreeMap<&'static str, ValueWithSource>,
 }
 
 /// How events are written to stderr.
@@ -73,7 +73,7 @@ pub(crate) enum LogFormat {
 
 /// A value with the place that it came from.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Given {
+pub(crate) struct ValueWithSource {
     pub(crate) value: toml::Value,
     pub(crate) place: String,
 }
@@ -82,11 +82,11 @@ pub(crate) struct Given {
 
 impl Config {
     /// Reads the file and settles every key.
-    pub(crate) fn load(low: &Low, environment: &Environment) -> Result<Self, Problem> {
+    pub(crate) fn load(low: &SettingFlags, environment: &Environment) -> Result<Self, Problem> {
         Self::settle(low, environment).map_err(toolcrib_catalog::without_secrets)
     }
 
-    fn settle(low: &Low, environment: &Environment) -> Result<Self, Problem> {
+    fn settle(low: &SettingFlags, environment: &Environment) -> Result<Self, Problem> {
         let home = Home::find(low.home.as_deref(), environment)?;
         let mut from_file = file::read(&home.config_file())?;
         let mut config = Self::blank(home);
@@ -109,7 +109,7 @@ impl Config {
     /// The address that the file says now, if it says one.
     pub(crate) fn listen_of_file(home: &Home) -> Result<Option<SocketAddr>, Problem> {
         let Some(given) = file::read(&home.config_file())?.remove("listen") else { return Ok(None) };
-        let wrong = |wrong: parse::Wrong| {
+        let wrong = |wrong: parse::ParseError| {
             Problem::new(Kind::Definition, format!("{}: `listen`: expected {}", given.place, wrong.0))
         };
         parse::address(&given.value).map(Some).map_err(wrong)
@@ -125,7 +125,7 @@ impl Config {
             self.listen, self.listen_place
         );
         let hint = format!(
-            "listen on `127.0.0.1:{}` and let a tunnel or a proxy that authenticates stand before it",
+            "listen on `127.0.0.1:{}` and put a tunnel or an authenticating proxy in front of it",
             self.listen.port()
         );
         Err(Problem::new(Kind::Address, message).hint(hint))
@@ -156,21 +156,21 @@ impl Config {
 /// The value of a key by precedence.
 fn given(
     key: &'static Key,
-    low: &Low,
+    low: &SettingFlags,
     environment: &Environment,
-    from_file: &mut BTreeMap<&'static str, Given>,
-) -> Result<Option<Given>, Problem> {
+    from_file: &mut BTreeMap<&'static str, ValueWithSource>,
+) -> Result<Option<ValueWithSource>, Problem> {
     if let Some(value) = low.flags.get(key.name) {
-        return Ok(Some(Given { value: value.clone(), place: format!("flag `--{}`", key.flag) }));
+        return Ok(Some(ValueWithSource { value: value.clone(), place: format!("flag `--{}`", key.flag) }));
     }
     let variable = key.variable();
     if let Some(text) = environment.text(&variable)? {
-        return Ok(Some(Given { value: key.value_of_text(text), place: format!("variable `{variable}`") }));
+        return Ok(Some(ValueWithSource { value: key.value_of_text(text), place: format!("variable `{variable}`") }));
     }
     if let Some(given) = from_file.remove(key.name) {
         return Ok(Some(given));
     }
-    Ok(key.default.map(|text| Given { value: key.value_of_text(text), place: "the default".to_owned() }))
+    Ok(key.default.map(|text| ValueWithSource { value: key.value_of_text(text), place: "the default".to_owned() }))
 }
 
 /// A wrong value as it is repeated in an error.

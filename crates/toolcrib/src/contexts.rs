@@ -1,7 +1,7 @@
-//! `contexts.yaml` of the home: gateways by name, each with what is needed to come to it. The current one is where commands
-//! go when nobody says otherwise.
+//! `contexts.yaml` of the home: gateways by name, each with what is needed to come to it. The current one is where
+//! commands go by default.
 //!
-//! A token is a reference (`file:`, `env:`, `keyring:`); its text lies in the file only for whoever insists, and then
+//! A token is a reference (`file:`, `env:`, `keyring:`); its text is in the file only for anyone who insists, and then
 //! the file must be its owner's alone. Read and written whole: comments are not kept.
 
 use std::fs::File;
@@ -56,10 +56,10 @@ impl Contexts {
         let Some((text, is_private)) = read(&path)? else { return Ok(Self { path, ..Self::default() }) };
         let wrong = |why: &str| {
             Problem::new(Kind::Definition, format!("`{}`: {why}", path.display()))
-                .hint("mend the file, or remove it and add the contexts anew with `toolcrib context add`")
+                .hint("fix the file, or remove it and add the contexts again with `toolcrib context add`")
         };
         let documents = toolcrib_catalog::documents(&text, &path).map_err(|problem| {
-            Problem::new(Kind::Definition, problem.to_string()).hint("mend the file, or remove it")
+            Problem::new(Kind::Definition, problem.to_string()).hint("fix the file, or remove it")
         })?;
         let value = match &documents[..] {
             [] => json!({}),
@@ -68,9 +68,9 @@ impl Contexts {
         };
         let mut contexts = Self { path: path.clone(), ..Self::parse(&value).map_err(|why| wrong(&why))? };
         if !is_private && let Some(open) = contexts.all.iter().find(|context| context.holds_token()) {
-            let why = format!("others can read it, and the context `{}` holds a token in plain text", open.name);
+            let why = format!("other users can read it, and the context `{}` holds a token in plain text", open.name);
             return Err(Problem::new(Kind::Definition, format!("`{}`: {why}", path.display()))
-                .hint(format!("make the token anew, then `chmod 600 {}`", path.display())));
+                .hint(format!("create a new token, then run `chmod 600 {}`", path.display())));
         }
         contexts.current = contexts.current.filter(|name| !name.is_empty());
         Ok(contexts)
@@ -88,7 +88,7 @@ impl Contexts {
         for (index, entry) in entries.iter().enumerate() {
             let context = Context::parse(entry, &format!("contexts[{index}]"))?;
             if contexts.find(&context.name).is_some() {
-                return Err(format!("the context `{}` is there twice", context.name));
+                return Err(format!("the context `{}` appears twice", context.name));
             }
             contexts.all.push(context);
         }
@@ -99,21 +99,21 @@ impl Contexts {
         self.all.iter().find(|context| context.name == name)
     }
 
-    /// The context of a name that somebody gave.
+    /// The context of a name that someone gave.
     pub(crate) fn named(&self, name: &str, place: &str) -> Result<&Context, Problem> {
         self.find(name).ok_or_else(|| {
             let message = format!("no context `{name}` (from {place})");
             let hint = if self.all.is_empty() {
-                "there are none; add one with `toolcrib context add NAME --endpoint URL`".to_owned()
+                "add one with `toolcrib context add NAME --endpoint URL`".to_owned()
             } else {
                 let names: Vec<String> = self.all.iter().map(|context| format!("`{}`", context.name)).collect();
-                format!("there are {}; see `toolcrib context list`", names.join(", "))
+                format!("known contexts: {}; see `toolcrib context list`", names.join(", "))
             };
             without_secrets(Problem::new(Kind::NotFound, message).hint(hint))
         })
     }
 
-    /// The context that commands go to when nobody says otherwise.
+    /// The context that commands go to by default.
     pub(crate) fn current(&self) -> Result<Option<&Context>, Problem> {
         let place = format!("`current-context` of `{}`", self.path.display());
         self.current.as_deref().map(|name| self.named(name, &place)).transpose()
@@ -190,7 +190,7 @@ impl Context {
     pub(crate) fn resolve(&self, home: &Home, environment: &Environment) -> Result<Option<Secret>, Problem> {
         let Some(reference) = &self.token else { return Ok(None) };
         let failed = |why: &str| {
-            Problem::new(Kind::Unauthenticated, format!("the token of the context `{}`: {why}", self.name))
+            Problem::new(Kind::Unauthenticated, format!("cannot read the token of the context `{}`: {why}", self.name))
                 .hint(format!("see `toolcrib context show {}`", self.name))
         };
         let secret = match reference {
@@ -201,9 +201,9 @@ impl Context {
             },
             SecretRef::File(path) => return token::read(&home.path().join(path)).map(Some),
             SecretRef::Keyring(name) => secrets::of_keyring(name, environment).map_err(|why| failed(&why))?,
-            SecretRef::Vault(_) => return Err(failed("the vault is for servers")),
+            SecretRef::Vault(_) => return Err(failed("the vault holds secrets of servers only")),
         };
-        if token::is_token(secret.expose()) { Ok(Some(secret)) } else { Err(failed("it holds no token")) }
+        if token::is_token(secret.expose()) { Ok(Some(secret)) } else { Err(failed("it contains no token")) }
     }
 }
 
@@ -216,14 +216,17 @@ pub(crate) fn check_name(name: &str) -> Result<(), String> {
         && bytes.last().is_some_and(is_end)
         && bytes.iter().all(|byte| is_end(byte) || *byte == b'-');
     let shown = if is_secret_value(name) { MASK.to_owned() } else { name.chars().take(80).collect() };
-    let expected = format!("expected {NAME_MAX} characters at most of a-z, 0-9 and `-`, no `-` at either end");
+    let expected =
+        format!("expected at most {NAME_MAX} characters of a-z, 0-9 and `-`, not starting or ending with `-`");
     if fits { Ok(()) } else { Err(format!("`{shown}` is not a name: {expected}")) }
 }
 
-/// A token's place; `plain:` is for whoever insists on its text.
+/// A token's place; `plain:` is for anyone who insists on its text.
 fn token_of(text: &str) -> Result<SecretRef, String> {
     match text.parse::<SecretRef>() {
-        Ok(SecretRef::Vault(_)) => Err("`token`: the vault is for servers; use `file:`, `env:` or `keyring:`".into()),
+        Ok(SecretRef::Vault(_)) => {
+            Err("`token`: the vault holds secrets of servers only; use `file:`, `env:` or `keyring:`".into())
+        }
         Ok(reference) => Ok(reference),
         Err(error) => Err(format!("`token`: {error}")),
     }
@@ -239,7 +242,7 @@ pub(crate) fn wanted(
     let variable = environment.text(VARIABLE)?;
     let home = match home {
         Ok(home) => home,
-        // Without a home there is no file, which only matters to whoever names a context.
+        // Without a home there is no file, which only matters to anyone who names a context.
         Err(problem) if flag.is_some() || variable.is_some() => return Err(problem),
         Err(_) => return Ok(None),
     };
@@ -262,7 +265,7 @@ pub(crate) fn wanted(
 fn read(path: &Path) -> Result<Option<(String, bool)>, Problem> {
     let failed = |why: &str| {
         Problem::new(Kind::Definition, format!("cannot read `{}`: {why}", path.display()))
-            .hint("mend or remove the file; `--endpoint URL` does without it")
+            .hint("fix or remove the file; `--endpoint URL` works without it")
     };
     let file = match File::open(path) {
         Ok(file) => file,
@@ -287,7 +290,7 @@ fn known(members: &Map<String, Value>, keys: &[&str], place: &str) -> Result<(),
         Some(key) => {
             let place = if place.is_empty() { String::new() } else { format!("`{place}`: ") };
             let shown: String = if is_secret_value(key) { MASK.to_owned() } else { key.chars().take(80).collect() };
-            Err(format!("{place}unknown key `{shown}`; there are {}", keys.join(", ")))
+            Err(format!("{place}unknown key `{shown}`; known keys are {}", keys.join(", ")))
         }
     }
 }

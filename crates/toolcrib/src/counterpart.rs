@@ -61,10 +61,9 @@ const EVERY: &[&str] = &[
 ];
 const TEST: &[&str] = &["test"];
 
-const OAUTH: &str =
-    "leave it out: clients from elsewhere bring a key of a profile, made with `toolcrib profile key add`";
+const OAUTH: &str = "leave it out: remote clients send a profile key, created with `toolcrib profile key add`";
 const QUIET: &str =
-    "changes nothing here: `toolcrib logs SERVER` shows what a server says, `toolcrib serve --log debug` logs more";
+    "has no effect here: `toolcrib logs SERVER` shows a server's log, `toolcrib serve --log debug` logs more";
 
 const fn flag(commands: &'static [&'static str], flag: &'static str, act: fn(&str) -> Act) -> Row {
     Row { commands, flag, has_value: false, act }
@@ -77,7 +76,8 @@ const fn valued(commands: &'static [&'static str], flag: &'static str, act: fn(&
 const ROWS: &[Row] = &[
     valued(EVERY, "config-path", |_| {
         Act::Refuse(
-            "use `--home DIR` for Toolcrib's own folder; `toolcrib import muster --file DIR` takes over what is in muster's",
+            "use `--home DIR` for Toolcrib's own folder; `toolcrib import muster --file DIR` imports what is in \
+             muster's",
         )
     }),
     valued(TEST, "config-path", |_| Act::Refuse("use `--config PATH` for scenarios; each has a home of its own")),
@@ -103,12 +103,13 @@ const ROWS: &[Row] = &[
     flag(&["agent", "standalone"], "disable-auto-sso", |_| Act::Nothing),
     flag(&["agent", "standalone"], "json-rpc", |_| {
         Act::Refuse(
-            "use `toolcrib call TOOL -o json` for whole answers, or `toolcrib serve --log debug` for what passes",
+            "use `toolcrib call TOOL -o json` for complete responses, or `toolcrib serve --log debug` to log requests",
         )
     }),
     flag(&["serve", "standalone"], "yolo", |_| {
         Act::Refuse(
-            "leave it out: there is no list of forbidden tools to switch off; a profile says what may be called",
+            "leave it out: there is no list of forbidden tools to switch off; profiles decide which tools can be \
+             called",
         )
     }),
     flag(&["serve", "standalone"], "enable-events", |_| Act::Nothing),
@@ -126,17 +127,17 @@ const ROWS: &[Row] = &[
     valued(ASKING, "auth", |value| match value {
         "none" => Act::Nothing,
         _ => {
-            Act::Refuse("no browser is opened: bring a token with `--token-file FILE` or the variable `TOOLCRIB_TOKEN`")
+            Act::Refuse("no browser is opened: pass a token with `--token-file FILE` or the variable `TOOLCRIB_TOKEN`")
         }
     }),
-    valued(TEST, "base-port", |_| Act::Note("changes nothing here: the system chooses free ports")),
+    valued(TEST, "base-port", |_| Act::Note("has no effect here: the system chooses free ports")),
     flag(TEST, "keep-temp-config", |_| Act::Words(&["--keep-home"])),
     valued(TEST, "schema-input", |_| {
-        Act::Refuse("leave it out: `--validate-scenarios` looks at the schemas of this program")
+        Act::Refuse("leave it out: `--validate-scenarios` uses the schemas of this program")
     }),
 ];
 
-/// The command line with every flag of muster as what it means here; what is told of it goes to `note`.
+/// The command line with every flag of muster as what it means here; what is reported of it goes to `note`.
 pub(crate) fn rewrite(
     arguments: Vec<OsString>,
     root: impl FnOnce() -> Command,
@@ -264,7 +265,7 @@ mod tests {
     fn what_changes_nothing_is_told() {
         let (out, notes) = rewritten("toolcrib check server x --debug");
         assert_eq!(out.unwrap(), "toolcrib check server x");
-        assert!(notes[0].contains("`--debug` changes nothing") && notes[0].contains("toolcrib logs"), "{notes:?}");
+        assert!(notes[0].contains("`--debug` has no effect") && notes[0].contains("toolcrib logs"), "{notes:?}");
     }
 
     #[test]
@@ -274,7 +275,7 @@ mod tests {
             ("toolcrib list tools --config-path=x", "use `--home DIR`"),
             ("toolcrib agent --transport sse", "`/mcp`"),
             ("toolcrib standalone --json-rpc", "toolcrib call TOOL -o json"),
-            ("toolcrib serve --yolo", "a profile says what may be called"),
+            ("toolcrib serve --yolo", "profiles decide which tools can be called"),
             ("toolcrib serve --oauth-server", "toolcrib profile key add"),
             ("toolcrib list tools --auth prompt", "`--token-file FILE`"),
             ("toolcrib test --config-path x", "`--config PATH`"),

@@ -1,16 +1,17 @@
 //! The example servers of the demo and the guides: small MCP servers of the legacy revisions, useful by themselves and
 //! without risk.
 //!
-//! One file each in `example/` with its table of tools. To add one, write its file and add it to [`NAMES`] and [`named`].
+//! One file each in `example/` with its table of tools. To add one, write its file and add it to [`NAMES`] and
+//! [`named`].
 
 mod arguments;
 mod basics;
-mod chosen;
 mod clock;
 pub(crate) mod http;
 mod notes;
 mod serve;
 pub(crate) mod stdio;
+mod subset;
 #[cfg(test)]
 mod tests;
 mod tool;
@@ -21,9 +22,9 @@ use std::sync::Arc;
 use serde_json::Value;
 use toolcrib_base::{Clock, SystemClock};
 
-use arguments::{Arguments, Wrong};
-pub(crate) use chosen::Chosen;
-use tool::{Told, Tool};
+use arguments::{ArgumentError, Arguments};
+pub(crate) use subset::ToolSubset;
+use tool::{Tool, ToolReply};
 
 /// Every example server.
 pub(crate) const NAMES: [&str; 4] = ["basics", "clock", "notes", "units"];
@@ -33,13 +34,13 @@ pub(crate) const IN_DEMO: [&str; 3] = ["clock", "notes", "units"];
 /// What an example server is.
 pub(crate) trait Example: Send + Sync {
     /// Who it is.
-    fn about(&self) -> &'static About;
+    fn about(&self) -> &'static ExampleInfo;
 
     /// The entries of `tools/list`.
     fn tools(&self) -> Vec<Value>;
 
     /// Calls a tool; `None` when there is none of this name.
-    fn call(&self, name: &str, arguments: &Arguments) -> Option<Result<Told, Wrong>>;
+    fn call(&self, name: &str, arguments: &Arguments) -> Option<Result<ToolReply, ArgumentError>>;
 
     /// The resources, templates and prompts, where it has any.
     fn content(&self) -> Option<&dyn Content> {
@@ -62,7 +63,7 @@ pub(crate) trait Content {
     fn prompts(&self) -> Vec<Value>;
 
     /// The messages of a prompt; `None` when there is none of this name.
-    fn prompt(&self, name: &str, arguments: &Arguments) -> Option<Result<Value, Wrong>>;
+    fn prompt(&self, name: &str, arguments: &Arguments) -> Option<Result<Value, ArgumentError>>;
 
     /// Whether the list of resources has changed since the last time it was asked.
     fn has_news(&self) -> bool;
@@ -70,7 +71,7 @@ pub(crate) trait Content {
 
 /// Who an example server is.
 #[derive(Debug)]
-pub(crate) struct About {
+pub(crate) struct ExampleInfo {
     pub(crate) name: &'static str,
     pub(crate) title: &'static str,
     /// For the model.
@@ -89,9 +90,9 @@ pub(crate) fn named(name: &str) -> Option<Arc<dyn Example>> {
     }
 }
 
-// === impl About ===
+// === impl ExampleInfo ===
 
-impl About {
+impl ExampleInfo {
     /// What it is for: the first sentence of the instructions, without its dot.
     pub(crate) fn purpose(&self) -> &'static str {
         self.instructions.split_once(". ").map_or(self.instructions, |(first, _)| first)

@@ -54,7 +54,7 @@ impl Home {
         let Some(path) = named.or_else(|| configuration_folder(environment).map(|folder| folder.join("toolcrib")))
         else {
             let problem = Problem::new(Kind::Definition, "no home folder: neither `HOME` nor `TOOLCRIB_HOME` is set");
-            return Err(problem.hint("name one with `--home DIR`"));
+            return Err(problem.hint("set one with `--home DIR`"));
         };
         let whole = std::path::absolute(&path).map_err(|error| {
             Problem::new(Kind::Definition, format!("cannot use `{}` as home: {error}", path.display()))
@@ -62,7 +62,7 @@ impl Home {
         Ok(Self(whole))
     }
 
-    /// The folder itself: `servers/`, `profiles/` and `config.toml` lie in it.
+    /// The folder itself: `servers/`, `profiles/` and `config.toml` are in it.
     pub(crate) fn path(&self) -> &Path {
         &self.0
     }

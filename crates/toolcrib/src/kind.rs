@@ -48,7 +48,7 @@ pub(crate) struct Row {
     /// In which order a list is shown.
     pub(crate) order: Order,
     pub(crate) columns: &'static [Column],
-    /// Lists inside one thing that are shown as tables of their own: heading, member, columns.
+    /// Lists inside one thing that are shown as their own tables: heading, member, columns.
     pub(crate) parts: &'static [(&'static str, &'static str, &'static [Column])],
     /// Members that only the wide format shows.
     pub(crate) details: &'static [&'static str],
@@ -66,7 +66,7 @@ pub(crate) enum Source {
     Contexts,
 }
 
-/// How a list is ordered where nobody says otherwise.
+/// How a list is ordered by default.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Order {
     /// By the first column.
@@ -117,7 +117,7 @@ impl Row {
         }
     }
 
-    /// Tells of a name that is not there where all of them can be seen.
+    /// Reports a name that is not there where all of them can be seen.
     pub(crate) fn sought(&self, problem: Problem) -> Problem {
         let is_unknown = matches!(problem.kind, Kind::NotFound | Kind::UnknownTool);
         let is_open = is_unknown && problem.hint.is_none();

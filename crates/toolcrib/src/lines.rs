@@ -9,7 +9,7 @@ use toolcrib_base::{Kind, Problem};
 /// How much is read at a time, in bytes.
 const READ: usize = 64 * 1024;
 
-/// Writes messages to stdout, one a line, until nobody has any more.
+/// Writes messages to stdout, one a line, until no one has any more.
 pub(crate) async fn write(mut queue: mpsc::Receiver<Bytes>) -> anyhow::Result<()> {
     let mut stdout = tokio::io::stdout();
     while let Some(message) = queue.recv().await {

@@ -41,7 +41,7 @@ pub(crate) fn start(state: &Path) -> Option<Arc<dyn Embed>> {
     match Worker::start(open, tell) {
         Ok(worker) => Some(Arc::new(Reader(worker))),
         Err(error) => {
-            tracing::warn!(%error, "no thread for the model; tools are found without it");
+            tracing::warn!(%error, "cannot start the model's thread; search works without it");
             None
         }
     }
@@ -50,9 +50,11 @@ pub(crate) fn start(state: &Path) -> Option<Arc<dyn Embed>> {
 fn tell(report: Report) {
     match report {
         Report::Ready(kept) => tracing::info!(kept, "the model is ready"),
-        Report::Failed(error) => tracing::warn!(%error, "the model cannot be used; tools are found without it"),
-        Report::Learned(vectors) => tracing::info!(vectors, "the model has read all tools"),
-        Report::NotKept(error) => tracing::warn!(%error, "vectors are computed again after a restart"),
+        Report::Failed(error) => tracing::warn!(%error, "cannot use the model; search works without it"),
+        Report::Learned(vectors) => tracing::info!(vectors, "the model has indexed all tools"),
+        Report::NotKept(error) => {
+            tracing::warn!(%error, "cannot save the model's vectors; they are computed again after a restart");
+        }
     }
 }
 

@@ -15,9 +15,9 @@ use crate::home::{Environment, Home};
 use crate::kind::{self, Row, listing};
 use crate::output::table::field;
 
-/// How long somebody who pressed a key waits.
-const PATIENCE: Duration = Duration::from_millis(800);
-/// How many names are offered; more nobody reads.
+/// How long someone who pressed a key waits.
+const TIMEOUT: Duration = Duration::from_millis(800);
+/// How many names are offered; more no one reads.
 const MOST: usize = 1_000;
 
 /// A name and its description.
@@ -67,7 +67,7 @@ fn named_after(row: &'static Row) -> ArgValueCompleter {
     })
 }
 
-/// The names of contexts: a file of the home, nobody is asked.
+/// The names of contexts: a file of the home, no one is asked.
 pub(crate) fn contexts() -> ArgValueCompleter {
     ArgValueCompleter::new(|current: &OsStr| {
         let environment = Environment::of_process();
@@ -142,7 +142,7 @@ fn flags_of(words: &[String]) -> ClientFlags {
     let profile = value("--profile").and_then(|name| ProfileName::new(&name).ok());
     let path = |name: &str| value(name).map(PathBuf::from);
     ClientFlags::of_completion(value("--endpoint"), value("--context"), profile, path("--token-file"), path("--home"))
-        .within(PATIENCE)
+        .within(TIMEOUT)
 }
 
 fn of_gateway(row: &'static Row, words: &[String], environment: &Environment) -> Vec<Suggestion> {
@@ -174,20 +174,20 @@ pub(crate) fn schema_of(tool: &str, flags: &ClientFlags, environment: &Environme
     asked(flags, environment, asking).map_or(Value::Null, |tool| tool.to_value()["inputSchema"].clone())
 }
 
-/// Asks the gateway, if one is there, and waits no longer than somebody who pressed a key.
+/// Asks the gateway, if one is there, and waits no longer than someone who pressed a key.
 fn asked<T>(
     flags: &ClientFlags,
     environment: &Environment,
     question: impl AsyncFnOnce(&Client) -> Option<T>,
 ) -> Option<T> {
     let located = locate(flags, environment).ok()?;
-    // Nobody is waited for who is not there.
+    // No one is waited for who is not there.
     if !located.is_named && !located.is_running {
         return None;
     }
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().ok()?;
     let answer = runtime.block_on(async {
-        tokio::time::timeout(PATIENCE, async {
+        tokio::time::timeout(TIMEOUT, async {
             let client = Client::open(flags, environment).await.ok()?;
             let answer = question(&client).await;
             client.close().await;
@@ -206,7 +206,7 @@ fn fitting(current: &OsStr, names: Vec<Suggestion>) -> Vec<CompletionCandidate> 
     let fits = names.into_iter().filter(|(name, _)| name.starts_with(&*current));
     fits.map(|(name, about)| {
         let about = about.lines().next().map(|line| crate::text::line(line).chars().take(80).collect::<String>());
-        // A name that would steer the terminal is offered to nobody.
+        // A name that would steer the terminal is offered to no one.
         CompletionCandidate::new(crate::text::line(&name).into_owned())
             .help(about.filter(|about| !about.is_empty()).map(Into::into))
     })

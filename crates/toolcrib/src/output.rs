@@ -17,7 +17,7 @@ pub(crate) use report::{ReportedFailure, report};
 use table::{Column, Table};
 
 /// How long something may take before it is told that it is under way.
-const PATIENCE: Duration = Duration::from_millis(400);
+const TIMEOUT: Duration = Duration::from_millis(400);
 /// How fast the spinner turns.
 const TURN: Duration = Duration::from_millis(100);
 
@@ -101,7 +101,7 @@ impl Output {
         }
     }
 
-    /// Whether somebody watches stderr, so that progress may be shown there.
+    /// Whether someone watches stderr, so that progress may be shown there.
     pub(crate) fn shows_progress(self) -> bool {
         !self.quiet && io::stderr().is_terminal()
     }
@@ -114,7 +114,7 @@ impl Output {
         let mut work = pin!(work);
         tokio::select! {
             done = &mut work => return done,
-            () = tokio::time::sleep(PATIENCE) => {}
+            () = tokio::time::sleep(TIMEOUT) => {}
         }
         let spinner = indicatif::ProgressBar::new_spinner();
         spinner.set_message(text::line(words).into_owned());
@@ -125,7 +125,7 @@ impl Output {
     }
 }
 
-/// Whether stdout takes colours: a terminal, and nobody says otherwise (`NO_COLOR`, no-color.org).
+/// Whether stdout takes colours: a terminal, and no one says otherwise (`NO_COLOR`, no-color.org).
 pub(crate) fn has_colors() -> bool {
     let is_set = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
     io::stdout().is_terminal() && !is_set("NO_COLOR") && std::env::var_os("TERM").is_none_or(|term| term != "dumb")

@@ -11,7 +11,7 @@ const FILE_BYTES: u64 = 64 * 1024;
 
 /// What the file says.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Ready {
+pub(crate) struct ReadyFile {
     /// The gateway's process.
     pub(crate) pid: u32,
     /// Its endpoint, `http://127.0.0.1:PORT/mcp`.
@@ -31,12 +31,12 @@ pub(crate) fn remove(path: &Path, pid: u32) {
 }
 
 /// What the file says; `None` when there is none or it is not ours.
-pub(crate) fn read(path: &Path) -> Option<Ready> {
+pub(crate) fn read(path: &Path) -> Option<ReadyFile> {
     let mut text = String::new();
     std::fs::File::open(path).ok()?.take(FILE_BYTES).read_to_string(&mut text).ok()?;
     let value: Value = serde_json::from_str(&text).ok()?;
     let unlisted = value["unlisted"].as_array().map(Vec::as_slice).unwrap_or_default();
-    Some(Ready {
+    Some(ReadyFile {
         unlisted: unlisted.iter().filter_map(|name| name.as_str().map(str::to_owned)).collect(),
         pid: value["pid"].as_u64().and_then(|pid| u32::try_from(pid).ok())?,
         url: value["url"].as_str()?.to_owned(),
@@ -44,9 +44,9 @@ pub(crate) fn read(path: &Path) -> Option<Ready> {
     })
 }
 
-// === impl Ready ===
+// === impl ReadyFile ===
 
-impl Ready {
+impl ReadyFile {
     /// Writes the file by rename, for its owner only.
     pub(crate) fn write(&self, path: &Path) -> io::Result<()> {
         let mut value = json!({ "pid": self.pid, "url": self.url, "token_file": self.token_file });
@@ -59,7 +59,7 @@ impl Ready {
     /// Whether the process is there. Another one may have got its number since.
     pub(crate) fn is_alive(&self) -> bool {
         let Some(pid) = i32::try_from(self.pid).ok().and_then(Pid::from_raw) else { return false };
-        // A process of somebody else answers with "not permitted", and exists.
+        // A process of someone else answers with "not permitted", and exists.
         rustix::process::test_kill_process(pid) != Err(rustix::io::Errno::SRCH)
     }
 }
@@ -74,8 +74,8 @@ mod tests {
         let path = folder.path().join("state").join("serve.json");
         assert_eq!(read(&path), None);
         let url = "http://127.0.0.1:1/mcp".to_owned();
-        let all = Ready { pid: std::process::id(), url, token_file: "/t".into(), unlisted: Vec::new() };
-        for written in [Ready { unlisted: vec!["slow".into()], ..all.clone() }, all] {
+        let all = ReadyFile { pid: std::process::id(), url, token_file: "/t".into(), unlisted: Vec::new() };
+        for written in [ReadyFile { unlisted: vec!["slow".into()], ..all.clone() }, all] {
             written.write(&path).unwrap();
             assert_eq!(read(&path), Some(written));
         }
@@ -90,15 +90,15 @@ mod tests {
 
     #[test]
     fn the_dead_and_the_odd_are_told_apart() {
-        let dead = Ready {
+        let dead = ReadyFile {
             pid: i32::MAX.unsigned_abs(),
             url: String::new(),
             token_file: PathBuf::new(),
             unlisted: Vec::new(),
         };
         assert!(!dead.is_alive());
-        assert!(!Ready { pid: 0, ..dead.clone() }.is_alive());
-        assert!(!Ready { pid: u32::MAX, ..dead }.is_alive());
+        assert!(!ReadyFile { pid: 0, ..dead.clone() }.is_alive());
+        assert!(!ReadyFile { pid: u32::MAX, ..dead }.is_alive());
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("serve.json");
         for text in ["", "{}", "[1]", "{\"pid\":-1,\"url\":\"\",\"token_file\":\"\"}"] {

@@ -81,7 +81,7 @@ pub(crate) fn run(
     };
     let outcome = if std::io::stdin().is_terminal() { repl.converse(&version) } else { repl.read_all() };
     repl.quiet();
-    // Somebody may still look up a name that nobody waits for any more.
+    // Someone may still look up a name that is no longer awaited.
     repl.runtime.shutdown_background();
     outcome
 }
@@ -109,7 +109,7 @@ impl Repl {
                 let _ = printer.lock().unwrap_or_else(PoisonError::into_inner).print(line);
             });
         }
-        output::print(&format!("toolcrib {version} at {place}; `help` tells what may be typed, `exit` ends it\n"))?;
+        output::print(&format!("toolcrib {version} at {place}; type `help` for commands, `exit` to quit\n"))?;
         self.tell_news();
         loop {
             match editor.readline(&self.prompt()) {
@@ -146,7 +146,7 @@ impl Repl {
             let limit = u64::try_from(LINE_BYTES).unwrap_or(u64::MAX);
             let read = std::io::Read::take(&mut stdin, limit + 1).read_until(b'\n', &mut line);
             if read.context("read from stdin")? == 0 {
-                // What was not closed is told.
+                // What was not closed is reported.
                 self.take(&whole, &mut code)?;
                 return Ok(code);
             }
@@ -236,7 +236,7 @@ impl Repl {
         let mut stop = scope.stop_signal();
         self.runtime.block_on(async {
             scope.spawn(async move {
-                // What is dropped is a look that nobody wants any more.
+                // What is dropped is a look that no one wants any more.
                 tokio::select! {
                     () = changes::tell(&flags, &environment, &*print) => {}
                     () = stop.stopped() => {}

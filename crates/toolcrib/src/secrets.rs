@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use toolcrib_auth::{EntryName, KeyWish, Keyring, KeyringError, Listed, Reach, SecretService, User, Vault, VaultError};
+use toolcrib_auth::{
+    EntryName, KeyWish, Keyring, KeyringError, Reach, SecretEntry, SecretService, User, Vault, VaultError,
+};
 use toolcrib_base::{Clock, Kind, Problem, Secret, SystemClock};
 use toolcrib_catalog::{LocalSecrets, ResolveSecret, SecretError, SecretRef, SecretUser};
 use toolcrib_gateway::{KeepSecrets, KeptSecret};
@@ -11,7 +13,7 @@ use crate::home::{Environment, Home};
 
 /// All that secrets of this home may come from.
 #[derive(Debug)]
-pub(crate) struct HouseSecrets {
+pub(crate) struct HomeSecrets {
     local: LocalSecrets,
     vault: Vault,
     keyring: Option<Arc<dyn Keyring>>,
@@ -48,14 +50,14 @@ pub(crate) fn problem(error: &VaultError) -> Problem {
 
 /// An entry of this session's keyring, or why it cannot be had.
 pub(crate) fn of_keyring(name: &str, environment: &Environment) -> Result<Secret, String> {
-    let keyring = keyring(environment).ok_or("this process belongs to no desktop session, so there is no keyring")?;
+    let keyring = keyring(environment).ok_or("this process is not part of a desktop session, so it has no keyring")?;
     let entry = keyring.get(name).map_err(|error| error.to_string())?;
     entry.ok_or_else(|| format!("the keyring has no entry `{name}`"))
 }
 
-// === impl HouseSecrets ===
+// === impl HomeSecrets ===
 
-impl HouseSecrets {
+impl HomeSecrets {
     pub(crate) fn new(home: &Home, environment: &Environment) -> Self {
         let (local, keyring) = (LocalSecrets::new(home.path()), keyring(environment));
         Self { local, vault: Vault::new(&home.state(), keyring.clone()), keyring }
@@ -79,19 +81,19 @@ impl HouseSecrets {
             why: error.to_string(),
             hint: error.hint().to_owned(),
         };
-        let absent = || KeyringError::Absent { why: "this process belongs to no desktop session".into() };
+        let absent = || KeyringError::Absent { why: "this process is not part of a desktop session".into() };
         let keyring = self.keyring.as_ref().ok_or_else(|| elsewhere(&absent()))?;
         keyring.get(name).map_err(|error| elsewhere(&error))?.ok_or_else(|| SecretError::Elsewhere {
             reference: reference.clone(),
             why: "the keyring has no such entry".into(),
             hint: format!(
-                "make one, for example with `secret-tool store --label=toolcrib service toolcrib username {name}`"
+                "create it, for example with `secret-tool store --label=toolcrib service toolcrib username {name}`"
             ),
         })
     }
 }
 
-impl ResolveSecret for HouseSecrets {
+impl ResolveSecret for HomeSecrets {
     fn resolve(&self, reference: &SecretRef, user: &SecretUser<'_>) -> Result<Secret, SecretError> {
         match reference {
             SecretRef::Vault(name) => self.vault_entry(name, reference, user),
@@ -101,7 +103,7 @@ impl ResolveSecret for HouseSecrets {
     }
 }
 
-impl KeepSecrets for HouseSecrets {
+impl KeepSecrets for HomeSecrets {
     fn list(&self) -> Result<Vec<KeptSecret>, Problem> {
         let entries = self.vault.list().map_err(|error| problem(&error))?;
         let kept = entries.into_iter().map(|entry| KeptSecret {
@@ -114,7 +116,7 @@ impl KeepSecrets for HouseSecrets {
     }
 
     fn set(&self, secret: &KeptSecret, value: &Secret) -> Result<bool, Problem> {
-        let entry = Listed {
+        let entry = SecretEntry {
             name: named(&secret.name)?,
             reach: Reach::new(secret.servers.clone(), secret.profiles.clone()),
             set_at: SystemClock.now(),

@@ -1,5 +1,5 @@
-//! The settings as the control operations see them: what is in force and where it came from, and the address written into
-//! `config.toml` on request, everything else in the file untouched.
+//! The settings as the control operations see them: what is in force and where it came from, and the address written
+//! into `config.toml` on request, everything else in the file untouched.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -68,7 +68,7 @@ impl KeepSettings for ProcessSettings {
         }
         let message = format!("refusing to listen on `{address}`: other machines could call every tool without a key");
         Err(Problem::new(Kind::Address, message)
-            .hint(format!("Listen on `127.0.0.1:{}` and let a tunnel or a proxy stand before it.", address.port())))
+            .hint(format!("Listen on `127.0.0.1:{}` and put a tunnel or a proxy in front of it.", address.port())))
     }
 
     fn saved_listen(&self) -> Result<Option<SocketAddr>, Problem> {
@@ -79,12 +79,12 @@ impl KeepSettings for ProcessSettings {
         let file = self.file();
         let before = self.text()?;
         let after = with_listen(&before, address).ok_or_else(|| {
-            Problem::new(Kind::Definition, format!("`{}` is not TOML as it is", file.display()))
-                .hint("Mend the file first.")
+            Problem::new(Kind::Definition, format!("`{}` is not valid TOML", file.display()))
+                .hint("Fix the file first.")
         })?;
         if std::fs::symlink_metadata(&file).is_ok_and(|there| !there.is_file()) {
-            return Err(Problem::new(Kind::Conflict, format!("`{}` is a link or no file", file.display()))
-                .hint("Edit it by hand: what it points to is not ours."));
+            return Err(Problem::new(Kind::Conflict, format!("`{}` is a symbolic link or not a file", file.display()))
+                .hint("Edit it by hand: Toolcrib does not follow links."));
         }
         crate::token::write_private(&file, after.as_bytes())
             .map_err(|error| Problem::new(Kind::Internal, format!("cannot write `{}`: {error}", file.display())))?;

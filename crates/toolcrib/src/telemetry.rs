@@ -1,4 +1,4 @@
-//! What the gateway tells of itself: events to stderr for people or machines, and a log for each server.
+//! What the gateway reports itself: events to stderr for people or machines, and a log for each server.
 
 mod server_log;
 

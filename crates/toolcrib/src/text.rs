@@ -1,5 +1,5 @@
-//! Texts of others made fit for a terminal: nothing that a server says may move the cursor, change the title or turn the
-//! direction of a line.
+//! Texts of others made fit for a terminal: nothing that a server says may move the cursor, change the title or turn
+//! the direction of a line.
 
 use std::borrow::Cow;
 

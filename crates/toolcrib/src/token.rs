@@ -17,23 +17,22 @@ const DIFFERENT: usize = 6;
 const FOLDER_MODE: u32 = 0o700;
 const FILE_MODE: u32 = 0o600;
 
-/// The token of a gateway: read from the file, or made anew when there is none or when others could have read it.
+/// The token of a gateway: read from the file, or recreated when there is none or when others could have read it.
 ///
 /// Call it while the state folder is held, so that two gateways do not make one each.
 pub(crate) fn obtain(path: &Path) -> Result<Secret, Problem> {
     let failed = |error: &dyn std::fmt::Display| {
-        Problem::new(Kind::Internal, format!("cannot keep a token in `{}`: {error}", path.display()))
+        Problem::new(Kind::Internal, format!("cannot save a token in `{}`: {error}", path.display()))
     };
     match open_own(path) {
         Ok(Some(file)) => {
-            let token = parse(file).map_err(|wrong| failed(&wrong).hint("remove the file and start again"))?;
+            let token = parse(file).map_err(|wrong| failed(&wrong).hint("remove the file and restart"))?;
             return match is_strong(token.expose()) {
                 true => Ok(token),
                 false => Err(failed(&format!(
-                    "its token can be guessed, as it has fewer than {STRONG} characters or \
-                     fewer than {DIFFERENT} different ones"
+                    "its token is too weak: it needs at least {STRONG} characters, {DIFFERENT} of them different"
                 ))
-                .hint("remove the file and start again: a new token is made")),
+                .hint("remove the file and restart; a new token is created")),
             };
         }
         Ok(None) => {}
@@ -66,7 +65,7 @@ fn is_strong(token: &str) -> bool {
     token.len() >= STRONG && bytes.len() >= DIFFERENT
 }
 
-/// Writes a file that only its owner reads, in one step: whoever reads the path sees the old text or the new one.
+/// Writes a file that only its owner reads, in one step: anyone who reads the path sees the old text or the new one.
 pub(crate) fn write_private(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     DirBuilder::new().recursive(true).mode(FOLDER_MODE).create(folder)?;
@@ -99,7 +98,7 @@ fn open_own(path: &Path) -> io::Result<Option<File>> {
     }
     let is_private = metadata.mode() & 0o077 == 0 && metadata.uid() == rustix::process::geteuid().as_raw();
     if !is_private {
-        tracing::warn!(path = %path.display(), "others could read the token, so a new one is made");
+        tracing::warn!(path = %path.display(), "other users could read the token; creating a new one");
     }
     Ok(is_private.then_some(file))
 }
@@ -108,7 +107,7 @@ fn parse(file: File) -> io::Result<Secret> {
     let mut text = String::new();
     file.take(TOKEN_BYTES).read_to_string(&mut text)?;
     let token = text.trim();
-    if is_token(token) { Ok(Secret::new(token)) } else { Err(io::Error::other("it holds no token")) }
+    if is_token(token) { Ok(Secret::new(token)) } else { Err(io::Error::other("it contains no token")) }
 }
 
 #[cfg(test)]
@@ -152,7 +151,7 @@ mod tests {
         for text in ["x", "short-but-fine", &"x".repeat(64), &"abc".repeat(30), "0123456789abcdef0123456789abcde"] {
             write_private(&path, text.as_bytes()).unwrap();
             let refused = obtain(&path).unwrap_err();
-            assert!(refused.message.contains("can be guessed"), "{refused}");
+            assert!(refused.message.contains("too weak"), "{refused}");
             assert!(refused.hint.unwrap().contains("remove the file"), "{text}");
             assert!(read(&path).is_ok(), "what a gateway of another kind takes is its own affair");
         }

@@ -111,7 +111,7 @@ pub trait Inbox: Send + Sync + fmt::Debug {
         let _ = id;
         false
     }
-    /// Something that is not a message, or an answer that nobody waits for.
+    /// Something that is not a message, or a response without a request.
     fn oddity(&self, what: &str);
     /// The connection has ended.
     fn closed(&self);

@@ -216,7 +216,7 @@ impl Peer {
             Ok(Message::Request(request)) => self.request(request),
             Err(error) => {
                 let start = String::from_utf8_lossy(&line[..line.len().min(200)]).into_owned();
-                self.unreadable(&format!("a line that is no message ({error}): {start}"), answered_id(line, line));
+                self.unreadable(&format!("a line that is not a message ({error}): {start}"), answered_id(line, line));
             }
         }
     }
@@ -235,7 +235,7 @@ impl Peer {
     fn request(self: &Arc<Self>, request: Request) {
         let Ok(place) = Arc::clone(&self.asked).try_acquire_owned() else {
             self.inbox.oddity(&format!("a request `{}` beyond {ASKED} at a time is refused", request.method));
-            let problem = Problem::new(Kind::Busy, format!("{ASKED} requests wait for their answers already"));
+            let problem = Problem::new(Kind::Busy, format!("the limit of {ASKED} pending requests is reached"));
             let refusal = Answer { id: Some(request.id), outcome: Err(RpcError::from(&problem)) };
             return self.out.send_or_drop(refusal.to_bytes());
         };

@@ -9,7 +9,7 @@ use toolcrib_protocol::ask::Question;
 use toolcrib_protocol::{Answer, Capabilities, Id, Notification, Raw, Request, RpcError, method};
 use toolcrib_transport::{CallHandler, Reply};
 
-use crate::unanswered::OnConnection;
+use crate::unanswered::ConnectionCalls;
 
 /// How many questions of one connection may wait for their answers.
 const QUESTIONS: usize = 64;
@@ -21,15 +21,15 @@ pub(crate) struct Calls {
     offered: Arc<Capabilities>,
     /// The session that the connection belongs to alone.
     owner: Option<Arc<dyn CallHandler>>,
-    /// Whether this server is known to ask without saying in which call: then each call gets a connection of its own.
+    /// Whether this server is known to ask without saying in which call: then each call gets its own connection.
     asks: Arc<AtomicBool>,
     /// Those that were given up.
-    unanswered: OnConnection,
+    unanswered: ConnectionCalls,
 }
 
 #[derive(Default)]
 struct State {
-    /// With what hears them, where anybody does.
+    /// With what hears them, where anyone does.
     running: BTreeMap<u64, Option<Arc<dyn CallHandler>>>,
     /// Questions that wait, by the server's id.
     asked: HashMap<String, Weak<dyn CallHandler>>,
@@ -40,7 +40,7 @@ struct State {
 enum NoOwner {
     NotOffered(Question),
     Unknown,
-    Nobody,
+    NoCall,
     Several(usize),
     TooMany,
 }
@@ -75,13 +75,13 @@ impl Drop for RunningCall<'_> {
     }
 }
 
-/// A question that waits; forgotten when it is answered or when nobody will answer it any more.
-struct Waiting {
+/// A question that waits; forgotten when it is answered or when no one will answer it any more.
+struct PendingQuestion {
     calls: Weak<Calls>,
     key: String,
 }
 
-impl Drop for Waiting {
+impl Drop for PendingQuestion {
     fn drop(&mut self) {
         if let Some(calls) = self.calls.upgrade() {
             calls.lock().asked.remove(&self.key);
@@ -96,7 +96,7 @@ impl Calls {
         offered: Arc<Capabilities>,
         owner: Option<Arc<dyn CallHandler>>,
         asks: Arc<AtomicBool>,
-        unanswered: OnConnection,
+        unanswered: ConnectionCalls,
     ) -> Arc<Self> {
         Arc::new(Self { state: Mutex::default(), offered, owner, asks, unanswered })
     }
@@ -105,15 +105,15 @@ impl Calls {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Notes a call that runs. `called` is the method with its parameters, where an answer may still come after the call
-    /// was given up.
+    /// Notes a call that runs. `called` is the method with its parameters, where an answer may still come after the
+    /// call was given up.
     pub(crate) fn begin<'a>(
         &'a self,
         id: u64,
         handler: Option<&Arc<dyn CallHandler>>,
         called: Option<(&'a str, &'a Raw)>,
     ) -> RunningCall<'a> {
-        // Counted also where nobody hears it: what the server says may belong to this one.
+        // Counted also where no one hears it: what the server says may belong to this one.
         self.lock().running.insert(id, handler.cloned());
         RunningCall { calls: self, id, called }
     }
@@ -123,7 +123,7 @@ impl Calls {
         self.unanswered.answered(id)
     }
 
-    /// A request of the server that came in the course of no call in particular. `true` when it is
+    /// A request of the server that came during no call in particular. `true` when it is
     /// news that this server asks in this way.
     pub(crate) fn ask(self: &Arc<Self>, request: Request, reply: Reply) -> bool {
         if request.method == method::PING {
@@ -158,7 +158,7 @@ impl Calls {
             _ if !offered => Err(NoOwner::NotOffered(question)),
             // All calls are the owner's, so the question is for the owner whichever of them it belongs to.
             (_, _, Some(owner)) => Ok(Arc::clone(owner)),
-            (None, ..) | (Some(None), None, _) => Err(NoOwner::Nobody),
+            (None, ..) | (Some(None), None, _) => Err(NoOwner::NoCall),
             (Some(_), Some(_), None) => Err(NoOwner::Several(state.running.len())),
         }
     }
@@ -166,7 +166,7 @@ impl Calls {
     fn pass(self: &Arc<Self>, handler: &Arc<dyn CallHandler>, request: Request, reply: Reply) {
         let key = request.id.as_str().to_owned();
         self.lock().asked.insert(key.clone(), Arc::downgrade(handler));
-        let waiting = Waiting { calls: Arc::downgrade(self), key };
+        let waiting = PendingQuestion { calls: Arc::downgrade(self), key };
         handler.request(
             request,
             Reply::new(move |answer| {
@@ -176,7 +176,7 @@ impl Calls {
         );
     }
 
-    /// A notification that came in the course of no call in particular; gives it back when it is for nobody here.
+    /// A notification that came during no call in particular; gives it back when it is for no one here.
     pub(crate) fn notify(&self, notification: Notification) -> Option<Notification> {
         let handler = match notification.method.as_str() {
             method::CANCELLED => {
@@ -187,7 +187,8 @@ impl Calls {
                 let state = self.lock();
                 let mut running = state.running.values();
                 match (running.next(), running.next()) {
-                    // Whose message it is cannot be told when several run (2026-07-28: only on the request's stream).
+                    // Whose message it is cannot be determined when several run (2026-07-28: only on the request's
+                    // stream).
                     (Some(one), None) => one.clone(),
                     _ => self.owner.clone(),
                 }
@@ -210,11 +211,11 @@ impl NoOwner {
         match self {
             Self::NotOffered(question) => question.refused(),
             Self::Unknown => refuse(format!("this client does not answer `{asked}`")),
-            Self::Nobody => refuse(format!("`{asked}` belongs to no running call, so there is nobody to ask")),
+            Self::NoCall => refuse(format!("`{asked}` belongs to no running call, so no client can answer it")),
             Self::Several(count) => {
                 refuse(format!("`{asked}` may belong to any of {count} running calls; from now on each runs by itself"))
             }
-            Self::TooMany => refuse(format!("{QUESTIONS} questions are waiting for answers already")),
+            Self::TooMany => refuse(format!("the limit of {QUESTIONS} pending questions is reached")),
         }
     }
 }
@@ -224,16 +225,16 @@ mod tests {
     use toolcrib_base::ServerName;
 
     use super::*;
-    use crate::unanswered::Unanswered;
+    use crate::unanswered::UnansweredCalls;
 
-    fn unanswered() -> OnConnection {
-        Unanswered::default().on(&ServerName::new("a").unwrap(), 1)
+    fn unanswered() -> ConnectionCalls {
+        UnansweredCalls::default().on(&ServerName::new("a").unwrap(), 1)
     }
 
     /// Answers every question with its name.
-    struct Named(&'static str);
+    struct NamedHandler(&'static str);
 
-    impl CallHandler for Named {
+    impl CallHandler for NamedHandler {
         fn notification(&self, _: Notification) {}
         fn request(&self, request: Request, reply: Reply) {
             reply.send(Answer::ok(request.id, Raw::from_value(&self.0)));
@@ -248,11 +249,11 @@ mod tests {
     }
 
     fn handler(name: &'static str) -> Arc<dyn CallHandler> {
-        Arc::new(Named(name))
+        Arc::new(NamedHandler(name))
     }
 
     #[test]
-    fn a_question_belongs_to_exactly_one_call_or_to_nobody() {
+    fn a_question_belongs_to_exactly_one_call_or_to_no_one() {
         let form = Arc::new(Capabilities { form: true, ..Capabilities::NONE });
         let asks: Arc<AtomicBool> = Arc::default();
         let calls = Calls::new(Arc::clone(&form), None, Arc::clone(&asks), unanswered());
@@ -275,19 +276,19 @@ mod tests {
     }
 
     /// Never answers.
-    struct Silent;
+    struct SilentHandler;
 
-    impl CallHandler for Silent {
+    impl CallHandler for SilentHandler {
         fn notification(&self, _: Notification) {}
         fn request(&self, _: Request, _: Reply) {}
     }
 
     #[test]
-    fn questions_that_nobody_answers_are_forgotten_with_their_calls() {
+    fn questions_that_no_one_answers_are_forgotten_with_their_calls() {
         let form = Arc::new(Capabilities { form: true, ..Capabilities::NONE });
         let calls = Calls::new(form, None, Arc::default(), unanswered());
         for number in 0..=QUESTIONS {
-            let handler: Arc<dyn CallHandler> = Arc::new(Silent);
+            let handler: Arc<dyn CallHandler> = Arc::new(SilentHandler);
             let ended = Arc::downgrade(&handler);
             let call = calls.begin(1, Some(&handler), None);
             let id = Id::from_number(u64::try_from(number).unwrap());
@@ -305,17 +306,17 @@ mod tests {
     }
 
     #[test]
-    fn a_log_message_that_may_be_of_another_call_goes_to_nobody() {
-        struct Heard(std::sync::atomic::AtomicUsize);
-        impl CallHandler for Heard {
+    fn a_log_message_that_may_be_of_another_call_goes_to_no_one() {
+        struct CountingHandler(std::sync::atomic::AtomicUsize);
+        impl CallHandler for CountingHandler {
             fn notification(&self, _: Notification) {
                 self.0.fetch_add(1, Ordering::Relaxed);
             }
             fn request(&self, _: Request, _: Reply) {}
         }
         let calls = Calls::new(Arc::default(), None, Arc::default(), unanswered());
-        let heard = Arc::new(Heard(std::sync::atomic::AtomicUsize::new(0)));
-        let handler: Arc<dyn CallHandler> = Arc::<Heard>::clone(&heard);
+        let heard = Arc::new(CountingHandler(std::sync::atomic::AtomicUsize::new(0)));
+        let handler: Arc<dyn CallHandler> = Arc::<CountingHandler>::clone(&heard);
         let _listens = calls.begin(1, Some(&handler), None);
         let _does_not = calls.begin(2, None, None);
         calls.notify(Notification::new(method::MESSAGE, Raw::empty_object()));

@@ -72,7 +72,7 @@ pub(crate) struct ConnectionKey {
 impl ConnectionKey {
     /// Which connection a call takes.
     ///
-    /// The session of a client that can be asked has a connection of its own: whatever the server asks on it, it is
+    /// The session of a client that can be asked has its own connection: whatever the server asks on it, it is
     /// clear who is meant. A conversation has one, whichever of its principal's clients takes part in it.
     pub(crate) fn of(policy: SessionPolicy, client: &Client, mut offered: Capabilities) -> Self {
         let asked = offered.can_be_asked();

@@ -142,7 +142,7 @@ pub enum Start {
     Lazy,
     /// With the gateway.
     Eager,
-    /// When somebody says so.
+    /// When someone says so.
     Manual,
 }
 

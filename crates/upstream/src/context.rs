@@ -19,8 +19,8 @@ use crate::inventory::Inventory;
 use crate::live::LiveConnection;
 use crate::places::Places;
 use crate::status::{State, Status};
-use crate::subscribe::Wishes;
-use crate::unanswered::Unanswered;
+use crate::subscribe::Subscriptions;
+use crate::unanswered::UnansweredCalls;
 
 /// How many orders may wait. More are repetitions: every caller that finds the server away orders a start.
 const ORDERS: usize = 64;
@@ -38,13 +38,14 @@ pub(crate) enum Order {
     Stop,
     /// The connection of this generation is of no use any more: open a new one, after a wait if this failure is named.
     Reopen(u64, Option<String>),
-    /// List anew.
+    /// List again.
     Refresh,
-    /// Lists have changed, as another connection tells: list anew once no more such news come.
+    /// Lists have changed, as another connection tells: list again once no more such news come.
     Changed,
 }
 
-/// One server, as far as all its parts need it. Lives as long as a handle, its task or a connection beside the main one.
+/// One server, as far as all its parts need it. Lives as long as a handle, its task or a connection beside the main
+/// one.
 #[derive(Debug)]
 pub(crate) struct ServerContext {
     pub(crate) config: ServerConfig,
@@ -66,16 +67,16 @@ pub(crate) struct ServerContext {
     /// Up to which of the changes that it told of its lists were read.
     pub(crate) read_changes: AtomicU64,
     /// What is wanted to be heard of it.
-    pub(crate) wishes: Arc<Wishes>,
+    pub(crate) wishes: Arc<Subscriptions>,
     /// Which eras it speaks, and whether it asks without saying in which call.
     pub(crate) eras: Arc<Eras>,
     /// How many calls may run, and who is next.
     pub(crate) places: Places,
     /// Calls that were given up and not answered.
-    pub(crate) unanswered: Unanswered,
+    pub(crate) unanswered: UnansweredCalls,
     /// Whether it was there once by this definition: then nothing is installed any more.
     pub(crate) was_there: AtomicBool,
-    /// Held by whoever opens a connection to a program that installs itself: two at a time would break its cache.
+    /// Held by anyone who opens a connection to a program that installs itself: two at a time would break its cache.
     pub(crate) turn: Arc<tokio::sync::Mutex<()>>,
 }
 
@@ -104,7 +105,7 @@ impl ServerContext {
         let context = Self {
             eras: Arc::new(Eras::new(config.only, config.nature, Arc::clone(&deps.clock))),
             places: Places::new(config.concurrency),
-            unanswered: Unanswered::default(),
+            unanswered: UnansweredCalls::default(),
             was_there: AtomicBool::new(known.is_some()),
             turn: Arc::default(),
             config,

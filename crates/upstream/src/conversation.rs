@@ -17,7 +17,7 @@ const BEGUN: u8 = 1;
 /// It had its connection, or was ended before.
 const ENDED: u8 = 2;
 
-/// One conversation. Whoever holds its handle takes part in it, so the handle is shown to nobody else.
+/// One conversation. Anyone who holds its handle takes part in it, so the handle is shown to no one else.
 pub struct Conversation {
     handle: Arc<str>,
     offered: Arc<Capabilities>,
@@ -34,7 +34,7 @@ impl fmt::Debug for Conversation {
 
 impl Conversation {
     /// A new one with a handle of 128 random bits. `offered` is what the server will be told that it may ask; it stays
-    /// the same whoever calls.
+    /// the same anyone who calls.
     pub fn new(offered: Arc<Capabilities>) -> Arc<Self> {
         Arc::new(Self {
             handle: random::hex_128().into(),

@@ -1,4 +1,4 @@
-//! What a request over HTTP proves of the principal that it is made for. Whoever composes the program knows; nothing here does.
+//! What a request over HTTP proves of the principal that it is made for. The composition root knows; nothing here does.
 
 use std::fmt;
 use std::future::Future;

@@ -1,7 +1,7 @@
 //! Which eras a server speaks, as far as it has shown, and in which of them a call is made.
 //!
 //! The main connection is modern wherever the server can be. Whether such a server takes `initialize` too is tried when
-//! the first legacy client calls it, on a connection of its own: over stdio a program is of one era as long as it runs.
+//! the first legacy client calls it, on its own connection: over stdio a program is of one era as long as it runs.
 
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -187,7 +187,8 @@ impl Eras {
         std::mem::replace(&mut state.beside, LegacySupport::Proven) != LegacySupport::Proven
     }
 
-    /// A legacy connection could not be opened beside the modern main one; `true` when it is now known that none can be.
+    /// A legacy connection could not be opened beside the modern main one; `true` when it is now known that none can
+    /// be.
     ///
     /// A server that has taken `initialize` before is not doubted because its program ended once. One that never said
     /// that it does is not asked again after silence.
@@ -234,17 +235,17 @@ mod tests {
     use super::*;
 
     #[derive(Debug, Default)]
-    struct Hand(AtomicI64);
+    struct StepClock(AtomicI64);
 
-    impl Clock for Hand {
+    impl Clock for StepClock {
         fn now(&self) -> Timestamp {
             Timestamp(self.0.load(Ordering::Relaxed))
         }
     }
 
-    fn eras(only: Option<Era>, known: Nature) -> (Eras, Arc<Hand>) {
-        let hand = Arc::new(Hand(AtomicI64::new(1)));
-        let clock: Arc<dyn Clock> = Arc::<Hand>::clone(&hand);
+    fn eras(only: Option<Era>, known: Nature) -> (Eras, Arc<StepClock>) {
+        let hand = Arc::new(StepClock(AtomicI64::new(1)));
+        let clock: Arc<dyn Clock> = Arc::<StepClock>::clone(&hand);
         (Eras::new(only, known, clock), hand)
     }
 

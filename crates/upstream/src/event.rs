@@ -1,4 +1,4 @@
-//! What happens to servers, told to whoever composes the program.
+//! What happens to servers, told to the composition root.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ pub enum Event {
         /// The new state.
         status: Status,
     },
-    /// What it offers was listed anew and differs from before.
+    /// What it offers was listed again and differs from before.
     Inventory {
         /// The server.
         server: ServerName,

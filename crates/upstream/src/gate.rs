@@ -1,4 +1,4 @@
-//! Who is on the way to a server or at it: as long as somebody is, it is not stopped for idling.
+//! Who is on the way to a server or at it: as long as someone is, it is not stopped for idling.
 //!
 //! One number decides, so that no call can slip in between the last look and the stop.
 
@@ -7,7 +7,7 @@ use std::sync::{Mutex, PoisonError};
 
 use tokio::time::Instant;
 
-/// Set while the connection is being closed; whoever comes waits for the next one.
+/// Set while the connection is being closed; anyone who comes waits for the next one.
 const CLOSED: usize = 1 << (usize::BITS - 1);
 
 /// Counts those inside.
@@ -17,7 +17,7 @@ pub(crate) struct Gate {
     last: Mutex<Instant>,
 }
 
-/// Somebody inside, until it is dropped.
+/// Someone inside, until it is dropped.
 #[derive(Debug)]
 pub(crate) struct GateGuard<'a>(&'a Gate);
 
@@ -37,7 +37,7 @@ impl Default for Gate {
 }
 
 impl Gate {
-    /// Goes in. Whoever is inside and finds the gate open may use the connection for as long as it stays.
+    /// Goes in. Anyone who is inside and finds the gate open may use the connection for as long as it stays.
     pub(crate) fn enter(&self) -> GateGuard<'_> {
         self.inside.fetch_add(1, Ordering::AcqRel);
         GateGuard(self)
@@ -48,7 +48,7 @@ impl Gate {
         self.inside.load(Ordering::Acquire) & CLOSED != 0
     }
 
-    /// Closes it if nobody is inside; whether it did.
+    /// Closes it if no one is inside; whether it did.
     pub(crate) fn close_if_empty(&self) -> bool {
         self.inside.compare_exchange(0, CLOSED, Ordering::AcqRel, Ordering::Acquire).is_ok()
     }
@@ -69,7 +69,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_closes_only_when_nobody_is_inside() {
+    fn it_closes_only_when_no_one_is_inside() {
         let gate = Gate::default();
         let (one, two) = (gate.enter(), gate.enter());
         drop(one);

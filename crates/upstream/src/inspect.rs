@@ -1,4 +1,4 @@
-//! A look at a server by a connection of its own, beside the one that calls take: opened, listed, closed.
+//! A look at a server by its own connection, beside the one that calls take: opened, listed, closed.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -10,13 +10,13 @@ use toolcrib_transport::{Link, LinkError};
 
 use crate::install;
 use crate::inventory::{self, Inventory};
-use crate::open::{self, Cause, OpenConnection, Opening};
+use crate::open::{self, Cause, OpenConnection, OpenRequest};
 use crate::report::REPORTS;
 use crate::server::Server;
 use crate::status::State;
 use crate::stderr::{SEARCHED, with_stderr};
 
-/// The number of such a connection; nobody compares it with another's.
+/// The number of such a connection; no one compares it with another's.
 const GENERATION: u64 = 0;
 /// How many lines of stderr are kept.
 const LINES: usize = 20;
@@ -59,7 +59,7 @@ impl Server {
         let kept: Mutex<Option<Arc<Peer>>> = Mutex::default();
         // What it says meanwhile is not waited for.
         let (reports, _reported) = mpsc::channel(REPORTS);
-        let opening = Opening {
+        let opening = OpenRequest {
             config: &context.config,
             deps,
             scope: &scope,
@@ -123,8 +123,8 @@ impl Server {
         }
     }
 
-    /// Takes what was seen as what is known, unless a connection is there: then that one is listed anew, because calls go
-    /// where it goes.
+    /// Takes what was seen as what is known, unless a connection is there: then that one is listed again, because calls
+    /// go where it goes.
     pub fn learn(&self, inventory: Inventory) {
         if self.context.live.load().is_some() {
             self.order_refresh();

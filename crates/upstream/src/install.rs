@@ -66,7 +66,7 @@ impl Installer {
         }
     }
 
-    /// The same with a time that somebody wrote down: no more and no less.
+    /// The same with a time that someone wrote down: no more and no less.
     #[must_use]
     pub fn within(self, time: Duration) -> Self {
         Self { least: time, quiet: Duration::ZERO, most: time, ..self }
@@ -103,5 +103,5 @@ pub fn inherited_variable(name: &str, more: &[String]) -> Option<String> {
 
 /// What is said of an entry after what failed.
 pub(crate) fn told(half: &HalfWritten) -> String {
-    format!("; `{}` in the cache is half written: {}", half.path.display(), half.why)
+    format!("; `{}` in the cache is incomplete: {}", half.path.display(), half.why)
 }

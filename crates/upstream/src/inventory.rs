@@ -21,7 +21,7 @@ const PAGES: usize = 1_000;
 const ENTRIES: usize = 50_000;
 /// After how many warnings the pages of one list are read without further ones.
 const WARNINGS: usize = 20;
-/// The shortest time after which lists are read anew of their own accord, whatever the server says.
+/// The shortest time after which lists are read again automatically, whatever the server says.
 const SHORTEST: Duration = Duration::from_secs(30);
 /// The same where the server says nothing; also the longest.
 const UNSAID: Duration = Duration::from_secs(5 * 60);
@@ -123,7 +123,7 @@ impl Inventory {
         let record: Record<'_> = serde_json::from_str(text)?;
         // What is kept shares this one copy.
         let whole = Raw::parse(Bytes::copy_from_slice(text.as_bytes()), Rules::relayed(usize::MAX));
-        let Ok(whole) = whole else { return Err(serde::de::Error::custom("a key stands twice")) };
+        let Ok(whole) = whole else { return Err(serde::de::Error::custom("a key appears twice")) };
         let inside = |value: &RawValue| {
             let start = value.get().as_ptr().addr() - text.as_ptr().addr();
             whole.part(&whole.as_str()[start..start + value.get().len()])
@@ -184,7 +184,8 @@ pub(crate) fn revision(result: &Raw) -> Option<Revision> {
 /// Reads the lists that the server declares. A list that fails keeps what `before` knew and leaves a warning, except
 /// for the tools: a server whose tools cannot be listed is not ready.
 ///
-/// Beside it, how long what was read may be taken as it is, where nobody will tell when it changes (2026-07-28, caching).
+/// Beside it, how long what was read may be taken as it is, where no one will tell when it changes (2026-07-28,
+/// caching).
 pub(crate) async fn drain(
     live: &LiveConnection,
     mut inventory: Inventory,
@@ -265,7 +266,10 @@ async fn drain_one(
         let Some(cursor) = page.next else { break };
         if !seen.insert(cursor.clone()) {
             let cursor: String = cursor.chars().take(80).collect();
-            warnings.push(format!("`{}` gave the cursor `{cursor}` twice; the rest is not read", listing.method()));
+            warnings.push(format!(
+                "`{}` returned the cursor `{cursor}` twice; the remaining pages are not read",
+                listing.method()
+            ));
             break;
         }
         params = Raw::from_value(&serde_json::json!({ "cursor": cursor }));

@@ -1,7 +1,7 @@
 //! Connections to servers: one supervised task each, which starts, lists, watches and restarts its server.
 //!
 //! [`Server`] is the handle that callers share; `ServerTask` owns the state and publishes it as [`Status`] and
-//! [`Inventory`]. What happens is told as [`Event`]s; whoever composes the program persists them.
+//! [`Inventory`]. What happens is reported as [`Event`]s; the composition root persists them.
 
 mod calls;
 pub mod client;

@@ -45,7 +45,7 @@ pub(crate) struct RequestMeta<'a> {
 }
 
 impl RequestMeta<'_> {
-    /// A request of our own, for nobody in particular.
+    /// A request of our own, for no one in particular.
     pub(crate) const OURS: RequestMeta<'static> =
         RequestMeta { capabilities: &Capabilities::NONE, level: None, wants_progress: false };
 }
@@ -55,7 +55,7 @@ impl LiveConnection {
         Self { generation, link, revision, calls, logs, level: AtomicU8::new(NO_LEVEL) }
     }
 
-    /// Whether each request carries all that it needs, so that one connection serves everybody.
+    /// Whether each request carries all that it needs, so that one connection serves everyone.
     pub(crate) fn is_modern(&self) -> bool {
         self.revision.era() == Era::Modern
     }

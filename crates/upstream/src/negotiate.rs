@@ -1,7 +1,7 @@
 //! The opening of a connection: which era the server is of, what we declare, which revision it chose.
 //!
-//! A server of unknown era is probed with `server/discover`: a `DiscoverResult` or a modern error means modern, anything
-//! else goes on with `initialize` (2026-07-28, basic/versioning). No single error code decides.
+//! A server of unknown era is probed with `server/discover`: a `DiscoverResult` or a modern error means modern,
+//! anything else goes on with `initialize` (2026-07-28, basic/versioning). No single error code decides.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -38,14 +38,15 @@ pub(crate) enum HandshakeError {
     #[error(transparent)]
     Link(#[from] LinkError),
     /// The program ended at the probe: some do at anything that they do not expect. It must be started again.
-    #[error("the program ended when it was asked for its revision")]
+    #[error("the program exited when asked for its protocol revision")]
     Ended,
     /// The address takes no POST: it may be an HTTP+SSE server of 2024-11-05.
     #[error("{0}")]
     NoPost(LinkError),
     /// The definition wants the modern era, and the server does not speak it.
     #[error(
-        "it does not speak {}, which `era: modern` in its definition demands; write `era: auto` to take what it speaks",
+        "it does not speak {}, which `era: modern` in its definition requires; to use what it speaks, write `era: \
+         auto`",
         Revision::LATEST.as_str()
     )]
     NotModern,
@@ -180,15 +181,16 @@ async fn posted_handshake(link: &Link, offered: &Capabilities) -> Result<Handsha
     }
 }
 
-/// A server that named its revisions in an error has not said yet what it offers: it is asked once more, in one of them.
+/// A server that named its revisions in an error has not said yet what it offers: it is asked once more, in one of
+/// them.
 async fn asked_again(link: &Link, opened: Handshake) -> Result<Handshake, HandshakeError> {
     if opened.inventory.capabilities.is_some() {
         return Ok(opened);
     }
     let again = discover(link).await?;
-    discovered(again)
-        .filter(|opened| opened.inventory.capabilities.is_some())
-        .ok_or_else(|| HandshakeError::Link(LinkError::NotMcp("`server/discover` does not say what it offers".into())))
+    discovered(again).filter(|opened| opened.inventory.capabilities.is_some()).ok_or_else(|| {
+        HandshakeError::Link(LinkError::NotMcp("`server/discover` does not list its capabilities".into()))
+    })
 }
 
 /// What a probe says: the opening of a modern server, or nothing.

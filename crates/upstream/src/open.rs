@@ -25,13 +25,13 @@ use crate::negotiate::{self, HandshakeError, HandshakeOptions};
 use crate::report::{Report, report_list_changed};
 use crate::status::Status;
 use crate::stderr::{SEARCHED, with_stderr};
-use crate::subscribe::Wishes;
-use crate::unanswered::Unanswered;
+use crate::subscribe::Subscriptions;
+use crate::unanswered::UnansweredCalls;
 
 /// How many characters of what a program says while it installs itself are shown.
 const NOTE: usize = 200;
 /// What one connection is opened with.
-pub(crate) struct Opening<'a> {
+pub(crate) struct OpenRequest<'a> {
     pub(crate) config: &'a ServerConfig,
     pub(crate) deps: &'a ServerDeps,
     pub(crate) scope: &'a Scope,
@@ -50,9 +50,9 @@ pub(crate) struct Opening<'a> {
     /// The principal whose connection it is; `None` is the owner.
     pub(crate) principal: Option<Arc<str>>,
     /// What is wanted to be heard of it.
-    pub(crate) wishes: Arc<Wishes>,
+    pub(crate) wishes: Arc<Subscriptions>,
     /// Calls that it has not answered.
-    pub(crate) unanswered: Unanswered,
+    pub(crate) unanswered: UnansweredCalls,
     /// Held while a program that installs itself is opened.
     pub(crate) turn: &'a tokio::sync::Mutex<()>,
     /// Takes what a program says while it installs itself.
@@ -104,7 +104,7 @@ impl From<String> for OpenError {
 }
 
 /// Opens a connection.
-pub(crate) async fn open(opening: &Opening<'_>) -> Result<OpenConnection, OpenError> {
+pub(crate) async fn open(opening: &OpenRequest<'_>) -> Result<OpenConnection, OpenError> {
     let _turn = match &opening.config.installs {
         Some(_) => Some(opening.turn.lock().await),
         None => None,
@@ -128,7 +128,7 @@ pub(crate) async fn open(opening: &Opening<'_>) -> Result<OpenConnection, OpenEr
                 took = installs.out_of_time(stderr, |line| opening.tell(&line)) => {
                     // It is ended with the scope, which gives it time to clean up its cache.
                     let seconds = took.as_secs_f32().ceil();
-                    let what = format!("{} did not finish within {seconds} s, and was ended", installs.runner);
+                    let what = format!("{} did not finish within {seconds} s and was stopped", installs.runner);
                     let why = with_stderr(what, &stderr.last(SEARCHED));
                     return Err(OpenError { why, beside: Failure::Unreached, cause: Cause::Timeout });
                 }
@@ -166,7 +166,7 @@ pub(crate) async fn open(opening: &Opening<'_>) -> Result<OpenConnection, OpenEr
 }
 
 /// What is said of a server that wants a login.
-const LOGIN: &str = "it wants a login by OAuth";
+const LOGIN: &str = "it requires an OAuth login";
 
 /// Whether a refusal asks for a login: a challenge names where to begin (RFC 9728, 5.1), or the server is known for it.
 fn wants_login(error: &HandshakeError, is_known: bool) -> bool {
@@ -188,7 +188,7 @@ fn names_metadata(challenge: &str) -> bool {
     })
 }
 
-impl Opening<'_> {
+impl OpenRequest<'_> {
     /// What the program says while it installs itself.
     fn tell(&self, line: &str) {
         let Some(told) = self.told else { return };
@@ -205,12 +205,12 @@ impl Opening<'_> {
 }
 
 async fn connect(
-    opening: &Opening<'_>,
+    opening: &OpenRequest<'_>,
     calls: &Arc<Calls>,
     sse: bool,
     until: tokio::time::Instant,
 ) -> Result<(Link, Option<StderrTail>), OpenError> {
-    let Opening { config, deps, scope, .. } = opening;
+    let OpenRequest { config, deps, scope, .. } = opening;
     let inbox = Arc::new(ServerInbox {
         server: config.name.clone(),
         generation: opening.generation,
@@ -241,7 +241,7 @@ async fn connect(
                     let why = if login { LOGIN.to_owned() } else { error.to_string() };
                     Err(OpenError { why, beside: Failure::Unreached, cause })
                 }
-                Err(_) => Err("its event stream named no `endpoint` in time".into()),
+                Err(_) => Err("its event stream sent no `endpoint` in time".into()),
             }
         }
         Endpoint::Stdio { program, args, env, inherit, cwd } => {
@@ -269,7 +269,7 @@ async fn connect(
 
 /// The endpoint with what proves whose connection it is: the opening and the session's streams carry it too.
 async fn proven(
-    opening: &Opening<'_>,
+    opening: &OpenRequest<'_>,
     endpoint: &HttpEndpoint,
     until: tokio::time::Instant,
 ) -> Result<HttpEndpoint, OpenError> {
@@ -277,7 +277,7 @@ async fn proven(
     if let Some(credentials) = &opening.deps.credentials {
         let proof = credentials.headers(&opening.config.name, opening.principal.as_deref());
         let headers = tokio::time::timeout_at(until, proof).await;
-        endpoint.headers.extend(headers.map_err(|_| "no credential in time".to_owned())??);
+        endpoint.headers.extend(headers.map_err(|_| "timed out waiting for a credential".to_owned())??);
     }
     Ok(endpoint)
 }
@@ -307,7 +307,7 @@ struct ServerInbox {
     events: mpsc::Sender<Event>,
     calls: Arc<Calls>,
     eras: Arc<Eras>,
-    wishes: Arc<Wishes>,
+    wishes: Arc<Subscriptions>,
     budget: LogBudget,
     mask: Mask,
 }
@@ -330,7 +330,8 @@ impl LogBudget {
         }
         *written = written.saturating_add(1);
         if *written == LINES_PER_SECOND + 1 {
-            tracing::warn!(target: "toolcrib::server", %server, "more is left out for the rest of this second");
+            tracing::warn!(target: "toolcrib::server", %server, "further messages are dropped for the rest of this \
+                 second");
         }
         *written <= LINES_PER_SECOND
     }
@@ -371,7 +372,8 @@ impl Inbox for ServerInbox {
     fn late_answer(&self, id: u64) -> bool {
         let was_given_up = self.calls.answered_late(id);
         if was_given_up {
-            tracing::debug!(target: "toolcrib::server", server = %self.server, id, "a call that was given up is answered");
+            tracing::debug!(target: "toolcrib::server", server = %self.server, id, "received the answer of an \
+                 abandoned call");
         }
         was_given_up
     }

@@ -1,8 +1,8 @@
 //! The places of one server: how many calls it may have running, and who comes next when all are taken.
 //!
-//! Callers take turns: whoever waits longest among the principals, and of its calls the tool that waits longest. No tool
-//! takes all places, so that one that hangs leaves some to the others (`SHARE`). Without a queue a call costs two short
-//! locks; the state is never locked across an await.
+//! Callers take turns: anyone who waits longest among the principals, and of its calls the tool that waits longest. No
+//! tool takes all places, so that one that hangs leaves some to the others (`SHARE`). Without a queue a call costs two
+//! short locks; the state is never locked across an await.
 
 mod queue;
 
@@ -24,8 +24,8 @@ pub const PLACES: usize = 256;
 /// beside its body, so 64 MiB; what waits in their bodies is bounded where bodies are read.
 pub const WAITING: usize = 8_192;
 
-/// Unless its definition says otherwise, a tool may hold so many times as many places as are left free: 224 of 256 where
-/// one alone hangs, 119 where two do. Whatever hangs, a tool that holds none finds one.
+/// Unless its definition says otherwise, a tool may hold so many times as many places as are left free: 224 of 256
+/// where one alone hangs, 119 where two do. Whatever hangs, a tool that holds none finds one.
 pub(crate) const SHARE: usize = 7;
 
 /// What a definition says of the calls that may run at a time.
@@ -86,7 +86,7 @@ pub struct Place {
 
 /// A call in the queue. Dropped before its turn it leaves the queue; dropped in the moment of its turn it passes the
 /// place on.
-struct Waiting<'a> {
+struct QueuedCall<'a> {
     places: &'a Places,
     ticket: Option<Ticket>,
 }
@@ -112,7 +112,7 @@ impl Places {
             }
             let (sender, turn) = oneshot::channel();
             let ticket = queue.enter(principal, tool, sender).ok_or(NoPlace::Full)?;
-            (Waiting { places: self, ticket: Some(ticket) }, turn)
+            (QueuedCall { places: self, ticket: Some(ticket) }, turn)
         };
         let since = Instant::now();
         // Boxed: hardly any call waits, and the future of each is moved.
@@ -149,7 +149,7 @@ impl Drop for Place {
     }
 }
 
-impl Drop for Waiting<'_> {
+impl Drop for QueuedCall<'_> {
     fn drop(&mut self) {
         if let Some(ticket) = self.ticket.take() {
             self.places.lock().leave(&ticket);

@@ -1,6 +1,6 @@
-//! Connections to a server beside its main one: to a legacy one for other principals, for clients that can be asked, for
-//! conversations of their own; to any program for the environment of a profile. Opened at the first call, closed when no
-//! call uses them.
+//! Connections to a server beside its main one: to a legacy one for other principals, for clients that can be asked,
+//! for their own conversations; to any program for the environment of a profile. Opened at the first call, closed when
+//! no call uses them.
 //!
 //! Each has a task that owns it; callers wait for what it publishes.
 
@@ -23,15 +23,15 @@ use crate::environment::Environment;
 use crate::eras::Failure;
 use crate::event::Event;
 use crate::live::LiveConnection;
-use crate::open::{self, Cause, OpenConnection, OpenError, Opening};
+use crate::open::{self, Cause, OpenConnection, OpenError, OpenRequest};
 use crate::report::{REPORTS, Report};
 use crate::status::{State, Status};
 
 /// How many connections one server may have beside its main one, those that are being closed among them: each may be
 /// a process.
 pub const MOST: usize = 64;
-/// How many of these may be for conversations, which are not ended to make room: two principals must not take all places
-/// from the others.
+/// How many of these may be for conversations, which are not ended to make room: two principals must not take all
+/// places from the others.
 pub(crate) const CONVERSATIONS: usize = 48;
 /// How many connections calls that must be alone may have beside each other, less one.
 const SLOTS: u8 = 15;
@@ -339,7 +339,8 @@ impl Pool {
         Ok((extra, in_use))
     }
 
-    /// Ends the connection that nobody has used for longest; `false` when all are in use. A conversation is not ended so.
+    /// Ends the connection that no one has used for longest; `false` when all are in use. A conversation is not ended
+    /// so.
     fn end_idle(&self) -> bool {
         let mut open = self.lock();
         let idle = open.iter().filter(|(_, extra)| extra.conversation.is_none() && *extra.used.calls.borrow() == 0);
@@ -384,7 +385,7 @@ impl Pool {
             if key.environment.as_deref() != Some(environment) {
                 return true;
             }
-            // In this order: whoever ends the last call meanwhile sees the mark.
+            // In this order: anyone who ends the last call meanwhile sees the mark.
             extra.outdated.store(true, Ordering::SeqCst);
             let unused = *extra.used.calls.borrow() == 0;
             if unused {
@@ -439,7 +440,7 @@ impl Pool {
         }
     }
 
-    /// Tells how the server is where its main connection, which tells of itself, idles.
+    /// Tells how the server is where its main connection, which reports itself, idles.
     async fn tell_if_idle(&self) {
         if self.context.status.borrow().state == State::Idle {
             let (server, status) = (self.context.config.name.clone(), self.status());
@@ -456,7 +457,7 @@ impl Pool {
         }
     }
 
-    /// Takes out one that nobody uses; `false` when somebody does by now.
+    /// Takes out one that no one uses; `false` when someone does by now.
     fn remove_unused(&self, key: &ConnectionKey, extra: &Arc<ExtraConnection>) -> bool {
         let mut open = self.lock();
         let unused = *extra.used.calls.borrow() == 0;
@@ -492,7 +493,7 @@ impl ExtraTask {
         let (own, beside) = (self.key.environment.as_ref(), self.key.era.is_some());
         let config =
             own.map_or_else(|| self.context.config.clone(), |environment| environment.over(&self.context.config));
-        let opening = Opening {
+        let opening = OpenRequest {
             config: &config,
             deps: &self.context.deps,
             scope: &scope,
@@ -515,13 +516,13 @@ impl ExtraTask {
             biased;
             () = stop.stopped() => Err("it is being stopped".to_owned()),
             _ = quit.wait_for(|quit| *quit) => Err("it is being stopped".to_owned()),
-            _ = calls.wait_for(|calls| *calls == 0), if self.key.once => Err("the call was taken back".to_owned()),
+            _ = calls.wait_for(|calls| *calls == 0), if self.key.once => Err("the call was cancelled".to_owned()),
             opened = self.open(&opening) => opened,
         };
         match opened {
             Err(why) => {
                 publish.send_replace(ExtraState::Failed(config.masked(&why)));
-                // Whoever calls within a moment hears the same: a client must not start a program at each call.
+                // Anyone who calls within a moment hears the same: a client must not start a program at each call.
                 let moment = if self.key.once { Duration::ZERO } else { FAILED };
                 tokio::select! {
                     () = stop.stopped() => {}
@@ -550,7 +551,7 @@ impl ExtraTask {
         scope.close(self.context.deps.grace * 3).await;
     }
 
-    async fn open(&self, opening: &Opening<'_>) -> Result<OpenConnection, String> {
+    async fn open(&self, opening: &OpenRequest<'_>) -> Result<OpenConnection, String> {
         let mut opened = open::open(opening).await;
         if self.key.era.is_some() {
             if let Ok(ready) = &opened
@@ -559,10 +560,10 @@ impl ExtraTask {
             {
                 // Without one it can neither ask the client nor tell it anything, as it can in the modern era.
                 ready.live.link.close(self.context.deps.grace).await;
-                let why = "it keeps no session with legacy clients".to_owned();
+                let why = "it keeps no sessions with legacy clients".to_owned();
                 opened = Err(OpenError { why, beside: Failure::Refused, cause: Cause::Other });
             }
-            // Before it is published, so that whoever waits for it knows where to go instead.
+            // Before it is published, so that anyone who waits for it knows where to go instead.
             self.learn(opened.as_ref().err()).await;
         }
         opened.map_err(|failed| failed.why)
@@ -579,7 +580,9 @@ impl ExtraTask {
             return;
         }
         match failed {
-            None => tracing::info!(target: "toolcrib::server", %server, "speaks both eras: each client gets its own"),
+            None => {
+                tracing::info!(target: "toolcrib::server", %server, "speaks both eras; each client is served in its own");
+            }
             Some(failed) => {
                 let why = self.context.config.masked(&failed.why);
                 tracing::info!(target: "toolcrib::server", %server, "legacy clients are bridged: {why}");
@@ -588,7 +591,7 @@ impl ExtraTask {
         self.context.tell_nature().await;
     }
 
-    /// Until the connection ends, nobody has used it for long, or the one call that it is for has ended.
+    /// Until the connection ends, no one has used it for long, or the one call that it is for has ended.
     async fn attend(&self, live: &LiveConnection, reported: &mut mpsc::Receiver<Report>) {
         let mut calls = self.extra.used.calls.subscribe();
         let mut roots = self.extra.roots.subscribe();
@@ -620,7 +623,7 @@ impl ExtraTask {
                 }
                 Ok(()) = roots.changed() => {
                     let news = Notification::new(method::ROOTS_CHANGED, Raw::empty_object());
-                    // Changes that come meanwhile are told as one. Whether the server hears it is its own business.
+                    // Changes that come meanwhile are reported as one. Whether the server hears it is its own business.
                     let _ = tokio::time::timeout(NOTIFY, live.link.notify(news)).await;
                 }
                 () = tokio::time::sleep_until(idle_at), if !busy => {

@@ -2,7 +2,7 @@
 
 use tokio::sync::mpsc;
 
-use crate::subscribe::Wishes;
+use crate::subscribe::Subscriptions;
 
 /// How many reports may wait for the server's task.
 pub(crate) const REPORTS: usize = 32;
@@ -19,7 +19,7 @@ pub(crate) enum Report {
 }
 
 /// Reports that a list changed.
-pub(crate) fn report_list_changed(wishes: &Wishes, reports: &mpsc::Sender<Report>, generation: u64) {
+pub(crate) fn report_list_changed(wishes: &Subscriptions, reports: &mpsc::Sender<Report>, generation: u64) {
     // Known at once, whenever the report is read.
     wishes.list_changed();
     // A queue that fills already holds the same news; the last places are for the end of a connection.

@@ -83,7 +83,7 @@ impl Drop for RunningGuard<'_> {
 pub struct Call {
     /// For whom it is made.
     pub client: Client,
-    /// Takes what the server says in the course of the call; progress has our token still in it.
+    /// Takes what the server says during the call; progress has our token still in it.
     pub handler: Option<Arc<dyn CallHandler>>,
     /// Whether the caller wants progress: then a token is stamped on the request.
     pub wants_progress: bool,
@@ -112,7 +112,7 @@ pub struct Server {
 // === impl Server ===
 
 impl Server {
-    /// Starts the server's task in `scope`. `known` is its last known inventory, served until it is listed anew.
+    /// Starts the server's task in `scope`. `known` is its last known inventory, served until it is listed again.
     pub fn start(config: ServerConfig, deps: ServerDeps, known: Option<Inventory>, scope: &Scope) -> Self {
         let wanted = config.start == Start::Eager || (config.start == Start::Lazy && known.is_none());
         let (context, orders) = ServerContext::new(config, deps, known);
@@ -148,7 +148,7 @@ impl Server {
         self.context.running.load(Ordering::Relaxed)
     }
 
-    /// The places of the calls that may run. Taken before [`Server::call`] by whoever calls for somebody.
+    /// The places of the calls that may run. Taken before [`Server::call`] by anyone who calls for someone.
     pub fn places(&self) -> &Places {
         &self.context.places
     }
@@ -163,24 +163,24 @@ impl Server {
         self.context.order(Order::Start);
     }
 
-    /// Starts it anew.
+    /// Restarts it.
     pub fn order_restart(&self) {
         self.pool.clear();
         self.context.order(Order::Restart);
     }
 
-    /// Stops it until somebody starts it.
+    /// Stops it until someone starts it.
     pub fn order_stop(&self) {
         self.pool.clear();
         self.context.order(Order::Stop);
     }
 
-    /// Lists it anew.
+    /// Lists it again.
     pub fn order_refresh(&self) {
         self.context.order(Order::Refresh);
     }
 
-    /// Has it listed anew and waits for that; `None` when it does not happen within the time that lists may take.
+    /// Has it listed again and waits for that; `None` when it does not happen within the time that lists may take.
     pub async fn listed_again(&self) -> Option<Arc<Inventory>> {
         let mut listings = self.context.listings.subscribe();
         listings.borrow_and_update();
@@ -268,13 +268,14 @@ impl Server {
         self.pool.roots_changed(session);
     }
 
-    /// Wishes to hear of a resource's changes, and of those of what lies below it, for as long as the guard lives. They
+    /// Wishes to hear of a resource's changes, and of those of what is below it, for as long as the guard lives. They
     /// come as [`Event::ResourceUpdated`](crate::Event::ResourceUpdated). A server that idles is started.
     pub fn subscribe(&self, uri: &str) -> Subscription {
         self.hold(subscribe::Kind::Resource, uri)
     }
 
-    /// Wishes to hear of a task's changes for as long as the guard lives. They come as [`Event::TaskChanged`](crate::Event::TaskChanged).
+    /// Wishes to hear of a task's changes for as long as the guard lives. They come as
+    /// [`Event::TaskChanged`](crate::Event::TaskChanged).
     pub fn watch_task(&self, task: &str) -> Subscription {
         self.hold(subscribe::Kind::Task, task)
     }
@@ -339,9 +340,9 @@ impl Server {
         let generation = reached.live().generation;
         let forgotten = matches!(first, Err(LinkError::SessionLost));
         let doubtful = !forgotten && self.speaks_of_another_era(&reached, &first);
-        // An address that answers like this each time must not be opened anew each time.
-        let opens_anew = forgotten || (doubtful && self.context.eras.may_doubt());
-        if !opens_anew {
+        // An address that answers like this each time must not be reopened each time.
+        let reopens = forgotten || (doubtful && self.context.eras.may_doubt());
+        if !reopens {
             return self.ended(&reached, first);
         }
         let mut other = generation;
@@ -353,7 +354,7 @@ impl Server {
             other = self.context.live.load().as_ref().map_or(generation, |main| main.generation);
         }
         if reached.is_main() || (doubtful && !beside) {
-            // The session, or the era, was agreed on the main connection: it is opened anew, with a probe where needed.
+            // The session, or the era, was agreed on the main connection: it is reopened, with a probe where needed.
             self.context.order(Order::Reopen(other, None));
         }
         if doubtful && beside {
@@ -373,7 +374,8 @@ impl Server {
         self.ended(&reached, again)
     }
 
-    /// Whether an answer over HTTP shows that the server may be of another era now. A program is of one as long as it runs.
+    /// Whether an answer over HTTP shows that the server may be of another era now. A program is of one as long as it
+    /// runs.
     fn speaks_of_another_era(
         &self,
         reached: &CallConnection,
@@ -465,7 +467,7 @@ impl Server {
         };
         // A program runs with one environment, so another one needs another program, of whichever era.
         if key.environment.is_none() && era != Some(Era::Legacy) {
-            // One connection serves everybody at a modern server; and which era it is of, the main one finds out.
+            // One connection serves everyone at a modern server; and which era it is of, the main one finds out.
             let main = self.main(not).await?;
             if main.live().is_modern() {
                 return Ok(main);
@@ -489,22 +491,22 @@ impl Server {
             Ok(lease) => Ok(CallConnection::Extra(lease)),
             Err(LeaseError::Ended) => Err(CallError::Ended(self.context.config.name.clone())),
             Err(LeaseError::Full | LeaseError::InUse) => {
-                Err(self.full(format!("{} connections to it are open, which is the limit", pool::MOST)))
+                Err(self.full(format!("the limit of {} connections to it is reached", pool::MOST)))
             }
             Err(LeaseError::Crowded) => {
-                Err(self.full(format!("{} sessions with it are open, which is the limit", pool::CONVERSATIONS)))
+                Err(self.full(format!("the limit of {} sessions with it is reached", pool::CONVERSATIONS)))
             }
             Err(LeaseError::Busy) => {
-                Err(self.full("other calls of this session wait for answers of the client".to_owned()))
+                Err(self.full("other calls of this session are waiting for answers of the client".to_owned()))
             }
             Err(LeaseError::Failed(why)) => {
-                Err(self.no_own(format!("a connection of its own for this client failed: {why}")))
+                Err(self.no_own(format!("cannot open a dedicated connection for this client: {why}")))
             }
             Err(LeaseError::Timeout) => {
                 if key.era.is_some() && self.context.eras.failed_beside(Failure::Silent) {
                     self.context.tell_nature().await;
                 }
-                Err(self.no_own("a connection of its own for this client was not opened in time".to_owned()))
+                Err(self.no_own("timed out opening a dedicated connection for this client".to_owned()))
             }
         }
     }
@@ -571,11 +573,11 @@ impl Server {
         let name = &self.context.config.name;
         let proof = credentials.headers(name, call.client.principal.as_deref());
         let proven = tokio::time::timeout(self.context.config.timeouts.connect, proof).await;
-        // Nothing was sent, as when there is nobody to connect to.
+        // Nothing was sent, as when there is no one to connect to.
         let mut headers = match proven {
             Ok(Ok(headers)) => headers,
             Ok(Err(why)) => return Err(LinkError::Unproven(why)),
-            Err(_) => return Err(LinkError::Unproven("no credential in time".into())),
+            Err(_) => return Err(LinkError::Unproven("timed out waiting for a credential".into())),
         };
         headers.extend(mirrored());
         Ok(headers)
@@ -589,7 +591,7 @@ impl Server {
             let state = self.context.status.borrow().state;
             match state {
                 State::Failed | State::NeedsLogin | State::Stopped => return Err(away(&self.status())),
-                // It may be waiting for its turn: whoever is called goes first.
+                // It may be waiting for its turn: anyone who is called goes first.
                 State::Starting => self.order_start(),
                 State::Idle | State::Installing | State::Ready => {}
             }

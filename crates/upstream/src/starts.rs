@@ -1,4 +1,4 @@
-//! How many servers start at a time: as many as the machine bears. Whoever is called starts at once.
+//! How many servers start at a time: as many as the machine bears. Anyone who is called starts at once.
 
 use std::sync::Arc;
 
@@ -15,8 +15,8 @@ const REMOTES: u32 = 32;
 /// What a program costs that may install itself, where others cost one place.
 const INSTALLING: u32 = 2;
 
-/// StartPlaces for servers that start without being called: at the start of the gateway, after a failure, for verification.
-/// Clones share them.
+/// StartPlaces for servers that start without being called: at the start of the gateway, after a failure, for
+/// verification. Clones share them.
 #[derive(Debug, Clone)]
 pub struct StartPlaces {
     programs: Arc<Semaphore>,
@@ -62,7 +62,7 @@ impl StartPlaces {
         StartPlace { _permit: Arc::clone(semaphore).acquire_many_owned(cost).await.ok() }
     }
 
-    /// A place if there is one, and none otherwise: for whoever is waited for.
+    /// A place if there is one, and none otherwise: for anyone who is waited for.
     pub(crate) fn take_if_free(&self, config: &ServerConfig, installs: bool) -> StartPlace {
         let free =
             self.cost(config, installs).map(|(semaphore, cost)| Arc::clone(semaphore).try_acquire_many_owned(cost));

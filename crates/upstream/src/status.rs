@@ -7,7 +7,7 @@ use crate::install::HalfWritten;
 /// What a server is doing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum State {
-    /// Not started, because nobody has called it yet, or not for long.
+    /// Not started, because no one has called it yet, or not for long.
     Idle,
     /// Being started, or listed for the first time.
     Starting,

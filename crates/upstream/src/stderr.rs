@@ -1,6 +1,6 @@
 //! What a program's stderr says of its failure: the lines that name an error, and the text that carries them.
 
-/// How many of a program's last lines are told.
+/// How many of a program's last lines are reported.
 const LAST_LINES: usize = 3;
 /// How many of its last lines are looked at for one that says what failed.
 pub(crate) const SEARCHED: usize = 200;

@@ -35,27 +35,27 @@ pub(crate) enum Verdict {
     Refused(Option<RpcError>),
 }
 
-/// Something that somebody wants to hear of.
+/// Something that someone wants to hear of.
 #[derive(Debug)]
-struct Wish {
+struct WatchedItem {
     /// Tells one wish from a later one for the same.
     number: u64,
     holders: usize,
     verdict: watch::Sender<Verdict>,
-    /// Whether the server told once and was lost: what happened meanwhile nobody knows.
+    /// Whether the server told once and was lost: what happened meanwhile is unknown.
     lapsed: bool,
 }
 
 #[derive(Debug, Default)]
 struct State {
-    resources: BTreeMap<Arc<str>, Wish>,
-    tasks: BTreeMap<Arc<str>, Wish>,
+    resources: BTreeMap<Arc<str>, WatchedItem>,
+    tasks: BTreeMap<Arc<str>, WatchedItem>,
     next: u64,
     news: News,
 }
 
 impl State {
-    fn of(&mut self, kind: Kind) -> &mut BTreeMap<Arc<str>, Wish> {
+    fn of(&mut self, kind: Kind) -> &mut BTreeMap<Arc<str>, WatchedItem> {
         match kind {
             Kind::Resource => &mut self.resources,
             Kind::Task => &mut self.tasks,
@@ -65,7 +65,7 @@ impl State {
 
 /// All that is wanted of one server, and the news that came of it.
 #[derive(Debug, Default)]
-pub(crate) struct Wishes {
+pub(crate) struct Subscriptions {
     state: Mutex<State>,
     changed: watch::Sender<()>,
     told: Notify,
@@ -80,7 +80,7 @@ pub struct Subscription {
 }
 
 struct Holder {
-    wishes: Arc<Wishes>,
+    wishes: Arc<Subscriptions>,
     kind: Kind,
     key: Arc<str>,
     number: u64,
@@ -102,8 +102,8 @@ impl Drop for Holder {
 // === impl Subscription ===
 
 impl Subscription {
-    /// Whether the server has taken it, as far as is known within the deadline. A server that is lost and found again is
-    /// asked again by itself.
+    /// Whether the server has taken it, as far as is known within the deadline. A server that is lost and found again
+    /// is asked again by itself.
     pub async fn accepted(&self, deadline: Duration) -> bool {
         let mut verdict = self.held.verdict.clone();
         let known = tokio::time::timeout(deadline, verdict.wait_for(|verdict| *verdict != Verdict::Open)).await;
@@ -119,9 +119,9 @@ impl Subscription {
     }
 }
 
-// === impl Wishes ===
+// === impl Subscriptions ===
 
-impl Wishes {
+impl Subscriptions {
     /// Notes that the server has told of a changed list.
     pub(crate) fn list_changed(&self) {
         self.list_changes.fetch_add(1, Ordering::SeqCst);
@@ -156,11 +156,11 @@ impl Wishes {
         state.next += 1;
         let (number, key) = (state.next, Arc::<str>::from(key));
         if state.of(kind).len() >= WATCHED || key.is_empty() || key.len() > LENGTH {
-            // Nobody knows this number, so nothing is released with it.
+            // No one knows this number, so nothing is released with it.
             return held(key, number, watch::channel(Verdict::Refused(None)).1);
         }
         let (sender, verdict) = watch::channel(Verdict::Open);
-        state.of(kind).insert(Arc::clone(&key), Wish { number, holders: 1, verdict: sender, lapsed: false });
+        state.of(kind).insert(Arc::clone(&key), WatchedItem { number, holders: 1, verdict: sender, lapsed: false });
         drop(state);
         self.changed.send_replace(());
         held(key, number, verdict)
@@ -263,7 +263,7 @@ mod tests {
 
     #[tokio::test]
     async fn wishes_are_counted() {
-        let wishes = Arc::new(Wishes::default());
+        let wishes = Arc::new(Subscriptions::default());
         let (first, second) = (wishes.hold(Kind::Resource, "a:1"), wishes.hold(Kind::Resource, "a:1"));
         assert_eq!(wishes.wanted(Kind::Resource).len(), 1);
         assert!(!first.accepted(NOW).await);
@@ -282,7 +282,7 @@ mod tests {
 
     #[tokio::test]
     async fn wishes_are_bounded_and_what_is_refused_releases_nothing() {
-        let wishes = Arc::new(Wishes::default());
+        let wishes = Arc::new(Subscriptions::default());
         let held: Vec<_> = (0..WATCHED).map(|number| wishes.hold(Kind::Resource, &format!("a:{number}"))).collect();
         let beyond = wishes.hold(Kind::Resource, "a:beyond");
         assert!(!beyond.accepted(Duration::MAX).await);
@@ -300,7 +300,7 @@ mod tests {
 
     #[tokio::test]
     async fn only_what_is_watched_is_news() {
-        let wishes = Arc::new(Wishes::default());
+        let wishes = Arc::new(Subscriptions::default());
         let _held = (wishes.hold(Kind::Resource, "a:/"), wishes.hold(Kind::Task, "t"));
         wishes.updated("b:/");
         wishes.updated(&format!("a:/{}", "x".repeat(LENGTH)));
@@ -316,7 +316,7 @@ mod tests {
 
     #[tokio::test]
     async fn what_was_missed_is_told_once_the_server_tells_again() {
-        let wishes = Arc::new(Wishes::default());
+        let wishes = Arc::new(Subscriptions::default());
         let held = [wishes.hold(Kind::Resource, "a:1"), wishes.hold(Kind::Resource, "a:2")];
         wishes.settle(Kind::Resource, "a:1", &Verdict::Accepted);
         wishes.settle(Kind::Resource, "a:2", &Verdict::Refused(None));

@@ -19,7 +19,7 @@ use crate::install;
 use crate::inventory::{self, Inventory};
 use crate::keeper::Keeper;
 use crate::live::LiveConnection;
-use crate::open::{self, Cause, OpenConnection, Opening};
+use crate::open::{self, Cause, OpenConnection, OpenRequest};
 use crate::pool::Pool;
 use crate::report::{REPORTS, Report};
 use crate::starts::StartPlace;
@@ -45,11 +45,11 @@ const GATHER: Duration = Duration::from_millis(100);
 enum ConnectionEnd {
     /// The whole gateway or this server is ending.
     Ending,
-    /// Somebody stopped the server.
+    /// Someone stopped the server.
     Stopped,
-    /// Nobody has used it for long.
+    /// No one has used it for long.
     Idle,
-    /// Somebody wants it started anew.
+    /// Someone wants it restarted.
     Restart,
     /// It failed.
     Failed(String),
@@ -59,14 +59,14 @@ enum ConnectionEnd {
 
 /// How a listing ended.
 struct ListOutcome {
-    /// Whether somebody asked for a new one meanwhile.
+    /// Whether someone asked for a new one meanwhile.
     again: bool,
-    /// How long it may be taken as it is, where nobody will tell when it changes.
+    /// How long it may be taken as it is, where no one will tell when it changes.
     fresh: Option<Duration>,
 }
 
 impl ListOutcome {
-    /// When to list anew.
+    /// When to list again.
     fn next(&self) -> Option<Instant> {
         let now = Instant::now();
         if self.again {
@@ -91,7 +91,7 @@ pub(crate) struct ServerTask {
     context: Arc<ServerContext>,
     pool: Arc<Pool>,
     wanted: bool,
-    /// Whether somebody waits for its start.
+    /// Whether someone waits for its start.
     urgent: bool,
     /// Whether it did not answer in time when it last failed.
     timed_out: bool,
@@ -137,14 +137,14 @@ impl ServerTask {
                 ConnectionEnd::Stopped => {
                     self.wanted = false;
                     self.publish(State::Stopped, None, None).await;
-                    // What was leased before everybody knew ends too.
+                    // What was leased before everyone knew ends too.
                     self.pool.clear();
                 }
                 ConnectionEnd::Idle => {
                     self.woken += 1;
                     self.backoff.reset();
                     self.publish(State::Idle, None, None).await;
-                    // Whoever came meanwhile has seen it idle, or will not see the gate closed.
+                    // Anyone who came meanwhile has seen it idle, or will not see the gate closed.
                     context.gate.open();
                     // A wish that came meanwhile either saw it idle and ordered a start, or is seen here.
                     self.wanted = !context.wishes.is_empty();
@@ -167,7 +167,7 @@ impl ServerTask {
             }
         }
         self.pool.close().await;
-        // Nobody may wait for a server whose task has ended.
+        // No one may wait for a server whose task has ended.
         let status = self.change_status(State::Stopped, None, None);
         let _ = self.context.deps.events.try_send(Event::Status { server: context.config.name.clone(), status });
     }
@@ -193,7 +193,7 @@ impl ServerTask {
         }
     }
 
-    /// Waits after a failure, for so long or until somebody has it started; `false` when the task is to end.
+    /// Waits after a failure, for so long or until someone has it started; `false` when the task is to end.
     async fn wait_away(&mut self, state: State, why: String, wait: Option<Duration>, signals: &mut Signals) -> bool {
         let now = (Instant::now(), self.context.deps.clock.now());
         let next = wait.map(|wait| Timestamp(now.1.0 + i64::try_from(wait.as_millis()).unwrap_or(i64::MAX)));
@@ -222,7 +222,7 @@ impl ServerTask {
         }
     }
 
-    /// Waits for a place among those that start, unless somebody waits for this one.
+    /// Waits for a place among those that start, unless someone waits for this one.
     async fn place(&mut self, signals: &mut Signals) -> Result<StartPlace, ConnectionEnd> {
         let (places, context) = (self.context.deps.starts.clone(), Arc::clone(&self.context));
         let (config, installs) = (&context.config, context.may_install());
@@ -289,7 +289,7 @@ impl ServerTask {
             ConnectionEnd::Failed(why) => why.push_str(&told),
             _ => tracing::warn!(
                 target: "toolcrib::server", server = %self.context.config.name,
-                "it was ended while it was installed{told}; `toolcrib doctor --fix` removes that"
+                "it was stopped during its installation{told}; clean up with `toolcrib doctor --fix`"
             ),
         }
     }
@@ -301,7 +301,7 @@ impl ServerTask {
         orders: &mut mpsc::Receiver<Order>,
     ) -> ConnectionEnd {
         let (reports, mut reported) = mpsc::channel(REPORTS);
-        let opening = Opening {
+        let opening = OpenRequest {
             config: &self.context.config,
             deps: &self.context.deps,
             scope,
@@ -323,7 +323,7 @@ impl ServerTask {
         let OpenConnection { live, mut bare, names_legacy } = match opened {
             Ok(Ok(opened)) => opened,
             Ok(Err(failure)) => {
-                // What was remembered of it may be why: the next attempt finds out anew.
+                // What was remembered of it may be why: the next attempt finds out again.
                 self.context.eras.forget();
                 self.timed_out = failure.cause == Cause::Timeout;
                 return match failure.cause {
@@ -445,7 +445,7 @@ impl ServerTask {
         }
     }
 
-    /// Closes the gate when nobody has used the server for so long, and gives when to look again when somebody has.
+    /// Closes the gate when no one has used the server for so long, and gives when to look again when someone has.
     fn pause(&self, idle: Duration) -> Option<Instant> {
         let (context, now) = (&self.context, Instant::now());
         let due = context.gate.last_left() + idle;
@@ -495,7 +495,7 @@ impl ServerTask {
 
     /// Asks a server that was quiet whether it still answers. An answer with an error is an answer.
     ///
-    /// Many servers do one thing after the other: as long as a call may still be running, silence is no failure.
+    /// Many servers do one thing after the other: as long as a call may still be running, silence is not a failure.
     async fn check_health(&self, live: &LiveConnection, missed: &mut u32) -> Result<(), String> {
         let last = self.context.last_success.load(std::sync::atomic::Ordering::Relaxed);
         let quiet = self.context.deps.clock.now().since(Timestamp(i64::try_from(last).unwrap_or(0)));
@@ -504,7 +504,7 @@ impl ServerTask {
             return Ok(());
         }
         let timeouts = self.context.config.timeouts;
-        // Nobody pings in the modern era; who it is, every server tells.
+        // No one pings in the modern era; who it is, every server tells.
         let method = if live.is_modern() { method::DISCOVER } else { method::PING };
         let answered = live.ask(method, &Raw::empty_object(), timeouts.list).await;
         let Err(error) = answered else {
@@ -551,7 +551,7 @@ impl ServerTask {
             let keeps_error = matches!(state, State::Starting | State::Installing | State::Stopped);
             let last_error = error.or_else(|| status.last_error.take().filter(|_| keeps_error));
             let restarts = u32::try_from(generation.saturating_sub(1 + woken)).unwrap_or(u32::MAX);
-            // A failed first listing has ended too: nobody must wait for it any longer.
+            // A failed first listing has ended too: no one must wait for it any longer.
             let listed = status.listed || matches!(state, State::Failed | State::NeedsLogin);
             let half_written = status.half_written.take().filter(|_| state != State::Ready);
             let timed_out = self.timed_out && last_error.is_some();
@@ -582,7 +582,7 @@ fn obey(order: Option<Order>, generation: u64) -> Result<ListRequest, Connection
         None => Err(ConnectionEnd::Ending),
         Some(Order::Stop) => Err(ConnectionEnd::Stopped),
         Some(Order::Restart) => Err(ConnectionEnd::Restart),
-        // A forgotten session is opened anew at once, an unreachable server after a wait.
+        // A forgotten session is reopened at once, an unreachable server after a wait.
         Some(Order::Reopen(other, failure)) if other == generation => {
             Err(failure.map_or(ConnectionEnd::Restart, ConnectionEnd::Failed))
         }
@@ -592,7 +592,7 @@ fn obey(order: Option<Order>, generation: u64) -> Result<ListRequest, Connection
     }
 }
 
-/// Does `work` unless an order ends the connection first: nobody who stops a server waits for its deadlines.
+/// Does `work` unless an order ends the connection first: no one who stops a server waits for its deadlines.
 async fn unless_left<T>(
     orders: &mut mpsc::Receiver<Order>,
     generation: u64,
@@ -602,7 +602,7 @@ async fn unless_left<T>(
     unless_left_noting(orders, generation, work, &mut false).await
 }
 
-/// As [`unless_left`], and notes in `again` that somebody asked for a new list.
+/// As [`unless_left`], and notes in `again` that someone asked for a new list.
 async fn unless_left_noting<T>(
     orders: &mut mpsc::Receiver<Order>,
     generation: u64,

@@ -2,7 +2,7 @@
 //! to others, so they are counted here; a tool with many of them hangs, and its server may run short of whatever each
 //! of them holds there.
 //!
-//! Only of servers over ordered connections: over HTTP a call ends with its connection, as far as anybody can see.
+//! Only of servers over ordered connections: over HTTP a call ends with its connection, as far as anyone can see.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use toolcrib_base::ServerName;
 
 /// How many are remembered for one server, some 64 bytes each. Of more, the oldest are forgotten: their answers, should
-/// they still come, are told as oddities.
+/// they still come, are reported as oddities.
 pub const REMEMBERED: usize = 4_096;
 
 /// From how many on the log says so; said again whenever they have doubled.
@@ -18,7 +18,7 @@ const NOTED: usize = 16;
 
 /// Those of one server. Clones are handles to the same.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Unanswered(Arc<Mutex<State>>);
+pub(crate) struct UnansweredCalls(Arc<Mutex<State>>);
 
 #[derive(Debug, Default)]
 struct State {
@@ -38,17 +38,17 @@ struct Tool {
 
 /// Those of one connection, which are forgotten when it ends.
 #[derive(Debug)]
-pub(crate) struct OnConnection {
-    all: Unanswered,
+pub(crate) struct ConnectionCalls {
+    all: UnansweredCalls,
     server: ServerName,
     connection: u64,
 }
 
-// === impl Unanswered ===
+// === impl UnansweredCalls ===
 
-impl Unanswered {
-    pub(crate) fn on(&self, server: &ServerName, connection: u64) -> OnConnection {
-        OnConnection { all: self.clone(), server: server.clone(), connection }
+impl UnansweredCalls {
+    pub(crate) fn on(&self, server: &ServerName, connection: u64) -> ConnectionCalls {
+        ConnectionCalls { all: self.clone(), server: server.clone(), connection }
     }
 
     /// How many there are, by tool.
@@ -97,15 +97,16 @@ impl State {
     }
 }
 
-// === impl OnConnection ===
+// === impl ConnectionCalls ===
 
-impl OnConnection {
+impl ConnectionCalls {
     /// A call was given up.
     pub(crate) fn add(&self, id: u64, tool: &str) {
         let worth_telling = self.all.lock().add((self.connection, id), tool);
         if let Some(count) = worth_telling {
             let server = &self.server;
-            tracing::warn!(%server, tool, "{count} calls never ended; restart it with `toolcrib restart server {server}`");
+            tracing::warn!(%server, tool, "{count} calls were never answered; restart it with `toolcrib restart \
+                                           server {server}`");
         }
     }
 
@@ -115,7 +116,7 @@ impl OnConnection {
     }
 }
 
-impl Drop for OnConnection {
+impl Drop for ConnectionCalls {
     fn drop(&mut self) {
         let mut state = self.all.lock();
         let of_this = (self.connection, 0)..=(self.connection, u64::MAX);
@@ -132,7 +133,7 @@ mod tests {
 
     #[test]
     fn calls_are_counted_by_tool_until_they_are_answered_or_their_connection_ends() {
-        let all = Unanswered::default();
+        let all = UnansweredCalls::default();
         let counts = || all.by_tool().into_iter().map(|(tool, count)| format!("{tool} {count}")).collect::<Vec<_>>();
         let name = ServerName::new("a").unwrap();
         let (one, two) = (all.on(&name, 1), all.on(&name, 2));
@@ -149,7 +150,7 @@ mod tests {
 
     #[test]
     fn they_are_bounded_and_told_of_ever_more_seldom() {
-        let all = Unanswered::default();
+        let all = UnansweredCalls::default();
         let connection = all.on(&ServerName::new("a").unwrap(), 1);
         let told: Vec<usize> = (0..10_000).filter_map(|id| all.lock().add((1, id), "hang")).collect();
         assert_eq!(told, [16, 32, 64, 128, 256, 512, 1_024, 2_048, 4_096]);

@@ -1,7 +1,8 @@
 //! The memory that the bodies of all requests may take together, and how clients share it.
 //!
 //! A body counts from its first byte until nothing of it is in memory any more. Above the budget a client gets 503, but
-//! not because another one holds it all: the client that holds most gives way with the largest body that is not complete yet.
+//! not because another one holds it all: the client that holds most gives way with the largest body that is not
+//! complete yet.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, HashMap};
@@ -176,8 +177,8 @@ impl Holdings {
         let greatest = greatest.max_by_key(|(_, share)| share.bytes).filter(|(other, _)| *other != key);
         match greatest {
             Some((_, share)) if share.bytes > own => largest(share).map(|(_, id)| id),
-            // Among the bodies of one client the largest gives way to a small one. Large ones do not drive each other out:
-            // then none of them would ever be complete.
+            // Among the bodies of one client the largest gives way to a small one. Large ones do not drive each other
+            // out: then none of them would ever be complete.
             _ if wanted > SMALL => None,
             _ => largest(self.shares.get(key)?).filter(|(bytes, _)| *bytes > wanted).map(|(_, id)| id),
         }

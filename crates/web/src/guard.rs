@@ -44,8 +44,8 @@ impl Guard {
         }
     }
 
-    /// Admits a request, or says why not: 403 for a foreign host or what another site had a browser send, 401 for a wrong
-    /// or missing credential. `keys` are those of the profile that is asked for; `None` where it needs none.
+    /// Admits a request, or says why not: 403 for a foreign host or what another site had a browser send, 401 for a
+    /// wrong or missing credential. `keys` are those of the profile that is asked for; `None` where it needs none.
     pub fn admit(
         &self,
         peer: SocketAddr,
@@ -70,23 +70,32 @@ impl Guard {
     ) -> Result<Principal, Problem> {
         let mut credentials = headers.get_all(AUTHORIZATION).iter();
         match (credentials.next(), credentials.next()) {
-            (None, _) if keys.is_some() => Err(Problem::new(Kind::Unauthenticated, "this profile is opened by a key")
-                .hint("Send `Authorization: Bearer` with a key of the profile, or with the token of the token file.")),
+            (None, _) if keys.is_some() => Err(Problem::new(Kind::Unauthenticated, "this profile requires a key")
+                .hint(
+                    "Send `Authorization: Bearer` with a key of the profile or the gateway's token (`state/token` \
+                       in the home folder).",
+                )),
             (None, _) if peer.is_some_and(|peer| peer.ip().is_loopback()) => Ok(self.local.clone()),
-            (None, _) => Err(Problem::new(Kind::Unauthenticated, "a credential is required from another machine")
-                .hint("Send `Authorization: Bearer` with the token of the token file.")),
+            (None, _) => Err(Problem::new(Kind::Unauthenticated, "a token or key is required from another machine")
+                .hint("Send `Authorization: Bearer` with the gateway's token (`state/token` in the home folder).")),
             (Some(credential), None) => {
                 let text = credential.to_str().unwrap_or_default();
                 let token = text.get(..7).filter(|scheme| scheme.eq_ignore_ascii_case("bearer ")).map(|_| &text[7..]);
                 token.and_then(|token| self.proven(token.trim(), keys)).ok_or_else(|| {
                     let hint = match keys {
-                        Some(_) => "Send a key of the profile, or the token of the token file.",
-                        None => "Send the token of the token file, or no `Authorization` header from this machine.",
+                        Some(_) => {
+                            "Send a key of the profile or the gateway's token (`state/token` in the home \
+                                    folder)."
+                        }
+                        None => {
+                            "Send the gateway's token (`state/token` in the home folder), or from this machine no \
+                                 `Authorization` header."
+                        }
                     };
-                    Problem::new(Kind::Unauthenticated, "the credential is not valid here").hint(hint)
+                    Problem::new(Kind::Unauthenticated, "the token or key is not valid here").hint(hint)
                 })
             }
-            (Some(_), Some(_)) => Err(Problem::new(Kind::Unauthenticated, "more than one credential")),
+            (Some(_), Some(_)) => Err(Problem::new(Kind::Unauthenticated, "more than one token or key")),
         }
     }
 
@@ -101,7 +110,8 @@ impl Guard {
     }
 
     /// Whether a principal that was admitted to a profile with the keys `before` would not be admitted with those of
-    /// `after`. Of two keys with one name either may be revoked: who came with the other is sent away too, and comes back.
+    /// `after`. Of two keys with one name either may be revoked: who came with the other is sent away too, and comes
+    /// back.
     pub(crate) fn shuts_out(
         &self,
         (profile, principal): (&ProfileName, &PrincipalId),
@@ -123,7 +133,8 @@ impl Guard {
     }
 }
 
-/// Who comes with a key: two profiles may have keys of one name, which are not the same principal. Neither name has a `/`.
+/// Who comes with a key: two profiles may have keys of one name, which are not the same principal. Neither name has a
+/// `/`.
 fn key_principal(profile: &ProfileName, name: &KeyName) -> PrincipalId {
     PrincipalId::new(&format!("key:{profile}/{name}"))
 }

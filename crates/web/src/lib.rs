@@ -45,7 +45,7 @@ pub struct Site {
 }
 
 impl Site {
-    /// A site that nobody has visited yet. In `scope` run the tasks that outlive a request's first answer.
+    /// A site that no one has visited yet. In `scope` run the tasks that outlive a request's first answer.
     pub fn new(gateway: Arc<Gateway>, guard: Guard, limits: Limits, scope: Scope) -> Self {
         let (sse_clients, bodies) = (SseClients::new(limits.sessions), Bodies::new(limits.bodies_bytes));
         Self { gateway, guard, limits, scope, sse_clients, bodies, openapi: OnceLock::new() }

@@ -79,7 +79,7 @@ pub fn text(status: StatusCode, content_type: &'static str, text: String) -> Res
 
 /// A method that a route of the control API does not have.
 pub fn wrong_method(allow: &str) -> Response<Body> {
-    let detail = Problem::new(Kind::UnknownMethod, "this route does not have the method");
+    let detail = Problem::new(Kind::UnknownMethod, "this route does not support the method");
     let mut response = problem(StatusCode::METHOD_NOT_ALLOWED, "method-not-allowed", &detail);
     // The words of methods always fit a header.
     if let Ok(allow) = HeaderValue::try_from(allow) {
@@ -108,7 +108,7 @@ pub fn refusal(what: &Problem) -> Response<Body> {
 
 /// The memory for the bodies of requests is used up.
 pub fn no_room() -> Response<Body> {
-    let detail = Problem::new(Kind::Busy, "the bodies of other requests take all of the memory that is meant for them");
+    let detail = Problem::new(Kind::Busy, "the memory limit for request bodies is reached");
     let detail = detail.hint("Try again in a second, or raise `bodies_bytes` in config.toml.");
     let mut response = problem(StatusCode::SERVICE_UNAVAILABLE, "busy", &detail);
     response.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("1"));

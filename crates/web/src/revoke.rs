@@ -1,4 +1,4 @@
-//! Revoked keys: whoever came in with one is sent out when the profile's file no longer has it. A request that comes
+//! Revoked keys: anyone who came in with one is sent out when the profile's file no longer has it. A request that comes
 //! later is refused by `guard`; this ends what is open.
 
 use std::collections::BTreeMap;
@@ -24,7 +24,7 @@ pub(crate) async fn follow(site: Arc<Site>, mut stop: Stop) {
         }
         let after = keys(&site);
         for (profile, now) in after.iter().filter(|(profile, now)| before.get(*profile) != Some(*now)) {
-            // A profile that was not there, be it because its file was wrong, let in whoever it let in earlier.
+            // A missing profile, for example because its file was invalid, keeps the keys that it had before.
             let then = before.get(profile).and_then(Option::as_deref);
             site.gateway.end_access(profile, |who| site.guard.shuts_out((profile, who), then, now.as_deref()));
         }

@@ -57,7 +57,7 @@ pub async fn answer(site: &Arc<Site>, principal: Principal, request: Request<Inc
         (_, "/messages") => sse::post(site, &principal, request).await,
         (_, path) if path.starts_with("/api/v1/") => Box::pin(api::answer(site, principal, request)).await,
         _ => {
-            let problem = Problem::new(Kind::NotFound, "nothing is served at this path")
+            let problem = Problem::new(Kind::NotFound, "no such path")
                 .hint("MCP is at /mcp and /mcp/p/<profile>, older clients connect to /sse, health is at /healthz and /readyz.");
             respond::refusal(&problem)
         }

@@ -9,14 +9,15 @@ use std::path::PathBuf;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Address {
     Path(PathBuf),
-    /// A name that is no file; Linux only.
+    /// A name that is not a file; Linux only.
     Abstract(Vec<u8>),
 }
 
 // === impl Address ===
 
 impl Address {
-    /// The addresses that a variable such as `unix:path=/run/user/1000/bus;tcp:host=x` names, as far as we can use them.
+    /// The addresses that a variable such as `unix:path=/run/user/1000/bus;tcp:host=x` names, as far as we can use
+    /// them.
     pub(super) fn parse(text: &OsStr) -> Vec<Self> {
         text.as_bytes().split(|byte| *byte == b';').filter_map(Self::parse_one).collect()
     }

@@ -12,12 +12,12 @@ use super::wire::{self, Call, FIXED_BYTES, Kind, Message, Writer};
 
 /// How long one answer may take: the bus may have to start the keyring first.
 const ANSWER: Duration = Duration::from_secs(20);
-/// How many messages that nobody asked for are passed over before an answer.
+/// How many messages that no one asked for are passed over before an answer.
 const OTHERS: usize = 1_000;
 /// The longest line of the handshake.
 const LINE: usize = 1_024;
 
-/// What an error on the bus is called when nobody has the name that is called.
+/// What an error on the bus is called when no one has the name that is called.
 const ABSENT: [&str; 4] = [
     "org.freedesktop.DBus.Error.ServiceUnknown",
     "org.freedesktop.DBus.Error.NameHasNoOwner",
@@ -71,11 +71,11 @@ impl Bus {
             self.read(&mut byte)?;
             line.push(byte[0]);
             if line.len() > LINE {
-                return Err(failed("the bus speaks something else"));
+                return Err(failed("unexpected response from the bus"));
             }
         }
         if !line.starts_with(b"OK ") {
-            return Err(failed("the bus does not let us in"));
+            return Err(failed("the bus denied access"));
         }
         self.write(b"BEGIN\r\n")?;
         let name = "org.freedesktop.DBus";
@@ -98,11 +98,11 @@ impl Bus {
             return match message.kind {
                 Kind::Return => Ok(message),
                 Kind::Error(name) if ABSENT.contains(&name.as_str()) => {
-                    Err(KeyringError::Absent { why: "no program of this session keeps secrets".into() })
+                    Err(KeyringError::Absent { why: "no secret service is running in this session".into() })
                 }
                 Kind::Error(name) if name == "org.freedesktop.Secret.Error.IsLocked" => Err(KeyringError::Locked),
-                Kind::Error(name) => Err(failed(format!("`{}` is answered with `{name}`", call.method))),
-                Kind::Other => Err(failed("an answer that is none")),
+                Kind::Error(name) => Err(failed(format!("`{}` failed with `{name}`", call.method))),
+                Kind::Other => Err(failed("an invalid response")),
             };
         }
         Err(failed("it does not answer"))
@@ -111,18 +111,18 @@ impl Bus {
     fn message(&mut self) -> Result<Message, KeyringError> {
         let mut fixed = [0; FIXED_BYTES];
         self.read(&mut fixed)?;
-        let rest = wire::rest(&fixed).ok_or_else(|| failed("the bus speaks something else"))?;
+        let rest = wire::rest(&fixed).ok_or_else(|| failed("unexpected response from the bus"))?;
         let mut bytes = Zeroizing::new(vec![0; FIXED_BYTES + rest]);
         bytes[..FIXED_BYTES].copy_from_slice(&fixed);
         self.read(&mut bytes[FIXED_BYTES..])?;
-        wire::parse(&bytes).ok_or_else(|| failed("the bus speaks something else"))
+        wire::parse(&bytes).ok_or_else(|| failed("unexpected response from the bus"))
     }
 
     fn read(&mut self, mut into: &mut [u8]) -> Result<(), KeyringError> {
         while !into.is_empty() {
             self.stream.set_read_timeout(Some(self.left()?)).map_err(|error| broken(&error))?;
             match self.stream.read(into) {
-                Ok(0) => return Err(failed("the bus hung up")),
+                Ok(0) => return Err(failed("the bus closed the connection")),
                 Ok(count) => into = &mut into[count..],
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) => return Err(broken(&error)),

@@ -71,7 +71,7 @@ impl Keyring for SecretService {
         });
         let value = value.ok_or_else(odd)?;
         let text =
-            std::str::from_utf8(value).map_err(|_| KeyringError::Failed { why: "the value is no text".into() })?;
+            std::str::from_utf8(value).map_err(|_| KeyringError::Failed { why: "the value is not text".into() })?;
         Ok(Some(Secret::new(text)))
     }
 
@@ -101,7 +101,7 @@ impl Keyring for SecretService {
         let answer = session.bus.call(on(&collection, COLLECTION, "CreateItem", "a{sv}(oayays)b"), &body)?;
         let mut reader = reader(&answer);
         let (item, prompt) = reader.text().zip(reader.text()).ok_or_else(odd)?;
-        // A prompt would ask the person at the screen first; nobody may sit there.
+        // A prompt would ask the person at the screen first; no one may sit there.
         if item == "/" && prompt != "/" { Err(KeyringError::Locked) } else { Ok(()) }
     }
 }
@@ -130,7 +130,7 @@ impl Session {
         Ok(Some((*item).to_owned()))
     }
 
-    /// Unlocks what can be unlocked without asking anybody.
+    /// Unlocks what can be unlocked without asking anyone.
     fn unlock(&mut self, path: &str) -> Result<(), KeyringError> {
         let mut body = Writer::default();
         body.array(4, |paths| {
@@ -155,7 +155,7 @@ fn reader(message: &Message) -> Reader<'_> {
 }
 
 fn odd() -> KeyringError {
-    KeyringError::Failed { why: "it answers something else than the Secret Service".into() }
+    KeyringError::Failed { why: "it is not the Secret Service".into() }
 }
 
 #[cfg(test)]

@@ -18,7 +18,7 @@ pub(super) struct Key(Zeroizing<[u8; KEY_BYTES]>);
 
 /// Something sealed: the nonce and the encrypted bytes with their tag.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Sealed {
+pub(super) struct SealedBytes {
     pub(super) nonce: [u8; NONCE_BYTES],
     pub(super) bytes: Vec<u8>,
 }
@@ -60,16 +60,16 @@ impl Key {
     }
 
     /// Encrypts, bound to `context`.
-    pub(super) fn seal(&self, plain: &[u8], context: &[u8]) -> Sealed {
+    pub(super) fn seal(&self, plain: &[u8], context: &[u8]) -> SealedBytes {
         let mut nonce = [0; NONCE_BYTES];
         getrandom::fill(&mut nonce).expect("the operating system gives random bytes");
         let payload = Payload { msg: plain, aad: context };
         let bytes = self.cipher().encrypt(&XNonce::from(nonce), payload).expect("far below the cipher's 256 GiB");
-        Sealed { nonce, bytes }
+        SealedBytes { nonce, bytes }
     }
 
     /// Decrypts what was sealed with this key and this context.
-    pub(super) fn open(&self, sealed: &Sealed, context: &[u8]) -> Option<Zeroizing<Vec<u8>>> {
+    pub(super) fn open(&self, sealed: &SealedBytes, context: &[u8]) -> Option<Zeroizing<Vec<u8>>> {
         let payload = Payload { msg: &sealed.bytes, aad: context };
         self.cipher().decrypt(&XNonce::from(sealed.nonce), payload).ok().map(Zeroizing::new)
     }
@@ -131,7 +131,7 @@ mod tests {
             bent.bytes[index] ^= 1;
             assert!(key.open(&bent, b"here").is_none());
         }
-        assert!(key.open(&Sealed { bytes: Vec::new(), ..sealed.clone() }, b"here").is_none());
+        assert!(key.open(&SealedBytes { bytes: Vec::new(), ..sealed.clone() }, b"here").is_none());
         assert_ne!(key.seal(b"hello", b"here"), sealed, "a nonce is used once");
     }
 

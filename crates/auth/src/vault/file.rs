@@ -13,9 +13,9 @@ use serde::{Deserialize, Serialize};
 use toolcrib_base::{ProfileName, Secret, ServerName, Timestamp};
 use zeroize::Zeroizing;
 
-use super::crypt::{Context, Key, NONCE_BYTES, Sealed};
+use super::crypt::{Context, Key, NONCE_BYTES, SealedBytes};
 use super::key::KeyPlace;
-use super::{ENTRIES, EntryName, Listed, REACH, Reach, VALUE_BYTES, VaultError};
+use super::{ENTRIES, EntryName, REACH, Reach, SecretEntry, VALUE_BYTES, VaultError};
 
 /// The format that we write and read.
 const VERSION: u32 = 1;
@@ -47,7 +47,7 @@ pub(super) struct Contents {
     /// By name.
     pub(super) entries: Vec<Entry>,
     /// Over the header and all entries.
-    seal: Sealed,
+    seal: SealedBytes,
 }
 
 #[derive(Debug, Clone)]
@@ -55,23 +55,23 @@ pub(super) struct Entry {
     pub(super) name: EntryName,
     pub(super) reach: Reach,
     pub(super) set_at: Timestamp,
-    pub(super) value: Sealed,
+    pub(super) value: SealedBytes,
 }
 
 /// The file as JSON.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Written {
+struct FileFormat {
     toolcrib_vault: u32,
     key: String,
     key_in: KeyPlace,
     seal: String,
-    entries: Vec<WrittenEntry>,
+    entries: Vec<FileEntry>,
 }
 
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct WrittenEntry {
+struct FileEntry {
     name: EntryName,
     servers: Vec<String>,
     profiles: Vec<String>,
@@ -90,17 +90,17 @@ struct Header {
 impl Contents {
     /// Nothing yet, under this key.
     pub(super) fn new(key: &Key, key_place: KeyPlace) -> Self {
-        let seal = Sealed { nonce: [0; NONCE_BYTES], bytes: Vec::new() };
+        let seal = SealedBytes { nonce: [0; NONCE_BYTES], bytes: Vec::new() };
         Self { key_id: key.id(), key_place, entries: Vec::new(), seal }
     }
 
     /// Reads the file's bytes; the seal is not looked at yet.
     pub(super) fn from_bytes(bytes: &[u8]) -> Result<Self, String> {
-        let header: Header = serde_json::from_slice(bytes).map_err(|_| "it is no vault".to_owned())?;
+        let header: Header = serde_json::from_slice(bytes).map_err(|_| "it is not a vault".to_owned())?;
         if header.toolcrib_vault != VERSION {
             return Err(format!("it has format {}, and this toolcrib reads {VERSION}", header.toolcrib_vault));
         }
-        let written: Written = serde_json::from_slice(bytes).map_err(|error| error.to_string())?;
+        let written: FileFormat = serde_json::from_slice(bytes).map_err(|error| error.to_string())?;
         if written.entries.len() > ENTRIES {
             return Err(format!("it has more than {ENTRIES} entries"));
         }
@@ -114,7 +114,7 @@ impl Contents {
     }
 
     pub(super) fn to_bytes(&self) -> Vec<u8> {
-        let written = Written {
+        let written = FileFormat {
             toolcrib_vault: VERSION,
             key: self.key_id.clone(),
             key_in: self.key_place,
@@ -131,7 +131,7 @@ impl Contents {
     }
 
     /// An entry with its value encrypted, bound to all the rest of it.
-    pub(super) fn seal_entry(&self, listed: Listed, value: &Secret, key: &Key) -> Entry {
+    pub(super) fn seal_entry(&self, listed: SecretEntry, value: &Secret, key: &Key) -> Entry {
         let context = self.entry_context(&listed.name, &listed.reach, listed.set_at);
         let value = key.seal(value.expose().as_bytes(), context.as_bytes());
         Entry { name: listed.name, reach: listed.reach, set_at: listed.set_at, value }
@@ -181,12 +181,12 @@ impl Contents {
 // === impl Entry ===
 
 impl Entry {
-    pub(super) fn listed(&self) -> Listed {
-        Listed { name: self.name.clone(), reach: self.reach.clone(), set_at: self.set_at }
+    pub(super) fn listed(&self) -> SecretEntry {
+        SecretEntry { name: self.name.clone(), reach: self.reach.clone(), set_at: self.set_at }
     }
 
-    fn to_written(&self) -> WrittenEntry {
-        WrittenEntry {
+    fn to_written(&self) -> FileEntry {
+        FileEntry {
             name: self.name.clone(),
             servers: self.reach.servers().iter().map(ToString::to_string).collect(),
             profiles: self.reach.profiles().iter().map(ToString::to_string).collect(),
@@ -195,8 +195,8 @@ impl Entry {
         }
     }
 
-    fn from_written(written: WrittenEntry) -> Option<Self> {
-        let WrittenEntry { name, servers, profiles, set_at, value } = written;
+    fn from_written(written: FileEntry) -> Option<Self> {
+        let FileEntry { name, servers, profiles, set_at, value } = written;
         let servers = servers.iter().map(|name| ServerName::new(name).ok()).collect::<Option<Vec<_>>>()?;
         let profiles = profiles.iter().map(|name| ProfileName::new(name).ok()).collect::<Option<Vec<_>>>()?;
         let value = sealed(&value)?;
@@ -205,14 +205,14 @@ impl Entry {
     }
 }
 
-fn text(sealed: &Sealed) -> String {
+fn text(sealed: &SealedBytes) -> String {
     STANDARD.encode([sealed.nonce.as_slice(), &sealed.bytes].concat())
 }
 
-fn sealed(text: &str) -> Option<Sealed> {
+fn sealed(text: &str) -> Option<SealedBytes> {
     let all = STANDARD.decode(text).ok()?;
     let (nonce, bytes) = all.split_at_checked(NONCE_BYTES)?;
-    Some(Sealed { nonce: nonce.try_into().ok()?, bytes: bytes.to_vec() })
+    Some(SealedBytes { nonce: nonce.try_into().ok()?, bytes: bytes.to_vec() })
 }
 
 // === the disk ===
@@ -240,31 +240,31 @@ impl From<&fs::Metadata> for Stamp {
 
 /// A file that is there.
 #[derive(Debug)]
-pub(super) struct Found {
+pub(super) struct VaultFile {
     pub(super) stamp: Stamp,
     /// What is in it, where that was wanted.
     pub(super) bytes: Option<Vec<u8>>,
 }
 
 /// The file's stamp, with its bytes where `wanted`; `None` when there is none.
-pub(super) fn read(path: &Path, wanted: impl FnOnce(&Stamp) -> bool) -> Result<Option<Found>, VaultError> {
+pub(super) fn read(path: &Path, wanted: impl FnOnce(&Stamp) -> bool) -> Result<Option<VaultFile>, VaultError> {
     let failed = |source| VaultError::Io { act: "read", path: path.to_owned(), source };
     let Some((file, metadata)) = open_private(path).map_err(failed)? else { return Ok(None) };
     let stamp = Stamp::from(&metadata);
     if !wanted(&stamp) {
-        return Ok(Some(Found { stamp, bytes: None }));
+        return Ok(Some(VaultFile { stamp, bytes: None }));
     }
     let mut bytes = Vec::new();
     file.take(FILE_BYTES + 1).read_to_end(&mut bytes).map_err(failed)?;
     if bytes.len() as u64 > FILE_BYTES {
         return Err(failed(io::Error::other(format!("it has more than {FILE_BYTES} bytes"))));
     }
-    Ok(Some(Found { stamp, bytes: Some(bytes) }))
+    Ok(Some(VaultFile { stamp, bytes: Some(bytes) }))
 }
 
 /// Opens a file that is no link and no pipe; `None` when there is none.
 pub(super) fn open_private(path: &Path) -> io::Result<Option<(File, fs::Metadata)>> {
-    // Not to wait for whoever writes to a pipe that lies here.
+    // Not to wait for anyone who writes to a pipe that lies here.
     let flags = i32::try_from((OFlags::NOFOLLOW | OFlags::NONBLOCK).bits()).unwrap_or(0);
     let file = match OpenOptions::new().read(true).custom_flags(flags).open(path) {
         Ok(file) => file,

@@ -21,7 +21,7 @@ const FILE_BYTES: u64 = 1_024;
 pub enum KeyWish {
     /// In the keyring where there is one, else in a file.
     Keyring,
-    /// In a file, for machines where nobody unlocks the keyring.
+    /// In a file, for machines where no one unlocks the keyring.
     File,
 }
 
@@ -72,13 +72,13 @@ impl KeyPlace {
             (Some(key), _, _) => (key, format!("`{}`", path.display())),
             (None, Self::File, _) => return Err(none(format!("there is no `{}`", path.display()))),
             (None, Self::Keyring, None) => {
-                return Err(none("it lies in a keyring, and none can be reached from here".into()));
+                return Err(none("it is stored in a keyring, which cannot be reached from here".into()));
             }
             (None, Self::Keyring, Some(keyring)) => {
                 let text = keyring.get(&entry(wanted)).map_err(VaultError::Keyring)?;
                 let text = text.ok_or_else(|| none(format!("the keyring has no entry `{}`", entry(wanted))))?;
                 let key = Key::from_text(text.expose());
-                (key.ok_or_else(|| none("what the keyring holds is no key".into()))?, "the keyring".to_owned())
+                (key.ok_or_else(|| none("the keyring entry is not a key".into()))?, "the keyring".to_owned())
             }
         };
         let found = key.id();
@@ -107,10 +107,10 @@ fn read_file(path: &Path) -> Result<Option<Key>, VaultError> {
         return Err(untrusted("it belongs to another user"));
     }
     if metadata.mode() & 0o077 != 0 {
-        return Err(untrusted(&format!("its mode is {:o}, so that others may read it", metadata.mode() & 0o777)));
+        return Err(untrusted(&format!("its mode {:o} allows other users to read it", metadata.mode() & 0o777)));
     }
     let mut text = Zeroizing::new(String::new());
     let read = file.take(FILE_BYTES).read_to_string(&mut text);
     read.map_err(failed)?;
-    Key::from_text(&text).map(Some).ok_or_else(|| untrusted("it holds no key of 64 hexadecimal digits"))
+    Key::from_text(&text).map(Some).ok_or_else(|| untrusted("it contains no key of 64 hexadecimal digits"))
 }

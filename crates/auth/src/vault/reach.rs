@@ -16,7 +16,8 @@ pub struct EntryName(String);
 /// The text is no name of an entry.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "expected a name of 1 to {NAME_BYTES} bytes without blanks and control characters, such as `github` or `team/github`"
+    "expected a name of 1 to {NAME_BYTES} bytes without spaces and control characters, such as `github` or \
+     `team/github`"
 )]
 pub struct NameError;
 
@@ -109,12 +110,12 @@ impl Reach {
         if !self.servers.is_empty() && !user.server.is_some_and(|server| self.servers.contains(server)) {
             let allowed = quoted(self.servers.iter().map(ServerName::as_str).collect());
             let who = user.server.map_or("no server".to_owned(), |server| format!("server `{server}`"));
-            return Some(format!("its `servers` are {allowed}, and this is {who}"));
+            return Some(format!("its `servers` are {allowed}, but this is {who}"));
         }
         if !self.profiles.is_empty() && !user.profile.is_some_and(|profile| self.profiles.contains(profile)) {
             let allowed = quoted(self.profiles.iter().map(ProfileName::as_str).collect());
             let who = user.profile.map_or("for every profile".to_owned(), |profile| format!("profile `{profile}`"));
-            return Some(format!("its `profiles` are {allowed}, and this is {who}"));
+            return Some(format!("its `profiles` are {allowed}, but this is {who}"));
         }
         None
     }
@@ -145,11 +146,11 @@ mod tests {
         let reach = Reach::new(vec![files.clone(), files.clone()], vec![]);
         assert_eq!(reach.servers(), std::slice::from_ref(&files));
         check(&reach, Some(&files), None, None);
-        check(&reach, Some(&mail), None, Some("its `servers` are `files`, and this is server `mail`"));
-        check(&reach, None, None, Some("its `servers` are `files`, and this is no server"));
+        check(&reach, Some(&mail), None, Some("its `servers` are `files`, but this is server `mail`"));
+        check(&reach, None, None, Some("its `servers` are `files`, but this is no server"));
         let reach = Reach::new(vec![files.clone(), mail.clone()], vec![work.clone()]);
         check(&reach, Some(&files), Some(&work), None);
-        check(&reach, Some(&files), Some(&home), Some("its `profiles` are `work`, and this is profile `home`"));
-        check(&reach, Some(&files), None, Some("its `profiles` are `work`, and this is for every profile"));
+        check(&reach, Some(&files), Some(&home), Some("its `profiles` are `work`, but this is profile `home`"));
+        check(&reach, Some(&files), None, Some("its `profiles` are `work`, but this is for every profile"));
     }
 }

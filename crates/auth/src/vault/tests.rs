@@ -43,8 +43,8 @@ fn name(text: &str) -> EntryName {
     EntryName::new(text).unwrap()
 }
 
-fn listed(entry: &str, reach: Reach) -> Listed {
-    Listed { name: name(entry), reach, set_at: Timestamp(1_000) }
+fn listed(entry: &str, reach: Reach) -> SecretEntry {
+    SecretEntry { name: name(entry), reach, set_at: Timestamp(1_000) }
 }
 
 fn put(vault: &Vault, entry: &str, value: &str) -> Result<bool, VaultError> {
@@ -142,7 +142,7 @@ fn an_unknown_name_tells_the_nearest() {
     assert_eq!(hint("gihub"), "did you mean `github`?");
     assert_eq!(
         hint("something-else"),
-        "`toolcrib secret list` shows which there are; `toolcrib secret set something-else` sets it"
+        "list secrets with `toolcrib secret list`, or set it with `toolcrib secret set something-else`"
     );
     assert_eq!(vault.remove(&name("githup")).unwrap_err().hint(), "did you mean `github`?");
 }
@@ -163,7 +163,7 @@ fn an_entry_is_for_those_it_names() {
     let error = ask(Some(&mail), Some(&work)).unwrap_err();
     assert_eq!(
         error.to_string(),
-        "secret `c` may not be used here: its `servers` are `files`, and this is server `mail`"
+        "secret `c` is not allowed here: its `servers` are `files`, but this is server `mail`"
     );
     assert!(error.hint().contains("toolcrib secret set c --server"));
     assert_eq!(vault.list().unwrap()[2].reach, reach);
@@ -276,7 +276,7 @@ fn a_key_file_that_others_read_is_not_trusted() {
         let error = other(&vault).list().unwrap_err();
         assert_eq!(
             error.to_string(),
-            format!("cannot trust the key file `{}`: its mode is {mode:o}, so that others may read it", key.display())
+            format!("cannot trust the key file `{}`: its mode {mode:o} allows other users to read it", key.display())
         );
         assert!(error.hint().contains("chmod 600"));
     }
@@ -294,13 +294,13 @@ fn the_key_lies_in_the_keyring_where_there_is_one() {
     assert_eq!(keyring.secrets.lock().unwrap().len(), 1);
     assert_eq!(value(&Vault::new(folder.path(), Some(keyring.clone())), "a"), "x");
     let error = Vault::new(folder.path(), None).list().unwrap_err();
-    assert!(error.to_string().contains("it lies in a keyring, and none can be reached from here"), "{error}");
+    assert!(error.to_string().contains("it is stored in a keyring, which cannot be reached from here"), "{error}");
     let locked = Memory { is_locked: true, ..Memory::default() };
     let error = put(&Vault::new(folder.path(), Some(Arc::new(locked))), "b", "y").unwrap_err();
     assert!(matches!(error, VaultError::Keyring(KeyringError::Locked)), "{error}");
     let empty = Vault::new(folder.path(), Some(Arc::new(Memory::default())));
     assert!(matches!(empty.list(), Err(VaultError::NoKey { .. })));
-    // Somebody takes the vault to a machine without keyring.
+    // Someone takes the vault to a machine without keyring.
     let text = keyring.secrets.lock().unwrap().values().next().unwrap().expose().to_owned();
     let key = folder.path().join("vault.key");
     fs::write(&key, text).unwrap();
@@ -342,14 +342,14 @@ fn a_full_disk_keeps_the_old_file() {
     assert_eq!(fs::read(vault.path()).unwrap(), before);
     assert_eq!(fs::read_dir(folder.path().join("state")).unwrap().count(), 3, "the half of a file is gone");
     assert_eq!(value(&full, "a"), "value of a");
-    // What a process that was killed in the middle left behind is in nobody's way.
+    // What a process that was killed in the middle left behind is in no one's way.
     fs::write(vault.path().with_file_name("vault.new"), "half").unwrap();
     put(&vault, "c", "x").unwrap();
     assert_eq!(names(&vault), ["a", "b", "c"]);
 }
 
 #[test]
-fn others_see_changes_and_nobody_loses_one() {
+fn others_see_changes_and_no_one_loses_one() {
     let (_folder, vault) = two();
     assert_eq!(value(&vault, "a"), "value of a");
     let stamp = vault.stamp().unwrap();

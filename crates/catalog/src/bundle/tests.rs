@@ -109,7 +109,7 @@ fn a_secret_in_any_other_place_is_refused_by_its_name_and_not_repeated() {
 }
 
 #[test]
-fn what_somebody_else_wrote_is_read_strictly() {
+fn what_someone_else_wrote_is_read_strictly() {
     let bundle = |rest: &str| format!("bundle: 1\nprofile: {{name: team, servers: [a]}}\n{rest}");
     for (text, place, expected) in [
         (bundle("servers: [{name: ../a, command: x}]"), ":3:", "expected a name"),

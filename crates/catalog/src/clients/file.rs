@@ -20,7 +20,7 @@ pub enum FileError {
     TooLarge { path: PathBuf },
     #[error("`{}` is not UTF-8 text", path.display())]
     NotText { path: PathBuf },
-    #[error("`{}` was changed by somebody else in the meantime", path.display())]
+    #[error("`{}` was changed by another program in the meantime", path.display())]
     Changed { path: PathBuf },
     #[error("cannot keep a copy of `{}`: {source}", path.display())]
     NoBackup { path: PathBuf, source: io::Error },

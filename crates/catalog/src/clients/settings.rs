@@ -29,10 +29,10 @@ pub enum SettingsError {
     #[error("it is written in a way that cannot be changed safely")]
     Unsure,
     /// A server that was taken out is there again with other words.
-    #[error("the server `{}` that was taken out is there again and says something else", masked(key))]
+    #[error("the removed server `{}` exists again with different content", masked(key))]
     Conflict { key: String },
     /// This client or this file is only read.
-    #[error("servers are only read from there")]
+    #[error("servers are only read from this file")]
     ReadOnly,
 }
 

@@ -153,7 +153,7 @@ fn read(
     };
     if draft.is_disabled {
         draft.start = Some("manual");
-        draft.notes.push("it is switched off in the client, so it starts only when somebody says so".to_owned());
+        draft.notes.push("it is disabled in the client, so it starts only on request".to_owned());
     } else if entry.value.get("autoStart") == Some(&Value::Bool(true)) {
         draft.start = Some("eager");
     }
@@ -533,7 +533,7 @@ impl Entry<'_> {
         match parts.filter(|(name, argument)| Family::is_name(name) && Family::is_argument(argument)) {
             Some((name, argument)) => draft.family = Some((name.to_owned(), argument.to_owned())),
             None => draft.notes.push(
-                "`family` not taken over: it needs a `name` and an `instanceArg` of letters, digits, `_` and `-`"
+                "`family` not imported: it requires a `name` and an `instanceArg` of letters, digits, `_` and `-`"
                     .to_owned(),
             ),
         }
@@ -546,14 +546,14 @@ impl Entry<'_> {
         };
         if draft.kind == TransportKind::Stdio {
             if auth["type"] != "none" {
-                draft.notes.push("`auth` not taken over: it is for servers with an address".to_owned());
+                draft.notes.push("`auth` not imported: it applies to servers with a URL".to_owned());
             }
             return;
         }
         let mut left_out = Vec::new();
         draft.auth = Some(known_auth(auth, "auth", &mut left_out));
         if !left_out.is_empty() {
-            draft.notes.push(format!("{} not taken over: unknown, or what looks like a secret", left_out.join(", ")));
+            draft.notes.push(format!("{} not imported: unknown, or looks like a secret", left_out.join(", ")));
         }
         if auth["type"] != "none" {
             draft.notes.push("`auth` is kept as it is and not in effect yet: nothing signs in by it".to_owned());
@@ -571,13 +571,13 @@ impl Entry<'_> {
         let mut note = |keys: &[&'static str], what: &str| {
             let keys: Vec<String> = keys.iter().filter(|key| says(key)).map(|key| format!("`{key}`")).collect();
             if !keys.is_empty() {
-                notes.push(format!("{} not taken over: {what}", keys.join(", ")));
+                notes.push(format!("{} not imported: {what}", keys.join(", ")));
             }
         };
         note(&TOOL_RULES, "which tools may be used is said in a profile");
         let sign_in: Vec<&'static str> =
             SIGN_IN.into_iter().filter(|key| *key != "auth" || !self.client.is_muster()).collect();
-        note(&sign_in, "sign in anew");
+        note(&sign_in, "sign in again");
         note(&FILES, "name the variables of that file in `env`");
     }
 }
@@ -599,7 +599,7 @@ fn known_auth(value: &Value, place: &str, left_out: &mut Vec<String>) -> Value {
     Value::Object(known)
 }
 
-/// A text, a number or a truth value as text.
+/// A text, a number or a boolean as text.
 fn plain(value: &Value) -> Option<String> {
     match value {
         Value::String(text) => Some(text.clone()),

@@ -180,8 +180,10 @@ fn variable(fields: Fields<'_>) -> Option<Variable> {
         header: fields.get("header").and_then(|cursor| header(&cursor)),
     };
     if let Some(cursor) = written_default.filter(|_| variable.secret) {
-        cursor
-            .problem("belongs to a variable that is no secret", Some("remove it, or write `secret: false`".to_owned()));
+        cursor.problem(
+            "belongs to a variable that is not a secret",
+            Some("remove it, or write `secret: false`".to_owned()),
+        );
     }
     fields.finish();
     name.map(|_| variable)
@@ -219,7 +221,7 @@ pub(super) fn plain(cursor: &Cursor<'_>) -> Option<String> {
     let text = cursor.text()?;
     let is_plain = matches!(text.parse(), Ok(crate::SecretRef::Literal(_)));
     if !is_plain || text.contains('\0') {
-        let hint = "name the secret under `authorization.variables`; whoever configures the server says where it is";
+        let hint = "name the secret under `authorization.variables`; its place is set when the server is configured";
         cursor.problem("expected plain text, got a reference", Some(hint.to_owned()));
         return None;
     }

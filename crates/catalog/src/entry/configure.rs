@@ -44,15 +44,15 @@ pub enum ConfigureError {
     Unknown { entry: ServerName, variable: String },
     #[error("{} of entry `{entry}` {} no value", names(.variables), if .variables.len() == 1 { "has" } else { "have" })]
     Missing { entry: ServerName, variables: Vec<String> },
-    #[error("`{0}` is a secret and must not lie in a file")]
+    #[error("`{0}` is a secret and must not be stored in a file")]
     PlainSecret(String),
     #[error("`{0}` is not a value that the server takes")]
     Refused(String),
-    #[error("`{0}` stands in arguments or an address, where no reference is resolved")]
+    #[error("`{0}` is in arguments or a URL, where references are not resolved")]
     ReferenceInPlace(String),
     #[error("`{0}` has no header to travel in")]
     NoHeader(String),
-    #[error("the definition would be wrong: {}", .0.first().map(ToString::to_string).unwrap_or_default())]
+    #[error("the definition would be invalid: {}", .0.first().map(ToString::to_string).unwrap_or_default())]
     Definition(Vec<DefinitionProblem>),
 }
 
@@ -73,7 +73,7 @@ impl ConfigureError {
     /// The next step.
     pub fn hint(&self) -> String {
         match self {
-            Self::Name(_) => "a name has at most 64 characters of a-z, 0-9 and `-`, the first not `-`".to_owned(),
+            Self::Name(_) => "expected at most 64 characters of a-z, 0-9 and `-`, not starting with `-`".to_owned(),
             Self::NoRuntime(_) => "add `runtime` to the entry, or write the server's definition yourself".to_owned(),
             Self::Unknown { entry, .. } => format!("see its variables with `toolcrib registry show {entry}`"),
             Self::Missing { entry, .. } => format!("see what each is for with `toolcrib registry show {entry}`"),
@@ -82,7 +82,7 @@ impl ConfigureError {
             Self::ReferenceInPlace(_) => "give the value itself".to_owned(),
             Self::NoHeader(_) => "name its `header` in the entry".to_owned(),
             Self::Definition(problems) => {
-                problems.first().and_then(|problem| problem.hint.clone()).unwrap_or_else(|| "mend the entry".to_owned())
+                problems.first().and_then(|problem| problem.hint.clone()).unwrap_or_else(|| "fix the entry".to_owned())
             }
         }
     }

@@ -63,7 +63,7 @@ fn name(fields: &Fields<'_>, stem: &str) -> Option<ServerName> {
     let text = cursor.text()?;
     cursor.is_name();
     let Ok(name) = ServerName::new(text) else {
-        let hint = "a name has at most 64 characters of a-z, 0-9 and `-`, the first not `-`";
+        let hint = "expected at most 64 characters of a-z, 0-9 and `-`, not starting with `-`";
         cursor.problem(format!("expected a name, got {}", cursor.describe()), Some(hint.to_owned()));
         return None;
     };
@@ -161,7 +161,7 @@ fn authorization(cursor: Cursor<'_>) -> Option<Authorization> {
         }
         for variable in few.filter_map(variable) {
             if authorization.variable(&variable.name).is_some() {
-                listed.warn(format!("names `{}` twice; the first counts", variable.name), None);
+                listed.warn(format!("names `{}` twice; the first one is used", variable.name), None);
             } else {
                 authorization.variables.push(variable);
             }

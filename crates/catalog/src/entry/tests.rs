@@ -140,7 +140,7 @@ fn wrong_entries_are_told_with_their_place() {
         (format!("{head}authorization: {{type: custom, variables: [{{name: A}}, {{name: A}}]}}\n"), "3:54: `authorization.variables[1]`: expected each variable once, got it again"),
         (format!("{head}authorization: {{type: custom, variables: [{{name: A-B}}]}}\n"), "3:50: `authorization.variables[0].name`: expected a variable's name of A-Z, a-z, 0-9 and `_`, the first not a digit, got `A-B`"),
         (format!("{head}authorization: {{type: custom, variables: [{{name: A, pattern: '('}}]}}\n"), "3:62: `authorization.variables[0].pattern`: expected a regular expression such as `^sk-[a-z0-9]+$`, got one that does not compile"),
-        (format!("{head}authorization: {{type: custom, variables: [{{name: A, default: x}}]}}\n"), "3:62: `authorization.variables[0].default`: belongs to a variable that is no secret"),
+        (format!("{head}authorization: {{type: custom, variables: [{{name: A, default: x}}]}}\n"), "3:62: `authorization.variables[0].default`: belongs to a variable that is not a secret"),
         (format!("{head}authorization: {{type: custom, variables: [{{name: A, header: Host}}]}}\n"), "3:61: `authorization.variables[0].header`: expected a header that is the server's own, got one of the protocol"),
         (format!("{head}authorization: {{type: custom, variables: [{{name: A, header: X}}, {{name: B, header: x}}]}}\n"), "3:65: `authorization.variables[1]`: expected each header for one variable, got it again"),
         ("name: crm\nruntime: {command: x, args: ['${A}']}\n".to_owned(), "2:30: `runtime.args[0]`: expected a variable of this entry, got `${A}`"),
@@ -289,11 +289,11 @@ fn answers_that_do_not_fit_are_refused() {
         assert!(refused(Some(name), &[key]).ends_with("is not a name for a server"), "{name}");
     }
     assert_eq!(refused(None, &[]), "`CRM_KEY` of entry `crm` has no value");
-    assert_eq!(refused(None, &[("CRM_KEY", "k-abc")]), "`CRM_KEY` is a secret and must not lie in a file");
+    assert_eq!(refused(None, &[("CRM_KEY", "k-abc")]), "`CRM_KEY` is a secret and must not be stored in a file");
     assert_eq!(refused(None, &[key, ("REGION", "asia")]), "`REGION` is not a value that the server takes");
     assert_eq!(
         refused(None, &[key, ("REGION", "env:R")]),
-        "`REGION` stands in arguments or an address, where no reference is resolved"
+        "`REGION` is in arguments or a URL, where references are not resolved"
     );
     assert_eq!(refused(None, &[key, ("OTHER", "x")]), "entry `crm` has no variable `OTHER`");
     let entry = good("registry/a.yaml", "name: a\n");

@@ -173,7 +173,7 @@ impl Difference {
         ];
         let words: Vec<String> =
             counts.iter().filter(|(count, _)| *count > 0).map(|(count, word)| format!("{count} {word}")).collect();
-        if words.is_empty() { "nothing differs".to_owned() } else { words.join(", ") }
+        if words.is_empty() { "no differences".to_owned() } else { words.join(", ") }
     }
 
     /// For people: one paragraph for each thing, `-` what was and `+` what is, hidden characters made visible.

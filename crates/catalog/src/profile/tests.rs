@@ -160,7 +160,8 @@ fn wrong_values_are_told_with_place_and_hint() {
         ("quota: {policy: drop}", "2:17: `quota.policy`: expected one of `evict`, `block`, got `drop`"),
         (
             "unload_after: 10",
-            "2:15: `unload_after`: expected a duration such as `30s`, `500ms`, `2m` or `1h`, more than nothing and at most a week, got `10`",
+            "2:15: `unload_after`: expected a duration above 0 such as `30s`, `500ms`, `2m` or `1h`, at most a week, \
+             got `10`",
         ),
         ("max_tokens: 0", "2:13: `max_tokens`: expected a whole number from 50 to 1000000, got `0`"),
         (
@@ -195,7 +196,8 @@ fn patterns_that_cannot_match_are_told() {
     );
     bad(
         "name: default\ntools: {deny: ['files/{a,b}']}\n",
-        "2:16: `tools.deny[0]`: expected a pattern, got `files/{a,b}`: `{` has no meaning in a pattern: `*` is any run of characters, `?` is one | write one pattern for each alternative",
+        "2:16: `tools.deny[0]`: expected a pattern, got `files/{a,b}`: `{` is not supported in a pattern: `*` matches \
+         any characters, `?` matches one | write one pattern for each alternative",
     );
     let rules = good("name: default\ntools: {deny: ['*', 'files/x', 'f?les/*', 'git*', '*_write']}\n").tools;
     assert_eq!(words(&rules.deny), ["*", "files/x", "f?les/*", "git*", "*_write"]);

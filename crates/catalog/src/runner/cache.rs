@@ -75,10 +75,10 @@ pub struct HalfWritten {
 #[derive(Debug, thiserror::Error)]
 pub enum CacheEntryError {
     /// It is not an entry of the cache, or no longer half written.
-    #[error("`{path}` is not a half-written entry of the cache", path = .0.display())]
+    #[error("`{path}` is not an incomplete entry of the cache", path = .0.display())]
     NotHalfWritten(PathBuf),
     /// A symbolic link stands where the entry or its folder was expected.
-    #[error("`{path}` leads out of the cache", path = .0.display())]
+    #[error("`{path}` is outside of the cache", path = .0.display())]
     Escapes(PathBuf),
     /// It could not be removed.
     #[error("remove `{path}`: {source}", path = .path.display())]

@@ -64,8 +64,8 @@ fn variables_are_handed_on_by_name_alone() {
     for (names, part) in [
         ("['AWS_*']", "expected a variable's name"),
         ("['*']", "expected a variable's name"),
-        ("[GITHUB_TOKEN]", "expected the name of a variable that is no secret"),
-        ("[TOOLCRIB_TOKEN]", "expected the name of a variable that is no secret"),
+        ("[GITHUB_TOKEN]", "expected the name of a variable that is not a secret"),
+        ("[TOOLCRIB_TOKEN]", "expected the name of a variable that is not a secret"),
         ("[EDITOR, EDITOR]", "each variable once"),
     ] {
         let text = problems(&format!("name: files\ncommand: npx\ninherit_env: {names}\n")).join("\n");
@@ -150,7 +150,8 @@ fn wrong_values_are_told_with_place_and_hint() {
     for (lines, expected) in [
         (
             "timeouts: {call: soon}",
-            "3:18: `timeouts.call`: expected a duration such as `30s`, `500ms`, `2m` or `1h`, more than nothing and at most a week, got `soon`",
+            "3:18: `timeouts.call`: expected a duration above 0 such as `30s`, `500ms`, `2m` or `1h`, at most a week, \
+             got `soon`",
         ),
         ("timeouts: 30s", "3:11: `timeouts`: expected a map of keys and values, got `30s`"),
         ("timeouts: {cal: 30s}", "3:12: `timeouts.cal`: expected a known key, got this one | did you mean `call`?"),
@@ -261,7 +262,7 @@ fn the_transport_decides_which_keys_belong() {
 
 #[test]
 fn a_name_is_a_name_and_the_files_stem() {
-    let hint = "a name has at most 64 characters of a-z, 0-9 and `-`, the first not `-`";
+    let hint = "expected at most 64 characters of a-z, 0-9 and `-`, not starting with `-`";
     for name in ["..", "../x", "a/b", "Files", "-a", "a_b", "''"] {
         let shown = name.trim_matches('\'');
         bad(&format!("name: {name}\ncommand: x\n"), &format!("1:7: `name`: expected a name, got `{shown}` | {hint}"));

@@ -27,7 +27,7 @@ choice! {
 pub struct ArgumentDefinition {
     pub kind: ArgumentKind,
     pub required: bool,
-    /// What it is when nobody says otherwise.
+    /// The default value.
     pub default: Option<Value>,
     pub description: Option<String>,
     /// The only values; none for any.

@@ -24,7 +24,7 @@ pub struct LifecycleTool {
     pub tool: String,
     /// What it is called with; texts in it are templates.
     pub args: Map<String, Value>,
-    /// What of its answer is kept: a name for each JSON path.
+    /// Parts of the result to keep: a name for each JSON path.
     pub outputs: BTreeMap<String, String>,
     /// A template that must come out as `true`; otherwise the tool is not called, which counts as done.
     pub condition: Option<String>,

@@ -101,13 +101,13 @@ fn two_entries_of_one_name_are_told_with_both_places() {
 #[test]
 fn what_hides_another_is_told() {
     let home = home(&[("registry/custom/git.yaml", &ENTRY.replace("NAME", "git"))]);
-    assert_eq!(all(home.path())[0].notes, ["stands in front of the entry `git` (built in)"]);
+    assert_eq!(all(home.path())[0].notes, ["overrides the entry `git` (built in)"]);
     let named = Scope { paths: vec![home.path().join("registry")], ..Scope::default() };
     assert_eq!(validate(&named).unwrap()[0].notes.len(), 1);
 }
 
 #[test]
-fn schemas_that_nobody_accepts_are_told() {
+fn schemas_that_no_one_accepts_are_told() {
     let check = |schema: &str, expected: &str| {
         let home = home(&[
             (

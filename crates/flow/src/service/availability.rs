@@ -1,4 +1,4 @@
-//! Which service classes can be used, seen from the default profile, and what is told when that changes.
+//! Which service classes can be used, seen from the default profile, and what is reported when that changes.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
@@ -6,7 +6,7 @@ use std::sync::{Mutex, PoisonError};
 use toolcrib_base::{PrincipalId, ProfileName};
 use toolcrib_catalog::ObjectName;
 
-use super::house::Owner;
+use super::host::Owner;
 use super::table::Table;
 
 /// What was found out last: for each class those of its tools that were not there.
@@ -14,10 +14,10 @@ use super::table::Table;
 pub(super) struct Availability(Mutex<BTreeMap<ObjectName, Vec<String>>>);
 
 impl Availability {
-    /// Looks again, and tells what is different. What is missing while servers are still being listed for the first time
-    /// is not told.
+    /// Looks again, and tells what is different. What is missing while servers are still being listed for the first
+    /// time is not told.
     pub(super) fn look(&self, table: &Table) {
-        // Whoever administers sees most: a class that is not available to them is available to nobody.
+        // Admins see most: a class that is not available to them is available to no one.
         let owner = Owner {
             principal: PrincipalId::new("local"),
             administers: true,
@@ -43,7 +43,7 @@ impl Availability {
                 }
                 table.tell_class(name, "Available", "can be used", false);
             } else {
-                table.tell_class(name, "ToolsMissing", &format!("lacks tools: {names}"), true);
+                table.tell_class(name, "ToolsMissing", &format!("is missing tools: {names}"), true);
                 if !was_missing {
                     table.tell_class(name, "Unavailable", "cannot be used", true);
                 }

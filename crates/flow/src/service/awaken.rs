@@ -7,15 +7,15 @@ use tokio::sync::watch;
 use toolcrib_base::task::Stop;
 
 use super::class::Examiner;
-use super::house::Hands;
+use super::host::ToolCaller;
 use super::life::State;
 use super::table::{Entry, Servers, Table};
 use super::task::Order;
 
 /// Servers are there whenever their tools are, which is waited for; what depends on one by name is not refused here.
-struct Trusting;
+struct AssumeReady;
 
-impl Servers for Trusting {
+impl Servers for AssumeReady {
     fn state(&self, _: &str) -> Option<String> {
         Some("ready".to_owned())
     }
@@ -49,17 +49,17 @@ async fn wake(table: &Table, entry: &Entry) {
         }
     }
     if subject.auto_start && entry.life().state != State::Running {
-        let started = table.start(&subject.name, hands, &Trusting, Vec::new()).await;
+        let started = table.start(&subject.name, hands, &AssumeReady, Vec::new()).await;
         if let Err(problem) = started {
-            let message = format!("service `{}` was not started with the gateway: {}", subject.name, problem.message);
+            let message = format!("failed to start service `{}` with the gateway: {}", subject.name, problem.message);
             table.tell_service(subject.name.as_str(), "Failed", message, true);
         }
     }
 }
 
-/// Waits until the service's class is there, and all tools of it and of what it depends on for its owner; gives the owner's hands. Nothing when the
-/// service or the house is gone.
-async fn reach(table: &Table, entry: &Entry, changes: &mut watch::Receiver<u64>) -> Option<Arc<dyn Hands>> {
+/// Waits until the service's class is there, and all tools of it and of what it depends on for its owner; gives the
+/// owner's hands. Nothing when the service or the house is gone.
+async fn reach(table: &Table, entry: &Entry, changes: &mut watch::Receiver<u64>) -> Option<Arc<dyn ToolCaller>> {
     loop {
         changes.borrow_and_update();
         let subject = entry.subject();
@@ -74,7 +74,7 @@ async fn reach(table: &Table, entry: &Entry, changes: &mut watch::Receiver<u64>)
                 }
             };
             let Some(lacking) = lacking else { return Some(hands) };
-            // Somebody has started or removed it meanwhile.
+            // Someone has started or removed it meanwhile.
             if entry.life().state == State::Running || entry.order(Order::Await(lacking), hands).await.is_err() {
                 return None;
             }

@@ -31,12 +31,12 @@ pub(super) struct Tool {
     args: Tree,
     outputs: Vec<(String, JsonPath)>,
     condition: Option<Template>,
-    expect: Option<Expected>,
-    expect_not: Option<Expected>,
+    expect: Option<CompiledExpectation>,
+    expect_not: Option<CompiledExpectation>,
 }
 
 #[derive(Debug)]
-struct Expected {
+struct CompiledExpectation {
     success: Option<bool>,
     values: Vec<(JsonPath, Value)>,
 }
@@ -199,7 +199,7 @@ impl Tool {
                     None => faults.push(no_path(&place(key), path)),
                 }
             }
-            Some(Expected { success: expectation.success, values })
+            Some(CompiledExpectation { success: expectation.success, values })
         };
         let (expect, expect_not) = (expected("expect", &tool.expect), expected("expectNot", &tool.expect_not));
         match args {

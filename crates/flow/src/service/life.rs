@@ -7,7 +7,7 @@ use toolcrib_base::Timestamp;
 /// What a service is doing, as far as is known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum State {
-    /// It may run or not: whoever started it before can be asked no more.
+    /// It may run or not: anyone who started it before can be asked no more.
     Unknown,
     /// It is to be started or examined once its tools are there.
     Waiting,
@@ -15,7 +15,7 @@ pub(super) enum State {
     Running,
     Stopping,
     Stopped,
-    /// Its start, its stop or its restart failed; what is left of it nobody has said.
+    /// Its start, its stop or its restart failed; what is left of it no one has said.
     Failed,
 }
 
@@ -62,7 +62,7 @@ pub(super) struct Thresholds {
 /// Something that happens to a service.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Turn {
-    /// Somebody wants it to run; its tools are not there yet.
+    /// Someone wants it to run; its tools are not there yet.
     Awaits(String),
     Starts,
     Started {
@@ -88,14 +88,14 @@ pub(super) enum Turn {
         error: String,
         runs: Option<bool>,
     },
-    /// It is examined for the first time since nobody knows how it is.
+    /// It is examined for the first time since it is not known how it is.
     Examining,
     /// A check has ended, well or badly.
     Examined {
         with: &'static str,
         found: Result<Map<String, Value>, String>,
     },
-    /// Nobody can say how it is.
+    /// It is not known how it is.
     Lost(String),
 }
 
@@ -168,7 +168,7 @@ impl Life {
         }
     }
 
-    /// What is known of one after the gateway was started again: of what ran then nobody knows how it is now.
+    /// What is known of one after the gateway was started again: of what ran then it is not known how it is now.
     pub(super) fn after_restart(mut self) -> Self {
         match self.state {
             State::Stopped | State::Failed => {}
@@ -234,7 +234,7 @@ impl Life {
             Turn::Examined { with, found } => self.examined(with, found, thresholds, now),
             Turn::Lost(why) => {
                 (self.state, self.health, self.error) = (State::Unknown, Health::Unknown, Some(why.clone()));
-                vec![warning("StateChanged", format!("nobody knows whether it runs: {why}"))]
+                vec![warning("StateChanged", format!("cannot tell whether it is running: {why}"))]
             }
         };
         if before.0 != self.state {
@@ -288,7 +288,7 @@ impl Life {
                 let was_bad = matches!(self.health, Health::Unhealthy | Health::Degraded);
                 (self.health, self.error) = (Health::Healthy, None);
                 let healthy = note("Healthy", "is healthy");
-                if was_bad { vec![note("HealthCheckRecovered", "does well again"), healthy] } else { vec![healthy] }
+                if was_bad { vec![note("HealthCheckRecovered", "is healthy again"), healthy] } else { vec![healthy] }
             }
             Err(error) => {
                 (self.successes, self.failures) = (0, self.failures.saturating_add(1));
@@ -297,7 +297,7 @@ impl Life {
                 if !was_sure {
                     // Whatever it was, it is not what it should be.
                     (self.state, self.health) = (State::Failed, Health::Unhealthy);
-                    return vec![failed, warning("Unhealthy", "is not what it was before the gateway ended")];
+                    return vec![failed, warning("Unhealthy", "differs from its state before the gateway stopped")];
                 }
                 if self.failures < thresholds.failure {
                     if self.health != Health::Unhealthy {

@@ -3,7 +3,7 @@
 //! To add one: a row in [`ROWS`], and its arm in [`run`] with a function in `operation/instance.rs` or
 //! `operation/kind.rs`.
 
-mod asking;
+mod call;
 mod instance;
 mod kind;
 mod schema;
@@ -17,7 +17,7 @@ use toolcrib_gateway::Errand;
 use toolcrib_view::{Effect, Method, Operation, Permission};
 
 use super::table::Table;
-use asking::Asking;
+use call::OperationCall;
 use schema::{CREATE, CREATE_CLASS, NAMED, SAID, UPDATE_CLASS, VALIDATE};
 
 pub(super) fn rows() -> &'static [Operation] {
@@ -30,7 +30,7 @@ pub(super) fn run(
     operation: &'static Operation,
     errand: Errand,
 ) -> BoxFuture<'static, Result<Value, Problem>> {
-    let asking = Asking::new(Arc::clone(&table), errand);
+    let asking = OperationCall::new(Arc::clone(&table), errand);
     Box::pin(async move {
         match operation.tool {
             "core_service_create" => table.to_its_end(async move { instance::create(&asking).await }).await,
@@ -49,7 +49,7 @@ pub(super) fn run(
             "core_serviceclass_list" => Ok(kind::list(&asking)),
             "core_serviceclass_update" => kind::update(&asking).await,
             "core_serviceclass_validate" => kind::validate(&asking),
-            other => Err(Problem::new(Kind::Internal, format!("`{other}` is no operation of services"))),
+            other => Err(Problem::new(Kind::Internal, format!("unknown service operation `{other}`"))),
         }
     })
 }
@@ -75,7 +75,9 @@ const ROWS: &[Operation] = &[
         method: Method::Post,
         path: "/services",
         summary: "Create a service",
-        description: "Make a service of a service class: check its arguments, start what it depends on, and call the start tool of its class. With `persist` it has a file, services/<name>.yaml, and is there again after a restart of the gateway; with `autoStart` too it is then started.",
+        description: "Create a service from a service class: check its arguments, start its dependencies, and call \
+                      the start tool of its class. With `persist` it is saved as services/<name>.yaml and survives a \
+                      restart of the gateway; with `autoStart` it is then also started.",
         effect: Effect::Changes { idempotent: false },
         creates: true,
         input: CREATE,
@@ -87,7 +89,8 @@ const ROWS: &[Operation] = &[
         method: Method::Delete,
         path: "/services/{name}",
         summary: "Delete a service",
-        description: "Stop a service and forget it, its file too. One whose stop tool fails is forgotten all the same, and the answer says what failed. Servers are not deleted here.",
+        description: "Stop a service and delete it with its file. It is deleted even if its stop tool fails; the \
+                      result then says what failed. Does not delete servers.",
         effect: Effect::Destroys { idempotent: true },
         input: NAMED,
         output: SAID,
@@ -97,7 +100,9 @@ const ROWS: &[Operation] = &[
         tool: "core_service_get",
         path: "/services/{name}",
         summary: "Show a service",
-        description: "Show one service: its class, arguments, state, health, outputs and last error. Servers and the gateway itself are services too. Who does not administer sees of the services of the profile what they are and how they are.",
+        description: "Show one service: its class, arguments, state, health, outputs and last error. Servers and the \
+                      gateway itself are services too. Non-admins see only the class, state and health of services in \
+                      the profile.",
         permission: Permission::Open,
         input: NAMED,
         output: r#"{"type":"object","properties":{"name":{"type":"string"},"serviceClassName":{"type":"string"},"state":{"type":"string"},"health":{"type":"string"}},"required":["name","state","health"]}"#,
@@ -109,7 +114,8 @@ const ROWS: &[Operation] = &[
         tool: "core_service_list",
         path: "/services",
         summary: "List the services",
-        description: "List the services with their state and health: the gateway itself, the servers, and the instances of service classes. Who does not administer sees those of the profile.",
+        description: "List the services with their state and health: the gateway itself, the servers, and the \
+                      instances of service classes. Non-admins see only those in the profile.",
         permission: Permission::Open,
         output: r#"{"type":"object","properties":{"services":{"type":"array","items":{"type":"object","properties":{"name":{"type":"string"},"service_type":{"type":"string"},"state":{"type":"string"},"health":{"type":"string"}},"required":["name","service_type","state","health"]}},"total":{"type":"integer"}},"required":["services","total"]}"#,
         slow: false,
@@ -121,7 +127,8 @@ const ROWS: &[Operation] = &[
         method: Method::Post,
         path: "/services/{name}/restart",
         summary: "Restart a service",
-        description: "Restart a service with the restart tool of its class, or stop and start it. Of a server: connect anew.",
+        description: "Restart a service with the restart tool of its class, or stop and start it. A server is \
+                      reconnected.",
         effect: Effect::Destroys { idempotent: false },
         input: NAMED,
         output: SAID,
@@ -132,7 +139,7 @@ const ROWS: &[Operation] = &[
         method: Method::Post,
         path: "/services/{name}/start",
         summary: "Start a service",
-        description: "Start a service, and what it depends on before it. One that runs stays as it is.",
+        description: "Start a service after its dependencies. A running service is left unchanged.",
         effect: Effect::Changes { idempotent: true },
         input: NAMED,
         output: SAID,
@@ -141,8 +148,9 @@ const ROWS: &[Operation] = &[
     Operation {
         tool: "core_service_status",
         path: "/services/{name}/status",
-        summary: "Tell how a service is",
-        description: "Tell the state and health of a service. Where its class has a status tool, that is asked now if you administer.",
+        summary: "Service status",
+        description: "Show the state and health of a service. For admins, calls the status tool of its class if there \
+                      is one.",
         permission: Permission::Open,
         input: NAMED,
         output: r#"{"type":"object","properties":{"name":{"type":"string"},"service_type":{"type":"string"},"state":{"type":"string"},"health":{"type":"string"},"error":{"type":"string"}},"required":["name","service_type","state","health"]}"#,
@@ -154,7 +162,7 @@ const ROWS: &[Operation] = &[
         method: Method::Post,
         path: "/services/{name}/stop",
         summary: "Stop a service",
-        description: "Stop a service. One that others need which run is left alone, and they are named.",
+        description: "Stop a service. Fails if running services depend on it, and names them.",
         effect: Effect::Destroys { idempotent: true },
         input: NAMED,
         output: SAID,
@@ -165,7 +173,7 @@ const ROWS: &[Operation] = &[
         method: Method::Post,
         path: "/validate/service",
         summary: "Check a service",
-        description: "Say whether a service could be made of a class with these arguments, without making it.",
+        description: "Check whether a service can be created from a class with these arguments, without creating it.",
         input: VALIDATE,
         output: SAID,
         slow: false,
@@ -175,8 +183,8 @@ const ROWS: &[Operation] = &[
     Operation {
         tool: "core_serviceclass_available",
         path: "/service-classes/{name}/available",
-        summary: "Tell whether a service class can be used",
-        description: "Tell whether all tools of a service class, and all that it depends on, are there for you.",
+        summary: "Check a service class is available",
+        description: "Check whether all tools and dependencies of a service class are available to you.",
         permission: Permission::Open,
         input: NAMED,
         output: r#"{"type":"object","properties":{"name":{"type":"string"},"available":{"type":"boolean"},"missingTools":{"type":"array"}},"required":["name","available"]}"#,
@@ -187,7 +195,7 @@ const ROWS: &[Operation] = &[
         method: Method::Post,
         path: "/service-classes",
         summary: "Create a service class",
-        description: "Write the definition of a new service class, service-classes/<name>.yaml, and take it in.",
+        description: "Write the definition of a new service class, service-classes/<name>.yaml, and load it.",
         effect: Effect::Changes { idempotent: false },
         creates: true,
         problems: &[Kind::Conflict, Kind::Definition],
@@ -200,7 +208,8 @@ const ROWS: &[Operation] = &[
         method: Method::Delete,
         path: "/service-classes/{name}",
         summary: "Delete a service class",
-        description: "Remove the file of a service class. Its services stay, and cannot be started or stopped until there is a class of that name again.",
+        description: "Delete the file of a service class. Its services remain, but cannot be started or stopped until \
+                      a class of that name exists again.",
         effect: Effect::Destroys { idempotent: true },
         problems: &[Kind::NotFound, Kind::Conflict],
         input: NAMED,
@@ -211,7 +220,8 @@ const ROWS: &[Operation] = &[
         tool: "core_serviceclass_get",
         path: "/service-classes/{name}",
         summary: "Show a service class",
-        description: "Show a service class, and which of its tools are there. Who does not administer sees of the classes of the profile which tools they use.",
+        description: "Show a service class and which of its tools are available. Non-admins see only the tools of \
+                      classes in the profile.",
         permission: Permission::Open,
         problems: &[Kind::NotFound, Kind::Definition],
         input: NAMED,
@@ -222,7 +232,8 @@ const ROWS: &[Operation] = &[
         tool: "core_serviceclass_list",
         path: "/service-classes",
         summary: "List the service classes",
-        description: "List the service classes, and which of their tools are there. Who does not administer sees those of the profile.",
+        description: "List the service classes and which of their tools are available. Non-admins see only those in \
+                      the profile.",
         permission: Permission::Open,
         output: r#"{"type":"object","properties":{"serviceClasses":{"type":"array"},"total":{"type":"integer"},"mode":{"type":"string"}},"required":["serviceClasses","total","mode"]}"#,
         ..CLASS
@@ -232,7 +243,8 @@ const ROWS: &[Operation] = &[
         method: Method::Put,
         path: "/service-classes/{name}",
         summary: "Change a service class",
-        description: "Replace the description, the arguments or the configuration of a service class; what is not given stays. The file is written without comments.",
+        description: "Replace the description, the arguments or the configuration of a service class; omitted fields \
+                      are kept. Comments in the file are lost.",
         effect: Effect::Destroys { idempotent: true },
         problems: &[Kind::NotFound, Kind::Conflict, Kind::Stale, Kind::Definition],
         input: UPDATE_CLASS,
@@ -244,7 +256,7 @@ const ROWS: &[Operation] = &[
         method: Method::Post,
         path: "/validate/service-class",
         summary: "Check a service class",
-        description: "Say what is wrong with the definition of a service class, without writing it.",
+        description: "Validate the definition of a service class without writing it.",
         problems: &[Kind::Conflict, Kind::Definition],
         input: CREATE_CLASS,
         output: SAID,

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use toolcrib_catalog::ObjectName;
 
-/// Names and what each needs first. Names that nobody has here are servers or are missing, which others find out.
+/// Names and what each needs first. Names that no one has here are servers or are missing, which others find out.
 pub(super) type Needs = BTreeMap<ObjectName, Vec<ObjectName>>;
 
 /// A circle that can be reached from `name`, from one member round to itself; none where there is none.

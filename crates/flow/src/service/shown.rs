@@ -52,7 +52,7 @@ pub(super) fn instance(entry: &Entry, classes: &Classes) -> Value {
     instance
 }
 
-/// What whoever may use a service's tools may know of it: never what it was made of, or what a tool answered.
+/// What anyone who may use a service's tools may know of it: never what it was made of, or what a tool answered.
 const OF_ANYBODY: [&str; 16] = [
     "name",
     "service_type",
@@ -88,13 +88,13 @@ const CLASS_OF_ANYBODY: [&str; 12] = [
     "statusToolAvailable",
 ];
 
-/// [`status`] or [`instance`] for a caller who does not administer.
-pub(super) fn of_anybody(service: Value) -> Value {
+/// [`status`] or [`instance`] for a non-admin.
+pub(super) fn of_a_non_admin(service: Value) -> Value {
     only(service, &OF_ANYBODY)
 }
 
-/// [`class()`] for a caller who does not administer.
-pub(super) fn class_of_anybody(class: Value) -> Value {
+/// [`class()`] for a non-admin.
+pub(super) fn class_of_a_non_admin(class: Value) -> Value {
     only(class, &CLASS_OF_ANYBODY)
 }
 
@@ -105,7 +105,7 @@ fn only(mut value: Value, known: &[&str]) -> Value {
     value
 }
 
-/// How the gateway itself is: whoever reads this has reached it.
+/// How the gateway itself is: anyone who reads this has reached it.
 pub(super) fn aggregator() -> Value {
     json!({ "name": AGGREGATOR, "service_type": "Aggregator", "state": "running", "health": "healthy" })
 }
@@ -146,7 +146,7 @@ pub(super) fn static_instance(status: &Value) -> Value {
     instance
 }
 
-/// A class, with which of its tools are there for whoever asks. `missing` are those of its tools that are not, `needs`
+/// A class, with which of its tools are visible to the caller. `missing` are those of its tools that are not, `needs`
 /// those of its dependencies.
 pub(super) fn class(class: &Class, missing: &[String], needs: &[String]) -> Value {
     let definition = &class.definition;

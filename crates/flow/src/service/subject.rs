@@ -5,7 +5,7 @@ use toolcrib_base::{PrincipalId, ProfileName, Timestamp};
 use toolcrib_catalog::{ObjectName, ServiceDefinition};
 use toolcrib_store::ServiceRecord;
 
-use super::house::Owner;
+use super::host::Owner;
 use super::life::{Life, State};
 
 /// What a service is.
@@ -93,7 +93,7 @@ impl Subject {
     }
 }
 
-/// What a record tells of a life, seen by a later process.
+/// What a record reports a life, seen by a later process.
 pub(super) fn remembered(record: &ServiceRecord, now: Timestamp) -> Life {
     let body: Value = serde_json::from_str(&record.body).unwrap_or_default();
     let map = |key: &str| body[key].as_object().cloned().unwrap_or_default();

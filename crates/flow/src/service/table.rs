@@ -24,11 +24,11 @@ use toolcrib_view::ObjectKind;
 use super::arguments;
 use super::awaken;
 use super::class::{Class, Classes};
-use super::house::{Hands, House};
+use super::host::{ServiceHost, ToolCaller};
 use super::life::{Life, State};
 use super::order;
 use super::subject::{self, Subject};
-use super::task::{Around, Done, ORDERS, Order, Request, ServiceTask};
+use super::task::{ORDERS, Order, OrderOutcome, Request, ServiceContext, ServiceTask};
 
 pub(super) use depend::Servers;
 
@@ -48,7 +48,7 @@ pub(super) struct Entry {
 /// All service classes and services.
 #[derive(Debug)]
 pub(super) struct Table {
-    pub(super) around: Arc<Around>,
+    pub(super) around: Arc<ServiceContext>,
     entries: Mutex<BTreeMap<ObjectName, Entry>>,
     /// What the files say, as last applied.
     loaded: ArcSwap<Loaded>,
@@ -68,8 +68,8 @@ impl Entry {
         Arc::clone(&self.life.borrow())
     }
 
-    /// Has an order carried out. Whoever drops this does not take the order back.
-    pub(super) async fn order(&self, order: Order, hands: Arc<dyn Hands>) -> Result<Done, Problem> {
+    /// Has an order carried out. Anyone who drops this does not take the order back.
+    pub(super) async fn order(&self, order: Order, hands: Arc<dyn ToolCaller>) -> Result<OrderOutcome, Problem> {
         self.place(order, hands)?.await
     }
 
@@ -77,15 +77,16 @@ impl Entry {
     pub(super) fn place(
         &self,
         order: Order,
-        hands: Arc<dyn Hands>,
-    ) -> Result<impl Future<Output = Result<Done, Problem>> + use<>, Problem> {
+        hands: Arc<dyn ToolCaller>,
+    ) -> Result<impl Future<Output = Result<OrderOutcome, Problem>> + use<>, Problem> {
         let name = self.subject().name.clone();
         let (reply, answer) = oneshot::channel();
         self.orders.try_send(Request { order, hands, reply }).map_err(|error| match error {
             mpsc::error::TrySendError::Full(_) => {
-                let message = format!("{ORDERS} orders for service `{name}` wait already, which is the limit");
-                Problem::new(Kind::Busy, message)
-                    .hint("Ask for its state; each order ends within the deadlines of its class.")
+                let message = format!("the queue of service `{name}` is full: {ORDERS} requests are waiting");
+                Problem::new(Kind::Busy, message).hint(
+                    "Check its state with core_service_status; each request ends within the timeouts of its class.",
+                )
             }
             mpsc::error::TrySendError::Closed(_) => gone(&name),
         })?;
@@ -95,20 +96,20 @@ impl Entry {
 }
 
 fn gone(name: &ObjectName) -> Problem {
-    Problem::new(Kind::Unavailable, format!("service `{name}` has just been removed, or the gateway ends"))
+    Problem::new(Kind::Unavailable, format!("service `{name}` was just deleted, or the gateway is shutting down"))
 }
 
 // === impl Table ===
 
 impl Table {
     pub(super) fn new(
-        house: Arc<dyn House>,
+        house: Arc<dyn ServiceHost>,
         clock: Arc<dyn Clock>,
         records: Option<Records>,
         scope: &Scope,
         home: &Path,
     ) -> Self {
-        let around = Around { house, clock, records, classes: ArcSwap::default() };
+        let around = ServiceContext { house, clock, records, classes: ArcSwap::default() };
         Self {
             around: Arc::new(around),
             entries: Mutex::default(),
@@ -152,14 +153,14 @@ impl Table {
                 .hint("Choose another name, or delete it first."));
         }
         if entries.len() >= SERVICES_MAX {
-            return Err(Problem::new(Kind::Busy, format!("there are {SERVICES_MAX} services, which is the limit")));
+            return Err(Problem::new(Kind::Busy, format!("the limit of {SERVICES_MAX} services is reached")));
         }
         let entry = self.begin(subject, life);
         entries.insert(name, entry.clone());
         Ok(entry)
     }
 
-    /// Does something that must not stay half done when whoever asked for it goes. It ends early only with the process.
+    /// Does something that must not stay half done when the caller for it goes. It ends early only with the process.
     pub(super) async fn to_its_end<T: Send + 'static>(
         &self,
         work: impl Future<Output = Result<T, Problem>> + Send + 'static,
@@ -169,11 +170,11 @@ impl Table {
             tokio::select! {
                 // First, so that what fails because the process ends is not cleaned up as if it had failed by itself.
                 biased;
-                () = stop.stopped() => Err(Problem::new(Kind::Cancelled, "the gateway ends")),
+                () = stop.stopped() => Err(Problem::new(Kind::Cancelled, "the gateway is shutting down")),
                 done = work => done,
             }
         });
-        done.await.unwrap_or_else(|_| Err(Problem::new(Kind::Internal, "the operation ended early")))
+        done.await.unwrap_or_else(|_| Err(Problem::new(Kind::Internal, "the operation was interrupted")))
     }
 
     /// Forgets a service, whose task ends; whether it was still there, and not another one of its name.
@@ -216,8 +217,13 @@ impl Table {
                 problems.push(self.problem(name, &fault.field, &fault.message, None));
             }
             if let Some(circle) = order::circle(&needs, name).filter(|circle| circle.first() == Some(name)) {
-                let message = format!("expected no circle, got {}", order::shown(&circle));
-                problems.push(self.problem(name, "serviceConfig.dependencies", &message, Some("remove one of them")));
+                let message = format!("dependency cycle: {}", order::shown(&circle));
+                problems.push(self.problem(
+                    name,
+                    "serviceConfig.dependencies",
+                    &message,
+                    Some("remove one of these dependencies"),
+                ));
             }
             classes.insert(name.clone(), class);
         }
@@ -236,7 +242,7 @@ impl Table {
             }
         }
         for name in before.service_classes.keys().filter(|name| !after.service_classes.contains_key(*name)) {
-            tell(name, "Deleted", "is gone");
+            tell(name, "Deleted", "was removed");
         }
     }
 
@@ -301,13 +307,14 @@ impl Table {
         match records.all() {
             Ok(all) => all.into_iter().map(|record| (record.name.clone(), record)).collect(),
             Err(error) => {
-                tracing::error!(%error, "how services were is not known");
+                tracing::error!(%error, "cannot read the saved state of services");
                 BTreeMap::new()
             }
         }
     }
 
-    /// Its arguments with the defaults of its class, as far as they are right; what is wrong is told when it is started.
+    /// Its arguments with the defaults of its class, as far as they are right; what is wrong is reported when it is
+    /// started.
     fn completed(&self, definition: &ServiceDefinition) -> Map<String, Value> {
         let class = self.around.class(definition.class.as_str()).ok();
         let complete = class.and_then(|class| arguments::complete(&class.definition.args, &definition.args).ok());
@@ -336,19 +343,19 @@ impl Table {
         }
     }
 
-    /// Its file is gone, so it is; what it stands for may still be there, and nobody was asked to stop it.
+    /// Its file is gone, so it is; what it stands for may still be there, and no one was asked to stop it.
     fn tell_gone(&self, name: &ObjectName, entry: Option<&Entry>) {
         let runs = entry.is_some_and(|entry| entry.life().state != State::Stopped);
         let message = if runs {
-            format!("service `{name}` is gone with its file; its stop tool was not called")
+            format!("service `{name}` was removed because its file is gone; its stop tool was not called")
         } else {
-            format!("service `{name}` is gone with its file")
+            format!("service `{name}` was removed because its file is gone")
         };
         self.tell_service(name.as_str(), "Deleted", message, runs);
         if let Some(records) = &self.around.records
             && let Err(error) = records.remove(name.as_str())
         {
-            tracing::warn!(service = %name, %error, "what was written down of it stays behind");
+            tracing::warn!(service = %name, %error, "failed to delete its saved state");
         }
     }
 
@@ -393,8 +400,7 @@ impl Table {
 /// The problem of a name that no service has.
 pub(super) fn unknown(name: &str) -> Problem {
     let name: String = name.chars().filter(|c| !c.is_control()).take(80).collect();
-    Problem::new(Kind::NotFound, format!("service `{name}` not found"))
-        .hint("core_service_list shows those that there are.")
+    Problem::new(Kind::NotFound, format!("service `{name}` not found")).hint("List services with core_service_list.")
 }
 
 pub(super) fn circle_problem(circle: &[ObjectName]) -> Problem {

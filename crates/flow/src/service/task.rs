@@ -14,7 +14,7 @@ use toolcrib_store::Services as Records;
 use toolcrib_view::ObjectKind;
 
 use super::class::{self, Class, Classes, Examiner, Tool};
-use super::house::{Hands, House};
+use super::host::{ServiceHost, ToolCaller};
 use super::life::{Life, Note, State, Turn};
 use super::subject::Subject;
 
@@ -23,8 +23,8 @@ pub(super) const ORDERS: usize = 32;
 
 /// What services share.
 #[derive(Debug)]
-pub(super) struct Around {
-    pub(super) house: Arc<dyn House>,
+pub(super) struct ServiceContext {
+    pub(super) house: Arc<dyn ServiceHost>,
     pub(super) clock: Arc<dyn Clock>,
     /// Where what outlives the process is written down; nothing in tests that need none.
     pub(super) records: Option<Records>,
@@ -50,13 +50,13 @@ pub(super) enum Order {
 /// An order, with the hands to carry it out.
 pub(super) struct Request {
     pub(super) order: Order,
-    pub(super) hands: Arc<dyn Hands>,
-    pub(super) reply: oneshot::Sender<Result<Done, Problem>>,
+    pub(super) hands: Arc<dyn ToolCaller>,
+    pub(super) reply: oneshot::Sender<Result<OrderOutcome, Problem>>,
 }
 
 /// What came of an order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Done {
+pub(super) enum OrderOutcome {
     Carried,
     /// It was so already.
     Already,
@@ -65,14 +65,14 @@ pub(super) enum Done {
 /// The task.
 pub(super) struct ServiceTask {
     pub(super) subject: Arc<ArcSwap<Subject>>,
-    pub(super) around: Arc<Around>,
+    pub(super) around: Arc<ServiceContext>,
     pub(super) life: watch::Sender<Arc<Life>>,
     pub(super) orders: mpsc::Receiver<Request>,
 }
 
-// === impl Around ===
+// === impl ServiceContext ===
 
-impl Around {
+impl ServiceContext {
     /// The class of that name as it is now.
     pub(super) fn class(&self, name: &str) -> Result<Arc<Class>, Problem> {
         match self.classes.load().get(name) {
@@ -81,7 +81,10 @@ impl Around {
             Some(Err(faults)) => {
                 let faults: Vec<String> =
                     faults.iter().map(|fault| format!("`{}`: {}", fault.field, fault.message)).collect();
-                Err(Problem::new(Kind::Definition, format!("service class `{name}` is wrong: {}", faults.join("; "))))
+                Err(Problem::new(
+                    Kind::Definition,
+                    format!("service class `{name}` is not valid: {}", faults.join("; ")),
+                ))
             }
         }
     }
@@ -91,7 +94,7 @@ impl Around {
 pub(super) fn unknown_class(name: &str) -> Problem {
     let name: String = name.chars().filter(|c| !c.is_control()).take(80).collect();
     Problem::new(Kind::NotFound, format!("service class `{name}` not found"))
-        .hint("core_serviceclass_list shows those that there are.")
+        .hint("List service classes with core_serviceclass_list.")
 }
 
 // === impl ServiceTask ===
@@ -108,8 +111,8 @@ impl ServiceTask {
                 // Cancel-safe: an order that is not taken stays in the channel.
                 request = self.orders.recv() => {
                     let Some(Request { order, hands, reply }) = request else { return };
-                    // Who has gone before it began does not want it any more. So a tool of a lifecycle that orders its own
-                    // service waits in vain for its deadline, and does not begin again after it.
+                    // Who has gone before it began does not want it any more. So a tool of a lifecycle that orders its
+                    // own service waits in vain for its deadline, and does not begin again after it.
                     if reply.is_closed() {
                         continue;
                     }
@@ -120,7 +123,7 @@ impl ServiceTask {
                         done = self.carry_out(order, &*hands) => done,
                     };
                     examined = Instant::now();
-                    // Whoever asked may have gone.
+                    // The caller may have gone.
                     let _ = reply.send(done);
                     if is_end {
                         return;
@@ -147,48 +150,48 @@ impl ServiceTask {
         self.around.class(self.subject.load().class.as_str())
     }
 
-    async fn carry_out(&mut self, order: Order, hands: &dyn Hands) -> Result<Done, Problem> {
+    async fn carry_out(&mut self, order: Order, hands: &dyn ToolCaller) -> Result<OrderOutcome, Problem> {
         let state = self.life.borrow().state;
         match order {
-            Order::Start if state == State::Running => Ok(Done::Already),
+            Order::Start if state == State::Running => Ok(OrderOutcome::Already),
             Order::Start => self.start(hands).await,
-            Order::Stop | Order::End if state == State::Stopped => Ok(Done::Already),
+            Order::Stop | Order::End if state == State::Stopped => Ok(OrderOutcome::Already),
             Order::Stop | Order::End => self.stop(hands).await,
             Order::Restart => self.restart(state, hands).await,
-            Order::Examine if state == State::Stopped => Ok(Done::Already),
+            Order::Examine if state == State::Stopped => Ok(OrderOutcome::Already),
             Order::Examine => {
                 let class = self.class()?;
                 if let Some(tool) = class.examiner(Examiner::Status) {
                     self.examine(&class, tool, hands).await;
                 }
-                Ok(Done::Carried)
+                Ok(OrderOutcome::Carried)
             }
             Order::Await(why) => {
                 if state != State::Running && self.life.borrow().error.as_ref() != Some(&why) {
                     self.take(Turn::Awaits(why)).await;
                 }
-                Ok(Done::Carried)
+                Ok(OrderOutcome::Carried)
             }
             Order::GiveUp(why) => {
                 self.take(Turn::Lost(why)).await;
-                Ok(Done::Carried)
+                Ok(OrderOutcome::Carried)
             }
         }
     }
 
-    async fn start(&mut self, hands: &dyn Hands) -> Result<Done, Problem> {
+    async fn start(&mut self, hands: &dyn ToolCaller) -> Result<OrderOutcome, Problem> {
         let class = self.class()?;
         self.take(Turn::Starts).await;
         match self.begin(&class, "start", hands).await {
             Ok((kept, outputs)) => {
                 self.take(Turn::Started { kept, outputs }).await;
-                Ok(Done::Carried)
+                Ok(OrderOutcome::Carried)
             }
             Err(problem) => Err(self.failed("start", problem).await),
         }
     }
 
-    async fn restart(&mut self, state: State, hands: &dyn Hands) -> Result<Done, Problem> {
+    async fn restart(&mut self, state: State, hands: &dyn ToolCaller) -> Result<OrderOutcome, Problem> {
         let class = self.class()?;
         let can_restart = class.tool("restart").is_some();
         match state {
@@ -197,7 +200,7 @@ impl ServiceTask {
                 match self.begin(&class, "restart", hands).await {
                     Ok((kept, outputs)) => {
                         self.take(Turn::Restarted { kept, outputs }).await;
-                        Ok(Done::Carried)
+                        Ok(OrderOutcome::Carried)
                     }
                     Err(problem) => Err(self.failed("restart", problem).await),
                 }
@@ -215,7 +218,7 @@ impl ServiceTask {
         &mut self,
         class: &Class,
         word: &'static str,
-        hands: &dyn Hands,
+        hands: &dyn ToolCaller,
     ) -> Result<(Map<String, Value>, Map<String, Value>), Problem> {
         let Some(tool) = class.tool(word) else { return Ok(Default::default()) };
         let kept = self.call(class, tool, hands).await?;
@@ -234,14 +237,14 @@ impl ServiceTask {
         problem
     }
 
-    async fn stop(&mut self, hands: &dyn Hands) -> Result<Done, Problem> {
+    async fn stop(&mut self, hands: &dyn ToolCaller) -> Result<OrderOutcome, Problem> {
         let class = self.class()?;
-        let Some(tool) = class.tool("stop") else { return Ok(Done::Already) };
+        let Some(tool) = class.tool("stop") else { return Ok(OrderOutcome::Already) };
         self.take(Turn::Stops).await;
         match self.call(&class, tool, hands).await {
             Ok(kept) => {
                 self.take(Turn::Stopped { kept }).await;
-                Ok(Done::Carried)
+                Ok(OrderOutcome::Carried)
             }
             Err(problem) => {
                 let runs = match class.examiner(Examiner::Status) {
@@ -254,7 +257,7 @@ impl ServiceTask {
         }
     }
 
-    /// One round of the health loop, in the name of whoever made the service.
+    /// One round of the health loop, as the creator of the service.
     async fn look_after(&mut self) {
         let Ok(class) = self.class() else { return };
         let Some(tool) = class.examiner(Examiner::Loop) else { return };
@@ -263,7 +266,7 @@ impl ServiceTask {
         self.examine(&class, tool, &*hands).await;
     }
 
-    async fn examine(&mut self, class: &Class, tool: &Tool, hands: &dyn Hands) {
+    async fn examine(&mut self, class: &Class, tool: &Tool, hands: &dyn ToolCaller) {
         if self.life.borrow().state != State::Running {
             self.take(Turn::Examining).await;
         }
@@ -272,7 +275,7 @@ impl ServiceTask {
     }
 
     /// Calls a tool within its deadline; gives what is kept of its answer.
-    async fn call(&self, class: &Class, tool: &Tool, hands: &dyn Hands) -> Result<Map<String, Value>, Problem> {
+    async fn call(&self, class: &Class, tool: &Tool, hands: &dyn ToolCaller) -> Result<Map<String, Value>, Problem> {
         let context = self.context(&self.life.borrow());
         let arguments = tool.arguments(&context).map_err(|error| Problem::new(Kind::Definition, error));
         let Some(arguments) = arguments.inspect_err(|problem| self.tool_failed(problem))? else {
@@ -285,12 +288,12 @@ impl ServiceTask {
             Err(_) => {
                 let period = humane(deadline);
                 Err(Problem::new(Kind::Timeout, format!("`{}` did not answer within {period}", tool.name))
-                    .hint("The service class says how long it may take, in `serviceConfig.timeout`."))
+                    .hint("Change the timeout in `serviceConfig.timeout` of the service class."))
             }
         };
         let kept = answer.and_then(|answer| tool.judge(&answer).map_err(|error| Problem::new(Kind::BadServer, error)));
         match &kept {
-            Ok(_) => self.tell(&note("ToolExecutionCompleted", format!("`{}` has ended well", tool.name))),
+            Ok(_) => self.tell(&note("ToolExecutionCompleted", format!("`{}` succeeded", tool.name))),
             Err(problem) => self.tool_failed(problem),
         }
         kept
@@ -328,7 +331,7 @@ impl ServiceTask {
         let record = subject.record(life);
         let written = tokio::task::spawn_blocking(move || records.put(&record)).await;
         if let Ok(Err(error)) = written {
-            tracing::error!(service = %subject.name, %error, "how it is now is not written down");
+            tracing::error!(service = %subject.name, %error, "failed to save its state");
         }
     }
 

@@ -1,4 +1,4 @@
-//! Services in a house of their own, with tools that do as they are told and a clock that stands still.
+//! Services with a fake host, scripted tools and a manual clock.
 
 #![allow(clippy::unwrap_used, reason = "these are tests, their fixtures included")]
 
@@ -21,15 +21,15 @@ use toolcrib_store::{Services as Records, Store};
 use toolcrib_view::ObjectKind;
 
 use super::class::Answer;
-use super::house::{Hands, House, Owner};
+use super::host::{Owner, ServiceHost, ToolCaller};
 use super::life::Life;
 use super::subject::Subject;
 use super::table::{Entry, Servers, Table};
-use super::task::{Done, Order};
+use super::task::{Order, OrderOutcome};
 
 /// What a tool does.
 #[derive(Debug, Clone)]
-enum Does {
+enum ToolScript {
     Says(Value),
     Fails(&'static str),
     Hangs,
@@ -37,10 +37,10 @@ enum Does {
     Starts(Entry),
 }
 
-/// The tools, what was called with what, and what was told.
+/// The tools, what was called with what, and what was reported.
 #[derive(Debug)]
 struct Workshop {
-    tools: Mutex<BTreeMap<String, Does>>,
+    tools: Mutex<BTreeMap<String, ToolScript>>,
     called: Mutex<Vec<(String, Value)>>,
     told: Mutex<Vec<Happening>>,
     owners: Mutex<Vec<Owner>>,
@@ -50,8 +50,8 @@ struct Workshop {
 #[derive(Debug, Clone)]
 struct Shop(Arc<Workshop>);
 
-impl House for Shop {
-    fn hands(&self, owner: &Owner, _: &str) -> Option<Arc<dyn Hands>> {
+impl ServiceHost for Shop {
+    fn hands(&self, owner: &Owner, _: &str) -> Option<Arc<dyn ToolCaller>> {
         self.0.owners.lock().unwrap().push(owner.clone());
         Some(Arc::new(self.clone()))
     }
@@ -69,16 +69,18 @@ impl House for Shop {
     }
 }
 
-impl Hands for Shop {
+impl ToolCaller for Shop {
     fn call<'a>(&'a self, tool: &'a str, arguments: &'a Value) -> BoxFuture<'a, Result<Answer, Problem>> {
         self.0.called.lock().unwrap().push((tool.to_owned(), arguments.clone()));
         let does = self.0.tools.lock().unwrap().get(tool).cloned();
         Box::pin(async move {
             match does {
-                Some(Does::Says(value)) => Ok(Answer { text: value.to_string(), value, is_error: false }),
-                Some(Does::Fails(text)) => Ok(Answer { value: text.into(), is_error: true, text: text.to_owned() }),
-                Some(Does::Hangs) => std::future::pending().await,
-                Some(Does::Starts(entry)) => {
+                Some(ToolScript::Says(value)) => Ok(Answer { text: value.to_string(), value, is_error: false }),
+                Some(ToolScript::Fails(text)) => {
+                    Ok(Answer { value: text.into(), is_error: true, text: text.to_owned() })
+                }
+                Some(ToolScript::Hangs) => std::future::pending().await,
+                Some(ToolScript::Starts(entry)) => {
                     entry.order(Order::Start, Arc::new(self.clone())).await?;
                     panic!("it waits for itself");
                 }
@@ -127,7 +129,8 @@ impl World {
         for (class, config) in classes {
             write(&home, &format!("service-classes/{class}.yaml"), &class_text(class, config));
         }
-        let tools = ["up", "down", "again", "look"].map(|tool| (tool.to_owned(), Does::Says(json!({"id": tool}))));
+        let tools =
+            ["up", "down", "again", "look"].map(|tool| (tool.to_owned(), ToolScript::Says(json!({"id": tool}))));
         let shop = Shop(Arc::new(Workshop {
             tools: Mutex::new(BTreeMap::from(tools)),
             called: Mutex::default(),
@@ -136,7 +139,7 @@ impl World {
             changes: watch::Sender::new(0),
         }));
         let (clock, scope) = (Arc::new(ManualClock::at(Timestamp(1_000))), Scope::new());
-        let house: Arc<dyn House> = Arc::new(shop.clone());
+        let house: Arc<dyn ServiceHost> = Arc::new(shop.clone());
         let table = Arc::new(Table::new(house, Arc::clone(&clock) as _, records.clone(), &scope, home.path()));
         let world = Self { home, shop, clock, scope, table, records };
         let problems = world.load();
@@ -151,7 +154,7 @@ impl World {
         self.table.apply(&Arc::new(loaded)).iter().map(ToString::to_string).collect()
     }
 
-    fn tool(&self, tool: &str, does: Does) {
+    fn tool(&self, tool: &str, does: ToolScript) {
         self.shop.0.tools.lock().unwrap().insert(tool.to_owned(), does);
     }
 
@@ -175,11 +178,11 @@ impl World {
         self.table.add(subject, Life::new(Timestamp(1_000))).unwrap()
     }
 
-    async fn start(&self, service: &str) -> Result<Done, Problem> {
+    async fn start(&self, service: &str) -> Result<OrderOutcome, Problem> {
         self.table.start(&name(service), Arc::new(self.shop.clone()), &self.shop, Vec::new()).await
     }
 
-    async fn order(&self, service: &str, order: Order) -> Result<Done, Problem> {
+    async fn order(&self, service: &str, order: Order) -> Result<OrderOutcome, Problem> {
         self.table.entry(service).unwrap().order(order, Arc::new(self.shop.clone())).await
     }
 
@@ -277,7 +280,7 @@ async fn what_becomes_of_a_class_is_told_once() {
     assert_eq!(look(), [""; 0]);
     world.shop.0.changes.send_modify(|count| *count += 1);
     assert_eq!(look(), ["late ToolsMissing", "late Unavailable"]);
-    world.tool("late", Does::Says(json!({})));
+    world.tool("late", ToolScript::Says(json!({})));
     assert_eq!(look(), ["late ToolsRestored", "late Available"]);
     world.shop.0.tools.lock().unwrap().remove("up");
     assert_eq!(look(), ["web ToolsMissing", "web Unavailable"]);
@@ -304,7 +307,7 @@ async fn what_is_wrong_in_a_class_is_told_with_its_line_and_the_class_cannot_be_
     let problem = world.start("a").await.unwrap_err();
     assert_eq!(problem.kind, Kind::Definition);
     assert!(
-        problem.message.contains("service class `web` is wrong: `serviceConfig.lifecycleTools.start.args`"),
+        problem.message.contains("service class `web` is not valid: `serviceConfig.lifecycleTools.start.args`"),
         "{problem}"
     );
 }

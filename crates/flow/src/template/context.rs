@@ -1,7 +1,7 @@
 //! What templates are rendered with: roots, and the members below them.
 //!
-//! A loop may render ten thousand times over ten thousand results, so nothing here is copied for a rendering: members are
-//! shared, and each is made ready for the engine at most once.
+//! A loop may render ten thousand times over ten thousand results, so nothing here is copied for a rendering: members
+//! are shared, and each is made ready for the engine at most once.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -12,9 +12,9 @@ use minijinja::value::{Enumerator, Object, ObjectRepr, ValueKind};
 use serde_json::{Map, Value};
 use toolcrib_base::Timestamp;
 
-use super::path::{Missing, Path, Step};
+use super::path::{MissingKey, Path, Step};
 
-/// Older words for roots, where nobody has a root of that name.
+/// Older words for roots, where no one has a root of that name.
 const OLDER_WORDS: [(&str, &str); 1] = [("context", "results")];
 /// How many members are looked at to say what there is instead of a missing one.
 const TOLD: usize = 9;
@@ -28,14 +28,14 @@ pub(super) fn newer_word(name: &str) -> &str {
 #[derive(Debug, Clone, Default)]
 pub struct Context {
     roots: BTreeMap<String, Root>,
-    over: Option<Over>,
+    over: Option<Overlay>,
     /// The moment that `now` means.
     now: Option<Timestamp>,
 }
 
-/// A value that is seen before those below a root, so that nobody copies these to show one more.
+/// A value that is seen before those below a root, so that no one copies these to show one more.
 #[derive(Debug, Clone)]
-struct Over {
+struct Overlay {
     root: String,
     names: Vec<String>,
     item: Arc<Item>,
@@ -74,13 +74,13 @@ impl Item {
             let value = Cell::from_serialize(&self.value);
             match &self.beside {
                 None => value,
-                Some(beside) => Cell::from_object(Twofold { value, beside: Cell::from_serialize(beside) }),
+                Some(beside) => Cell::from_object(FallbackValue { value, beside: Cell::from_serialize(beside) }),
             }
         })
     }
 
     /// What is left of a path from that step on, in the value or beside it.
-    fn walk(&self, path: &Path, from: usize) -> Result<&Value, Missing> {
+    fn walk(&self, path: &Path, from: usize) -> Result<&Value, MissingKey> {
         let found = path.walk_from(&self.value, from);
         match &self.beside {
             Some(beside) if found.is_err() => path.walk_from(beside, from).or(found),
@@ -133,7 +133,7 @@ impl Context {
     /// The same roots with one value more.
     pub fn with(&self, root: &str, names: &[&str], value: Value, beside: Option<Value>) -> Self {
         let names = names.iter().map(|name| (*name).to_owned()).collect();
-        let over = Over { root: root.to_owned(), names, item: Item::beside(value, beside) };
+        let over = Overlay { root: root.to_owned(), names, item: Item::beside(value, beside) };
         Self { roots: self.roots.clone(), over: Some(over), now: self.now }
     }
 
@@ -157,7 +157,7 @@ impl Context {
         if self.roots.contains_key(name) { name } else { newer_word(name) }
     }
 
-    fn over(&self, root: &str) -> Option<&Over> {
+    fn over(&self, root: &str) -> Option<&Overlay> {
         self.over.as_ref().filter(|over| over.root == root)
     }
 
@@ -175,23 +175,23 @@ impl Context {
     }
 
     /// The value at a path.
-    pub(super) fn find(&self, path: &Path) -> Result<Cow<'_, Value>, Missing> {
+    pub(super) fn find(&self, path: &Path) -> Result<Cow<'_, Value>, MissingKey> {
         let Some(first) = path.steps.first() else {
             let roots = self.roots.keys().filter_map(|name| Some((name.clone(), self.root(name)?.to_value())));
             return Ok(Cow::Owned(Value::Object(roots.collect())));
         };
         match self.begin(path, first)? {
-            Begun::Whole(members) => Ok(Cow::Owned(of_members(&members))),
-            Begun::In(item, from) => item.walk(path, from).map(Cow::Borrowed),
+            PathStart::Whole(members) => Ok(Cow::Owned(of_members(&members))),
+            PathStart::In(item, from) => item.walk(path, from).map(Cow::Borrowed),
         }
     }
 
     /// The same for the engine.
-    pub(super) fn cell(&self, path: &Path) -> Result<Cell, Missing> {
+    pub(super) fn cell(&self, path: &Path) -> Result<Cell, MissingKey> {
         let Some(first) = path.steps.first() else { return self.find(path).map(|value| Cell::from_serialize(&*value)) };
         let (item, from) = match self.begin(path, first)? {
-            Begun::Whole(members) => return Ok(Cell::from_object(Shared(members))),
-            Begun::In(item, from) => (item, from),
+            PathStart::Whole(members) => return Ok(Cell::from_object(SharedValue(members))),
+            PathStart::In(item, from) => (item, from),
         };
         if item.beside.is_some() && path.steps.len() == from {
             return Ok(item.cell().clone());
@@ -208,33 +208,33 @@ impl Context {
     /// A whole root for the engine.
     pub(super) fn root_cell(&self, name: &str) -> Option<Cell> {
         self.root(name).map(|root| match root {
-            Root::Members(members) => Cell::from_object(Shared(members)),
+            Root::Members(members) => Cell::from_object(SharedValue(members)),
             Root::One(item) => item.cell().clone(),
         })
     }
 
-    fn begin(&self, path: &Path, first: &Step) -> Result<Begun<'_>, Missing> {
+    fn begin(&self, path: &Path, first: &Step) -> Result<PathStart<'_>, MissingKey> {
         let first = first.key();
         let name = self.named(&first);
         let root = self.roots.get(name).ok_or_else(|| path.missing(0, &some_of(self.roots.keys())))?;
         match (root, path.steps.get(1)) {
-            (Root::One(item), _) => Ok(Begun::In(item, 1)),
+            (Root::One(item), _) => Ok(PathStart::In(item, 1)),
             (Root::Members(members), Some(second)) => {
                 let second = second.key();
                 let over = self.over(name).filter(|over| over.names.iter().any(|name| *name == *second));
                 let item = over.map(|over| &over.item).or_else(|| members.get(&*second));
-                Ok(Begun::In(item.ok_or_else(|| path.missing(1, &some_of(members.keys())))?, 2))
+                Ok(PathStart::In(item.ok_or_else(|| path.missing(1, &some_of(members.keys())))?, 2))
             }
             (Root::Members(members), None) => match self.root(name) {
-                Some(Root::Members(all)) => Ok(Begun::Whole(all)),
-                _ => Ok(Begun::Whole(Arc::clone(members))),
+                Some(Root::Members(all)) => Ok(PathStart::Whole(all)),
+                _ => Ok(PathStart::Whole(Arc::clone(members))),
             },
         }
     }
 }
 
 /// Where a path leads to at first: to all members of a root, or into a value from that step on.
-enum Begun<'a> {
+enum PathStart<'a> {
     Whole(Arc<Members>),
     In(&'a Item, usize),
 }
@@ -267,9 +267,9 @@ fn part(of: &Cell, step: &Step) -> Option<Cell> {
 
 /// All members of a root, as the engine sees them.
 #[derive(Debug)]
-struct Shared(Arc<Members>);
+struct SharedValue(Arc<Members>);
 
-impl Object for Shared {
+impl Object for SharedValue {
     fn get_value(self: &Arc<Self>, key: &Cell) -> Option<Cell> {
         self.0.get(key.as_str()?).map(|item| item.cell().clone())
     }
@@ -285,12 +285,12 @@ impl Object for Shared {
 
 /// A value with another beside it, in which members are looked for that it lacks. It is shown as the value alone.
 #[derive(Debug)]
-struct Twofold {
+struct FallbackValue {
     value: Cell,
     beside: Cell,
 }
 
-impl Object for Twofold {
+impl Object for FallbackValue {
     fn repr(self: &Arc<Self>) -> ObjectRepr {
         match self.value.kind() {
             ValueKind::Seq => ObjectRepr::Seq,

@@ -1,4 +1,4 @@
-//! The engine that runs what is more than bare fields: MiniJinja, with bounds and with functions of our own.
+//! The engine that runs what is more than bare fields: MiniJinja, with bounds and with our own functions.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -45,7 +45,7 @@ pub(super) struct Field {
 /// A template that needs the engine.
 pub(super) struct Program {
     code: Code,
-    uses: Uses,
+    uses: Inputs,
 }
 
 enum Code {
@@ -58,7 +58,7 @@ enum Code {
 }
 
 /// What a program is given.
-enum Uses {
+enum Inputs {
     Fields(Vec<Field>),
     /// Members of the root by their names.
     Roots(Vec<String>),
@@ -76,19 +76,19 @@ impl Program {
     /// One value of Go's language.
     pub(super) fn expression(source: String, fields: Vec<Field>, keeps: bool) -> Result<Self, TemplateError> {
         let code = ENGINE.compile_expression_owned(source).map_err(|error| syntax(&error))?;
-        Ok(Self { code: Code::Expression { code, keeps }, uses: Uses::Fields(fields) })
+        Ok(Self { code: Code::Expression { code, keeps }, uses: Inputs::Fields(fields) })
     }
 
     /// A text of Go's language.
     pub(super) fn template(source: String, fields: Vec<Field>) -> Result<Self, TemplateError> {
-        Ok(Self { code: Code::Template(owned(source)?), uses: Uses::Fields(fields) })
+        Ok(Self { code: Code::Template(owned(source)?), uses: Inputs::Fields(fields) })
     }
 
     /// One value of Jinja's language.
     pub(super) fn jinja_expression(source: String, keeps: bool) -> Result<Self, TemplateError> {
         let code = ENGINE.compile_expression_owned(source).map_err(|error| syntax(&error))?;
         let roots = code.undeclared_variables(false).into_iter().collect();
-        Ok(Self { code: Code::Expression { code, keeps }, uses: Uses::Roots(roots) })
+        Ok(Self { code: Code::Expression { code, keeps }, uses: Inputs::Roots(roots) })
     }
 
     /// A text of Jinja's language.
@@ -96,14 +96,14 @@ impl Program {
         let owner = owned(source)?;
         let code = owner.get_template("t").map_err(|error| syntax(&error))?;
         let roots = code.undeclared_variables(false).into_iter().collect();
-        Ok(Self { code: Code::Template(owner), uses: Uses::Roots(roots) })
+        Ok(Self { code: Code::Template(owner), uses: Inputs::Roots(roots) })
     }
 
     /// The fields of Go's language that must be there.
     pub(super) fn fields(&self) -> impl Iterator<Item = &Path> {
         let fields = match &self.uses {
-            Uses::Fields(fields) => fields.as_slice(),
-            Uses::Roots(_) => &[],
+            Inputs::Fields(fields) => fields.as_slice(),
+            Inputs::Roots(_) => &[],
         };
         fields.iter().filter(|field| !field.lenient).map(|field| &field.path)
     }
@@ -126,7 +126,7 @@ impl Program {
 
     fn given(&self, context: &Context, text: &str) -> Cell {
         let given: BTreeMap<String, Cell> = match &self.uses {
-            Uses::Fields(fields) => {
+            Inputs::Fields(fields) => {
                 let bind = |(index, field): (usize, &Field)| {
                     let value = match context.cell(&field.path) {
                         Ok(cell) => cell,
@@ -142,7 +142,7 @@ impl Program {
                 };
                 fields.iter().enumerate().map(bind).collect()
             }
-            Uses::Roots(roots) => {
+            Inputs::Roots(roots) => {
                 roots.iter().filter_map(|root| Some((root.clone(), context.root_cell(root)?))).collect()
             }
         };
@@ -161,10 +161,9 @@ impl Program {
         }
         let within = |message: String| format!("{message} (in `{}`)", shown(text.trim()));
         match error.kind() {
-            ErrorKind::OutOfFuel => TemplateError::new(
-                Fault::TooMuch,
-                within("the template does not end: it took more steps than any may".to_owned()),
-            ),
+            ErrorKind::OutOfFuel => {
+                TemplateError::new(Fault::TooMuch, within("the template exceeds the limit of steps".to_owned()))
+            }
             ErrorKind::WriteFailure => limit::too_long(),
             ErrorKind::UndefinedError => {
                 let span = error.range().and_then(|range| error.template_source()?.get(range));
@@ -350,7 +349,7 @@ fn bounded(value: Cell) -> Result<Cell, Error> {
     let mut left = limit::VALUES;
     match weigh(&value, &mut left) {
         Some(()) => limit::work((limit::VALUES - left) * 8).map(|()| value).map_err(caused),
-        None => Err(caused(TemplateError::new(Fault::TooMuch, "the template makes too large a value"))),
+        None => Err(caused(TemplateError::new(Fault::TooMuch, "the template creates a value that is too large"))),
     }
 }
 
@@ -390,7 +389,7 @@ fn pairs(over: Option<&Cell>) -> Result<Cell, Error> {
         ValueKind::Number => {
             let count = over.as_usize().unwrap_or(usize::MAX);
             if count > function::COUNT_MAX {
-                let message = format!("`range` over {over}: at most {} rounds", function::COUNT_MAX);
+                let message = format!("`range` over {over}: at most {} iterations", function::COUNT_MAX);
                 return Err(caused(TemplateError::new(Fault::TooMuch, message)));
             }
             (0..count).map(|at| pair(Cell::from(at), Cell::from(at))).collect()

@@ -73,10 +73,10 @@ const REFUSED: [(&[&str], &str); 3] = [
             "genSelfSignedCert",
             "genSignedCert",
         ],
-        "is chance, and a run that is resumed must render the same text: pass the value as an argument",
+        "is random, but a resumed run must render the same text: pass the value as an argument",
     ),
-    (&["env", "expandenv"], "reads the environment, which templates never see: pass the value as an argument"),
-    (&["getHostByName"], "asks the network, which templates cannot reach: pass the value as an argument"),
+    (&["env", "expandenv"], "reads the environment, which templates cannot access: pass the value as an argument"),
+    (&["getHostByName"], "uses the network, which templates cannot access: pass the value as an argument"),
 ];
 
 /// Whether there is a function of this name, or one of sprig that is refused with a reason.
@@ -95,7 +95,7 @@ pub(super) fn accepts(name: &str, count: usize) -> Result<(), String> {
     let operator = OPERATORS.iter().find(|(known, ..)| *known == name).map(|(_, least, most)| (*least, *most));
     let row = || ROWS.iter().find(|row| row.name == name).map(|row| (row.least, row.most));
     if let Some(why) = refused(name) {
-        return Err(format!("no function `{name}` here: it {why}"));
+        return Err(format!("function `{name}` is not available: it {why}"));
     }
     let Some((least, most)) = operator.or_else(row) else {
         let names: Vec<&str> = ROWS.iter().map(|row| row.name).filter(|known| is_close(known, name)).take(3).collect();

@@ -77,7 +77,7 @@ fn check(text: &str) -> Result<(), TemplateError> {
         let is_block = rest[at..].starts_with("{%");
         let inner = &rest[at + 2..];
         let Some(end) = inner.find(if is_block { "%}" } else { "}}" }) else {
-            return Err(TemplateError::syntax(format!("`{}` has no end", shown(&rest[at..]))));
+            return Err(TemplateError::syntax(format!("`{}` is not closed", shown(&rest[at..]))));
         };
         let code = bare(&inner[..end]);
         if code.len() > ACTION {
@@ -101,11 +101,11 @@ fn check(text: &str) -> Result<(), TemplateError> {
                 depth - usize::from(word.starts_with("end") && depth > 0)
             };
             if depth > DEPTH {
-                return Err(TemplateError::syntax(format!("more than {DEPTH} blocks within each other")));
+                return Err(TemplateError::syntax(format!("blocks nest more than {DEPTH} deep")));
             }
             loops = if word == "for" { loops + 1 } else { loops.saturating_sub(usize::from(word == "endfor")) };
             if loops > LOOPS {
-                return Err(TemplateError::syntax(format!("more than {LOOPS} loops within each other")));
+                return Err(TemplateError::syntax(format!("loops nest more than {LOOPS} deep")));
             }
         }
         rest = &inner[end + 2..];

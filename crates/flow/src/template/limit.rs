@@ -13,8 +13,8 @@ pub(super) const TEXT_BYTES: usize = 4 * 1024 * 1024;
 pub(super) const VALUES: usize = 200_000;
 /// How many steps of the engine a rendering may take.
 pub(super) const FUEL: u64 = 2_000_000;
-/// How much the functions of a rendering may go through together: bytes of texts, and items of lists eightfold. The engine
-/// counts its own steps only, and one step may sort a long list.
+/// How much the functions of a rendering may go through together: bytes of texts, and items of lists eightfold. The
+/// engine counts its own steps only, and one step may sort a long list.
 const WORK: usize = 32 * 1024 * 1024;
 /// How deep blocks, brackets and calls may nest.
 pub(super) const DEPTH: usize = 40;
@@ -36,7 +36,7 @@ pub(super) fn begin() {
 pub(super) fn work(amount: usize) -> Result<(), TemplateError> {
     let left = LEFT.get().checked_sub(amount);
     LEFT.set(left.unwrap_or(0));
-    let message = "the template does not end: its functions go through more than any may";
+    let message = "the template exceeds the limit of work in functions";
     left.map(drop).ok_or_else(|| TemplateError::new(Fault::TooMuch, message))
 }
 
@@ -72,7 +72,7 @@ impl io::Write for Text {
 }
 
 pub(super) fn too_long() -> TemplateError {
-    TemplateError::new(Fault::TooMuch, format!("the template makes more than {TEXT_BYTES} bytes"))
+    TemplateError::new(Fault::TooMuch, format!("the template renders to more than {TEXT_BYTES} bytes"))
 }
 
 /// A value as text: texts as they are, lists and maps as JSON.

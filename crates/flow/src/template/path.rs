@@ -28,7 +28,7 @@ pub(super) struct Path {
 
 /// A step that leads nowhere.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Missing {
+pub(super) struct MissingKey {
     pub(super) key: String,
     pub(super) message: String,
 }
@@ -51,7 +51,7 @@ impl fmt::Display for Path {
     }
 }
 
-impl Missing {
+impl MissingKey {
     pub(super) fn into_error(self, template: &str) -> TemplateError {
         let message = format!("{} (in `{}`)", self.message, shown(template.trim()));
         TemplateError::new(Fault::Missing(self.key), message)
@@ -88,12 +88,12 @@ impl Path {
         }
     }
 
-    pub(super) fn walk<'a>(&self, value: &'a Value) -> Result<&'a Value, Missing> {
+    pub(super) fn walk<'a>(&self, value: &'a Value) -> Result<&'a Value, MissingKey> {
         self.walk_from(value, 0)
     }
 
     /// Walks what is left of it from that step on.
-    pub(super) fn walk_from<'a>(&self, value: &'a Value, from: usize) -> Result<&'a Value, Missing> {
+    pub(super) fn walk_from<'a>(&self, value: &'a Value, from: usize) -> Result<&'a Value, MissingKey> {
         let mut at = value;
         for (index, next) in self.steps.iter().enumerate().skip(from) {
             at = step(at, next).ok_or_else(|| self.missing(index, at))?;
@@ -102,10 +102,10 @@ impl Path {
     }
 
     /// Says that the step at `index` leads nowhere from the value `at`.
-    pub(super) fn missing(&self, index: usize, at: &Value) -> Missing {
+    pub(super) fn missing(&self, index: usize, at: &Value) -> MissingKey {
         let key = self.steps[index].key().into_owned();
         let before = Path { steps: self.steps[..index].to_vec() };
-        Missing { message: lacks(&before.to_string(), &key, at), key }
+        MissingKey { message: lacks(&before.to_string(), &key, at), key }
     }
 
     /// Reads `a.b[0].c`, without anything in front of the first key.
@@ -171,9 +171,9 @@ pub(super) fn lacks(place: &str, key: &str, value: &Value) -> String {
 pub(super) fn kind(value: &Value) -> &'static str {
     match value {
         Value::Null => "nothing",
-        Value::Bool(_) => "a truth value",
+        Value::Bool(_) => "a boolean",
         Value::Number(_) => "a number",
-        Value::String(_) => "a text",
+        Value::String(_) => "a string",
         Value::Array(_) => "a list",
         Value::Object(_) => "a map",
     }

@@ -1,7 +1,8 @@
 //! The book of a run: what each step did, as it is answered and as it is written down.
 //!
-//! It is written before a tool is called that must not be called twice, so that whoever goes on with an interrupted run
-//! knows what was under way, and before the next step where such a one has ended; else now and then, and at the end.
+//! It is written before a tool is called that must not be called twice, so that anyone who goes on with an interrupted
+//! run knows what was under way, and before the next step where such a one has ended; else now and then, and at the
+//! end.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -64,7 +65,8 @@ struct Pages {
     reports: BTreeMap<u32, Report>,
     begun: BTreeMap<u32, Timestamp>,
     pending: BTreeMap<u32, RunStepRecord>,
-    /// Steps that were written down as under way: until the next writing whoever goes on believes that they still are.
+    /// Steps that were written down as under way: until the next writing anyone who goes on believes that they still
+    /// are.
     under_way: BTreeSet<u32>,
     next: u32,
     /// Whether the run itself was written down by this process.
@@ -203,8 +205,8 @@ impl Book {
         self.pages().reports.values().cloned().collect()
     }
 
-    /// Whether a step that is written down as under way has ended since. Before something long begins, that must be known:
-    /// a run that is interrupted then would not go on.
+    /// Whether a step that is written down as under way has ended since. Before something long begins, that must be
+    /// known: a run that is interrupted then would not go on.
     pub(super) fn owes(&self) -> bool {
         let pages = self.pages();
         let ended = |place: &u32| pages.pending.get(place).is_some_and(|step| step.completed_at.is_some());
@@ -235,7 +237,7 @@ impl Book {
             Ok(record) => runs.put(record, &steps),
             Err(id) => runs.put_steps(id, &steps),
         };
-        let failed = |error: &dyn std::fmt::Display| format!("the run cannot be written down: {error}");
+        let failed = |error: &dyn std::fmt::Display| format!("cannot save the run: {error}");
         // A step waits for this: here it takes a fifth of what it takes to wake another thread and be woken by it.
         if Handle::current().runtime_flavor() == RuntimeFlavor::MultiThread {
             return tokio::task::block_in_place(put).map_err(|error| failed(&error));
@@ -274,7 +276,7 @@ impl Book {
         let id = last.0.id.clone();
         let written = tokio::task::spawn_blocking(move || runs.put(&last.0, &last.1)).await;
         if let Ok(Err(error)) = written {
-            tracing::error!(run = id, %error, "the end of a run is not written down");
+            tracing::error!(run = id, %error, "failed to save the end of a run");
         }
     }
 
@@ -289,7 +291,7 @@ impl Book {
         Some(Box::new(move || {
             let steps: Vec<_> = steps.into_values().collect();
             if let Err(error) = runs.put(&record, &steps) {
-                tracing::error!(run = record.id, %error, "a run is not written down");
+                tracing::error!(run = record.id, %error, "failed to save a run");
             }
         }))
     }
@@ -300,7 +302,7 @@ impl Book {
         let runs = self.runs.clone()?;
         Some(Box::new(move || {
             if let Err(error) = runs.put(&record, &steps) {
-                tracing::error!(run = record.id, %error, "the end of a run is not written down");
+                tracing::error!(run = record.id, %error, "failed to save the end of a run");
             }
         }))
     }

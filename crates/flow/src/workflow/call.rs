@@ -1,10 +1,11 @@
-//! The one thing that a run needs of the world: calling tools. Filled by an errand of the gateway, and by fakes in tests.
+//! The one thing that a run needs of the world: calling tools. Filled by an errand of the gateway, and by fakes in
+//! tests.
 
 use futures_util::future::BoxFuture;
 use serde_json::Value;
 use toolcrib_base::Problem;
 
-/// Calls tools in the name of whoever runs the workflow.
+/// Calls tools as the principal that runs the workflow.
 pub trait CallTool: Send + Sync {
     /// Calls a tool by whatever name a dialect gives it. The answer is a result of `tools/call`, also where it says
     /// that the tool failed.
@@ -19,7 +20,7 @@ pub trait CallTool: Send + Sync {
     /// Tells what happened to the workflow.
     fn happened(&self, reason: &'static str, message: String, warning: bool);
 
-    /// Tells whoever waits how far the run is.
+    /// Tells anyone who waits how far the run is.
     fn tell(&self, done: usize, total: usize, message: &str);
 }
 

@@ -5,7 +5,7 @@ use futures_util::future::BoxFuture;
 use serde_json::{Value, json};
 
 use super::call::{Answer, CallTool};
-use super::program::{Check, Expected, Tests};
+use super::program::{Check, CompiledExpectation, Tests};
 use super::state::State;
 use crate::template::{JsonPath, TemplateError};
 
@@ -21,14 +21,14 @@ pub(super) struct Verdict {
 
 /// What a step or a tool came to.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Said<'a> {
+pub(super) struct StepResult<'a> {
     pub(super) success: bool,
     pub(super) value: &'a Value,
     /// Where members are looked for that the value lacks.
     pub(super) beside: Option<&'a Value>,
 }
 
-impl<'a> Said<'a> {
+impl<'a> StepResult<'a> {
     fn find(self, path: &JsonPath) -> Option<&'a Value> {
         path.find(self.value).or_else(|| path.find(self.beside?))
     }
@@ -54,13 +54,13 @@ pub(super) fn verdict<'a>(
                     Ok(result) => Answer::read(&result),
                     Err(problem) => Answer::failure(problem.message),
                 };
-                let said = Said { success: !answer.failed, value: &answer.value, beside: answer.beside.as_ref() };
+                let said = StepResult { success: !answer.failed, value: &answer.value, beside: answer.beside.as_ref() };
                 let holds = holds(test, said, state).map_err(told)?;
                 Verdict { holds, tool: Some(tool.clone()), result: Some(answer.value) }
             }
             Check::FromStep { step, test } => {
                 let Some(said) = state.outcome(step) else {
-                    return Err(format!("the condition looks at the step `{step}`, which has no result"));
+                    return Err(format!("the condition uses the step `{step}`, which has no result"));
                 };
                 Verdict { holds: holds(test, said, state).map_err(told)?, tool: None, result: Some(said.value.clone()) }
             }
@@ -84,7 +84,7 @@ pub(super) fn verdict<'a>(
     .boxed()
 }
 
-fn holds(test: &Tests, said: Said<'_>, state: &State) -> Result<bool, TemplateError> {
+fn holds(test: &Tests, said: StepResult<'_>, state: &State) -> Result<bool, TemplateError> {
     if let Some(expected) = &test.expect
         && !(expected.success.is_none_or(|wanted| wanted == said.success) && all_are(expected, said, state)?)
     {
@@ -98,7 +98,7 @@ fn holds(test: &Tests, said: Said<'_>, state: &State) -> Result<bool, TemplateEr
     Ok(true)
 }
 
-fn all_are(expected: &Expected, said: Said<'_>, state: &State) -> Result<bool, TemplateError> {
+fn all_are(expected: &CompiledExpectation, said: StepResult<'_>, state: &State) -> Result<bool, TemplateError> {
     for (path, tree) in &expected.values {
         let wanted = tree.render(state.context())?;
         if !said.find(path).is_some_and(|found| same(found, &wanted)) {
@@ -108,7 +108,7 @@ fn all_are(expected: &Expected, said: Said<'_>, state: &State) -> Result<bool, T
     Ok(true)
 }
 
-fn one_is(unwanted: &Expected, said: Said<'_>, state: &State) -> Result<bool, TemplateError> {
+fn one_is(unwanted: &CompiledExpectation, said: StepResult<'_>, state: &State) -> Result<bool, TemplateError> {
     for (path, tree) in &unwanted.values {
         let wanted = tree.render(state.context())?;
         if said.find(path).is_some_and(|found| same(found, &wanted)) {

@@ -33,7 +33,7 @@ pub struct Engine<'a> {
     pub(super) input: &'a Value,
     /// Answers everything, whatever the definition's `output` says.
     pub(super) debug: bool,
-    /// Who wants the run to end, as soon as somebody does.
+    /// Who wants the run to end, as soon as someone does.
     pub(super) cancelled: watch::Receiver<Option<String>>,
     pub(super) caller: Caller<'a>,
     pub(super) mentions: Mentions,
@@ -55,7 +55,7 @@ impl std::fmt::Debug for Caller<'_> {
 
 /// What came of a run.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Finished {
+pub struct RunOutcome {
     /// What it answers.
     pub document: Value,
     /// Why it failed.
@@ -77,11 +77,11 @@ impl<'a> Engine<'a> {
     }
 
     /// Runs it to its end and writes that down.
-    pub async fn run(self) -> Finished {
+    pub async fn run(self) -> RunOutcome {
         let name = &self.program.definition.name;
         let id = self.book.id();
-        self.happened("ExecutionStarted", format!("run {id} of the workflow `{name}` has begun"), false);
-        // Known before its first step, so that whoever lists runs sees it.
+        self.happened("ExecutionStarted", format!("run {id} of workflow `{name}` started"), false);
+        // Known before its first step, so that anyone who lists runs sees it.
         let begun = self.book.write(true).await;
         let mut state = State::new(self.input, self.book.started_at());
         let mut steps = 0;
@@ -116,15 +116,11 @@ impl<'a> Engine<'a> {
         self.book.finish(status, Some(&finished.document), finished.error.as_deref()).await;
         match &finished.error {
             None => {
-                self.happened("ExecutionCompleted", format!("run {id} of the workflow `{name}` is completed"), false);
+                self.happened("ExecutionCompleted", format!("run {id} of workflow `{name}` completed"), false);
             }
             Some(error) => {
                 let short: String = error.chars().take(400).collect();
-                self.happened(
-                    "ExecutionFailed",
-                    format!("run {id} of the workflow `{name}` has failed: {short}"),
-                    true,
-                );
+                self.happened("ExecutionFailed", format!("run {id} of workflow `{name}` failed: {short}"), true);
             }
         }
         finished
@@ -184,12 +180,12 @@ impl<'a> Engine<'a> {
             }
         };
         if tokio::time::timeout(CLEAN_UP, all).await.is_err() {
-            self.close_open_steps("cleaning up took too long");
+            self.close_open_steps("cleanup timed out");
         }
     }
 
     /// What the run answers.
-    fn finished(&self, state: &State, mut error: Option<String>) -> Finished {
+    fn finished(&self, state: &State, mut error: Option<String>) -> RunOutcome {
         let id = self.book.id();
         let reports = self.book.reports();
         let rendered = match (&self.program.output, &error) {
@@ -202,7 +198,7 @@ impl<'a> Engine<'a> {
             let mut document = Map::new();
             document.insert("execution_id".to_owned(), id.into());
             document.extend(output.clone().into_iter().filter(|(key, _)| key != "execution_id"));
-            return Finished { document: document.into(), error: None };
+            return RunOutcome { document: document.into(), error: None };
         }
         let mut document = Map::new();
         let mut output_error = None;
@@ -236,7 +232,7 @@ impl<'a> Engine<'a> {
                 document.entry(key.clone()).or_insert_with(|| value.clone());
             }
         }
-        Finished { document: document.into(), error }
+        RunOutcome { document: document.into(), error }
     }
 }
 
@@ -262,7 +258,7 @@ impl Mentions {
     }
 }
 
-/// Who wants the run to end; never, when nobody can any more.
+/// Who wants the run to end; never, when no one can any more.
 async fn somebody(cancelled: &mut watch::Receiver<Option<String>>) -> String {
     let who = cancelled.wait_for(Option::is_some).await.ok().and_then(|who| who.clone());
     match who {

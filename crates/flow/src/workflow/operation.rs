@@ -15,24 +15,24 @@ use toolcrib_gateway::Errand;
 use toolcrib_view::{Effect, Method, Operation, Permission};
 
 use super::source::Inner;
-use crate::given::Given;
+use crate::arguments::OperationArguments;
 use schema::{EXECUTION, EXECUTIONS, LIST, NAMED, SAID, WORKFLOW};
 
 pub(super) fn rows() -> &'static [Operation] {
     ROWS
 }
 
-/// One operation that somebody asks for.
-pub(super) struct Asking {
+/// One operation that someone asks for.
+pub(super) struct OperationCall {
     inner: Arc<Inner>,
     errand: Errand,
-    given: Given,
+    given: OperationArguments,
 }
 
 /// Does one of them.
 pub(super) async fn run(inner: Arc<Inner>, operation: &'static Operation, errand: Errand) -> Result<Value, Problem> {
-    let given = Given::of(&errand);
-    let asking = Asking { inner, errand, given };
+    let given = OperationArguments::of(&errand);
+    let asking = OperationCall { inner, errand, given };
     match operation.tool {
         "core_workflow_available" => definition::available(&asking),
         "core_workflow_create" => definition::create(&asking).await,
@@ -44,7 +44,7 @@ pub(super) async fn run(inner: Arc<Inner>, operation: &'static Operation, errand
         "core_workflow_list" => Ok(definition::list(&asking)),
         "core_workflow_update" => definition::update(&asking).await,
         "core_workflow_validate" => definition::validate(&asking),
-        other => Err(Problem::new(Kind::Internal, format!("`{other}` is no operation of workflows"))),
+        other => Err(Problem::new(Kind::Internal, format!("unknown workflow operation `{other}`"))),
     }
 }
 
@@ -55,8 +55,9 @@ const ROWS: &[Operation] = &[
     Operation {
         tool: "core_workflow_available",
         path: "/workflows/{name}/available",
-        summary: "Whether a workflow can run",
-        description: "Say whether every tool that a workflow calls is there for this profile, and which are missing.",
+        summary: "Check a workflow is available",
+        description: "Check whether every tool that a workflow calls is visible in this profile, and list missing \
+                      ones.",
         permission: Permission::Open,
         problems: &[Kind::NotFound],
         input: NAMED,
@@ -68,7 +69,9 @@ const ROWS: &[Operation] = &[
         method: Method::Post,
         path: "/workflows",
         summary: "Create a workflow",
-        description: "Write a new workflow, workflows/<name>.yaml: its arguments, its steps (tool, forEach or parallel), what runs on a failure and what it answers. It is a tool at once: workflow_<name>.",
+        description: "Write a new workflow, workflows/<name>.yaml: its arguments, its steps (tool, forEach or \
+                      parallel), its failure steps and its output. It is available immediately as the tool \
+                      workflow_<name>.",
         effect: Effect::Changes { idempotent: false },
         creates: true,
         problems: &[Kind::Conflict, Kind::Definition],
@@ -81,7 +84,7 @@ const ROWS: &[Operation] = &[
         method: Method::Delete,
         path: "/workflows/{name}",
         summary: "Delete a workflow",
-        description: "Remove the file of a workflow. Its runs stay listed.",
+        description: "Delete the file of a workflow. Its runs remain listed.",
         effect: Effect::Destroys { idempotent: true },
         problems: &[Kind::NotFound, Kind::Conflict],
         input: NAMED,
@@ -93,7 +96,7 @@ const ROWS: &[Operation] = &[
         method: Method::Post,
         path: "/workflow-executions/{execution_id}/cancel",
         summary: "Cancel a run",
-        description: "End a run that is under way: its calls are taken back, and it is recorded as failed.",
+        description: "Cancel a running workflow: its calls are cancelled, and the run is recorded as failed.",
         effect: Effect::Destroys { idempotent: true },
         problems: &[Kind::NotFound, Kind::Conflict],
         input: r#"{"type":"object","properties":{"execution_id":{"type":"string","description":"ID of the execution"}},"required":["execution_id"],"additionalProperties":false}"#,
@@ -104,7 +107,7 @@ const ROWS: &[Operation] = &[
         tool: "core_workflow_execution_get",
         path: "/workflow-executions/{execution_id}",
         summary: "Show a run",
-        description: "Show one run: its input, its steps with their times, its result or why it failed.",
+        description: "Show one run: its input, its steps with times, its result or error.",
         problems: &[Kind::NotFound],
         input: r#"{"type":"object","properties":{"execution_id":{"type":"string","description":"ID of the execution"},"include_steps":{"type":"boolean","description":"Include step details","default":true},"step_id":{"type":"string","description":"Get specific step details"}},"required":["execution_id"],"additionalProperties":false}"#,
         output: EXECUTION,
@@ -114,7 +117,8 @@ const ROWS: &[Operation] = &[
         tool: "core_workflow_execution_list",
         path: "/workflow-executions",
         summary: "List runs",
-        description: "List the runs of workflows, the newest first; of one workflow or in one status on request. Callers that do not administer see their own runs in this profile.",
+        description: "List workflow runs, newest first, optionally of one workflow or status. Non-admins see only \
+                      their own runs in this profile.",
         input: r#"{"type":"object","properties":{"workflow_name":{"type":"string","description":"Filter by workflow name"},"status":{"type":"string","enum":["inprogress","completed","failed"],"description":"Filter by execution status"},"limit":{"type":"integer","minimum":1,"maximum":1000,"default":50,"description":"Maximum number of executions to return"},"offset":{"type":"integer","minimum":0,"default":0,"description":"Number of executions to skip"}},"additionalProperties":false}"#,
         output: EXECUTIONS,
         ..RUN
@@ -123,7 +127,7 @@ const ROWS: &[Operation] = &[
         tool: "core_workflow_get",
         path: "/workflows/{name}",
         summary: "Show a workflow",
-        description: "Show the definition of a workflow, as a value and as the text of its file.",
+        description: "Show the definition of a workflow, as JSON and as the text of its file.",
         permission: Permission::Open,
         problems: &[Kind::NotFound],
         input: NAMED,
@@ -134,9 +138,9 @@ const ROWS: &[Operation] = &[
         tool: "core_workflow_list",
         path: "/workflows",
         summary: "List the workflows",
-        description: "List the workflows, and whether each can run here.",
+        description: "List the workflows and whether each is available in this profile.",
         permission: Permission::Open,
-        input: r#"{"type":"object","properties":{"include_system":{"type":"boolean","default":true,"description":"Means nothing here: there are no workflows of the system"}},"additionalProperties":false}"#,
+        input: r#"{"type":"object","properties":{"include_system":{"type":"boolean","default":true,"description":"Has no effect: there are no system workflows"}},"additionalProperties":false}"#,
         output: LIST,
         ..DEFINITION
     },
@@ -145,7 +149,8 @@ const ROWS: &[Operation] = &[
         method: Method::Put,
         path: "/workflows/{name}",
         summary: "Replace a workflow",
-        description: "Put a whole new definition in the place of a workflow's. With `revision` only if the file still has it.",
+        description: "Replace the whole definition of a workflow. With `revision`, only if the file still has that \
+                      revision.",
         effect: Effect::Destroys { idempotent: true },
         problems: &[Kind::NotFound, Kind::Conflict, Kind::Stale, Kind::Definition],
         input: schema::UPDATE,
@@ -157,7 +162,7 @@ const ROWS: &[Operation] = &[
         method: Method::Post,
         path: "/validate/workflow",
         summary: "Check a workflow",
-        description: "Say what is wrong with the definition of a workflow without writing anything.",
+        description: "Validate the definition of a workflow without writing it.",
         problems: &[Kind::Definition],
         input: WORKFLOW,
         output: SAID,

@@ -45,12 +45,12 @@ pub(super) enum Check {
 /// What an answer is held against.
 #[derive(Debug)]
 pub(super) struct Tests {
-    pub(super) expect: Option<Expected>,
-    pub(super) expect_not: Option<Expected>,
+    pub(super) expect: Option<CompiledExpectation>,
+    pub(super) expect_not: Option<CompiledExpectation>,
 }
 
 #[derive(Debug)]
-pub(super) struct Expected {
+pub(super) struct CompiledExpectation {
     pub(super) success: Option<bool>,
     pub(super) values: Vec<(JsonPath, Tree)>,
 }
@@ -75,7 +75,8 @@ impl Program {
         Ok(Self { definition: Arc::clone(definition), steps, on_failure, output, warnings })
     }
 
-    /// What cannot come out well and is no fault: names of results that are never there. A run fails where it needs one.
+    /// Problems that do not make the definition invalid: names of results that are never there. A run fails where it
+    /// needs one.
     pub fn warnings(&self) -> &[DefinitionProblem] {
         &self.warnings
     }
@@ -177,7 +178,7 @@ impl Compiler {
                     None => self.problem(Some(step), &field, format!("expected a JSON path, got `{path}`"), None),
                 }
             }
-            Some(Expected { success: expectation.success, values })
+            Some(CompiledExpectation { success: expectation.success, values })
         };
         Tests { expect: expected(&test.expect, "expect"), expect_not: expected(&test.expect_not, "expectNot") }
     }

@@ -22,10 +22,10 @@ use toolcrib_view::ObjectKind;
 use super::argument::Input;
 use super::book::{Book, kept};
 use super::call::CallTool;
-use super::engine::{Engine, Finished};
+use super::engine::{Engine, RunOutcome};
 use super::program::Program;
 
-/// How many runs may be under way for which nobody waits.
+/// How many runs may be under way that no client awaits.
 const DETACHED: usize = 256;
 /// How long an interrupted run waits for its tools to be there again.
 const TOOLS_BACK: Duration = Duration::from_secs(120);
@@ -37,25 +37,25 @@ const LOOK: Duration = Duration::from_millis(500);
 pub(super) struct Running {
     pub(super) runs: Runs,
     scope: Scope,
-    under_way: Mutex<HashMap<String, UnderWay>>,
+    under_way: Mutex<HashMap<String, RunningEntry>>,
     /// Set when the process is about to end: runs are left to the next one.
     closing: AtomicBool,
 }
 
 #[derive(Debug)]
-struct UnderWay {
+struct RunningEntry {
     detached: bool,
     cancel: watch::Sender<Option<String>>,
 }
 
 /// Calls tools by the one path of the gateway.
-pub(super) struct ByErrand {
+pub(super) struct InvocationCaller {
     pub(super) errand: Errand,
     pub(super) workflow: String,
 }
 
 /// What a run is made of.
-pub(super) struct Order {
+pub(super) struct RunRequest {
     pub(super) program: Arc<Program>,
     pub(super) errand: Errand,
     pub(super) input: Input,
@@ -63,9 +63,9 @@ pub(super) struct Order {
     pub(super) past: Vec<RunStepRecord>,
 }
 
-// === impl ByErrand ===
+// === impl InvocationCaller ===
 
-impl CallTool for ByErrand {
+impl CallTool for InvocationCaller {
     fn call<'a>(&'a self, tool: &'a str, arguments: &'a Value) -> BoxFuture<'a, Result<Value, Problem>> {
         async move { Ok(self.errand.call(tool, Raw::from_value(arguments)).await?.to_value()) }.boxed()
     }
@@ -88,9 +88,9 @@ impl CallTool for ByErrand {
     }
 }
 
-impl fmt::Debug for Order {
+impl fmt::Debug for RunRequest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Order").field("run", &self.record.id).finish_non_exhaustive()
+        f.debug_struct("RunRequest").field("run", &self.record.id).finish_non_exhaustive()
     }
 }
 
@@ -125,7 +125,7 @@ impl Running {
         Arc::new(Self { runs, scope, under_way: Mutex::default(), closing: AtomicBool::new(false) })
     }
 
-    fn under_way(&self) -> MutexGuard<'_, HashMap<String, UnderWay>> {
+    fn under_way(&self) -> MutexGuard<'_, HashMap<String, RunningEntry>> {
         self.under_way.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -143,24 +143,24 @@ impl Running {
     }
 
     /// Runs it to its end.
-    pub(super) async fn run(self: &Arc<Self>, order: Order) -> Finished {
+    pub(super) async fn run(self: &Arc<Self>, order: RunRequest) -> RunOutcome {
         let prepared = self.prepare(order, false);
         prepared.run().await
     }
 
-    /// Begins a run for which nobody waits.
-    pub(super) async fn detach(self: &Arc<Self>, order: Order) -> Result<Value, Problem> {
+    /// Begins a run that no client awaits.
+    pub(super) async fn detach(self: &Arc<Self>, order: RunRequest) -> Result<Value, Problem> {
         let detached = self.under_way().values().filter(|run| run.detached).count();
         if detached >= DETACHED {
-            let message = format!("{DETACHED} runs are under way already");
-            return Err(Problem::new(Kind::Busy, message).hint("Try again when some of them have ended."));
+            let message = format!("the limit of {DETACHED} background runs is reached");
+            return Err(Problem::new(Kind::Busy, message).hint("Try again when some of them have completed."));
         }
         let answer = json!({
             "execution_id": order.record.id, "workflow": order.record.workflow, "status": "inprogress",
             "input": order.input.values,
         });
         let prepared = self.prepare(order, true);
-        // Whoever has its id finds it.
+        // Anyone who has its id finds it.
         prepared.leave.book.write(true).await.map_err(|error| Problem::new(Kind::Internal, error))?;
         let mut stop = self.scope.stop_signal();
         self.scope.spawn(async move {
@@ -173,16 +173,16 @@ impl Running {
         Ok(answer)
     }
 
-    fn prepare(self: &Arc<Self>, order: Order, detached: bool) -> Prepared {
+    fn prepare(self: &Arc<Self>, order: RunRequest, detached: bool) -> PreparedRun {
         let (cancel, cancelled) = watch::channel(None);
         let id = order.record.id.clone();
-        self.under_way().insert(id.clone(), UnderWay { detached, cancel });
-        let Order { program, mut errand, input, record, past } = order;
+        self.under_way().insert(id.clone(), RunningEntry { detached, cancel });
+        let RunRequest { program, mut errand, input, record, past } = order;
         errand.label.clone_from(&id);
         let workflow = record.workflow.clone();
         let book = Arc::new(Book::going_on(Some(self.runs.clone()), record, past));
-        let leave = Leave { running: Arc::clone(self), book, id };
-        Prepared { leave, program, input, caller: ByErrand { errand, workflow }, cancelled }
+        let leave = RunGuard { running: Arc::clone(self), book, id };
+        PreparedRun { leave, program, input, caller: InvocationCaller { errand, workflow }, cancelled }
     }
 
     /// Takes up what an earlier process left.
@@ -214,12 +214,12 @@ impl Running {
             Err(error) => {
                 let failed = RunRecord {
                     status: "failed".to_owned(),
-                    error: Some(format!("interrupted by the end of the process, and cannot go on: {error}")),
+                    error: Some(format!("interrupted by a restart of the gateway, and cannot resume: {error}")),
                     completed_at: Some(self.runs.now()),
                     ..record
                 };
-                tracing::warn!(run = failed.id, workflow = failed.workflow, error, "an interrupted run cannot go on");
-                let message = format!("run {} has failed: {error}", failed.id);
+                tracing::warn!(run = failed.id, workflow = failed.workflow, error, "cannot resume an interrupted run");
+                let message = format!("run {} failed: {error}", failed.id);
                 gateway.happened(Happening::warning(
                     ObjectKind::Workflow,
                     &failed.workflow,
@@ -231,7 +231,7 @@ impl Running {
                 return;
             }
         };
-        let missing = |prepared: &Prepared| {
+        let missing = |prepared: &PreparedRun| {
             let tools = prepared.program.definition.tools();
             prepared.caller.missing(&tools)
         };
@@ -241,41 +241,41 @@ impl Running {
             }
         };
         if tokio::time::timeout(TOOLS_BACK, back).await.is_err() {
-            tracing::warn!(run = record.id, "the tools of an interrupted run are not back; it goes on all the same");
+            tracing::warn!(run = record.id, "resuming an interrupted run although some of its tools are missing");
         }
-        tracing::info!(run = record.id, workflow = record.workflow, "an interrupted run goes on");
+        tracing::info!(run = record.id, workflow = record.workflow, "resuming an interrupted run");
         prepared.run().await;
     }
 
     /// What an interrupted run is made of: the workflow as it was, and what its steps have done.
-    async fn order_again(&self, errand: Errand, record: RunRecord) -> Result<Order, String> {
+    async fn order_again(&self, errand: Errand, record: RunRecord) -> Result<RunRequest, String> {
         let definition = WorkflowDefinition::of_text(&record.workflow, &record.definition)
             .map_err(|problems| problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))?;
         let program = Program::compile(&Arc::new(definition))
             .map_err(|problems| problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))?;
         let values: Value = serde_json::from_str(&record.input).map_err(|error| error.to_string())?;
         if !values.is_object() {
-            return Err("its input was too long to keep".to_owned());
+            return Err("its input was too large to save".to_owned());
         }
         let (runs, id) = (self.runs.clone(), record.id.clone());
         let past = tokio::task::spawn_blocking(move || runs.steps(&id)).await.map_err(|error| error.to_string())?;
         let past = past.map_err(|error| error.to_string())?;
         let input = Input { values, debug: false, detach: true };
-        Ok(Order { program: Arc::new(program), errand, input, record, past })
+        Ok(RunRequest { program: Arc::new(program), errand, input, record, past })
     }
 }
 
 /// A run that can begin.
-struct Prepared {
-    leave: Leave,
+struct PreparedRun {
+    leave: RunGuard,
     program: Arc<Program>,
     input: Input,
-    caller: ByErrand,
+    caller: InvocationCaller,
     cancelled: watch::Receiver<Option<String>>,
 }
 
-impl Prepared {
-    async fn run(self) -> Finished {
+impl PreparedRun {
+    async fn run(self) -> RunOutcome {
         let Self { leave, program, input, caller, cancelled } = self;
         let mut engine = Engine::new(&program, &leave.book, &input.values, &caller, cancelled);
         engine.debug = input.debug;
@@ -284,17 +284,17 @@ impl Prepared {
 }
 
 /// Whatever becomes of a run, also when its future is dropped, it is under way no more and its book says so.
-struct Leave {
+struct RunGuard {
     running: Arc<Running>,
     book: Arc<Book>,
     id: String,
 }
 
-impl Drop for Leave {
+impl Drop for RunGuard {
     fn drop(&mut self) {
         self.running.under_way().remove(&self.id);
         let closing = self.running.closing.load(Ordering::SeqCst);
-        let why = "cancelled: whoever waited for it has gone";
+        let why = "cancelled: client disconnected";
         let write = if closing { self.book.drop_open() } else { self.book.drop_end(why) };
         let Some(write) = write else { return };
         match tokio::runtime::Handle::try_current() {

@@ -16,7 +16,7 @@ use toolcrib_view::{ObjectKind, Offer, Operation, ToolSource, VisibleNames};
 
 use super::argument;
 use super::operation;
-use super::running::{Order, Running, record};
+use super::running::{RunRequest, Running, record};
 use super::table::{SOURCE, Table};
 
 /// How often runs that are too old are forgotten.
@@ -57,11 +57,11 @@ impl Inner {
 // === impl Workflows ===
 
 impl Workflows {
-    /// None yet; [`Source::apply`] brings them. Runs for which nobody waits are tasks of `scope`. Blocks: it reads what an
-    /// earlier process left under way.
+    /// None yet; [`Source::apply`] brings them. Runs that no client awaits are tasks of `scope`. Blocks: it reads what
+    /// an earlier process left under way.
     pub fn new(runs: Runs, scope: &Scope) -> Arc<Self> {
         let left = runs.interrupted().unwrap_or_else(|error| {
-            tracing::error!(%error, "interrupted runs cannot be read");
+            tracing::error!(%error, "cannot read interrupted runs");
             Vec::new()
         });
         let inner = Inner { table: RwLock::default(), running: Running::new(runs, scope), gateway: OnceLock::new() };
@@ -70,7 +70,7 @@ impl Workflows {
     }
 
     /// Tells the workflows that the gateway is there: what an earlier process left under way goes on, and from now on
-    /// changes of definitions are told.
+    /// changes of definitions are reported.
     pub fn enter(&self, gateway: &Arc<Gateway>) {
         if self.inner.gateway.set(Arc::downgrade(gateway)).is_err() {
             return;
@@ -82,7 +82,7 @@ impl Workflows {
             loop {
                 let runs = runs.clone();
                 if let Ok(Err(error)) = tokio::task::spawn_blocking(move || runs.prune()).await {
-                    tracing::warn!(%error, "old runs are not forgotten");
+                    tracing::warn!(%error, "failed to delete old runs");
                 }
                 tokio::select! {
                     () = stop.stopped() => return,
@@ -125,8 +125,8 @@ impl ToolSource for Workflows {
         if missing.is_empty() {
             let profile = view.profile();
             let message =
-                format!("workflow `{tool}` is not available: the profile `{profile}` does not allow what it does");
-            let hint = format!("`toolcrib explain workflow/{tool} --profile {profile}` names the rule.");
+                format!("workflow `{tool}` is not available: the profile `{profile}` does not allow all of its calls");
+            let hint = format!("To see the rule, run `toolcrib explain workflow/{tool} --profile {profile}`.");
             return Some(Problem::new(Kind::Unavailable, message).hint(hint));
         }
         Some(unavailable(tool, &missing))
@@ -176,7 +176,7 @@ impl Source for Workflows {
 pub(super) fn unavailable(name: &str, missing: &[String]) -> Problem {
     let message = format!("workflow `{name}` is not available: missing required tools: {}", missing.join(", "));
     Problem::new(Kind::Unavailable, message)
-        .hint("Start the servers that have these tools, or let the profile show them.")
+        .hint("Start the servers that have these tools, or allow them in the profile.")
 }
 
 async fn run(inner: Arc<Inner>, errand: Errand) -> Result<Raw, Problem> {
@@ -196,7 +196,7 @@ async fn run(inner: Arc<Inner>, errand: Errand) -> Result<Raw, Problem> {
     }
     let record = record(&program, &errand, &input, &inner.running.runs);
     let detach = input.detach;
-    let order = Order { program, errand, input, record, past: Vec::new() };
+    let order = RunRequest { program, errand, input, record, past: Vec::new() };
     if detach {
         let answer = inner.running.detach(order).await?;
         return Ok(result(&answer, false));

@@ -5,17 +5,17 @@ use std::collections::HashMap;
 use serde_json::{Value, json};
 use toolcrib_base::Timestamp;
 
-use super::condition::Said;
+use super::condition::StepResult;
 use crate::template::Context;
 
 /// How much all results of a run may hold, in bytes of JSON: a bound for the memory, far above what is useful.
 const RESULTS_BYTES: usize = 64 * 1024 * 1024;
 
-/// The roots of templates that change in the course of a run.
+/// The roots of templates that change during a run.
 const RESULTS: &str = "results";
 const VARIABLES: &str = "vars";
 
-/// What is known in the course of a run.
+/// What is known during a run.
 #[derive(Debug)]
 pub(super) struct State {
     context: Context,
@@ -43,8 +43,8 @@ impl State {
         self.context.with(RESULTS, names, value.clone(), beside.cloned())
     }
 
-    /// Takes a step's result in, under each of its names, with the structured content that it came with. Errors when all
-    /// results together are too much to keep.
+    /// Takes a step's result in, under each of its names, with the structured content that it came with. Errors when
+    /// all results together are too much to keep.
     pub(super) fn result(
         &mut self,
         names: &[&str],
@@ -71,9 +71,9 @@ impl State {
     }
 
     /// What an earlier step came to.
-    pub(super) fn outcome(&self, id: &str) -> Option<Said<'_>> {
+    pub(super) fn outcome(&self, id: &str) -> Option<StepResult<'_>> {
         let (value, beside) = self.context.get(RESULTS, id)?;
-        Some(Said { success: *self.successes.get(id)?, value, beside })
+        Some(StepResult { success: *self.successes.get(id)?, value, beside })
     }
 }
 

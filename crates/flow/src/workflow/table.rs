@@ -31,7 +31,7 @@ pub(super) struct Table {
 
 /// What is different between two tables.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct News {
+pub(super) struct TableChanges {
     pub(super) created: Vec<ObjectName>,
     pub(super) updated: Vec<ObjectName>,
     pub(super) deleted: Vec<ObjectName>,
@@ -66,11 +66,11 @@ impl Table {
         (table, problems)
     }
 
-    pub(super) fn news(&self, before: &Self) -> News {
+    pub(super) fn news(&self, before: &Self) -> TableChanges {
         let (now, then) = (&self.definitions, &before.definitions);
         let is_new = |name: &&ObjectName| !then.contains_key(*name);
         let is_changed = |name: &&ObjectName| then.get(*name).is_some_and(|then| *then != now[*name]);
-        News {
+        TableChanges {
             created: now.keys().filter(is_new).cloned().collect(),
             updated: now.keys().filter(is_changed).cloned().collect(),
             deleted: then.keys().filter(|name| !now.contains_key(*name)).cloned().collect(),
@@ -93,7 +93,7 @@ impl Table {
         missing
     }
 
-    /// Whether nothing that a workflow and those within it use is hidden from whoever may read the names that pass.
+    /// Whether nothing that a workflow and those within it use is hidden from anyone who may read the names that pass.
     pub(super) fn is_open(&self, name: &str, may_name: &dyn Fn(&str) -> bool) -> bool {
         self.is_open_within(name, may_name, &mut Vec::new())
     }
@@ -171,7 +171,7 @@ fn problem(name: &ObjectName, field: &str, message: String) -> DefinitionProblem
         at: None,
         field: field.to_owned(),
         message,
-        hint: Some("take one of the calls out".to_owned()),
+        hint: Some("remove one of the calls".to_owned()),
     }
 }
 

@@ -225,7 +225,7 @@ async fn wrong_definitions_and_names_are_told() {
     let stale = json!({"name": "say", "steps": [{"id": "a", "tool": "t"}], "revision": "0"});
     failed(&admin, "core_workflow_update", &stale, &["has changed"]).await;
     let user = mill.house.modern("default");
-    failed(&user, "core_workflow_create", &json!({"name": "w", "steps": [{"id": "a", "tool": "t"}]}), &["administ"])
+    failed(&user, "core_workflow_create", &json!({"name": "w", "steps": [{"id": "a", "tool": "t"}]}), &["only admins"])
         .await;
     assert_eq!(mill.house.read("workflows/w.yaml"), None);
 }
@@ -402,7 +402,7 @@ async fn runs_are_listed_and_shown() {
     assert_eq!(asked(&other, "core_workflow_execution_list", &json!({})).await["total"], 0);
     failed(&other, "core_workflow_execution_get", &json!({"execution_id": id}), &["not found"]).await;
     failed(&other, "core_workflow_execution_cancel", &json!({"execution_id": id}), &["not found"]).await;
-    failed(&admin, "core_workflow_execution_cancel", &json!({"execution_id": id}), &["not under way", "completed"])
+    failed(&admin, "core_workflow_execution_cancel", &json!({"execution_id": id}), &["is not running", "completed"])
         .await;
 }
 
@@ -431,7 +431,7 @@ async fn a_run_ends_with_the_client_that_waits_for_it() {
     assert!(gone.is_err());
     let (runs, _) = mill.store().runs().list(&RunQuery { limit: 9, ..RunQuery::default() }).unwrap();
     let ended = mill.until_ended(&runs[0].id).await;
-    assert!(ended.error.unwrap().contains("whoever waited for it has gone"));
+    assert!(ended.error.unwrap().contains("client disconnected"));
 }
 
 #[tokio::test]
@@ -488,8 +488,8 @@ async fn an_interrupted_run_goes_on_with_the_next_process() {
     let extra: Value = serde_json::from_str(steps[0].extra.as_deref().unwrap()).unwrap();
     assert_eq!(extra["condition_evaluation"], true);
     let failed = mill.until_ended("r2").await;
-    assert!(failed.error.unwrap().contains("under way when the process ended"));
-    assert!(mill.until_ended("r3").await.error.unwrap().contains("cannot go on"));
+    assert!(failed.error.unwrap().contains("running when the gateway stopped"));
+    assert!(mill.until_ended("r3").await.error.unwrap().contains("cannot resume"));
     let called: Vec<String> = mill.house.audited().await.iter().map(|it| it.target.to_string()).collect();
     assert_eq!(called, ["fake/echo"], "one step was left to do");
 }

@@ -1,4 +1,4 @@
-//! A gateway with the sources of this crate over a temporary home, and somebody who asks for operations.
+//! A gateway with the sources of this crate over a temporary home, and someone who asks for operations.
 
 use std::future::Future;
 use std::path::Path;
@@ -21,14 +21,14 @@ use toolcrib_upstream::ServerDeps;
 use toolcrib_view::metrics::Metrics;
 
 /// How long a test waits for something that must happen before it gives up.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// A file of the home folder: its path and its text.
 pub(crate) type File = (String, String);
 
 /// Waits for something that must happen.
 pub(crate) async fn soon<T>(what: &str, future: impl Future<Output = T>) -> T {
-    let waited = tokio::time::timeout(PATIENCE, future).await;
+    let waited = tokio::time::timeout(TIMEOUT, future).await;
     waited.unwrap_or_else(|_| panic!("waited in vain for {what}"))
 }
 
@@ -85,7 +85,7 @@ impl House {
         let parts = Parts {
             servers: Servers::new(deps, secrets, &store, scope.clone()).at_home(home.path()),
             store: store.clone(),
-            sessions: Sessions::new(100, PATIENCE, Arc::clone(&clock)),
+            sessions: Sessions::new(100, TIMEOUT, Arc::clone(&clock)),
             clock,
             metrics,
             loaded: Arc::new(loaded),
@@ -112,7 +112,7 @@ impl House {
         Self { home, store, gateway, scope }
     }
 
-    /// Somebody who administers.
+    /// Someone who administers.
     pub(crate) fn admin(&self) -> Caller {
         self.caller(true)
     }

@@ -1,5 +1,5 @@
-//! Every operation that there is, of the gateway and of workflows and services: each of its arguments is checked and named,
-//! and what administers is refused by every door to whoever may not.
+//! Every operation that there is, of the gateway and of workflows and services: each of its arguments is checked and
+//! named, and what administers is refused by every door to anyone who may not.
 
 use serde_json::{Map, Value, json};
 use toolcrib_base::Kind;
@@ -131,7 +131,7 @@ async fn what_administers_is_refused_by_every_door_and_on_record() {
             refusal(&native, false, name, &arguments).await,
             refusal(&muster, false, name, &arguments).await,
         ] {
-            assert!(told.contains("administer"), "{name}: {told}");
+            assert!(told.contains("only admins"), "{name}: {told}");
         }
         // The alias of the meta-tool, and a call within a call.
         let inner = json!({ "name": name, "arguments": arguments });
@@ -158,7 +158,7 @@ async fn what_administers_is_refused_by_every_door_and_on_record() {
 
 /// A workflow is written by who administers and run by who does not, in each place where it may name a tool.
 #[tokio::test]
-async fn a_workflow_lends_nobody_its_author_s_rights() {
+async fn a_workflow_never_runs_with_its_author_s_rights() {
     let mill = Mill::whole(&[server("fake", &[])]).await;
     let (admin, user) = (mill.admin(), mill.house.modern("default"));
     let evil = json!({ "name": "evil", "type": "stdio", "command": "touch" });

@@ -99,7 +99,7 @@ async fn what_cannot_be_made_is_told_and_leaves_nothing() {
         }
     }
     let said = house.must("core_service_validate", json!({"serviceClassName": "lacking", "name": "x"})).await;
-    assert!(said["message"].as_str().unwrap().contains("could not be made now"), "{said}");
+    assert!(said["message"].as_str().unwrap().contains("cannot be created now"), "{said}");
     let arguments = json!({"serviceClassName": "typed", "name": "x", "args": {"text": "a"}});
     let valid = house.must("core_service_validate", arguments.clone()).await;
     assert_eq!(valid["message"], "Validation successful for service x");
@@ -231,14 +231,15 @@ async fn what_is_needed_by_others_is_not_stopped_not_even_a_server() {
     needing["dependencies"] = json!(["web", "fake"]);
     house.must("core_serviceclass_create", json!({"name": "top", "serviceConfig": needing})).await;
     let create = |class: &str, name: &str| json!({"serviceClassName": class, "name": name});
-    let words = ["service `t` needs `web`", "there is no service of the class `web`", "core_service_create"];
+    let words = ["service `t` needs `web`", "no service of the class `web` exists", "core_service_create"];
     house.refused("core_service_create", create("top", "t"), &words).await;
     house.must("core_service_create", create("web", "w")).await;
     house.must("core_service_stop", json!({"name": "w"})).await;
     house.must("core_service_create", create("top", "t")).await;
     assert_eq!(house.must("core_service_get", json!({"name": "w"})).await["state"], "running");
     for (tool, name) in [("stop", "w"), ("delete", "w"), ("stop", "fake")] {
-        let problem = house.refused(&format!("core_service_{tool}"), json!({"name": name}), &["needed by `t`"]).await;
+        let problem =
+            house.refused(&format!("core_service_{tool}"), json!({"name": name}), &["services `t` depend on it"]).await;
         assert_eq!(problem.kind, Kind::Conflict);
     }
     house.must("core_service_delete", json!({"name": "t"})).await;
@@ -303,7 +304,7 @@ async fn what_starts_with_the_gateway_does_so_as_who_made_it() {
     let arguments = json!({"serviceClassName": "core", "name": "auto", "persist": true, "autoStart": true});
     house.must("core_service_create", arguments).await;
     house.must("core_service_stop", json!({"name": "auto"})).await;
-    // Written by hand, and by nobody who may administer: its tools are not there for it.
+    // Written by hand, and by no one who may administer: its tools are not there for it.
     house.write("services/hand.yaml", "name: hand\nserviceClassName: core\nautoStart: true\n");
     let house = house.begin_again().await;
     let until = |name: &'static str, state: &'static str| {
@@ -345,7 +346,7 @@ async fn only_who_administers_changes_services() {
 }
 
 #[tokio::test]
-async fn whoever_only_reads_a_service_asks_no_tool_and_learns_no_answer() {
+async fn non_admins_call_no_tool_of_a_service_and_see_no_result() {
     let mut watched = working();
     watched["lifecycleTools"]["status"] = json!({"tool": "fake/raw", "args": says(&json!({"health": "degraded"}))});
     let house = House::new(&[server("fake"), class("web", &watched)]).await;
@@ -395,7 +396,7 @@ async fn each_tool_of_a_lifecycle_leaves_an_audit_event() {
 }
 
 #[tokio::test]
-async fn whoever_drops_the_request_leaves_no_half_of_a_service() {
+async fn a_dropped_request_leaves_no_half_of_a_service() {
     let slow =
         config(&json!({"tool": "fake/slow", "args": {"ms": 300}}), &json!({"tool": "fake/slow", "args": {"ms": 300}}));
     let house = House::new(&[server("fake"), class("slow", &slow)]).await;

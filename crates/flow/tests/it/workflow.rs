@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 use tokio::sync::watch;
 use toolcrib_base::{Kind, PrincipalId, Problem, ProfileName, Timestamp};
 use toolcrib_catalog::WorkflowDefinition;
-use toolcrib_flow::workflow::{Book, CallTool, Engine, Finished, Program};
+use toolcrib_flow::workflow::{Book, CallTool, Engine, Program, RunOutcome};
 use toolcrib_store::{Config, RunRecord, RunStepRecord, Store};
 
 /// Tools: `echo` says its arguments, `fail` fails with `text`, `flaky` fails as often as it is told to, `slow` takes an
@@ -95,7 +95,7 @@ impl Fakes {
     }
 }
 
-/// Whoever runs workflows in a test.
+/// Anyone who runs workflows in a test.
 pub(crate) struct Bench {
     pub(crate) fakes: Fakes,
     pub(crate) store: Store,
@@ -131,11 +131,11 @@ impl Bench {
         Self { fakes: Fakes::default(), store: Store::in_memory(Config::default()).unwrap() }
     }
 
-    pub(crate) async fn run(&self, text: &str, input: Value) -> Finished {
+    pub(crate) async fn run(&self, text: &str, input: Value) -> RunOutcome {
         self.go_on(text, input, Vec::new()).await
     }
 
-    pub(crate) async fn go_on(&self, text: &str, input: Value, past: Vec<RunStepRecord>) -> Finished {
+    pub(crate) async fn go_on(&self, text: &str, input: Value, past: Vec<RunStepRecord>) -> RunOutcome {
         let (_alive, cancelled) = watch::channel(None);
         let book = Book::going_on(Some(self.store.runs()), record(&input), past);
         Engine::new(&program(text), &book, &input, &self.fakes, cancelled).run().await
@@ -148,6 +148,6 @@ impl Bench {
     }
 }
 
-pub(crate) fn error(finished: &Finished) -> &str {
+pub(crate) fn error(finished: &RunOutcome) -> &str {
     finished.error.as_deref().unwrap_or_else(|| panic!("it did not fail: {}", finished.document))
 }

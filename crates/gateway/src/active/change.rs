@@ -39,7 +39,7 @@ impl Gateway {
             rule.unload_after.is_some().then_some(rule)
         };
         for ((principal, profile), gone) in self.active.unload_idle(rule) {
-            tracing::debug!(principal = principal.as_str(), %profile, tools = gone.len(), "idle tools are unloaded");
+            tracing::debug!(principal = principal.as_str(), %profile, tools = gone.len(), "unloaded idle tools");
             if let Some(view) = views.get(&profile).filter(|view| view.profile.active_set == ActiveSet::Durable) {
                 self.tell_principal(view, &principal, &gone);
             }
@@ -74,7 +74,7 @@ impl Gateway {
     }
 
     /// Whether what a session has loaded is listed differently in another view of its profile.
-    pub(crate) fn lists_loaded_anew(&self, session: &Session, before: &View, after: &View) -> bool {
+    pub(crate) fn lists_loaded_again(&self, session: &Session, before: &View, after: &View) -> bool {
         let listed = |view: &View| match view.profile.exposure {
             Exposure::Dynamic => self.active.of_session(session, view.profile.active_set),
             _ => BTreeSet::new(),

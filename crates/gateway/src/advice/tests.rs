@@ -72,7 +72,8 @@ fn every_state_has_a_next_step() {
             State::Installing => "wait: its program downloads it, which may take minutes",
             State::Stopped => "start it with `toolcrib server start gh`",
             State::Failed => {
-                "fix `servers/gh.yaml`, or what it runs, then `toolcrib server restart gh`; it said more in `state/logs/gh.log`"
+                "fix `servers/gh.yaml` or the program it runs, then `toolcrib server restart gh`; it said more in \
+                 `state/logs/gh.log`"
             }
             State::NeedsLogin => {
                 "this release of Toolcrib cannot log in by OAuth; where its service also gives out keys or tokens, write one under \
@@ -82,10 +83,10 @@ fn every_state_has_a_next_step() {
         assert_eq!(own, expected, "{state:?}");
         let theirs = to_caller(&program.name, &status);
         let expected = match state {
-            State::Stopped => "Somebody who administers starts it with `toolcrib server start gh`.",
+            State::Stopped => "An admin can start it with `toolcrib server start gh`.",
             State::Installing => "It is being downloaded: try again in a minute.",
-            State::NeedsLogin => "Somebody who administers sees what to do in `toolcrib doctor gh`.",
-            State::Failed => "It is tried again by itself; `toolcrib doctor gh` says what to do.",
+            State::NeedsLogin => "An admin can see the next step with `toolcrib doctor gh`.",
+            State::Failed => "It is retried automatically; for the next step, run `toolcrib doctor gh`.",
             State::Idle | State::Starting | State::Ready => "Try again in a moment.",
         };
         assert_eq!(theirs, expected, "{state:?}");
@@ -102,11 +103,11 @@ fn what_failed_decides_the_remedy() {
     for (text, error, parts) in [
         (PROGRAM, "no such program: `run`", ["install its program", "`command` in `servers/gh.yaml`"]),
         (PROGRAM, "cannot run `run`: permission denied", ["install its program", "`command`"]),
-        (PROGRAM, "it ended with status 1", ["fix `servers/gh.yaml`", "what it runs"]),
+        (PROGRAM, "it ended with status 1", ["fix `servers/gh.yaml`", "the program it runs"]),
         (PROGRAM, "`env:KEY` is not set", ["give the secret", "`servers/gh.yaml`"]),
         (REMOTE, "the secret `vault:gh` is not there", ["give the secret", "`servers/gh.yaml`"]),
         (REMOTE, "`example.com` cannot be resolved", ["check the host in `url`", "network"]),
-        (REMOTE, "HTTP status 401", ["it wants a credential", "`toolcrib secret set gh-key`"]),
+        (REMOTE, "HTTP status 401", ["it requires a credential", "`toolcrib secret set gh-key`"]),
         (&keyed, "HTTP status 403", ["`X-Key`, `X-Other` (from `vault:gh`)", "renew it"]),
         (REMOTE, "connection refused", ["check that its address answers", "headers in `servers/gh.yaml`"]),
     ] {
@@ -121,9 +122,9 @@ fn what_failed_decides_the_remedy() {
     let program = definition(PROGRAM);
     assert!(
         advice_for(&program, &failed, Some("npx"))
-            .starts_with("remove what is half written with `toolcrib doctor --fix`")
+            .starts_with("remove the incomplete installation with `toolcrib doctor --fix`")
     );
-    assert_eq!(to_caller(&program.name, &failed), "Somebody who administers repairs it with `toolcrib doctor --fix`.");
+    assert_eq!(to_caller(&program.name, &failed), "An admin can repair it with `toolcrib doctor --fix`.");
 }
 
 #[test]

@@ -146,7 +146,7 @@ impl Asker {
 
     fn ask(&self, channel: Option<Channel>, request: Request, reply: Reply) {
         let Some(session) = self.session.upgrade() else {
-            let gone = RpcError::new(METHOD_NOT_FOUND, "the client is gone");
+            let gone = RpcError::new(METHOD_NOT_FOUND, "the client disconnected");
             return reply.send(Answer { id: Some(request.id), outcome: Err(gone) });
         };
         let asked = Asked { method: request.method, params: request.params };

@@ -19,8 +19,8 @@ impl Passing<'_> {
         let Ended::Answered(Ok(result)) = ended else { return ended };
         if !result.is_object() {
             let name = &server.config().name;
-            let message = format!("server `{name}` answered `{method}` with a result that is no object");
-            let hint = "The server does not keep to MCP: tell its maker.";
+            let message = format!("server `{name}` answered `{method}` with a result that is not an object");
+            let hint = "The server violates MCP: report it to its author.";
             return Ended::Unanswered(Problem::new(Kind::BadServer, message).hint(hint));
         }
         let modern_client = self.caller.revision.era() == Era::Modern;

@@ -51,7 +51,7 @@ impl ServerNews {
     /// Reads which definitions were known. Blocks.
     pub(crate) fn new(facts: Facts) -> Self {
         let known = facts.all(DEFINED).unwrap_or_else(|error| {
-            tracing::warn!(%error, "which servers were defined is not known");
+            tracing::warn!(%error, "cannot read which servers were defined");
             Vec::new()
         });
         let defined = known.into_iter().map(|(name, fact)| (name, fact.value)).collect();
@@ -94,7 +94,7 @@ impl ServerNews {
             None => self.facts.remove(DEFINED, name).map(|_| ()),
         };
         if let Err(error) = kept {
-            tracing::warn!(server = name, %error, "that it was defined is not remembered");
+            tracing::warn!(server = name, %error, "failed to save that the server was defined");
         }
     }
 
@@ -125,7 +125,7 @@ impl ServerNews {
             }
             State::NeedsLogin => {
                 before.outage = None;
-                vec![warning(name, "LoginRequired", format!("server `{name}` wants a login by OAuth"))]
+                vec![warning(name, "LoginRequired", format!("server `{name}` requires an OAuth login"))]
             }
             State::Ready => {
                 let mut news = vec![normal(name, "Started", format!("server `{name}` is ready"))];
@@ -136,7 +136,7 @@ impl ServerNews {
             }
             State::Failed => failed(name, was, before, why),
             State::Idle if was == State::Ready => {
-                vec![normal(name, "Stopped", format!("server `{name}` was stopped because nobody used it"))]
+                vec![normal(name, "Stopped", format!("server `{name}` was stopped because it was idle"))]
             }
             State::Idle => Vec::new(),
             State::Stopped => {

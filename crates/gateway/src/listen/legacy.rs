@@ -155,7 +155,7 @@ impl Passing<'_> {
             return Err(not_found());
         }
         passage.finish(Outcome::Error(Kind::Unavailable));
-        let message = format!("server `{}` does not tell of changes of `{uri}`", place.name);
+        let message = format!("server `{}` does not report changes of `{uri}`", place.name);
         Err(RpcError::from(&Problem::new(Kind::Unavailable, message).hint("Read it again when you need it.")))
     }
 

@@ -51,7 +51,7 @@ impl Passing<'_> {
             return Err(RpcError::from(&Problem::new(Kind::TooLarge, message).hint("Open several streams.")));
         }
         let Some(channel) = &self.way.channel else {
-            let message = format!("`{}` is answered by a stream only", method::LISTEN);
+            let message = format!("`{}` requires a stream", method::LISTEN);
             return Err(RpcError::from(&Problem::new(Kind::InvalidRequest, message)));
         };
         let hub = &self.gateway.hub;

@@ -127,9 +127,7 @@ fn offers(context: &Context<'_>, id: &ToolId) -> Result<(), Problem> {
     if shown.is_empty() {
         let message = format!("server `{server}` has started, but this profile shows no tool of it");
         // As it is with `changed_tools: hold`, where nothing counts before somebody has approved it.
-        let hint = format!(
-            "Somebody who may administer looks at it: `toolcrib registry add {server}`, `toolcrib verify {server}`."
-        );
+        let hint = format!("An admin can check it: `toolcrib registry add {server}`, `toolcrib verify {server}`.");
         return Err(Problem::new(Kind::NotFound, message).hint(hint));
     }
     if *id.tool == *ALL || context.meta.dialect == Dialect::Scooter || view.tool_by_id(id).is_some() {
@@ -203,7 +201,7 @@ fn deactivate(context: &Context<'_>, arguments: &Raw, now: &BTreeSet<ToolId>) ->
         of_server(context, arguments)?;
         let list = dialect::name_of(dialect::Act::Active, Dialect::Scooter);
         let problem = Problem::new(Kind::NotFound, format!("server `{name}` is not active"));
-        return Err(problem.hint(format!("Active ones are listed by {list}.")));
+        return Err(problem.hint(format!("List active servers with {list}.")));
     }
     let gone = context.gateway.active.unload(context.caller, context.view.profile.active_set, &tools);
     context.gateway.set_changed(context.view, context.caller, &gone);

@@ -23,7 +23,8 @@ pub(super) const ROWS: &[Row] = &[
             path: "/export/profile/{name}",
             tag: "profiles",
             summary: "Export a profile as a bundle",
-            description: "Give a profile, the servers that it shows and the registry entries that it needs as one YAML text without secrets and keys. `needs` lists the secrets that whoever imports it must have.",
+            description: "Give a profile, the servers that it shows and the registry entries that it needs as one \
+                          YAML text without secrets and keys. `needs` lists the secrets that the importing user needs.",
             problems: &[Kind::NotFound, Kind::Definition],
             input: NAMED,
             output: r#"{"type":"object","properties":{"name":{"type":"string"},"bundle":{"type":"string","description":"The text of the file"},"servers":{"type":"array","items":{"type":"string"}},"registry":{"type":"array","items":{"type":"string"}},"needs":{"type":"array","items":{"type":"object"}}},"required":["name","bundle","servers","registry","needs"]}"#,

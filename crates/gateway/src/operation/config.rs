@@ -79,7 +79,8 @@ pub(super) const ROWS: &[Row] = &[
             path: "/config/reload",
             tag: "config",
             summary: "Read the files again",
-            description: "Read servers, profiles and all other definitions again, forget changes that are not saved, and say which settings of config.toml count only after the next start.",
+            description: "Reload servers, profiles and all other definitions, discard unsaved changes, and list the \
+                          settings of config.toml that take effect only after the next start.",
             effect: Effect::Changes { idempotent: true },
             problems: &[Kind::Conflict, Kind::Definition],
             output: r#"{"type":"object","properties":{"message":{"type":"string"},"problems":{"type":"array"},"restart_needed":{"type":"array","items":{"type":"string"}}},"required":["message","problems","restart_needed"]}"#,
@@ -94,7 +95,8 @@ pub(super) const ROWS: &[Row] = &[
             path: "/config/save",
             tag: "config",
             summary: "Save the configuration",
-            description: "Write what core_config_update_aggregator changed into config.toml; the rest of the file stays as it is. It counts after the next start.",
+            description: "Write what core_config_update_aggregator changed into config.toml; the rest of the file \
+                          stays as it is. It takes effect after the next start.",
             effect: Effect::Destroys { idempotent: true },
             problems: &[Kind::Conflict, Kind::Definition],
             output: r#"{"type":"object","properties":{"message":{"type":"string"},"file":{"type":"string"}},"required":["message"]}"#,
@@ -109,7 +111,8 @@ pub(super) const ROWS: &[Row] = &[
             path: "/config/aggregator",
             tag: "config",
             summary: "Change where the gateway listens",
-            description: "Change `host` and `port`. The change is held in memory until core_config_save, and counts after the next start. What cannot be changed is refused with the reason.",
+            description: "Change `host` and `port`. The change is kept in memory until core_config_save, and takes \
+                          effect after the next start. Other settings are rejected with the reason.",
             effect: Effect::Changes { idempotent: true },
             problems: &[Kind::Conflict, Kind::Address],
             input: r#"{"type":"object","properties":{"aggregator":{"type":"object","description":"host, port; transport and musterPrefix only as they are"}},"required":["aggregator"],"additionalProperties":false}"#,
@@ -208,7 +211,8 @@ fn update(gateway: &Arc<Gateway>, arguments: &Raw) -> Result<Value, Problem> {
     }
     settings.check_listen(listen)?;
     *gateway.configuration.wanted() = Some(listen);
-    let message = "Successfully updated the aggregator configuration: core_config_save writes it, and it counts after the next start";
+    let message = "Successfully updated the aggregator configuration: core_config_save writes it, and it takes effect \
+                   after the next start";
     Ok(json!({ "message": message, "pending": { "listen": listen.to_string() } }))
 }
 
@@ -222,7 +226,8 @@ async fn save(gateway: &Arc<Gateway>) -> Result<Value, Problem> {
     let mut wanted = gateway.configuration.wanted();
     *wanted = wanted.filter(|now| *now != listen);
     let message = format!(
-        "Successfully saved `listen = \"{listen}\"`: it counts after the next start, unless a flag or a variable says otherwise"
+        "Successfully saved `listen = \"{listen}\"`: it takes effect after the next start, unless a flag or a \
+         variable overrides it"
     );
     Ok(json!({ "message": message, "file": file }))
 }

@@ -103,7 +103,7 @@ fn moment(arguments: &Raw, key: &str, now: Timestamp) -> Result<Option<Timestamp
     let Some(text) = text(arguments, key)?.filter(|text| !text.is_empty()) else { return Ok(None) };
     read_moment(&text, now).map(Some).ok_or_else(|| {
         let shown: String = text.chars().take(64).collect();
-        Problem::new(Kind::InvalidParams, format!("`{key}` is `{shown}`, which is no time"))
+        Problem::new(Kind::InvalidParams, format!("`{key}` is `{shown}`, which is not a time"))
             .hint("Write how long ago (`30s`, `5m`, `1h`, `2d`), a time such as 2026-11-20T12:00:00Z, or a date.")
     })
 }

@@ -41,7 +41,8 @@ pub(super) const ROWS: &[Row] = &[
             path: "/servers/{name}/changes",
             tag: "servers",
             summary: "Show what changed",
-            description: "Show what of a server differs from what was approved, and who turned down what of it.",
+            description: "Show what a server offers that differs from what was approved, and who rejected which \
+                          changes.",
             problems: &[Kind::NotFound],
             input: NAMED,
             output: r#"{"type":"object","properties":{"server":{"type":"string"},"digest":{"type":"string"},"approved":{"type":"boolean"},"summary":{"type":"string"},"text":{"type":"string"},"difference":{"type":"object"},"rejected":{"type":"array"}},"required":["server","digest","approved","summary","text","rejected"]}"#,
@@ -102,7 +103,8 @@ pub(super) const ROWS: &[Row] = &[
             path: "/servers/{name}/verify",
             tag: "servers",
             summary: "Verify a server",
-            description: "Start a server beside what runs, list all that it offers, compare it with what was approved, and keep it as the snapshot. The first verification approves all.",
+            description: "Start a second instance of a server, list everything that it offers, compare it with what \
+                          was approved, and save it as the snapshot. The first verification approves everything.",
             effect: Effect::Changes { idempotent: true },
             slow: true,
             problems: &[
@@ -174,7 +176,7 @@ async fn write(gateway: &Arc<Gateway>, verified: Arc<Verified>) -> Result<String
         let text = with_tools(&written.file, which.name(), written.text(), &tools, &verified.verified_at.to_string());
         let text = text.map_err(|error| {
             Problem::new(Kind::Definition, format!("`{file}`: {error}"))
-                .hint("what was verified is kept as the snapshot all the same")
+                .hint("the verified lists are saved as the snapshot anyway")
         })?;
         gateway.files.replace(&which, &text, &written.revision)?;
         gateway.take_in();

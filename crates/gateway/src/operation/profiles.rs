@@ -104,7 +104,7 @@ pub(super) const ROWS: &[Row] = &[
             path: "/validate/profile",
             tag: "profiles",
             summary: "Check the definition of a profile",
-            description: "Say what is wrong with the definition of a profile, with places and hints, without writing anything.",
+            description: "Validate the definition of a profile, with places and hints, without writing it.",
             input: VALIDATE,
             output: VALIDATED,
             ..ROW

@@ -40,7 +40,9 @@ pub(super) const ROWS: &[Row] = &[
             path: "/registry/{name}",
             tag: "registry",
             summary: "Show an entry",
-            description: "Show an entry of the registry: what it is, where it comes from, how it runs, and what it wants to know before, with patterns and where to get keys. Values that may be secrets are shown as ****.",
+            description: "Show an entry of the registry: what it is, where it comes from, how it runs, and which \
+                          values it requires, with patterns and where to get keys. Values that may be secrets are \
+                          shown as ****.",
             problems: &[Kind::NotFound],
             input: NAMED,
             output: ENTRY,
@@ -68,7 +70,8 @@ pub(super) const ROWS: &[Row] = &[
             path: "/validate/entry",
             tag: "registry",
             summary: "Check an entry of the registry",
-            description: "Say what is wrong with an entry of the registry, and what people would miss in it, with places and hints, without writing anything.",
+            description: "Validate an entry of the registry, including missing information, with places and hints, \
+                          without writing it.",
             input: VALIDATE,
             output: VALIDATED,
             ..ROW

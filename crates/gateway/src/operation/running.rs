@@ -145,7 +145,7 @@ async fn carry_out(running: ServerEntry, order: ServerOrder) -> Result<Value, Pr
             return Ok(servers::shown(&running));
         }
         let message = format!("server `{}` did not settle within {} s", running.definition.name, deadline.as_secs());
-        return Err(Problem::new(Kind::Timeout, message).hint("Ask for its state; the order still stands."));
+        return Err(Problem::new(Kind::Timeout, message).hint("Check its state; the operation continues."));
     }
     Ok(servers::shown(&running))
 }

@@ -112,7 +112,7 @@ pub(super) const ROWS: &[Row] = &[
             path: "/validate/server",
             tag: "servers",
             summary: "Check the definition of a server",
-            description: "Say what is wrong with the definition of a server, with places and hints, without writing anything.",
+            description: "Validate the definition of a server, with places and hints, without writing it.",
             input: NEW,
             output: VALIDATED,
             ..ROW

@@ -103,7 +103,7 @@ impl Errand {
     /// Not cancel-safe: dropping the future takes the call back.
     pub async fn call(&self, tool: &str, arguments: Raw) -> Result<Raw, Problem> {
         if self.depth >= DEEPEST {
-            let message = format!("`{tool}` would be the call of a call, {DEEPEST} deep, which is the limit");
+            let message = format!("`{tool}` calls nest more than {DEEPEST} deep");
             return Err(Problem::new(Kind::InvalidParams, message).hint("Look for a workflow that calls itself."));
         }
         let view = self.view()?;

@@ -316,13 +316,13 @@ impl Gateway {
                 // Written down as running, it is found failed after the restart.
                 () = stop.stopped() => return,
                 ended = tokio::time::timeout(LIFE, work(task.clone())) => Some(ended.unwrap_or_else(|_| {
-                    Err(RpcError::from(&Problem::new(Kind::Timeout, "it took longer than a task may")))
+                    Err(RpcError::from(&Problem::new(Kind::Timeout, "it exceeded the time limit of a task")))
                 })),
             };
             task.end(ended);
             let record = task.written();
             if let Err(problem) = write_end(gateway, record).await {
-                tracing::warn!(error = %problem.message, "the end of a task is not written down");
+                tracing::warn!(error = %problem.message, "failed to save the end of a task");
             }
         });
         Ok(handle)
@@ -353,7 +353,7 @@ async fn write_end(gateway: &Gateway, record: TaskRecord) -> Result<(), Problem>
     blocking(move || match store.tasks().put(&record) {
         Err(StoreError::TooLarge { .. }) => {
             let body = Raw::parse(record.body.clone().into(), json::Rules::relayed(usize::MAX));
-            let body = body.map(|body| failed(&body, &Problem::new(Kind::TooLarge, "its result is too large to keep")));
+            let body = body.map(|body| failed(&body, &Problem::new(Kind::TooLarge, "its result is too large to save")));
             let body = body.map(|body| body.as_str().to_owned()).unwrap_or_default();
             store.tasks().put(&TaskRecord { body, ..record })
         }
@@ -366,8 +366,7 @@ async fn write_end(gateway: &Gateway, record: TaskRecord) -> Result<(), Problem>
 fn interrupted(body: &Raw) -> Raw {
     failed(
         body,
-        &Problem::new(Kind::Unavailable, "the gateway was restarted, or failed, while it ran")
-            .hint("Make the call again."),
+        &Problem::new(Kind::Unavailable, "the gateway was restarted while it ran").hint("Make the call again."),
     )
 }
 

@@ -189,7 +189,7 @@ async fn a_hidden_server_is_answered_as_one_that_does_not_exist() {
 }
 
 #[tokio::test]
-async fn what_nobody_uses_is_unloaded_and_exactly_those_who_listed_it_are_told() {
+async fn what_no_one_uses_is_unloaded_and_exactly_those_who_listed_it_are_told() {
     for kind in ["session", "durable"] {
         let lines = format!("exposure: dynamic\nunload_after: 10m\nactive_set: {kind}");
         let (house, time) = timed(&with(&lines)).await;
@@ -284,7 +284,7 @@ async fn a_new_session_begins_with_nothing_where_the_profile_says_so() {
 }
 
 #[tokio::test]
-async fn who_has_loaded_what_changes_or_goes_is_told_and_nobody_else() {
+async fn who_has_loaded_what_changes_or_goes_is_told_and_no_one_else() {
     let house = House::settled(&with("exposure: dynamic")).await;
     let (one, other) = (house.legacy("default"), house.legacy("default"));
     load(&one, &["alpha/one", "alpha/two"]).await;

@@ -33,7 +33,7 @@ async fn check_beside(flags: &[&str]) {
 }
 
 #[tokio::test]
-async fn a_server_that_never_answers_delays_nobody() {
+async fn a_server_that_never_answers_delays_no_one() {
     check_beside(&["--never-answer"]).await;
     check_beside(&["--never-answer", "tools/list"]).await;
     check_beside(&["--never-answer", "initialize"]).await;
@@ -41,7 +41,7 @@ async fn a_server_that_never_answers_delays_nobody() {
 }
 
 #[tokio::test]
-async fn a_server_that_ends_or_floods_or_talks_nonsense_delays_nobody() {
+async fn a_server_that_ends_or_floods_or_talks_nonsense_delays_no_one() {
     check_beside(&["--exit-at-start"]).await;
     check_beside(&["--exit-after", "1"]).await;
     check_beside(&["--flood-stderr", "5000000"]).await;
@@ -51,7 +51,7 @@ async fn a_server_that_ends_or_floods_or_talks_nonsense_delays_nobody() {
 }
 
 #[tokio::test]
-async fn a_program_that_is_not_there_delays_nobody_and_is_named() {
+async fn a_program_that_is_not_there_delays_no_one_and_is_named() {
     let missing = ("servers/bad.yaml".to_owned(), "name: bad\ncommand: /no/such/program\n".to_owned());
     let house = House::settled(&[server("alpha", &[]), missing]).await;
     let status = house.until_status("bad", |status| status.state == State::Failed).await;
@@ -107,7 +107,7 @@ async fn a_call_waits_for_the_first_listing_of_the_server_that_it_names() {
 }
 
 #[tokio::test]
-async fn nobody_waits_for_a_server_that_is_not_being_started() {
+async fn no_one_waits_for_a_server_that_is_not_being_started() {
     let more = "start: manual\ntimeouts: {connect: 10m, list: 10m}\n";
     let house = House::open(&[server("alpha", &[]), server_with("beta", &[], more)], Ground::default());
     house.settle().await;

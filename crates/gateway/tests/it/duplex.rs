@@ -181,7 +181,7 @@ async fn the_last_answers_still_come_and_questions_are_waited_for_no_more() {
 }
 
 #[tokio::test]
-async fn a_flood_of_requests_is_refused_and_harms_nobody_else() {
+async fn a_flood_of_requests_is_refused_and_harms_no_one_else() {
     let house = House::settled(&[server("alpha", &[])]).await;
     let mut line = Line::new(&house, true);
     line.initialize("2025-11-25").await;

@@ -52,7 +52,7 @@ async fn a_changed_variable_counts_from_the_next_call_on_and_the_old_process_end
     house.apply(&[with("work", "title: the same\nenv: {KEY: one}")]).await;
     assert_eq!(client.text("alpha_pid", &json!({})).await, pid, "the variables are the same");
     house.apply(&[with("work", "env: {KEY: two}")]).await;
-    assert_eq!(house.server("alpha").extra_connections(), 0, "nobody used it");
+    assert_eq!(house.server("alpha").extra_connections(), 0, "it was idle");
     assert_eq!(client.text("alpha_env", &json!({"name": "KEY"})).await, "two");
     house.apply(&[with("work", "")]).await;
     assert_eq!(house.server("alpha").extra_connections(), 0);

@@ -26,7 +26,7 @@ async fn echo(client: &Client, text: &str) {
 }
 
 #[tokio::test]
-async fn a_principal_sees_the_own_calls_that_went_well_and_nobody_elses() {
+async fn a_principal_sees_the_own_calls_that_went_well_and_no_one_elses() {
     let house = House::settled(&files()).await;
     for (ann, bob) in [
         (house.modern_of("ann", "default"), house.modern_of("bob", "default")),

@@ -108,7 +108,7 @@ async fn a_durable_set_is_one_for_all_sessions_of_a_principal_and_all_of_them_ar
 }
 
 #[tokio::test]
-async fn a_server_that_lists_anew_changes_the_list_for_both_eras_and_tells_the_legacy_one() {
+async fn a_server_with_new_lists_changes_them_for_both_eras_and_notifies_the_legacy_one() {
     let files = [server("alpha", &["--list-changed-after", "1"]), profile("default", "exposure: direct")];
     let house = House::settled(&files).await;
     let (modern, legacy) = (house.modern("default"), house.legacy("default"));

@@ -98,7 +98,7 @@ async fn events_are_asked_for_by_object_type_and_time_and_every_fault_is_named()
 }
 
 #[tokio::test]
-async fn whoever_does_not_administer_reads_events_of_what_its_profile_shows_without_what_went_wrong() {
+async fn non_admins_read_events_of_what_their_profile_shows_without_errors() {
     let broken = ("servers/broken.yaml".to_owned(), "name: broken\ncommand: m4rker-program\n".to_owned());
     let tight = profile("tight", "servers: [broken]");
     let house = House::settled(&[broken, stopped("alpha", &["a"], ""), tight]).await;

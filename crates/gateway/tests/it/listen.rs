@@ -103,7 +103,7 @@ async fn houses() -> Vec<House> {
 }
 
 #[tokio::test]
-async fn an_update_reaches_every_client_that_asked_for_it_and_nobody_else() {
+async fn an_update_reaches_every_client_that_asked_for_it_and_no_one_else() {
     for house in houses().await {
         let (scope, [modern, legacy]) = (Scope::new(), house.both("default"));
         let other = house.legacy("default");

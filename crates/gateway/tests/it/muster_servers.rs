@@ -63,7 +63,7 @@ async fn a_server_is_created_changed_shown_and_removed() {
     assert_eq!((&shown["type"], &shown["state"]), (&json!("streamable-http"), &json!("disconnected")));
     assert!(shown.get("command").is_none() && shown["description"] == "a server", "{shown}");
     let nothing = operate(&client, "core_mcpserver_update", json!({ "name": "new" })).await.unwrap_err();
-    assert!(nothing.contains("nothing is to be changed"), "{nothing}");
+    assert!(nothing.contains("nothing to change"), "{nothing}");
     operate(&client, "core_mcpserver_delete", json!({ "name": "new" })).await.unwrap();
     for name in ["core_mcpserver_get", "core_mcpserver_update", "core_mcpserver_delete"] {
         let gone = operate(&client, name, json!({ "name": "new", })).await.unwrap_err();
@@ -190,7 +190,7 @@ async fn only_administrators_change_servers() {
 }
 
 #[tokio::test]
-async fn whoever_does_not_administer_reads_what_its_profile_shows_of_servers_and_nothing_else() {
+async fn non_admins_read_what_their_profile_shows_of_servers_and_nothing_else() {
     let more = "env: {KEY: m4rker}\ndescription: Tells the time\n";
     let files = [
         profile("muster", "dialect: muster\nservers: [alpha]\ntools: {deny: [alpha/gone]}"),

@@ -21,7 +21,7 @@ async fn over(store: Store, files: &[File]) -> House {
 }
 
 #[tokio::test]
-async fn the_first_owner_of_a_bare_name_keeps_it_across_a_restart_and_whoever_comes_and_goes() {
+async fn the_first_owner_of_a_bare_name_keeps_it_across_restarts_and_other_tools() {
     let alpha = || stopped("alpha", &["read"], "");
     let beta = || stopped("beta", &["read", "write"], "");
     let bare = || profile("default", BARE);
@@ -76,7 +76,7 @@ async fn colliding_tools_are_both_reached_by_id_and_by_their_exposed_names() {
 }
 
 #[tokio::test]
-async fn a_server_s_prefix_that_is_another_server_s_name_collides_with_nobody() {
+async fn a_server_s_prefix_that_is_another_server_s_name_collides_with_no_one() {
     // `alpha` calls itself `beta`: both want `beta_read`.
     let alpha = || stopped("alpha", &["read"], "prefix: beta\n");
     let beta = || stopped("beta", &["read"], "");

@@ -196,7 +196,7 @@ async fn both_eras_learn_what_the_gateway_can_do_in_their_own_way() {
 }
 
 #[tokio::test]
-async fn an_unknown_method_goes_to_the_only_server_and_to_nobody_when_there_are_more() {
+async fn an_unknown_method_goes_to_the_only_server_and_to_no_one_when_there_are_more() {
     let house = House::settled(&[
         server("alpha", &[]),
         server_with("beta", &[], "start: manual\n"),

@@ -39,7 +39,7 @@ async fn tools(client: &Client) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn nothing_is_shown_of_a_server_that_nobody_has_approved() {
+async fn nothing_is_shown_of_a_server_that_no_one_has_approved() {
     let open = profile("open", "exposure: direct");
     let house = House::settled(&[stopped("alpha", &["read", "write"], ""), hold(), open]).await;
     for client in house.both("default") {
@@ -127,7 +127,7 @@ async fn a_wrong_name_or_another_offer_decides_nothing() {
     for (arguments, expected) in [
         (json!({"name": "alpha", "tools": ["read", "wriet"]}), "did you mean `write`?"),
         (json!({"name": "alpha", "tools": []}), "has less than 1 item"),
-        (json!({"name": "alpha", "digest": "0".repeat(64)}), "look at it again"),
+        (json!({"name": "alpha", "digest": "0".repeat(64)}), "review it"),
         (json!({"name": "alhpa"}), "nearest: `alpha`"),
     ] {
         let result = ann.call("core_mcpserver_approve", &arguments).await;

@@ -124,7 +124,7 @@ async fn an_entry_is_checked_without_being_written() {
 }
 
 #[tokio::test]
-async fn whoever_may_not_administer_learns_nothing_and_makes_nothing() {
+async fn non_admins_learn_nothing_and_make_nothing() {
     let (house, _) = house().await;
     let anybody = house.modern("default");
     for (tool, arguments) in [

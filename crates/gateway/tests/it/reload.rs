@@ -44,7 +44,7 @@ async fn a_removed_server_is_gone_with_its_snapshot_and_its_metrics() {
 }
 
 #[tokio::test]
-async fn a_changed_server_is_started_anew_and_only_that_one() {
+async fn a_changed_server_is_restarted_and_only_that_one() {
     let house = House::settled(&[server("alpha", &[]), server("beta", &[]), profile("default", DIRECT)]).await;
     let client = house.modern("default");
     let (alpha, beta) = (client.text("alpha_pid", &json!({})).await, client.text("beta_pid", &json!({})).await);

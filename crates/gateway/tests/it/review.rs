@@ -78,7 +78,7 @@ async fn connections_for_one_call_end_with_it() {
 }
 
 #[tokio::test]
-async fn what_is_between_us_and_the_server_is_not_the_client_s_to_mend() {
+async fn what_is_between_us_and_the_server_is_not_the_client_s_to_fix() {
     let house = House::settled(&[server("alpha", &[])]).await;
     for code in [-32_020, -32_022] {
         let error = house.modern("default").refused("alpha_rpc_error", &json!({"code": code})).await;

@@ -41,7 +41,7 @@ async fn check_not_open(client: &Client, session: &Value) {
 }
 
 #[tokio::test]
-async fn a_session_is_opened_used_and_closed_and_nobody_else_takes_part_in_it() {
+async fn a_session_is_opened_used_and_closed_and_no_one_else_takes_part_in_it() {
     let house = House::settled(&[alpha(&[])]).await;
     for client in house.both("default") {
         let (one, other) = (open(&client).await, open(&client).await);
@@ -223,7 +223,7 @@ async fn a_principal_has_a_bound_and_closing_makes_room() {
     }
     let refused = client.call(OPEN, &json!({})).await;
     assert_eq!(refused["_meta"]["toolcrib/error"], "busy");
-    assert!(text_of(&refused).contains("32 sessions are open"), "{refused}");
+    assert!(text_of(&refused).contains("the limit of 32 open sessions"), "{refused}");
     open(&house.modern_of("somebody", "default")).await;
     client.call(CLOSE, &json!({"session": sessions[0]})).await;
     open(&client).await;

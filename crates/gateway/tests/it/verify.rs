@@ -39,7 +39,7 @@ async fn a_server_is_verified_beside_the_one_that_runs() {
 }
 
 #[tokio::test]
-async fn two_verifications_of_one_server_share_one_run_and_leaving_ends_it_for_nobody() {
+async fn two_verifications_of_one_server_share_one_run_and_leaving_ends_it_for_no_one() {
     let house = House::settled(&[server_with("alpha", &[], "start: manual\n")]).await;
     let (ann, gateway) = (ann(), &house.gateway);
     let (one, two) =
@@ -61,7 +61,7 @@ async fn two_verifications_of_one_server_share_one_run_and_leaving_ends_it_for_n
 }
 
 #[tokio::test]
-async fn a_server_that_hangs_is_given_up_with_what_it_wrote_and_nobody_waits_for_it() {
+async fn a_server_that_hangs_is_given_up_with_what_it_wrote_and_no_one_waits_for_it() {
     let script = "echo 'loading the model' >&2; while read -r line; do :; done; sleep 600";
     let slow = shell(script, "timeouts: {connect: 3s}\n");
     let house = House::settled(&[slow, server("beta", &[]), profile("default", "exposure: direct")]).await;

@@ -178,7 +178,7 @@ fn an_entry_becomes_a_server_where_servers_and_registry_say_so() {
 #[test]
 fn what_is_held_is_hidden_and_nothing_else() {
     let ids = |ids: &[&str]| ids.iter().map(|id| ToolId::parse(id).unwrap()).collect();
-    let held = Arc::new(Held { tools: ids(&["files/new"]), prompts: ids(&["files/x"]), ..Held::default() });
+    let held = Arc::new(HeldItems { tools: ids(&["files/new"]), prompts: ids(&["files/x"]), ..HeldItems::default() });
     let settings = rules(&["*"], &["*"], &["files/denied"], false).settings;
     let rules = Rules::new(Settings { held, ..settings });
     check(&rules, &tool("files/new", READS), Err(Reason::Held));
@@ -196,7 +196,8 @@ fn what_is_held_is_hidden_and_nothing_else() {
     let request = Request { caller: Caller { principal: &principal, is_admin: true }, act: &tool("files/new", READS) };
     assert_eq!(
         rules.explain(&request),
-        "tool `files/new` is hidden by `changed_tools: hold` of profile `default`, as it is not as it was approved"
+        "tool `files/new` is hidden by `changed_tools: hold` of profile `default`, because it differs from what was \
+         approved"
     );
 }
 
@@ -250,10 +251,7 @@ fn the_rule_is_named_in_words() {
         ),
         (tool("mail/send", READS), "tool `mail/send` is hidden by `servers: [files]` of profile `default`"),
         (tool("files/read", READS), "tool `files/read` is allowed in profile `default` (read-only-tool-allowed)"),
-        (
-            operation(true, READS),
-            "operation `server_create` is refused by the rule that only a principal that may administer can do it",
-        ),
+        (operation(true, READS), "operation `server_create` is denied by the rule that only admins can do it"),
     ] {
         let principal = PrincipalId::new("local");
         let request = Request { caller: Caller { principal: &principal, is_admin: false }, act: &act };
@@ -291,7 +289,7 @@ prop_compose! {
         read_only in any::<bool>(), held in any::<bool>(),
     ) -> Settings {
         let id = ToolId::parse("a/a").unwrap();
-        let held = if held { Held { tools: [id.clone()].into(), prompts: [id].into(), ..Held::default() } } else { Held::default() };
+        let held = if held { HeldItems { tools: [id.clone()].into(), prompts: [id].into(), ..HeldItems::default() } } else { HeldItems::default() };
         let (profile, held) = (ProfileName::new("p").unwrap(), Arc::new(held));
         Settings { profile, servers, registry, allow, deny, read_only, held }
     }

@@ -24,13 +24,13 @@ pub enum QuestionError {
     #[error("the client listens on no stream")]
     NoStream,
     /// It went away, or its session ended.
-    #[error("the client is gone")]
+    #[error("the client disconnected")]
     Gone,
     /// It did not answer in time.
     #[error("the client did not answer in time")]
     Timeout,
     /// Too many questions wait for answers already.
-    #[error("{QUESTIONS} questions wait for the client's answers")]
+    #[error("the limit of {QUESTIONS} pending questions to the client is reached")]
     Busy,
 }
 
@@ -70,7 +70,7 @@ impl Questions {
         Ok((number, receiver))
     }
 
-    /// Forgets all, and takes no more: whoever waits learns that the client is gone.
+    /// Forgets all, and takes no more: whoever waits learns that the client disconnected.
     pub(super) fn close(&self) {
         let mut waiting = lock(&self.waiting);
         self.closed.store(true, Ordering::Release);
@@ -128,7 +128,7 @@ impl Session {
             answer.id.as_ref().and_then(number).and_then(|number| lock(&self.questions.waiting).remove(&number));
         let taken = waiting.is_some_and(|waiting| waiting.send(answer.outcome).is_ok());
         if !taken {
-            tracing::debug!(session = %self.audit_name, "an answer that nobody waits for");
+            tracing::debug!(session = %self.audit_name, "a response without a request");
         }
         taken
     }

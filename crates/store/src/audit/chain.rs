@@ -22,7 +22,7 @@ impl Head {
     pub const EMPTY: Self = Self { seq: 0, hash: RowHash::GENESIS };
 }
 
-/// The fields of a row as they lie in the table, without the columns of the chain itself.
+/// The fields of a row as they are in the table, without the columns of the chain itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Fields<'a> {
     pub(crate) at: i64,

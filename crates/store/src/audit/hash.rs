@@ -46,8 +46,8 @@ macro_rules! hash_type {
 }
 
 hash_type! {
-    /// The keyed hash of a call's raw arguments: equal arguments can be told, but not guessed from a list of likely
-    /// ones without the installation's key.
+    /// The keyed hash of a call's raw arguments: equal arguments can be recognized, but not guessed from a list of
+    /// likely ones without the installation's key.
     ArgsHash
 }
 hash_type! {

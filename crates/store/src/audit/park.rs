@@ -1,4 +1,4 @@
-//! Polling futures from a thread of its own, outside any runtime.
+//! Polling futures from its own thread, outside any runtime.
 
 use std::future::Future;
 use std::pin::pin;

@@ -168,7 +168,7 @@ pub(super) fn list(database: &Database, filter: &AuditFilter) -> Result<Vec<Audi
     rows.collect::<Result<_, _>>().map_err(failed)
 }
 
-/// A listing shows what is there: what somebody else wrote into the table is for `verify` to name.
+/// A listing shows what is there: what someone else wrote into the table is for `verify` to name.
 fn read(row: &Row<'_>) -> rusqlite::Result<AuditRecord> {
     Ok(AuditRecord {
         seq: from_sql(row.get("seq")?),

@@ -78,7 +78,8 @@ async fn calls_in_flight_do_not_use_up_the_queue_but_are_bounded() {
 async fn record_until_blocked(log: &AuditLog, first: u64) -> u64 {
     set_pages(log, 0);
     let mut recorded = first - 1;
-    // One event can fit into the last page, two of 3 KB cannot. The slots are taken before, as running calls have theirs.
+    // One event can fit into the last page, two of 3 KB cannot. The slots are taken before, as running calls have
+    // theirs.
     let mut slots = Vec::new();
     for _ in 0..8 {
         slots.push(log.reserve().await.unwrap());
@@ -208,7 +209,7 @@ async fn a_row_from_outside_does_not_stop_the_log() {
     let stray = "INSERT INTO audit SELECT 2, at, principal, profile, door, method, target, args_hash, arguments, \
                  decision, outcome, duration_us, request_id, session, prev_hash, hash FROM audit";
     log.inner.database.writer().execute(stray, []).unwrap();
-    let expect = Verification::Broken(Broken { seq: 2, fault: Fault::WrongPrevious });
+    let expect = Verification::Broken(ChainBreak { seq: 2, fault: Fault::WrongPrevious });
     assert_eq!(log.verify(None).unwrap(), expect);
     log.reserve().await.unwrap().record(event(2));
     log.close().await.unwrap();

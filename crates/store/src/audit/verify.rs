@@ -1,4 +1,4 @@
-//! Computes the chain anew and tells where it breaks first.
+//! Recomputes the chain and tells where it breaks first.
 
 use rusqlite::{OptionalExtension, Row};
 use serde::Serialize;
@@ -17,14 +17,14 @@ const CHUNK: i64 = 1_000;
 #[serde(tag = "result", rename_all = "snake_case")]
 pub enum Verification {
     /// The chain is whole.
-    Intact(Verified),
+    Intact(IntactChain),
     /// It is not.
-    Broken(Broken),
+    Broken(ChainBreak),
 }
 
 /// A log whose chain is whole.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-pub struct Verified {
+pub struct IntactChain {
     /// How many rows there are.
     pub events: u64,
     /// The number of the first row, if there is one.
@@ -37,7 +37,7 @@ pub struct Verified {
 
 /// Where the chain breaks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-pub struct Broken {
+pub struct ChainBreak {
     /// The number of the first row that is wrong or missing.
     pub seq: u64,
     /// What is wrong with it.
@@ -55,22 +55,22 @@ pub enum Fault {
     #[error("the row was changed")]
     Changed,
     /// The row before is another one than when this row was written.
-    #[error("the row does not follow the one before it")]
+    #[error("the row is not chained to the previous one")]
     WrongPrevious,
     /// The recorded head is further on: this row and those after it were deleted.
     #[error("the newest rows are missing")]
     TailMissing,
     /// The recorded head stands before this row, or names another hash: the row was added or replaced.
-    #[error("the row is not the one that the recorded head names")]
+    #[error("the row does not match the recorded head")]
     NotTheHead,
     /// Rows are numbered from 1; this one has a smaller number.
-    #[error("a row stands before the first")]
+    #[error("there is a row before the first one")]
     BeforeFirst,
     /// There is no recorded head.
     #[error("the recorded head is missing")]
     HeadMissing,
     /// The row that was remembered elsewhere is another one here: the log was replaced.
-    #[error("the row is not the one that was remembered")]
+    #[error("the row does not match the checkpoint")]
     NotTheExpected,
 }
 
@@ -79,7 +79,7 @@ pub(super) fn verify(database: &Database, expected: Option<&Head>) -> Result<Ver
     // Rows that are written while we read are left for the next check.
     let Extent { recorded, first, last } = extent(database).map_err(&failed)?;
     if first < 1 {
-        return Ok(Verification::Broken(Broken { seq: 0, fault: Fault::BeforeFirst }));
+        return Ok(Verification::Broken(ChainBreak { seq: 0, fault: Fault::BeforeFirst }));
     }
     let end = from_sql(last);
     let mut walk = Walk { last: Head::EMPTY, scratch: Vec::new(), expected: expected.copied() };
@@ -89,7 +89,7 @@ pub(super) fn verify(database: &Database, expected: Option<&Head>) -> Result<Ver
             return Ok(Verification::Broken(broken));
         }
     }
-    let broken = |seq, fault| Ok(Verification::Broken(Broken { seq, fault }));
+    let broken = |seq, fault| Ok(Verification::Broken(ChainBreak { seq, fault }));
     let last = walk.last;
     let Some(recorded) = recorded else {
         return broken(last.seq, Fault::HeadMissing);
@@ -104,7 +104,7 @@ pub(super) fn verify(database: &Database, expected: Option<&Head>) -> Result<Ver
         return broken(last.seq, Fault::NotTheHead);
     }
     let (first, newest) = if last.seq == 0 { (None, None) } else { (Some(1), Some(last.seq)) };
-    Ok(Verification::Intact(Verified { events: last.seq, first, last: newest, head: last }))
+    Ok(Verification::Intact(IntactChain { events: last.seq, first, last: newest, head: last }))
 }
 
 /// What the log spans, seen at one moment.
@@ -135,7 +135,7 @@ struct Walk {
 
 impl Walk {
     /// Checks the next rows up to `end`.
-    fn chunk(&mut self, database: &Database, end: u64) -> rusqlite::Result<Option<Broken>> {
+    fn chunk(&mut self, database: &Database, end: u64) -> rusqlite::Result<Option<ChainBreak>> {
         let connection = database.reader();
         let sql = "SELECT * FROM audit WHERE seq > ?1 AND seq <= ?2 ORDER BY seq LIMIT ?3";
         let mut statement = connection.prepare_cached(sql)?;
@@ -143,12 +143,12 @@ impl Walk {
         let before = self.last.seq;
         while let Some(row) = rows.next()? {
             if let Some(fault) = self.step(row)? {
-                return Ok(Some(Broken { seq: self.last.seq + 1, fault }));
+                return Ok(Some(ChainBreak { seq: self.last.seq + 1, fault }));
             }
         }
         // Rows that were there a moment ago are gone.
         let vanished = self.last.seq == before;
-        Ok(vanished.then_some(Broken { seq: before + 1, fault: Fault::Missing }))
+        Ok(vanished.then_some(ChainBreak { seq: before + 1, fault: Fault::Missing }))
     }
 
     fn step(&mut self, row: &Row<'_>) -> rusqlite::Result<Option<Fault>> {

@@ -14,14 +14,14 @@ use toolcrib_base::backoff::Backoff;
 use super::chain::{Fields, row_hash};
 use super::hash::RowHash;
 use super::park::waker;
-use super::{AuditEvent, Blocked, COMMIT_EVENTS, COMMIT_EVERY, Head, Progress, Shared};
+use super::{AuditEvent, COMMIT_EVENTS, COMMIT_EVERY, Head, LogState, Progress, WriteFailure};
 use crate::database::Database;
 
 /// The first wait after a failed commit.
 const RETRY_FIRST: Duration = Duration::from_millis(100);
 /// The longest wait between attempts: how late the log may notice that the disk has room again.
 const RETRY_MOST: Duration = Duration::from_secs(2);
-/// How often a commit is tried once the log is being closed: somebody waits for the process to end.
+/// How often a commit is tried once the log is being closed: someone waits for the process to end.
 const CLOSING_TRIES: u32 = 3;
 
 const INSERT: &str = "INSERT INTO audit (seq, at, principal, profile, door, method, target, args_hash, arguments, \
@@ -33,10 +33,10 @@ const INSERT: &str = "INSERT INTO audit (seq, at, principal, profile, door, meth
 pub(super) struct Writer {
     database: Arc<Database>,
     clock: Arc<dyn Clock>,
-    shared: Arc<Shared>,
+    shared: Arc<LogState>,
     queue: mpsc::Receiver<AuditEvent>,
     batch: Vec<AuditEvent>,
-    /// `None` after a failure: what the database then holds is read anew.
+    /// `None` after a failure: what the database then holds is read again.
     head: Option<Head>,
     scratch: Scratch,
     /// Dropped last, since that tells `close` that the database is no longer used here.
@@ -55,7 +55,7 @@ impl Writer {
     pub(super) fn new(
         database: Arc<Database>,
         clock: Arc<dyn Clock>,
-        shared: Arc<Shared>,
+        shared: Arc<LogState>,
         queue: mpsc::Receiver<AuditEvent>,
         progress: watch::Sender<Progress>,
     ) -> Self {
@@ -83,7 +83,7 @@ impl Writer {
                 Poll::Pending => thread::park(),
             }
         }
-        // From here on the queue wakes nobody: a wake-up per event would cost more than writing it.
+        // From here on the queue wakes no one: a wake-up per event would cost more than writing it.
         let deadline = Instant::now() + COMMIT_EVERY;
         while !self.is_due() {
             let left = deadline.saturating_duration_since(Instant::now());
@@ -133,7 +133,7 @@ impl Writer {
         let written = self.shared.written.fetch_add(count as u64, Ordering::SeqCst) + count as u64;
         if self.progress.send_replace(Progress { written, head, blocked: None }).blocked.is_some() {
             self.shared.set_blocked(false);
-            tracing::warn!("the audit log can be written again: calls go on");
+            tracing::warn!("the audit log is writable again; calls resume");
         }
         true
     }
@@ -165,8 +165,8 @@ impl Writer {
             Some(blocked) => blocked.error = error,
             None => {
                 let events = self.batch.len();
-                tracing::warn!(%error, events, "the audit log cannot be written: calls wait until it can");
-                progress.blocked = Some(Blocked { since: now, error });
+                tracing::warn!(%error, events, "cannot write the audit log; calls wait");
+                progress.blocked = Some(WriteFailure { since: now, error });
             }
         });
         // After the reason is known: who waits at the gate may ask for it.
@@ -239,7 +239,7 @@ fn insert_row(
     Ok(Head { seq, hash })
 }
 
-/// Where the chain goes on. When the rows and the recorded head disagree, somebody else wrote to the database: the
+/// Where the chain goes on. When the rows and the recorded head disagree, someone else wrote to the database: the
 /// log goes on after whichever is further, chained to the recorded head, so that `verify` keeps showing the break.
 pub(super) fn resume(connection: &Connection) -> rusqlite::Result<Head> {
     let head = connection.query_row("SELECT seq, hash FROM audit_head WHERE only = 1", [], read_head).optional()?;
@@ -270,7 +270,7 @@ pub(super) fn to_sql(seq: u64) -> i64 {
     i64::try_from(seq).unwrap_or(i64::MAX)
 }
 
-/// The inverse; a negative number, which only somebody else can have written, becomes 0.
+/// The inverse; a negative number, which only someone else can have written, becomes 0.
 pub(super) fn from_sql(seq: i64) -> u64 {
     u64::try_from(seq).unwrap_or(0)
 }

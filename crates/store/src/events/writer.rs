@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::sync::watch;
 use toolcrib_base::Clock;
 
-use super::{EventRecord, Shared};
+use super::{EventRecord, QueueState};
 use crate::database::Database;
 use crate::retention::Retention;
 
@@ -26,7 +26,7 @@ const TRIES: u32 = 4;
 pub(super) struct Writer {
     pub(super) database: Arc<Database>,
     pub(super) clock: Arc<dyn Clock>,
-    pub(super) shared: Arc<Shared>,
+    pub(super) shared: Arc<QueueState>,
     pub(super) retention: Retention,
     /// Dropped after the database, which tells `close` that it is no longer used here.
     pub(super) _ending: watch::Sender<()>,
@@ -80,7 +80,7 @@ impl Writer {
             match self.commit(batch) {
                 Ok(()) => return,
                 Err(error) if attempt == TRIES => {
-                    tracing::warn!(%error, events = batch.len(), "events are not kept");
+                    tracing::warn!(%error, events = batch.len(), "failed to save events");
                     self.shared.lock().dropped += batch.len() as u64;
                 }
                 Err(_) => self.pause(),
@@ -88,7 +88,7 @@ impl Writer {
         }
     }
 
-    /// Waits before the next attempt; not at the end, when somebody waits for us.
+    /// Waits before the next attempt; not at the end, when someone waits for us.
     fn pause(&self) {
         let queue = self.shared.lock();
         drop(self.shared.work.wait_timeout_while(queue, AGAIN, |queue| !queue.closing));
@@ -114,7 +114,7 @@ impl Writer {
         let beyond = "DELETE FROM event WHERE seq <= (SELECT seq FROM event ORDER BY seq DESC LIMIT 1 OFFSET ?1)";
         let done = aged.and_then(|_| connection.execute(beyond, [self.retention.limit()]));
         if let Err(error) = done {
-            tracing::warn!(%error, "old events are not forgotten");
+            tracing::warn!(%error, "failed to delete old events");
         }
     }
 }

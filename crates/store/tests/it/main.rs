@@ -44,7 +44,7 @@ impl Home {
         self.state.join("toolcrib.db")
     }
 
-    /// The database as somebody with a SQLite shell sees it.
+    /// The database as someone with a SQLite shell sees it.
     fn shell(&self) -> Connection {
         assert!(Path::exists(&self.database()));
         Connection::open(self.database()).unwrap()

@@ -91,8 +91,10 @@ fn a_newer_database_is_refused_and_left_alone() {
     home.shell().pragma_update(None, "user_version", 99).unwrap();
     let before = fs::read(home.database()).unwrap();
     let (message, hint) = told(refused(&home));
-    let expect =
-        format!("the database `{}` has version 99, this program knows versions up to ", home.database().display());
+    let expect = format!(
+        "the database `{}` has version 99, but this program supports versions up to ",
+        home.database().display()
+    );
     assert!(message.starts_with(&expect), "{message}");
     assert!(hint.contains("newer program"));
     assert_eq!(fs::read(home.database()).unwrap(), before);

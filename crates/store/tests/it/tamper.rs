@@ -1,7 +1,7 @@
 //! Every way of changing the log behind the program's back is noticed, or written down as one that cannot be.
 
 use rusqlite::Connection;
-use toolcrib_store::{Broken, Fault, Head, Store, Verification};
+use toolcrib_store::{ChainBreak, Fault, Head, Store, Verification};
 
 use crate::{Home, record};
 
@@ -20,7 +20,7 @@ async fn ten_rows() -> (Home, Head) {
 }
 
 fn broken(seq: u64, fault: Fault) -> Verification {
-    Verification::Broken(Broken { seq, fault })
+    Verification::Broken(ChainBreak { seq, fault })
 }
 
 async fn check(sql: &str, seq: u64, fault: Fault) {

@@ -60,7 +60,7 @@ fn escaped(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
 }
 
-/// The session of whoever asks.
+/// The session of the caller.
 fn domain() -> String {
     format!("gui/{}", rustix::process::getuid().as_raw())
 }

@@ -17,7 +17,7 @@ pub(super) fn place(suffix: &str, person: &Path, environment: &Environment) -> (
     (name, file)
 }
 
-/// `KillMode=mixed`: the gateway ends its servers itself, in good manners. `exec` tells a program that cannot be started.
+/// `KillMode=mixed`: the gateway ends its servers itself, cleanly. `exec` tells a program that cannot be started.
 pub(super) fn text(program: &Program) -> String {
     let mut environment = vec![format!("Environment={}", quoted(&format!("PATH={}", program.search)))];
     environment.extend(program.home.iter().map(|home| {

@@ -35,7 +35,7 @@ fn a_service_is_named_after_its_home() {
 }
 
 #[test]
-fn programs_are_found_in_the_folders_of_whoever_installs() {
+fn programs_are_found_in_the_path_of_the_installing_user() {
     let pairs = [("HOME", "/people/me"), ("PATH", "/a:relative::/b c:/a:/100%:/bad\u{1}")];
     let text = service(Manager::Systemd, "/h", &pairs).text(&environment(&pairs)).unwrap();
     assert!(text.contains("Environment=\"PATH=/a:/b c:/100%%\"\n"), "{text}");

@@ -17,7 +17,7 @@ use toolcrib_transport::http::client::Reply;
 use toolcrib_transport::http::events::{EventStream, Place, is_message};
 use toolcrib_transport::http::refusal::Refusal;
 
-use super::session::Held;
+use super::session::OpenSession;
 use super::sink::Sink;
 use super::{Bridge, lock, note};
 
@@ -45,7 +45,7 @@ pub(super) struct Call {
 
 /// Why a request has no answer.
 #[derive(Debug)]
-pub(super) enum Failed {
+pub(super) enum ExchangeError {
     /// It could not be sent.
     Away(String),
     /// It could not be sent, because there is no gateway.
@@ -76,9 +76,9 @@ impl Call {
     }
 }
 
-// === impl Failed ===
+// === impl ExchangeError ===
 
-impl From<LinkError> for Failed {
+impl From<LinkError> for ExchangeError {
     fn from(error: LinkError) -> Self {
         match error {
             LinkError::Unreachable(why) => Self::Away(why),
@@ -88,27 +88,27 @@ impl From<LinkError> for Failed {
     }
 }
 
-impl Failed {
+impl ExchangeError {
     fn into_problem(self) -> Problem {
         match self {
             Self::Away(why) => {
-                Problem::new(Kind::Unavailable, format!("the gateway is away, and this was not sent: {why}"))
+                Problem::new(Kind::Unavailable, format!("the gateway is unreachable; the request was not sent: {why}"))
                     .hint("start it with `toolcrib serve`")
             }
             Self::NotStarted(problem) => problem,
-            Self::Forgotten => {
-                Problem::new(Kind::Unavailable, "the gateway has forgotten the session; this did not run")
-            }
+            Self::Forgotten => Problem::new(Kind::Unavailable, "the gateway lost the session; the request did not run"),
             Self::Lost(why) => {
                 let message =
-                    format!("the connection to the gateway broke ({why}); this may have run and is not repeated");
+                    format!("the connection to the gateway broke ({why}); the request may have run and is not retried");
                 Problem::new(Kind::Unavailable, message)
             }
             Self::Odd(why) => Problem::new(Kind::BadServer, why),
-            Self::Barred(StatusCode::FORBIDDEN) => Problem::new(Kind::Forbidden, "the gateway refuses this client"),
+            Self::Barred(StatusCode::FORBIDDEN) => {
+                Problem::new(Kind::Forbidden, "the gateway denies access to this client")
+            }
             Self::Barred(status) => {
-                Problem::new(Kind::Unauthenticated, format!("the gateway wants a token: HTTP {status}"))
-                    .hint("name one with `--token-file FILE`")
+                Problem::new(Kind::Unauthenticated, format!("the gateway requires a token: HTTP {status}"))
+                    .hint("pass one with `--token-file FILE`")
             }
         }
     }
@@ -125,13 +125,13 @@ impl Bridge {
         let failed = match carried {
             Ok(Ok(())) => return,
             Ok(Err(failed)) => failed,
-            Err(_) => Failed::Lost("it took too long".into()),
+            Err(_) => ExchangeError::Lost("it timed out".into()),
         };
         let pending = std::mem::take(&mut sink.pending);
         self.refuse(&pending, &failed.into_problem()).await;
     }
 
-    async fn attempts(self: &Arc<Self>, call: &Call, sink: &mut Sink<'_>) -> Result<(), Failed> {
+    async fn attempts(self: &Arc<Self>, call: &Call, sink: &mut Sink<'_>) -> Result<(), ExchangeError> {
         let (mut backoff, begun) = (Backoff::new(AGAIN.0, AGAIN.1), Instant::now());
         let (mut reopened, mut has_told) = (0, false);
         loop {
@@ -140,21 +140,21 @@ impl Bridge {
                 Ok(()) => return Ok(()),
                 Err(failed) => failed,
             };
-            if let (Failed::Forgotten, Some(held)) = (&failed, &held)
+            if let (ExchangeError::Forgotten, Some(held)) = (&failed, &held)
                 && reopened < REOPENED
             {
                 reopened += 1;
                 match self.reopen(held).await {
                     Ok(()) => continue,
                     // It is away again, and the call did not run.
-                    Err(Failed::Lost(why)) => failed = Failed::Away(why),
+                    Err(ExchangeError::Lost(why)) => failed = ExchangeError::Away(why),
                     Err(other) => failed = other,
                 }
             }
             match failed {
-                Failed::Away(why) if begun.elapsed() < AWAY => {
+                ExchangeError::Away(why) if begun.elapsed() < AWAY => {
                     if let Some(problem) = self.gateway.failure() {
-                        return Err(Failed::NotStarted(problem));
+                        return Err(ExchangeError::NotStarted(problem));
                     }
                     if !has_told {
                         has_told = true;
@@ -168,7 +168,7 @@ impl Bridge {
         }
     }
 
-    async fn attempt(&self, call: &Call, held: Option<&Held>, sink: &mut Sink<'_>) -> Result<(), Failed> {
+    async fn attempt(&self, call: &Call, held: Option<&OpenSession>, sink: &mut Sink<'_>) -> Result<(), ExchangeError> {
         let headers = match (&call.modern, held) {
             (Some((request, date)), _) => self.modern_headers(request, date),
             (None, Some(held)) => held.headers.clone(),
@@ -200,8 +200,8 @@ impl Bridge {
         line: Bytes,
         headers: &HeaderMap,
         sink: &mut Sink<'_>,
-    ) -> Result<HeaderMap, Failed> {
-        let endpoint = self.gateway.look().await.map_err(|problem| Failed::Away(problem.to_string()))?;
+    ) -> Result<HeaderMap, ExchangeError> {
+        let endpoint = self.gateway.look().await.map_err(|problem| ExchangeError::Away(problem.to_string()))?;
         let all = || {
             let mut all = endpoint.headers.clone();
             all.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
@@ -216,11 +216,20 @@ impl Bridge {
             Reply::Accepted => {}
             Reply::Refused(refusal) => self.refused(&refusal, headers, sink).await?,
         }
-        if sink.is_done() { Ok(posted.headers) } else { Err(Failed::Odd("the gateway answered something else".into())) }
+        if sink.is_done() {
+            Ok(posted.headers)
+        } else {
+            Err(ExchangeError::Odd("the gateway sent an unexpected response".into()))
+        }
     }
 
     /// Reads a stream up to the last answer. One of a legacy session that ends too early is taken up where it broke.
-    async fn follow(&self, mut stream: EventStream, headers: &HeaderMap, sink: &mut Sink<'_>) -> Result<(), Failed> {
+    async fn follow(
+        &self,
+        mut stream: EventStream,
+        headers: &HeaderMap,
+        sink: &mut Sink<'_>,
+    ) -> Result<(), ExchangeError> {
         let is_legacy = headers.contains_key(header::SESSION_ID);
         let (mut place, mut fruitless) = (Place::default(), 0);
         loop {
@@ -228,9 +237,9 @@ impl Bridge {
                 let event = match stream.next().await {
                     Ok(Some(event)) => event,
                     Ok(None) if sink.is_done() => return Ok(()),
-                    Ok(None) => break "its stream ended without the answer".to_owned(),
+                    Ok(None) => break "the stream ended without a response".to_owned(),
                     Err(LinkError::Broken(why)) => break why,
-                    Err(error) => return Err(Failed::Lost(error.to_string())),
+                    Err(error) => return Err(ExchangeError::Lost(error.to_string())),
                 };
                 if place.note(&event) {
                     fruitless = 0;
@@ -243,9 +252,9 @@ impl Bridge {
                 }
             };
             if !is_legacy || place.last().is_none() {
-                return Err(Failed::Lost(why));
+                return Err(ExchangeError::Lost(why));
             }
-            stream = self.taken_up(headers, &place, &mut fruitless).await.ok_or(Failed::Lost(why))?;
+            stream = self.taken_up(headers, &place, &mut fruitless).await.ok_or(ExchangeError::Lost(why))?;
         }
     }
 
@@ -283,16 +292,16 @@ impl Bridge {
         self.client.open_stream(&endpoint.uri, all, self.limits.message_bytes).await
     }
 
-    /// A status that is no success: an error to the request, a session that is gone, or something else.
-    async fn refused(&self, refusal: &Refusal, headers: &HeaderMap, sink: &mut Sink<'_>) -> Result<(), Failed> {
+    /// A status that is not a success: an error to the request, a session that is gone, or something else.
+    async fn refused(&self, refusal: &Refusal, headers: &HeaderMap, sink: &mut Sink<'_>) -> Result<(), ExchangeError> {
         let (status, has_session) = (refusal.status(), headers.contains_key(header::SESSION_ID));
         if matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN) {
-            // A gateway that was started anew may have a new token.
+            // A gateway that was restarted may have a new token.
             self.gateway.forget();
-            return Err(Failed::Barred(status));
+            return Err(ExchangeError::Barred(status));
         }
         if status == StatusCode::NOT_FOUND && has_session {
-            return Err(Failed::Forgotten);
+            return Err(ExchangeError::Forgotten);
         }
         match Message::parse(refusal.body(), Rules::relayed(self.limits.depth)) {
             Ok(Message::Answer(Answer { id: Some(id), .. })) if sink.pending.contains(&id) => {
@@ -302,25 +311,25 @@ impl Bridge {
             Ok(Message::Answer(Answer { id: None, outcome: Err(error) })) => {
                 // Servers built on the examples of an SDK say so in place of 404.
                 if status == StatusCode::BAD_REQUEST && has_session && is_about_session(&error) {
-                    return Err(Failed::Forgotten);
+                    return Err(ExchangeError::Forgotten);
                 }
                 for id in std::mem::take(&mut sink.pending) {
                     self.say(Answer::error(Some(id), error.clone()).to_bytes()).await;
                 }
                 Ok(())
             }
-            _ => Err(Failed::Odd(format!("the gateway answers with HTTP status {status}"))),
+            _ => Err(ExchangeError::Odd(format!("the gateway answers with HTTP status {status}"))),
         }
     }
 
-    /// Sends what nobody answers. What cannot be sent is lost: it belongs to a session that is gone.
+    /// Sends what no one answers. What cannot be sent is lost: it belongs to a session that is gone.
     pub(super) async fn tell(&self, line: Bytes) {
         let headers = self.session.held().map(|held| held.headers.clone()).unwrap_or_default();
         let mut sink = Sink::new(self, Vec::new());
         match tokio::time::timeout(TELL, self.post(line, &headers, &mut sink)).await {
             Ok(Ok(_)) => {}
-            Ok(Err(failed)) => note(&format!("a notification or an answer is lost: {}", failed.into_problem())),
-            Err(_) => note("a notification or an answer is not accepted in time"),
+            Ok(Err(failed)) => note(&format!("a notification or a response was lost: {}", failed.into_problem())),
+            Err(_) => note("a notification or a response was not accepted in time"),
         }
     }
 }

@@ -1,5 +1,5 @@
-//! The stream on which the gateway says to a legacy client what belongs to no request. It is also how the bridge notices
-//! that the gateway was started anew while nobody asks anything.
+//! The stream on which the gateway says to a legacy client what belongs to no request. It is also how the bridge
+//! notices that the gateway was restarted while no one asks anything.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,19 +9,19 @@ use toolcrib_transport::LinkError;
 use toolcrib_transport::http::events::{Place, is_message};
 
 use super::Bridge;
-use super::session::Held;
+use super::session::OpenSession;
 use super::sink::Sink;
 
 /// The waits between attempts to open it.
 const AGAIN: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(15));
 
 impl Bridge {
-    /// Holds the stream of the present session open, in a task of its own.
+    /// Holds the stream of the present session open, in its own task.
     pub(super) fn listen(self: &Arc<Self>) {
         let Some(held) = self.session.held() else { return };
         let (bridge, mut stop) = (Arc::clone(self), self.background.stop_signal());
         self.background.spawn(async move {
-            // What is lost by a drop at the end, nobody reads any more.
+            // What is lost by a drop at the end, no one reads any more.
             tokio::select! {
                 () = bridge.keep_listening(&held) => {}
                 () = stop.stopped() => {}
@@ -29,7 +29,7 @@ impl Bridge {
         });
     }
 
-    async fn keep_listening(self: &Arc<Self>, held: &Held) {
+    async fn keep_listening(self: &Arc<Self>, held: &OpenSession) {
         let (mut backoff, mut place) = (Backoff::new(AGAIN.0, AGAIN.1), Place::default());
         while self.session.held().is_some_and(|now| now.generation == held.generation) {
             match self.open_stream(&held.headers, &place).await {
@@ -49,7 +49,7 @@ impl Bridge {
                 // With the new session comes a new stream; where that fails it is tried again.
                 Err(LinkError::Status { status: 404, .. }) if held.has_id() => match self.reopen(held).await {
                     Ok(()) => return,
-                    Err(failed) => super::note(&format!("the session cannot be opened again: {failed:?}")),
+                    Err(failed) => super::note(&format!("cannot reopen the session: {failed:?}")),
                 },
                 // What it does not know may be the place.
                 Err(LinkError::Status { status: 400..500, .. }) if !place.forget() => return,

@@ -9,7 +9,7 @@ use serde_json::json;
 use tokio::sync::Semaphore;
 use toolcrib_protocol::{Id, Notification, Raw, Revision, header, method};
 
-use super::exchange::Failed;
+use super::exchange::ExchangeError;
 use super::sink::Sink;
 use super::{Bridge, lock, note};
 
@@ -27,7 +27,7 @@ pub(super) struct Session {
 
 #[derive(Debug, Default)]
 struct Memory {
-    held: Option<Arc<Held>>,
+    held: Option<Arc<OpenSession>>,
     /// The client's own words.
     initialize: Option<(Bytes, Id)>,
     initialized: Option<Bytes>,
@@ -35,7 +35,7 @@ struct Memory {
 
 /// A session that the gateway gave.
 #[derive(Debug, Default)]
-pub(super) struct Held {
+pub(super) struct OpenSession {
     /// Which one it is, counted.
     pub(super) generation: u64,
     /// What each message of it carries.
@@ -65,7 +65,7 @@ impl Session {
         lock(&self.memory).initialized = Some(line);
     }
 
-    pub(super) fn held(&self) -> Option<Arc<Held>> {
+    pub(super) fn held(&self) -> Option<Arc<OpenSession>> {
         lock(&self.memory).held.clone()
     }
 
@@ -73,13 +73,13 @@ impl Session {
     pub(super) fn keep(&self, headers: &HeaderMap, result: &Raw) {
         let mut memory = lock(&self.memory);
         let generation = memory.held.as_ref().map_or(0, |held| held.generation) + 1;
-        memory.held = Some(Arc::new(Held { generation, ..Held::new(headers, result) }));
+        memory.held = Some(Arc::new(OpenSession { generation, ..OpenSession::new(headers, result) }));
     }
 }
 
-// === impl Held ===
+// === impl OpenSession ===
 
-impl Held {
+impl OpenSession {
     fn new(given: &HeaderMap, result: &Raw) -> Self {
         let date = result.text("protocolVersion").unwrap_or_default();
         let mut headers = HeaderMap::new();
@@ -102,8 +102,8 @@ impl Held {
 // === impl Bridge ===
 
 impl Bridge {
-    /// Opens the session again with the client's own words, unless somebody else has done so since `lost`.
-    pub(super) async fn reopen(self: &Arc<Self>, lost: &Held) -> Result<(), Failed> {
+    /// Opens the session again with the client's own words, unless someone else has done so since `lost`.
+    pub(super) async fn reopen(self: &Arc<Self>, lost: &OpenSession) -> Result<(), ExchangeError> {
         let Ok(_turn) = self.session.turn.acquire().await else { return Ok(()) };
         let (held, initialize, initialized) = {
             let memory = lock(&self.session.memory);
@@ -116,26 +116,26 @@ impl Bridge {
         let mut sink = Sink::silent(self, id);
         let given = self.post(line, &HeaderMap::new(), &mut sink).await?;
         let Some(result) = sink.result.take() else {
-            return Err(Failed::Odd("the gateway does not open the session again".into()));
+            return Err(ExchangeError::Odd("the gateway refused to reopen the session".into()));
         };
-        let now = Held::new(&given, &result);
+        let now = OpenSession::new(&given, &result);
         if now.date != lost.date {
-            let why = format!("the gateway speaks `{}` now, and the client was told `{}`", now.date, lost.date);
-            return Err(Failed::Odd(why));
+            let why = format!("the gateway now speaks `{}`, but the client negotiated `{}`", now.date, lost.date);
+            return Err(ExchangeError::Odd(why));
         }
         if let Some(initialized) = initialized {
             let mut sink = Sink::new(self, Vec::new());
             self.post(initialized, &now.headers, &mut sink).await?;
         }
         self.session.keep(&given, &result);
-        note("the gateway had forgotten the session; it is open again");
+        note("the gateway lost the session; reopened it");
         self.listen();
         self.tell_changed_lists(lost).await;
         Ok(())
     }
 
     /// Another gateway may have other lists.
-    async fn tell_changed_lists(&self, told: &Held) {
+    async fn tell_changed_lists(&self, told: &OpenSession) {
         let capabilities = told.result.as_ref().and_then(|result| result.get("capabilities"));
         for (list, changed) in LISTS {
             let tells = capabilities.as_ref().and_then(|all| all.get(list)).and_then(|one| one.get("listChanged"));

@@ -1,4 +1,5 @@
-//! What the gateway says, on its way to the client: untouched, but on one line, and noticed where something waits for it.
+//! What the gateway says, on its way to the client: untouched, but on one line, and noticed where something waits for
+//! it.
 
 use bytes::Bytes;
 use toolcrib_protocol::json::{self, Outline, Rules};
@@ -51,9 +52,9 @@ impl<'a> Sink<'a> {
             Ok(message) => vec![message],
             Err(BadMessage::Batch) => match Message::parse_batch(bytes, rules) {
                 Ok(batch) => batch.into_iter().filter_map(Result::ok).collect(),
-                Err(bad) => return note(&format!("the gateway said something else than MCP: {bad}")),
+                Err(bad) => return note(&format!("the gateway sent something that is not MCP: {bad}")),
             },
-            Err(bad) => return note(&format!("the gateway said something else than MCP: {bad}")),
+            Err(bad) => return note(&format!("the gateway sent something that is not MCP: {bad}")),
         };
         let is_batch = messages.len() != 1;
         let mut is_ours = true;
@@ -67,10 +68,10 @@ impl<'a> Sink<'a> {
         }
     }
 
-    /// Whether somebody waits for this answer.
+    /// Whether someone waits for this answer.
     fn answered(&mut self, answer: Answer) -> bool {
         let Some(at) = self.pending.iter().position(|id| Some(id) == answer.id.as_ref()) else {
-            note("the gateway answered what nobody asked");
+            note("the gateway sent a response without a request");
             return false;
         };
         self.pending.swap_remove(at);

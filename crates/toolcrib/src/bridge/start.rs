@@ -35,22 +35,22 @@ const LOG_BYTES: u64 = 1 << 20;
 const REASON_BYTES: u64 = 4 * 1024;
 
 /// What is looked for.
-pub(super) struct Wanted {
+pub(super) struct GatewayStarter {
     asked: Arc<(ClientFlags, Environment)>,
     home: Home,
 }
 
 /// What was started, and the lock that keeps other bridges from doing the same.
-enum Started {
+enum StartedGateway {
     Nothing,
     /// By the system's service manager.
     Service(#[expect(dead_code, reason = "held until the gateway answers")] File),
     Program(Detached, #[expect(dead_code, reason = "held until the gateway answers")] File),
 }
 
-// === impl Wanted ===
+// === impl GatewayStarter ===
 
-impl Wanted {
+impl GatewayStarter {
     /// Nothing where the gateway that is asked for is not that of this home.
     pub(super) fn new(asked: &Arc<(ClientFlags, Environment)>) -> Option<Self> {
         let (flags, environment) = &**asked;
@@ -65,12 +65,12 @@ impl Wanted {
         }
         let begun = Instant::now();
         let log = self.home.logs().join(autostart::LOG_FILE);
-        let (mut started, mut has_waited, mut ended) = (Started::Nothing, false, None);
+        let (mut started, mut has_waited, mut ended) = (StartedGateway::Nothing, false, None);
         loop {
-            if let Started::Nothing = started {
+            if let StartedGateway::Nothing = started {
                 match claim(&self.home).map_err(|error| not_started(&error.to_string(), &log))? {
                     Some(lock) => {
-                        // Somebody else may have started one before the lock was ours.
+                        // Someone else may have started one before the lock was ours.
                         if self.answers().await {
                             return Ok(());
                         }
@@ -78,7 +78,7 @@ impl Wanted {
                     }
                     None if !has_waited => {
                         has_waited = true;
-                        note("no gateway runs; waiting for the one that another bridge is starting");
+                        note("no gateway is running; waiting for another bridge to start it");
                     }
                     None => {}
                 }
@@ -87,7 +87,7 @@ impl Wanted {
                 note(&format!("the gateway is up after {:.1} s", begun.elapsed().as_secs_f32()));
                 return Ok(());
             }
-            if let (Started::Program(program, _), None) = (&mut started, &ended) {
+            if let (StartedGateway::Program(program, _), None) = (&mut started, &ended) {
                 ended = program.ended().map(|exit| (exit, Instant::now()));
             }
             match &ended {
@@ -95,7 +95,7 @@ impl Wanted {
                     return Err(not_started(&format!("it ended with {exit}: {}", reason(&log)), &log));
                 }
                 _ if begun.elapsed() > START => {
-                    let why = format!("it does not answer after {} s", START.as_secs());
+                    let why = format!("it did not answer within {} s", START.as_secs());
                     return Err(not_started(&why, &log));
                 }
                 _ => sleep(LOOK).await,
@@ -103,15 +103,15 @@ impl Wanted {
         }
     }
 
-    async fn start(&self, lock: File, log: &Path) -> Result<Started, Problem> {
+    async fn start(&self, lock: File, log: &Path) -> Result<StartedGateway, Problem> {
         if let Some(service) = autostart::installed(&self.home, &self.asked.1) {
-            note(&format!("no gateway runs; starting the service `{}`", service.name()));
+            note(&format!("no gateway is running; starting the service `{}`", service.name()));
             match service.start().await {
-                Ok(()) => return Ok(Started::Service(lock)),
+                Ok(()) => return Ok(StartedGateway::Service(lock)),
                 Err(problem) => note(&format!("{problem}; starting the gateway without it")),
             }
         } else {
-            note(&format!("no gateway runs; starting one in the background, which logs to `{}`", log.display()));
+            note(&format!("no gateway is running; starting one in the background, log file `{}`", log.display()));
         }
         let failed = |why: String| not_started(&why, log);
         let file = open_log(log).map_err(|error| failed(error.to_string()))?;
@@ -119,7 +119,7 @@ impl Wanted {
         let cwd = person.unwrap_or_else(|| PathBuf::from("/"));
         let args = ["serve".as_ref(), "--detached".as_ref(), "--home".as_ref(), self.home.path().as_os_str()];
         let program = beside::detach(args, &cwd, &file).map_err(|error| failed(error.to_string()))?;
-        Ok(Started::Program(program, lock))
+        Ok(StartedGateway::Program(program, lock))
     }
 
     /// Whether something listens where the gateway is said to be.
@@ -134,7 +134,7 @@ impl Wanted {
     }
 }
 
-/// The right to start a gateway of this home; `None` while somebody else has it.
+/// The right to start a gateway of this home; `None` while someone else has it.
 fn claim(home: &Home) -> io::Result<Option<File>> {
     DirBuilder::new().recursive(true).mode(0o700).create(home.state())?;
     let path = home.state().join("start.lock");
@@ -168,13 +168,14 @@ fn reason(log: &Path) -> String {
     };
     let end = read().unwrap_or_default();
     let lines = || end.lines().rev().map(str::trim).filter(|line| !line.is_empty());
-    let line = lines().find(|line| line.starts_with("error:")).or_else(|| lines().next()).unwrap_or("it said nothing");
+    let line =
+        lines().find(|line| line.starts_with("error:")).or_else(|| lines().next()).unwrap_or("it logged nothing");
     text::line(line.trim_start_matches("error:").trim()).into_owned()
 }
 
 fn not_started(why: &str, log: &Path) -> Problem {
-    Problem::new(Kind::Unavailable, format!("no gateway runs, and none could be started: {why}"))
-        .hint(format!("run `toolcrib serve` to see what it says; its log is `{}`", log.display()))
+    Problem::new(Kind::Unavailable, format!("no gateway is running, and starting one failed: {why}"))
+        .hint(format!("run `toolcrib serve` to see the error; its log is `{}`", log.display()))
 }
 
 #[cfg(test)]
@@ -198,7 +199,7 @@ mod tests {
     fn the_reason_is_the_last_error_of_the_log() {
         let folder = tempfile::tempdir().unwrap();
         let log = folder.path().join("logs/_gateway.log");
-        assert_eq!(reason(&log), "it said nothing");
+        assert_eq!(reason(&log), "it logged nothing");
         io::Write::write_all(&mut open_log(&log).unwrap(), b"one\nerror: address in use\nhint: stop it\n\n").unwrap();
         assert_eq!(reason(&log), "address in use");
         // A log that grew large is put aside.

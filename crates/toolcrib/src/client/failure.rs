@@ -5,35 +5,35 @@ use toolcrib_base::{Kind, Problem};
 use toolcrib_protocol::RpcError;
 use toolcrib_transport::LinkError;
 
-use super::Located;
+use super::GatewayAddress;
 
 /// How much of a refusal's text is shown, in characters.
 const SHOWN: usize = 500;
 
 /// An error of the connection.
-pub(super) fn of_link(error: LinkError, located: &Located) -> Problem {
+pub(super) fn of_link(error: LinkError, located: &GatewayAddress) -> Problem {
     let (url, place) = (&located.uri, &located.place);
     match error {
         LinkError::Unreachable(reason) => {
             let message = format!("cannot reach the gateway at `{url}` (from {place}): {reason}");
             let hint = if located.is_named {
-                "check the URL; `toolcrib serve` starts a gateway on this machine"
+                "check the URL, or start a gateway on this machine with `toolcrib serve`"
             } else {
-                "start it with `toolcrib serve`, or name another one with `--endpoint URL`"
+                "start it with `toolcrib serve`, or use another one with `--endpoint URL`"
             };
             Problem::new(Kind::Unavailable, message).hint(hint)
         }
         LinkError::Timeout(after) => {
-            let message = format!("the gateway at `{url}` gave no answer within {} s", after.as_secs_f32());
+            let message = format!("the gateway at `{url}` did not answer within {} s", after.as_secs_f32());
             Problem::new(Kind::Timeout, message).hint("wait longer with `--timeout 10m`")
         }
         LinkError::Status { status, body, .. } => of_status(status, &body, located),
         LinkError::SessionLost => {
-            let message = format!("the gateway at `{url}` was restarted meanwhile");
+            let message = format!("the gateway at `{url}` was restarted during the request");
             Problem::new(Kind::Unavailable, message).hint("try again")
         }
         LinkError::NotMcp(reason) => {
-            let message = format!("what answers at `{url}` (from {place}) does not speak MCP: {}", short(&reason));
+            let message = format!("the server at `{url}` (from {place}) does not speak MCP: {}", short(&reason));
             Problem::new(Kind::BadServer, message).hint("an endpoint looks like `http://127.0.0.1:8700/mcp`")
         }
         LinkError::Closed | LinkError::Broken(_) | LinkError::Unproven(_) => {
@@ -42,29 +42,25 @@ pub(super) fn of_link(error: LinkError, located: &Located) -> Problem {
     }
 }
 
-pub(super) fn of_status(status: u16, body: &str, located: &Located) -> Problem {
+pub(super) fn of_status(status: u16, body: &str, located: &GatewayAddress) -> Problem {
     let url = &located.uri;
     let told = told(body).map(|told| format!(": {told}")).unwrap_or_default();
     match (status, &located.token) {
-        (401, None) => Problem::new(Kind::Unauthenticated, format!("the gateway at `{url}` wants a token{told}"))
+        (401, None) => Problem::new(Kind::Unauthenticated, format!("the gateway at `{url}` requires a token{told}"))
             .hint(hint_of_token(located)),
-        (401, Some(_)) => {
-            Problem::new(Kind::Forbidden, format!("the gateway at `{url}` does not accept the token{told}"))
-                .hint("check `--token-file` and `TOOLCRIB_TOKEN`")
-        }
-        (403, _) => Problem::new(Kind::Forbidden, format!("the gateway at `{url}` forbids it{told}")),
-        (404, _) => {
-            Problem::new(Kind::NotFound, format!("there is no MCP endpoint at `{url}` (from {}){told}", located.place))
-                .hint("see `toolcrib list profiles`; an endpoint looks like `http://127.0.0.1:8700/mcp`")
-        }
+        (401, Some(_)) => Problem::new(Kind::Forbidden, format!("the gateway at `{url}` rejected the token{told}"))
+            .hint("check `--token-file` and `TOOLCRIB_TOKEN`"),
+        (403, _) => Problem::new(Kind::Forbidden, format!("the gateway at `{url}` denied the request{told}")),
+        (404, _) => Problem::new(Kind::NotFound, format!("no MCP endpoint at `{url}` (from {}){told}", located.place))
+            .hint("see `toolcrib list profiles`; an endpoint looks like `http://127.0.0.1:8700/mcp`"),
         _ => Problem::new(Kind::BadServer, format!("the gateway at `{url}` answered HTTP status {status}{told}")),
     }
 }
 
 /// What to do about a missing token.
-pub(super) fn hint_of_token(located: &Located) -> String {
+pub(super) fn hint_of_token(located: &GatewayAddress) -> String {
     let reason = located.no_token.as_ref().map(|reason| format!(" ({reason})")).unwrap_or_default();
-    format!("give the gateway's token with `--token-file FILE` or `TOOLCRIB_TOKEN`{reason}")
+    format!("pass the gateway's token with `--token-file FILE` or `TOOLCRIB_TOKEN`{reason}")
 }
 
 /// What the body of a refusal says: an error of JSON-RPC, a problem of RFC 9457, or plain text.
@@ -85,7 +81,7 @@ fn short(text: &str) -> String {
 }
 
 /// An error of JSON-RPC.
-pub(super) fn of_rpc(error: &RpcError, located: &Located) -> Problem {
+pub(super) fn of_rpc(error: &RpcError, located: &GatewayAddress) -> Problem {
     let named = error.data.as_ref().and_then(|data| data.text("kind"));
     let problem = Problem::new(kind(named.as_deref(), error.code), error.message.clone());
     with_token_hint(problem, located)
@@ -111,7 +107,7 @@ pub(super) fn kind(name: Option<&str>, code: i64) -> Kind {
 }
 
 /// Says how to come with a token where that may be what is missing.
-fn with_token_hint(problem: Problem, located: &Located) -> Problem {
+fn with_token_hint(problem: Problem, located: &GatewayAddress) -> Problem {
     let wants_token = matches!(problem.kind, Kind::Forbidden | Kind::Unauthenticated);
     if wants_token && located.token.is_none() {
         // Who came with nothing has not failed to prove anything.

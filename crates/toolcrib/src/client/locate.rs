@@ -4,7 +4,7 @@ use http::Uri;
 use toolcrib_base::{Kind, Problem, ProfileName, Secret};
 
 use super::ClientFlags;
-use crate::config::{Config, Low};
+use crate::config::{Config, SettingFlags};
 use crate::home::{Environment, Home};
 use crate::{ready, token};
 
@@ -17,7 +17,7 @@ const PATH: &str = "/mcp";
 
 /// The gateway to speak to.
 #[derive(Debug, Clone)]
-pub(crate) struct Located {
+pub(crate) struct GatewayAddress {
     pub(crate) uri: Uri,
     /// Where the address was taken from, for errors.
     pub(crate) place: String,
@@ -32,10 +32,10 @@ pub(crate) struct Located {
     pub(crate) no_token: Option<String>,
 }
 
-/// Finds the gateway: `--endpoint`, `--context`, `TOOLCRIB_ENDPOINT`, `TOOLCRIB_CONTEXT`, the current context, the file of
-/// a running one, the address in the settings.
-pub(crate) fn locate(flags: &ClientFlags, environment: &Environment) -> Result<Located, Problem> {
-    // Whoever names an endpoint needs no home.
+/// Finds the gateway: `--endpoint`, `--context`, `TOOLCRIB_ENDPOINT`, `TOOLCRIB_CONTEXT`, the current context, the file
+/// of a running one, the address in the settings.
+pub(crate) fn locate(flags: &ClientFlags, environment: &Environment) -> Result<GatewayAddress, Problem> {
+    // Anyone who names an endpoint needs no home.
     let home = Home::find(flags.home.as_deref(), environment);
     let serve_file = home.map(|home| home.serve_file());
     let running = serve_file.as_ref().ok().and_then(|path| ready::read(path));
@@ -57,7 +57,8 @@ pub(crate) fn locate(flags: &ClientFlags, environment: &Environment) -> Result<L
     let profile = flags.profile.as_ref().or(context.as_ref().and_then(|(context, _)| context.profile.as_ref()));
     let uri = endpoint(&url, profile).ok_or_else(|| not_an_endpoint(&url, &place))?;
     let is_running = !is_named && alive.is_some();
-    let mut located = Located { uri, place, is_named, is_running, token: None, token_place: None, no_token: None };
+    let mut located =
+        GatewayAddress { uri, place, is_named, is_running, token: None, token_place: None, no_token: None };
     if flags.without_token {
         return Ok(located);
     }
@@ -69,12 +70,12 @@ pub(crate) fn locate(flags: &ClientFlags, environment: &Environment) -> Result<L
         located.token_place = Some(format!("the context `{}`", context.name));
     } else if let Some(text) = environment.text(TOKEN_VARIABLE)?.filter(|_| context.is_none()) {
         if !token::is_token(text.trim()) {
-            return Err(Problem::new(Kind::Unauthenticated, format!("`{TOKEN_VARIABLE}` holds no token")));
+            return Err(Problem::new(Kind::Unauthenticated, format!("`{TOKEN_VARIABLE}` contains no token")));
         }
         located.token = Some(Secret::new(text.trim()));
         located.token_place = Some(format!("`{TOKEN_VARIABLE}`"));
     } else if let Some(ready) = alive {
-        // Only the gateway that the file names gets its token: whoever else listens here would learn it.
+        // Only the gateway that the file names gets its token: anyone else who listens here would learn it.
         let same = ready.url.parse::<Uri>().is_ok_and(|own| own.authority() == located.uri.authority());
         if same && is_here(&located.uri) {
             match token::read(&ready.token_file) {
@@ -140,14 +141,14 @@ fn not_an_endpoint(url: &str, place: &str) -> Problem {
 
 /// The address that a gateway of this home would listen on.
 fn from_settings(flags: &ClientFlags, environment: &Environment) -> Result<(String, String), Problem> {
-    let config = Config::load(&Low { home: flags.home.clone(), ..Low::default() }, environment)?;
+    let config = Config::load(&SettingFlags { home: flags.home.clone(), ..SettingFlags::default() }, environment)?;
     let mut address = config.listen;
     if address.ip().is_unspecified() {
         address.set_ip(if address.is_ipv4() { [127, 0, 0, 1].into() } else { std::net::Ipv6Addr::LOCALHOST.into() });
     }
     if address.port() == 0 {
         let problem =
-            Problem::new(Kind::Unavailable, "no gateway of this home runs, and its port is chosen at its start");
+            Problem::new(Kind::Unavailable, "no gateway is running in this home, and its port is chosen at start");
         return Err(problem.hint("start it with `toolcrib serve`"));
     }
     Ok((format!("http://{address}{PATH}"), format!("`listen`, {}", config.listen_place)))
@@ -201,11 +202,11 @@ mod tests {
         home
     }
 
-    fn ready(pid: u32, url: &str, token_file: &Path) -> ready::Ready {
-        ready::Ready { pid, url: url.to_owned(), token_file: token_file.to_owned(), unlisted: Vec::new() }
+    fn ready(pid: u32, url: &str, token_file: &Path) -> ready::ReadyFile {
+        ready::ReadyFile { pid, url: url.to_owned(), token_file: token_file.to_owned(), unlisted: Vec::new() }
     }
 
-    fn find(home: &Path, endpoint: Option<&str>, variables: &[(&str, &str)]) -> Result<Located, Problem> {
+    fn find(home: &Path, endpoint: Option<&str>, variables: &[(&str, &str)]) -> Result<GatewayAddress, Problem> {
         let flags = ClientFlags {
             home: Some(home.to_owned()),
             endpoint: endpoint.map(str::to_owned),
@@ -215,7 +216,7 @@ mod tests {
         locate(&flags, &environment)
     }
 
-    fn token_of(located: &Located) -> Option<&str> {
+    fn token_of(located: &GatewayAddress) -> Option<&str> {
         located.token.as_ref().map(Secret::expose)
     }
 
@@ -238,13 +239,13 @@ mod tests {
         assert_eq!(located.place, "`listen`, variable `TOOLCRIB_LISTEN`");
         let problem = find(empty.path(), None, &[("TOOLCRIB_LISTEN", "127.0.0.1:0")]).unwrap_err();
         assert!(problem.hint.unwrap().contains("toolcrib serve"));
-        // Whoever was killed leaves the file behind.
+        // Anyone who was killed leaves the file behind.
         ready(i32::MAX.unsigned_abs(), RUNNING, Path::new("/t")).write(&home.path().join("state/serve.json")).unwrap();
         assert_eq!(find(home.path(), None, &[]).unwrap().uri.to_string(), "http://127.0.0.1:8700/mcp");
     }
 
     #[test]
-    fn the_token_of_a_gateway_goes_to_nobody_else() {
+    fn the_token_of_a_gateway_goes_to_no_one_else() {
         let own = home(RUNNING);
         assert_eq!(token_of(&find(own.path(), None, &[]).unwrap()), Some("secret"));
         assert_eq!(token_of(&find(own.path(), Some("http://127.0.0.1:5000"), &[]).unwrap()), Some("secret"));

@@ -1,5 +1,5 @@
-//! The client without a handshake: each request says who we are and what we can do. Used where scenarios ask for it; our
-//! own commands shake hands, which every gateway understands.
+//! The client without a handshake: each request says who we are and what we can do. Used where scenarios ask for it;
+//! our own commands shake hands, which every gateway understands.
 
 use std::time::{Duration, Instant};
 
@@ -10,14 +10,14 @@ use toolcrib_protocol::{Raw, Revision, RpcError, method};
 use toolcrib_transport::http::link::HttpLink;
 use toolcrib_transport::{CallOptions, LinkError};
 
-use super::{Client, NotOpened};
+use super::{Client, OpenError};
 
 /// The waits between two questions after a task, whatever the gateway wishes.
 const SHORTEST_POLL: Duration = Duration::from_millis(20);
 const LONGEST_POLL: Duration = Duration::from_secs(1);
 
 /// What came for a request: the answer, or why there is none.
-pub(super) type Answered = Result<Result<Raw, RpcError>, LinkError>;
+pub(super) type RequestOutcome = Result<Result<Raw, RpcError>, LinkError>;
 
 /// What a client of this kind declares.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -48,14 +48,14 @@ pub(super) async fn discover(
     id: u64,
     capabilities: &Raw,
     deadline: Duration,
-) -> Result<Raw, NotOpened> {
+) -> Result<Raw, OpenError> {
     let params = stamped(&Raw::empty_object(), capabilities, None);
-    let probed = link.probe(id, params, Revision::LATEST, deadline).await.map_err(NotOpened::Link)?;
+    let probed = link.probe(id, params, Revision::LATEST, deadline).await.map_err(OpenError::Link)?;
     let Some(outcome) = probed.outcome else {
         let (status, body, challenge) = (probed.status, probed.body, probed.challenge);
-        return Err(NotOpened::Link(LinkError::Status { status, body, challenge }));
+        return Err(OpenError::Link(LinkError::Status { status, body, challenge }));
     };
-    let result = outcome.map_err(NotOpened::Refused)?;
+    let result = outcome.map_err(OpenError::Refused)?;
     link.set_modern(Revision::LATEST);
     Ok(result)
 }
@@ -84,7 +84,7 @@ impl Client {
     }
 
     /// What became of a call: where the gateway made a task of it, the end of that task.
-    pub(super) async fn followed(&self, answered: Answered, until: Instant) -> Answered {
+    pub(super) async fn followed(&self, answered: RequestOutcome, until: Instant) -> RequestOutcome {
         let Ok(Ok(first)) = &answered else { return answered };
         let Some(id) = task::task_id(first).filter(|_| task::is_task(first)) else { return answered };
         let mut state = first.clone();
@@ -130,16 +130,14 @@ impl Ending {
         if is(Status::Working) {
             Ending::Not
         } else if is(Status::Completed) {
-            state
-                .get("result")
-                .map_or_else(|| error("the task is completed and has no result".to_owned()), Ending::Result)
+            state.get("result").map_or_else(|| error("the task completed without a result".to_owned()), Ending::Result)
         } else if is(Status::Failed) {
             let told = state.get("error");
             let code = told.as_ref().and_then(|told| told.get("code")?.as_str().parse().ok());
             let message = told.as_ref().and_then(|told| told.text("message"));
             Ending::Error(RpcError {
                 code: code.unwrap_or(toolcrib_protocol::error::INTERNAL),
-                message: message.unwrap_or_else(|| "the task failed and does not say why".to_owned()),
+                message: message.unwrap_or_else(|| "the task failed without a reason".to_owned()),
                 data: told.and_then(|told| told.get("data")),
             })
         } else if is(Status::Cancelled) {
@@ -169,9 +167,9 @@ mod tests {
     fn a_task_is_followed_to_its_end() {
         check(&json!({ "status": "working" }), "not");
         check(&json!({ "status": "completed", "result": { "content": [] } }), r#"result {"content":[]}"#);
-        check(&json!({ "status": "completed" }), "error -32603 the task is completed and has no result");
+        check(&json!({ "status": "completed" }), "error -32603 the task completed without a result");
         check(&json!({ "status": "failed", "error": { "code": -32602, "message": "no" } }), "error -32602 no");
-        check(&json!({ "status": "failed" }), "error -32603 the task failed and does not say why");
+        check(&json!({ "status": "failed" }), "error -32603 the task failed without a reason");
         check(&json!({ "status": "cancelled" }), "error -32603 the task was cancelled");
         let asks = "error -32603 the task is `input_required`, which this client cannot answer";
         check(&json!({ "status": "input_required" }), asks);

@@ -1,5 +1,5 @@
-//! Calls by plain names, whatever the profile's dialect: where it answers nothing but its meta-tools directly (muster's),
-//! a call is wrapped into `call_tool` and its result unwrapped again, so that nobody else has to know.
+//! Calls by plain names, whatever the profile's dialect: where it answers nothing but its meta-tools directly
+//! (muster's), a call is wrapped into `call_tool` and its result unwrapped again, so that no one else has to know.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU16, Ordering};
@@ -12,7 +12,7 @@ use toolcrib_protocol::raw::Writer;
 use toolcrib_protocol::{Raw, RpcError, method};
 use toolcrib_transport::{CallHandler, CallOptions};
 
-use super::modern::Answered;
+use super::modern::RequestOutcome;
 use super::{Client, ToolResult, failure};
 
 /// What is in muster's menu and in no other.
@@ -22,7 +22,7 @@ const CALL: &str = "call_tool";
 
 /// What came of a call.
 #[derive(Debug)]
-pub(crate) struct Seen {
+pub(crate) struct CallObservation {
     pub(crate) outcome: Result<ToolResult, Problem>,
     /// The JSON-RPC error behind a problem, where the gateway answered with one.
     pub(crate) error: Option<RpcError>,
@@ -34,17 +34,17 @@ pub(crate) struct Seen {
 
 impl Client {
     /// Calls a tool by its plain name.
-    pub(crate) async fn call_plain(&self, name: &str, arguments: &Raw, deadline: Duration) -> Seen {
+    pub(crate) async fn call_plain(&self, name: &str, arguments: &Raw, deadline: Duration) -> CallObservation {
         let menu = match self.wrapping_menu().await {
             Ok(menu) => menu,
-            Err(problem) => return Seen { outcome: Err(problem), error: None, status: None },
+            Err(problem) => return CallObservation { outcome: Err(problem), error: None, status: None },
         };
         let Some(menu) = menu.filter(|menu| !menu.iter().any(|own| own == name)) else {
             return self.call_direct(name, arguments, deadline).await;
         };
         debug_assert!(menu.iter().any(|own| own == CALL));
         let seen = self.call_direct(CALL, &named(name, arguments), deadline).await;
-        Seen { outcome: seen.outcome.map(|result| unwrapped(&result).unwrap_or(result)), ..seen }
+        CallObservation { outcome: seen.outcome.map(|result| unwrapped(&result).unwrap_or(result)), ..seen }
     }
 
     /// Calls any tool where the menu has to be gone through, and lets a person answer what it asks.
@@ -63,19 +63,19 @@ impl Client {
     }
 
     /// Calls a tool of the menu as it is, and follows the task where the gateway makes one of the call.
-    pub(crate) async fn call_direct(&self, name: &str, arguments: &Raw, deadline: Duration) -> Seen {
+    pub(crate) async fn call_direct(&self, name: &str, arguments: &Raw, deadline: Duration) -> CallObservation {
         let until = Instant::now() + deadline.min(self.deadline);
         let (answered, status) = self.sent(method::TOOLS_CALL, named(name, arguments), deadline).await;
         self.seen(self.followed(answered, until).await, status)
     }
 
     /// Sends any request of MCP; its result stays as it is, whatever it is.
-    pub(crate) async fn send(&self, method: &str, params: Raw, deadline: Duration) -> Seen {
+    pub(crate) async fn send(&self, method: &str, params: Raw, deadline: Duration) -> CallObservation {
         let (answered, status) = self.sent(method, params, deadline).await;
         self.seen(answered, status)
     }
 
-    async fn sent(&self, method: &str, params: Raw, deadline: Duration) -> (Answered, Option<u16>) {
+    async fn sent(&self, method: &str, params: Raw, deadline: Duration) -> (RequestOutcome, Option<u16>) {
         let status = Arc::new(AtomicU16::new(0));
         let within = CallOptions::within(deadline.min(self.deadline));
         let options = CallOptions { status: Some(Arc::clone(&status)), ..within };
@@ -85,11 +85,13 @@ impl Client {
         (answered, Some(status.load(Ordering::Relaxed)).filter(|status| *status != 0))
     }
 
-    fn seen(&self, answered: Answered, status: Option<u16>) -> Seen {
+    fn seen(&self, answered: RequestOutcome, status: Option<u16>) -> CallObservation {
         match answered {
-            Ok(Ok(result)) => Seen { outcome: Ok(ToolResult(result)), error: None, status },
-            Ok(Err(error)) => Seen { outcome: Err(failure::of_rpc(&error, &self.located)), error: Some(error), status },
-            Err(error) => Seen { outcome: Err(failure::of_link(error, &self.located)), error: None, status },
+            Ok(Ok(result)) => CallObservation { outcome: Ok(ToolResult(result)), error: None, status },
+            Ok(Err(error)) => {
+                CallObservation { outcome: Err(failure::of_rpc(&error, &self.located)), error: Some(error), status }
+            }
+            Err(error) => CallObservation { outcome: Err(failure::of_link(error, &self.located)), error: None, status },
         }
     }
 
@@ -118,9 +120,9 @@ pub(super) fn named(name: &str, arguments: &Raw) -> Raw {
     params.finish()
 }
 
-/// The tool's own result out of that of muster's `call_tool`: JSON `{isError, content, structuredContent?}` as text, and
-/// behind it, in their order, the blocks that are not text. `None` when it is not of that form, as an error of `call_tool`
-/// itself is not.
+/// The tool's own result out of that of muster's `call_tool`: JSON `{isError, content, structuredContent?}` as text,
+/// and behind it, in their order, the blocks that are not text. `None` when it is not of that form, as an error of
+/// `call_tool` itself is not.
 fn unwrapped(result: &ToolResult) -> Option<ToolResult> {
     let outer = result.0.to_value();
     let blocks = outer["content"].as_array()?;

@@ -1,4 +1,4 @@
-//! A server's questions in the course of a call: whoever calls answers them, and the call is repeated with the answers.
+//! A server's questions during a call: anyone who calls answers them, and the call is repeated with the answers.
 
 use std::sync::Arc;
 

@@ -15,7 +15,7 @@ use toolcrib_transport::http::client::HttpClient;
 use toolcrib_transport::http::events::EventStream;
 use toolcrib_transport::http::server::read_body;
 
-use super::{BOUNDS, ClientFlags, Located, OPEN, failure, locate};
+use super::{BOUNDS, ClientFlags, GatewayAddress, OPEN, failure, locate};
 use crate::home::Environment;
 
 /// The stream of what changes; log lines and calls are not asked for.
@@ -26,7 +26,7 @@ const STATES: &str = "/events?kinds=state";
 #[derive(Debug)]
 pub(crate) struct Rest {
     http: HttpClient,
-    located: Located,
+    located: GatewayAddress,
     /// Where the control API begins, without a path below it.
     root: String,
     profile: Option<ProfileName>,
@@ -40,7 +40,7 @@ impl Rest {
     pub(crate) fn open(flags: &ClientFlags, environment: &Environment) -> anyhow::Result<Self> {
         let located = locate::locate(flags, environment)?;
         let uri = &located.uri;
-        // What is in front of `/mcp` belongs to whoever forwards to the gateway.
+        // What is in front of `/mcp` belongs to anyone who forwards to the gateway.
         let before = uri.path().rsplit_once("/mcp").map_or("", |(before, _)| before);
         let authority = uri.authority().map(http::uri::Authority::as_str).unwrap_or_default();
         let root = format!("{}://{authority}{before}/api/v1", uri.scheme_str().unwrap_or("http"));
@@ -49,7 +49,7 @@ impl Rest {
     }
 
     /// The gateway's place and how we come to it.
-    pub(crate) fn located(&self) -> &Located {
+    pub(crate) fn located(&self) -> &GatewayAddress {
         &self.located
     }
 
@@ -73,7 +73,7 @@ impl Rest {
         self.ask(Method::GET, path, None).await
     }
 
-    /// What happens at the gateway from now on, as it is told to whoever may administer.
+    /// What happens at the gateway from now on, as it is told to admins.
     pub(crate) async fn events(&self) -> Result<EventStream, Problem> {
         let opening = async {
             match self.stream(EVENTS).await {
@@ -83,17 +83,17 @@ impl Rest {
             }
         };
         let opened = tokio::time::timeout(self.deadline.min(OPEN), opening).await;
-        opened.unwrap_or_else(|_| Err(Problem::new(Kind::Timeout, "the gateway opens no stream of events")))
+        opened.unwrap_or_else(|_| Err(Problem::new(Kind::Timeout, "the gateway did not open an event stream")))
     }
 
     async fn stream(&self, path: &str) -> Result<EventStream, Problem> {
         let uri: Uri = format!("{}{path}", self.root)
             .parse()
-            .map_err(|_| Problem::new(Kind::InvalidParams, format!("`{path}` is no path")))?;
+            .map_err(|_| Problem::new(Kind::InvalidParams, format!("`{path}` is not a path")))?;
         let headers = self.headers();
         match self.http.open_stream(&uri, || headers.clone(), BOUNDS.bytes).await {
             Ok(Some(stream)) => Ok(stream),
-            Ok(None) => Err(Problem::new(Kind::BadServer, "this gateway has no stream of events")),
+            Ok(None) => Err(Problem::new(Kind::BadServer, "this gateway has no event stream")),
             Err(LinkError::Status { status, body, .. }) => Err(self.refused(status, body.as_bytes())),
             Err(error) => Err(failure::of_link(error, &self.located)),
         }
@@ -114,7 +114,7 @@ impl Rest {
     pub(crate) async fn ask(&self, method: Method, path: &str, body: Option<&Raw>) -> Result<Raw, Problem> {
         let uri: Uri = format!("{}{path}", self.root)
             .parse()
-            .map_err(|_| Problem::new(Kind::InvalidParams, format!("`{path}` is no path")))?;
+            .map_err(|_| Problem::new(Kind::InvalidParams, format!("`{path}` is not a path")))?;
         let mut headers = self.headers();
         let bytes = body.map(|body| body.bytes().clone()).unwrap_or_default();
         if body.is_some() {
@@ -122,7 +122,7 @@ impl Rest {
         }
         let answer = tokio::time::timeout(self.deadline, self.exchange(method, &uri, headers, bytes)).await;
         answer.unwrap_or_else(|_| {
-            let message = format!("the gateway at `{uri}` gave no answer within {} s", self.deadline.as_secs_f32());
+            let message = format!("the gateway at `{uri}` did not answer within {} s", self.deadline.as_secs_f32());
             Err(Problem::new(Kind::Timeout, message).hint("wait longer with `--timeout 10m`"))
         })
     }
@@ -132,19 +132,19 @@ impl Rest {
         let response = response.map_err(|error| failure::of_link(error, &self.located))?;
         let (head, body) = response.into_parts();
         let body = read_body(body, BOUNDS.bytes).await.map_err(|error| {
-            Problem::new(Kind::Unavailable, format!("the answer of the gateway at `{uri}` is not whole: {error}"))
+            Problem::new(Kind::Unavailable, format!("the response of the gateway at `{uri}` is incomplete: {error}"))
         })?;
         if !head.status.is_success() {
             return Err(self.refused(head.status.as_u16(), &body));
         }
         let is_answer = |raw: &Raw| !matches!(raw.outline(), Outline::Scalar(_));
         Raw::parse(body, Rules::relayed(BOUNDS.depth)).ok().filter(is_answer).ok_or_else(|| {
-            Problem::new(Kind::BadServer, format!("what answers at `{uri}` is no control API of Toolcrib"))
-                .hint("is this endpoint a Toolcrib gateway of the same version?")
+            Problem::new(Kind::BadServer, format!("the server at `{uri}` is not a Toolcrib control API"))
+                .hint("check that the endpoint is a Toolcrib gateway of the same version with `toolcrib version`")
         })
     }
 
-    /// The problem that an answer tells of.
+    /// The problem that an answer reports.
     fn refused(&self, status: u16, body: &[u8]) -> Problem {
         let told: Value = serde_json::from_slice(body).unwrap_or_default();
         let Some(code) = told["code"].as_str() else {
@@ -175,7 +175,7 @@ pub(crate) fn encoded(text: &str) -> String {
             out.push_str(&format!("%{byte:02X}"));
         }
     }
-    // A part that means "here" or "above" is none for whoever normalises paths.
+    // A part that means "here" or "above" is none for anyone who normalises paths.
     match out.as_str() {
         "." => "%2E".to_owned(),
         ".." => "%2E%2E".to_owned(),

@@ -70,7 +70,7 @@ impl Copies {
     /// A line for each.
     pub(crate) fn lines(&self) -> impl Iterator<Item = String> {
         let new = self.new.iter().map(|copy| format!("{} from {}", copy.to.display(), crate::text::line(&copy.from)));
-        new.chain(self.present.iter().map(|path| format!("{} is there already", path.display())))
+        new.chain(self.present.iter().map(|path| format!("{} already exists", path.display())))
     }
 
     /// Writes them.
@@ -78,7 +78,7 @@ impl Copies {
         self.new.iter().try_for_each(|copy| {
             write(&home.path().join(&copy.to), &copy.text).map_err(|error| {
                 let message = format!("cannot write `{}`: {error}", copy.to.display());
-                Problem::new(Kind::Internal, message).hint("what was written before stays; run the same again")
+                Problem::new(Kind::Internal, message).hint("files written so far are kept; run the command again")
             })
         })
     }

@@ -1,4 +1,4 @@
-//! What was taken over from where, so that a server whose definition a person mended since is not taken over once more
+//! What was imported from where, so that a server whose definition a person fixed since is not imported once more
 //! under another name. Holds no secrets: definitions only refer to them.
 
 use std::fs;

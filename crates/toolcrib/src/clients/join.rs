@@ -15,11 +15,11 @@ use crate::home::{Environment, HOME_VARIABLE, Home};
 
 /// What a client shall be led to.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Wish<'a> {
+pub(crate) struct ConnectRequest<'a> {
     pub(crate) profile: Option<&'a ProfileName>,
     /// The gateway's URL, where it is not the address in the settings.
     pub(crate) endpoint: Option<&'a str>,
-    /// Let it start a gateway of its own.
+    /// Let it start its own gateway.
     pub(crate) own_gateway: bool,
     /// Make the file and its folder where there is none.
     pub(crate) create: bool,
@@ -51,7 +51,7 @@ pub(crate) struct NewEntry {
 /// Reads a client's settings and sees what is to be written. Nothing is written yet.
 pub(crate) fn plan(
     client: &'static Client,
-    wish: &Wish<'_>,
+    wish: &ConnectRequest<'_>,
     flags: &Flags,
     environment: &Environment,
 ) -> Result<Plan, Problem> {
@@ -61,7 +61,7 @@ pub(crate) fn plan(
     if !file.exists() && !wish.create && !path.parent().is_some_and(Path::is_dir) {
         let message =
             format!("{} has no settings here: the folder of `{}` does not exist", client.title, path.display());
-        let hint = format!("start {} once, name its file with `--file PATH`, or say `--create`", client.title);
+        let hint = format!("start {} once, pass its file with `--file PATH`, or add `--create`", client.title);
         return Err(Problem::new(Kind::NotFound, message).hint(hint));
     }
     let with_home = flags.home.is_some() || environment.get(HOME_VARIABLE).is_some();
@@ -120,7 +120,7 @@ struct ServerMoves {
 /// before.
 fn moving(
     place: &Place<'_>,
-    wish: &Wish<'_>,
+    wish: &ConnectRequest<'_>,
     earlier: Option<&Record>,
     environment: &Environment,
 ) -> Result<ServerMoves, Problem> {
@@ -143,26 +143,28 @@ fn moving(
         let key = &draft.origin.key;
         let is_shown = shown.is_none_or(|profile| profile.servers.iter().any(|glob| glob.matches(name.as_str())));
         let why = match loaded.servers.get(name) {
-            None => {
-                Some(format!("its definition `servers/{name}.yaml` cannot be used: `toolcrib check server {name}`"))
-            }
+            None => Some(format!(
+                "its definition `servers/{name}.yaml` cannot be used; check it with `toolcrib check server {name}`"
+            )),
             Some(_) if draft.origin.path != container => Some("it belongs to a project".to_owned()),
-            Some(_) if draft.is_disabled => Some("it is switched off".to_owned()),
-            Some(_) if !is_shown => Some(format!("the profile `{profile}` does not show it")),
+            Some(_) if draft.is_disabled => Some("it is disabled".to_owned()),
+            Some(_) if !is_shown => Some(format!("the profile `{profile}` hides it")),
             Some(_) => None,
         };
         match why {
-            Some(why) => moving.notes.push(format!("`{key}` stays: {why}")),
+            Some(why) => moving.notes.push(format!("keep `{key}`: {why}")),
             None if moving.keys.contains(key) => {}
             None => {
-                moving.notes.push(format!("`{key}` goes: it comes through Toolcrib as `{name}`"));
+                moving.notes.push(format!("remove `{key}`: Toolcrib provides it as `{name}`"));
                 moving.keys.push(key.clone());
             }
         }
     }
     let absent = taking.absent_keys();
     let import = format!("toolcrib import {}", client.name);
-    moving.notes.extend(absent.iter().map(|key| format!("`{key}` stays: it is not in Toolcrib (`{import}`)")));
+    moving
+        .notes
+        .extend(absent.iter().map(|key| format!("keep `{key}`: it is not in Toolcrib; import it with `{import}`")));
     Ok(moving)
 }
 
@@ -173,12 +175,12 @@ impl NewEntry {
     pub(crate) fn preview(&self) -> String {
         let what = match (self.file.exists(), self.replaces) {
             (false, _) => "a new file",
-            (true, true) if !self.record.moved.is_empty() => "servers that come through Toolcrib go",
-            (true, true) => "replaces an entry `toolcrib` that says something else",
+            (true, true) if !self.record.moved.is_empty() => "removes servers that Toolcrib provides",
+            (true, true) => "replaces a different entry `toolcrib`",
             (true, false) if !self.record.moved.is_empty() => {
-                "servers that come through Toolcrib go, everything else stays"
+                "removes servers that Toolcrib provides, keeps everything else"
             }
-            (true, false) => "everything else stays",
+            (true, false) => "keeps everything else",
         };
         // It was read when this was planned.
         let before = self.file.text().unwrap_or_default();
@@ -201,7 +203,7 @@ impl NewEntry {
             record::write(home, client, path, Some(&self.record)).map_err(|error| {
                 Problem::new(
                     Kind::Internal,
-                    format!("nothing was written: what would be taken out cannot be noted: {error}"),
+                    format!("nothing was written: cannot record what would be removed: {error}"),
                 )
             })?;
         }
@@ -215,24 +217,24 @@ impl NewEntry {
         let mut told = format!("{} is connected, {}\n", client.title, self.way);
         if let Some(copy) = copy {
             told.push_str(&format!(
-                "The file as it was: {} (only you can read it; it holds the secrets of the file)\n",
+                "Backup: {} (readable only by you; it contains the file's secrets)\n",
                 copy.display()
             ));
         }
         if !self.record.moved.is_empty() {
             let keys: Vec<&str> = self.record.moved.iter().map(|(key, _)| key.as_str()).collect();
             told.push_str(&format!(
-                "Taken out: {}. `toolcrib disconnect {}` puts them back.\n",
+                "Removed: {}. To restore them: `toolcrib disconnect {}`.\n",
                 keys.join(", "),
                 client.name
             ));
         }
         if let Err(error) = kept {
             told.push_str(&format!(
-                "What was changed could not be noted ({error}): `disconnect` will cut the entry out.\n"
+                "Could not record the changes ({error}): `disconnect` will remove the entry only.\n"
             ));
         }
-        told.push_str(&format!("So that {} sees it: {}.\n", client.title, client.reload));
+        told.push_str(&format!("To activate it in {}: {}.\n", client.title, client.reload));
         Ok(told)
     }
 }
@@ -240,13 +242,13 @@ impl NewEntry {
 /// Our entry, and what it leads to in words.
 fn entry(
     client: &Client,
-    wish: &Wish<'_>,
+    wish: &ConnectRequest<'_>,
     (home, with_home): (&Home, bool),
     environment: &Environment,
 ) -> Result<(Value, String), Problem> {
-    let only_reads = || Problem::new(Kind::InvalidParams, "the settings of this client are only read");
+    let only_reads = || Problem::new(Kind::InvalidParams, "the settings of this client cannot be written");
     let program = std::env::current_exe()
-        .map_err(|error| Problem::new(Kind::Internal, format!("cannot tell where this program is: {error}")))?;
+        .map_err(|error| Problem::new(Kind::Internal, format!("cannot find the path of this program: {error}")))?;
     let command = program.to_str().ok_or_else(|| {
         Problem::new(Kind::Internal, format!("the path of this program is not UTF-8: `{}`", program.display()))
     })?;
@@ -307,7 +309,7 @@ mod tests {
         let settings = r#"{"mcpServers": {"time": {"command": "uvx", "args": ["mcp-server-time"]}}}"#;
         fs::write(at(".cursor/mcp.json"), settings).unwrap();
         let client = toolcrib_catalog::clients::client("cursor").unwrap();
-        let wish = Wish { moves: true, ..Wish::default() };
+        let wish = ConnectRequest { moves: true, ..ConnectRequest::default() };
         let flags = Flags { preview: false, yes: true, file: None, home: None };
         let home = Home::find(None, &environment).unwrap();
         let plan = || match plan(client, &wish, &flags, &environment).unwrap() {
@@ -315,12 +317,12 @@ mod tests {
             Plan::Already(way) => panic!("connected {way}"),
         };
         let joining = plan();
-        assert!(joining.preview().contains("`time` goes"), "{}", joining.preview());
+        assert!(joining.preview().contains("remove `time`"), "{}", joining.preview());
         // The client writes while a person reads the preview.
         let changed = settings.replace("}}}", r#"}, "new": {"command": "x"}}}"#);
         fs::write(at(".cursor/mcp.json"), &changed).unwrap();
         let problem = joining.write().unwrap_err();
-        assert!(problem.message.contains("was changed by somebody else"), "{problem}");
+        assert!(problem.message.contains("was changed by another program"), "{problem}");
         assert_eq!(fs::read_to_string(at(".cursor/mcp.json")).unwrap(), changed);
         assert_eq!(
             record::read(&home, client, &at(".cursor/mcp.json")),

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use toolcrib_auth::{EntryName, KeyWish, Listed, Reach, User, Vault};
+use toolcrib_auth::{EntryName, KeyWish, Reach, SecretEntry, User, Vault};
 use toolcrib_base::{Clock, Kind, Problem, Secret, ServerName, SystemClock};
 use toolcrib_catalog::clients::Wanted;
 
@@ -11,7 +11,7 @@ use crate::home::{Environment, Home};
 use crate::secrets;
 
 /// The vault as an import uses it.
-pub(crate) struct Keep {
+pub(crate) struct ImportVault {
     vault: Vault,
     /// What it holds, by name.
     entries: BTreeMap<String, EntryName>,
@@ -26,13 +26,13 @@ pub(crate) fn reference(name: &str) -> String {
 
 /// What to do for a secret that the client's settings do not hold.
 pub(crate) fn how_to_give(server: &ServerName, name: &str) -> String {
-    format!("give it with `toolcrib secret set {name} --server {server}`")
+    format!("set it with `toolcrib secret set {name} --server {server}`")
 }
 
-// === impl Keep ===
+// === impl ImportVault ===
 
-impl Keep {
-    /// Opens the vault of a home, if somebody `needs` it: a vault that does not open is no reason not to import servers
+impl ImportVault {
+    /// Opens the vault of a home, if someone `needs` it: a vault that does not open is no reason not to import servers
     /// without secrets. There need not be one yet.
     pub(crate) fn open(home: &Home, environment: &Environment, needs: bool, wish: KeyWish) -> Result<Self, Problem> {
         let vault = secrets::vault(home, environment);
@@ -59,11 +59,11 @@ impl Keep {
                 continue;
             }
             let entry = EntryName::new(name)
-                .map_err(|error| Problem::new(Kind::Internal, format!("cannot keep a secret as `{name}`: {error}")))?;
+                .map_err(|error| Problem::new(Kind::Internal, format!("cannot store a secret as `{name}`: {error}")))?;
             let reach = Reach::new(vec![(*server).clone()], Vec::new());
-            entries.push((Listed { name: entry, reach, set_at: SystemClock.now() }, value));
+            entries.push((SecretEntry { name: entry, reach, set_at: SystemClock.now() }, value));
         }
-        let entries: Vec<(&Listed, &Secret)> = entries.iter().map(|(entry, value)| (entry, *value)).collect();
+        let entries: Vec<(&SecretEntry, &Secret)> = entries.iter().map(|(entry, value)| (entry, *value)).collect();
         self.vault.set_all(&entries, self.wish).map_err(|error| not_opened(secrets::problem(&error)))?;
         Ok(())
     }
@@ -72,7 +72,7 @@ impl Keep {
 /// What goes wrong with the vault stops an import before anything is written.
 fn not_opened(problem: Problem) -> Problem {
     Problem {
-        message: format!("nothing was imported, because its secrets cannot be kept: {}", problem.message),
+        message: format!("nothing was imported, because its secrets cannot be stored: {}", problem.message),
         ..problem
     }
 }

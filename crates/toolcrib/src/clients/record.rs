@@ -34,7 +34,7 @@ impl Record {
     }
 }
 
-/// The record of a file. What cannot be read is no record: our entry is then cut out.
+/// The record of a file. What cannot be read is not a record: our entry is then cut out.
 pub(crate) fn read(home: &Home, client: &Client, file: &Path) -> Option<Record> {
     let records = all(home, client);
     let value = records.get(&*file.to_string_lossy())?;

@@ -17,9 +17,9 @@ use toolcrib_catalog::clients::{
 use toolcrib_catalog::objects::{Object, ObjectForm, ObjectProblem, objects_at};
 
 use super::imported::ImportRecords;
-use super::keep::{self, Keep};
+use super::keep::{self, ImportVault};
 use super::{absolute, failed, places, wrong};
-use crate::config::{Config, Low};
+use crate::config::{Config, SettingFlags};
 use crate::home::{Environment, Home};
 use crate::output::table::{Column, field};
 use crate::output::{Format as Layout, Output};
@@ -46,7 +46,7 @@ pub(crate) struct ImportSources {
     /// A row for each server that is left out.
     left_out: Vec<Value>,
     pub(crate) problems: Vec<Problem>,
-    /// What means nothing here in files that are right all the same, a line each.
+    /// What means nothing here in files that are right anyway, a line each.
     pub(crate) warnings: Vec<String>,
     /// What stands in for placeholders of the clients.
     answers: BTreeMap<String, Answer>,
@@ -60,12 +60,13 @@ pub(crate) struct ImportSources {
 pub(crate) struct ImportPlan {
     settled: Vec<Settled>,
     left_out: Vec<Value>,
-    keep: Keep,
+    keep: ImportVault,
     imported: ImportRecords,
     folder: PathBuf,
 }
 
-/// Reads every file that is meant: `file`, else the usual ones of `clients`. One that is wrong does not stop the others.
+/// Reads every file that is meant: `file`, else the usual ones of `clients`. One that is wrong does not stop the
+/// others.
 pub(crate) fn gather(
     clients: &[&'static Client],
     file: Option<&Path>,
@@ -93,15 +94,20 @@ pub(crate) fn gather_with(
 ) -> Result<ImportSources, Problem> {
     let places = places(environment);
     let variable = |name: &str| environment.get(name)?.to_str().map(str::to_owned);
-    let low = Low { home: Some(home.path().to_owned()), ..Low::default() };
+    let low = SettingFlags { home: Some(home.path().to_owned()), ..SettingFlags::default() };
     // Wrong settings of ours are no reason not to import.
     let own_authority = Config::load(&low, environment).ok().map(|config| config.listen.to_string());
-    let around =
-        Around { home: places.home(), variable: &variable, own_authority, asks: asking.asks, is_named: file.is_some() };
+    let around = ReadContext {
+        home: places.home(),
+        variable: &variable,
+        own_authority,
+        asks: asking.asks,
+        is_named: file.is_some(),
+    };
     let mut gathered = ImportSources { answers: asking.answers, ..ImportSources::default() };
     if let Some(path) = file {
         let [client] = clients else {
-            let problem = Problem::new(Kind::InvalidParams, "`--file` needs the one client whose form the file has");
+            let problem = Problem::new(Kind::InvalidParams, "`--file` requires the client whose format the file has");
             return Err(problem.hint("such as `toolcrib import cursor --file .cursor/mcp.json`"));
         };
         let path = absolute(path)?;
@@ -123,7 +129,7 @@ pub(crate) fn gather_with(
 }
 
 /// What a file is read with.
-struct Around<'a> {
+struct ReadContext<'a> {
     home: Option<PathBuf>,
     variable: &'a dyn Fn(&str) -> Option<String>,
     own_authority: Option<String>,
@@ -132,9 +138,9 @@ struct Around<'a> {
     is_named: bool,
 }
 
-// === impl Around ===
+// === impl ReadContext ===
 
-impl Around<'_> {
+impl ReadContext<'_> {
     /// What a translation may know, with these answers.
     fn surroundings<'s>(&'s self, answers: &'s BTreeMap<String, Answer>) -> Surroundings<'s> {
         let own_authority = self.own_authority.clone();
@@ -145,7 +151,7 @@ impl Around<'_> {
 // === impl ImportSources ===
 
 impl ImportSources {
-    fn add(&mut self, client: &'static Client, source: &Source, path: &Path, around: &Around<'_>) {
+    fn add(&mut self, client: &'static Client, source: &Source, path: &Path, around: &ReadContext<'_>) {
         if client.format == Format::YamlFolder {
             return self.add_objects(client, path, around);
         }
@@ -157,10 +163,10 @@ impl ImportSources {
     }
 
     /// The objects of a file of muster, of a folder of such files, or of its whole configuration.
-    fn add_objects(&mut self, client: &'static Client, path: &Path, around: &Around<'_>) {
+    fn add_objects(&mut self, client: &'static Client, path: &Path, around: &ReadContext<'_>) {
         let answers = self.answers.clone();
         let around = &around.surroundings(&answers);
-        // Whoever names the folder of servers means what lies beside it, too.
+        // Anyone who names the folder of servers means what lies beside it, too.
         let root = path.parent().filter(|_| path.is_dir() && path.file_name().is_some_and(|name| name == "mcpservers"));
         let found = match root {
             Some(root) => BESIDE.iter().map(|name| root.join(name)).filter(|folder| folder.is_dir()).collect(),
@@ -198,7 +204,7 @@ impl ImportSources {
 
     fn leave_out(&mut self, client: &Client, name: &str, reason: &str) {
         self.left_out.push(json!({
-            "name": name, "from": client.title, "transport": "", "state": format!("left out: {reason}")
+            "name": name, "from": client.title, "transport": "", "state": format!("skipped: {reason}")
         }));
     }
 
@@ -212,7 +218,7 @@ impl ImportSources {
         client: &'static Client,
         source: &Source,
         path: &Path,
-        around: &Around<'_>,
+        around: &ReadContext<'_>,
     ) -> Result<(), Problem> {
         let file = SettingsFile::read(path).map_err(|error| failed(&error))?;
         let text = file.text().map_err(|error| failed(&error))?;
@@ -305,14 +311,14 @@ impl ImportPlan {
         let mut settled = Vec::new();
         let mut drafts = Vec::new();
         for draft in gathered.drafts {
-            // What a person mended since is theirs, and one that was removed may come anew.
+            // What a person fixed since is theirs, and one that was removed may come again.
             match imported.name_of(&draft).filter(is_taken) {
                 Some(name) => settled.push(Settled { draft, outcome: Outcome::Present { name } }),
                 None => drafts.push(draft),
             }
         }
         let needs = drafts.iter().any(|draft| !draft.secrets(&draft.name).is_empty());
-        let keep = Keep::open(home, environment, needs, wish)?;
+        let keep = ImportVault::open(home, environment, needs, wish)?;
         let stored = |server: &ServerName, name: &str| keep.stored(server, name);
         settled.extend(settle(drafts, &loaded.servers, &is_taken, &keep::reference, &stored));
         Ok(Self { settled, left_out: gathered.left_out, keep, imported, folder })
@@ -332,7 +338,7 @@ impl ImportPlan {
         self.settled.iter().filter(|settled| matches!(settled.outcome, Outcome::Present { .. })).count()
     }
 
-    /// Whether there is one that cannot be taken over, for another reason than that it is Toolcrib itself.
+    /// Whether there is one that cannot be imported, for another reason than that it is Toolcrib itself.
     pub(crate) fn has_left_out(&self) -> bool {
         let is_impossible = |settled: &Settled| matches!(settled.outcome, Outcome::Impossible { .. });
         let is_other = |row: &Value| row["state"].as_str().is_some_and(|state| !state.ends_with(ITSELF));
@@ -379,14 +385,14 @@ impl ImportPlan {
                     // Who looks for its own name shall find it.
                     if is_other_name(&draft.name, name) {
                         let origin = crate::text::line(&draft.origin.key).into_owned();
-                        let line = format!("`{origin}` of {} is the same server, taken once", draft.origin.title);
+                        let line = format!("`{origin}` of {} is the same server, imported once", draft.origin.title);
                         notes.entry(name.to_string()).or_default().push(line);
                     }
                     continue;
                 }
                 Outcome::Impossible { problems } => {
                     let why = problems.first().map(|problem| problem.message.clone()).unwrap_or_default();
-                    (draft.name.to_string(), format!("left out: {why}"))
+                    (draft.name.to_string(), format!("skipped: {why}"))
                 }
             };
             let transport = draft.transport().as_str();
@@ -400,8 +406,8 @@ impl ImportPlan {
         }
         match present {
             0 => {}
-            1 => output.text("1 server is there already.")?,
-            _ => output.text(&format!("{present} servers are there already."))?,
+            1 => output.text("1 server already exists.")?,
+            _ => output.text(&format!("{present} servers already exist."))?,
         }
         for (name, lines) in notes {
             lines.iter().try_for_each(|note| output.text(&format!("{name}: {note}")))?;
@@ -435,7 +441,7 @@ impl ImportPlan {
                 self.imported.note(draft, name);
             }
         }
-        self.imported.write().context("note what was taken over")
+        self.imported.write().context("record the import")
     }
 }
 

@@ -1,4 +1,5 @@
-//! `toolcrib agent`, by the name that people of muster know: the bridge, the REPL, or a list that goes on with what changes.
+//! `toolcrib agent`, by the name that people of muster know: the bridge, the REPL, or a list that goes on with what
+//! changes.
 
 use std::process::ExitCode;
 
@@ -8,10 +9,10 @@ use crate::repl::changes;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
-    /// Lead a client that speaks stdio to the gateway, as `toolcrib bridge` does
+    /// Proxy a stdio-only client to the gateway, like `toolcrib bridge`
     #[arg(long, conflicts_with = "repl")]
     mcp_server: bool,
-    /// Type commands one after the other, as `toolcrib repl` does
+    /// Type commands at a prompt, like `toolcrib repl`
     #[arg(long)]
     repl: bool,
     #[command(flatten)]

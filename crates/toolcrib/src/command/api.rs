@@ -15,10 +15,10 @@ use crate::output::{Format, Output};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
-    /// The operation, such as `core_mcpserver_get` or `mcpserver_get`; without one all are listed
+    /// The operation, such as `core_mcpserver_get` or `mcpserver_get` [default: list all]
     operation: Option<String>,
     #[command(flatten)]
-    given: arguments::Given,
+    given: arguments::ArgumentFlags,
     #[command(flatten)]
     pub(crate) client: ClientFlags,
 }
@@ -31,7 +31,7 @@ const COLUMNS: &[Column] = &[
 ];
 
 impl Arguments {
-    /// The arguments, before anybody is asked.
+    /// The arguments, before any request is sent.
     pub(crate) fn gather(&self) -> Result<Raw, Problem> {
         self.given.gather()
     }

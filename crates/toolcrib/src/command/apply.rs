@@ -1,5 +1,5 @@
-//! `toolcrib apply`: what files tell of is made so, as often as one likes: created where it is not there, changed where it
-//! is another, else left as it is.
+//! `toolcrib apply`: what files tell of is made so, as often as one likes: created where it is not there, changed where
+//! it is another, else left as it is.
 
 use std::path::PathBuf;
 
@@ -13,10 +13,10 @@ use crate::output::{Format, Output};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
-    /// A YAML or JSON file, of several documents too, a folder of such files, or `-` for stdin
+    /// A YAML or JSON file (may hold several documents), a folder of such files, or `-` for stdin
     #[arg(short, long, value_name = "FILE", required = true)]
     file: Vec<PathBuf>,
-    /// Only say what would be wrong
+    /// Only report errors, change nothing
     #[arg(long)]
     dry_run: bool,
     #[command(flatten)]
@@ -100,7 +100,7 @@ async fn apply(wish: &Wish, client: &Client, output: Output) -> Result<Done, Pro
     }
     let mut asked = wish.asked();
     if let Some(revision) = before["revision"].as_str() {
-        // Whoever changed it in between is told.
+        // Someone may have changed it in between: that is an error.
         asked["revision"] = revision.into();
     }
     let said = client.act(update, &asked).await.map_err(|problem| row.sought(problem))?.value().to_value();

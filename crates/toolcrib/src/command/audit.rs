@@ -16,7 +16,7 @@ pub(crate) struct Arguments {
 
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Action {
-    /// List audit events, the newest first
+    /// List audit events, newest first
     List(ListArguments),
     /// Check that no audit event was changed, removed or added
     Verify(VerifyArguments),
@@ -27,19 +27,19 @@ pub(crate) struct ListArguments {
     /// Only calls of these targets: an id or a glob such as `files/*`
     #[arg(long, value_name = "GLOB")]
     target: Option<String>,
-    /// Only what this principal did
+    /// Only calls of this principal
     #[arg(long, value_name = "ID")]
     principal: Option<String>,
     /// Only events with this outcome
     #[arg(long, value_name = "OUTCOME")]
     outcome: Option<String>,
-    /// Only events from then on: a date of RFC 3339, or how long ago such as `1h`
+    /// Only events since this RFC 3339 date or age, such as `1h`
     #[arg(long, value_name = "WHEN")]
     since: Option<String>,
-    /// Only events before then
+    /// Only events before this date or age
     #[arg(long, value_name = "WHEN")]
     until: Option<String>,
-    /// How many
+    /// Maximum number of events
     #[arg(long, value_name = "N", default_value = "50", value_parser = clap::value_parser!(u32).range(1..))]
     limit: u32,
     #[command(flatten)]

@@ -19,28 +19,28 @@ pub(crate) struct Arguments {
 
 #[derive(Debug, clap::Subcommand)]
 enum Action {
-    /// Show how we come to the gateway and what that allows
-    Status(Plain),
-    /// Show who we are to the gateway
-    Whoami(Plain),
-    /// Log in; there is no login, this says how to use a token
+    /// Show how commands reach the gateway, as whom, and what that permits
+    Status(ClientArguments),
+    /// Show the principal that commands act as
+    Whoami(ClientArguments),
+    /// Explain how to use a token; there is no login
     Login(Login),
-    /// Log out; there is no login, so nothing is kept
+    /// Do nothing; there is no login to end
     Logout(Login),
 }
 
 #[derive(Debug, clap::Args)]
-struct Plain {
+struct ClientArguments {
     #[command(flatten)]
     client: ClientFlags,
 }
 
 #[derive(Debug, clap::Args)]
 struct Login {
-    /// At this server instead of the gateway
+    /// For this server instead of the gateway
     #[arg(short, long, value_name = "SERVER")]
     server: Option<String>,
-    /// Everywhere
+    /// For the gateway and all servers
     #[arg(long)]
     all: bool,
     #[command(flatten)]
@@ -57,7 +57,7 @@ impl Arguments {
         }
     }
 
-    /// What cannot be done yet, before anybody is asked.
+    /// What cannot be done yet, before any request is sent.
     pub(crate) fn refuse(&self) -> Result<(), Problem> {
         let (login, is_logout) = match &self.action {
             Action::Status(_) | Action::Whoami(_) => return Ok(()),
@@ -86,7 +86,7 @@ pub(crate) async fn run(
     output: Output,
 ) -> anyhow::Result<()> {
     let located = rest.located();
-    // What only whoever administers may read, and changes nothing.
+    // What only admins may read, and changes nothing.
     let asked = rest.ask(Method::GET, "/config", None).await;
     let (status, administers) = match &asked {
         Ok(_) if located.token.is_some() => ("authenticated", true),

@@ -16,16 +16,16 @@ const NO_START_VARIABLE: &str = "TOOLCRIB_NO_START";
 pub(crate) struct Arguments {
     /// The gateway's URL [env: TOOLCRIB_ENDPOINT] [default: the running gateway of the home folder]
     url: Option<String>,
-    /// The profile that the client sees [default: the one of the URL]
+    /// The client's profile [default: the URL's]
     #[arg(long, value_name = "PROFILE")]
     profile: Option<ProfileName>,
-    /// A file with the token to come with [env: TOOLCRIB_TOKEN, the token itself]
+    /// A file with the token [env: TOOLCRIB_TOKEN, the token itself]
     #[arg(long, value_name = "FILE")]
     token_file: Option<PathBuf>,
-    /// Come without a token, as clients over HTTP do: tools may be used, nothing administered
+    /// Send no token, like other HTTP clients: can use tools, cannot administer
     #[arg(long, conflicts_with = "token_file")]
     no_token: bool,
-    /// Do not start a gateway where none runs [env: TOOLCRIB_NO_START]
+    /// Do not start a gateway if none is running [env: TOOLCRIB_NO_START]
     #[arg(long)]
     no_start: bool,
     /// The home folder [env: TOOLCRIB_HOME] [default: `toolcrib` in the configuration folder]
@@ -44,7 +44,7 @@ pub(crate) fn run(arguments: Arguments, environment: &Environment) -> anyhow::Re
 pub(super) fn lead(flags: ClientFlags, environment: &Environment, starts: bool) -> anyhow::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("start the runtime")?;
     let outcome = runtime.block_on(bridge::run(flags, environment.clone(), starts));
-    // A thread still waits for stdin, which nobody may ever close.
+    // A thread still waits for stdin, which no one may ever close.
     runtime.shutdown_background();
     outcome
 }

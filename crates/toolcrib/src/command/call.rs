@@ -23,8 +23,8 @@ pub(crate) struct Arguments {
     #[arg(add = crate::names::tools())]
     tool: String,
     #[command(flatten)]
-    given: arguments::Given,
-    /// A field of what the tool asks back; without it the terminal is asked
+    given: arguments::ArgumentFlags,
+    /// An answer to a field that the tool asks for [default: ask on the terminal]
     #[arg(long = "answer", value_name = "FIELD=VALUE")]
     answers: Vec<String>,
     #[command(flatten)]
@@ -32,7 +32,7 @@ pub(crate) struct Arguments {
 }
 
 impl Arguments {
-    /// The arguments of the call, before anybody is asked.
+    /// The arguments of the call, before any request is sent.
     pub(crate) fn gather(&self) -> Result<Raw, Problem> {
         self.given.gather()
     }

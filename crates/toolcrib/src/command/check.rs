@@ -12,10 +12,10 @@ use crate::output::table::field;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
-    /// What to check
+    /// The kind of object
     #[arg(value_parser = KindParser(Verb::Check))]
     kind: KindSelection,
-    /// Which
+    /// Its name
     #[arg(add = crate::names::of_kind())]
     name: Option<String>,
     #[command(flatten)]

@@ -1,16 +1,17 @@
-//! `toolcrib completion`: the lines with which a shell asks this program what may come next; names come from the running
-//! gateway (see `names.rs`).
+//! `toolcrib completion`: the lines with which a shell asks this program what may come next; names come from the
+//! running gateway (see `names.rs`).
 
 use clap_complete::env::Shells;
 use toolcrib_base::{Kind, Problem};
 
 use crate::output;
 
-/// The variable by which a shell asks. Not the library's own name for it, which every program of that library would obey.
+/// The variable by which a shell asks. Not the library's own name for it, which every program of that library would
+/// obey.
 pub(crate) const VARIABLE: &str = "TOOLCRIB_COMPLETE";
 
-/// bash tells words apart at `=` and `:` too, so that `fake://text` and `mode=loud` come in pieces. This puts them together
-/// before the library's function sees them, and gives back what belongs behind the piece that bash has.
+/// bash tells words apart at `=` and `:` too, so that `fake://text` and `mode=loud` come in pieces. This puts them
+/// together before the library's function sees them, and gives back what belongs behind the piece that bash has.
 const WHOLE_WORDS: &str = r#"
 _toolcrib_whole_words() {
     local line="${COMP_LINE:0:COMP_POINT}" offer piece="$2"

@@ -3,7 +3,7 @@
 use toolcrib_base::ProfileName;
 use toolcrib_catalog::clients::Client;
 
-use crate::clients::join::{self, Plan, Wish};
+use crate::clients::join::{self, ConnectRequest, Plan};
 use crate::clients::{Flags, confirm, named};
 use crate::home::Environment;
 use crate::{output, text};
@@ -13,19 +13,19 @@ pub(crate) struct Arguments {
     /// The client, such as `cursor` or `claude-code`
     #[arg(value_parser = named)]
     client: &'static Client,
-    /// The profile that it sees
+    /// The client's profile
     #[arg(long, value_name = "PROFILE")]
     profile: Option<ProfileName>,
     /// The gateway's URL [default: the address in the settings]
     #[arg(long, value_name = "URL")]
     endpoint: Option<String>,
-    /// Let the client start a gateway of its own, `toolcrib stdio`, instead of sharing one
+    /// Let the client start its own gateway with `toolcrib stdio` instead of sharing one
     #[arg(long, conflicts_with = "endpoint")]
     stdio: bool,
-    /// Take the servers out of the client that come through Toolcrib; `disconnect` puts them back
+    /// Remove servers from the client that Toolcrib provides; `disconnect` restores them
     #[arg(long = "move", conflicts_with_all = ["endpoint", "stdio"])]
     moves: bool,
-    /// Make the file and its folder where there is none
+    /// Create the file and its folder if missing
     #[arg(long)]
     create: bool,
     #[command(flatten)]
@@ -34,7 +34,7 @@ pub(crate) struct Arguments {
 
 pub(crate) fn run(arguments: &Arguments, environment: &Environment) -> anyhow::Result<()> {
     let Arguments { client, flags, .. } = arguments;
-    let wish = Wish {
+    let wish = ConnectRequest {
         profile: arguments.profile.as_ref(),
         endpoint: arguments.endpoint.as_deref(),
         own_gateway: arguments.stdio,
@@ -43,7 +43,7 @@ pub(crate) fn run(arguments: &Arguments, environment: &Environment) -> anyhow::R
     };
     let joining = match join::plan(client, &wish, flags, environment)? {
         Plan::Already(way) => {
-            return Ok(output::print(&format!("{} is connected already, {way}\n", client.title))?);
+            return Ok(output::print(&format!("{} is already connected, {way}\n", client.title))?);
         }
         Plan::New(joining) => joining,
     };

@@ -1,4 +1,5 @@
-//! `toolcrib context`: gateways by name. Only the file `contexts.yaml` of the home is read and written; nobody is asked.
+//! `toolcrib context`: gateways by name. Only the file `contexts.yaml` of the home is read and written; no one is
+//! asked.
 
 use std::path::PathBuf;
 
@@ -32,7 +33,7 @@ struct Local {
     /// Leave out the headers of tables
     #[arg(long, global = true)]
     no_headers: bool,
-    /// No remarks
+    /// Print the result only, no notes
     #[arg(short, long, global = true)]
     quiet: bool,
     /// The home folder [env: TOOLCRIB_HOME] [default: `toolcrib` in the configuration folder]
@@ -58,7 +59,7 @@ enum Action {
     /// Remove contexts
     #[command(aliases = ["rm", "remove"])]
     Delete(Delete),
-    /// Give a context another name
+    /// Rename a context
     Rename(Rename),
     /// Show a context
     #[command(aliases = ["describe", "get"])]
@@ -87,7 +88,7 @@ struct Add {
     #[arg(long, value_name = "URL")]
     endpoint: String,
     #[command(flatten)]
-    more: More,
+    more: ContextFlags,
     /// Make it the current one
     #[arg(long = "use")]
     and_use: bool,
@@ -102,25 +103,25 @@ struct Update {
     #[arg(long, value_name = "URL")]
     endpoint: Option<String>,
     #[command(flatten)]
-    more: More,
-    /// Forget the token's place
+    more: ContextFlags,
+    /// Remove the token reference
     #[arg(long, conflicts_with_all = ["token", "plain_token"])]
     no_token: bool,
 }
 
 /// What may be said of a context beside its endpoint.
 #[derive(Debug, clap::Args)]
-struct More {
-    /// The profile to see that gateway through
+struct ContextFlags {
+    /// The profile to use at that gateway
     #[arg(long, value_name = "PROFILE")]
     profile: Option<ProfileName>,
-    /// Where the gateway's token lies: `file:PATH`, `env:NAME` or `keyring:NAME`
+    /// Where the gateway's token is stored: `file:PATH`, `env:NAME` or `keyring:NAME`
     #[arg(long, value_name = "REFERENCE")]
     token: Option<String>,
-    /// Keep the token itself in the file; whoever reads the file may then administer that gateway
+    /// Store the token itself in the file; anyone who can read the file can then administer that gateway
     #[arg(long, value_name = "TOKEN", conflicts_with = "token")]
     plain_token: Option<String>,
-    /// The format of results where a command does not say
+    /// The default format of results
     #[arg(long, value_name = "FORMAT", value_enum)]
     default_output: Option<Format>,
 }
@@ -130,7 +131,7 @@ struct Delete {
     /// The contexts' names
     #[arg(required = true, add = crate::names::contexts())]
     names: Vec<String>,
-    /// Also the current one
+    /// Delete it even if it is the current one
     #[arg(short, long)]
     force: bool,
 }
@@ -202,7 +203,7 @@ pub(crate) fn run(arguments: &Arguments, environment: &Environment) -> anyhow::R
                     if moves && context.token.is_some() && !update.more.says_token() && !update.no_token {
                         let message = format!("the token of `{}` belongs to `{}`", context.name, context.endpoint);
                         return Err(Problem::new(Kind::InvalidParams, message)
-                            .hint("say whose token to send there with `--token`, or `--no-token`")
+                            .hint("set the token for the new URL with `--token`, or use `--no-token`")
                             .into());
                     }
                     context.endpoint = endpoint;
@@ -237,9 +238,9 @@ pub(crate) fn run(arguments: &Arguments, environment: &Environment) -> anyhow::R
     Ok(())
 }
 
-// === impl More ===
+// === impl ContextFlags ===
 
-impl More {
+impl ContextFlags {
     fn says_token(&self) -> bool {
         self.token.is_some() || self.plain_token.is_some()
     }
@@ -254,16 +255,16 @@ impl More {
         if let Some(text) = &self.token {
             let reference: SecretRef = text.parse().map_err(|error| wrong(format!("`--token`: {error}")))?;
             if !matches!(reference, SecretRef::File(_) | SecretRef::Env(_) | SecretRef::Keyring(_)) {
-                return Err(wrong("`--token` takes a token's place, not a token".to_owned())
-                    .hint("write `file:PATH`, `env:NAME` or `keyring:NAME`; `--plain-token` if you insist"));
+                return Err(wrong("`--token` takes a reference, not the token itself".to_owned())
+                    .hint("write `file:PATH`, `env:NAME` or `keyring:NAME`; `--plain-token` to store it anyway"));
             }
             context.token = Some(reference);
         }
         if let Some(text) = &self.plain_token {
             if !crate::token::is_token(text) || text.contains(':') {
-                return Err(wrong("`--plain-token` is no token: visible ASCII without `:`".to_owned()));
+                return Err(wrong("`--plain-token` is not a token: expected visible ASCII without `:`".to_owned()));
             }
-            output.note("the token lies in `contexts.yaml` as it is; `--token keyring:NAME` would be safer");
+            output.note("the token is stored in `contexts.yaml` as plain text; `--token keyring:NAME` is safer");
             context.token = Some(SecretRef::Literal(Secret::new(text.as_str())));
         }
         Ok(())
@@ -328,7 +329,7 @@ fn remove(contexts: &mut Contexts, delete: &Delete, output: Output) -> anyhow::R
         contexts.named(name, "the command line")?;
         if contexts.current.as_ref() == Some(name) && !delete.force {
             return Err(Problem::new(Kind::Conflict, format!("`{name}` is the current context"))
-                .hint("use another one first, or add `--force`")
+                .hint("switch to another one first, or add `--force`")
                 .into());
         }
     }

@@ -10,7 +10,7 @@ use toolcrib_base::{Kind, Problem};
 use toolcrib_catalog::clients::Wanted;
 use toolcrib_protocol::Raw;
 
-use super::call::arguments::Loose;
+use super::call::arguments::ExtraArguments;
 use super::start::sentence;
 use crate::client::{Client, ClientFlags};
 use crate::kind::{KindParser, KindSelection, Row, Verb};
@@ -19,20 +19,20 @@ use crate::output::{Format, Output};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Create {
-    /// What to create; with `--file` what its documents say
+    /// The kind of object [default: as the documents of `--file` say]
     #[arg(value_parser = KindParser(Verb::Create), required_unless_present = "file")]
     kind: Option<KindSelection>,
     /// Its name; for a service also the name of its class
     #[arg(value_name = "NAME")]
     words: Vec<String>,
     #[command(flatten)]
-    loose: Loose,
+    loose: ExtraArguments,
     #[command(flatten)]
-    from: From,
-    /// A service is written down, so that it is there after a restart
+    from: DefinitionSource,
+    /// Keep a service across restarts of the gateway
     #[arg(long)]
     persist: bool,
-    /// Only say whether it would be right
+    /// Only check the definition, change nothing
     #[arg(long)]
     dry_run: bool,
     #[command(flatten)]
@@ -41,15 +41,15 @@ pub(crate) struct Create {
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Update {
-    /// What to update; with `--file` what its documents say
+    /// The kind of object [default: as the documents of `--file` say]
     #[arg(value_parser = KindParser(Verb::Update), required_unless_present = "file")]
     kind: Option<KindSelection>,
     /// Its name
     #[arg(value_name = "NAME", add = crate::names::of_kind())]
     words: Vec<String>,
     #[command(flatten)]
-    from: From,
-    /// Only say whether it would be right
+    from: DefinitionSource,
+    /// Only check the definition, change nothing
     #[arg(long)]
     dry_run: bool,
     #[command(flatten)]
@@ -58,8 +58,8 @@ pub(crate) struct Update {
 
 /// Where the definition comes from.
 #[derive(Debug, clap::Args)]
-struct From {
-    /// A YAML or JSON file, of several documents too, a folder of such files, or `-` for stdin
+struct DefinitionSource {
+    /// A YAML or JSON file (may hold several documents), a folder of such files, or `-` for stdin
     #[arg(short, long, value_name = "FILE")]
     file: Option<PathBuf>,
     #[command(flatten)]
@@ -81,13 +81,13 @@ pub(crate) struct Wish {
     secrets: Vec<Wanted>,
 }
 
-/// Everything that is wished for, read before anybody is asked.
+/// Everything that is wished for, read before any request is sent.
 #[derive(Debug)]
 pub(crate) struct Wishes {
     verb: Verb,
     pub(super) all: Vec<Wish>,
     pub(super) dry_run: bool,
-    /// What is told beside them.
+    /// What is reported beside them.
     pub(super) notes: Vec<String>,
 }
 
@@ -104,7 +104,7 @@ impl Create {
     }
 
     fn of_flags(&self) -> Result<Wish, Problem> {
-        let Some(kind) = &self.kind else { return Err(wrong("nothing is to be created")) };
+        let Some(kind) = &self.kind else { return Err(wrong("nothing to create")) };
         let names = kind.names(&self.words);
         let row = kind.row;
         match (row.one, &names[..]) {
@@ -122,16 +122,16 @@ impl Create {
                 }
                 Ok(Wish { row, name: name.clone(), text: None, value, changes: false, secrets: Vec::new() })
             }
-            ("service", [name]) => Err(wrong(format!("the service `{name}` has no class")).hint(format!(
-                "write `toolcrib create service {name} CLASS --key value`; see `toolcrib list serviceclasses`"
-            ))),
+            ("service", [name]) => Err(wrong(format!("no service class given for the service `{name}`")).hint(
+                format!("write `toolcrib create service {name} CLASS --key value`; see `toolcrib list serviceclasses`"),
+            )),
             ("profile", [name]) => {
                 self.from.flags.refuse("a profile")?;
                 Ok(Wish { row, name: name.clone(), text: None, value: json!({}), changes: false, secrets: Vec::new() })
             }
             (_, [name]) => Err(wrong(format!("a {} is created from a file", row.singular()))
                 .hint(format!("write `toolcrib create {} {name} --file FILE`", row.one))),
-            (_, [_, extra, ..]) => Err(wrong(format!("`{extra}` is one name too many"))),
+            (_, [_, extra, ..]) => Err(wrong(format!("unexpected name `{extra}`"))),
         }
     }
 }
@@ -182,8 +182,8 @@ async fn fulfil(wish: &Wish, wishes: &Wishes, client: &Client, output: Output) -
     let operation = row.act(wishes.verb).ok_or_else(|| wrong(format!("{} cannot be written", row.plural())))?;
     if wishes.dry_run {
         if wish.changes {
-            let message = "`--dry-run` cannot tell whether a part of a definition is right";
-            return Err(wrong(message).hint("give the whole definition with `--file FILE`"));
+            let message = "`--dry-run` cannot check a part of a definition";
+            return Err(wrong(message).hint("pass the whole definition with `--file FILE`"));
         }
         return validate(wish, wishes, operation, client, output).await;
     }
@@ -193,7 +193,7 @@ async fn fulfil(wish: &Wish, wishes: &Wishes, client: &Client, output: Output) -
         let get = row.act(Verb::Get).unwrap_or_default();
         let before = client.obtain(get, &json!({ "name": wish.name })).await;
         let before = before.map_err(|problem| row.sought(problem))?.to_value();
-        // Whoever changed it in between is told.
+        // Someone may have changed it in between: that is an error.
         asked["revision"] = before["revision"].clone();
     }
     let result = client.act(operation, &asked).await.map_err(|problem| row.sought(problem))?;
@@ -225,17 +225,17 @@ async fn validate(
     if value["valid"] == false {
         let first = value["problems"].as_array().and_then(|problems| problems.first()).cloned().unwrap_or_default();
         let said = [field(&first, "problem"), field(&value, "error")].into_iter().find(|said| !said.is_empty());
-        let problem = Problem::new(Kind::Definition, said.unwrap_or_else(|| "the definition is wrong".to_owned()));
+        let problem = Problem::new(Kind::Definition, said.unwrap_or_else(|| "the definition is not valid".to_owned()));
         let hint = field(&first, "hint");
         return Err(if hint.is_empty() { problem } else { problem.hint(hint) });
     }
     warn(&value, output);
     let text =
-        if value.is_object() { format!("{} '{}' is right", wish.row.singular(), wish.name) } else { result.text() };
+        if value.is_object() { format!("{} '{}' is valid", wish.row.singular(), wish.name) } else { result.text() };
     output.text(&text).map_err(|error| Problem::new(Kind::Internal, format!("cannot print: {error}")))
 }
 
-/// Says what the gateway holds to be doubtful and is no fault.
+/// Says what the gateway holds to be doubtful and is not a fault.
 pub(super) fn warn(said: &Value, output: Output) {
     for warning in said["warnings"].as_array().into_iter().flatten().filter_map(Value::as_str) {
         output.note(&format!("warning: {warning}"));
@@ -277,7 +277,7 @@ impl Wish {
         for secret in self.secrets.iter().filter(|secret| !has(&secret.name)) {
             let Wanted { name, value, of } = secret;
             let Some(value) = value else {
-                let how = format!("give it with `toolcrib secret set {name} --server {}`", self.name);
+                let how = format!("set it with `toolcrib secret set {name} --server {}`", self.name);
                 output.note(&format!("{}: the secret for `{of}` is missing: {how}", self.name));
                 continue;
             };
@@ -304,7 +304,7 @@ impl Wish {
         }
     }
 
-    /// What is told of it: the gateway's own words, else ours.
+    /// What is reported of it: the gateway's own words, else ours.
     fn told(&self, verb: Verb, value: &Raw, text: &str) -> String {
         let value = value.to_value();
         if !value.is_object() {

@@ -15,7 +15,7 @@ pub(crate) struct Arguments {
     /// Tools, `prompt:NAME`, `template:URI` or `instructions`
     #[arg(required_unless_present = "all")]
     names: Vec<String>,
-    /// All that differs
+    /// Everything that changed
     #[arg(long, conflicts_with = "names")]
     all: bool,
     /// Only if the server still offers what `toolcrib verify --output json` showed with this digest
@@ -55,7 +55,7 @@ pub(crate) async fn run(decision: Decision, arguments: &Arguments, rest: &Rest, 
         output.text(&format!("{word} {} {}", field(item, "kind"), crate::text::line(&field(item, "name"))))?;
     }
     if decided.is_empty() {
-        output.text("nothing differs")?;
+        output.text("no differences")?;
     }
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! `toolcrib delete`: things by name, one after the other; what cannot be deleted is told, and the others go on.
+//! `toolcrib delete`: things by name, one after the other; what cannot be deleted is reported, and the others go on.
 
 use serde_json::json;
 use toolcrib_base::{Kind, Problem};
@@ -12,13 +12,13 @@ use crate::output::{Format, Output};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
-    /// What to delete
+    /// The kind of object
     #[arg(value_parser = KindParser(Verb::Delete))]
     kind: KindSelection,
-    /// Which
+    /// Names
     #[arg(add = crate::names::of_kind())]
     names: Vec<String>,
-    /// What is not there is no error
+    /// Ignore objects that do not exist
     #[arg(long)]
     ignore_not_found: bool,
     #[command(flatten)]
@@ -26,12 +26,12 @@ pub(crate) struct Arguments {
 }
 
 impl Arguments {
-    /// Contexts lie in the home, and have rules of their own for that.
+    /// Contexts are in the home, and have their own rules for that.
     pub(crate) fn refuse_local(&self) -> Result<(), Problem> {
         if !matches!(self.kind.row.source, Source::Contexts) {
             return Ok(());
         }
-        Err(Problem::new(Kind::InvalidParams, "contexts are deleted by their own command")
+        Err(Problem::new(Kind::InvalidParams, "`delete` does not delete contexts")
             .hint("write `toolcrib context delete NAME`"))
     }
 }
@@ -63,7 +63,7 @@ pub(crate) async fn run(arguments: &Arguments, client: &Client, output: Output) 
                 }
             },
             Err(problem) if arguments.ignore_not_found && problem.kind == Kind::NotFound => {}
-            // The first one becomes the outcome, the others are told here.
+            // The first one becomes the outcome, the others are reported here.
             Err(problem) if failed.is_none() => failed = Some(problem),
             Err(problem) => output.note(&format!("error: {}", problem.message)),
         }

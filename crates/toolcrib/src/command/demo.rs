@@ -8,25 +8,25 @@ use std::path::Path;
 use anyhow::Context;
 
 use crate::compose;
-use crate::config::{Config, Low};
+use crate::config::{Config, SettingFlags};
 use crate::home::Environment;
 
 /// Only the person who runs the demo may look into its home: a token lies there.
 const FOLDER_MODE: u32 = 0o700;
-/// What is logged unless somebody asks for more: the walk should not drown in it.
+/// What is logged by default: the walk should not drown in it.
 const LOG: &str = "warn";
 /// What the system chooses the port for.
 const LISTEN: &str = "127.0.0.1:0";
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
-    /// End after the walk
+    /// Exit after the tour
     #[arg(long)]
     once: bool,
-    /// Where to listen [default: any free port of 127.0.0.1]
+    /// Address to listen on [default: any free port of 127.0.0.1]
     #[arg(long, value_name = "ADDR")]
     listen: Option<String>,
-    /// What is logged to stderr [env: TOOLCRIB_LOG] [default: warn]
+    /// Log filter for stderr [env: TOOLCRIB_LOG] [default: warn]
     #[arg(long, value_name = "FILTER")]
     log: Option<String>,
 }
@@ -51,7 +51,7 @@ impl Arguments {
         if let Some(log) = self.log.as_deref().or((!named).then_some(LOG)) {
             flags.insert("log", toml::Value::from(log));
         }
-        Ok(Config::load(&Low { home: Some(home.to_owned()), flags }, environment)?)
+        Ok(Config::load(&SettingFlags { home: Some(home.to_owned()), flags }, environment)?)
     }
 }
 

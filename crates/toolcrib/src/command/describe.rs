@@ -39,7 +39,7 @@ pub(crate) async fn run(arguments: &Arguments, client: &Client, output: Output) 
             None => {
                 let words: Vec<&str> =
                     kind::TABLE.iter().filter(|row| row.takes(Verb::Get)).map(|row| row.one).collect();
-                return Err(Problem::new(Kind::InvalidParams, format!("`{kind}` is no kind that can be described"))
+                return Err(Problem::new(Kind::InvalidParams, format!("cannot describe kind `{kind}`"))
                     .hint(format!("there are {}", words.join(", ")))
                     .into());
             }
@@ -56,7 +56,7 @@ pub(crate) async fn run(arguments: &Arguments, client: &Client, output: Output) 
             _ => get::fetch(row, name, client).await,
         }
     };
-    let answer = output.busy(&format!("asking for {name}"), asking).await?;
+    let answer = output.busy(&format!("loading {name}"), asking).await?;
     get::show(row, &answer, output)?;
     if !output.is_for_programs() && output.format != Format::Name {
         happened(row, name, client, output).await?;

@@ -17,10 +17,10 @@ pub(crate) struct Arguments {
     /// The client, such as `cursor` or `claude-code`
     #[arg(value_parser = named, required_unless_present = "all", conflicts_with = "all")]
     client: Option<&'static Client>,
-    /// Every client that is connected
+    /// Every connected client
     #[arg(long, conflicts_with = "file")]
     all: bool,
-    /// Keep the copies of the file that were made before it was changed, also where it is as it was again
+    /// Keep the backups of the file, even when it is restored exactly
     #[arg(long)]
     keep_copies: bool,
     #[command(flatten)]
@@ -117,7 +117,7 @@ fn plan(
     };
     let Some(back) = back.filter(|back| back != before) else {
         if record.is_some() && !flags.preview {
-            // Somebody took it out by hand; a record that stays would be no harm either.
+            // Someone took it out by hand; a record that stays would be no harm either.
             let _ = record::write(home, client, &path, None);
         }
         return Ok(None);
@@ -131,7 +131,7 @@ fn conflict(client: &Client, path: &std::path::Path, key: &str, (now, record): (
     let then = moved.map(|(key, entry)| format!("{:#}", serde_json::json!({ key: entry }))).unwrap_or_default();
     let there = catalog::find_entry(client, now, key).map(|entry| format!("{:#}", serde_json::json!({ key: entry })));
     let message = format!(
-        "`{key}` was taken out of {} and is there again with other words:\n{}",
+        "`{key}` was removed from {} and has since been added with different content:\n{}",
         path.display(),
         preview(&then, &there.unwrap_or_default())
     );
@@ -150,7 +150,7 @@ impl Disconnection {
     }
 
     fn preview(&self) -> String {
-        let what = if self.goes() { " (the file goes)" } else { "" };
+        let what = if self.goes() { " (the file is deleted)" } else { "" };
         // It was read when this was planned.
         let before = self.file.text().unwrap_or_default();
         format!("{}{what}:\n{}", self.path.display(), preview(before, &self.back))
@@ -160,14 +160,14 @@ impl Disconnection {
     fn write(&self, home: &Home, keep_copies: bool) -> Result<String, Problem> {
         let client = self.client;
         let copy = replace(home, client, &self.file, (!self.goes()).then_some(self.back.as_str()))?;
-        let mut told = format!("{} is not connected any more\n", client.title);
+        let mut told = format!("{} is disconnected\n", client.title);
         let moved = self.record.iter().flat_map(|record| &record.moved);
         let moved: Vec<&str> = moved.map(|(key, _)| key.as_str()).collect();
         if !moved.is_empty() {
-            told.push_str(&format!("Put back: {}\n", moved.join(", ")));
+            told.push_str(&format!("Restored: {}\n", moved.join(", ")));
         }
         if let Err(error) = record::write(home, client, &self.path, None) {
-            told.push_str(&format!("The note of what was changed could not be removed ({error}); it does no harm.\n"));
+            told.push_str(&format!("Could not remove the record of the changes ({error}); this is harmless.\n"));
         }
         let folder = backups(home, client);
         let is_as_it_was = self.goes() || has_copy(&folder, self.back.as_bytes());
@@ -175,13 +175,13 @@ impl Disconnection {
             // They hold what the file holds, secrets as well, and are of no more use.
             Some(_) if is_as_it_was && !keep_copies && record::files(home, client).is_empty() => {
                 if let Err(error) = fs::remove_dir_all(&folder) {
-                    told.push_str(&format!("Its copies could not be removed ({error}): {}\n", folder.display()));
+                    told.push_str(&format!("Could not remove its backups ({error}): {}\n", folder.display()));
                 } else {
-                    told.push_str("The file is as it was before, so its copies were removed.\n");
+                    told.push_str("The file is as it was before, so its backups were removed.\n");
                 }
             }
             Some(copy) => told.push_str(&format!(
-                "The file as it was, with the secrets that it holds: {}\nRemove all its copies, once you need none, with:\n  rm -r '{}'\n",
+                "Backup of the file, with its secrets: {}\nTo remove all backups:\n  rm -r '{}'\n",
                 copy.display(),
                 folder.display()
             )),

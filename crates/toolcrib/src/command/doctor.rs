@@ -15,10 +15,10 @@ use crate::text::count;
 pub(crate) struct Arguments {
     /// Only this server
     server: Option<String>,
-    /// Remove what an installation left half written in a package runner's cache, and start the server again
+    /// Remove incomplete installations from package caches and restart the server
     #[arg(long)]
     fix: bool,
-    /// With `--fix`: do not ask
+    /// With `--fix`: skip the confirmation
     #[arg(short, long, requires = "fix")]
     yes: bool,
     #[command(flatten)]
@@ -65,20 +65,20 @@ async fn fix(arguments: &Arguments, value: &Value, rest: &Rest, output: Output) 
         .filter_map(|server| Some((server["name"].as_str()?, server["halfWritten"]["path"].as_str()?)))
         .collect();
     if broken.is_empty() {
-        output.note("nothing is half written: there is nothing to fix here");
+        output.note("no incomplete installation found: nothing to fix");
         return verdict(value);
     }
     let mut failed = None;
     for (name, path) in &broken {
         if !arguments.yes && !agreed(path)? {
-            output.note(&format!("`{}` stays", crate::text::line(path)));
+            output.note(&format!("kept `{}`", crate::text::line(path)));
             continue;
         }
         match rest.ask(Method::POST, &format!("/servers/{}/repair", encoded(name)), None).await {
             Ok(answer) => {
                 let answer = answer.to_value();
                 let told = match answer["removed"].as_str() {
-                    Some(removed) => format!("{name}: removed `{removed}`; it is being installed again"),
+                    Some(removed) => format!("{name}: removed `{removed}`; installing it again"),
                     None => format!("{name}: {}", field(&answer, "why")),
                 };
                 let told = crate::text::line(&told).into_owned();
@@ -90,17 +90,17 @@ async fn fix(arguments: &Arguments, value: &Value, rest: &Rest, output: Output) 
     match failed {
         Some(problem) => Err(problem.into()),
         None => {
-            output.note("`toolcrib doctor` says how the servers are in a minute");
+            output.note("run `toolcrib doctor` in a minute to see the servers");
             Ok(())
         }
     }
 }
 
-/// Asks whether a folder is to be removed; without a terminal somebody must have said `--yes`.
+/// Asks whether a folder is to be removed; without a terminal someone must have said `--yes`.
 fn agreed(path: &str) -> anyhow::Result<bool> {
     if !io::stdin().is_terminal() {
-        return Err(Problem::new(Kind::InvalidParams, "`--fix` asks, and there is no terminal to ask on")
-            .hint("say `--yes` too; nothing was removed")
+        return Err(Problem::new(Kind::InvalidParams, "`--fix` asks for confirmation, which needs a terminal")
+            .hint("nothing was removed; add `--yes` to skip the question")
             .into());
     }
     let mut stderr = io::stderr().lock();
@@ -121,7 +121,7 @@ fn text_of(server: &Value) -> String {
         ("next attempt", "nextRetry"),
         ("changes", "changes"),
         ("verified", "verifiedAt"),
-        ("to do", "advice"),
+        ("next step", "advice"),
     ] {
         let value = line(key);
         if !value.is_empty() {
@@ -155,7 +155,7 @@ mod tests {
         }));
         assert_eq!(
             text,
-            "a: failed since t, 3 tools\n  failed:       it ended\n  to do:        run it\n  stderr:       no key\n"
+            "a: failed since t, 3 tools\n  failed:       it ended\n  next step:    run it\n  stderr:       no key\n"
         );
     }
 
@@ -167,7 +167,7 @@ mod tests {
         }));
         assert_eq!(
             text,
-            "a: ready since t, 3 tools\n  to do:        restart it\n  unanswered:   12 calls of `build` were never \
+            "a: ready since t, 3 tools\n  next step:    restart it\n  unanswered:   12 calls of `build` were never \
              answered\n  unanswered:   1 call of `wait` was never answered\n"
         );
     }

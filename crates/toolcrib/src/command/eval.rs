@@ -12,8 +12,8 @@ use serde_json::{Value, json};
 use toolcrib_protocol::Raw;
 use toolcrib_search::measure::Scores;
 
-use crate::compose::{self, Measured};
-use crate::config::{Config, Low};
+use crate::compose::{self, Measurement};
+use crate::config::{Config, SettingFlags};
 use crate::home::Environment;
 use crate::output::table::{Column, field};
 use crate::output::{Format, Output};
@@ -21,7 +21,7 @@ use set::Set;
 
 /// Only the person who measures may look into the homes: a token lies there.
 const FOLDER_MODE: u32 = 0o700;
-/// What is logged unless somebody asks for more.
+/// What is logged by default.
 const LOG: &str = "warn";
 /// What the system chooses the port for.
 const LISTEN: &str = "127.0.0.1:0";
@@ -34,7 +34,7 @@ pub(crate) struct Arguments {
 
 #[derive(Debug, clap::Subcommand)]
 enum Action {
-    /// Ask a gateway every query of a set by `find_tools` and score its answers
+    /// Send every query of a set to `find_tools` and score the answers
     Search(Search),
 }
 
@@ -43,7 +43,7 @@ struct Search {
     /// A folder with `tools.jsonl` and `queries.jsonl`, or a folder of such folders
     #[arg(value_name = "DIR")]
     folder: PathBuf,
-    /// How tools are ranked: `blend` or `tfidf`
+    /// The ranking: `blend` or `tfidf`
     #[arg(long, value_name = "RANKING", default_value = "blend", value_parser = ["blend", "tfidf"])]
     ranking: String,
     /// The format of the result
@@ -52,7 +52,7 @@ struct Search {
     /// Leave out the headers of tables
     #[arg(long)]
     no_headers: bool,
-    /// Print the result only: no remarks
+    /// Print the result only, no notes
     #[arg(short, long)]
     quiet: bool,
 }
@@ -87,7 +87,7 @@ pub(crate) fn run(arguments: &Arguments, environment: &Environment) -> anyhow::R
 }
 
 impl Search {
-    fn measure(&self, sets: &[Set], homes: &Path, environment: &Environment) -> anyhow::Result<Vec<Measured>> {
+    fn measure(&self, sets: &[Set], homes: &Path, environment: &Environment) -> anyhow::Result<Vec<Measurement>> {
         let mut configs = Vec::new();
         for (number, set) in sets.iter().enumerate() {
             let home = homes.join(number.to_string());
@@ -105,7 +105,7 @@ impl Search {
         })
     }
 
-    fn print(&self, sets: &[Set], measured: &[Measured]) -> std::io::Result<()> {
+    fn print(&self, sets: &[Set], measured: &[Measurement]) -> std::io::Result<()> {
         let output = Output { format: self.output, headers: !self.no_headers, quiet: self.quiet };
         let mut rows: Vec<Value> = sets.iter().zip(measured).map(|(set, measured)| row(set, measured)).collect();
         let scores: Vec<Scores> = measured.iter().map(|measured| measured.scores).collect();
@@ -124,7 +124,7 @@ fn config(home: &Path, environment: &Environment) -> anyhow::Result<Config> {
     if environment.get("TOOLCRIB_LOG").is_none() {
         flags.insert("log", toml::Value::from(LOG));
     }
-    Ok(Config::load(&Low { home: Some(home.to_owned()), flags }, environment)?)
+    Ok(Config::load(&SettingFlags { home: Some(home.to_owned()), flags }, environment)?)
 }
 
 fn scored(name: &str, scores: &Scores) -> Value {
@@ -135,7 +135,7 @@ fn scored(name: &str, scores: &Scores) -> Value {
     })
 }
 
-fn row(set: &Set, measured: &Measured) -> Value {
+fn row(set: &Set, measured: &Measurement) -> Value {
     let mut row = scored(&set.name, &measured.scores);
     row["tools"] = set.tools().into();
     row["queries"] = set.questions.len().into();

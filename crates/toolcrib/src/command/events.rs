@@ -16,28 +16,28 @@ use crate::text;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
-    /// Only of this kind: server, service, serviceclass, workflow
+    /// Only events of this kind: server, service, serviceclass, workflow
     #[arg(long, value_name = "KIND")]
     resource_type: Option<String>,
-    /// Only of the thing with this name
+    /// Only events of the object with this name
     #[arg(long, value_name = "NAME")]
     resource_name: Option<String>,
-    /// Only of this namespace; there is one, `default`
+    /// Only events of this namespace; the only one is `default`
     #[arg(long, value_name = "NAMESPACE")]
     namespace: Option<String>,
-    /// Only of this type
+    /// Only events of this type
     #[arg(long = "type", value_name = "TYPE", value_enum, ignore_case = true)]
     of_type: Option<EventType>,
-    /// Only since: how long ago (`1h`), a time of RFC 3339, or a date
+    /// Only events since this age (`1h`), RFC 3339 time or date
     #[arg(long, value_name = "WHEN")]
     since: Option<String>,
-    /// Only until: the same
+    /// Only events until then, in the same forms
     #[arg(long, value_name = "WHEN", conflicts_with = "follow")]
     until: Option<String>,
-    /// How many, the newest
+    /// Show only the newest N
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1000))]
     limit: Option<u16>,
-    /// Print what happens until it is interrupted; with `--since` or `--limit` what happened before it
+    /// Print new events until interrupted; with `--since` or `--limit` also past ones
     #[arg(short, long)]
     follow: bool,
     #[command(flatten)]
@@ -125,7 +125,7 @@ pub(crate) async fn run(
     if arguments.follow {
         return follow(arguments, asked, client, environment, output).await;
     }
-    let answer = output.busy("asking for events", listing::fetch(&EVENTS, client, &asked)).await?;
+    let answer = output.busy("loading events", listing::fetch(&EVENTS, client, &asked)).await?;
     let rows = listing::entries(&EVENTS, &answer.to_value());
     match output.format {
         // A line for each, so that it reads like what is followed.
@@ -147,7 +147,8 @@ async fn follow(
     let mut stream = match rest.events().await {
         Ok(stream) => Some(stream),
         Err(problem) => {
-            output.note(&format!("asking every {} s, because live events cannot be had: {problem}", POLL.as_secs()));
+            output
+                .note(&format!("polling every {} s, because live events are not available: {problem}", POLL.as_secs()));
             None
         }
     };
@@ -179,12 +180,12 @@ async fn follow(
                         tell(&value, output)?;
                     }
                 }
-                Some("lost") => output.note("some events were missed: they came faster than they were read"),
+                Some("lost") => output.note("some events were missed: they arrived faster than they were read"),
                 _ => {}
             },
             Ok(None) | Err(_) => {
-                let problem = Problem::new(toolcrib_base::Kind::Unavailable, "the gateway ended the stream of events");
-                return Err(problem.hint("has it stopped? see `toolcrib status`").into());
+                let problem = Problem::new(toolcrib_base::Kind::Unavailable, "the gateway closed the event stream");
+                return Err(problem.hint("check whether it runs with `toolcrib status`").into());
             }
         }
     }

@@ -1,5 +1,5 @@
-//! `toolcrib example`: a small server over stdin and stdout or over HTTP, for trying the gateway without installing another program.
-//! The demo and the guides use it.
+//! `toolcrib example`: a small server over stdin and stdout or over HTTP, for trying the gateway without installing
+//! another program. The demo and the guides use it.
 
 use std::io::{self, Write};
 use std::net::SocketAddr;
@@ -14,21 +14,21 @@ use toolcrib_base::{Kind, Problem, random};
 use toolcrib_web::Guard;
 
 use super::alone;
-use crate::example::{self, Chosen, Example};
+use crate::example::{self, Example, ToolSubset};
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = DEFINITION)]
 pub(crate) struct Arguments {
-    /// Which server
+    /// The server
     #[arg(value_parser = names())]
     name: String,
-    /// Offer only these of its tools
+    /// Offer only these tools
     #[arg(long, value_name = "NAME,…", value_delimiter = ',')]
     tools: Vec<String>,
-    /// Refuse to start unless this environment variable is set, as servers do that need a key
+    /// Fail to start unless this environment variable is set, like servers that need an API key
     #[arg(long, value_name = "VARIABLE")]
     require: Option<String>,
-    /// Serve over HTTP on this address of this machine, such as `127.0.0.1:8701`, instead of stdin and stdout
+    /// Serve over HTTP on this loopback address, such as `127.0.0.1:8701`, instead of stdin and stdout
     #[arg(long, value_name = "ADDRESS")]
     listen: Option<SocketAddr>,
 }
@@ -40,7 +40,7 @@ A definition of such a server, `servers/units.yaml` in the home folder:
   command: toolcrib
   args: [example, units]
 
-What it keeps is in memory only. It ends when stdin is closed, with `--listen` on Ctrl-C.";
+Its data is in memory only. It ends when stdin closes; with `--listen`, on Ctrl-C.";
 
 fn names() -> PossibleValuesParser {
     PossibleValuesParser::new(example::NAMES.map(|name| {
@@ -53,11 +53,11 @@ pub(crate) fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
     let mut server = example::named(&arguments.name).expect("clap has checked the name");
     if let Some(variable) = arguments.require.filter(|variable| std::env::var_os(variable).is_none()) {
         let message = format!("cannot start: environment variable `{variable}` is not set");
-        let hint = format!("name it in `env` of the server's definition, such as `env: {{{variable}: abc}}`");
+        let hint = format!("set it in `env` of the server's definition, such as `env: {{{variable}: abc}}`");
         return Err(Problem::new(Kind::Unavailable, message).hint(hint).into());
     }
     if !arguments.tools.is_empty() {
-        server = Arc::new(Chosen::new(server, arguments.tools)?);
+        server = Arc::new(ToolSubset::new(server, arguments.tools)?);
     }
     if let Some(address) = arguments.listen {
         return listen(server, address);
@@ -69,8 +69,10 @@ pub(crate) fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
 /// Serves over HTTP until Ctrl-C.
 fn listen(server: Arc<dyn Example>, address: SocketAddr) -> anyhow::Result<ExitCode> {
     if !address.ip().is_loopback() {
-        let problem =
-            Problem::new(Kind::InvalidParams, format!("refusing to listen on `{address}`: it asks for no key"));
+        let problem = Problem::new(
+            Kind::InvalidParams,
+            format!("refusing to listen on `{address}`: this server has no authentication"),
+        );
         return Err(problem.hint(format!("listen on `127.0.0.1:{}`", address.port())).into());
     }
     alone(async move {

@@ -25,7 +25,7 @@ pub(crate) async fn run(arguments: &Arguments, rest: &Rest, output: Output) -> a
 }
 
 fn text_of(value: &Value) -> String {
-    let visible = if value["visible"] == true { "is there" } else { "is not there" };
+    let visible = if value["visible"] == true { "is visible" } else { "is not visible" };
     let (tool, profile) = (field(value, "tool"), field(value, "profile"));
     let mut text = format!("{} {visible} in profile {profile}\n", crate::text::line(&tool));
     for step in value["steps"].as_array().into_iter().flatten() {
@@ -54,7 +54,7 @@ mod tests {
         });
         let text = text_of(&value);
         assert!(
-            text.starts_with("a/b is not there in profile default\n  ok  definition  x\n  NO  rules       y"),
+            text.starts_with("a/b is not visible in profile default\n  ok  definition  x\n  NO  rules       y"),
             "{text}"
         );
         assert!(text.ends_with("\n  nearest: a/c\n") && !text.contains('\u{1b}'), "{text}");

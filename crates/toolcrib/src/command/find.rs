@@ -8,22 +8,22 @@ use crate::output::table::{Column, field};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
-    /// What the tool should do, in plain words
+    /// The task, in plain words
     #[arg(required = true)]
     words: Vec<String>,
     /// Only tools of this server
     #[arg(long, value_name = "SERVER")]
     server: Option<String>,
-    /// How many
+    /// Maximum number of results
     #[arg(long, value_name = "N", default_value = "8", value_parser = clap::value_parser!(u16).range(1..=100))]
     limit: u16,
-    /// How much to tell of each
+    /// Level of detail for each result
     #[arg(long, value_enum)]
     detail: Option<Detail>,
-    /// How many tokens the answer may cost a model
+    /// Maximum tokens of the response
     #[arg(long, value_name = "N")]
     max_tokens: Option<u32>,
-    /// Also tell how each score comes about
+    /// Also explain each score
     #[arg(long, conflicts_with = "detail")]
     explain: bool,
     #[command(flatten)]
@@ -86,11 +86,11 @@ pub(crate) async fn run(arguments: &Arguments, client: &Client, output: Output) 
         output.note(&format!("{} of {total} tools; more with `--limit N`", hits.len()));
     }
     if value["confidence"] == "low" {
-        output.note("perhaps nothing fits: try other words");
+        output.note("no good match: try other words");
     }
     let loadable = field(&value, "loadable");
     if !loadable.is_empty() {
-        output.note(&format!("could be loaded: {loadable}"));
+        output.note(&format!("can be loaded: {loadable}"));
     }
     Ok(())
 }
@@ -113,7 +113,7 @@ fn text_of(hit: &Value) -> String {
     let number = |value: &Value| format!("{:.2}", value.as_f64().unwrap_or_default());
     let mut text = format!("{} {}\n", number(&hit["score"]), crate::text::line(&field(hit, "id")));
     if why.is_null() {
-        return format!("{text}  nothing to explain in this ranking\n");
+        return format!("{text}  no details for this ranking\n");
     }
     if why["exact"].as_f64().is_some_and(|exact| exact > 0.0) {
         text.push_str(&format!("  exact    {}\n", number(&why["exact"])));
@@ -134,7 +134,7 @@ fn text_of(hit: &Value) -> String {
     }
     for taken in why["corrections"].as_array().into_iter().flatten() {
         let (from, to) = (field(taken, "from"), field(taken, "to"));
-        text.push_str(&format!("  `{}` taken for `{}`\n", crate::text::line(&from), crate::text::line(&to)));
+        text.push_str(&format!("  `{}` read as `{}`\n", crate::text::line(&from), crate::text::line(&to)));
     }
     text
 }
@@ -156,7 +156,7 @@ mod tests {
         });
         let text = text_of(&hit);
         assert!(text.starts_with("0.90 a/b\n  words    0.40 = 0.80 × 0.50, currency"), "{text}");
-        assert!(text.ends_with("  `curency` taken for `currency`\n") && !text.contains('\u{1b}'), "{text}");
+        assert!(text.ends_with("  `curency` read as `currency`\n") && !text.contains('\u{1b}'), "{text}");
         hit["explanation"]["model"] = part(0.2);
         hit["explanation"]["server"] = json!({ "raw": 0.3, "scaled": 0.3, "weight": 0.2, "share": 0.06 });
         hit["explanation"]["learned"] = json!(0.05);
@@ -164,6 +164,6 @@ mod tests {
         let parts = "  model    0.20 = 0.40 × 0.50\n  server   0.06 = 0.30 × 0.20\n  learned  0.05\n";
         assert!(text.contains(parts), "{text}");
         hit["explanation"] = Value::Null;
-        assert!(text_of(&hit).contains("nothing to explain"));
+        assert!(text_of(&hit).contains("no details"));
     }
 }

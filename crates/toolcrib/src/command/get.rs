@@ -13,13 +13,13 @@ use crate::output::{Format, Output};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
-    /// What to get
+    /// The kind of object
     #[arg(value_parser = KindParser(Verb::Get))]
     kind: KindSelection,
-    /// Which: names, ids, URIs; without one all are listed
+    /// Names, ids or URIs [default: list all]
     #[arg(add = crate::names::of_kind())]
     names: Vec<String>,
-    /// Go on and print what changes; only without a name
+    /// Keep running and print changes; only without a name
     #[arg(short, long, conflicts_with = "names")]
     watch: bool,
     #[command(flatten)]
@@ -30,13 +30,13 @@ pub(crate) struct Arguments {
 const COLUMNS: &[Column] =
     &[Column::new("PROPERTY", |row| field(row, "property")), Column::new("VALUE", |row| field(row, "value"))];
 
-/// How deep members of members get a row of their own.
+/// How deep members of members get their own row.
 const LEVELS: usize = 3;
 
 // === impl Arguments ===
 
 impl Arguments {
-    /// The same as `list` where nothing is named, and for what lies in the home.
+    /// The same as `list` where nothing is named, and for what is in the home.
     pub(crate) fn as_list(&self) -> Option<list::Arguments> {
         let names = self.kind.names(&self.names);
         let kind = KindSelection { row: self.kind.row, name: None };
@@ -59,7 +59,7 @@ pub(crate) async fn run(
         if index > 0 && output.format == Format::Yaml {
             crate::output::print("---\n")?;
         }
-        let answer = output.busy(&format!("asking for {name}"), fetch(row, name, client)).await?;
+        let answer = output.busy(&format!("loading {name}"), fetch(row, name, client)).await?;
         show(row, &answer, output)?;
     }
     Ok(())
@@ -176,7 +176,7 @@ fn resource(value: &Value, output: Output) -> anyhow::Result<()> {
                     blob.trim_end_matches('=').len() * 3 / 4
                 ));
             }
-            (None, None) => text.push_str("[nothing to read]"),
+            (None, None) => text.push_str("[empty]"),
         }
         text.push('\n');
     }
@@ -185,7 +185,7 @@ fn resource(value: &Value, output: Output) -> anyhow::Result<()> {
 
 /// Tells a name that a verb needs and that was not given.
 pub(super) fn nameless(row: &Row, verb: &str) -> Problem {
-    Problem::new(Kind::InvalidParams, format!("no {} is named", row.singular()))
+    Problem::new(Kind::InvalidParams, format!("no {} given", row.singular()))
         .hint(format!("write `toolcrib {verb} {} NAME`; see all with `toolcrib list {}`", row.one, row.many))
 }
 

@@ -17,13 +17,13 @@ use crate::text;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
-    /// Whose servers, such as `cursor` [default: of every client that is found]
+    /// The client, such as `cursor` [default: every client found]
     #[arg(value_parser = named, value_name = "CLIENT")]
     clients: Vec<&'static Client>,
-    /// What stands for a placeholder of the client: `workspaceFolder=/work`, `input:region=eu`; may be given several times
+    /// The value of a placeholder of the client: `workspaceFolder=/src`, `input:region=eu`; repeatable
     #[arg(long = "set", value_name = "NAME=VALUE", value_parser = answer)]
     answers: Vec<(String, Answer)>,
-    /// Keep the key of a new vault in a file, also where there is a keyring
+    /// Keep the key of a new vault in a file even if there is a keyring
     #[arg(long)]
     key_file: bool,
     #[command(flatten)]
@@ -112,7 +112,7 @@ fn nothing_read(problems: Vec<Problem>) -> Problem {
     let Some(mut first) = problems.next() else {
         let names: Vec<&str> = CLIENTS.iter().map(|client| client.title).collect();
         let hint = format!("looked for {}; name a file with `--file PATH`", names.join(", "));
-        return Problem::new(Kind::NotFound, "no settings of a client were found").hint(hint);
+        return Problem::new(Kind::NotFound, "no client settings found").hint(hint);
     };
     first.message.extend(problems.map(|problem| format!("\n{}", problem.message)));
     first

@@ -1,9 +1,9 @@
 //! `toolcrib init`: everything set up in one go. First all that is to be asked, then all that is to be done: servers of
-//! other clients are taken over and verified, clients are connected, and one question shows that it works.
+//! other clients are imported and verified, clients are connected, and one question shows that it works.
 //!
 //! What is found and asked is here; [`work`] does it, by a [`house`] where servers are verified.
 
-mod house;
+mod gateway;
 mod lock;
 pub(crate) mod question;
 mod sample;
@@ -19,35 +19,35 @@ use toolcrib_auth::KeyWish;
 use toolcrib_base::Problem;
 use toolcrib_catalog::clients::{CLIENTS, Client};
 
-use self::question::Asker;
-use self::work::Job;
-use crate::clients::join::{self, Plan, Wish};
+use self::question::Prompter;
+use self::work::SetupPlan;
+use crate::clients::join::{self, ConnectRequest, Plan};
 use crate::clients::take::{ImportPlan, ImportSources, PlaceholderAnswers, gather_with};
 use crate::clients::{Flags, named, places};
-use crate::config::{Config, Low};
+use crate::config::{Config, SettingFlags};
 use crate::home::{Environment, Home};
 use crate::output::print;
 use crate::text;
 
 /// The gateway that lives as long as this command takes any port.
 const LISTEN: &str = "127.0.0.1:0";
-/// What that gateway says on stderr unless somebody asks for more: what ails a server is told here.
+/// What that gateway says on stderr by default: what ails a server is told here.
 const LOG: &str = "off";
-/// How long what it runs may take to end: nobody is served, and a person waits.
+/// How long what it runs may take to end: no one is served, and a person waits.
 const GRACE: &str = "1s";
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
-    /// Ask nothing: take over every server, connect every client that is found
+    /// Ask no questions: import every server, connect every client found
     #[arg(short, long)]
     yes: bool,
-    /// Only this client, such as `cursor`; may be given several times [default: all that are found]
+    /// Only this client, such as `cursor`; repeatable [default: every client found]
     #[arg(long = "client", value_name = "CLIENT", value_parser = named)]
     clients: Vec<&'static Client>,
-    /// Have the gateway run in the background from now on and with every session of yours; `--yes` alone does not
+    /// Also install the background service, which starts when you log in; `--yes` alone does not
     #[arg(long)]
     service: bool,
-    /// Keep the key of a new vault in a file, also where there is a keyring
+    /// Keep the key of a new vault in a file even if there is a keyring
     #[arg(long)]
     key_file: bool,
     /// The home folder [env: TOOLCRIB_HOME] [default: `toolcrib` in the configuration folder]
@@ -56,7 +56,7 @@ pub(crate) struct Arguments {
 }
 
 pub(crate) fn run(arguments: &Arguments, environment: &Environment) -> anyhow::Result<ExitCode> {
-    let asker = match Asker::new(arguments.yes) {
+    let asker = match Prompter::new(arguments.yes) {
         Ok(asker) => asker,
         Err(problem) => {
             complain(&problem);
@@ -82,7 +82,7 @@ fn warn(warning: &str) {
 
 fn complain(problem: &Problem) {
     let hint = problem.hint.iter().map(|hint| format!("hint: {}\n", text::block(hint))).collect::<String>();
-    // Where nobody listens there is nobody to tell.
+    // Where no one listens there is no one to tell.
     let _ = write!(std::io::stderr().lock(), "error: {}\n{hint}", text::block(&problem.message));
 }
 
@@ -94,14 +94,14 @@ impl Arguments {
         if environment.get("TOOLCRIB_LOG").is_none() {
             flags.insert("log", toml::Value::from(LOG));
         }
-        Config::load(&Low { home: Some(home.path().to_owned()), flags }, environment)
+        Config::load(&SettingFlags { home: Some(home.path().to_owned()), flags }, environment)
     }
 
     /// Looks around and asks. Nothing is written.
-    fn job(&self, asker: Asker, home: &Home, environment: &Environment) -> anyhow::Result<Job> {
+    fn job(&self, asker: Prompter, home: &Home, environment: &Environment) -> anyhow::Result<SetupPlan> {
         let all: Vec<&'static Client> =
             if self.clients.is_empty() { CLIENTS.iter().collect() } else { self.clients.clone() };
-        let asking = PlaceholderAnswers { asks: matches!(asker, Asker::Terminal), ..PlaceholderAnswers::default() };
+        let asking = PlaceholderAnswers { asks: matches!(asker, Prompter::Terminal), ..PlaceholderAnswers::default() };
         let mut gathered = gather_with(&all, None, home, environment, asking)?;
         let (mut problems, warnings) = (std::mem::take(&mut gathered.problems), std::mem::take(&mut gathered.warnings));
         let found = found(&all, &gathered, environment);
@@ -117,7 +117,8 @@ impl Arguments {
         let has_servers = !toolcrib_catalog::load(home.path()).servers.is_empty();
         let with_example = !has_servers && !take && {
             print(
-                "\nThere is no server yet. Toolcrib brings an example with it, `units`, which converts and computes.\n",
+                "\nThere is no server yet. Toolcrib includes an example, `units`, which converts units and \
+                     calculates.\n",
             )?;
             asker.yes("Add it?")?
         };
@@ -125,7 +126,7 @@ impl Arguments {
         let mut joinings = Vec::new();
         let mut connected = Vec::new();
         for client in found.iter().map(|found| found.client).filter(|client| client.is_written()) {
-            match join::plan(client, &Wish::default(), &flags, environment) {
+            match join::plan(client, &ConnectRequest::default(), &flags, environment) {
                 Ok(Plan::New(joining)) => joinings.push((client, joining)),
                 Ok(Plan::Already(_)) => connected.push(client),
                 Err(problem) if problems.contains(&problem) => {}
@@ -133,10 +134,10 @@ impl Arguments {
             }
         }
         if !connected.is_empty() {
-            print(&format!("\nConnected already: {}.\n", titles(&connected)))?;
+            print(&format!("\nAlready connected: {}.\n", titles(&connected)))?;
         }
         if !joinings.is_empty() {
-            print("\nConnecting a client adds Toolcrib to its settings. What would be written:\n")?;
+            print("\nConnecting a client adds Toolcrib to its settings. Planned changes:\n")?;
             for (_, joining) in &joinings {
                 print(&text::block(&joining.preview()))?;
             }
@@ -145,18 +146,17 @@ impl Arguments {
         }
         let offers_service = !self.yes && !self.service && super::service::is_offered(home, environment);
         let with_service = self.service
-            || offers_service
-                && {
-                    print(
-                        "\nClients need a gateway that runs. It can run in the background, now and with every session of yours.\n",
-                    )?;
-                    asker.yes("Install it as a service?")?
-                };
+            || offers_service && {
+                print(
+                    "\nClients need a running gateway. It can run in the background, now and whenever you log in.\n",
+                )?;
+                asker.yes("Install it as a service?")?
+            };
         warnings.iter().for_each(|warning| warn(warning));
         problems.iter().for_each(complain);
         let joinings = joinings.into_iter().map(|(_, joining)| *joining).collect();
         let taking = take.then_some(taking);
-        Ok(Job {
+        Ok(SetupPlan {
             home: home.clone(),
             environment: environment.clone(),
             asker,
@@ -171,7 +171,7 @@ impl Arguments {
 }
 
 /// A client of this person.
-struct Found {
+struct ClientSummary {
     client: &'static Client,
     /// Where its settings are, as people write it.
     place: String,
@@ -180,7 +180,7 @@ struct Found {
 }
 
 /// Clients with settings, and those whose folder is there, so that they were started before.
-fn found(clients: &[&'static Client], gathered: &ImportSources, environment: &Environment) -> Vec<Found> {
+fn found(clients: &[&'static Client], gathered: &ImportSources, environment: &Environment) -> Vec<ClientSummary> {
     let places = places(environment);
     let own_folder = places.home();
     let mut all = Vec::new();
@@ -189,49 +189,48 @@ fn found(clients: &[&'static Client], gathered: &ImportSources, environment: &En
         let unreadable = client.files(&places).iter().any(|(_, path)| path.exists());
         let place = read.peek().map(|(_, path, _)| path.clone());
         let servers = place.is_some().then(|| read.map(|(_, _, servers)| servers).sum());
-        // The person's own folder is there for everybody.
+        // The person's own folder is there for everyone.
         let was_started = |path: &PathBuf| {
             path.parent().is_some_and(|folder| folder.is_dir() && Some(folder) != own_folder.as_deref())
         };
         let to_write = || client.file_to_write(&places).map(|(_, path)| path).filter(was_started);
         let place = place.or_else(|| if unreadable { None } else { to_write() });
         if let Some(place) = place {
-            all.push(Found { client, place: places.shown(&place), servers });
+            all.push(ClientSummary { client, place: places.shown(&place), servers });
         }
     }
     all
 }
 
-fn listed(found: &[Found], problems: &[Problem]) -> String {
+fn listed(found: &[ClientSummary], problems: &[Problem]) -> String {
     let one = |number: usize, what: &str| format!("{number} {what}{}", if number == 1 { "" } else { "s" });
     let width = found.iter().map(|found| found.client.title.len()).max().unwrap_or(0);
     let mut text = format!("Found {}:\n", one(found.len(), "client"));
-    for Found { client, place, servers } in found {
+    for ClientSummary { client, place, servers } in found {
         let servers = servers.map_or("no settings yet".to_owned(), |servers| one(servers, "server"));
         text.push_str(&format!("  {:width$}  {servers:<15}  {place}\n", client.title));
     }
     if !problems.is_empty() {
-        text.push_str(&format!("  and {} that cannot be read (see the end)\n", one(problems.len(), "file")));
+        text.push_str(&format!("  and {} that cannot be read (see below)\n", one(problems.len(), "file")));
     }
     text
 }
 
-/// Shows what could be taken over and asks; whether it shall be.
-fn offer_servers(asker: Asker, taking: &ImportPlan) -> anyhow::Result<bool> {
+/// Shows what could be imported and asks; whether it shall be.
+fn offer_servers(asker: Prompter, taking: &ImportPlan) -> anyhow::Result<bool> {
     let new = taking.new_names().len();
     if new == 0 {
         if taking.has_left_out() {
             print("\n")?;
             taking.show(false)?;
         } else if taking.present() > 0 {
-            print("\nAll of their servers are taken over already.\n")?;
+            print("\nAll of their servers are already imported.\n")?;
         }
         return Ok(false);
     }
-    print("\nTheir servers, as Toolcrib would have them (secrets go into its encrypted vault):\n")?;
+    print("\nTheir servers as Toolcrib definitions (secrets go into its encrypted vault):\n")?;
     taking.show(false)?;
-    let question =
-        if new == 1 { "Take over this server?".to_owned() } else { format!("Take over these {new} servers?") };
+    let question = if new == 1 { "Import this server?".to_owned() } else { format!("Import these {new} servers?") };
     asker.yes(&question)
 }
 

@@ -15,9 +15,9 @@ pub(crate) struct Arguments {
 
 #[derive(Debug, clap::Subcommand)]
 enum Action {
-    /// Show which tools are raised after which words
+    /// Show which tools rank higher for which words
     Show(Flags),
-    /// Forget everything
+    /// Clear everything learned
     Reset(Flags),
     /// Print everything as JSON
     Export(Flags),
@@ -66,7 +66,7 @@ pub(crate) async fn run(arguments: &Arguments, rest: &Rest, output: Output) -> a
     let rows = value["rows"].as_array().map(Vec::as_slice).unwrap_or_default();
     output.rows("learned words", COLUMNS, rows)?;
     if value["learns"] != true {
-        output.note(&format!("profile {profile} does not learn: `learn: true` in its definition makes it"));
+        output.note(&format!("profile {profile} does not learn; set `learn: true` in its definition"));
     }
     Ok(())
 }

@@ -14,14 +14,14 @@ use crate::kind::{KindParser, KindSelection, Row, Source, Verb};
 use crate::output::table::field;
 use crate::output::{Format, Output};
 
-/// How many runs and events are shown where nobody says how many.
+/// How many runs and events are shown by default.
 const NEWEST: usize = 50;
 /// How many of them the gateway gives at once.
 const MOST: usize = 1_000;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
-    /// What to list
+    /// The kind of object
     #[arg(value_parser = KindParser(Verb::List))]
     kind: KindSelection,
     /// Only these: names, ids or globs
@@ -30,22 +30,22 @@ pub(crate) struct Arguments {
     /// Only the tools of this server
     #[arg(long, value_name = "SERVER", add = crate::names::servers())]
     server: Option<String>,
-    /// Only those whose name fits this glob
+    /// Only names that match this glob
     #[arg(long, value_name = "GLOB")]
     filter: Vec<String>,
-    /// Only those whose description has this text
+    /// Only descriptions that contain this text
     #[arg(long, value_name = "TEXT")]
     description: Option<String>,
-    /// Sort by this column; `-COLUMN` turns the order round
+    /// Sort by this column; `-COLUMN` reverses the order
     #[arg(long, value_name = "COLUMN", allow_hyphen_values = true)]
     sort_by: Option<String>,
-    /// Show so many at most
+    /// Show at most N
     #[arg(long, value_name = "N")]
     limit: Option<usize>,
-    /// Leave out so many first
+    /// Skip the first N
     #[arg(long, value_name = "N", default_value_t = 0)]
     offset: usize,
-    /// Print what changes until it is interrupted
+    /// Print changes until interrupted
     #[arg(short, long)]
     watch: bool,
     #[command(flatten)]
@@ -84,10 +84,10 @@ impl Arguments {
     }
 }
 
-/// What lies in the home.
+/// What is in the home.
 pub(crate) fn run_local(arguments: &Arguments, environment: &Environment) -> anyhow::Result<()> {
     if arguments.watch {
-        return Err(Problem::new(Kind::InvalidParams, "contexts do not change by themselves").into());
+        return Err(Problem::new(Kind::InvalidParams, "`--watch` does not apply to contexts").into());
     }
     let home = Home::find(arguments.client.home(), environment)?;
     let mut contexts = Contexts::load(&home)?;
@@ -107,7 +107,9 @@ pub(crate) async fn run(
 ) -> anyhow::Result<()> {
     let row = arguments.kind.row;
     if arguments.server.is_some() && row.one != "tool" {
-        return Err(Problem::new(Kind::InvalidParams, format!("`--server` does not fit `list {}`", row.many)).into());
+        return Err(
+            Problem::new(Kind::InvalidParams, format!("`--server` does not apply to `list {}`", row.many)).into()
+        );
     }
     let wanted = select::Selection::new(
         row,
@@ -148,7 +150,7 @@ pub(crate) async fn run(
         if !rows.is_empty() || missing.is_empty() {
             print(row, &rows, output)?;
         }
-        // Definitions that could not be read are servers that somebody misses in the table.
+        // Definitions that could not be read are servers that someone misses in the table.
         for problem in value["problems"].as_array().into_iter().flatten() {
             output.note(&format!("bad definition: {}", field(problem, "problem")));
         }

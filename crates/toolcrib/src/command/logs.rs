@@ -23,10 +23,10 @@ pub(crate) struct Arguments {
     /// The server
     #[arg(add = crate::names::servers())]
     server: ServerName,
-    /// Go on with what comes until it is interrupted
+    /// Print new lines until interrupted
     #[arg(short, long)]
     follow: bool,
-    /// How many lines of what there is, the newest
+    /// Show the last N lines
     #[arg(long, visible_alias = "lines", value_name = "N", default_value_t = 200)]
     tail: usize,
     /// The home folder of the gateway [env: TOOLCRIB_HOME] [default: `toolcrib` in the configuration folder]
@@ -65,7 +65,7 @@ async fn follow(path: &Path, mut at: u64) -> anyhow::Result<()> {
     let mut rest = String::new();
     loop {
         tokio::time::sleep(LOOK).await;
-        // A file that was put aside begins anew.
+        // A file that was put aside starts over.
         let size = std::fs::metadata(path).map_or(0, |metadata| metadata.len());
         if size < at {
             at = 0;
@@ -108,10 +108,11 @@ fn nothing(server: &ServerName, home: &Home) -> Problem {
     let message = format!("the server `{server}` has no log in `{}`", home.state().join("logs").display());
     let problem = Problem::new(Kind::NotFound, message);
     if ["yaml", "yml", "json"].iter().any(|end| has(end)) {
-        return problem.hint(format!("it writes one when it starts: `toolcrib start server {server}`"));
+        return problem.hint(format!("the log is created when the server starts: `toolcrib start server {server}`"));
     }
     problem.hint(
-        "see all with `toolcrib list servers`; logs are read on the gateway's own machine, `--home` names its folder",
+        "list servers with `toolcrib list servers`; logs can only be read on the gateway's machine, from the home \
+         folder (`--home`)",
     )
 }
 

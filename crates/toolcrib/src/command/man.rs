@@ -8,7 +8,7 @@ use crate::output;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
-    /// The folder to write them to, a page for each command; it is made if it is not there
+    /// The folder for the pages, one for each command; created if missing
     #[arg(long, value_name = "DIR")]
     dir: PathBuf,
 }

@@ -1,4 +1,5 @@
-//! `toolcrib model`: the local model that helps to find tools. Works on the home's own files, whether a gateway runs or not.
+//! `toolcrib model`: the local model that helps to find tools. Works on the home's own files, whether a gateway runs or
+//! not.
 
 use std::fs;
 use std::io;
@@ -23,19 +24,19 @@ pub(crate) struct Arguments {
 
 #[derive(Debug, clap::Subcommand)]
 enum Action {
-    /// Check a model and copy it into the home, in place of the one that is there
+    /// Check a model and copy it into the home, replacing the current one
     Add {
-        /// A folder with `model.onnx` and `tokenizer.json`, or the `.onnx` file beside that
+        /// A folder with `model.onnx` and `tokenizer.json`, or the `.onnx` file next to `tokenizer.json`
         path: PathBuf,
     },
     /// Show the model
     List,
-    /// Remove the model and what it computed
+    /// Remove the model and its vectors
     #[command(alias = "rm")]
     Remove,
 }
 
-const RESTART: &str = "a gateway that runs takes note when it starts again";
+const RESTART: &str = "restart a running gateway to use the change";
 
 pub(crate) fn run(arguments: &Arguments, environment: &Environment) -> anyhow::Result<()> {
     let home = Home::find(arguments.home.as_deref(), environment)?;
@@ -71,13 +72,15 @@ fn checked(path: &Path) -> anyhow::Result<(Files, usize)> {
 
 fn problem(error: &ModelError) -> Problem {
     let hint = match error {
-        ModelError::NotBuilt => "build one that can, with Rust 1.89 or newer: `cargo build --release --features model`",
+        ModelError::NotBuilt => {
+            "build with model support, Rust 1.89 or newer: `cargo build --release --features model`"
+        }
         _ => "a model is a folder with `model.onnx` and `tokenizer.json`, of the BERT family, such as MiniLM",
     };
     Problem::new(Kind::InvalidParams, error.to_string()).hint(hint)
 }
 
-/// Writes beside, then exchanges: whoever starts meanwhile finds the old model, the new one, or none.
+/// Writes beside, then exchanges: anyone who starts meanwhile finds the old model, the new one, or none.
 fn put(state: &Path, files: &Files) -> anyhow::Result<()> {
     fs::create_dir_all(state).with_context(|| format!("create `{}`", state.display()))?;
     let next = tempfile::Builder::new().prefix("model.").tempdir_in(state).context("create a folder for the model")?;

@@ -24,22 +24,22 @@ pub(crate) struct Arguments {
 
 #[derive(Debug, clap::Subcommand)]
 pub(super) enum Action {
-    /// Make and revoke the keys that open a profile
+    /// Create and revoke the keys of a profile
     #[command(subcommand)]
     Key(key::Action),
     /// Write a profile with its servers into one file, without secrets
     Export(bundle::Export),
-    /// Take over a profile with its servers from such a file
+    /// Import a profile with its servers from such a file
     Import(bundle::Import),
     #[command(flatten)]
-    Wire(Wire),
+    Wire(RemoteAction),
 }
 
 /// What a running gateway is asked for.
 #[derive(Debug, clap::Subcommand)]
-pub(super) enum Wire {
+pub(super) enum RemoteAction {
     /// List the profiles
-    List(Plain),
+    List(ClientArguments),
     /// Show a profile with its definition
     Show(ProfileArgument),
     /// Add a profile
@@ -47,12 +47,12 @@ pub(super) enum Wire {
     /// Remove a profile's definition
     #[command(alias = "remove")]
     Rm(ProfileArgument),
-    /// Print what makes the commands of this shell use a profile: `eval "$(toolcrib profile use work)"`
+    /// Print the shell line that selects a profile: `eval "$(toolcrib profile use work)"`
     Use(ProfileArgument),
 }
 
 #[derive(Debug, clap::Args)]
-pub(super) struct Plain {
+pub(super) struct ClientArguments {
     #[command(flatten)]
     client: ClientFlags,
 }
@@ -70,13 +70,13 @@ pub(super) struct ProfileArgument {
 pub(super) struct Create {
     /// The new profile's name
     name: ProfileName,
-    /// A server that it shows, or a glob over names of servers
+    /// A server to show, or a glob over server names
     #[arg(long = "server", value_name = "GLOB", conflicts_with = "file")]
     servers: Vec<String>,
-    /// Only these tools: globs over `server/tool`
+    /// Show only these tools: globs over `server/tool`
     #[arg(long, value_name = "GLOB", conflicts_with = "file")]
     allow: Vec<String>,
-    /// Not these tools: globs over `server/tool`
+    /// Hide these tools: globs over `server/tool`
     #[arg(long, value_name = "GLOB", conflicts_with = "file")]
     deny: Vec<String>,
     /// How tools are shown: meta, direct, pinned or dynamic
@@ -92,9 +92,9 @@ pub(super) struct Create {
     client: ClientFlags,
 }
 
-// === impl Wire ===
+// === impl RemoteAction ===
 
-impl Wire {
+impl RemoteAction {
     pub(super) fn client(&self) -> &ClientFlags {
         match self {
             Self::List(plain) => &plain.client,
@@ -103,7 +103,7 @@ impl Wire {
         }
     }
 
-    /// What is to be sent, before anybody is asked.
+    /// What is to be sent, before any request is sent.
     pub(super) fn request(&self) -> Result<Request, Problem> {
         let plain = |method, path: String| Request { method, path, body: None };
         Ok(match self {
@@ -145,7 +145,7 @@ impl Create {
     }
 }
 
-pub(super) async fn run(action: &Wire, request: &Request, rest: &Rest, output: Output) -> anyhow::Result<()> {
+pub(super) async fn run(action: &RemoteAction, request: &Request, rest: &Rest, output: Output) -> anyhow::Result<()> {
     let answer = rest.ask(request.method.clone(), &request.path, request.body.as_ref()).await?;
     if output.is_for_programs() {
         return Ok(output.answer(&answer)?);
@@ -153,17 +153,19 @@ pub(super) async fn run(action: &Wire, request: &Request, rest: &Rest, output: O
     let value = answer.to_value();
     let name = field(&value, "name");
     match action {
-        Wire::List(_) => {
+        RemoteAction::List(_) => {
             let profiles = value["profiles"].as_array().map(Vec::as_slice).unwrap_or_default();
             output.rows("profiles", kind::rows::PROFILES.columns, profiles)?;
         }
-        Wire::Show(_) => Output { format: Format::Yaml, ..output }.answer(&answer)?,
-        Wire::Create(_) => {
+        RemoteAction::Show(_) => Output { format: Format::Yaml, ..output }.answer(&answer)?,
+        RemoteAction::Create(_) => {
             let (file, url) = (field(&value, "file"), format!("{}/mcp/p/{name}", rest.origin()));
             output.text(&format!("profile `{name}` is defined in `{file}` and served at {url}"))?;
         }
-        Wire::Rm(_) => output.text(&format!("profile `{name}` is removed with `{}`", field(&value, "file")))?,
-        Wire::Use(_) => {
+        RemoteAction::Rm(_) => {
+            output.text(&format!("removed profile `{name}` and its file `{}`", field(&value, "file")))?;
+        }
+        RemoteAction::Use(_) => {
             output.text(&format!("export TOOLCRIB_ENDPOINT='{}{}'", rest.origin(), field(&value, "url")))?;
         }
     }

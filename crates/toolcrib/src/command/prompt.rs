@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use toolcrib_base::Problem;
 use toolcrib_protocol::{Raw, method};
 
-use super::call::arguments::Given;
+use super::call::arguments::ArgumentFlags;
 use crate::client::{Client, ClientFlags};
 use crate::output::Output;
 use crate::output::table::{field, shown};
@@ -15,13 +15,13 @@ pub(crate) struct Arguments {
     #[arg(add = crate::names::prompts())]
     name: String,
     #[command(flatten)]
-    given: Given,
+    given: ArgumentFlags,
     #[command(flatten)]
     pub(crate) client: ClientFlags,
 }
 
 impl Arguments {
-    /// The arguments, before anybody is asked.
+    /// The arguments, before any request is sent.
     pub(crate) fn gather(&self) -> Result<Raw, Problem> {
         self.given.gather()
     }
@@ -40,7 +40,7 @@ pub(crate) async fn run(arguments: &Arguments, given: &Raw, client: &Client, out
         }
         client.method(method::PROMPTS_GET, &asked).await
     };
-    let answer = output.busy("asking for the prompt", asking).await?;
+    let answer = output.busy("loading the prompt", asking).await?;
     if output.is_for_programs() {
         return Ok(output.answer(&answer)?);
     }

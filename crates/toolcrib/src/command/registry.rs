@@ -23,7 +23,7 @@ pub(crate) struct Arguments {
 
 #[derive(Debug, clap::Subcommand)]
 pub(super) enum Action {
-    /// Make a server of an entry, in a running gateway
+    /// Add a server from an entry to a running gateway
     Add(add::Arguments),
     #[command(flatten)]
     Local(Local),
@@ -32,13 +32,13 @@ pub(super) enum Action {
 /// What needs no gateway.
 #[derive(Debug, clap::Subcommand)]
 pub(super) enum Local {
-    /// List the entries: built in, and in `registry/` of the home folder
+    /// List the entries, built-in and from `registry/` in the home folder
     List(ListArguments),
-    /// Show an entry and what it needs
+    /// Show an entry and its requirements
     Show(ShowArguments),
-    /// Print the definition of a server made of an entry
+    /// Print the server definition that an entry produces
     Definition(DefinitionArguments),
-    /// Check entries, servers and profiles: every file below the named paths
+    /// Check definition files, with folders recursively
     Validate(validate::Arguments),
     /// Print the JSON Schema of a kind of file, for editors
     Schema(SchemaArguments),
@@ -54,7 +54,7 @@ pub(crate) struct LocalFlags {
     /// Leave out the headers of tables
     #[arg(long)]
     no_headers: bool,
-    /// Print the result only: no remarks
+    /// Print the result only, no notes
     #[arg(short, long)]
     quiet: bool,
     /// The home folder [env: TOOLCRIB_HOME] [default: `toolcrib` in the configuration folder]
@@ -200,7 +200,7 @@ fn show(arguments: &ShowArguments, environment: &Environment) -> anyhow::Result<
     }
     output.note(&format!("from: {}", available.origin));
     for hidden in &available.shadows {
-        output.note(&format!("stands in front of: {hidden}"));
+        output.note(&format!("overrides: {hidden}"));
     }
     Ok(())
 }
@@ -212,7 +212,7 @@ fn definition(arguments: &DefinitionArguments, environment: &Environment) -> any
     let configured = available.entry.to_definition(&answers).map_err(|error| Problem::from(&error))?;
     output::print(&configured.text)?;
     if loaded.servers.contains_key(&configured.name) {
-        arguments.local.output().note(&format!("there is a server `{}` already", configured.name));
+        arguments.local.output().note(&format!("server `{}` already exists", configured.name));
     }
     Ok(())
 }
@@ -229,7 +229,7 @@ fn find<'a>(loaded: &'a Loaded, name: &str) -> Result<&'a Available, Problem> {
     })
 }
 
-/// Entries that could not be read are missed by somebody.
+/// Entries that could not be read are missed by someone.
 fn tell_problems(loaded: &Loaded, output: Output) {
     for problem in loaded.problems.iter().filter(|problem| problem.file.starts_with("registry")) {
         output.note(&format!("bad entry: {problem}"));

@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use anyhow::Context;
 use serde_json::{Value, json};
 use toolcrib_auth::vault::VALUE_BYTES;
-use toolcrib_auth::{EntryName, KeyWish, Listed, Reach};
+use toolcrib_auth::{EntryName, KeyWish, Reach, SecretEntry};
 use toolcrib_base::{Clock, Kind, Problem, ProfileName, Secret, ServerName, SystemClock};
 use toolcrib_protocol::Raw;
 
@@ -28,9 +28,9 @@ pub(crate) struct Arguments {
 
 #[derive(Debug, clap::Subcommand)]
 enum Action {
-    /// Set a secret: its value comes from stdin, or is asked for where stdin is a terminal
+    /// Set a secret; reads its value from stdin, or asks for it on a terminal
     Set(SetArguments),
-    /// List the secrets, never their values
+    /// List the secrets, without values
     List(ListArguments),
     /// Remove a secret
     #[command(alias = "remove")]
@@ -44,23 +44,23 @@ enum Action {
 struct SetArguments {
     /// Its name, which definitions refer to as `vault:NAME`
     name: EntryName,
-    /// Only this server may use it; may be given several times [default: every server]
+    /// Allow only this server to use it; repeatable [default: every server]
     #[arg(long = "server", value_name = "SERVER")]
     servers: Vec<ServerName>,
-    /// Only through this profile it may be used; may be given several times [default: every profile]
+    /// Allow it only in this profile; repeatable [default: every profile]
     #[arg(long = "profile", value_name = "PROFILE")]
     profiles: Vec<ProfileName>,
     /// Take the value from this environment variable
     #[arg(long, value_name = "VARIABLE")]
     from_env: Option<String>,
-    /// Keep the key of a new vault in a file, also where there is a keyring
+    /// Keep the key of a new vault in a file even if there is a keyring
     #[arg(long)]
     key_file: bool,
 }
 
 #[derive(Debug, clap::Args)]
 struct ListArguments {
-    /// As JSON
+    /// Print as JSON
     #[arg(long)]
     json: bool,
 }
@@ -83,7 +83,7 @@ pub(crate) fn run(arguments: &Arguments, environment: &Environment) -> anyhow::R
         Action::Set(set) => {
             let Some(value) = value(set, environment)? else { return Ok(ExitCode::from(super::INTERRUPTED)) };
             let reach = Reach::new(set.servers.clone(), set.profiles.clone());
-            let entry = Listed { name: set.name.clone(), reach, set_at: SystemClock.now() };
+            let entry = SecretEntry { name: set.name.clone(), reach, set_at: SystemClock.now() };
             let wish = if set.key_file { KeyWish::File } else { KeyWish::Keyring };
             let replaced = vault.set(&entry, &value, wish).map_err(|error| secrets::problem(&error))?;
             let what = if replaced { "replaced" } else { "set" };
@@ -111,7 +111,7 @@ fn plain(json: bool) -> Output {
     Output { format: if json { Format::Json } else { Format::Table }, headers: true, quiet: false }
 }
 
-fn shown(listed: &Listed) -> Value {
+fn shown(listed: &SecretEntry) -> Value {
     json!({
         "name": listed.name.as_str(),
         "servers": listed.reach.servers().iter().map(ServerName::as_str).collect::<Vec<_>>(),
@@ -125,7 +125,7 @@ fn value(set: &SetArguments, environment: &Environment) -> anyhow::Result<Option
     if let Some(variable) = &set.from_env {
         let value = environment.text(variable)?.ok_or_else(|| {
             Problem::new(Kind::InvalidParams, format!("the environment variable `{variable}` is not set"))
-                .hint("export it, or leave `--from-env` away and give the value on stdin")
+                .hint("export it, or omit `--from-env` and pass the value on stdin")
         })?;
         return Ok(Some(Secret::new(value)));
     }

@@ -1,5 +1,5 @@
-//! `toolcrib self-update`: tells how this copy was installed and the command that updates it. Nothing is downloaded: who
-//! replaces a program that holds people's tools is their package manager, or they themselves.
+//! `toolcrib self-update`: tells how this copy was installed and the command that updates it. Nothing is downloaded:
+//! who replaces a program that holds people's tools is their package manager, or they themselves.
 
 use std::path::{Path, PathBuf};
 
@@ -19,7 +19,7 @@ pub(crate) struct Arguments {
 
 /// How a copy came to its place, and what updates it.
 #[derive(Debug, PartialEq, Eq)]
-struct Installed {
+struct Installation {
     by: String,
     update: String,
 }
@@ -46,8 +46,8 @@ pub(crate) fn run(arguments: &Arguments, environment: &Environment) -> anyhow::R
 }
 
 /// `root` is the root of the file system.
-fn installed(program: &Path, environment: &Environment, root: &Path) -> Installed {
-    let said = |by: &str, update: &str| Installed { by: by.to_owned(), update: update.to_owned() };
+fn installed(program: &Path, environment: &Environment, root: &Path) -> Installation {
+    let said = |by: &str, update: &str| Installation { by: by.to_owned(), update: update.to_owned() };
     let path = program.to_string_lossy();
     let has = |part: &str| program.components().any(|component| component.as_os_str() == part);
     if let Some(installed) = by_cargo(program, environment) {
@@ -57,38 +57,38 @@ fn installed(program: &Path, environment: &Environment, root: &Path) -> Installe
         return said("Homebrew", "brew upgrade toolcrib");
     }
     if path.starts_with("/nix/store/") {
-        return said("Nix", "nix profile upgrade toolcrib, or the update of your system's configuration");
+        return said("Nix", "nix profile upgrade toolcrib, or update your system configuration");
     }
     if path.starts_with("/snap/") {
         return said("snap", "sudo snap refresh toolcrib");
     }
     if let Some(package) = by_dpkg(program, root) {
-        return Installed {
+        return Installation {
             by: format!("the Debian package `{package}`"),
             update: format!("sudo apt-get update && sudo apt-get install --only-upgrade {package}"),
         };
     }
     if has("target") && (has("release") || has("debug")) {
         let checkout: PathBuf = program.components().take_while(|part| part.as_os_str() != "target").collect();
-        return Installed {
+        return Installation {
             by: format!("a build in `{}`", checkout.display()),
             update: format!("cd {} && git pull && cargo build --release", checkout.display()),
         };
     }
     let in_container = root.join(".dockerenv").exists() || root.join("run/.containerenv").exists();
-    // What somebody put elsewhere later is no part of the image.
+    // What someone put elsewhere later is no part of the image.
     let of_image = ["/usr/", "/opt/", "/app/", "/bin/", "/toolcrib"].iter().any(|place| path.starts_with(place));
     if in_container && of_image {
         return said("the image of this container", "pull the newer image and restart the container");
     }
     if path.starts_with("/usr/bin/") || path.starts_with("/usr/sbin/") {
-        return said("the system's package manager", "that package manager, such as `sudo dnf upgrade toolcrib`");
+        return said("the system's package manager", "your package manager, such as `sudo dnf upgrade toolcrib`");
     }
-    said("hand", &format!("put the newer program in the place of `{path}`, then `toolcrib version`"))
+    said("hand", &format!("replace `{path}` with the newer program, then run `toolcrib version`"))
 }
 
 /// What cargo wrote down about what it installed.
-fn by_cargo(program: &Path, environment: &Environment) -> Option<Installed> {
+fn by_cargo(program: &Path, environment: &Environment) -> Option<Installation> {
     let folder = program.parent().filter(|folder| folder.file_name().is_some_and(|name| name == "bin"))?;
     let home = folder.parent()?;
     let named = environment.get("CARGO_HOME").map(PathBuf::from);
@@ -114,7 +114,7 @@ fn by_cargo(program: &Path, environment: &Environment) -> Option<Installed> {
         _ if is_cargo => "cargo install --path crates/toolcrib --locked, in an updated checkout".to_owned(),
         _ => return None,
     };
-    Some(Installed { by: "cargo".to_owned(), update })
+    Some(Installation { by: "cargo".to_owned(), update })
 }
 
 /// The Debian package that owns a file, by its lists.

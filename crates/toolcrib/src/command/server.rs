@@ -24,10 +24,10 @@ pub(crate) struct Arguments {
 #[derive(Debug, clap::Subcommand)]
 enum Action {
     /// List the servers
-    List(Plain),
+    List(ClientArguments),
     /// Show a server with its definition
     Show(ServerArgument),
-    /// Add a server: a program after `--`, an address, or a file
+    /// Add a server: a program after `--`, a URL, or a file
     Add(Add),
     /// Stop a server and remove its definition
     #[command(alias = "remove")]
@@ -41,7 +41,7 @@ enum Action {
 }
 
 #[derive(Debug, clap::Args)]
-struct Plain {
+struct ClientArguments {
     #[command(flatten)]
     client: ClientFlags,
 }
@@ -61,19 +61,19 @@ struct Add {
     /// The program and its arguments
     #[arg(last = true, value_name = "COMMAND", conflicts_with_all = ["url", "file"], required_unless_present_any = ["url", "file"])]
     command: Vec<String>,
-    /// The address of a server that is reached by Streamable HTTP
+    /// The URL of a Streamable HTTP server
     #[arg(long, conflicts_with = "file")]
     url: Option<String>,
-    /// The address is of the older form, HTTP with server-sent events
+    /// The URL uses the older HTTP+SSE transport
     #[arg(long, requires = "url")]
     sse: bool,
-    /// A variable of the program, best as a reference such as `KEY=env:KEY`
+    /// An environment variable of the program, preferably a reference such as `KEY=env:KEY`
     #[arg(long, value_name = "NAME=VALUE", requires = "command")]
     env: Vec<String>,
-    /// The name of a variable that the program gets from the gateway's own environment
+    /// An environment variable that the program inherits from the gateway
     #[arg(long, value_name = "NAME", requires = "command", value_delimiter = ',')]
     inherit_env: Vec<String>,
-    /// A header of every request, best as a reference such as `X-Key=env:KEY`
+    /// A header of every request, preferably a reference such as `X-Key=env:KEY`
     #[arg(long, value_name = "NAME=VALUE", requires = "url")]
     header: Vec<String>,
     /// A YAML file with the definition; `-` reads stdin
@@ -105,7 +105,7 @@ impl Arguments {
         }
     }
 
-    /// What is to be sent, before anybody is asked.
+    /// What is to be sent, before any request is sent.
     pub(crate) fn request(&self) -> Result<Request, Problem> {
         let plain = |method, path: String| Request { method, path, body: None };
         Ok(match &self.action {
@@ -147,7 +147,7 @@ impl Add {
                 definition
             }
             (None, None) => {
-                return Err(Problem::new(Kind::InvalidParams, "neither a command, `--url` nor `--file` is given"));
+                return Err(Problem::new(Kind::InvalidParams, "no command, `--url` or `--file` given"));
             }
         };
         Ok(json!({ "name": self.name.as_str(), "definition": definition }))
@@ -159,7 +159,7 @@ fn set_pairs(definition: &mut Value, key: &str, pairs: &[String]) -> Result<(), 
     for pair in pairs {
         let (name, value) = pair.split_once('=').filter(|(name, _)| !name.is_empty()).ok_or_else(|| {
             // Not repeated: what is written here may be a secret.
-            Problem::new(Kind::InvalidParams, format!("an entry for `{key}` is not `NAME=VALUE`"))
+            Problem::new(Kind::InvalidParams, format!("`{key}` expects `NAME=VALUE`"))
         })?;
         all.insert(name.to_owned(), value.into());
     }
@@ -203,11 +203,11 @@ pub(crate) async fn run(arguments: &Arguments, request: &Request, rest: &Rest, o
         }
         Action::Show(_) => Output { format: Format::Yaml, ..output }.answer(&answer)?,
         Action::Add(_) => output.text(&format!("server `{name}` is defined in `{}`", field(&value, "file")))?,
-        Action::Rm(_) => output.text(&format!("server `{name}` is removed with `{}`", field(&value, "file")))?,
+        Action::Rm(_) => output.text(&format!("removed server `{name}` and its file `{}`", field(&value, "file")))?,
         Action::Start(_) | Action::Stop(_) | Action::Restart(_) => {
             if value["state"] == "needs-login" {
-                return Err(Problem::new(Kind::Unavailable, format!("server `{name}` wants a login by OAuth"))
-                    .hint(format!("`toolcrib doctor {name}` says what can be done"))
+                return Err(Problem::new(Kind::Unavailable, format!("server `{name}` requires an OAuth login"))
+                    .hint(format!("run `toolcrib doctor {name}` for the next step"))
                     .into());
             }
             if value["state"] == "failed" {

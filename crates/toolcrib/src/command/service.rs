@@ -11,7 +11,7 @@ use toolcrib_catalog::{SecretRef, Transport};
 use toolcrib_protocol::Raw;
 
 use super::alone;
-use crate::autostart::{self, Manager, Service, Written};
+use crate::autostart::{self, Manager, Service, ServiceFile};
 use crate::client::{ClientFlags, Rest};
 use crate::home::{Environment, Home};
 use crate::output::{Format, Output, print};
@@ -28,17 +28,17 @@ pub(crate) struct Arguments {
 
 #[derive(Debug, clap::Subcommand)]
 enum Command {
-    /// Start the gateway now and with every session of yours
+    /// Start the gateway now and whenever you log in
     Install(Install),
-    /// Tell whether the service is installed, runs and answers
+    /// Show whether the service is installed, running and answering
     Status(Status),
-    /// End the service and remove it
+    /// Stop and remove the service
     Uninstall(Uninstall),
 }
 
 #[derive(Debug, clap::Args)]
 struct Place {
-    /// Who starts it [default: that of this platform]
+    /// The service manager [default: this platform's]
     #[arg(long, value_enum)]
     manager: Option<Manager>,
     /// The home folder [env: TOOLCRIB_HOME] [default: `toolcrib` in the configuration folder]
@@ -104,7 +104,7 @@ pub(crate) fn run(arguments: &Arguments, environment: &Environment) -> anyhow::R
     }
 }
 
-/// Installs the service of a home, for whoever asks for it beside other things; what to tell.
+/// Installs the service of a home, for the caller for it beside other things; what to tell.
 pub(super) async fn install_for(home: &Home, environment: &Environment) -> Result<String, Problem> {
     let manager = Manager::here(environment).ok_or_else(|| no_manager(None))?;
     install(&Service::new(manager, home, environment)?, environment).await
@@ -133,11 +133,12 @@ impl Place {
 }
 
 fn no_manager(manager: Option<Manager>) -> Problem {
-    let what = manager.map_or("neither systemd nor launchd is here".to_owned(), |manager| {
-        format!("`{}` is not here", manager.program())
-    });
-    Problem::new(Kind::Unavailable, format!("no service was installed: {what}"))
-        .hint("let whatever starts with your session run `toolcrib serve`; clients that go through `toolcrib bridge` start it by themselves")
+    let what = manager
+        .map_or("found neither systemd nor launchd".to_owned(), |manager| format!("`{}` not found", manager.program()));
+    Problem::new(Kind::Unavailable, format!("no service installed: {what}")).hint(
+        "start `toolcrib serve` with your session's autostart; clients that use `toolcrib bridge` start it \
+               automatically",
+    )
 }
 
 fn dry(service: &Service, environment: &Environment) -> Result<(), Problem> {
@@ -154,24 +155,27 @@ async fn install(service: &Service, environment: &Environment) -> Result<String,
     let wanted = service.text(environment)?;
     let written = service.written()?;
     let is_new = match &written {
-        Written::Foreign => return Err(foreign(service)),
-        Written::Ours(text) => *text != wanted,
-        Written::Absent => true,
+        ServiceFile::Foreign => return Err(foreign(service)),
+        ServiceFile::Ours(text) => *text != wanted,
+        ServiceFile::Absent => true,
     };
     if is_new {
         service.write(&wanted)?;
     }
     let file = service.file().display();
     let mut told = match (&written, is_new) {
-        (Written::Absent, _) => format!("Wrote {file}\n"),
-        (_, true) => format!("Wrote {file} again: this program, its home or `PATH` is another one now\n"),
-        (_, false) => format!("{file} is there already and needs no change\n"),
+        (ServiceFile::Absent, _) => format!("Wrote {file}\n"),
+        (_, true) => format!("Updated {file}: this program, its home or `PATH` has changed\n"),
+        (_, false) => format!("{file} is up to date\n"),
     };
     let home = service.home();
-    let other = ready::read(&home.serve_file()).filter(ready::Ready::is_alive);
+    let other = ready::read(&home.serve_file()).filter(ready::ReadyFile::is_alive);
     match service.seen().await {
         None => {
-            told.push_str("The manager of your session cannot be asked from here, so nothing was started. Run these in a session of yours:\n");
+            told.push_str(
+                "Cannot reach the service manager of your session, so nothing was started. Run these in a \
+                           login session:\n",
+            );
             service.steps(true).iter().for_each(|step| told.push_str(&format!("  {}\n", step.join(" "))));
         }
         Some(seen) if seen.is_running && seen.is_enabled => {
@@ -180,7 +184,7 @@ async fn install(service: &Service, environment: &Environment) -> Result<String,
                     autostart::run(&step).await?;
                 }
             }
-            told.push_str("The gateway runs, and starts with every session of yours.\n");
+            told.push_str("The gateway is running and starts when you log in.\n");
         }
         Some(seen) => {
             let blocker = other.filter(|_| !seen.is_running);
@@ -189,33 +193,35 @@ async fn install(service: &Service, environment: &Environment) -> Result<String,
             }
             match blocker {
                 Some(other) => told.push_str(&format!(
-                    "It starts with every session of yours. A gateway of this home runs already, by another way: to change over, run\n  kill {}\n  {}\n",
+                    "It starts when you log in. A gateway of this home is already running without the service; to \
+                     switch, run\n  kill {}\n  {}\n",
                     other.pid,
                     service.start_step().join(" ")
                 )),
-                None => told.push_str("The gateway was started, and starts with every session of yours.\n"),
+                None => told.push_str("Started the gateway; it starts when you log in.\n"),
             }
         }
     }
     if service.manager() == Manager::Systemd {
-        told.push_str("To have it run also while you are not logged in:\n  loginctl enable-linger\n");
+        told.push_str("To keep it running while you are logged out:\n  loginctl enable-linger\n");
     }
     told.push_str(&warnings(service));
-    told.push_str("Look at it with `toolcrib service status`.\n");
+    told.push_str("Check it with `toolcrib service status`.\n");
     Ok(told)
 }
 
 fn foreign(service: &Service) -> Problem {
-    let message = format!("`{}` is there and was not written by `toolcrib service install`", service.file().display());
-    Problem::new(Kind::InvalidParams, message).hint("look at it, and remove it yourself if it may go")
+    let message = format!("`{}` exists and was not written by `toolcrib service install`", service.file().display());
+    Problem::new(Kind::InvalidParams, message).hint("check the file, and remove it yourself if you do not need it")
 }
 
-/// What will not work as whoever installs may think.
+/// What may not work as expected.
 fn warnings(service: &Service) -> String {
     let mut told = String::new();
     if let Some(why) = std::env::current_exe().ok().as_deref().and_then(unsteady) {
         told.push_str(&format!(
-            "warning: the service runs this program where it is, {why}; put it where it stays, such as `cargo install --path crates/toolcrib`, and install the service again\n"
+            "warning: the service runs this program from its current path, {why}; install it permanently, such as \
+             with `cargo install --path crates/toolcrib`, and install the service again\n"
         ));
     }
     let variables = variables(service.home().path());
@@ -225,7 +231,8 @@ fn warnings(service: &Service) -> String {
             Manager::Launchd => "",
         };
         told.push_str(&format!(
-            "warning: definitions read {} from the environment, and a service has none of your shell: put the values into the vault with `toolcrib secret set NAME`{elsewhere}\n",
+            "warning: definitions read {} from the environment, but a service does not get your shell's variables: \
+             put the values into the vault with `toolcrib secret set NAME`{elsewhere}\n",
             variables.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
         ));
     }
@@ -272,13 +279,13 @@ async fn tell_status(
     format: Format,
 ) -> anyhow::Result<bool> {
     let written = service.written()?;
-    let is_current = matches!(&written, Written::Ours(text) if *text == service.text(environment)?);
+    let is_current = matches!(&written, ServiceFile::Ours(text) if *text == service.text(environment)?);
     let seen = match written {
-        Written::Ours(_) => service.seen().await,
-        Written::Absent | Written::Foreign => None,
+        ServiceFile::Ours(_) => service.seen().await,
+        ServiceFile::Absent | ServiceFile::Foreign => None,
     };
     let answering = answering(home, environment).await;
-    let is_installed = matches!(written, Written::Ours(_));
+    let is_installed = matches!(written, ServiceFile::Ours(_));
     let output = Output { format, headers: true, quiet: false };
     if output.is_for_programs() {
         let whole = json!({
@@ -290,19 +297,20 @@ async fn tell_status(
         return Ok(is_installed && answering.is_some());
     }
     let installed = match (&written, is_current) {
-        (Written::Ours(_), true) => format!("yes, {}", service.file().display()),
-        (Written::Ours(_), false) => format!(
-            "yes, {}; it was changed, or this program, its home or `PATH` is another one now: `toolcrib service install` writes it again",
+        (ServiceFile::Ours(_), true) => format!("yes, {}", service.file().display()),
+        (ServiceFile::Ours(_), false) => format!(
+            "yes, {}; the file, this program, its home or `PATH` has changed: update it with `toolcrib service \
+             install`",
             service.file().display()
         ),
-        (Written::Absent, _) => "no: `toolcrib service install`".to_owned(),
-        (Written::Foreign, _) => format!("no: `{}` is somebody else's", service.file().display()),
+        (ServiceFile::Absent, _) => "no; install it with `toolcrib service install`".to_owned(),
+        (ServiceFile::Foreign, _) => format!("no; `{}` was not written by Toolcrib", service.file().display()),
     };
     let running = match &seen {
-        Some(seen) if seen.is_running && seen.is_enabled => "yes, and with every session".to_owned(),
-        Some(seen) if seen.is_running => "yes, but not with every session: `toolcrib service install`".to_owned(),
+        Some(seen) if seen.is_running && seen.is_enabled => "yes, and at login".to_owned(),
+        Some(seen) if seen.is_running => "yes, but not at login; fix with `toolcrib service install`".to_owned(),
         Some(seen) => format!("no ({}): `{}`", seen.state, service.start_step().join(" ")),
-        None if is_installed => "unknown: the manager of your session cannot be asked from here".to_owned(),
+        None if is_installed => "unknown: cannot reach the service manager of your session".to_owned(),
         None => "no".to_owned(),
     };
     let answers = answering.clone().map_or("no".to_owned(), |url| format!("yes, at {url}"));
@@ -312,7 +320,7 @@ async fn tell_status(
 
 /// The URL of the gateway of this home, if it answers.
 async fn answering(home: &Home, environment: &Environment) -> Option<String> {
-    let running = ready::read(&home.serve_file()).filter(ready::Ready::is_alive)?;
+    let running = ready::read(&home.serve_file()).filter(ready::ReadyFile::is_alive)?;
     let flags = ClientFlags::of_gateway(&running.url, running.token_file, home.path().to_owned());
     let rest = Rest::open(&flags, environment).ok()?;
     timeout(ALIVE, rest.get("/status")).await.is_ok_and(|answer| answer.is_ok()).then_some(running.url)
@@ -320,20 +328,21 @@ async fn answering(home: &Home, environment: &Environment) -> Option<String> {
 
 async fn uninstall(service: &Service) -> Result<String, Problem> {
     match service.written()? {
-        Written::Absent => return Ok(format!("{} is not there: nothing to do\n", service.file().display())),
-        Written::Foreign => return Err(foreign(service)),
-        Written::Ours(_) => {}
+        ServiceFile::Absent => return Ok(format!("{} does not exist: nothing to do\n", service.file().display())),
+        ServiceFile::Foreign => return Err(foreign(service)),
+        ServiceFile::Ours(_) => {}
     }
     let mut told = String::new();
     let step = service.stop_step();
     match service.is_reachable().await {
-        // One that was never loaded cannot be unloaded, and goes all the same.
+        // One that was never loaded cannot be unloaded, and goes anyway.
         Ok(()) => match autostart::run(&step).await {
-            Ok(()) => told.push_str("The service was ended.\n"),
+            Ok(()) => told.push_str("Stopped the service.\n"),
             Err(problem) => told.push_str(&format!("warning: {}\n", problem.message)),
         },
         Err(_) => told.push_str(&format!(
-            "warning: the manager of your session cannot be asked from here; if the service runs, end it in a session of yours with\n  {}\n",
+            "warning: cannot reach the service manager of your session; if the service runs, stop it in a login \
+             session with\n  {}\n",
             step.join(" ")
         )),
     }
@@ -343,7 +352,7 @@ async fn uninstall(service: &Service) -> Result<String, Problem> {
         // It has read the file and would keep it in mind; where it cannot be asked it has not.
         let _ = autostart::run(&service.reload_step()).await;
     }
-    told.push_str("Definitions, secrets and logs stay.\n");
+    told.push_str("Definitions, secrets and logs are kept.\n");
     Ok(told)
 }
 

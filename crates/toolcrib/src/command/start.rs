@@ -5,7 +5,7 @@ mod workflow;
 use serde_json::{Value, json};
 use toolcrib_base::{Kind, Problem};
 
-use super::call::arguments::Loose;
+use super::call::arguments::ExtraArguments;
 use super::get;
 use crate::client::{Client, ClientFlags, ToolResult};
 use crate::kind::{KindParser, KindSelection, Row, Verb};
@@ -14,15 +14,15 @@ use crate::output::{Format, Output};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Start {
-    /// What to start
+    /// The kind of object
     #[arg(value_parser = KindParser(Verb::Start))]
     kind: KindSelection,
-    /// Which; a workflow's input may follow as `key=value` or `--key value`
+    /// Names; a workflow's input may follow as `key=value` or `--key value`
     #[arg(value_name = "NAME", add = crate::names::of_kind())]
     words: Vec<String>,
     #[command(flatten)]
-    loose: Loose,
-    /// Do not wait for the workflow's end; print the id of its run
+    loose: ExtraArguments,
+    /// Do not wait for the workflow to complete; print the id of its run
     #[arg(long)]
     detach: bool,
     #[command(flatten)]
@@ -31,10 +31,10 @@ pub(crate) struct Start {
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Stop {
-    /// What to stop
+    /// The kind of object
     #[arg(value_parser = KindParser(Verb::Stop))]
     kind: KindSelection,
-    /// Which
+    /// Names
     #[arg(value_name = "NAME", add = crate::names::of_kind())]
     names: Vec<String>,
     #[command(flatten)]
@@ -43,10 +43,10 @@ pub(crate) struct Stop {
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Restart {
-    /// What to restart
+    /// The kind of object
     #[arg(value_parser = KindParser(Verb::Restart))]
     kind: KindSelection,
-    /// Which
+    /// Names
     #[arg(value_name = "NAME", add = crate::names::of_kind())]
     names: Vec<String>,
     #[command(flatten)]
@@ -115,18 +115,18 @@ pub(super) fn sentence(text: &str) -> String {
     }
 }
 
-/// What is told of an order that was obeyed: the gateway's own words, else ours.
+/// What is reported of an order that was obeyed: the gateway's own words, else ours.
 fn told(row: &Row, name: &str, done: &str, result: &ToolResult) -> Result<String, Problem> {
     let value = result.value().to_value();
     let Value::Object(_) = value else { return Ok(sentence(&result.text())) };
     let state = field(&value, "state");
     if state == "needs-login" {
-        let message = format!("{} `{name}` wants a login by OAuth", row.singular());
-        let hint = format!("`toolcrib doctor {name}` says what can be done");
+        let message = format!("{} `{name}` requires an OAuth login", row.singular());
+        let hint = format!("run `toolcrib doctor {name}` for the next step");
         return Err(Problem::new(Kind::Unavailable, message).hint(hint));
     }
     if state == "installing" {
-        let note = "it is being downloaded; `toolcrib status` says how that gets on";
+        let note = "it is being downloaded; check progress with `toolcrib status`";
         return Ok(format!("{} '{name}' is installing: {note}", row.singular()));
     }
     if state.eq_ignore_ascii_case("failed") {

@@ -12,13 +12,13 @@ use crate::output::{Format, Output};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
-    /// Of what; without it the gateway's own
+    /// The kind of object [default: the gateway]
     #[arg(value_parser = KindParser(Verb::Status), requires = "name")]
     kind: Option<KindSelection>,
-    /// Of which
+    /// Its name
     #[arg(add = crate::names::of_kind())]
     name: Option<String>,
-    /// The whole answer as JSON
+    /// Print the full response as JSON
     #[arg(long)]
     json: bool,
     #[command(flatten)]
@@ -50,7 +50,7 @@ pub(crate) async fn one(arguments: &Arguments, client: &Client, output: Output) 
     let (Some(kind), Some(name)) = (&arguments.kind, &arguments.name) else { return Ok(()) };
     let Some(operation) = kind.row.act(Verb::Status) else { return Err(listing::unknown(kind.row, name).into()) };
     let asked = json!({ kind.row.argument: name });
-    let answer = output.busy(&format!("asking for {name}"), client.obtain(operation, &asked)).await;
+    let answer = output.busy(&format!("loading {name}"), client.obtain(operation, &asked)).await;
     let answer = answer.map_err(|problem| kind.row.sought(problem))?;
     get::show(kind.row, &answer, arguments.format(output))
 }
@@ -88,7 +88,7 @@ fn troubles(value: &Value) -> Vec<String> {
     let mut all = Vec::new();
     for server in value["servers"].as_array().into_iter().flatten() {
         let why = server["lastError"].as_str().or(server["note"].as_str());
-        // Without the token there is no reason, and a server that somebody stopped has none.
+        // Without the token there is no reason, and a server that someone stopped has none.
         let why = why.map_or_else(String::new, |why| format!(": {why}"));
         let Some(next) = server["next"].as_str().filter(|_| !why.is_empty() || server["state"] != "stopped") else {
             continue;
@@ -100,7 +100,7 @@ fn troubles(value: &Value) -> Vec<String> {
         all.push(format!("{}{hint}", field(problem, "problem")));
     }
     if let Some(error) = value["audit"]["lastError"].as_str().filter(|_| value["audit"]["recording"] == false) {
-        all.push(format!("the audit log cannot be written, so calls wait: {error}\n  → make room on the disk"));
+        all.push(format!("the audit log cannot be written, so calls wait: {error}\n  → free space on the disk"));
     }
     all
 }

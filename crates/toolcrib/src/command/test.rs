@@ -1,4 +1,4 @@
-//! `toolcrib test`: runs scenarios, each against a gateway of its own. The mock servers that a gateway starts over stdio
+//! `toolcrib test`: runs scenarios, each against its own gateway. The mock servers that a gateway starts over stdio
 //! are this command too (`--mock-mcp-server`).
 
 mod drive;
@@ -15,24 +15,24 @@ use anyhow::{Context, anyhow, bail};
 use toolcrib_base::{Glob, Kind, Problem};
 use toolcrib_scenario::{self as scenario, Expectations, Outcome, Pace, Select, Tally};
 
-use drive::Wire;
-use show::Show;
+use drive::HttpDriver;
+use show::RunDisplay;
 
 /// How long the runtime waits at the end for what cannot be cancelled.
 const LAST_TASKS: Duration = Duration::from_secs(2);
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
-    /// A scenario's file, or a folder of them at any depth
+    /// A scenario file, or a folder searched recursively
     #[arg(long, value_name = "PATH")]
     config: Option<PathBuf>,
-    /// How many scenarios run at a time
+    /// Number of scenarios to run in parallel
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=50))]
     parallel: u16,
-    /// Write a report; its ending chooses the form: `.json`, or `.xml` for JUnit
+    /// Write a report: `.json`, or `.xml` for JUnit
     #[arg(long, value_name = "FILE")]
     report: Option<PathBuf>,
-    /// Only scenarios of this name or pattern
+    /// Only scenarios with this name or pattern
     #[arg(long, visible_alias = "name", value_name = "NAME")]
     scenario: Vec<Glob>,
     /// Only scenarios of this category
@@ -44,37 +44,37 @@ pub(crate) struct Arguments {
     /// Only scenarios with this tag
     #[arg(long, value_name = "TAG")]
     tag: Vec<String>,
-    /// Begin nothing more after a failure
+    /// Stop after the first failure
     #[arg(long)]
     fail_fast: bool,
-    /// How long the steps of a scenario may take that does not say
+    /// Default timeout of a scenario's steps
     #[arg(long, value_name = "TIME", default_value = "10m", value_parser = time)]
     timeout: Duration,
-    /// Tell every step, and what the gateway logged where something failed
+    /// Print every step, and the gateway's log on failure
     #[arg(short, long)]
     verbose: bool,
-    /// Keep the homes of the gateways, and tell where they are
+    /// Keep the gateways' home folders and print their paths
     #[arg(long)]
     keep_home: bool,
-    /// A list of `{name, reason}`: these must fail
+    /// A list of `{name, reason}` of scenarios that must fail
     #[arg(long, value_name = "FILE")]
     expected_failures: Option<PathBuf>,
-    /// Run nothing: check the form of every file, and every `core_*` call against the gateway's schemas
+    /// Run nothing; check every file, and every `core_*` call against the gateway's schemas
     #[arg(long, conflicts_with_all = ["generate_schema", "mcp_server"])]
     validate_scenarios: bool,
     /// Print the schemas of all core tools and of scenario files
     #[arg(long, conflicts_with = "mcp_server")]
     generate_schema: bool,
-    /// Write that to a file
+    /// Write the schemas to a file
     #[arg(long, value_name = "FILE", requires = "generate_schema")]
     schema_output: Option<PathBuf>,
-    /// Offer the runner as MCP tools over stdin and stdout
+    /// Serve the test runner as MCP tools over stdin and stdout
     #[arg(long)]
     mcp_server: bool,
     /// Run a mock server over stdin and stdout
     #[arg(long, hide = true, requires = "mock_config")]
     mock_mcp_server: bool,
-    /// What the mock server does
+    /// The mock server's configuration
     #[arg(long, hide = true, value_name = "FILE")]
     mock_config: Option<PathBuf>,
 }
@@ -93,12 +93,13 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     }
     let path = arguments.config.as_deref().ok_or_else(|| {
         Problem::new(Kind::InvalidParams, "`toolcrib test` needs scenarios")
-            .hint("name a file or a folder with `--config PATH`; docs/scenarios.md tells how to write one")
+            .hint("pass a file or a folder with `--config PATH`; docs/scenarios.md explains how to write one")
     })?;
     if let Some(report) = &arguments.report
         && scenario::render_report(report, &[]).is_none()
     {
-        let message = format!("`{}` is no report: its ending is neither `.json` nor `.xml`", report.display());
+        let message =
+            format!("cannot write a report to `{}`: the extension must be `.json` or `.xml`", report.display());
         return Err(Problem::new(Kind::InvalidParams, message).into());
     }
     arguments.report.as_deref().map_or(Ok(()), writable)?;
@@ -137,8 +138,8 @@ fn outcomes(arguments: &Arguments, path: &Path) -> anyhow::Result<Vec<Outcome>> 
     if let Some(name) = expectations.unknown(&names).first()
         && found.wrong.is_empty()
     {
-        let message = format!("no scenario is called `{name}`, which is on the list of expected failures");
-        return Err(Problem::new(Kind::InvalidParams, message).hint("take it off the list").into());
+        let message = format!("unknown scenario `{name}` in the list of expected failures");
+        return Err(Problem::new(Kind::InvalidParams, message).hint("remove it from the list").into());
     }
     let select = Select {
         names: arguments.scenario.clone(),
@@ -148,11 +149,11 @@ fn outcomes(arguments: &Arguments, path: &Path) -> anyhow::Result<Vec<Outcome>> 
     };
     scenarios.retain(|scenario| select.takes(scenario));
     if scenarios.is_empty() && found.wrong.is_empty() {
-        bail!(anyhow!("no scenario in `{}` fits the filters", path.display()));
+        bail!(anyhow!("no scenario in `{}` matches the filters", path.display()));
     }
-    // Nobody knows whether a file that cannot be read would have been wanted.
+    // It is not known whether a file that cannot be read would have been wanted.
     let mut outcomes = if select.is_everything() { found.unread() } else { Vec::new() };
-    let show = Show::new(scenarios.len() + outcomes.len(), arguments.verbose);
+    let show = RunDisplay::new(scenarios.len() + outcomes.len(), arguments.verbose);
     for outcome in &outcomes {
         scenario::Progress::ended(&show, outcome);
     }
@@ -185,7 +186,7 @@ fn config(arguments: &Arguments) -> anyhow::Result<scenario::Config> {
         guarded: true,
         timeout: arguments.timeout,
         keep_home: arguments.keep_home,
-        drive: Arc::new(Wire),
+        drive: Arc::new(HttpDriver),
     })
 }
 

@@ -35,12 +35,12 @@ fn rows(value: &Value) -> Vec<Value> {
     let task = &value["task"];
     let (everything, listed) = (&value["everything"], &value["listed"]);
     vec![
-        row("everything listed", &everything["tools"], &everything["tokens"]),
+        row("all tools listed", &everything["tools"], &everything["tokens"]),
         row("listed by this profile", &listed["tools"], &listed["tokens"]),
         row("a search", &json!(""), &task["find"]),
         row("a description", &json!(""), &task["describe"]),
         row("a call", &json!(""), &task["call"]),
-        row("a task, from the list to the call", &json!(""), &task["total"]),
+        row("a task, from list to call", &json!(""), &task["total"]),
     ]
 }
 
@@ -55,8 +55,8 @@ fn saving(value: &Value) -> String {
             format!("a task costs {task} tokens instead of {direct}: {} % less", saved * 100 / direct)
         }
         _ => format!(
-            "a task costs {task} tokens, with everything listed {direct}: so few tools are cheaper with `exposure: direct` \
-             (this profile has `{exposure}`)"
+            "a task costs {task} tokens, with all tools listed {direct}: with so few tools `exposure: direct` is \
+             cheaper (this profile has `{exposure}`)"
         ),
     }
 }
@@ -75,7 +75,10 @@ mod tests {
     #[test]
     fn gains_and_losses_are_told() {
         assert_eq!(saving(&costs(9_950)), "a task costs 800 tokens instead of 10000: 92 % less");
-        assert!(saving(&costs(100)).starts_with("a task costs 800 tokens, with everything listed 150: so few tools"));
+        assert!(saving(&costs(100)).starts_with(
+            "a task costs 800 tokens, with all tools listed 150: with so few \
+                                                 tools"
+        ));
         let rows = rows(&costs(9_950));
         assert_eq!((&rows[0]["tools"], &rows[0]["tokens"]), (&json!(90), &json!(9_950)));
         assert_eq!((&rows[5]["tools"], &rows[5]["tokens"]), (&json!(""), &json!(800)));

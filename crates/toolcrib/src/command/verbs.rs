@@ -1,4 +1,5 @@
-//! The verbs that fit every kind of thing, in kubectl's manner. What a verb does to a kind stands in the table of kinds.
+//! The verbs that fit every kind of thing, in kubectl's manner. What a verb does to a kind stands in the table of
+//! kinds.
 //!
 //! To add one: a file with `Arguments` and `run`, a line in [`Verbs`] and in [`run`], and the column in `kind/rows.rs`.
 
@@ -9,27 +10,27 @@ use crate::home::Environment;
 
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Verbs {
-    /// List what the gateway has, by kind
+    /// List objects of a kind: tools, servers, profiles …
     List(list::Arguments),
-    /// Get things by name, with all that is known of them
+    /// Show objects by name, with all details
     Get(get::Arguments),
-    /// Create a thing, or all that a file tells of
+    /// Create an object, or everything that a file defines
     Create(create::Create),
-    /// Create what files tell of, or change what is there to it
+    /// Create or update everything that files define
     Apply(apply::Arguments),
-    /// Update a thing, or all that a file tells of
+    /// Update an object, or everything that a file defines
     Update(create::Update),
-    /// Delete things by name
+    /// Delete objects by name
     Delete(delete::Arguments),
-    /// Start servers and services, or run a workflow
+    /// Start servers or services, or run a workflow
     Start(start::Start),
-    /// Stop servers, services and runs
+    /// Stop servers, services or workflow runs
     Stop(start::Stop),
-    /// Restart servers and services
+    /// Restart servers or services
     Restart(start::Restart),
-    /// Check whether something can be used
+    /// Check whether an object can be used
     Check(check::Arguments),
-    /// Print what happened, and what happens
+    /// Print events, past or live
     Events(events::Arguments),
     /// Print the messages of a prompt
     Prompt(prompt::Arguments),

@@ -17,13 +17,13 @@ use crate::text::count;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
-    /// The server; several are verified together
+    /// The servers
     #[arg(required_unless_present = "all")]
     servers: Vec<ServerName>,
-    /// Every server that is not switched off
+    /// Every enabled server
     #[arg(long, conflicts_with = "servers")]
     all: bool,
-    /// Also write the tools and the time into the definition's file
+    /// Also write the tools and the time into the definition file
     #[arg(long)]
     write: bool,
     #[command(flatten)]
@@ -33,9 +33,11 @@ pub(crate) struct Arguments {
 pub(crate) async fn run(arguments: &Arguments, rest: &Rest, output: Output) -> anyhow::Result<()> {
     match arguments.servers.as_slice() {
         [server] => one(server, arguments.write, rest, output).await,
-        _ if output.is_for_programs() => Err(Problem::new(Kind::InvalidParams, "several servers have no one answer")
-            .hint("verify each by itself for `-o json`")
-            .into()),
+        _ if output.is_for_programs() => {
+            Err(Problem::new(Kind::InvalidParams, "`-o json` works for a single server only")
+                .hint("run `toolcrib verify NAME -o json` for each server")
+                .into())
+        }
         named => several(arguments, named, rest).await,
     }
 }
@@ -46,7 +48,7 @@ async fn several(arguments: &Arguments, named: &[ServerName], rest: &Rest) -> an
     let outcome = Verification { rest, servers: &servers, write: arguments.write, asks }.run().await?;
     match servers.len() - outcome.verified {
         0 => Ok(()),
-        missing => Err(super::not_working(missing, servers.len()).hint("`toolcrib doctor` says more").into()),
+        missing => Err(super::not_working(missing, servers.len()).hint("run `toolcrib doctor` for details").into()),
     }
 }
 
@@ -66,12 +68,15 @@ async fn one(server: &ServerName, write: bool, rest: &Rest, output: Output) -> a
     let value = answer.to_value();
     output.text(&headline(&value))?;
     if let Some(file) = value["file"].as_str() {
-        output.text(&format!("the tools are written into `{}`", crate::text::line(file)))?;
+        output.text(&format!("wrote the tools into `{}`", crate::text::line(file)))?;
     }
     let text = field(&value, "text");
     if !text.is_empty() {
         output.text(text.trim_end())?;
-        output.note(&format!("approve with `toolcrib approve {server} --all`, turn down with `toolcrib reject {server} --all`, or name what you mean"));
+        output.note(&format!(
+            "approve with `toolcrib approve {server} --all`, reject with `toolcrib reject {server} \
+                              --all`, or name the items"
+        ));
     }
     for warning in value["warnings"].as_array().into_iter().flatten().filter_map(Value::as_str) {
         output.note(warning);
@@ -81,7 +86,7 @@ async fn one(server: &ServerName, write: bool, rest: &Rest, output: Output) -> a
 
 fn headline(value: &Value) -> String {
     let what = if value["first"] == true {
-        "verified for the first time, all of it counts as approved".to_owned()
+        "verified for the first time; everything is approved".to_owned()
     } else {
         format!("verified, {}", field(value, "summary"))
     };

@@ -1,4 +1,5 @@
-//! `toolcrib version`: this program's version and of which sources it was made, and the version of the gateway that runs.
+//! `toolcrib version`: this program's version and of which sources it was made, and the version of the gateway that
+//! runs.
 
 use serde_json::json;
 use toolcrib_base::{Kind, Problem, Timestamp};
@@ -22,20 +23,20 @@ pub(crate) struct Arguments {
 }
 
 /// A gateway that answered.
-struct Found {
+struct GatewayVersion {
     version: String,
     endpoint: String,
 }
 
 pub(crate) async fn run(arguments: &Arguments, environment: &Environment, output: Output) -> anyhow::Result<()> {
     let own = env!("CARGO_PKG_VERSION");
-    // Whether one runs is what is asked, so that none runs is no error.
+    // Whether one runs is what is asked, so that none runs is not an error.
     let gateway = match Client::open(&arguments.client, environment).await {
         Ok(client) => {
             let version = client.server_version().unwrap_or_default();
             let endpoint = client.located().uri.to_string();
             client.close().await;
-            Ok(Found { version, endpoint })
+            Ok(GatewayVersion { version, endpoint })
         }
         Err(problem) => Err(problem),
     };
@@ -51,7 +52,7 @@ pub(crate) async fn run(arguments: &Arguments, environment: &Environment, output
     }
     output.text(&format!("toolcrib {own}\n{}\ngateway: {}", sources(), told(&gateway)))?;
     if gateway.is_ok_and(|it| it.version != own) {
-        output.note("the gateway is of another version; restart it to use this one");
+        output.note("the gateway runs another version; restart it to use this one");
     }
     Ok(())
 }
@@ -66,13 +67,13 @@ fn sources() -> String {
     format!("commit:  {commit}\ndate:    {}", built().as_deref().unwrap_or("unknown"))
 }
 
-fn told(gateway: &anyhow::Result<Found>) -> String {
+fn told(gateway: &anyhow::Result<GatewayVersion>) -> String {
     match gateway {
         Ok(found) => format!("{} at {}", found.version, found.endpoint),
         Err(error) => match error.downcast_ref::<Problem>() {
             Some(problem) if problem.kind == Kind::Unavailable => "(not running)".to_owned(),
-            Some(problem) => format!("(not known: {})", problem.message),
-            None => format!("(not known: {error:#})"),
+            Some(problem) => format!("(unknown: {})", problem.message),
+            None => format!("(unknown: {error:#})"),
         },
     }
 }

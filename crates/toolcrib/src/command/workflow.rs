@@ -25,7 +25,7 @@ enum Action {
     /// Run a workflow, as `toolcrib start workflow NAME --KEY VALUE` does
     #[command(alias = "start")]
     Run(Rest),
-    /// Say whether a workflow can run, as `toolcrib check workflow NAME` does
+    /// Check whether a workflow can run, as `toolcrib check workflow NAME` does
     Check(Rest),
     /// Create a workflow, as `toolcrib create workflow --file FILE` does
     Create(Rest),
@@ -42,7 +42,7 @@ enum Action {
 /// What the verb takes.
 #[derive(Debug, clap::Args)]
 struct Rest {
-    /// The name, and the flags of the verb
+    /// The name and flags of the verb
     #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGUMENTS")]
     words: Vec<OsString>,
 }
@@ -62,7 +62,7 @@ pub(crate) fn run(arguments: Arguments, environment: &Environment) -> anyhow::Re
     match Cli::try_parse_from(crate::free::rewrite(words, super::definition)) {
         Ok(cli) => super::run(cli, environment),
         Err(error) => {
-            // The terminal may be gone, and then nothing can be told.
+            // The terminal may be gone, and then nothing can be printed.
             let _ = error.print();
             Ok(if error.use_stderr() { ExitCode::from(USAGE) } else { ExitCode::SUCCESS })
         }

@@ -15,7 +15,7 @@ use toolcrib_base::task::Scope;
 use toolcrib_gateway::Events;
 use toolcrib_web::Guard;
 
-use super::{Serving, wait_for_end};
+use super::{HttpGateway, wait_for_end};
 use crate::config::Config;
 use crate::example;
 use crate::output::print;
@@ -36,7 +36,7 @@ pub(crate) async fn run(config: Config, events: Events, once: bool) -> anyhow::R
 async fn until_told(config: Config, events: Events, once: bool, scope: &Scope) -> anyhow::Result<()> {
     let mut end = pin!(wait_for_end());
     let mut starting = pin!(start(config, events, scope));
-    // The signals are listened to before anything starts, and what has begun to start is ended in good manners.
+    // The signals are listened to before anything starts, and what has begun to start is ended cleanly.
     let (serving, told) = tokio::select! {
         biased;
         told = &mut end => (starting.await?, Some(told)),
@@ -54,25 +54,25 @@ async fn until_told(config: Config, events: Events, once: bool, scope: &Scope) -
 }
 
 /// Starts the server over HTTP, writes the definitions of all and starts the gateway over them.
-async fn start(config: Config, events: Events, scope: &Scope) -> anyhow::Result<Serving> {
+async fn start(config: Config, events: Events, scope: &Scope) -> anyhow::Result<HttpGateway> {
     let listener = TcpListener::bind(("127.0.0.1", 0)).await.context("listen for the example server over HTTP")?;
     let address = listener.local_addr().context("read the listener's address")?;
     let server = example::named(OVER_HTTP).expect("it is one of the example servers");
-    // Nobody knows this token: every client on this machine is the same to it.
+    // No one knows this token: every client on this machine is the same to it.
     let guard = Guard::new(random::token(), Vec::new(), Vec::new());
     scope.spawn(example::http::serve(listener, Arc::clone(&server), guard, scope.clone()));
     home::write(config.home.path(), &home::http_url(address))?;
-    let serving = Serving::start(config, events).await?;
+    let serving = HttpGateway::start(config, events).await?;
     serving.announce()?;
     serving.eager_servers_listed().await;
     Ok(serving)
 }
 
 /// Shows the walk; without `once` also how to connect, and then never ends.
-async fn show(serving: &Serving, once: bool) -> anyhow::Result<()> {
+async fn show(serving: &HttpGateway, once: bool) -> anyhow::Result<()> {
     walk::show(&serving.url, print).await?;
     if !once {
-        print(&settings::render(&serving.url, serving.composed.config.home.path()))?;
+        print(&settings::render(&serving.url, serving.running.config.home.path()))?;
         std::future::pending::<()>().await;
     }
     Ok(())

@@ -9,7 +9,7 @@ use toolcrib_protocol::Raw;
 use toolcrib_search::measure::Scores;
 use toolcrib_search::tokens;
 
-use super::Serving;
+use super::HttpGateway;
 use crate::client::{Client, ClientFlags};
 use crate::config::Config;
 use crate::home::Environment;
@@ -26,7 +26,7 @@ pub(crate) struct Question {
 
 /// How a set was answered.
 #[derive(Debug)]
-pub(crate) struct Measured {
+pub(crate) struct Measurement {
     /// The mean over the questions.
     pub(crate) scores: Scores,
     /// What the text of an answer of the usual length costs: median and most.
@@ -36,10 +36,10 @@ pub(crate) struct Measured {
 }
 
 /// Starts a gateway and asks it.
-pub(crate) async fn run(config: Config, events: Events, questions: &[Question]) -> anyhow::Result<Measured> {
-    let serving = Serving::start(config, events).await?;
+pub(crate) async fn run(config: Config, events: Events, questions: &[Question]) -> anyhow::Result<Measurement> {
+    let serving = HttpGateway::start(config, events).await?;
     serving.eager_servers_listed().await;
-    let home = serving.composed.config.home.path().to_owned();
+    let home = serving.running.config.home.path().to_owned();
     let flags = ClientFlags::of_gateway(&serving.url, serving.token_file.clone(), home);
     let measured = match Client::open(&flags, &Environment::default()).await {
         Err(error) => Err(error),
@@ -53,7 +53,7 @@ pub(crate) async fn run(config: Config, events: Events, questions: &[Question]) 
     measured.and_then(|measured| ended.map(|()| measured))
 }
 
-async fn ask(client: &Client, questions: &[Question]) -> anyhow::Result<Measured> {
+async fn ask(client: &Client, questions: &[Question]) -> anyhow::Result<Measurement> {
     // The first search of a process reads tables that the others find ready.
     find(client, &json!({ "query": "warm the caches" })).await?;
     let (mut scores, mut costs, mut times) = (Vec::new(), Vec::new(), Vec::new());
@@ -69,7 +69,7 @@ async fn ask(client: &Client, questions: &[Question]) -> anyhow::Result<Measured
     times.sort_unstable_by(f64::total_cmp);
     let at = |percent: usize| (questions.len() * percent / 100).min(questions.len().saturating_sub(1));
     ensure!(!questions.is_empty(), "there is no question");
-    Ok(Measured {
+    Ok(Measurement {
         scores: Scores::mean(&scores),
         tokens: (costs[at(50)], costs[costs.len() - 1]),
         millis: (times[at(50)], times[at(95)]),

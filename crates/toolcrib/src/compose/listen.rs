@@ -14,7 +14,7 @@ pub(crate) async fn bind(address: SocketAddr) -> Result<TcpListener, Problem> {
                 .hint("choose another address with `--listen`, or `--listen 127.0.0.1:0` for any free port");
         }
         let holder = holder(address.port()).map(|who| format!(" by {who}")).unwrap_or_default();
-        Problem::new(Kind::Address, format!("the address `{address}` is taken{holder}"))
+        Problem::new(Kind::Address, format!("the address `{address}` is already in use{holder}"))
             .hint("stop that program, or take any free port with `--listen 127.0.0.1:0`")
     })
 }

@@ -31,7 +31,7 @@ pub(crate) async fn serve(
     let (out, queue) = mpsc::channel(OUT);
     let writer = scope.spawn(lines::write(queue));
     let terms = Terms {
-        // Whoever can start us with this home could read its token file as well.
+        // Anyone who can start us with this home could read its token file as well.
         principal: Principal { id: PrincipalId::new("local"), is_admin: false },
         profile,
         rules: Rules::strict(limits.depth),

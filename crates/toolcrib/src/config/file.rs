@@ -9,13 +9,13 @@ use toolcrib_base::{Kind, Problem};
 use toolcrib_catalog::{MASK, is_secret_value};
 use toolcrib_search::nearest;
 
-use super::{Given, KEYS};
+use super::{KEYS, ValueWithSource};
 
 /// A settings file has some dozen lines; a larger one is something else.
 const FILE_BYTES: u64 = 1 << 20;
 
 /// The keys that the file sets; none when there is no file.
-pub(super) fn read(path: &Path) -> Result<BTreeMap<&'static str, Given>, Problem> {
+pub(super) fn read(path: &Path) -> Result<BTreeMap<&'static str, ValueWithSource>, Problem> {
     let text = match std::fs::File::open(path) {
         Ok(file) => {
             let mut text = String::new();
@@ -35,12 +35,12 @@ pub(super) fn read(path: &Path) -> Result<BTreeMap<&'static str, Given>, Problem
     parse(path, &text)
 }
 
-fn parse(path: &Path, text: &str) -> Result<BTreeMap<&'static str, Given>, Problem> {
+fn parse(path: &Path, text: &str) -> Result<BTreeMap<&'static str, ValueWithSource>, Problem> {
     let place = |offset: usize| format!("{}:{}", path.display(), line_of(text, offset));
     let entries: BTreeMap<Spanned<String>, Spanned<Value>> = toml::from_str(text).map_err(|error| {
         let at = error.span().map_or(0, |span| span.start);
         let message = format!("{}: {}", place(at), crate::text::line(error.message()));
-        Problem::new(Kind::Definition, message).hint("the settings are written in TOML: `key = \"value\"`")
+        Problem::new(Kind::Definition, message).hint("write settings as TOML: `key = \"value\"`")
     })?;
     let mut known = BTreeMap::new();
     for (name, value) in entries {
@@ -48,7 +48,7 @@ fn parse(path: &Path, text: &str) -> Result<BTreeMap<&'static str, Given>, Probl
         let Some(key) = KEYS.iter().find(|key| key.name == name.get_ref()) else {
             return Err(unknown(&place, name.get_ref()));
         };
-        known.insert(key.name, Given { value: value.into_inner(), place });
+        known.insert(key.name, ValueWithSource { value: value.into_inner(), place });
     }
     Ok(known)
 }
@@ -59,7 +59,7 @@ fn unknown(place: &str, name: &str) -> Problem {
     let names: Vec<&str> = KEYS.iter().map(|key| key.name).collect();
     let hint = match nearest(name, names.iter().copied()).first() {
         Some(near) => format!("did you mean `{near}`?"),
-        None => format!("the keys are {}", names.join(", ")),
+        None => format!("known keys: {}", names.join(", ")),
     };
     Problem::new(Kind::Definition, format!("{place}: unknown key `{}`", crate::text::line(&short))).hint(hint)
 }

@@ -7,8 +7,8 @@ use std::collections::BTreeMap;
 use clap::{Arg, ArgAction, ArgMatches, Command};
 use toml::Value;
 
-use super::parse::{self, Wrong};
-use super::{Config, Low};
+use super::parse::{self, ParseError};
+use super::{Config, SettingFlags};
 
 /// One setting.
 #[derive(Debug)]
@@ -26,7 +26,7 @@ pub(crate) struct Key {
     /// Which kind of TOML value it takes.
     pub(crate) shape: Shape,
     /// Checks a value and puts it into the settings.
-    pub(crate) set: fn(&mut Config, &Value) -> Result<(), Wrong>,
+    pub(crate) set: fn(&mut Config, &Value) -> Result<(), ParseError>,
 }
 
 /// How a value is written.
@@ -46,7 +46,7 @@ pub(crate) const KEYS: [Key; 19] = [
         flag: "listen",
         example: "ADDR",
         default: Some("127.0.0.1:8700"),
-        help: "Where to listen; port 0 lets the system choose",
+        help: "Address to listen on; port 0 lets the system choose",
         shape: Shape::One,
         set: |config, value| parse::address(value).map(|value| config.listen = value),
     },
@@ -55,7 +55,7 @@ pub(crate) const KEYS: [Key; 19] = [
         flag: "log",
         example: "FILTER",
         default: Some("info"),
-        help: "What is logged to stderr: a level, or targets with levels such as `warn,toolcrib=debug`",
+        help: "Log filter for stderr: a level, or targets with levels such as `warn,toolcrib=debug`",
         shape: Shape::One,
         set: |config, value| parse::filter(value).map(|value| config.log = value),
     },
@@ -64,7 +64,7 @@ pub(crate) const KEYS: [Key; 19] = [
         flag: "log-format",
         example: "human|json",
         default: Some("human"),
-        help: "How it is logged",
+        help: "Log format",
         shape: Shape::One,
         set: |config, value| parse::log_format(value).map(|value| config.log_format = value),
     },
@@ -73,7 +73,7 @@ pub(crate) const KEYS: [Key; 19] = [
         flag: "public-url",
         example: "URL",
         default: None,
-        help: "The URL that clients use when a proxy stands before the gateway",
+        help: "URL that clients use when a proxy is in front of the gateway",
         shape: Shape::One,
         set: |config, value| parse::url(value).map(|value| config.public_url = Some(value)),
     },
@@ -82,7 +82,7 @@ pub(crate) const KEYS: [Key; 19] = [
         flag: "allowed-hosts",
         example: "HOST,…",
         default: None,
-        help: "Names in the `Host` header that are accepted besides the loopback ones",
+        help: "Accepted `Host` header names besides the loopback ones",
         shape: Shape::List,
         set: |config, value| parse::hosts(value).map(|value| config.allowed_hosts = value),
     },
@@ -91,7 +91,7 @@ pub(crate) const KEYS: [Key; 19] = [
         flag: "allowed-origins",
         example: "ORIGIN,…",
         default: None,
-        help: "Web sites whose pages may call the gateway",
+        help: "Origins of web pages that may call the gateway",
         shape: Shape::List,
         set: |config, value| parse::origins(value).map(|value| config.allowed_origins = value),
     },
@@ -100,7 +100,7 @@ pub(crate) const KEYS: [Key; 19] = [
         flag: "request-bytes",
         example: "BYTES",
         default: Some("4MiB"),
-        help: "The largest body of a client's request",
+        help: "Maximum size of a client's request body",
         shape: Shape::One,
         set: |config, value| parse::bytes(value).map(|value| config.limits.request_bytes = value),
     },
@@ -109,7 +109,7 @@ pub(crate) const KEYS: [Key; 19] = [
         flag: "bodies-bytes",
         example: "BYTES",
         default: Some("256MiB"),
-        help: "How much memory the bodies of all requests may take together; above it clients get 503",
+        help: "Maximum memory for all request bodies together; above it clients get 503",
         shape: Shape::One,
         set: |config, value| parse::bytes(value).map(|value| config.limits.bodies_bytes = value),
     },
@@ -118,7 +118,7 @@ pub(crate) const KEYS: [Key; 19] = [
         flag: "message-bytes",
         example: "BYTES",
         default: Some("32MiB"),
-        help: "The largest message of a server",
+        help: "Maximum size of a message from a server",
         shape: Shape::One,
         set: |config, value| parse::bytes(value).map(|value| config.limits.message_bytes = value),
     },
@@ -127,7 +127,7 @@ pub(crate) const KEYS: [Key; 19] = [
         flag: "depth",
         example: "N",
         default: Some("64"),
-        help: "How deep JSON may nest in a message",
+        help: "Maximum nesting depth of JSON in a message",
         shape: Shape::One,
         set: |config, value| parse::depth(value).map(|value| config.limits.depth = value),
     },
@@ -136,7 +136,7 @@ pub(crate) const KEYS: [Key; 19] = [
         flag: "sessions",
         example: "N",
         default: Some("10000"),
-        help: "How many sessions of legacy clients may be open at a time",
+        help: "Maximum number of open sessions of legacy clients",
         shape: Shape::One,
         set: |config, value| parse::count(value).map(|value| config.limits.sessions = value),
     },
@@ -145,7 +145,7 @@ pub(crate) const KEYS: [Key; 19] = [
         flag: "session-idle",
         example: "TIME",
         default: Some("30m"),
-        help: "After how long without a request a session ends",
+        help: "Idle time after which a session ends",
         shape: Shape::One,
         set: |config, value| parse::period(value).map(|value| config.limits.session_idle = value),
     },
@@ -154,7 +154,7 @@ pub(crate) const KEYS: [Key; 19] = [
         flag: "audit-queue",
         example: "N",
         default: Some("8192"),
-        help: "How many audit events may wait for the disk before calls wait for them",
+        help: "Maximum number of queued audit events before calls wait",
         shape: Shape::One,
         set: |config, value| parse::count(value).map(|value| config.audit_queue = value),
     },
@@ -163,7 +163,7 @@ pub(crate) const KEYS: [Key; 19] = [
         flag: "audit-arguments",
         example: "true|false",
         default: Some("false"),
-        help: "Keep the arguments of calls, secrets redacted, in the audit log",
+        help: "Store call arguments, secrets redacted, in the audit log",
         shape: Shape::Switch,
         set: |config, value| parse::switch(value).map(|value| config.audit_arguments = value),
     },
@@ -172,7 +172,7 @@ pub(crate) const KEYS: [Key; 19] = [
         flag: "events-kept",
         example: "N",
         default: Some("10000"),
-        help: "How many events (what happened to servers, workflows …) are kept",
+        help: "Number of events (changes of servers, workflows …) to keep",
         shape: Shape::One,
         set: |config, value| parse::count(value).map(|value| config.events.most = value),
     },
@@ -181,7 +181,7 @@ pub(crate) const KEYS: [Key; 19] = [
         flag: "events-days",
         example: "N",
         default: Some("14"),
-        help: "For how many days they are kept",
+        help: "Number of days to keep them",
         shape: Shape::One,
         set: |config, value| parse::days(value).map(|value| config.events.age = value),
     },
@@ -190,7 +190,7 @@ pub(crate) const KEYS: [Key; 19] = [
         flag: "runs-kept",
         example: "N",
         default: Some("10000"),
-        help: "How many runs of workflows that ended are kept",
+        help: "Number of completed workflow runs to keep",
         shape: Shape::One,
         set: |config, value| parse::count(value).map(|value| config.runs.most = value),
     },
@@ -199,7 +199,7 @@ pub(crate) const KEYS: [Key; 19] = [
         flag: "runs-days",
         example: "N",
         default: Some("21"),
-        help: "For how many days they are kept",
+        help: "Number of days to keep them",
         shape: Shape::One,
         set: |config, value| parse::days(value).map(|value| config.runs.age = value),
     },
@@ -208,7 +208,7 @@ pub(crate) const KEYS: [Key; 19] = [
         flag: "grace",
         example: "TIME",
         default: Some("5s"),
-        help: "How long running calls and servers may take to end when the gateway ends",
+        help: "Grace period for running calls and servers at shutdown",
         shape: Shape::One,
         set: |config, value| parse::period(value).map(|value| config.grace = value),
     },
@@ -245,10 +245,10 @@ impl Key {
     }
 }
 
-// === impl Low ===
+// === impl SettingFlags ===
 
 /// What `#[derive(clap::Args)]` would make, from the table.
-impl clap::Args for Low {
+impl clap::Args for SettingFlags {
     fn augment_args(command: Command) -> Command {
         let home =
             Arg::new("home").long("home").value_name("DIR").value_parser(clap::value_parser!(std::path::PathBuf));
@@ -261,7 +261,7 @@ impl clap::Args for Low {
     }
 }
 
-impl clap::FromArgMatches for Low {
+impl clap::FromArgMatches for SettingFlags {
     fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
         let mut flags = BTreeMap::new();
         for key in &KEYS {

@@ -12,57 +12,57 @@ use super::LogFormat;
 
 /// What was expected instead, as a fragment after "expected".
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Wrong(pub(crate) &'static str);
+pub(crate) struct ParseError(pub(crate) &'static str);
 
 /// Units of bytes.
 const UNITS: [(&str, usize); 3] = [("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)];
 
-fn text<'a>(value: &'a Value, expected: &'static str) -> Result<&'a str, Wrong> {
-    value.as_str().ok_or(Wrong(expected))
+fn text<'a>(value: &'a Value, expected: &'static str) -> Result<&'a str, ParseError> {
+    value.as_str().ok_or(ParseError(expected))
 }
 
-pub(super) fn address(value: &Value) -> Result<SocketAddr, Wrong> {
+pub(super) fn address(value: &Value) -> Result<SocketAddr, ParseError> {
     const EXPECTED: &str = "an address with a port such as `127.0.0.1:8700`";
     let text = text(value, EXPECTED)?.trim();
     if let Some(port) = text.strip_prefix("localhost:") {
         return port
             .parse()
             .map(|port| SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), port))
-            .or(Err(Wrong(EXPECTED)));
+            .or(Err(ParseError(EXPECTED)));
     }
-    text.parse().or(Err(Wrong(EXPECTED)))
+    text.parse().or(Err(ParseError(EXPECTED)))
 }
 
-pub(super) fn filter(value: &Value) -> Result<String, Wrong> {
+pub(super) fn filter(value: &Value) -> Result<String, ParseError> {
     const EXPECTED: &str = "a filter such as `info` or `warn,toolcrib=debug`";
     let text = text(value, EXPECTED)?;
-    EnvFilter::try_new(text).or(Err(Wrong(EXPECTED)))?;
+    EnvFilter::try_new(text).or(Err(ParseError(EXPECTED)))?;
     Ok(text.to_owned())
 }
 
-pub(super) fn log_format(value: &Value) -> Result<LogFormat, Wrong> {
+pub(super) fn log_format(value: &Value) -> Result<LogFormat, ParseError> {
     match value.as_str() {
         Some("human") => Ok(LogFormat::Human),
         Some("json") => Ok(LogFormat::Json),
-        _ => Err(Wrong("`human` or `json`")),
+        _ => Err(ParseError("`human` or `json`")),
     }
 }
 
-pub(super) fn url(value: &Value) -> Result<String, Wrong> {
+pub(super) fn url(value: &Value) -> Result<String, ParseError> {
     const EXPECTED: &str = "a URL such as `https://tools.example.com`";
     let text = text(value, EXPECTED)?.trim_end_matches('/');
-    let uri: Uri = text.parse().or(Err(Wrong(EXPECTED)))?;
+    let uri: Uri = text.parse().or(Err(ParseError(EXPECTED)))?;
     let fits = matches!(uri.scheme_str(), Some("http" | "https")) && uri.host().is_some() && uri.query().is_none();
-    if fits { Ok(text.to_owned()) } else { Err(Wrong(EXPECTED)) }
+    if fits { Ok(text.to_owned()) } else { Err(ParseError(EXPECTED)) }
 }
 
-pub(super) fn hosts(value: &Value) -> Result<Vec<String>, Wrong> {
+pub(super) fn hosts(value: &Value) -> Result<Vec<String>, ParseError> {
     const EXPECTED: &str = "host names such as `tools.example.com` or `tools.example.com:8700`";
     let fits = |host: &str| host.parse::<http::uri::Authority>().is_ok() && !host.contains('@');
     list(value, EXPECTED, fits).map(|hosts| hosts.into_iter().map(|host| host.to_ascii_lowercase()).collect())
 }
 
-pub(super) fn origins(value: &Value) -> Result<Vec<String>, Wrong> {
+pub(super) fn origins(value: &Value) -> Result<Vec<String>, ParseError> {
     const EXPECTED: &str = "origins such as `https://tools.example.com`, without a path";
     let fits = |origin: &str| {
         let after_scheme = origin.split_once("://").map(|(_, rest)| rest);
@@ -71,15 +71,15 @@ pub(super) fn origins(value: &Value) -> Result<Vec<String>, Wrong> {
     list(value, EXPECTED, fits)
 }
 
-fn list(value: &Value, expected: &'static str, fits: impl Fn(&str) -> bool) -> Result<Vec<String>, Wrong> {
-    let items = value.as_array().ok_or(Wrong(expected))?;
-    let item = |item: &Value| item.as_str().filter(|text| fits(text)).map(str::to_owned).ok_or(Wrong(expected));
+fn list(value: &Value, expected: &'static str, fits: impl Fn(&str) -> bool) -> Result<Vec<String>, ParseError> {
+    let items = value.as_array().ok_or(ParseError(expected))?;
+    let item = |item: &Value| item.as_str().filter(|text| fits(text)).map(str::to_owned).ok_or(ParseError(expected));
     items.iter().map(item).collect()
 }
 
 /// Bytes, plain or with a unit; at least one.
-pub(super) fn bytes(value: &Value) -> Result<usize, Wrong> {
-    const EXPECTED: &str = "a number of bytes such as `4194304` or `4MiB`, more than nothing";
+pub(super) fn bytes(value: &Value) -> Result<usize, ParseError> {
+    const EXPECTED: &str = "a number of bytes above 0 such as `4194304` or `4MiB`";
     let number = match value {
         Value::String(text) => {
             let text = text.trim();
@@ -89,40 +89,40 @@ pub(super) fn bytes(value: &Value) -> Result<usize, Wrong> {
         }
         other => other.as_integer().and_then(|number| usize::try_from(number).ok()),
     };
-    number.filter(|number| *number > 0).ok_or(Wrong(EXPECTED))
+    number.filter(|number| *number > 0).ok_or(ParseError(EXPECTED))
 }
 
 /// How many, from 1 to a million.
-pub(super) fn count(value: &Value) -> Result<usize, Wrong> {
+pub(super) fn count(value: &Value) -> Result<usize, ParseError> {
     let number = match value {
         Value::String(text) => text.trim().parse().ok(),
         other => other.as_integer().and_then(|number| usize::try_from(number).ok()),
     };
-    number.filter(|number| (1..=1_000_000).contains(number)).ok_or(Wrong("a number from 1 to 1000000"))
+    number.filter(|number| (1..=1_000_000).contains(number)).ok_or(ParseError("a number from 1 to 1000000"))
 }
 
 /// Days, from one to ten years.
-pub(super) fn days(value: &Value) -> Result<Duration, Wrong> {
+pub(super) fn days(value: &Value) -> Result<Duration, ParseError> {
     const DAY: Duration = Duration::from_secs(24 * 60 * 60);
     let days = count(value).ok().and_then(|days| u32::try_from(days).ok()).filter(|days| *days <= 3_650);
-    days.map(|days| DAY * days).ok_or(Wrong("a number of days from 1 to 3650"))
+    days.map(|days| DAY * days).ok_or(ParseError("a number of days from 1 to 3650"))
 }
 
 /// How deep JSON may nest. Deeper than 120 our own JSON library refuses to read.
-pub(super) fn depth(value: &Value) -> Result<usize, Wrong> {
-    count(value).ok().filter(|depth| (8..=120).contains(depth)).ok_or(Wrong("a number from 8 to 120"))
+pub(super) fn depth(value: &Value) -> Result<usize, ParseError> {
+    count(value).ok().filter(|depth| (8..=120).contains(depth)).ok_or(ParseError("a number from 8 to 120"))
 }
 
-pub(super) fn period(value: &Value) -> Result<Duration, Wrong> {
-    const EXPECTED: &str = "a duration such as `30s`, `500ms`, `2m` or `1h`, more than nothing and at most a week";
-    text(value, EXPECTED)?.parse::<Period>().map(Period::duration).or(Err(Wrong(EXPECTED)))
+pub(super) fn period(value: &Value) -> Result<Duration, ParseError> {
+    const EXPECTED: &str = "a duration above 0 such as `30s`, `500ms`, `2m` or `1h`, at most a week";
+    text(value, EXPECTED)?.parse::<Period>().map(Period::duration).or(Err(ParseError(EXPECTED)))
 }
 
-pub(super) fn switch(value: &Value) -> Result<bool, Wrong> {
+pub(super) fn switch(value: &Value) -> Result<bool, ParseError> {
     match value {
         Value::Boolean(on) => Ok(*on),
         Value::String(text) if text == "true" => Ok(true),
         Value::String(text) if text == "false" => Ok(false),
-        _ => Err(Wrong("`true` or `false`")),
+        _ => Err(ParseError("`true` or `false`")),
     }
 }

@@ -14,9 +14,9 @@ fn load(file: Option<&str>, variables: &[(&str, &str)], flags: &[&str]) -> Resul
     }
     let environment: Environment =
         variables.iter().map(|(name, value)| ((*name).to_owned(), OsString::from(value))).collect();
-    let command = <Low as clap::Args>::augment_args(clap::Command::new("test").no_binary_name(true));
+    let command = <SettingFlags as clap::Args>::augment_args(clap::Command::new("test").no_binary_name(true));
     let matches = command.try_get_matches_from(flags).unwrap();
-    let mut low = <Low as clap::FromArgMatches>::from_arg_matches(&matches).unwrap();
+    let mut low = <SettingFlags as clap::FromArgMatches>::from_arg_matches(&matches).unwrap();
     low.home = Some(folder.path().to_owned());
     Config::load(&low, &environment).map_err(|mut problem| {
         problem.message = problem.message.replace(&format!("{}/", folder.path().display()), "");
@@ -113,7 +113,7 @@ fn what_is_wrong_is_named_with_its_place() {
         assert_eq!(problem.kind, Kind::Definition);
     };
     check("log = 'info'\nlisen = '127.0.0.1:1'\n", "config.toml:2: unknown key `lisen`", "did you mean `listen`?");
-    check("\n\n[server]\nx = 1\n", "config.toml:3: unknown key `server`", "the keys are listen, log");
+    check("\n\n[server]\nx = 1\n", "config.toml:3: unknown key `server`", "known keys: listen, log");
     check("listen = 8700\n", "config.toml:1: `listen`: expected an address with a port", "");
     check("depth = 1\n", "config.toml:1: `depth`: expected a number from 8 to 120, got `1`", "");
     check("events_days = 0", "config.toml:1: `events_days`: expected a number of days from 1 to 3650", "");
@@ -141,7 +141,7 @@ fn what_is_wrong_is_named_with_its_place() {
 fn a_file_that_cannot_be_read_is_an_error() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::create_dir(folder.path().join("config.toml")).unwrap();
-    let low = Low { home: Some(folder.path().to_owned()), ..Low::default() };
+    let low = SettingFlags { home: Some(folder.path().to_owned()), ..SettingFlags::default() };
     let problem = Config::load(&low, &Environment::default()).unwrap_err();
     assert!(problem.message.starts_with("cannot read `"), "{}", problem.message);
     let too_large = "#".repeat(2 << 20);

@@ -63,13 +63,13 @@ fn a_damaged_file_is_told_with_its_place() {
         ("contexts:\n- endpoint: http://a".to_owned(), "`contexts[0]`: the key `name` is missing"),
         ("contexts:\n- name: a".to_owned(), "the key `endpoint` is missing"),
         ("contexts:\n- name: ../a\n  endpoint: x".to_owned(), "`../a` is not a name"),
-        (entry("- name: a\n  endpoint: http://b\n"), "`a` is there twice"),
+        (entry("- name: a\n  endpoint: http://b\n"), "`a` appears twice"),
         (entry("  tokn: x\n"), "`contexts[0]`: unknown key `tokn`"),
         (entry("  token: 'env:1X'\n"), "`token`: expected a variable's name"),
-        (entry("  token: vault:x\n"), "the vault is for servers"),
+        (entry("  token: vault:x\n"), "the vault holds secrets of servers only"),
         (entry("  settings: {output: xml}\n"), "table, wide, json, yaml, name"),
         (entry("  settings: {colour: red}\n"), "unknown key `colour`"),
-        (entry("  token: plain-text\n"), "others can read it"),
+        (entry("  token: plain-text\n"), "other users can read it"),
     ] {
         let (_folder, home) = home();
         write(&home, &text, 0o644);
@@ -113,7 +113,7 @@ fn tokens_are_resolved_when_they_are_used() {
         assert_eq!(resolve(text).unwrap().unwrap().expose(), expected);
     }
     for (text, part) in
-        [("file:none", "cannot read a token"), ("env:NONE", "is not set"), ("env:BAD", "holds no token")]
+        [("file:none", "cannot read a token"), ("env:NONE", "is not set"), ("env:BAD", "contains no token")]
     {
         let problem = resolve(text).unwrap_err();
         assert_eq!(problem.kind, Kind::Unauthenticated);

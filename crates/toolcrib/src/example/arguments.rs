@@ -7,7 +7,7 @@ const EXACT: f64 = 9_007_199_254_740_991.0;
 
 /// Why a call cannot be answered, in one sentence without its dot.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Wrong(pub(crate) String);
+pub(crate) struct ArgumentError(pub(crate) String);
 
 /// The arguments as they came. `null` counts as absent.
 #[derive(Debug, Default)]
@@ -15,49 +15,49 @@ pub(crate) struct Arguments(Map<String, Value>);
 
 impl Arguments {
     /// Takes the value of `arguments`; absent is empty.
-    pub(crate) fn new(value: Value) -> Result<Self, Wrong> {
+    pub(crate) fn new(value: Value) -> Result<Self, ArgumentError> {
         match value {
             Value::Object(members) => Ok(Self(members)),
             Value::Null => Ok(Self::default()),
-            _ => Err(Wrong("`arguments` must be an object".to_owned())),
+            _ => Err(ArgumentError("`arguments` must be an object".to_owned())),
         }
     }
 
     /// Refuses members that the schema does not know: a misspelt option must not be ignored.
-    pub(super) fn only(&self, properties: &Value) -> Result<(), Wrong> {
+    pub(super) fn only(&self, properties: &Value) -> Result<(), ArgumentError> {
         let Some(unknown) = self.0.keys().find(|key| properties.get(key.as_str()).is_none()) else { return Ok(()) };
         let known: Vec<String> =
             properties.as_object().into_iter().flatten().map(|(key, _)| format!("`{key}`")).collect();
         let shown: String = unknown.chars().take(60).collect();
         let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
-        Err(Wrong(format!("unknown argument `{shown}`; known are {known}")))
+        Err(ArgumentError(format!("unknown argument `{shown}`; known are {known}")))
     }
 
     fn get(&self, key: &str) -> Option<&Value> {
         self.0.get(key).filter(|value| !value.is_null())
     }
 
-    pub(super) fn text(&self, key: &str) -> Result<Option<&str>, Wrong> {
+    pub(super) fn text(&self, key: &str) -> Result<Option<&str>, ArgumentError> {
         let Some(value) = self.get(key) else { return Ok(None) };
-        value.as_str().map(Some).ok_or_else(|| Wrong(format!("`{key}` must be a string")))
+        value.as_str().map(Some).ok_or_else(|| ArgumentError(format!("`{key}` must be a string")))
     }
 
-    pub(super) fn needed_text(&self, key: &str) -> Result<&str, Wrong> {
+    pub(super) fn needed_text(&self, key: &str) -> Result<&str, ArgumentError> {
         self.text(key)?.ok_or_else(|| missing(key))
     }
 
-    pub(super) fn number(&self, key: &str) -> Result<Option<f64>, Wrong> {
+    pub(super) fn number(&self, key: &str) -> Result<Option<f64>, ArgumentError> {
         let Some(value) = self.get(key) else { return Ok(None) };
-        number(value).map(Some).ok_or_else(|| Wrong(format!("`{key}` must be a number")))
+        number(value).map(Some).ok_or_else(|| ArgumentError(format!("`{key}` must be a number")))
     }
 
-    pub(super) fn needed_number(&self, key: &str) -> Result<f64, Wrong> {
+    pub(super) fn needed_number(&self, key: &str) -> Result<f64, ArgumentError> {
         self.number(key)?.ok_or_else(|| missing(key))
     }
 
     /// A whole number from `least` to `most`.
-    pub(super) fn whole(&self, key: &str, least: i64, most: i64) -> Result<Option<i64>, Wrong> {
-        let wrong = || Wrong(format!("`{key}` must be a whole number from {least} to {most}"));
+    pub(super) fn whole(&self, key: &str, least: i64, most: i64) -> Result<Option<i64>, ArgumentError> {
+        let wrong = || ArgumentError(format!("`{key}` must be a whole number from {least} to {most}"));
         let Some(value) = self.get(key) else { return Ok(None) };
         // `3.0` is a whole number in JSON Schema.
         let whole = value.as_i64().or_else(|| {
@@ -68,16 +68,16 @@ impl Arguments {
     }
 
     /// At most `most` numbers.
-    pub(super) fn numbers(&self, key: &str, most: usize) -> Result<Option<Vec<f64>>, Wrong> {
-        let wrong = || Wrong(format!("`{key}` must be a list of at most {most} numbers"));
+    pub(super) fn numbers(&self, key: &str, most: usize) -> Result<Option<Vec<f64>>, ArgumentError> {
+        let wrong = || ArgumentError(format!("`{key}` must be a list of at most {most} numbers"));
         let Some(value) = self.get(key) else { return Ok(None) };
         let items = value.as_array().filter(|items| items.len() <= most).ok_or_else(wrong)?;
         items.iter().map(number).collect::<Option<Vec<f64>>>().map(Some).ok_or_else(wrong)
     }
 
     /// At most `most` texts.
-    pub(super) fn texts(&self, key: &str, most: usize) -> Result<Option<Vec<String>>, Wrong> {
-        let wrong = || Wrong(format!("`{key}` must be a list of at most {most} strings"));
+    pub(super) fn texts(&self, key: &str, most: usize) -> Result<Option<Vec<String>>, ArgumentError> {
+        let wrong = || ArgumentError(format!("`{key}` must be a list of at most {most} strings"));
         let Some(value) = self.get(key) else { return Ok(None) };
         let items = value.as_array().filter(|items| items.len() <= most).ok_or_else(wrong)?;
         items.iter().map(|item| item.as_str().map(str::to_owned)).collect::<Option<_>>().map(Some).ok_or_else(wrong)
@@ -88,8 +88,8 @@ fn number(value: &Value) -> Option<f64> {
     value.as_f64().filter(|number| number.is_finite())
 }
 
-pub(super) fn missing(key: &str) -> Wrong {
-    Wrong(format!("`{key}` is missing"))
+pub(super) fn missing(key: &str) -> ArgumentError {
+    ArgumentError(format!("`{key}` is missing"))
 }
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
-//! The example server `basics`: the smallest tools of each kind, to try a gateway with. One echoes, one adds, one counts
-//! its calls, one reads a variable, one shows a picture and one always fails; a prompt and two resources come with them.
+//! The example server `basics`: the smallest tools of each kind, to try a gateway with. One echoes, one adds, one
+//! counts its calls, one reads a variable, one shows a picture and one always fails; a prompt and two resources come
+//! with them.
 
 #[cfg(test)]
 mod tests;
@@ -9,7 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use serde_json::{Value, json};
 
 use super::tool::{self, Effect};
-use super::{About, Arguments, Content, Example, Told, Tool, Wrong};
+use super::{ArgumentError, Arguments, Content, Example, ExampleInfo, Tool, ToolReply};
 
 /// A PNG of one pixel, in base64.
 const PICTURE: &str =
@@ -17,7 +18,7 @@ const PICTURE: &str =
 const TEXT_URI: &str = "basics:///text";
 const PICTURE_URI: &str = "basics:///picture";
 
-const ABOUT: About = About {
+const ABOUT: ExampleInfo = ExampleInfo {
     name: "basics",
     title: "Basics",
     instructions: "Echoes, adds, counts, fails on demand, and shows a picture and a variable of its environment. For \
@@ -38,7 +39,7 @@ const TOOLS: &[Tool<BasicsServer>] = &[
         effect: Effect::Reads,
         properties: || json!({ "text": { "type": "string", "description": "The text to return" } }),
         required: &["text"],
-        run: |_, arguments| Ok(Told::text(arguments.needed_text("text")?)),
+        run: |_, arguments| Ok(ToolReply::text(arguments.needed_text("text")?)),
     },
     Tool {
         name: "add",
@@ -63,7 +64,7 @@ const TOOLS: &[Tool<BasicsServer>] = &[
         required: &[],
         run: |server, _| {
             let count = server.count.fetch_add(1, Ordering::Relaxed) + 1;
-            Ok(Told::new(count.to_string(), json!({ "count": count })))
+            Ok(ToolReply::new(count.to_string(), json!({ "count": count })))
         },
     },
     Tool {
@@ -75,7 +76,7 @@ const TOOLS: &[Tool<BasicsServer>] = &[
         required: &["name"],
         run: |_, arguments| {
             let value = std::env::var_os(arguments.needed_text("name")?);
-            Ok(Told::text(value.map_or("(unset)".into(), |value| value.to_string_lossy().into_owned())))
+            Ok(ToolReply::text(value.map_or("(unset)".into(), |value| value.to_string_lossy().into_owned())))
         },
     },
     Tool {
@@ -85,7 +86,7 @@ const TOOLS: &[Tool<BasicsServer>] = &[
         effect: Effect::Reads,
         properties: || json!({ "message": { "type": "string", "default": "the tool failed", "description": "What to fail with" } }),
         required: &[],
-        run: |_, arguments| Err(Wrong(arguments.text("message")?.unwrap_or("the tool failed").to_owned())),
+        run: |_, arguments| Err(ArgumentError(arguments.text("message")?.unwrap_or("the tool failed").to_owned())),
     },
     Tool {
         name: "picture",
@@ -94,14 +95,14 @@ const TOOLS: &[Tool<BasicsServer>] = &[
         effect: Effect::Reads,
         properties: || json!({}),
         required: &[],
-        run: |_, _| Ok(Told::picture(PICTURE)),
+        run: |_, _| Ok(ToolReply::picture(PICTURE)),
     },
 ];
 
 // === impl BasicsServer ===
 
 impl Example for BasicsServer {
-    fn about(&self) -> &'static About {
+    fn about(&self) -> &'static ExampleInfo {
         &ABOUT
     }
 
@@ -109,7 +110,7 @@ impl Example for BasicsServer {
         tool::entries(TOOLS)
     }
 
-    fn call(&self, name: &str, arguments: &Arguments) -> Option<Result<Told, Wrong>> {
+    fn call(&self, name: &str, arguments: &Arguments) -> Option<Result<ToolReply, ArgumentError>> {
         tool::call(TOOLS, self, name, arguments)
     }
 
@@ -147,7 +148,7 @@ impl Content for BasicsServer {
         })]
     }
 
-    fn prompt(&self, name: &str, arguments: &Arguments) -> Option<Result<Value, Wrong>> {
+    fn prompt(&self, name: &str, arguments: &Arguments) -> Option<Result<Value, ArgumentError>> {
         (name == "greet").then(|| {
             let text = format!("Greet {} in one friendly sentence.", arguments.needed_text("who")?);
             Ok(json!({ "messages": [{ "role": "user", "content": { "type": "text", "text": text } }] }))
@@ -159,10 +160,10 @@ impl Content for BasicsServer {
     }
 }
 
-fn add(_: &BasicsServer, arguments: &Arguments) -> Result<Told, Wrong> {
+fn add(_: &BasicsServer, arguments: &Arguments) -> Result<ToolReply, ArgumentError> {
     let sum = arguments.needed_number("a")? + arguments.needed_number("b")?;
     if !sum.is_finite() {
-        return Err(Wrong("the sum is too large for a number".to_owned()));
+        return Err(ArgumentError("the sum is too large for a number".to_owned()));
     }
-    Ok(Told::new(sum.to_string(), json!({ "sum": sum })))
+    Ok(ToolReply::new(sum.to_string(), json!({ "sum": sum })))
 }

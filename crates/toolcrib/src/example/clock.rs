@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use toolcrib_base::Clock;
 
 use super::tool::{self, Effect};
-use super::{About, Arguments, Example, Told, Tool, Wrong};
+use super::{ArgumentError, Arguments, Example, ExampleInfo, Tool, ToolReply};
 use calendar::{Date, Moment, Offset, WEEKDAYS, days_in_month, is_leap};
 
 /// How many dates one answer may have.
@@ -18,7 +18,7 @@ const DATES: i64 = 52;
 /// The longest duration, in seconds: 10,000 years.
 const DURATION: i64 = 315_576_000_000;
 
-const ABOUT: About = About {
+const ABOUT: ExampleInfo = ExampleInfo {
     name: "clock",
     title: "Clock and calendar",
     instructions: "Tells the time and calculates with dates. Dates are ISO 8601 (`2026-03-01`), times RFC 3339. Zones are \
@@ -187,7 +187,7 @@ impl ClockServer {
 }
 
 impl Example for ClockServer {
-    fn about(&self) -> &'static About {
+    fn about(&self) -> &'static ExampleInfo {
         &ABOUT
     }
 
@@ -195,27 +195,27 @@ impl Example for ClockServer {
         tool::entries(TOOLS)
     }
 
-    fn call(&self, name: &str, arguments: &Arguments) -> Option<Result<Told, Wrong>> {
+    fn call(&self, name: &str, arguments: &Arguments) -> Option<Result<ToolReply, ArgumentError>> {
         tool::call(TOOLS, self, name, arguments)
     }
 }
 
-fn offset_of(arguments: &Arguments, key: &str) -> Result<Offset, Wrong> {
+fn offset_of(arguments: &Arguments, key: &str) -> Result<Offset, ArgumentError> {
     arguments.text(key)?.map_or(Ok(Offset::UTC), |text| Offset::parse(key, text))
 }
 
-fn date_of(arguments: &Arguments, key: &str) -> Result<Date, Wrong> {
+fn date_of(arguments: &Arguments, key: &str) -> Result<Date, ArgumentError> {
     Date::parse(key, arguments.needed_text(key)?)
 }
 
-fn now(server: &ClockServer, arguments: &Arguments) -> Result<Told, Wrong> {
+fn now(server: &ClockServer, arguments: &Arguments) -> Result<ToolReply, ArgumentError> {
     let local = server.moment().at(offset_of(arguments, "utc_offset")?)?;
     let (weekday, (_, week)) = (local.date.weekday_name(), local.date.iso_week());
     let structured = json!({ "time": local.to_string(), "weekday": weekday, "iso_week": week });
-    Ok(Told::new(format!("{local}, {weekday} of week {week}"), structured))
+    Ok(ToolReply::new(format!("{local}, {weekday} of week {week}"), structured))
 }
 
-fn convert_time(_: &ClockServer, arguments: &Arguments) -> Result<Told, Wrong> {
+fn convert_time(_: &ClockServer, arguments: &Arguments) -> Result<ToolReply, ArgumentError> {
     let otherwise = offset_of(arguments, "from")?;
     let (moment, from) = Moment::parse("time", arguments.needed_text("time")?, otherwise)?;
     let to = Offset::parse("to", arguments.needed_text("to")?)?;
@@ -228,10 +228,10 @@ fn convert_time(_: &ClockServer, arguments: &Arguments) -> Result<Told, Wrong> {
         _ => "another day",
     };
     let structured = json!({ "from": before.to_string(), "to": after.to_string(), "day_change": days });
-    Ok(Told::new(format!("{before} is {after}, {day}"), structured))
+    Ok(ToolReply::new(format!("{before} is {after}, {day}"), structured))
 }
 
-fn days_between(_: &ClockServer, arguments: &Arguments) -> Result<Told, Wrong> {
+fn days_between(_: &ClockServer, arguments: &Arguments) -> Result<ToolReply, ArgumentError> {
     let (from, to) = (date_of(arguments, "from")?, date_of(arguments, "to")?);
     let days = to.0 - from.0;
     let (weeks, rest) = (days / 7, days % 7);
@@ -239,7 +239,7 @@ fn days_between(_: &ClockServer, arguments: &Arguments) -> Result<Told, Wrong> {
     let text = format!(
         "{days} days from {from} to {to} ({weeks} weeks and {rest} days), {working_days} of them Monday to Friday"
     );
-    Ok(Told::new(text, json!({ "days": days, "weeks": weeks, "rest_days": rest, "working_days": working_days })))
+    Ok(ToolReply::new(text, json!({ "days": days, "weeks": weeks, "rest_days": rest, "working_days": working_days })))
 }
 
 /// Days from Monday to Friday among the `days` days from `first` on.
@@ -248,7 +248,7 @@ fn working_days(first: Date, days: i64) -> i64 {
     days / 7 * 5 + rest as i64
 }
 
-fn add_to_date(_: &ClockServer, arguments: &Arguments) -> Result<Told, Wrong> {
+fn add_to_date(_: &ClockServer, arguments: &Arguments) -> Result<ToolReply, ArgumentError> {
     let start = date_of(arguments, "date")?;
     // No sum of these comes near the end of the numbers.
     let amount = |key| arguments.whole(key, -10_000_000, 10_000_000).map(|amount| amount.unwrap_or(0));
@@ -257,14 +257,14 @@ fn add_to_date(_: &ClockServer, arguments: &Arguments) -> Result<Told, Wrong> {
     let (year, month) = (months.div_euclid(12), months.rem_euclid(12) + 1);
     let cut = day.min(days_in_month(year, month));
     let moved = Date::new(year, month, cut)
-        .ok_or_else(|| Wrong("the result lies outside of the years 1 to 9999".to_owned()))?
+        .ok_or_else(|| ArgumentError("the result lies outside of the years 1 to 9999".to_owned()))?
         .plus(amount("weeks")? * 7 + amount("days")?)?;
     let weekday = moved.weekday_name();
     let structured = json!({ "date": moved.to_string(), "weekday": weekday, "days_moved": moved.0 - start.0 });
-    Ok(Told::new(format!("{moved}, a {weekday}"), structured))
+    Ok(ToolReply::new(format!("{moved}, a {weekday}"), structured))
 }
 
-fn weekday(_: &ClockServer, arguments: &Arguments) -> Result<Told, Wrong> {
+fn weekday(_: &ClockServer, arguments: &Arguments) -> Result<ToolReply, ArgumentError> {
     let date = date_of(arguments, "date")?;
     let (name, (week_year, week), day) = (date.weekday_name(), date.iso_week(), date.day_of_year());
     let is_leap = is_leap(date.civil().0);
@@ -274,29 +274,29 @@ fn weekday(_: &ClockServer, arguments: &Arguments) -> Result<Told, Wrong> {
         "weekday": name, "iso_weekday": date.weekday(), "iso_week": week, "iso_week_year": week_year,
         "day_of_year": day, "leap_year": is_leap,
     });
-    Ok(Told::new(text, structured))
+    Ok(ToolReply::new(text, structured))
 }
 
-fn next_weekday(server: &ClockServer, arguments: &Arguments) -> Result<Told, Wrong> {
+fn next_weekday(server: &ClockServer, arguments: &Arguments) -> Result<ToolReply, ArgumentError> {
     let name = arguments.needed_text("weekday")?;
     let wanted = WEEKDAYS.iter().position(|weekday| *weekday == name);
-    let wanted = wanted.ok_or_else(|| Wrong(format!("`weekday` must be one of {}", WEEKDAYS.join(", "))))?;
+    let wanted = wanted.ok_or_else(|| ArgumentError(format!("`weekday` must be one of {}", WEEKDAYS.join(", "))))?;
     let after = match arguments.text("after")? {
         Some(text) => Date::parse("after", text)?,
         None => server.moment().at(Offset::UTC)?.date,
     };
     let count = arguments.whole("count", 1, DATES)?.unwrap_or(1);
     let first = (wanted as i64 + 1 - after.weekday() - 1).rem_euclid(7) + 1;
-    let dates: Result<Vec<String>, Wrong> =
+    let dates: Result<Vec<String>, ArgumentError> =
         (0..count).map(|index| after.plus(first + 7 * index).map(|date| date.to_string())).collect();
     let dates = dates?;
-    Ok(Told::new(dates.join("\n"), json!({ "dates": dates })))
+    Ok(ToolReply::new(dates.join("\n"), json!({ "dates": dates })))
 }
 
-fn month_calendar(_: &ClockServer, arguments: &Arguments) -> Result<Told, Wrong> {
+fn month_calendar(_: &ClockServer, arguments: &Arguments) -> Result<ToolReply, ArgumentError> {
     let year = arguments.whole("year", 1, 9_999)?.ok_or_else(|| super::arguments::missing("year"))?;
     let month = arguments.whole("month", 1, 12)?.ok_or_else(|| super::arguments::missing("month"))?;
-    let first = Date::new(year, month, 1).ok_or_else(|| Wrong("there is no such month".to_owned()))?;
+    let first = Date::new(year, month, 1).ok_or_else(|| ArgumentError("there is no such month".to_owned()))?;
     let days = days_in_month(year, month);
     let mut text =
         format!("{year:04}-{month:02}\nMo Tu We Th Fr Sa Su\n{}", "   ".repeat(first.weekday() as usize - 1));
@@ -305,18 +305,19 @@ fn month_calendar(_: &ClockServer, arguments: &Arguments) -> Result<Told, Wrong>
         text.push_str(&format!("{day:2}{}", if is_sunday || day == days { "\n" } else { " " }));
     }
     let structured = json!({ "year": year, "month": month, "days": days, "first_weekday": first.weekday_name() });
-    Ok(Told::new(text, structured))
+    Ok(ToolReply::new(text, structured))
 }
 
 /// Source: the "anonymous Gregorian algorithm" (Meeus, Astronomical Algorithms, chapter 8).
-fn easter(_: &ClockServer, arguments: &Arguments) -> Result<Told, Wrong> {
+fn easter(_: &ClockServer, arguments: &Arguments) -> Result<ToolReply, ArgumentError> {
     let year = arguments.whole("year", 1_583, 9_999)?.ok_or_else(|| super::arguments::missing("year"))?;
     let (a, b, c) = (year % 19, year / 100, year % 100);
     let h = (19 * a + b - b / 4 - (b - (b + 8) / 25 + 1) / 3 + 15) % 30;
     let l = (32 + 2 * (b % 4) + 2 * (c / 4) - h - c % 4) % 7;
     let m = (a + 11 * h + 22 * l) / 451;
     let sum = h + l - 7 * m + 114;
-    let sunday = Date::new(year, sum / 31, sum % 31 + 1).ok_or_else(|| Wrong("there is no such year".to_owned()))?;
+    let sunday =
+        Date::new(year, sum / 31, sum % 31 + 1).ok_or_else(|| ArgumentError("there is no such year".to_owned()))?;
     let days = [
         ("good_friday", "Good Friday", -2),
         ("easter_sunday", "Easter Sunday", 0),
@@ -331,22 +332,22 @@ fn easter(_: &ClockServer, arguments: &Arguments) -> Result<Told, Wrong> {
         lines.push(format!("{date}  {name}"));
         structured[key] = json!(date);
     }
-    Ok(Told::new(lines.join("\n"), structured))
+    Ok(ToolReply::new(lines.join("\n"), structured))
 }
 
-fn unix_time(_: &ClockServer, arguments: &Arguments) -> Result<Told, Wrong> {
+fn unix_time(_: &ClockServer, arguments: &Arguments) -> Result<ToolReply, ArgumentError> {
     let offset = offset_of(arguments, "utc_offset")?;
     let (moment, offset) = match (arguments.whole("timestamp", i64::MIN, i64::MAX)?, arguments.text("time")?) {
         (Some(timestamp), None) => (Moment(timestamp), offset),
         (None, Some(time)) => Moment::parse("time", time, offset)?,
-        _ => return Err(Wrong("give either `timestamp` or `time`".to_owned())),
+        _ => return Err(ArgumentError("give either `timestamp` or `time`".to_owned())),
     };
     let local = moment.at(offset)?;
     let structured = json!({ "timestamp": moment.0, "time": local.to_string() });
-    Ok(Told::new(format!("{} is {local}", moment.0), structured))
+    Ok(ToolReply::new(format!("{} is {local}", moment.0), structured))
 }
 
-fn format_duration(_: &ClockServer, arguments: &Arguments) -> Result<Told, Wrong> {
+fn format_duration(_: &ClockServer, arguments: &Arguments) -> Result<ToolReply, ArgumentError> {
     let seconds = arguments.whole("seconds", 0, DURATION)?.ok_or_else(|| super::arguments::missing("seconds"))?;
     let parts = [
         (seconds / 86_400, "day", "D"),
@@ -367,8 +368,8 @@ fn format_duration(_: &ClockServer, arguments: &Arguments) -> Result<Told, Wrong
         iso.push_str(&format!("{amount}{letter}"));
     }
     if seconds == 0 {
-        return Ok(Told::new("0 seconds", json!({ "words": "0 seconds", "iso_8601": "PT0S" })));
+        return Ok(ToolReply::new("0 seconds", json!({ "words": "0 seconds", "iso_8601": "PT0S" })));
     }
     let words = words.join(", ");
-    Ok(Told::new(format!("{words} ({iso})"), json!({ "words": words, "iso_8601": iso })))
+    Ok(ToolReply::new(format!("{words} ({iso})"), json!({ "words": words, "iso_8601": iso })))
 }

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use toolcrib_base::Clock;
 
 use super::tool::{self, Effect};
-use super::{About, Arguments, Content, Example, Told, Tool, Wrong};
+use super::{ArgumentError, Arguments, Content, Example, ExampleInfo, Tool, ToolReply};
 use shelf::{Change, Note, Shelf, TAGS, TEXT_CHARS, TITLE_CHARS};
 
 /// How many notes one answer may have.
@@ -19,7 +19,7 @@ const MOST: i64 = 100;
 /// How a note's URI begins; its number follows.
 const URI: &str = "note:///";
 
-const ABOUT: About = About {
+const ABOUT: ExampleInfo = ExampleInfo {
     name: "notes",
     title: "Notes",
     instructions: "Keeps short notes while it runs. They are in memory only and gone when it ends. Each note is also a \
@@ -182,7 +182,7 @@ impl NotesServer {
 }
 
 impl Example for NotesServer {
-    fn about(&self) -> &'static About {
+    fn about(&self) -> &'static ExampleInfo {
         &ABOUT
     }
 
@@ -190,7 +190,7 @@ impl Example for NotesServer {
         tool::entries(TOOLS)
     }
 
-    fn call(&self, name: &str, arguments: &Arguments) -> Option<Result<Told, Wrong>> {
+    fn call(&self, name: &str, arguments: &Arguments) -> Option<Result<ToolReply, ArgumentError>> {
         tool::call(TOOLS, self, name, arguments)
     }
 
@@ -230,7 +230,7 @@ impl Content for NotesServer {
         })]
     }
 
-    fn prompt(&self, name: &str, arguments: &Arguments) -> Option<Result<Value, Wrong>> {
+    fn prompt(&self, name: &str, arguments: &Arguments) -> Option<Result<Value, ArgumentError>> {
         (name == "summarize_notes").then(|| {
             let tag = arguments.text("tag")?;
             let shelf = self.shelf();
@@ -256,40 +256,40 @@ impl Content for NotesServer {
     }
 }
 
-fn id_of(arguments: &Arguments) -> Result<u64, Wrong> {
+fn id_of(arguments: &Arguments) -> Result<u64, ArgumentError> {
     let id = arguments.whole("id", 1, i64::MAX)?.ok_or_else(|| super::arguments::missing("id"))?;
     Ok(id.unsigned_abs())
 }
 
-fn add_note(server: &NotesServer, arguments: &Arguments) -> Result<Told, Wrong> {
+fn add_note(server: &NotesServer, arguments: &Arguments) -> Result<ToolReply, ArgumentError> {
     let (title, text) = (arguments.needed_text("title")?, arguments.needed_text("text")?);
     let tags = arguments.texts("tags", TAGS)?.unwrap_or_default();
     let id = server.shelf().add(title, text, &tags, server.clock.now())?;
     server.changed();
-    Ok(Told::new(format!("wrote note {id}: {}", title.trim()), json!({ "id": id, "uri": format!("{URI}{id}") })))
+    Ok(ToolReply::new(format!("wrote note {id}: {}", title.trim()), json!({ "id": id, "uri": format!("{URI}{id}") })))
 }
 
-fn get_note(server: &NotesServer, arguments: &Arguments) -> Result<Told, Wrong> {
+fn get_note(server: &NotesServer, arguments: &Arguments) -> Result<ToolReply, ArgumentError> {
     let shelf = server.shelf();
     let note = shelf.get(id_of(arguments)?)?;
     let tags = if note.tags.is_empty() { String::new() } else { format!("\ntags: {}", note.tags.join(", ")) };
     let text = format!("# {}{tags}\nwritten {}, changed {}\n\n{}", note.title, note.written, note.changed, note.text);
-    Ok(Told::new(text, whole(note)))
+    Ok(ToolReply::new(text, whole(note)))
 }
 
-fn update_note(server: &NotesServer, arguments: &Arguments) -> Result<Told, Wrong> {
+fn update_note(server: &NotesServer, arguments: &Arguments) -> Result<ToolReply, ArgumentError> {
     let (id, title, text) = (id_of(arguments)?, arguments.text("title")?, arguments.text("text")?);
     let tags = arguments.texts("tags", TAGS)?;
     if title.is_none() && text.is_none() && tags.is_none() {
-        return Err(Wrong("give a new `title`, `text` or `tags`".to_owned()));
+        return Err(ArgumentError("give a new `title`, `text` or `tags`".to_owned()));
     }
     let mut shelf = server.shelf();
     let note = shelf.update(id, &Change { title, text, tags: tags.as_deref() }, server.clock.now())?;
     server.changed();
-    Ok(Told::new(format!("changed note {id}: {}", note.title), whole(note)))
+    Ok(ToolReply::new(format!("changed note {id}: {}", note.title), whole(note)))
 }
 
-fn append_to_note(server: &NotesServer, arguments: &Arguments) -> Result<Told, Wrong> {
+fn append_to_note(server: &NotesServer, arguments: &Arguments) -> Result<ToolReply, ArgumentError> {
     let (id, more) = (id_of(arguments)?, arguments.needed_text("text")?);
     let mut shelf = server.shelf();
     let before = &shelf.get(id)?.text;
@@ -297,17 +297,17 @@ fn append_to_note(server: &NotesServer, arguments: &Arguments) -> Result<Told, W
     let note = shelf.update(id, &Change { text: Some(&text), ..Change::default() }, server.clock.now())?;
     server.changed();
     let chars = note.text.chars().count();
-    Ok(Told::new(format!("note {id} has {chars} characters now"), json!({ "id": id, "characters": chars })))
+    Ok(ToolReply::new(format!("note {id} has {chars} characters now"), json!({ "id": id, "characters": chars })))
 }
 
-fn delete_note(server: &NotesServer, arguments: &Arguments) -> Result<Told, Wrong> {
+fn delete_note(server: &NotesServer, arguments: &Arguments) -> Result<ToolReply, ArgumentError> {
     let id = id_of(arguments)?;
     let note = server.shelf().remove(id)?;
     server.changed();
-    Ok(Told::new(format!("deleted note {id}: {}", note.title), json!({ "id": id, "title": note.title })))
+    Ok(ToolReply::new(format!("deleted note {id}: {}", note.title), json!({ "id": id, "title": note.title })))
 }
 
-fn list_notes(server: &NotesServer, arguments: &Arguments) -> Result<Told, Wrong> {
+fn list_notes(server: &NotesServer, arguments: &Arguments) -> Result<ToolReply, ArgumentError> {
     let limit = arguments.whole("limit", 1, MOST)?.unwrap_or(20) as usize;
     let shelf = server.shelf();
     let mut notes: Vec<&Note> = shelf.tagged(arguments.text("tag")?).collect();
@@ -315,28 +315,28 @@ fn list_notes(server: &NotesServer, arguments: &Arguments) -> Result<Told, Wrong
     Ok(listed(&notes, limit))
 }
 
-fn search_notes(server: &NotesServer, arguments: &Arguments) -> Result<Told, Wrong> {
+fn search_notes(server: &NotesServer, arguments: &Arguments) -> Result<ToolReply, ArgumentError> {
     let limit = arguments.whole("limit", 1, MOST)?.unwrap_or(20) as usize;
     let shelf = server.shelf();
     let notes = shelf.search(arguments.needed_text("query")?, arguments.text("tag")?);
     Ok(listed(&notes, limit))
 }
 
-fn list_tags(server: &NotesServer, _: &Arguments) -> Result<Told, Wrong> {
+fn list_tags(server: &NotesServer, _: &Arguments) -> Result<ToolReply, ArgumentError> {
     let tags = server.shelf().tags();
     let lines: Vec<String> = tags.iter().map(|(tag, count)| format!("{tag}: {count}")).collect();
     let text = if lines.is_empty() { "no tags".to_owned() } else { lines.join("\n") };
     let tags: Vec<Value> = tags.iter().map(|(tag, count)| json!({ "tag": tag, "notes": count })).collect();
-    Ok(Told::new(text, json!({ "tags": tags })))
+    Ok(ToolReply::new(text, json!({ "tags": tags })))
 }
 
-fn rename_tag(server: &NotesServer, arguments: &Arguments) -> Result<Told, Wrong> {
+fn rename_tag(server: &NotesServer, arguments: &Arguments) -> Result<ToolReply, ArgumentError> {
     let (from, to) = (arguments.needed_text("from")?, arguments.needed_text("to")?);
     let count = server.shelf().rename_tag(from, to, server.clock.now())?;
-    Ok(Told::new(format!("renamed the tag in {count} notes"), json!({ "notes": count })))
+    Ok(ToolReply::new(format!("renamed the tag in {count} notes"), json!({ "notes": count })))
 }
 
-fn listed(notes: &[&Note], limit: usize) -> Told {
+fn listed(notes: &[&Note], limit: usize) -> ToolReply {
     let shown = &notes[..notes.len().min(limit)];
     let line = |note: &&Note| {
         let tags: String = note.tags.iter().map(|tag| format!(" #{tag}")).collect();
@@ -350,7 +350,7 @@ fn listed(notes: &[&Note], limit: usize) -> Told {
     }
     let brief = |note: &&Note| json!({ "id": note.id, "title": note.title, "tags": note.tags });
     let entries: Vec<Value> = shown.iter().map(brief).collect();
-    Told::new(lines.join("\n"), json!({ "total": notes.len(), "notes": entries }))
+    ToolReply::new(lines.join("\n"), json!({ "total": notes.len(), "notes": entries }))
 }
 
 fn whole(note: &Note) -> Value {

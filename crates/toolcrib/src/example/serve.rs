@@ -21,7 +21,7 @@ pub(super) fn largest() -> usize {
 /// What a message leads to.
 #[derive(Debug, Default)]
 pub(super) struct Replies {
-    /// The answer to a request, or to what is no message.
+    /// The answer to a request, or to what is not a message.
     pub(super) answer: Option<Answer>,
     /// What the server tells on its own.
     pub(super) news: Option<Notification>,

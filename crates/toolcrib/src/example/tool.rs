@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{Arguments, Wrong};
+use super::{ArgumentError, Arguments};
 
 /// One tool of the server `S`.
 pub(super) struct Tool<S: 'static> {
@@ -14,7 +14,7 @@ pub(super) struct Tool<S: 'static> {
     /// The properties of the arguments; those that [`Tool::required`] names must be there.
     pub(super) properties: fn() -> Value,
     pub(super) required: &'static [&'static str],
-    pub(super) run: fn(&S, &Arguments) -> Result<Told, Wrong>,
+    pub(super) run: fn(&S, &Arguments) -> Result<ToolReply, ArgumentError>,
 }
 
 /// What a call changes.
@@ -30,7 +30,7 @@ pub(super) enum Effect {
 
 /// What a tool answers.
 #[derive(Debug, PartialEq)]
-pub(crate) struct Told {
+pub(crate) struct ToolReply {
     /// For the model and for people.
     pub(crate) text: String,
     /// The same for programs: an object, or null where there is no more than the text.
@@ -70,16 +70,21 @@ pub(super) fn entries<S>(table: &[Tool<S>]) -> Vec<Value> {
 }
 
 /// Calls a tool of a table.
-pub(super) fn call<S>(table: &[Tool<S>], server: &S, name: &str, arguments: &Arguments) -> Option<Result<Told, Wrong>> {
+pub(super) fn call<S>(
+    table: &[Tool<S>],
+    server: &S,
+    name: &str,
+    arguments: &Arguments,
+) -> Option<Result<ToolReply, ArgumentError>> {
     let tool = table.iter().find(|tool| tool.name == name)?;
     let known = (tool.properties)();
     let outcome = arguments.only(&known).and_then(|()| (tool.run)(server, arguments));
     Some(outcome)
 }
 
-// === impl Told ===
+// === impl ToolReply ===
 
-impl Told {
+impl ToolReply {
     pub(super) fn new(text: impl Into<String>, structured: Value) -> Self {
         Self { text: text.into(), structured, picture: None }
     }

@@ -8,7 +8,7 @@ mod tests;
 use serde_json::{Value, json};
 
 use super::tool::{self, Effect};
-use super::{About, Arguments, Example, Told, Tool, Wrong};
+use super::{ArgumentError, Arguments, Example, ExampleInfo, Tool, ToolReply};
 use convert::{AREA, DATA, LENGTH, MASS, QUANTITIES, Quantity, SPEED, VOLUME};
 
 /// How many numbers a list may have.
@@ -16,7 +16,7 @@ const NUMBERS: usize = 10_000;
 /// To how many significant digits results are shown.
 const DIGITS: usize = 12;
 
-const ABOUT: About = About {
+const ABOUT: ExampleInfo = ExampleInfo {
     name: "units",
     title: "Units and numbers",
     instructions: "Converts between units of measurement with exact factors and calculates simple statistics. Ask \
@@ -177,7 +177,7 @@ fn numbers_schema(description: &str, least: usize) -> Value {
 // === impl UnitsServer ===
 
 impl Example for UnitsServer {
-    fn about(&self) -> &'static About {
+    fn about(&self) -> &'static ExampleInfo {
         &ABOUT
     }
 
@@ -185,37 +185,37 @@ impl Example for UnitsServer {
         tool::entries(TOOLS)
     }
 
-    fn call(&self, name: &str, arguments: &Arguments) -> Option<Result<Told, Wrong>> {
+    fn call(&self, name: &str, arguments: &Arguments) -> Option<Result<ToolReply, ArgumentError>> {
         tool::call(TOOLS, self, name, arguments)
     }
 }
 
-fn convert_by(quantity: &Quantity, arguments: &Arguments) -> Result<Told, Wrong> {
+fn convert_by(quantity: &Quantity, arguments: &Arguments) -> Result<ToolReply, ArgumentError> {
     let value = arguments.needed_number("value")?;
     let (from, to) = (arguments.needed_text("from")?, arguments.needed_text("to")?);
     let result = finite(value * quantity.factor("from", from)? / quantity.factor("to", to)?)?;
     Ok(converted((value, from), (result, to)))
 }
 
-fn convert_temperature(_: &UnitsServer, arguments: &Arguments) -> Result<Told, Wrong> {
+fn convert_temperature(_: &UnitsServer, arguments: &Arguments) -> Result<ToolReply, ArgumentError> {
     let value = arguments.needed_number("value")?;
     let (from, to) = (arguments.needed_text("from")?, arguments.needed_text("to")?);
     let result = finite(convert::temperature(value, from, to)?)?;
     Ok(converted((value, from), (result, to)))
 }
 
-fn converted((value, from): (f64, &str), (result, to): (f64, &str)) -> Told {
+fn converted((value, from): (f64, &str), (result, to): (f64, &str)) -> ToolReply {
     let result = rounded(result);
-    Told::new(format!("{value} {from} = {result} {to}"), json!({ "value": result, "unit": to }))
+    ToolReply::new(format!("{value} {from} = {result} {to}"), json!({ "value": result, "unit": to }))
 }
 
-fn list_units(_: &UnitsServer, arguments: &Arguments) -> Result<Told, Wrong> {
+fn list_units(_: &UnitsServer, arguments: &Arguments) -> Result<ToolReply, ArgumentError> {
     let wanted = arguments.text("quantity")?;
     let shown: Vec<&Quantity> =
         QUANTITIES.iter().copied().filter(|quantity| wanted.is_none_or(|name| name == quantity.name)).collect();
     if shown.is_empty() {
         let names: Vec<&str> = QUANTITIES.iter().map(|quantity| quantity.name).collect();
-        return Err(Wrong(format!("`quantity` must be one of {}", names.join(", "))));
+        return Err(ArgumentError(format!("`quantity` must be one of {}", names.join(", "))));
     }
     let mut structured = json!({});
     let mut lines = Vec::new();
@@ -227,11 +227,11 @@ fn list_units(_: &UnitsServer, arguments: &Arguments) -> Result<Told, Wrong> {
         let names: Vec<&str> = quantity.units.iter().map(|(name, _)| *name).collect();
         lines.push(format!("{} (base {base}): {}", quantity.name, names.join(", ")));
     }
-    Ok(Told::new(lines.join("\n"), structured))
+    Ok(ToolReply::new(lines.join("\n"), structured))
 }
 
-fn finite(value: f64) -> Result<f64, Wrong> {
-    if value.is_finite() { Ok(value) } else { Err(Wrong("the result is too large for a number".to_owned())) }
+fn finite(value: f64) -> Result<f64, ArgumentError> {
+    if value.is_finite() { Ok(value) } else { Err(ArgumentError("the result is too large for a number".to_owned())) }
 }
 
 /// To [`DIGITS`] significant digits, so that 0.1 + 0.2 reads as 0.3.

@@ -18,11 +18,11 @@ pub(crate) fn unknown(row: &Row, name: &str) -> Problem {
         .hint(format!("see all with `toolcrib list {}`", row.many))
 }
 
-/// Everything of a kind as the gateway answers it; `asked` are the arguments of the operation. Contexts are in a file of
-/// the home, so their list is empty here.
+/// Everything of a kind as the gateway answers it; `asked` are the arguments of the operation. Contexts are in a file
+/// of the home, so their list is empty here.
 pub(crate) async fn fetch(row: &Row, client: &Client, asked: &Value) -> Result<Raw, Problem> {
     match row.source {
-        // muster's dialect leaves out servers that failed, which are those that somebody looks for.
+        // muster's dialect leaves out servers that failed, which are those that someone looks for.
         Source::Operation(name) if row.one == "server" && asked["showAll"].is_null() => {
             let mut asked = asked.clone();
             asked["showAll"] = true.into();

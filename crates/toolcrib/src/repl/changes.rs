@@ -1,6 +1,6 @@
 //! What changes in the lists of a profile: `+` for what is new, `-` for what is gone, and what happens to services and
-//! workflows: `*`, or `!` for a warning. The gateway's live events say when to look; where they cannot be had, the lists
-//! are looked at every few seconds.
+//! workflows: `*`, or `!` for a warning. The gateway's live events say when to look; where they cannot be had, the
+//! lists are looked at every few seconds.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -18,7 +18,7 @@ use crate::output::table::field;
 use crate::output::{self, Output};
 use crate::text;
 
-/// How often the lists are looked at where nobody says that something changed.
+/// How often the lists are looked at where no one says that something changed.
 const POLL: Duration = Duration::from_secs(3);
 /// How often they are looked at besides.
 const BESIDES: Duration = Duration::from_secs(15);
@@ -44,7 +44,7 @@ pub(super) async fn tell(flags: &ClientFlags, environment: &Environment, print: 
     loop {
         if let Ok(client) = Client::open(flags, environment).await {
             if is_away {
-                print("the gateway is there again\n".to_owned());
+                print("gateway reconnected\n".to_owned());
                 is_away = false;
             }
             backoff.reset();
@@ -52,7 +52,7 @@ pub(super) async fn tell(flags: &ClientFlags, environment: &Environment, print: 
             client.close().await;
         }
         if !is_away {
-            print("the gateway is away\n".to_owned());
+            print("gateway disconnected\n".to_owned());
             is_away = true;
         }
         tokio::time::sleep(backoff.next_wait()).await;
@@ -76,7 +76,7 @@ pub(crate) async fn watch(
             output::print("\n")?;
         }
     }
-    output.note("waiting for changes; Ctrl-C ends it");
+    output.note("waiting for changes; press Ctrl-C to stop");
     let mut seen = None;
     let mut failed = None;
     follow(flags, client, environment, &mut seen, &mut |lines| failed = output::print(&lines).err()).await?;
@@ -134,8 +134,8 @@ async fn nudged(stream: &mut EventStream) -> Option<Vec<String>> {
     Some(happened)
 }
 
-/// What an event of a service or a workflow tells people. Servers are seen by their tools, and single steps by whoever
-/// looks at the run.
+/// What an event of a service or a workflow tells people. Servers are seen by their tools, and single steps by anyone
+/// who looks at the run.
 fn news(event: &Event) -> Option<String> {
     if event.event.as_deref() != Some("event") {
         return None;
@@ -151,7 +151,7 @@ fn news(event: &Event) -> Option<String> {
     Some(text::line(&format!("{sign} {}", field(&value, "message"))).into_owned())
 }
 
-/// Lines of news, no more than somebody reads.
+/// Lines of news, no more than someone reads.
 fn told(happened: &[String]) -> String {
     let mut lines: String = happened.iter().take(TOLD).map(|line| format!("{line}\n")).collect();
     if happened.len() > TOLD {

@@ -1,4 +1,5 @@
-//! Completion of what is being typed: the same engine that answers shells, with the words of the REPL made commands first.
+//! Completion of what is being typed: the same engine that answers shells, with the words of the REPL made commands
+//! first.
 
 use std::ffi::OsString;
 
@@ -71,7 +72,7 @@ impl LineCompleter {
         let offered = offered.unwrap_or_default().into_iter().filter(|offer| !offer.is_hide_set());
         let offered: Vec<_> = offered.collect();
         let is_flag = |offer: &CompletionCandidate| offer.get_value().to_string_lossy().starts_with('-');
-        // Whoever has typed nothing yet looks for names, where there are any.
+        // Anyone who has typed nothing yet looks for names, where there are any.
         let hides_flags = current.is_empty() && !offered.iter().all(is_flag);
         offered
             .into_iter()

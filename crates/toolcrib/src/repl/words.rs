@@ -6,18 +6,18 @@ use crate::kind::{self, Verb};
 
 pub(super) const HELP: &str = "\
 list KIND                        tools, servers, resources, prompts, workflows, services, …; also core-tools
-describe tool|resource|prompt N  one thing with all that is known of it
+describe tool|resource|prompt N  all details of one object
 filter tools [GLOB] [key=value]  pattern, description, query, limit, offset; also `find`, `search`
-find WORDS                       tools for a purpose, best first
+find WORDS                       search tools, best match first
 call TOOL {json} | key=value     call a tool
-get URI                          read a resource; `get KIND NAME` shows any thing
+get URI                          read a resource; `get KIND NAME` shows any object
 prompt NAME {json} | key=value   the messages of a prompt
 workflow NAME {json} | key=value run a workflow
-context list | use NAME          contexts; `use` holds for this sitting
-notifications on | off           print what appears and disappears in the lists
+context list | use NAME          contexts; `use` applies to this session
+notifications on | off           print changes of the lists
 help, exit
 
-Every other line is a command of `toolcrib`, such as `status` or `start server NAME`; `COMMAND --help` tells more.
+Every other line is a command of `toolcrib`, such as `status` or `start server NAME`; see `COMMAND --help`.
 ";
 
 /// Commands that serve or sit themselves.
@@ -73,7 +73,7 @@ pub(super) fn act(line: &str) -> Result<Act, Problem> {
         }
         ["workflow", rest @ ..] if !rest.is_empty() => run(&[&["start", "workflow"], rest].concat()),
         [command, ..] if ELSEWHERE.contains(command) => {
-            return Err(wrong(&format!("`{command}` does not run in here")).hint("type it in a shell"));
+            return Err(wrong(&format!("`{command}` does not work in the REPL")).hint("run it in a shell"));
         }
         all => run(all),
     })
@@ -82,7 +82,7 @@ pub(super) fn act(line: &str) -> Result<Act, Problem> {
 /// The command with the flags that name the gateway of this sitting, where it takes them.
 pub(super) fn with_flags(mut words: Vec<String>, flags: &[String]) -> Vec<String> {
     let takes = words.first().is_some_and(|word| TAKE_FLAGS.contains(&word.as_str()));
-    // Somebody who names a gateway in the line means that one.
+    // Someone who names a gateway in the line means that one.
     let names = |flag: &str| words.iter().any(|word| word.split('=').next() == Some(flag));
     if takes && !names("--endpoint") && !names("--context") {
         let flags: Vec<String> =
@@ -114,11 +114,11 @@ fn filter(rest: &[&str]) -> Result<Vec<String>, Problem> {
             Some(("case_sensitive" | "detailed", "false")) => {}
             Some(("detailed", _)) => flags.push("--output=wide".to_owned()),
             Some((key, _)) => {
-                return Err(wrong(&format!("`filter tools` knows no `{key}` here"))
-                    .hint("there are pattern, description, query, limit, offset, detailed"));
+                return Err(wrong(&format!("unknown filter `{key}` of `filter tools`"))
+                    .hint("known filters: pattern, description, query, limit, offset, detailed"));
             }
             None if pattern.is_none() => pattern = Some(word),
-            None => return Err(wrong(&format!("`{word}` is one word too many"))),
+            None => return Err(wrong(&format!("unexpected word `{word}`"))),
         }
     }
     if let Some(query) = query {
@@ -153,7 +153,7 @@ pub(super) fn split(line: &str) -> Result<(Vec<String>, Option<String>), Problem
                     match chars.peek() {
                         Some(&(_, next)) if quote.is_none() || matches!(next, '"' | '\\') => word.push(next),
                         Some(&(_, next)) => word.extend(['\\', next]),
-                        None => return Err(wrong("the line ends behind `\\`")),
+                        None => return Err(wrong("the line ends with `\\`")),
                     }
                 }
                 (_, c) => word.push(c),
@@ -201,7 +201,7 @@ pub(super) fn kinds(verb: Verb) -> Vec<&'static str> {
 }
 
 fn wrong(message: &str) -> Problem {
-    Problem::new(Kind::InvalidParams, message).hint("`help` tells what may be typed")
+    Problem::new(Kind::InvalidParams, message).hint("type `help` for commands")
 }
 
 #[cfg(test)]

@@ -1,4 +1,5 @@
-//! A log file for each server: `state/logs/<server>.log`, bounded, written by a thread so that nobody waits for the disk.
+//! A log file for each server: `state/logs/<server>.log`, bounded, written by a thread so that no one waits for the
+//! disk.
 
 use std::collections::HashMap;
 use std::fmt::{self, Write as _};
@@ -163,8 +164,11 @@ struct LogFile {
 impl Writer {
     fn write(&mut self, server: &ServerName, line: &str) {
         let dropped = self.dropped.swap(0, Ordering::Relaxed);
-        let note =
-            if dropped > 0 { format!("({dropped} lines of all servers were dropped here)\n") } else { String::new() };
+        let note = if dropped > 0 {
+            format!("({dropped} log lines of all servers were dropped here)\n")
+        } else {
+            String::new()
+        };
         if let Err(error) = self.append(server, &format!("{note}{line}")) {
             self.open.remove(server);
             // Not an event of a server, so this cannot come back to us.
@@ -231,7 +235,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn whoever_listens_hears_the_same_lines() {
+    async fn listeners_get_the_same_lines() {
         let (folder, events) = (tempfile::tempdir().unwrap(), Events::default());
         let mut listener = events.listen(vec![toolcrib_gateway::EventKind::Log]).unwrap();
         let (layer, logs) = start(folder.path().join("logs"), events).unwrap();
@@ -252,7 +256,7 @@ mod tests {
         let line = "x".repeat(LINE_BYTES) + "\n";
         writer.write(&ServerName::new("noted").unwrap(), "next\n");
         let noted = fs::read_to_string(folder.path().join("logs/noted.log")).unwrap();
-        assert_eq!(noted, "(7 lines of all servers were dropped here)\nnext\n");
+        assert_eq!(noted, "(7 log lines of all servers were dropped here)\nnext\n");
         for number in 0..300 {
             writer.write(&ServerName::new("flood").unwrap(), &line);
             writer.write(&ServerName::new(&format!("s{number}")).unwrap(), "one\n");

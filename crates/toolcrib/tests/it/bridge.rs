@@ -1,5 +1,5 @@
 //! The bridge between a client over stdio and a gateway over HTTP: a scripted one that sees every byte, and our own,
-//! which is killed and started anew in the middle.
+//! which is killed and restarted in the middle.
 
 use std::path::Path;
 use std::process::Stdio;
@@ -13,7 +13,7 @@ use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command};
 use toolcrib_testkit::http::{HttpServer, Reply, Request};
 
 /// How long anything may take on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(120);
+const TIMEOUT: Duration = Duration::from_secs(120);
 const INITIALIZE: &str = r#"{"jsonrpc":"2.0",  "id":"i-1", "method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"x":1.50}}"#;
 const INITIALIZED: &str = r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#;
 
@@ -45,7 +45,7 @@ impl Bridge {
 
     /// The next line, as it is.
     async fn hears(&mut self) -> String {
-        let line = tokio::time::timeout(PATIENCE, self.stdout.next_line()).await;
+        let line = tokio::time::timeout(TIMEOUT, self.stdout.next_line()).await;
         line.expect("the bridge says nothing").unwrap().expect("the bridge has ended")
     }
 
@@ -66,7 +66,7 @@ impl Bridge {
     /// Closes stdin and waits for the end.
     async fn end(mut self) {
         drop(self.stdin.take());
-        let status = tokio::time::timeout(PATIENCE, self.child.wait()).await.expect("the bridge does not end");
+        let status = tokio::time::timeout(TIMEOUT, self.child.wait()).await.expect("the bridge does not end");
         assert!(status.unwrap().success());
     }
 }
@@ -174,7 +174,7 @@ async fn a_forgotten_session_is_opened_again_and_what_may_have_run_is_not_repeat
     assert_eq!(bridge.answer(&json!(2)).await["result"]["session"], "s-8");
     bridge.say(r#"{"jsonrpc":"2.0","id":3,"method":"tools/call","params":{"name":"pay"}}"#).await;
     let error = bridge.answer(&json!(3)).await;
-    assert!(error["error"]["message"].as_str().unwrap().contains("may have run and is not repeated"), "{error}");
+    assert!(error["error"]["message"].as_str().unwrap().contains("may have run and is not retried"), "{error}");
     bridge.end().await;
     assert_eq!(posted(&server, "tools/call").len(), 1);
     let again = posted(&server, "initialize");
@@ -251,7 +251,7 @@ impl Gateway {
         let mut child = command.stdin(Stdio::null()).spawn().unwrap();
         let mut log = BufReader::new(child.stderr.take().unwrap()).lines();
         loop {
-            let line = tokio::time::timeout(PATIENCE, log.next_line()).await.expect("no gateway serves").unwrap();
+            let line = tokio::time::timeout(TIMEOUT, log.next_line()).await.expect("no gateway serves").unwrap();
             if line.expect("the gateway ended").contains("serving url=") {
                 return Self { child, _log: log };
             }
@@ -264,14 +264,14 @@ impl Gateway {
 }
 
 #[tokio::test]
-async fn our_own_gateway_is_killed_and_started_anew() {
+async fn our_own_gateway_is_killed_and_restarted() {
     let home = tempfile::tempdir().unwrap();
     let home = home.path();
     std::fs::create_dir_all(home.join("servers")).unwrap();
     let program = json!(toolcrib_testkit::fake_server());
     std::fs::write(home.join("servers/alpha.yaml"), format!("name: alpha\ncommand: {program}\nstart: eager\n"))
         .unwrap();
-    // While it is away the bridge looks here, where nobody is, and not at the default port, where somebody may be.
+    // While it is away the bridge looks here, where no one is, and not at the default port, where someone may be.
     std::fs::write(home.join("config.toml"), "listen = \"127.0.0.1:9\"\n").unwrap();
     let gateway = Gateway::start(home).await;
     // Found by the home folder, with its token, and at another port the second time.
@@ -302,7 +302,7 @@ async fn our_own_gateway_is_killed_and_started_anew() {
     while lost.len() < 2 {
         let answer = bridge.until(|message| message["id"] == 3 || message["id"] == 4).await;
         let text = answer["error"]["message"].as_str().unwrap().to_owned();
-        assert!(text.contains("may have run and is not repeated"), "{text}");
+        assert!(text.contains("may have run and is not retried"), "{text}");
         lost.push(answer["id"].clone());
     }
     assert!(lost.contains(&json!(3)) && lost.contains(&json!(4)), "{lost:?}");
@@ -326,7 +326,7 @@ async fn who_may_not_come_in_is_told_what_to_do() {
     let mut bridge = Bridge::start(home.path(), &[&server.url()]);
     bridge.say(INITIALIZE).await;
     let error = bridge.answer(&json!("i-1")).await;
-    assert!(error["error"]["message"].as_str().unwrap().contains("wants a token"), "{error}");
+    assert!(error["error"]["message"].as_str().unwrap().contains("requires a token"), "{error}");
     bridge.end().await;
     let ran = crate::toolcrib::run(home.path(), &["bridge", "ftp://x"], &[]).await;
     ran.fails(1, &["is not an endpoint"]);

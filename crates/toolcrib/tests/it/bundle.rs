@@ -63,12 +63,16 @@ async fn what_would_run_is_shown_first_and_cannot_steer_the_terminal() {
 #[tokio::test]
 async fn without_agreement_or_a_secret_nothing_is_written() {
     for (change, more, parts) in [
-        ("new", &[][..], &["nobody to ask", "--yes"][..]),
-        ("new", &["--yes"], &["missing is `MAIL_KEY`", "--set mail/MAIL_KEY=env:MAIL_KEY", "--keep-references"]),
+        ("new", &[][..], &["confirmation needs a terminal", "--yes"][..]),
+        ("new", &["--yes"], &["missing `MAIL_KEY`", "--set mail/MAIL_KEY=env:MAIL_KEY", "--keep-references"]),
         ("new", &["--yes", "--set", "OTHER=env:OTHER"], &["needs no secret `OTHER`", "`mail/MAIL_KEY`"]),
-        ("new", &["--yes", "--set", "MAIL_KEY=s3cret-value"], &["its vault may be elsewhere", "toolcrib secret set"]),
+        (
+            "new",
+            &["--yes", "--set", "MAIL_KEY=s3cret-value"],
+            &["its vault may be on another machine", "toolcrib secret set"],
+        ),
         ("new", &["--yes", "--set", "MAIL_KEY=-"], &["stdin has no line for `MAIL_KEY`"]),
-        ("different", &["--yes", "--keep-references"], &["says something else", "--replace"]),
+        ("different", &["--yes", "--keep-references"], &["different content", "--replace"]),
     ] {
         let (ran, asked) = import(change, more).await;
         assert_eq!(ran.code, 1, "{more:?}: {}", ran.stderr);
@@ -92,7 +96,7 @@ async fn references_are_those_that_the_person_agreed_to() {
     ] {
         let (ran, asked) = import("new", more).await;
         assert_eq!(ran.code, 0, "{}", ran.stderr);
-        assert!(ran.stdout.contains("profile `team` is there and served at http://"), "{}", ran.stdout);
+        assert!(ran.stdout.contains("profile `team` is served at http://"), "{}", ran.stdout);
         assert_eq!(asked[1], json!({ "bundle": "bundle: 1\n", "replace": false, "references": references }));
     }
 }
@@ -107,5 +111,5 @@ async fn an_export_overwrites_nothing() {
     let to_file = [&arguments[..], &["--file", file.to_str().unwrap()]].concat();
     assert_eq!(run(home.path(), &to_file, &[]).await.code, 0);
     assert_eq!(std::fs::read_to_string(&file).unwrap(), "bundle: 1\n");
-    run(home.path(), &to_file, &[]).await.fails(1, &["cannot write", "name a new file"]);
+    run(home.path(), &to_file, &[]).await.fails(1, &["cannot write", "choose a new file"]);
 }

@@ -113,7 +113,7 @@ async fn a_tool_that_asks_is_answered_from_the_command_line() {
     assert_eq!(ran.code, 0, "{}", ran.stderr);
     assert!(ran.stdout.contains("accept") && ran.stdout.contains("Ann"), "{}", ran.stdout);
     let ran = run(serving.home(), &[&call[..], &["--answer", "other=Ann"]].concat(), &[]).await;
-    ran.fails(1, &["the tool asks for `name`, which was not given", "--answer name="]);
+    ran.fails(1, &["the tool requires `name`, which was not given", "--answer name="]);
     let ran = run(serving.home(), &[&call[..], &["--answer", "name"]].concat(), &[]).await;
     ran.fails(1, &["`--answer name` is not of the form FIELD=VALUE"]);
     let ran = run(serving.home(), &call, &[]).await;

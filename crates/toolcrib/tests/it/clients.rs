@@ -1,4 +1,4 @@
-//! The commands that read and write other clients' settings, with a home of their own.
+//! The commands that read and write other clients' settings, with their own home.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -61,10 +61,10 @@ async fn connecting_and_disconnecting_gives_the_file_back() {
     // Looking changes nothing.
     let looked = person.run(&["connect", "cursor", "--preview"]).await;
     assert_eq!(looked.code, 0, "{}", looked.stderr);
-    for part in ["everything else stays", "+    \"toolcrib\": {", "127.0.0.1:8700/mcp", "Nothing was written"] {
+    for part in ["keeps everything else", "+    \"toolcrib\": {", "127.0.0.1:8700/mcp", "Nothing was written"] {
         assert!(looked.stdout.contains(part), "no `{part}` in:\n{}", looked.stdout);
     }
-    // Nobody is there to be asked.
+    // No one is there to be asked.
     let asked = person.run(&["connect", "cursor"]).await;
     assert_eq!(asked.code, 1);
     assert!(asked.stderr.contains("`--yes`"), "{}", asked.stderr);
@@ -78,10 +78,10 @@ async fn connecting_and_disconnecting_gives_the_file_back() {
     assert!(text.contains("\"url\": \"http://127.0.0.1:8700/mcp/p/work\""), "{text}");
     assert_eq!(mode(&path), 0o640);
     let again = person.run(&["connect", "cursor", "--yes", "--profile", "work"]).await;
-    again.prints("Cursor is connected already, by http://127.0.0.1:8700/mcp/p/work\n");
-    // Another profile takes the place of the first.
+    again.prints("Cursor is already connected, by http://127.0.0.1:8700/mcp/p/work\n");
+    // Another profile replaces the first.
     let ran = person.run(&["connect", "cursor", "--yes"]).await;
-    assert!(ran.stdout.contains("says something else"), "{}", ran.stdout);
+    assert!(ran.stdout.contains("replaces a different entry"), "{}", ran.stdout);
     assert!(!fs::read_to_string(&path).unwrap().contains("/p/work"));
 
     let backups = person.path("toolcrib/state/backups/cursor");
@@ -118,7 +118,7 @@ async fn a_client_that_only_starts_programs_starts_us() {
     assert!(Path::new(entry["command"].as_str().unwrap()).is_absolute());
     let connect = ["connect", "claude-desktop", "--yes", "--profile", "work"];
     let again = person.run(&connect).await;
-    assert!(again.stdout.starts_with("Claude Desktop is connected already, by `"), "{}", again.stdout);
+    assert!(again.stdout.starts_with("Claude Desktop is already connected, by `"), "{}", again.stdout);
     let foreign = person.run(&["connect", "claude-desktop", "--preview", "--endpoint", "https://tools.example"]).await;
     assert!(foreign.stdout.contains("\"https://tools.example/mcp\""), "{}", foreign.stdout);
     assert!(
@@ -126,16 +126,16 @@ async fn a_client_that_only_starts_programs_starts_us() {
         "{}",
         foreign.stdout
     );
-    // A gateway of its own on wish.
+    // Its own gateway on request.
     let ran = person.run(&[&connect[..], &["--stdio"]].concat()).await;
-    assert!(ran.stdout.contains("says something else"), "{}", ran.stdout);
+    assert!(ran.stdout.contains("replaces a different entry"), "{}", ran.stdout);
     let text = fs::read_to_string(person.path(&below)).unwrap();
     let value: serde_json::Value = serde_json::from_str(&text).unwrap();
     let home = person.path("toolcrib");
     let args = serde_json::json!(["stdio", "--profile", "work", "--home", home]);
     assert_eq!(value["mcpServers"]["toolcrib"]["args"], args);
     let ran = person.run(&["disconnect", "claude-desktop", "--yes"]).await;
-    assert!(ran.stdout.contains("the file goes"), "{}", ran.stdout);
+    assert!(ran.stdout.contains("the file is deleted"), "{}", ran.stdout);
     assert!(!person.path(&below).exists());
     // A file of another place, and its folder with it.
     let elsewhere = person.path("x/y.toml");
@@ -162,7 +162,7 @@ async fn a_file_that_cannot_be_read_is_left_and_its_place_is_told() {
     let ran = person.run(&["import", "zed", "--yes"]).await;
     assert_eq!(ran.code, 1);
     assert!(ran.stderr.contains("settings.json:2:"), "{}", ran.stderr);
-    person.run(&["connect", "nobody"]).await.fails(64, &["no client is known", "claude-desktop", "zed"]);
+    person.run(&["connect", "nobody"]).await.fails(64, &["unknown client", "claude-desktop", "zed"]);
     person.run(&["connect", "muster", "--yes"]).await.fails(1, &["only read", "toolcrib import muster"]);
     person.run(&["import"]).await.fails(1, &["settings.json:2:"]);
 }
@@ -170,7 +170,7 @@ async fn a_file_that_cannot_be_read_is_left_and_its_place_is_told() {
 #[tokio::test]
 async fn servers_of_clients_become_definitions() {
     let person = Person::new();
-    person.run(&["import", "--yes"]).await.fails(1, &["no settings of a client were found", "--file"]);
+    person.run(&["import", "--yes"]).await.fails(1, &["no client settings found", "--file"]);
     let secret = ["ghp", "0123456789abcdef"].join("_");
     person.write(
         ".cursor/mcp.json",
@@ -199,7 +199,7 @@ async fn servers_of_clients_become_definitions() {
     }
     let definition = fs::read_to_string(person.path("toolcrib/servers/github.yaml")).unwrap();
     assert!(definition.contains("MODE: \"ro\"") && !definition.contains(&secret), "{definition}");
-    // Secrets lie in the vault, each for its own server.
+    // Secrets are in the vault, each for its own server.
     let vault = fs::read_to_string(person.path("toolcrib/state/vault")).unwrap();
     assert!(!vault.contains(&secret) && !vault.contains("d0c5"), "{vault}");
     assert_eq!(mode(&person.path("toolcrib/state/vault")), 0o600);
@@ -212,9 +212,9 @@ async fn servers_of_clients_become_definitions() {
     let edited = format!("{definition}title: Mine\n");
     fs::write(person.path("toolcrib/servers/github.yaml"), &edited).unwrap();
     let ran = person.run_with(&["import", "codex", "muster", "--yes"], &[("DOCS_TOKEN", "d0c5")]).await;
-    assert!(ran.stdout.contains("there already") && ran.stdout.contains("Nothing new"), "{}", ran.stdout);
+    assert!(ran.stdout.contains("already exist") && ran.stdout.contains("Nothing new"), "{}", ran.stdout);
     let ran = person.run(&["import", "cursor", "--yes"]).await;
-    assert!(ran.stdout.contains("there already") && ran.stdout.contains("Nothing new"), "{}", ran.stdout);
+    assert!(ran.stdout.contains("already exist") && ran.stdout.contains("Nothing new"), "{}", ran.stdout);
     // What the client itself changed since is another one.
     person.write(".cursor/mcp.json", "{\"mcpServers\": {\"GitHub\": {\"command\": \"gh-server-2\"}}}");
     let ran = person.run(&["import", "cursor", "--yes"]).await;
@@ -223,7 +223,7 @@ async fn servers_of_clients_become_definitions() {
     // One file by name.
     let project = person.write("work/.mcp.json", "{\"mcpServers\": {\"here\": {\"command\": \"x\"}}}");
     let file = project.to_str().unwrap();
-    person.run(&["import", "--file", file, "--yes"]).await.fails(1, &["needs the one client"]);
+    person.run(&["import", "--file", file, "--yes"]).await.fails(1, &["requires the client"]);
     let ran = person.run(&["import", "claude-code", "--file", file, "--yes"]).await;
     assert!(ran.stdout.contains("Wrote 1 definition"), "{}{}", ran.stdout, ran.stderr);
 }
@@ -240,7 +240,7 @@ async fn a_vault_that_does_not_open_stops_an_import_before_anything_is_written()
     let ran = person.run(&["import", "--yes"]).await;
     ran.fails(
         1,
-        &["nothing was imported, because its secrets cannot be kept", "is damaged", "hint: nothing was changed"],
+        &["nothing was imported, because its secrets cannot be stored", "is damaged", "hint: nothing was changed"],
     );
     assert!(!person.path("toolcrib/servers").exists());
     assert_eq!(fs::read_to_string(&vault).unwrap(), "no vault\n");
@@ -251,7 +251,7 @@ async fn a_vault_that_does_not_open_stops_an_import_before_anything_is_written()
 }
 
 #[tokio::test]
-async fn an_entry_of_the_vault_that_is_somebody_elses_stays_so() {
+async fn an_entry_of_the_vault_that_is_someone_elses_stays_so() {
     let person = Person::new();
     let settings = |key: &str| {
         format!("{{\"mcpServers\": {{\"b\": {{\"command\": \"x\", \"env\": {{\"API_KEY\": \"{key}\"}}}}}}}}")
@@ -310,7 +310,7 @@ async fn muster_s_other_folders_come_along_and_nothing_is_written_over() {
     assert!(again.stdout.contains("Nothing new"), "{}", again.stdout);
 }
 
-/// The settings of a client with two servers that Toolcrib takes over, one of them with a secret.
+/// The settings of a client with two servers that Toolcrib imports, one of them with a secret.
 const TWO: &str = "// mine\n{\n\t\"theme\": \"dark\",\n\t\"mcpServers\": {\n\t\t\"notes\": { \"command\": \"notes-server\", \"env\": { \"API_KEY\": \"abc-123456\" } }, // why\n\t\t\"own\": { \"command\": \"own-server\" },\n\t\t\"time\": {\n\t\t\t\"command\": \"uvx\",\n\t\t\t\"args\": [\"mcp-server-time\"]\n\t\t}\n\t},\n}\n";
 
 async fn moved(person: &Person, before: &str) -> PathBuf {
@@ -321,7 +321,7 @@ async fn moved(person: &Person, before: &str) -> PathBuf {
     fs::remove_file(person.path("toolcrib/servers/own.yaml")).unwrap();
     let ran = person.run(&["connect", "cursor", "--move", "--yes"]).await;
     assert_eq!(ran.code, 0, "{}", ran.stderr);
-    for part in ["`notes` goes", "`own` stays: it is not in Toolcrib", "Taken out: notes, time", "only you can read it"]
+    for part in ["remove `notes`", "keep `own`: it is not in Toolcrib", "Removed: notes, time", "readable only by you"]
     {
         assert!(ran.stdout.contains(part), "no `{part}` in:\n{}", ran.stdout);
     }
@@ -339,13 +339,13 @@ async fn servers_that_come_through_us_are_taken_out_and_put_back() {
     assert_eq!(mode(&person.path("toolcrib/state/connected/cursor.json")), 0o600);
     // The same again changes nothing; another profile keeps what was taken out.
     let again = person.run(&["connect", "cursor", "--move", "--yes"]).await;
-    assert!(again.stdout.contains("connected already"), "{}", again.stdout);
+    assert!(again.stdout.contains("already connected"), "{}", again.stdout);
     let ran = person.run(&["connect", "cursor", "--yes", "--profile", "work"]).await;
-    assert!(ran.stdout.contains("Taken out: notes, time"), "{}{}", ran.stdout, ran.stderr);
+    assert!(ran.stdout.contains("Removed: notes, time"), "{}{}", ran.stdout, ran.stderr);
     assert!(!fs::read_to_string(&path).unwrap().contains("\"notes\""));
     let ran = person.run(&["disconnect", "--all", "--yes"]).await;
     assert!(
-        ran.stdout.contains("Put back: notes, time") && ran.stdout.contains("copies were removed"),
+        ran.stdout.contains("Restored: notes, time") && ran.stdout.contains("backups were removed"),
         "{}",
         ran.stdout
     );
@@ -355,10 +355,10 @@ async fn servers_that_come_through_us_are_taken_out_and_put_back() {
 }
 
 #[tokio::test]
-async fn what_somebody_wrote_since_stays_and_what_was_taken_out_comes_back() {
+async fn what_someone_wrote_since_stays_and_what_was_taken_out_comes_back() {
     let person = Person::new();
     let path = moved(&person, TWO).await;
-    // The client writes its file anew: other indentation, no comments, a server more.
+    // The client rewrites its file: other indentation, no comments, a server more.
     let text = fs::read_to_string(&path).unwrap();
     let inner: String = text.lines().skip(1).map(|line| line.split(" // ").next().unwrap()).collect();
     let mut value: serde_json::Value = serde_json::from_str(&inner.replace(",}", "}").replace(",\t}", "}")).unwrap();
@@ -367,7 +367,7 @@ async fn what_somebody_wrote_since_stays_and_what_was_taken_out_comes_back() {
     fs::write(&path, format!("{value:#}")).unwrap();
     let ran = person.run(&["disconnect", "cursor", "--yes"]).await;
     assert_eq!(ran.code, 0, "{}", ran.stderr);
-    assert!(ran.stdout.contains("Put back: notes, time") && ran.stdout.contains("rm -r"), "{}", ran.stdout);
+    assert!(ran.stdout.contains("Restored: notes, time") && ran.stdout.contains("rm -r"), "{}", ran.stdout);
     let back: serde_json::Value = serde_json::from_str(&fs::read_to_string(&path).unwrap()).unwrap();
     let servers: Vec<&String> = back["mcpServers"].as_object().unwrap().keys().collect();
     assert_eq!(servers, ["own", "new", "notes", "time"]);
@@ -387,7 +387,7 @@ async fn a_server_that_is_there_again_with_other_words_is_not_written_over() {
     let ran = person.run(&["disconnect", "cursor", "--yes"]).await;
     assert_eq!(ran.code, 1, "{}", ran.stdout);
     for part in
-        ["`time` was taken out", "-    \"command\": \"uvx\"", "+    \"command\": \"mine\"", "rename or remove `time`"]
+        ["`time` was removed", "-    \"command\": \"uvx\"", "+    \"command\": \"mine\"", "rename or remove `time`"]
     {
         assert!(ran.stderr.contains(part), "no `{part}` in:\n{}", ran.stderr);
     }
@@ -396,7 +396,7 @@ async fn a_server_that_is_there_again_with_other_words_is_not_written_over() {
     fs::write(&path, text.replace("\"time\": { \"command\": \"mine\" }", "\"mine\": { \"command\": \"mine\" }"))
         .unwrap();
     let ran = person.run(&["disconnect", "cursor", "--yes"]).await;
-    assert!(ran.stdout.contains("Put back: notes, time"), "{}{}", ran.stdout, ran.stderr);
+    assert!(ran.stdout.contains("Restored: notes, time"), "{}{}", ran.stdout, ran.stderr);
     let text = fs::read_to_string(&path).unwrap();
     assert!(text.contains("\"mine\"") && text.contains("\"uvx\"") && !text.contains("toolcrib"), "{text}");
 }
@@ -416,9 +416,9 @@ async fn keys_of_addresses_are_kept_and_what_only_an_editor_knows_is_refused_by_
     let ran = person.run(&["import", "cursor", "--preview"]).await;
     assert_eq!(ran.code, 0, "{}", ran.stderr);
     for part in [
-        "left out: `args` needs `${workspaceFolder}`, which only the client knows: give it with `--set workspaceFolder=VALUE`",
+        "skipped: `args` needs `${workspaceFolder}`, which only the client knows: give it with `--set workspaceFolder=VALUE`",
         "https://h.example/mcp?api_key=${vault:remote-url-api-key}&debug=1",
-        "the secret for `K` is missing: give it with `toolcrib secret set asks-k --server asks`",
+        "the secret for `K` is missing: set it with `toolcrib secret set asks-k --server asks`",
     ] {
         assert!(ran.stdout.contains(part), "no `{part}` in:\n{}", ran.stdout);
     }
@@ -434,7 +434,7 @@ async fn keys_of_addresses_are_kept_and_what_only_an_editor_knows_is_refused_by_
     assert!(listed.contains("remote-url-api-key"), "{listed}");
     // The key is not shown where the entry goes, either.
     let ran = person.run(&["connect", "cursor", "--move", "--preview"]).await;
-    assert!(ran.stdout.contains("`remote` goes") && !ran.stdout.contains(&key), "{}{}", ran.stdout, ran.stderr);
+    assert!(ran.stdout.contains("remove `remote`") && !ran.stdout.contains(&key), "{}{}", ran.stdout, ran.stderr);
     // A file of a project says which folder is meant.
     let project =
         person.write("app/.vscode/mcp.json", r#"{"servers": {"here": {"command": "y", "cwd": "${workspaceFolder}"}}}"#);
@@ -452,18 +452,14 @@ async fn equal_servers_are_taken_once_and_what_is_there_is_counted() {
     let ran = person.run(&["import", "--yes"]).await;
     for part in [
         "Wrote 2 definitions",
-        "of Cursor is the same server, taken once",
+        "of Cursor is the same server, imported once",
         "it was for the project `/src/app` alone",
-        "2 servers are there already.",
+        "2 servers already exist.",
     ] {
         assert!(ran.stdout.contains(part), "no `{part}` in:\n{}{}", ran.stdout, ran.stderr);
     }
     assert_eq!(entries(&person.path("toolcrib/servers")), 2);
     let ran = person.run(&["import", "--yes"]).await;
-    assert!(
-        ran.stdout.contains("4 servers are there already.\n") && ran.stdout.contains("Nothing new"),
-        "{}",
-        ran.stdout
-    );
+    assert!(ran.stdout.contains("4 servers already exist.\n") && ran.stdout.contains("Nothing new"), "{}", ran.stdout);
     assert!(!ran.stdout.contains("TRANSPORT"), "{}", ran.stdout);
 }

@@ -32,7 +32,7 @@ async fn wrong_use_has_its_own_code() {
     run(home.path(), &["find"], &[]).await.fails(64, &["<WORDS>"]);
     run(home.path(), &["find", "x", "--limit", "0"], &[]).await.fails(64, &["1..=100"]);
     run(home.path(), &["list", "tools", "-o", "xml"], &[]).await.fails(64, &["table, wide, json, yaml, name"]);
-    run(home.path(), &["list", "tools", "--timeout", "soon"], &[]).await.fails(64, &["a duration such as"]);
+    run(home.path(), &["list", "tools", "--timeout", "soon"], &[]).await.fails(64, &["a duration above 0 such as"]);
     run(home.path(), &["stdio", "--profile", "../x"], &[]).await.fails(64, &["is not a name"]);
 }
 

@@ -62,8 +62,8 @@ async fn wrong_contexts_are_refused() {
     let add = ["context", "add", "a", "--endpoint", "http://a"];
     run(home, &[&add[..], &["--token", "hunter2"]].concat(), &[])
         .await
-        .fails(1, &["takes a token's place", "--plain-token"]);
-    run(home, &[&add[..], &["--token", "vault:x"]].concat(), &[]).await.fails(1, &["takes a token's place"]);
+        .fails(1, &["takes a reference", "--plain-token"]);
+    run(home, &[&add[..], &["--token", "vault:x"]].concat(), &[]).await.fails(1, &["takes a reference"]);
     assert!(!home.join("contexts.yaml").exists());
     well(home, &add, &[]).await;
     run(home, &add, &[]).await.fails(1, &["`a` already exists", "context update a"]);
@@ -75,7 +75,7 @@ async fn wrong_contexts_are_refused() {
     assert!(shown.contains("****") && !shown.contains("hunter2"), "{shown}");
     run(home, &["context", "update", "a", "--endpoint", "http://evil"], &[]).await.fails(1, &["belongs to `http://a`"]);
     std::fs::set_permissions(home.join("contexts.yaml"), std::fs::Permissions::from_mode(0o644)).unwrap();
-    run(home, &["context", "list"], &[]).await.fails(1, &["others can read it", "chmod 600"]);
+    run(home, &["context", "list"], &[]).await.fails(1, &["other users can read it", "chmod 600"]);
 }
 
 #[tokio::test]
@@ -85,7 +85,7 @@ async fn a_file_that_cannot_be_read_stops_only_what_needs_it() {
     let home = home.path();
     std::fs::write(home.join("contexts.yaml"), "contexts: [{name: a\n").unwrap();
     for arguments in [&["list", "tools"][..], &["context", "list"], &["status"], &["context", "use", "a"]] {
-        run(home, arguments, &[]).await.fails(1, &["contexts.yaml:", "not valid YAML", "hint: mend the file"]);
+        run(home, arguments, &[]).await.fails(1, &["contexts.yaml:", "not valid YAML", "hint: fix the file"]);
     }
     well(home, &["list", "tools", "--endpoint", &stub.url], &[]).await;
     well(home, &["list", "tools"], &[("TOOLCRIB_ENDPOINT", &stub.url)]).await;

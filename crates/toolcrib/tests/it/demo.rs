@@ -18,7 +18,7 @@ async fn demo(temporary: &Path, arguments: &[&str]) -> Ran {
     run(&home, &arguments, &[("TMPDIR", temporary.to_str().unwrap())]).await
 }
 
-/// No file lies in the folder and no process that was started with it is there.
+/// No file is in the folder and no process that was started with it is there.
 #[track_caller]
 fn check_nothing_is_left(temporary: &Path) {
     let left: Vec<_> = std::fs::read_dir(temporary).unwrap().map(|entry| entry.unwrap().path()).collect();
@@ -71,7 +71,7 @@ async fn a_taken_port_is_told() {
     let taken = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = taken.local_addr().unwrap().to_string();
     let ran = demo(temporary.path(), &["--listen", &address]).await;
-    ran.fails(1, &[&format!("the address `{address}` is taken"), "--listen 127.0.0.1:0"]);
+    ran.fails(1, &[&format!("the address `{address}` is already in use"), "--listen 127.0.0.1:0"]);
     let ran = demo(temporary.path(), &["--listen", "0.0.0.0:0"]).await;
     ran.fails(1, &["refusing to listen on `0.0.0.0:0`"]);
     check_nothing_is_left(temporary.path());
@@ -119,7 +119,7 @@ async fn clients_connect_as_the_settings_say() {
     let ran = run(elsewhere.path(), &["call", "clock/weekday", "date=2026-03-01", "--endpoint", url], &[]).await;
     ran.prints("2026-03-01 is a Sunday: day 60 of a common year, week 9 of 2026\n");
 
-    let by_stdio = &settings(&printed, "Clients that can only start a program")["mcpServers"]["toolcrib"];
+    let by_stdio = &settings(&printed, "Clients that speak only stdio")["mcpServers"]["toolcrib"];
     let arguments = by_stdio["args"].as_array().unwrap().iter().map(|argument| argument.as_str().unwrap());
     let mut bridge = Command::new(by_stdio["command"].as_str().unwrap())
         .args(arguments)

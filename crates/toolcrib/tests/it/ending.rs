@@ -18,11 +18,11 @@ use crate::serving::fake_server;
 use crate::toolcrib::{Ran, run};
 
 /// How long something may take that must come.
-const PATIENCE: Duration = Duration::from_secs(120);
+const TIMEOUT: Duration = Duration::from_secs(120);
 /// So long that a test fails before it has passed.
 const GRACE: &str = "30m";
 
-/// A gateway with a home of its own, and what it logs.
+/// A gateway with its own home, and what it logs.
 struct Gateway {
     home: tempfile::TempDir,
     child: Child,
@@ -62,7 +62,7 @@ impl Gateway {
     /// Reads the log until a line has this part.
     async fn logs(&mut self, part: &str) -> String {
         loop {
-            let line = timeout(PATIENCE, self.log.next_line()).await;
+            let line = timeout(TIMEOUT, self.log.next_line()).await;
             let line = line.unwrap_or_else(|_| panic!("`{part}` is not logged:\n{}", self.read)).unwrap();
             let line = line.unwrap_or_else(|| panic!("it ended without `{part}`:\n{}", self.read));
             self.read.push_str(&line);
@@ -79,7 +79,7 @@ impl Gateway {
         url.trim_start_matches("http://").split('/').next().unwrap().to_owned()
     }
 
-    /// How many bytes of it lie in memory.
+    /// How many bytes of it are in memory.
     fn resident(&self) -> u64 {
         let status = fs::read_to_string(format!("/proc/{}/status", self.child.id().unwrap())).unwrap();
         let line = status.lines().find(|line| line.starts_with("VmRSS:")).unwrap();
@@ -112,7 +112,7 @@ impl Gateway {
     /// Ends it by SIGTERM, which must not take the grace; gives the exit code and what it logged.
     async fn end(mut self) -> (tempfile::TempDir, Option<i32>, String) {
         kill_process(self.pid(), Signal::TERM).unwrap();
-        let status = timeout(PATIENCE, self.child.wait()).await.expect("it waits for all of its grace").unwrap();
+        let status = timeout(TIMEOUT, self.child.wait()).await.expect("it waits for all of its grace").unwrap();
         while let Ok(Some(line)) = self.log.next_line().await {
             self.read.push_str(&line);
             self.read.push('\n');
@@ -222,27 +222,27 @@ async fn a_disk_that_fills_empties_and_fills_loses_nothing_and_what_is_lost_is_c
         gateway.set_room(Some(0));
         // What is recorded of it is what the gateway notices the full disk by.
         let first = gateway.background(&call);
-        let line = gateway.logs("cannot be written").await;
+        let line = gateway.logs("cannot write the audit log").await;
         assert!(line.contains("calls wait"), "{line}");
         let mut second = gateway.background(&call);
         assert_eq!(gateway_ready(&gateway).await["audit"]["recording"], false);
         assert!(second.try_wait().unwrap().is_none(), "a call was answered that cannot be recorded");
         gateway.set_room(None);
         for waiting in [first, second] {
-            let output = timeout(PATIENCE, waiting.wait_with_output()).await.unwrap().unwrap();
+            let output = timeout(TIMEOUT, waiting.wait_with_output()).await.unwrap().unwrap();
             assert_eq!(output.stdout, b"a\n", "{}", String::from_utf8_lossy(&output.stderr));
         }
-        gateway.logs("can be written again").await;
+        gateway.logs("is writable again").await;
         assert_eq!(gateway_ready(&gateway).await["audit"]["recording"], true);
     }
     assert_eq!(recorded(&gateway).await, 6, "nothing is lost");
     gateway.set_room(Some(0));
     let _lost = gateway.background(&call);
-    gateway.logs("cannot be written").await;
+    gateway.logs("cannot write the audit log").await;
     let (home, code, log) = gateway.end().await;
     assert_eq!(code, Some(1), "{log}");
-    assert!(log.contains("events of the audit log could not be written and are lost"), "{log}");
-    assert!(log.contains("make room on the disk"), "{log}");
+    assert!(log.contains("audit events could not be written and are lost"), "{log}");
+    assert!(log.contains("free space on the disk"), "{log}");
 
     let (child, lines) = Gateway::spawn(home.path());
     let mut again = Gateway { home, child, log: lines, read: String::new() };
@@ -267,6 +267,6 @@ async fn gateway_ready(gateway: &Gateway) -> Value {
     let ask = format!("GET /readyz HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n");
     stream.write_all(ask.as_bytes()).await.unwrap();
     let mut answer = String::new();
-    timeout(PATIENCE, stream.read_to_string(&mut answer)).await.unwrap().unwrap();
+    timeout(TIMEOUT, stream.read_to_string(&mut answer)).await.unwrap().unwrap();
     serde_json::from_str(answer.split_once("\r\n\r\n").unwrap().1).unwrap()
 }

@@ -75,7 +75,7 @@ async fn a_package_and_instructions_are_words_of_their_server_as_in_a_home() {
     put(set.path(), &tool("alpha", r#""package":7"#), &of("it", "alpha"));
     run(home.path(), &["eval", "search", folder], &[])
         .await
-        .fails(1, &["tools.jsonl`, line 1", "`package` is no text"]);
+        .fails(1, &["tools.jsonl`, line 1", "`package` is not a string"]);
 }
 
 #[tokio::test]
@@ -84,9 +84,9 @@ async fn a_bad_set_is_told_with_its_place() {
     let query = r#"{"text":"x","relevant":["Mail/send"]}"#;
     for (tools, queries, parts) in [
         ("\n{\"id\":", query, ["tools.jsonl`, line 2", "EOF"]),
-        ("7", query, ["tools.jsonl`, line 1", "no JSON object"]),
+        ("7", query, ["tools.jsonl`, line 1", "not a JSON object"]),
         ("{\"id\":\"a\"}", query, ["tools.jsonl`, line 1", "`name` is missing"]),
-        (TOOLS, "{\"text\":\"x\"}", ["queries.jsonl`, line 1", "`relevant` is no list"]),
+        (TOOLS, "{\"text\":\"x\"}", ["queries.jsonl`, line 1", "`relevant` is not a list"]),
         (TOOLS, "{\"text\":\"x\",\"relevant\":[\"b\"]}", ["queries.jsonl`, line 1", "names `b`"]),
         (TOOLS, "\n", ["queries.jsonl`", "is empty"]),
     ] {
@@ -95,5 +95,7 @@ async fn a_bad_set_is_told_with_its_place() {
         run(home.path(), &["eval", "search", set.path().to_str().unwrap()], &[]).await.fails(1, &parts);
     }
     let empty = tempfile::tempdir().unwrap();
-    run(home.path(), &["eval", "search", empty.path().to_str().unwrap()], &[]).await.fails(1, &["holds no set"]);
+    run(home.path(), &["eval", "search", empty.path().to_str().unwrap()], &[])
+        .await
+        .fails(1, &["not an evaluation set"]);
 }

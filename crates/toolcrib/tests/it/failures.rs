@@ -28,7 +28,7 @@ async fn an_absent_gateway_is_named_with_where_it_was_sought() {
     let ran = list(Path::new(""), &["--endpoint", &format!("http://{address}")], &[]).await;
     ran.fails(1, &["(from `--endpoint`)"]);
     let ran = list(Path::new(""), &[], &[]).await;
-    ran.fails(1, &["error: no home folder", "hint: name one with `--home DIR`"]);
+    ran.fails(1, &["error: no home folder", "hint: set one with `--home DIR`"]);
     let ran = list(home.path(), &["--endpoint", "nonsense"], &[]).await;
     ran.fails(1, &["`nonsense` from `--endpoint` is not an endpoint", "hint: an endpoint looks like"]);
 }
@@ -36,10 +36,10 @@ async fn an_absent_gateway_is_named_with_where_it_was_sought() {
 #[tokio::test]
 async fn refusals_have_their_exit_codes() {
     for (status, body, with_token, code, parts) in [
-        (401, "", false, 2, &["wants a token\n", "hint: give the gateway's token with `--token-file FILE`"][..]),
-        (401, r#"{"detail":"expired \u001b[2J"}"#, true, 3, &["does not accept the token: expired \\u{1b}[2J\n"]),
-        (403, r#"{"title":"this host is not allowed"}"#, false, 3, &["forbids it: this host is not allowed"]),
-        (404, "", false, 1, &["there is no MCP endpoint at"]),
+        (401, "", false, 2, &["requires a token\n", "hint: pass the gateway's token with `--token-file FILE`"][..]),
+        (401, r#"{"detail":"expired \u001b[2J"}"#, true, 3, &["rejected the token: expired \\u{1b}[2J\n"]),
+        (403, r#"{"title":"this host is not allowed"}"#, false, 3, &["denied the request: this host is not allowed"]),
+        (404, "", false, 1, &["no MCP endpoint at"]),
         (500, "<html>", false, 1, &["answered HTTP status 500\n"]),
         (200, "not json", false, 1, &["does not speak MCP"]),
         (200, r#"{"jsonrpc":"2.0","id":1,"result":{"protocolVersion":"1999-01-01"}}"#, false, 1, &["unknown revision"]),
@@ -55,8 +55,8 @@ async fn refusals_have_their_exit_codes() {
 #[tokio::test]
 async fn errors_of_the_gateway_keep_their_kind() {
     for (code, kind, exit, parts) in [
-        (-32_602, "unknown-tool", 2, &["error: no tool `x\\u{1b}[2J`\n", "hint: give the gateway's token"][..]),
-        (-31_001, "forbidden", 2, &["error: no tool", "hint: give the gateway's token"]),
+        (-32_602, "unknown-tool", 2, &["error: no tool `x\\u{1b}[2J`\n", "hint: pass the gateway's token"][..]),
+        (-31_001, "forbidden", 2, &["error: no tool", "hint: pass the gateway's token"]),
         (-31_003, "server-unavailable", 1, &["error: no tool"]),
         (-1, "of-the-future", 1, &["error: no tool"]),
     ] {
@@ -96,7 +96,9 @@ async fn an_answer_without_structure_is_told() {
     let stub = Stub::start(|message| Answer::result(message, &json!({ "content": [] }))).await;
     let home = tempfile::tempdir().unwrap();
     stub.settle(home.path());
-    list(home.path(), &[], &[]).await.fails(1, &["`core_tool_list` answered without structured content", "hint: "]);
+    list(home.path(), &[], &[])
+        .await
+        .fails(1, &["the response of `core_tool_list` has no structured content", "hint: "]);
     stub.stop().await;
 }
 
@@ -108,7 +110,7 @@ async fn a_silent_gateway_is_not_waited_for_longer_than_asked() {
     let home = tempfile::tempdir().unwrap();
     list(home.path(), &["--endpoint", &url, "--timeout", "50ms"], &[])
         .await
-        .fails(1, &["gave no answer within 0.05 s"]);
+        .fails(1, &["did not answer within 0.05 s"]);
 }
 
 #[tokio::test]

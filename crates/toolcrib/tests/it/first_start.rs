@@ -12,7 +12,7 @@ use tokio::process::{Child, Command};
 use crate::toolcrib::Ran;
 
 /// How long something may take that must happen.
-const PATIENCE: Duration = Duration::from_secs(240);
+const TIMEOUT: Duration = Duration::from_secs(240);
 
 /// What every runner does once the entry is there: be a server of two tools.
 const SERVE: &str = "exec \"$FAKE\" --tools 2 --tag \"$name\"";
@@ -135,7 +135,7 @@ impl Person {
 }
 
 async fn ran(child: Child) -> Ran {
-    let output = tokio::time::timeout(PATIENCE, child.wait_with_output()).await.unwrap().unwrap();
+    let output = tokio::time::timeout(TIMEOUT, child.wait_with_output()).await.unwrap().unwrap();
     Ran {
         code: output.status.code().unwrap(),
         stdout: String::from_utf8(output.stdout).unwrap(),
@@ -149,7 +149,7 @@ pub(crate) async fn until(what: &str, condition: impl Fn() -> bool) {
             tokio::task::yield_now().await;
         }
     };
-    tokio::time::timeout(PATIENCE, waiting).await.unwrap_or_else(|_| panic!("never: {what}"));
+    tokio::time::timeout(TIMEOUT, waiting).await.unwrap_or_else(|_| panic!("never: {what}"));
 }
 
 #[track_caller]
@@ -220,10 +220,10 @@ async fn an_installation_that_was_killed_is_recognised_and_repaired() {
     );
     person.write("toolcrib/servers/two.yaml", &format!("name: two\n{}", server("waits-two", "")));
     let mut gateway = person.serve().await;
-    // The time that somebody wrote down counts, and what it left is named.
+    // The time that someone wrote down counts, and what it left is named.
     let ran = person.until_prints(&["doctor", "one"], "with `toolcrib doctor --fix`").await;
     assert_eq!(ran.code, 1, "{}", ran.stdout);
-    says(&ran.stdout, &["one: failed", "is half written"]);
+    says(&ran.stdout, &["one: failed", "is incomplete"]);
     // The other one has no such time: it goes on, and says so everywhere.
     let ran = person.until_prints(&["status"], "downloading waits-two").await;
     says(&ran.stdout, &["two installing: it says: downloading waits-two", "npx downloads it, which may take minutes"]);
@@ -247,7 +247,7 @@ async fn an_installation_that_was_killed_is_recognised_and_repaired() {
     person.until_prints(&["list", "events"], "MCPServerUpdated").await;
     // While it is being started once more, the advice is to wait.
     let ran = person.until_prints(&["doctor", "one"], "with `toolcrib doctor --fix`").await;
-    says(&ran.stdout, &["is half written", "Error [ERR_MODULE_NOT_FOUND]"]);
+    says(&ran.stdout, &["is incomplete", "Error [ERR_MODULE_NOT_FOUND]"]);
     let ran = person.until_prints(&["doctor", "one", "--fix", "--yes"], "removed `").await;
     assert_eq!(ran.code, 0, "{}", ran.stderr);
     let listed = person.until_prints(&["doctor", "one"], "one: ready").await;
@@ -283,7 +283,7 @@ async fn two_at_once_do_not_write_over_each_other() {
     let (first, second) = tokio::join!(ran(first), ran(second));
     assert_eq!((first.code, second.code), (0, 0), "{}{}{}{}", first.stdout, first.stderr, second.stdout, second.stderr);
     says(&first.stdout, &["ok      one", "ok      two", "Cursor is connected"]);
-    says(&second.stdout, &["Nothing was changed"]);
+    says(&second.stdout, &["Everything is already set up"]);
     let settings = fs::read_to_string(person.path(".cursor/mcp.json")).unwrap();
     assert_eq!(settings.matches("127.0.0.1").count(), 1, "{settings}");
 }

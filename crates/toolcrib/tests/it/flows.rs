@@ -72,7 +72,9 @@ async fn a_services_life_by_verbs() {
     let got: Value = serde_json::from_str(&said(home, &["get", "service", "second", "-o", "json"]).await).unwrap();
     assert_eq!(got["args"].to_string(), r#"{"text":"007"}"#);
     run(home, &["create", "service", "third", "echoes"], &[]).await.fails(1, &["missing required argument", "text"]);
-    run(home, &["create", "service", "third"], &[]).await.fails(1, &["`third` has no class", "hint: "]);
+    run(home, &["create", "service", "third"], &[])
+        .await
+        .fails(1, &["no service class given for the service `third`", "hint: "]);
     run(home, &["create", "service", "third", "none"], &[]).await.fails(1, &["`none` not found"]);
     assert_eq!(said(home, &["stop", "service", "first"]).await, "Successfully stopped service 'first'\n");
     run(home, &["check", "service", "first"], &[]).await.fails(1, &["❌ service 'first' is not available (stopped"]);
@@ -146,7 +148,7 @@ async fn a_workflow_is_told_of_by_its_name_its_doubts_and_its_answer() {
     for dry in [&["--dry-run"][..], &[]] {
         let arguments = [&["create", "workflow"][..], &file, dry].concat();
         let made = run(home, &arguments, &[]).await;
-        assert_eq!((made.code, made.stderr.as_str()), (0, "warning: steps[0].args: no step is called `sey`\n"));
+        assert_eq!((made.code, made.stderr.as_str()), (0, "warning: steps[0].args: no step named `sey`\n"));
     }
     let ran = said(home, &["start", "workflow", "greet"]).await;
     assert!(ran.starts_with("Workflow Execution Completed\n") && ran.contains("said: hello"), "{ran}");

@@ -14,7 +14,7 @@ use tokio::time::timeout;
 
 use crate::toolcrib::run;
 
-const PATIENCE: Duration = Duration::from_secs(120);
+const TIMEOUT: Duration = Duration::from_secs(120);
 
 /// A shell whose program is told that there is no room, instead of being ended for it.
 fn shell(script: &str, home: &Path) -> Command {
@@ -39,7 +39,7 @@ async fn a_definition_that_cannot_be_written_leaves_the_old_one_and_the_gateway_
     command.env("TOOLCRIB_LOG", "info").stdin(Stdio::null()).stderr(Stdio::piped());
     let mut gateway = command.spawn().unwrap();
     let mut lines = BufReader::new(gateway.stderr.take().unwrap()).lines();
-    while !timeout(PATIENCE, lines.next_line()).await.unwrap().unwrap().unwrap().contains("serving url=") {}
+    while !timeout(TIMEOUT, lines.next_line()).await.unwrap().unwrap().unwrap().contains("serving url=") {}
     let pid = Pid::from_raw(i32::try_from(gateway.id().unwrap()).unwrap()).unwrap();
     let create =
         |name: &str| format!("{{\"name\": \"{name}\", \"definition\": {{\"command\": \"x\", \"start\": \"manual\"}}}}");
@@ -61,8 +61,8 @@ async fn a_definition_that_cannot_be_written_leaves_the_old_one_and_the_gateway_
         biased;
         line = async {
             loop {
-                let line = timeout(PATIENCE, lines.next_line()).await.unwrap().unwrap().unwrap();
-                if line.contains("the audit log cannot be written") {
+                let line = timeout(TIMEOUT, lines.next_line()).await.unwrap().unwrap().unwrap();
+                if line.contains("cannot write the audit log") {
                     return line;
                 }
             }
@@ -80,14 +80,14 @@ async fn a_definition_that_cannot_be_written_leaves_the_old_one_and_the_gateway_
         None => waiting.await,
     };
     if ran.code != 0 {
-        ran.fails(1, &["cannot write `servers/one.yaml`", "hint: Look for room on the disk"]);
+        ran.fails(1, &["cannot write `servers/one.yaml`", "hint: Check the free space on the disk"]);
         assert_eq!(fs::read(&file).unwrap(), before);
         assert_eq!(api("mcpserver_update", &update).await.code, 0);
     }
     assert_eq!(fs::read_to_string(&file).unwrap(), "name: one\ncommand: other\nstart: manual\n");
     assert_eq!(run(&home, &["audit", "verify"], &[]).await.code, 0);
     kill_process(pid, Signal::TERM).unwrap();
-    assert!(timeout(PATIENCE, gateway.wait()).await.unwrap().unwrap().success());
+    assert!(timeout(TIMEOUT, gateway.wait()).await.unwrap().unwrap().success());
 }
 
 #[tokio::test]

@@ -9,8 +9,9 @@
 //! - `$ toolcrib serve` goes on in the background on a free port, which stands for 8700 from there on, and `$ toolcrib
 //!   example NAME --listen ADDRESS` for that address. `$ curl -s URL` is asked by this test, so that no curl is needed.
 //!
-//! Commands find `toolcrib` and the few programs of [`SYSTEM`] in their `PATH`, and nothing else, so that a reader needs
-//! nothing else either: servers are `toolcrib example`. Other blocks, such as `sh`, `json` and `text`, are not run.
+//! Commands find `toolcrib` and the few programs of [`SYSTEM`] in their `PATH`, and nothing else, so that a reader
+//! needs nothing else either: servers are `toolcrib example`. Other blocks, such as `sh`, `json` and `text`, are not
+//! run.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
@@ -22,7 +23,7 @@ use std::time::{Duration, Instant};
 use toolcrib_base::Kind;
 
 /// How long a gateway may take to start, and a change of a file to be seen.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 /// The addresses that guides speak of: that of the gateway, and that of an example server over HTTP.
 const WRITTEN: &str = "127.0.0.1:8700";
 const OVER_HTTP: &str = "127.0.0.1:8701";
@@ -240,14 +241,14 @@ struct Reader<'a> {
     home: tempfile::TempDir,
     /// The only folder in the `PATH`.
     programs: tempfile::TempDir,
-    gateway: Option<Running>,
+    gateway: Option<BackgroundCommand>,
     /// An example server over HTTP.
-    over_http: Option<Running>,
+    over_http: Option<BackgroundCommand>,
     commands: usize,
 }
 
 /// `toolcrib serve`, or an example server over HTTP, in the background.
-struct Running {
+struct BackgroundCommand {
     child: Child,
     address: String,
     /// Lines of stderr; read by a thread, so that the program never waits for us.
@@ -306,7 +307,7 @@ impl Reader<'_> {
                 Some(url) => (0, get(url.trim())),
                 None => self.shell(&command),
             };
-            if !repeated || missing(&expected, &output).is_none() || begun.elapsed() > PATIENCE {
+            if !repeated || missing(&expected, &output).is_none() || begun.elapsed() > TIMEOUT {
                 return self.compare(step, &expected, code, &output);
             }
         }
@@ -344,14 +345,14 @@ impl Reader<'_> {
     }
 
     /// Starts a gateway and waits until it serves and its servers are listed; gives what it told until then.
-    fn serve(&self, arguments: &str) -> (Running, String) {
+    fn serve(&self, arguments: &str) -> (BackgroundCommand, String) {
         // The gateway says so as well when a server keeps it waiting.
         let is_ready = |line: &str| line.contains("ready servers=") || line.contains("unlisted=");
         self.start(&format!("toolcrib serve {arguments}"), is_ready)
     }
 
     /// Starts a program that serves and waits until it has told its address and then a line that `is_ready`.
-    fn start(&self, command: &str, is_ready: fn(&str) -> bool) -> (Running, String) {
+    fn start(&self, command: &str, is_ready: fn(&str) -> bool) -> (BackgroundCommand, String) {
         let mut shell = Command::new("sh");
         // `exec`, so that a signal reaches the program and not the shell.
         let shell = self.surroundings(shell.args(["-c", &format!("exec {command}")]));
@@ -365,11 +366,10 @@ impl Reader<'_> {
                 let _ = tell.send(line);
             }
         });
-        let mut running = Running { child, address: String::new(), told };
+        let mut running = BackgroundCommand { child, address: String::new(), told };
         let mut text = String::new();
         loop {
-            let line =
-                running.told.recv_timeout(PATIENCE).unwrap_or_else(|_| panic!("`{command}` serves not:\n{text}"));
+            let line = running.told.recv_timeout(TIMEOUT).unwrap_or_else(|_| panic!("`{command}` serves not:\n{text}"));
             if let Some((_, url)) = line.split_once("serving url=http://") {
                 running.address = url.split('/').next().unwrap_or_default().to_owned();
             }
@@ -391,7 +391,7 @@ impl Reader<'_> {
     }
 }
 
-impl Drop for Running {
+impl Drop for BackgroundCommand {
     fn drop(&mut self) {
         // An example server, or a gateway after a failure; one that was stopped is gone already.
         let _ = self.child.kill();
@@ -455,7 +455,7 @@ fn squeezed(line: &str) -> String {
 fn get(url: &str) -> String {
     let (address, path) = url.trim_start_matches("http://").split_once('/').unwrap();
     let mut stream = TcpStream::connect(address).unwrap();
-    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    stream.set_read_timeout(Some(TIMEOUT)).unwrap();
     write!(stream, "GET /{path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n").unwrap();
     let mut answer = String::new();
     stream.read_to_string(&mut answer).unwrap();

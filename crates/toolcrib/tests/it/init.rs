@@ -13,7 +13,7 @@ use tokio::process::{Child, Command};
 use crate::toolcrib::{Ran, run};
 
 /// How long something may take that must happen.
-const PATIENCE: Duration = Duration::from_secs(120);
+const TIMEOUT: Duration = Duration::from_secs(120);
 
 struct Person(tempfile::TempDir);
 
@@ -103,7 +103,7 @@ async fn hears(child: &mut Child, part: &str) {
         }
         false
     };
-    assert!(tokio::time::timeout(PATIENCE, heard).await.unwrap(), "nobody said `{part}`");
+    assert!(tokio::time::timeout(TIMEOUT, heard).await.unwrap(), "nobody said `{part}`");
 }
 
 fn kill(child: &Child, signal: Signal) {
@@ -140,18 +140,18 @@ async fn everything_is_set_up_and_a_second_time_changes_nothing() {
             "Found 3 clients",
             "Claude Desktop  1 server",
             "no settings yet",
-            "Took over 2 servers",
+            "Imported 2 servers",
             "ok      files   3 tools",
             "ok      github  15 tools",
             "+    \"toolcrib\": {",
             "Claude Desktop is connected, by `",
             "Cursor is connected, by http://127.0.0.1:8700/mcp",
             "VS Code is connected",
-            "The file as it was: ",
+            "Backup: ",
             "2 servers with 18 tools answered",
             "toolcrib serve",
             "toolcrib find \"",
-            "say to your agent",
+            "ask your agent",
         ],
     );
     assert!(!ran.stdout.contains(&secret), "{}", ran.stdout);
@@ -169,14 +169,14 @@ async fn everything_is_set_up_and_a_second_time_changes_nothing() {
     assert_eq!((again.code, again.stderr.as_str()), (0, ""), "{}", again.stdout);
     says(
         &again.stdout,
-        &["taken over already", "Connected already: Claude Desktop, Cursor, VS Code", "Nothing was changed"],
+        &["already imported", "Already connected: Claude Desktop, Cursor, VS Code", "Everything is already set up"],
     );
     assert!(!again.stdout.contains("Verifying"), "{}", again.stdout);
     assert_eq!(person.files(), files);
 
     // The example question works.
     let question = ran.stdout.lines().find_map(|line| line.trim().strip_prefix("toolcrib find ")).unwrap();
-    let tool = ran.stdout.split("which finds `").nth(1).unwrap().split('`').next().unwrap();
+    let tool = ran.stdout.split("It finds `").nth(1).unwrap().split('`').next().unwrap();
     let mut gateway = person.start(&["serve", "--listen", "127.0.0.1:0"]);
     let ready = person.path("toolcrib/state/serve.json");
     let served = async {
@@ -184,7 +184,7 @@ async fn everything_is_set_up_and_a_second_time_changes_nothing() {
             tokio::task::yield_now().await;
         }
     };
-    tokio::time::timeout(PATIENCE, served).await.unwrap();
+    tokio::time::timeout(TIMEOUT, served).await.unwrap();
     let found = person.run(&["find", question.trim_matches('"')]).await;
     assert!(found.stdout.lines().nth(1).is_some_and(|line| line.starts_with(tool)), "{tool}: {}", found.stdout);
 
@@ -192,7 +192,7 @@ async fn everything_is_set_up_and_a_second_time_changes_nothing() {
     person.write(".codex/config.toml", &format!("[mcp_servers.more]\ncommand = \"{fake}\"\n"));
     let ran = person.run(&["init", "--yes"]).await;
     assert_eq!(ran.code, 0, "{}{}", ran.stdout, ran.stderr);
-    says(&ran.stdout, &["Took over 1 server:", "ok      more  15 tools", "Codex is connected"]);
+    says(&ran.stdout, &["Imported 1 server:", "ok      more  15 tools", "Codex is connected"]);
     assert!(!ran.stdout.contains("Start the gateway"), "{}", ran.stdout);
     assert!(ready.exists());
     kill(&gateway, Signal::TERM);
@@ -213,7 +213,7 @@ async fn a_bad_server_and_a_bad_file_do_not_stop_the_others() {
         ),
     );
     let ran = person.run(&["init", "--yes"]).await;
-    // The code says that something failed; what works is connected all the same.
+    // The code says that something failed; what works is connected anyway.
     assert_eq!(ran.code, 1, "{}{}", ran.stdout, ran.stderr);
     says(
         &ran.stdout,
@@ -227,7 +227,7 @@ async fn a_bad_server_and_a_bad_file_do_not_stop_the_others() {
         ],
     );
     assert!(!ran.stdout.contains("server restart"), "{}", ran.stdout);
-    // What is mended is verified the next time, and what is well is not touched.
+    // What is fixed is verified the next time, and what is well is not touched.
     let moon = person.read("toolcrib/servers/moon.yaml").replace("args: [\"--exit-at-start\"]\n", "");
     person.write("toolcrib/servers/moon.yaml", &moon);
     let gone = person.read("toolcrib/servers/gone.yaml").replace("/no/such/program", &fake);
@@ -237,18 +237,18 @@ async fn a_bad_server_and_a_bad_file_do_not_stop_the_others() {
     assert_eq!(ran.code, 1, "{}", ran.stdout);
     says(
         &ran.stdout,
-        &["taken over already", "Verifying 2 servers:", "ok      moon  15 tools", "3 servers with 45 tools"],
+        &["already imported", "Verifying 2 servers:", "ok      moon  15 tools", "3 servers with 45 tools"],
     );
-    says(&ran.stderr, &["config.toml:1:", "nothing was changed; mend the file"]);
+    says(&ran.stderr, &["config.toml:1:", "nothing was changed; fix the file"]);
     assert_eq!(person.read(".codex/config.toml"), "[broken\n");
 }
 
 #[tokio::test]
-async fn without_a_terminal_somebody_must_have_said_yes() {
+async fn without_a_terminal_someone_must_have_said_yes() {
     let person = Person::new();
     let before = person.write(".cursor/mcp.json", "{\"mcpServers\": {\"a\": {\"command\": \"x\"}}}");
-    person.run(&["init"]).await.fails(64, &["no terminal", "`--yes`", "nothing was written"]);
-    person.run(&["init", "--client", "nobody", "--yes"]).await.fails(64, &["no client is known"]);
+    person.run(&["init"]).await.fails(64, &["needs a terminal", "`--yes`", "nothing was written"]);
+    person.run(&["init", "--client", "nobody", "--yes"]).await.fails(64, &["unknown client"]);
     assert_eq!(person.read(".cursor/mcp.json"), before);
     assert!(!person.path("toolcrib").exists());
     // A vault that does not open stops it before anything is written.
@@ -280,9 +280,9 @@ async fn with_nothing_found_there_is_an_example() {
     assert!(!ran.stdout.contains("your clients connect"), "{}", ran.stdout);
     let files = person.files();
     let again = person.run(&["init", "--yes"]).await;
-    says(&again.stdout, &["Nothing was changed"]);
+    says(&again.stdout, &["Everything is already set up"]);
     assert_eq!(person.files(), files);
-    // Whoever runs a gateway over stdio has the state; the rest is done, and told.
+    // Anyone who runs a gateway over stdio has the state; the rest is done, and told.
     person.write(".cursor/mcp.json", "{}");
     let mut stdio = Command::new(env!("CARGO_BIN_EXE_toolcrib"))
         .arg("stdio")
@@ -300,7 +300,7 @@ async fn with_nothing_found_there_is_an_example() {
     hears(&mut stdio, "serverInfo").await;
     let ran = person.run(&["init", "--yes"]).await;
     assert_eq!(ran.code, 1, "{}", ran.stdout);
-    says(&ran.stderr, &["could not be verified", "in use", "start `toolcrib init` again"]);
+    says(&ran.stderr, &["could not be verified", "in use", "run `toolcrib init` again"]);
     says(&ran.stdout, &["Cursor is connected"]);
     drop(stdin);
     assert!(stdio.wait().await.unwrap().success());
@@ -316,10 +316,10 @@ async fn told_to_end_in_the_middle_it_leaves_everything_whole() {
     let mut init = person.start(&["init", "--yes"]);
     hears(&mut init, "Verifying 1 server").await;
     kill(&init, Signal::INT);
-    let output = tokio::time::timeout(PATIENCE, init.wait_with_output()).await.unwrap().unwrap();
+    let output = tokio::time::timeout(TIMEOUT, init.wait_with_output()).await.unwrap().unwrap();
     let stderr = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(130), "{stderr}");
-    says(&stderr, &["interrupted; no client was connected", "hint: what was taken over stays"]);
+    says(&stderr, &["interrupted; no client was connected", "hint: imported servers are kept"]);
     assert_eq!(person.read(".cursor/mcp.json"), before);
     let names: Vec<_> =
         fs::read_dir(person.path("toolcrib/servers")).unwrap().map(|entry| entry.unwrap().file_name()).collect();

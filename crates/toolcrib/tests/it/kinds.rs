@@ -19,7 +19,7 @@ async fn said(home: &Path, arguments: &[&str]) -> String {
     ran.stdout
 }
 
-/// Events are written by a thread of their own, a moment later.
+/// Events are written by their own thread, a moment later.
 async fn eventually(home: &Path, arguments: &[&str], part: &str) -> String {
     for _ in 0..100 {
         let text = said(home, arguments).await;
@@ -104,7 +104,7 @@ async fn what_is_made_of_flags() {
     said(home, &["update", "server/made", "--description", "yours"]).await;
     let text = std::fs::read_to_string(home.join("servers/made.yaml")).unwrap();
     assert!(text.contains("yours") && text.contains("start: eager") && text.contains(program), "{text}");
-    run(home, &["update", "server", "made"], &[]).await.fails(1, &["nothing is to be changed", "--file"]);
+    run(home, &["update", "server", "made"], &[]).await.fails(1, &["nothing to change", "--file"]);
     run(home, &["update", "server", "none", "--description", "x"], &[]).await.fails(1, &["`none`", "hint: "]);
     let remote = ["create", "server", "far", "--url", "https://example.com/mcp", "--header", "X-Key=env:KEY"];
     let more = ["--auth-issuer", "https://login.example.com", "--auth-scopes", "a b", "--connect-timeout", "3s"];
@@ -128,7 +128,7 @@ async fn what_is_made_of_flags() {
     run(home, &["create", "server", "../bad", "--command", "x"], &[]).await.fails(1, &["name"]);
     run(home, &["create", "tool", "x"], &[]).await.fails(64, &["invalid value 'tool'", "server, profile"]);
     run(home, &["create"], &[]).await.fails(64, &["<KIND>"]);
-    run(home, &["delete", "server"], &[]).await.fails(1, &["no server is named", "toolcrib delete server NAME"]);
+    run(home, &["delete", "server"], &[]).await.fails(1, &["no server given", "toolcrib delete server NAME"]);
     said(home, &["create", "profile", "narrow"]).await;
     assert_eq!(said(home, &["list", "profiles", "-o", "name"]).await, "profile/default\nprofile/narrow\n");
     serving.stop().await;
@@ -151,7 +151,7 @@ async fn a_service_is_tried_out_with_the_class_that_stands_beside_it() {
     assert_eq!((tried.code, tried.stderr.as_str()), (0, told), "{}", tried.stdout);
     assert!(!home.join("service-classes").join("tent.yaml").exists() && !home.join("services").exists());
     let tried = run_with_stdin(home, &["create", "--dry-run", "-f", "-"], &[], &both("big")).await;
-    assert_eq!((tried.code, tried.stdout.as_str()), (1, "serviceclass 'tent' is right\n"));
+    assert_eq!((tried.code, tried.stdout.as_str()), (1, "serviceclass 'tent' is valid\n"));
     assert!(tried.stderr.contains("invalid type for argument `size`"), "{}", tried.stderr);
     run_with_stdin(home, &["create", "--dry-run", "-f", "-"], &[], &service("3"))
         .await
@@ -188,7 +188,7 @@ async fn lists_are_sorted_filtered_and_short() {
     }
     let elsewhere = tempfile::tempdir().unwrap();
     let stranger = ["list", "profiles", "--endpoint", serving.url()];
-    run(elsewhere.path(), &stranger, &[]).await.fails(2, &["may administer", "--token-file"]);
+    run(elsewhere.path(), &stranger, &[]).await.fails(2, &["only admins", "--token-file"]);
     let filtered = said(home, &["list", "tools", "--filter", "try_e*", "--description", "TEXT", "-o", "name"]).await;
     assert_eq!(filtered, "tool/try_echo\n");
     run(home, &["list", "tools", "--sort-by", "colour"], &[]).await.fails(1, &["no column `colour`", "NAME, SERVER"]);
@@ -197,7 +197,9 @@ async fn lists_are_sorted_filtered_and_short() {
     assert!(said(home, &["get", "resource", "fake://text"]).await.contains("\nembedded\n"));
     assert!(said(home, &["prompt", "try_greet", "who=me"]).await.contains("Greet me."));
     eventually(home, &["describe", "server", "try"], "MCPServerStarted").await;
-    run(home, &["describe", "thing", "x"], &[]).await.fails(1, &["`thing` is no kind", "hint: there are tool, server"]);
+    run(home, &["describe", "thing", "x"], &[])
+        .await
+        .fails(1, &["cannot describe kind `thing`", "hint: there are tool, server"]);
     run(home, &["get", "prompt", "none"], &[]).await.fails(1, &["no prompt `none`", "toolcrib list prompts"]);
     serving.stop().await;
 }

@@ -147,7 +147,7 @@ async fn names_that_fit_nothing_are_errors() {
     let ran = run(home.path(), &["list", "servers", "files", "nowhere", "--no-headers"], &[]).await;
     assert_eq!((ran.code, ran.stdout.lines().count()), (1, 1));
     prints(&stub, &["list", "servers", "nowhere*"], "No servers found\n").await;
-    run(home.path(), &["list", "servers", "--server", "x"], &[]).await.fails(1, &["`--server` does not fit"]);
+    run(home.path(), &["list", "servers", "--server", "x"], &[]).await.fails(1, &["`--server` does not apply"]);
     stub.stop().await;
 }
 

@@ -33,5 +33,6 @@ mod serving;
 mod shell;
 mod stdio;
 mod stub;
+mod texts;
 mod toolcrib;
 mod version;

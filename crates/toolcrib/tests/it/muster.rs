@@ -1,5 +1,5 @@
-//! muster's files as they are, by three doors: `create -f`, `apply` and `import muster`. Every construct of its kinds is
-//! one document here.
+//! muster's files as they are, by three doors: `create -f`, `apply` and `import muster`. Every construct of its kinds
+//! is one document here.
 
 use std::fs;
 use std::path::Path;
@@ -121,7 +121,7 @@ fn good(ran: &Ran) -> &str {
     &ran.stdout
 }
 
-/// Nobody is asked for a vault's key where there is a file for it.
+/// No one is asked for a vault's key where there is a file for it.
 async fn with_vault(home: &Path) {
     good(&run_with_stdin(home, &["secret", "set", "any", "--key-file"], &[], "x").await);
 }
@@ -223,9 +223,9 @@ async fn what_is_wrong_or_none_of_ours_is_told_with_its_place() {
     fs::write(&file, secret).unwrap();
     run(home, &["apply", "-f", path], &[])
         .await
-        .fails(1, &["nothing can be created", "skipped `Secret` `s`", "looked for"]);
+        .fails(1, &["nothing can be created", "skipped `Secret` `s`", "expected servers"]);
     let ran = run(home, &["import", "muster", "--file", path, "--yes"], &[]).await;
-    assert!(good(&ran).contains("left out: objects of `v1` are not Toolcrib's"), "{}", ran.stdout);
+    assert!(good(&ran).contains("skipped: objects of `v1` are not Toolcrib's"), "{}", ran.stdout);
     fs::write(&file, format!("{secret}---\n{}", server.replace("name: a", "name: b"))).unwrap();
     let ran = run(home, &["apply", "-f", path], &[]).await;
     assert_eq!(good(&ran), "server/b created\n");
@@ -265,7 +265,7 @@ async fn flags_words_and_logs_that_people_of_muster_know() {
     run(home, &["list", "tools", "--config-path", "/x"], &[])
         .await
         .fails(64, &["`--config-path`", "toolcrib import muster"]);
-    run(home, &["serve", "--yolo"], &[]).await.fails(64, &["a profile says what may be called"]);
+    run(home, &["serve", "--yolo"], &[]).await.fails(64, &["profiles decide which tools can be called"]);
     let listed = run(home, &["list", "mcpservers", "--all", "--verbose"], &[]).await;
     assert!(good(&listed).contains("COMMAND"), "{}", listed.stdout);
     let flow = "name: f\nsteps: [{id: a, tool: core_mcpserver_list}]\n";
@@ -275,7 +275,7 @@ async fn flags_words_and_logs_that_people_of_muster_know() {
     assert!(good(&run(home, &["workflow", "runs"], &[]).await).contains("completed"));
     run(home, &["workflow", "get", "none"], &[]).await.fails(1, &["`none`"]);
     run(home, &["workflow", "get", "f", "--nonsense"], &[]).await.fails(64, &["--nonsense"]);
-    // The gateway writes the log beside its work; whoever follows it reads the line when it is there.
+    // The gateway writes the log beside its work; anyone who follows it reads the line when it is there.
     serving.background(&["logs", "a", "--follow"]).reads("/no/such/tool").await;
     let one = run(home, &["logs", "a", "--tail", "1"], &[]).await;
     assert_eq!(good(&one).lines().count(), 1);

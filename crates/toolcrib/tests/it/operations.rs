@@ -1,4 +1,5 @@
-//! The operations of the real binary: muster's are all there with its arguments, and the configuration does what it says.
+//! The operations of the real binary: muster's are all there with its arguments, and the configuration does what it
+//! says.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -13,7 +14,7 @@ use tokio::time::timeout;
 
 use crate::toolcrib::run;
 
-const PATIENCE: Duration = Duration::from_secs(120);
+const TIMEOUT: Duration = Duration::from_secs(120);
 /// Of muster's core tools, those that wait for identity.
 const NOT_YET: [(&str, &str); 2] =
     [("core_auth_login", "needs identity (principals that log in)"), ("core_auth_logout", "needs identity")];
@@ -46,7 +47,7 @@ async fn serve() -> Serving {
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     };
-    let address = timeout(PATIENCE, until_ready).await.unwrap();
+    let address = timeout(TIMEOUT, until_ready).await.unwrap();
     Serving { home, address, _child: child }
 }
 
@@ -69,7 +70,7 @@ impl Serving {
         let ask = format!("GET /api/v1/openapi.json HTTP/1.1\r\nHost: {}\r\nConnection: close\r\n\r\n", self.address);
         stream.write_all(ask.as_bytes()).await.unwrap();
         let mut answer = String::new();
-        timeout(PATIENCE, stream.read_to_string(&mut answer)).await.unwrap().unwrap();
+        timeout(TIMEOUT, stream.read_to_string(&mut answer)).await.unwrap().unwrap();
         let (_, body) = answer.split_once("\r\n\r\n").unwrap();
         serde_json::from_str(body).unwrap_or_else(|error| panic!("{error}: {body:.200}"))
     }
@@ -192,5 +193,5 @@ async fn a_bare_list_is_an_answer_too() {
     let listed = serving.operate("core_events", of("never")).await.unwrap();
     assert_eq!((&listed[0]["resource_name"], &listed[0]["reason"]), (&json!("never"), &json!("MCPServerCreated")));
     let told = serving.operate("core_events", json!({ "limit": 0 })).await.unwrap_err();
-    assert!(told.contains("`/limit`") && !told.contains("no control API"), "{told}");
+    assert!(told.contains("`/limit`") && !told.contains("not a Toolcrib control API"), "{told}");
 }

@@ -35,7 +35,7 @@ async fn entries_are_listed_with_what_they_hide() {
     registry(home.path(), &["show", "gti"]).await.fails(1, &["error: no entry `gti`", "hint: did you mean `git`?"]);
     let shown = registry(home.path(), &["show", "git"]).await;
     assert!(shown.stdout.contains("title: Desk\n"), "{}", shown.stdout);
-    assert_eq!(shown.stderr, "from: registry/custom/git.yaml\nstands in front of: built in\n");
+    assert_eq!(shown.stderr, "from: registry/custom/git.yaml\noverrides: built in\n");
 }
 
 #[tokio::test]
@@ -48,7 +48,7 @@ async fn an_entry_becomes_a_definition_without_secrets() {
     let checked = registry(home.path(), &["validate", "--strict"]).await;
     assert_eq!((checked.code, checked.stdout.as_str()), (0, "1 file checked, 0 wrong, 0 warnings\n"));
     let ran = definition(&["brave-search", "--set", "BRAVE_API_KEY=BSA-hush"]).await;
-    ran.fails(1, &["`BRAVE_API_KEY` is a secret and must not lie in a file", "hint: give a reference"]);
+    ran.fails(1, &["`BRAVE_API_KEY` is a secret and must not be stored in a file", "hint: give a reference"]);
     assert!(!ran.stderr.contains("hush"));
     definition(&["brave-search"]).await.fails(1, &["`BRAVE_API_KEY` of entry `brave-search` has no value"]);
     definition(&["time", "--name", "../x"]).await.fails(1, &["`../x` is not a name for a server"]);

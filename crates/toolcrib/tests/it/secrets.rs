@@ -1,4 +1,4 @@
-//! The vault from outside: `toolcrib secret`, and servers that get what lies in it.
+//! The vault from outside: `toolcrib secret`, and servers that get what is in it.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
@@ -54,7 +54,7 @@ async fn wrong_use_is_told_and_changes_nothing() {
     set(home, &["github"], "a\0b").await.fails(1, &["value of `github` contains a NUL character"]);
     set(home, &["github"], &"x".repeat(70_000)).await.fails(1, &["value of `github` is too long"]);
     set(home, &["github", VALUE], "").await.fails(64, &["unexpected argument"]);
-    set(home, &["two words"], VALUE).await.fails(64, &["without blanks"]);
+    set(home, &["two words"], VALUE).await.fails(64, &["without spaces"]);
     set(home, &["github", "--server", "../x"], VALUE).await.fails(64, &["is not a name"]);
     let gone = run(home, &["secret", "set", "github", "--from-env", "GONE"], &[]).await;
     gone.fails(1, &["`GONE` is not set"]);
@@ -65,7 +65,7 @@ async fn wrong_use_is_told_and_changes_nothing() {
     std::fs::set_permissions(&key, std::fs::Permissions::from_mode(0o600)).unwrap();
     set(home, &["github"], VALUE).await.fails(1, &["was written with key", "hint: nothing was changed"]);
     std::fs::remove_file(&key).unwrap();
-    set(home, &["github"], VALUE).await.fails(1, &["is not there", "hint: nothing was changed"]);
+    set(home, &["github"], VALUE).await.fails(1, &["cannot find the key", "hint: nothing was changed"]);
     assert_eq!(std::fs::read(home.join("state/vault")).unwrap(), before);
 }
 
@@ -128,10 +128,10 @@ async fn a_secret_reaches_the_server_that_may_have_it_and_nothing_else_does() {
     assert!(!ran.stderr.contains(VALUE), "{}", ran.stderr);
     let ran = run(home, &["stdio"], &[("TOOLCRIB_LOG", "info")]).await;
     for part in [
-        "its `servers` are `good`, and this is server `bad`",
+        "its `servers` are `good`, but this is server `bad`",
         "did you mean `github`?",
-        "its `profiles` are `work`, and this is for every profile",
-        "cannot use `keyring:x`: no keyring can be reached",
+        "its `profiles` are `work`, but this is for every profile",
+        "cannot use `keyring:x`: cannot reach a keyring",
     ] {
         assert!(ran.stderr.contains(part), "no `{part}` in:\n{}", ran.stderr);
     }

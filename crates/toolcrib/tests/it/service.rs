@@ -13,7 +13,7 @@ use tokio::process::{Child, Command};
 use crate::toolcrib::{Ran, run};
 
 /// How long anything may take on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(120);
+const TIMEOUT: Duration = Duration::from_secs(120);
 const INITIALIZE: &str = r#"{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}"#;
 
 /// A person with managers of services that write down what they are asked and answer from files.
@@ -76,9 +76,7 @@ async fn the_service_is_installed_once_and_removed_whole() {
 
     let ran = person.run(&["service", "install"]).await;
     assert_eq!(ran.code, 0, "{}{}", ran.stdout, ran.stderr);
-    for part in
-        ["Wrote ", "The gateway was started", "loginctl enable-linger", "warning: the service runs this program"]
-    {
+    for part in ["Wrote ", "Started the gateway", "loginctl enable-linger", "warning: the service runs this program"] {
         assert!(ran.stdout.contains(part), "no `{part}` in:\n{}", ran.stdout);
     }
     let asked = person.asked();
@@ -95,7 +93,7 @@ async fn the_service_is_installed_once_and_removed_whole() {
 
     fs::write(person.path("state"), "active\n").unwrap();
     let again = person.run(&["service", "install"]).await;
-    assert!(again.stdout.contains("there already and needs no change"), "{}", again.stdout);
+    assert!(again.stdout.contains("is up to date"), "{}", again.stdout);
     let status = person.run(&["service", "status"]).await;
     assert_eq!(status.code, 1, "nothing answers: {}", status.stdout);
     assert!(
@@ -114,7 +112,7 @@ async fn the_service_is_installed_once_and_removed_whole() {
     assert!(!person.unit().exists());
     let ran = person.run(&["service", "uninstall"]).await;
     assert!(ran.code == 0 && ran.stdout.contains("nothing to do"), "{}", ran.stdout);
-    // What somebody else wrote is neither replaced nor removed.
+    // What someone else wrote is neither replaced nor removed.
     fs::write(person.unit(), "[Service]\nExecStart=/bin/true\n").unwrap();
     for command in ["install", "uninstall"] {
         person.run(&["service", command]).await.fails(1, &["was not written by `toolcrib service install`"]);
@@ -129,13 +127,14 @@ async fn without_a_session_what_is_to_be_run_is_told() {
     fs::write(person.path("away"), "").unwrap();
     let ran = person.run(&["service", "install"]).await;
     assert_eq!(ran.code, 0, "{}", ran.stderr);
-    let steps = "Run these in a session of yours:\n  systemctl --user daemon-reload\n  systemctl --user enable --now toolcrib.service\n";
+    let steps = "Run these in a login session:\n  systemctl --user daemon-reload\n  systemctl --user enable --now \
+                 toolcrib.service\n";
     assert!(person.unit().exists() && ran.stdout.contains(steps), "{}", ran.stdout);
     let ran = person.run(&["service", "uninstall"]).await;
     assert!(ran.code == 0 && ran.stdout.contains("disable --now") && !person.unit().exists(), "{}", ran.stdout);
     fs::remove_file(person.path("bin/systemctl")).unwrap();
     let ran = run(&person.path("h"), &["service", "install"], &[("HOME", "/"), ("PATH", "/nowhere")]).await;
-    ran.fails(1, &["neither systemd nor launchd is here", "toolcrib bridge"]);
+    ran.fails(1, &["found neither systemd nor launchd", "toolcrib bridge"]);
 }
 
 #[tokio::test]
@@ -174,10 +173,10 @@ fn bridge(home: &Path, arguments: &[&str]) -> Child {
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
 }
 
-/// The gateway of a home that nobody started by hand; ended with the test.
-struct Running(i32);
+/// The gateway of a home that no one started by hand; ended with the test.
+struct BackgroundGateway(i32);
 
-impl Running {
+impl BackgroundGateway {
     fn of(home: &Path) -> Self {
         let text = fs::read_to_string(home.join("state/serve.json")).unwrap();
         let value: Value = serde_json::from_str(&text).unwrap();
@@ -189,7 +188,7 @@ impl Running {
     }
 }
 
-impl Drop for Running {
+impl Drop for BackgroundGateway {
     fn drop(&mut self) {
         let _ = rustix::process::kill_process(self.pid(), rustix::process::Signal::KILL);
     }
@@ -205,19 +204,19 @@ async fn many_bridges_start_one_gateway_which_outlives_them() {
     }
     for child in &mut bridges {
         let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
-        let line = tokio::time::timeout(PATIENCE, lines.next_line()).await.expect("no answer").unwrap();
+        let line = tokio::time::timeout(TIMEOUT, lines.next_line()).await.expect("no answer").unwrap();
         answers.push(serde_json::from_str::<Value>(&line.expect("the bridge ended")).unwrap());
     }
-    let gateway = Running::of(home.path());
+    let gateway = BackgroundGateway::of(home.path());
     assert!(answers.iter().all(|answer| answer["result"]["serverInfo"]["name"] == "toolcrib"), "{answers:?}");
     let mut said = String::new();
     for mut child in bridges {
         drop(child.stdin.take());
-        let output = tokio::time::timeout(PATIENCE, child.wait_with_output()).await.unwrap().unwrap();
+        let output = tokio::time::timeout(TIMEOUT, child.wait_with_output()).await.unwrap().unwrap();
         said.push_str(&String::from_utf8(output.stderr).unwrap());
     }
     assert_eq!(said.matches("starting one in the background").count(), 1, "{said}");
-    // It serves on, in a session of its own.
+    // It serves on, in its own session.
     let session = rustix::process::getsid(Some(gateway.pid())).unwrap();
     assert_eq!(session, gateway.pid());
     let log = fs::read_to_string(home.path().join("state/logs/_gateway.log")).unwrap();
@@ -237,7 +236,7 @@ async fn a_bridge_says_at_once_what_it_waits_for() {
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
         child.stdin.as_mut().unwrap().write_all(format!("{INITIALIZE}\n").as_bytes()).await.unwrap();
         let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
-        let line = tokio::time::timeout(PATIENCE, lines.next_line()).await.expect("it is silent").unwrap().unwrap();
+        let line = tokio::time::timeout(TIMEOUT, lines.next_line()).await.expect("it is silent").unwrap().unwrap();
         assert!(line.contains("127.0.0.1:9") && line.contains("waiting up to 60 s"), "{line}");
         assert!(!home.path().join("state/start.lock").exists());
     }
@@ -246,7 +245,7 @@ async fn a_bridge_says_at_once_what_it_waits_for() {
 #[tokio::test]
 async fn a_gateway_that_cannot_start_is_told_with_its_reason() {
     let home = home();
-    // Somebody else has the state folder, and serves nobody.
+    // Someone else has the state folder, and serves no one.
     let state = home.path().join("state");
     fs::create_dir_all(&state).unwrap();
     let lock = fs::File::create(state.join("lock")).unwrap();
@@ -254,6 +253,6 @@ async fn a_gateway_that_cannot_start_is_told_with_its_reason() {
     let mut child = bridge(home.path(), &[]);
     child.stdin.as_mut().unwrap().write_all(format!("{INITIALIZE}\n").as_bytes()).await.unwrap();
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
-    let line = tokio::time::timeout(PATIENCE, lines.next_line()).await.expect("no answer").unwrap().unwrap();
-    assert!(line.contains("none could be started") && line.contains("in use"), "{line}");
+    let line = tokio::time::timeout(TIMEOUT, lines.next_line()).await.expect("no answer").unwrap().unwrap();
+    assert!(line.contains("starting one failed") && line.contains("in use"), "{line}");
 }

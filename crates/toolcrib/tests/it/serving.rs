@@ -11,9 +11,9 @@ use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 use crate::toolcrib::run;
 
 /// How long something may take that must come.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// A gateway with a home of its own.
+/// A gateway with its own home.
 pub(crate) struct Serving {
     home: tempfile::TempDir,
     child: Child,
@@ -64,7 +64,7 @@ impl Serving {
         let ready = home.path().join("ready.json");
         let flags = ["serve", "--listen", "127.0.0.1:0", "--ready-file", ready.to_str().unwrap()];
         let child = command(home.path(), &flags).spawn().unwrap();
-        let url = tokio::time::timeout(PATIENCE, async {
+        let url = tokio::time::timeout(TIMEOUT, async {
             loop {
                 if let Ok(text) = std::fs::read_to_string(&ready) {
                     let value: Value = serde_json::from_str(&text).unwrap();
@@ -90,7 +90,7 @@ impl Serving {
         background(self.home(), arguments)
     }
 
-    /// Does something, again if need be, until the one in the background tells of it: when it listens is not known.
+    /// Does something, again if need be, until the one in the background reports it: when it listens is not known.
     pub(crate) async fn until(&self, background: &mut Background, arguments: &[&str], part: &str) {
         let told = background.reads(part);
         let again = async {
@@ -109,7 +109,7 @@ impl Serving {
     pub(crate) async fn stop(mut self) {
         let pid = rustix::process::Pid::from_raw(i32::try_from(self.child.id().unwrap()).unwrap()).unwrap();
         rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
-        tokio::time::timeout(PATIENCE, self.child.wait()).await.unwrap().unwrap();
+        tokio::time::timeout(TIMEOUT, self.child.wait()).await.unwrap().unwrap();
     }
 }
 
@@ -127,7 +127,7 @@ impl Background {
                 }
             }
         };
-        tokio::time::timeout(PATIENCE, reading).await.unwrap_or_else(|_| panic!("`{part}` never came"))
+        tokio::time::timeout(TIMEOUT, reading).await.unwrap_or_else(|_| panic!("`{part}` never came"))
     }
 
     /// Types a line.
@@ -141,6 +141,6 @@ impl Background {
     pub(crate) async fn end(mut self) -> Option<i32> {
         let pid = rustix::process::Pid::from_raw(i32::try_from(self.child.id().unwrap()).unwrap()).unwrap();
         rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
-        tokio::time::timeout(PATIENCE, self.child.wait()).await.unwrap().unwrap().code()
+        tokio::time::timeout(TIMEOUT, self.child.wait()).await.unwrap().unwrap().code()
     }
 }

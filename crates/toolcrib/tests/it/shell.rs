@@ -76,7 +76,7 @@ async fn in_bash(home: &std::path::Path, line: &str) -> String {
         "$function" toolcrib "$piece" "${COMP_WORDS[COMP_CWORD - 1]}" 2> /dev/null
         echo "${COMPREPLY[@]}"
     "#;
-    // The variables of this process are not those of somebody's shell.
+    // The variables of this process are not those of someone's shell.
     let mut bash = std::process::Command::new("bash");
     bash.args(["--norc", "-c", ASK, "bash", line]).env("TOOLCRIB", env!("CARGO_BIN_EXE_toolcrib"));
     bash.env("TOOLCRIB_HOME", home).env_remove("TOOLCRIB_ENDPOINT").env_remove("TOOLCRIB_CONTEXT");
@@ -115,7 +115,7 @@ async fn lines_of_a_pipe_are_commands() {
     {
         assert!(ran.stdout.contains(part), "no `{part}` in {}", ran.stdout);
     }
-    // JSON may go on over lines; what is never closed is told.
+    // JSON may go on over lines; what is never closed is reported.
     let lines = "call try_echo {\n  \"text\":\n  \"over {\"\n}\nlist servers -o name\ncall try_echo {\n";
     let ran = run_with_stdin(home, &["repl"], &[], lines).await;
     assert_eq!((ran.code, ran.stdout.as_str()), (1, "over {\nserver/try\n"), "{}", ran.stderr);
@@ -123,7 +123,7 @@ async fn lines_of_a_pipe_are_commands() {
     let ran =
         run_with_stdin(home, &["agent", "--repl"], &[], "serve\ncall none\nlist things\nlist servers -o name\n").await;
     assert_eq!((ran.code, ran.stdout.as_str()), (64, "server/try\n"), "{}", ran.stderr);
-    for part in ["`serve` does not run in here", "tool not found", "invalid value 'things'"] {
+    for part in ["`serve` does not work in the REPL", "tool not found", "invalid value 'things'"] {
         assert!(ran.stderr.contains(part), "no `{part}` in {}", ran.stderr);
     }
     let add = ["context", "add", "far", "--endpoint", "http://127.0.0.1:1/mcp"];

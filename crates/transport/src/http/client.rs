@@ -240,7 +240,7 @@ pub(crate) async fn collect_if(
             return Err(too_large());
         }
         if !admit(data.len()) {
-            return Err(LinkError::NotMcp("a body for which there is no room".into()));
+            return Err(LinkError::NotMcp("no memory for the body".into()));
         }
         if first.is_empty() && rest.is_empty() {
             first = data;

@@ -41,7 +41,7 @@ pub enum BodyError {
     #[error("the body did not arrive")]
     Incomplete,
     /// There is no memory left for it.
-    #[error("there is no room for the body")]
+    #[error("no memory for the body")]
     NoRoom,
 }
 

@@ -52,7 +52,7 @@ pub(super) async fn open(
 ) -> Result<(Posts, EventStream), LinkError> {
     let opening = async {
         let stream = client.open_stream(&endpoint.uri, || endpoint.headers.clone(), bounds.bytes).await?;
-        let mut stream = stream.ok_or_else(|| LinkError::NotMcp("there is no stream of events".into()))?;
+        let mut stream = stream.ok_or_else(|| LinkError::NotMcp("no event stream".into()))?;
         while let Some(event) = stream.next().await? {
             if event.event.as_deref() == Some("endpoint") {
                 return Ok((event.data, stream));

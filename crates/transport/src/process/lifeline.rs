@@ -67,7 +67,7 @@ pub(super) fn accept() -> io::Result<(UnixStream, OwnedFd)> {
         RecvAncillaryMessage::ScmRights(mut fds) => fds.next(),
         _ => None,
     });
-    let stdin = stdin.ok_or_else(|| io::Error::other("nobody holds the lifeline"))?;
+    let stdin = stdin.ok_or_else(|| io::Error::other("the lifeline is open"))?;
     #[cfg(not(target_os = "linux"))]
     rustix::io::fcntl_setfd(&stdin, rustix::io::FdFlags::CLOEXEC)?;
     Ok((lifeline, stdin))

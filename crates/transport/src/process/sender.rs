@@ -31,7 +31,7 @@ pub struct Shut;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Full {
     /// The program does not read its stdin and the queue is full. The line comes back.
-    #[error("the program does not read its stdin, {QUEUE_LINES} lines are waiting")]
+    #[error("the program does not read its stdin; {QUEUE_LINES} lines are waiting")]
     Full(Bytes),
     /// See [`Shut`].
     #[error(transparent)]

@@ -62,7 +62,7 @@ async fn a_guard_told_to_end_takes_all_with_it() {
 }
 
 #[tokio::test]
-async fn a_program_that_ends_by_itself_leaves_nobody() {
+async fn a_program_that_ends_by_itself_leaves_no_one() {
     // SIGTERM reaches every descendant, or this waits for ten minutes; SIGKILL those who ignore it.
     for (grace, flags) in [(Duration::from_secs(600), &[][..]), (Duration::from_millis(50), &["--ignore-sigterm"])] {
         let tag = new_tag();

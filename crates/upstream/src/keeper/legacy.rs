@@ -75,7 +75,7 @@ impl Keeper {
             asked.keys().filter(|uri| !wanted.contains_key(*uri)).cloned().map(Step::Unsubscribe).collect();
         for (uri, number) in &wanted {
             match asked.get(uri) {
-                // Somebody else asks for it now: what was refused then may be there.
+                // Someone else asks for it now: what was refused then may be there.
                 Some(before) if before.number == *number || before.refused.is_none() => self.note(uri, before),
                 _ => steps.push(Step::Subscribe(Arc::clone(uri), *number)),
             }

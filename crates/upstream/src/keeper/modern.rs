@@ -14,11 +14,11 @@ use toolcrib_transport::{CallHandler, CallOptions, LinkError, Reply};
 
 use crate::live::RequestMeta;
 use crate::report::{Report, report_list_changed};
-use crate::subscribe::{Kind, Verdict, Wishes};
+use crate::subscribe::{Kind, Subscriptions, Verdict};
 
 use super::Keeper;
 
-/// How long a server may take to acknowledge. One that never does is listened to all the same.
+/// How long a server may take to acknowledge. One that never does is listened to anyway.
 const ACKNOWLEDGE: Duration = Duration::from_secs(10);
 /// A stream that lived this long has earned a fresh start of the waits.
 const STABLE: Duration = Duration::from_secs(60);
@@ -43,7 +43,7 @@ enum OpenOutcome {
 
 /// Takes what is said on one stream.
 struct StreamHandler {
-    wishes: Arc<Wishes>,
+    wishes: Arc<Subscriptions>,
     reports: mpsc::Sender<Report>,
     generation: u64,
     asked: Filter,
@@ -195,7 +195,7 @@ impl Keeper {
         });
         let live = Arc::clone(&self.live);
         let params = Raw::from_value(&serde_json::json!({ "notifications": asked.to_raw().to_value() }));
-        // Whoever watches tasks says that it knows them (SEP-2663, notifications).
+        // Anyone who watches tasks says that it knows them (SEP-2663, notifications).
         let extensions = format!(r#"{{"{}":{{}}}}"#, task::EXTENSION);
         let extensions = (!asked.tasks.is_empty()).then_some(extensions);
         let capabilities = Capabilities { extensions, ..Capabilities::NONE };

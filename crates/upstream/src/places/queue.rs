@@ -1,8 +1,8 @@
 //! Who comes next: principals take turns, and within each its tools. Plain state, without waiting.
 //!
-//! A principal stands in the round while one of its tools may be called. A tool that may take no more places is set aside
-//! with the principals that wait for it, and they come back one by one as its places become free: so what hangs is not
-//! looked at again for every call of the others.
+//! A principal stands in the round while one of its tools may be called. A tool that may take no more places is set
+//! aside with the principals that wait for it, and they come back one by one as its places become free: so what hangs
+//! is not looked at again for every call of the others.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;
@@ -43,7 +43,7 @@ struct Tool {
     running: usize,
     /// How many principals stand in the round for it.
     in_round: usize,
-    /// Whose calls wait until it may take another place, the longest first. Whoever comes while some do joins them.
+    /// Whose calls wait until it may take another place, the longest first. Anyone who comes while some do joins them.
     aside: VecDeque<PrincipalId>,
 }
 
@@ -230,7 +230,8 @@ impl Queue {
         principal.round.push_back(Arc::clone(name));
     }
 
-    /// Of each tool that may take another place, whoever waits longest for it stands in the round again, one at a time.
+    /// Of each tool that may take another place, anyone who waits longest for it stands in the round again, one at a
+    /// time.
     fn take_back_from_aside(&mut self) {
         if self.held_up.is_empty() {
             return;

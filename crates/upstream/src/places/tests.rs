@@ -8,7 +8,7 @@ use super::*;
 
 const LONG: Duration = Duration::from_secs(60);
 
-type Taking<'a> = Pin<Box<dyn Future<Output = Result<Place, NoPlace>> + 'a>>;
+type PlaceFuture<'a> = Pin<Box<dyn Future<Output = Result<Place, NoPlace>> + 'a>>;
 
 fn places(calls: usize, per_tool: Option<usize>) -> Places {
     Places::new(Concurrency { calls, per_tool })
@@ -18,16 +18,16 @@ fn who(name: &str) -> PrincipalId {
     PrincipalId::new(name)
 }
 
-fn poll(taking: &mut Taking<'_>) -> Poll<Result<Place, NoPlace>> {
+fn poll(taking: &mut PlaceFuture<'_>) -> Poll<Result<Place, NoPlace>> {
     taking.as_mut().poll(&mut Context::from_waker(Waker::noop()))
 }
 
 /// Asks for a place, as far as that goes without waiting.
-fn ask<'a>(places: &'a Places, name: &str, tool: &'a str) -> Taking<'a> {
+fn ask<'a>(places: &'a Places, name: &str, tool: &'a str) -> PlaceFuture<'a> {
     let who = who(name);
     // Unconstrained: a test polls more often than the runtime lets a task do.
     let taking = tokio::task::unconstrained(async move { places.take(&who, tool, LONG).await });
-    let mut taking: Taking<'a> = Box::pin(taking);
+    let mut taking: PlaceFuture<'a> = Box::pin(taking);
     // What it gives at once is kept for the next poll.
     match poll(&mut taking) {
         Poll::Ready(place) => Box::pin(std::future::ready(place)),
@@ -44,7 +44,7 @@ fn now(places: &Places, name: &str, tool: &str) -> Place {
 }
 
 /// Which of those who wait have a place now; they are taken out.
-fn served(waiting: &mut Vec<(&'static str, Taking<'_>)>) -> Vec<(&'static str, Place)> {
+fn served(waiting: &mut Vec<(&'static str, PlaceFuture<'_>)>) -> Vec<(&'static str, Place)> {
     let mut served = Vec::new();
     waiting.retain_mut(|(name, taking)| match poll(taking) {
         Poll::Ready(place) => {
@@ -57,7 +57,7 @@ fn served(waiting: &mut Vec<(&'static str, Taking<'_>)>) -> Vec<(&'static str, P
 }
 
 /// In which order they are served when one ends after the other.
-fn order(first: Place, mut waiting: Vec<(&'static str, Taking<'_>)>) -> Vec<&'static str> {
+fn order(first: Place, mut waiting: Vec<(&'static str, PlaceFuture<'_>)>) -> Vec<&'static str> {
     let (mut last, mut order) = (first, Vec::new());
     while !waiting.is_empty() {
         drop(last);
@@ -147,7 +147,7 @@ async fn a_cap_of_a_tool_holds_back_that_tool_alone_and_keeps_its_order() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn so_many_may_wait_and_whoever_goes_makes_room() {
+async fn a_call_that_leaves_the_full_queue_makes_room() {
     let places = places(1, Some(1));
     let _running = now(&places, "a", "x");
     let mut waiting: Vec<_> = (0..WAITING).map(|_| ask(&places, "a", "x")).collect();
@@ -173,7 +173,7 @@ async fn one_that_goes_in_the_moment_of_its_turn_passes_the_place_on() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn nobody_waits_longer_than_its_own_deadline() {
+async fn no_one_waits_longer_than_its_own_deadline() {
     let places = places(1, None);
     let _running = now(&places, "a", "x");
     let patience = Duration::from_millis(300);
@@ -183,7 +183,7 @@ async fn nobody_waits_longer_than_its_own_deadline() {
 
 /// Calls come, end and go away in an order that a counter makes up.
 #[tokio::test(start_paused = true)]
-async fn nobody_is_forgotten_and_nothing_is_given_twice() {
+async fn no_one_is_forgotten_and_nothing_is_given_twice() {
     for (calls, per_tool) in [(1, None), (2, None), (5, Some(2)), (16, None), (64, Some(7))] {
         let places = places(calls, per_tool);
         let names = ["a", "b", "c", "d"];

@@ -14,7 +14,7 @@ use toolcrib_upstream::{Client, Credentials, Nature, ServerConfig, State};
 use crate::mcp;
 use crate::world::World;
 
-/// Everybody proves its own name; nobody knows `mallory`.
+/// Everyone proves its own name; no one knows `mallory`.
 #[derive(Debug)]
 struct Names;
 

@@ -66,7 +66,7 @@ async fn a_first_call_waits_no_longer_than_the_handshake_may_take() {
 }
 
 #[tokio::test]
-async fn a_hanging_server_holds_up_nobody_else() {
+async fn a_hanging_server_holds_up_no_one_else() {
     let hanging = World::ready(fake(&["--never-answer", "tools/call"])).await;
     let other = World::ready(fake(&[])).await;
     let server = hanging.server.clone();

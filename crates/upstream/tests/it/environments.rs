@@ -1,4 +1,4 @@
-//! What a profile adds to a server's environment: a process of its own, which ends with it.
+//! What a profile adds to a server's environment: its own process, which ends with it.
 
 use std::sync::Arc;
 

@@ -64,7 +64,7 @@ async fn a_program_that_is_not_there_is_named() {
 }
 
 #[tokio::test]
-async fn a_server_of_a_revision_that_nobody_knows_is_refused() {
+async fn a_server_of_a_revision_that_no_one_knows_is_refused() {
     let error = World::new(fake(&["--revision", "2031-01-01"])).until(State::Failed).await.last_error.unwrap();
     assert!(error.contains("unknown revision `2031-01-01`"), "{error}");
 }

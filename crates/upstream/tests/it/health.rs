@@ -10,12 +10,12 @@ use crate::world::{World, hold_time, logged, until};
 const EVERY: Duration = Duration::from_secs(30);
 const LIST: Duration = Duration::from_secs(10);
 
-struct Watched {
+struct HealthFixture {
     world: World,
     log: tempfile::NamedTempFile,
 }
 
-impl Watched {
+impl HealthFixture {
     async fn start(flags: &[&str], change: impl FnOnce(&mut ServerConfig)) -> Self {
         let log = tempfile::NamedTempFile::new().unwrap();
         let mut config = logged(flags, log.path());
@@ -43,7 +43,7 @@ impl Watched {
 
 #[tokio::test(start_paused = true)]
 async fn a_server_that_does_not_answer_pings_is_restarted() {
-    let watched = Watched::start(&["--never-answer", "ping"], |_| ()).await;
+    let watched = HealthFixture::start(&["--never-answer", "ping"], |_| ()).await;
     advance(EVERY).await;
     watched.until_pings(1).await;
     assert_eq!(watched.world.server.status().state, State::Ready);
@@ -56,7 +56,7 @@ async fn a_server_that_does_not_answer_pings_is_restarted() {
 
 #[tokio::test(start_paused = true)]
 async fn a_server_that_answers_pings_stays() {
-    let watched = Watched::start(&[], |_| ()).await;
+    let watched = HealthFixture::start(&[], |_| ()).await;
     for count in 1..=5 {
         advance(EVERY).await;
         watched.until_pings(count).await;
@@ -72,7 +72,7 @@ async fn a_server_that_answers_pings_stays() {
 
 #[tokio::test(start_paused = true)]
 async fn a_server_busy_with_a_call_is_not_taken_for_dead_before_the_call_s_deadline() {
-    let watched = Watched::start(&["--never-answer", "ping"], |config| config.timeouts.call = EVERY * 2).await;
+    let watched = HealthFixture::start(&["--never-answer", "ping"], |config| config.timeouts.call = EVERY * 2).await;
     let call = watched.world.call_slow(3_600_000).await;
     advance(EVERY).await;
     watched.until_pings(1).await;

@@ -85,7 +85,7 @@ async fn a_refused_handshake_is_a_failure_with_its_reason() {
 }
 
 #[tokio::test]
-async fn an_address_where_nobody_listens_is_tried_again() {
+async fn an_address_where_no_one_listens_is_tried_again() {
     let server = HttpServer::start(mcp::answer);
     let (definition, address) = (mcp::config(&server), server.address());
     drop(server);

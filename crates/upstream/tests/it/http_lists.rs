@@ -27,7 +27,7 @@ async fn a_cursor_that_comes_again_ends_the_list() {
     let world = World::ready(mcp::config(&server)).await;
     assert_eq!(world.tools(), ["t0", "t1", "t2"]);
     let warnings = &world.server.inventory().warnings;
-    assert_eq!(*warnings, ["`tools/list` gave the cursor `a` twice; the rest is not read"]);
+    assert_eq!(*warnings, ["`tools/list` returned the cursor `a` twice; the remaining pages are not read"]);
     let cursors: Vec<_> = server
         .requests()
         .iter()

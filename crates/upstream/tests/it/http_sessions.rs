@@ -43,7 +43,7 @@ fn forgetful(forget: impl Fn() -> bool + Send + Sync + 'static) -> (HttpServer, 
 }
 
 #[tokio::test]
-async fn a_forgotten_session_is_opened_anew_and_the_call_runs_once() {
+async fn a_forgotten_session_is_reopened_and_the_call_runs_once() {
     let first = AtomicBool::new(true);
     let (server, ran) = forgetful(move || first.swap(false, Ordering::SeqCst));
     let world = World::ready(mcp::config(&server)).await;
@@ -78,7 +78,7 @@ async fn a_server_that_forgets_every_session_does_not_make_a_call_run_in_circles
 async fn many_calls_on_a_forgotten_session_open_one_new_one() {
     let (server, ran) = forgetful(|| false);
     let world = World::ready(mcp::config(&server)).await;
-    // Somebody else opens a session: ours is forgotten.
+    // Someone else opens a session: ours is forgotten.
     let other = World::ready(mcp::config(&server)).await;
     let calls: Vec<_> = (0..20)
         .map(|_| {

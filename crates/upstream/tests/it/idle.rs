@@ -1,4 +1,4 @@
-//! A server that nobody uses is stopped, and nobody notices.
+//! A server that no one uses is stopped, and no one notices.
 
 use std::time::Duration;
 
@@ -46,7 +46,7 @@ async fn it_is_not_stopped_while_a_call_runs() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn it_is_not_stopped_while_somebody_listens() {
+async fn it_is_not_stopped_while_someone_listens() {
     let world = World::new(pausing(IDLE, fake(&[])));
     hold_time(&world.scope);
     world.until(State::Ready).await;

@@ -1,4 +1,5 @@
-//! Programs that download themselves at their first start: waited for, shown, ended with care, and never many at a time.
+//! Programs that download themselves at their first start: waited for, shown, ended with care, and never many at a
+//! time.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -98,10 +99,10 @@ async fn one_that_gets_on_is_not_ended_and_one_that_does_not_is_named() {
     let status = world.until(State::Failed).await;
     let error = status.last_error.unwrap();
     assert!(
-        error.starts_with("npx did not finish within 1 s, and was ended; stderr ends with: downloading 1"),
+        error.starts_with("npx did not finish within 1 s and was stopped; stderr ends with: downloading 1"),
         "{error}"
     );
-    assert!(error.ends_with("/entry` in the cache is half written: `whole` is missing"), "{error}");
+    assert!(error.ends_with("/entry` in the cache is incomplete: `whole` is missing"), "{error}");
     assert_eq!(status.half_written.unwrap().path, folder.path().join("entry"));
     assert!(status.timed_out);
 }
@@ -133,7 +134,7 @@ async fn what_is_half_written_is_named_when_the_program_cannot_start() {
 }
 
 #[tokio::test]
-async fn few_start_at_a_time_and_whoever_is_called_goes_first() {
+async fn few_start_at_a_time_and_called_servers_go_first() {
     let folder = tempfile::tempdir().unwrap();
     // Room for one that installs itself.
     let places = StartPlaces::new(2);
@@ -157,7 +158,7 @@ async fn few_start_at_a_time_and_whoever_is_called_goes_first() {
 async fn two_hundred_servers_at_once_all_start() {
     let places = StartPlaces::new(8);
     let configs = (0..200).map(|number| match number % 10 {
-        // Programs that are no servers, and such as cannot be started; they must hold nobody up.
+        // Programs that are no servers, and such as cannot be started; they must hold no one up.
         0 => shell("exit 3"),
         1 => crate::world::config(Endpoint::http("http://127.0.0.1:1/", &[])),
         _ => crate::world::program("/no/such/program"),

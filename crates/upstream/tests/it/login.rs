@@ -32,7 +32,7 @@ async fn a_server_that_wants_a_login_is_not_tried_again_by_itself() {
     let (server, door) = closed(401, Some(METADATA));
     let world = World::new(mcp::config(&server));
     let status = world.until(State::NeedsLogin).await;
-    assert_eq!(status.last_error.as_deref(), Some("it wants a login by OAuth"));
+    assert_eq!(status.last_error.as_deref(), Some("it requires an OAuth login"));
     assert!(status.listed && status.next_retry.is_none());
     let before = server.requests().len();
     let error = world.tool("echo", json!({})).await.unwrap_err().to_string();
@@ -42,7 +42,7 @@ async fn a_server_that_wants_a_login_is_not_tried_again_by_itself() {
     assert!(seen.needs_login && !seen.timed_out);
     assert_eq!(world.server.status().state, State::NeedsLogin);
     assert!(server.requests().len() > before, "whoever verifies it asks again");
-    // Whoever says so has it tried again, and it may be let in by now.
+    // Anyone who says so has it tried again, and it may be let in by now.
     door.store(true, Ordering::Relaxed);
     world.server.order_restart();
     world.until(State::Ready).await;

@@ -1,7 +1,7 @@
 //! The handle of a server against real programs and scripted HTTP servers.
 //!
-//! Time stands still in tests that are about waiting ([`world::hold_time`]); in all others it passes, and no test depends
-//! on how fast.
+//! Time stands still in tests that are about waiting ([`world::hold_time`]); in all others it passes, and no test
+//! depends on how fast.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on stops")]
 

@@ -88,13 +88,13 @@ async fn a_process_for_each_call_ends_with_it() {
 }
 
 /// A server that numbers its sessions and notes how many are open.
-struct Numbered {
+struct NumberedServer {
     server: HttpServer,
     open: Arc<Mutex<(HashSet<String>, usize)>>,
 }
 
 /// `fails` says which `initialize` is refused, `forgets` which session is unknown to calls.
-fn numbered(fails: &'static [usize], forgets: &'static [&'static str]) -> Numbered {
+fn numbered(fails: &'static [usize], forgets: &'static [&'static str]) -> NumberedServer {
     let open: Arc<Mutex<(HashSet<String>, usize)>> = Arc::default();
     let (seen, opened) = (Arc::clone(&open), AtomicUsize::new(0));
     let server = HttpServer::start(move |request, reply| {
@@ -123,12 +123,12 @@ fn numbered(fails: &'static [usize], forgets: &'static [&'static str]) -> Number
             _ => mcp::answer(request, reply),
         }
     });
-    Numbered { server, open }
+    NumberedServer { server, open }
 }
 
 #[tokio::test]
 async fn a_session_for_each_call_is_deleted_after_it() {
-    let Numbered { server, open } = numbered(&[], &[]);
+    let NumberedServer { server, open } = numbered(&[], &[]);
     let world = World::ready(policy(SessionPolicy::Request, mcp::config(&server))).await;
     for number in 2..5 {
         let session = call(&world, client("owner", Capabilities::NONE), "echo", json!({})).await.unwrap();
@@ -140,7 +140,7 @@ async fn a_session_for_each_call_is_deleted_after_it() {
 
 #[tokio::test]
 async fn a_connection_for_one_call_that_cannot_be_opened_leaves_nothing() {
-    let Numbered { server, .. } = numbered(&[2], &[]);
+    let NumberedServer { server, .. } = numbered(&[2], &[]);
     let world = World::ready(policy(SessionPolicy::Request, mcp::config(&server))).await;
     let error = call(&world, client("owner", Capabilities::NONE), "echo", json!({})).await.unwrap_err();
     assert!(matches!(error, CallError::Unavailable(_)), "{error}");
@@ -150,7 +150,7 @@ async fn a_connection_for_one_call_that_cannot_be_opened_leaves_nothing() {
 
 #[tokio::test]
 async fn more_calls_than_there_may_be_connections_wait_for_their_turn() {
-    let Numbered { server, open } = numbered(&[], &[]);
+    let NumberedServer { server, open } = numbered(&[], &[]);
     let world = World::ready(policy(SessionPolicy::Request, mcp::config(&server))).await;
     let calls = (0..150).map(|_| call(&world, client("owner", Capabilities::NONE), "echo", json!({})));
     let sessions: Result<HashSet<String>, CallError> =
@@ -161,7 +161,7 @@ async fn more_calls_than_there_may_be_connections_wait_for_their_turn() {
 }
 
 #[tokio::test]
-async fn a_conversation_is_one_connection_whoever_of_its_principal_calls() {
+async fn a_conversation_is_one_connection_for_all_clients_of_its_principal() {
     let world = World::ready(policy(SessionPolicy::Handle, fake(&[]))).await;
     let [one, other] = [(); 2].map(|()| Conversation::new(Arc::default()));
     assert_ne!(one.handle(), other.handle());
@@ -243,14 +243,14 @@ async fn a_process_that_dies_takes_its_conversation_with_it() {
 
 #[tokio::test]
 async fn conversations_leave_room_for_others_and_ending_one_makes_room() {
-    let Numbered { server, .. } = numbered(&[], &[]);
+    let NumberedServer { server, .. } = numbered(&[], &[]);
     let world = World::ready(policy(SessionPolicy::Handle, mcp::config(&server))).await;
     let many: Vec<_> = (0..49).map(|_| Conversation::new(Arc::default())).collect();
     for conversation in &many[..48] {
         call(&world, within(conversation), "echo", json!({})).await.unwrap();
     }
     let error = call(&world, within(&many[48]), "echo", json!({})).await.unwrap_err();
-    assert!(error.to_string().contains("48 sessions with it are open"), "{error}");
+    assert!(error.to_string().contains("the limit of 48 sessions with it"), "{error}");
     call(&world, client("somebody", Capabilities::NONE), "echo", json!({})).await.unwrap();
     assert!(many[..48].iter().all(|it| it.is_begun()), "none is ended to make room");
     world.server.end(&many[0]);
@@ -258,8 +258,8 @@ async fn conversations_leave_room_for_others_and_ending_one_makes_room() {
 }
 
 #[tokio::test]
-async fn a_conversation_whose_session_is_forgotten_is_over_and_never_begun_anew() {
-    let Numbered { server, .. } = numbered(&[], &["s-2"]);
+async fn a_conversation_whose_session_is_forgotten_is_over_and_never_reopened() {
+    let NumberedServer { server, .. } = numbered(&[], &["s-2"]);
     let world = World::ready(policy(SessionPolicy::Handle, mcp::config(&server))).await;
     let conversation = Conversation::new(Arc::default());
     check_ended(&world, &conversation).await;
@@ -268,7 +268,7 @@ async fn a_conversation_whose_session_is_forgotten_is_over_and_never_begun_anew(
 
 #[tokio::test]
 async fn a_conversation_that_could_not_begin_may_be_tried_again() {
-    let Numbered { server, .. } = numbered(&[2], &[]);
+    let NumberedServer { server, .. } = numbered(&[2], &[]);
     let world = World::ready(policy(SessionPolicy::Handle, mcp::config(&server))).await;
     let conversation = Conversation::new(Arc::default());
     let error = call(&world, within(&conversation), "echo", json!({})).await.unwrap_err();
@@ -307,7 +307,7 @@ async fn calls_of_a_conversation_with_a_server_that_asks_come_one_after_the_othe
 
 #[tokio::test]
 async fn a_session_for_which_there_is_no_room_is_told_so() {
-    let Numbered { server, .. } = numbered(&[], &[]);
+    let NumberedServer { server, .. } = numbered(&[], &[]);
     let world = World::ready(policy(SessionPolicy::Handle, mcp::config(&server))).await;
     // Which number is the limit is not for this test to say.
     let mut open = Vec::new();
@@ -320,9 +320,6 @@ async fn a_session_for_which_there_is_no_room_is_told_so() {
         assert!(open.len() < 1_000, "there is a limit");
     };
     assert_eq!(error.kind(), Kind::Busy);
-    assert_eq!(
-        error.to_string(),
-        format!("server `fake`: {} sessions with it are open, which is the limit", open.len())
-    );
+    assert_eq!(error.to_string(), format!("server `fake`: the limit of {} sessions with it is reached", open.len()));
     assert!(call(&world, within(&open[0]), "echo", json!({})).await.is_ok(), "those that are open go on");
 }

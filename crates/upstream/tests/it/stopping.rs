@@ -1,4 +1,4 @@
-//! After a stop, a restart or a retirement no process is left, and nobody waits.
+//! After a stop, a restart or a retirement no process is left, and no one waits.
 
 use std::time::Duration;
 

@@ -55,7 +55,7 @@ async fn garbage_on_stdout_is_a_warning() {
     for _ in 0..20 {
         world.echo().await;
     }
-    log.check("a line that is no message");
+    log.check("a line that is not a message");
     log.check("INFO starting up {");
 }
 
@@ -82,7 +82,7 @@ async fn a_line_of_50_mib_is_a_warning() {
 }
 
 #[tokio::test]
-async fn a_flood_of_stderr_holds_nobody_up() {
+async fn a_flood_of_stderr_holds_no_one_up() {
     World::ready(fake(&["--flood-stderr", "20000000"])).await.echo().await;
 }
 

@@ -20,7 +20,7 @@ use toolcrib_upstream::{Concurrency, Credentials, Nature, SessionPolicy, StartPl
 
 /// The longest that anything here may take on a busy machine.
 const DEADLINE: Duration = Duration::from_secs(60);
-/// Nobody reads events while a test waits for something else, so all of a test must fit.
+/// No one reads events while a test waits for something else, so all of a test must fit.
 const EVENTS: usize = 4_096;
 
 /// A wall clock that follows tokio's time, also when that is paused.
@@ -89,7 +89,7 @@ pub(crate) fn config(endpoint: Endpoint) -> ServerConfig {
         concurrency: Concurrency::default(),
         session: SessionPolicy::Principal,
         declares: Capabilities::NONE,
-        // What it is like to find out the era is told in tests of its own.
+        // How the era is detected has its own tests.
         only: None,
         nature: Nature { era: Some(Era::Legacy), ..Nature::default() },
         installs: None,
@@ -176,7 +176,7 @@ impl World {
         assert_eq!(self.tool("echo", json!({"text": "ü"})).await.unwrap(), "ü");
     }
 
-    /// Calls `slow` in a task of its own and returns when the server has it.
+    /// Calls `slow` in its own task and returns when the server has it.
     pub(crate) async fn call_slow(&self, millis: u64) -> tokio::task::JoinHandle<Result<(), CallError>> {
         let server = self.server.clone();
         let params = Raw::from_value(&json!({"name": "slow", "arguments": {"ms": millis}}));

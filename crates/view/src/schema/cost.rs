@@ -51,13 +51,13 @@ pub(super) enum Effort {
 /// Why a schema is not used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(super) enum TooMuch {
-    #[error("it nests or refers more than {DEPTH} times in a row")]
+    #[error("the schema nests or refers more than {DEPTH} levels deep")]
     Depth,
-    #[error("it stands for more than {MOST} checks")]
+    #[error("the schema expands to more than {MOST} checks")]
     Ways,
-    #[error("it has more than {PATTERNS} patterns")]
+    #[error("the schema has more than {PATTERNS} patterns")]
     Patterns,
-    #[error("it refers to something outside of itself or by more than one name")]
+    #[error("the schema refers to something outside of itself or by more than one name")]
     Reference,
 }
 

@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, OnceLock};
 use crate::{OperationTable, menu};
 use toolcrib_base::{ServerName, ToolId};
 use toolcrib_catalog::{Available, ChangedTools, Exposure, ProfileDefinition, ServerDefinition, recognised};
-use toolcrib_policy::{Act, Annotations, Caller, Held, Request, Rules, Settings};
+use toolcrib_policy::{Act, Annotations, Caller, HeldItems, Request, Rules, Settings};
 use toolcrib_protocol::inventory::{Entry, Listing};
 use toolcrib_protocol::param_header::ParamHeaders;
 use toolcrib_protocol::raw::Edit;
@@ -203,7 +203,7 @@ impl Builder {
     }
 
     /// Builds the view of one profile; `held` is what is not as it was approved. Blocks: it remembers names.
-    pub fn view(&self, profile: &Arc<ProfileDefinition>, servers: &ServerTable, held: &Arc<Held>) -> View {
+    pub fn view(&self, profile: &Arc<ProfileDefinition>, servers: &ServerTable, held: &Arc<HeldItems>) -> View {
         let holds = profile.changed_tools == ChangedTools::Hold;
         let rules = Rules::new(Settings {
             profile: profile.name.clone(),

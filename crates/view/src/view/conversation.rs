@@ -77,10 +77,10 @@ impl SessionTools {
 pub(super) fn description(part: &SessionPart, server: &ServerDefinition) -> String {
     let server = server.title.as_deref().unwrap_or(server.name.as_str());
     match part {
-        SessionPart::Close => format!("Closes a session with {server}: what the server keeps for it is gone."),
+        SessionPart::Close => format!("Closes a session with {server}: the server's state for it is lost."),
         _ => format!(
-            "Opens a session with {server}: calls that name it share what the server remembers, and nobody else \
-             does. It ends when closed, or after {} minutes without a call.",
+            "Opens a session with {server}: only calls that name it share what the server remembers. It ends when \
+             closed, or after {} minutes without a call.",
             IDLE.as_secs() / 60
         ),
     }

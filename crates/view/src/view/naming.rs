@@ -100,7 +100,7 @@ impl Naming<'_> {
             return Vec::new();
         }
         self.names.claim(&self.profile.name, claims).unwrap_or_else(|error| {
-            tracing::warn!(%error, "names are not remembered");
+            tracing::warn!(%error, "failed to save exposed names");
             // What is known still counts, so that a full disk renames nothing.
             let known = self.known();
             claims.iter().map(|(name, id)| known.get(*name).unwrap_or(id).clone()).collect()
@@ -110,7 +110,7 @@ impl Naming<'_> {
     /// The remembered owners.
     fn known(&self) -> HashMap<String, ToolId> {
         let known = self.names.all(&self.profile.name).unwrap_or_else(|error| {
-            tracing::warn!(%error, "no names are remembered");
+            tracing::warn!(%error, "cannot read exposed names");
             Vec::new()
         });
         known.into_iter().map(|name| (name.exposed, name.owner)).collect()

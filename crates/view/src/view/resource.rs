@@ -4,7 +4,7 @@
 use std::collections::{HashMap, HashSet};
 
 use toolcrib_base::{ServerName, ToolId};
-use toolcrib_policy::Held;
+use toolcrib_policy::HeldItems;
 use toolcrib_protocol::inventory::{Entry, Listing};
 use toolcrib_protocol::raw::Edit;
 use toolcrib_protocol::{Raw, uris};
@@ -71,7 +71,7 @@ impl Resources {
     /// Gathers what the servers of a profile offer, in their order. Where the profile holds what changed, templates that
     /// are not as they were approved are left out; resources, which come and go and are not approved, are listed without
     /// any words of their servers.
-    pub fn gather(servers: &[(ServerName, Server)], paging: &Paging, held: Option<&Held>) -> Self {
+    pub fn gather(servers: &[(ServerName, Server)], paging: &Paging, held: Option<&HeldItems>) -> Self {
         let mut places = HashMap::new();
         let (mut templates, mut taken) = (Vec::<Template>::new(), HashSet::new());
         let mut beginnings: HashMap<String, ServerName> = HashMap::new();

@@ -37,7 +37,7 @@ impl Pages {
             (Some(host), None) => host.to_str().unwrap_or_default(),
             _ => "",
         };
-        // A target in absolute form names a host of its own, which counts before `Host` (RFC 9112, section 3.2.2).
+        // A target in absolute form names its own host, which counts before `Host` (RFC 9112, section 3.2.2).
         let named = target.authority().map(http::uri::Authority::as_str);
         match [Some(host), named].into_iter().flatten().find(|host| !self.is_served(host)) {
             None => Ok(name_of(host).unwrap_or_default()),
@@ -61,8 +61,11 @@ impl Pages {
             let origin = origin.to_str().unwrap_or_default();
             if !is_own_page(origin) && !self.origins.iter().any(|allowed| allowed.eq_ignore_ascii_case(origin)) {
                 let shown: String = origin.chars().take(100).collect();
-                return Err(Problem::new(Kind::Forbidden, format!("pages of `{shown}` may not call this gateway"))
-                    .hint("Add the page's origin to `allowed_origins` in config.toml if you trust it."));
+                return Err(Problem::new(
+                    Kind::Forbidden,
+                    format!("web pages of `{shown}` are not allowed to call this gateway"),
+                )
+                .hint("Add the page's origin to `allowed_origins` in config.toml if you trust it."));
             }
         }
         Ok(())
@@ -81,8 +84,8 @@ impl Pages {
         if sites.map(|site| site.to_str().unwrap_or_default()).all(is_fine) {
             return Ok(());
         }
-        Err(Problem::new(Kind::Forbidden, "a page of another site may not send this request").hint(
-            "Open the address in the browser itself, or add the page's origin to `allowed_origins` in config.toml.",
+        Err(Problem::new(Kind::Forbidden, "web pages of other sites are not allowed to send this request").hint(
+            "Open the URL directly in the browser, or add the page's origin to `allowed_origins` in config.toml.",
         ))
     }
 }

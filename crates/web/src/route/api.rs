@@ -47,20 +47,20 @@ pub(super) async fn answer(site: &Arc<Site>, principal: Principal, request: Requ
             let done = operate(site, principal, &head, body, (operation, &values)).await;
             match done {
                 Ok(result) => success(operation, &head, &result),
-                Err(Refused::Problem(problem)) => respond::refusal(&for_caller(problem, is_admin, &head)),
-                Err(Refused::Response(response)) => *response,
+                Err(RouteError::Problem(problem)) => respond::refusal(&for_caller(problem, is_admin, &head)),
+                Err(RouteError::Response(response)) => *response,
             }
         }
     }
 }
 
 /// What ends a request before its result.
-enum Refused {
+enum RouteError {
     Problem(Problem),
     Response(Box<Response<Body>>),
 }
 
-impl From<Problem> for Refused {
+impl From<Problem> for RouteError {
     fn from(problem: Problem) -> Self {
         Self::Problem(problem)
     }
@@ -72,7 +72,7 @@ async fn operate(
     head: &Parts,
     body: Incoming,
     (operation, values): (&'static Operation, &[(&'static str, &str)]),
-) -> Result<Raw, Refused> {
+) -> Result<Raw, RouteError> {
     let mut caller = Caller {
         principal,
         profile: ProfileName::new("default").expect("`default` is a name"),
@@ -92,15 +92,15 @@ async fn operate(
     caller.principal = opened(site, caller.principal, &caller.profile, head)?;
     let body = if operation.method.has_body() {
         let key = ShareKey::new(&caller.principal, address(&head.extensions));
-        let body = read(site, body, key).await.map_err(Refused::Response)?;
+        let body = read(site, body, key).await.map_err(RouteError::Response)?;
         if arguments::is_not_json(&head.headers, &body) {
-            return Err(Refused::Response(Box::new(respond::wrong_media())));
+            return Err(RouteError::Response(Box::new(respond::wrong_media())));
         }
         body
     } else {
         bytes::Bytes::new()
     };
-    let given = arguments::Given { values, query, headers: &head.headers, body, depth: site.limits.depth };
+    let given = arguments::RequestParts { values, query, headers: &head.headers, body, depth: site.limits.depth };
     let arguments = given.gather(operation)?;
     Ok(site.gateway.operate(operation, &caller, arguments).await?)
 }
@@ -137,14 +137,14 @@ fn success(operation: &Operation, head: &Parts, result: &Raw) -> Response<Body> 
 /// The problem as this caller may read it.
 fn for_caller(problem: Problem, is_admin: bool, head: &Parts) -> Problem {
     match problem.kind {
-        // Whoever has not said who he is may say so.
+        // Anyone who has not said who he is may say so.
         Kind::Forbidden if !is_admin && !head.headers.contains_key(AUTHORIZATION) => {
             Problem { kind: Kind::Unauthenticated, ..problem }
-                .hint("Send `Authorization: Bearer` with the token of the token file.")
+                .hint("Send `Authorization: Bearer` with the gateway's token (`state/token` in the home folder).")
         }
         Kind::Internal if !is_admin => {
             tracing::error!(%problem, "an operation failed");
-            Problem::new(Kind::Internal, "a fault of the gateway's own; its log says more")
+            Problem::new(Kind::Internal, "internal error of the gateway; see its log")
         }
         _ => problem,
     }
@@ -155,7 +155,9 @@ fn unknown(operations: &OperationTable, path: &str) -> Problem {
     let known = operations.iter().map(|operation| operation.path);
     let shown: String = path.chars().take(100).collect();
     match toolcrib_search::nearest(&shown, known).first() {
-        Some(path) => problem.hint(format!("Did you mean `{ROOT}{path}`? All routes stand in `{ROOT}/openapi.json`.")),
-        None => problem.hint(format!("All routes stand in `{ROOT}/openapi.json`.")),
+        Some(path) => {
+            problem.hint(format!("Did you mean `{ROOT}{path}`? All routes are listed in `{ROOT}/openapi.json`."))
+        }
+        None => problem.hint(format!("All routes are listed in `{ROOT}/openapi.json`.")),
     }
 }

@@ -11,8 +11,8 @@ use toolcrib_upstream::State;
 
 use crate::{Site, respond};
 
-/// Ready when every server's first listing has ended, well or badly, and the profiles show it: then the catalogue is all
-/// that can be known. How many servers are in which state everybody reads; which ones, who administers.
+/// Ready when every server's first listing has ended, well or badly, and the profiles show it: then the catalogue is
+/// all that can be known. How many servers are in which state everyone reads; which ones, who administers.
 pub(super) fn ready(site: &Arc<Site>, principal: &Principal) -> Response<Body> {
     let table = site.gateway.servers.table();
     let mut ready = true;
@@ -40,7 +40,7 @@ pub(super) fn ready(site: &Arc<Site>, principal: &Principal) -> Response<Body> {
     respond::json(status, Body::full(body.to_string()))
 }
 
-/// All counters for who administers, else sums: the names of servers, tools and profiles are not for everybody.
+/// All counters for who administers, else sums: the names of servers, tools and profiles are not for everyone.
 pub(super) async fn metrics(site: &Arc<Site>, principal: &Principal) -> Response<Body> {
     site.gateway.metrics.set_sessions(site.gateway.sessions.count());
     let text = match principal.is_admin {

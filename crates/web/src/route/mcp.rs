@@ -86,7 +86,7 @@ fn session(
     let Some(id) = id else {
         let supported: Vec<_> = Revision::ALL.iter().rev().map(|revision| revision.as_str()).collect();
         let message = format!(
-            "this request belongs to no session: send `initialize` first, or a stateless request of {}; supported are {}",
+            "this request has no session: send `initialize` first, or a stateless request of {}; supported are {}",
             Revision::LATEST,
             supported.join(", ")
         );
@@ -121,7 +121,7 @@ fn get(site: &Arc<Site>, origin: &Origin) -> Response<Body> {
 }
 
 fn events(reader: Reader) -> Response<Body> {
-    respond::events(exchange::Told(reader))
+    respond::events(exchange::SessionBody(reader))
 }
 
 /// Ends a session.

@@ -100,7 +100,9 @@ pub(super) async fn post(site: &Arc<Site>, principal: &Principal, request: Reque
     let id = posted_to(request.uri().query());
     let Some(client) = site.sse_clients.get(id, principal) else {
         let problem = Problem::new(Kind::NotFound, "the session does not exist or its stream has ended");
-        return respond::refusal(&problem.hint("Open a stream with `GET /sse`; its first event says where to post."));
+        return respond::refusal(
+            &problem.hint("Open a stream with `GET /sse`; its first event contains the URL to post to."),
+        );
     };
     if !is_json(request.headers()) {
         return respond::status(StatusCode::UNSUPPORTED_MEDIA_TYPE);
@@ -111,7 +113,7 @@ pub(super) async fn post(site: &Arc<Site>, principal: &Principal, request: Reque
         Err(response) => return *response,
     };
     if tokio::time::timeout(ROOM, client.take(&body)).await.is_err() {
-        let problem = Problem::new(Kind::Busy, format!("{OUT} messages wait on the stream to be read"));
+        let problem = Problem::new(Kind::Busy, format!("{OUT} messages on the stream are unread"));
         return respond::refusal(&problem.hint("Read them before sending more."));
     }
     respond::status(StatusCode::ACCEPTED)
@@ -142,7 +144,7 @@ impl SseClients {
             // Dropped with its last handle, the client's end closes its stream.
             let has_room = unused.is_some_and(|id| open.remove(&id).is_some());
             if !has_room && (over_share || open.len() >= self.most + reserve) {
-                let problem = Problem::new(Kind::Busy, format!("{} streams are open, which is the limit", open.len()));
+                let problem = Problem::new(Kind::Busy, format!("the limit of {} open streams is reached", open.len()));
                 return Err(problem.hint("Close unused clients, or use /mcp."));
             }
         }

@@ -255,7 +255,7 @@ async fn a_profile_that_only_reads_does_not_lock_the_administrator_out() {
 }
 
 #[tokio::test]
-async fn whoever_may_not_administer_changes_nothing_and_is_recorded() {
+async fn non_admins_change_nothing_and_are_recorded() {
     let house = House::settled(&[]).await;
     let body = json!({"name": "a", "definition": {"command": "x"}}).to_string();
     let ask = Ask::new(Method::POST, "/api/v1/servers", body);

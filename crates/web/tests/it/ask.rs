@@ -101,7 +101,7 @@ async fn a_server_s_question_comes_on_the_stream_of_the_call_and_is_answered_in_
         let mut events = house.events(post(&id, &request(1, "tools/call", &call))).await;
         let (question, event) = events.next_with_id().await.unwrap();
         assert_eq!(question["method"], "roots/list");
-        // The connection breaks while the person thinks; the answer comes all the same.
+        // The connection breaks while the person thinks; the answer comes anyway.
         events.hang_up().await;
         let answer = json!({"jsonrpc": "2.0", "id": question["id"], "result": {"roots": [{"uri": "file:///here"}]}});
         assert_eq!(house.ask(post(&id, &answer)).await.status, 202);

@@ -72,7 +72,7 @@ async fn a_wrong_bundle_is_told_with_its_place_and_nothing_is_written() {
     let house = House::settled(&[]).await;
     for (bundle, status, part) in [
         (BUNDLE.replace("name: mail", "name: ../mail"), 422, "bundle:4:12: `servers[0].name`"),
-        (BUNDLE.replace("MAIL_KEY: \"env:MAIL_KEY\"", "MAIL_KEY: \"****\""), 422, "stands for one that is not shown"),
+        (BUNDLE.replace("MAIL_KEY: \"env:MAIL_KEY\"", "MAIL_KEY: \"****\""), 422, "the placeholder of a hidden value"),
         (BUNDLE.replace("profile: {", "profile: {keys: [], "), 422, "in no bundle"),
         (BUNDLE.replace("servers:\n", "servrs:\n"), 422, "did you mean `servers`?"),
     ] {
@@ -89,7 +89,7 @@ async fn a_wrong_bundle_is_told_with_its_place_and_nothing_is_written() {
 }
 
 #[tokio::test]
-async fn only_whoever_administers_imports() {
+async fn only_admins_import() {
     let house = House::settled(&[]).await;
     let body = json!({ "bundle": BUNDLE }).to_string();
     house.ask(Ask::new(Method::POST, "/api/v1/import/profile", body)).await.problem(401);

@@ -1,4 +1,4 @@
-//! One client that takes what it can get, and the others, who are served all the same.
+//! One client that takes what it can get, and the others, who are served anyway.
 
 use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};

@@ -48,7 +48,7 @@ async fn headers_that_agree_are_accepted_in_every_form() {
     // A name outside of ASCII can only be sent so.
     let odd = house.ask(call("alpha/ä").with("mcp-name", "=?base64?YWxwaGEvw6Q=?=")).await.result();
     assert!(odd["content"][0]["text"].as_str().unwrap().contains("`alpha` is stopped"), "{odd}");
-    // Header names are not case-sensitive, unknown ones are nobody's business.
+    // Header names are not case-sensitive, unknown ones are no one's business.
     let list = Ask::modern("tools/list", json!({})).without("mcp-method").header("MCP-METHOD", "tools/list");
     house.ask(list.header("mcp-param-x", "1").header("x-other", "1")).await.result();
 }

@@ -30,7 +30,7 @@ use toolcrib_view::metrics::Metrics;
 use toolcrib_web::{Guard, Site};
 
 /// How long a test waits for something that must happen before it gives up.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 /// The token of the administrator.
 pub(crate) const TOKEN: &str = "t0ken";
 /// The idle time of sessions.
@@ -38,7 +38,7 @@ pub(crate) const IDLE: Duration = Duration::from_secs(60);
 
 /// Waits for something that must happen.
 pub(crate) async fn soon<T>(what: &str, future: impl Future<Output = T>) -> T {
-    let waited = tokio::time::timeout(PATIENCE, future).await;
+    let waited = tokio::time::timeout(TIMEOUT, future).await;
     waited.unwrap_or_else(|_| panic!("waited in vain for {what}"))
 }
 
@@ -351,7 +351,7 @@ impl House {
 
     /// Closes everything; whether all ended by itself.
     pub(crate) async fn end(&self) -> bool {
-        soon("the end", self.scope.close(PATIENCE * 10)).await
+        soon("the end", self.scope.close(TIMEOUT * 10)).await
     }
 
     /// What a file of the home folder says.
@@ -359,7 +359,7 @@ impl House {
         std::fs::read_to_string(self.home.path().join(file)).ok()
     }
 
-    /// Writes files and takes all definitions anew.
+    /// Writes files and takes all definitions again.
     pub(crate) async fn apply(&self, files: &[File]) {
         write(self.home.path(), files);
         self.gateway.apply(Arc::new(toolcrib_catalog::load(self.home.path())));

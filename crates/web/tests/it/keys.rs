@@ -38,7 +38,7 @@ async fn session(house: &House, key: &Key) -> String {
 }
 
 #[tokio::test]
-async fn a_profile_with_keys_is_shut_to_everybody_else() {
+async fn a_profile_with_keys_is_closed_to_everyone_else() {
     let (ours, other) = (key("ci"), key("ci"));
     let house = House::settled(&[stopped("alpha", &["one"]), locked(&[&ours]), profile("open", "")]).await;
     house.ask(with(list(), &ours)).await.result();

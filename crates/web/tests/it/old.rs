@@ -128,7 +128,7 @@ async fn bad_input_to_the_older_door() {
     assert_eq!(reply.status, 202);
     assert_eq!(events.next().await.unwrap()["error"]["code"], -32_700);
     let post = || Ask::post(ping.to_string());
-    // To everybody else the session does not exist.
+    // To everyone else the session does not exist.
     house.ask(post().to(&place).admin()).await.problem(404);
     for wrong in ["/messages", "/messages?session=", "/messages?session=x", "/messages?x=1", "/messages?Session=1"] {
         house.ask(post().to(wrong)).await.problem(404);

@@ -202,7 +202,7 @@ async fn a_retry_that_declares_nothing_finds_its_call_and_does_not_run_it_again(
 }
 
 #[tokio::test]
-async fn a_call_that_nobody_comes_back_to_is_taken_back_at_the_server() {
+async fn a_call_that_no_one_comes_back_to_is_taken_back_at_the_server() {
     for stdio in [false, true] {
         let (server, house) = ground(stdio).await;
         let (keys, state) = parked(&house, modern_call("ask", &forms(), &json!({}))).await;

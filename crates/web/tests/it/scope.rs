@@ -189,7 +189,7 @@ async fn a_server_cannot_speak_in_the_gateway_s_name() {
                     .to_string();
             }
         }
-        // Only a refusal is told as a failure of ours, by the meta-tools, and it says that the server is bad.
+        // Only a refusal is reported as a failure of ours, by the meta-tools, and it says that the server is bad.
         let own: Vec<&str> = seen.matches("toolcrib/").collect();
         assert!(!seen.contains("toolcrib/other") && !seen.contains("forbidden\",\"toolcrib"), "{seen}");
         assert_eq!(own.len(), seen.matches("\"toolcrib/error\":\"bad-server\"").count(), "{seen}");

@@ -1,4 +1,4 @@
-//! Servers whose answers are written by the test, and what they ask in the course of a call.
+//! Servers whose answers are written by the test, and what they ask during a call.
 
 use std::sync::Arc;
 

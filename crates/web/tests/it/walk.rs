@@ -1,5 +1,5 @@
-//! Every operation, every route and every meta-tool, asked by callers from whom much is hidden: whatever comes back, nothing
-//! of what is hidden is in it. What is added to the tables is walked by being there.
+//! Every operation, every route and every meta-tool, asked by callers from whom much is hidden: whatever comes back,
+//! nothing of what is hidden is in it. What is added to the tables is walked by being there.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -318,7 +318,7 @@ async fn no_operation_tells_of_what_is_hidden() {
     let (shown, hidden) = (shown_server(), hidden_server());
     let mut walk = Walk::begin(&shown, &hidden).await;
     let operations = Arc::clone(&walk.house.gateway.operations);
-    // Whoever administers is told all of it, so there is something to find.
+    // Admins are told all of it, so there is something to find.
     for path in [
         "/workflows",
         "/workflow-executions",

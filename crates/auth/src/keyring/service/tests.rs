@@ -29,7 +29,7 @@ impl Fake {
         let heard = Arc::clone(&calls);
         std::thread::spawn(move || {
             for stream in listener.incoming() {
-                // Whoever hangs up in the middle is no reason to end.
+                // Anyone who hangs up in the middle is no reason to end.
                 let _ = converse(stream.unwrap(), &answer, &heard);
             }
         });
@@ -74,7 +74,7 @@ fn converse(
         let method = METHODS.into_iter().find(|name| has(name)).unwrap();
         let body = u32::from_le_bytes(fixed[4..8].try_into().unwrap());
         heard.lock().unwrap().push((method.to_owned(), bytes[bytes.len() - body as usize..].to_vec()));
-        // A signal that nobody asked for comes first.
+        // A signal that no one asked for comes first.
         writer.write_all(&message(4, 0, ("", Vec::new()), None))?;
         writer.write_all(&match answer(method) {
             Ok(body) => message(2, serial, body, None),
@@ -170,7 +170,7 @@ fn keyring(method: &str, is_locked: bool, opens: bool) -> Answer {
 }
 
 #[test]
-fn a_secret_is_found_and_unlocked_where_nobody_must_be_asked() {
+fn a_secret_is_found_and_unlocked_where_no_one_must_be_asked() {
     for is_locked in [false, true] {
         let fake = Fake::start(move |method| keyring(method, is_locked, true));
         assert_eq!(fake.service().get("github").unwrap().unwrap().expose(), "wért");
@@ -190,7 +190,7 @@ fn a_secret_is_found_and_unlocked_where_nobody_must_be_asked() {
 }
 
 #[test]
-fn a_keyring_that_would_ask_somebody_is_locked() {
+fn a_keyring_that_would_ask_someone_is_locked() {
     let fake = Fake::start(|method| keyring(method, true, false));
     assert!(matches!(fake.service().get("github"), Err(KeyringError::Locked)));
     assert!(matches!(fake.service().set("github", &Secret::new("x")), Err(KeyringError::Locked)));

@@ -240,7 +240,7 @@ fn a_full_disk_leaves_the_old_file() {
 }
 
 #[test]
-fn a_file_that_somebody_else_wrote_to_is_left() {
+fn a_file_that_someone_else_wrote_to_is_left() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("settings.json");
     std::fs::write(&path, "old").unwrap();

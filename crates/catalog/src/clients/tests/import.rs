@@ -202,7 +202,7 @@ fn windsurf() {
         r#"{"mcpServers": {"x": {"serverUrl": "https://example.com/mcp", "headers": {"API_KEY": "k1"}, "disabled": true, "disabledTools": ["t"]}}}"#,
         "name: x\ntransport: http\nurl: \"https://example.com/mcp\"\nheaders:\n  API_KEY: \"vault:x-api-key\"\nstart: manual\n",
         &[("x-api-key", Some("k1"))],
-        &["switched off", "`disabledTools`"],
+        &["disabled", "`disabledTools`"],
     );
 }
 
@@ -220,7 +220,7 @@ fn zed() {
         r#"{"context_servers": {"a": {"enabled": false, "url": "https://example.com/mcp"}}}"#,
         "name: a\ntransport: http\nurl: \"https://example.com/mcp\"\nstart: manual\n",
         &[],
-        &["switched off"],
+        &["disabled"],
     );
     let all = drafts("zed", 0, r#"{"context_servers": {"ext": {"source": "extension", "settings": {"k": 1}}}}"#);
     assert!(all[0].1.as_ref().unwrap_err().contains("extension"));
@@ -307,7 +307,7 @@ fn muster() {
         r#"{"mcpServers": {"a": {"url": "https://example.com/mcp", "auth": {"type": "oauth"}, "family": {"name": "x", "instanceArg": "y"}}}}"#,
         "name: a\ntransport: http\nurl: \"https://example.com/mcp\"\n",
         &[],
-        &["sign in anew"],
+        &["sign in again"],
     );
     assert!(drafts("muster", 0, "kind: Workflow\nmetadata: {name: x}\nspec: {steps: [{id: a, tool: b}]}\n").is_empty());
     let client = client("muster").unwrap();

@@ -9,7 +9,7 @@ use toolcrib_catalog::{ObjectName, Which};
 use toolcrib_gateway::{Scope, ServerOrder};
 use toolcrib_view::ObjectKind;
 
-use super::asking::{Asking, said};
+use super::call::{OperationCall, said};
 use super::kind;
 use crate::service::arguments;
 use crate::service::class::Class;
@@ -17,37 +17,37 @@ use crate::service::life::{Life, State};
 use crate::service::shown::{self, AGGREGATOR};
 use crate::service::subject::Subject;
 use crate::service::table::{Entry, unknown};
-use crate::service::task::{Done, Order};
+use crate::service::task::{Order, OrderOutcome};
 
 /// What a name stands for.
-enum Named {
+enum Target {
     Instance(Entry),
     /// A server, as the list of servers shows it.
     Server(Value),
     Gateway,
 }
 
-fn named(asking: &Asking) -> Result<(String, Named), Problem> {
+fn named(asking: &OperationCall) -> Result<(String, Target), Problem> {
     let name = asking.given.text("name")?;
     let scope = asking.errand.scope();
     if let Some(entry) = asking.table.entry(name).filter(|_| scope.has_object(ObjectKind::ServiceInstance, name)) {
-        return Ok((name.to_owned(), Named::Instance(entry)));
+        return Ok((name.to_owned(), Target::Instance(entry)));
     }
     if name == AGGREGATOR {
-        return Ok((name.to_owned(), Named::Gateway));
+        return Ok((name.to_owned(), Target::Gateway));
     }
     match asking.errand.gateway.server_condition(&scope, name) {
-        Some(server) => Ok((name.to_owned(), Named::Server(server))),
+        Some(server) => Ok((name.to_owned(), Target::Server(server))),
         None => Err(unknown(name)),
     }
 }
 
 /// A service as a caller of this scope may read it.
 fn to(scope: &Scope, service: Value) -> Value {
-    if scope.is_everything() { service } else { shown::of_anybody(service) }
+    if scope.is_everything() { service } else { shown::of_a_non_admin(service) }
 }
 
-pub(super) fn list(asking: &Asking) -> Value {
+pub(super) fn list(asking: &OperationCall) -> Value {
     let classes = asking.table.classes();
     let scope = asking.errand.scope();
     let servers = asking.errand.gateway.server_conditions(&scope);
@@ -61,20 +61,20 @@ pub(super) fn list(asking: &Asking) -> Value {
     json!({ "total": services.len(), "services": services })
 }
 
-pub(super) fn get(asking: &Asking) -> Result<Value, Problem> {
+pub(super) fn get(asking: &OperationCall) -> Result<Value, Problem> {
     Ok(match named(asking)?.1 {
-        Named::Instance(entry) => to(&asking.errand.scope(), shown::instance(&entry, &asking.table.classes())),
-        Named::Server(server) => shown::static_instance(&shown::server(&server)),
-        Named::Gateway => shown::static_instance(&shown::aggregator()),
+        Target::Instance(entry) => to(&asking.errand.scope(), shown::instance(&entry, &asking.table.classes())),
+        Target::Server(server) => shown::static_instance(&shown::server(&server)),
+        Target::Gateway => shown::static_instance(&shown::aggregator()),
     })
 }
 
-pub(super) async fn status(asking: &Asking) -> Result<Value, Problem> {
+pub(super) async fn status(asking: &OperationCall) -> Result<Value, Problem> {
     Ok(match named(asking)? {
-        (name, Named::Instance(entry)) => {
+        (name, Target::Instance(entry)) => {
             let scope = asking.errand.scope();
-            // How it was when its status tool was last asked is told where the tool cannot be asked now, and to whoever only
-            // reads: asking changes how the service is for everybody.
+            // How it was when its status tool was last asked is reported where the tool cannot be asked now, and to
+            // anyone who only reads: asking changes how the service is for everyone.
             let has_status =
                 asking.table.around.class(entry.subject().class.as_str()).is_ok_and(|it| it.tool("status").is_some());
             if scope.is_everything() && has_status && entry.life().state != State::Stopped {
@@ -82,64 +82,64 @@ pub(super) async fn status(asking: &Asking) -> Result<Value, Problem> {
             }
             to(&scope, shown::status(&entry, &asking.table.classes()))
         }
-        (_, Named::Server(server)) => shown::server(&server),
-        (_, Named::Gateway) => shown::aggregator(),
+        (_, Target::Server(server)) => shown::server(&server),
+        (_, Target::Gateway) => shown::aggregator(),
     })
 }
 
-pub(super) async fn start(asking: &Asking) -> Result<Value, Problem> {
+pub(super) async fn start(asking: &OperationCall) -> Result<Value, Problem> {
     let (name, named) = named(asking)?;
     match named {
-        Named::Instance(entry) => {
+        Target::Instance(entry) => {
             let name = entry.subject().name.clone();
             let done = asking.table.start(&name, asking.hands(name.as_str()), asking, Vec::new()).await;
             let done = done.map_err(|problem| failing("start", name.as_str(), problem))?;
             Ok(told(asking, &entry, done, "started", "already running"))
         }
-        Named::Server(server) if server["state"] == "ready" => Ok(already(&name, &server, "already running")),
-        Named::Server(_) => order_server(asking, &name, ServerOrder::Start, "started").await,
-        Named::Gateway => Ok(said(&name, format!("service '{name}' is already running"), Some(&shown::aggregator()))),
+        Target::Server(server) if server["state"] == "ready" => Ok(already(&name, &server, "already running")),
+        Target::Server(_) => order_server(asking, &name, ServerOrder::Start, "started").await,
+        Target::Gateway => Ok(said(&name, format!("service '{name}' is already running"), Some(&shown::aggregator()))),
     }
 }
 
-pub(super) async fn stop(asking: &Asking) -> Result<Value, Problem> {
+pub(super) async fn stop(asking: &OperationCall) -> Result<Value, Problem> {
     let (name, named) = named(asking)?;
     match named {
-        Named::Instance(entry) => {
+        Target::Instance(entry) => {
             asking.table.check_unneeded(&name, "stopped")?;
             let done = entry.order(Order::Stop, asking.hands(&name)).await;
             let done = done.map_err(|problem| failing("stop", &name, problem))?;
             Ok(told(asking, &entry, done, "stopped", "already stopped"))
         }
-        Named::Server(server) if server["state"] == "stopped" => Ok(already(&name, &server, "already stopped")),
-        Named::Server(_) => {
+        Target::Server(server) if server["state"] == "stopped" => Ok(already(&name, &server, "already stopped")),
+        Target::Server(_) => {
             asking.table.check_unneeded(&name, "stopped")?;
             order_server(asking, &name, ServerOrder::Stop, "stopped").await
         }
-        Named::Gateway => Err(not_by_itself("stopped")),
+        Target::Gateway => Err(not_by_itself("stopped")),
     }
 }
 
-pub(super) async fn restart(asking: &Asking) -> Result<Value, Problem> {
+pub(super) async fn restart(asking: &OperationCall) -> Result<Value, Problem> {
     let (name, named) = named(asking)?;
     match named {
-        Named::Instance(entry) if entry.life().state == State::Stopped => {
+        Target::Instance(entry) if entry.life().state == State::Stopped => {
             let started = asking.table.start(&entry.subject().name, asking.hands(&name), asking, Vec::new()).await;
             let done = started.map_err(|problem| failing("restart", &name, problem))?;
             Ok(told(asking, &entry, done, "restarted", "already running"))
         }
-        Named::Instance(entry) => {
+        Target::Instance(entry) => {
             let done = entry.order(Order::Restart, asking.hands(&name)).await;
             let done = done.map_err(|problem| failing("restart", &name, problem))?;
             Ok(told(asking, &entry, done, "restarted", "already running"))
         }
-        Named::Server(_) => order_server(asking, &name, ServerOrder::Restart, "restarted").await,
-        Named::Gateway => Err(not_by_itself("restarted")),
+        Target::Server(_) => order_server(asking, &name, ServerOrder::Restart, "restarted").await,
+        Target::Gateway => Err(not_by_itself("restarted")),
     }
 }
 
 /// What the service is that shall be made, if it can be made of its class.
-fn checked(asking: &Asking) -> Result<(Subject, Arc<Class>), Problem> {
+fn checked(asking: &OperationCall) -> Result<(Subject, Arc<Class>), Problem> {
     let name = asking.new_name()?;
     let class = asking.table.around.class(asking.given.text("serviceClassName")?);
     let class = match (class, asking.given.get("serviceClass")) {
@@ -165,17 +165,17 @@ fn checked(asking: &Asking) -> Result<(Subject, Arc<Class>), Problem> {
     Ok((subject, class))
 }
 
-pub(super) fn validate(asking: &Asking) -> Result<Value, Problem> {
+pub(super) fn validate(asking: &OperationCall) -> Result<Value, Problem> {
     let (subject, class) = checked(asking)?;
     let mut message = format!("Validation successful for service {}", subject.name);
     // Servers come and go: what is missing now makes nothing wrong of what was asked.
     if let Err(problem) = asking.usable(&class) {
-        message += &format!("; it could not be made now: {}", problem.message);
+        message += &format!("; it cannot be created now: {}", problem.message);
     }
     Ok(said(subject.name.as_str(), message, None))
 }
 
-pub(super) async fn create(asking: &Asking) -> Result<Value, Problem> {
+pub(super) async fn create(asking: &OperationCall) -> Result<Value, Problem> {
     let failed = |problem: Problem| Problem {
         message: format!("Failed to create ServiceClass instance: {}", problem.message),
         ..problem
@@ -194,7 +194,7 @@ pub(super) async fn create(asking: &Asking) -> Result<Value, Problem> {
             return Err(failed(problem));
         }
     }
-    asking.table.tell_service(name.as_str(), "Created", format!("service `{name}` is made"), false);
+    asking.table.tell_service(name.as_str(), "Created", format!("service `{name}` created"), false);
     match asking.table.start(&name, asking.hands(name.as_str()), asking, Vec::new()).await {
         Ok(_) => Ok(shown::instance(&entry, &asking.table.classes())),
         Err(problem) => {
@@ -207,19 +207,19 @@ pub(super) async fn create(asking: &Asking) -> Result<Value, Problem> {
     }
 }
 
-pub(super) async fn delete(asking: &Asking) -> Result<Value, Problem> {
+pub(super) async fn delete(asking: &OperationCall) -> Result<Value, Problem> {
     let (name, named) = named(asking)?;
     let entry = match named {
-        Named::Instance(entry) => entry,
-        Named::Server(_) | Named::Gateway => {
-            let message = format!("service `{name}` cannot be deleted: it is no instance of a service class");
-            return Err(Problem::new(Kind::Conflict, message).hint("core_mcpserver_delete removes a server."));
+        Target::Instance(entry) => entry,
+        Target::Server(_) | Target::Gateway => {
+            let message = format!("service `{name}` cannot be deleted: it is not an instance of a service class");
+            return Err(Problem::new(Kind::Conflict, message).hint("To delete a server, use core_mcpserver_delete."));
         }
     };
     asking.table.check_unneeded(&name, "deleted")?;
     let ended = entry.place(Order::End, asking.hands(&name))?.await;
     if !asking.table.forget(&entry) {
-        // Somebody else was faster.
+        // Someone else was faster.
         return Err(unknown(&name));
     }
     if entry.subject().persists {
@@ -236,8 +236,8 @@ pub(super) async fn delete(asking: &Asking) -> Result<Value, Problem> {
     Ok(said(&name, message, None))
 }
 
-/// Its file, and what was written down of it. A file that is gone already is no fault.
-async fn remove_file(asking: &Asking, name: &ObjectName) -> Result<(), Problem> {
+/// Its file, and what was written down of it. A file that is gone already is not a fault.
+async fn remove_file(asking: &OperationCall, name: &ObjectName) -> Result<(), Problem> {
     let which = Which::Service(name.clone());
     let removed = asking.errand.gateway.change_files(move |files| files.remove(&which, None)).await;
     let records = asking.table.around.records.clone();
@@ -245,7 +245,7 @@ async fn remove_file(asking: &Asking, name: &ObjectName) -> Result<(), Problem> 
     if let Some(records) = records {
         let forgotten = tokio::task::spawn_blocking(move || records.remove(&of)).await;
         if let Ok(Err(error)) = forgotten {
-            tracing::warn!(service = %name, %error, "what was written down of it stays behind");
+            tracing::warn!(service = %name, %error, "failed to delete its saved state");
         }
     }
     match removed {
@@ -254,7 +254,7 @@ async fn remove_file(asking: &Asking, name: &ObjectName) -> Result<(), Problem> 
     }
 }
 
-async fn order_server(asking: &Asking, name: &str, order: ServerOrder, done: &str) -> Result<Value, Problem> {
+async fn order_server(asking: &OperationCall, name: &str, order: ServerOrder, done: &str) -> Result<Value, Problem> {
     let server = asking.errand.gateway.order_server(name, order).await?;
     let status = shown::server(&server);
     if order != ServerOrder::Stop && status["health"] != "healthy" {
@@ -272,12 +272,12 @@ fn already(name: &str, server: &Value, what: &str) -> Value {
     said(name, format!("service '{name}' is {what}"), Some(&shown::server(server)))
 }
 
-fn told(asking: &Asking, entry: &Entry, done: Done, what: &str, otherwise: &str) -> Value {
+fn told(asking: &OperationCall, entry: &Entry, done: OrderOutcome, what: &str, otherwise: &str) -> Value {
     let name = entry.subject().name.to_string();
     let status = shown::status(entry, &asking.table.classes());
     let message = match done {
-        Done::Carried => format!("successfully {what} service '{name}'"),
-        Done::Already => format!("service '{name}' is {otherwise}"),
+        OrderOutcome::Carried => format!("successfully {what} service '{name}'"),
+        OrderOutcome::Already => format!("service '{name}' is {otherwise}"),
     };
     said(&name, message, Some(&status))
 }
@@ -288,5 +288,5 @@ fn failing(what: &str, name: &str, problem: Problem) -> Problem {
 
 fn not_by_itself(what: &str) -> Problem {
     Problem::new(Kind::Conflict, format!("service `{AGGREGATOR}` is the gateway itself and cannot be {what} by a tool"))
-        .hint("End or start the gateway's process.")
+        .hint("Stop or start the gateway process.")
 }

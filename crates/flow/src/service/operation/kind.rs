@@ -8,11 +8,11 @@ use toolcrib_catalog::{ObjectName, ServiceClassDefinition, Which, WriteError};
 use toolcrib_gateway::Scope;
 use toolcrib_view::ObjectKind;
 
-use super::asking::{Asking, said};
+use super::call::{OperationCall, said};
 use crate::service::class::Class;
 use crate::service::shown;
 
-pub(super) fn list(asking: &Asking) -> Value {
+pub(super) fn list(asking: &OperationCall) -> Value {
     let (classes, scope) = (asking.table.classes(), asking.errand.scope());
     let listed: Vec<Value> = classes
         .iter()
@@ -29,19 +29,19 @@ pub(super) fn list(asking: &Asking) -> Value {
     json!({ "total": listed.len(), "serviceClasses": listed, "mode": "filesystem" })
 }
 
-pub(super) fn get(asking: &Asking) -> Result<Value, Problem> {
+pub(super) fn get(asking: &OperationCall) -> Result<Value, Problem> {
     let class = known(asking, asking.given.text("name")?)?;
     Ok(shown(asking, &asking.errand.scope(), &class))
 }
 
 /// A class as a caller of this scope may read it.
-fn shown(asking: &Asking, scope: &Scope, class: &Class) -> Value {
+fn shown(asking: &OperationCall, scope: &Scope, class: &Class) -> Value {
     let class = shown::class(class, &asking.missing_tools(class), &asking.missing_needs(class));
-    if scope.is_everything() { class } else { shown::class_of_anybody(class) }
+    if scope.is_everything() { class } else { shown::class_of_a_non_admin(class) }
 }
 
-/// The class of a name, where whoever asks may know of it.
-fn known(asking: &Asking, name: &str) -> Result<Arc<Class>, Problem> {
+/// The class of a name, where the caller may know of it.
+fn known(asking: &OperationCall, name: &str) -> Result<Arc<Class>, Problem> {
     let scope = asking.errand.scope();
     if !scope.has_object(ObjectKind::ServiceClass, name) {
         return Err(crate::service::task::unknown_class(name));
@@ -50,13 +50,13 @@ fn known(asking: &Asking, name: &str) -> Result<Arc<Class>, Problem> {
     class.map_err(|problem| match scope.is_everything() || problem.kind == Kind::NotFound {
         true => problem,
         // What is wrong repeats the definition.
-        false => Problem::new(problem.kind, format!("the definition of service class `{name}` is not right"))
-            .hint("Somebody who administers sees what is wrong with `toolcrib status`."),
+        false => Problem::new(problem.kind, format!("the definition of service class `{name}` is not valid"))
+            .hint("An admin can see the errors with `toolcrib status`."),
     })
 }
 
 /// One that is not there, or is wrong, is not available; that is an answer and no error.
-pub(super) fn available(asking: &Asking) -> Result<Value, Problem> {
+pub(super) fn available(asking: &OperationCall) -> Result<Value, Problem> {
     let name = asking.given.text("name")?;
     Ok(match known(asking, name) {
         Ok(class) => {
@@ -68,17 +68,17 @@ pub(super) fn available(asking: &Asking) -> Result<Value, Problem> {
     })
 }
 
-pub(super) fn validate(asking: &Asking) -> Result<Value, Problem> {
+pub(super) fn validate(asking: &OperationCall) -> Result<Value, Problem> {
     let (name, which, text) = written(asking, None)?;
     check(asking, &name, &which, &text).inspect_err(|problem| {
-        let what = format!("is not right: {}", problem.message);
+        let what = format!("is not valid: {}", problem.message);
         asking.table.tell_class(&name, "ValidationFailed", &what, true);
     })?;
-    asking.table.tell_class(&name, "Validated", "is right", false);
+    asking.table.tell_class(&name, "Validated", "is valid", false);
     Ok(said(name.as_str(), format!("Validation successful for ServiceClass {name}"), None))
 }
 
-pub(super) async fn create(asking: &Asking) -> Result<Value, Problem> {
+pub(super) async fn create(asking: &OperationCall) -> Result<Value, Problem> {
     let (name, which, text) = written(asking, None)?;
     if asking.table.loaded().service_classes.contains_key(&name) {
         return Err(exists(&name));
@@ -89,7 +89,7 @@ pub(super) async fn create(asking: &Asking) -> Result<Value, Problem> {
     Ok(said(name.as_str(), format!("ServiceClass '{name}' created successfully"), None))
 }
 
-pub(super) async fn update(asking: &Asking) -> Result<Value, Problem> {
+pub(super) async fn update(asking: &OperationCall) -> Result<Value, Problem> {
     let before = asking.table.loaded().service_classes.get(asking.given.text("name")?).cloned();
     let before = before.ok_or_else(|| unknown(asking))?;
     let (name, which, text) = written(asking, Some(&before))?;
@@ -102,7 +102,7 @@ pub(super) async fn update(asking: &Asking) -> Result<Value, Problem> {
     Ok(said(name.as_str(), format!("ServiceClass '{name}' updated successfully"), None))
 }
 
-pub(super) async fn delete(asking: &Asking) -> Result<Value, Problem> {
+pub(super) async fn delete(asking: &OperationCall) -> Result<Value, Problem> {
     let Ok(name) = ObjectName::new(asking.given.text("name")?) else { return Err(unknown(asking)) };
     let users: Vec<String> = asking
         .table
@@ -116,13 +116,13 @@ pub(super) async fn delete(asking: &Asking) -> Result<Value, Problem> {
     removed.map_err(|problem| if problem.kind == Kind::NotFound { unknown(asking) } else { problem })?;
     let mut message = format!("ServiceClass '{name}' deleted successfully");
     if !users.is_empty() {
-        message += &format!("; its services {} cannot be started or stopped until it is there again", users.join(", "));
+        message += &format!("; its services {} cannot be started or stopped until it exists again", users.join(", "));
     }
     Ok(said(name.as_str(), message, None))
 }
 
 /// The class that a service is checked against before there is one of its name.
-pub(super) fn planned(asking: &Asking, class: &Value) -> Result<Arc<Class>, Problem> {
+pub(super) fn planned(asking: &OperationCall, class: &Value) -> Result<Arc<Class>, Problem> {
     let name = asking.given.text("serviceClassName")?;
     let name = ObjectName::new(name).map_err(|error| Problem::new(Kind::InvalidParams, error.to_string()))?;
     lacking(class.get("serviceConfig").or_else(|| class.get("service_config")))?;
@@ -136,7 +136,10 @@ pub(super) fn planned(asking: &Asking, class: &Value) -> Result<Arc<Class>, Prob
 }
 
 /// The text that the arguments stand for; of an update with what they leave as it is.
-fn written(asking: &Asking, before: Option<&ServiceClassDefinition>) -> Result<(ObjectName, Which, String), Problem> {
+fn written(
+    asking: &OperationCall,
+    before: Option<&ServiceClassDefinition>,
+) -> Result<(ObjectName, Which, String), Problem> {
     let name = asking.new_name()?;
     let mut definition = Map::new();
     let before = before.map(ServiceClassDefinition::to_value);
@@ -187,7 +190,7 @@ fn lacking(config: Option<&Value>) -> Result<(), Problem> {
 }
 
 /// Checks a text as a class among the others.
-fn check(asking: &Asking, name: &ObjectName, which: &Which, text: &str) -> Result<(), Problem> {
+fn check(asking: &OperationCall, name: &ObjectName, which: &Which, text: &str) -> Result<(), Problem> {
     let definition = ServiceClassDefinition::parse(&which.new_file(), name, text);
     let definition = definition.map_err(|problems| Problem::from(WriteError::Bad(problems)))?;
     asking.table.check_class(definition).map(drop)
@@ -198,9 +201,9 @@ fn exists(name: &ObjectName) -> Problem {
         .hint("Choose another name, or update it.")
 }
 
-fn unknown(asking: &Asking) -> Problem {
+fn unknown(asking: &OperationCall) -> Problem {
     let name: String =
         asking.given.text("name").unwrap_or_default().chars().filter(|c| !c.is_control()).take(80).collect();
     Problem::new(Kind::NotFound, format!("service class `{name}` not found"))
-        .hint("core_serviceclass_list shows those that there are.")
+        .hint("List service classes with core_serviceclass_list.")
 }

@@ -8,9 +8,9 @@ use toolcrib_base::{Kind, Problem};
 use toolcrib_catalog::ObjectName;
 
 use super::{Entry, Table, circle_problem};
-use crate::service::house::Hands;
+use crate::service::host::ToolCaller;
 use crate::service::life::State;
-use crate::service::task::{Done, Order};
+use crate::service::task::{Order, OrderOutcome};
 
 /// How the servers are, for those who depend on one: the word of its state, nothing where there is none.
 pub(in crate::service) trait Servers: Send + Sync {
@@ -18,8 +18,8 @@ pub(in crate::service) trait Servers: Send + Sync {
 }
 
 /// What is handed on from a service to those that it needs.
-struct Along<'a> {
-    hands: &'a Arc<dyn Hands>,
+struct DependencyPath<'a> {
+    hands: &'a Arc<dyn ToolCaller>,
     servers: &'a dyn Servers,
     /// Those that wait, the first one first.
     way: &'a [ObjectName],
@@ -30,10 +30,10 @@ impl Table {
     pub(in crate::service) fn start<'a>(
         &'a self,
         name: &'a ObjectName,
-        hands: Arc<dyn Hands>,
+        hands: Arc<dyn ToolCaller>,
         servers: &'a dyn Servers,
         way: Vec<ObjectName>,
-    ) -> BoxFuture<'a, Result<Done, Problem>> {
+    ) -> BoxFuture<'a, Result<OrderOutcome, Problem>> {
         Box::pin(async move {
             if let Some(first) = way.iter().position(|other| other == name) {
                 let circle: Vec<ObjectName> = way[first..].iter().chain([name]).cloned().collect();
@@ -41,11 +41,11 @@ impl Table {
             }
             let entry = self.find(name.as_str())?;
             if entry.life().state == State::Running {
-                return Ok(Done::Already);
+                return Ok(OrderOutcome::Already);
             }
             let way: Vec<ObjectName> = way.into_iter().chain([name.clone()]).collect();
             for need in self.needs(&entry) {
-                self.provide(name, &need, &Along { hands: &hands, servers, way: &way }).await?;
+                self.provide(name, &need, &DependencyPath { hands: &hands, servers, way: &way }).await?;
             }
             entry.order(Order::Start, hands).await
         })
@@ -90,7 +90,7 @@ impl Table {
     }
 
     /// Sees to it that something runs which `name` needs.
-    async fn provide(&self, name: &ObjectName, need: &ObjectName, along: &Along<'_>) -> Result<(), Problem> {
+    async fn provide(&self, name: &ObjectName, need: &ObjectName, along: &DependencyPath<'_>) -> Result<(), Problem> {
         let lacking = |problem: Problem| Problem {
             message: format!("service `{name}` needs `{need}`: {}", problem.message),
             ..problem
@@ -106,24 +106,24 @@ impl Table {
             Some("ready" | "idle" | "starting") => Ok(()),
             Some(state) => Err(lacking(
                 Problem::new(Kind::Unavailable, format!("the server is {state}"))
-                    .hint(format!("core_service_start {{\"name\": \"{need}\"}} starts it.")),
+                    .hint(format!("Start it with core_service_start {{\"name\": \"{need}\"}}.")),
             )),
             None => Err(lacking(Problem::new(
                 Kind::NotFound,
-                "no service class, service or server of that name was found".to_owned(),
+                "no service class, service or server has that name".to_owned(),
             ))),
         }
     }
 
     /// One service of a class must run. If none does, those that are there are started until one does.
-    async fn provide_class(&self, class: &ObjectName, along: &Along<'_>) -> Result<(), Problem> {
+    async fn provide_class(&self, class: &ObjectName, along: &DependencyPath<'_>) -> Result<(), Problem> {
         let of_class: Vec<Entry> =
             self.entries().into_values().filter(|entry| entry.subject().class == *class).collect();
         if of_class.iter().any(|entry| entry.life().state == State::Running) {
             return Ok(());
         }
-        let mut failed = Problem::new(Kind::Conflict, format!("there is no service of the class `{class}`"))
-            .hint(format!("core_service_create {{\"serviceClassName\": \"{class}\", …}} makes one."));
+        let mut failed = Problem::new(Kind::Conflict, format!("no service of the class `{class}` exists"))
+            .hint(format!("Create one with core_service_create {{\"serviceClassName\": \"{class}\", …}}."));
         for entry in of_class {
             let other = entry.subject().name.clone();
             match self.start(&other, Arc::clone(along.hands), along.servers, along.way.to_vec()).await {
@@ -139,7 +139,7 @@ impl Table {
         let entries = self.entries();
         let class = entries.get(name).map(|entry| entry.subject().class.clone());
         let runs = |entry: &Entry| entry.life().state == State::Running;
-        // Where another one of its class runs, nobody needs this one.
+        // Where another one of its class runs, no one needs this one.
         let is_last = class.as_ref().is_some_and(|class| {
             !entries
                 .iter()
@@ -170,13 +170,13 @@ impl Table {
         let names = names.join(", ");
         Err(Problem::new(
             Kind::Conflict,
-            format!("service `{name}` cannot be {what}: it is needed by {names}, which run"),
+            format!("service `{name}` cannot be {what}: the running services {names} depend on it"),
         )
         .hint(format!("Stop {names} first.")))
     }
 }
 
-/// A circle is told as it is, not as a chain of needs.
+/// A circle is reported as it is, not as a chain of needs.
 fn keep_circle(problem: Problem, lacking: impl FnOnce(Problem) -> Problem) -> Problem {
     if problem.message.starts_with("dependency cycle") { problem } else { lacking(problem) }
 }

@@ -40,11 +40,11 @@ async fn what_is_needed_and_not_there_is_named() {
         ("d", &needing("[broken1]")),
         ("broken", &PLAIN.replace("tool: up", "tool: crash")),
     ]);
-    world.tool("crash", Does::Fails("no such disk"));
+    world.tool("crash", ToolScript::Fails("no such disk"));
     world.add("broken1", "broken");
     for (class, expected) in [
-        ("a", "service `a1` needs `empty`: there is no service of the class `empty`"),
-        ("b", "service `b1` needs `nobody`: no service class, service or server of that name was found"),
+        ("a", "service `a1` needs `empty`: no service of the class `empty` exists"),
+        ("b", "service `b1` needs `nobody`: no service class, service or server has that name"),
         ("c", "service `c1` needs `tape`: the server is stopped"),
         ("d", "service `d1` needs `broken1`: `crash`: no such disk"),
     ] {
@@ -69,7 +69,10 @@ async fn what_is_needed_is_not_stopped() {
     assert!(names("web1").is_empty());
     let problem = world.table.check_unneeded("db1", "stopped").unwrap_err();
     assert_eq!(problem.kind, Kind::Conflict);
-    assert!(problem.message.contains("cannot be stopped: it is needed by `named1`, `web1`"), "{problem}");
+    assert!(
+        problem.message.contains("cannot be stopped: the running services `named1`, `web1` depend on it"),
+        "{problem}"
+    );
     // Another one of the class is as good for those who need the class.
     world.add("db2", "db");
     world.start("db2").await.unwrap();
@@ -91,7 +94,7 @@ async fn circles_are_named_and_start_nothing() {
     assert_eq!(problems.len(), 3, "{problems:?}");
     assert!(
         problems[0]
-            .contains("service-classes/a.yaml: `serviceConfig.dependencies`: expected no circle, got a -> b -> c -> a")
+            .contains("service-classes/a.yaml: `serviceConfig.dependencies`: dependency cycle: a -> b -> c -> a")
     );
     for (service, class) in [("a1", "a"), ("b1", "b"), ("c1", "c"), ("d1", "d")] {
         world.add(service, class);

@@ -7,14 +7,14 @@ async fn a_service_starts_stops_and_starts_again() {
     let world = World::new(&[("web", PLAIN)]);
     world.add("a", "web");
     world.assert_life("a", "stopped", "unknown");
-    assert_eq!(world.start("a").await.unwrap(), Done::Carried);
+    assert_eq!(world.start("a").await.unwrap(), OrderOutcome::Carried);
     world.assert_life("a", "running", "healthy");
-    assert_eq!(world.start("a").await.unwrap(), Done::Already);
-    assert_eq!(world.order("a", Order::Stop).await.unwrap(), Done::Carried);
+    assert_eq!(world.start("a").await.unwrap(), OrderOutcome::Already);
+    assert_eq!(world.order("a", Order::Stop).await.unwrap(), OrderOutcome::Carried);
     world.assert_life("a", "stopped", "unknown");
-    assert_eq!(world.order("a", Order::Stop).await.unwrap(), Done::Already);
-    assert_eq!(world.order("a", Order::Restart).await.unwrap(), Done::Carried);
-    assert_eq!(world.order("a", Order::Restart).await.unwrap(), Done::Carried);
+    assert_eq!(world.order("a", Order::Stop).await.unwrap(), OrderOutcome::Already);
+    assert_eq!(world.order("a", Order::Restart).await.unwrap(), OrderOutcome::Carried);
+    assert_eq!(world.order("a", Order::Restart).await.unwrap(), OrderOutcome::Carried);
     assert_eq!(world.called(), ["up", "down", "up", "down", "up"]);
     let reasons = ["Starting", "Started", "Stopping", "Stopped", "Starting", "Started"];
     assert_eq!(world.reasons()[..6], reasons);
@@ -34,7 +34,7 @@ async fn a_restart_tool_is_used_where_there_is_one() {
 async fn arguments_and_outputs_are_rendered() {
     let config = "lifecycleTools:\n  start:\n    tool: up\n    args: {deep: [\"{{ .app }}-{{ .args.app }}\", \"{{ .size }}\"], of: \"{{ .serviceClassName }}/{{ .name }}\"}\n    outputs: {serviceId: result.id, gone: no.such.path}\n  stop:\n    tool: down\n    args: {id: \"{{ .service.id }}\", meta: \"{{ .service.metadata.serviceId }}\", start: \"{{ .start.serviceId }}\"}\noutputs:\n  url: \"http://{{ .service.id }}/{{ .app }}\"\n";
     let world = World::new(&[("web", config)]);
-    world.tool("up", Does::Says(json!({"id": "i-7", "more": 1})));
+    world.tool("up", ToolScript::Says(json!({"id": "i-7", "more": 1})));
     let args = json!({"app": "shop", "size": 3});
     world.add_with("a", "web", args.as_object().cloned().unwrap());
     world.start("a").await.unwrap();
@@ -92,7 +92,7 @@ async fn what_a_tool_says_is_held_against_what_is_expected() {
     ] {
         let config = format!("lifecycleTools:\n  start: {{tool: up, {expect}}}\n  stop: {{tool: down}}\n");
         let world = World::new(&[("web", &config)]);
-        world.tool("up", Does::Says(answer));
+        world.tool("up", ToolScript::Says(answer));
         world.add("a", "web");
         match (world.start("a").await, fault) {
             (Ok(_), None) => {}
@@ -108,22 +108,22 @@ async fn each_tool_has_its_deadline() {
     let world = World::new(&[("web", &config)]);
     world.add("a", "web");
     let took = |since: tokio::time::Instant| since.elapsed().as_millis();
-    world.tool("up", Does::Hangs);
+    world.tool("up", ToolScript::Hangs);
     let since = tokio::time::Instant::now();
     let problem = world.start("a").await.unwrap_err();
     assert_eq!((problem.kind, took(since)), (Kind::Timeout, 7_000));
     assert!(problem.message.contains("`up` did not answer within 7 s"), "{problem}");
     world.assert_life("a", "failed", "unhealthy");
-    world.tool("up", Does::Says(json!({})));
+    world.tool("up", ToolScript::Says(json!({})));
     world.start("a").await.unwrap();
-    world.tool("down", Does::Hangs);
-    world.tool("look", Does::Hangs);
+    world.tool("down", ToolScript::Hangs);
+    world.tool("look", ToolScript::Hangs);
     let since = tokio::time::Instant::now();
     assert_eq!(world.order("a", Order::Stop).await.unwrap_err().kind, Kind::Timeout);
     assert_eq!(took(since), 5_000 + 1_500, "the stop tool, and then the status tool is asked what is left");
     world.assert_life("a", "failed", "unhealthy");
     // It can be stopped once its tool answers again.
-    world.tool("down", Does::Says(json!({})));
+    world.tool("down", ToolScript::Says(json!({})));
     world.order("a", Order::Stop).await.unwrap();
     world.assert_life("a", "stopped", "unknown");
 }
@@ -132,7 +132,7 @@ async fn each_tool_has_its_deadline() {
 async fn a_service_whose_stop_tool_fails_is_not_said_to_have_stopped() {
     let world = World::new(&[("bare", PLAIN), ("asked", &format!("{PLAIN}  status: {{tool: look}}\n"))]);
     for (class, state) in [("bare", "failed"), ("asked", "running")] {
-        world.tool("down", Does::Fails("disk is busy"));
+        world.tool("down", ToolScript::Fails("disk is busy"));
         world.add(class, class);
         world.start(class).await.unwrap();
         let problem = world.order(class, Order::Stop).await.unwrap_err();
@@ -148,7 +148,7 @@ const WATCHED: &str = "lifecycleTools:\n  start: {tool: up}\n  stop: {tool: down
 #[tokio::test(start_paused = true)]
 async fn health_follows_the_checks_at_the_thresholds() {
     let world = World::new(&[("web", WATCHED)]);
-    world.tool("look", Does::Says(json!({"ok": true})));
+    world.tool("look", ToolScript::Says(json!({"ok": true})));
     world.add("a", "web");
     world.pass(30).await;
     assert!(world.called().is_empty(), "what does not run is not examined");
@@ -158,14 +158,14 @@ async fn health_follows_the_checks_at_the_thresholds() {
     world.pass(22).await;
     assert_eq!(world.called(), ["look"; 3]);
     assert_eq!(world.shop.0.owners.lock().unwrap()[0], ann(), "in the name of whoever made it");
-    world.tool("look", Does::Says(json!({"ok": false})));
+    world.tool("look", ToolScript::Says(json!({"ok": false})));
     for (seconds, health) in [(10, "degraded"), (10, "degraded"), (10, "unhealthy"), (10, "unhealthy")] {
         world.pass(seconds).await;
         world.assert_life("a", "running", health);
     }
     let (_, _, error) = world.life("a");
     assert!(error.unwrap().contains("expected `ok` to be true, got false"));
-    world.tool("look", Does::Says(json!({"ok": true})));
+    world.tool("look", ToolScript::Says(json!({"ok": true})));
     world.pass(10).await;
     world.assert_life("a", "running", "unhealthy");
     world.pass(10).await;
@@ -184,7 +184,7 @@ async fn health_follows_the_checks_at_the_thresholds() {
 #[tokio::test(start_paused = true)]
 async fn a_check_that_hangs_counts_as_failed_and_holds_up_no_order_for_long() {
     let world = World::new(&[("web", &format!("{WATCHED}timeout: {{healthCheck: 4s}}\n"))]);
-    world.tool("look", Does::Hangs);
+    world.tool("look", ToolScript::Hangs);
     world.add("a", "web");
     world.start("a").await.unwrap();
     world.pass(11).await;
@@ -205,14 +205,14 @@ async fn health_checks_can_be_off() {
 #[tokio::test(start_paused = true)]
 async fn orders_are_bounded() {
     let world = World::new(&[("web", PLAIN)]);
-    world.tool("up", Does::Hangs);
+    world.tool("up", ToolScript::Hangs);
     let entry = world.add("a", "web");
     let order = || entry.order(Order::Start, Arc::new(world.shop.clone()));
     let mut all: Vec<_> = (0..super::super::task::ORDERS + 4).map(|_| Box::pin(order())).collect();
     let busy = futures_util::future::join_all(all.iter_mut()).await;
     let refused: Vec<_> =
         busy.iter().filter_map(|done| done.as_ref().err()).filter(|it| it.kind == Kind::Busy).collect();
-    assert!(!refused.is_empty() && refused[0].message.contains("wait already"), "{busy:?}");
+    assert!(!refused.is_empty() && refused[0].message.contains("requests are waiting"), "{busy:?}");
 }
 
 #[tokio::test(start_paused = true)]
@@ -231,7 +231,7 @@ async fn a_class_that_is_gone_is_named() {
 async fn a_start_tool_that_starts_its_own_service_ends_at_its_deadline_and_does_not_begin_again() {
     let world = World::new(&[("web", &format!("{PLAIN}timeout: {{create: 5s}}\n"))]);
     let entry = world.add("a", "web");
-    world.tool("up", Does::Starts(entry));
+    world.tool("up", ToolScript::Starts(entry));
     assert_eq!(world.start("a").await.unwrap_err().kind, Kind::Timeout);
     world.pass(20).await;
     assert_eq!(world.called(), ["up"]);

@@ -36,7 +36,7 @@ fn world(classes: &[(&str, &str)]) -> World {
 #[tokio::test(start_paused = true)]
 async fn what_ran_is_asked_and_never_believed() {
     for (does, state, health) in
-        [(Does::Says(json!({})), "running", "healthy"), (Does::Fails("gone"), "failed", "unhealthy")]
+        [(ToolScript::Says(json!({})), "running", "healthy"), (ToolScript::Fails("gone"), "failed", "unhealthy")]
     {
         let world = world(&[("web", ASKED)]);
         world.service("a", "web", "");
@@ -62,7 +62,7 @@ impl World {
         std::fs::remove_file(&file).unwrap();
         let world = Self::over(home, &[], records);
         if health == "unhealthy" {
-            world.tool("look", Does::Fails("gone"));
+            world.tool("look", ToolScript::Fails("gone"));
         }
         write(&world.home, "services/a.yaml", &text);
         world.load();
@@ -72,7 +72,7 @@ impl World {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_nobody_can_tell_is_unknown() {
+async fn a_state_that_cannot_be_determined_is_unknown() {
     let world = world(&[("web", PLAIN)]);
     world.service("a", "web", "");
     world.start("a").await.unwrap();
@@ -99,7 +99,7 @@ async fn what_shall_start_with_the_gateway_does_once_its_tools_are_there() {
     world.until("web1", "waiting").await;
     let (_, _, error) = world.life("late1");
     assert_eq!(error.as_deref(), Some("missing required tools: late"));
-    world.tool("late", Does::Says(json!({})));
+    world.tool("late", ToolScript::Says(json!({})));
     world.shop.0.changes.send_modify(|count| *count += 1);
     world.until("late1", "running").await;
     world.until("web1", "running").await;
@@ -112,7 +112,7 @@ async fn what_shall_start_with_the_gateway_does_once_its_tools_are_there() {
 async fn a_start_that_was_cut_off_is_found_out_about() {
     let world = world(&[("web", ASKED)]);
     world.service("a", "web", "");
-    world.tool("up", Does::Hangs);
+    world.tool("up", ToolScript::Hangs);
     {
         let start = world.start("a");
         tokio::pin!(start);

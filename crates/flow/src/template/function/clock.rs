@@ -1,5 +1,6 @@
-//! Functions on moments. The one that is *now* is a parameter of the rendering, so that a run that is resumed renders the
-//! same texts again. A moment is a text in RFC 3339 or a number of seconds since 1970; all of them are shown in UTC.
+//! Functions on moments. The one that is *now* is a parameter of the rendering, so that a run that is resumed renders
+//! the same texts again. A moment is a text in RFC 3339 or a number of seconds since 1970; all of them are shown in
+//! UTC.
 
 use std::cell::Cell as Slot;
 use std::fmt::Write as _;
@@ -51,7 +52,7 @@ pub(super) const ROWS: &[Row] = &[
 ];
 
 fn now() -> Result<Timestamp, Error> {
-    let message = "`now` has no clock here: only the templates of a workflow know when their run began";
+    let message = "`now` works only in templates of a workflow, where it is the start of the run";
     NOW.get().ok_or_else(|| failed(message))
 }
 
@@ -70,7 +71,7 @@ fn moment(value: &Cell) -> Result<Timestamp, Error> {
     } else {
         Timestamp::parse(&text)
     };
-    // Years of four digits: what is beyond is no date of anybody.
+    // Years of four digits: what is beyond is no date of anyone.
     let is_date = |moment: &Timestamp| (-62_135_596_800_000..=253_402_300_799_999).contains(&moment.0);
     parsed.filter(is_date).ok_or_else(|| {
         let shown: String = text.chars().take(40).collect();
@@ -82,7 +83,7 @@ fn in_zone(arguments: &[Cell]) -> Result<Cell, Error> {
     let zone = text_of(at(arguments, 2)?)?;
     if !["UTC", "GMT", "Local", ""].contains(&zone.as_str()) {
         let zone: String = zone.chars().take(40).collect();
-        return Err(failed(format!("the time zone `{zone}` is not known: times in templates are in `UTC`")));
+        return Err(failed(format!("unknown time zone `{zone}`: times in templates are in `UTC`")));
     }
     format(&text_of(at(arguments, 0)?)?, moment(at(arguments, 1)?)?)
 }
@@ -235,7 +236,7 @@ fn part(layout: &str, time: &Parts, out: &mut String) -> usize {
         return used;
     }
     let is_word = |text: &str| {
-        // `Month` and `Janet` are words of their own.
+        // `Month` and `Janet` are other words.
         !matches!(text, "Jan" | "Mon") || !layout[3..].starts_with(|c: char| c.is_ascii_lowercase())
     };
     let found = table.iter().find(|(text, _)| layout.starts_with(text) && is_word(text));

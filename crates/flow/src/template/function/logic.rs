@@ -46,7 +46,11 @@ fn ordered(arguments: &[Cell], is: fn(Ordering) -> bool) -> Result<Cell, Error> 
         _ => None,
     };
     alike.map(|order| Cell::from(is(order))).ok_or_else(|| {
-        failed(format!("cannot compare a {} with a {}: make both numbers or both texts", left.kind(), right.kind()))
+        failed(format!(
+            "cannot compare a {} with a {}: convert both to numbers or both to strings",
+            left.kind(),
+            right.kind()
+        ))
     })
 }
 

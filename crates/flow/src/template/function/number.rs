@@ -57,7 +57,7 @@ pub(super) fn whole(value: &Cell) -> Result<i64, Error> {
     }
 }
 
-/// The same, with 0 for what is no number, as sprig has it.
+/// The same, with 0 for what is not a number, as sprig has it.
 fn truncated(value: &Cell) -> i64 {
     whole(value).unwrap_or(0)
 }
@@ -77,7 +77,7 @@ fn floats(arguments: &[Cell]) -> Result<Vec<f64>, Error> {
 
 fn folded(name: &str, arguments: &[Cell], start: i64, with: fn(i64, i64) -> Option<i64>) -> Result<Cell, Error> {
     let all = wholes(arguments)?.into_iter().try_fold(start, with);
-    all.map(Cell::from).ok_or_else(|| failed(format!("`{name}` leaves the numbers of 64 bits")))
+    all.map(Cell::from).ok_or_else(|| failed(format!("the result of `{name}` does not fit into 64 bits")))
 }
 
 fn two(name: &str, arguments: &[Cell], with: fn(i64, i64) -> Option<i64>) -> Result<Cell, Error> {
@@ -87,7 +87,7 @@ fn two(name: &str, arguments: &[Cell], with: fn(i64, i64) -> Option<i64>) -> Res
 
 fn two_floats(arguments: &[Cell], with: fn(f64, f64) -> f64) -> Result<Cell, Error> {
     let result = with(float(at(arguments, 0)?)?, float(at(arguments, 1)?)?);
-    if result.is_finite() { Ok(Cell::from(result)) } else { Err(failed("the result is no number")) }
+    if result.is_finite() { Ok(Cell::from(result)) } else { Err(failed("the result is not a number")) }
 }
 
 fn steps(start: i64, end: i64, step: i64) -> Result<Cell, Error> {

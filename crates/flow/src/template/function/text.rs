@@ -85,7 +85,7 @@ pub(super) const ROWS: &[Row] = &[
         let (text, by) = (text_of(at(a, 1)?)?, text_of(at(a, 2)?)?);
         // Every place may grow by all that is put in; groups are at most the text once more.
         if (text.len() + 1).saturating_mul(by.len() + 1) > TEXT_BYTES * 4 && text.len() > 4096 {
-            return Err(failed("`regexReplaceAll`: the text and what is put in are too long"));
+            return Err(failed("`regexReplaceAll`: the text and the replacement are too long"));
         }
         made(pattern(at(a, 0)?)?.replace_all(&text, by.as_str()).into_owned())
     }),

@@ -228,7 +228,7 @@ impl Lexer<'_> {
                 "nil" => Token::Literal(Value::Null),
                 word => Token::Word(word.to_owned()),
             },
-            '[' => return Err(self.fault("`[` (write `index .list 0`, or `.list[0]` without a blank)")),
+            '[' => return Err(self.fault("`[` (write `index .list 0`, or `.list[0]` without a space)")),
             other => return Err(self.fault(&format!("unexpected `{other}`"))),
         };
         Ok(Some(token))
@@ -270,7 +270,7 @@ impl Lexer<'_> {
                 let inside = tail[..end].trim();
                 let step = match inside.strip_prefix('"').and_then(|inside| inside.strip_suffix('"')) {
                     Some(key) => Step::Key(key.to_owned()),
-                    None => Step::Index(inside.parse().map_err(|_| self.fault("an index that is no number"))?),
+                    None => Step::Index(inside.parse().map_err(|_| self.fault("an index that is not a number"))?),
                 };
                 self.at += end + 2;
                 steps.push(step);
@@ -289,16 +289,16 @@ impl Lexer<'_> {
             escaped = *c == '\\' && !escaped;
             ends
         });
-        let (end, _) = end.ok_or_else(|| self.fault("a text without its closing `\"`"))?;
+        let (end, _) = end.ok_or_else(|| self.fault("a string without a closing `\"`"))?;
         let literal = format!("\"{}\"", &body[..end].replace("\\'", "'").replace('\t', "\\t").replace('\n', "\\n"));
-        let text = serde_json::from_str(&literal).map_err(|_| self.fault("a text with an escape that is none"))?;
+        let text = serde_json::from_str(&literal).map_err(|_| self.fault("a string with an invalid escape"))?;
         self.at += end + 2;
         Ok(text)
     }
 
     fn raw(&mut self) -> Result<String, TemplateError> {
         let body = &self.rest()[1..];
-        let end = body.find('`').ok_or_else(|| self.fault("a text without its closing backtick"))?;
+        let end = body.find('`').ok_or_else(|| self.fault("a string without a closing backtick"))?;
         let text = body[..end].to_owned();
         self.at += end + 2;
         Ok(text)
@@ -313,7 +313,7 @@ impl Lexer<'_> {
         let text = rest[..end].replace('_', "");
         let text = text.strip_prefix('+').unwrap_or(&text);
         let value = text.parse::<i64>().map(Value::from).or_else(|_| text.parse::<f64>().map(Value::from));
-        let value = value.map_err(|_| self.fault("a number that is none"))?;
+        let value = value.map_err(|_| self.fault("an invalid number"))?;
         self.at += end;
         Ok(Token::Literal(value))
     }

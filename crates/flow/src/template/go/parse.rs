@@ -13,8 +13,8 @@ pub(in crate::template) fn parse(text: &str) -> Result<Vec<Node>, TemplateError>
     let (nodes, end) = parser.block()?;
     match end {
         End::Text => Ok(nodes),
-        End::Closed => Err(TemplateError::syntax("`{{ end }}` closes nothing")),
-        End::Else(_) => Err(TemplateError::syntax("`{{ else }}` belongs to no if, range or with")),
+        End::Closed => Err(TemplateError::syntax("`{{ end }}` without an open block")),
+        End::Else(_) => Err(TemplateError::syntax("`{{ else }}` without if, range or with")),
     }
 }
 
@@ -37,7 +37,7 @@ impl Parser<'_> {
     fn block(&mut self) -> Result<(Vec<Node>, End), TemplateError> {
         self.depth += 1;
         if self.depth > DEPTH {
-            return Err(TemplateError::syntax(format!("more than {DEPTH} blocks within each other")));
+            return Err(TemplateError::syntax(format!("blocks nest more than {DEPTH} deep")));
         }
         let mut nodes = Vec::new();
         let end = loop {
@@ -136,11 +136,11 @@ fn open(action: &str) -> TemplateError {
     TemplateError::syntax(format!("`{{{{ {} }}}}` has no `{{{{ end }}}}`", shown(action)))
 }
 
-/// An action that is no block: a declaration or a value.
+/// An action that is not a block: a declaration or a value.
 fn statement(tokens: Vec<Token>, action: &str) -> Result<Node, TemplateError> {
     match tokens.as_slice() {
         [Token::Variable(_), Token::Assign, ..] => {
-            Err(TemplateError::syntax(format!("`{}`: a variable is declared once, with `:=`", shown(action))))
+            Err(TemplateError::syntax(format!("`{}`: declare each variable once, with `:=`", shown(action))))
         }
         [Token::Variable(name), Token::Declare, ..] if !name.is_empty() => {
             Ok(Node::Set { name: name.clone(), value: expression(tokens[2..].to_vec(), action)? })
@@ -204,7 +204,7 @@ impl Reader<'_> {
     fn pipeline(&mut self) -> Result<Expr, TemplateError> {
         self.depth += 1;
         if self.depth > DEPTH {
-            return Err(self.fault(&format!("more than {DEPTH} brackets within each other")));
+            return Err(self.fault(&format!("brackets nest more than {DEPTH} deep")));
         }
         let mut value = self.command(None)?;
         while self.tokens.next_if_eq(&Token::Pipe).is_some() {
@@ -227,7 +227,7 @@ impl Reader<'_> {
         }
         match (self.operand()?, piped) {
             (Some(value), None) => Ok(value),
-            (Some(_), Some(_)) => Err(self.fault("what follows `|` is no function")),
+            (Some(_), Some(_)) => Err(self.fault("expected a function after `|`")),
             (None, _) => Err(self.fault("expected a value or a function")),
         }
     }
@@ -252,7 +252,7 @@ impl Reader<'_> {
                     steps => Expr::Inside(Box::new(inner), steps),
                 }
             }
-            // A function as an argument is called without arguments of its own.
+            // A function as an argument is called without its own arguments.
             Token::Word(word) => {
                 function::accepts(&word, 0).map_err(|what| self.fault(&what))?;
                 Expr::Call(word, Vec::new())

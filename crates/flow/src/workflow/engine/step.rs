@@ -10,7 +10,7 @@ use toolcrib_catalog::{Action, RETRY_DELAY_MAX, Step};
 use super::{Engine, failure, in_round};
 use crate::workflow::book::{Report, STRUCTURED, Status};
 use crate::workflow::call::Answer;
-use crate::workflow::condition::{Said, verdict};
+use crate::workflow::condition::{StepResult, verdict};
 use crate::workflow::program::{Check, Code};
 use crate::workflow::state::State;
 
@@ -27,7 +27,7 @@ pub(super) struct Stop {
 }
 
 /// What a tool's step came to.
-struct Done {
+struct StepOutcome {
     success: bool,
     /// What templates see.
     value: Value,
@@ -38,9 +38,9 @@ struct Done {
     outputs: Vec<(String, Value)>,
 }
 
-// === impl Done ===
+// === impl StepOutcome ===
 
-impl Done {
+impl StepOutcome {
     /// A step that was not taken.
     fn skipped() -> Self {
         Self { success: false, value: Value::Null, beside: None, error: None, skipped: true, outputs: Vec::new() }
@@ -111,11 +111,7 @@ impl Engine<'_> {
                 ..blank(&code.step, &code.step.id)
             };
             self.book.begin(report);
-            self.happened(
-                "StepSkipped",
-                format!("step `{}` is skipped: its condition does not hold", code.step.id),
-                false,
-            );
+            self.happened("StepSkipped", format!("step `{}` skipped: its condition is false", code.step.id), false);
         }
         Ok(verdict.holds)
     }
@@ -224,7 +220,7 @@ impl Engine<'_> {
     }
 
     /// Remembers what a step came to, and ends the run when it may not fail.
-    fn keep(&self, code: &Code, id: &str, done: Result<Done, Stop>, state: &mut State) -> Result<(), Stop> {
+    fn keep(&self, code: &Code, id: &str, done: Result<StepOutcome, Stop>, state: &mut State) -> Result<(), Stop> {
         let done = done?;
         if done.skipped {
             return Ok(());
@@ -241,7 +237,7 @@ impl Engine<'_> {
     }
 
     /// A tool's step. Errors only where the run cannot go on, whatever the step allows.
-    async fn tool(&self, code: &Code, id: &str, state: &State, told: bool) -> Result<Done, Stop> {
+    async fn tool(&self, code: &Code, id: &str, state: &State, told: bool) -> Result<StepOutcome, Stop> {
         if let Some(done) = self.taken_over(code, id, state)? {
             return Ok(done);
         }
@@ -262,8 +258,8 @@ impl Engine<'_> {
         }
         if report.condition == Some(false) {
             self.book.begin(Report { status: Status::Skipped, ..report });
-            self.happened("StepSkipped", format!("step `{id}` is skipped: its condition does not hold"), false);
-            return Ok(Done::skipped());
+            self.happened("StepSkipped", format!("step `{id}` skipped: its condition is false"), false);
+            return Ok(StepOutcome::skipped());
         }
         self.mentions.add(&code.tree);
         let arguments = match code.tree.render(state.context()) {
@@ -288,20 +284,20 @@ impl Engine<'_> {
         let done = Report { status: Status::Completed, result: Some(value.clone()), beside: beside.clone(), ..report };
         self.book.set(place, done);
         if told {
-            self.happened("StepCompleted", format!("step `{id}` is completed"), false);
+            self.happened("StepCompleted", format!("step `{id}` completed"), false);
         }
-        Ok(Done { success: true, value, beside, error: None, skipped: false, outputs })
+        Ok(StepOutcome { success: true, value, beside, error: None, skipped: false, outputs })
     }
 
-    fn failed(&self, place: Option<u32>, report: Report, error: String) -> Done {
+    fn failed(&self, place: Option<u32>, report: Report, error: String) -> StepOutcome {
         let short: String = error.chars().take(400).collect();
-        self.happened("StepFailed", format!("step `{}` has failed: {short}", report.id), true);
+        self.happened("StepFailed", format!("step `{}` failed: {short}", report.id), true);
         let report = Report { status: Status::Failed, result: None, error: Some(error.clone()), ..report };
         match place {
             Some(place) => self.book.set(place, report),
             None => drop(self.book.begin(report)),
         }
-        Done { value: failure(&error), error: Some(error), skipped: false, ..Done::skipped() }
+        StepOutcome { value: failure(&error), error: Some(error), skipped: false, ..StepOutcome::skipped() }
     }
 
     fn is_repeatable(&self, step: &Step, tool: &str) -> bool {
@@ -310,7 +306,7 @@ impl Engine<'_> {
 
     /// What an earlier process wrote of the step: done steps are not done again. One that was under way is, where that
     /// does no harm.
-    fn taken_over(&self, code: &Code, id: &str, state: &State) -> Result<Option<Done>, Stop> {
+    fn taken_over(&self, code: &Code, id: &str, state: &State) -> Result<Option<StepOutcome>, Stop> {
         let Some(past) = self.book.past(id) else { return Ok(None) };
         code.condition.iter().flat_map(Check::trees).for_each(|tree| self.mentions.add(tree));
         if past.status != "skipped" {
@@ -330,12 +326,11 @@ impl Engine<'_> {
             "failed" => false,
             "skipped" => {
                 self.book.begin(Report { status: Status::Skipped, ..report });
-                return Ok(Some(Done::skipped()));
+                return Ok(Some(StepOutcome::skipped()));
             }
             _ if self.is_repeatable(&code.step, &past.tool) => return Ok(None),
             _ => {
-                let why =
-                    "it was under way when the process ended, and its tool is not said to be read-only or idempotent";
+                let why = "it was running when the gateway stopped, and its tool is not marked read-only or idempotent";
                 self.book.begin(Report { status: Status::Failed, error: Some(why.to_owned()), ..report });
                 return Err(Stop::at(id, why));
             }
@@ -346,18 +341,18 @@ impl Engine<'_> {
         }
         let value = json(&past.result).unwrap_or_default();
         if past.result.as_ref().is_some_and(|text| text.len() > crate::workflow::book::KEPT_BYTES) {
-            return Err(Stop::at(id, "its result was too long to keep, so the run cannot go on"));
+            return Err(Stop::at(id, "its result was too large to save, so the run cannot resume"));
         }
         let beside = extra.get(STRUCTURED).cloned();
         let outputs =
             self.outputs(code, id, state, said(&value, beside.as_ref())).map_err(|error| Stop::at(id, error))?;
         let done = Report { status: Status::Completed, result: Some(value.clone()), beside: beside.clone(), ..report };
         self.book.begin(done);
-        Ok(Some(Done { success: true, value, beside, error: None, skipped: false, outputs }))
+        Ok(Some(StepOutcome { success: true, value, beside, error: None, skipped: false, outputs }))
     }
 
-    /// Calls the tool, so that whoever looks sees that it is under way: what must not be called twice is written down
-    /// before, what may only if it takes long.
+    /// Calls the tool, so that anyone who looks sees that it is under way: what must not be called twice is written
+    /// down before, what may only if it takes long.
     async fn answer_on_record(&self, step: &Step, id: &str, tool: &str, arguments: &Value) -> Result<Answer, Stop> {
         let written = |written: Result<(), String>| written.map_err(|error| Stop::at(id, error));
         if !self.is_repeatable(step, tool) {
@@ -406,7 +401,13 @@ impl Engine<'_> {
     }
 
     /// The values that a step makes for later ones; its own result stands among the results already.
-    fn outputs(&self, code: &Code, id: &str, state: &State, said: Said<'_>) -> Result<Vec<(String, Value)>, String> {
+    fn outputs(
+        &self,
+        code: &Code,
+        id: &str,
+        state: &State,
+        said: StepResult<'_>,
+    ) -> Result<Vec<(String, Value)>, String> {
         let Some(tree) = &code.outputs else { return Ok(Vec::new()) };
         self.mentions.add(tree);
         let rendered = tree
@@ -417,8 +418,8 @@ impl Engine<'_> {
 }
 
 /// What a step that succeeded came to.
-fn said<'a>(value: &'a Value, beside: Option<&'a Value>) -> Said<'a> {
-    Said { success: true, value, beside }
+fn said<'a>(value: &'a Value, beside: Option<&'a Value>) -> StepResult<'a> {
+    StepResult { success: true, value, beside }
 }
 
 /// Under which names a result is known: in a round of a loop also by the step's own.

@@ -7,14 +7,14 @@ use toolcrib_base::{Kind, Problem};
 use toolcrib_catalog::{DefinitionProblem, ObjectName, Which, WorkflowDefinition, WriteError, Written, nearest};
 use toolcrib_view::ObjectKind;
 
-use super::Asking;
+use super::OperationCall;
 use crate::workflow::program::Program;
 use crate::workflow::table::{Table, cycle};
 
 /// The members of a definition beside its name.
 const MEMBERS: [&str; 8] = ["description", "labels", "args", "steps", "onFailure", "on_failure", "output", "timeout"];
 
-pub(super) fn list(asking: &Asking) -> Value {
+pub(super) fn list(asking: &OperationCall) -> Value {
     let table = asking.inner.table();
     let view = asking.errand.view().ok();
     let shown = |definition: &Arc<WorkflowDefinition>| {
@@ -34,7 +34,7 @@ pub(super) fn list(asking: &Asking) -> Value {
     json!({ "total": workflows.len(), "workflows": workflows })
 }
 
-pub(super) fn available(asking: &Asking) -> Result<Value, Problem> {
+pub(super) fn available(asking: &OperationCall) -> Result<Value, Problem> {
     let name = asking.given.text("name")?;
     let table = asking.inner.table();
     if known(asking, &table, name).is_none() {
@@ -51,7 +51,7 @@ pub(super) fn available(asking: &Asking) -> Result<Value, Problem> {
     Ok(answer)
 }
 
-pub(super) async fn get(asking: &Asking) -> Result<Value, Problem> {
+pub(super) async fn get(asking: &OperationCall) -> Result<Value, Problem> {
     let name = asking.given.text("name")?;
     let table = asking.inner.table();
     let Some(definition) = known(asking, &table, name) else { return Err(unknown(asking, name)) };
@@ -70,12 +70,12 @@ pub(super) async fn get(asking: &Asking) -> Result<Value, Problem> {
     Ok(answer)
 }
 
-/// The definition of a name, where whoever asks may know of it.
-fn known<'t>(asking: &Asking, table: &'t Table, name: &str) -> Option<&'t Arc<WorkflowDefinition>> {
+/// The definition of a name, where the caller may know of it.
+fn known<'t>(asking: &OperationCall, table: &'t Table, name: &str) -> Option<&'t Arc<WorkflowDefinition>> {
     table.definition(name).filter(|_| asking.errand.scope().has_object(ObjectKind::Workflow, name))
 }
 
-pub(super) fn validate(asking: &Asking) -> Result<Value, Problem> {
+pub(super) fn validate(asking: &OperationCall) -> Result<Value, Problem> {
     let (name, which, text) = given(asking)?;
     let program = check(asking, &name, &which, &text).inspect_err(|problem| {
         asking.inner.tell(name.as_str(), "ValidationFailed", problem.message.clone(), true);
@@ -85,7 +85,7 @@ pub(super) fn validate(asking: &Asking) -> Result<Value, Problem> {
     Ok(warned(said(&name, message, None), &program))
 }
 
-pub(super) async fn create(asking: &Asking) -> Result<Value, Problem> {
+pub(super) async fn create(asking: &OperationCall) -> Result<Value, Problem> {
     let (name, which, text) = given(asking)?;
     if asking.inner.table().definition(name.as_str()).is_some() {
         return Err(exists(&name));
@@ -98,7 +98,7 @@ pub(super) async fn create(asking: &Asking) -> Result<Value, Problem> {
     Ok(warned(said, &program))
 }
 
-pub(super) async fn update(asking: &Asking) -> Result<Value, Problem> {
+pub(super) async fn update(asking: &OperationCall) -> Result<Value, Problem> {
     let asked = asking.given.text("name")?;
     if asking.inner.table().definition(asked).is_none() {
         return Err(unknown(asking, asked));
@@ -114,7 +114,7 @@ pub(super) async fn update(asking: &Asking) -> Result<Value, Problem> {
     Ok(warned(said(&name, format!("successfully updated workflow {name}"), Some(&written)), &program))
 }
 
-pub(super) async fn delete(asking: &Asking) -> Result<Value, Problem> {
+pub(super) async fn delete(asking: &OperationCall) -> Result<Value, Problem> {
     let asked = asking.given.text("name")?;
     let Ok(name) = ObjectName::new(asked) else { return Err(unknown(asking, asked)) };
     let which = Which::Workflow(name.clone());
@@ -124,7 +124,7 @@ pub(super) async fn delete(asking: &Asking) -> Result<Value, Problem> {
 }
 
 /// The definition that the arguments stand for.
-fn given(asking: &Asking) -> Result<(ObjectName, Which, String), Problem> {
+fn given(asking: &OperationCall) -> Result<(ObjectName, Which, String), Problem> {
     let name = ObjectName::new(asking.given.text("name")?)
         .map_err(|error| Problem::new(Kind::InvalidParams, format!("validation failed: {error}")))?;
     let mut definition = Map::new();
@@ -139,7 +139,7 @@ fn given(asking: &Asking) -> Result<(ObjectName, Which, String), Problem> {
 }
 
 /// What is wrong with a definition, all of it: what its reader says, its templates, and whether it calls itself.
-fn check(asking: &Asking, name: &ObjectName, which: &Which, text: &str) -> Result<Program, Problem> {
+fn check(asking: &OperationCall, name: &ObjectName, which: &Which, text: &str) -> Result<Program, Problem> {
     which.check(text).map_err(|problems| wrong(&problems))?;
     let definition = WorkflowDefinition::of_text(name.as_str(), text).map_err(|problems| wrong(&problems))?;
     let definition = Arc::new(definition);
@@ -150,7 +150,7 @@ fn check(asking: &Asking, name: &ObjectName, which: &Which, text: &str) -> Resul
         None => Ok(program),
         Some(way) => {
             let message = format!("workflow validation failed: steps: it calls itself: {way}");
-            Err(Problem::new(Kind::Definition, message).hint("Take one of the calls out."))
+            Err(Problem::new(Kind::Definition, message).hint("Remove one of the calls."))
         }
     }
 }
@@ -197,7 +197,7 @@ fn exists(name: &ObjectName) -> Problem {
     Problem::new(Kind::Conflict, format!("workflow `{name}` already exists")).hint("Update it, or choose another name.")
 }
 
-fn unknown(asking: &Asking, name: &str) -> Problem {
+fn unknown(asking: &OperationCall, name: &str) -> Problem {
     let shown: String = name.chars().filter(|c| !c.is_control()).take(80).collect();
     let problem = Problem::new(Kind::NotFound, format!("workflow `{shown}` not found"));
     let (table, scope) = (asking.inner.table(), asking.errand.scope());

@@ -1,18 +1,18 @@
-//! Operations on runs. A run belongs to the principal that began it, in the profile in which it did: to anybody else but
+//! Operations on runs. A run belongs to the principal that began it, in the profile in which it did: to anyone else but
 //! an administrator it does not exist.
 
 use serde_json::{Value, json};
 use toolcrib_base::{Kind, Problem};
 use toolcrib_store::{RunQuery, RunRecord, RunStepRecord, Runs, StoreError};
 
-use super::Asking;
+use super::OperationCall;
 
-/// How many runs are listed unless somebody says otherwise.
+/// How many runs are listed by default.
 const LIMIT: u32 = 50;
 /// How much of the inputs and results of steps one answer shows; a single step is shown whole.
 const SHOWN_BYTES: usize = 4 * 1024 * 1024;
 
-pub(super) async fn list(asking: &Asking) -> Result<Value, Problem> {
+pub(super) async fn list(asking: &OperationCall) -> Result<Value, Problem> {
     let scope = asking.errand.scope();
     let (limit, offset) = (asking.given.number("limit", LIMIT), asking.given.number("offset", 0));
     let text = |key: &str| asking.given.get(key).and_then(Value::as_str).map(str::to_owned);
@@ -37,10 +37,10 @@ pub(super) async fn list(asking: &Asking) -> Result<Value, Problem> {
     Ok(json!({ "executions": shown, "total": total, "limit": limit, "offset": offset, "has_more": has_more }))
 }
 
-pub(super) async fn get(asking: &Asking) -> Result<Value, Problem> {
+pub(super) async fn get(asking: &OperationCall) -> Result<Value, Problem> {
     let run = found(asking).await?;
     let step_id = asking.given.get("step_id").and_then(Value::as_str);
-    // Whoever gives one means one step, so nothing is not all of them.
+    // Anyone who gives one means one step, so nothing is not all of them.
     let what = match asking.given.even_null("step_id") {
         Some(Value::Null) => Some("nothing"),
         Some(Value::String(text)) if text.is_empty() => Some("empty"),
@@ -48,7 +48,7 @@ pub(super) async fn get(asking: &Asking) -> Result<Value, Problem> {
     };
     if let Some(what) = what {
         let problem = Problem::new(Kind::InvalidParams, format!("step_id is invalid: it is {what}"));
-        return Err(problem.hint("Name a step, or leave it out."));
+        return Err(problem.hint("Pass the name of a step, or omit it."));
     }
     let with_steps = asking.given.get("include_steps").and_then(Value::as_bool).unwrap_or(true);
     if let Some(step_id) = step_id {
@@ -57,7 +57,7 @@ pub(super) async fn get(asking: &Asking) -> Result<Value, Problem> {
         let Some(step) = step else {
             let shown: String = step_id.chars().filter(|c| !c.is_control()).take(80).collect();
             let problem = Problem::new(Kind::NotFound, format!("step not found: `{shown}` in execution `{}`", run.id));
-            return Err(problem.hint("Leave `step_id` out to see all of its steps."));
+            return Err(problem.hint("Omit `step_id` to see all steps."));
         };
         let mut shown = self::step(&step);
         shown["execution_id"] = run.id.into();
@@ -90,19 +90,19 @@ pub(super) async fn get(asking: &Asking) -> Result<Value, Problem> {
     Ok(shown)
 }
 
-pub(super) async fn cancel(asking: &Asking) -> Result<Value, Problem> {
+pub(super) async fn cancel(asking: &OperationCall) -> Result<Value, Problem> {
     let run = found(asking).await?;
     let by = format!("`{}`", asking.errand.caller.principal.id.as_str());
     if asking.inner.running.cancel(&run.id, &by) {
-        let message = format!("the run of workflow `{}` is told to end", run.workflow);
+        let message = format!("cancelling the run of workflow `{}`", run.workflow);
         return Ok(json!({ "execution_id": run.id, "message": message }));
     }
-    let message = format!("execution `{}` is not under way: it is {}", run.id, run.status);
+    let message = format!("execution `{}` is not running: it is {}", run.id, run.status);
     Err(Problem::new(Kind::Conflict, message))
 }
 
-/// The run that the arguments name, if it is there for whoever asks.
-async fn found(asking: &Asking) -> Result<RunRecord, Problem> {
+/// The run that the arguments name, if it is visible to the caller.
+async fn found(asking: &OperationCall) -> Result<RunRecord, Problem> {
     let id = asking.given.text("execution_id")?.to_owned();
     let scope = asking.errand.scope();
     let wanted = id.clone();
@@ -115,11 +115,11 @@ async fn found(asking: &Asking) -> Result<RunRecord, Problem> {
 }
 
 async fn read<T: Send + 'static>(
-    asking: &Asking,
+    asking: &OperationCall,
     work: impl FnOnce(&Runs) -> Result<T, StoreError> + Send + 'static,
 ) -> Result<T, Problem> {
     let runs = asking.inner.running.runs.clone();
-    let failed = |error: String| Problem::new(Kind::Internal, format!("the runs cannot be read: {error}"));
+    let failed = |error: String| Problem::new(Kind::Internal, format!("cannot read the runs: {error}"));
     let done = tokio::task::spawn_blocking(move || work(&runs)).await;
     done.map_err(|error| failed(error.to_string()))?.map_err(|error| failed(error.to_string()))
 }

@@ -1,5 +1,5 @@
-//! The schemas of the arguments and answers. What lies within a definition is left to its reader, which names what is wrong
-//! with its place.
+//! The schemas of the arguments and answers. What lies within a definition is left to its reader, which names what is
+//! wrong with its place.
 
 /// A workflow's name.
 pub(super) const NAMED: &str = r#"{"type":"object","properties":{"name":{"type":"string","description":"Name of the workflow"}},"required":["name"],"additionalProperties":false}"#;
@@ -7,7 +7,7 @@ pub(super) const NAMED: &str = r#"{"type":"object","properties":{"name":{"type":
 macro_rules! workflow {
     ($more:literal) => {
         concat!(
-            r#"{"type":"object","properties":{"name":{"type":"string","description":"Name of the workflow"},"description":{"type":"string","description":"What it is for"},"labels":{"type":"object","additionalProperties":{"type":"string"},"description":"Words to filter by"},"args":{"type":"object","description":"Its arguments: {name: {type, required, default, description, enum, minimum, maximum, minLength, maxLength, pattern}}","additionalProperties":{"type":"object"}},"steps":{"type":"array","description":"What it does: {id, tool, args, condition, store, allowFailure, timeout, retry}, {id, forEach: {items, as, steps}} or {id, parallel: [steps]}. Texts are templates: {{ .input.x }}, {{ .results.step.field }}","items":{"type":"object","properties":{"id":{"type":"string"},"tool":{"type":"string"},"description":{"type":"string"}}}},"onFailure":{"type":"array","items":{"type":"object","properties":{"id":{"type":"string"},"tool":{"type":"string"},"description":{"type":"string"}}},"description":"Steps that run when one has failed"},"on_failure":{"type":"array","items":{"type":"object"},"description":"The same"},"output":{"type":"object","description":"What a run answers, with templates in it"},"timeout":{"type":"string","description":"How long a run may take, such as 5m"}"#,
+            r#"{"type":"object","properties":{"name":{"type":"string","description":"Name of the workflow"},"description":{"type":"string","description":"What it is for"},"labels":{"type":"object","additionalProperties":{"type":"string"},"description":"Labels to filter by"},"args":{"type":"object","description":"Its arguments: {name: {type, required, default, description, enum, minimum, maximum, minLength, maxLength, pattern}}","additionalProperties":{"type":"object"}},"steps":{"type":"array","description":"What it does: {id, tool, args, condition, store, allowFailure, timeout, retry}, {id, forEach: {items, as, steps}} or {id, parallel: [steps]}. Texts are templates: {{ .input.x }}, {{ .results.step.field }}","items":{"type":"object","properties":{"id":{"type":"string"},"tool":{"type":"string"},"description":{"type":"string"}}}},"onFailure":{"type":"array","items":{"type":"object","properties":{"id":{"type":"string"},"tool":{"type":"string"},"description":{"type":"string"}}},"description":"Steps that run when one has failed"},"on_failure":{"type":"array","items":{"type":"object"},"description":"The same"},"output":{"type":"object","description":"What a run answers, with templates in it"},"timeout":{"type":"string","description":"How long a run may take, such as 5m"}"#,
             $more,
             r#"},"required":["name","steps"],"additionalProperties":false}"#
         )
@@ -19,7 +19,7 @@ pub(super) const UPDATE: &str =
     workflow!(r#","revision":{"type":"string","description":"Only if the file still has this revision"}"#);
 
 /// What was done.
-pub(super) const SAID: &str = r#"{"type":"object","properties":{"name":{"type":"string"},"message":{"type":"string"},"warnings":{"type":"array","items":{"type":"string"},"description":"What cannot come out well and is no fault"},"file":{"type":"string"},"revision":{"type":"string"}},"required":["name","message"]}"#;
+pub(super) const SAID: &str = r#"{"type":"object","properties":{"name":{"type":"string"},"message":{"type":"string"},"warnings":{"type":"array","items":{"type":"string"},"description":"Problems that do not make the definition invalid"},"file":{"type":"string"},"revision":{"type":"string"}},"required":["name","message"]}"#;
 
 pub(super) const LIST: &str = r#"{"type":"object","properties":{"workflows":{"type":"array","items":{"type":"object","properties":{"name":{"type":"string"},"available":{"type":"boolean"},"description":{"type":"string"},"step_count":{"type":"integer"},"args":{"type":"array","items":{"type":"string"}}},"required":["name","available"]}},"total":{"type":"integer"}},"required":["workflows","total"]}"#;
 

@@ -1,5 +1,5 @@
-//! Which results a step can see: those of steps that ended before it. A name that can never be there is told when the
-//! workflow is made and not only when it runs. It is no fault: muster takes such a workflow, and its run fails.
+//! Which results a step can see: those of steps that ended before it. A name that can never be there is reported when
+//! the workflow is made and not only when it runs. It is not a fault: muster takes such a workflow, and its run fails.
 
 use std::collections::BTreeSet;
 
@@ -12,7 +12,7 @@ use crate::template::Tree;
 const RESULTS: &str = "results";
 
 /// A name that leads nowhere: in which step, in which field, what is wrong, and what may be meant.
-pub(super) struct Astray<'a> {
+pub(super) struct UnknownName<'a> {
     pub(super) step: Option<&'a Step>,
     pub(super) field: String,
     pub(super) message: String,
@@ -20,7 +20,7 @@ pub(super) struct Astray<'a> {
 }
 
 /// All of them, in the order of the file.
-pub(super) fn astray<'a>(steps: &'a [Code], on_failure: &'a [Code], output: Option<&'a Tree>) -> Vec<Astray<'a>> {
+pub(super) fn astray<'a>(steps: &'a [Code], on_failure: &'a [Code], output: Option<&'a Tree>) -> Vec<UnknownName<'a>> {
     let mut all = Names::default();
     steps.iter().chain(on_failure).for_each(|code| all.add(&code.step));
     let mut walk = Walk { all, seen: Names::default(), found: Vec::new() };
@@ -63,7 +63,7 @@ impl<'a> Names<'a> {
 struct Walk<'a> {
     all: Names<'a>,
     seen: Names<'a>,
-    found: Vec<Astray<'a>>,
+    found: Vec<UnknownName<'a>>,
 }
 
 // === impl Walk ===
@@ -142,13 +142,13 @@ impl<'a> Walk<'a> {
         }
         let shown: String = name.chars().filter(|c| !c.is_control()).take(63).collect();
         let (message, hint) = if self.all.has(name) {
-            let hint = "a step sees the results of steps that have ended before it".to_owned();
-            (format!("the result of the step `{shown}` is not there yet"), Some(hint))
+            let hint = "a step can use only results of earlier steps".to_owned();
+            (format!("the result of the step `{shown}` is not available yet"), Some(hint))
         } else {
             let close = nearest(name, self.seen.steps.iter().copied());
-            (format!("no step is called `{shown}`"), close.map(|close| format!("did you mean `{close}`?")))
+            (format!("no step named `{shown}`"), close.map(|close| format!("did you mean `{close}`?")))
         };
-        self.found.push(Astray { step, field: field.to_owned(), message, hint });
+        self.found.push(UnknownName { step, field: field.to_owned(), message, hint });
     }
 }
 
@@ -172,24 +172,24 @@ mod tests {
     #[test]
     fn a_step_sees_what_has_ended_before_it() {
         let later = "steps:\n- {id: a, tool: t, args: {x: \"{{ .results.b.n }}\"}}\n- {id: b, tool: t}\n";
-        check(later, &["steps[0].args: the result of the step `b` is not there yet"]);
+        check(later, &["steps[0].args: the result of the step `b` is not available yet"]);
         check(
             "steps: [{id: a, tool: t, args: {deep: [\"{{ .results.a }}\"]}}]\n",
-            &["steps[0].args: the result of the step `a` is not there yet"],
+            &["steps[0].args: the result of the step `a` is not available yet"],
         );
         check(
             "steps:\n- {id: get-list, tool: t}\n- {id: b, tool: t, args: {x: \"a {{ .results.get-lost.n | upper }}\"}}\n",
-            &["steps[1].args: no step is called `get-lost`"],
+            &["steps[1].args: no step named `get-lost`"],
         );
         check("steps:\n- {id: a, tool: t}\n- {id: b, tool: t, args: {x: \"{{ results.a.n }}\"}}\n", &[]);
         check(
             "steps: [{id: b, tool: t, args: {x: \"{{ results.nobody.n }}\"}}]\n",
-            &["steps[0].args: no step is called `nobody`"],
+            &["steps[0].args: no step named `nobody`"],
         );
         check("steps: [{id: a, tool: t, outputs: {n: \"{{ .results.a.n }}\"}}]\n", &[]);
         check(
             "steps: [{id: a, tool: t}]\noutput: {n: \"{{ .results.a }} {{ .results.c }}\"}\n",
-            &["output: no step is called `c`"],
+            &["output: no step named `c`"],
         );
     }
 
@@ -197,10 +197,7 @@ mod tests {
     fn what_may_be_missing_is_left_alone_and_the_older_word_is_not() {
         check("steps: [{id: a, tool: t, args: {x: \"{{ .results.b | default 1 }}\"}}]\n", &[]);
         check("steps: [{id: a, tool: t, args: {x: \"{{ index .results \\\"b\\\" }}\"}}]\n", &[]);
-        check(
-            "steps: [{id: a, tool: t, args: {x: \"{{ .context.b }}\"}}]\n",
-            &["steps[0].args: no step is called `b`"],
-        );
+        check("steps: [{id: a, tool: t, args: {x: \"{{ .context.b }}\"}}]\n", &["steps[0].args: no step named `b`"]);
         check("steps: [{id: a, tool: t, args: {x: \"{{ results.b | default(1) }}\"}}]\n", &[]);
     }
 
@@ -212,15 +209,15 @@ mod tests {
         check(&condition("{fromStep: a, expect: {success: true}}"), &[]);
         check(
             &condition("{from_step: c, expect: {success: true}}"),
-            &["steps[1].condition.fromStep: the result of the step `c` is not there yet"],
+            &["steps[1].condition.fromStep: the result of the step `c` is not available yet"],
         );
         check(
             &condition("{and: [{not: {fromStep: nobody, expect: {success: true}}}]}"),
-            &["steps[1].condition.and[0].not.fromStep: no step is called `nobody`"],
+            &["steps[1].condition.and[0].not.fromStep: no step named `nobody`"],
         );
         check(
             &condition("{fromStep: a, expect: {jsonPath: {n: \"{{ .results.c.n }}\"}}}"),
-            &["steps[1].condition.expect.jsonPath.n: the result of the step `c` is not there yet"],
+            &["steps[1].condition.expect.jsonPath.n: the result of the step `c` is not available yet"],
         );
     }
 
@@ -242,18 +239,18 @@ mod tests {
                 "{id: l, forEach: {items: \"{{ .results.z }}\", steps: [{id: one, tool: t, args: {x: \"{{ .results.l }}{{ .results.two_1 }}\"}}]}}",
             ),
             &[
-                "steps[1].forEach.items: the result of the step `z` is not there yet",
-                "steps[1].forEach.steps[0].args: the result of the step `l` is not there yet",
-                "steps[1].forEach.steps[0].args: no step is called `two_1`",
+                "steps[1].forEach.items: the result of the step `z` is not available yet",
+                "steps[1].forEach.steps[0].args: the result of the step `l` is not available yet",
+                "steps[1].forEach.steps[0].args: no step named `two_1`",
             ],
         );
         check(
             "steps: [{id: p, parallel: [{id: x, tool: t}, {id: y, tool: t, args: {x: \"{{ .results.x }}\"}}]}]\n",
-            &["steps[0].parallel[1].args: the result of the step `x` is not there yet"],
+            &["steps[0].parallel[1].args: the result of the step `x` is not available yet"],
         );
         check(
             "steps:\n- {id: a, tool: t}\nonFailure:\n- {id: u, tool: t, args: {x: \"{{ .results.a }}\"}}\n- {id: v, tool: t, args: {x: \"{{ .results.u }}{{ .results.b }}\"}}\n",
-            &["onFailure[1].args: no step is called `b`"],
+            &["onFailure[1].args: no step named `b`"],
         );
     }
 }

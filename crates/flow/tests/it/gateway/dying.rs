@@ -1,4 +1,4 @@
-//! Servers in the middle of a run: one that dies, and one that is told that nobody waits any longer.
+//! Servers in the middle of a run: one that dies, and one that is told that no one waits any longer.
 
 use serde_json::{Value, json};
 use toolcrib_store::RunStepRecord;
@@ -47,7 +47,7 @@ async fn the_run_fails_with_the_server_s_name_and_nothing_is_left() {
     assert_eq!(steps[2].result.as_deref(), Some("\"after wait\""));
     assert!(steps.iter().all(|step| step.completed_at.is_some()), "{steps:?}");
 
-    failed(&admin, "core_workflow_execution_cancel", &json!({"execution_id": id}), &["not under way"]).await;
+    failed(&admin, "core_workflow_execution_cancel", &json!({"execution_id": id}), &["is not running"]).await;
     assert!(mill.store().runs().interrupted().unwrap().is_empty());
     assert!(rustix::process::test_kill_process(process).is_err(), "the process is reaped");
     let audited = mill.house.audited().await;
@@ -60,7 +60,7 @@ async fn the_run_fails_with_the_server_s_name_and_nothing_is_left() {
 async fn a_step_whose_time_is_over_is_taken_back_at_its_server() {
     let text = "steps: [{id: s, tool: fake/slow, args: {ms: 60000}, timeout: 300ms}]\n";
     let mill = Mill::open(&[server("fake", &[]), workflow("short", text)]).await;
-    // Whatever the era of whoever has called the workflow.
+    // Whatever the era of anyone who has called the workflow.
     for (told, client) in mill.house.both("default").into_iter().enumerate() {
         failed(&client, "workflow_short", &json!({}), &["step `s` failed", "timeout of 300ms"]).await;
         let taken_back = async {

@@ -44,7 +44,7 @@ async fn a_step_that_was_under_way_is_repeated_only_where_that_is_said_to_do_no_
         || vec![past(0, "a", "echo", "completed", Some("{\"n\":1}")), past(1, "b", "echo", "inprogress", None)];
     let bench = Bench::new();
     let finished = bench.go_on(TEXT, json!({}), under_way()).await;
-    assert!(error(&finished).contains("step `b` failed: it was under way when the process ended"), "{finished:?}");
+    assert!(error(&finished).contains("step `b` failed: it was running when the gateway stopped"), "{finished:?}");
     assert!(bench.fakes.called().is_empty());
     assert_eq!(bench.written().0.status, "failed");
 

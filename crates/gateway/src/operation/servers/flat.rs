@@ -73,11 +73,11 @@ pub(super) fn new(which: &Which, arguments: &Raw) -> Result<Flat, Problem> {
 /// The definition as it is, with what the arguments say.
 pub(super) fn changed(which: &Which, before: Value, arguments: &Raw) -> Result<Flat, Problem> {
     if KEYS.iter().all(|key| arguments.get(key).is_none()) {
-        return Err(Problem::new(Kind::InvalidParams, "nothing is to be changed")
+        return Err(Problem::new(Kind::InvalidParams, "nothing to change")
             .hint("Give `type`, `command`, `url` …, or the whole `definition` or `yaml` with its `revision`."));
     }
     let Value::Object(before) = before else {
-        return Err(Problem::new(Kind::Definition, format!("the definition of `{}` is no map", which.name())));
+        return Err(Problem::new(Kind::Definition, format!("the definition of `{}` is not a map", which.name())));
     };
     write(which, before, &arguments.to_value())
 }

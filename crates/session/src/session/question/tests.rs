@@ -83,7 +83,7 @@ async fn an_error_is_an_answer_too() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_nobody_waits_for_any_more_is_taken_back() {
+async fn what_no_one_waits_for_any_more_is_taken_back() {
     let desk = Desk::new();
     let (sender, mut queue) = mpsc::channel(4);
     let dropped = desk.ask(&sender);

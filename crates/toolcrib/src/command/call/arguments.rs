@@ -16,12 +16,12 @@ const DEPTH: usize = 120;
 
 /// Arguments as they are written on the command line.
 #[derive(Debug, clap::Args)]
-pub(in crate::command) struct Given {
+pub(in crate::command) struct ArgumentFlags {
     /// The arguments: `key=value`, where true, false, null, numbers, {…} and […] are JSON and anything else is text;
-    /// `key:=JSON` insists on JSON; after `--` also `--key value`
+    /// `key:=JSON` requires JSON; after `--` also `--key value`
     #[arg(value_name = "KEY=VALUE", add = crate::names::arguments())]
     pairs: Vec<String>,
-    /// One argument more
+    /// One more argument
     #[arg(short, long = "arg", value_name = "KEY=VALUE")]
     args: Vec<String>,
     /// All arguments as one JSON object; `-` reads it from stdin, `@FILE` from a file
@@ -29,13 +29,13 @@ pub(in crate::command) struct Given {
     json: Option<String>,
 }
 
-impl Given {
+impl ArgumentFlags {
     /// The arguments as one object.
     pub(in crate::command) fn gather(&self) -> Result<Raw, Problem> {
         gather(self.json.as_deref(), &self.words())
     }
 
-    /// The values that look like JSON and that nobody said to be it: `id=007` and `text=true` may be meant as texts.
+    /// The values that look like JSON and that no one said to be it: `id=007` and `text=true` may be meant as texts.
     pub(in crate::command) fn doubtful(&self) -> Result<Vec<(String, String)>, Problem> {
         let pairs = read_pairs(&self.words())?.into_iter().filter(|pair| !pair.is_json);
         let is_doubtful = |pair: &Pair| coerce(&pair.key, &pair.text).is_ok_and(|value| !value.starts_with('"'));
@@ -50,8 +50,8 @@ impl Given {
 /// Arguments where words of the command line mean something else: what is written like an unknown flag is one (see
 /// `free.rs`), so that flags of the gateway never get among them.
 #[derive(Debug, clap::Args)]
-pub(in crate::command) struct Loose {
-    /// One argument; `--KEY VALUE` means the same where KEY is no flag of this command
+pub(in crate::command) struct ExtraArguments {
+    /// One argument; `--KEY VALUE` does the same unless KEY is a flag of this command
     #[arg(id = "arg", long, value_name = "KEY=VALUE")]
     args: Vec<String>,
     /// All arguments as one JSON object; `-` reads it from stdin, `@FILE` from a file
@@ -59,7 +59,7 @@ pub(in crate::command) struct Loose {
     json: Option<String>,
 }
 
-impl Loose {
+impl ExtraArguments {
     pub(in crate::command) fn is_empty(&self) -> bool {
         self.args.is_empty() && self.json.is_none()
     }
@@ -183,7 +183,7 @@ fn checked(key: &str, text: &str) -> Result<String, Problem> {
     match json::scan_text(text.trim(), Rules::strict(DEPTH)) {
         Ok(_) => Ok(text.trim().to_owned()),
         Err(fault) => Err(wrong(format!("the value of `{key}` is not JSON: {fault}"))
-            .hint(format!("`{key}=…` sends what is no JSON as text"))),
+            .hint(format!("`{key}=…` sends anything that is not JSON as text"))),
     }
 }
 
@@ -257,7 +257,7 @@ mod tests {
         });
         let schema = serde_json::json!({ "properties": properties });
         let of = |pairs: &[&str]| {
-            let loose = Loose { args: pairs.iter().map(|&pair| pair.to_owned()).collect(), json: None };
+            let loose = ExtraArguments { args: pairs.iter().map(|&pair| pair.to_owned()).collect(), json: None };
             loose.typed(&[], &schema).map(|raw| raw.as_str().to_owned()).map_err(|problem| problem.message)
         };
         let given = ["id=007", "n=12345678901234567890", "on=false", "dry-run=true", "list=[1]", "any=x", "other=1"];
@@ -287,9 +287,9 @@ mod tests {
             (None, &["--"], "`--` is not an argument"),
             (None, &["a=1", "a=2"], "`a` is given twice"),
             (None, &["a:=x"], "the value of `a` is not JSON"),
-            (None, &[r#"a={"b":1,"b":2}"#], "stands twice"),
+            (None, &[r#"a={"b":1,"b":2}"#], "duplicate key"),
             (Some("{"), &[], "`--json` cannot be sent: not valid JSON"),
-            (Some(r#"{"a":1,"a":2}"#), &[], "stands twice"),
+            (Some(r#"{"a":1,"a":2}"#), &[], "duplicate key"),
             (Some("[1]"), &[], "`--json` is not an object"),
             (Some("@/nowhere/at/all"), &[], "cannot read the arguments"),
         ] {

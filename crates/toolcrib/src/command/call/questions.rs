@@ -1,4 +1,4 @@
-//! What a tool asks in the course of its call: answered from `--answer`, else by the person at the terminal, field by
+//! What a tool asks during its call: answered from `--answer`, else by the person at the terminal, field by
 //! field as the question's schema describes them.
 
 use std::io::{self, IsTerminal, Write};
@@ -73,8 +73,8 @@ impl Person {
             }
             if !self.is_there {
                 if field.is_required && field.usual().is_none() {
-                    let problem = format!("the tool asks for `{}`, which was not given", text::line(field.name));
-                    let hint = format!("add `--answer {}=…`, or call it in a terminal", text::line(field.name));
+                    let problem = format!("the tool requires `{}`, which was not given", text::line(field.name));
+                    let hint = format!("add `--answer {}=…`, or run the command in a terminal", text::line(field.name));
                     return Err(Problem::new(Kind::InvalidParams, problem).hint(hint));
                 }
                 content.extend(field.usual().map(|value| (field.name.to_owned(), value.clone())));
@@ -100,9 +100,8 @@ impl Person {
         let message = asked.params.text("message").unwrap_or_default();
         say(&format!("The tool asks you to open a page: {}\n  {}", text::line(&message), text::line(&url)))?;
         if !self.is_there {
-            let problem =
-                Problem::new(Kind::InvalidParams, "the tool wants a page opened, and nobody is there to do it");
-            return Err(problem.hint("call it in a terminal"));
+            let problem = Problem::new(Kind::InvalidParams, "the tool asks to open a web page, which needs a terminal");
+            return Err(problem.hint("run the command in a terminal"));
         }
         match confirmed("Open it only if you trust the server. Opened? [y/N] ").await? {
             Some(true) => Ok(json!({ "action": "accept" })),
@@ -122,7 +121,7 @@ impl Answer for Person {
                     let method = text::line(&asked.method);
                     return Err(Problem::new(
                         Kind::BadServer,
-                        format!("the tool asks for `{method}`, which was not offered"),
+                        format!("the tool sent `{method}`, which this client does not support"),
                     ));
                 }
             };
@@ -161,14 +160,14 @@ impl Field<'_> {
         if self.is_list() {
             let words: Vec<&str> = text.split(',').map(str::trim).filter(|word| !word.is_empty()).collect();
             if let Some(wrong) = words.iter().find(|word| !choices.is_empty() && !choices.contains(word)) {
-                return Err(format!("`{wrong}` is none of {}", choices.join(", ")));
+                return Err(format!("`{wrong}` is not one of {}", choices.join(", ")));
             }
             return Ok(Some(json!(words)));
         }
         if !choices.is_empty() {
             return match choices.contains(&text) {
                 true => Ok(Some(json!(text))),
-                false => Err(format!("`{text}` is none of {}", choices.join(", "))),
+                false => Err(format!("`{text}` is not one of {}", choices.join(", "))),
             };
         }
         match self.schema["type"].as_str() {
@@ -208,7 +207,7 @@ impl Field<'_> {
         }
         let choices = self.choices();
         let kind = match self.schema["type"].as_str() {
-            _ if self.is_list() => format!("any of {}, with commas", choices.join(", ")),
+            _ if self.is_list() => format!("any of {}, separated by commas", choices.join(", ")),
             _ if !choices.is_empty() => choices.join(" | "),
             Some("boolean") => "y/n".to_owned(),
             Some(kind @ ("integer" | "number")) => kind.to_owned(),
@@ -302,8 +301,8 @@ async fn read_line() -> io::Result<Option<String>> {
 }
 
 fn unread(error: &io::Error) -> Problem {
-    Problem::new(Kind::Internal, format!("failed to ask on the terminal: {error}"))
-        .hint("give the answers with `--answer FIELD=VALUE`")
+    Problem::new(Kind::Internal, format!("cannot read from the terminal: {error}"))
+        .hint("pass the answers with `--answer FIELD=VALUE`")
 }
 
 #[cfg(test)]

@@ -21,7 +21,7 @@ const TOLD_MAX: usize = 20;
 #[derive(Debug, Default)]
 pub(in crate::command) struct Found {
     pub(in crate::command) wishes: Vec<Wish>,
-    /// What is told beside them: what is left out, what has another name.
+    /// What is reported beside them: what is left out, what has another name.
     pub(in crate::command) notes: Vec<String>,
 }
 
@@ -41,8 +41,8 @@ pub(in crate::command) fn wishes(
     let total: usize = read.iter().map(|objects| objects.objects.len()).sum();
     if names.len() > 1 || (names.len() == 1 && total > 1) {
         let files: Vec<String> = files.iter().map(|file| format!("`{}`", file.display())).collect();
-        return Err(wrong(format!("{} tells of {total} things, and one name is given", files.join(", ")))
-            .hint("leave the name out: each document says its own"));
+        return Err(wrong(format!("{} defines {total} objects, but one name is given", files.join(", ")))
+            .hint("omit the name: each document has its own"));
     }
     refuse_wrong(&read, verb)?;
     let mut found = Found::default();
@@ -56,7 +56,7 @@ pub(in crate::command) fn wishes(
             let wish = wish(object, chosen.map(|chosen| chosen.row), verb, &mut found.notes)
                 .map_err(|problem| Problem { message: format!("{place}: {}", problem.message), ..problem })?;
             if let Some(twin) = found.wishes.iter().find(|it| it.row.one == wish.row.one && it.name == wish.name) {
-                return Err(wrong(format!("{place}: there are two of the {} `{}`", twin.row.singular(), twin.name)));
+                return Err(wrong(format!("{place}: duplicate {} `{}`", twin.row.singular(), twin.name)));
             }
             found.wishes.push(wish);
         }
@@ -67,7 +67,7 @@ pub(in crate::command) fn wishes(
     Ok(found)
 }
 
-/// What a file, a folder or stdin tells of.
+/// What a file, a folder or stdin reports.
 fn objects(file: &Path, kind: Option<DefinitionKind>, name: Option<&str>) -> Result<Objects, Problem> {
     if file.as_os_str() == "-" {
         return Ok(objects_of_text(&text_of(file)?, Path::new("stdin"), kind, name));
@@ -98,7 +98,7 @@ fn nothing(files: &[PathBuf], notes: &[String], verb: Verb) -> Problem {
     let names: Vec<String> = files.iter().map(|file| format!("`{}`", file.display())).collect();
     let notes: String = notes.iter().take(TOLD_MAX).map(|note| format!("\n{note}")).collect();
     wrong(format!("nothing can be {} from {}{notes}", done(verb), names.join(", "))).hint(format!(
-        "looked for servers (`MCPServer`), profiles, workflows, service classes and services in YAML and JSON: {}",
+        "expected servers (`MCPServer`), profiles, workflows, service classes and services in YAML or JSON: {}",
         kinds(verb)
     ))
 }
@@ -112,7 +112,7 @@ fn wish(object: Object, wanted: Option<&'static Row>, verb: Verb, notes: &mut Ve
     let row = kind::named(object.kind.as_str()).filter(|row| row.takes(verb));
     let row = row.ok_or_else(|| wrong(format!("a {} cannot be {}", object.kind, done(verb))).hint(kinds(verb)))?;
     if wanted.is_some_and(|wanted| wanted.one != row.one) {
-        return Err(wrong(format!("it is a {}, as its `kind` says", row.singular())));
+        return Err(wrong(format!("its `kind` is {}", row.singular())));
     }
     if object.kind == DefinitionKind::Server && object.form == ObjectForm::Muster {
         return server(&object, row, notes);

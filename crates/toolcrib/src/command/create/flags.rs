@@ -12,71 +12,70 @@ use super::wrong;
 #[derive(Debug, Default, clap::Args)]
 #[command(next_help_heading = "A server")]
 pub(super) struct Server {
-    /// How it is reached
+    /// The transport
     #[arg(long = "type", value_name = "TYPE", value_parser = ["stdio", "streamable-http", "http", "sse"])]
     transport: Option<String>,
     /// The program to start
     #[arg(long, value_name = "PROGRAM")]
     command: Option<String>,
-    /// The program's arguments, with commas between them, or the flag several times
+    /// The program's arguments; comma-separated or repeated
     #[arg(long, value_name = "ARG", value_delimiter = ',', allow_hyphen_values = true)]
     args: Vec<String>,
     /// The program's working directory
     #[arg(long, value_name = "DIR")]
     cwd: Option<String>,
-    /// The address
+    /// The server's URL
     #[arg(long, value_name = "URL")]
     url: Option<String>,
-    /// A variable of the program, best as a reference such as `KEY=env:KEY`
+    /// An environment variable of the program, preferably a reference such as `KEY=env:KEY`
     #[arg(long, value_name = "NAME=VALUE")]
     env: Vec<String>,
-    /// The name of a variable that the program gets from the gateway's own environment; with commas between them, or the
-    /// flag several times
+    /// Environment variables that the program inherits from the gateway; comma-separated or repeated
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     inherit_env: Vec<String>,
-    /// A header of every request, best as a reference such as `X-Key=env:KEY`
+    /// A header of every request, preferably a reference such as `X-Key=env:KEY`
     #[arg(long, value_name = "NAME=VALUE")]
     header: Vec<String>,
-    /// How long a call may take: `30s`, or a number of seconds
+    /// Timeout of a call: `30s`, or a number of seconds
     #[arg(long, value_name = "TIME")]
     call_timeout: Option<String>,
-    /// How long starting or connecting may take
+    /// Timeout of starting or connecting
     #[arg(long, value_name = "TIME")]
     connect_timeout: Option<String>,
-    /// How long a page of a list may take
+    /// Timeout of each page of a list
     #[arg(long, value_name = "TIME")]
     list_timeout: Option<String>,
-    /// What its tools' names begin with, in place of the server's name
+    /// The prefix of its tools' names [default: the server's name]
     #[arg(long, value_name = "PREFIX")]
     tool_prefix: Option<String>,
-    /// Its name for people
+    /// The title shown to people
     #[arg(long, value_name = "TEXT")]
     title: Option<String>,
-    /// What it is for
+    /// The description
     #[arg(long, value_name = "TEXT")]
     description: Option<String>,
-    /// What kind of server it is
+    /// The category
     #[arg(long, value_name = "WORD")]
     category: Option<String>,
-    /// A word that it is found by; with commas between them, or the flag several times
+    /// Tags for search; comma-separated or repeated
     #[arg(long, value_name = "WORD", value_delimiter = ',')]
     keyword: Vec<String>,
     /// A label
     #[arg(long, value_name = "NAME=VALUE")]
     label: Vec<String>,
-    /// When it is started
+    /// When to start it
     #[arg(long, value_name = "WHEN", value_parser = ["lazy", "eager", "manual"], conflicts_with = "auto_start")]
     start: Option<String>,
-    /// Start it with the gateway: the same as `--start eager`
+    /// Start it with the gateway, same as `--start eager`
     #[arg(long, alias = "autoStart")]
     auto_start: bool,
-    /// After how long without a call a lazy one is stopped
+    /// Idle time after which a lazy server stops
     #[arg(long, value_name = "TIME")]
     idle: Option<String>,
     /// Who shares a connection
     #[arg(long, value_name = "WHO", value_parser = ["shared", "principal", "handle", "request"])]
     session: Option<String>,
-    /// In which era of the protocol it is spoken to
+    /// The era of the protocol to use with it
     #[arg(long, value_name = "ERA", value_parser = ["auto", "legacy", "modern"])]
     era: Option<String>,
     #[command(flatten)]
@@ -88,7 +87,7 @@ pub(super) struct Server {
 impl Server {
     /// These flags are for a server that is made of them.
     pub(super) fn refuse(&self, beside: &str) -> Result<(), Problem> {
-        if self.is_empty() { Ok(()) } else { Err(wrong(format!("the flags of a server do not fit {beside}"))) }
+        if self.is_empty() { Ok(()) } else { Err(wrong(format!("server flags do not apply to {beside}"))) }
     }
 
     fn is_empty(&self) -> bool {
@@ -140,7 +139,7 @@ impl Server {
         }
         let is_address = self.url.is_some() || !self.header.is_empty() || self.auth.is_of_remotes();
         if !self.is_remote() && is_address && (self.is_program() || self.url.is_some()) {
-            let flags = "`--url`, `--header` and the flags of signing in";
+            let flags = "`--url`, `--header` and the authentication flags";
             return Err(wrong(format!("{flags} are for a server that is reached over HTTP")));
         }
         Ok(())
@@ -203,9 +202,7 @@ impl Server {
     pub(super) fn changes(&self) -> Result<Value, Problem> {
         self.fits_together()?;
         if self.is_empty() {
-            return Err(
-                wrong("nothing is to be changed").hint("name a flag such as `--description TEXT`, or `--file FILE`")
-            );
+            return Err(wrong("nothing to change").hint("add a flag such as `--description TEXT`, or `--file FILE`"));
         }
         let only_in_files = [
             ("--cwd", self.cwd.is_some()),
@@ -222,8 +219,8 @@ impl Server {
             ("--list-timeout", self.list_timeout.is_some()),
         ];
         if let Some((flag, _)) = only_in_files.iter().find(|(_, is_given)| *is_given) {
-            return Err(wrong(format!("`{flag}` does not change a server that is there"))
-                .hint("change its file in `servers/`, or give the whole definition with `--file FILE`"));
+            return Err(wrong(format!("`{flag}` cannot change an existing server"))
+                .hint("edit its file in `servers/`, or pass the whole definition with `--file FILE`"));
         }
         let mut changes = Map::new();
         let starts = if self.auto_start { Some(true) } else { self.start.as_ref().map(|start| start == "eager") };
@@ -260,7 +257,7 @@ fn put_pairs(definition: &mut Map<String, Value>, key: &str, pairs: &[String]) -
         let (name, value) = pair
             .split_once('=')
             .filter(|(name, _)| !name.is_empty())
-            .ok_or_else(|| wrong(format!("an entry for `{key}` is not `NAME=VALUE`")))?;
+            .ok_or_else(|| wrong(format!("`{key}` expects `NAME=VALUE`")))?;
         if all.insert(name.to_owned(), value.into()).is_some() {
             return Err(wrong(format!("`{name}` is given twice for `{key}`")));
         }

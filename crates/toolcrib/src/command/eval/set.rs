@@ -49,7 +49,7 @@ pub(super) fn folders(folder: &Path) -> anyhow::Result<Vec<PathBuf>> {
     }
     let entries = fs::read_dir(folder).with_context(|| format!("read `{}`", folder.display()))?;
     let mut sets: Vec<PathBuf> = entries.filter_map(|entry| Some(entry.ok()?.path())).filter(|it| is_set(it)).collect();
-    ensure!(!sets.is_empty(), "`{}` holds no set: no `{TOOLS}` beside a `{QUERIES}`", folder.display());
+    ensure!(!sets.is_empty(), "`{}` is not an evaluation set: it needs `{TOOLS}` and `{QUERIES}`", folder.display());
     sets.sort();
     Ok(sets)
 }
@@ -66,7 +66,7 @@ impl Set {
         each(&folder.join(TOOLS), |line| {
             let id = text(line, "id")?.to_owned();
             let known = set.add(line)?;
-            ensure!(ids.insert(id.clone(), known).is_none(), "another tool has the id `{id}`");
+            ensure!(ids.insert(id.clone(), known).is_none(), "duplicate tool id `{id}`");
             Ok(())
         })?;
         each(&folder.join(QUERIES), |line| {
@@ -108,7 +108,7 @@ impl Set {
         let schema = match &line["input_schema"] {
             schema @ Value::Object(_) => schema.clone(),
             Value::Null => json!({ "type": "object" }),
-            _ => return Err(anyhow!("`input_schema` is no object")),
+            _ => return Err(anyhow!("`input_schema` is not an object")),
         };
         let tool = json!({ "name": name, "description": optional(line, "description")?, "inputSchema": schema });
         let bytes = tool.to_string().len();
@@ -120,12 +120,12 @@ impl Set {
             let server_name = if number == 0 { slug.clone() } else { format!("{slug}-{number}") };
             let offer = self.servers.entry(server_name.clone()).or_default();
             if offer.bytes + bytes <= PART && !offer.names.contains(name) {
-                // Borrowed anew: a borrow that leaves the loop would last for all of it.
+                // Borrowed again: a borrow that leaves the loop would last for all of it.
                 break (server_name.clone(), self.servers.entry(server_name).or_default());
             }
             number += 1;
         };
-        ServerName::new(&server_name).with_context(|| format!("`{server_name}` cannot be a server's name"))?;
+        ServerName::new(&server_name).with_context(|| format!("`{server_name}` is not a valid server name"))?;
         if offer.tools.is_empty() {
             let title = optional(line, "server_title")?;
             let title = if title.is_empty() { server } else { title };
@@ -169,11 +169,11 @@ fn slug(server: &str) -> String {
 }
 
 fn question(line: &Value, ids: &HashMap<String, String>) -> anyhow::Result<Question> {
-    let relevant = line["relevant"].as_array().ok_or_else(|| anyhow!("`relevant` is no list"))?;
+    let relevant = line["relevant"].as_array().ok_or_else(|| anyhow!("`relevant` is not a list"))?;
     ensure!(!relevant.is_empty(), "`relevant` is empty");
     let known = |id: &Value| {
-        let id = id.as_str().ok_or_else(|| anyhow!("`relevant` holds something that is no text"))?;
-        ids.get(id).cloned().ok_or_else(|| anyhow!("`relevant` names `{id}`, which `{TOOLS}` has not"))
+        let id = id.as_str().ok_or_else(|| anyhow!("`relevant` contains something that is not a string"))?;
+        ids.get(id).cloned().ok_or_else(|| anyhow!("`relevant` names `{id}`, which is not in `{TOOLS}`"))
     };
     let relevant = relevant.iter().map(known).collect::<Result<_, _>>()?;
     Ok(Question { text: text(line, "text")?.to_owned(), relevant })
@@ -185,7 +185,7 @@ fn each(path: &Path, mut take: impl FnMut(&Value) -> anyhow::Result<()>) -> anyh
     for (line, number) in content.lines().zip(1_usize..).filter(|(line, _)| !line.trim().is_empty()) {
         let place = || format!("read `{}`, line {number}", path.display());
         let value: Value = serde_json::from_str(line).with_context(place)?;
-        let object = value.is_object().then_some(&value).ok_or_else(|| anyhow!("it is no JSON object"));
+        let object = value.is_object().then_some(&value).ok_or_else(|| anyhow!("it is not a JSON object"));
         object.and_then(&mut take).with_context(place)?;
     }
     Ok(())
@@ -201,7 +201,7 @@ fn optional<'a>(line: &'a Value, key: &str) -> anyhow::Result<&'a str> {
     match &line[key] {
         Value::Null => Ok(""),
         Value::String(text) => Ok(text),
-        _ => Err(anyhow!("`{key}` is no text")),
+        _ => Err(anyhow!("`{key}` is not a string")),
     }
 }
 

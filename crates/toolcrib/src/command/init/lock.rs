@@ -32,7 +32,7 @@ pub(super) async fn claim(home: &Home, longest: Duration) -> Result<Claim, Probl
     let path = home.state().join("init.lock");
     let failed = |error: std::io::Error| {
         Problem::new(Kind::Unavailable, format!("cannot write `{}`: {error}", path.display()))
-            .hint("nothing was written; check who owns the folder, or name another one with `--home`")
+            .hint("nothing was written; check the folder's owner, or use another one with `--home`")
     };
     fs::create_dir_all(home.state()).map_err(failed)?;
     let file = File::options().create(true).truncate(false).write(true).open(&path).map_err(failed)?;
@@ -46,13 +46,12 @@ pub(super) async fn claim(home: &Home, longest: Duration) -> Result<Claim, Probl
         if !has_waited {
             has_waited = true;
             let folder = home.path().to_string_lossy();
-            let told =
-                format!("\nAnother `toolcrib init` sets up {} at this moment: waiting for it.\n", text::line(&folder));
+            let told = format!("\nAnother `toolcrib init` is setting up {}; waiting for it.\n", text::line(&folder));
             print(&told).map_err(failed)?;
         }
         if begun.elapsed() >= longest {
-            let what = "another `toolcrib init` of this home does not end";
-            return Err(Problem::new(Kind::Conflict, what).hint("end it, then start `toolcrib init` again"));
+            let what = "another `toolcrib init` of this home is still running";
+            return Err(Problem::new(Kind::Conflict, what).hint("stop it, then run `toolcrib init` again"));
         }
         sleep(LOOK).await;
     }
@@ -90,7 +89,7 @@ mod tests {
         let first = claim(&home, LONGEST).await.unwrap();
         let problem = claim(&home, Duration::ZERO).await.err().unwrap();
         assert_eq!(problem.kind, Kind::Conflict);
-        assert!(problem.message.contains("does not end") && problem.hint.is_some(), "{problem:?}");
+        assert!(problem.message.contains("still running") && problem.hint.is_some(), "{problem:?}");
         drop(first);
         assert!(!claim(&home, Duration::ZERO).await.unwrap().has_waited);
     }

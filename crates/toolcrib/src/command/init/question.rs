@@ -10,25 +10,25 @@ const TRIES: usize = 3;
 /// The longest answer that is read, in bytes.
 const ANSWER_BYTES: u64 = 4_096;
 
-/// Asks a person, or nobody.
+/// Asks a person, or no one.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Asker {
+pub(super) enum Prompter {
     /// Everything is answered by yes.
-    Nobody,
+    AcceptAll,
     Terminal,
 }
 
-// === impl Asker ===
+// === impl Prompter ===
 
-impl Asker {
-    /// Without a terminal somebody must have said yes before.
+impl Prompter {
+    /// Without a terminal someone must have said yes before.
     pub(super) fn new(yes: bool) -> Result<Self, Problem> {
         match (yes, io::stdin().is_terminal()) {
-            (true, _) => Ok(Self::Nobody),
+            (true, _) => Ok(Self::AcceptAll),
             (false, true) => Ok(Self::Terminal),
             (false, false) => {
-                let problem = Problem::new(Kind::InvalidParams, "`init` asks, and there is no terminal to ask on");
-                Err(problem.hint("say `--yes` to take what is suggested; nothing was written"))
+                let problem = Problem::new(Kind::InvalidParams, "`init` asks questions, which needs a terminal");
+                Err(problem.hint("nothing was written; add `--yes` to accept the suggestions"))
             }
         }
     }
@@ -62,14 +62,14 @@ impl Asker {
             [client] => format!("Connect {}? [Y/n] ", client.title),
             _ => {
                 let names: Vec<&str> = clients.iter().map(|client| client.name).collect();
-                format!("Connect {}? [Y/n, or the names] ", names.join(", "))
+                format!("Connect {}? [Y/n, or names] ", names.join(", "))
             }
         };
         self.ask(&question, clients.to_vec(), |answer| chosen(answer, clients))
     }
 
     fn ask<T>(self, question: &str, usual: T, read: impl Fn(&str) -> Result<T, String>) -> anyhow::Result<T> {
-        if let Self::Nobody = self {
+        if let Self::AcceptAll = self {
             return Ok(usual);
         }
         let mut stderr = io::stderr().lock();
@@ -88,13 +88,13 @@ impl Asker {
             }
         }
         let problem = Problem::new(Kind::InvalidParams, "no answer: nothing was written");
-        Err(problem.hint("start again, or say `--yes` to take what is suggested").into())
+        Err(problem.hint("run it again, or add `--yes` to accept the suggestions").into())
     }
 }
 
 /// A question at the terminal that is mostly answered by yes.
 pub(crate) fn yes(question: &str) -> anyhow::Result<bool> {
-    Asker::Terminal.yes(question)
+    Prompter::Terminal.yes(question)
 }
 
 /// All, none, or those that are named.
@@ -138,8 +138,8 @@ mod tests {
     }
 
     #[test]
-    fn nobody_is_asked_where_all_is_agreed() {
-        assert!(Asker::Nobody.yes("?").unwrap());
-        assert_eq!(Asker::Nobody.which(&[client("zed").unwrap()]).unwrap().len(), 1);
+    fn no_one_is_asked_where_all_is_agreed() {
+        assert!(Prompter::AcceptAll.yes("?").unwrap());
+        assert_eq!(Prompter::AcceptAll.which(&[client("zed").unwrap()]).unwrap().len(), 1);
     }
 }

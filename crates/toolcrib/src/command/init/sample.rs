@@ -56,8 +56,8 @@ fn question(id: &str, description: &str) -> Option<String> {
     (chosen.len() >= 2).then(|| chosen.join(" "))
 }
 
-/// The words of a text or of a name such as `listFiles` or `list_files`, in small letters. Nothing else is left, so that
-/// nothing that a server says can end a quotation.
+/// The words of a text or of a name such as `listFiles` or `list_files`, in small letters. Nothing else is left, so
+/// that nothing that a server says can end a quotation.
 fn words(text: &str) -> Vec<String> {
     let mut words: Vec<String> = Vec::new();
     let mut before = ' ';

@@ -9,8 +9,8 @@ use toolcrib_catalog::Start;
 use toolcrib_gateway::Events;
 
 use super::complain;
-use super::house::House;
-use super::question::Asker;
+use super::gateway::SetupGateway;
+use super::question::Prompter;
 use super::sample::{self, Sample};
 use crate::clients::join::NewEntry;
 use crate::clients::take::{ImportPlan, write_definition};
@@ -26,11 +26,11 @@ use crate::text;
 const EXAMPLE: &str = "units";
 
 /// What was agreed.
-pub(super) struct Job {
+pub(super) struct SetupPlan {
     pub(super) home: Home,
     pub(super) environment: Environment,
-    pub(super) asker: Asker,
-    /// Servers to take over.
+    pub(super) asker: Prompter,
+    /// Servers to import.
     pub(super) taking: Option<ImportPlan>,
     /// Whether the example server is added.
     pub(super) with_example: bool,
@@ -45,7 +45,7 @@ pub(super) struct Job {
 
 /// What came of it.
 #[derive(Debug, Default)]
-struct Done {
+struct SetupSummary {
     servers: usize,
     tools: u64,
     verified: usize,
@@ -59,16 +59,16 @@ struct Done {
     gateway_runs: bool,
 }
 
-pub(super) async fn run(mut job: Job, config: Config, events: Events) -> anyhow::Result<ExitCode> {
+pub(super) async fn run(mut job: SetupPlan, config: Config, events: Events) -> anyhow::Result<ExitCode> {
     let mut ended = End::listen()?;
     let has_new = job.write_servers()?;
     let mut has_problems = job.has_problems;
     let verified = {
-        let mut opening = std::pin::pin!(House::open(config, events, &job.environment));
+        let mut opening = std::pin::pin!(SetupGateway::open(config, events, &job.environment));
         let opened = tokio::select! {
             biased;
             () = ended.wait() => {
-                // What has begun to start is ended in good manners.
+                // What has begun to start is ended cleanly.
                 if let Ok(house) = opening.await {
                     house.end().await;
                 }
@@ -93,7 +93,7 @@ pub(super) async fn run(mut job: Job, config: Config, events: Events) -> anyhow:
     let mut done = verified.unwrap_or_else(|error| {
         has_problems = true;
         complain(&not_verified(error));
-        Done::default()
+        SetupSummary::default()
     });
     if job.with_service {
         match service::install_for(&job.home, &job.environment).await {
@@ -131,9 +131,9 @@ pub(super) async fn run(mut job: Job, config: Config, events: Events) -> anyhow:
     Ok(if has_problems { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
-// === impl Done ===
+// === impl SetupSummary ===
 
-impl Done {
+impl SetupSummary {
     /// How many servers answer.
     fn well(&self) -> usize {
         self.servers.saturating_sub(self.failed + self.logins + self.unfinished)
@@ -153,7 +153,7 @@ impl Done {
 fn interrupted() -> ExitCode {
     complain(
         &Problem::new(Kind::Cancelled, "interrupted; no client was connected")
-            .hint("what was taken over stays; `toolcrib init` goes on from here"),
+            .hint("imported servers are kept; run `toolcrib init` to continue"),
     );
     ExitCode::from(super::super::INTERRUPTED)
 }
@@ -162,22 +162,21 @@ fn not_verified(error: anyhow::Error) -> Problem {
     let problem =
         error.downcast::<Problem>().unwrap_or_else(|error| Problem::new(Kind::Internal, format!("{error:#}")));
     let message = format!("the servers could not be verified: {}", problem.message);
-    let hint = problem.hint.map(|hint| format!("{hint}; then start `toolcrib init` again"));
-    Problem::new(problem.kind, message).hint(hint.unwrap_or_else(|| "start `toolcrib init` again".to_owned()))
+    let hint = problem.hint.map(|hint| format!("{hint}; then run `toolcrib init` again"));
+    Problem::new(problem.kind, message).hint(hint.unwrap_or_else(|| "run `toolcrib init` again".to_owned()))
 }
 
-// === impl Job ===
+// === impl SetupPlan ===
 
-impl Job {
+impl SetupPlan {
     /// Asks whether clients are connected to a gateway of which no server works. Without a person to ask, they are not.
     fn connects_all_the_same(&self) -> anyhow::Result<bool> {
-        if self.asker.no("\nNone of the servers works. Connect the clients all the same?")? {
+        if self.asker.no("\nNone of the servers works. Connect the clients anyway?")? {
             return Ok(true);
         }
-        complain(
-            &Problem::new(Kind::Unavailable, "no client was connected, because none of the servers works")
-                .hint("fix what is said above, then run `toolcrib init` again; `toolcrib connect NAME` connects one"),
-        );
+        complain(&Problem::new(Kind::Unavailable, "no client was connected, because none of the servers works").hint(
+            "fix the errors above, then run `toolcrib init` again; to connect one client, run `toolcrib connect NAME`",
+        ));
         Ok(false)
     }
 
@@ -186,7 +185,7 @@ impl Job {
         if let Some(taking) = &mut self.taking {
             taking.write()?;
             let folder = text::line(&taking.folder().to_string_lossy()).into_owned();
-            print(&format!("\nTook over {}: {folder}\n", number(taking.new_names().len(), "server")))?;
+            print(&format!("\nImported {}: {folder}\n", number(taking.new_names().len(), "server")))?;
         }
         if self.with_example {
             let program = std::env::current_exe()?;
@@ -195,7 +194,7 @@ impl Job {
             // A JSON string is a YAML string.
             let command = serde_json::json!(program);
             let text = format!(
-                "# An example to try things with: remove this file when you have servers of your own.\n\
+                "# An example server: remove this file when you have your own servers.\n\
                  name: {name}\ntitle: Units and numbers\ncommand: {command}\nargs: [example, {name}]\n"
             );
             let folder = self.home.path().join("servers");
@@ -207,21 +206,21 @@ impl Job {
     }
 }
 
-/// Verifies the servers that nobody verified yet, tells each as it is done, and looks for an example.
-async fn verify(house: &House, home: &Home, asks: bool) -> anyhow::Result<Done> {
+/// Verifies the servers that no one verified yet, tells each as it is done, and looks for an example.
+async fn verify(house: &SetupGateway, home: &Home, asks: bool) -> anyhow::Result<SetupSummary> {
     let path = home.path().to_owned();
     let loaded = tokio::task::spawn_blocking(move || toolcrib_catalog::load(&path)).await?;
-    // Whoever switched a server off does not want it started.
+    // Anyone who switched a server off does not want it started.
     let starts = loaded.servers.values().filter(|server| matches!(server.start, Start::Eager | Start::Lazy));
     let wanted: BTreeSet<ServerName> = starts.map(|server| server.name.clone()).collect();
     let known = house.known(&wanted).await?;
     let is_verified = |name: &ServerName| known.get(name).is_some_and(|known| known.is_verified);
     let pending: Vec<ServerName> = wanted.iter().filter(|name| !is_verified(name)).cloned().collect();
-    let mut done = Done { servers: wanted.len(), gateway_runs: house.stays(), ..Done::default() };
+    let mut done = SetupSummary { servers: wanted.len(), gateway_runs: house.stays(), ..SetupSummary::default() };
     done.tools = wanted.iter().filter(|name| is_verified(name)).map(|name| known[name].tools).sum();
     if !pending.is_empty() {
         print(&format!(
-            "\nVerifying {}: each is started, asked what it offers, and stopped.\n",
+            "\nVerifying {}: each is started, its tools are listed, and it is stopped.\n",
             number(pending.len(), "server")
         ))?;
         let verification = Verification { rest: house.rest(), servers: &pending, write: false, asks };
@@ -241,16 +240,16 @@ fn number(number: usize, what: &str) -> String {
 }
 
 /// What is there now, and what to do next.
-fn closing(done: &Done, has_new: bool, connected: usize, job: &Job) -> String {
+fn closing(done: &SetupSummary, has_new: bool, connected: usize, job: &SetupPlan) -> String {
     let mut text = String::from("\n");
     if !has_new && connected == 0 && done.verified == 0 && done.failed == 0 && !job.has_problems {
-        text.push_str("Nothing was changed: everything is set up already.\n");
+        text.push_str("Everything is already set up; nothing was changed.\n");
     }
     if done.servers > 0 {
         let well = done.well();
         text.push_str(&format!("{} with {} answered", number(well, "server"), tools(done.tools)));
         let others =
-            [(done.failed, "failed"), (done.logins, "wants a login"), (done.unfinished, "is still being installed")];
+            [(done.failed, "failed"), (done.logins, "requires a login"), (done.unfinished, "is still being installed")];
         for (number, what) in others.into_iter().filter(|(number, _)| *number > 0) {
             let what = if number > 1 {
                 what.replace("wants", "want").replace("is still", "are still")
@@ -259,12 +258,15 @@ fn closing(done: &Done, has_new: bool, connected: usize, job: &Job) -> String {
             };
             text.push_str(&format!("; {number} {what}"));
         }
-        let next = ". Other servers are unaffected: fix what is said above, then run `toolcrib init` again";
+        let next = ". Other servers are unaffected: fix the errors above, then run `toolcrib init` again";
         text.push_str(if done.is_well() { "" } else { next });
         text.push_str(".\n");
     }
     if has_new && job.taking.is_some() && connected > 0 {
-        text.push_str("Your clients keep their own entries of these servers, so tools are offered twice; once all works, take them out with `toolcrib connect NAME --move`.\n");
+        text.push_str(
+            "Your clients still have their own entries for these servers, so tools appear twice; once \
+                       everything works, remove them with `toolcrib connect NAME --move`.\n",
+        );
     }
     if !done.gateway_runs {
         let clients = if job.has_clients { "; your clients connect to it" } else { "" };
@@ -272,13 +274,14 @@ fn closing(done: &Done, has_new: bool, connected: usize, job: &Job) -> String {
     }
     match &done.sample {
         Some(Sample { question, tool }) => text.push_str(&format!(
-            "\nThen try it:\n  toolcrib find \"{question}\"\nwhich finds `{tool}`. Or say to your agent:\n  Find a tool for this, and tell me what it needs: {question}\n"
+            "\nThen try it:\n  toolcrib find \"{question}\"\nIt finds `{tool}`. Or ask your agent:\n  Find a tool for \
+             this, and tell me what it needs: {question}\n"
         )),
-        None => text.push_str("\nHow it works shows `toolcrib demo`.\n"),
+        None => text.push_str("\nTo see how it works: `toolcrib demo`.\n"),
     }
     if job.with_example || done.servers == 0 {
-        text.push_str("\nServers that can be added: `toolcrib registry list`.");
-        text.push_str(if job.has_clients { "\n" } else { " A client is connected by `toolcrib connect NAME`.\n" });
+        text.push_str("\nTo see servers you can add: `toolcrib registry list`.");
+        text.push_str(if job.has_clients { "\n" } else { " To connect a client: `toolcrib connect NAME`.\n" });
     }
     text
 }

@@ -18,7 +18,7 @@ use crate::kind::listing::fetch;
 use crate::output::table::{Table, field};
 use crate::output::{self, Format, Output};
 
-/// How often the list is looked at where nobody says that something changed.
+/// How often the list is looked at where no one says that something changed.
 const POLL: Duration = Duration::from_secs(2);
 /// How often it is looked at besides: not everything that changes is told of.
 const BESIDES: Duration = Duration::from_secs(15);
@@ -54,7 +54,8 @@ pub(super) async fn run(
     let mut events = match rest.events().await {
         Ok(events) => Some(events),
         Err(problem) => {
-            output.note(&format!("looking every {} s, because live events cannot be had: {problem}", POLL.as_secs()));
+            output
+                .note(&format!("polling every {} s, because live events are not available: {problem}", POLL.as_secs()));
             None
         }
     };

@@ -1,5 +1,5 @@
-//! `toolcrib profile export` and `import`: a profile with its servers in one file, without secrets. What is imported runs
-//! commands, so all of it is shown before anything is written.
+//! `toolcrib profile export` and `import`: a profile with its servers in one file, without secrets. What is imported
+//! runs commands, so all of it is shown before anything is written.
 
 mod secrets;
 
@@ -39,20 +39,20 @@ pub(in crate::command) struct Export {
 pub(in crate::command) struct Import {
     /// The file; `-` reads stdin
     file: PathBuf,
-    /// Say what would be written and what would run, and write nothing
+    /// Show what would be written and run, write nothing
     #[arg(long)]
     preview: bool,
     /// Do not ask before writing
     #[arg(short, long)]
     yes: bool,
-    /// Let the bundle take the place of definitions that are there already and say something else
+    /// Replace existing definitions that differ from the bundle's
     #[arg(long)]
     replace: bool,
-    /// A secret that the bundle needs: a reference such as `KEY=env:KEY`, `KEY=-` for a line of stdin, or the value, which
-    /// goes into the vault; `server/KEY=…` is for one server only
+    /// A secret that the bundle needs: a reference such as `KEY=env:KEY`, `KEY=-` for a line of stdin, or the value,
+    /// which goes into the vault; `server/KEY=…` is for one server only
     #[arg(long = "set", value_name = "NAME=VALUE")]
-    set: Vec<secrets::Given>,
-    /// Take the secrets from where the bundle says
+    set: Vec<secrets::SecretAssignment>,
+    /// Use the bundle's own references to secrets
     #[arg(long)]
     keep_references: bool,
     #[command(flatten)]
@@ -86,7 +86,7 @@ pub(in crate::command) fn export(arguments: &Export, environment: &Environment) 
             }
         }
         for need in value["needs"].as_array().into_iter().flatten() {
-            output.note(&format!("whoever imports it needs {}", needed(need)));
+            output.note(&format!("to import it, you need {}", needed(need)));
         }
         Ok(())
     })
@@ -94,7 +94,7 @@ pub(in crate::command) fn export(arguments: &Export, environment: &Environment) 
 
 fn unwritable(path: &std::path::Path, error: &io::Error) -> Problem {
     let problem = Problem::new(Kind::Conflict, format!("cannot write `{}`: {error}", path.display()));
-    if fs::symlink_metadata(path).is_ok() { problem.hint("name a new file, or remove this one") } else { problem }
+    if fs::symlink_metadata(path).is_ok() { problem.hint("choose a new file, or remove this one") } else { problem }
 }
 
 pub(in crate::command) fn import(arguments: &Import, environment: &Environment) -> anyhow::Result<ExitCode> {
@@ -113,7 +113,7 @@ pub(in crate::command) fn import(arguments: &Import, environment: &Environment) 
             return Ok(output.text("Nothing was written.")?);
         }
         refuse_conflicts(&value, arguments.replace)?;
-        let vault = secrets::VaultOf::new(&arguments.client, environment, rest);
+        let vault = secrets::VaultLocation::new(&arguments.client, environment, rest);
         let mut plan = Plan::new(&value, &arguments.set, arguments.keep_references)?;
         if !arguments.yes && !confirm(&arguments.file)? {
             return Ok(output.text("Nothing was written.")?);
@@ -139,7 +139,7 @@ pub(in crate::command) fn import(arguments: &Import, environment: &Environment) 
         }
         let name = field(&value, "name");
         let url = if name == "default" { "/mcp".to_owned() } else { format!("/mcp/p/{name}") };
-        Ok(output.text(&format!("profile `{name}` is there and served at {}{url}", rest.origin()))?)
+        Ok(output.text(&format!("profile `{name}` is served at {}{url}", rest.origin()))?)
     })
     .map(|done| if code == ExitCode::SUCCESS { done } else { code })
 }
@@ -155,17 +155,17 @@ fn refuse_conflicts(plan: &Value, replace: bool) -> Result<(), Problem> {
     if replace || different.is_empty() {
         return Ok(());
     }
-    let message = format!("{} is there and says something else; nothing was written", different.join(", "));
-    Err(Problem::new(Kind::Conflict, message).hint("rename yours, or let the bundle's take its place with `--replace`"))
+    let message = format!("{} already exists with different content; nothing was written", different.join(", "));
+    Err(Problem::new(Kind::Conflict, message).hint("rename yours, or replace it with `--replace`"))
 }
 
 fn confirm(file: &std::path::Path) -> anyhow::Result<bool> {
     if !can_ask(file) {
-        let problem = Problem::new(Kind::InvalidParams, "nothing was written: there is nobody to ask");
-        return Err(problem.hint("look with `--preview`, then say `--yes`").into());
+        let problem = Problem::new(Kind::InvalidParams, "nothing was written: confirmation needs a terminal");
+        return Err(problem.hint("check with `--preview`, then repeat with `--yes`").into());
     }
     let mut stderr = io::stderr().lock();
-    write!(stderr, "Write this, and let it run? [y/N] ")?;
+    write!(stderr, "Write this and run it? [y/N] ")?;
     stderr.flush()?;
     let mut answer = String::new();
     io::stdin().lock().read_line(&mut answer)?;
@@ -182,8 +182,8 @@ fn show(plan: &Value, output: Output) -> io::Result<()> {
     let mut lines = Vec::new();
     for change in plan["changes"].as_array().into_iter().flatten() {
         let state = match change["change"].as_str() {
-            Some("different") => "takes the place of another one",
-            Some("same") => "there already",
+            Some("different") => "replaces an existing one",
+            Some("same") => "already exists",
             _ => "new",
         };
         lines.push(format!(
@@ -193,7 +193,7 @@ fn show(plan: &Value, output: Output) -> io::Result<()> {
             field(change, "file")
         ));
         if let Some(hidden) = change["hides"].as_str() {
-            lines.push(format!("  stands in front of: {hidden}"));
+            lines.push(format!("  overrides: {hidden}"));
         }
         let definition = &change["definition"];
         let runtime = if change["kind"] == "entry" { &definition["runtime"] } else { definition };

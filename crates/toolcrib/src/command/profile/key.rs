@@ -16,15 +16,15 @@ const ENDINGS: [&str; 2] = ["yaml", "yml"];
 
 #[derive(Debug, clap::Subcommand)]
 pub(in super::super) enum Action {
-    /// Make a key and print it, this once; from the first key on the profile is shut to everybody without one
+    /// Create a key and print it once; with the first key, the profile requires a key
     Add(KeyArgument),
-    /// Make a second key of a name, so that its bearer can change over
+    /// Create a second key with the same name, so that clients can switch
     Rotate(KeyArgument),
-    /// Take the keys of a name away
+    /// Revoke the keys of a name
     Revoke {
         #[command(flatten)]
         named: KeyArgument,
-        /// All but the newest of the name
+        /// All but the newest key
         #[arg(long)]
         old: bool,
     },
@@ -34,7 +34,7 @@ pub(in super::super) enum Action {
 pub(in super::super) struct KeyArgument {
     /// The profile
     profile: ProfileName,
-    /// The key's name; its bearer appears as `key:<profile>/<name>`
+    /// The key's name; its principal is `key:<profile>/<name>`
     #[arg(value_parser = key_name)]
     key: KeyName,
     /// The home folder
@@ -44,21 +44,21 @@ pub(in super::super) struct KeyArgument {
 
 fn key_name(text: &str) -> Result<KeyName, String> {
     KeyName::new(text)
-        .ok_or_else(|| "a name has at most 64 characters of a-z, 0-9 and `-`, the first not `-`".to_owned())
+        .ok_or_else(|| "expected at most 64 characters of a-z, 0-9 and `-`, not starting with `-`".to_owned())
 }
 
 pub(in super::super) fn run(action: &Action, environment: &Environment) -> anyhow::Result<()> {
     match action {
         Action::Add(named) => make(named, environment, |given| match given {
             0 => Ok(()),
-            _ => Err(Problem::new(Kind::InvalidParams, format!("there is a key `{}` already", named.key))
-                .hint("take another name, or `toolcrib profile key rotate` it")),
+            _ => Err(Problem::new(Kind::InvalidParams, format!("key `{}` already exists", named.key))
+                .hint("choose another name, or rotate it with `toolcrib profile key rotate`")),
         }),
         Action::Rotate(named) => make(named, environment, |given| match given {
             0 => Err(no_key(named)),
             1 => Ok(()),
-            _ => Err(Problem::new(Kind::InvalidParams, format!("there are {given} keys `{}` already", named.key))
-                .hint("take the older away first: `toolcrib profile key revoke --old`")),
+            _ => Err(Problem::new(Kind::InvalidParams, format!("there are already {given} keys `{}`", named.key))
+                .hint("revoke the older one first with `toolcrib profile key revoke --old`")),
         }),
         Action::Revoke { named, old } => revoke(named, *old, environment),
     }
@@ -89,7 +89,7 @@ fn revoke(named: &KeyArgument, old: bool, environment: &Environment) -> anyhow::
 
 fn no_key(named: &KeyArgument) -> Problem {
     Problem::new(Kind::NotFound, format!("profile `{}` has no key `{}`", named.profile, named.key))
-        .hint("make one with `toolcrib profile key add`")
+        .hint("create one with `toolcrib profile key add`")
 }
 
 /// A profile's file as it is.
@@ -127,8 +127,8 @@ impl File {
             Ok(profile) => Ok(Self { path: path.to_owned(), text, profile }),
             Err(problems) => {
                 let lines: Vec<String> = problems.iter().map(ToString::to_string).collect();
-                let problem = Problem::new(Kind::Definition, format!("the profile is wrong: {}", lines.join("; ")));
-                Err(problem.hint("put it right first; nothing was changed").into())
+                let problem = Problem::new(Kind::Definition, format!("the profile is not valid: {}", lines.join("; ")));
+                Err(problem.hint("fix it first; nothing was changed").into())
             }
         }
     }
@@ -142,7 +142,7 @@ impl File {
     fn write(&self, edited: Result<String, edit::KeyEditError>) -> anyhow::Result<()> {
         let text = edited.map_err(|error| {
             Problem::new(Kind::Definition, format!("cannot edit `{}`: {error}", self.path.display()))
-                .hint("write each key in a line of its own; nothing was changed")
+                .hint("write each key on its own line; nothing was changed")
         })?;
         let failed =
             |error: io::Error| Problem::new(Kind::Internal, format!("cannot write `{}`: {error}", self.path.display()));

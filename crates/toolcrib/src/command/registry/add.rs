@@ -28,7 +28,7 @@ pub(crate) struct Arguments {
 // === impl Arguments ===
 
 impl Arguments {
-    /// What is to be sent, before anybody is asked.
+    /// What is to be sent, before any request is sent.
     pub(in crate::command) fn request(&self) -> Result<Request, Problem> {
         let mut values = Map::new();
         for pair in &self.set {

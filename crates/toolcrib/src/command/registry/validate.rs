@@ -15,11 +15,11 @@ use crate::output::{Format, Output};
 pub(crate) struct Arguments {
     /// Files and folders [default: `registry`, `servers` and `profiles` of the home folder]
     paths: Vec<PathBuf>,
-    /// Fail on warnings, too
+    /// Fail on warnings too
     #[arg(long)]
     strict: bool,
-    /// What the files are: entry, server, profile, service-class, service … [default: as the nearest folder called `registry`, `servers` or
-    /// `profiles` says, else entry]
+    /// What the files are: entry, server, profile, service-class, service … [default: as the nearest folder called
+    /// `registry`, `servers` or `profiles` says, else entry]
     #[arg(long, value_name = "KIND", value_parser = super::kind)]
     kind: Option<DefinitionKind>,
     /// The same as `--output json`

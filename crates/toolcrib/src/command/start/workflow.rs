@@ -5,7 +5,7 @@ use toolcrib_base::{Kind, Problem};
 use toolcrib_protocol::Raw;
 use toolcrib_protocol::raw::Edit;
 
-use super::super::call::arguments::Loose;
+use super::super::call::arguments::ExtraArguments;
 use crate::client::{Client, ToolResult};
 use crate::kind::rows::RESULT_STEPS;
 use crate::output::table::{field, shown};
@@ -19,7 +19,7 @@ pub(crate) struct Run<'a> {
     pub(crate) name: &'a str,
     /// `key=value` words behind the name.
     pub(crate) pairs: &'a [String],
-    pub(crate) loose: &'a Loose,
+    pub(crate) loose: &'a ExtraArguments,
     pub(crate) detach: bool,
 }
 
@@ -49,7 +49,7 @@ pub(crate) async fn run(run: &Run<'_>, client: &Client, output: Output) -> anyho
     Ok(())
 }
 
-/// Tells of a workflow that is not there by the name that was asked for, not by its tool's.
+/// Reports a workflow that is not there by the name that was asked for, not by its tool's.
 fn named(name: &str, problem: Problem) -> Problem {
     if !problem.message.starts_with("tool not found") {
         return problem;

@@ -9,16 +9,16 @@ use toolcrib_protocol::Raw;
 use toolcrib_protocol::inventory::Listing;
 use toolcrib_scenario::{Drive, Place, Refused, Session, Speaker, Told};
 
-use crate::client::{Client, ClientFlags, Declares, Seen};
+use crate::client::{CallObservation, Client, ClientFlags, Declares};
 use crate::home::Environment;
 
 /// Sessions over HTTP.
 #[derive(Debug)]
-pub(super) struct Wire;
+pub(super) struct HttpDriver;
 
-struct Open(Client);
+struct ClientSession(Client);
 
-impl Drive for Wire {
+impl Drive for HttpDriver {
     fn open(&self, place: Place) -> BoxFuture<'_, Result<Box<dyn Session>, String>> {
         Box::pin(async move {
             let profile =
@@ -31,12 +31,14 @@ impl Drive for Wire {
             };
             // Nothing of the person's environment may lead elsewhere.
             let client = Client::open_as(&flags, &Environment::default(), declares).await;
-            client.map(|client| Box::new(Open(client)) as Box<dyn Session>).map_err(|error| format!("{error:#}"))
+            client
+                .map(|client| Box::new(ClientSession(client)) as Box<dyn Session>)
+                .map_err(|error| format!("{error:#}"))
         })
     }
 }
 
-impl Session for Open {
+impl Session for ClientSession {
     fn call<'a>(&'a self, tool: &'a str, arguments: Value, deadline: Duration) -> BoxFuture<'a, Told> {
         Box::pin(async move { told(self.0.call_plain(tool, &Raw::from_value(&arguments), deadline).await) })
     }
@@ -62,7 +64,7 @@ impl Session for Open {
 }
 
 /// An error's text with its hint: that is what a person reads, too.
-fn told(seen: Seen) -> Told {
+fn told(seen: CallObservation) -> Told {
     let error = seen.error.map(|error| {
         let mut value = json!({ "code": error.code, "message": error.message });
         if let Some(data) = error.data {

@@ -14,20 +14,20 @@ const TICK: Duration = Duration::from_millis(100);
 /// How many running scenarios are named.
 const NAMED: usize = 4;
 
-pub(super) struct Show {
+pub(super) struct RunDisplay {
     bar: Option<ProgressBar>,
     running: Mutex<Vec<String>>,
     verbose: bool,
 }
 
-// === impl Show ===
+// === impl RunDisplay ===
 
-impl Show {
+impl RunDisplay {
     pub(super) fn new(total: usize, verbose: bool) -> Self {
         let bar = std::io::stderr().is_terminal().then(|| {
             let bar = ProgressBar::new(total as u64);
             let style = ProgressStyle::with_template("{spinner} {pos}/{len} {elapsed} {wide_msg}");
-            bar.set_style(style.expect("the template is right"));
+            bar.set_style(style.expect("the template is valid"));
             bar.enable_steady_tick(TICK);
             bar
         });
@@ -60,7 +60,7 @@ impl Show {
     }
 }
 
-impl Progress for Show {
+impl Progress for RunDisplay {
     fn begins(&self, name: &str) {
         self.name_running(|running| running.push(name.to_owned()));
     }

@@ -35,7 +35,7 @@ pub(crate) struct Outcome {
     pub(crate) failed: usize,
     /// Those that want a login.
     pub(crate) logins: usize,
-    /// Those that are still being installed, because somebody did not want to wait.
+    /// Those that are still being installed, because someone did not want to wait.
     pub(crate) unfinished: usize,
 }
 
@@ -66,7 +66,7 @@ impl Verification<'_> {
     /// # Errors
     /// Nothing can be printed. What fails of a server is told and counted.
     pub(crate) async fn run(&self) -> anyhow::Result<Outcome> {
-        let mut show = Show::new(self.servers);
+        let mut show = VerifyDisplay::new(self.servers);
         let mut outcome = Outcome::default();
         let mut advice = Advice::default();
         let mut again = Vec::new();
@@ -99,7 +99,7 @@ impl Verification<'_> {
         }
         for server in again {
             let text = format!(
-                "  again   {:width$}  alone, as it did not answer beside others\n",
+                "  retry   {:width$}  alone, because it did not answer in parallel\n",
                 server.as_str(),
                 width = show.width
             );
@@ -118,7 +118,7 @@ impl Verification<'_> {
         ended: Result<u64, Failure>,
         outcome: &mut Outcome,
         advice: &mut Advice,
-        show: &mut Show,
+        show: &mut VerifyDisplay,
     ) -> anyhow::Result<()> {
         let (word, text) = match ended {
             Ok(tools) => {
@@ -157,18 +157,18 @@ impl Verification<'_> {
         }
     }
 
-    fn waits_on(&self, show: &mut Show) -> anyhow::Result<bool> {
+    fn waits_on(&self, show: &mut VerifyDisplay) -> anyhow::Result<bool> {
         let names = show.waiting.iter().map(ServerName::as_str).collect::<Vec<_>>().join(", ");
         show.asked = true;
         show.bar.suspend(|| {
-            let question = format!("Still being installed: {names}. Wait on?");
+            let question = format!("Still installing: {names}. Keep waiting?");
             crate::command::init::question::yes(&question)
         })
     }
 }
 
-/// What ails a server and what to do before the next time, in the words of the doctor, who knows the end of the server's
-/// stderr.
+/// What ails a server and what to do before the next time, in the words of the doctor, who knows the end of the
+/// server's stderr.
 fn failure(server: &ServerName, problem: &Problem, patient: &Value) -> Failure {
     let message = match patient["failed"].as_str() {
         Some(failed) => {
@@ -186,10 +186,10 @@ fn failure(server: &ServerName, problem: &Problem, patient: &Value) -> Failure {
     // Its advice may be to wait for the next attempt, for which the gateway may not live long enough.
     let advice = match patient["remedy"].as_str() {
         _ if problem.kind == Kind::Timeout && patient["halfWritten"].is_null() => {
-            format!("if it only needs longer, write `timeouts: {{connect: 60s}}` into `servers/{server}.yaml`")
+            format!("if it needs more time, add `timeouts: {{connect: 60s}}` to `servers/{server}.yaml`")
         }
         Some(remedy) => remedy.to_owned(),
-        None => format!("fix `servers/{server}.yaml`, or what it runs"),
+        None => format!("fix `servers/{server}.yaml` or the program it runs"),
     };
     Failure { server: server.clone(), kind: problem.kind, needs_login: state == "needs-login", message, advice }
 }
@@ -226,8 +226,8 @@ impl Advice {
 }
 
 /// What a person sees meanwhile.
-struct Show {
-    /// It draws on stderr, and nothing where that is no terminal.
+struct VerifyDisplay {
+    /// It draws on stderr, and nothing where that is not a terminal.
     bar: ProgressBar,
     width: usize,
     waiting: BTreeSet<ServerName>,
@@ -238,9 +238,9 @@ struct Show {
     asked: bool,
 }
 
-// === impl Show ===
+// === impl VerifyDisplay ===
 
-impl Show {
+impl VerifyDisplay {
     fn new(servers: &[ServerName]) -> Self {
         let bar = ProgressBar::new(servers.len() as u64).with_style(style());
         bar.enable_steady_tick(Duration::from_millis(100));
@@ -321,17 +321,17 @@ mod tests {
         let waiting = json!({ "state": "starting", "failed": "no answer", "advice": "wait: it is being started" });
         let (message, advice) = told(&met, &waiting);
         assert_eq!(message, "no answer");
-        assert!(advice.contains("timeouts: {connect: 60s}` into `servers/a.yaml"));
+        assert!(advice.contains("timeouts: {connect: 60s}` to `servers/a.yaml"));
         assert_eq!(told(&met, &json!({ "state": "ready" })).0, "no answer within 10 s");
         let ended = Problem::new(Kind::Unavailable, "server `a` could not be verified: it ended").hint("see");
         for state in ["failed", "starting"] {
             let patient = json!({
                 "state": state, "failed": "it ended", "stderr": ["one", "no key"], "advice": "wait",
-                "remedy": "fix `servers/a.yaml`, or what it runs",
+                "remedy": "fix `servers/a.yaml` or the program it runs",
             });
             let (message, advice) = told(&ended, &patient);
             assert_eq!(message, "it ended; it said: no key");
-            assert_eq!(advice, "fix `servers/a.yaml`, or what it runs");
+            assert_eq!(advice, "fix `servers/a.yaml` or the program it runs");
         }
         assert_eq!(told(&ended, &Value::Null).0, "it ended");
         let half = json!({ "state": "failed", "halfWritten": {}, "remedy": "remove it with `toolcrib doctor --fix`" });

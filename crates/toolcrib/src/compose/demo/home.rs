@@ -30,7 +30,7 @@ pub(super) fn write(home: &Path, http_url: &str) -> anyhow::Result<()> {
         };
         put(&home.join("servers"), name, &format!("name: {name}\ntitle: {title}\n{way}start: eager\n"))?;
     }
-    put(&home.join("profiles"), "default", "name: default\ntitle: Everything, found by three tools\n")?;
+    put(&home.join("profiles"), "default", "name: default\ntitle: Everything, found through three meta-tools\n")?;
     let everything = format!("name: {EVERYTHING}\ntitle: Everything, listed\nexposure: direct\n");
     put(&home.join("profiles"), EVERYTHING, &everything)
 }

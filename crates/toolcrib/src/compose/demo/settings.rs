@@ -22,13 +22,13 @@ Connect a client
 {}
    VS Code (`.vscode/mcp.json`):
 {}
-   Clients that can only start a program:
+   Clients that speak only stdio:
 {}
    Another terminal:
       {} list tools --home {}
 
 This home is temporary: {}
-It goes when the demo ends. For your own servers: `toolcrib serve`.
+It is deleted when the demo ends. For your own servers: `toolcrib serve`.
 ",
         block(&by_http),
         block(&of_vs_code),

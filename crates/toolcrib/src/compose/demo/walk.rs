@@ -47,12 +47,12 @@ async fn walk(client: &Client, everything: &Menu, write: impl Fn(&str) -> io::Re
     let menu = menu(client).await?;
     write("1. Find a tool in plain words\n")?;
     let find = step(client, "find_tools", &json!({ "query": QUERY }), &write).await?;
-    write("2. Describe the one that fits\n")?;
+    write("2. Describe the best match\n")?;
     let describe = step(client, "describe_tool", &json!({ "name": WANTED }), &write).await?;
     write(&format!("3. Call it: `{OVER_HTTP}` answers over HTTP\n"))?;
     let marathon = json!({ "name": WANTED, "arguments": { "value": 26.2, "from": "mile", "to": "kilometre" } });
     step(client, "call_tool", &marathon, &write).await?;
-    write("4. The same door leads to the child processes\n")?;
+    write("4. The same endpoint reaches the child processes\n")?;
     let days = json!({ "name": "clock/days_between", "arguments": { "from": "2026-03-01", "to": "2026-12-25" } });
     step(client, "call_tool", &days, &write).await?;
     let note = json!({
@@ -145,7 +145,7 @@ fn heading(everything: &Menu) -> String {
         let way = if name == OVER_HTTP { "over HTTP" } else { "a child process" };
         text.push_str(&format!("   {name:<8}{count:>3} tools   {way:<18}{title}\n"));
     }
-    text.push_str("\nWhat follows is asked over the wire as any client would (long lines are cut here only).\n\n");
+    text.push_str("\nThe requests below go over the wire like any client's (long lines are cut here only).\n\n");
     text
 }
 
@@ -156,11 +156,13 @@ fn costs(everything: &Menu, menu: &Menu, find: usize, describe: usize) -> String
     let row = |what: &str, tokens: usize| format!("   {what:<46}{:>7}\n", grouped(tokens));
     let mut text = "What a model reads and writes before the first call, in tokens (estimated)\n".to_owned();
     text.push_str(&row(&format!("all {} tools listed in full", everything.names.len()), everything.tokens));
-    text.push_str(&row(&format!("the gateway's menu of {} tools", menu.names.len()), menu.tokens));
+    text.push_str(&row(&format!("the gateway's {} meta-tools", menu.names.len()), menu.tokens));
     text.push_str(&row("find_tools, question and answer", find));
     text.push_str(&row("describe_tool, question and answer", describe));
-    text.push_str(&row("menu, find and describe together", together));
-    text.push_str(&format!("   That is {share} % of the list. The list grows with every server, the menu does not.\n"));
+    text.push_str(&row("meta-tools, find and describe together", together));
+    text.push_str(&format!(
+        "   That is {share} % of the list. The list grows with every server, the meta-tools do not.\n"
+    ));
     text
 }
 

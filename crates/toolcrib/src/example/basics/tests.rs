@@ -2,15 +2,15 @@
 
 use super::*;
 
-fn call(server: &BasicsServer, name: &str, arguments: Value) -> Result<Told, Wrong> {
+fn call(server: &BasicsServer, name: &str, arguments: Value) -> Result<ToolReply, ArgumentError> {
     server.call(name, &Arguments::new(arguments).unwrap()).unwrap()
 }
 
 #[test]
 fn each_tool_does_what_it_says() {
     let server = BasicsServer::default();
-    assert_eq!(call(&server, "echo", json!({"text": "a b"})).unwrap(), Told::text("a b"));
-    assert_eq!(call(&server, "add", json!({"a": 2, "b": 3})).unwrap(), Told::new("5", json!({"sum": 5.0})));
+    assert_eq!(call(&server, "echo", json!({"text": "a b"})).unwrap(), ToolReply::text("a b"));
+    assert_eq!(call(&server, "add", json!({"a": 2, "b": 3})).unwrap(), ToolReply::new("5", json!({"sum": 5.0})));
     assert_eq!(call(&server, "add", json!({"a": 0.5, "b": -1})).unwrap().text, "-0.5");
     assert!(call(&server, "add", json!({"a": 1e308, "b": 1e308})).unwrap_err().0.contains("too large"));
     assert_eq!(call(&server, "count", json!({})).unwrap().text, "1");

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::Wrong;
+use super::ArgumentError;
 
 const MINUTE: i64 = 60;
 const DAY: i64 = 86_400;
@@ -35,17 +35,17 @@ impl Date {
         (fits && (1..=days_in_month(year, month)).contains(&day)).then(|| Self(days_from_civil(year, month, day)))
     }
 
-    pub(super) fn parse(key: &str, text: &str) -> Result<Self, Wrong> {
-        let wrong = || Wrong(format!("`{key}` is no date: expected one like `2026-03-01`"));
+    pub(super) fn parse(key: &str, text: &str) -> Result<Self, ArgumentError> {
+        let wrong = || ArgumentError(format!("`{key}` is no date: expected one like `2026-03-01`"));
         let parts = numbers(text, &[4, 2, 2], '-').ok_or_else(wrong)?;
         Self::new(parts[0], parts[1], parts[2])
-            .ok_or_else(|| Wrong(format!("`{key}`: there is no day `{text}` in the calendar")))
+            .ok_or_else(|| ArgumentError(format!("`{key}`: there is no day `{text}` in the calendar")))
     }
 
     /// The day `days` later.
-    pub(super) fn plus(self, days: i64) -> Result<Self, Wrong> {
+    pub(super) fn plus(self, days: i64) -> Result<Self, ArgumentError> {
         let moved = self.0.checked_add(days).map(Date).filter(|date| (Self::FIRST..=Self::LAST).contains(date));
-        moved.ok_or_else(|| Wrong("the result lies outside of the years 1 to 9999".to_owned()))
+        moved.ok_or_else(|| ArgumentError("the result lies outside of the years 1 to 9999".to_owned()))
     }
 
     pub(super) fn civil(self) -> (i64, i64, i64) {
@@ -87,9 +87,10 @@ impl Offset {
     pub(super) const UTC: Offset = Offset(0);
 
     /// `Z`, `UTC`, `+02:00` or `-0330`.
-    pub(super) fn parse(key: &str, text: &str) -> Result<Self, Wrong> {
-        let wrong =
-            || Wrong(format!("`{key}` is no offset from UTC: expected one like `+02:00`, not the name of a zone"));
+    pub(super) fn parse(key: &str, text: &str) -> Result<Self, ArgumentError> {
+        let wrong = || {
+            ArgumentError(format!("`{key}` is no offset from UTC: expected one like `+02:00`, not the name of a zone"))
+        };
         if matches!(text, "Z" | "z" | "UTC" | "utc") {
             return Ok(Self::UTC);
         }
@@ -124,14 +125,15 @@ impl fmt::Display for Offset {
 
 impl Moment {
     /// `2026-03-01T14:30`, with seconds and an offset if given; without one `otherwise` holds.
-    pub(super) fn parse(key: &str, text: &str, otherwise: Offset) -> Result<(Self, Offset), Wrong> {
-        let wrong = || Wrong(format!("`{key}` is no time: expected one like `2026-03-01T14:30` or `…T14:30:00+02:00`"));
+    pub(super) fn parse(key: &str, text: &str, otherwise: Offset) -> Result<(Self, Offset), ArgumentError> {
+        let wrong =
+            || ArgumentError(format!("`{key}` is no time: expected one like `2026-03-01T14:30` or `…T14:30:00+02:00`"));
         let (date, rest) = text.split_at_checked(10).ok_or_else(wrong)?;
         let date = Date::parse(key, date)?;
         let rest = rest.strip_prefix(['T', 't', ' ']).ok_or_else(wrong)?;
         let zone = rest.find(['+', '-', 'Z', 'z']).unwrap_or(rest.len());
         let (time, zone) = rest.split_at(zone);
-        // Parts of a second are left out: nobody converts them.
+        // Parts of a second are left out: no one converts them.
         let time = time.split('.').next().unwrap_or_default();
         let parts = numbers(time, &[2, 2, 2], ':').or_else(|| numbers(time, &[2, 2], ':')).ok_or_else(wrong)?;
         let second = parts.get(2).copied().unwrap_or(0);
@@ -144,8 +146,8 @@ impl Moment {
     }
 
     /// The moment as the clocks at `offset` show it.
-    pub(super) fn at(self, offset: Offset) -> Result<Local, Wrong> {
-        let outside = || Wrong("the time lies outside of the years 1 to 9999".to_owned());
+    pub(super) fn at(self, offset: Offset) -> Result<Local, ArgumentError> {
+        let outside = || ArgumentError("the time lies outside of the years 1 to 9999".to_owned());
         let local = self.0.checked_add(offset.0 * MINUTE).ok_or_else(outside)?;
         let date = Date(local.div_euclid(DAY)).plus(0).map_err(|_| outside())?;
         Ok(Local { date, second: local.rem_euclid(DAY), offset })

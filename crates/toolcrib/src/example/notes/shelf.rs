@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use toolcrib_base::Timestamp;
 
-use super::Wrong;
+use super::ArgumentError;
 
 /// How many notes there may be.
 const NOTES: usize = 1_000;
@@ -45,9 +45,15 @@ pub(super) struct Shelf {
 }
 
 impl Shelf {
-    pub(super) fn add(&mut self, title: &str, text: &str, tags: &[String], now: Timestamp) -> Result<u64, Wrong> {
+    pub(super) fn add(
+        &mut self,
+        title: &str,
+        text: &str,
+        tags: &[String],
+        now: Timestamp,
+    ) -> Result<u64, ArgumentError> {
         if self.notes.len() >= NOTES {
-            return Err(Wrong(format!("there are {NOTES} notes already; delete some first")));
+            return Err(ArgumentError(format!("there are {NOTES} notes already; delete some first")));
         }
         let (title, text, tags) = (title_of(title)?, text_of(text)?, tags_of(tags)?);
         self.last += 1;
@@ -56,16 +62,16 @@ impl Shelf {
         Ok(self.last)
     }
 
-    pub(super) fn get(&self, id: u64) -> Result<&Note, Wrong> {
+    pub(super) fn get(&self, id: u64) -> Result<&Note, ArgumentError> {
         self.notes.get(&id).ok_or_else(|| missing(id))
     }
 
-    pub(super) fn remove(&mut self, id: u64) -> Result<Note, Wrong> {
+    pub(super) fn remove(&mut self, id: u64) -> Result<Note, ArgumentError> {
         self.notes.remove(&id).ok_or_else(|| missing(id))
     }
 
     /// Replaces what is given.
-    pub(super) fn update(&mut self, id: u64, change: &Change<'_>, now: Timestamp) -> Result<&Note, Wrong> {
+    pub(super) fn update(&mut self, id: u64, change: &Change<'_>, now: Timestamp) -> Result<&Note, ArgumentError> {
         let (title, text) = (change.title.map(title_of).transpose()?, change.text.map(text_of).transpose()?);
         let tags = change.tags.map(tags_of).transpose()?;
         let note = self.notes.get_mut(&id).ok_or_else(|| missing(id))?;
@@ -114,7 +120,7 @@ impl Shelf {
     }
 
     /// How many notes had the tag.
-    pub(super) fn rename_tag(&mut self, from: &str, to: &str, now: Timestamp) -> Result<usize, Wrong> {
+    pub(super) fn rename_tag(&mut self, from: &str, to: &str, now: Timestamp) -> Result<usize, ArgumentError> {
         let (from, to) = (normal(from), tag_of(to)?);
         let mut count = 0;
         for note in self.notes.values_mut() {
@@ -125,40 +131,40 @@ impl Shelf {
             note.changed = now;
             count += 1;
         }
-        if count > 0 { Ok(count) } else { Err(Wrong(format!("no note has the tag `{from}`"))) }
+        if count > 0 { Ok(count) } else { Err(ArgumentError(format!("no note has the tag `{from}`"))) }
     }
 }
 
-fn missing(id: u64) -> Wrong {
-    Wrong(format!("there is no note {id}; `list_notes` shows which there are"))
+fn missing(id: u64) -> ArgumentError {
+    ArgumentError(format!("there is no note {id}; `list_notes` shows which there are"))
 }
 
-fn title_of(title: &str) -> Result<String, Wrong> {
+fn title_of(title: &str) -> Result<String, ArgumentError> {
     let title = title.trim();
     if title.is_empty() || title.contains('\n') || title.chars().count() > TITLE_CHARS {
-        return Err(Wrong(format!("`title` must be one line of 1 to {TITLE_CHARS} characters")));
+        return Err(ArgumentError(format!("`title` must be one line of 1 to {TITLE_CHARS} characters")));
     }
     Ok(title.to_owned())
 }
 
-fn text_of(text: &str) -> Result<String, Wrong> {
+fn text_of(text: &str) -> Result<String, ArgumentError> {
     if text.chars().count() > TEXT_CHARS {
-        return Err(Wrong(format!("a note has at most {TEXT_CHARS} characters")));
+        return Err(ArgumentError(format!("a note has at most {TEXT_CHARS} characters")));
     }
     Ok(text.to_owned())
 }
 
-fn tags_of(tags: &[String]) -> Result<Vec<String>, Wrong> {
+fn tags_of(tags: &[String]) -> Result<Vec<String>, ArgumentError> {
     let mut tags: Vec<String> = tags.iter().map(|tag| tag_of(tag)).collect::<Result<_, _>>()?;
     tags.sort();
     tags.dedup();
     Ok(tags)
 }
 
-fn tag_of(tag: &str) -> Result<String, Wrong> {
+fn tag_of(tag: &str) -> Result<String, ArgumentError> {
     let tag = normal(tag);
     if tag.is_empty() || tag.contains(char::is_whitespace) || tag.chars().count() > TAG_CHARS {
-        return Err(Wrong(format!("a tag must be one word of 1 to {TAG_CHARS} characters")));
+        return Err(ArgumentError(format!("a tag must be one word of 1 to {TAG_CHARS} characters")));
     }
     Ok(tag)
 }

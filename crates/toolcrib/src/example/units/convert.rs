@@ -1,6 +1,6 @@
 //! The units by quantity, each with its exact factor to the quantity's base unit.
 
-use super::Wrong;
+use super::ArgumentError;
 
 /// A quantity with its units.
 #[derive(Debug)]
@@ -107,11 +107,11 @@ pub(super) const TEMPERATURES: [(&str, f64, f64); 4] =
 
 impl Quantity {
     /// How many base units one `unit` is.
-    pub(super) fn factor(&self, key: &str, unit: &str) -> Result<f64, Wrong> {
+    pub(super) fn factor(&self, key: &str, unit: &str) -> Result<f64, ArgumentError> {
         let found = self.units.iter().find(|(name, _)| *name == unit).map(|(_, factor)| *factor);
         found.ok_or_else(|| {
             let names: Vec<&str> = self.units.iter().map(|(name, _)| *name).collect();
-            Wrong(format!("`{key}` must be one of {}", names.join(", ")))
+            ArgumentError(format!("`{key}` must be one of {}", names.join(", ")))
         })
     }
 
@@ -121,17 +121,17 @@ impl Quantity {
     }
 }
 
-pub(super) fn temperature(value: f64, from: &str, to: &str) -> Result<f64, Wrong> {
+pub(super) fn temperature(value: f64, from: &str, to: &str) -> Result<f64, ArgumentError> {
     let scale = |key: &str, name: &str| {
         let found = TEMPERATURES.iter().find(|(known, ..)| *known == name);
         found.map(|(_, degree, zero)| (*degree, *zero)).ok_or_else(|| {
-            Wrong(format!("`{key}` must be one of {}", TEMPERATURES.map(|(known, ..)| known).join(", ")))
+            ArgumentError(format!("`{key}` must be one of {}", TEMPERATURES.map(|(known, ..)| known).join(", ")))
         })
     };
     let ((degree, zero), (wanted_degree, wanted_zero)) = (scale("from", from)?, scale("to", to)?);
     let above_zero = value + zero;
     if above_zero < 0.0 {
-        return Err(Wrong(format!("{value} {from} is below absolute zero")));
+        return Err(ArgumentError(format!("{value} {from} is below absolute zero")));
     }
     if from == to {
         return Ok(value);

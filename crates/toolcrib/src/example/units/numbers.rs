@@ -2,21 +2,21 @@
 
 use serde_json::json;
 
-use super::{Arguments, NUMBERS, Told, UnitsServer, Wrong, finite, rounded};
+use super::{ArgumentError, Arguments, NUMBERS, ToolReply, UnitsServer, finite, rounded};
 use crate::example::arguments::missing;
 
 /// How many percentiles may be asked for at a time.
 const PERCENTILES: usize = 20;
 
-pub(super) fn statistics(_: &UnitsServer, arguments: &Arguments) -> Result<Told, Wrong> {
+pub(super) fn statistics(_: &UnitsServer, arguments: &Arguments) -> Result<ToolReply, ArgumentError> {
     let mut numbers = arguments.numbers("numbers", NUMBERS)?.ok_or_else(|| missing("numbers"))?;
     let percentiles = arguments.numbers("percentiles", PERCENTILES)?.unwrap_or_default();
     if percentiles.iter().any(|percentile| !(0.0..=100.0).contains(percentile)) {
-        return Err(Wrong("`percentiles` must be from 0 to 100".to_owned()));
+        return Err(ArgumentError("`percentiles` must be from 0 to 100".to_owned()));
     }
     numbers.sort_by(f64::total_cmp);
     let (Some(least), Some(most)) = (numbers.first().copied(), numbers.last().copied()) else {
-        return Err(Wrong("`numbers` is empty".to_owned()));
+        return Err(ArgumentError("`numbers` is empty".to_owned()));
     };
     let count = numbers.len() as f64;
     let sum = finite(numbers.iter().sum())?;
@@ -47,7 +47,7 @@ pub(super) fn statistics(_: &UnitsServer, arguments: &Arguments) -> Result<Told,
         }
         structured["percentiles"] = found;
     }
-    Ok(Told::new(text, structured))
+    Ok(ToolReply::new(text, structured))
 }
 
 /// Of sorted numbers that are at least one, by linear interpolation.
@@ -57,11 +57,11 @@ fn percentile(sorted: &[f64], percentile: f64) -> f64 {
     below + (above - below) * place.fract()
 }
 
-pub(super) fn linear_fit(_: &UnitsServer, arguments: &Arguments) -> Result<Told, Wrong> {
+pub(super) fn linear_fit(_: &UnitsServer, arguments: &Arguments) -> Result<ToolReply, ArgumentError> {
     let x = arguments.numbers("x", NUMBERS)?.ok_or_else(|| missing("x"))?;
     let y = arguments.numbers("y", NUMBERS)?.ok_or_else(|| missing("y"))?;
     if x.len() != y.len() || x.len() < 2 {
-        return Err(Wrong(format!(
+        return Err(ArgumentError(format!(
             "`x` has {} numbers and `y` {}: give as many of both, at least 2",
             x.len(),
             y.len()
@@ -72,7 +72,7 @@ pub(super) fn linear_fit(_: &UnitsServer, arguments: &Arguments) -> Result<Told,
     let sum = |term: fn(f64, f64) -> f64| x.iter().zip(&y).map(|(x, y)| term(x - mean_x, y - mean_y)).sum::<f64>();
     let (xx, xy, yy) = (sum(|x, _| x * x), sum(|x, y| x * y), sum(|_, y| y * y));
     if xx == 0.0 {
-        return Err(Wrong("all `x` are equal: no line can be fitted".to_owned()));
+        return Err(ArgumentError("all `x` are equal: no line can be fitted".to_owned()));
     }
     let slope = finite(xy / xx)?;
     let intercept = rounded(finite(mean_y - slope * mean_x)?);
@@ -80,15 +80,18 @@ pub(super) fn linear_fit(_: &UnitsServer, arguments: &Arguments) -> Result<Told,
     let r_squared = if yy == 0.0 { 1.0 } else { rounded(finite(xy * xy / (xx * yy))?) };
     let slope = rounded(slope);
     let text = format!("y = {slope} · x + {intercept}, r squared {r_squared}, from {} points", x.len());
-    Ok(Told::new(text, json!({ "slope": slope, "intercept": intercept, "r_squared": r_squared, "points": x.len() })))
+    Ok(ToolReply::new(
+        text,
+        json!({ "slope": slope, "intercept": intercept, "r_squared": r_squared, "points": x.len() }),
+    ))
 }
 
-pub(super) fn percentage_change(_: &UnitsServer, arguments: &Arguments) -> Result<Told, Wrong> {
+pub(super) fn percentage_change(_: &UnitsServer, arguments: &Arguments) -> Result<ToolReply, ArgumentError> {
     let (before, after) = (arguments.needed_number("before")?, arguments.needed_number("after")?);
     if before == 0.0 {
-        return Err(Wrong("`before` is 0: a change from it has no percentage".to_owned()));
+        return Err(ArgumentError("`before` is 0: a change from it has no percentage".to_owned()));
     }
     let percent = rounded(finite((after - before) / before.abs() * 100.0)?);
     let direction = if percent < 0.0 { "" } else { "+" };
-    Ok(Told::new(format!("{before} to {after} is {direction}{percent} %"), json!({ "percent": percent })))
+    Ok(ToolReply::new(format!("{before} to {after} is {direction}{percent} %"), json!({ "percent": percent })))
 }

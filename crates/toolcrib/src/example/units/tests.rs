@@ -2,7 +2,7 @@
 
 use super::*;
 
-fn ask(tool: &str, arguments: Value) -> Result<Told, String> {
+fn ask(tool: &str, arguments: Value) -> Result<ToolReply, String> {
     let arguments = Arguments::new(arguments).unwrap();
     UnitsServer.call(tool, &arguments).unwrap().map_err(|wrong| wrong.0)
 }

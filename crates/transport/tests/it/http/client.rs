@@ -244,7 +244,7 @@ async fn a_server_may_offer_no_stream_of_its_own() {
 }
 
 #[tokio::test]
-async fn nobody_there_is_told_apart_from_a_broken_connection() {
+async fn no_one_there_is_told_apart_from_a_broken_connection() {
     let server = HttpServer::start(|_, reply| reply.close());
     let endpoint = endpoint(&server);
     let client = HttpClient::new().unwrap();

@@ -17,7 +17,7 @@ pub(super) const PROFILE: &str = "profile";
 
 /// What a request brings.
 #[derive(Debug)]
-pub(super) struct Given<'a> {
+pub(super) struct RequestParts<'a> {
     /// The parts of the path that are arguments, percent-encoded.
     pub(super) values: &'a [(&'static str, &'a str)],
     pub(super) query: Map<String, Value>,
@@ -27,7 +27,7 @@ pub(super) struct Given<'a> {
     pub(super) depth: usize,
 }
 
-impl Given<'_> {
+impl RequestParts<'_> {
     /// The arguments. Whether they fit is checked where the operation is done, for every door.
     pub(super) fn gather(mut self, operation: &Operation) -> Result<Raw, Problem> {
         let mut schema = operation.input_schema();
@@ -54,7 +54,7 @@ impl Given<'_> {
         let revision = if schema["properties"].get("revision").is_some() { revision(self.headers)? } else { None };
         match (revision, arguments.text("revision")) {
             (Some(header), Some(other)) if header != other => {
-                Err(Problem::new(Kind::InvalidParams, "`If-Match` and `revision` name two revisions"))
+                Err(Problem::new(Kind::InvalidParams, "`If-Match` and `revision` are different revisions"))
             }
             (Some(header), None) => Ok(arguments.edit(&[("revision", Edit::Set(&Value::from(header).to_string()))])),
             _ => Ok(arguments),
@@ -108,7 +108,7 @@ pub(super) fn query(query: &str) -> Result<Map<String, Value>, Problem> {
         let (name, value) = (decoded(name, true)?, decoded(value, true)?);
         if arguments.contains_key(&name) {
             let shown: String = name.chars().take(64).collect();
-            return Err(Problem::new(Kind::InvalidParams, format!("`{shown}` stands twice in the query")));
+            return Err(Problem::new(Kind::InvalidParams, format!("`{shown}` appears twice in the query")));
         }
         arguments.insert(name, Value::String(value));
     }
@@ -130,7 +130,7 @@ fn typed(mut arguments: Value, schema: &Value) -> Value {
 
 /// Percent-decoding; `+` is a blank in a query.
 fn decoded(text: &str, in_query: bool) -> Result<String, Problem> {
-    let wrong = || Problem::new(Kind::InvalidParams, "the address is not percent-encoded UTF-8");
+    let wrong = || Problem::new(Kind::InvalidParams, "the URL is not percent-encoded UTF-8");
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.bytes();
     while let Some(byte) = rest.next() {

@@ -32,7 +32,7 @@ impl Feed for Stream {
 
 pub(super) fn answer(site: &Arc<Site>, principal: &Principal, head: &Parts) -> Response<Body> {
     if !principal.is_admin {
-        let problem = Problem::new(Kind::Forbidden, "only a principal that may administer can follow what happens");
+        let problem = Problem::new(Kind::Forbidden, "only admins can follow events");
         return respond::refusal(&for_caller(problem, false, head));
     }
     let opened = kinds(head.uri.query().unwrap_or_default()).and_then(|kinds| site.gateway.events.listen(kinds));
@@ -79,7 +79,7 @@ fn kinds(query: &str) -> Result<Vec<EventKind>, Problem> {
         .split(',')
         .map(|word| {
             let shown: String = word.chars().take(40).collect();
-            let unknown = || Problem::new(Kind::InvalidParams, format!("`kinds` has no `{shown}`"));
+            let unknown = || Problem::new(Kind::InvalidParams, format!("unknown value `{shown}` in `kinds`"));
             kind(word).ok_or_else(|| unknown().hint("Kinds are state, log, call, event."))
         })
         .collect()

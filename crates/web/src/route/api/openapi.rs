@@ -12,7 +12,7 @@ use toolcrib_view::{Operation, OperationTable, Permission};
 use super::{ROOT, arguments};
 use crate::{Site, respond};
 
-/// The document is the same for everybody whom the guard lets in: it tells what there is, not what is in it.
+/// The document is the same for everyone whom the guard lets in: it tells what there is, not what is in it.
 pub(super) fn answer(site: &Site) -> Response<Body> {
     let document = site.openapi.get_or_init(|| document(&site.gateway.operations).to_string().into());
     respond::json(StatusCode::OK, Body::full(document.clone()))
@@ -41,7 +41,8 @@ fn document(operations: &OperationTable) -> Value {
         "paths": paths,
         "components": {
             "securitySchemes": {
-                "token": { "type": "http", "scheme": "bearer", "description": "The token of the token file, `state/token` in the home folder." },
+                "token": { "type": "http", "scheme": "bearer", "description": "The gateway's token, `state/token` in \
+                     the home folder." },
             },
             "schemas": { "Problem": problem_schema() },
             "responses": { "Problem": {
@@ -108,13 +109,13 @@ fn parameters(operation: &Operation) -> Vec<Value> {
     if properties.contains_key("revision") {
         parameters.push(json!({
             "name": "If-Match", "in": "header", "required": false, "schema": { "type": "string" },
-            "description": "The revision in quotes, as `ETag` gave it; may stand in for `revision`.",
+            "description": "The revision in quotes, as in `ETag`; an alternative to `revision`.",
         }));
     }
     if operation.takes_profile() {
         parameters.push(json!({
             "name": arguments::PROFILE, "in": "query", "required": false, "schema": { "type": "string", "default": "default" },
-            "description": "The profile to see the gateway through.",
+            "description": "The profile to use.",
         }));
     }
     parameters
@@ -143,12 +144,14 @@ fn request_body(operation: &Operation) -> Option<Value> {
 fn events() -> Value {
     let kinds: Vec<&str> = EventKind::ALL.iter().map(|kind| kind.as_str()).collect();
     json!({
-        "operationId": "events", "tags": ["events"], "summary": "Follow what happens",
-        "description": "Server-sent events: `state` (a server changed its state), `log` (a line of a server's log), `call` (a call has ended), `event` (something happened that core_events lists), and `lost` with the number of events that came too fast to be read.",
+        "operationId": "events", "tags": ["events"], "summary": "Follow events",
+        "description": "Server-sent events: `state` (a server changed its state), `log` (a line of a server's log), \
+                        `call` (a call ended), `event` (something happened that core_events lists), and `lost` with \
+                        the number of events that were dropped because they were read too slowly.",
         "security": security(Permission::Admin),
         "parameters": [{
             "name": "kinds", "in": "query", "required": false, "explode": false, "style": "form",
-            "schema": { "type": "array", "items": { "enum": kinds } }, "description": "Only these kinds.",
+            "schema": { "type": "array", "items": { "enum": kinds } }, "description": "Only these kinds of events.",
         }],
         "responses": {
             "200": { "description": "The events", "content": { "text/event-stream": { "schema": { "type": "string" } } } },
@@ -165,7 +168,7 @@ fn problem_schema() -> Value {
             "title": { "type": "string" },
             "status": { "type": "integer" },
             "detail": { "type": "string" },
-            "code": { "type": "string", "description": "The stable name of the kind of problem." },
+            "code": { "type": "string", "description": "The stable name of the error kind." },
             "hint": { "type": "string", "description": "What to do next." },
         },
         "required": ["type", "title", "status", "detail", "code"],

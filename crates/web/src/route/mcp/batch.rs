@@ -12,7 +12,7 @@ use toolcrib_protocol::message::BadMessage;
 use toolcrib_session::{Channel, STREAM_QUEUE};
 use toolcrib_transport::http::body::Body;
 
-use super::exchange::{self, Said};
+use super::exchange::{self, FinalMessage};
 use super::{Origin, session};
 use crate::{Site, respond};
 
@@ -44,7 +44,7 @@ pub(super) async fn answer(site: &Arc<Site>, origin: &Origin, body: &Bytes, rule
     let gateway = Arc::clone(&site.gateway);
     let running = async move {
         let answers = gateway.batch(&caller, asked, &Channel::new(channel)).await;
-        (!answers.is_empty()).then_some(Said::Batch(answers))
+        (!answers.is_empty()).then_some(FinalMessage::Batch(answers))
     };
     exchange::answer(site, Some(&session), &origin.headers, (Box::pin(running), coming)).await
 }

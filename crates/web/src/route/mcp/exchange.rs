@@ -20,24 +20,25 @@ use toolcrib_transport::http::body::{Body, Feed};
 use super::post::accepts;
 use crate::{Site, respond};
 
-/// After how long an answer that is not there yet becomes a stream, for clients that can then take it up again and whose
-/// connection would look dead otherwise.
-const PATIENCE: Duration = Duration::from_secs(5);
+/// After how long an answer that is not there yet becomes a stream, for clients that can then take it up again and
+/// whose connection would look dead otherwise.
+const TIMEOUT: Duration = Duration::from_secs(5);
 
 /// How long a legacy request goes on when its connection broke before it could be told where to come back: a call that
 /// is almost done still does what it was to do. Then it is taken back, as no client can get its answer any more.
 const UNHEARD: Duration = Duration::from_secs(5);
-/// How long it goes on for a client that was told: it is asked to come back after a second, and may need a few attempts.
+/// How long it goes on for a client that was told: it is asked to come back after a second, and may need a few
+/// attempts.
 const RETURN: Duration = Duration::from_secs(30);
 
 /// What a request, or a batch of them, ends with. `None` when its client has cancelled it.
-pub(super) type Ended = Option<Said>;
+pub(super) type ExchangeEnd = Option<FinalMessage>;
 /// A request, or a batch, that runs.
-pub(super) type Running = Pin<Box<dyn Future<Output = Ended> + Send>>;
+pub(super) type RunningRequest = Pin<Box<dyn Future<Output = ExchangeEnd> + Send>>;
 
 /// The last word of an exchange.
 #[derive(Debug)]
-pub(super) enum Said {
+pub(super) enum FinalMessage {
     /// One answer.
     One(Answer),
     /// The answers of a batch, in its order.
@@ -46,24 +47,24 @@ pub(super) enum Said {
 
 /// A session's stream as the body of a response.
 #[derive(Debug)]
-pub(super) struct Told(pub(super) Reader);
+pub(super) struct SessionBody(pub(super) Reader);
 
 /// What runs while no stream has begun. A modern request ends when its client goes away; a legacy one goes on for
 /// [`UNHEARD`].
-struct Unheard<'a> {
-    running: Option<Running>,
+struct PendingStream<'a> {
+    running: Option<RunningRequest>,
     session: Option<&'a Arc<Session>>,
     scope: &'a Scope,
 }
 
 /// What comes first of a request.
 #[derive(Debug)]
-enum First {
+enum FirstEvent {
     /// A message before the answer.
     Message(Bytes),
     /// Its end.
-    Ended(Ended),
-    /// Nothing within [`PATIENCE`].
+    Ended(ExchangeEnd),
+    /// Nothing within [`TIMEOUT`].
     Nothing,
 }
 
@@ -76,14 +77,14 @@ pub(super) async fn one(site: &Arc<Site>, caller: Caller, asked: Request, header
     let era = caller.revision.era();
     if !caller.needs_channel(&asked) || !streams && era == Era::Modern {
         // Boxed: the server moves the future of a response, all of it, for each request of any kind.
-        return whole(Box::pin(site.gateway.request(&caller, asked, None)).await.map(Said::One), era);
+        return whole(Box::pin(site.gateway.request(&caller, asked, None)).await.map(FinalMessage::One), era);
     }
     let (channel, messages) = mpsc::channel(STREAM_QUEUE);
     let (gateway, session) = (Arc::clone(&site.gateway), caller.session.clone());
     let running = async move {
         let channel = streams.then(|| Channel::new(channel));
         // Boxed where it begins, so that only what is given to it is moved on the way there.
-        Box::pin(gateway.request(&caller, asked, channel)).await.map(Said::One)
+        Box::pin(gateway.request(&caller, asked, channel)).await.map(FinalMessage::One)
     };
     answer(site, session.as_ref(), headers, (Box::pin(running), messages)).await
 }
@@ -93,16 +94,16 @@ pub(super) async fn answer(
     site: &Arc<Site>,
     session: Option<&Arc<Session>>,
     headers: &HeaderMap,
-    (running, mut messages): (Running, mpsc::Receiver<Bytes>),
+    (running, mut messages): (RunningRequest, mpsc::Receiver<Bytes>),
 ) -> Response<Body> {
     let era = session.map_or(Era::Modern, |_| Era::Legacy);
     // Not for those that take anything: they are seen to expect one body.
     let in_time = session.is_some() && headers.contains_key("accept") && accepts(headers, &["text/event-stream"]);
-    let mut unheard = Unheard { running: Some(running), session, scope: &site.scope };
+    let mut unheard = PendingStream { running: Some(running), session, scope: &site.scope };
     let first = match unheard.first(&mut messages, in_time).await {
-        First::Message(message) => Some(message),
-        First::Nothing => None,
-        First::Ended(ended) => return whole(ended, era),
+        FirstEvent::Message(message) => Some(message),
+        FirstEvent::Nothing => None,
+        FirstEvent::Ended(ended) => return whole(ended, era),
     };
     let Some(running) = unheard.running.take() else { return whole(None, era) };
     drop(unheard);
@@ -114,18 +115,18 @@ pub(super) async fn answer(
         stream.push(first);
     }
     site.scope.spawn(tell(stream, running, messages, session.cloned()));
-    respond::events(Told(reader))
+    respond::events(SessionBody(reader))
 }
 
 /// Puts everything on the stream until the request has ended.
 async fn tell(
     stream: Arc<Stream>,
-    mut running: Running,
+    mut running: RunningRequest,
     mut messages: mpsc::Receiver<Bytes>,
     session: Option<Arc<Session>>,
 ) {
     let mut detached = None;
-    // Until when somebody may come back; without an end while somebody reads.
+    // Until when someone may come back; without an end while someone reads.
     let mut until = None;
     let ended = loop {
         tokio::select! {
@@ -145,7 +146,7 @@ async fn tell(
                     None => return,
                 };
                 if stream.is_expired() {
-                    // Nobody can hear it any more, which whoever asks something must learn.
+                    // No one can hear it any more, which the caller something must learn.
                     messages.close();
                 }
                 let patience = if stream.is_expired() { UNHEARD } else { RETURN };
@@ -154,7 +155,7 @@ async fn tell(
                     until.map_or(latest, |until: Instant| until.min(latest))
                 });
             }
-            // Nobody came back: dropping the request takes it back.
+            // No one came back: dropping the request takes it back.
             () = at(until) => return stream.finish(None),
         }
     };
@@ -174,58 +175,58 @@ async fn at(until: Option<Instant>) {
 }
 
 /// An answer in one body. A request that its client has cancelled gets none; the exchange still has to end.
-fn whole(ended: Ended, era: Era) -> Response<Body> {
+fn whole(ended: ExchangeEnd, era: Era) -> Response<Body> {
     match ended {
-        Some(Said::One(answer)) => respond::answer(&answer, era),
+        Some(FinalMessage::One(answer)) => respond::answer(&answer, era),
         Some(said) => respond::json(StatusCode::OK, Body::full(said.to_bytes())),
         None => respond::status(StatusCode::ACCEPTED),
     }
 }
 
-// === impl Said ===
+// === impl FinalMessage ===
 
-impl Said {
+impl FinalMessage {
     fn to_bytes(&self) -> Bytes {
         match self {
-            Said::One(answer) => answer.to_bytes(),
-            Said::Batch(answers) => Answer::array(answers),
+            FinalMessage::One(answer) => answer.to_bytes(),
+            FinalMessage::Batch(answers) => Answer::array(answers),
         }
     }
 }
 
-// === impl Told ===
+// === impl SessionBody ===
 
-impl Feed for Told {
+impl Feed for SessionBody {
     fn poll_event(&mut self, cx: &mut Context<'_>) -> Poll<Option<Event>> {
         self.0.poll_event(cx)
     }
 }
 
-// === impl Unheard ===
+// === impl PendingStream ===
 
-impl Unheard<'_> {
-    async fn first(&mut self, messages: &mut mpsc::Receiver<Bytes>, in_time: bool) -> First {
-        let Some(running) = &mut self.running else { return First::Ended(None) };
+impl PendingStream<'_> {
+    async fn first(&mut self, messages: &mut mpsc::Receiver<Bytes>, in_time: bool) -> FirstEvent {
+        let Some(running) = &mut self.running else { return FirstEvent::Ended(None) };
         let first = tokio::select! {
             biased;
-            Some(message) = messages.recv() => First::Message(message),
-            ended = running => First::Ended(ended),
-            () = tokio::time::sleep(PATIENCE), if in_time => First::Nothing,
+            Some(message) = messages.recv() => FirstEvent::Message(message),
+            ended = running => FirstEvent::Ended(ended),
+            () = tokio::time::sleep(TIMEOUT), if in_time => FirstEvent::Nothing,
         };
-        let First::Ended(ended) = first else { return first };
+        let FirstEvent::Ended(ended) = first else { return first };
         self.running = None;
         // It may have said something after the queue was looked at; that still goes out before the answer.
         match messages.try_recv() {
             Ok(message) => {
                 self.running = Some(Box::pin(std::future::ready(ended)));
-                First::Message(message)
+                FirstEvent::Message(message)
             }
-            Err(_) => First::Ended(ended),
+            Err(_) => FirstEvent::Ended(ended),
         }
     }
 }
 
-impl Drop for Unheard<'_> {
+impl Drop for PendingStream<'_> {
     /// The connection broke before anything was said.
     fn drop(&mut self) {
         // What has panicked cannot go on.
@@ -251,15 +252,15 @@ mod tests {
     use super::*;
 
     fn session() -> Arc<Session> {
-        let sessions = Sessions::new(1, PATIENCE, Arc::new(ManualClock::default()));
+        let sessions = Sessions::new(1, TIMEOUT, Arc::new(ManualClock::default()));
         let who = Principal { id: PrincipalId::new("p"), is_admin: false };
         sessions.open(who, "a".parse().unwrap(), Revision::LATEST_LEGACY).unwrap()
     }
 
-    fn ended_after(seconds: u64) -> Running {
+    fn ended_after(seconds: u64) -> RunningRequest {
         Box::pin(async move {
             tokio::time::sleep(Duration::from_secs(seconds)).await;
-            Some(Said::One(Answer::ok(Id::from_number(1), Raw::empty_object())))
+            Some(FinalMessage::One(Answer::ok(Id::from_number(1), Raw::empty_object())))
         })
     }
 
@@ -267,28 +268,31 @@ mod tests {
     async fn an_answer_that_takes_long_becomes_a_stream_where_that_helps() {
         let (scope, (sender, mut messages)) = (Scope::new(), mpsc::channel(1));
         for (seconds, in_time, is_stream) in [(4, true, false), (6, true, true), (600, false, false)] {
-            let mut unheard = Unheard { running: Some(ended_after(seconds)), session: None, scope: &scope };
+            let mut unheard = PendingStream { running: Some(ended_after(seconds)), session: None, scope: &scope };
             let first = unheard.first(&mut messages, in_time).await;
-            assert_eq!(matches!(first, First::Nothing), is_stream, "{seconds}: {first:?}");
+            assert_eq!(matches!(first, FirstEvent::Nothing), is_stream, "{seconds}: {first:?}");
             assert_eq!(unheard.running.is_some(), is_stream);
         }
         sender.try_send("x".into()).unwrap();
-        let mut unheard = Unheard { running: Some(ended_after(0)), session: None, scope: &scope };
-        assert!(matches!(unheard.first(&mut messages, true).await, First::Message(_)), "what came before goes first");
+        let mut unheard = PendingStream { running: Some(ended_after(0)), session: None, scope: &scope };
+        assert!(
+            matches!(unheard.first(&mut messages, true).await, FirstEvent::Message(_)),
+            "what came before goes first"
+        );
     }
 
     #[tokio::test]
     async fn what_is_said_together_with_the_answer_is_not_lost() {
         let (scope, (sender, mut messages)) = (Scope::new(), mpsc::channel(2));
         // The queue is empty when it is looked at; then the message and the answer come at once.
-        let running: Running = Box::pin(async move {
+        let running: RunningRequest = Box::pin(async move {
             sender.try_send("x".into()).unwrap();
             None
         });
-        let mut unheard = Unheard { running: Some(running), session: None, scope: &scope };
+        let mut unheard = PendingStream { running: Some(running), session: None, scope: &scope };
         let first = unheard.first(&mut messages, true).await;
-        assert!(matches!(&first, First::Message(message) if message == "x"), "{first:?}");
-        assert!(matches!(unheard.first(&mut messages, true).await, First::Ended(None)));
+        assert!(matches!(&first, FirstEvent::Message(message) if message == "x"), "{first:?}");
+        assert!(matches!(unheard.first(&mut messages, true).await, FirstEvent::Ended(None)));
     }
 
     #[tokio::test(start_paused = true)]
@@ -296,12 +300,12 @@ mod tests {
         let (scope, legacy) = (Scope::new(), session());
         let breaks = async |session: Option<&Arc<Session>>| {
             let (sender, mut ended) = mpsc::channel::<()>(1);
-            let running: Running = Box::pin(async move {
+            let running: RunningRequest = Box::pin(async move {
                 tokio::time::sleep(Duration::from_secs(1)).await;
                 let _ = sender.send(()).await;
                 None
             });
-            drop(Unheard { running: Some(running), session, scope: &scope });
+            drop(PendingStream { running: Some(running), session, scope: &scope });
             ended.recv().await.is_some()
         };
         assert!(!breaks(None).await);
@@ -314,28 +318,28 @@ mod tests {
     }
 
     /// A request that ends after so many seconds, and whether it got that far.
-    fn noted(seconds: u64) -> (Running, tokio::sync::oneshot::Receiver<()>) {
+    fn noted(seconds: u64) -> (RunningRequest, tokio::sync::oneshot::Receiver<()>) {
         let (sender, ended) = tokio::sync::oneshot::channel();
         let running = async move {
             tokio::time::sleep(Duration::from_secs(seconds)).await;
             let _ = sender.send(());
-            Some(Said::One(Answer::ok(Id::from_number(1), Raw::empty_object())))
+            Some(FinalMessage::One(Answer::ok(Id::from_number(1), Raw::empty_object())))
         };
         (Box::pin(running), ended)
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_legacy_request_whose_answer_nobody_can_have_is_taken_back_after_a_while() {
+    async fn a_legacy_request_whose_answer_no_one_can_have_is_taken_back_after_a_while() {
         let (scope, legacy) = (Scope::new(), session());
         for (seconds, ends) in [(4, true), (6, false)] {
             let (running, ended) = noted(seconds);
-            drop(Unheard { running: Some(running), session: Some(&legacy), scope: &scope });
+            drop(PendingStream { running: Some(running), session: Some(&legacy), scope: &scope });
             assert_eq!(ended.await.is_ok(), ends, "a request of {seconds} s");
         }
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_request_whose_stream_nobody_takes_up_again_is_taken_back_later() {
+    async fn a_request_whose_stream_no_one_takes_up_again_is_taken_back_later() {
         let (scope, legacy) = (Scope::new(), session());
         for (seconds, returns, ends) in [(29, false, true), (31, false, false), (90, true, true)] {
             let (running, ended) = noted(seconds);

@@ -41,7 +41,7 @@ pub(crate) async fn read(site: &Arc<Site>, body: Incoming, key: ShareKey) -> Res
         Box::new(match error {
             BodyError::TooLarge(limit) => {
                 let problem = Problem::new(Kind::TooLarge, format!("the body has more than {limit} bytes"))
-                    .hint("Raise `request_bytes` in config.toml if this is meant.");
+                    .hint("To allow larger requests, raise `request_bytes` in config.toml.");
                 respond::refusal(&problem)
             }
             BodyError::Incomplete => respond::status(StatusCode::REQUEST_TIMEOUT),
@@ -55,7 +55,7 @@ fn refused_media(headers: &HeaderMap) -> Option<StatusCode> {
     if !is_json(headers) {
         return Some(StatusCode::UNSUPPORTED_MEDIA_TYPE);
     }
-    // Clients must accept both forms; those that name only one of them, or say nothing, are served all the same.
+    // Clients must accept both forms; those that name only one of them, or say nothing, are served anyway.
     let fits = ["application/json", "text/event-stream", "*/*", "application/*", "text/*"];
     (!accepts(headers, &fits)).then_some(StatusCode::NOT_ACCEPTABLE)
 }
@@ -147,7 +147,7 @@ fn aside(site: &Arc<Site>, origin: &Origin, message: Message) -> Response<Body> 
     };
     match message {
         Message::Notification(notification) => site.gateway.notification(&origin.caller(&session), &notification),
-        // One that nobody waits for is accepted all the same: the question may just have been taken back.
+        // One that no one waits for is accepted anyway: the question may just have been taken back.
         Message::Answer(answer) => drop(session.answer(answer)),
         Message::Request(_) => {}
     }

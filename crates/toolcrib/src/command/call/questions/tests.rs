@@ -40,11 +40,11 @@ fn a_text_means_what_the_field_wants() {
     check("fine", "Yes", Ok(json!(true)));
     check("fine", "maybe", Err("answer `y` or `n`"));
     check("colour", "blue", Ok(json!("blue")));
-    check("colour", "green", Err("`green` is none of red, blue"));
+    check("colour", "green", Err("`green` is not one of red, blue"));
     check("size", "l", Ok(json!("l")));
-    check("size", "Large", Err("`Large` is none of s, l"));
+    check("size", "Large", Err("`Large` is not one of s, l"));
     check("tags", "a, c", Ok(json!(["a", "c"])));
-    check("tags", "a,d", Err("`d` is none of a, b, c"));
+    check("tags", "a,d", Err("`d` is not one of a, b, c"));
 }
 
 #[test]
@@ -60,7 +60,7 @@ fn a_prompt_shows_what_may_be_answered_and_cannot_steer_the_terminal() {
             "  All well? [y/n; optional]: ",
             "  colour [red | blue]: ",
             "  size [s | l; optional]: ",
-            "  tags [any of a, b, c, with commas; optional]: ",
+            "  tags [any of a, b, c, separated by commas; optional]: ",
         ]
     );
 }
@@ -83,9 +83,9 @@ async fn answers_of_the_command_line_fill_the_form() {
     let expected = json!({ "name": "Ann", "age": 7, "weight": 2.0, "colour": "red" });
     assert_eq!(answer, json!({ "action": "accept", "content": expected }));
     let problem = answered(&["name=Ann"], form()).await.unwrap_err();
-    assert_eq!(problem.message, "the tool asks for `colour`, which was not given");
+    assert_eq!(problem.message, "the tool requires `colour`, which was not given");
     let problem = answered(&["name=Ann", "colour=green"], form()).await.unwrap_err();
-    assert_eq!(problem.message, "`--answer colour`: `green` is none of red, blue");
+    assert_eq!(problem.message, "`--answer colour`: `green` is not one of red, blue");
     let page = asked(&json!({ "mode": "url", "url": "https://example.com", "message": "m" }));
     assert!(answered(&["x=y"], page).await.is_err(), "nobody opens a page for a script");
 }

@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 
 #[derive(Debug, Default, clap::Args)]
-#[command(next_help_heading = "Signing in at a server (kept, not in effect yet)")]
+#[command(next_help_heading = "Authentication (stored, not in effect yet)")]
 pub(super) struct Auth {
     /// How
     #[arg(long, value_name = "TYPE", value_parser = ["oauth", "none"])]
@@ -36,7 +36,7 @@ impl Auth {
             return None;
         }
         let mut auth = Map::new();
-        // Whoever says how to sign in wants it done.
+        // Anyone who says how to sign in wants it done.
         auth.insert("type".to_owned(), self.auth_type.as_deref().unwrap_or("oauth").into());
         if let Some(issuer) = &self.auth_issuer {
             let mut server = json!({ "issuer": issuer });

@@ -65,10 +65,10 @@ fn a_change_says_only_what_changes() {
     let header = Server { header: vec!["X=1".into()], ..Server::default() };
     assert_eq!(header.changes().unwrap(), json!({ "headers": { "X": "1" } }));
     for (server, part) in [
-        (Server::default(), "nothing is to be changed"),
-        (Server { title: Some("t".into()), ..Server::default() }, "`--title` does not change"),
-        (Server { start: Some("lazy".into()), ..Server::default() }, "`--start` does not change"),
-        (Server { call_timeout: Some("3".into()), ..Server::default() }, "`--call-timeout` does not change"),
+        (Server::default(), "nothing to change"),
+        (Server { title: Some("t".into()), ..Server::default() }, "`--title` cannot change"),
+        (Server { start: Some("lazy".into()), ..Server::default() }, "`--start` cannot change"),
+        (Server { call_timeout: Some("3".into()), ..Server::default() }, "`--call-timeout` cannot change"),
         (Server { command: Some("c".into()), header: vec!["a=b".into()], ..Server::default() }, "over HTTP"),
     ] {
         let problem = server.changes().unwrap_err();
@@ -91,7 +91,7 @@ fn what_does_not_fit_is_refused() {
         (Server { command: command.clone(), header: vec!["a=b".into()], ..Server::default() }, "reached over HTTP"),
         (Server { command: command.clone(), auth: auth(), ..Server::default() }, "reached over HTTP"),
         (Server { command, env: vec!["A=1".into(), "A=2".into()], ..Server::default() }, "`A` is given twice"),
-        (Server { url, header: vec!["secret".into()], ..Server::default() }, "is not `NAME=VALUE`"),
+        (Server { url, header: vec!["secret".into()], ..Server::default() }, "expects `NAME=VALUE`"),
     ] {
         let problem = server.definition().unwrap_err();
         assert!(problem.message.contains(part) && !problem.message.contains("secret"), "{problem}");

@@ -1,5 +1,5 @@
 //! Where the secrets of an imported bundle come from: the command line, a terminal, or what the bundle says where the
-//! person agrees. A bundle alone does not choose which of somebody's secrets its servers get.
+//! person agrees. A bundle alone does not choose which of someone's secrets its servers get.
 
 use std::collections::BTreeMap;
 use std::io::{self, BufRead, Read};
@@ -9,7 +9,7 @@ use std::str::FromStr;
 use anyhow::Context;
 use serde_json::{Map, Value};
 use toolcrib_auth::vault::VALUE_BYTES;
-use toolcrib_auth::{EntryName, KeyWish, Listed, Reach, Vault};
+use toolcrib_auth::{EntryName, KeyWish, Reach, SecretEntry, Vault};
 use toolcrib_base::{Clock, Kind, Problem, ProfileName, Secret, ServerName, SystemClock};
 use toolcrib_catalog::SecretRef;
 
@@ -23,25 +23,25 @@ use crate::text;
 
 /// `NAME=VALUE` of the command line.
 #[derive(Clone)]
-pub(in crate::command) struct Given {
+pub(in crate::command) struct SecretAssignment {
     name: String,
     value: SecretRef,
 }
 
-impl std::fmt::Debug for Given {
+impl std::fmt::Debug for SecretAssignment {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Given").field("name", &self.name).finish_non_exhaustive()
+        f.debug_struct("SecretAssignment").field("name", &self.name).finish_non_exhaustive()
     }
 }
 
-impl FromStr for Given {
+impl FromStr for SecretAssignment {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
         // What stands behind is never repeated: it may be a secret.
         let (name, value) = text.split_once('=').ok_or("expected NAME=VALUE")?;
         if name.is_empty() || value.is_empty() {
-            return Err("expected NAME=VALUE, neither of them empty".to_owned());
+            return Err("expected NAME=VALUE, both not empty".to_owned());
         }
         let value = value.parse().map_err(|error: toolcrib_catalog::SecretRefError| error.to_string())?;
         Ok(Self { name: name.to_owned(), value })
@@ -49,7 +49,7 @@ impl FromStr for Given {
 }
 
 /// Where one need is met.
-enum Met {
+enum SecretSource {
     /// Where the bundle says.
     AsWritten,
     Reference(SecretRef),
@@ -60,7 +60,7 @@ enum Met {
 /// All that a bundle needs.
 pub(super) struct Plan {
     profile: String,
-    needs: Vec<(Value, Option<Met>)>,
+    needs: Vec<(Value, Option<SecretSource>)>,
 }
 
 /// How asking ended.
@@ -73,9 +73,10 @@ pub(super) enum Answer {
 
 impl Plan {
     /// What the command line says of each need.
-    pub(super) fn new(seen: &Value, given: &[Given], keeps: bool) -> Result<Self, Problem> {
+    pub(super) fn new(seen: &Value, given: &[SecretAssignment], keeps: bool) -> Result<Self, Problem> {
         let needs: Vec<Value> = seen["needs"].as_array().cloned().unwrap_or_default();
-        let fits = |given: &Given, need: &Value| need["id"] == *given.name || need["variable"] == *given.name;
+        let fits =
+            |given: &SecretAssignment, need: &Value| need["id"] == *given.name || need["variable"] == *given.name;
         if let Some(unused) = given.iter().find(|given| !needs.iter().any(|need| fits(given, need))) {
             let ids: Vec<String> = needs.iter().map(|need| format!("`{}`", field(need, "id"))).collect();
             let problem = Problem::new(Kind::InvalidParams, format!("the bundle needs no secret `{}`", unused.name));
@@ -91,17 +92,19 @@ impl Plan {
             // The one that is for this server alone goes first.
             let exact = given.iter().rev().find(|given| need["id"] == *given.name);
             let met = match exact.or_else(|| given.iter().rev().find(|given| fits(given, &need))) {
-                Some(Given { name, value: SecretRef::Literal(value) }) if value.matches("-") => {
+                Some(SecretAssignment { name, value: SecretRef::Literal(value) }) if value.matches("-") => {
                     let line = match lines.get(name) {
                         Some(line) => Secret::clone(line),
                         None => line_of_stdin(name)?,
                     };
                     lines.insert(name.clone(), line.clone());
-                    Some(Met::Value(line))
+                    Some(SecretSource::Value(line))
                 }
-                Some(Given { value: SecretRef::Literal(value), .. }) => Some(Met::Value(value.clone())),
-                Some(Given { value, .. }) => Some(Met::Reference(value.clone())),
-                None => keeps.then_some(Met::AsWritten),
+                Some(SecretAssignment { value: SecretRef::Literal(value), .. }) => {
+                    Some(SecretSource::Value(value.clone()))
+                }
+                Some(SecretAssignment { value, .. }) => Some(SecretSource::Reference(value.clone())),
+                None => keeps.then_some(SecretSource::AsWritten),
             };
             all.push((need, met));
         }
@@ -118,10 +121,10 @@ impl Plan {
             let lines: Vec<String> = open.iter().map(|need| needed(need)).collect();
             let first = field(open[0], "id");
             let problem =
-                Problem::new(Kind::InvalidParams, format!("nothing was written: missing is {}", lines.join("; ")));
+                Problem::new(Kind::InvalidParams, format!("nothing was written: missing {}", lines.join("; ")));
             let variable = if open[0]["kind"] == "url" { "KEY".to_owned() } else { field(open[0], "variable") };
             let hint = format!(
-                "say where each is, such as `--set {first}=env:{variable}`, or that the bundle is right with \
+                "set each, such as with `--set {first}=env:{variable}`, or keep the bundle's references with \
                  `--keep-references`"
             );
             return Err(problem.hint(hint).into());
@@ -132,9 +135,9 @@ impl Plan {
             let asked = ask_hidden(&mut io::stdin().lock(), &text::block(&question)).context("ask for a secret")?;
             let Some(value) = asked else { return Ok(Answer::Interrupted) };
             *met = Some(match value.expose().parse() {
-                _ if value.expose().is_empty() => Met::AsWritten,
-                Ok(SecretRef::Literal(_)) | Err(_) => Met::Value(value),
-                Ok(reference) => Met::Reference(reference),
+                _ if value.expose().is_empty() => SecretSource::AsWritten,
+                Ok(SecretRef::Literal(_)) | Err(_) => SecretSource::Value(value),
+                Ok(reference) => SecretSource::Reference(reference),
             });
         }
         Ok(Answer::All)
@@ -145,9 +148,9 @@ impl Plan {
         let mut references = Map::new();
         for (need, met) in &self.needs {
             let reference = match met {
-                Some(Met::Reference(reference)) => reference.to_string(),
-                Some(Met::Value(_)) => format!("vault:{}", field(need, "vault_name")),
-                Some(Met::AsWritten) | None => continue,
+                Some(SecretSource::Reference(reference)) => reference.to_string(),
+                Some(SecretSource::Value(_)) => format!("vault:{}", field(need, "vault_name")),
+                Some(SecretSource::AsWritten) | None => continue,
             };
             references.insert(field(need, "id"), reference.into());
         }
@@ -166,17 +169,17 @@ fn line_of_stdin(name: &str) -> Result<Secret, Problem> {
 }
 
 /// The vault of the gateway that is spoken to, if it is one of this home.
-pub(super) struct VaultOf(Result<Vault, Problem>);
+pub(super) struct VaultLocation(Result<Vault, Problem>);
 
-impl VaultOf {
+impl VaultLocation {
     pub(super) fn new(flags: &ClientFlags, environment: &Environment, rest: &Rest) -> Self {
         if rest.is_elsewhere() {
             let problem = Problem::new(
                 Kind::InvalidParams,
-                "the gateway was named by its address, so its vault may be elsewhere",
+                "the gateway was given by URL, so its vault may be on another machine",
             );
             let hint =
-                "set the secret there with `toolcrib secret set` and give its reference, such as `KEY=vault:key`";
+                "set the secret there with `toolcrib secret set` and pass its reference, such as `KEY=vault:key`";
             return Self(Err(problem.hint(hint)));
         }
         Self(Home::find(flags.home(), environment).map(|home| secrets::vault(&home, environment)))
@@ -185,7 +188,7 @@ impl VaultOf {
     /// Keeps the values that were given, each for its server and this profile only. All of them, or none.
     pub(super) fn keep(&self, plan: &Plan, replace: bool) -> Result<Vec<EntryName>, Problem> {
         let values = plan.needs.iter().filter_map(|(need, met)| match met {
-            Some(Met::Value(value)) => Some((need, value)),
+            Some(SecretSource::Value(value)) => Some((need, value)),
             _ => None,
         });
         let values: Vec<(&Value, &Secret)> = values.collect();
@@ -214,26 +217,32 @@ impl VaultOf {
     /// Removes what was kept, because the import failed.
     pub(super) fn take_back(&self, kept: &[EntryName]) {
         if let Ok(vault) = &self.0 {
-            // What cannot be removed is of no use to anybody: nothing refers to it.
+            // What cannot be removed is of no use to anyone: nothing refers to it.
             kept.iter().for_each(|name| drop(vault.remove(name)));
         }
     }
 }
 
 /// The entry of a need. A definition's variables serve every profile, so a server's entry is for the server only.
-fn entry(need: &Value, profile: &str, value: &Secret, there: &[Listed], replace: bool) -> Result<Listed, Problem> {
+fn entry(
+    need: &Value,
+    profile: &str,
+    value: &Secret,
+    there: &[SecretEntry],
+    replace: bool,
+) -> Result<SecretEntry, Problem> {
     let fault = |text: String| Problem::new(Kind::InvalidParams, text);
     if value.expose().is_empty() {
         return Err(fault(format!("the value of `{}` is empty", field(need, "id"))));
     }
     let name = EntryName::new(&field(need, "vault_name")).map_err(|error| fault(error.to_string()))?;
     if !replace && there.iter().any(|it| it.name == name) {
-        let problem = Problem::new(Kind::Conflict, format!("the vault has an entry `{name}` already"));
-        return Err(problem.hint(format!("use it with `--set {}=vault:{name}`, or say `--replace`", field(need, "id"))));
+        let problem = Problem::new(Kind::Conflict, format!("the vault already has an entry `{name}`"));
+        return Err(problem.hint(format!("use it with `--set {}=vault:{name}`, or add `--replace`", field(need, "id"))));
     }
     let reach = match need["server"].as_str() {
         Some(server) => Reach::new(ServerName::new(server).into_iter().collect(), Vec::new()),
         None => Reach::new(Vec::new(), ProfileName::new(profile).into_iter().collect()),
     };
-    Ok(Listed { name, reach, set_at: SystemClock.now() })
+    Ok(SecretEntry { name, reach, set_at: SystemClock.now() })
 }

@@ -1,4 +1,4 @@
-//! Where the gateway is: found once, and again when it is not there any more. A gateway that was started anew may have
+//! Where the gateway is: found once, and again when it is not there any more. A gateway that was restarted may have
 //! another port and another token.
 
 use std::sync::{Arc, Mutex};
@@ -11,11 +11,11 @@ use toolcrib_base::{Kind, Problem};
 use toolcrib_transport::http::client::Endpoint;
 
 use super::lock;
-use super::start::Wanted;
-use crate::client::{ClientFlags, Located, locate};
+use super::start::GatewayStarter;
+use crate::client::{ClientFlags, GatewayAddress, locate};
 use crate::home::Environment;
 
-pub(super) struct Whereabouts {
+pub(super) struct GatewayLocator {
     asked: Arc<(ClientFlags, Environment)>,
     found: Mutex<Option<Arc<Endpoint>>>,
     start: watch::Sender<Start>,
@@ -24,15 +24,15 @@ pub(super) struct Whereabouts {
 /// What became of starting the gateway.
 #[derive(Debug, Clone)]
 enum Start {
-    /// It runs, or it is somebody else's to start.
+    /// It runs, or it is someone else's to start.
     Over,
     UnderWay,
     Failed(Problem),
 }
 
-// === impl Whereabouts ===
+// === impl GatewayLocator ===
 
-impl Whereabouts {
+impl GatewayLocator {
     /// Fails where what is asked for can never be found; a gateway that is away may come.
     pub(super) async fn new(flags: ClientFlags, environment: Environment) -> anyhow::Result<Self> {
         let start = watch::Sender::new(Start::Over);
@@ -46,8 +46,8 @@ impl Whereabouts {
     }
 
     /// Lets those who look wait until the gateway of this home runs; what is then to be done, if it is to be started.
-    pub(super) fn start(&self) -> Option<Wanted> {
-        let wanted = Wanted::new(&self.asked)?;
+    pub(super) fn start(&self) -> Option<GatewayStarter> {
+        let wanted = GatewayStarter::new(&self.asked)?;
         self.start.send_replace(Start::UnderWay);
         Some(wanted)
     }
@@ -72,7 +72,7 @@ impl Whereabouts {
         let located = tokio::task::spawn_blocking(move || locate(&asked.0, &asked.1)).await;
         let place = located.ok().and_then(Result::ok).map(|located| format!(" at {}", located.uri)).unwrap_or_default();
         let seconds = patience.as_secs();
-        super::note(&format!("the gateway{place} does not answer ({why}); waiting up to {seconds} s for it"));
+        super::note(&format!("the gateway{place} does not answer ({why}); waiting up to {seconds} s"));
     }
 
     /// The gateway's place, with the token that it takes.
@@ -80,11 +80,11 @@ impl Whereabouts {
         if let Some(found) = &*lock(&self.found) {
             return Ok(Arc::clone(found));
         }
-        // The sender lives as long as we do, and starting has a deadline of its own.
+        // The sender lives as long as we do, and starting has its own deadline.
         let _ = self.start.subscribe().wait_for(|start| !matches!(start, Start::UnderWay)).await;
         let asked = Arc::clone(&self.asked);
         let located = tokio::task::spawn_blocking(move || locate(&asked.0, &asked.1)).await;
-        let ended = |_| Problem::new(Kind::Internal, "looking for the gateway ended early");
+        let ended = |_| Problem::new(Kind::Internal, "stopped looking for the gateway");
         let endpoint = Arc::new(endpoint(&located.map_err(ended)??)?);
         *lock(&self.found) = Some(Arc::clone(&endpoint));
         Ok(endpoint)
@@ -96,11 +96,12 @@ impl Whereabouts {
     }
 }
 
-fn endpoint(located: &Located) -> Result<Endpoint, Problem> {
+fn endpoint(located: &GatewayAddress) -> Result<Endpoint, Problem> {
     let mut headers = HeaderMap::new();
     if let Some(token) = &located.token {
         let value = HeaderValue::try_from(format!("Bearer {}", token.expose()));
-        let mut value = value.map_err(|_| Problem::new(Kind::Unauthenticated, "the token fits no header"))?;
+        let mut value =
+            value.map_err(|_| Problem::new(Kind::Unauthenticated, "the token cannot be sent in a header"))?;
         value.set_sensitive(true);
         headers.insert(AUTHORIZATION, value);
     }

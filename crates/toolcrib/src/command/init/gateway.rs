@@ -10,7 +10,7 @@ use toolcrib_base::{Problem, ServerName};
 use toolcrib_gateway::Events;
 
 use crate::client::{ClientFlags, Rest};
-use crate::compose::Serving;
+use crate::compose::HttpGateway;
 use crate::config::Config;
 use crate::home::Environment;
 use crate::ready;
@@ -22,33 +22,33 @@ const SEEN: Duration = Duration::from_secs(30);
 /// How often is looked.
 const LOOK: Duration = Duration::from_millis(250);
 /// A gateway of this home.
-pub(super) struct House {
+pub(super) struct SetupGateway {
     rest: Rest,
-    own: Option<Serving>,
+    own: Option<HttpGateway>,
 }
 
 /// What is known of a server.
-pub(super) struct Known {
+pub(super) struct ServerSummary {
     pub(super) is_verified: bool,
     pub(super) tools: u64,
 }
 
-// === impl House ===
+// === impl SetupGateway ===
 
-impl House {
+impl SetupGateway {
     /// Finds the gateway, or starts one.
     pub(super) async fn open(config: Config, events: Events, environment: &Environment) -> anyhow::Result<Self> {
         let home = config.home.path().to_owned();
-        let running = ready::read(&config.home.serve_file()).filter(ready::Ready::is_alive);
+        let running = ready::read(&config.home.serve_file()).filter(ready::ReadyFile::is_alive);
         if let Some(running) = running {
             let flags = ClientFlags::of_gateway(&running.url, running.token_file, home.clone());
             let rest = Rest::open(&flags, environment)?;
-            // A file that was left behind may name the process of somebody else.
+            // A file that was left behind may name the process of someone else.
             if timeout(ALIVE, rest.get("/status")).await.is_ok_and(|answer| answer.is_ok()) {
                 return Ok(Self { rest, own: None });
             }
         }
-        let serving = Serving::start(config, events).await?;
+        let serving = HttpGateway::start(config, events).await?;
         let flags = ClientFlags::of_gateway(&serving.url, serving.token_file.clone(), home);
         match Rest::open(&flags, environment) {
             Ok(rest) => Ok(Self { rest, own: Some(serving) }),
@@ -80,12 +80,15 @@ impl House {
     }
 
     /// What is known of these servers, as soon as the gateway knows all of them, or does not in time.
-    pub(super) async fn known(&self, wanted: &BTreeSet<ServerName>) -> Result<BTreeMap<ServerName, Known>, Problem> {
+    pub(super) async fn known(
+        &self,
+        wanted: &BTreeSet<ServerName>,
+    ) -> Result<BTreeMap<ServerName, ServerSummary>, Problem> {
         let begun = Instant::now();
         loop {
             let answer = self.rest.get("/doctor").await?.to_value();
             let servers = answer["servers"].as_array().into_iter().flatten();
-            let known: BTreeMap<ServerName, Known> = servers.filter_map(known).collect();
+            let known: BTreeMap<ServerName, ServerSummary> = servers.filter_map(known).collect();
             if wanted.iter().all(|name| known.contains_key(name)) || begun.elapsed() > SEEN {
                 return Ok(known);
             }
@@ -94,8 +97,8 @@ impl House {
     }
 }
 
-fn known(server: &Value) -> Option<(ServerName, Known)> {
+fn known(server: &Value) -> Option<(ServerName, ServerSummary)> {
     let name = ServerName::new(server["name"].as_str()?).ok()?;
     let is_verified = server["verifiedAt"].is_string();
-    Some((name, Known { is_verified, tools: server["tools"].as_u64().unwrap_or_default() }))
+    Some((name, ServerSummary { is_verified, tools: server["tools"].as_u64().unwrap_or_default() }))
 }

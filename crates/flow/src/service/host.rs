@@ -1,4 +1,4 @@
-//! What a service needs from outside: somebody's hands to call tools with, and somebody to tell what happens. In the
+//! What a service needs from outside: someone's hands to call tools with, and someone to tell what happens. In the
 //! program that is the gateway; tests have their own.
 
 use std::fmt;
@@ -18,7 +18,7 @@ use super::class::Answer;
 /// The longest text of an answer that is repeated in an error, in characters.
 const SHOWN: usize = 2_000;
 
-/// In whose name a service works when nobody asks.
+/// In whose name a service works when no one asks.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Owner {
     pub(super) principal: PrincipalId,
@@ -26,8 +26,8 @@ pub(super) struct Owner {
     pub(super) profile: ProfileName,
 }
 
-/// Somebody who may call tools.
-pub(super) trait Hands: Send + Sync {
+/// Someone who may call tools.
+pub(super) trait ToolCaller: Send + Sync {
     /// Calls a tool by whatever name a dialect gives it.
     fn call<'a>(&'a self, tool: &'a str, arguments: &'a Value) -> BoxFuture<'a, Result<Answer, Problem>>;
 
@@ -36,9 +36,9 @@ pub(super) trait Hands: Send + Sync {
 }
 
 /// Where services live.
-pub(super) trait House: Send + Sync + fmt::Debug {
+pub(super) trait ServiceHost: Send + Sync + fmt::Debug {
     /// The owner's hands; nothing while there is no house yet or no more.
-    fn hands(&self, owner: &Owner, label: &str) -> Option<Arc<dyn Hands>>;
+    fn hands(&self, owner: &Owner, label: &str) -> Option<Arc<dyn ToolCaller>>;
 
     /// Tells what happened.
     fn tell(&self, happening: Happening);
@@ -50,9 +50,9 @@ pub(super) trait House: Send + Sync + fmt::Debug {
     fn changes(&self) -> watch::Receiver<u64>;
 }
 
-// === impl Hands for an errand ===
+// === impl ToolCaller for an errand ===
 
-impl Hands for Errand {
+impl ToolCaller for Errand {
     fn call<'a>(&'a self, tool: &'a str, arguments: &'a Value) -> BoxFuture<'a, Result<Answer, Problem>> {
         Box::pin(async move {
             let result = Errand::call(self, tool, Raw::from_value(arguments)).await?;
@@ -84,16 +84,16 @@ impl Answer {
     }
 }
 
-// === impl House for the gateway ===
+// === impl ServiceHost for the gateway ===
 
 /// The gateway, once it is there.
 #[derive(Debug)]
-pub(super) struct AtGateway {
+pub(super) struct GatewayHost {
     gateway: Mutex<Weak<Gateway>>,
     changes: watch::Sender<u64>,
 }
 
-impl AtGateway {
+impl GatewayHost {
     pub(super) fn new() -> Self {
         Self { gateway: Mutex::default(), changes: watch::Sender::new(0) }
     }
@@ -114,8 +114,8 @@ impl AtGateway {
     }
 }
 
-impl House for AtGateway {
-    fn hands(&self, owner: &Owner, label: &str) -> Option<Arc<dyn Hands>> {
+impl ServiceHost for GatewayHost {
+    fn hands(&self, owner: &Owner, label: &str) -> Option<Arc<dyn ToolCaller>> {
         let caller = Caller {
             principal: Principal { id: owner.principal.clone(), is_admin: owner.administers },
             profile: owner.profile.clone(),

@@ -1,4 +1,4 @@
-//! Who asks, with what, and what is there for whoever asks.
+//! Who asks, with what, and what is visible to the caller.
 
 use std::sync::Arc;
 
@@ -7,32 +7,32 @@ use toolcrib_base::{Kind, Problem, ProfileName};
 use toolcrib_catalog::ObjectName;
 use toolcrib_gateway::Errand;
 
-use crate::given::Given;
+use crate::arguments::OperationArguments;
 use crate::service::class::Class;
-use crate::service::house::{Hands, Owner};
+use crate::service::host::{Owner, ToolCaller};
 use crate::service::table::{Servers, Table};
 
-/// One operation that somebody asks for.
-pub(super) struct Asking {
+/// One operation that someone asks for.
+pub(super) struct OperationCall {
     pub(super) table: Arc<Table>,
     pub(super) errand: Errand,
-    pub(super) given: Given,
+    pub(super) given: OperationArguments,
 }
 
-impl Servers for Asking {
+impl Servers for OperationCall {
     fn state(&self, server: &str) -> Option<String> {
         self.errand.gateway.server_condition(&self.errand.scope(), server)?["state"].as_str().map(str::to_owned)
     }
 }
 
-impl Asking {
+impl OperationCall {
     pub(super) fn new(table: Arc<Table>, errand: Errand) -> Self {
-        let given = Given::of(&errand);
+        let given = OperationArguments::of(&errand);
         Self { table, errand, given }
     }
 
-    /// What whoever asks may do.
-    pub(super) fn hands(&self, label: &str) -> Arc<dyn Hands> {
+    /// What the caller may do.
+    pub(super) fn hands(&self, label: &str) -> Arc<dyn ToolCaller> {
         let mut errand = self.errand.clone();
         label.clone_into(&mut errand.label);
         Arc::new(errand)
@@ -54,7 +54,7 @@ impl Asking {
         ObjectName::new(self.given.text("name")?).map_err(|error| Problem::new(Kind::InvalidParams, error.to_string()))
     }
 
-    /// Those of a class's tools that are not there for whoever asks.
+    /// Those of a class's tools that are not there for the caller.
     pub(super) fn missing_tools(&self, class: &Class) -> Vec<String> {
         self.errand.missing(class.definition.tools.names())
     }
@@ -70,14 +70,14 @@ impl Asking {
         needs.filter(|need| !is_there(need)).map(ToString::to_string).collect()
     }
 
-    /// Whether all that a class needs is there for whoever asks.
+    /// Whether all that a class needs is visible to the caller.
     pub(super) fn usable(&self, class: &Class) -> Result<(), Problem> {
         let (name, missing) = (&class.definition.name, self.missing_tools(class));
         if !missing.is_empty() {
             let missing = missing.join(", ");
             let message = format!("service class `{name}` is not available: missing required tools: {missing}");
             return Err(Problem::new(Kind::Conflict, message)
-                .hint("Look with core_service_list whether their servers run, and whether your profile shows them."));
+                .hint("Check with core_service_list that their servers run, and that your profile shows them."));
         }
         Ok(())
     }

@@ -5,15 +5,15 @@ use std::sync::Arc;
 use serde_json::Value;
 use toolcrib_base::{Kind, Problem};
 
-use super::{About, Arguments, Content, Example, Told, Wrong};
+use super::{ArgumentError, Arguments, Content, Example, ExampleInfo, ToolReply};
 
 /// `server` with the tools of `names` only.
-pub(crate) struct Chosen {
+pub(crate) struct ToolSubset {
     server: Arc<dyn Example>,
     names: Vec<String>,
 }
 
-impl Chosen {
+impl ToolSubset {
     /// Fails for a name that no tool of the server has.
     pub(crate) fn new(server: Arc<dyn Example>, names: Vec<String>) -> Result<Self, Problem> {
         let tools = server.tools();
@@ -26,8 +26,8 @@ impl Chosen {
     }
 }
 
-impl Example for Chosen {
-    fn about(&self) -> &'static About {
+impl Example for ToolSubset {
+    fn about(&self) -> &'static ExampleInfo {
         self.server.about()
     }
 
@@ -36,7 +36,7 @@ impl Example for Chosen {
         self.server.tools().into_iter().filter(is_chosen).collect()
     }
 
-    fn call(&self, name: &str, arguments: &Arguments) -> Option<Result<Told, Wrong>> {
+    fn call(&self, name: &str, arguments: &Arguments) -> Option<Result<ToolReply, ArgumentError>> {
         if self.names.iter().any(|chosen| chosen == name) { self.server.call(name, arguments) } else { None }
     }
 
@@ -52,12 +52,12 @@ mod tests {
 
     #[test]
     fn only_the_chosen_tools_are_there() {
-        let chosen = Chosen::new(named("basics").unwrap(), vec!["add".to_owned(), "echo".to_owned()]).unwrap();
+        let chosen = ToolSubset::new(named("basics").unwrap(), vec!["add".to_owned(), "echo".to_owned()]).unwrap();
         let names: Vec<Value> = chosen.tools().into_iter().map(|tool| tool["name"].clone()).collect();
         assert_eq!(names, ["echo", "add"]);
         assert!(chosen.call("count", &Arguments::default()).is_none());
         assert!(chosen.call("echo", &Arguments::default()).is_some());
-        let problem = Chosen::new(named("basics").unwrap(), vec!["ad".to_owned()]).err().unwrap();
+        let problem = ToolSubset::new(named("basics").unwrap(), vec!["ad".to_owned()]).err().unwrap();
         assert_eq!(problem.message, "example server `basics` has no tool `ad`");
     }
 }

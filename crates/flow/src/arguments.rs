@@ -6,9 +6,9 @@ use toolcrib_gateway::Errand;
 
 /// What an operation was given.
 #[derive(Debug)]
-pub(crate) struct Given(Map<String, Value>);
+pub(crate) struct OperationArguments(Map<String, Value>);
 
-impl Given {
+impl OperationArguments {
     pub(crate) fn of(errand: &Errand) -> Self {
         match errand.arguments.to_value() {
             Value::Object(arguments) => Self(arguments),

@@ -6,7 +6,7 @@ use toolcrib_protocol::message::BadMessage;
 use toolcrib_protocol::{Answer, Id, Message, Request, meta, method};
 
 #[derive(Debug, PartialEq)]
-pub(super) enum Said {
+pub(super) enum ClientMessage {
     Initialize(Id),
     Initialized,
     /// The client takes back the request with this raw id.
@@ -21,9 +21,9 @@ pub(super) enum Said {
     Unreadable(Answer),
 }
 
-// === impl Said ===
+// === impl ClientMessage ===
 
-impl Said {
+impl ClientMessage {
     pub(super) fn read(line: &Bytes, depth: usize) -> Self {
         // What is wrong beyond that the gateway finds out, whose client it is.
         let rules = Rules::relayed(depth);
@@ -66,30 +66,30 @@ mod tests {
 
     #[test]
     fn lines_are_told_apart() {
-        let read = |text: &'static str| Said::read(&Bytes::from_static(text.as_bytes()), 64);
+        let read = |text: &'static str| ClientMessage::read(&Bytes::from_static(text.as_bytes()), 64);
         let id = Id::from_number(1);
-        assert_eq!(read(r#"{"jsonrpc":"2.0","id":1,"method":"initialize"}"#), Said::Initialize(id.clone()));
-        assert_eq!(read(r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#), Said::Initialized);
+        assert_eq!(read(r#"{"jsonrpc":"2.0","id":1,"method":"initialize"}"#), ClientMessage::Initialize(id.clone()));
+        assert_eq!(read(r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#), ClientMessage::Initialized);
         assert_eq!(
             read(r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"a"}}"#),
-            Said::Cancelled("\"a\"".into())
+            ClientMessage::Cancelled("\"a\"".into())
         );
         for aside in [
             r#"{"jsonrpc":"2.0","method":"notifications/cancelled"}"#,
             r#"{"jsonrpc":"2.0","id":7,"result":{}}"#,
             r#"[{"jsonrpc":"2.0","id":7,"result":{}}]"#,
         ] {
-            assert_eq!(read(aside), Said::Aside, "{aside}");
+            assert_eq!(read(aside), ClientMessage::Aside, "{aside}");
         }
-        assert_eq!(read(r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#), Said::Requests(vec![id.clone()]));
+        assert_eq!(read(r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#), ClientMessage::Requests(vec![id.clone()]));
         assert_eq!(
             read(r#"[{"jsonrpc":"2.0","id":1,"method":"ping"},{"jsonrpc":"2.0","method":"x"}]"#),
-            Said::Requests(vec![id])
+            ClientMessage::Requests(vec![id])
         );
         let modern = r#"{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"d"}}}"#;
-        assert!(matches!(read(modern), Said::Modern(_, date) if date == "d"));
+        assert!(matches!(read(modern), ClientMessage::Modern(_, date) if date == "d"));
         for bad in ["nonsense", "[]", "1", r#"{"jsonrpc":"1.0","id":1,"method":"x"}"#] {
-            assert!(matches!(read(bad), Said::Unreadable(_)), "{bad}");
+            assert!(matches!(read(bad), ClientMessage::Unreadable(_)), "{bad}");
         }
     }
 }

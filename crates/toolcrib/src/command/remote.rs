@@ -1,6 +1,6 @@
 //! The commands that ask a running gateway and are no verb for every kind.
 //!
-//! To add one: a file with `Arguments` and `run`, and a line in [`Ask`] and in [`run`].
+//! To add one: a file with `Arguments` and `run`, and a line in [`RemoteCommand`] and in [`run`].
 
 use std::process::ExitCode;
 
@@ -12,68 +12,68 @@ use super::{
 use crate::home::Environment;
 
 #[derive(Debug, clap::Subcommand)]
-pub(crate) enum Ask {
-    /// Show how the gateway and its servers are, and what to do
+pub(crate) enum RemoteCommand {
+    /// Show the state of the gateway and its servers, and what to fix
     Status(status::Arguments),
-    /// Find tools for a purpose told in plain words
+    /// Find tools for a task described in plain words
     Find(find::Arguments),
-    /// Describe a tool and its parameters, or another thing and what happened to it
+    /// Show a tool and its parameters, or another object and its events
     Describe(describe::Arguments),
     /// Call a tool
     Call(call::Arguments),
-    /// See what could become a server, make one of it, and check definitions
+    /// Browse the registry, add servers from it, check definition files
     Registry(registry::Arguments),
     /// Add, show, start and stop servers
     Server(server::Arguments),
-    /// Add, show and use profiles; make and revoke their keys
+    /// Add, show and use profiles; create and revoke their keys
     Profile(profile::Arguments),
-    /// Start a server beside what runs and show what differs from what was approved
+    /// Compare what servers offer with what was approved
     Verify(verify::Arguments),
-    /// Approve what differs, so that profiles that hold it show it
+    /// Approve changed tools of a server
     Approve(decide::Arguments),
-    /// Turn down what differs; it stays held
+    /// Reject changed tools of a server, so that they stay on hold
     Reject(decide::Arguments),
-    /// Explain why a tool is there or not
+    /// Explain why a tool is visible or hidden
     Explain(explain::Arguments),
-    /// Tell how servers are, what failed and what to do
+    /// Diagnose servers: what failed and how to fix it
     Doctor(doctor::Arguments),
-    /// Count what the tools cost a model in tokens
+    /// Count the tokens that tools cost a model
     Tokens(tokens::Arguments),
-    /// Show, forget or export what searches learned from use
+    /// Show, clear or export what search learned from use
     Learning(learning::Arguments),
-    /// Read or verify the audit log
+    /// List or verify audit events
     Audit(audit::Arguments),
-    /// Do any operation of the control API
+    /// Call any operation of the control API
     Api(api::Arguments),
-    /// Show how we come to the gateway and what that allows
+    /// Show how commands reach the gateway, as whom, and what that permits
     Auth(auth::Arguments),
     /// Print the versions of this program and of the gateway
     Version(version::Arguments),
 }
 
-pub(super) fn run(command: Ask, environment: &Environment) -> anyhow::Result<ExitCode> {
+pub(super) fn run(command: RemoteCommand, environment: &Environment) -> anyhow::Result<ExitCode> {
     match command {
-        Ask::Status(arguments) if arguments.is_of_one() => {
+        RemoteCommand::Status(arguments) if arguments.is_of_one() => {
             with_gateway(&arguments.client, environment, async |client, output| {
                 status::one(&arguments, client, output).await
             })
         }
-        Ask::Status(arguments) => {
+        RemoteCommand::Status(arguments) => {
             with_rest(&arguments.client, environment, async |rest, output| status::run(&arguments, rest, output).await)
         }
-        Ask::Find(arguments) => with_gateway(&arguments.client, environment, async |client, output| {
+        RemoteCommand::Find(arguments) => with_gateway(&arguments.client, environment, async |client, output| {
             find::run(&arguments, client, output).await
         }),
-        Ask::Describe(arguments) => with_gateway(&arguments.client, environment, async |client, output| {
+        RemoteCommand::Describe(arguments) => with_gateway(&arguments.client, environment, async |client, output| {
             describe::run(&arguments, client, output).await
         }),
-        Ask::Call(arguments) => {
+        RemoteCommand::Call(arguments) => {
             let (given, person) = (arguments.gather()?, arguments.person()?);
             with_session(&arguments.client, environment, person, async |client, output| {
                 call::run(&arguments, &given, client, output).await
             })
         }
-        Ask::Registry(arguments) => match &arguments.action {
+        RemoteCommand::Registry(arguments) => match &arguments.action {
             registry::Action::Local(action) => registry::run(action, environment).map(|()| ExitCode::SUCCESS),
             registry::Action::Add(add) => {
                 let request = add.request()?;
@@ -82,13 +82,13 @@ pub(super) fn run(command: Ask, environment: &Environment) -> anyhow::Result<Exi
                 })
             }
         },
-        Ask::Server(arguments) => {
+        RemoteCommand::Server(arguments) => {
             let request = arguments.request()?;
             with_rest(arguments.client(), environment, async |rest, output| {
                 server::run(&arguments, &request, rest, output).await
             })
         }
-        Ask::Profile(arguments) => match &arguments.action {
+        RemoteCommand::Profile(arguments) => match &arguments.action {
             profile::Action::Key(action) => profile::key::run(action, environment).map(|()| ExitCode::SUCCESS),
             profile::Action::Export(action) => profile::bundle::export(action, environment),
             profile::Action::Import(action) => profile::bundle::import(action, environment),
@@ -99,28 +99,28 @@ pub(super) fn run(command: Ask, environment: &Environment) -> anyhow::Result<Exi
                 })
             }
         },
-        Ask::Verify(arguments) => {
+        RemoteCommand::Verify(arguments) => {
             with_rest(&arguments.client, environment, async |rest, output| verify::run(&arguments, rest, output).await)
         }
-        Ask::Approve(arguments) => with_rest(&arguments.client, environment, async |rest, output| {
+        RemoteCommand::Approve(arguments) => with_rest(&arguments.client, environment, async |rest, output| {
             decide::run(Decision::Approve, &arguments, rest, output).await
         }),
-        Ask::Reject(arguments) => with_rest(&arguments.client, environment, async |rest, output| {
+        RemoteCommand::Reject(arguments) => with_rest(&arguments.client, environment, async |rest, output| {
             decide::run(Decision::Reject, &arguments, rest, output).await
         }),
-        Ask::Explain(arguments) => {
+        RemoteCommand::Explain(arguments) => {
             with_rest(&arguments.client, environment, async |rest, output| explain::run(&arguments, rest, output).await)
         }
-        Ask::Doctor(arguments) => {
+        RemoteCommand::Doctor(arguments) => {
             with_rest(&arguments.client, environment, async |rest, output| doctor::run(&arguments, rest, output).await)
         }
-        Ask::Tokens(arguments) => {
+        RemoteCommand::Tokens(arguments) => {
             with_rest(&arguments.client, environment, async |rest, output| tokens::run(rest, output).await)
         }
-        Ask::Learning(arguments) => with_rest(arguments.client(), environment, async |rest, output| {
+        RemoteCommand::Learning(arguments) => with_rest(arguments.client(), environment, async |rest, output| {
             learning::run(&arguments, rest, output).await
         }),
-        Ask::Audit(arguments) => match &arguments.action {
+        RemoteCommand::Audit(arguments) => match &arguments.action {
             audit::Action::List(action) => with_gateway(&action.client, environment, async |client, output| {
                 audit::list(action, client, output).await
             }),
@@ -128,19 +128,19 @@ pub(super) fn run(command: Ask, environment: &Environment) -> anyhow::Result<Exi
                 with_gateway(&action.client, environment, async |client, output| audit::verify(client, output).await)
             }
         },
-        Ask::Api(arguments) => {
+        RemoteCommand::Api(arguments) => {
             let given = arguments.gather()?;
             with_rest(&arguments.client, environment, async |rest, output| {
                 api::run(&arguments, &given, rest, output).await
             })
         }
-        Ask::Auth(arguments) => {
+        RemoteCommand::Auth(arguments) => {
             arguments.refuse()?;
             with_rest(arguments.client(), environment, async |rest, output| {
                 auth::run(&arguments, rest, environment, output).await
             })
         }
-        Ask::Version(arguments) => alone(async {
+        RemoteCommand::Version(arguments) => alone(async {
             let output = arguments.client.output(environment)?;
             version::run(&arguments, environment, output).await
         }),
