@@ -15,7 +15,7 @@ pub fn format(workspace: &Workspace, _: Setting) -> Result<Verdict> {
 }
 
 pub fn lint(workspace: &Workspace, setting: Setting) -> Result<Verdict> {
-    // `--deny` after the dashes reaches clippy only: RUSTFLAGS would compile everything anew.
+    // `--deny` after the dashes reaches clippy only: RUSTFLAGS would compile everything again.
     plain(cargo(workspace, setting).args(["clippy", "--workspace", "--all-targets", "--", "--deny", "warnings"]))
 }
 

@@ -11,7 +11,7 @@ use anyhow::{Context, Result};
 /// Lines that may wait for the printer; a program that writes faster is slowed down, not buffered.
 const LINES_IN_FLIGHT: usize = 1024;
 
-/// The packages that cargo said it compiles, in every program that was run, until somebody takes them.
+/// The packages that cargo said it compiles, in every program that was run, until someone takes them.
 static COMPILED: Mutex<Vec<String>> = Mutex::new(Vec::new());
 
 /// How a program ended and everything it printed (both streams, in order of arrival, without colours).

@@ -1,5 +1,5 @@
-//! `cargo xtask conformance`: the official conformance suite. Server cells put the gateway in front of the fixture and let
-//! the suite be the client; client cells let the suite be the server behind a gateway that the driver uses.
+//! `cargo xtask conformance`: the official conformance suite. Server cells put the gateway in front of the fixture and
+//! let the suite be the client; client cells let the suite be the server behind a gateway that the driver uses.
 //!
 //! Each cell leaves its folder below `target/conformance/`: the home, the logs and the suite's own results.
 
@@ -173,7 +173,7 @@ fn server(options: &Options, programs: &Programs, cell: &Cell, stage: &mut Stage
     Ok(scenarios)
 }
 
-/// The suite as the server, one scenario after the other: each starts a gateway of its own.
+/// The suite as the server, one scenario after the other: each starts its own gateway.
 fn client(
     options: &Options,
     programs: &Programs,

@@ -51,7 +51,7 @@ pub fn step(workspace: &Workspace, _: Setting) -> Result<Verdict> {
     Ok(Verdict::counted(tally.failed == 0, tally))
 }
 
-/// What this machine lacks, with the command that mends it.
+/// What this machine lacks, with the command that fixes it.
 pub fn missing(workspace: &Workspace) -> Result<Option<String>> {
     if !has_nightly() {
         return Ok(Some("no nightly toolchain: `rustup toolchain install nightly --profile minimal`".to_owned()));

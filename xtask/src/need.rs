@@ -175,7 +175,7 @@ pub fn schemathesis(workspace: &Workspace) -> Result<PathBuf> {
     python_packages(workspace, &folder(workspace)?, "openapi", "venv-openapi")
 }
 
-/// The Python packages that `acceptance/<name>` pins, in an environment of their own.
+/// The Python packages that `acceptance/<name>` pins, in their own environment.
 fn python_packages(workspace: &Workspace, folder: &Path, name: &str, home: &str) -> Result<PathBuf> {
     let pins = workspace.root.join("acceptance").join(name).join("requirements.txt");
     let home = folder.join(home);
@@ -213,7 +213,7 @@ fn must(command: &mut Command, what: &str) -> Result<()> {
     Ok(())
 }
 
-/// `v22.23.3` → 22; 0 when it is no version.
+/// `v22.23.3` → 22; 0 when it is not a version.
 fn major(version: &str) -> u32 {
     version.trim_start_matches('v').split('.').next().and_then(|major| major.parse().ok()).unwrap_or(0)
 }

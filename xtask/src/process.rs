@@ -81,7 +81,7 @@ impl Drop for Running {
     }
 }
 
-/// A port that nobody uses at the moment, for a server that cannot choose one itself.
+/// A port that no one uses at the moment, for a server that cannot choose one itself.
 pub fn free_port() -> Result<u16> {
     Ok(free_ports(1)?[0])
 }

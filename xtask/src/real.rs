@@ -30,7 +30,7 @@ const END_DEADLINE: Duration = Duration::from_secs(60);
 const SUITE_DEADLINE: Duration = Duration::from_secs(20 * 60);
 
 const SUITES: [&str; 3] = ["python", "python-old", "typescript"];
-/// What has a gateway of its own and is run beside the suites.
+/// What has its own gateway and is run beside the suites.
 const OTHERS: [&str; 3] = ["lifecycle", "openapi", "model"];
 
 #[derive(Debug, Default)]
@@ -210,7 +210,7 @@ fn suite(workspace: &Workspace, installed: &Installed, options: &Options, name: 
     if name == "typescript" {
         let mut command = Command::new(&installed.node);
         command.current_dir(&installed.node_folder).args(["--test", "--test-force-exit", "--test-reporter=spec"]);
-        // The files share the servers, and some say something to everybody.
+        // The files share the servers, and some say something to everyone.
         command.arg("--test-concurrency=1");
         if let Some(text) = &options.named {
             command.args(["--test-name-pattern", text]);

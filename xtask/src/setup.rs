@@ -1,4 +1,4 @@
-//! `cargo xtask setup`: what a person does once after cloning. So far git is told where the hooks lie.
+//! `cargo xtask setup`: what a person does once after cloning. So far git gets the path of the hooks.
 
 use std::process::Command;
 

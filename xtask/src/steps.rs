@@ -1,5 +1,5 @@
 //! `cargo xtask test`: the steps in order, what each prints, and the closing line. To add a step, write its function
-//! in a module of its own and give it a row in `STEPS`.
+//! in its own module and give it a row in `STEPS`.
 
 mod account;
 

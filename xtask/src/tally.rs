@@ -57,7 +57,7 @@ impl Tally {
         Self::from_words(last.map(String::as_str).unwrap_or_default())
     }
 
-    /// node:test, both reporters: `ℹ pass 12` or `# pass 12` on lines of their own.
+    /// node:test, both reporters: `ℹ pass 12` or `# pass 12` on their own lines.
     pub fn from_node(lines: &[String]) -> Self {
         let mut sum = Self::default();
         for line in lines {

@@ -21,7 +21,7 @@ use crate::verdict::{Setting, Verdict};
 use crate::workspace::{TextFile, Workspace};
 use scan::{Function, Source};
 
-/// One broken rule: where, what and how to mend it.
+/// One broken rule: where, what and how to fix it.
 #[derive(Debug)]
 pub struct Finding {
     pub check: &'static str,
@@ -30,7 +30,7 @@ pub struct Finding {
     /// The function that it is about, where the rule is about functions.
     pub item: Option<String>,
     pub what: String,
-    pub mend: &'static str,
+    pub fix: &'static str,
 }
 
 /// The findings of one file.
@@ -51,13 +51,13 @@ impl<'a> Report<'a> {
         self.path
     }
 
-    pub fn add(&mut self, check: &'static str, line: usize, what: impl Into<String>, mend: &'static str) {
-        self.findings.push(Finding { check, path: self.path.to_owned(), line, item: None, what: what.into(), mend });
+    pub fn add(&mut self, check: &'static str, line: usize, what: impl Into<String>, fix: &'static str) {
+        self.findings.push(Finding { check, path: self.path.to_owned(), line, item: None, what: what.into(), fix });
     }
 
     /// A finding about one function, which an exception can name.
-    pub fn add_function(&mut self, check: &'static str, function: &Function, what: String, mend: &'static str) {
-        self.add(check, function.first, what, mend);
+    pub fn add_function(&mut self, check: &'static str, function: &Function, what: String, fix: &'static str) {
+        self.add(check, function.first, what, fix);
         if let Some(finding) = self.findings.last_mut() {
             finding.item = Some(function.name.clone());
         }
@@ -66,7 +66,7 @@ impl<'a> Report<'a> {
 
 impl fmt::Display for Finding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:{}: [{}] {}\n    mend: {}", self.path, self.line, self.check, self.what, self.mend)
+        write!(f, "{}:{}: [{}] {}\n    fix: {}", self.path, self.line, self.check, self.what, self.fix)
     }
 }
 

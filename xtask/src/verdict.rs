@@ -39,7 +39,7 @@ impl Verdict {
         Self { failed: !success || tally.failed > 0, tally, remarks: Vec::new() }
     }
 
-    /// Runs `suite` of other people's programs, and once more when it fails: they have races of their own, and a shared
+    /// Runs `suite` of other people's programs, and once more when it fails: they have their own races, and a shared
     /// machine stalls. What passes only then is named, not hidden; `suite` gives the names of what failed.
     pub fn repeated(name: &str, mut suite: impl FnMut() -> Result<(Self, Vec<String>)>) -> Result<Self> {
         let (first, failed) = suite()?;

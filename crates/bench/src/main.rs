@@ -112,7 +112,7 @@ fn all_threads() -> std::io::Result<Runtime> {
     Builder::new_multi_thread().enable_all().build()
 }
 
-/// Prints to standard output; when nobody reads it any more there is nothing left to say.
+/// Prints to standard output; when no one reads it any more there is nothing left to say.
 fn say(text: &str) {
     let _ = std::io::stdout().lock().write_all(text.as_bytes());
 }

@@ -101,7 +101,7 @@ impl Process {
         String::from_utf8_lossy(&line).contains(text)
     }
 
-    /// Sends it a signal; one that is gone is no error.
+    /// Sends it a signal; one that is gone is not an error.
     pub(crate) fn signal(self, signal: rustix::process::Signal) {
         let id = i32::try_from(self.0).ok().and_then(rustix::process::Pid::from_raw);
         let _ = id.map(|id| rustix::process::kill_process(id, signal));

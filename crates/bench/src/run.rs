@@ -80,7 +80,8 @@ pub(crate) struct Run {
     /// Also compile the gateway from cold
     #[arg(long)]
     compile: bool,
-    /// A document whose regions `bench`, `crowd`, `lifecycle` and `workflows` receive the tables of the parts that were measured
+    /// A document whose regions `bench`, `crowd`, `lifecycle` and `workflows` receive the tables of the parts that were
+    /// measured
     #[arg(long)]
     write: Option<PathBuf>,
 }

@@ -1,5 +1,6 @@
 //! The second yardstick: a proxy on the official SDK, in the set-up that costs it least. Its HTTP client pools
-//! connections (the SDK's default does not), and its server answers without sessions in plain JSON unless told otherwise.
+//! connections (the SDK's default does not), and its server answers without sessions in plain JSON unless told
+//! otherwise.
 
 use std::sync::Arc;
 

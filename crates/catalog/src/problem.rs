@@ -1,4 +1,4 @@
-//! What is wrong with a file, precisely enough to go there and mend it.
+//! What is wrong with a file, precisely enough to go there and fix it.
 
 use std::cell::{Cell, RefCell};
 use std::fmt;
@@ -41,7 +41,7 @@ pub struct DefinitionProblem {
     pub field: String,
     /// What was expected and what is there: a lower-case fragment.
     pub message: String,
-    /// How to mend it.
+    /// How to fix it.
     pub hint: Option<String>,
 }
 

@@ -208,11 +208,11 @@ fn what_became_bad_keeps_its_last_good_version() {
         loaded = next;
     }
     home.write("servers/a.yaml", server("a", "y").as_bytes());
-    let (mended, changes) = reload(&loaded, home.path());
-    assert_eq!((mended.problems.len(), mended.stale.len(), changes.servers.changed.len()), (0, 0, 1));
+    let (fixed, changes) = reload(&loaded, home.path());
+    assert_eq!((fixed.problems.len(), fixed.stale.len(), changes.servers.changed.len()), (0, 0, 1));
 
     home.write("servers/a.yaml", b"");
-    let (bad, _) = reload(&mended, home.path());
+    let (bad, _) = reload(&fixed, home.path());
     home.remove("servers/a.yaml");
     let (gone, changes) = reload(&bad, home.path());
     assert_eq!((gone.servers.len(), gone.problems.len(), changes.servers.removed.len()), (0, 0, 1));

@@ -1,4 +1,4 @@
-//! The file that keeps vectors: computed once for each content, whoever connects and however often the gateway starts.
+//! The file that keeps vectors: computed once for each content, for all clients and starts of the gateway.
 //! It is a cache: a file that is not whole, or of another model, is as none.
 
 use std::fs;
@@ -57,7 +57,8 @@ impl Cache {
         if read.is_err() { none } else { self.decode(&content).unwrap_or(none) }
     }
 
-    /// Puts a new file in the place of the old one, or leaves that as it was. Vectors beyond [`MOST_VECTORS`] are left out.
+    /// Puts a new file in the place of the old one, or leaves that as it was. Vectors beyond [`MOST_VECTORS`] are left
+    /// out.
     pub fn write(&self, vectors: &ToolVectors) -> Result<(), CacheError> {
         let content = self.encode(vectors);
         // Gateways over stdio may share a home.

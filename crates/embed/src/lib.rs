@@ -2,9 +2,9 @@
 //! keeps what was computed. Nothing here reaches for a network.
 //!
 //! A model is a folder with `model.onnx` (or one other file that ends so) and `tokenizer.json`: an encoder of the BERT
-//! family with a WordPiece vocabulary, such as the MiniLM ones. [`Model::open`] reads it, [`Model::embed`] gives the mean
-//! of the tokens' vectors. [`Cache`] keeps vectors by content over restarts,
-//! [`Worker`] computes them on a thread of its own.
+//! family with a WordPiece vocabulary, such as the MiniLM ones. [`Model::open`] reads it, [`Model::embed`] gives the
+//! mean of the tokens' vectors. [`Cache`] keeps vectors by content over restarts,
+//! [`Worker`] computes them on its own thread.
 
 mod cache;
 mod model;

@@ -1,5 +1,5 @@
-//! The tokenizer of a model: WordPiece as `tokenizer.json` describes it. Words in lower case without accents, signs alone,
-//! then the longest known piece first.
+//! The tokenizer of a model: WordPiece as `tokenizer.json` describes it. Words in lower case without accents, signs
+//! alone, then the longest known piece first.
 
 use std::collections::HashMap;
 
@@ -106,7 +106,7 @@ impl Pieces {
     }
 }
 
-/// Han characters are words of their own.
+/// Han characters are their own words.
 fn is_alone(letter: char) -> bool {
     matches!(letter, '\u{3400}'..='\u{4dbf}' | '\u{4e00}'..='\u{9fff}' | '\u{f900}'..='\u{faff}' | '\u{20000}'..='\u{2fa1f}')
 }

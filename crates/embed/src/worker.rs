@@ -1,4 +1,4 @@
-//! One thread that reads texts with a model: queries first, tools in between. Nobody waits for tools; who waits for a
+//! One thread that reads texts with a model: queries first, tools in between. No one waits for tools; who waits for a
 //! query has a deadline.
 
 use std::collections::{HashSet, VecDeque};
@@ -19,8 +19,8 @@ use crate::model::{Model, ModelError};
 const WAITING_TEXTS: usize = 50_000;
 /// How many queries may wait.
 const WAITING_QUERIES: usize = 64;
-/// How many texts of queries are remembered: agents ask in the same words again, and what came too late for one query is
-/// there for the next.
+/// How many texts of queries are remembered: agents ask in the same words again, and what came too late for one query
+/// is there for the next.
 const RECENT: usize = 256;
 /// After how many new vectors they are shown and kept, and not only at the end of the work.
 const BATCH: usize = 2_000;
@@ -33,7 +33,7 @@ pub trait Encode: Send {
     fn dimensions(&self) -> usize;
 }
 
-/// What a worker tells of itself, for a log.
+/// What a worker reports itself, for a log.
 #[derive(Debug)]
 pub enum Report {
     /// The model is ready; so many vectors of tools were kept from before.
@@ -199,7 +199,7 @@ impl Shared {
 
     fn work(&self, model: &impl Encode, cache: Option<&Cache>, tell: &impl Fn(Report)) {
         let none = || ToolVectors::new(model.dimensions());
-        // A full file begins anew: most of it is of tools that are gone.
+        // A full file starts over: most of it is of tools that are gone.
         let mut tools = cache.map(Cache::read).filter(|kept| kept.len() < MOST_VECTORS).unwrap_or_else(none);
         self.show(&tools);
         tell(Report::Ready(tools.len()));
@@ -259,14 +259,14 @@ impl Recent {
         let mut vectors = Vec::new();
         for text in &asked.texts {
             let known = self.0.iter().find(|(known, _)| known == text).map(|(_, vector)| vector.clone());
-            // Nobody waits any more.
+            // No one waits any more.
             if known.is_none() && Instant::now() >= asked.until {
                 return;
             }
             let Some(vector) = known.or_else(|| self.read(model, text)) else { return };
             vectors.push(vector);
         }
-        // Whoever asked may have gone a moment ago.
+        // The caller may have gone a moment ago.
         let _ = asked.answer.send(QueryVectors::new(vectors.iter().map(Vec::as_slice)));
     }
 

@@ -196,7 +196,7 @@ pub fn pages(error: &RpcError) -> Vec<Asked> {
     pages.collect()
 }
 
-/// The answers that a retry carries, by key; `None` when the request is no retry.
+/// The answers that a retry carries, by key; `None` when the request is not a retry.
 ///
 /// Errors: [`INVALID_PARAMS`] when they are not an object of objects, or too many.
 pub fn answers(params: &Raw) -> Result<Option<BTreeMap<String, Raw>>, RpcError> {
@@ -238,7 +238,7 @@ pub fn retry(params: &Raw, answers: &[(String, Raw)], state: Option<&Raw>) -> Ra
 
 /// A question of a server as a client that speaks `revision` reads it.
 ///
-/// `fresh` is an id that nobody has used, for what older revisions want named; `from` is the server's name where the
+/// `fresh` is an id that no one has used, for what older revisions want named; `from` is the server's name where the
 /// user could not tell otherwise who asks.
 pub fn question_for(revision: Revision, asked: &Asked, fresh: &str, from: Option<&str>) -> Asked {
     let mut params = asked.params.clone();

@@ -1,7 +1,7 @@
-//! Which call a text was meant to answer that is no message: bad UTF-8, a NUL, a line that was too long to keep.
+//! Which call a text was meant to answer that is not a message: bad UTF-8, a NUL, a line that was too long to keep.
 
-/// The id of the answer whose text begins with `start` and ends with `end`, both of which may be the whole of it. A number
-/// only, as ours are; `None` for what is no answer, or does not show its id at the outermost level.
+/// The id of the answer whose text begins with `start` and ends with `end`, both of which may be the whole of it. A
+/// number only, as ours are; `None` for what is not an answer, or does not show its id at the outermost level.
 pub fn answered_id(start: &[u8], end: &[u8]) -> Option<u64> {
     let seen = Seen::of(start);
     // The server numbers its own requests as it likes.

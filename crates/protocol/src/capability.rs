@@ -1,6 +1,6 @@
 //! What a client can be asked, as far as it is relayed: read from either era, offered to a server of either era.
 //!
-//! A server is offered exactly what the client behind the call declared, never more: a question that nobody can answer
+//! A server is offered exactly what the client behind the call declared, never more: a question that no one can answer
 //! is worse than one that is not asked.
 
 use crate::raw::{Raw, Writer};
@@ -88,7 +88,7 @@ impl Capabilities {
             form: self.form && revision.has_elicitation(),
             url: self.url && revision.has_url_elicitation(),
             sampling_tools: self.sampling_tools && revision.has_sampling_tools(),
-            // Nobody tells anything on its own in the modern era.
+            // No one tells anything on its own in the modern era.
             roots_changed: self.roots_changed && !modern,
             extensions: self.extensions.as_deref().and_then(|text| extensions_within(text, modern)),
             ..*self

@@ -15,7 +15,7 @@ use crate::revision::{Era, Revision};
 pub struct Caching {
     /// Milliseconds; 0 is "ask again each time".
     pub ttl_ms: u64,
-    /// Whether everybody sees the same; otherwise it is for one principal only.
+    /// Whether everyone sees the same; otherwise it is for one principal only.
     pub public: bool,
 }
 
@@ -29,7 +29,7 @@ impl Caching {
 pub fn error_for(revision: Revision, error: RpcError) -> RpcError {
     let code = match (revision.era(), error.code) {
         (Era::Legacy, CAPABILITY_MISSING) => INVALID_PARAMS,
-        // What is wrong between us and the server is not the client's to mend.
+        // What is wrong between us and the server is not the client's to fix.
         (_, HEADER_MISMATCH | REVISION_UNSUPPORTED) => INTERNAL,
         (Era::Modern, RESOURCE_NOT_FOUND | URL_REQUIRED) => INVALID_PARAMS,
         (Era::Legacy, URL_REQUIRED) if !revision.has_url_elicitation() => INVALID_PARAMS,
@@ -41,7 +41,8 @@ pub fn error_for(revision: Revision, error: RpcError) -> RpcError {
 /// A result of `method` for a client that speaks `revision`.
 ///
 /// Towards a modern client `resultType`, the serving gateway and the caching hints are added where they are missing;
-/// towards a legacy client they, and the name of the server behind, are taken out. A result that needs no change is not copied.
+/// towards a legacy client they, and the name of the server behind, are taken out. A result that needs no change is not
+/// copied.
 pub fn result_for(revision: Revision, method: &str, result: &Raw, server_info: &Raw, caching: Caching) -> Raw {
     match revision.era() {
         Era::Modern => modern_result(method, result, server_info, caching),
@@ -76,7 +77,7 @@ fn modern_result(method: &str, result: &Raw, server_info: &Raw, caching: Caching
             stamped = true;
             out.member("_meta", meta::stamped(Some(&result.part(member.value)), server_info).as_str());
         }
-        // A second `_meta` is left out: many readers take the last one, which nobody has stamped.
+        // A second `_meta` is left out: many readers take the last one, which no one has stamped.
     }
     if !stamped {
         out.member("_meta", meta::stamped(None, server_info).as_str());

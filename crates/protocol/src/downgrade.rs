@@ -1,9 +1,9 @@
-//! Results and tools for clients of older revisions: what a strict reader of that revision would refuse is told in
+//! Results and tools for clients of older revisions: what a strict reader of that revision would refuse is reported in
 //! another way or left out. Fields that it merely does not know stay.
 //!
-//! Source: `schema.ts` of each revision. Only text, images and embedded resources are older than all of them; audio came
-//! with 2025-03-26, `resource_link`, `structuredContent` and `outputSchema` with 2025-06-18, both of them an object until
-//! 2026-07-28 lets them be anything.
+//! Source: `schema.ts` of each revision. Only text, images and embedded resources are older than all of them; audio
+//! came with 2025-03-26, `resource_link`, `structuredContent` and `outputSchema` with 2025-06-18, both of them an
+//! object until 2026-07-28 lets them be anything.
 
 use crate::json;
 use crate::method;
@@ -112,7 +112,7 @@ fn tool_result(revision: Revision, result: &Raw) -> Raw {
     let structured = json::find(&members, "structuredContent");
     let dropped = structured.filter(|value| !revision.has_structured_content() || !is_object(value));
     let blocks = json::find(&members, "content").map_or_else(|| Some(Vec::new()), json::array);
-    // A `content` that is no array is not ours to mend.
+    // A `content` that is no array is not ours to fix.
     let content = blocks.and_then(|blocks| match dropped {
         Some(value) if blocks.is_empty() => Some(raw::array([text_block(value, None).as_str()])),
         _ => blocks_for(revision, &blocks),

@@ -4,7 +4,7 @@ use std::fmt;
 
 /// One event of one stream of a session.
 ///
-/// It is no secret: it counts only together with the session that the stream belongs to.
+/// It is not a secret: it counts only together with the session that the stream belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct EventId {
     /// Which stream.

@@ -67,7 +67,7 @@ pub fn standard(request: &Request, date: &str) -> HeaderMap {
     headers
 }
 
-/// Checks that the mirroring headers of any request are true where they are there: whoever stands before us may have
+/// Checks that the mirroring headers of any request are true where they are there: anyone who stands before us may have
 /// decided by them. Errors carry [`HEADER_MISMATCH`], HTTP status 400.
 pub fn check_present(headers: &HeaderMap, request: &Request) -> Result<(), RpcError> {
     if single(headers, METHOD)?.is_some_and(|method| method != request.method) {
@@ -95,7 +95,7 @@ pub fn check_modern(headers: &HeaderMap, request: &Request, date: &str) -> Resul
     let Some(parameter) = method::named_by(&request.method) else { return Ok(()) };
     let members = request.params.members();
     let Some(wanted) = json::find(&members, parameter).and_then(json::text) else {
-        // The missing parameter is an error of its own, found where the method is understood.
+        // The missing parameter is its own error, found where the method is understood.
         return Ok(());
     };
     let given = single(headers, NAME)?.map(decode_value).transpose()?;

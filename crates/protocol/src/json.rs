@@ -148,7 +148,7 @@ pub fn scan_text(text: &str, rules: Rules) -> Result<Outline<'_>, Fault> {
 }
 
 /// The value of the first member `key` of an object that was checked before; what follows it is not looked at. `None`
-/// also for anything that is no object.
+/// also for anything that is not an object.
 pub(crate) fn member<'a>(text: &'a str, key: &str) -> Option<&'a str> {
     Scanner::of_checked(text).member(key)
 }
@@ -163,7 +163,7 @@ pub fn find<'a>(members: &[Member<'a>], key: &str) -> Option<&'a str> {
     members.iter().find(|member| member.key == key).map(|member| member.value)
 }
 
-/// All values of the member `key`: where keys may stand twice nobody knows which one another reader takes.
+/// All values of the member `key`: where keys may stand twice it is not known which one another reader takes.
 pub(crate) fn values<'a>(members: &[Member<'a>], key: &str) -> impl Iterator<Item = &'a str> {
     members.iter().filter(move |member| member.key == key).map(|member| member.value)
 }
@@ -392,7 +392,7 @@ impl<'a> Scanner<'a> {
         let raw = &self.text[start..self.at];
         let key = match text(raw) {
             Some(key) => key,
-            // Half a surrogate pair can be spelt in several ways, so nobody could say which keys are equal.
+            // Half a surrogate pair can be spelt in several ways, so no one could say which keys are equal.
             None if self.rules.unique == Unique::Everywhere => {
                 self.at = start;
                 return Err(self.syntax("a key without half a surrogate pair"));

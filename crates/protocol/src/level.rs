@@ -62,7 +62,7 @@ impl Level {
         Self::parse(&params.text("level")?)
     }
 
-    /// Whether a message of this level goes to somebody who asked for `threshold` and graver.
+    /// Whether a message of this level goes to someone who asked for `threshold` and graver.
     pub fn passes(self, threshold: Level) -> bool {
         self >= threshold
     }

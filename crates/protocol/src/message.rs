@@ -1,4 +1,4 @@
-//! The JSON-RPC envelope: what a message is, read strictly and written anew.
+//! The JSON-RPC envelope: what a message is, read strictly and rewritten.
 
 use bytes::Bytes;
 use bytestring::ByteString;
@@ -94,7 +94,7 @@ impl Message {
         }
     }
 
-    /// Reads a batch: each message or why it is none. An empty batch, or one of more than 1,000, is an error of its own.
+    /// Reads a batch: each message or why it is none. An empty batch, or one of more than 1,000, is its own error.
     pub fn parse_batch(bytes: &Bytes, rules: Rules) -> Result<Vec<Result<Self, BadMessage>>, BadMessage> {
         match json::scan(bytes, rules)? {
             Outline::Array(items) if items.is_empty() => {

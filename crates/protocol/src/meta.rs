@@ -15,7 +15,7 @@ pub const CLIENT_CAPABILITIES: &str = "io.modelcontextprotocol/clientCapabilitie
 pub const CLIENT_INFO: &str = "io.modelcontextprotocol/clientInfo";
 /// Who the server says that it is, on results.
 pub const SERVER_INFO: &str = "io.modelcontextprotocol/serverInfo";
-/// From which level on the client wants to hear log messages in the course of the request.
+/// From which level on the client wants to hear log messages during the request.
 pub const LOG_LEVEL: &str = "io.modelcontextprotocol/logLevel";
 /// The subscription that a notification belongs to.
 pub const SUBSCRIPTION_ID: &str = "io.modelcontextprotocol/subscriptionId";
@@ -116,7 +116,7 @@ pub struct Stamp<'a> {
     pub revision: Revision,
     /// Our name and version, an object.
     pub client_info: &'a str,
-    /// What can be asked in the course of this request, an object.
+    /// What can be asked during this request, an object.
     pub capabilities: &'a str,
     /// From which level on log messages are wanted.
     pub log_level: Option<&'a str>,
@@ -124,8 +124,8 @@ pub struct Stamp<'a> {
     pub progress_token: Option<u64>,
 }
 
-/// `params` for the next hop towards a modern server: reserved keys are stripped and our own are set, the progress token
-/// is replaced or taken out, all else stays.
+/// `params` for the next hop towards a modern server: reserved keys are stripped and our own are set, the progress
+/// token is replaced or taken out, all else stays.
 pub fn for_modern_server(params: &Raw, stamp: &Stamp<'_>) -> Raw {
     let meta = params.get("_meta").filter(Raw::is_object);
     let mut out = Writer::object(256);

@@ -44,7 +44,8 @@ pub fn is_cacheable(method: &str) -> bool {
     matches!(method, DISCOVER | TOOLS_LIST | RESOURCES_LIST | RESOURCE_TEMPLATES_LIST | PROMPTS_LIST | RESOURCES_READ)
 }
 
-/// The parameter that the `Mcp-Name` header mirrors, for the methods that have one (2026-07-28, and the tasks extension).
+/// The parameter that the `Mcp-Name` header mirrors, for the methods that have one (2026-07-28, and the tasks
+/// extension).
 pub fn named_by(method: &str) -> Option<&'static str> {
     match method {
         TOOLS_CALL | PROMPTS_GET => Some("name"),

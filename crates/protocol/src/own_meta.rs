@@ -6,7 +6,7 @@ use crate::raw::Raw;
 
 /// What our own keys begin with.
 pub const OWN: &str = "toolcrib/";
-/// The kind of a problem that the gateway tells of in a result, by its stable name.
+/// The kind of a problem that the gateway reports in a result, by its stable name.
 pub const ERROR: &str = "toolcrib/error";
 
 /// The value without our own keys in any `_meta`. What has none is neither read to its end nor copied.

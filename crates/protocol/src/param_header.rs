@@ -1,8 +1,9 @@
 //! `x-mcp-header`: arguments of a tool that are mirrored into `Mcp-Param-*` headers (2026-07-28, SEP-2243).
 //!
-//! Source: the specification, Streamable HTTP, "Custom Headers from Tool Parameters". An annotation is good on a property
-//! of type string, integer or boolean that is reached from the schema's root through `properties` alone; any other makes
-//! the whole tool invalid. Values that are data (`default`, `const`, `enum`, `examples`) are no annotations.
+//! Source: the specification, Streamable HTTP, "Custom Headers from Tool Parameters". An annotation is good on a
+//! property of type string, integer or boolean that is reached from the schema's root through `properties` alone; any
+//! other makes the whole tool invalid. Values that are data (`default`, `const`, `enum`, `examples`) are no
+//! annotations.
 
 mod decimal;
 
@@ -25,7 +26,8 @@ pub const PREFIX: &str = "Mcp-Param-";
 const HEADERS: usize = 64;
 /// How long the name of one may be.
 const NAME: usize = 128;
-/// The longest schema that is followed, in bytes: each level is read anew. Only one that has the key is followed at all.
+/// The longest schema that is followed, in bytes: each level is read again. Only one that has the key is followed at
+/// all.
 const SCHEMA: usize = 256 * 1024;
 /// How deep a schema is followed; what arrives over the network is bounded below this already.
 const DEPTH: usize = 128;
@@ -58,7 +60,7 @@ impl ParamHeader {
         &self.name
     }
 
-    /// Where the value lies in the arguments, outermost property first.
+    /// Where the value is in the arguments, outermost property first.
     pub fn path(&self) -> &[String] {
         &self.path
     }

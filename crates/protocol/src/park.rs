@@ -1,4 +1,4 @@
-//! A call that waits for answers of a client which comes back in requests of its own: the state machine, without I/O.
+//! A call that waits for answers of a client which comes back in its own requests: the state machine, without I/O.
 //!
 //! ```text
 //! running ── ask ──▶ asking ── leave ──▶ parked ── answer ──▶ running …
@@ -90,7 +90,7 @@ impl<W> Park<W> {
         !self.questions.is_empty()
     }
 
-    /// A request leaves with all questions that wait, by their names; from now on somebody may come back.
+    /// A request leaves with all questions that wait, by their names; from now on someone may come back.
     pub fn leave(&mut self) -> Vec<(String, Asked)> {
         self.parked = true;
         self.questions.iter().map(|(number, waiting)| (format!("{NAME}{number}"), waiting.asked.clone())).collect()
@@ -101,8 +101,9 @@ impl<W> Park<W> {
         self.attached += 1;
     }
 
-    /// It does no longer: it has left with what it came for, or its client went away. Where nothing is asked that somebody
-    /// could come back with an answer to, a client that went away has taken the call back (2026-07-28, basic/transports).
+    /// It does no longer: it has left with what it came for, or its client went away. Where nothing is asked that
+    /// someone could come back with an answer to, a client that went away has taken the call back (2026-07-28,
+    /// basic/transports).
     pub fn detach(&mut self) {
         self.attached = self.attached.saturating_sub(1);
         if self.is_alone() && !self.is_asking() {
@@ -120,7 +121,7 @@ impl<W> Park<W> {
         self.is_alone() && !self.parked
     }
 
-    /// Whether somebody was told how to come back.
+    /// Whether someone was told how to come back.
     pub fn was_parked(&self) -> bool {
         self.parked
     }

@@ -78,7 +78,7 @@ impl Raw {
         json::member(self.as_str(), key).and_then(json::text).map(std::borrow::Cow::into_owned)
     }
 
-    /// `value`, a part of this text, as a value of its own that shares the bytes.
+    /// `value`, a part of this text, as its own value that shares the bytes.
     pub fn part(&self, value: &str) -> Raw {
         Self::slice_of(&self.0, value)
     }

@@ -1,4 +1,4 @@
-//! The table of revisions. Nobody outside asks which one it is, only what it can do.
+//! The table of revisions. No one outside asks which one it is, only what it can do.
 
 use std::fmt;
 

@@ -1,11 +1,12 @@
 //! A call of a legacy client at a modern server, which asks in its results: the state machine, without I/O.
 //!
-//! Each round is one call. Its result is the end, or asks; the answers go into the next call, which is otherwise the same.
+//! Each round is one call. Its result is the end, or asks; the answers go into the next call, which is otherwise the
+//! same.
 
 use crate::ask::{self, Asked, InputRequired};
 use crate::raw::Raw;
 
-/// How often one call may ask anew before it is given up.
+/// How often one call may ask again before it is given up.
 pub const ROUNDS: usize = 16;
 
 /// One call with its rounds.

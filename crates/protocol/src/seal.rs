@@ -1,9 +1,9 @@
 //! Sealed tokens: what we give to clients to hold for us and take back. They can neither read nor change it.
 //!
-//! The construction is a synthetic IV over HMAC-SHA-256 (Rogaway and Shrimpton, deterministic authenticated encryption):
-//! the tag is the MAC of purpose and payload, the payload is encrypted by the key stream that follows from the tag. It
-//! needs no nonce, and there is no randomness in this crate. Equal payloads give equal tokens, so whoever minds puts
-//! something unique into the payload.
+//! The construction is a synthetic IV over HMAC-SHA-256 (Rogaway and Shrimpton, deterministic authenticated
+//! encryption): the tag is the MAC of purpose and payload, the payload is encrypted by the key stream that follows from
+//! the tag. It needs no nonce, and there is no randomness in this crate. Equal payloads give equal tokens, so anyone
+//! who minds puts something unique into the payload.
 
 use std::fmt;
 

@@ -52,8 +52,8 @@ impl Event {
     }
 }
 
-/// JSON text as it may stand in an event. Readers of some old clients end a line at U+0085, U+2028 and U+2029 too, which
-/// JSON allows in strings only: there an escape is the same character.
+/// JSON text as it may stand in an event. Readers of some old clients end a line at U+0085, U+2028 and U+2029 too,
+/// which JSON allows in strings only: there an escape is the same character.
 pub fn one_line(json: Bytes) -> Bytes {
     let ends = |at: usize| match json.get(at..) {
         Some([0xc2, 0x85, ..]) => Some((2, "\\u0085")),

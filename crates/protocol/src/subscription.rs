@@ -33,7 +33,7 @@ pub struct Filter {
     pub prompts: bool,
     /// `resourcesListChanged`
     pub resources: bool,
-    /// `resourceSubscriptions`: the resources whose updates are wanted. One includes what lies below it.
+    /// `resourceSubscriptions`: the resources whose updates are wanted. One includes what is below it.
     pub uris: BTreeSet<String>,
     /// `taskIds`, of the tasks extension.
     pub tasks: BTreeSet<String>,
@@ -42,7 +42,8 @@ pub struct Filter {
 impl Filter {
     /// Reads `params.notifications` of a request or of an acknowledgement. Types that are not known here are left out.
     ///
-    /// Errors: [`INVALID_PARAMS`] when it is missing, has a member of the wrong type, or watches more than 1,000 things.
+    /// Errors: [`INVALID_PARAMS`] when it is missing, has a member of the wrong type, or watches more than 1,000
+    /// things.
     pub fn read(params: &Raw) -> Result<Self, RpcError> {
         let notifications = params.get("notifications").filter(Raw::is_object);
         let notifications =
@@ -82,7 +83,7 @@ impl Filter {
         out.finish()
     }
 
-    /// What both want. Of two resources of which one lies below the other it is the lower one.
+    /// What both want. Of two resources of which one is below the other it is the lower one.
     #[must_use]
     pub fn meet(&self, other: &Filter) -> Filter {
         let below = |ours: &BTreeSet<String>, theirs: &BTreeSet<String>| -> BTreeSet<String> {

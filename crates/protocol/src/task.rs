@@ -1,7 +1,7 @@
-//! The tasks extension (`io.modelcontextprotocol/tasks`, SEP-2663): recognising and renaming the tasks of others, and the
-//! record of a task of our own.
+//! The tasks extension (`io.modelcontextprotocol/tasks`, SEP-2663): recognising and renaming the tasks of others, and
+//! the record of our own task.
 //!
-//! The methods are in [`crate::method`]. A task's id must not be guessable; whoever makes one brings it.
+//! The methods are in [`crate::method`]. A task's id must not be guessable; anyone who makes one brings it.
 
 mod record;
 
@@ -15,7 +15,7 @@ pub const EXTENSION: &str = "io.modelcontextprotocol/tasks";
 /// The `resultType` of a result that is a task instead.
 pub const RESULT_TYPE: &str = "task";
 
-/// Whether somebody with these capabilities knows tasks. Clients declare it on each request anew.
+/// Whether someone with these capabilities knows tasks. Clients declare it on each request again.
 pub fn declares_tasks(capabilities: &Raw) -> bool {
     let settings = capabilities.get("extensions").and_then(|extensions| extensions.get(EXTENSION));
     settings.is_some_and(|settings| settings.is_object())

@@ -47,7 +47,7 @@ fn spliced(raw: &Raw, mut edits: Vec<Change>) -> Raw {
     Raw::trusted(out)
 }
 
-/// Collects what changes. Where a key stands twice both values are rewritten, since nobody knows which one is read.
+/// Collects what changes. Where a key stands twice both values are rewritten, since it is not known which one is read.
 struct Walk<'t> {
     whole: &'t str,
     map: Rename<'t>,

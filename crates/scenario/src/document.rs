@@ -13,7 +13,7 @@ const VALUES: usize = 100_000;
 /// How the parser calls a line that stands too far left.
 const INDENTATION: &str = "invalid indentation";
 /// How many brackets of a file are moved right.
-const MENDED: usize = 50;
+const FIXED: usize = 50;
 /// The key that brings the entries of other maps.
 const MERGE: &str = "<<";
 /// The largest file, in bytes, and the most text that aliases may make of it.
@@ -120,7 +120,7 @@ pub(crate) fn parse(text: &str) -> Result<Node, Broken> {
     }
     let mut lines: Vec<String> = Vec::new();
     let mut result = parse_strictly(text);
-    for _ in 0..MENDED {
+    for _ in 0..FIXED {
         let Err(broken) = &result else { break };
         if !broken.message.ends_with(INDENTATION) {
             break;
@@ -128,8 +128,8 @@ pub(crate) fn parse(text: &str) -> Result<Node, Broken> {
         if lines.is_empty() {
             lines = text.split_inclusive('\n').map(str::to_owned).collect();
         }
-        // YAML 1.2 (section 7.4) wants a closing bracket to stand further right than the key that its list belongs to. The
-        // readers of Go and C do not ask for that, and muster's own scenarios are written so.
+        // YAML 1.2 (section 7.4) wants a closing bracket to stand further right than the key that its list belongs to.
+        // The readers of Go and C do not ask for that, and muster's own scenarios are written so.
         let line = usize::try_from(broken.line).ok().and_then(|line| lines.get_mut(line - 1));
         let Some(line) = line.filter(|line| line.trim_start().starts_with([']', '}'])) else { break };
         line.insert(0, ' ');
@@ -234,7 +234,7 @@ impl Builder {
             None => self.root = Some(node),
             Some((_, _, Open::List(items))) => items.push(node),
             Some((_, _, Open::Map(entries, pending))) => match pending.take() {
-                // Whoever looks for a value looks for its key.
+                // Anyone who looks for a value looks for its key.
                 Some((key, line)) => entries.push((key, Node { line, ..node })),
                 None => {
                     let key = node.text().ok_or_else(|| format!("expected a key, got {}", node.describe()))?;

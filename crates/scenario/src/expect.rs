@@ -69,7 +69,7 @@ impl Answer {
         Self { success, status: told.status, ..Self::done(result.clone()) }
     }
 
-    /// An action without a result of its own.
+    /// An action without its own result.
     pub(crate) fn done(value: Value) -> Self {
         let text = value.to_string();
         Self { success: true, raw: text.clone(), text, value, has_content: true, status: Some(200), tools: None }
@@ -86,7 +86,7 @@ impl Answer {
     }
 }
 
-/// What is told of an answer, which may be long.
+/// What is reported of an answer, which may be long.
 pub(crate) fn shortened(text: &str) -> String {
     let short: String = text.chars().take(SHOWN).collect();
     if short.len() < text.len() { format!("{short}…") } else { short }
@@ -165,8 +165,8 @@ fn of_lists(expected: &Expected, answer: &Answer, unmet: &mut Vec<String>) {
     }
 }
 
-/// Whether a value is as wanted: a map has at least the wanted keys, a list the wanted items in order, a number the same
-/// value however it is written.
+/// Whether a value is as wanted: a map has at least the wanted keys, a list the wanted items in order, a number the
+/// same value however it is written.
 fn fits(wanted: &Value, found: &Value) -> bool {
     match (wanted, found) {
         (Value::Object(wanted), Value::Object(found)) => {

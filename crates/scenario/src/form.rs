@@ -51,7 +51,7 @@ pub(crate) enum Shape {
     Objects(&'static Table),
     /// A map of these keys, or texts.
     ObjectOrTexts(&'static Table),
-    /// Read by nobody: muster's runner passes it over, and so do we.
+    /// Read by no one: muster's runner passes it over, and so do we.
     Ignored,
 }
 

@@ -1,4 +1,4 @@
-//! The gateway under test: `serve` of the real binary on a home of its own and a port that the system chooses.
+//! The gateway under test: `serve` of the real binary on its own home and a port that the system chooses.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -11,11 +11,11 @@ use toolcrib_transport::process::{self, GuardCommand, Process, Spec};
 const READY: Duration = Duration::from_secs(60);
 /// How often the file is looked at that tells.
 const LOOK: Duration = Duration::from_millis(5);
-/// How many of its last lines are told when something went wrong.
+/// How many of its last lines are reported when something went wrong.
 const LINES: usize = 40;
 /// A port that the system chooses.
 const ANY_PORT: &str = "127.0.0.1:0";
-/// How long the end in good manners may take.
+/// How long the end cleanly may take.
 const MANNERS: Duration = Duration::from_secs(3);
 /// The same for a gateway that is started again: four times its own grace, and a little.
 const RESTART: Duration = Duration::from_secs(60);
@@ -114,8 +114,8 @@ impl Place {
 // === impl Gateway ===
 
 impl Gateway {
-    /// Ends it, well or by SIGKILL, and starts another on the same home; at the same address, unless somebody has taken
-    /// that in between. Tells whether it is the same.
+    /// Ends it, well or by SIGKILL, and starts another on the same home; at the same address, unless someone has taken
+    /// that in between. Whether it is the same.
     pub(crate) async fn restart(&mut self, kill: bool) -> Result<bool, String> {
         if !kill {
             self.ask_to_end().await?;
@@ -142,7 +142,7 @@ impl Gateway {
         lines
     }
 
-    /// Ends it at once, or in good manners where its home is kept for people to look at.
+    /// Ends it at once, or cleanly where its home is kept for people to look at.
     pub(crate) async fn end(&self, in_good_manners: bool) {
         let grace = if in_good_manners { MANNERS } else { Duration::ZERO };
         self.process.stop(grace).await;

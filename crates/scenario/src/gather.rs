@@ -62,7 +62,7 @@ pub fn gather(path: &Path) -> io::Result<Found> {
         let text = bounded(&file).map_err(|message| wrong(&file, message));
         match text.and_then(|text| scenario::read(&file, &text)) {
             Ok(mut scenario) => {
-                // muster's own suite has such pairs, so this is no fault.
+                // muster's own suite has such pairs, so this is not a fault.
                 if let Some(other) = names.get(&scenario.name) {
                     scenario.remarks.push(format!("`{}` has the same name", other.display()));
                 }

@@ -1,10 +1,10 @@
 //! Tools that the runner itself answers: they change mock servers, restart the gateway, and speak to it below the level
-//! of tools. Those that need identity are not here yet; a scenario that uses one is skipped. To add one, give it a row in
-//! [`TOOLS`] and an arm of `act` in `run/harness.rs`.
+//! of tools. Those that need identity are not here yet; a scenario that uses one is skipped. To add one, give it a row
+//! in [`TOOLS`] and an arm of `act` in `run/harness.rs`.
 
 use crate::form::{Key, Shape, Table, key, needed};
 
-/// The ways of a restart: in good manners, or as a crash.
+/// The ways of a restart: cleanly, or as a crash.
 pub(crate) const WAYS: [&str; 2] = ["graceful", "kill"];
 
 /// Each by its name, with its arguments.

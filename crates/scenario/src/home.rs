@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 
 use crate::scenario::{Form, Scenario, Server, Transport};
 
-/// Where the files of mock servers over stdio lie in the home.
+/// Where the files of mock servers over stdio are in the home.
 const MOCKS: &str = "mocks";
 
 /// How the mock servers of a scenario are reached.

@@ -23,7 +23,8 @@ const GRACE: Duration = Duration::from_millis(200);
 /// What the gateway's own tools begin with.
 const CORE: &str = "core_";
 
-/// The schemas of the gateway's own tools by their names, its meta-tools by their `core_` names, as a gateway of this binary tells them.
+/// The schemas of the gateway's own tools by their names, its meta-tools by their `core_` names, as a gateway of this
+/// binary tells them.
 ///
 /// # Errors
 /// When no gateway starts or it does not answer as expected.
@@ -65,7 +66,7 @@ pub fn validate(scenarios: &[Scenario], schemas: &BTreeMap<String, Value>) -> Ve
 }
 
 fn validate_one(scenario: &Scenario, schemas: &BTreeMap<String, Value>) -> Outcome {
-    // Its tools may not be there yet; its form was read all the same.
+    // Its tools may not be there yet; its form was read anyway.
     if let Some(reason) = &scenario.skip {
         return Outcome::bare(&scenario.name, &scenario.file, Verdict::Skipped, reason.clone());
     }
@@ -73,7 +74,7 @@ fn validate_one(scenario: &Scenario, schemas: &BTreeMap<String, Value>) -> Outco
     for step in scenario.all_steps() {
         let Act::Call { tool, args } = &step.act else { continue };
         let expected = &step.expected;
-        // Whoever expects an error may be wrong on purpose.
+        // Anyone who expects an error may be wrong on purpose.
         let fails = expected.success == Some(false) || !expected.error_contains.is_empty();
         if !tool.starts_with(CORE) || fails {
             continue;
@@ -93,7 +94,7 @@ fn validate_one(scenario: &Scenario, schemas: &BTreeMap<String, Value>) -> Outco
     Outcome { reason, ..Outcome::bare(&scenario.name, &scenario.file, verdict, "") }
 }
 
-/// What is wrong with arguments. Where a template stands nobody knows yet what it will be.
+/// What is wrong with arguments. Where a template stands no one knows yet what it will be.
 fn against(schema: &Value, args: &Map<String, Value>) -> Vec<String> {
     let Ok(compiled) = jsonschema::validator_for(schema) else { return vec!["the tool's schema is none".to_owned()] };
     let value = Value::Object(args.clone());

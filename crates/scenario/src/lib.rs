@@ -1,4 +1,4 @@
-//! Behaviour tests in YAML: reads scenarios, runs each against a gateway of its own with mock servers, and reports.
+//! Behaviour tests in YAML: reads scenarios, runs each against its own gateway with mock servers, and reports.
 //!
 //! It speaks the wire like any user: the gateway is a process, the client is whatever fills in [`Drive`].
 

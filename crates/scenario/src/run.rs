@@ -102,7 +102,8 @@ async fn walk(scenario: &Scenario, config: &Config, world: World) -> Outcome {
     outcome
 }
 
-/// Every cleanup: first the scenario's own, which finds what the steps have left, then that of the steps in reverse order.
+/// Every cleanup: first the scenario's own, which finds what the steps have left, then that of the steps in reverse
+/// order.
 async fn clean(scenario: &Scenario, begun: &[&Step], course: &mut Course<'_>, outcome: &mut Outcome) {
     let until = Instant::now() + CLEANUP;
     for step in &scenario.cleanup {

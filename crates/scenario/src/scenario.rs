@@ -133,7 +133,7 @@ pub(crate) struct Retry {
 /// What must be true of an answer.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Expected {
-    /// Nobody said anything about the answer.
+    /// No one said anything about the answer.
     pub(crate) nothing: bool,
     pub(crate) success: Option<bool>,
     pub(crate) contains: Vec<String>,

@@ -1,5 +1,5 @@
 //! The runner as an MCP server over stdin and stdout: `test_run_scenarios`, `test_list_scenarios`,
-//! `test_validate_scenario`, `test_get_results`. It runs what lies in one folder and nothing else.
+//! `test_validate_scenario`, `test_get_results`. It runs what is in one folder and nothing else.
 
 use std::io;
 use std::path::PathBuf;
@@ -44,7 +44,7 @@ struct Server {
     running: tokio::sync::Mutex<()>,
 }
 
-/// Nobody watches.
+/// No one watches.
 struct Silent;
 
 impl Progress for Silent {
@@ -148,7 +148,7 @@ impl Server {
         Ok(verdict(&outcomes.into_iter().filter_map(|outcome| outcome.reason).collect::<Vec<_>>()))
     }
 
-    /// What is wanted of the folder. Files that cannot be read are told where everything is wanted.
+    /// What is wanted of the folder. Files that cannot be read are reported where everything is wanted.
     fn chosen(&self, args: &Value) -> Result<(Vec<Scenario>, Found), String> {
         let texts = |key: &str| match &args[key] {
             Value::Null => Ok(Vec::new()),

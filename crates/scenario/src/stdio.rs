@@ -58,7 +58,7 @@ where
         let (answers, answer) = (answers.clone(), answer(Bytes::copy_from_slice(line.trim_ascii())));
         scope.spawn(async move {
             if let Some(answer) = answer.await {
-                // Nobody reads any more when this fails.
+                // No one reads any more when this fails.
                 let _ = answers.send(answer.to_bytes()).await;
             }
         });

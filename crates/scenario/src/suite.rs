@@ -59,7 +59,7 @@ pub async fn run(
         progress.ended(&outcome);
         (index, outcome)
     };
-    // Not in order: behind a slow scenario the others would wait for their turn to be told.
+    // Not in order: behind a slow scenario the others would wait for their turn to be reported.
     let running = stream::iter(scenarios.iter().enumerate().map(one)).buffer_unordered(pace.parallel.max(1));
     let mut outcomes: Vec<(usize, Outcome)> = running.collect().await;
     outcomes.sort_by_key(|(index, _)| *index);

@@ -1,5 +1,5 @@
-//! Values of a map by their keys. The document has passed the tables of `form`, so what is of the wrong type is taken as
-//! not there.
+//! Values of a map by their keys. The document has passed the tables of `form`, so what is of the wrong type is taken
+//! as not there.
 
 use std::time::Duration;
 

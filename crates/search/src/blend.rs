@@ -1,5 +1,5 @@
-//! The ranking: words, words that look alike, and meaning, each scaled to between 0 and 1, then a weighted sum, to which
-//! comes a share of the mean of the server's tools.
+//! The ranking: words, words that look alike, and meaning, each scaled to between 0 and 1, then a weighted sum, to
+//! which comes a share of the mean of the server's tools.
 
 mod cosines;
 
@@ -23,7 +23,8 @@ const MEANING: f32 = 0.45;
 /// The same with a model's vectors, and how much of it is theirs.
 const WITH_MODEL: f32 = 0.65;
 const MODEL: f32 = 0.7;
-/// How far the best cosine must be above the two hundredth to count in full: in a crowd of near ones the order is chance.
+/// How far the best cosine must be above the two hundredth to count in full: in a crowd of near ones the order is
+/// chance.
 const CLEAR: f32 = 0.35;
 /// From which cosine a tool without any word of the query is a hit.
 const NEAR: f32 = 0.2;
@@ -210,8 +211,8 @@ struct Scale {
 impl Scale {
     const NOTHING: Self = Self { zero: 0.0, range: 0.0, weight: 0.0 };
 
-    /// Only scores above `least` count; with fewer than two hundred of them `least` is the zero, or the worst where there
-    /// is no least.
+    /// Only scores above `least` count; with fewer than two hundred of them `least` is the zero, or the worst where
+    /// there is not a least.
     fn new(scores: &[f32], full: f32, least: f32) -> Self {
         let mut counted: Vec<f32> = scores.iter().copied().filter(|score| *score > least).collect();
         let best = counted.iter().copied().fold(least, f32::max);

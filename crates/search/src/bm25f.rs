@@ -1,5 +1,5 @@
-//! The lexical score: BM25F, that is BM25 over term counts that are weighted and length-normalised per field before they
-//! saturate. A term is a set of words, each with a weight: the forms of a stem, or what a slip may have meant.
+//! The lexical score: BM25F, that is BM25 over term counts that are weighted and length-normalised per field before
+//! they saturate. A term is a set of words, each with a weight: the forms of a stem, or what a slip may have meant.
 //!
 //! The weights are a flat optimum over twelve query sets; changes of a fifth do not matter.
 

@@ -10,7 +10,7 @@
 //! Here it ends for up to [`DEFAULT_HITS`] hits: the names of required parameters stay, and where they alone are more
 //! than the budget, the answer may grow up to [`MOST_TOKENS`]. Only beyond that, which takes hundreds of required
 //! parameters, the last hits have their number instead: `(…64 required)`. More hits than [`DEFAULT_HITS`] are shortened
-//! further, down to their bare ids, and when these are more than the budget they are returned all the same.
+//! further, down to their bare ids, and when these are more than the budget they are returned anyway.
 //!
 //! `…` stands where something was left out; a bare id has nothing but itself.
 

@@ -122,7 +122,7 @@ mod tests {
         for (near, expect) in
             [(-0.3, Confidence::Low), (0.45, Confidence::Low), (0.55, Confidence::Medium), (0.8, Confidence::High)]
         {
-            let sure = Confidence::of("which bugs do I have to mend", &texts, Some(near));
+            let sure = Confidence::of("which bugs do I have to fix", &texts, Some(near));
             assert_eq!(sure, expect, "{near}");
             let named = Confidence::of("linear_get_user_issues", &texts, Some(near));
             assert_eq!(named, Confidence::High, "{near}: other meanings take nothing from names");

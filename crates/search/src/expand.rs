@@ -16,7 +16,7 @@ const TWO_SLIPS: usize = 7;
 const CORRECTED: usize = 4;
 /// How many readings of a slip are taken.
 const READINGS: usize = 3;
-/// How many unknown words are corrected; a query of nothing else is no query.
+/// How many unknown words are corrected; a query of nothing else is not a query.
 const CORRECTIONS: usize = 16;
 /// What a phrase of the vocabulary counts: it says more than one word.
 const TOGETHER: f32 = 1.25;
@@ -37,7 +37,7 @@ pub(crate) struct Expansion {
 
 pub(crate) fn expand(frame: &Frame, mask: &Mask, query: &[QueryTerm], matches: &[Match<'_>]) -> Expansion {
     let mut expanded = Expansion { terms: Vec::new(), phrases: Vec::new(), corrected: Vec::new() };
-    // A word of the language that no tool has is no slip.
+    // A word of the language that no tool has is not a slip.
     let is_slip = |word: &str| Table::embedded().is_none_or(|table| table.find(word.as_bytes()).is_none());
     let mut corrections = 0;
     let mut counts = Vec::new();

@@ -47,8 +47,8 @@ impl Learned {
     /// How many words of one tool are kept: a tool that fits everything shall not push out the others.
     pub const WORDS_OF_TOOL: usize = 512;
 
-    /// The stems of a query's words, as they are kept: in lower case, each once, in the order of the query, without stop
-    /// words where there are others. At most 16.
+    /// The stems of a query's words, as they are kept: in lower case, each once, in the order of the query, without
+    /// stop words where there are others. At most 16.
     pub fn words(text: &str) -> Vec<String> {
         let mut stems = Stems::default();
         let terms = query::terms(text).into_iter().filter(|term| !term.joined).take(WORDS);

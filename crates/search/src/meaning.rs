@@ -39,8 +39,8 @@ pub(crate) struct Reading {
 // === impl Reading ===
 
 impl Reading {
-    /// Reads a query. `matches` is what the vocabulary has of it, `correct` says what a lower-case word was meant to be, if it
-    /// is none.
+    /// Reads a query. `matches` is what the vocabulary has of it, `correct` says what a lower-case word was meant to
+    /// be, if it is none.
     pub(crate) fn new<'c>(text: &str, matches: &[Match<'_>], correct: impl Fn(&str) -> Option<&'c str>) -> Self {
         let Some(table) = Table::embedded() else { return Self { wanted: Vec::new(), trust: 0.0 } };
         let text = corrected(prefix(text, QUERY_BYTES), correct);

@@ -1,5 +1,5 @@
-//! The measures of one ranking with known answers: recall at 1, 5 and 10, success at 1 and 5, reciprocal rank, NDCG at 10
-//! with binary gains.
+//! The measures of one ranking with known answers: recall at 1, 5 and 10, success at 1 and 5, reciprocal rank, NDCG at
+//! 10 with binary gains.
 
 use std::collections::HashSet;
 use std::fmt;

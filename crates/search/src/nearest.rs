@@ -38,8 +38,8 @@ struct Wanted {
 }
 
 /// At most three of `known` that are near to `unknown`, the nearest first, equal ones by name. Near are few slips of
-/// the keyboard (Damerau-Levenshtein, at most a quarter of the letters and 4) and names that share at least half of their
-/// parts. A known `server/tool` is also compared by its `tool` alone.
+/// the keyboard (Damerau-Levenshtein, at most a quarter of the letters and 4) and names that share at least half of
+/// their parts. A known `server/tool` is also compared by its `tool` alone.
 pub fn nearest<'a>(unknown: &str, known: impl IntoIterator<Item = &'a str>) -> Vec<&'a str> {
     let wanted = Wanted::new(unknown);
     let mut best: Vec<(f32, &'a str)> = Vec::new();

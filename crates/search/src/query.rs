@@ -70,8 +70,8 @@ pub(crate) fn without_paths(text: &str) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
-/// The path of a file within a word and the extension of its name. Paths without extension stay: they may be those of an
-/// API, whose parts are what it is about.
+/// The path of a file within a word and the extension of its name. Paths without extension stay: they may be those of
+/// an API, whose parts are what it is about.
 fn file(word: &str) -> Option<(&str, &str)> {
     let begins = |c: char| c.is_alphanumeric() || matches!(c, '/' | '~' | '.');
     let path = word.trim_start_matches(|c| !begins(c)).trim_end_matches(|c: char| !c.is_alphanumeric());

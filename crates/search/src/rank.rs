@@ -21,8 +21,8 @@ pub trait Ranker: Send + Sync {
         None
     }
 
-    /// The texts whose vectors [`Query::meaning`] wants: the query with its slips corrected, then its clauses. None for a
-    /// blank query or a ranking without meaning.
+    /// The texts whose vectors [`Query::meaning`] wants: the query with its slips corrected, then its clauses. None for
+    /// a blank query or a ranking without meaning.
     fn meaning_texts(&self, query: &Query<'_>) -> Vec<String> {
         let _ = query;
         Vec::new()
@@ -117,8 +117,9 @@ pub struct Hit {
     pub id: ToolId,
     /// How well it fits: higher is better, comparable within one answer only. 0 in a list without text.
     pub score: f32,
-    /// How near its meaning is to that of the query or one of its clauses: their cosine in the embedded table, also where a
-    /// model ranked, because each model has cosines of its own. `None` where the table does not know the query or the tool.
+    /// How near its meaning is to that of the query or one of its clauses: their cosine in the embedded table, also
+    /// where a model ranked, because each model has its own cosines. `None` where the table does not know the query or
+    /// the tool.
     pub near: Option<f32>,
     /// Equal tools of other servers that were folded into this hit, sorted by id.
     pub also: Vec<ToolId>,
@@ -139,8 +140,8 @@ pub struct Explanation {
     pub meaning: Part,
     /// The same by the vectors of a model, where [`Query::meaning`] has them all.
     pub model: Option<Part>,
-    /// The server: the mean score of its visible tools by the parts above, so that of like tools that of the server that is
-    /// about the query comes first.
+    /// The server: the mean score of its visible tools by the parts above, so that of like tools that of the server
+    /// that is about the query comes first.
     pub server: Part,
     /// What each word of the query brings to `words.raw`, in the order of the query; words that bring nothing are left
     /// out.
@@ -163,7 +164,7 @@ pub struct Part {
 /// What one word of a query brings.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TermPart {
-    /// The word in lower case; two neighbours written as one are a word of their own.
+    /// The word in lower case; two neighbours written as one are their own word.
     pub word: String,
     /// Its share of the raw score.
     pub score: f32,

@@ -55,8 +55,8 @@ impl Signature {
         format!("{name}{}", self.fitting())
     }
 
-    /// The parentheses with the most detail that fits [`SIGNATURE_CHARS`]. The names of required parameters stay, whether
-    /// they fit or not.
+    /// The parentheses with the most detail that fits [`SIGNATURE_CHARS`]. The names of required parameters stay,
+    /// whether they fit or not.
     pub fn fitting(&self) -> String {
         let fits = |text: &String| text.chars().count() <= SIGNATURE_CHARS;
         let mut steps = Detail::STEPS.iter().filter(|detail| **detail < Detail::RequiredNames);

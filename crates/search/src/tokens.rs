@@ -1,8 +1,8 @@
 //! How many tokens a text costs a model, counted as o200k tokenizers count.
 //!
-//! `split` cuts a text into words, numbers, signs and spaces; `table` holds the vocabulary and merges each piece's bytes.
-//! The vocabulary is part of the program (1.6 MB); the index over it is made at the first count (2 MB, a few
-//! milliseconds), so whoever never counts pays nothing. Other models' tokenizers differ by some percent.
+//! `split` cuts a text into words, numbers, signs and spaces; `table` holds the vocabulary and merges each piece's
+//! bytes. The vocabulary is part of the program (1.6 MB); the index over it is made at the first count (2 MB, a few
+//! milliseconds), so anyone who never counts pays nothing. Other models' tokenizers differ by some percent.
 
 mod split;
 mod table;

@@ -46,7 +46,7 @@ impl Caller {
 
     /// Whether something may come before the answer of a request, so that it needs a [`Channel`](crate::Channel).
     ///
-    /// A modern client says so in each request. A legacy one may hear log messages and questions in the course of whatever
+    /// A modern client says so in each request. A legacy one may hear log messages and questions during whatever
     /// reaches a server.
     pub fn needs_channel(&self, request: &Request) -> bool {
         match (&self.session, request.method.as_str()) {

@@ -1,4 +1,4 @@
-//! The way back to the client in the course of one request: progress, log messages, questions, what a subscription hears.
+//! The way back to the client during one request: progress, log messages, questions, what a subscription hears.
 
 use std::fmt;
 

@@ -1,7 +1,7 @@
 //! Who calls, and how it is answered: principals, the sessions of legacy clients with their streams and questions, the
 //! channel back to the client of one request, and the tools that a session has loaded.
 //!
-//! Knows no gateway, no view, no server: whoever composes it decides what is sent.
+//! Knows no gateway, no view, no server: anyone who composes it decides what is sent.
 
 mod caller;
 mod channel;

@@ -87,7 +87,7 @@ impl LoadedTools {
     }
 
     /// Loads all of `wanted` or nothing. What is no longer `shown` by the profile makes room before anything else, by
-    /// whatever policy: nobody could unload it by its name.
+    /// whatever policy: no one could unload it by its name.
     pub fn load(
         &mut self,
         wanted: &[ToolId],
@@ -147,7 +147,7 @@ impl LoadedTools {
         })
     }
 
-    /// Takes out what nobody has used for as long as the rule says.
+    /// Takes out what no one has used for as long as the rule says.
     pub fn unload_idle(&mut self, rule: &LoadRule, now: Timestamp) -> Vec<ToolId> {
         let Some(after) = rule.unload_after else { return Vec::new() };
         let is_idle = |used: &Moment| u128::from(now.since(used.at)) >= after.as_millis();

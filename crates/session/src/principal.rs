@@ -13,7 +13,7 @@ pub struct Principal {
     pub is_admin: bool,
 }
 
-/// Whose share of what is bounded is used: a principal at an address. Everybody on this machine without a credential is
+/// Whose share of what is bounded is used: a principal at an address. Everyone on this machine without a credential is
 /// one.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct ShareKey {

@@ -35,7 +35,7 @@ pub const STREAM_QUEUE: usize = 64;
 /// One session.
 #[derive(Debug)]
 pub struct Session {
-    /// Its id, a credential: whoever knows it speaks in its name.
+    /// Its id, a credential: anyone who knows it speaks in its name.
     pub id: String,
     /// Who opened it.
     pub principal: Principal,
@@ -149,7 +149,7 @@ impl Session {
         *lock(&self.level) = Some(level);
     }
 
-    /// Nobody can answer any more: whoever waits for an answer learns it.
+    /// No one can answer any more: anyone who waits for an answer learns it.
     pub fn stop_asking(&self) {
         self.questions.close();
     }
@@ -236,7 +236,7 @@ impl Sessions {
         let going = {
             let open = lock(&self.open);
             let own = || open.values().filter(|session| session.share == *newcomer).count();
-            // Others have a quarter that no client can take, and the administrator a little more than everybody.
+            // Others have a quarter that no client can take, and the administrator a little more than everyone.
             let over_share = open.len() >= self.most - self.most / 4 && !newcomer.is_admin && own() >= self.share();
             let reserve = if newcomer.is_admin { RESERVE } else { 0 };
             if !over_share && open.len() < self.most {
@@ -298,7 +298,7 @@ impl Sessions {
         }
     }
 
-    /// Ends the sessions that nobody used for too long.
+    /// Ends the sessions that no one used for too long.
     pub fn close_idle(&self) {
         let now = self.clock.now();
         let idle = self.idle.as_millis();

@@ -1,7 +1,8 @@
 //! The client under test of the conformance suite: it puts a gateway in front of the suite's server and drives it from
 //! the other side with the official SDK's client, in the era of the scenario.
 //!
-//! The suite appends the address of its server as the last argument and tells the rest in `MCP_CONFORMANCE_*` variables.
+//! The suite appends the address of its server as the last argument and tells the rest in `MCP_CONFORMANCE_*`
+//! variables.
 
 // Roots and sampling are deprecated by 2026-07-28 but valid; a bridge has to carry them.
 #![allow(deprecated)]

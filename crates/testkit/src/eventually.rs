@@ -1,4 +1,5 @@
-//! Waits for what must happen: for an event, or by looking again and again where no event tells. Tests wait in no other way.
+//! Waits for what must happen: for an event, or by looking again and again where no event tells. Tests wait in no other
+//! way.
 
 use std::fmt::Debug;
 use std::future::Future;

@@ -1,4 +1,5 @@
-//! A minimal MCP server over stdio with every misbehaviour that a gateway must bear. Synchronous; a thread per slow call.
+//! A minimal MCP server over stdio with every misbehaviour that a gateway must bear. Synchronous; a thread per slow
+//! call.
 //!
 //! To add a tool, add it to `fake/tools.rs`; to add a misbehaviour, add a flag to `fake/options.rs`.
 

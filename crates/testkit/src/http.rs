@@ -200,7 +200,7 @@ impl Drop for HttpServer {
             }
         }
         self.shared.changed.notify_all();
-        // Wakes the thread that accepts, which then sees the end. After this nobody listens any more.
+        // Wakes the thread that accepts, which then sees the end. After this no one listens any more.
         let _ = TcpStream::connect(self.address);
         if let Some(accepting) = self.accepting.take() {
             let _ = accepting.join();

@@ -7,8 +7,8 @@ use std::time::SystemTime;
 
 /// The path of the binary `fake-server`.
 ///
-/// Cargo tells binaries only to tests of their own crate, so this looks beside the running test and otherwise asks cargo
-/// to build it once, into the same folder and with the same profile.
+/// Cargo tells binaries only to tests of their own crate, so this looks beside the running test and otherwise asks
+/// cargo to build it once, into the same folder and with the same profile.
 ///
 /// # Panics
 /// When the binary cannot be built: the test that asked cannot run.

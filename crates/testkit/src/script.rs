@@ -1,5 +1,5 @@
-//! A scripted MCP server: the test writes every answer as bytes, over HTTP or, through `fake-server --relay`, over stdio.
-//! What belongs to the opening of a connection is answered here, in one era or the other.
+//! A scripted MCP server: the test writes every answer as bytes, over HTTP or, through `fake-server --relay`, over
+//! stdio. What belongs to the opening of a connection is answered here, in one era or the other.
 //!
 //! It reads messages with `serde_json` alone, so that it does not share a fault with what is tested.
 
@@ -219,13 +219,13 @@ impl Shared {
             headers: headers.to_vec(),
             connection,
         };
-        // Before anybody is woken by it, so that who looks then finds it.
+        // Before anyone is woken by it, so that who looks then finds it.
         self.note(&heard);
         if envelope.method.is_none()
             && let Some(id) = &heard.id
             && let Some(waiting) = self.lock().asked.remove(id)
         {
-            // Whoever asked may wait no longer.
+            // The caller may wait no longer.
             let _ = waiting.send(heard.params.clone());
         }
         Some(heard)

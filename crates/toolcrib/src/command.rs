@@ -57,12 +57,15 @@ mod version;
 mod workflow;
 
 use std::ffi::OsString;
+use std::fs::Permissions;
 use std::future::Future;
+use std::os::unix::fs::PermissionsExt;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
+use tempfile::TempDir;
 use toolcrib_base::Problem;
 use toolcrib_gateway::Events;
 
@@ -176,9 +179,8 @@ fn with_session(
     person: Option<Arc<dyn Answer>>,
     command: impl AsyncFnOnce(&Client, Output) -> anyhow::Result<()>,
 ) -> anyhow::Result<ExitCode> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("start the runtime")?;
     let output = flags.output(environment)?;
-    let outcome = runtime.block_on(async {
+    on_this_thread(async {
         let mut interrupted = std::pin::pin!(tokio::signal::ctrl_c());
         let opening = async {
             match person {
@@ -198,21 +200,18 @@ fn with_session(
         match outcome {
             Some(outcome) => {
                 client.close().await;
-                outcome.map(|()| ExitCode::SUCCESS).map_err(told_in_a_shell)
+                outcome.map(|()| ExitCode::SUCCESS).map_err(in_terms_of_commands)
             }
             None => {
                 client.abandon().await;
                 Ok(ExitCode::from(INTERRUPTED))
             }
         }
-    });
-    // The system may still look up a name that is no longer awaited.
-    runtime.shutdown_background();
-    outcome
+    })
 }
 
 /// The error with our commands in the place of the gateway's meta-tools.
-fn told_in_a_shell(error: anyhow::Error) -> anyhow::Error {
+fn in_terms_of_commands(error: anyhow::Error) -> anyhow::Error {
     match error.downcast::<Problem>() {
         Ok(problem) => Problem { message: for_a_shell(&problem.message), ..problem }.into(),
         Err(error) => error,
@@ -226,25 +225,37 @@ fn with_rest(
     command: impl AsyncFnOnce(&Rest, Output) -> anyhow::Result<()>,
 ) -> anyhow::Result<ExitCode> {
     let output = flags.output(environment)?;
-    alone(async {
+    until_interrupted(async {
         let rest = Rest::open(flags, environment)?;
         command(&rest, output).await
     })
 }
 
-/// Runs what looks for a gateway by itself. Ctrl-C is heard from before the work says its first word: hence the order.
-fn alone(work: impl Future<Output = anyhow::Result<()>>) -> anyhow::Result<ExitCode> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("start the runtime")?;
-    let outcome = runtime.block_on(async {
+/// Runs a command until it ends or Ctrl-C, which is listened to before the command starts: hence the order.
+fn until_interrupted(work: impl Future<Output = anyhow::Result<()>>) -> anyhow::Result<ExitCode> {
+    on_this_thread(async {
         tokio::select! {
             biased;
             _ = tokio::signal::ctrl_c() => Ok(ExitCode::from(INTERRUPTED)),
             outcome = work => outcome.map(|()| ExitCode::SUCCESS),
         }
-    });
-    // The system may still look up a name that is no longer awaited.
+    })
+}
+
+/// Runs `work` on this thread. What then still waits on another one, such as the look-up of a name or a read from
+/// stdin, is abandoned.
+fn on_this_thread<T>(work: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<T> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("start the runtime")?;
+    let outcome = runtime.block_on(work);
     runtime.shutdown_background();
     outcome
+}
+
+/// A home that lasts as long as a command. Only its owner may read it: a token is in it.
+fn temporary_home(prefix: &str) -> anyhow::Result<TempDir> {
+    let mut builder = tempfile::Builder::new();
+    let builder = builder.prefix(prefix).permissions(Permissions::from_mode(0o700));
+    builder.tempdir().context("make a temporary home")
 }
 
 /// Some of the servers do not work; which and why is already printed.

@@ -8,7 +8,7 @@ mod parse;
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use toolcrib_base::{Kind, Limits, Problem};
@@ -81,6 +81,25 @@ pub(crate) struct ValueWithSource {
 // === impl Config ===
 
 impl Config {
+    /// The settings of a gateway that a command starts for itself: any free port, and `log` as the log's filter, unless
+    /// `flags` or `TOOLCRIB_LOG` say otherwise. The person's own home and address have no effect.
+    ///
+    /// # Errors
+    /// A flag or a variable has a wrong value.
+    pub(crate) fn for_a_command(
+        home: &Path,
+        log: &'static str,
+        flags: impl IntoIterator<Item = (&'static str, toml::Value)>,
+        environment: &Environment,
+    ) -> Result<Self, Problem> {
+        let mut all = BTreeMap::from([("listen", toml::Value::from("127.0.0.1:0"))]);
+        if environment.get("TOOLCRIB_LOG").is_none() {
+            all.insert("log", log.into());
+        }
+        all.extend(flags);
+        Self::load(&SettingFlags { home: Some(home.to_owned()), flags: all }, environment)
+    }
+
     /// Reads the file and settles every key.
     pub(crate) fn load(low: &SettingFlags, environment: &Environment) -> Result<Self, Problem> {
         Self::settle(low, environment).map_err(toolcrib_catalog::without_secrets)

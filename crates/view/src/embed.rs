@@ -1,4 +1,4 @@
-//! A model that says what texts mean, as far as one is known: whoever composes the gateway fills the trait in.
+//! A model that says what texts mean, as far as one is known: anyone who composes the gateway fills the trait in.
 
 use std::fmt::Debug;
 use std::sync::Arc;

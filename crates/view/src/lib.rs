@@ -1,8 +1,8 @@
 //! What one profile shows, as data: its tools under their names, resources, prompts, the meta-tools of its dialect,
 //! operations, the schemas that arguments are checked against, and what all of that costs.
 //!
-//! Immutable: a new view is built whenever the catalogue or a profile changes. Knows no path of a call and no function that
-//! acts; servers are handles that it only asks how they are.
+//! Immutable: a new view is built whenever the catalogue or a profile changes. Knows no path of a call and no function
+//! that acts; servers are handles that it only asks how they are.
 
 pub mod costs;
 pub mod dialect;

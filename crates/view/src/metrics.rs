@@ -56,7 +56,7 @@ struct TotalLabels {
 #[derive(Debug)]
 pub struct Metrics {
     registry: Registry,
-    /// What everybody may read: no names in it.
+    /// What everyone may read: no names in it.
     totals: Registry,
     all_calls: [Counter; 5],
     servers_ready: Gauge,

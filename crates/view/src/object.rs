@@ -29,7 +29,7 @@ impl ObjectKind {
         }
     }
 
-    /// The kind that somebody means, in any letter case; `service` is short for an instance of one.
+    /// The kind that someone means, in any letter case; `service` is short for an instance of one.
     pub fn parse(text: &str) -> Option<Self> {
         if text.eq_ignore_ascii_case("service") {
             return Some(Self::ServiceInstance);

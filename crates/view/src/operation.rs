@@ -1,6 +1,7 @@
-//! Operations as data: administrative acts, each reached by three doors: a `core_*` tool, a REST route and `toolcrib api`.
+//! Operations as data: administrative acts, each reached by three doors: a `core_*` tool, a REST route and `toolcrib
+//! api`.
 //!
-//! What runs when one is asked for is known to whoever keeps the table of those functions.
+//! What runs when one is asked for is known to anyone who keeps the table of those functions.
 
 mod fields;
 mod route;
@@ -20,7 +21,7 @@ pub use table::OperationTable;
 /// Who may do it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Permission {
-    /// Everybody who reaches the profile.
+    /// Everyone who reaches the profile.
     Open,
     /// Principals that may administer.
     Admin,

@@ -44,7 +44,7 @@ pub fn failure(problem: &Problem) -> Raw {
     Raw::from_value(&json!({ "content": [{ "type": "text", "text": text }], "isError": true }))
 }
 
-/// A result that leaves the gateway and names the kind of problem that the gateway itself tells of.
+/// A result that leaves the gateway and names the kind of problem that the gateway itself reports.
 pub fn marked(result: &Raw, kind: Kind) -> Raw {
     let meta = Raw::from_value(&json!({ own_meta::ERROR: kind.name() }));
     result.edit(&[("_meta", Edit::Set(meta.as_str()))])

@@ -1,8 +1,8 @@
 //! Arguments against a tool's schema, before the server is asked.
 //!
-//! Whether they fit is answered first; only then is it said why not. Whoever calls keeps what takes long off the workers.
-//! A schema that does not compile disables the check for its tool, with one warning, and arguments for which it would
-//! take too long are not checked: the server decides then.
+//! Whether they fit is answered first; only then is it said why not. Anyone who calls keeps what takes long off the
+//! workers. A schema that does not compile disables the check for its tool, with one warning, and arguments for which
+//! it would take too long are not checked: the server decides then.
 
 mod cost;
 

@@ -1,4 +1,4 @@
-//! What of this process offers tools of its own, as far as views show them: names, schemas, and what they use.
+//! What of this process offers its own tools, as far as views show them: names, schemas, and what they use.
 
 use std::fmt;
 use std::sync::Arc;
@@ -21,7 +21,7 @@ pub struct Offer {
     pub slow: bool,
 }
 
-/// Which names whoever uses a profile may know and use: what a source may ask of a view.
+/// Which names anyone who uses a profile may know and use: what a source may ask of a view.
 pub trait VisibleNames {
     /// The profile.
     fn profile(&self) -> &ProfileName;
@@ -33,8 +33,8 @@ pub trait VisibleNames {
     /// name, and what a tool of a source uses may be named too.
     fn may_name(&self, name: &str) -> bool;
 
-    /// The same without what a tool of a source uses. A name that belongs to no server that the profile may have is never
-    /// told.
+    /// The same without what a tool of a source uses. A name that belongs to no server that the profile may have is
+    /// never told.
     fn may_name_alone(&self, name: &str) -> bool;
 
     /// Whether an administrator can use what has this name.
@@ -50,11 +50,11 @@ pub trait ToolSource: Send + Sync + fmt::Debug {
     /// Its tools. The same `Arc` as before says that nothing has changed.
     fn tools(&self) -> Arc<[Offer]>;
 
-    /// Whether an object of its own, such as a workflow, may be known of where only this view is: nothing that it uses is
+    /// Whether its own object, such as a workflow, may be known of where only this view is: nothing that it uses is
     /// hidden there. `false` where there is no such object.
     fn shows(&self, view: &dyn VisibleNames, kind: ObjectKind, name: &str) -> bool;
 
-    /// Why a tool of its own that a view does not show cannot be called; nothing where there is no such tool, or none that
+    /// Why its own tool that a view does not show cannot be called; nothing where there is no such tool, or none that
     /// may be known of.
     fn explain(&self, view: &dyn VisibleNames, tool: &str) -> Option<Problem>;
 }

@@ -114,7 +114,7 @@ pub struct View {
     /// Its prompts, sorted by exposed name.
     pub prompts: Vec<Arc<Prompt>>,
     pub resources: Resources,
-    /// What it may have beside them: tools of entries that nobody has configured.
+    /// What it may have beside them: tools of entries that no one has configured.
     pub available: Candidates,
     /// What its servers can do beside the usual.
     pub offered: Offered,
@@ -282,7 +282,7 @@ impl View {
         self.tool(name).or_else(|| reach::ids(name, servers).find_map(|id| self.tool_by_id(&id)))
     }
 
-    /// Whether somebody can use what has this name in whatever dialect: a tool, an operation, a meta-tool.
+    /// Whether someone can use what has this name in whatever dialect: a tool, an operation, a meta-tool.
     pub fn reaches(&self, name: &str, is_admin: bool) -> bool {
         let may = |operation: &Operation| is_admin || operation.permission == Permission::Open;
         self.operations.by_tool(name).is_some_and(may)
@@ -311,7 +311,7 @@ impl View {
         self.prompts.get(index)
     }
 
-    /// Whether a tool stands in `tools/list` for everybody.
+    /// Whether a tool stands in `tools/list` for everyone.
     pub fn lists(&self, tool: &Tool) -> bool {
         match self.profile.exposure {
             Exposure::Direct => true,
@@ -325,7 +325,7 @@ impl View {
 
     /// The servers whose first listing has not ended.
     pub fn pending(&self) -> Vec<&ServerName> {
-        // What nobody starts is not about to be listed.
+        // What no one starts is not about to be listed.
         let is_pending = |server: &Server| {
             let status = server.status();
             !status.listed && status.state != State::Stopped

@@ -80,7 +80,7 @@ const fn unpinned(name: &'static str, suite: Era, carrier: Carrier) -> Cell {
     Cell { name, suite, side: Side::Server { fixture: None, carrier } }
 }
 
-/// What the fixture's `--pin` is told.
+/// What the fixture's `--pin` gets.
 pub fn pin(fixture: Option<Era>) -> &'static str {
     fixture.map_or("both", Era::word)
 }
@@ -158,8 +158,8 @@ impl Cell {
     }
 }
 
-/// The scenarios for servers in one of the suite's requirement files: the items below `server:`, and below `not_scored:`
-/// those whose `leg` is `server`.
+/// The scenarios for servers in one of the suite's requirement files: the items below `server:`, and below
+/// `not_scored:` those whose `leg` is `server`.
 fn server_scenarios(text: &str) -> Vec<String> {
     let mut found = Vec::new();
     let (mut section, mut unscored) = ("", "");

@@ -1,5 +1,5 @@
-//! Reads what the suite found and compares it with what a cell expects. A warning counts as a failure, as it does with a
-//! baseline of the suite's own.
+//! Reads what the suite found and compares it with what a cell expects. A warning counts as a failure, as it does with
+//! a baseline of the suite's own.
 
 use std::fs;
 use std::path::Path;

@@ -75,7 +75,7 @@ impl Stage {
         self.start_gateway(programs, &home)
     }
 
-    /// Ends the programs in good manners; the gateway has to end with status 0.
+    /// Ends the programs cleanly; the gateway has to end with status 0.
     pub fn end(&mut self) -> Result<()> {
         if let Some(mut gateway) = self.gateway.take() {
             let status = gateway.end("TERM", END_DEADLINE)?;

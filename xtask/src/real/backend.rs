@@ -1,4 +1,4 @@
-//! The servers behind the gateway that run over HTTP: each is a program of its own with a port of its own, started
+//! The servers behind the gateway that run over HTTP: each is its own program with its own port, started
 //! before the gateway and killed with this program.
 
 use std::fs;
@@ -101,7 +101,7 @@ impl Row {
         Running::start(self.name, &mut command, &logs.join(format!("{}.log", self.name)))
     }
 
-    /// Waits until it listens. Somebody else may have taken the port before the server did: then it gets another one.
+    /// Waits until it listens. Someone else may have taken the port before the server did: then it gets another one.
     fn ready(&self, places: &Places<'_>, mut port: u16, mut running: Running, logs: &Path) -> Result<Backend> {
         let mut attempt = 1;
         while let Err(error) = running.wait_for(READY_DEADLINE, || process::listens(port).then_some(())) {

@@ -87,7 +87,7 @@ impl Stage {
         for (_, server) in stage.servers.iter_mut().filter(|(name, _)| ASKING.contains(name)) {
             server["declares"] = json!(["elicitation", "sampling", "roots"]);
         }
-        // Over HTTP the ready file waits for the eager ones. Over stdio each test starts a gateway of its own, which
+        // Over HTTP the ready file waits for the eager ones. Over stdio each test starts its own gateway, which
         // should start only what the test uses.
         for (home, start) in [("home", "eager"), ("stdio-home", "lazy")] {
             stage.write_definitions(home, start)?;

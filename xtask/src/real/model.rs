@@ -1,5 +1,5 @@
-//! A real model in a real gateway: added from a folder, read in the background, asked by a search, and not asked again for
-//! what it has read once.
+//! A real model in a real gateway: added from a folder, read in the background, asked by a search, and not asked again
+//! for what it has read once.
 
 use std::fs;
 use std::path::PathBuf;

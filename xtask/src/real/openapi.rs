@@ -1,4 +1,4 @@
-//! Schemathesis against the control API of a gateway of its own: no server error, and nothing but what the OpenAPI
+//! Schemathesis against the control API of its own gateway: no server error, and nothing but what the OpenAPI
 //! document says.
 
 use std::fs;

@@ -35,7 +35,7 @@ pub fn apply(list: &str, findings: Vec<Finding>) -> Result<Vec<Finding>> {
             line: exception.line,
             item: None,
             what: format!("`{}` for `{}` is not needed any more", exception.check, exception.path),
-            mend: "remove the entry",
+            fix: "remove the entry",
         });
     }
     Ok(left)
@@ -78,7 +78,7 @@ pub fn unneeded(list: &str, section: &str, names: &BTreeMap<String, BTreeSet<Str
         line: line_of(list, section, key, name),
         item: None,
         what: format!("`{section}.{key}` need not name `{name}` any more"),
-        mend: "remove the name, or run `cargo xtask tidy --shrink`",
+        fix: "remove the name, or run `cargo xtask tidy --shrink`",
     };
     pairs.map(finding).collect()
 }
@@ -95,7 +95,7 @@ fn line_of(list: &str, section: &str, key: &str, name: &str) -> usize {
     lines.find(|(line, _)| line.contains(&quoted)).map_or(1, |(_, number)| number)
 }
 
-/// The list without the lines of these findings: names on lines of their own, entries up to the next blank line.
+/// The list without the lines of these findings: names on their own lines, entries up to the next blank line.
 pub fn shrink(list: &str, findings: &[Finding]) -> String {
     let lines: Vec<&str> = list.lines().collect();
     let mut gone = vec![false; lines.len()];
@@ -137,7 +137,7 @@ mod tests {
         "\n[[allow]]\ncheck = \"file-length\"\npath = \"a.rs\"\nreason = \"one table, read from top to bottom\"\n";
 
     fn finding(path: &str) -> Finding {
-        Finding { check: "file-length", path: path.to_owned(), line: 800, item: None, what: String::new(), mend: "" }
+        Finding { check: "file-length", path: path.to_owned(), line: 800, item: None, what: String::new(), fix: "" }
     }
 
     fn left(list: &str, findings: Vec<Finding>) -> Vec<String> {

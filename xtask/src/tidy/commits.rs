@@ -1,5 +1,5 @@
-//! The rule for the subjects of commits: short, and of something finished. `.githooks/commit-msg` says the same before a
-//! commit is made; `cargo xtask setup` switches it on.
+//! The rule for the subjects of commits: short, and of something finished. `.githooks/commit-msg` says the same before
+//! a commit is made; `cargo xtask setup` switches it on.
 
 use std::path::Path;
 use std::process::Command;
@@ -11,7 +11,7 @@ const AFTER: &str = "55b239d5d";
 const COLUMNS: usize = 72;
 /// What git calls a commit that is to be melted into another one.
 const UNFINISHED: [&str; 3] = ["fixup!", "squash!", "amend!"];
-const MEND: &str = "reword it with `git rebase --interactive`: what is different now, the reason below a blank line";
+const FIX: &str = "reword it with `git rebase --interactive`: what is different now, the reason below a blank line";
 
 /// The findings, or why there is nothing to look at: an archive has no history, a shallow copy only its end.
 pub fn check(root: &Path) -> Result<Vec<Finding>, String> {
@@ -41,7 +41,7 @@ fn of_log(log: &str) -> Vec<Finding> {
         line: 1,
         item: None,
         what: format!("`{subject}`: {fault}"),
-        mend: MEND,
+        fix: FIX,
     };
     faulty.map(finding).collect()
 }

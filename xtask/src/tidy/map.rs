@@ -1,6 +1,6 @@
-//! `cargo xtask tidy --map`: how large each crate is and which of its modules import each other in a circle. A module is
-//! a file of the crate's `src/` with the folder of its name. The check fails on a circle that `xtask/tidy.toml` does not
-//! name; what it names may only shrink.
+//! `cargo xtask tidy --map`: how large each crate is and which of its modules import each other in a circle. A module
+//! is a file of the crate's `src/` with the folder of its name. The check fails on a circle that `xtask/tidy.toml` does
+//! not name; what it names may only shrink.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -29,8 +29,8 @@ pub fn check(files: &[TextFile], list: &str) -> Result<(Vec<Finding>, Vec<String
     let (mut findings, mut map) = (Vec::new(), Vec::new());
     map.push("crate            lines  share  in circles  modules in circles".to_owned());
     let mut unneeded: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
-    let mut finding = |path: String, what: String, mend| {
-        findings.push(Finding { check: "circles", path, line: 1, item: None, what, mend });
+    let mut finding = |path: String, what: String, fix| {
+        findings.push(Finding { check: "circles", path, line: 1, item: None, what, fix });
     };
     for (name, one) in &crates {
         let circles = one.circles();
@@ -46,8 +46,8 @@ pub fn check(files: &[TextFile], list: &str) -> Result<(Vec<Finding>, Vec<String
         let new: Vec<_> = within.iter().filter(is_new).map(|module| module.as_str()).collect();
         if percent > MOST && !new.is_empty() {
             let what = format!("modules of `{name}` import each other in a circle: {}", new.join(" "));
-            let mend = "let one of them take a value or a trait of the other, or move what both use below them";
-            finding(format!("crates/{name}/src/lib.rs"), what, mend);
+            let fix = "let one of them take a value or a trait of the other, or move what both use below them";
+            finding(format!("crates/{name}/src/lib.rs"), what, fix);
         }
         for module in known.into_iter().flatten().filter(|module| percent <= MOST || !within.contains(module)) {
             unneeded.entry(name.clone()).or_default().insert(module.clone());

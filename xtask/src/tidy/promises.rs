@@ -11,7 +11,7 @@ use super::scan::{is_word, words};
 use super::{Finding, Report};
 use crate::workspace::TextFile;
 
-/// What a sentence says when it tells of something that is not there.
+/// What a sentence says when it reports something that is not there.
 const MISSING: [&str; 8] =
     ["yet", "later work", "for now", "is planned", "no effect", "no operation that", "no command that", "no way to"];
 
@@ -57,8 +57,8 @@ fn missing_things(file: &TextFile, files: &[TextFile]) -> Vec<Finding> {
         let tests = marker.map(named_tests).unwrap_or_default();
         if tests.is_empty() {
             let what = format!("`{phrase}` without the test that notices when it is there");
-            let mend = "say what is there, or add `<!-- missing: [`test`](file.rs) -->` to this paragraph";
-            report.add("missing", block.line, what, mend);
+            let fix = "say what is there, or add `<!-- missing: [`test`](file.rs) -->` to this paragraph";
+            report.add("missing", block.line, what, fix);
         }
         unknown_tests(&mut report, &block, &tests, files);
     }
@@ -77,8 +77,8 @@ fn promises(file: &TextFile, files: &[TextFile]) -> Vec<Finding> {
         }
         let tests = named_tests(block.text);
         if tests.is_empty() && !block.text.starts_with("- Not promised:") {
-            let mend = "end it with the test that keeps it: [`test`](path/of/file.rs)";
-            report.add("promise", block.line, "a promise that names no test", mend);
+            let fix = "end it with the test that keeps it: [`test`](path/of/file.rs)";
+            report.add("promise", block.line, "a promise that names no test", fix);
         }
         unknown_tests(&mut report, &block, &tests, files);
     }

@@ -38,8 +38,8 @@ pub fn check(source: &Source) -> Vec<Finding> {
 
 fn begins_with_its_purpose(source: &Source, report: &mut Report<'_>) {
     if !source.raw.starts_with("//! ") {
-        let mend = "begin with `//!` and one or two sentences: what it is for and what is not here";
-        report.add("purpose", 1, "the file does not begin with `//!`", mend);
+        let fix = "begin with `//!` and one or two sentences: what it is for and what is not here";
+        report.add("purpose", 1, "the file does not begin with `//!`", fix);
     }
 }
 
@@ -81,20 +81,20 @@ fn line_length(source: &Source, report: &mut Report<'_>) {
 }
 
 fn names(source: &Source, report: &mut Report<'_>) {
-    const MEND: &str = "name it after what it holds or does";
+    const FIX: &str = "name it after what it holds or does";
     let file = source.path.rsplit('/').next().unwrap_or_default();
     if file == "mod.rs" {
         report.add("names", 1, "a file called `mod.rs`", "call it after its folder: `foo.rs` beside `foo/`");
     }
     for part in source.path.trim_end_matches(".rs").split('/') {
         if EMPTY_NAMES.contains(&part) {
-            report.add("names", 1, format!("`{part}` says nothing about what is inside"), MEND);
+            report.add("names", 1, format!("`{part}` says nothing about what is inside"), FIX);
         }
     }
     for offset in source.find("mod") {
         let name = source.code[offset + 3..].trim_start();
         if let Some(empty) = EMPTY_NAMES.iter().find(|empty| words(name, empty).first() == Some(&0)) {
-            report.add("names", source.line(offset), format!("a module called `{empty}`"), MEND);
+            report.add("names", source.line(offset), format!("a module called `{empty}`"), FIX);
         }
     }
     for offset in source.find("fn") {
@@ -114,8 +114,8 @@ fn tasks_start_in_a_scope(source: &Source, report: &mut Report<'_>) {
         ["tokio::spawn", "task::spawn", "task::spawn_local"].iter().flat_map(|pattern| source.find(pattern)).collect();
     found.extend(named_in_group(source, &["tokio::", "tokio::task::"], &["spawn", "spawn_local"]));
     for offset in found {
-        let mend = "start it in a `toolcrib_base::task::Scope`, which can be cancelled and awaited";
-        report.add("spawn", source.line(offset), "a task that nobody owns", mend);
+        let fix = "start it in a `toolcrib_base::task::Scope`, which can be cancelled and awaited";
+        report.add("spawn", source.line(offset), "a task that nobody owns", fix);
     }
 }
 
@@ -130,8 +130,8 @@ fn only_transport_starts_processes(source: &Source, report: &mut Report<'_>) {
     found.extend(named_in_group(source, &["std::process::", "process::"], &["Command"]));
     found.extend(named_in_group(source, &["tokio::"], &["process"]));
     for offset in found.into_iter().filter(|offset| !source.is_test(*offset)) {
-        let mend = "only `transport` starts processes, so that each one dies with us";
-        report.add("process", source.line(offset), "a process is started here", mend);
+        let fix = "only `transport` starts processes, so that each one dies with us";
+        report.add("process", source.line(offset), "a process is started here", fix);
     }
 }
 
@@ -166,12 +166,12 @@ fn nothing_half_done(source: &Source, report: &mut Report<'_>) {
     let patterns = [
         ("todo!", "finish it or leave it out"),
         ("unimplemented!", "finish it or leave it out"),
-        ("#[ignore", "mend the test or remove it; what a machine lacks is skipped with a message"),
+        ("#[ignore", "fix the test or remove it; what a machine lacks is skipped with a message"),
         ("thread::sleep", "wait for the event itself, with a deadline"),
     ];
-    for (pattern, mend) in patterns {
+    for (pattern, fix) in patterns {
         for offset in source.find(pattern) {
-            report.add("half-done", source.line(offset), format!("`{pattern}`"), mend);
+            report.add("half-done", source.line(offset), format!("`{pattern}`"), fix);
         }
     }
 }
@@ -185,17 +185,17 @@ fn no_sleep_in_tests(source: &Source, report: &mut Report<'_>) {
             if is_other || !after.starts_with('(') {
                 continue;
             }
-            let mend =
+            let fix =
                 "wait for the event with a helper of `toolcrib_testkit`: `eventually`, `eventually_finds`, `pass`";
-            report.add("sleep", source.line(offset), format!("`{word}` in a test"), mend);
+            report.add("sleep", source.line(offset), format!("`{word}` in a test"), fix);
         }
     }
 }
 
 fn no_unwrap(source: &Source, report: &mut Report<'_>) {
     for offset in source.find(".unwrap()").into_iter().filter(|offset| !source.is_test(*offset)) {
-        let mend = "return the error, or `expect(\"why it cannot happen\")`";
-        report.add("unwrap", source.line(offset), "`unwrap()` outside tests", mend);
+        let fix = "return the error, or `expect(\"why it cannot happen\")`";
+        report.add("unwrap", source.line(offset), "`unwrap()` outside tests", fix);
     }
 }
 
@@ -208,8 +208,8 @@ fn only_protocol_compares_revisions(source: &Source, report: &mut Report<'_>) {
     for (year, day) in REVISIONS {
         let literal = format!("\"{year}{day}\"");
         for (offset, _) in source.quoted.match_indices(&literal).filter(|(offset, _)| !source.is_test(*offset)) {
-            let mend = "ask `protocol` for the capability that matters here";
-            report.add("revision", source.line(offset), format!("the revision {literal} by name"), mend);
+            let fix = "ask `protocol` for the capability that matters here";
+            report.add("revision", source.line(offset), format!("the revision {literal} by name"), fix);
         }
     }
 }

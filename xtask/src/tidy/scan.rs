@@ -1,5 +1,5 @@
 //! A view of a Rust file good enough for house rules: what is code, what is text in quotes, what is a test, and where
-//! functions begin and end. It is no parser; it only has to know comments, quotes and braces.
+//! functions begin and end. It is not a parser; it only has to know comments, quotes and braces.
 
 /// A Rust file, prepared for the checks. All three texts have the same length and line breaks.
 #[derive(Debug)]

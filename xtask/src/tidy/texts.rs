@@ -1,5 +1,5 @@
 //! The rules for files that are no Rust code: links that lead somewhere, lines that are wrapped, decision records with
-//! numbers of their own, guides that need one program only, and no path of the machine on which something was written.
+//! their own numbers, guides that need one program only, and no path of the machine on which something was written.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -44,12 +44,12 @@ fn machine_paths(file: &TextFile) -> Vec<Finding> {
         for (offset, _) in file.text.match_indices(&path) {
             let before = file.text[..offset].chars().next_back();
             let after = file.text[offset + path.len()..].chars().next();
-            // `a/wo…` and `$X/wo…` are other paths; a placeholder such as `<name>` or `$USER` is nobody's.
+            // `a/wo…` and `$X/wo…` are other paths; a placeholder such as `<name>` or `$USER` is no one's.
             let begins = before.is_none_or(|letter| !scan::is_word(letter) && !"./-}~>".contains(letter));
             if begins && (second != "me/" || after.is_some_and(char::is_alphanumeric)) {
                 let what = format!("`{path}…` is a path of one machine");
-                let mend = "write it relative to the project, or with a variable or a placeholder";
-                report.add("machine-path", scan::line(&file.text, offset), what, mend);
+                let fix = "write it relative to the project, or with a variable or a placeholder";
+                report.add("machine-path", scan::line(&file.text, offset), what, fix);
             }
         }
     }
@@ -83,7 +83,7 @@ fn links(file: &TextFile, exists: impl Fn(&str) -> bool) -> Vec<Finding> {
             let path = target.split(['#', '?']).next().unwrap_or_default();
             let elsewhere = path.is_empty() || path.contains("://") || path.starts_with("mailto:");
             if !elsewhere && !exists(&path.replace("%20", " ")) {
-                report.add("links", index + 1, format!("`{target}` leads nowhere"), "mend the link or remove it");
+                report.add("links", index + 1, format!("`{target}` leads nowhere"), "fix the link or remove it");
             }
         }
     }

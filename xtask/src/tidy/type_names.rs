@@ -10,8 +10,9 @@ use super::{Finding, allowed};
 
 const KEYWORDS: [&str; 4] = ["struct", "enum", "trait", "type"];
 
-/// Words that end as participles do and are none: nouns, and `Embed`, which names what a trait does. One that stands for its result (a `Listing`) belongs here, one that stands for
-/// whoever does it (`Running`) or for what was done to it does not.
+/// Words that end as participles do and are none: nouns, and `Embed`, which names what a trait does. One that stands
+/// for its result (a `Listing`) belongs here, one that stands for anyone who does it (`Running`) or for what was done
+/// to it does not.
 const NOUNS: [&str; 26] = [
     "Binding", "Caching", "Embed", "Ending", "Encoding", "Feed", "Finding", "Framing", "Heading", "Keyring", "Listing",
     "Mapping", "Meaning", "Naming", "Need", "Opening", "Paging", "Pairing", "Ranking", "Reading", "Seed", "Setting",
@@ -92,9 +93,9 @@ pub fn check(sources: &[Source], list: &str) -> Result<Vec<Finding>> {
                 continue;
             }
             let what = format!("the type `{name}` is not named by a noun");
-            let mend = "name it as the field does: `Event`, `Request`, `CallOutcome`";
+            let fix = "name it as the field does: `Event`, `Request`, `CallOutcome`";
             let (path, line) = (source.path.clone(), source.line(offset));
-            findings.push(Finding { check: "type-names", path, line, item: None, what, mend });
+            findings.push(Finding { check: "type-names", path, line, item: None, what, fix });
         }
     }
     for (folder, names) in used {

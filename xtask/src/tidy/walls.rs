@@ -82,8 +82,8 @@ pub fn check(workspace: &Workspace, packages: &[Package]) -> Vec<Finding> {
 
 fn check_package(package: &Package, path: &str, manifest: &str) -> Vec<Finding> {
     let mut findings = Vec::new();
-    let mut report = |line: usize, what: String, mend: &'static str| {
-        findings.push(Finding { check: "walls", path: path.to_owned(), line, item: None, what, mend });
+    let mut report = |line: usize, what: String, fix: &'static str| {
+        findings.push(Finding { check: "walls", path: path.to_owned(), line, item: None, what, fix });
     };
     let folder = folder(&package.name);
     let Some((_, may_use)) = MAY_USE.iter().find(|(name, _)| *name == folder) else {

@@ -1,4 +1,5 @@
-//! The backend over Streamable HTTP: plain JSON answers; in the legacy era one session for everybody, in the modern none.
+//! The backend over Streamable HTTP: plain JSON answers; in the legacy era one session for everyone, in the modern
+//! none.
 
 use std::convert::Infallible;
 use std::pin::Pin;

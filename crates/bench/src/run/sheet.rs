@@ -1,4 +1,4 @@
-//! What a part with a region of its own in the document puts on paper: its aims, then its tables.
+//! What a part with its own region in the document puts on paper: its aims, then its tables.
 
 use std::time::Instant;
 

@@ -32,7 +32,7 @@ pub(super) const GATEWAY_MODERN: &str = "Toolcrib → HTTP, modern → modern";
 pub(super) const GATEWAY_MODERN_STDIO: &str = "Toolcrib → stdio, modern → modern";
 pub(super) const GATEWAY_LEGACY_CLIENT: &str = "Toolcrib → HTTP, legacy → modern";
 
-/// Another gateway, run by somebody else.
+/// Another gateway, run by someone else.
 #[derive(Debug, Clone)]
 pub(crate) struct Peer {
     name: String,
@@ -89,7 +89,8 @@ pub(super) struct Yardsticks {
 }
 
 impl Path {
-    /// Whether results larger than `echo` are measured here; the variants of the gateway's path would repeat themselves.
+    /// Whether results larger than `echo` are measured here; the variants of the gateway's path would repeat
+    /// themselves.
     pub(super) fn serves_large(&self) -> bool {
         !self.by_call_tool && self.manner.is_modern() == self.to_modern
     }
@@ -99,8 +100,8 @@ impl Path {
         !self.by_call_tool && self.manner != Manner::Askable
     }
 
-    /// The rows to compare this path with: those that lead to a backend of the same kind. The SDK's proxy stands in front
-    /// of the legacy ones only.
+    /// The rows to compare this path with: those that lead to a backend of the same kind. The SDK's proxy stands in
+    /// front of the legacy ones only.
     pub(super) fn yardsticks(&self) -> Yardsticks {
         if self.to_modern {
             return Yardsticks { direct: MODERN_DIRECT, forwarder: MODERN_FORWARDER, sdk: "" };

@@ -1,4 +1,4 @@
-//! Defects that a review found; each stays mended.
+//! Defects that a review found; each stays fixed.
 
 use serde_json::{Value, json};
 use toolcrib_protocol::{Raw, Revision, meta, task};

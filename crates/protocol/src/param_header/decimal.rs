@@ -13,7 +13,7 @@ pub(super) struct Decimal {
 }
 
 impl Decimal {
-    /// Reads a number in the grammar of JSON; `None` for anything else, and for exponents that nobody means.
+    /// Reads a number in the grammar of JSON; `None` for anything else, and for exponents that no one means.
     pub(super) fn parse(text: &str) -> Option<Self> {
         let (negative, rest) = text.strip_prefix('-').map_or((false, text), |rest| (true, rest));
         let (mantissa, exponent) = match rest.split_once(['e', 'E']) {

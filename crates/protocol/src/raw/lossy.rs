@@ -1,5 +1,5 @@
-//! Trees of texts that serde_json refuses although they are JSON: half surrogate pairs, numbers out of range. Servers in
-//! some languages send them, and one such value must not empty everything around it.
+//! Trees of texts that serde_json refuses although they are JSON: half surrogate pairs, numbers out of range. Servers
+//! in some languages send them, and one such value must not empty everything around it.
 
 use serde_json::{Map, Value};
 

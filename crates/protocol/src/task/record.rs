@@ -191,7 +191,7 @@ impl Task {
         if self.status().is_terminal() {
             return Err(Ended::Already(self.status()));
         }
-        // The wall clock may go back; what is told must not.
+        // The wall clock may go back; what is reported must not.
         self.updated = self.updated.max(now);
         Ok(())
     }

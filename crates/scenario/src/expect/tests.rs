@@ -14,7 +14,8 @@ fn error(text: &str) -> Answer {
     Answer::of_call(Told { outcome: Ok(result), status: Some(200) })
 }
 
-/// The same expectation on an answer that meets it and on one that does not; `part` is in what is told of the latter.
+/// The same expectation on an answer that meets it and on one that does not; `part` is in what is reported of the
+/// latter.
 fn check(expected: &Expected, good: &Answer, bad: &Answer, part: &str) {
     assert_eq!(unmet(expected, good), Vec::<String>::new(), "{expected:?}");
     let told = unmet(expected, bad).join("\n");
@@ -54,7 +55,7 @@ fn texts_are_looked_for_in_whatever_case() {
 fn an_expected_error_without_an_error_is_never_green() {
     let expected = Expected { success: Some(false), error_contains: list(&["not found", "x"]), ..Expected::default() };
     check(&expected, &error("x not found"), &error("not found"), "`error_contains`: `x` is not in the error");
-    // Whoever says both gets told both: that is a scenario which contradicts itself.
+    // Anyone who says both gets told both: that is a scenario which contradicts itself.
     let odd = Expected { success: Some(true), error_contains: list(&["x"]), ..Expected::default() };
     assert!(unmet(&odd, &ok("x")).join("\n").contains("there is no error"));
 }

@@ -8,7 +8,7 @@ use crate::wrong::{Wrong, nearest};
 
 use super::{Key, Shape, Table};
 
-/// How many faults of one file are told.
+/// How many faults of one file are reported.
 const MOST: usize = 50;
 
 /// What is wrong with `node` as a map of these keys.

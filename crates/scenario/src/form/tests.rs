@@ -1,5 +1,5 @@
-//! Every key of every table, taken from the tables themselves: right, of a wrong type, mistyped, in the other spelling, at
-//! a place where it does not belong, and left out. The JSON schema for editors must refuse what the reader refuses.
+//! Every key of every table, taken from the tables themselves: right, of a wrong type, mistyped, in the other spelling,
+//! at a place where it does not belong, and left out. The JSON schema for editors must refuse what the reader refuses.
 
 use std::cell::RefCell;
 use std::collections::HashMap;

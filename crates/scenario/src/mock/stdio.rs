@@ -40,7 +40,7 @@ pub async fn serve(
     served
 }
 
-/// Takes over what the file says whenever it is written anew.
+/// Reloads the file whenever it is rewritten.
 async fn watch(file: PathBuf, live: Arc<Live>, news: mpsc::Sender<Bytes>) {
     let written = || std::fs::metadata(&file).and_then(|metadata| metadata.modified()).ok();
     let mut last: Option<SystemTime> = written();

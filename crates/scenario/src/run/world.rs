@@ -86,8 +86,8 @@ impl World {
         Ok(&*self.sessions[&key])
     }
 
-    /// Ends the gateway and starts it again on the same home; tells whether at the same address. Sessions end with it: the
-    /// next step opens its own.
+    /// Ends the gateway and starts it again on the same home; tells whether at the same address. Sessions end with it:
+    /// the next step opens its own.
     pub(crate) async fn restart(&mut self, kill: bool) -> Result<bool, String> {
         if !kill {
             for (_, session) in self.sessions.drain() {

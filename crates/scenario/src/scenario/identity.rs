@@ -1,4 +1,5 @@
-//! Which scenarios need identity, which the gateway does not have yet: decided by what the file asks for, not by its name.
+//! Which scenarios need identity, which the gateway does not have yet: decided by what the file asks for, not by its
+//! name.
 
 use super::{Scenario, Step};
 use crate::document::Node;

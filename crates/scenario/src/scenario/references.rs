@@ -1,5 +1,5 @@
-//! Names that a scenario uses must be there: a tool for each call, and a step for each `{{ step.field }}`. Two steps may
-//! have one name, as in muster's own files: the later result counts.
+//! Names that a scenario uses must be there: a tool for each call, and a step for each `{{ step.field }}`. Two steps
+//! may have one name, as in muster's own files: the later result counts.
 
 use std::collections::BTreeSet;
 use std::path::Path;

@@ -1,5 +1,5 @@
-//! Whole runs against a gateway that is a shell script and sessions that are scripted here, so that what the runner makes
-//! of answers is seen without any of the gateway's own behaviour.
+//! Whole runs against a gateway that is a shell script and sessions that are scripted here, so that what the runner
+//! makes of answers is seen without any of the gateway's own behaviour.
 
 use std::collections::HashMap;
 use std::os::unix::fs::PermissionsExt;

@@ -1,7 +1,7 @@
 //! How well the search finds, over query sets with known answers, and how fast.
 //!
-//! Started by `cargo xtask eval-search`. `DIR` is a set (`tools.jsonl`, `queries.jsonl`) or a folder of sets. This is the library alone, without fold and
-//! without visibility; the sets lie outside the repository.
+//! Started by `cargo xtask eval-search`. `DIR` is a set (`tools.jsonl`, `queries.jsonl`) or a folder of sets. This is
+//! the library alone, without fold and without visibility; the sets lie outside the repository.
 
 #![allow(unreachable_pub, reason = "a binary exports nothing, so `pub` means public to the other modules")]
 #![allow(clippy::print_stdout, reason = "a command line program talks to the person who called it")]

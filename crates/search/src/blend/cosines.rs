@@ -20,8 +20,8 @@ pub(super) fn embedded(frame: &Frame, mask: &Mask, reading: &Reading) -> Vec<f32
     cosines
 }
 
-/// Cosines of a model's vectors; `None` when the query has no vector, vectors do not fit each other, or a visible tool has
-/// none yet.
+/// Cosines of a model's vectors; `None` when the query has no vector, vectors do not fit each other, or a visible tool
+/// has none yet.
 pub(super) fn of_model(frame: &Frame, mask: &Mask, meaning: &Meaning<'_>) -> Option<Vec<f32>> {
     if !meaning.fits() {
         return None;

@@ -1,4 +1,5 @@
-//! Vectors from outside: a model that is no part of this crate read the texts, here they are kept by content and compared.
+//! Vectors from outside: a model that is no part of this crate read the texts, here they are kept by content and
+//! compared.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
@@ -40,7 +41,7 @@ pub struct Meaning<'a> {
     pub query: &'a QueryVectors,
 }
 
-/// A key is a hash already: its first bytes are taken as they are. SHA-256 leaves nobody a choice of them.
+/// A key is a hash already: its first bytes are taken as they are. SHA-256 leaves no one a choice of them.
 #[derive(Debug, Default)]
 struct KeyHasher(u64);
 

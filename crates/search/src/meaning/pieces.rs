@@ -98,7 +98,7 @@ impl Pieces {
     }
 }
 
-/// Han characters are words of their own.
+/// Han characters are their own words.
 fn is_alone(letter: char) -> bool {
     matches!(letter, '\u{3400}'..='\u{4dbf}' | '\u{4e00}'..='\u{9fff}' | '\u{f900}'..='\u{faff}' | '\u{20000}'..='\u{2fa1f}')
 }

@@ -60,8 +60,8 @@ impl Meanings {
     }
 }
 
-/// The texts of a server's tools as a model should read them, with the keys under which [`super::ToolVectors`] wants the
-/// vectors. The order is that of the documents.
+/// The texts of a server's tools as a model should read them, with the keys under which [`super::ToolVectors`] wants
+/// the vectors. The order is that of the documents.
 pub fn tool_texts(server: &ServerText<'_>, tools: &[Document<'_>]) -> Vec<(TextKey, String)> {
     let texts = tools.iter().map(|tool| text(server, tool));
     texts.map(|text| (TextKey::of(&text), text)).collect()

@@ -103,8 +103,8 @@ impl Vectors {
         Self { values: values.into(), scales: scales.into() }
     }
 
-    /// For each vector the highest cosine that it has with one of several; `f32::MIN` for what is not shown and for a text
-    /// that says nothing.
+    /// For each vector the highest cosine that it has with one of several; `f32::MIN` for what is not shown and for a
+    /// text that says nothing.
     pub(super) fn nearest(&self, wanted: &[QueryVector], shown: impl Fn(usize) -> bool, cosines: &mut Vec<f32>) {
         nearest(self, wanted, &shown, cosines);
     }

@@ -11,7 +11,7 @@ const BITS: u32 = 18;
 /// How many bits of a place hold the rank, one more than that of the token; the others hold some of its hash.
 const RANK_BITS: u32 = 18;
 const RANK: u32 = (1 << RANK_BITS) - 1;
-/// The rank of what is no token.
+/// The rank of what is not a token.
 const NONE: u32 = u32::MAX;
 
 /// Where each token is found.

@@ -1,6 +1,6 @@
-//! Quality of the ranking: on requests in everyday words over the tools of real servers, which lie in `tests/data/natural`,
-//! and on public query sets. The data of these lies outside the repository: the environment variable
-//! `TOOLCRIB_ACCEPTANCE` names its folder, by default `shared/acceptance` beside the checkout.
+//! Quality of the ranking: on requests in everyday words over the tools of real servers, which are in
+//! `tests/data/natural`, and on public query sets. The data of these lies outside the repository: the environment
+//! variable `TOOLCRIB_ACCEPTANCE` names its folder, by default `shared/acceptance` beside the checkout.
 //!
 //! A sample of each set is asked, because the test runs without optimisation; `TOOLCRIB_SEARCH_ALL=1` asks everything:
 //! `TOOLCRIB_SEARCH_ALL=1 cargo test -p toolcrib-search --test it quality -- --nocapture`.
@@ -19,7 +19,8 @@ const VARIABLE: &str = "TOOLCRIB_ACCEPTANCE";
 const ALL: &str = "TOOLCRIB_SEARCH_ALL";
 /// How many queries of a set are asked, spread evenly over it.
 const SAMPLE: usize = 60;
-/// The mean over the ten sets was .658 with all queries. Re-weighting within reason moves it by less than .01; a change that costs more than .02 is a mistake or needs a reason.
+/// The mean over the ten sets was .658 with all queries. Re-weighting within reason moves it by less than .01; a change
+/// that costs more than .02 is a mistake or needs a reason.
 const FLOOR: f64 = 0.62;
 
 fn folder() -> PathBuf {

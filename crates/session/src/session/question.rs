@@ -70,7 +70,7 @@ impl Questions {
         Ok((number, receiver))
     }
 
-    /// Forgets all, and takes no more: whoever waits learns that the client disconnected.
+    /// Forgets all, and takes no more: anyone who waits learns that the client disconnected.
     pub(super) fn close(&self) {
         let mut waiting = lock(&self.waiting);
         self.closed.store(true, Ordering::Release);

@@ -1,8 +1,8 @@
 //! A stream of messages towards one client: what the client has not read waits in it, and what it has read stays for a
 //! while, so that a broken connection can go on where it broke.
 //!
-//! A stream has at most one reader at a time, the newest. Whoever writes is never held up: writers ask whether there is
-//! room and leave out what may be left out.
+//! A stream has at most one reader at a time, the newest. Anyone who writes is never held up: writers ask whether there
+//! is room and leave out what may be left out.
 
 use std::collections::VecDeque;
 use std::future::poll_fn;
@@ -175,7 +175,7 @@ impl Stream {
         lock(&self.state).attached
     }
 
-    /// Whether nobody will ever read it again.
+    /// Whether no one will ever read it again.
     pub fn is_expired(&self) -> bool {
         lock(&self.state).expired
     }
@@ -189,7 +189,7 @@ impl Stream {
         self.changed.notified().await;
     }
 
-    /// Frees everything that it keeps; nobody can read it again.
+    /// Frees everything that it keeps; no one can read it again.
     pub(super) fn expire(&self) {
         self.forget(&mut lock(&self.state));
         self.changed.notify_one();
@@ -225,7 +225,7 @@ impl Stream {
         Reader { stream: Arc::clone(self), turn }
     }
 
-    /// Forgets what was read long ago; a stream that nobody reads, and that there is no place for, altogether.
+    /// Forgets what was read long ago; a stream that no one reads, and that there is no place for, altogether.
     fn trim(&self, state: &mut State) {
         let most = if self.resumption.ids { KEPT } else { 0 };
         loop {

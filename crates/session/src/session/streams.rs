@@ -103,7 +103,7 @@ impl Streams {
     fn add(&self, kept: &mut VecDeque<Kept>, resumption: Resumption, for_news: bool) -> Arc<Stream> {
         kept.retain(|kept| !kept.stream.is_expired());
         while kept.len() >= KEPT {
-            // The oldest that has ended or that nobody reads, else one of a request: it only cannot be taken up again.
+            // The oldest that has ended or that no one reads, else one of a request: it only cannot be taken up again.
             let idle = |kept: &Kept| kept.stream.has_ended() || !kept.stream.is_attached();
             let oldest =
                 (kept.iter().position(idle)).or_else(|| kept.iter().position(|kept| !kept.for_news)).unwrap_or(0);

@@ -54,7 +54,7 @@ impl Gateway {
         &self.url
     }
 
-    /// Ends the gateway in good manners, so that its connections to the suite's server are closed.
+    /// Ends the gateway cleanly, so that its connections to the suite's server are closed.
     pub(super) async fn end(&mut self) -> Result<()> {
         let id = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw).context("a process id of none")?;
         kill_process(id, Signal::TERM).context("failed to end the gateway")?;

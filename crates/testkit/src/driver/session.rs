@@ -9,8 +9,8 @@ use serde_json::{Map, Value, json};
 use super::person::Person;
 use super::{Scenario, arguments, tell};
 
-/// Tools with a wrong `x-mcp-header`. The SDK's own client does not list them, so that a gateway which offers them would
-/// not be noticed: through a gateway they are called by name.
+/// Tools with a wrong `x-mcp-header`. The SDK's own client does not list them, so that a gateway which offers them
+/// would not be noticed: through a gateway they are called by name.
 const REFUSED_SCENARIO: &str = "http-invalid-tool-headers";
 const REFUSED: [&str; 11] = [
     "invalid_empty_header",

@@ -31,7 +31,7 @@ pub(super) fn watchdog() {
 /// What happens before the first line is read.
 pub(super) fn at_start(options: &Options) -> io::Result<()> {
     if options.ignore_sigterm {
-        // A flag that nobody reads replaces the default action.
+        // A flag that no one reads replaces the default action.
         signal_hook::flag::register(signal_hook::consts::SIGTERM, Arc::new(AtomicBool::new(false)))?;
     }
     if options.fork_grandchildren {

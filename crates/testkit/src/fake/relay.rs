@@ -1,4 +1,4 @@
-//! A program that is no server: its stdin and stdout are a connection to a script in the process of a test.
+//! A program that is not a server: its stdin and stdout are a connection to a script in the process of a test.
 
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpStream};

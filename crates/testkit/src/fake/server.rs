@@ -286,7 +286,7 @@ impl Server {
         Outcome::Result(json!({}))
     }
 
-    /// Tells that a resource changed, whether somebody wants to know or not.
+    /// Tells that a resource changed, whether someone wants to know or not.
     pub(super) fn touched(&self, uri: &Value) {
         let method = "notifications/resources/updated";
         let listeners = self.state().listeners.clone();

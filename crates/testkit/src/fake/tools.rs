@@ -223,7 +223,7 @@ fn progress(call: &Call, steps: u64, millis: u64) -> Outcome {
     Outcome::Result(json!({"content": [text(&format!("{steps} steps"))]}))
 }
 
-/// Asks the client: by a request of our own in a legacy revision, by `input_required` in a modern one.
+/// Asks the client: by our own request in a legacy revision, by `input_required` in a modern one.
 fn ask(call: &Call, kind: &str) -> Outcome {
     let (method, params) = match kind {
         "sampling" => {

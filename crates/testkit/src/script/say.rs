@@ -6,7 +6,7 @@ use std::sync::mpsc;
 use super::{Heard, LONGEST, Shared, State};
 use crate::http::Reply;
 
-/// The way back to the client in the course of one request.
+/// The way back to the client during one request.
 pub struct Say<'a> {
     shared: &'a Shared,
     id: String,

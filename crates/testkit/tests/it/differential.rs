@@ -1,5 +1,5 @@
-//! What the gateway sends, read by the official SDK: every message is one of the protocol for it, and it understands the
-//! same on both sides of the gateway, in all pairings of eras.
+//! What the gateway sends, read by the official SDK: every message is one of the protocol for it, and it understands
+//! the same on both sides of the gateway, in all pairings of eras.
 
 #![allow(deprecated, reason = "sampling and roots are deprecated, and spoken for years to come")]
 

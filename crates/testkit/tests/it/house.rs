@@ -102,7 +102,7 @@ impl House {
     }
 }
 
-/// A client on a connection of its own, as over stdio.
+/// A client on its own connection, as over stdio.
 pub(crate) struct Wire {
     duplex: Duplex,
     heard: mpsc::Receiver<Bytes>,

@@ -21,7 +21,7 @@ pub(crate) struct Arguments {
 
 pub(crate) fn run(arguments: Arguments, environment: &Environment) -> anyhow::Result<ExitCode> {
     if arguments.mcp_server {
-        return super::bridge::lead(arguments.client, environment, false).map(|()| ExitCode::SUCCESS);
+        return super::bridge::proxy(arguments.client, environment, false).map(|()| ExitCode::SUCCESS);
     }
     if arguments.repl {
         return super::repl::start(&arguments.client, environment);

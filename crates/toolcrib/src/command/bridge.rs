@@ -2,7 +2,6 @@
 
 use std::path::PathBuf;
 
-use anyhow::Context;
 use toolcrib_base::ProfileName;
 
 use crate::bridge;
@@ -37,14 +36,10 @@ pub(crate) fn run(arguments: Arguments, environment: &Environment) -> anyhow::Re
     let Arguments { url, profile, token_file, no_token, no_start, home } = arguments;
     let flags = ClientFlags::of_bridge(url, profile, token_file, home);
     let starts = !no_start && environment.get(NO_START_VARIABLE).is_none();
-    lead(if no_token { flags.without_token() } else { flags }, environment, starts)
+    proxy(if no_token { flags.without_token() } else { flags }, environment, starts)
 }
 
-/// Leads the client at stdin and stdout to the gateway, which it `starts` where none runs.
-pub(super) fn lead(flags: ClientFlags, environment: &Environment, starts: bool) -> anyhow::Result<()> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("start the runtime")?;
-    let outcome = runtime.block_on(bridge::run(flags, environment.clone(), starts));
-    // A thread still waits for stdin, which no one may ever close.
-    runtime.shutdown_background();
-    outcome
+/// Proxies the client at stdin and stdout to the gateway, which it `starts` if none is running.
+pub(super) fn proxy(flags: ClientFlags, environment: &Environment, starts: bool) -> anyhow::Result<()> {
+    super::on_this_thread(bridge::run(flags, environment.clone(), starts))
 }

@@ -1,22 +1,15 @@
 //! `toolcrib demo`: the gateway with its embedded example servers, after a short walk through find, describe and call.
 
-use std::collections::BTreeMap;
-use std::fs::Permissions;
-use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use anyhow::Context;
 
 use crate::compose;
-use crate::config::{Config, SettingFlags};
+use crate::config::Config;
 use crate::home::Environment;
 
-/// Only the person who runs the demo may look into its home: a token lies there.
-const FOLDER_MODE: u32 = 0o700;
-/// What is logged by default: the walk should not drown in it.
+/// What is logged by default: the tour should not drown in it.
 const LOG: &str = "warn";
-/// What the system chooses the port for.
-const LISTEN: &str = "127.0.0.1:0";
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
@@ -32,9 +25,7 @@ pub(crate) struct Arguments {
 }
 
 pub(crate) fn run(arguments: &Arguments, environment: &Environment) -> anyhow::Result<()> {
-    let mut builder = tempfile::Builder::new();
-    let builder = builder.prefix("toolcrib-demo-").permissions(Permissions::from_mode(FOLDER_MODE));
-    let home = builder.tempdir().context("make a temporary home for the demo")?;
+    let home = super::temporary_home("toolcrib-demo-")?;
     let config = arguments.config(home.path(), environment)?;
     config.check_listen()?;
     let outcome = super::run_gateway(&config.clone(), |events| compose::demo(config, events, arguments.once));
@@ -43,15 +34,11 @@ pub(crate) fn run(arguments: &Arguments, environment: &Environment) -> anyhow::R
 }
 
 impl Arguments {
-    /// The settings: neither the person's own home nor the address of a gateway that may run there has a say.
+    /// The settings, independent of the person's own home and gateway.
     fn config(&self, home: &Path, environment: &Environment) -> anyhow::Result<Config> {
-        let listen = self.listen.as_deref().unwrap_or(LISTEN);
-        let mut flags = BTreeMap::from([("listen", toml::Value::from(listen))]);
-        let named = environment.get("TOOLCRIB_LOG").is_some();
-        if let Some(log) = self.log.as_deref().or((!named).then_some(LOG)) {
-            flags.insert("log", toml::Value::from(log));
-        }
-        Ok(Config::load(&SettingFlags { home: Some(home.to_owned()), flags }, environment)?)
+        let flags = [("listen", &self.listen), ("log", &self.log)];
+        let flags = flags.into_iter().filter_map(|(name, value)| Some((name, value.clone()?.into())));
+        Ok(Config::for_a_command(home, LOG, flags, environment)?)
     }
 }
 

@@ -2,9 +2,6 @@
 
 mod set;
 
-use std::collections::BTreeMap;
-use std::fs::Permissions;
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
@@ -13,18 +10,14 @@ use toolcrib_protocol::Raw;
 use toolcrib_search::measure::Scores;
 
 use crate::compose::{self, Measurement};
-use crate::config::{Config, SettingFlags};
+use crate::config::Config;
 use crate::home::Environment;
 use crate::output::table::{Column, field};
 use crate::output::{Format, Output};
 use set::Set;
 
-/// Only the person who measures may look into the homes: a token lies there.
-const FOLDER_MODE: u32 = 0o700;
 /// What is logged by default.
 const LOG: &str = "warn";
-/// What the system chooses the port for.
-const LISTEN: &str = "127.0.0.1:0";
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
@@ -76,9 +69,7 @@ pub(crate) fn run(arguments: &Arguments, environment: &Environment) -> anyhow::R
     let Action::Search(search) = &arguments.action;
     // All are read before anything starts, so that a bad line is told at once.
     let sets = set::folders(&search.folder)?.iter().map(|folder| Set::read(folder)).collect::<Result<Vec<_>, _>>()?;
-    let mut builder = tempfile::Builder::new();
-    let builder = builder.prefix("toolcrib-eval-").permissions(Permissions::from_mode(FOLDER_MODE));
-    let homes = builder.tempdir().context("make a temporary home")?;
+    let homes = super::temporary_home("toolcrib-eval-")?;
     let measured = search.measure(&sets, homes.path(), environment);
     let removed = homes.close().context("remove the temporary home");
     let rows = measured?;
@@ -92,7 +83,7 @@ impl Search {
         for (number, set) in sets.iter().enumerate() {
             let home = homes.join(number.to_string());
             set.write(&home, &self.ranking)?;
-            configs.push(config(&home, environment)?);
+            configs.push(Config::for_a_command(&home, LOG, [], environment)?);
         }
         let Some(first) = configs.first().cloned() else { return Ok(Vec::new()) };
         super::run_gateway(&first, async |events| {
@@ -116,15 +107,6 @@ impl Search {
         rows.extend((rows.len() > 1).then_some(mean));
         output.rows("sets", COLUMNS, &rows)
     }
-}
-
-/// The settings: neither the person's own home nor the address of a gateway that may run there has a say.
-fn config(home: &Path, environment: &Environment) -> anyhow::Result<Config> {
-    let mut flags = BTreeMap::from([("listen", toml::Value::from(LISTEN))]);
-    if environment.get("TOOLCRIB_LOG").is_none() {
-        flags.insert("log", toml::Value::from(LOG));
-    }
-    Ok(Config::load(&SettingFlags { home: Some(home.to_owned()), flags }, environment)?)
 }
 
 fn scored(name: &str, scores: &Scores) -> Value {

@@ -13,7 +13,7 @@ use toolcrib_base::task::Scope;
 use toolcrib_base::{Kind, Problem, random};
 use toolcrib_web::Guard;
 
-use super::alone;
+use super::until_interrupted;
 use crate::example::{self, Example, ToolSubset};
 
 #[derive(Debug, clap::Args)]
@@ -75,7 +75,7 @@ fn listen(server: Arc<dyn Example>, address: SocketAddr) -> anyhow::Result<ExitC
         );
         return Err(problem.hint(format!("listen on `127.0.0.1:{}`", address.port())).into());
     }
-    alone(async move {
+    until_interrupted(async move {
         let listener = TcpListener::bind(address).await.with_context(|| format!("listen on `{address}`"))?;
         let url = format!("http://{}{}", listener.local_addr().context("read the address")?, example::http::PATH);
         // The token is never told: every client of this machine is served alike.

@@ -9,7 +9,6 @@ pub(crate) mod question;
 mod sample;
 mod work;
 
-use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -24,13 +23,11 @@ use self::work::SetupPlan;
 use crate::clients::join::{self, ConnectRequest, Plan};
 use crate::clients::take::{ImportPlan, ImportSources, PlaceholderAnswers, gather_with};
 use crate::clients::{Flags, named, places};
-use crate::config::{Config, SettingFlags};
+use crate::config::Config;
 use crate::home::{Environment, Home};
 use crate::output::print;
 use crate::text;
 
-/// The gateway that lives as long as this command takes any port.
-const LISTEN: &str = "127.0.0.1:0";
 /// What that gateway says on stderr by default: what ails a server is told here.
 const LOG: &str = "off";
 /// How long what it runs may take to end: no one is served, and a person waits.
@@ -90,11 +87,7 @@ fn complain(problem: &Problem) {
 
 impl Arguments {
     fn config(&self, home: &Home, environment: &Environment) -> Result<Config, Problem> {
-        let mut flags = BTreeMap::from([("listen", LISTEN.into()), ("grace", GRACE.into())]);
-        if environment.get("TOOLCRIB_LOG").is_none() {
-            flags.insert("log", toml::Value::from(LOG));
-        }
-        Config::load(&SettingFlags { home: Some(home.path().to_owned()), flags }, environment)
+        Config::for_a_command(home.path(), LOG, [("grace", GRACE.into())], environment)
     }
 
     /// Looks around and asks. Nothing is written.

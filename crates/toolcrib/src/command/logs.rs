@@ -46,7 +46,7 @@ pub(crate) fn run(arguments: &Arguments, environment: &Environment) -> anyhow::R
     if !arguments.follow {
         return newest(arguments.tail, &begin.1, &older).map(|()| ExitCode::SUCCESS);
     }
-    super::alone(async {
+    super::until_interrupted(async {
         newest(arguments.tail, &begin.1, &older)?;
         follow(&path, begin.0).await
     })

@@ -6,8 +6,8 @@ use std::process::ExitCode;
 
 use super::decide::{self, Decision};
 use super::{
-    alone, api, audit, auth, call, describe, doctor, explain, find, learning, profile, registry, server, status,
-    tokens, verify, version, with_gateway, with_rest, with_session,
+    api, audit, auth, call, describe, doctor, explain, find, learning, profile, registry, server, status, tokens,
+    until_interrupted, verify, version, with_gateway, with_rest, with_session,
 };
 use crate::home::Environment;
 
@@ -140,7 +140,7 @@ pub(super) fn run(command: RemoteCommand, environment: &Environment) -> anyhow::
                 auth::run(&arguments, rest, environment, output).await
             })
         }
-        RemoteCommand::Version(arguments) => alone(async {
+        RemoteCommand::Version(arguments) => until_interrupted(async {
             let output = arguments.client.output(environment)?;
             version::run(&arguments, environment, output).await
         }),

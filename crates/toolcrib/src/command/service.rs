@@ -10,7 +10,7 @@ use toolcrib_base::{Kind, Problem};
 use toolcrib_catalog::{SecretRef, Transport};
 use toolcrib_protocol::Raw;
 
-use super::alone;
+use super::until_interrupted;
 use crate::autostart::{self, Manager, Service, ServiceFile};
 use crate::client::{ClientFlags, Rest};
 use crate::home::{Environment, Home};
@@ -80,13 +80,13 @@ pub(crate) fn run(arguments: &Arguments, environment: &Environment) -> anyhow::R
             if *dry_run {
                 return Ok(dry(&service, environment).map(|()| ExitCode::SUCCESS)?);
             }
-            alone(async { Ok(print(&text::block(&install(&service, environment).await?))?) })
+            until_interrupted(async { Ok(print(&text::block(&install(&service, environment).await?))?) })
         }
         Command::Status(status) => {
             let service = status.place.service(environment)?;
             let home = status.place.found(environment)?;
             let mut is_well = false;
-            let code = alone(async {
+            let code = until_interrupted(async {
                 is_well = tell_status(&service, &home, environment, status.output).await?;
                 Ok(())
             })?;
@@ -99,7 +99,7 @@ pub(crate) fn run(arguments: &Arguments, environment: &Environment) -> anyhow::R
                 print(&format!("Would run:    {step}\nWould remove: {}\n", service.file().display()))?;
                 return Ok(ExitCode::SUCCESS);
             }
-            alone(async { Ok(print(&text::block(&uninstall(&service).await?))?) })
+            until_interrupted(async { Ok(print(&text::block(&uninstall(&service).await?))?) })
         }
     }
 }

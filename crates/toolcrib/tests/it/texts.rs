@@ -8,6 +8,8 @@ use std::path::{Path, PathBuf};
 
 use toolcrib_base::Kind;
 
+use crate::toolcrib::run;
+
 /// Crates whose errors only developers see.
 const SKIPPED: [&str; 3] = ["bench", "testkit", "scenario"];
 
@@ -61,6 +63,26 @@ fn errors_read_alike() {
     assert!(faults.is_empty(), "{} texts to rewrite:\n{}", faults.len(), faults.join("\n"));
 }
 
+/// The manual pages hold every word of the help.
+#[tokio::test]
+async fn the_help_is_in_plain_words() {
+    let home = tempfile::tempdir().unwrap();
+    let folder = home.path().join("man");
+    assert_eq!(run(home.path(), &["man", "--dir", folder.to_str().unwrap()], &[]).await.code, 0);
+    let (mut pages, mut faults) = (0, Vec::new());
+    for page in fs::read_dir(&folder).unwrap() {
+        let page = page.unwrap().path();
+        let text = fs::read_to_string(&page).unwrap().to_lowercase();
+        for line in text.lines() {
+            faults
+                .extend(archaic(line).map(|(turn, better)| format!("{page:?}: `{turn}` in `{line}`: write {better}")));
+        }
+        pages += 1;
+    }
+    assert!(pages > 50, "only {pages} pages");
+    assert!(faults.is_empty(), "{}", faults.join("\n"));
+}
+
 #[test]
 fn the_rules_find_what_they_are_about() {
     let of = |role, text: &str| {
@@ -96,15 +118,8 @@ fn read_one(source: &str) -> Text {
 fn faults(text: &Text) -> Vec<String> {
     let Text { place, role, text, .. } = text;
     let mut faults = Vec::new();
-    let lower = text.to_lowercase();
-    let is_letter = |letter: Option<char>| letter.is_some_and(char::is_alphanumeric);
-    for (turn, better) in ARCHAIC {
-        let stands = lower.match_indices(turn).any(|(at, _)| {
-            !is_letter(lower[..at].chars().next_back()) && !is_letter(lower[at + turn.len()..].chars().next())
-        });
-        if stands {
-            faults.push(format!("{place}: `{turn}` in `{text}`: write {better}"));
-        }
+    for (turn, better) in archaic(&text.to_lowercase()) {
+        faults.push(format!("{place}: `{turn}` in `{text}`: write {better}"));
     }
     if *role != Role::Hint && !OF_MUSTER.iter().any(|prefix| text.starts_with(prefix)) {
         let word: String = text.chars().take_while(|letter| letter.is_alphanumeric()).collect();
@@ -117,6 +132,16 @@ fn faults(text: &Text) -> Vec<String> {
         }
     }
     faults
+}
+
+/// The archaic turns in a text of small letters.
+fn archaic(text: &str) -> impl Iterator<Item = (&'static str, &'static str)> {
+    let is_letter = |letter: Option<char>| letter.is_some_and(char::is_alphanumeric);
+    ARCHAIC.into_iter().filter(move |(turn, _)| {
+        text.match_indices(turn).any(|(at, _)| {
+            !is_letter(text[..at].chars().next_back()) && !is_letter(text[at + turn.len()..].chars().next())
+        })
+    })
 }
 
 /// All texts by kind, below the row of the kind.

@@ -22,7 +22,7 @@ pub fn tell_unknown(schema: &Value, arguments: &Value) -> Result<(), Problem> {
     Err(unknown_argument(unknown, known.into_iter().flat_map(|known| known.keys().map(String::as_str))))
 }
 
-/// The answer to an argument that nobody knows, with what was probably meant.
+/// The answer to an argument that is unknown, with what was probably meant.
 pub fn unknown_argument<'a>(unknown: &str, known: impl Iterator<Item = &'a str>) -> Problem {
     let shown: String = unknown.chars().take(64).collect();
     let names: Vec<&str> = known.collect();

@@ -45,8 +45,8 @@ impl OperationTable {
         route::find(self.iter(), method, path)
     }
 
-    /// What finds an operation by what it does. Not part of what profiles search: there they would stand between the tools
-    /// of servers.
+    /// What finds an operation by what it does. Not part of what profiles search: there they would stand between the
+    /// tools of servers.
     pub fn index(&self) -> &toolcrib_search::View {
         self.index.get_or_init(|| {
             let mut index = Index::new();

@@ -42,7 +42,7 @@ pub(super) struct Cost {
 pub(super) enum Effort {
     /// At once.
     Small,
-    /// On a thread of its own.
+    /// On its own thread.
     Large,
     /// Not at all.
     TooMuch,
@@ -66,7 +66,7 @@ struct Walk<'a> {
     root: &'a Value,
     /// Schemas by their anchors; `None` where two have the same.
     anchors: HashMap<&'a str, Option<&'a Value>>,
-    /// A part of it has an address of its own, so that references below mean something else.
+    /// A part of it has its own address, so that references below mean something else.
     has_parts: bool,
     /// By place in memory: what is known, or that it is being looked at.
     seen: HashMap<usize, Option<Cost>>,
@@ -87,7 +87,8 @@ impl Cost {
     pub(super) fn effort(self, arguments: &Value, bytes: usize) -> Effort {
         let bytes = bytes as u64;
         let patterns = self.patterns.saturating_mul(bytes);
-        // The common case: short arguments, and a schema that does not contain itself more than once. A value has a byte.
+        // The common case: short arguments, and a schema that does not contain itself more than once. A value has a
+        // byte.
         if self.returns <= 1 && self.ways.saturating_mul(bytes).saturating_add(patterns) <= SMALL {
             return Effort::Small;
         }

@@ -1,6 +1,6 @@
-//! `exposure: auto`: every tool is listed where they are few, else the pinned ones. What is decided depends on the catalogue
-//! alone, so that the list of a modern client never depends on who connected; legacy clients that are known to search
-//! long lists themselves have the whole list.
+//! `exposure: auto`: every tool is listed where they are few, else the pinned ones. What is decided depends on the
+//! catalogue alone, so that the list of a modern client never depends on who connected; legacy clients that are known
+//! to search long lists themselves have the whole list.
 
 use std::sync::Arc;
 

@@ -23,7 +23,7 @@ const DEPTH: usize = 64;
 /// The entries that some profile may start, by name.
 pub type Entries = BTreeMap<ServerName, Arc<Available>>;
 
-/// A tool that an entry tells of, or with the name `*` all tools of an entry that tells of none.
+/// A tool that an entry reports, or with the name `*` all tools of an entry that reports none.
 #[derive(Debug)]
 pub struct Candidate {
     /// Its exact id, which is also its name: which name it will be exposed by is known once it is there.
@@ -43,7 +43,7 @@ pub struct Candidates(pub(super) Vec<Arc<Candidate>>);
 // === impl Candidate ===
 
 impl Candidate {
-    /// All that an entry tells of.
+    /// All that an entry reports.
     pub(super) fn of_entry(available: &Arc<Available>) -> Vec<Arc<Self>> {
         let RegistryEntry { name, tools, .. } = &*available.entry;
         let read = tools.iter().filter_map(|tool| {
@@ -118,7 +118,7 @@ impl Candidates {
         self.get(&id).or_else(|| self.of_server(id.server.as_str()).first().filter(|_| &*id.tool == ALL))
     }
 
-    /// What a call of a tool is about that no server offers yet. Which tools an entry has that tells of none, nobody
+    /// What a call of a tool is about that no server offers yet. Which tools an entry has that reports none, no one
     /// knows before it is started.
     pub fn called(&self, name: &str) -> Option<&Arc<Candidate>> {
         let id = ToolId::parse(name)?;

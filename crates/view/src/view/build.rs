@@ -41,7 +41,7 @@ pub struct Builder {
     index: Index,
     /// Which inventory of each server is in the index.
     indexed: HashMap<ServerName, Arc<Inventory>>,
-    /// The entries in the index, with what each tells of.
+    /// The entries in the index, with what each reports.
     entries: BTreeMap<ServerName, (Arc<Available>, Vec<Arc<Candidate>>)>,
     names: Names,
     metrics: Arc<Metrics>,
@@ -286,8 +286,8 @@ impl Builder {
         let Shaping { profile, rules, resources } = *shaping;
         let offered: Vec<(&Arc<dyn ToolSource>, _)> =
             sources.iter().filter_map(|source| Some((source, self.offered.get(source.name())?))).collect();
-        // Room for all at once and no copy to sort: what grows and goes here leaves holes in the memory of a gateway that
-        // then does nothing for hours.
+        // Room for all at once and no copy to sort: what grows and goes here leaves holes in the memory of a gateway
+        // that then does nothing for hours.
         let mut found = Vec::with_capacity(shown.iter().map(|it| it.server.inventory().tools.len()).sum());
         for running in shown {
             let before = found.len();
@@ -368,8 +368,8 @@ impl Builder {
         tools
     }
 
-    /// Whether a tool behind HTTP says that arguments are mirrored in headers, and says it wrongly: such a tool cannot be
-    /// called as its server wants, so it is left out (2026-07-28, basic/transports, custom headers).
+    /// Whether a tool behind HTTP says that arguments are mirrored in headers, and says it wrongly: such a tool cannot
+    /// be called as its server wants, so it is left out (2026-07-28, basic/transports, custom headers).
     fn has_wrong_headers(&self, running: &ServerEntry, entry: &Entry) -> bool {
         if running.server.listing_era() != Some(Era::Modern) || !running.definition.transport.is_http() {
             return false;

@@ -25,7 +25,7 @@ pub enum SessionPart {
     Close,
 }
 
-/// What is said of either tool: it changes something, and destroys nothing of anybody else's.
+/// What is said of either tool: it changes something, and destroys nothing of anyone else's.
 pub(super) const ANNOTATIONS: Annotations =
     Annotations { read_only: Some(false), destructive: Some(false), idempotent: None, open_world: None };
 
@@ -112,8 +112,8 @@ pub(super) fn entry(part: &SessionPart, id: &ToolId, server: &ServerDefinition) 
     })
 }
 
-/// A tool's entry with the parameter that names a session, opened with the tool exposed as `open`. An entry whose schema cannot take
-/// one stays as it is: its calls belong to no session.
+/// A tool's entry with the parameter that names a session, opened with the tool exposed as `open`. An entry whose
+/// schema cannot take one stays as it is: its calls belong to no session.
 pub(super) fn with_parameter(entry: Entry, open: &str) -> (Entry, SessionPart) {
     let schema = entry.input_schema().unwrap_or_else(|| Raw::from_value(&json!({ "type": "object" })));
     let properties = match schema.get("properties") {

@@ -61,7 +61,7 @@ impl Families {
         }
         let taken: HashMap<&str, &ToolId> = tools.iter().map(|tool| (&*tool.name, &tool.id)).collect();
         for (family, Gathered { arguments, tools }) in gathered {
-            // Two words for the same argument: nobody could say which one counts.
+            // Two words for the same argument: no one could say which one counts.
             let mut arguments = arguments.into_iter();
             let (Some(argument), None) = (arguments.next(), arguments.next()) else { continue };
             for (key, members) in tools {

@@ -1,4 +1,4 @@
-//! A list that is the same for everybody in the profile: cut into pages, rendered once for each form that clients read.
+//! A list that is the same for everyone in the profile: cut into pages, rendered once for each form that clients read.
 
 use std::fmt;
 use std::sync::{Arc, OnceLock};
@@ -44,7 +44,7 @@ enum Form {
 /// All pages of a list in one form. At least one, which may be empty.
 type Pages = Arc<[Raw]>;
 
-/// A list that is the same for everybody in the profile.
+/// A list that is the same for everyone in the profile.
 pub struct Listed {
     listing: Listing,
     paging: Paging,

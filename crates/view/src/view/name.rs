@@ -1,4 +1,4 @@
-//! Exposed names: what many clients accept, stable whoever comes and goes.
+//! Exposed names: what many clients accept, stable when other tools come and go.
 
 use sha2::{Digest, Sha256};
 use toolcrib_base::{ServerName, ToolId};
@@ -45,7 +45,7 @@ pub(super) fn prefixed(owner: Owner<'_>, tool: &str) -> String {
     fit(&format!("{}_{tool}", owner.prefix()))
 }
 
-/// A name that nobody else can ask for: it ends in a digest of the id.
+/// A name that no one else can ask for: it ends in a digest of the id.
 pub(super) fn unique(id: &ToolId) -> String {
     let text = id.to_string();
     cut(&replaced(&format!("{}_{}", id.server, id.tool)), &text)

@@ -14,7 +14,7 @@ use super::name::{self, Owner};
 pub(super) struct Naming<'a> {
     pub(super) names: &'a Names,
     pub(super) profile: &'a ProfileDefinition,
-    /// Names that nobody gets.
+    /// Names that no one gets.
     pub(super) reserved: HashSet<&'a str>,
     /// Keeps prompts apart from tools in the records.
     pub(super) space: &'static str,
@@ -75,7 +75,7 @@ impl Naming<'_> {
         );
     }
 
-    /// The names that need no record because nobody else can ask for them, now or later, without being told apart.
+    /// The names that need no record because no one else can ask for them, now or later, without being told apart.
     fn uncontested(&self, wanted: &[(ToolId, Owner<'_>)], first: &[String], own: &[bool]) -> Vec<Option<Arc<str>>> {
         if !own.contains(&true) {
             return vec![None; wanted.len()];

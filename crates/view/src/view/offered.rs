@@ -1,4 +1,4 @@
-//! What the servers of a profile can do beside the usual: their extensions, and capabilities that nobody here knows.
+//! What the servers of a profile can do beside the usual: their extensions, and capabilities that no one here knows.
 
 use toolcrib_base::ServerName;
 use toolcrib_protocol::raw::{Edit, Writer};

@@ -1,5 +1,5 @@
-//! What the muster dialect lists natively beside its meta-tools: one resource of the gateway's own. What servers offer is
-//! reached by meta-tools there.
+//! What the muster dialect lists natively beside its meta-tools: one resource of the gateway's own. What servers offer
+//! is reached by meta-tools there.
 
 use serde_json::json;
 use toolcrib_catalog::Dialect;

@@ -17,8 +17,8 @@ pub(super) fn ids_of_family<'n>(
     })
 }
 
-/// The ids that a name may stand for: `server/tool`, `server_tool`, `prefix_tool`, and both with muster's `x_` before it,
-/// where a tool does not get its server's prefix twice.
+/// The ids that a name may stand for: `server/tool`, `server_tool`, `prefix_tool`, and both with muster's `x_` before
+/// it, where a tool does not get its server's prefix twice.
 pub(super) fn ids<'n>(
     name: &'n str,
     servers: impl Iterator<Item = &'n ServerDefinition>,

@@ -68,9 +68,9 @@ pub struct Resources {
 }
 
 impl Resources {
-    /// Gathers what the servers of a profile offer, in their order. Where the profile holds what changed, templates that
-    /// are not as they were approved are left out; resources, which come and go and are not approved, are listed without
-    /// any words of their servers.
+    /// Gathers what the servers of a profile offer, in their order. Where the profile holds what changed, templates
+    /// that are not as they were approved are left out; resources, which come and go and are not approved, are listed
+    /// without any words of their servers.
     pub fn gather(servers: &[(ServerName, Server)], paging: &Paging, held: Option<&HeldItems>) -> Self {
         let mut places = HashMap::new();
         let (mut templates, mut taken) = (Vec::<Template>::new(), HashSet::new());
@@ -253,7 +253,7 @@ fn exposed(is_taken: impl Fn(&str) -> bool, server: &ServerName, entry: &Entry, 
     (uri, raw)
 }
 
-/// The URI, or the first of `server+uri`, `server+server+uri` … that nobody has: a server may list such a URI itself.
+/// The URI, or the first of `server+uri`, `server+server+uri` … that no one has: a server may list such a URI itself.
 fn free(is_taken: impl Fn(&str) -> bool, server: &ServerName, uri: &str) -> String {
     let mut uri = uri.to_owned();
     while is_taken(&uri) {

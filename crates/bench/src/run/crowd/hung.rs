@@ -1,5 +1,6 @@
-//! A tool that hangs once in a hundred calls, while another tool of the same server is called. Clients of the first wait a
-//! second for an answer, then they take the call back, or only close their connection. The other may lose no call.
+//! A tool that hangs once in a hundred calls, while another tool of the same server is called. Clients of the first
+//! wait a second for an answer, then they take the call back, or only close their connection. The other may lose no
+//! call.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -76,7 +77,7 @@ pub(super) async fn measure(run: &Run, program: &Path, sheet: &mut Sheet) -> any
     for manner in [Manner::Legacy, Manner::Modern] {
         for gives_up in [GivesUp::Cancels, GivesUp::Drops] {
             let [over_http, over_stdio] = [false, true].map(|stdio| Cell { manner, stdio, gives_up });
-            // Each has a gateway of its own, and neither fills the machine.
+            // Each has its own gateway, and neither fills the machine.
             let (first, second) =
                 tokio::join!(Box::pin(over_http.measure(run, program)), Box::pin(over_stdio.measure(run, program)));
             for (cell, found) in [(over_http, first), (over_stdio, second)] {

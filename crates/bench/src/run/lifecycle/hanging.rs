@@ -71,7 +71,7 @@ fn switch(home: &Home, index: usize) -> String {
     home.path().join(format!("hang-{index}-now")).to_string_lossy().into_owned()
 }
 
-/// Every list must have all tools, those of the server that hangs too. Each is asked for in a session of its own.
+/// Every list must have all tools, those of the server that hangs too. Each is asked for in its own session.
 async fn lists(gateway: &Gateway) -> anyhow::Result<Vec<f64>> {
     let url = gateway.profile("direct");
     let mut times = Vec::with_capacity(LISTS);

@@ -1,4 +1,4 @@
-//! A hundred lazy servers that nobody uses: what the gateway weighs, and whether any of them runs.
+//! A hundred lazy servers that no one uses: what the gateway weighs, and whether any of them runs.
 
 use std::path::Path;
 use std::time::Duration;

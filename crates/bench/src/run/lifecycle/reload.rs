@@ -56,7 +56,7 @@ pub(super) async fn measure(run: &Run, program: &Path, sheet: &mut Sheet) -> any
         let begun = Instant::now();
         define_all(&home, count, 2 * round + 1)?;
         writing.push(millis(begun));
-        // The clock starts when all is written: how fast somebody writes is not ours.
+        // The clock starts when all is written: how fast someone writes is not ours.
         let clock = Clock::start(&gateway);
         every
             .take(&clock, &mut all, |names| names.iter().filter(|name| name.ends_with(&mark)).count() == count)

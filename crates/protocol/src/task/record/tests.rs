@@ -1,4 +1,4 @@
-//! The life of a task and what is told of it.
+//! The life of a task and what is reported of it.
 
 use proptest::prelude::*;
 use serde_json::{Value as Tree, json};

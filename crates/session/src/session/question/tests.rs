@@ -28,7 +28,7 @@ impl Desk {
         Self { sessions, session, scope: Scope::new() }
     }
 
-    /// Asks on a channel in a task of its own.
+    /// Asks on a channel in its own task.
     fn ask(&self, queue: &mpsc::Sender<Bytes>) -> tokio::task::JoinHandle<Result<Outcome, QuestionError>> {
         let (session, channel) = (Arc::clone(&self.session), Channel::new(queue.clone()));
         let asked = async move { session.ask(Some(&channel), method::ROOTS_LIST, Raw::empty_object(), LONG).await };

@@ -11,9 +11,7 @@ pub(super) fn run(file: &Path) -> anyhow::Result<()> {
         Ok(mock) => mock,
         Err(wrong) => bail!("{}", wrong.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")),
     };
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("start the runtime")?;
-    let served = runtime.block_on(serve_stdio(mock, Some(file.to_owned()), tokio::io::stdin(), tokio::io::stdout()));
-    // A thread that still waits for stdin must not keep the process.
-    runtime.shutdown_background();
-    Ok(served?)
+    super::super::on_this_thread(async {
+        Ok(serve_stdio(mock, Some(file.to_owned()), tokio::io::stdin(), tokio::io::stdout()).await?)
+    })
 }

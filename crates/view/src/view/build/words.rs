@@ -1,5 +1,5 @@
-//! By which words of a server its tools are found beside their own: what its definition says, what the built-in entry of its
-//! package says, what the server itself says.
+//! By which words of a server its tools are found beside their own: what its definition says, what the built-in entry
+//! of its package says, what the server itself says.
 
 use toolcrib_catalog::{RegistryEntry, ServerDefinition};
 use toolcrib_upstream::Inventory;
@@ -24,8 +24,8 @@ pub(super) fn description(
     texts.into_iter().filter(|text| !text.is_empty()).collect::<Vec<_>>().join("\n")
 }
 
-/// Category, tags and keywords; of a server that is recognised also those of its entry, with the entry's name, since the
-/// name that it has here may say nothing.
+/// Category, tags and keywords; of a server that is recognised also those of its entry, with the entry's name, since
+/// the name that it has here may say nothing.
 pub(super) fn labels<'a>(definition: &'a ServerDefinition, known: Option<&'a RegistryEntry>) -> Vec<&'a str> {
     let own = definition.category.iter().chain(&definition.tags).chain(&definition.keywords).map(String::as_str);
     let entry = known.into_iter().flat_map(|entry| {

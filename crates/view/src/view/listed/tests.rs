@@ -14,7 +14,7 @@ fn entries(count: usize) -> Vec<Raw> {
     (0..count).map(|number| Raw::from_value(&json!({ "name": format!("tool-{number}") }))).collect()
 }
 
-/// Asks for a page with a gateway of its own for each key.
+/// Asks for a page with its own gateway for each key.
 fn page(listed: &Listed, revision: Revision, cursor: Option<&Raw>) -> Result<Raw, RpcError> {
     let (sealer, info) = (Sealer::new([1; 32]), Raw::from_value(&json!({ "name": "t" })));
     listed.page(revision, Stamp { sealer: &sealer, server_info: &info }, cursor)
