@@ -210,7 +210,7 @@ impl Rules {
     }
 }
 
-/// A few patterns as they stand in the file.
+/// A few patterns as they are in the file.
 fn list(patterns: &[Glob]) -> String {
     const SHOWN: usize = 5;
     let mut words: Vec<&str> = patterns.iter().take(SHOWN).map(Glob::as_str).collect();

@@ -28,7 +28,7 @@ impl ActiveSets {
         Self { database }
     }
 
-    /// Puts a whole set in the place of the one that was there, or nothing at all. An empty one is forgotten.
+    /// Puts a whole set instead of the one that was there, or nothing at all. An empty one is forgotten.
     ///
     /// # Errors
     /// The database says no.

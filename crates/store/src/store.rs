@@ -64,7 +64,7 @@ impl Store {
         Self::start(Database::open(folder)?, config)
     }
 
-    /// State that is gone with the process: for tests and for a gateway that shall leave no trace.
+    /// State that is gone with the process: for tests and for a gateway that should leave no trace.
     ///
     /// # Errors
     /// There is no memory or no thread to be had.

@@ -268,7 +268,7 @@ impl Service {
     }
 
     /// How the manager sees it; `None` where the manager cannot be asked.
-    pub(crate) async fn seen(&self) -> Option<ServiceState> {
+    pub(crate) async fn query_state(&self) -> Option<ServiceState> {
         self.is_reachable().await.ok()?;
         match self.manager {
             Manager::Systemd => {

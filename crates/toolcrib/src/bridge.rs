@@ -42,7 +42,7 @@ use session::Session;
 const OUT: usize = 256;
 /// How many requests may run at a time; more are refused, because answers to the gateway's questions come the same way.
 const REQUESTS: usize = 256;
-/// How long requests may go on after stdin has ended.
+/// How long requests may continue after stdin has ended.
 const LAST_ANSWERS: Duration = Duration::from_secs(30);
 /// How long the farewell may take.
 const FAREWELL: Duration = Duration::from_secs(2);
@@ -125,7 +125,7 @@ pub(crate) async fn run(flags: ClientFlags, environment: Environment, starts: bo
     }
 }
 
-/// What only lives between two looks at it, so a panic meanwhile breaks nothing.
+/// What only lives between two looks at it, so a panic in the meantime breaks nothing.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -182,7 +182,7 @@ impl Bridge {
         self.calls.spawn(async move {
             let _place = place;
             let taken_back = async {
-                // Without a sender no one takes it back.
+                // Without a sender no one cancels it.
                 if cancelled.await.is_err() {
                     std::future::pending::<()>().await;
                 }

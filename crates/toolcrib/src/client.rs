@@ -239,7 +239,7 @@ impl Client {
         }
     }
 
-    /// The same as a client of the revision that has no handshake, where it is told what such a one declares.
+    /// The same as a client of the revision that has no handshake, where it is told what one declares.
     pub(crate) async fn open_as(
         flags: &ClientFlags,
         environment: &Environment,
@@ -294,7 +294,7 @@ impl Client {
         self.scope.close(CLOSE).await;
     }
 
-    /// Ends the session after a call was taken back, so that the gateway is told of that first.
+    /// Ends the session after a call was cancelled, so that the gateway is told of that first.
     pub(crate) async fn abandon(self) {
         self.scope.close(CLOSE).await;
     }

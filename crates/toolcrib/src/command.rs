@@ -110,7 +110,7 @@ struct Cli {
 
 #[derive(Debug, clap::Subcommand)]
 enum Command {
-    /// Run the gateway
+    /// Run the gateway over HTTP
     Serve(serve::Serve),
     /// Run a gateway over stdin and stdout for one client
     Stdio(serve::Stdio),
@@ -163,7 +163,7 @@ fn run(cli: Cli, environment: &Environment) -> anyhow::Result<ExitCode> {
     }
 }
 
-/// Runs a command that speaks to a gateway, in its own session; Ctrl-C takes back what is under way.
+/// Runs a command that speaks to a gateway, in its own session; Ctrl-C cancels what is under way.
 fn with_gateway(
     flags: &ClientFlags,
     environment: &Environment,
@@ -210,7 +210,7 @@ fn with_session(
     })
 }
 
-/// The error with our commands in the place of the gateway's meta-tools.
+/// The error with our commands instead of the gateway's meta-tools.
 fn in_terms_of_commands(error: anyhow::Error) -> anyhow::Error {
     match error.downcast::<Problem>() {
         Ok(problem) => Problem { message: for_a_shell(&problem.message), ..problem }.into(),

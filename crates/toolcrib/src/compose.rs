@@ -134,7 +134,7 @@ impl HttpGateway {
         self.announce()?;
         match entry {
             Entry::Http { ready_file } => {
-                self.tell_ready(ready_file.as_deref()).await?;
+                self.report_ready(ready_file.as_deref()).await?;
                 std::future::pending().await
             }
             Entry::Stdio { profile } | Entry::HttpAndStdio { profile } => self.running.serve_stdio(profile).await,
@@ -156,9 +156,9 @@ impl HttpGateway {
 
     /// Waits for the first listings of the eager servers, for [`READY_MOST`] in all, and tells how they went: in the
     /// log and in the ready file.
-    async fn tell_ready(&self, ready_file: Option<&Path>) -> anyhow::Result<()> {
+    async fn report_ready(&self, ready_file: Option<&Path>) -> anyhow::Result<()> {
         let _ = tokio::time::timeout(READY_MOST, self.eager_servers_listed()).await;
-        let unlisted = unlisted(self.gateway());
+        let unlisted = unlisted_servers(self.gateway());
         if let Some(path) = ready_file {
             let ready = ReadyFile { unlisted: unlisted.clone(), ..self.ready() };
             ready.write(path).with_context(|| format!("write `{}`", path.display()))?;
@@ -229,7 +229,7 @@ impl RunningGateway {
         };
         let mut definitions = toolcrib_catalog::watch(config.home.path(), &house).await;
         let loaded = definitions.borrow_and_update().clone();
-        tell_problems(&loaded, config.home.path());
+        log_problems(&loaded, config.home.path());
         let metrics = Arc::new(Metrics::new());
         let secrets = Arc::new(HomeSecrets::new(&config.home, &Environment::of_process()));
         let vault = secrets.vault().clone();
@@ -273,7 +273,7 @@ impl RunningGateway {
                     changed = definitions.changed() => {
                         let Ok(()) = changed else { return };
                         let loaded = definitions.borrow_and_update().clone();
-                        tell_problems(&loaded, &home);
+                        log_problems(&loaded, &home);
                         tokio::task::spawn_blocking(move || gateway.apply(loaded)).await
                     }
                     _ = look.tick() => {
@@ -348,14 +348,14 @@ async fn listed(gateway: &Arc<Gateway>, awaited: impl Fn(&Server) -> bool) {
             let _ = tokio::time::timeout(config.timeouts.connect + config.timeouts.list, ended).await;
         }
     }
-    // The views follow a moment after the servers; anyone who is told that all is ready shall see their tools.
+    // The views follow a moment after the servers; anyone who is told that all is ready should see their tools.
     let gateway = Arc::clone(gateway);
     // A panic while building leaves the views that were there.
     let _ = tokio::task::spawn_blocking(move || gateway.rebuild()).await;
 }
 
 /// The eager servers whose first listing has not ended.
-fn unlisted(gateway: &Arc<Gateway>) -> Vec<String> {
+fn unlisted_servers(gateway: &Arc<Gateway>) -> Vec<String> {
     let table = gateway.servers.table();
     let eager = table.values().filter(|running| running.server.config().start == Start::Eager);
     let waiting = eager.filter(|running| {
@@ -369,7 +369,7 @@ fn url(address: SocketAddr) -> String {
     format!("http://{address}/mcp")
 }
 
-fn tell_problems(loaded: &Loaded, home: &Path) {
+fn log_problems(loaded: &Loaded, home: &Path) {
     for problem in &loaded.problems {
         let hint = problem.hint.as_deref().unwrap_or_default();
         tracing::error!(home = %home.display(), hint, "bad definition: {problem}");

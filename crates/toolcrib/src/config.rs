@@ -40,7 +40,7 @@ pub(crate) struct Config {
     pub(crate) log: String,
     /// Log format.
     pub(crate) log_format: LogFormat,
-    /// The URL that clients use when a proxy stands before us, without a `/` at its end.
+    /// The URL that clients use when a proxy is before us, without a `/` at its end.
     pub(crate) public_url: Option<String>,
     /// Names in `Host` that are ours besides the loopback ones.
     pub(crate) allowed_hosts: Vec<String>,

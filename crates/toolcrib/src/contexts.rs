@@ -78,7 +78,7 @@ impl Contexts {
 
     fn parse(value: &Value) -> Result<Self, String> {
         let members = value.as_object().ok_or("expected a map")?;
-        known(members, &["current-context", "contexts"], "")?;
+        check_keys(members, &["current-context", "contexts"], "")?;
         let mut contexts = Self { current: text(members, "current-context", "")?, ..Self::default() };
         let entries = match members.get("contexts") {
             None | Some(Value::Null) => &Vec::new(),
@@ -136,7 +136,7 @@ impl Contexts {
 impl Context {
     fn parse(value: &Value, place: &str) -> Result<Self, String> {
         let members = value.as_object().ok_or_else(|| format!("`{place}`: expected a map"))?;
-        known(members, &["name", "endpoint", "profile", "token", "settings"], place)?;
+        check_keys(members, &["name", "endpoint", "profile", "token", "settings"], place)?;
         let missing = |key: &str| format!("`{place}`: the key `{key}` is missing");
         let name = text(members, "name", place)?.ok_or_else(|| missing("name"))?;
         check_name(&name)?;
@@ -148,7 +148,7 @@ impl Context {
         if let Some(settings) = members.get("settings").filter(|settings| !settings.is_null()) {
             let place = format!("{place}.settings");
             let settings = settings.as_object().ok_or_else(|| format!("`{place}`: expected a map"))?;
-            known(settings, &["output"], &place)?;
+            check_keys(settings, &["output"], &place)?;
             let output = text(settings, "output", &place)?;
             context.output = output.map(|word| Format::from_str(&word, false)).transpose().map_err(|_| {
                 let names = Format::value_variants().iter().filter_map(ValueEnum::to_possible_value);
@@ -284,7 +284,7 @@ fn read(path: &Path) -> Result<Option<(String, bool)>, Problem> {
     Ok(Some((text, metadata.mode() & 0o077 == 0)))
 }
 
-fn known(members: &Map<String, Value>, keys: &[&str], place: &str) -> Result<(), String> {
+fn check_keys(members: &Map<String, Value>, keys: &[&str], place: &str) -> Result<(), String> {
     match members.keys().find(|key| !keys.contains(&key.as_str())) {
         None => Ok(()),
         Some(key) => {

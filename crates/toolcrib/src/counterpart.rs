@@ -7,10 +7,10 @@ use std::ffi::OsString;
 use clap::Command;
 use toolcrib_base::{Kind, Problem};
 
-/// What becomes of a flag.
+/// The outcome of a flag.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Act {
-    /// These words stand in its place; `{}` is its value.
+    /// These words are in its place; `{}` is its value.
     Words(&'static [&'static str]),
     /// It changes nothing here: that is how it is.
     Nothing,
@@ -193,7 +193,7 @@ pub(crate) fn rewrite(
     Ok(out)
 }
 
-/// Puts words in the place of a flag, unless their flag is there already.
+/// Puts words instead of a flag, unless their flag is there already.
 fn add(out: &mut Vec<OsString>, words: &[&str], value: &str) {
     let first = words.first().copied().unwrap_or_default();
     let short = first.trim_start_matches('-').chars().next().map(|letter| format!("-{letter}")).unwrap_or_default();

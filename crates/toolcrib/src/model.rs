@@ -38,7 +38,7 @@ pub(crate) fn start(state: &Path) -> Option<Arc<dyn Embed>> {
         let cache = Cache::new(&kept, model.fingerprint(), model.dimensions());
         Ok((model, Some(cache)))
     };
-    match Worker::start(open, tell) {
+    match Worker::start(open, log_report) {
         Ok(worker) => Some(Arc::new(Reader(worker))),
         Err(error) => {
             tracing::warn!(%error, "cannot start the model's thread; search works without it");
@@ -47,7 +47,7 @@ pub(crate) fn start(state: &Path) -> Option<Arc<dyn Embed>> {
     }
 }
 
-fn tell(report: Report) {
+fn log_report(report: Report) {
     match report {
         Report::Ready(kept) => tracing::info!(kept, "the model is ready"),
         Report::Failed(error) => tracing::warn!(%error, "cannot use the model; search works without it"),

@@ -23,7 +23,7 @@ const MOST: usize = 1_000;
 /// A name and its description.
 type Suggestion = (String, String);
 
-/// The names of the kind that stands before on the command line; without one the names of tools.
+/// The names of the kind that is before on the command line; without one the names of tools.
 pub(crate) fn of_kind() -> ArgValueCompleter {
     ArgValueCompleter::new(|current: &OsStr| {
         let words = typed();
@@ -77,7 +77,7 @@ pub(crate) fn contexts() -> ArgValueCompleter {
     })
 }
 
-/// The arguments of the tool that stands before, `key=`, and behind it the values that its schema knows.
+/// The arguments of the tool that is before, `key=`, and behind it the values that its schema knows.
 pub(crate) fn arguments() -> ArgValueCompleter {
     ArgValueCompleter::new(|current: &OsStr| {
         let words = typed();

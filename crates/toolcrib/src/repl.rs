@@ -110,7 +110,7 @@ impl Repl {
             });
         }
         output::print(&format!("toolcrib {version} at {place}; type `help` for commands, `exit` to quit\n"))?;
-        self.tell_news();
+        self.start_notifications();
         loop {
             match editor.readline(&self.prompt()) {
                 Ok(line) => {
@@ -118,10 +118,10 @@ impl Repl {
                         break;
                     }
                     if let Some(helper) = editor.helper_mut() {
-                        helper.come_to(self.flags.clone());
+                        helper.switch_gateway(self.flags.clone());
                     }
                 }
-                // Ctrl-C takes back what is being typed.
+                // Ctrl-C cancels what is being typed.
                 Err(ReadlineError::Interrupted) => {}
                 Err(ReadlineError::Eof) => break,
                 Err(error) => return Err(anyhow::Error::new(error).context("read the terminal")),
@@ -183,9 +183,9 @@ impl Repl {
             Act::Notifications(None) => {
                 output::print(if self.news.is_some() { "notifications are on\n" } else { "notifications are off\n" })?;
             }
-            Act::Notifications(Some(true)) => self.tell_news(),
+            Act::Notifications(Some(true)) => self.start_notifications(),
             Act::Notifications(Some(false)) => self.quiet(),
-            Act::UseContext(name) => match self.come_to(&name) {
+            Act::UseContext(name) => match self.switch_context(&name) {
                 Ok(place) => output::print(&format!("Switched to context `{name}` ({})\n", text::line(&place)))?,
                 Err(problem) => *code = report(&problem.into()),
             },
@@ -207,13 +207,13 @@ impl Repl {
     }
 
     /// Another context for this sitting; the file is not changed.
-    fn come_to(&mut self, name: &str) -> Result<String, Problem> {
+    fn switch_context(&mut self, name: &str) -> Result<String, Problem> {
         let home = Home::find(self.flags.home(), &self.environment)?;
         let place = Contexts::load(&home)?.named(name, "the line")?.endpoint.clone();
         self.flags = self.flags.clone().at_context(name);
         if self.news.is_some() {
             self.quiet();
-            self.tell_news();
+            self.start_notifications();
         }
         Ok(place)
     }
@@ -226,7 +226,7 @@ impl Repl {
     }
 
     /// Looks for news from now on.
-    fn tell_news(&mut self) {
+    fn start_notifications(&mut self) {
         if self.news.is_some() {
             return;
         }
@@ -238,7 +238,7 @@ impl Repl {
             scope.spawn(async move {
                 // What is dropped is a look that no one wants any more.
                 tokio::select! {
-                    () = changes::tell(&flags, &environment, &*print) => {}
+                    () = changes::print_changes(&flags, &environment, &*print) => {}
                     () = stop.stopped() => {}
                 }
             });

@@ -71,7 +71,7 @@ impl Conversation {
     }
 
     pub(crate) fn begin(&self) {
-        // One that was ended meanwhile stays so.
+        // One that was ended in the meantime stays so.
         let _ = self.state.compare_exchange(NEW, BEGUN, Ordering::AcqRel, Ordering::Acquire);
     }
 

@@ -57,7 +57,7 @@ impl Server {
         let _place = deps.starts.take(&context.config, installs).await;
         let started = Instant::now();
         let kept: Mutex<Option<Arc<Peer>>> = Mutex::default();
-        // What it says meanwhile is not waited for.
+        // What it says in the meantime is not waited for.
         let (reports, _reported) = mpsc::channel(REPORTS);
         let opening = OpenRequest {
             config: &context.config,

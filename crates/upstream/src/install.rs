@@ -72,7 +72,8 @@ impl Installer {
         Self { least: time, quiet: Duration::ZERO, most: time, ..self }
     }
 
-    /// Ends when the program has had its time, and gives how long that was. What it says meanwhile goes to `tell`.
+    /// Ends when the program has had its time, and gives how long that was. What it says in the meantime goes to
+    /// `tell`.
     pub(crate) async fn out_of_time(&self, stderr: &StderrTail, tell: impl Fn(String)) -> Duration {
         let begun = Instant::now();
         let (mut progress, mut seen) = (begun, (0, 0));

@@ -1,7 +1,7 @@
 //! The opening of a connection: which era the server is of, what we declare, which revision it chose.
 //!
 //! A server of unknown era is probed with `server/discover`: a `DiscoverResult` or a modern error means modern,
-//! anything else goes on with `initialize` (2026-07-28, basic/versioning). No single error code decides.
+//! anything else continues with `initialize` (2026-07-28, basic/versioning). No single error code decides.
 
 use std::sync::Arc;
 use std::time::Duration;

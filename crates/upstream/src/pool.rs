@@ -164,7 +164,8 @@ pub(crate) enum LeaseError {
 
 impl ExtraConnection {
     /// Ends it, and the conversation that it is for. Called while the pool is locked, so that the conversation cannot
-    /// begin again meanwhile. One that could not be opened has told nothing that would be lost: it may be tried again.
+    /// begin again in the meantime. One that could not be opened has told nothing that would be lost: it may be tried
+    /// again.
     fn end(&self) {
         self.quit.send_replace(true);
         if let Some(conversation) = &self.conversation
@@ -379,13 +380,13 @@ impl Pool {
         own.for_each(|(_, extra)| extra.roots.send_replace(()));
     }
 
-    /// An environment is none any more: its connections end, those in use when they are not any more.
+    /// An environment is none any more: its connections end, those in use when they are no longer.
     pub(crate) fn retire(&self, environment: &Environment) {
         self.lock().retain(|key, extra| {
             if key.environment.as_deref() != Some(environment) {
                 return true;
             }
-            // In this order: anyone who ends the last call meanwhile sees the mark.
+            // In this order: anyone who ends the last call in the meantime sees the mark.
             extra.outdated.store(true, Ordering::SeqCst);
             let unused = *extra.used.calls.borrow() == 0;
             if unused {
@@ -623,7 +624,8 @@ impl ExtraTask {
                 }
                 Ok(()) = roots.changed() => {
                     let news = Notification::new(method::ROOTS_CHANGED, Raw::empty_object());
-                    // Changes that come meanwhile are reported as one. Whether the server hears it is its own business.
+                    // Changes that come in the meantime are reported as one. Whether the server hears it is its own
+                    // business.
                     let _ = tokio::time::timeout(NOTIFY, live.link.notify(news)).await;
                 }
                 () = tokio::time::sleep_until(idle_at), if !busy => {

@@ -253,7 +253,7 @@ impl Server {
         Some(self.status())
     }
 
-    /// Ends it for good, because its definition was changed or removed.
+    /// Ends it permanently, because its definition was changed or removed.
     pub async fn retire(&self, grace: Duration) {
         self.context.retired.close(grace).await;
     }

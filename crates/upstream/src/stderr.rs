@@ -4,7 +4,7 @@
 const LAST_LINES: usize = 3;
 /// How many of its last lines are looked at for one that says what failed.
 pub(crate) const SEARCHED: usize = 200;
-/// What stands before these lines, and between them.
+/// What is before these lines, and between them.
 const STDERR: &str = "; stderr ends with: ";
 const BETWEEN: &str = " / ";
 

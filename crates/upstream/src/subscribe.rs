@@ -27,7 +27,7 @@ pub(crate) enum Kind {
 /// What the server makes of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Verdict {
-    /// Not known yet, or not any more.
+    /// Not known yet, or no longer.
     Open,
     /// It tells.
     Accepted,
@@ -42,7 +42,7 @@ struct WatchedItem {
     number: u64,
     holders: usize,
     verdict: watch::Sender<Verdict>,
-    /// Whether the server told once and was lost: what happened meanwhile is unknown.
+    /// Whether the server told once and was lost: what happened in the meantime is unknown.
     lapsed: bool,
 }
 
@@ -192,7 +192,7 @@ impl Subscriptions {
         self.lock().of(kind).iter().map(|(key, wish)| (Arc::clone(key), wish.number)).collect()
     }
 
-    /// Notes what the server makes of a wish. One that was lost meanwhile may have missed something.
+    /// Notes what the server makes of a wish. One that was lost in the meantime may have missed something.
     pub(crate) fn settle(&self, kind: Kind, key: &str, verdict: &Verdict) {
         let mut state = self.lock();
         let Some((key, wish)) = state.of(kind).get_key_value(key) else { return };

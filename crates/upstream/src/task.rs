@@ -59,7 +59,7 @@ enum ConnectionEnd {
 
 /// How a listing ended.
 struct ListOutcome {
-    /// Whether someone asked for a new one meanwhile.
+    /// Whether someone asked for a new one in the meantime.
     again: bool,
     /// How long it may be taken as it is, where no one will tell when it changes.
     fresh: Option<Duration>,
@@ -82,7 +82,7 @@ impl ListOutcome {
 struct Signals {
     /// The gateway ends.
     stop: Stop,
-    /// The server ends for good.
+    /// The server ends permanently.
     retired: Stop,
     orders: mpsc::Receiver<Order>,
 }
@@ -144,9 +144,9 @@ impl ServerTask {
                     self.woken += 1;
                     self.backoff.reset();
                     self.publish(State::Idle, None, None).await;
-                    // Anyone who came meanwhile has seen it idle, or will not see the gate closed.
+                    // Anyone who came in the meantime has seen it idle, or will not see the gate closed.
                     context.gate.open();
-                    // A wish that came meanwhile either saw it idle and ordered a start, or is seen here.
+                    // A wish that came in the meantime either saw it idle and ordered a start, or is seen here.
                     self.wanted = !context.wishes.is_empty();
                 }
                 ConnectionEnd::Restart => self.wanted = true,

@@ -16,7 +16,7 @@ use crate::keyring::{Keyring, KeyringError};
 /// The longest key file that is read, in bytes.
 const FILE_BYTES: u64 = 1_024;
 
-/// Where the key of a new vault shall lie.
+/// Where the key of a new vault should lie.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum KeyWish {
     /// In the keyring where there is one, else in a file.

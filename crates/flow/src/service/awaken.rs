@@ -74,7 +74,7 @@ async fn reach(table: &Table, entry: &Entry, changes: &mut watch::Receiver<u64>)
                 }
             };
             let Some(lacking) = lacking else { return Some(hands) };
-            // Someone has started or removed it meanwhile.
+            // Someone has started or removed it in the meantime.
             if entry.life().state == State::Running || entry.order(Order::Await(lacking), hands).await.is_err() {
                 return None;
             }

@@ -99,7 +99,7 @@ pub(super) enum Turn {
     Lost(String),
 }
 
-/// Something to tell: the reason of an event and what stands behind the service's name.
+/// Something to tell: the reason of an event and what follows the service's name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Note {
     pub(super) reason: &'static str,
@@ -231,7 +231,7 @@ impl Life {
                 self.health = Health::Checking;
                 Vec::new()
             }
-            Turn::Examined { with, found } => self.examined(with, found, thresholds, now),
+            Turn::Examined { with, found } => self.after_check(with, found, thresholds, now),
             Turn::Lost(why) => {
                 (self.state, self.health, self.error) = (State::Unknown, Health::Unknown, Some(why.clone()));
                 vec![warning("StateChanged", format!("cannot tell whether it is running: {why}"))]
@@ -265,7 +265,7 @@ impl Life {
         }
     }
 
-    fn examined(
+    fn after_check(
         &mut self,
         with: &'static str,
         found: Result<Map<String, Value>, String>,

@@ -228,11 +228,11 @@ impl Table {
             classes.insert(name.clone(), class);
         }
         self.around.classes.store(Arc::new(classes));
-        self.tell_classes(before, loaded);
+        self.report_classes(before, loaded);
         problems
     }
 
-    fn tell_classes(&self, before: &Loaded, after: &Loaded) {
+    fn report_classes(&self, before: &Loaded, after: &Loaded) {
         let tell = |name: &ObjectName, reason, what| self.tell_class(name, reason, what, false);
         for (name, class) in &after.service_classes {
             match before.service_classes.get(name) {
@@ -295,7 +295,7 @@ impl Table {
             gone.into_iter().map(|name| (name.clone(), entries.remove(&name))).collect();
         drop(entries);
         for (name, entry) in gone {
-            self.tell_gone(&name, entry.as_ref());
+            self.report_removed(&name, entry.as_ref());
         }
         for entry in new {
             self.scope.spawn(awaken::awaken(Arc::clone(self), entry, self.scope.stop_signal()));
@@ -344,7 +344,7 @@ impl Table {
     }
 
     /// Its file is gone, so it is; what it stands for may still be there, and no one was asked to stop it.
-    fn tell_gone(&self, name: &ObjectName, entry: Option<&Entry>) {
+    fn report_removed(&self, name: &ObjectName, entry: Option<&Entry>) {
         let runs = entry.is_some_and(|entry| entry.life().state != State::Stopped);
         let message = if runs {
             format!("service `{name}` was removed because its file is gone; its stop tool was not called")

@@ -43,7 +43,7 @@ pub(super) enum Order {
     Await(String),
     /// Nothing can tell how it is.
     GiveUp(String),
-    /// Stop it for good; the task ends whatever comes of it.
+    /// Stop it permanently; the task ends whatever comes of it.
     End,
 }
 
@@ -54,7 +54,7 @@ pub(super) struct Request {
     pub(super) reply: oneshot::Sender<Result<OrderOutcome, Problem>>,
 }
 
-/// What came of an order.
+/// The outcome of an order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum OrderOutcome {
     Carried,
@@ -117,7 +117,7 @@ impl ServiceTask {
                         continue;
                     }
                     let is_end = order == Order::End;
-                    // Dropped half-way the tool's call is taken back, and what was written down says that it began.
+                    // Dropped half-way the tool's call is cancelled, and what was written down says that it began.
                     let done = tokio::select! {
                         () = stop.stopped() => return,
                         done = self.carry_out(order, &*hands) => done,

@@ -209,7 +209,7 @@ impl World {
         told.map(|it| it.reason.to_owned()).filter(|reason| !reason.starts_with("ToolExecution")).collect()
     }
 
-    /// Lets time pass; every task does what it has to do meanwhile.
+    /// Lets time pass; every task does what it has to do in the meantime.
     async fn pass(&self, seconds: u64) {
         for _ in 0..seconds {
             self.clock.advance(1_000);

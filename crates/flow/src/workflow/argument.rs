@@ -6,7 +6,7 @@ use toolcrib_catalog::{ArgumentDefinition, RESERVED_ARGUMENTS, WorkflowDefinitio
 
 /// Answers everything, whatever the definition's `output` says.
 const DEBUG: &str = RESERVED_ARGUMENTS[0];
-/// Answers at once with the id of the run, which goes on.
+/// Answers at once with the id of the run, which continues.
 const DETACH: &str = RESERVED_ARGUMENTS[1];
 
 /// What a run is called with.

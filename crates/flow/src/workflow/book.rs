@@ -1,8 +1,8 @@
 //! The book of a run: what each step did, as it is answered and as it is written down.
 //!
-//! It is written before a tool is called that must not be called twice, so that anyone who goes on with an interrupted
-//! run knows what was under way, and before the next step where such a one has ended; else now and then, and at the
-//! end.
+//! It is written before a tool is called that must not be called twice, so that anyone who continues with an
+//! interrupted run knows what was under way, and before the next step where one has ended; else now and then, and at
+//! the end.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -147,7 +147,7 @@ impl Book {
         self.pages().record.id.clone()
     }
 
-    /// When the run began: what templates call `now`, also in the process that goes on with it.
+    /// When the run began: what templates call `now`, also in the process that continues with it.
     pub(super) fn started_at(&self) -> Timestamp {
         self.pages().record.started_at
     }
@@ -174,7 +174,7 @@ impl Book {
         place
     }
 
-    /// What became of it, or how it stands.
+    /// The outcome, or how it stands.
     pub(super) fn set(&self, place: u32, report: Report) {
         let now = self.now();
         let mut pages = self.pages();
@@ -206,7 +206,7 @@ impl Book {
     }
 
     /// Whether a step that is written down as under way has ended since. Before something long begins, that must be
-    /// known: a run that is interrupted then would not go on.
+    /// known: a run that is interrupted then would not continue.
     pub(super) fn owes(&self) -> bool {
         let pages = self.pages();
         let ended = |place: &u32| pages.pending.get(place).is_some_and(|step| step.completed_at.is_some());
@@ -280,7 +280,7 @@ impl Book {
         }
     }
 
-    /// What is to be written of a run that the next process goes on with.
+    /// What is to be written of a run that the next process continues with.
     pub(super) fn drop_open(&self) -> Option<Box<dyn FnOnce() + Send>> {
         let mut pages = self.pages();
         if pages.is_over {
@@ -342,7 +342,7 @@ fn extra(report: &Report, cut: &mut bool) -> Option<String> {
         extra.insert("condition_result".to_owned(), serde_json::from_str(&text).unwrap_or_default());
     }
     if let Some(beside) = &report.beside {
-        // What is too long is left out, and told: a run that goes on without it fails where it is needed.
+        // What is too long is left out, and told: a run that continues without it fails where it is needed.
         let text = kept(beside, cut);
         let whole = serde_json::from_str(&text).ok().filter(Value::is_object);
         extra.extend(whole.map(|whole| (STRUCTURED.to_owned(), whole)));

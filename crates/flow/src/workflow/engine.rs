@@ -53,7 +53,7 @@ impl std::fmt::Debug for Caller<'_> {
     }
 }
 
-/// What came of a run.
+/// The outcome of a run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RunOutcome {
     /// What it answers.
@@ -96,7 +96,7 @@ impl<'a> Engine<'a> {
                     () = tokio::time::sleep(limit) => {
                         Err(Stop { step: None, error: format!("took longer than {limit:?}") })
                     }
-                    // Dropped by the others: calls under way are taken back, and the book has what was done.
+                    // Dropped by the others: calls under way are cancelled, and the book has what was done.
                     outcome = self.steps(&mut state, &mut steps) => outcome,
                 }
             }

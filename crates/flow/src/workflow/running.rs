@@ -165,7 +165,7 @@ impl Running {
         let mut stop = self.scope.stop_signal();
         self.scope.spawn(async move {
             tokio::select! {
-                // What the run has done is in its book; the next process goes on with it.
+                // What the run has done is in its book; the next process continues with it.
                 () = stop.stopped() => {}
                 _ = prepared.run() => {}
             }

@@ -69,7 +69,7 @@ impl Workflows {
         Arc::new(Self { name, inner: Arc::new(inner), left: Mutex::new(left), scope: scope.clone() })
     }
 
-    /// Tells the workflows that the gateway is there: what an earlier process left under way goes on, and from now on
+    /// Tells the workflows that the gateway is there: what an earlier process left under way continues, and from now on
     /// changes of definitions are reported.
     pub fn enter(&self, gateway: &Arc<Gateway>) {
         if self.inner.gateway.set(Arc::downgrade(gateway)).is_err() {

@@ -478,7 +478,7 @@ async fn an_interrupted_run_goes_on_with_the_next_process() {
     ground.store.runs().put(&counting, &[step("a", "fake/counter", "inprogress", None)]).unwrap();
     let unreadable = RunRecord { definition: "{\"name\":\"say\"}".to_owned(), ..run("r3") };
     ground.store.runs().put(&unreadable, &[]).unwrap();
-    // The workflow is not on disk any more: a run goes on as it was begun.
+    // The workflow is not on disk any more: a run continues as it was begun.
     let mill = Mill::over(&[server("fake", &[])], ground).await;
     let done = mill.until_ended("r1").await;
     assert_eq!((done.status.as_str(), done.error), ("completed", None));

@@ -60,7 +60,7 @@ pub enum Fault {
     /// The recorded head is further on: this row and those after it were deleted.
     #[error("the newest rows are missing")]
     TailMissing,
-    /// The recorded head stands before this row, or names another hash: the row was added or replaced.
+    /// The recorded head is before this row, or names another hash: the row was added or replaced.
     #[error("the row does not match the recorded head")]
     NotTheHead,
     /// Rows are numbered from 1; this one has a smaller number.

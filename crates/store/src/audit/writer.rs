@@ -239,8 +239,8 @@ fn insert_row(
     Ok(Head { seq, hash })
 }
 
-/// Where the chain goes on. When the rows and the recorded head disagree, someone else wrote to the database: the
-/// log goes on after whichever is further, chained to the recorded head, so that `verify` keeps showing the break.
+/// Where the chain continues. When the rows and the recorded head disagree, someone else wrote to the database: the
+/// log continues after whichever is further, chained to the recorded head, so that `verify` keeps showing the break.
 pub(super) fn resume(connection: &Connection) -> rusqlite::Result<Head> {
     let head = connection.query_row("SELECT seq, hash FROM audit_head WHERE only = 1", [], read_head).optional()?;
     let newest = "SELECT seq, hash FROM audit ORDER BY seq DESC LIMIT 1";

@@ -31,7 +31,7 @@ fn a_killed_writer_loses_at_most_the_last_batch() {
         .spawn()
         .unwrap();
     let lines = BufReader::new(child.stdout.take().unwrap()).lines();
-    // On one core the test runner's own `test … ... ` stands before the first report, on the same line.
+    // On one core the test runner's own `test … ... ` is before the first report, on the same line.
     let mut reports = lines.filter_map(|line| line.unwrap().rsplit_once("durable ")?.1.parse::<u64>().ok());
     let reported = reports.nth(BATCHES - 1).expect("the child writes until it is killed");
     assert_eq!(reported, BATCH * BATCHES as u64);

@@ -9,7 +9,7 @@ use toolcrib_protocol::{Answer, Id, Message, Request, meta, method};
 pub(super) enum ClientMessage {
     Initialize(Id),
     Initialized,
-    /// The client takes back the request with this raw id.
+    /// The client cancels the request with this raw id.
     Cancelled(String),
     /// Another notification, or an answer.
     Aside,

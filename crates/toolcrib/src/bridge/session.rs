@@ -130,12 +130,12 @@ impl Bridge {
         self.session.keep(&given, &result);
         note("the gateway lost the session; reopened it");
         self.listen();
-        self.tell_changed_lists(lost).await;
+        self.notify_lists_changed(lost).await;
         Ok(())
     }
 
     /// Another gateway may have other lists.
-    async fn tell_changed_lists(&self, told: &OpenSession) {
+    async fn notify_lists_changed(&self, told: &OpenSession) {
         let capabilities = told.result.as_ref().and_then(|result| result.get("capabilities"));
         for (list, changed) in LISTS {
             let tells = capabilities.as_ref().and_then(|all| all.get(list)).and_then(|one| one.get("listChanged"));

@@ -29,7 +29,7 @@ const OTHER: Duration = Duration::from_secs(5);
 const LOOK: Duration = Duration::from_millis(50);
 /// How long a look may take: only this machine is asked.
 const CONNECT: Duration = Duration::from_secs(1);
-/// Where the log is put aside as `.log.1`, in bytes.
+/// Where the log is moved aside as `.log.1`, in bytes.
 const LOG_BYTES: u64 = 1 << 20;
 /// How much of the end of the log is read for the reason of a failure, in bytes.
 const REASON_BYTES: u64 = 4 * 1024;
@@ -202,7 +202,7 @@ mod tests {
         assert_eq!(reason(&log), "it logged nothing");
         io::Write::write_all(&mut open_log(&log).unwrap(), b"one\nerror: address in use\nhint: stop it\n\n").unwrap();
         assert_eq!(reason(&log), "address in use");
-        // A log that grew large is put aside.
+        // A log that grew large is moved aside.
         File::options().write(true).open(&log).unwrap().set_len(LOG_BYTES + 1).unwrap();
         assert_eq!(open_log(&log).unwrap().metadata().unwrap().len(), 0);
         assert!(log.with_extension("log.1").exists());

@@ -44,7 +44,7 @@ pub(super) fn of_link(error: LinkError, located: &GatewayAddress) -> Problem {
 
 pub(super) fn of_status(status: u16, body: &str, located: &GatewayAddress) -> Problem {
     let url = &located.uri;
-    let told = told(body).map(|told| format!(": {told}")).unwrap_or_default();
+    let told = body_reason(body).map(|told| format!(": {told}")).unwrap_or_default();
     match (status, &located.token) {
         (401, None) => Problem::new(Kind::Unauthenticated, format!("the gateway at `{url}` requires a token{told}"))
             .hint(hint_of_token(located)),
@@ -64,7 +64,7 @@ pub(super) fn hint_of_token(located: &GatewayAddress) -> String {
 }
 
 /// What the body of a refusal says: an error of JSON-RPC, a problem of RFC 9457, or plain text.
-fn told(body: &str) -> Option<String> {
+fn body_reason(body: &str) -> Option<String> {
     let text = match serde_json::from_str::<Value>(body) {
         Ok(value) => [&value["error"]["message"], &value["detail"], &value["title"], &value["error"]]
             .into_iter()
@@ -150,7 +150,7 @@ mod tests {
             ("", None),
             ("{}", None),
         ] {
-            assert_eq!(told(body).as_deref(), expected, "{body}");
+            assert_eq!(body_reason(body).as_deref(), expected, "{body}");
         }
     }
 }

@@ -83,7 +83,7 @@ impl Client {
         stamped(&params, capabilities, token)
     }
 
-    /// What became of a call: where the gateway made a task of it, the end of that task.
+    /// The outcome of a call: where the gateway made a task of it, the end of that task.
     pub(super) async fn followed(&self, answered: RequestOutcome, until: Instant) -> RequestOutcome {
         let Ok(Ok(first)) = &answered else { return answered };
         let Some(id) = task::task_id(first).filter(|_| task::is_task(first)) else { return answered };

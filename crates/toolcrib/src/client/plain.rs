@@ -20,7 +20,7 @@ const SIGNS: [&str; 2] = ["call_tool", "list_core_tools"];
 /// The tool that calls others.
 const CALL: &str = "call_tool";
 
-/// What came of a call.
+/// The outcome of a call.
 #[derive(Debug)]
 pub(crate) struct CallObservation {
     pub(crate) outcome: Result<ToolResult, Problem>,

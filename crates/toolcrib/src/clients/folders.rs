@@ -99,6 +99,6 @@ fn write(to: &Path, text: &str) -> io::Result<()> {
     if let Some(folder) = to.parent() {
         DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
     }
-    // Never over something that came meanwhile.
+    // Never over something that came in the meantime.
     OpenOptions::new().write(true).create_new(true).mode(0o600).open(to)?.write_all(text.as_bytes())
 }

@@ -44,7 +44,7 @@ impl ImportRecords {
         is_same.then(|| record["name"].as_str().and_then(|name| ServerName::new(name).ok()))?
     }
 
-    /// Notes what became of a client's server.
+    /// Notes the outcome of a client's server.
     pub(crate) fn note(&mut self, draft: &Draft, name: &ServerName) {
         self.records.insert(origin(draft), json!({ "name": name.as_str(), "text": text(draft) }));
     }

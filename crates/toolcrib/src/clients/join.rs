@@ -13,7 +13,7 @@ use super::{Flags, failed, replace, target, wrong};
 use crate::client::{address, is_loopback};
 use crate::home::{Environment, HOME_VARIABLE, Home};
 
-/// What a client shall be led to.
+/// What a client is to be led to.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct ConnectRequest<'a> {
     pub(crate) profile: Option<&'a ProfileName>,
@@ -27,7 +27,7 @@ pub(crate) struct ConnectRequest<'a> {
     pub(crate) moves: bool,
 }
 
-/// What becomes of a client's settings.
+/// The outcome of a client's settings.
 pub(crate) enum Plan {
     /// They lead to us already, in this way.
     Already(String),

@@ -15,7 +15,7 @@ pub(crate) struct ImportVault {
     vault: Vault,
     /// What it holds, by name.
     entries: BTreeMap<String, EntryName>,
-    /// Where the key of a new vault shall lie.
+    /// Where the key of a new vault should lie.
     wish: KeyWish,
 }
 

@@ -43,7 +43,7 @@ pub(crate) fn read(home: &Home, client: &Client, file: &Path) -> Option<Record> 
         splices: Splices::new(splices),
         made_container: value["made_container"] == true,
         made_file: value["made_file"] == true,
-        moved: value["moved"].as_array().into_iter().flatten().filter_map(moved).collect(),
+        moved: value["moved"].as_array().into_iter().flatten().filter_map(read_moved_server).collect(),
     })
 }
 
@@ -93,7 +93,7 @@ fn all(home: &Home, client: &Client) -> Map<String, Value> {
     }
 }
 
-fn moved(value: &Value) -> Option<MovedServer> {
+fn read_moved_server(value: &Value) -> Option<MovedServer> {
     Some((value["key"].as_str()?.to_owned(), value.get("entry")?.clone()))
 }
 

@@ -56,7 +56,7 @@ pub(crate) struct ImportSources {
     pub(crate) objects: Vec<Object>,
 }
 
-/// What becomes of the servers; nothing is written yet.
+/// The outcome of the servers; nothing is written yet.
 pub(crate) struct ImportPlan {
     settled: Vec<Settled>,
     left_out: Vec<Value>,
@@ -382,7 +382,7 @@ impl ImportPlan {
                 }
                 Outcome::Present { name } => {
                     present += 1;
-                    // Who looks for its own name shall find it.
+                    // Who looks for its own name should find it.
                     if is_other_name(&draft.name, name) {
                         let origin = crate::text::line(&draft.origin.key).into_owned();
                         let line = format!("`{origin}` of {} is the same server, imported once", draft.origin.title);

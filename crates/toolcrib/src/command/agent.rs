@@ -1,4 +1,4 @@
-//! `toolcrib agent`, by the name that people of muster know: the bridge, the REPL, or a list that goes on with what
+//! `toolcrib agent`, by the name that people of muster know: the bridge, the REPL, or a list that continues with what
 //! changes.
 
 use std::process::ExitCode;

@@ -1,4 +1,4 @@
-//! `toolcrib api`: any operation of the control API, by its name. What there is stands in the gateway's own OpenAPI
+//! `toolcrib api`: any operation of the control API, by its name. What there is is in the gateway's own OpenAPI
 //! document, so operations of a newer gateway are known too.
 
 use http::Method;
@@ -121,7 +121,7 @@ fn request(operation: &Value, given: &Raw, profile: Option<&str>) -> Result<Requ
         path = format!("{path}?{}", query.join("&"));
     }
     let method = Method::from_bytes(method.as_bytes())
-        .map_err(|_| Problem::new(Kind::BadServer, format!("`{method}` is no method")))?;
+        .map_err(|_| Problem::new(Kind::BadServer, format!("unknown method `{method}`")))?;
     Ok(Request { method, path, body: has_body.then_some(body) })
 }
 

@@ -23,7 +23,7 @@ pub(crate) struct Arguments {
     pub(crate) client: ClientFlags,
 }
 
-/// What became of one thing.
+/// The outcome of one thing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Done {
     Created,
@@ -113,7 +113,7 @@ async fn apply(wish: &Wish, client: &Client, output: Output) -> Result<Done, Pro
     Ok(if is_same { Done::Unchanged } else { Done::Configured })
 }
 
-/// Whether a workflow says already what is wished for, in whichever form its file is written.
+/// Whether a workflow says already what is requested, in whichever form its file is written.
 fn is_as_wished(wish: &Wish, before: &Value) -> bool {
     let (Some(there), Some(wished)) = (before["workflow"].as_object(), wish.value.as_object()) else { return false };
     let outside = |key: &String| matches!(key.as_str(), "name" | "labels");
@@ -126,7 +126,7 @@ fn is_as_wished(wish: &Wish, before: &Value) -> bool {
     wish.row.one == "workflow" && there.get("labels") == wished.get("labels") && body(there) == body(wished)
 }
 
-/// A service cannot be changed: it is as it is wished for, or it must be made again.
+/// A service cannot be changed: it is as it is requested, or it must be made again.
 fn settled(wish: &Wish, before: &Value) -> Result<Done, Problem> {
     let class = wish.value.get("serviceClassName").or_else(|| wish.value.get("service_class_name"));
     let has_class = class.is_none_or(|class| *class == before["serviceClassName"]);
@@ -135,6 +135,9 @@ fn settled(wish: &Wish, before: &Value) -> Result<Done, Problem> {
         return Ok(Done::Unchanged);
     }
     let (one, name) = (wish.row.one, &wish.name);
-    Err(Problem::new(Kind::Conflict, format!("the {one} `{name}` is there with another class or other arguments"))
-        .hint(format!("a {one} cannot be changed: remove it with `toolcrib delete {one} {name}` and apply again")))
+    Err(Problem::new(
+        Kind::Conflict,
+        format!("the {one} `{name}` already exists with another class or other arguments"),
+    )
+    .hint(format!("a {one} cannot be changed: remove it with `toolcrib delete {one} {name}` and apply again")))
 }

@@ -71,7 +71,7 @@ impl Arguments {
             ));
         }
         if is_logout {
-            return Err(Problem::new(Kind::Conflict, "there is no login, so nothing is kept that could be forgotten")
+            return Err(Problem::new(Kind::Conflict, "there is no login, so there is nothing to log out of")
                 .hint("a context forgets its token with `toolcrib context update NAME --no-token`"));
         }
         Err(Problem::new(Kind::Unauthenticated, "there is no login: a gateway is administered with its token")

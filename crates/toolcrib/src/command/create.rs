@@ -81,7 +81,7 @@ pub(crate) struct Wish {
     secrets: Vec<Wanted>,
 }
 
-/// Everything that is wished for, read before any request is sent.
+/// Everything that is requested, read before any request is sent.
 #[derive(Debug)]
 pub(crate) struct Wishes {
     verb: Verb,
@@ -245,7 +245,7 @@ pub(super) fn warn(said: &Value, output: Output) {
 // === impl Wishes ===
 
 impl Wishes {
-    /// What files wish for, to be done by a verb, or only looked at.
+    /// What files request, to be done by a verb, or only looked at.
     pub(super) fn of_files(
         files: &[PathBuf],
         kind: Option<&KindSelection>,
@@ -256,7 +256,7 @@ impl Wishes {
         Ok(Self { verb, all: found.wishes, dry_run, notes: found.notes })
     }
 
-    /// The class of a service that is wished for too, and would be there by then.
+    /// The class of a service that is requested too, and would be there by then.
     fn class_of(&self, service: &Wish) -> Option<&Value> {
         let name = service.value.get("serviceClassName").or_else(|| service.value.get("service_class_name"))?;
         let is_it = |wish: &&Wish| wish.row.one == "serviceclass" && wish.name == *name;

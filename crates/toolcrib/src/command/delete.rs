@@ -1,4 +1,4 @@
-//! `toolcrib delete`: things by name, one after the other; what cannot be deleted is reported, and the others go on.
+//! `toolcrib delete`: things by name, one after the other; what cannot be deleted is reported, and the others continue.
 
 use serde_json::json;
 use toolcrib_base::{Kind, Problem};

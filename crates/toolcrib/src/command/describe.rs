@@ -40,7 +40,7 @@ pub(crate) async fn run(arguments: &Arguments, client: &Client, output: Output) 
                 let words: Vec<&str> =
                     kind::TABLE.iter().filter(|row| row.takes(Verb::Get)).map(|row| row.one).collect();
                 return Err(Problem::new(Kind::InvalidParams, format!("cannot describe kind `{kind}`"))
-                    .hint(format!("there are {}", words.join(", ")))
+                    .hint(format!("known kinds: {}", words.join(", ")))
                     .into());
             }
         },
@@ -59,13 +59,13 @@ pub(crate) async fn run(arguments: &Arguments, client: &Client, output: Output) 
     let answer = output.busy(&format!("loading {name}"), asking).await?;
     get::show(row, &answer, output)?;
     if !output.is_for_programs() && output.format != Format::Name {
-        happened(row, name, client, output).await?;
+        print_events(row, name, client, output).await?;
     }
     Ok(())
 }
 
 /// What happened to it last, where the gateway keeps that.
-async fn happened(row: &kind::Row, name: &str, client: &Client, output: Output) -> anyhow::Result<()> {
+async fn print_events(row: &kind::Row, name: &str, client: &Client, output: Output) -> anyhow::Result<()> {
     let Some(object) = super::events::object_of(row) else { return Ok(()) };
     let asked = json!({ "resourceType": object, "resourceName": name, "limit": EVENTS_SHOWN });
     // A gateway that keeps no events has told all.

@@ -27,7 +27,7 @@ pub(crate) struct Arguments {
     flags: Flags,
 }
 
-/// What becomes of one client's settings.
+/// The outcome of one client's settings.
 struct Disconnection {
     client: &'static Client,
     path: PathBuf,

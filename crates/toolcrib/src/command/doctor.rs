@@ -70,7 +70,7 @@ async fn fix(arguments: &Arguments, value: &Value, rest: &Rest, output: Output) 
     }
     let mut failed = None;
     for (name, path) in &broken {
-        if !arguments.yes && !agreed(path)? {
+        if !arguments.yes && !confirm_removal(path)? {
             output.note(&format!("kept `{}`", crate::text::line(path)));
             continue;
         }
@@ -97,7 +97,7 @@ async fn fix(arguments: &Arguments, value: &Value, rest: &Rest, output: Output) 
 }
 
 /// Asks whether a folder is to be removed; without a terminal someone must have said `--yes`.
-fn agreed(path: &str) -> anyhow::Result<bool> {
+fn confirm_removal(path: &str) -> anyhow::Result<bool> {
     if !io::stdin().is_terminal() {
         return Err(Problem::new(Kind::InvalidParams, "`--fix` asks for confirmation, which needs a terminal")
             .hint("nothing was removed; add `--yes` to skip the question")

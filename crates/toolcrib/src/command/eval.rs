@@ -100,7 +100,7 @@ impl Search {
         let output = Output { format: self.output, headers: !self.no_headers, quiet: self.quiet };
         let mut rows: Vec<Value> = sets.iter().zip(measured).map(|(set, measured)| row(set, measured)).collect();
         let scores: Vec<Scores> = measured.iter().map(|measured| measured.scores).collect();
-        let mean = scored(&format!("mean of {}", sets.len()), &Scores::mean(&scores));
+        let mean = score_row(&format!("mean of {}", sets.len()), &Scores::mean(&scores));
         if output.is_for_programs() {
             return output.answer(&Raw::from_value(&json!({ "sets": rows, "mean": mean })));
         }
@@ -109,7 +109,7 @@ impl Search {
     }
 }
 
-fn scored(name: &str, scores: &Scores) -> Value {
+fn score_row(name: &str, scores: &Scores) -> Value {
     let [one, five, ten] = scores.recall;
     json!({
         "set": name, "recall_at_1": one, "recall_at_5": five, "recall_at_10": ten,
@@ -118,7 +118,7 @@ fn scored(name: &str, scores: &Scores) -> Value {
 }
 
 fn row(set: &Set, measured: &Measurement) -> Value {
-    let mut row = scored(&set.name, &measured.scores);
+    let mut row = score_row(&set.name, &measured.scores);
     row["tools"] = set.tools().into();
     row["queries"] = set.questions.len().into();
     row["tokens_median"] = measured.tokens.0.into();

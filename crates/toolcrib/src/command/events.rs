@@ -82,7 +82,7 @@ impl Arguments {
         })
     }
 
-    fn asked(&self) -> Value {
+    fn query(&self) -> Value {
         let mut asked = json!({});
         let object = self.object();
         for (key, value) in [
@@ -121,7 +121,7 @@ pub(crate) async fn run(
     environment: &Environment,
     output: Output,
 ) -> anyhow::Result<()> {
-    let asked = arguments.asked();
+    let asked = arguments.query();
     if arguments.follow {
         return follow(arguments, asked, client, environment, output).await;
     }
@@ -129,7 +129,7 @@ pub(crate) async fn run(
     let rows = listing::entries(&EVENTS, &answer.to_value());
     match output.format {
         // A line for each, so that it reads like what is followed.
-        Format::Json => rows.iter().try_for_each(|event| tell(event, output)),
+        Format::Json => rows.iter().try_for_each(|event| print_event(event, output)),
         Format::Yaml => Ok(output.answer(&answer)?),
         Format::Table | Format::Wide | Format::Name => Ok(output.rows("events", EVENTS.columns, &rows)?),
     }
@@ -158,7 +158,7 @@ async fn follow(
     let shows_past = arguments.since.is_some() || arguments.limit.is_some();
     for event in &events {
         if told.is_new(event) && shows_past {
-            tell(event, output)?;
+            print_event(event, output)?;
         }
     }
     loop {
@@ -168,7 +168,7 @@ async fn follow(
             let mut events = listing::entries(&EVENTS, &listing::fetch(&EVENTS, client, &asked).await?.to_value());
             events.reverse();
             for event in events.iter().filter(|event| told.is_new(event)) {
-                tell(event, output)?;
+                print_event(event, output)?;
             }
             continue;
         };
@@ -177,7 +177,7 @@ async fn follow(
                 Some("event") => {
                     let value: Value = serde_json::from_slice(&event.data).unwrap_or_default();
                     if arguments.fits(&value) && told.is_new(&value) {
-                        tell(&value, output)?;
+                        print_event(&value, output)?;
                     }
                 }
                 Some("lost") => output.note("some events were missed: they arrived faster than they were read"),
@@ -209,7 +209,7 @@ impl PrintedEvents {
 }
 
 /// One event as it comes.
-fn tell(event: &Value, output: Output) -> anyhow::Result<()> {
+fn print_event(event: &Value, output: Output) -> anyhow::Result<()> {
     match output.format {
         Format::Json => output::print(&(output::json::visible(&event.to_string()) + "\n"))?,
         Format::Yaml => {

@@ -42,10 +42,10 @@ pub(crate) fn run(arguments: &Arguments, environment: &Environment) -> anyhow::R
     let mut gathered = gather_with(&clients, flags.file.as_deref(), &home, environment, asking)?;
     let (problems, warnings) = (std::mem::take(&mut gathered.problems), std::mem::take(&mut gathered.warnings));
     if gathered.files.is_empty() && (gathered.is_empty() || !problems.is_empty()) {
-        return Err(nothing_read(problems).into());
+        return Err(no_settings(problems).into());
     }
     if gathered.is_empty() {
-        return Err(nothing_found(&gathered.files, problems).into());
+        return Err(no_servers(&gathered.files, problems).into());
     }
     let copies = Copies::of(&gathered.objects, &home);
     let wish = if arguments.key_file { KeyWish::File } else { KeyWish::Keyring };
@@ -81,7 +81,7 @@ pub(crate) fn run(arguments: &Arguments, environment: &Environment) -> anyhow::R
 }
 
 /// What to tell when the files that were read hold nothing that could be imported.
-fn nothing_found(files: &[(&'static Client, PathBuf, usize)], mut problems: Vec<Problem>) -> Problem {
+fn no_servers(files: &[(&'static Client, PathBuf, usize)], mut problems: Vec<Problem>) -> Problem {
     if !problems.is_empty() {
         let mut first = problems.remove(0);
         first.message.extend(problems.into_iter().map(|problem| format!("\n{}", problem.message)));
@@ -107,7 +107,7 @@ fn sought_in(client: &Client) -> Vec<String> {
 }
 
 /// What to tell when no file could be read.
-fn nothing_read(problems: Vec<Problem>) -> Problem {
+fn no_settings(problems: Vec<Problem>) -> Problem {
     let mut problems = problems.into_iter();
     let Some(mut first) = problems.next() else {
         let names: Vec<&str> = CLIENTS.iter().map(|client| client.title).collect();

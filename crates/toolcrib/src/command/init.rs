@@ -28,7 +28,7 @@ use crate::home::{Environment, Home};
 use crate::output::print;
 use crate::text;
 
-/// What that gateway says on stderr by default: what ails a server is told here.
+/// What that gateway says on stderr by default: what is wrong with a server is told here.
 const LOG: &str = "off";
 /// How long what it runs may take to end: no one is served, and a person waits.
 const GRACE: &str = "1s";
@@ -71,7 +71,7 @@ pub(crate) fn run(arguments: &Arguments, environment: &Environment) -> anyhow::R
     super::run_gateway(&config.clone(), |events| work::run(job, config, events))
 }
 
-/// Tells what went wrong with a part; the others go on.
+/// Tells what went wrong with a part; the others continue.
 fn warn(warning: &str) {
     // A warning that cannot be written is not missed.
     let _ = writeln!(std::io::stderr().lock(), "{}", text::line(warning));
@@ -97,7 +97,7 @@ impl Arguments {
         let asking = PlaceholderAnswers { asks: matches!(asker, Prompter::Terminal), ..PlaceholderAnswers::default() };
         let mut gathered = gather_with(&all, None, home, environment, asking)?;
         let (mut problems, warnings) = (std::mem::take(&mut gathered.problems), std::mem::take(&mut gathered.warnings));
-        let found = found(&all, &gathered, environment);
+        let found = detect_clients(&all, &gathered, environment);
         if found.is_empty() && problems.is_empty() {
             let titles: Vec<&str> = all.iter().map(|client| client.title).collect();
             print(&format!("No client was found. Looked for {}.\n", titles.join(", ")))?;
@@ -173,7 +173,11 @@ struct ClientSummary {
 }
 
 /// Clients with settings, and those whose folder is there, so that they were started before.
-fn found(clients: &[&'static Client], gathered: &ImportSources, environment: &Environment) -> Vec<ClientSummary> {
+fn detect_clients(
+    clients: &[&'static Client],
+    gathered: &ImportSources,
+    environment: &Environment,
+) -> Vec<ClientSummary> {
     let places = places(environment);
     let own_folder = places.home();
     let mut all = Vec::new();
@@ -209,7 +213,7 @@ fn listed(found: &[ClientSummary], problems: &[Problem]) -> String {
     text
 }
 
-/// Shows what could be imported and asks; whether it shall be.
+/// Shows what could be imported and asks; whether it is to be.
 fn offer_servers(asker: Prompter, taking: &ImportPlan) -> anyhow::Result<bool> {
     let new = taking.new_names().len();
     if new == 0 {

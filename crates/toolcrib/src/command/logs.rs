@@ -40,7 +40,7 @@ pub(crate) fn run(arguments: &Arguments, environment: &Environment) -> anyhow::R
     let older = path.with_extension("log.1");
     let now = read(&path, 0)?;
     if now.is_none() && !arguments.follow {
-        return Err(nothing(&arguments.server, &home).into());
+        return Err(no_log(&arguments.server, &home).into());
     }
     let begin = now.unwrap_or_default();
     if !arguments.follow {
@@ -52,7 +52,7 @@ pub(crate) fn run(arguments: &Arguments, environment: &Environment) -> anyhow::R
     })
 }
 
-/// Shows the newest lines of the file, and before them those of the one that was put aside.
+/// Shows the newest lines of the file, and before them those of the one that was moved aside.
 fn newest(lines: usize, recent: &str, older: &Path) -> anyhow::Result<()> {
     let before = if recent.matches('\n').count() < lines { read(older, 0)? } else { None };
     let all = before.unwrap_or_default().1 + recent;
@@ -65,7 +65,7 @@ async fn follow(path: &Path, mut at: u64) -> anyhow::Result<()> {
     let mut rest = String::new();
     loop {
         tokio::time::sleep(LOOK).await;
-        // A file that was put aside starts over.
+        // A file that was moved aside starts over.
         let size = std::fs::metadata(path).map_or(0, |metadata| metadata.len());
         if size < at {
             at = 0;
@@ -103,7 +103,7 @@ fn read(path: &Path, from: u64) -> Result<Option<(u64, String)>, Problem> {
     Ok(Some((end, String::from_utf8_lossy(&bytes[..whole]).into_owned())))
 }
 
-fn nothing(server: &ServerName, home: &Home) -> Problem {
+fn no_log(server: &ServerName, home: &Home) -> Problem {
     let has = |end: &str| home.path().join("servers").join(format!("{server}.{end}")).exists();
     let message = format!("the server `{server}` has no log in `{}`", home.state().join("logs").display());
     let problem = Problem::new(Kind::NotFound, message);

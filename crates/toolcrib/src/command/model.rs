@@ -80,7 +80,7 @@ fn problem(error: &ModelError) -> Problem {
     Problem::new(Kind::InvalidParams, error.to_string()).hint(hint)
 }
 
-/// Writes beside, then exchanges: anyone who starts meanwhile finds the old model, the new one, or none.
+/// Writes beside, then exchanges: anyone who starts in the meantime finds the old model, the new one, or none.
 fn put(state: &Path, files: &Files) -> anyhow::Result<()> {
     fs::create_dir_all(state).with_context(|| format!("create `{}`", state.display()))?;
     let next = tempfile::Builder::new().prefix("model.").tempdir_in(state).context("create a folder for the model")?;

@@ -171,7 +171,7 @@ fn list(arguments: &ListArguments, environment: &Environment) -> anyhow::Result<
     } else {
         output.rows("entries", COLUMNS, &rows)?;
     }
-    tell_problems(&loaded, output);
+    print_problems(&loaded, output);
     Ok(())
 }
 
@@ -230,7 +230,7 @@ fn find<'a>(loaded: &'a Loaded, name: &str) -> Result<&'a Available, Problem> {
 }
 
 /// Entries that could not be read are missed by someone.
-fn tell_problems(loaded: &Loaded, output: Output) {
+fn print_problems(loaded: &Loaded, output: Output) {
     for problem in loaded.problems.iter().filter(|problem| problem.file.starts_with("registry")) {
         output.note(&format!("bad entry: {problem}"));
     }

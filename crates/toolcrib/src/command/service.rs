@@ -84,10 +84,10 @@ pub(crate) fn run(arguments: &Arguments, environment: &Environment) -> anyhow::R
         }
         Command::Status(status) => {
             let service = status.place.service(environment)?;
-            let home = status.place.found(environment)?;
+            let home = status.place.find_home(environment)?;
             let mut is_well = false;
             let code = until_interrupted(async {
-                is_well = tell_status(&service, &home, environment, status.output).await?;
+                is_well = print_status(&service, &home, environment, status.output).await?;
                 Ok(())
             })?;
             Ok(if is_well { code } else { ExitCode::FAILURE })
@@ -118,7 +118,7 @@ pub(super) fn is_offered(home: &Home, environment: &Environment) -> bool {
 // === impl Place ===
 
 impl Place {
-    fn found(&self, environment: &Environment) -> Result<Home, Problem> {
+    fn find_home(&self, environment: &Environment) -> Result<Home, Problem> {
         Home::find(self.home.as_deref(), environment)
     }
 
@@ -128,7 +128,7 @@ impl Place {
             Some(manager) => Some(manager),
             None => Manager::here(environment),
         };
-        Service::new(manager.ok_or_else(|| no_manager(None))?, &self.found(environment)?, environment)
+        Service::new(manager.ok_or_else(|| no_manager(None))?, &self.find_home(environment)?, environment)
     }
 }
 
@@ -170,7 +170,7 @@ async fn install(service: &Service, environment: &Environment) -> Result<String,
     };
     let home = service.home();
     let other = ready::read(&home.serve_file()).filter(ready::ReadyFile::is_alive);
-    match service.seen().await {
+    match service.query_state().await {
         None => {
             told.push_str(
                 "Cannot reach the service manager of your session, so nothing was started. Run these in a \
@@ -272,7 +272,7 @@ fn variables(home: &Path) -> Vec<String> {
     names
 }
 
-async fn tell_status(
+async fn print_status(
     service: &Service,
     home: &Home,
     environment: &Environment,
@@ -281,7 +281,7 @@ async fn tell_status(
     let written = service.written()?;
     let is_current = matches!(&written, ServiceFile::Ours(text) if *text == service.text(environment)?);
     let seen = match written {
-        ServiceFile::Ours(_) => service.seen().await,
+        ServiceFile::Ours(_) => service.query_state().await,
         ServiceFile::Absent | ServiceFile::Foreign => None,
     };
     let answering = answering(home, environment).await;

@@ -75,7 +75,7 @@ pub(crate) async fn restart(arguments: &Restart, client: &Client, output: Output
     each(arguments.kind.row, Verb::Restart, &arguments.kind.names(&arguments.names), client, output).await
 }
 
-/// One order for each name; the first that fails is the outcome, and the others go on.
+/// One order for each name; the first that fails is the outcome, and the others continue.
 async fn each(row: &'static Row, verb: Verb, names: &[String], client: &Client, output: Output) -> anyhow::Result<()> {
     let (word, doing, done) = words(verb);
     let Some(operation) = row.act(verb).filter(|_| !names.is_empty()) else {

@@ -1,4 +1,4 @@
-//! The verbs that fit every kind of thing, in kubectl's manner. What a verb does to a kind stands in the table of
+//! The verbs that fit every kind of thing, in kubectl's manner. What a verb does to a kind is in the table of
 //! kinds.
 //!
 //! To add one: a file with `Arguments` and `run`, a line in [`Verbs`] and in [`run`], and the column in `kind/rows.rs`.

@@ -50,7 +50,7 @@ pub(crate) async fn run(arguments: &Arguments, environment: &Environment, output
         }
         return Ok(output.answer(&Raw::from_value(&whole))?);
     }
-    output.text(&format!("toolcrib {own}\n{}\ngateway: {}", sources(), told(&gateway)))?;
+    output.text(&format!("toolcrib {own}\n{}\ngateway: {}", sources(), describe_gateway(&gateway)))?;
     if gateway.is_ok_and(|it| it.version != own) {
         output.note("the gateway runs another version; restart it to use this one");
     }
@@ -67,7 +67,7 @@ fn sources() -> String {
     format!("commit:  {commit}\ndate:    {}", built().as_deref().unwrap_or("unknown"))
 }
 
-fn told(gateway: &anyhow::Result<GatewayVersion>) -> String {
+fn describe_gateway(gateway: &anyhow::Result<GatewayVersion>) -> String {
     match gateway {
         Ok(found) => format!("{} at {}", found.version, found.endpoint),
         Err(error) => match error.downcast_ref::<Problem>() {

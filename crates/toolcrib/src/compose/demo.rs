@@ -28,12 +28,12 @@ const GRACE: Duration = Duration::from_secs(1);
 /// Shows the walk, then serves until the process is told to end, or not with `once`.
 pub(crate) async fn run(config: Config, events: Events, once: bool) -> anyhow::Result<()> {
     let scope = Scope::new();
-    let outcome = until_told(config, events, once, &scope).await;
+    let outcome = run_until_stopped(config, events, once, &scope).await;
     scope.close(GRACE).await;
     outcome
 }
 
-async fn until_told(config: Config, events: Events, once: bool, scope: &Scope) -> anyhow::Result<()> {
+async fn run_until_stopped(config: Config, events: Events, once: bool, scope: &Scope) -> anyhow::Result<()> {
     let mut end = pin!(wait_for_end());
     let mut starting = pin!(start(config, events, scope));
     // The signals are listened to before anything starts, and what has begun to start is ended cleanly.

@@ -15,7 +15,7 @@ use toolcrib_session::Principal;
 
 use crate::lines::{self, Lines};
 
-/// How long requests may go on after stdin has ended.
+/// How long requests may continue after stdin has ended.
 const LAST_ANSWERS: Duration = Duration::from_secs(30);
 
 /// Serves until stdin ends.

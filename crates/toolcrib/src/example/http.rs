@@ -46,7 +46,7 @@ pub(crate) async fn serve(listener: TcpListener, example: Arc<dyn Example>, guar
 }
 
 fn answer(example: &dyn Example, body: &bytes::Bytes) -> Response<Body> {
-    // News have nowhere to go: there is no stream.
+    // Notifications have nowhere to go: there is no stream.
     match serve::receive(example, body).answer {
         Some(answer) if answer.id.is_some() => respond::json(StatusCode::OK, Body::pieces(answer.to_parts())),
         Some(answer) => respond::bad_request(&answer),

@@ -37,7 +37,11 @@ const WATCHED: [&Row; 3] = [&rows::TOOLS, &rows::RESOURCES, &rows::PROMPTS];
 struct ListedNames([BTreeSet<String>; 3]);
 
 /// Tells what changes, again and again, until it is dropped.
-pub(super) async fn tell(flags: &ClientFlags, environment: &Environment, print: &(dyn Fn(String) + Send + Sync)) {
+pub(super) async fn print_changes(
+    flags: &ClientFlags,
+    environment: &Environment,
+    print: &(dyn Fn(String) + Send + Sync),
+) {
     let mut backoff = Backoff::new(AGAIN.0, AGAIN.1);
     let mut seen = None;
     let mut is_away = false;
@@ -106,9 +110,9 @@ async fn follow(
         *seen = Some(now);
         match &mut events {
             None => tokio::time::sleep(POLL).await,
-            Some(stream) => match nudged(stream).await {
+            Some(stream) => match next_nudge(stream).await {
                 Some(happened) if happened.is_empty() => {}
-                Some(happened) => print(told(&happened)),
+                Some(happened) => print(change_lines(&happened)),
                 None => events = None,
             },
         }
@@ -116,7 +120,7 @@ async fn follow(
 }
 
 /// Waits until something happened, and gives what is news of it; nothing when the stream has ended.
-async fn nudged(stream: &mut EventStream) -> Option<Vec<String>> {
+async fn next_nudge(stream: &mut EventStream) -> Option<Vec<String>> {
     let mut happened = Vec::new();
     // A stream is read in order, so a wait that is given up loses nothing.
     match tokio::time::timeout(BESIDES, stream.next()).await {
@@ -152,7 +156,7 @@ fn news(event: &Event) -> Option<String> {
 }
 
 /// Lines of news, no more than someone reads.
-fn told(happened: &[String]) -> String {
+fn change_lines(happened: &[String]) -> String {
     let mut lines: String = happened.iter().take(TOLD).map(|line| format!("{line}\n")).collect();
     if happened.len() > TOLD {
         lines.push_str(&format!("* {} more; see `toolcrib events`\n", happened.len() - TOLD));
@@ -205,7 +209,7 @@ mod tests {
         assert_eq!(event("MCPServer", "MCPServerStarted", "Normal"), None);
         assert_eq!(news(&Event { event: Some("state".into()), data: "{}".into(), ..Event::default() }), None);
         let many: Vec<String> = (0..100).map(|number| format!("* {number}")).collect();
-        assert!(told(&many).ends_with("* 19\n* 80 more; see `toolcrib events`\n"));
+        assert!(change_lines(&many).ends_with("* 19\n* 80 more; see `toolcrib events`\n"));
     }
 
     #[test]

@@ -30,11 +30,11 @@ impl LineCompleter {
     }
 
     /// Another gateway from now on.
-    pub(super) fn come_to(&mut self, flags: ClientFlags) {
+    pub(super) fn switch_gateway(&mut self, flags: ClientFlags) {
         self.flags = flags;
     }
 
-    /// What may stand in the place of the last word.
+    /// What may stand instead of the last word.
     fn offers(&self, before: &[String], current: &str) -> Vec<(String, String)> {
         let plain = |words: &[&str]| -> Vec<(String, String)> {
             let fitting = words.iter().filter(|word| word.starts_with(current));
@@ -98,7 +98,7 @@ impl Completer for LineCompleter {
         let pair = |(name, help): (String, String)| {
             let about = help.lines().next().unwrap_or_default();
             let display = if about.is_empty() { name.clone() } else { format!("{name}   {about}") };
-            // An argument goes on with its value.
+            // An argument continues with its value.
             let replacement = if name.ends_with(['=', '/']) { name } else { format!("{name} ") };
             Pair { display, replacement }
         };

@@ -25,7 +25,7 @@ use crate::text;
 
 /// The targets of events about one server: what we see of it, and what its program writes to stderr.
 const TARGETS: [&str; 2] = ["toolcrib::server", "toolcrib::stderr"];
-/// Where a file is put aside as `.log.1`, in bytes.
+/// Where a file is moved aside as `.log.1`, in bytes.
 const FILE_BYTES: u64 = 1 << 20;
 /// Where a line is cut, in bytes.
 const LINE_BYTES: usize = 8 * 1024;

@@ -1,5 +1,5 @@
 //! The first start of servers that are downloaded: with package runners of the test's own, which are slow, which break
-//! when they are killed in the middle, and of which a file says when they may go on.
+//! when they are killed in the middle, and of which a file says when they may continue.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -224,7 +224,7 @@ async fn an_installation_that_was_killed_is_recognised_and_repaired() {
     let ran = person.until_prints(&["doctor", "one"], "with `toolcrib doctor --fix`").await;
     assert_eq!(ran.code, 1, "{}", ran.stdout);
     says(&ran.stdout, &["one: failed", "is incomplete"]);
-    // The other one has no such time: it goes on, and says so everywhere.
+    // The other one has no such time: it continues, and says so everywhere.
     let ran = person.until_prints(&["status"], "downloading waits-two").await;
     says(&ran.stdout, &["two installing: it says: downloading waits-two", "npx downloads it, which may take minutes"]);
     let listed = person.run(&["list", "servers"]).await;

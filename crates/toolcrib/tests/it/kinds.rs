@@ -199,7 +199,7 @@ async fn lists_are_sorted_filtered_and_short() {
     eventually(home, &["describe", "server", "try"], "MCPServerStarted").await;
     run(home, &["describe", "thing", "x"], &[])
         .await
-        .fails(1, &["cannot describe kind `thing`", "hint: there are tool, server"]);
+        .fails(1, &["cannot describe kind `thing`", "hint: known kinds: tool, server"]);
     run(home, &["get", "prompt", "none"], &[]).await.fails(1, &["no prompt `none`", "toolcrib list prompts"]);
     serving.stop().await;
 }

@@ -30,7 +30,7 @@ pub(crate) struct Background {
 /// The practice server of the crate `testkit`.
 pub(crate) use toolcrib_testkit::fake_server;
 
-/// Starts a command that goes on.
+/// Starts a command that continues.
 pub(crate) fn background(home: &Path, arguments: &[&str]) -> Background {
     let mut child = command(home, arguments).spawn().unwrap();
     let lines = BufReader::new(child.stdout.take().unwrap()).lines();
@@ -85,7 +85,7 @@ impl Serving {
         &self.url
     }
 
-    /// Starts a command that goes on.
+    /// Starts a command that continues.
     pub(crate) fn background(&self, arguments: &[&str]) -> Background {
         background(self.home(), arguments)
     }

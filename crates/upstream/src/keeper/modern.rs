@@ -34,7 +34,7 @@ struct Stream {
     since: Instant,
 }
 
-/// What became of a stream that was being opened.
+/// The outcome of a stream that was being opened.
 enum OpenOutcome {
     Granted(Filter),
     Silent,
@@ -220,7 +220,7 @@ impl Keeper {
         }
     }
 
-    /// Refuses what was asked and is not told by the stream that goes on.
+    /// Refuses what was asked and is not told by the stream that continues.
     fn refuse(&self, asked: &Filter, told: Option<&Filter>, error: &RpcError) {
         let verdict = Verdict::Refused(Some(error.clone()));
         let empty = Filter::default();

@@ -1,6 +1,6 @@
 //! Who comes next: principals take turns, and within each its tools. Plain state, without waiting.
 //!
-//! A principal stands in the round while one of its tools may be called. A tool that may take no more places is set
+//! A principal is in the round while one of its tools may be called. A tool that may take no more places is set
 //! aside with the principals that wait for it, and they come back one by one as its places become free: so what hangs
 //! is not looked at again for every call of the others.
 
@@ -41,7 +41,7 @@ pub(super) struct Ticket {
 struct Tool {
     name: Arc<str>,
     running: usize,
-    /// How many principals stand in the round for it.
+    /// How many principals are in the round for it.
     in_round: usize,
     /// Whose calls wait until it may take another place, the longest first. Anyone who comes while some do joins them.
     aside: VecDeque<PrincipalId>,
@@ -125,7 +125,7 @@ impl Queue {
         self.serve();
     }
 
-    /// A call that has waited goes away; if it was given its place meanwhile, that goes to the next.
+    /// A call that has waited goes away; if it was given its place in the meantime, that goes to the next.
     pub(super) fn leave(&mut self, ticket: &Ticket) {
         let Ticket { principal: who, tool, number } = ticket;
         let Some(principal) = self.principals.get_mut(who) else { return self.give_back(tool) };
@@ -212,7 +212,7 @@ impl Queue {
         let _ = turn.send(());
     }
 
-    /// Has a principal stand in the round for a tool, or aside with the others that wait for that tool.
+    /// Has a principal are in the round for a tool, or aside with the others that wait for that tool.
     fn line_up(&mut self, who: &PrincipalId, name: &Arc<str>) {
         let tool = self.tool(name);
         if !tool.aside.is_empty() {
@@ -230,7 +230,7 @@ impl Queue {
         principal.round.push_back(Arc::clone(name));
     }
 
-    /// Of each tool that may take another place, anyone who waits longest for it stands in the round again, one at a
+    /// Of each tool that may take another place, anyone who waits longest for it is in the round again, one at a
     /// time.
     fn take_back_from_aside(&mut self) {
         if self.held_up.is_empty() {

@@ -62,7 +62,7 @@ async fn it_is_not_stopped_while_someone_listens() {
     drop(wish);
     while world.server.status().state != State::Idle {
         advance(IDLE).await;
-        // Its health is checked meanwhile, and the program answers in its own time.
+        // Its health is checked in the meantime, and the program answers in its own time.
         let looked = std::time::Instant::now();
         while world.server.status().state != State::Idle && looked.elapsed() < ANSWER {
             tokio::task::yield_now().await;

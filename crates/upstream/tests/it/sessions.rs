@@ -201,7 +201,7 @@ async fn a_connection_that_idles_is_closed_and_a_conversation_is_over_then() {
         counted(&world, within(&conversation)).await;
         advance(IDLE - Duration::from_secs(1)).await;
         assert_eq!(counted(&world, within(&conversation)).await, "2", "a call in time keeps it");
-        // The connection's task must have seen the end of that call before time goes on.
+        // The connection's task must have seen the end of that call before time continues.
         until("the call has ended", || world.server.running() == 0).await;
         for _ in 0..100 {
             tokio::task::yield_now().await;

@@ -127,7 +127,7 @@ async fn a_program_that_is_started_again_is_subscribed_to_again() {
         assert_eq!(updates(&mut world), [""; 0]);
         let pid = world.tool("pid", json!({})).await.unwrap();
         crate::world::kill(&pid);
-        // What happened meanwhile is unknown, so it may have changed.
+        // What happened in the meantime is unknown, so it may have changed.
         until_updated(&mut world, "fake://text").await;
         world.until(State::Ready).await;
         assert!(held.accepted(SOON).await);

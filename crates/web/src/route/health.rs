@@ -29,7 +29,7 @@ pub(super) fn ready(site: &Arc<Site>, principal: &Principal) -> Response<Body> {
         })
         .collect();
     let audit = site.gateway.store().audit().health();
-    // Asked after the states: a listing that ended meanwhile is not shown yet.
+    // Asked after the states: a listing that ended in the meantime is not shown yet.
     ready &= site.gateway.is_in_step();
     let recording = audit.blocked_since.is_none();
     let mut body = json!({ "ready": ready && recording, "states": states, "audit": { "recording": recording } });

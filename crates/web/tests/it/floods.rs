@@ -95,7 +95,7 @@ async fn a_flood_of_streams_ends_its_own() {
     let mut first = flood.remove(0);
     assert!(first.event().await.is_some(), "it says where to post");
     assert!(first.event().await.is_none(), "and makes room for others");
-    // The one that is used goes on, and the administrator gets in.
+    // The one that is used continues, and the administrator gets in.
     let ping = json!({"jsonrpc": "2.0", "id": 2, "method": "ping"}).to_string();
     assert_eq!(house.ask(Ask::post(ping).to(&place)).await.status, 202);
     assert_eq!(used.next().await.unwrap()["id"], 2);

@@ -49,7 +49,7 @@ impl OperationCall {
         }
     }
 
-    /// A name that something new shall have.
+    /// A name that something new should have.
     pub(super) fn new_name(&self) -> Result<ObjectName, Problem> {
         ObjectName::new(self.given.text("name")?).map_err(|error| Problem::new(Kind::InvalidParams, error.to_string()))
     }

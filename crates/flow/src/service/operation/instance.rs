@@ -94,7 +94,7 @@ pub(super) async fn start(asking: &OperationCall) -> Result<Value, Problem> {
             let name = entry.subject().name.clone();
             let done = asking.table.start(&name, asking.hands(name.as_str()), asking, Vec::new()).await;
             let done = done.map_err(|problem| failing("start", name.as_str(), problem))?;
-            Ok(told(asking, &entry, done, "started", "already running"))
+            Ok(outcome_of(asking, &entry, done, "started", "already running"))
         }
         Target::Server(server) if server["state"] == "ready" => Ok(already(&name, &server, "already running")),
         Target::Server(_) => order_server(asking, &name, ServerOrder::Start, "started").await,
@@ -109,7 +109,7 @@ pub(super) async fn stop(asking: &OperationCall) -> Result<Value, Problem> {
             asking.table.check_unneeded(&name, "stopped")?;
             let done = entry.order(Order::Stop, asking.hands(&name)).await;
             let done = done.map_err(|problem| failing("stop", &name, problem))?;
-            Ok(told(asking, &entry, done, "stopped", "already stopped"))
+            Ok(outcome_of(asking, &entry, done, "stopped", "already stopped"))
         }
         Target::Server(server) if server["state"] == "stopped" => Ok(already(&name, &server, "already stopped")),
         Target::Server(_) => {
@@ -126,19 +126,19 @@ pub(super) async fn restart(asking: &OperationCall) -> Result<Value, Problem> {
         Target::Instance(entry) if entry.life().state == State::Stopped => {
             let started = asking.table.start(&entry.subject().name, asking.hands(&name), asking, Vec::new()).await;
             let done = started.map_err(|problem| failing("restart", &name, problem))?;
-            Ok(told(asking, &entry, done, "restarted", "already running"))
+            Ok(outcome_of(asking, &entry, done, "restarted", "already running"))
         }
         Target::Instance(entry) => {
             let done = entry.order(Order::Restart, asking.hands(&name)).await;
             let done = done.map_err(|problem| failing("restart", &name, problem))?;
-            Ok(told(asking, &entry, done, "restarted", "already running"))
+            Ok(outcome_of(asking, &entry, done, "restarted", "already running"))
         }
         Target::Server(_) => order_server(asking, &name, ServerOrder::Restart, "restarted").await,
         Target::Gateway => Err(not_by_itself("restarted")),
     }
 }
 
-/// What the service is that shall be made, if it can be made of its class.
+/// What the service is that is to be made, if it can be made of its class.
 fn checked(asking: &OperationCall) -> Result<(Subject, Arc<Class>), Problem> {
     let name = asking.new_name()?;
     let class = asking.table.around.class(asking.given.text("serviceClassName")?);
@@ -272,7 +272,7 @@ fn already(name: &str, server: &Value, what: &str) -> Value {
     said(name, format!("service '{name}' is {what}"), Some(&shown::server(server)))
 }
 
-fn told(asking: &OperationCall, entry: &Entry, done: OrderOutcome, what: &str, otherwise: &str) -> Value {
+fn outcome_of(asking: &OperationCall, entry: &Entry, done: OrderOutcome, what: &str, otherwise: &str) -> Value {
     let name = entry.subject().name.to_string();
     let status = shown::status(entry, &asking.table.classes());
     let message = match done {

@@ -94,7 +94,7 @@ impl Engine<'_> {
     /// The condition of a loop or of branches. One that does not hold is written down.
     async fn holds(&self, code: &Code, state: &State) -> Result<bool, Stop> {
         let Some(check) = &code.condition else { return Ok(true) };
-        // An interrupted run that was within it goes on within it.
+        // An interrupted run that was within it continues within it.
         let was_within =
             |inner: &Code| self.book.past(&in_round(inner, Some(0))).or(self.book.past(&inner.step.id)).is_some();
         if code.inner.iter().any(was_within) {
@@ -126,7 +126,7 @@ impl Engine<'_> {
             }
         };
         let Some(limit) = step.timeout else { return ran.await };
-        // Dropped at its limit: calls under way are taken back, and what was done stays done.
+        // Dropped at its limit: calls under way are cancelled, and what was done stays done.
         let Ok(ran) = tokio::time::timeout(limit.duration(), ran).await else {
             let error = format!("took longer than the step's timeout of {limit}");
             self.close_open_steps(&error);
@@ -236,7 +236,7 @@ impl Engine<'_> {
         }
     }
 
-    /// A tool's step. Errors only where the run cannot go on, whatever the step allows.
+    /// A tool's step. Errors only where the run cannot continue, whatever the step allows.
     async fn tool(&self, code: &Code, id: &str, state: &State, told: bool) -> Result<StepOutcome, Stop> {
         if let Some(done) = self.taken_over(code, id, state)? {
             return Ok(done);

@@ -38,7 +38,7 @@ pub(super) async fn list(asking: &OperationCall) -> Result<Value, Problem> {
 }
 
 pub(super) async fn get(asking: &OperationCall) -> Result<Value, Problem> {
-    let run = found(asking).await?;
+    let run = find_run(asking).await?;
     let step_id = asking.given.get("step_id").and_then(Value::as_str);
     // Anyone who gives one means one step, so nothing is not all of them.
     let what = match asking.given.even_null("step_id") {
@@ -91,7 +91,7 @@ pub(super) async fn get(asking: &OperationCall) -> Result<Value, Problem> {
 }
 
 pub(super) async fn cancel(asking: &OperationCall) -> Result<Value, Problem> {
-    let run = found(asking).await?;
+    let run = find_run(asking).await?;
     let by = format!("`{}`", asking.errand.caller.principal.id.as_str());
     if asking.inner.running.cancel(&run.id, &by) {
         let message = format!("cancelling the run of workflow `{}`", run.workflow);
@@ -102,7 +102,7 @@ pub(super) async fn cancel(asking: &OperationCall) -> Result<Value, Problem> {
 }
 
 /// The run that the arguments name, if it is visible to the caller.
-async fn found(asking: &OperationCall) -> Result<RunRecord, Problem> {
+async fn find_run(asking: &OperationCall) -> Result<RunRecord, Problem> {
     let id = asking.given.text("execution_id")?.to_owned();
     let scope = asking.errand.scope();
     let wanted = id.clone();

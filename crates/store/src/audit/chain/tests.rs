@@ -1,4 +1,4 @@
-//! The encoding of rows can be read back, so no two rows share their bytes; and its form is fixed for good.
+//! The encoding of rows can be read back, so no two rows share their bytes; and its form is fixed permanently.
 
 use proptest::option;
 use proptest::prelude::*;

@@ -1,4 +1,4 @@
-//! What files wish for: each document, or each item of a list, is one thing, in our form or in muster's. How they are
+//! What files request: each document, or each item of a list, is one thing, in our form or in muster's. How they are
 //! read is `toolcrib_catalog::objects`; `create`, `update` and `apply` ask for what stands in them.
 
 use std::path::{Path, PathBuf};

@@ -16,7 +16,7 @@ const QUERIES: &str = "queries.jsonl";
 const NAME: usize = 50;
 /// How much of a server's instructions the gateway reads for its searches, in bytes.
 const INSTRUCTIONS: usize = 400;
-/// What stands before a package's name in a set: where it comes from.
+/// What is before a package's name in a set: where it comes from.
 const ORIGINS: [&str; 3] = ["npm:", "pypi:", "oci:"];
 /// A definition's tools are at most so many bytes, half of what a file may have; more become a further server.
 const PART: usize = 512 * 1024;

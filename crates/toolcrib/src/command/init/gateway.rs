@@ -80,7 +80,7 @@ impl SetupGateway {
     }
 
     /// What is known of these servers, as soon as the gateway knows all of them, or does not in time.
-    pub(super) async fn known(
+    pub(super) async fn summaries(
         &self,
         wanted: &BTreeSet<ServerName>,
     ) -> Result<BTreeMap<ServerName, ServerSummary>, Problem> {
@@ -88,7 +88,7 @@ impl SetupGateway {
         loop {
             let answer = self.rest.get("/doctor").await?.to_value();
             let servers = answer["servers"].as_array().into_iter().flatten();
-            let known: BTreeMap<ServerName, ServerSummary> = servers.filter_map(known).collect();
+            let known: BTreeMap<ServerName, ServerSummary> = servers.filter_map(summary).collect();
             if wanted.iter().all(|name| known.contains_key(name)) || begun.elapsed() > SEEN {
                 return Ok(known);
             }
@@ -97,7 +97,7 @@ impl SetupGateway {
     }
 }
 
-fn known(server: &Value) -> Option<(ServerName, ServerSummary)> {
+fn summary(server: &Value) -> Option<(ServerName, ServerSummary)> {
     let name = ServerName::new(server["name"].as_str()?).ok()?;
     let is_verified = server["verifiedAt"].is_string();
     Some((name, ServerSummary { is_verified, tools: server["tools"].as_u64().unwrap_or_default() }))

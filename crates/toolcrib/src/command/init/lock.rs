@@ -20,7 +20,7 @@ const LOOK: Duration = Duration::from_millis(200);
 /// The right to set up a home, until it is dropped or the process ends.
 pub(super) struct Claim {
     _file: File,
-    /// Whether another one held it meanwhile.
+    /// Whether another one held it in the meantime.
     pub(super) has_waited: bool,
 }
 

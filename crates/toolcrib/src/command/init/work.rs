@@ -43,7 +43,7 @@ pub(super) struct SetupPlan {
     pub(super) has_problems: bool,
 }
 
-/// What came of it.
+/// The outcome.
 #[derive(Debug, Default)]
 struct SetupSummary {
     servers: usize,
@@ -69,21 +69,21 @@ pub(super) async fn run(mut job: SetupPlan, config: Config, events: Events) -> a
             biased;
             () = ended.wait() => {
                 // What has begun to start is ended cleanly.
-                if let Ok(house) = opening.await {
-                    house.end().await;
+                if let Ok(gateway) = opening.await {
+                    gateway.end().await;
                 }
                 return Ok(interrupted());
             }
             opened = &mut opening => opened,
         };
         match opened {
-            Ok(house) => {
+            Ok(gateway) => {
                 let verified = tokio::select! {
                     biased;
                     () = ended.wait() => None,
-                    verified = verify(&house, &job.home, job.asker.is_person()) => Some(verified),
+                    verified = verify(&gateway, &job.home, job.asker.is_person()) => Some(verified),
                 };
-                house.end().await;
+                gateway.end().await;
                 let Some(verified) = verified else { return Ok(interrupted()) };
                 verified
             }
@@ -207,23 +207,23 @@ impl SetupPlan {
 }
 
 /// Verifies the servers that no one verified yet, tells each as it is done, and looks for an example.
-async fn verify(house: &SetupGateway, home: &Home, asks: bool) -> anyhow::Result<SetupSummary> {
+async fn verify(gateway: &SetupGateway, home: &Home, asks: bool) -> anyhow::Result<SetupSummary> {
     let path = home.path().to_owned();
     let loaded = tokio::task::spawn_blocking(move || toolcrib_catalog::load(&path)).await?;
     // Anyone who switched a server off does not want it started.
     let starts = loaded.servers.values().filter(|server| matches!(server.start, Start::Eager | Start::Lazy));
     let wanted: BTreeSet<ServerName> = starts.map(|server| server.name.clone()).collect();
-    let known = house.known(&wanted).await?;
+    let known = gateway.summaries(&wanted).await?;
     let is_verified = |name: &ServerName| known.get(name).is_some_and(|known| known.is_verified);
     let pending: Vec<ServerName> = wanted.iter().filter(|name| !is_verified(name)).cloned().collect();
-    let mut done = SetupSummary { servers: wanted.len(), gateway_runs: house.stays(), ..SetupSummary::default() };
+    let mut done = SetupSummary { servers: wanted.len(), gateway_runs: gateway.stays(), ..SetupSummary::default() };
     done.tools = wanted.iter().filter(|name| is_verified(name)).map(|name| known[name].tools).sum();
     if !pending.is_empty() {
         print(&format!(
             "\nVerifying {}: each is started, its tools are listed, and it is stopped.\n",
             number(pending.len(), "server")
         ))?;
-        let verification = Verification { rest: house.rest(), servers: &pending, write: false, asks };
+        let verification = Verification { rest: gateway.rest(), servers: &pending, write: false, asks };
         let outcome = verification.run().await?;
         done.verified = outcome.verified;
         done.failed = outcome.failed;
@@ -231,7 +231,7 @@ async fn verify(house: &SetupGateway, home: &Home, asks: bool) -> anyhow::Result
         done.unfinished = outcome.unfinished;
         done.tools += outcome.tools;
     }
-    done.sample = sample::pick(house.rest()).await;
+    done.sample = sample::pick(gateway.rest()).await;
     Ok(done)
 }
 

@@ -141,7 +141,7 @@ fn order_by<T>(row: &Row, wanted: &str, entries: &mut [T], value: impl Fn(&T) ->
     }
     let titles: Vec<&str> = row.columns.iter().map(|column| column.title).collect();
     Err(Problem::new(Kind::InvalidParams, format!("{} have no column `{wanted}`", row.plural()))
-        .hint(format!("there are {}", titles.join(", "))))
+        .hint(format!("columns: {}", titles.join(", "))))
 }
 
 #[cfg(test)]

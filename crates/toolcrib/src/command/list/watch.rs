@@ -30,7 +30,7 @@ struct PrintedList {
     row: &'static Row,
     output: Output,
     known: BTreeMap<String, Value>,
-    /// The widths of the columns so far, so that later lines stand below earlier ones.
+    /// The widths of the columns so far, so that later lines are below earlier ones.
     widths: Vec<usize>,
 }
 
@@ -102,7 +102,7 @@ impl PrintedList {
     /// The whole list.
     fn first(&mut self, rows: Vec<Value>) -> anyhow::Result<()> {
         match self.output.format {
-            Format::Json | Format::Yaml => rows.iter().try_for_each(|row| self.tell("ADDED", row))?,
+            Format::Json | Format::Yaml => rows.iter().try_for_each(|row| self.print_change("ADDED", row))?,
             Format::Name => print(self.row, &rows, self.output)?,
             Format::Table | Format::Wide => {
                 let text = self.table(self.output.headers).render_below(&rows, &mut self.widths);
@@ -124,7 +124,7 @@ impl PrintedList {
                 Some(_) => None,
             };
             if let Some(word) = word {
-                self.tell(word, &row)?;
+                self.print_change(word, &row)?;
             }
             now.insert(name, row);
         }
@@ -132,7 +132,7 @@ impl PrintedList {
             self.known.iter().filter(|(name, _)| !now.contains_key(*name)).map(|(_, row)| row.clone()).collect();
         // The list of events has an end; those beyond it are not gone.
         for row in gone.iter().filter(|_| self.row.one != "event") {
-            self.tell("DELETED", row)?;
+            self.print_change("DELETED", row)?;
         }
         self.known = now;
         Ok(())
@@ -148,7 +148,7 @@ impl PrintedList {
         columns.into_iter().any(|column| (column.cell)(before) != (column.cell)(now))
     }
 
-    fn tell(&mut self, word: &str, row: &Value) -> anyhow::Result<()> {
+    fn print_change(&mut self, word: &str, row: &Value) -> anyhow::Result<()> {
         match self.output.format {
             Format::Json => {
                 let line = json!({ "type": word, "object": row }).to_string();

@@ -86,7 +86,7 @@ pub(in crate::command) fn export(arguments: &Export, environment: &Environment) 
             }
         }
         for need in value["needs"].as_array().into_iter().flatten() {
-            output.note(&format!("to import it, you need {}", needed(need)));
+            output.note(&format!("to import it, you need {}", describe_need(need)));
         }
         Ok(())
     })
@@ -205,7 +205,7 @@ fn show(plan: &Value, output: Output) -> io::Result<()> {
         }
     }
     for need in plan["needs"].as_array().into_iter().flatten() {
-        lines.push(format!("needs {}", needed(need)));
+        lines.push(format!("needs {}", describe_need(need)));
     }
     let lines: Vec<String> = lines.iter().map(|line| text::line(line).into_owned()).collect();
     output.text(&lines.join("\n"))
@@ -232,14 +232,14 @@ fn reach(definition: &Value, lines: &mut Vec<String>) {
     }
 }
 
-/// A word as it stands in a command line, in quotes where it could be read as something else.
+/// A word as it is in a command line, in quotes where it could be read as something else.
 fn quoted(word: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./:@=+,%".contains(c);
     if !word.is_empty() && word.chars().all(is_plain) { word.to_owned() } else { Value::from(word).to_string() }
 }
 
 /// A need in one line.
-fn needed(need: &Value) -> String {
+fn describe_need(need: &Value) -> String {
     let of = match need["server"].as_str() {
         Some(server) => format!("server `{server}`"),
         None => "the profile".to_owned(),

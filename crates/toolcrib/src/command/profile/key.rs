@@ -70,7 +70,7 @@ fn make(
     may: impl FnOnce(usize) -> Result<(), Problem>,
 ) -> anyhow::Result<()> {
     let file = File::open(named, environment)?;
-    may(file.given(&named.key).len())?;
+    may(file.keys_named(&named.key).len())?;
     let today: String = SystemClock.now().to_string().chars().take(10).collect();
     let (secret, key) = GatewayKey::generate(named.key.clone(), Some(today));
     file.write(edit::add_key(&file.path, named.profile.as_str(), &file.text, &key))?;
@@ -79,7 +79,7 @@ fn make(
 
 fn revoke(named: &KeyArgument, old: bool, environment: &Environment) -> anyhow::Result<()> {
     let file = File::open(named, environment)?;
-    let given = file.given(&named.key);
+    let given = file.keys_named(&named.key);
     let newest = given.last().ok_or_else(|| no_key(named))?.hash;
     let goes = |key: &GatewayKey| key.name == named.key && !(old && key.hash == newest);
     let count = given.iter().filter(|key| goes(key)).count();
@@ -134,7 +134,7 @@ impl File {
     }
 
     /// The keys of a name, the newest last.
-    fn given(&self, name: &KeyName) -> Vec<&GatewayKey> {
+    fn keys_named(&self, name: &KeyName) -> Vec<&GatewayKey> {
         self.profile.keys.iter().flatten().filter(|key| key.name == *name).collect()
     }
 

@@ -27,7 +27,7 @@ const TELL: Duration = Duration::from_secs(10);
 /// After how long a person is asked whether to wait on.
 const ASK: Duration = Duration::from_secs(180);
 
-/// What came of it.
+/// The outcome.
 #[derive(Debug, Default)]
 pub(crate) struct Outcome {
     pub(crate) verified: usize,
@@ -80,7 +80,7 @@ impl Verification<'_> {
                         None => break,
                         // It may have been too much at a time.
                         Some((server, Err(failure))) if failure.kind == Kind::Timeout && self.servers.len() > 1 => {
-                            show.done(server, None)?;
+                            show.finish_server(server, None)?;
                             again.push(server);
                         }
                         Some((server, ended)) => Self::settle(server, ended, &mut outcome, &mut advice, &mut show)?,
@@ -135,7 +135,7 @@ impl Verification<'_> {
             }
         };
         let line = format!("  {word:<6}  {:width$}  {text}\n", server.as_str(), width = show.width);
-        show.done(server, Some(&line))
+        show.finish_server(server, Some(&line))
     }
 
     /// Verifies one. What takes longer than a request may is asked for again, as long as it is being installed.
@@ -167,8 +167,8 @@ impl Verification<'_> {
     }
 }
 
-/// What ails a server and what to do before the next time, in the words of the doctor, who knows the end of the
-/// server's stderr.
+/// What is wrong with a server and what to do before the next time, in the words of the doctor, who knows the end of
+/// the server's stderr.
 fn failure(server: &ServerName, problem: &Problem, patient: &Value) -> Failure {
     let message = match patient["failed"].as_str() {
         Some(failed) => {
@@ -225,7 +225,7 @@ impl Advice {
     }
 }
 
-/// What a person sees meanwhile.
+/// What a person sees in the meantime.
 struct VerifyDisplay {
     /// It draws on stderr, and nothing where that is not a terminal.
     bar: ProgressBar,
@@ -259,7 +259,7 @@ impl VerifyDisplay {
         Ok(self.bar.suspend(|| print(line))?)
     }
 
-    fn done(&mut self, server: &ServerName, line: Option<&str>) -> anyhow::Result<()> {
+    fn finish_server(&mut self, server: &ServerName, line: Option<&str>) -> anyhow::Result<()> {
         self.waiting.remove(server);
         self.notes.remove(server);
         if let Some(line) = line {
@@ -310,7 +310,7 @@ fn style() -> ProgressStyle {
 mod tests {
     use super::*;
 
-    fn told(problem: &Problem, patient: &Value) -> (String, String) {
+    fn explain_failure(problem: &Problem, patient: &Value) -> (String, String) {
         let failure = failure(&ServerName::new("a").unwrap(), problem, patient);
         (failure.message, failure.advice)
     }
@@ -319,23 +319,23 @@ mod tests {
     fn what_ails_a_server_is_told_with_what_to_do() {
         let met = Problem::new(Kind::Timeout, "server `a` could not be verified: no answer within 10 s").hint("see");
         let waiting = json!({ "state": "starting", "failed": "no answer", "advice": "wait: it is being started" });
-        let (message, advice) = told(&met, &waiting);
+        let (message, advice) = explain_failure(&met, &waiting);
         assert_eq!(message, "no answer");
         assert!(advice.contains("timeouts: {connect: 60s}` to `servers/a.yaml"));
-        assert_eq!(told(&met, &json!({ "state": "ready" })).0, "no answer within 10 s");
+        assert_eq!(explain_failure(&met, &json!({ "state": "ready" })).0, "no answer within 10 s");
         let ended = Problem::new(Kind::Unavailable, "server `a` could not be verified: it ended").hint("see");
         for state in ["failed", "starting"] {
             let patient = json!({
                 "state": state, "failed": "it ended", "stderr": ["one", "no key"], "advice": "wait",
                 "remedy": "fix `servers/a.yaml` or the program it runs",
             });
-            let (message, advice) = told(&ended, &patient);
+            let (message, advice) = explain_failure(&ended, &patient);
             assert_eq!(message, "it ended; it said: no key");
             assert_eq!(advice, "fix `servers/a.yaml` or the program it runs");
         }
-        assert_eq!(told(&ended, &Value::Null).0, "it ended");
+        assert_eq!(explain_failure(&ended, &Value::Null).0, "it ended");
         let half = json!({ "state": "failed", "halfWritten": {}, "remedy": "remove it with `toolcrib doctor --fix`" });
-        assert_eq!(told(&met, &half).1, "remove it with `toolcrib doctor --fix`");
+        assert_eq!(explain_failure(&met, &half).1, "remove it with `toolcrib doctor --fix`");
     }
 
     #[test]

@@ -149,7 +149,7 @@ fn heading(everything: &Menu) -> String {
     text
 }
 
-/// The comparison: what stands in a model's context before the call, which costs the same either way.
+/// The comparison: what is in a model's context before the call, which costs the same either way.
 fn costs(everything: &Menu, menu: &Menu, find: usize, describe: usize) -> String {
     let together = menu.tokens + find + describe;
     let share = together * 100 / everything.tokens.max(1);

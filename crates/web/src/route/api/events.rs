@@ -1,7 +1,7 @@
 //! `GET /api/v1/events?kinds=state,log,call,event`: what happens, as server-sent events.
 //!
 //! A task for each stream moves events from the gateway's ring into a short queue. A client that does not read holds up
-//! only its own task; what the ring loses meanwhile is counted and told as `lost`.
+//! only its own task; what the ring loses in the meantime is counted and told as `lost`.
 
 use std::sync::Arc;
 use std::task::{Context, Poll};

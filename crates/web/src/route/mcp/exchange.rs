@@ -24,10 +24,10 @@ use crate::{Site, respond};
 /// whose connection would look dead otherwise.
 const TIMEOUT: Duration = Duration::from_secs(5);
 
-/// How long a legacy request goes on when its connection broke before it could be told where to come back: a call that
-/// is almost done still does what it was to do. Then it is taken back, as no client can get its answer any more.
+/// How long a legacy request continues when its connection broke before it could be told where to come back: a call
+/// that is almost done still does what it was to do. Then it is cancelled, as no client can get its answer any more.
 const UNHEARD: Duration = Duration::from_secs(5);
-/// How long it goes on for a client that was told: it is asked to come back after a second, and may need a few
+/// How long it continues for a client that was told: it is asked to come back after a second, and may need a few
 /// attempts.
 const RETURN: Duration = Duration::from_secs(30);
 
@@ -49,7 +49,7 @@ pub(super) enum FinalMessage {
 #[derive(Debug)]
 pub(super) struct SessionBody(pub(super) Reader);
 
-/// What runs while no stream has begun. A modern request ends when its client goes away; a legacy one goes on for
+/// What runs while no stream has begun. A modern request ends when its client goes away; a legacy one continues for
 /// [`UNHEARD`].
 struct PendingStream<'a> {
     running: Option<RunningRequest>,
@@ -131,13 +131,13 @@ async fn tell(
     let ended = loop {
         tokio::select! {
             biased;
-            // Without room, what may be missed is missed and what may not waits; the call itself goes on.
+            // Without room, what may be missed is missed and what may not waits; the call itself continues.
             Some(message) = messages.recv(), if stream.has_room() => stream.push(message),
             ended = &mut running => break ended,
             () = stream.changed() => {
                 detached = match &session {
                     _ if stream.is_attached() => None,
-                    // A legacy request goes on for a while, as many as may.
+                    // A legacy request continues for a while, as many as may.
                     Some(session) => match detached.or_else(|| session.detach()) {
                         Some(place) => Some(place),
                         None => return stream.finish(None),
@@ -155,7 +155,7 @@ async fn tell(
                     until.map_or(latest, |until: Instant| until.min(latest))
                 });
             }
-            // No one came back: dropping the request takes it back.
+            // No one came back: dropping the request cancels it.
             () = at(until) => return stream.finish(None),
         }
     };
@@ -229,14 +229,14 @@ impl PendingStream<'_> {
 impl Drop for PendingStream<'_> {
     /// The connection broke before anything was said.
     fn drop(&mut self) {
-        // What has panicked cannot go on.
+        // What has panicked cannot continue.
         if let (Some(running), Some(session)) = (self.running.take(), self.session)
             && !std::thread::panicking()
             && let Some(place) = session.detach()
         {
             self.scope.spawn(async move {
                 let _place = place;
-                // Dropping what has not ended takes it back.
+                // Dropping what has not ended cancels it.
                 let _ = tokio::time::timeout(UNHEARD, running).await;
             });
         }

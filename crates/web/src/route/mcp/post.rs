@@ -147,7 +147,7 @@ fn aside(site: &Arc<Site>, origin: &Origin, message: Message) -> Response<Body> 
     };
     match message {
         Message::Notification(notification) => site.gateway.notification(&origin.caller(&session), &notification),
-        // One that no one waits for is accepted anyway: the question may just have been taken back.
+        // One that no one waits for is accepted anyway: the question may just have been cancelled.
         Message::Answer(answer) => drop(session.answer(answer)),
         Message::Request(_) => {}
     }

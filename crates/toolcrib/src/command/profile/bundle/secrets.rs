@@ -13,7 +13,7 @@ use toolcrib_auth::{EntryName, KeyWish, Reach, SecretEntry, Vault};
 use toolcrib_base::{Clock, Kind, Problem, ProfileName, Secret, ServerName, SystemClock};
 use toolcrib_catalog::SecretRef;
 
-use super::{can_ask, needed};
+use super::{can_ask, describe_need};
 use crate::client::{ClientFlags, Rest};
 use crate::home::{Environment, Home};
 use crate::output::table::field;
@@ -38,7 +38,7 @@ impl FromStr for SecretAssignment {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        // What stands behind is never repeated: it may be a secret.
+        // What follows is never repeated: it may be a secret.
         let (name, value) = text.split_once('=').ok_or("expected NAME=VALUE")?;
         if name.is_empty() || value.is_empty() {
             return Err("expected NAME=VALUE, both not empty".to_owned());
@@ -118,7 +118,7 @@ impl Plan {
             return Ok(Answer::All);
         }
         if !can_ask(file) {
-            let lines: Vec<String> = open.iter().map(|need| needed(need)).collect();
+            let lines: Vec<String> = open.iter().map(|need| describe_need(need)).collect();
             let first = field(open[0], "id");
             let problem =
                 Problem::new(Kind::InvalidParams, format!("nothing was written: missing {}", lines.join("; ")));
@@ -131,7 +131,7 @@ impl Plan {
         }
         for (need, met) in self.needs.iter_mut().filter(|(_, met)| met.is_none()) {
             let question =
-                format!("{}\n  value, a reference, or Enter for `{}`: ", needed(need), field(need, "reference"));
+                format!("{}\n  value, a reference, or Enter for `{}`: ", describe_need(need), field(need, "reference"));
             let asked = ask_hidden(&mut io::stdin().lock(), &text::block(&question)).context("ask for a secret")?;
             let Some(value) = asked else { return Ok(Answer::Interrupted) };
             *met = Some(match value.expose().parse() {
