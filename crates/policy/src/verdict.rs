@@ -49,7 +49,7 @@ impl Rule {
 /// }
 /// ```
 #[derive(Debug, PartialEq, Eq)]
-#[must_use = "a permit stands for one call and one audit event"]
+#[must_use = "a permit is for one call and one audit event"]
 pub struct Permit {
     principal: PrincipalId,
     profile: ProfileName,

@@ -224,7 +224,7 @@ impl AuditLog {
         let writer = Writer::new(Arc::clone(&database), clock, Arc::clone(&shared), receiver, report);
         let thread = std::thread::Builder::new().name("audit".into()).spawn(|| writer.run());
         let thread = thread.map_err(StoreError::Thread)?.thread().clone();
-        shared.writer.set(thread).expect("nobody else sets the writer's thread");
+        shared.writer.set(thread).expect("the writer's thread is set once");
         // The writer may have looked for work before it could be woken.
         shared.wake();
         let hasher = ArgumentHasher::new(key.as_bytes());

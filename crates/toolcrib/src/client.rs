@@ -294,7 +294,7 @@ impl Client {
         self.scope.close(CLOSE).await;
     }
 
-    /// Ends the session after a call was cancelled, so that the gateway is told of that first.
+    /// Ends the session after a call was cancelled, so that the gateway hears of that first.
     pub(crate) async fn abandon(self) {
         self.scope.close(CLOSE).await;
     }

@@ -348,7 +348,7 @@ async fn listed(gateway: &Arc<Gateway>, awaited: impl Fn(&Server) -> bool) {
             let _ = tokio::time::timeout(config.timeouts.connect + config.timeouts.list, ended).await;
         }
     }
-    // The views follow a moment after the servers; anyone who is told that all is ready should see their tools.
+    // The views follow a moment after the servers; a client that reads `ready` should see their tools.
     let gateway = Arc::clone(gateway);
     // A panic while building leaves the views that were there.
     let _ = tokio::task::spawn_blocking(move || gateway.rebuild()).await;

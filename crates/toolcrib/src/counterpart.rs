@@ -80,7 +80,7 @@ const ROWS: &[Row] = &[
              muster's",
         )
     }),
-    valued(TEST, "config-path", |_| Act::Refuse("use `--config PATH` for scenarios; each has a home of its own")),
+    valued(TEST, "config-path", |_| Act::Refuse("use `--config PATH` for scenarios; each has its own home")),
     flag(SERVING, "debug", |_| Act::Words(&["--log", "debug"])),
     flag(TEST, "debug", |_| Act::Words(&["--verbose"])),
     flag(ASKING, "debug", |_| Act::Note(QUIET)),

@@ -1,6 +1,6 @@
 //! Flags that no command knows: `toolcrib start workflow deploy --env prod` means the workflow's argument `env`.
 //!
-//! They are told apart before the command line is parsed: what the command itself knows stays a flag wherever it
+//! They are separated before the command line is parsed: what the command itself knows stays a flag wherever it
 //! stands, anything else of the form `--key` becomes `--arg key=value`. So a flag of the gateway such as `--endpoint`
 //! never gets among a workflow's input, and an argument of that name is written `--arg endpoint=…`.
 

@@ -33,7 +33,7 @@ pub(crate) enum Verb {
 /// One kind.
 #[derive(Debug)]
 pub(crate) struct Row {
-    /// The singular and the plural, as they are typed and as they are told.
+    /// The singular and the plural, as they are typed and as they are shown.
     pub(crate) one: &'static str,
     pub(crate) many: &'static str,
     /// What else may be typed.

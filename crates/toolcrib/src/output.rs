@@ -16,7 +16,7 @@ use crate::text;
 pub(crate) use report::{ReportedFailure, report};
 use table::{Column, Table};
 
-/// How long something may take before it is told that it is under way.
+/// How long something may take before a spinner shows that it is running.
 const TIMEOUT: Duration = Duration::from_millis(400);
 /// How fast the spinner turns.
 const TURN: Duration = Duration::from_millis(100);

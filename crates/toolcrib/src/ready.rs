@@ -80,7 +80,7 @@ mod tests {
             assert_eq!(read(&path), Some(written));
         }
         let ready = read(&path).unwrap();
-        assert!(!std::fs::read_to_string(&path).unwrap().contains("unlisted"), "the shape that everybody knows");
+        assert!(!std::fs::read_to_string(&path).unwrap().contains("unlisted"), "the documented shape");
         assert!(ready.is_alive());
         remove(&path, ready.pid + 1);
         assert!(path.exists());

@@ -266,7 +266,7 @@ mod tests {
         assert_eq!(ask(&calls, "elicitation/create"), Ok(r#""a""#.into()));
         assert!(asks.load(Ordering::Relaxed), "that it asks is remembered");
         let second = calls.begin(2, Some(&b), None);
-        assert_eq!(ask(&calls, "elicitation/create"), Err(-32_601), "nobody guesses between two");
+        assert_eq!(ask(&calls, "elicitation/create"), Err(-32_601), "no guess between two");
         drop(first);
         assert_eq!(ask(&calls, "elicitation/create"), Ok(r#""b""#.into()));
         drop(second);
@@ -320,6 +320,6 @@ mod tests {
         let _listens = calls.begin(1, Some(&handler), None);
         let _does_not = calls.begin(2, None, None);
         calls.notify(Notification::new(method::MESSAGE, Raw::empty_object()));
-        assert_eq!(heard.0.load(Ordering::Relaxed), 0, "two calls run, so nobody can tell whose message it is");
+        assert_eq!(heard.0.load(Ordering::Relaxed), 0, "two calls run, so it is unknown whose message it is");
     }
 }

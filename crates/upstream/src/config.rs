@@ -151,7 +151,7 @@ pub enum Start {
 pub enum SessionPolicy {
     /// All that offer the same.
     Shared,
-    /// Those of one principal that offer the same; a legacy client that can be asked has one of its own.
+    /// Those of one principal that offer the same; a legacy client that can be asked has its own.
     #[default]
     Principal,
     /// Those that name the same conversation; those that name none as with [`SessionPolicy::Principal`].

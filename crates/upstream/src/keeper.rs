@@ -46,7 +46,7 @@ pub(crate) struct KeeperHandle {
 
 impl KeeperHandle {
     /// Waits until changes of lists are reported, or the server has shown that it does not tell them; not for long.
-    /// Changes after that are told.
+    /// Changes after that are reported.
     pub(crate) async fn before_listing(mut self, longest: Duration) {
         // A server that is slower than this has its lists read once more.
         let _ = tokio::time::timeout(longest, self.settled.wait_for(|settled| *settled)).await;

@@ -75,7 +75,7 @@ pub(crate) struct HandshakeOptions<'a> {
     pub(crate) known: Option<Era>,
     /// Whether no other era will do.
     pub(crate) only: bool,
-    /// What a legacy server is told that it may ask.
+    /// What a legacy server may ask, as declared to it.
     pub(crate) offered: &'a Capabilities,
 }
 
@@ -321,7 +321,7 @@ mod tests {
         };
         assert_eq!(both(json!(["2026-07-28", "2025-11-25"])), Some(true));
         assert_eq!(both(json!(["2026-07-28"])), Some(false));
-        assert_eq!(both(json!(["2026-07-28", "1999-01-01"])), Some(false), "a revision that nobody knows");
+        assert_eq!(both(json!(["2026-07-28", "1999-01-01"])), Some(false), "an unknown revision");
         let refused = RpcError::new(REVISION_UNSUPPORTED, "no");
         let refused = refused.with_data(&json!({"supported": ["2024-11-05", "2026-07-28"]}));
         assert_eq!(discovered(Err(refused)).map(|opened| opened.names_legacy), Some(true));

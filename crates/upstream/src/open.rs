@@ -41,7 +41,7 @@ pub(crate) struct OpenRequest<'a> {
     pub(crate) era: Option<Era>,
     /// Whether it is asked for its era once more when that one is wrong.
     pub(crate) probes: bool,
-    /// What it is told that it may ask, where it is a legacy one.
+    /// What a legacy server may ask, as declared to it.
     pub(crate) offered: Arc<Capabilities>,
     /// Whose questions all on this connection are.
     pub(crate) owner: Option<Arc<dyn CallHandler>>,

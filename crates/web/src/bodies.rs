@@ -254,7 +254,7 @@ mod tests {
         let small = bodies.claim(key("a"));
         assert!(small.grow(200) && large.iter().all(|claim| bodies.held().claims.contains_key(&claim.id)));
         let others = [hold(&bodies, "b", 100), hold(&bodies, "c", 100)];
-        assert!(bodies.claim(key("a")).grow(200), "the total is used up, and a larger body of its own goes");
+        assert!(bodies.claim(key("a")).grow(200), "the total is used up, and its own larger body is dropped");
         drop(others);
     }
 

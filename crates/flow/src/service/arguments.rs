@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 use toolcrib_base::{Kind, Problem};
 use toolcrib_catalog::ArgumentDefinition;
 
-/// The arguments with the defaults of those that are not given. All that is wrong is told at once.
+/// The arguments with the defaults of those that are not given. All errors are reported at once.
 ///
 /// A class that names no arguments takes whatever it is given.
 pub(super) fn complete(

@@ -33,7 +33,7 @@ impl Subject {
         record: Option<&ServiceRecord>,
         now: Timestamp,
     ) -> Self {
-        let nobody = || Owner {
+        let unowned = || Owner {
             // A file without a record was written by hand: its tools are called without any privilege.
             principal: PrincipalId::new("local"),
             administers: false,
@@ -44,7 +44,7 @@ impl Subject {
             administers: record.administers,
             profile: record.profile.clone(),
         };
-        let mut owner = record.map_or_else(nobody, recorded);
+        let mut owner = record.map_or_else(unowned, recorded);
         if let Some(profile) = &definition.profile {
             owner.profile = profile.clone();
         }

@@ -343,7 +343,7 @@ impl Table {
         }
     }
 
-    /// Its file is gone, so it is; what it stands for may still be there, and no one was asked to stop it.
+    /// Its file is gone, so it is; what it manages may still exist, because its stop tool was not called.
     fn report_removed(&self, name: &ObjectName, entry: Option<&Entry>) {
         let runs = entry.is_some_and(|entry| entry.life().state != State::Stopped);
         let message = if runs {

@@ -31,7 +31,7 @@ pub(super) struct ServiceContext {
     pub(super) classes: ArcSwap<Classes>,
 }
 
-/// What a service is told to do.
+/// What a service should do.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Order {
     Start,

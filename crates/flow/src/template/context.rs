@@ -334,7 +334,7 @@ mod tests {
             other => panic!("{other:?}"),
         };
         let before = item(&context);
-        assert!(before.cell.get().is_none(), "nobody has asked the engine yet");
+        assert!(before.cell.get().is_none(), "the engine was not asked yet");
         assert_eq!(*context.find(&path("results.big.items[1].n")).unwrap(), json!(2));
         context.cell(&path("results.big.items[1].n")).unwrap();
         assert!(before.cell.get().is_none(), "a number needs no list to be made ready");

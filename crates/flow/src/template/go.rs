@@ -30,7 +30,7 @@ pub(super) enum Node {
 /// A value of a template.
 #[derive(Debug, Clone)]
 pub(super) enum Expr {
-    /// `.a.b`, from whatever the dot stands for.
+    /// `.a.b`, from the value of the dot.
     Dot(Vec<Step>),
     /// `$.a.b`, from the root.
     Root(Vec<Step>),

@@ -92,7 +92,7 @@ impl<'a> Engine<'a> {
             Ok(()) => {
                 tokio::select! {
                     biased;
-                    who = somebody(&mut cancelled) => Err(Stop { step: None, error: format!("cancelled by {who}") }),
+                    who = cancellation(&mut cancelled) => Err(Stop { step: None, error: format!("cancelled by {who}") }),
                     () = tokio::time::sleep(limit) => {
                         Err(Stop { step: None, error: format!("took longer than {limit:?}") })
                     }
@@ -259,7 +259,7 @@ impl Mentions {
 }
 
 /// Who wants the run to end; never, when no one can any more.
-async fn somebody(cancelled: &mut watch::Receiver<Option<String>>) -> String {
+async fn cancellation(cancelled: &mut watch::Receiver<Option<String>>) -> String {
     let who = cancelled.wait_for(Option::is_some).await.ok().and_then(|who| who.clone());
     match who {
         Some(who) => who,

@@ -16,7 +16,7 @@ pub const LIST_MAX: usize = 1_000;
 /// The longest pattern of a filter, in bytes.
 pub const PATTERN_MAX: usize = 512;
 
-/// Which rows to list. Every given condition must hold. In patterns `*` stands for any text and `?` for one character;
+/// Which rows to list. Every given condition must hold. In patterns `*` matches any text and `?` one character;
 /// a pattern matches the whole field, so `files/*` is a prefix.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct AuditFilter {

@@ -115,7 +115,7 @@ pub(crate) fn context(
     crate::contexts::wanted(flags.context.as_deref(), home.as_ref().map_err(Clone::clone), environment)
 }
 
-/// The URL that another client is told: the one that was named, else the address in the settings, because that of a
+/// The URL for another client: the given one, else the address in the settings, because that of a
 /// gateway that runs now may be another one tomorrow.
 pub(crate) fn address(
     endpoint_flag: Option<&str>,
@@ -128,7 +128,7 @@ pub(crate) fn address(
         Some(url) => (url.to_owned(), "`--endpoint`".to_owned()),
         None => from_settings(&flags, environment)?,
     };
-    // The default profile needs no path of its own.
+    // The default profile needs no path.
     let profile = profile.filter(|profile| profile.as_str() != "default");
     let uri = endpoint(&url, profile).ok_or_else(|| not_an_endpoint(&url, &place))?;
     Ok(uri.to_string())

@@ -73,7 +73,7 @@ impl Rest {
         self.ask(Method::GET, path, None).await
     }
 
-    /// What happens at the gateway from now on, as it is told to admins.
+    /// The gateway's live events, which only admins may read.
     pub(crate) async fn events(&self) -> Result<EventStream, Problem> {
         let opening = async {
             match self.stream(EVENTS).await {

@@ -1,5 +1,5 @@
 //! What muster has beside servers: workflows, service classes and services are read here as they are, so each becomes a
-//! file of its own. What is there already stays.
+//! own file. Existing files are kept.
 
 use std::fs::{self, DirBuilder, OpenOptions};
 use std::io::{self, Write};

@@ -143,7 +143,7 @@ fn laid_out(text: &str) -> String {
     text.to_owned()
 }
 
-/// How many bytes a base64 text stands for.
+/// How many bytes a base64 text encodes.
 fn decoded_size(data: &Value) -> usize {
     let data = data.as_str().unwrap_or_default().trim_end_matches('=');
     data.len() * 3 / 4

@@ -67,7 +67,7 @@ const COLUMNS: &[Column] = &[
 
 pub(crate) fn run(arguments: &Arguments, environment: &Environment) -> anyhow::Result<()> {
     let Action::Search(search) = &arguments.action;
-    // All are read before anything starts, so that a bad line is told at once.
+    // All are read before anything starts, so that a bad line is reported at once.
     let sets = set::folders(&search.folder)?.iter().map(|folder| Set::read(folder)).collect::<Result<Vec<_>, _>>()?;
     let homes = super::temporary_home("toolcrib-eval-")?;
     let measured = search.measure(&sets, homes.path(), environment);

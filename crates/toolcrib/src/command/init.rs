@@ -28,7 +28,7 @@ use crate::home::{Environment, Home};
 use crate::output::print;
 use crate::text;
 
-/// What that gateway says on stderr by default: what is wrong with a server is told here.
+/// What that gateway says on stderr by default: errors of servers are printed here.
 const LOG: &str = "off";
 /// How long what it runs may take to end: no one is served, and a person waits.
 const GRACE: &str = "1s";
@@ -61,7 +61,7 @@ pub(crate) fn run(arguments: &Arguments, environment: &Environment) -> anyhow::R
         }
     };
     let home = Home::find(arguments.home.as_deref(), environment)?;
-    // Wrong settings are told before anything is asked.
+    // Invalid settings are reported before any question.
     let config = arguments.config(&home, environment)?;
     let job = arguments.job(asker, &home, environment)?;
     // Two at a time would write over each other; what the first one did, the second one sees.

@@ -116,7 +116,7 @@ mod tests {
             "servers": [
                 { "name": "good", "state": "ready" },
                 { "name": "bad", "state": "failed", "lastError": "it ended with status 1: no such file", "next": "fix it" },
-                { "name": "stripped", "state": "failed", "next": "ask somebody" },
+                { "name": "stripped", "state": "failed", "next": "ask an admin" },
                 { "name": "halted", "state": "stopped", "next": "start it" },
             ],
             "problems": [{ "problem": "servers/x.yaml:1:2: wrong", "hint": "write it" }, { "problem": "y", "hint": null }],
@@ -126,7 +126,7 @@ mod tests {
             troubles(&value),
             [
                 "bad failed: it ended with status 1: no such file\n  → fix it",
-                "stripped failed\n  → ask somebody",
+                "stripped failed\n  → ask an admin",
                 "servers/x.yaml:1:2: wrong\n  → write it",
                 "y"
             ]

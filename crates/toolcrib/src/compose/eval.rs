@@ -86,7 +86,7 @@ async fn find(client: &Client, arguments: &Value) -> anyhow::Result<(String, Val
     Ok((result.text(), data.to_value()))
 }
 
-/// Scores one answer. A hit stands for all the equal tools that were folded into it, so of these one is wanted.
+/// Scores one answer. A hit represents all the equal tools that were folded into it, so one of these is enough.
 fn score(relevant: &[String], answer: &Value) -> Scores {
     let mut wanted = relevant.to_vec();
     wanted.sort_unstable();

@@ -8,7 +8,7 @@ use toolcrib_base::Timestamp;
 use crate::text;
 
 const GAP: &str = "   ";
-/// What stands for nothing.
+/// Shown for an absent value.
 const NOTHING: &str = "-";
 /// The state of what is not there any more.
 const GONE: &str = "removed";

@@ -26,7 +26,7 @@ const BESIDES: Duration = Duration::from_secs(15);
 const TOGETHER: Duration = Duration::from_millis(200);
 /// The waits between attempts to find a gateway that has gone.
 const AGAIN: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(30));
-/// How many changes of one kind are told one by one.
+/// How many changes of one kind are printed one by one.
 const TOLD: usize = 20;
 
 /// The kinds whose lists are watched.

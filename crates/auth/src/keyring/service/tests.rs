@@ -13,7 +13,7 @@ type Answer = Result<(&'static str, Vec<u8>), &'static str>;
 /// What was called, with its body.
 type Calls = Vec<(String, Vec<u8>)>;
 
-/// A bus with a keyring on it that answers as it is told, for as many connections as come.
+/// A bus with a keyring on it that answers as scripted, for as many connections as come.
 struct Fake {
     folder: tempfile::TempDir,
     calls: Arc<Mutex<Calls>>,

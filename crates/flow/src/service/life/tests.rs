@@ -22,7 +22,7 @@ fn started() -> Turn {
     Turn::Started { kept: map(&json!({"id": 7})), outputs: map(&json!({"url": "u"})) }
 }
 
-/// Plays the turns; after each: the state, the health, and the reasons that are told.
+/// Plays the turns; after each: the state, the health, and the reasons of its events.
 fn check(from: State, turns: Vec<(Turn, &str, &str, &[&str])>) -> Life {
     let mut life = Life { state: from, ..Life::new(Timestamp(0)) };
     for (at, (turn, state, health, reasons)) in (1..).zip(turns) {

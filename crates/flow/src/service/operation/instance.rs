@@ -19,7 +19,7 @@ use crate::service::subject::Subject;
 use crate::service::table::{Entry, unknown};
 use crate::service::task::{Order, OrderOutcome};
 
-/// What a name stands for.
+/// The object that a name refers to.
 enum Target {
     Instance(Entry),
     /// A server, as the list of servers shows it.

@@ -135,7 +135,7 @@ pub(super) fn planned(asking: &OperationCall, class: &Value) -> Result<Arc<Class
     asking.table.check_class(definition)
 }
 
-/// The text that the arguments stand for; of an update with what they leave as it is.
+/// The text of the definition in the arguments; for an update, with everything that they omit.
 fn written(
     asking: &OperationCall,
     before: Option<&ServiceClassDefinition>,

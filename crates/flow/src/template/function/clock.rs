@@ -169,7 +169,7 @@ impl Parts {
     }
 }
 
-/// A moment in a layout of Go, in which the parts of `Mon Jan 2 15:04:05 MST 2006` stand for those of the moment.
+/// A moment in a layout of Go, in which the parts of `Mon Jan 2 15:04:05 MST 2006` are replaced by those of the moment.
 fn format(layout: &str, moment: Timestamp) -> Result<Cell, Error> {
     if layout.len() > LAYOUT_BYTES {
         return Err(failed(format!("a layout has at most {LAYOUT_BYTES} bytes")));

@@ -1,6 +1,6 @@
 //! Nodes of Go's templates as one program of the engine.
 //!
-//! Fields of the root become values of their own (`f0`, `f1` …), looked up before the engine runs: so a field that is
+//! Fields of the root become separate values (`f0`, `f1` …), looked up before the engine runs: so a field that is
 //! missing is named, and only what is used is handed over.
 
 use std::fmt::Write as _;
@@ -31,7 +31,7 @@ pub(in crate::template) fn compile(nodes: &[Node]) -> Result<Program, TemplateEr
 #[derive(Default)]
 struct Emitter {
     fields: Vec<Field>,
-    /// What the dot stands for: the root, or the variable of the innermost `range` or `with`.
+    /// The value of the dot: the root, or the variable of the innermost `range` or `with`.
     dots: Vec<String>,
     /// Variables that are declared, innermost last.
     variables: Vec<String>,
@@ -84,7 +84,7 @@ impl Emitter {
         Ok(())
     }
 
-    /// A loop over pairs of a key and a value, which is what the dot then stands for.
+    /// A loop over pairs of a key and a value, which is then the value of the dot.
     fn loop_over(
         &mut self,
         pairs: &str,

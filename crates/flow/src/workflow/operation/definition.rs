@@ -123,7 +123,7 @@ pub(super) async fn delete(asking: &OperationCall) -> Result<Value, Problem> {
     Ok(said(&name, format!("successfully deleted workflow {name}"), None))
 }
 
-/// The definition that the arguments stand for.
+/// The definition in the arguments.
 fn given(asking: &OperationCall) -> Result<(ObjectName, Which, String), Problem> {
     let name = ObjectName::new(asking.given.text("name")?)
         .map_err(|error| Problem::new(Kind::InvalidParams, format!("validation failed: {error}")))?;

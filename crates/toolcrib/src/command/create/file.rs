@@ -14,7 +14,7 @@ use super::{Wish, wrong};
 use crate::clients::keep;
 use crate::kind::{self, KindSelection, Row, Verb};
 
-/// How many things that are wrong are told at once.
+/// How many errors are reported at once.
 const TOLD_MAX: usize = 20;
 
 /// What stands in files.

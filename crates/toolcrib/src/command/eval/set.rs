@@ -179,7 +179,7 @@ fn question(line: &Value, ids: &HashMap<String, String>) -> anyhow::Result<Quest
     Ok(Question { text: text(line, "text")?.to_owned(), relevant })
 }
 
-/// Reads a file line by line; what is wrong is told with its place.
+/// Reads a file line by line; errors name their line.
 fn each(path: &Path, mut take: impl FnMut(&Value) -> anyhow::Result<()>) -> anyhow::Result<()> {
     let content = fs::read_to_string(path).with_context(|| format!("read `{}`", path.display()))?;
     for (line, number) in content.lines().zip(1_usize..).filter(|(line, _)| !line.trim().is_empty()) {

@@ -20,7 +20,7 @@ use crate::output::{self, Format, Output};
 
 /// How often the list is looked at where no one says that something changed.
 const POLL: Duration = Duration::from_secs(2);
-/// How often it is looked at besides: not everything that changes is told of.
+/// How often it is looked at besides: some changes come without an event.
 const BESIDES: Duration = Duration::from_secs(15);
 /// What happens at once is looked at once.
 const TOGETHER: Duration = Duration::from_millis(150);
@@ -95,7 +95,7 @@ async fn look(watched: &Target<'_>, client: &Client) -> Result<Vec<Value>, Probl
 
 impl PrintedList {
     fn name(&self, entry: &Value) -> String {
-        // Events have no name of their own: each is what it says.
+        // Events have no names: each is its own text.
         if self.row.one == "event" { entry.to_string() } else { field(entry, self.row.names[0]) }
     }
 
@@ -138,7 +138,7 @@ impl PrintedList {
         Ok(())
     }
 
-    /// Whether something is told of a person or a program differently.
+    /// Whether people and programs get different output.
     fn differs(&self, before: &Value, now: &Value) -> bool {
         if self.output.is_for_programs() {
             return before != now;

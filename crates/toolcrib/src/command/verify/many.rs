@@ -22,7 +22,7 @@ use crate::text;
 const AT_ONCE: usize = 64;
 /// How often is looked how they are.
 const LOOK: Duration = Duration::from_secs(1);
-/// After how long a server that is being installed is told of, where no bar does.
+/// After how long a running installation is reported if there is no progress bar.
 const TELL: Duration = Duration::from_secs(10);
 /// After how long a person is asked whether to wait on.
 const ASK: Duration = Duration::from_secs(180);
@@ -64,7 +64,7 @@ impl Verification<'_> {
     /// Verifies them.
     ///
     /// # Errors
-    /// Nothing can be printed. What fails of a server is told and counted.
+    /// Nothing can be printed. A server that fails is reported and counted.
     pub(crate) async fn run(&self) -> anyhow::Result<Outcome> {
         let mut show = VerifyDisplay::new(self.servers);
         let mut outcome = Outcome::default();

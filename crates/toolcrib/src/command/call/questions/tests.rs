@@ -87,5 +87,5 @@ async fn answers_of_the_command_line_fill_the_form() {
     let problem = answered(&["name=Ann", "colour=green"], form()).await.unwrap_err();
     assert_eq!(problem.message, "`--answer colour`: `green` is not one of red, blue");
     let page = asked(&json!({ "mode": "url", "url": "https://example.com", "message": "m" }));
-    assert!(answered(&["x=y"], page).await.is_err(), "nobody opens a page for a script");
+    assert!(answered(&["x=y"], page).await.is_err(), "a script cannot open a page");
 }
