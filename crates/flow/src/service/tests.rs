@@ -18,6 +18,7 @@ use toolcrib_base::{Kind, ManualClock, PrincipalId, Problem, ProfileName, Timest
 use toolcrib_catalog::{Loaded, ObjectName, ServiceClassDefinition};
 use toolcrib_gateway::Happening;
 use toolcrib_store::{Services as Records, Store};
+use toolcrib_testkit::pass;
 use toolcrib_view::ObjectKind;
 
 use super::class::Answer;
@@ -213,19 +214,19 @@ impl World {
     async fn pass(&self, seconds: u64) {
         for _ in 0..seconds {
             self.clock.advance(1_000);
-            tokio::time::sleep(Duration::from_secs(1)).await;
+            pass(Duration::from_secs(1)).await;
         }
     }
 
     /// Waits until a service is in a state.
     async fn until(&self, service: &str, state: &str) {
-        let waiting = async {
-            while self.table.entry(service).is_none_or(|entry| entry.life().state.as_str() != state) {
-                tokio::time::sleep(Duration::from_millis(10)).await;
+        for _ in 0..6_000 {
+            if self.table.entry(service).is_some_and(|entry| entry.life().state.as_str() == state) {
+                return;
             }
-        };
-        let waited = tokio::time::timeout(Duration::from_secs(60), waiting).await;
-        assert!(waited.is_ok(), "{service} is {:?}, not {state}", self.life(service));
+            pass(Duration::from_millis(10)).await;
+        }
+        panic!("{service} is {:?}, not {state}", self.life(service));
     }
 }
 

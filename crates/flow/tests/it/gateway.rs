@@ -14,6 +14,7 @@ use toolcrib_flow::service::Services;
 use toolcrib_flow::workflow::Workflows;
 use toolcrib_gateway::Source;
 use toolcrib_store::{RunQuery, RunRecord, RunStepRecord, Store};
+use toolcrib_testkit::{eventually_finds, eventually_holds};
 
 use crate::gateway_house::{Client, File, Ground, House, profile, server, strings, text_of};
 
@@ -61,13 +62,11 @@ impl Mill {
     }
 
     async fn until_ended(&self, id: &str) -> RunRecord {
-        for _ in 0..2_000 {
-            if let Some(run) = self.store().runs().get(id).unwrap().filter(|run| run.status != "inprogress") {
-                return run;
-            }
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
-        panic!("the run {id} does not end");
+        eventually_finds("the end of the run", async || {
+            let run = self.store().runs().get(id).unwrap();
+            run.clone().filter(|run| run.status != "inprogress").ok_or(run)
+        })
+        .await
     }
 }
 
@@ -500,12 +499,7 @@ async fn a_process_that_ends_leaves_its_runs_to_the_next() {
     let mill = Mill::open(&[server("fake", &[]), workflow("slow", slow)]).await;
     let begun = asked(&mill.admin(), "workflow_slow", &json!({"_detach": true})).await;
     let id = begun["execution_id"].as_str().unwrap().to_owned();
-    for _ in 0..500 {
-        if mill.store().runs().get(&id).unwrap().is_some() {
-            break;
-        }
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
+    eventually_holds("the record of the run", || mill.store().runs().get(&id).unwrap().is_some()).await;
     mill.workflows.close();
     mill.scope.close(Duration::from_secs(5)).await;
     let left = mill.store().runs().interrupted().unwrap();
@@ -520,21 +514,18 @@ async fn what_happens_is_told() {
     asked(&admin, "core_workflow_create", &json!({"name": "n", "steps": [{"id": "a", "tool": "core_workflow_list"}]}))
         .await;
     asked(&admin, "core_workflow_delete", &json!({"name": "n"})).await;
-    let mut told = Vec::new();
-    for _ in 0..200 {
+    let told = eventually_finds("six events of workflows", async || {
         let events = admin.call("core_events", &json!({"resourceType": "Workflow", "limit": 100})).await;
-        told = serde_json::from_str::<Value>(&text_of(&events))
+        let told = serde_json::from_str::<Value>(&text_of(&events))
             .unwrap()
             .as_array()
             .unwrap()
             .iter()
             .map(|it| it["reason"].as_str().unwrap().to_owned())
             .collect::<Vec<_>>();
-        if told.len() >= 6 {
-            break;
-        }
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
+        if told.len() >= 6 { Ok(told) } else { Err(told) }
+    })
+    .await;
     for reason in [
         "WorkflowExecutionStarted",
         "WorkflowStepCompleted",

@@ -1,6 +1,5 @@
 //! A gateway with the sources of this crate over a temporary home, and someone who asks for operations.
 
-use std::future::Future;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,6 +15,7 @@ use toolcrib_gateway::{Gateway, Parts, Source};
 use toolcrib_protocol::{Id, Raw, Request, Revision};
 use toolcrib_session::{Caller, Principal, Sessions};
 use toolcrib_store::{Door, Store};
+use toolcrib_testkit::eventually;
 use toolcrib_transport::http::client::HttpClient;
 use toolcrib_upstream::ServerDeps;
 use toolcrib_view::metrics::Metrics;
@@ -25,12 +25,6 @@ const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// A file of the home folder: its path and its text.
 pub(crate) type File = (String, String);
-
-/// Waits for something that must happen.
-pub(crate) async fn soon<T>(what: &str, future: impl Future<Output = T>) -> T {
-    let waited = tokio::time::timeout(TIMEOUT, future).await;
-    waited.unwrap_or_else(|_| panic!("waited in vain for {what}"))
-}
 
 /// The definition of a fake server.
 pub(crate) fn server(name: &str) -> File {
@@ -100,10 +94,10 @@ impl House {
         scope.spawn(Arc::clone(&gateway).keep_in_step(happened, scope.stop_signal()));
         for running in gateway.servers.table().values() {
             let mut status = running.server.watch_status();
-            soon("a listing", status.wait_for(|status| status.listed)).await.unwrap();
+            eventually("a listing", status.wait_for(|status| status.listed)).await.unwrap();
         }
         let mut builds = gateway.watch_builds();
-        soon("views in step", async {
+        eventually("views in step", async {
             while !gateway.is_in_step() {
                 builds.changed().await.unwrap();
             }
@@ -132,7 +126,7 @@ impl House {
         let operation = self.gateway.operations.by_tool(tool).unwrap_or_else(|| panic!("no operation {tool}"));
         let admin = self.admin();
         let done = self.gateway.operate(operation, &admin, Raw::from_value(&arguments));
-        soon(tool, Box::pin(done)).await.map(|raw| raw.to_value())
+        eventually(tool, Box::pin(done)).await.map(|raw| raw.to_value())
     }
 
     /// The same where it must go well.
@@ -157,7 +151,7 @@ impl House {
     pub(crate) async fn call(&self, caller: &Caller, tool: &str, arguments: &Value) -> Value {
         let params = Raw::from_value(&json!({"name": tool, "arguments": arguments}));
         let request = Request { id: Id::from_number(1), method: "tools/call".to_owned(), params };
-        let answer = soon(tool, Box::pin(self.gateway.request(caller, request, None))).await.unwrap();
+        let answer = eventually(tool, Box::pin(self.gateway.request(caller, request, None))).await.unwrap();
         match answer.outcome {
             Ok(result) => result.to_value(),
             Err(error) => json!({"isError": true, "content": [{"type": "text", "text": error.message}]}),

@@ -2,8 +2,9 @@
 
 use serde_json::{Value, json};
 use toolcrib_base::Kind;
+use toolcrib_testkit::{eventually, eventually_finds, eventually_holds};
 
-use crate::house::{File, House, server, soon};
+use crate::house::{File, House, server};
 
 /// The arguments of the fake server's tool `raw` that make it answer this value.
 fn says(value: &Value) -> Value {
@@ -278,16 +279,12 @@ async fn what_persists_is_there_again_and_is_asked_how_it_is() {
     let house = house.begin_again().await;
     house.refused("core_service_get", json!({"name": "c"}), &["not found"]).await;
     for (name, state) in [("a", "running"), ("b", "unknown")] {
-        let settled = async {
-            loop {
-                let got = house.must("core_service_get", json!({"name": name})).await;
-                if got["state"] == state && got["lastError"].is_null() == (state == "running") {
-                    return got;
-                }
-                tokio::time::sleep(std::time::Duration::from_millis(20)).await;
-            }
-        };
-        let got = soon(name, settled).await;
+        let got = eventually_finds(name, async || {
+            let got = house.must("core_service_get", json!({"name": name})).await;
+            let is_settled = got["state"] == state && got["lastError"].is_null() == (state == "running");
+            if is_settled { Ok(got) } else { Err(got) }
+        });
+        let got = got.await;
         assert_eq!((&got["args"], &got["outputs"]), (&json!({"n": 1}), &json!({"id": format!("v-{name}")})));
     }
     house.must("core_service_stop", json!({"name": "b"})).await;
@@ -309,10 +306,9 @@ async fn what_starts_with_the_gateway_does_so_as_who_made_it() {
     let house = house.begin_again().await;
     let until = |name: &'static str, state: &'static str| {
         let house = &house;
-        soon(name, async move {
-            while house.must("core_service_get", json!({"name": name})).await["state"] != state {
-                tokio::time::sleep(std::time::Duration::from_millis(20)).await;
-            }
+        eventually_finds(state, async move || {
+            let got = house.must("core_service_get", json!({"name": name})).await;
+            if got["state"] == state { Ok(()) } else { Err(got) }
         })
     };
     until("auto", "running").await;
@@ -357,7 +353,7 @@ async fn non_admins_call_no_tool_of_a_service_and_see_no_result() {
         house.call(&user, "call_tool", &by).await["structuredContent"].clone()
     };
     let calls = async || {
-        soon("the audit log", house.store.audit().flush()).await.unwrap();
+        eventually("the audit log", house.store.audit().flush()).await.unwrap();
         let filter = toolcrib_store::AuditFilter { limit: 100, ..toolcrib_store::AuditFilter::default() };
         let events = house.store.audit().list(&filter).unwrap();
         events.iter().filter(|event| event.target.starts_with("fake/")).count()
@@ -382,7 +378,7 @@ async fn each_tool_of_a_lifecycle_leaves_an_audit_event() {
     let house = house().await;
     house.must("core_service_create", json!({"serviceClassName": "web", "name": "shop"})).await;
     house.must("core_service_stop", json!({"name": "shop"})).await;
-    soon("the audit log", house.store.audit().flush()).await.unwrap();
+    eventually("the audit log", house.store.audit().flush()).await.unwrap();
     let filter = toolcrib_store::AuditFilter {
         order: toolcrib_store::AuditOrder::OldestFirst { after: 0 },
         limit: 100,
@@ -415,22 +411,17 @@ async fn a_dropped_request_leaves_no_half_of_a_service() {
     };
     drop_after("core_service_create", json!({"serviceClassName": "slow", "name": "s", "persist": true})).await;
     for expected in ["running", "gone"] {
-        soon(expected, async {
-            while state().await != expected {
-                tokio::time::sleep(std::time::Duration::from_millis(20)).await;
-            }
+        eventually_finds(expected, async || {
+            let state = state().await;
+            if state == expected { Ok(()) } else { Err(state) }
         })
         .await;
         if expected == "running" {
             drop_after("core_service_delete", json!({"name": "s"})).await;
         }
     }
-    soon("the file to go", async {
-        while house.read("services/s.yaml").is_some() || !house.store.services().all().unwrap().is_empty() {
-            tokio::time::sleep(std::time::Duration::from_millis(20)).await;
-        }
-    })
-    .await;
+    let is_gone = || house.read("services/s.yaml").is_none() && house.store.services().all().unwrap().is_empty();
+    eventually_holds("that the file and the record are gone", is_gone).await;
 }
 
 #[tokio::test]

@@ -61,7 +61,7 @@ impl CallTool for Fakes {
                     Ok(failed("not yet"))
                 }
                 "slow" => {
-                    tokio::time::sleep(Duration::from_secs(3600)).await;
+                    toolcrib_testkit::pass(Duration::from_secs(3600)).await;
                     Ok(text("late".to_owned()))
                 }
                 _ => Err(Problem::new(Kind::UnknownTool, format!("tool not found: {tool}"))),

@@ -7,8 +7,9 @@ use toolcrib_base::{Clock, ManualClock, PrincipalId, ProfileName};
 use toolcrib_protocol::{Id, Raw, Request};
 use toolcrib_session::Principal;
 use toolcrib_store::Store;
+use toolcrib_testkit::eventually;
 
-use crate::house::{Client, File, Ground, House, method_of, profile, soon, stopped, strings, text_of};
+use crate::house::{Client, File, Ground, House, method_of, profile, stopped, strings, text_of};
 
 const CHANGED: &str = "notifications/tools/list_changed";
 
@@ -205,7 +206,7 @@ async fn what_no_one_uses_is_unloaded_and_exactly_those_who_listed_it_are_told()
         time.advance(200_000);
         house.gateway.unload_idle();
         assert_eq!(active(&client).await, ["alpha/one"], "{kind}: the call kept it");
-        assert_eq!(method_of(&soon("news", news.recv()).await.unwrap()), CHANGED);
+        assert_eq!(method_of(&eventually("news", news.recv()).await.unwrap()), CHANGED);
         assert!(!active(&modern).await.contains(&"beta/four".to_owned()), "{kind}");
         house.gateway.unload_idle();
         assert!(news.try_recv().is_none() && other_news.try_recv().is_none(), "{kind}: one change, one word");

@@ -4,8 +4,9 @@ use serde_json::{Value, json};
 use toolcrib_base::task::Scope;
 use toolcrib_protocol::{Id, Raw};
 use toolcrib_store::AuditRecord;
+use toolcrib_testkit::eventually;
 
-use crate::house::{Client, Ground, House, audited, profile, server, server_with, soon, stopped};
+use crate::house::{Client, Ground, House, audited, profile, server, server_with, stopped};
 
 /// One row: method, target, decision, outcome.
 fn row(event: &AuditRecord) -> [&str; 4] {
@@ -141,7 +142,7 @@ async fn a_full_queue_holds_calls_back_and_reaches_no_server() {
     assert!(!task.is_finished());
     assert!(audited_now(&house).is_empty());
     drop(places);
-    assert_eq!(soon("the call", task).await.unwrap(), "1");
+    assert_eq!(eventually("the call", task).await.unwrap(), "1");
     assert_eq!(house.audited().await.len(), 1);
 }
 
@@ -149,7 +150,7 @@ async fn a_full_queue_holds_calls_back_and_reaches_no_server() {
 async fn all_places(house: &House) -> Vec<toolcrib_store::AuditSlot> {
     let mut places = Vec::new();
     for _ in 0..toolcrib_store::IN_FLIGHT {
-        places.push(soon("a place", house.gateway.store().audit().reserve()).await.unwrap());
+        places.push(eventually("a place", house.gateway.store().audit().reserve()).await.unwrap());
     }
     places
 }
@@ -170,7 +171,7 @@ async fn a_call_that_is_dropped_while_it_waits_for_its_place_never_happened() {
     let task = scope.spawn(async move { waiting.text("alpha_counter", &json!({})).await });
     tokio::task::yield_now().await;
     task.abort();
-    assert!(soon("the end", task).await.is_err());
+    assert!(eventually("the end", task).await.is_err());
     drop(places);
     assert_eq!(client.text("alpha_counter", &json!({})).await, "1");
     assert_eq!(house.audited().await.len(), 1);
@@ -181,7 +182,7 @@ async fn nothing_is_called_once_the_audit_log_is_closed() {
     let house = House::settled(&[server("alpha", &[])]).await;
     let client = house.legacy("default");
     assert_eq!(client.text("alpha_counter", &json!({})).await, "1");
-    soon("the log", house.gateway.store().close()).await.unwrap();
+    eventually("the log", house.gateway.store().close()).await.unwrap();
     for name in ["alpha_counter", "call_tool", "find_tools"] {
         let error = client.refused(name, &json!({"name": "alpha/counter"})).await;
         assert!(error.message.contains("shutting down"), "{name}: {}", error.message);
@@ -213,7 +214,7 @@ async fn the_chain_is_whole_after_many_calls_at_once() {
         })
         .collect();
     for task in tasks {
-        assert!(soon("a call", task).await.unwrap());
+        assert!(eventually("a call", task).await.unwrap());
     }
     let store = house.close().await;
     let mut ids: Vec<u64> = audited(&store).await.iter().map(|event| event.request_id.parse().unwrap()).collect();

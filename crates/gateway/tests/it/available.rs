@@ -1,11 +1,10 @@
 //! Entries of the registry in a profile: found and described, started by loading them, and gone without a trace when
 //! that does not work.
 
-use std::time::Duration;
-
 use serde_json::{Value, json};
+use toolcrib_testkit::eventually_holds;
 
-use crate::house::{Client, File, House, profile, server, soon, strings, text_of};
+use crate::house::{Client, File, House, profile, server, strings, text_of};
 
 /// An entry whose program notes each start in the file `starts`.
 fn entry(name: &str, flags: &str, more: &str) -> File {
@@ -45,12 +44,7 @@ fn starts(house: &House) -> usize {
 /// Waits until nothing but `alpha` is configured, and says that no file is left either.
 async fn taken_back(house: &House, files: &[&str]) {
     // One of several entries may have failed before another was even written: that one is taken back later.
-    let ended = async {
-        while house.gateway.is_configuring() {
-            tokio::time::sleep(Duration::from_millis(2)).await;
-        }
-    };
-    soon("the end of all starts", ended).await;
+    eventually_holds("the end of all starts", || !house.gateway.is_configuring()).await;
     house
         .until("nothing of it left", |gateway| {
             gateway.loaded().servers.keys().all(|name| name.as_str() == "alpha") && gateway.is_in_step()

@@ -1,9 +1,10 @@
 //! Slow, dead and hostile servers: nobody else waits for them, and what was known of them is still shown.
 
 use serde_json::{Value, json};
+use toolcrib_testkit::eventually;
 use toolcrib_upstream::State;
 
-use crate::house::{Client, Ground, House, profile, server, server_with, soon, strings, text_of};
+use crate::house::{Client, Ground, House, profile, server, server_with, strings, text_of};
 
 /// Everything that a client does with the healthy server `alpha`, while another one misbehaves.
 async fn works(client: &Client, what: &str) {
@@ -212,7 +213,7 @@ async fn a_call_of_a_failed_server_answers_at_once_with_its_next_attempt() {
             tokio::task::yield_now().await;
         }
     };
-    let text = soon("an answer between two attempts", waiting).await;
+    let text = eventually("an answer between two attempts", waiting).await;
     for part in ["server `alpha` is failed since 20", "last error: ", "no license for the moon", "next attempt at 20"] {
         assert!(text.contains(part), "{text}");
     }

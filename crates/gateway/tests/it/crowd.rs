@@ -8,9 +8,10 @@ use toolcrib_base::task::Scope;
 use toolcrib_base::{Limits, ManualClock, PrincipalId, ProfileName};
 use toolcrib_protocol::{Id, Raw, Revision};
 use toolcrib_session::{Principal, Sessions};
+use toolcrib_testkit::eventually;
 use toolcrib_testkit::script::{Heard, Say, Scripted, Speaks};
 
-use crate::house::{Client, House, server, server_with, soon};
+use crate::house::{Client, House, server, server_with};
 use crate::wire::{heard, over_http_with, over_stdio_with};
 
 /// Calls that one tool may have running with `limits: {concurrent: 16}`.
@@ -64,11 +65,11 @@ async fn hang(house: &House, client: &Client, scripted: &Arc<Scripted>, (wave, h
         match &client.caller.session {
             Some(session) if how == GivenUp::Cancelled => {
                 session.cancel(&Id::from_number(u64::try_from(1_000_000 + wave * SHARE + number).unwrap()));
-                assert!(soon("the end", call).await.unwrap().is_none(), "what is cancelled gets no answer");
+                assert!(eventually("the end", call).await.unwrap().is_none(), "what is cancelled gets no answer");
             }
             _ => {
                 call.abort();
-                assert!(soon("the end", call).await.is_err());
+                assert!(eventually("the end", call).await.is_err());
             }
         }
     }
@@ -117,7 +118,7 @@ async fn an_answer_that_comes_after_its_call_was_given_up_is_expected() {
     let call = scope.spawn(async move { waiting.text("alpha_late", &json!({})).await });
     heard(&scripted, "the call", |heard| count(heard, "late") == 1).await;
     call.abort();
-    assert!(soon("the end", call).await.is_err());
+    assert!(eventually("the end", call).await.is_err());
     assert_eq!(house.server("alpha").unanswered(), [("late".into(), 1)]);
     for name in [Some("alpha"), None] {
         let patient = house.gateway.doctor(name).unwrap()["servers"][0].clone();
@@ -131,7 +132,7 @@ async fn an_answer_that_comes_after_its_call_was_given_up_is_expected() {
             assert_eq!(client.text("alpha_good", &json!({})).await, "done");
         }
     };
-    soon("the late answer", forgotten).await;
+    eventually("the late answer", forgotten).await;
     let patient = house.gateway.doctor(Some("alpha")).unwrap()["servers"][0].clone();
     assert!(patient["unanswered"].is_null() && patient["advice"] == "nothing: its tools answer", "{patient}");
 }
@@ -201,14 +202,14 @@ async fn a_call_that_is_given_up_while_it_waits_leaves_the_queue() {
             }
         }
     };
-    soon("three in the queue", waiting(3)).await;
+    eventually("three in the queue", waiting(3)).await;
     legacy.caller.session.as_ref().unwrap().cancel(&Id::from_number(7));
-    assert!(soon("the end", cancelled).await.unwrap().is_none());
+    assert!(eventually("the end", cancelled).await.unwrap().is_none());
     dropped.abort();
-    assert!(soon("the end", dropped).await.is_err());
-    soon("one in the queue", waiting(1)).await;
+    assert!(eventually("the end", dropped).await.is_err());
+    eventually("one in the queue", waiting(1)).await;
     drop(places);
-    let answer = soon("its turn", patient).await.unwrap().unwrap().unwrap().to_value();
+    let answer = eventually("its turn", patient).await.unwrap().unwrap().unwrap().to_value();
     assert_eq!(answer["content"][0]["text"], "1", "of the others nothing reached the server");
 }
 

@@ -11,8 +11,9 @@ use toolcrib_gateway::duplex::{Duplex, OUT, Terms};
 use toolcrib_protocol::Raw;
 use toolcrib_protocol::json::Rules;
 use toolcrib_session::{Principal, QuestionError, Session};
+use toolcrib_testkit::{PATIENCE, eventually};
 
-use crate::house::{House, PATIENCE, server, soon};
+use crate::house::{House, server};
 
 struct Line {
     duplex: Arc<Duplex>,
@@ -29,11 +30,11 @@ impl Line {
     }
 
     async fn say(&self, message: &Value) {
-        soon("room", self.duplex.take(&message.to_string().into())).await;
+        eventually("room", self.duplex.take(&message.to_string().into())).await;
     }
 
     async fn next(&mut self) -> Value {
-        serde_json::from_slice(&soon("a message", self.heard.recv()).await.unwrap()).unwrap()
+        serde_json::from_slice(&eventually("a message", self.heard.recv()).await.unwrap()).unwrap()
     }
 
     async fn initialize(&mut self, revision: &str) {
@@ -100,7 +101,7 @@ async fn requests_of_both_eras_are_cancelled_by_a_notification() {
             }
         }
     };
-    soon("two cancellations at the server", seen).await;
+    eventually("two cancellations at the server", seen).await;
 }
 
 #[tokio::test]
@@ -168,7 +169,7 @@ async fn the_last_answers_still_come_and_questions_are_waited_for_no_more() {
     let Line { duplex, mut heard } = line;
     let asking = session.ask(None, "roots/list", Raw::empty_object(), PATIENCE);
     let closing = async {
-        let question: Value = serde_json::from_slice(&soon("a question", heard.recv()).await.unwrap()).unwrap();
+        let question: Value = serde_json::from_slice(&eventually("a question", heard.recv()).await.unwrap()).unwrap();
         assert_eq!(question["method"], "roots/list");
         Arc::into_inner(duplex).unwrap().close(Duration::from_secs(30)).await;
     };

@@ -1,8 +1,9 @@
 //! How a profile lists its tools: meta, direct, pinned, dynamic; and that only legacy lists change by loading.
 
 use serde_json::json;
+use toolcrib_testkit::eventually;
 
-use crate::house::{House, method_of, profile, server, soon, stopped};
+use crate::house::{House, method_of, profile, server, stopped};
 
 const MENU: [&str; 3] = ["find_tools", "describe_tool", "call_tool"];
 
@@ -58,7 +59,7 @@ async fn loading_changes_the_list_of_the_legacy_client_and_never_that_of_the_mod
     assert_eq!(legacy.listed().await, before, "another client's loading is its own");
 
     legacy.call("load_tools", &names).await;
-    let message = soon("news", news.recv()).await.unwrap();
+    let message = eventually("news", news.recv()).await.unwrap();
     assert_eq!(method_of(&message), "notifications/tools/list_changed");
     assert_eq!(legacy.listed().await, [before.clone(), vec!["alpha_echo".into(), "alpha_pid".into()]].concat());
     assert_eq!(modern.listed().await, before);
@@ -66,7 +67,7 @@ async fn loading_changes_the_list_of_the_legacy_client_and_never_that_of_the_mod
     assert!(other_news.try_recv().is_none());
 
     legacy.call("unload_tools", &json!({"names": ["alpha_echo"]})).await;
-    assert_eq!(method_of(&soon("news", news.recv()).await.unwrap()), "notifications/tools/list_changed");
+    assert_eq!(method_of(&eventually("news", news.recv()).await.unwrap()), "notifications/tools/list_changed");
     assert_eq!(legacy.listed().await, [before.clone(), vec!["alpha_pid".into()]].concat());
     assert_eq!(modern.listed().await, before);
     assert!(news.try_recv().is_none(), "one change, one word");
@@ -94,7 +95,7 @@ async fn a_durable_set_is_one_for_all_sessions_of_a_principal_and_all_of_them_ar
     let (mut news, mut stranger_news) = (second.stream(), stranger.stream());
     first.call("load_tools", &json!({"names": ["alpha_one"]})).await;
     assert!(second.listed().await.contains(&"alpha_one".to_owned()));
-    assert_eq!(method_of(&soon("news", news.recv()).await.unwrap()), "notifications/tools/list_changed");
+    assert_eq!(method_of(&eventually("news", news.recv()).await.unwrap()), "notifications/tools/list_changed");
     assert!(!stranger.listed().await.contains(&"alpha_one".to_owned()));
     assert!(stranger_news.try_recv().is_none());
 
@@ -102,7 +103,7 @@ async fn a_durable_set_is_one_for_all_sessions_of_a_principal_and_all_of_them_ar
     let modern = house.modern("default");
     let before = modern.listed().await;
     modern.call("load_tools", &json!({"names": ["alpha_two"]})).await;
-    assert_eq!(method_of(&soon("news", news.recv()).await.unwrap()), "notifications/tools/list_changed");
+    assert_eq!(method_of(&eventually("news", news.recv()).await.unwrap()), "notifications/tools/list_changed");
     assert!(second.listed().await.contains(&"alpha_two".to_owned()));
     assert_eq!(modern.listed().await, before);
 }
@@ -114,7 +115,7 @@ async fn a_server_with_new_lists_changes_them_for_both_eras_and_notifies_the_leg
     let (modern, legacy) = (house.modern("default"), house.legacy("default"));
     let mut news = legacy.stream();
     legacy.text("alpha_pid", &json!({})).await;
-    assert_eq!(method_of(&soon("news", news.recv()).await.unwrap()), "notifications/tools/list_changed");
+    assert_eq!(method_of(&eventually("news", news.recv()).await.unwrap()), "notifications/tools/list_changed");
     for client in [&modern, &legacy] {
         assert!(client.listed().await.contains(&"alpha_late".to_owned()));
     }
@@ -148,7 +149,7 @@ async fn auto_lists_few_tools_directly_and_many_by_search_with_the_pinned_ones()
     let mut news = legacy.stream();
     let names: Vec<String> = (0..60).map(|n| format!("tool_{n}")).collect();
     house.apply(&[stopped("beta", &names.iter().map(String::as_str).collect::<Vec<_>>(), "")]).await;
-    assert_eq!(method_of(&soon("news", news.recv()).await.unwrap()), "notifications/tools/list_changed");
+    assert_eq!(method_of(&eventually("news", news.recv()).await.unwrap()), "notifications/tools/list_changed");
     for client in house.both("few") {
         assert_eq!(client.listed().await, MENU);
     }
@@ -174,7 +175,7 @@ async fn auto_lists_everything_to_legacy_clients_that_search_long_lists_themselv
     let deferring = house.legacy_named("claude-code", "default");
     let mut news = deferring.stream();
     house.apply(&[stopped("beta", &["four"], "")]).await;
-    assert_eq!(method_of(&soon("news", news.recv()).await.unwrap()), "notifications/tools/list_changed");
+    assert_eq!(method_of(&eventually("news", news.recv()).await.unwrap()), "notifications/tools/list_changed");
     assert!(deferring.listed().await.contains(&"beta_four".to_owned()));
 }
 

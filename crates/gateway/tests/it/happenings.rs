@@ -2,9 +2,10 @@
 
 use serde_json::{Value, json};
 use toolcrib_gateway::{EventKind, Happening};
+use toolcrib_testkit::eventually;
 use toolcrib_view::ObjectKind;
 
-use crate::house::{Client, House, profile, server, soon, stopped, text_of};
+use crate::house::{Client, House, profile, server, stopped, text_of};
 
 fn happening(kind: ObjectKind, name: &str, reason: &'static str, warning: bool) -> Happening {
     Happening { kind, name: name.to_owned(), reason, message: format!("{reason} of {name}"), warning }
@@ -128,7 +129,7 @@ async fn a_session_that_does_not_administer_follows_what_its_profile_shows() {
     house.gateway.happened(happening(ObjectKind::McpServer, "beta", "Failed", true));
     house.gateway.happened(happening(ObjectKind::Workflow, "alpha", "ExecutionFailed", true));
     house.gateway.happened(happening(ObjectKind::McpServer, "alpha", "Failed", true));
-    let heard: Value = serde_json::from_slice(&soon("an event", stream.recv()).await.unwrap()).unwrap();
+    let heard: Value = serde_json::from_slice(&eventually("an event", stream.recv()).await.unwrap()).unwrap();
     let params = &heard["params"];
     assert_eq!((&params["resource_name"], &params["message"]), (&json!("alpha"), &json!("`alpha`: failed")));
 }
@@ -143,7 +144,7 @@ async fn a_session_that_follows_is_told_what_it_asked_for() {
     client.call("call_tool", &follow(json!({ "follow": true, "resourceType": "Workflow" }))).await;
     house.gateway.happened(happening(ObjectKind::McpServer, "a", "Started", false));
     house.gateway.happened(happening(ObjectKind::Workflow, "w", "ExecutionFailed", true));
-    let heard = soon("an event", stream.recv()).await.unwrap();
+    let heard = eventually("an event", stream.recv()).await.unwrap();
     let heard: Value = serde_json::from_slice(&heard).unwrap();
     assert_eq!(heard["method"], "notifications/muster/event");
     assert_eq!(heard["params"]["reason"], "WorkflowExecutionFailed");
@@ -154,7 +155,7 @@ async fn a_session_that_follows_is_told_what_it_asked_for() {
     house.gateway.happened(happening(ObjectKind::Workflow, "w", "Deleted", false));
     client.call("call_tool", &follow(json!({ "follow": true }))).await;
     house.gateway.happened(happening(ObjectKind::ServiceClass, "c", "Created", false));
-    let heard = soon("an event", stream.recv()).await.unwrap();
+    let heard = eventually("an event", stream.recv()).await.unwrap();
     let heard: Value = serde_json::from_slice(&heard).unwrap();
     assert_eq!(heard["params"]["reason"], "ServiceClassCreated");
     assert!(quiet.try_recv().is_none(), "whoever does not follow hears nothing");
@@ -165,6 +166,6 @@ async fn listeners_of_the_control_api_hear_events() {
     let house = House::settled(&[]).await;
     let mut listener = house.gateway.events.listen(vec![EventKind::Event]).unwrap();
     house.gateway.happened(happening(ObjectKind::ServiceInstance, "db", "Healthy", false));
-    let told = soon("an event", listener.next()).await.unwrap().unwrap();
+    let told = eventually("an event", listener.next()).await.unwrap().unwrap();
     assert_eq!(told.what["reason"], "ServiceInstanceHealthy");
 }

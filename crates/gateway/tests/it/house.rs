@@ -1,6 +1,5 @@
 //! A gateway composed from its parts over a temporary home, and clients of both eras that talk to it.
 
-use std::future::Future;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -16,22 +15,14 @@ use toolcrib_gateway::{Gateway, KeepSecrets, Parts, Sources};
 use toolcrib_protocol::{Id, Notification, Raw, Request, Revision, RpcError};
 use toolcrib_session::{Caller, Channel, Introduction, Principal, Reader, Session, Sessions};
 use toolcrib_store::{AuditFilter, AuditOrder, AuditRecord, Door, Store};
+use toolcrib_testkit::eventually;
 use toolcrib_transport::http::client::HttpClient;
 use toolcrib_upstream::{Server, ServerDeps, Status};
 use toolcrib_view::Embed;
 use toolcrib_view::metrics::Metrics;
 
-/// How long a test waits for something that must happen before it gives up.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
-
 /// A file of the home folder: its path and its text.
 pub(crate) type File = (String, String);
-
-/// Waits for something that must happen.
-pub(crate) async fn soon<T>(what: &str, future: impl Future<Output = T>) -> T {
-    let waited = tokio::time::timeout(PATIENCE, future).await;
-    waited.unwrap_or_else(|_| panic!("waited in vain for {what}"))
-}
 
 /// The definition of a fake server with these flags.
 pub(crate) fn server(name: &str, flags: &[&str]) -> File {
@@ -146,7 +137,7 @@ impl House {
         for running in table.values().filter(|running| running.definition.start != toolcrib_catalog::Start::Manual) {
             let mut status = running.server.watch_status();
             let listed = async { status.wait_for(|status| status.listed).await.map(|_| ()) };
-            soon("a listing", listed).await.unwrap();
+            eventually("a listing", listed).await.unwrap();
         }
         self.until("views in step", |gateway| gateway.is_in_step()).await;
     }
@@ -154,7 +145,7 @@ impl House {
     /// Waits for a server's status.
     pub(crate) async fn until_status(&self, server: &str, wanted: impl FnMut(&Status) -> bool) -> Status {
         let mut status = self.server(server).watch_status();
-        soon("a status", status.wait_for(wanted)).await.unwrap().clone()
+        eventually("a status", status.wait_for(wanted)).await.unwrap().clone()
     }
 
     /// Waits until something holds after a build of views.
@@ -165,7 +156,7 @@ impl House {
                 builds.changed().await.unwrap();
             }
         };
-        soon(what, waiting).await;
+        eventually(what, waiting).await;
     }
 
     pub(crate) fn server(&self, name: &str) -> Server {
@@ -262,7 +253,7 @@ impl House {
 
 /// The audit log so far, oldest first.
 pub(crate) async fn audited(store: &Store) -> Vec<AuditRecord> {
-    soon("the audit log", store.audit().flush()).await.unwrap();
+    eventually("the audit log", store.audit().flush()).await.unwrap();
     let filter = AuditFilter { order: AuditOrder::OldestFirst { after: 0 }, limit: 1_000, ..AuditFilter::default() };
     store.audit().list(&filter).unwrap()
 }
@@ -322,7 +313,7 @@ impl Client {
     ) -> Option<Result<Raw, RpcError>> {
         let request = Request { id: id.clone(), method: method.to_owned(), params };
         let asked = self.gateway.request(&self.caller, request, progress.map(Channel::new));
-        let answer = soon(method, Box::pin(asked)).await?;
+        let answer = eventually(method, Box::pin(asked)).await?;
         assert_eq!(answer.id, Some(id), "every answer carries the id of its request");
         Some(answer.outcome)
     }

@@ -10,8 +10,9 @@ use toolcrib_base::task::Scope;
 use toolcrib_base::{PrincipalId, ProfileName};
 use toolcrib_protocol::{Id, Raw, Revision, RpcError};
 use toolcrib_session::{Introduction, Principal};
+use toolcrib_testkit::eventually;
 
-use crate::house::{Client, House, profile, server, soon, stopped};
+use crate::house::{Client, House, profile, server, stopped};
 
 const DIRECT: &str = "exposure: direct";
 const KEY: &str = "io.modelcontextprotocol/subscriptionId";
@@ -46,7 +47,7 @@ impl Listen {
 
     /// The next message: its method and its parameters.
     async fn next(&mut self) -> (String, Value) {
-        let message = soon("a message on the stream", self.queue.recv()).await.expect("the stream goes on");
+        let message = eventually("a message on the stream", self.queue.recv()).await.expect("the stream goes on");
         let (method, params) = parts(&message);
         assert_eq!(params["_meta"][KEY], self.id, "{params}");
         (method, params)
@@ -60,7 +61,7 @@ impl Listen {
 
     /// How it ended.
     async fn end(self) -> Result<Raw, RpcError> {
-        soon("the end", self.task).await.unwrap().unwrap()
+        eventually("the end", self.task).await.unwrap().unwrap()
     }
 }
 
@@ -90,7 +91,7 @@ async fn until_watched(client: &Client, wanted: &[&str]) {
             tokio::task::yield_now().await;
         }
     };
-    soon("what the server is asked", waiting).await;
+    eventually("what the server is asked", waiting).await;
 }
 
 /// A house with a server of each era in turn.
@@ -123,7 +124,7 @@ async fn an_update_reaches_every_client_that_asked_for_it_and_no_one_else() {
         touch(&modern, &["fake://binary", "fake://text/part", "other:x"]).await;
         assert_eq!(first.update().await, "fake://text/part");
         assert_eq!(second.update().await, "fake://text/part");
-        let told = parts(&soon("news", news.recv()).await.unwrap());
+        let told = parts(&eventually("news", news.recv()).await.unwrap());
         assert_eq!(told, (UPDATED.to_owned(), json!({"uri": "fake://text/part"})));
         touch(&modern, &["fake://item/7"]).await;
         assert_eq!(first.update().await, "fake://item/7");
@@ -131,7 +132,7 @@ async fn an_update_reaches_every_client_that_asked_for_it_and_no_one_else() {
         first.task.abort();
         until_watched(&modern, &["fake://text"]).await;
         drop(second.queue);
-        assert!(matches!(soon("the end", second.task).await.unwrap(), Some(Err(_))));
+        assert!(matches!(eventually("the end", second.task).await.unwrap(), Some(Err(_))));
         assert_eq!(legacy.ask("resources/unsubscribe", &json!({"uri": "fake://text"})).await, Ok(json!({})));
         until_watched(&modern, &[]).await;
         assert!(news.try_recv().is_none() && quiet.try_recv().is_none());
@@ -227,7 +228,7 @@ async fn a_session_that_reads_nothing_hears_the_news_once_it_reads() {
     assert_eq!(legacy.ask("resources/subscribe", &json!({"uri": "fake://text"})).await, Ok(json!({})));
     touch(&legacy, &["fake://text"]).await;
     let mut news = legacy.stream();
-    assert_eq!(parts(&soon("news", news.recv()).await.unwrap()).1, json!({"uri": "fake://text"}));
+    assert_eq!(parts(&eventually("news", news.recv()).await.unwrap()).1, json!({"uri": "fake://text"}));
 }
 
 #[tokio::test]
@@ -325,7 +326,7 @@ async fn streams_are_bounded_and_odd_wishes_refused() {
     assert_eq!(beyond.end().await.unwrap_err().code, -31_007);
     let ended = open.pop().unwrap();
     drop(ended.queue);
-    assert!(soon("the end", ended.task).await.unwrap().unwrap().is_err());
+    assert!(eventually("the end", ended.task).await.unwrap().unwrap().is_err());
     let (_again, _) = Listen::open(&scope, &modern, "1", &filter).await;
     for odd in [json!(null), json!({"toolsListChanged": 1}), json!({"taskIds": vec!["t"; 1_001]})] {
         assert_eq!(Listen::begin(&scope, &modern, "1", &odd, 8).end().await.unwrap_err().code, -32_602, "{odd}");
@@ -377,6 +378,6 @@ async fn changed_roots_are_told_to_the_session_s_own_servers() {
             tokio::task::yield_now().await;
         }
     };
-    soon("the server hears it", waiting).await;
+    eventually("the server hears it", waiting).await;
     assert_eq!(roots(&other).await, 0, "another connection");
 }

@@ -5,13 +5,14 @@ use serde_json::{Value, json};
 use tokio::sync::mpsc;
 use toolcrib_base::task::Scope;
 use toolcrib_protocol::{Id, Raw};
+use toolcrib_testkit::eventually;
 
-use crate::house::{Client, House, server, soon};
+use crate::house::{Client, House, server};
 
 /// Reads the progress of one call until its sender is gone.
 async fn read(mut queue: mpsc::Receiver<Bytes>) -> Vec<Value> {
     let mut messages = Vec::new();
-    while let Some(message) = soon("progress", queue.recv()).await {
+    while let Some(message) = eventually("progress", queue.recv()).await {
         messages.push(serde_json::from_slice(&message).unwrap());
     }
     messages
@@ -83,7 +84,7 @@ async fn start_endless(client: &Client, id: u64, scope: &Scope) -> tokio::task::
         let asked = client.with_id(Id::from_number(id), "tools/call", Raw::from_value(&params), Some(sender));
         asked.await.is_some()
     });
-    soon("the first step", queue.recv()).await.unwrap();
+    eventually("the first step", queue.recv()).await.unwrap();
     task
 }
 
@@ -100,7 +101,7 @@ async fn until_cancelled(client: &Client, wanted: usize) {
             tokio::task::yield_now().await;
         }
     };
-    soon("a cancellation at the server", waiting).await;
+    eventually("a cancellation at the server", waiting).await;
 }
 
 #[tokio::test]
@@ -117,7 +118,7 @@ async fn a_cancellation_by_a_legacy_client_reaches_the_server_and_ends_the_call(
     assert_eq!(other.text("alpha_cancelled", &json!({})).await, "[]");
     assert!(!task.is_finished());
     client.notify("notifications/cancelled", &json!({"requestId": 100, "reason": "enough"}));
-    assert!(!soon("the end", task).await.unwrap(), "what was cancelled has no answer");
+    assert!(!eventually("the end", task).await.unwrap(), "what was cancelled has no answer");
     until_cancelled(&other, 1).await;
     let events = house.audited().await;
     let cancelled: Vec<_> = events.iter().filter(|event| event.outcome == "cancelled").collect();
@@ -133,10 +134,10 @@ async fn a_request_that_is_dropped_is_taken_back_in_either_era() {
     // Whoever holds a legacy client's connection keeps its request for a while; what it drops is over.
     let task = start_endless(&legacy, 1, &scope).await;
     task.abort();
-    assert!(soon("the end", task).await.unwrap_err().is_cancelled());
+    assert!(eventually("the end", task).await.unwrap_err().is_cancelled());
     let task = start_endless(&modern, 2, &scope).await;
     task.abort();
-    assert!(soon("the end", task).await.unwrap_err().is_cancelled());
+    assert!(eventually("the end", task).await.unwrap_err().is_cancelled());
     until_cancelled(&legacy, 2).await;
     let events = house.audited().await;
     let dropped: Vec<_> = events.iter().filter(|event| event.target == "alpha/progress").collect();
@@ -151,6 +152,6 @@ async fn the_end_of_a_session_cancels_what_runs_in_it() {
     let (client, other) = (house.legacy("default"), house.legacy("default"));
     let task = start_endless(&client, 5, &scope).await;
     house.gateway.sessions.close(client.caller.session.as_ref().unwrap());
-    assert!(!soon("the end", task).await.unwrap(), "what was cancelled has no answer");
+    assert!(!eventually("the end", task).await.unwrap(), "what was cancelled has no answer");
     until_cancelled(&other, 1).await;
 }

@@ -2,9 +2,10 @@
 
 use serde_json::json;
 use toolcrib_protocol::{Id, Raw};
+use toolcrib_testkit::eventually;
 use toolcrib_upstream::State;
 
-use crate::house::{House, method_of, profile, server, server_with, soon, stopped, text_of};
+use crate::house::{House, method_of, profile, server, server_with, stopped, text_of};
 
 const DIRECT: &str = "exposure: direct";
 
@@ -15,7 +16,7 @@ async fn an_added_server_is_there_and_the_others_run_on() {
     let mut news = legacy.stream();
     let pid = legacy.text("alpha_pid", &json!({})).await;
     house.apply(&[server("beta", &[])]).await;
-    assert_eq!(method_of(&soon("news", news.recv()).await.unwrap()), "notifications/tools/list_changed");
+    assert_eq!(method_of(&eventually("news", news.recv()).await.unwrap()), "notifications/tools/list_changed");
     for client in [&legacy, &house.modern("default")] {
         assert!(client.listed().await.contains(&"beta_echo".to_owned()));
         assert_eq!(client.text("beta_echo", &json!({"text": "a"})).await, "a");
@@ -77,7 +78,7 @@ async fn profiles_are_added_changed_and_removed() {
         assert_eq!(client.listed().await, ["alpha_one"]);
     }
     house.apply(&[profile("work", "exposure: direct")]).await;
-    assert_eq!(method_of(&soon("news", news.recv()).await.unwrap()), "notifications/tools/list_changed");
+    assert_eq!(method_of(&eventually("news", news.recv()).await.unwrap()), "notifications/tools/list_changed");
     for client in [&modern, &legacy] {
         assert_eq!(client.listed().await, ["alpha_one", "alpha_two"]);
     }
@@ -117,9 +118,9 @@ async fn a_call_that_runs_when_its_server_is_removed_ends_with_an_error() {
         let id = Id::from_number(900);
         slow.with_id(id, "tools/call", params, Some(sender)).await
     });
-    soon("the first step", queue.recv()).await.unwrap();
+    eventually("the first step", queue.recv()).await.unwrap();
     house.apply(&[(server("beta", &[]).0, String::new())]).await;
-    let ended = soon("the end", task).await.unwrap().unwrap().unwrap().to_value();
+    let ended = eventually("the end", task).await.unwrap().unwrap().unwrap().to_value();
     assert_eq!(ended["isError"], true);
     assert!(text_of(&ended).contains("`beta`"), "{ended}");
     let events = house.audited().await;

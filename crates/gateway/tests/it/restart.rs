@@ -1,10 +1,11 @@
 //! Servers that are of another era after a restart: calls go on, and none runs twice.
 
 use serde_json::{Value, json};
+use toolcrib_testkit::eventually;
 use toolcrib_testkit::script::{Scripted, Speaks};
 use toolcrib_upstream::State;
 
-use crate::house::{House, profile, soon};
+use crate::house::{House, profile};
 use crate::wire::{Wire, declared, over};
 
 fn plain(speaks: Speaks) -> Scripted {
@@ -57,7 +58,7 @@ async fn a_call_after_a_change_of_era_runs_at_most_once_and_the_server_is_reache
                             house.until_status("alpha", |status| status.state == State::Ready).await;
                         }
                     };
-                    soon("the server", reached).await;
+                    eventually("the server", reached).await;
                     if !stdio && before == Speaks::Legacy {
                         // A lost session is opened anew in the course of one call. What looks like another era may be an
                         // error of the tool as well: that call is not made again, the next one reaches the server.

@@ -7,8 +7,9 @@ use tokio::sync::mpsc;
 use toolcrib_base::task::Scope;
 use toolcrib_gateway::task::{Begin, NotAsked};
 use toolcrib_protocol::{Capabilities, Id, Raw, RpcError, ask::Asked, task as wire};
+use toolcrib_testkit::eventually;
 
-use crate::house::{Client, Ground, House, profile, server, soon, text_of};
+use crate::house::{Client, Ground, House, profile, server, text_of};
 
 const DIRECT: &str = "exposure: direct\nprefix: none";
 
@@ -52,7 +53,7 @@ async fn until(client: &Client, id: &Value, status: &str) -> Value {
             tokio::task::yield_now().await;
         }
     };
-    soon(status, looking).await
+    eventually(status, looking).await
 }
 
 #[tokio::test]
@@ -247,7 +248,7 @@ async fn who_listens_to_a_task_hears_how_it_goes_on() {
         listener.with_id(number, "subscriptions/listen", Raw::from_value(&wanted), Some(sender)).await
     });
     let mut next =
-        async || -> Value { serde_json::from_slice(&soon("a message", queue.recv()).await.unwrap()).unwrap() };
+        async || -> Value { serde_json::from_slice(&eventually("a message", queue.recv()).await.unwrap()).unwrap() };
     let acknowledged = next().await;
     assert_eq!(acknowledged["params"]["notifications"], json!({ "taskIds": [id] }), "others' do not exist");
     go.send(()).unwrap();
@@ -341,7 +342,7 @@ async fn subscriptions_tell_of_tasks_by_the_ids_of_their_clients() {
         listener.with_id(Id::from_number(1_001), "subscriptions/listen", params, Some(sender)).await
     });
     let mut next = async || -> Value {
-        let message = soon("a message", queue.recv()).await.unwrap();
+        let message = eventually("a message", queue.recv()).await.unwrap();
         serde_json::from_slice(&message).unwrap()
     };
     let acknowledged = next().await;

@@ -4,9 +4,10 @@ use std::sync::Arc;
 
 use serde_json::json;
 use toolcrib_base::{Kind, PrincipalId};
+use toolcrib_testkit::eventually;
 use toolcrib_upstream::State;
 
-use crate::house::{File, Ground, House, profile, server, server_with, soon};
+use crate::house::{File, Ground, House, profile, server, server_with};
 
 fn ann() -> PrincipalId {
     PrincipalId::new("ann")
@@ -23,15 +24,15 @@ async fn a_server_is_verified_beside_the_one_that_runs() {
     let house = House::settled(&[server("alpha", &[])]).await;
     let client = house.modern("default");
     let pid = client.text("alpha_pid", &json!({})).await;
-    let first = soon("a verification", house.gateway.verify("alpha", &ann())).await.unwrap();
+    let first = eventually("a verification", house.gateway.verify("alpha", &ann())).await.unwrap();
     assert!(first.first && first.difference.is_empty() && !first.tools.is_empty());
     assert_eq!(first.others, [2, 2, 1]);
-    let second = soon("a verification", house.gateway.verify("alpha", &ann())).await.unwrap();
+    let second = eventually("a verification", house.gateway.verify("alpha", &ann())).await.unwrap();
     assert!(!second.first && second.difference.is_empty() && second.digest == first.digest);
     assert_eq!(client.text("alpha_pid", &json!({})).await, pid, "what runs was not touched");
     // What it offers now is compared with what was approved.
     house.apply(&[server("alpha", &["--tools", "3"])]).await;
-    let third = soon("a verification", house.gateway.verify("alpha", &ann())).await.unwrap();
+    let third = eventually("a verification", house.gateway.verify("alpha", &ann())).await.unwrap();
     assert_eq!(third.difference.added.len(), 3, "{}", third.difference.to_text());
     assert_eq!(third.difference.removed.len(), first.tools.len());
     let unknown = house.gateway.verify("alpah", &ann()).await.unwrap_err();
@@ -43,7 +44,7 @@ async fn two_verifications_of_one_server_share_one_run_and_leaving_ends_it_for_n
     let house = House::settled(&[server_with("alpha", &[], "start: manual\n")]).await;
     let (ann, gateway) = (ann(), &house.gateway);
     let (one, two) =
-        soon("both", async { tokio::join!(gateway.verify("alpha", &ann), gateway.verify("alpha", &ann)) }).await;
+        eventually("both", async { tokio::join!(gateway.verify("alpha", &ann), gateway.verify("alpha", &ann)) }).await;
     assert!(Arc::ptr_eq(&one.unwrap(), &two.unwrap()));
     let mut leaves = Box::pin(gateway.verify("alpha", &ann));
     let mut stays = Box::pin(gateway.verify("alpha", &ann));
@@ -54,7 +55,7 @@ async fn two_verifications_of_one_server_share_one_run_and_leaving_ends_it_for_n
         () = std::future::ready(()) => {}
     }
     drop(leaves);
-    assert!(soon("the one that stays", stays).await.is_ok());
+    assert!(eventually("the one that stays", stays).await.is_ok());
     // The lists are there, and the server itself was not started.
     assert_eq!(house.server("alpha").status().state, State::Stopped);
     assert!(!house.modern("default").found(&json!({"query": "echo"})).await.is_empty());
@@ -72,11 +73,11 @@ async fn a_server_that_hangs_is_given_up_with_what_it_wrote_and_no_one_waits_for
         _ = &mut verifying => panic!("it hangs"),
         listed = client.listed() => assert!(listed.contains(&"beta_echo".to_owned())),
     }
-    let problem = soon("the deadline", verifying).await.unwrap_err();
+    let problem = eventually("the deadline", verifying).await.unwrap_err();
     assert_eq!(problem.kind, Kind::Timeout, "{problem}");
     assert!(problem.message.contains("stderr ends with: loading the model"), "{problem}");
     let gone = House::settled(&[shell("echo no such model >&2; exit 3", "")]).await;
-    let problem = soon("the end", gone.gateway.verify("alpha", &who)).await.unwrap_err();
+    let problem = eventually("the end", gone.gateway.verify("alpha", &who)).await.unwrap_err();
     assert_eq!(problem.kind, Kind::Unavailable);
     assert!(problem.message.contains("no such model"), "{problem}");
 }
@@ -85,7 +86,7 @@ async fn a_server_that_hangs_is_given_up_with_what_it_wrote_and_no_one_waits_for
 async fn a_lazy_server_is_served_from_its_snapshot_starts_when_called_and_stops_when_idle() {
     let files = [server_with("alpha", &[], "idle: 200ms\n"), profile("default", "exposure: direct")];
     let house = House::settled(&files).await;
-    soon("a verification", house.gateway.verify("alpha", &ann())).await.unwrap();
+    eventually("a verification", house.gateway.verify("alpha", &ann())).await.unwrap();
     let house = House::open(&files, Ground { store: house.close().await, ..Ground::default() });
     assert_eq!(house.server("alpha").status().state, State::Idle);
     let client = house.modern("default");

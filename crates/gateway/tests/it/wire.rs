@@ -9,9 +9,10 @@ use toolcrib_base::{PrincipalId, ProfileName};
 use toolcrib_gateway::duplex::{Duplex, OUT, Terms};
 use toolcrib_protocol::json::Rules;
 use toolcrib_session::Principal;
+use toolcrib_testkit::eventually;
 use toolcrib_testkit::script::{Scripted, Speaks};
 
-use crate::house::{File, House, soon};
+use crate::house::{File, House};
 
 /// The definition of a scripted server over HTTP.
 pub(crate) fn over_http(name: &str, server: &Scripted) -> File {
@@ -48,7 +49,7 @@ pub(crate) async fn heard(
 ) {
     let server = Arc::clone(server);
     let waited = tokio::task::spawn_blocking(move || server.wait(wanted));
-    assert!(soon(what, waited).await.unwrap(), "the server waited in vain for {what}");
+    assert!(eventually(what, waited).await.unwrap(), "the server waited in vain for {what}");
 }
 
 /// A client on a connection of its own.
@@ -86,7 +87,7 @@ impl Wire {
 
     /// Sends a message.
     pub(crate) async fn say(&self, message: &str) {
-        soon("room", self.duplex.take(&Bytes::from(message.to_owned()))).await;
+        eventually("room", self.duplex.take(&Bytes::from(message.to_owned()))).await;
     }
 
     /// Sends a request and gives its id.
@@ -99,7 +100,7 @@ impl Wire {
 
     /// The next message, as it was written.
     pub(crate) async fn next(&mut self) -> String {
-        let message = soon("a message", self.heard.recv()).await.expect("the line is open");
+        let message = eventually("a message", self.heard.recv()).await.expect("the line is open");
         String::from_utf8(message.to_vec()).unwrap()
     }
 

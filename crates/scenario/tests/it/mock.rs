@@ -1,12 +1,13 @@
 //! A mock server over stdio, spoken to as a client does.
 
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, DuplexStream, Lines, ReadHalf, WriteHalf};
 use tokio::time::timeout;
 use toolcrib_scenario::{Mock, serve_stdio};
+use toolcrib_testkit::pass;
 
 const FILE: &str = "
 tools:
@@ -93,17 +94,24 @@ async fn what_is_no_message_is_answered_and_harms_nothing() {
     .await;
 }
 
-#[tokio::test]
+/// Writes so many seconds after it is now: what is written at once could look as old as what was there.
+fn write_later(file: &Path, text: &str, seconds: u64) {
+    std::fs::write(file, text).unwrap();
+    let written = std::fs::File::options().write(true).open(file).unwrap();
+    written.set_modified(SystemTime::now() + Duration::from_secs(seconds)).unwrap();
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_file_that_changes_changes_the_tools() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("mock.yaml");
     with_mock(&file, async |client| {
         // A file that is wrong changes nothing, one that is right does.
-        std::fs::write(&file, "tools: [{nam: x}]").unwrap();
-        tokio::time::sleep(Duration::from_millis(250)).await;
+        write_later(&file, "tools: [{nam: x}]", 1);
+        pass(Duration::from_secs(1)).await;
         client.send(r#"{"jsonrpc":"2.0","id":1,"method":"tools/list"}"#).await;
         assert_eq!(client.next().await["result"]["tools"][0]["name"], "say");
-        std::fs::write(&file, "tools: [{name: other}]").unwrap();
+        write_later(&file, "tools: [{name: other}]", 2);
         assert_eq!(client.next().await["method"], "notifications/tools/list_changed");
         client.send(r#"{"jsonrpc":"2.0","id":2,"method":"tools/list"}"#).await;
         assert_eq!(client.next().await["result"]["tools"][0]["name"], "other");

@@ -1,6 +1,5 @@
 //! A gateway with one scripted server, and a client that speaks to it in bytes.
 
-use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -16,16 +15,11 @@ use toolcrib_gateway::{Gateway, Parts};
 use toolcrib_protocol::json::Rules;
 use toolcrib_session::{Principal, Sessions};
 use toolcrib_store::Store;
+use toolcrib_testkit::eventually;
 use toolcrib_testkit::script::{Scripted, Speaks};
 use toolcrib_transport::http::client::HttpClient;
 use toolcrib_upstream::ServerDeps;
 use toolcrib_view::metrics::Metrics;
-
-/// Waits for something that must happen.
-pub(crate) async fn soon<T>(what: &str, future: impl Future<Output = T>) -> T {
-    let waited = tokio::time::timeout(Duration::from_secs(60), future).await;
-    waited.unwrap_or_else(|_| panic!("waited in vain for {what}"))
-}
 
 /// A running gateway.
 pub(crate) struct House {
@@ -89,10 +83,10 @@ impl House {
         scope.spawn(Arc::clone(&gateway).keep_in_step(happened, scope.stop_signal()));
         for running in gateway.servers.table().values() {
             let mut status = running.server.watch_status();
-            soon("a listing", status.wait_for(|status| status.listed)).await.unwrap();
+            eventually("a listing", status.wait_for(|status| status.listed)).await.unwrap();
         }
         let mut builds = gateway.watch_builds();
-        soon("views in step", async {
+        eventually("views in step", async {
             while !gateway.is_in_step() {
                 builds.changed().await.unwrap();
             }
@@ -130,7 +124,7 @@ impl Wire {
     }
 
     pub(crate) async fn say(&self, message: &str) {
-        soon("room", self.duplex.take(&Bytes::from(message.to_owned()))).await;
+        eventually("room", self.duplex.take(&Bytes::from(message.to_owned()))).await;
     }
 
     /// Sends a request; gives what was sent.
@@ -147,7 +141,7 @@ impl Wire {
     }
 
     pub(crate) async fn next(&mut self) -> String {
-        let message = soon("a message", self.heard.recv()).await.expect("the line is open");
+        let message = eventually("a message", self.heard.recv()).await.expect("the line is open");
         String::from_utf8(message.to_vec()).unwrap()
     }
 }

@@ -4,6 +4,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use serde_json::{Value, json};
+use toolcrib_testkit::eventually_finds;
 
 use crate::serving::Serving;
 use crate::toolcrib::{run, run_with_stdin};
@@ -20,15 +21,12 @@ async fn said(home: &Path, arguments: &[&str]) -> String {
 }
 
 /// Events are written by their own thread, a moment later.
-async fn eventually(home: &Path, arguments: &[&str], part: &str) -> String {
-    for _ in 0..100 {
+async fn prints_eventually(home: &Path, arguments: &[&str], part: &str) -> String {
+    eventually_finds(part, async || {
         let text = said(home, arguments).await;
-        if text.contains(part) {
-            return text;
-        }
-        tokio::time::sleep(Duration::from_millis(100)).await;
-    }
-    panic!("`{part}` never came");
+        if text.contains(part) { Ok(text) } else { Err(text) }
+    })
+    .await
 }
 
 #[tokio::test]
@@ -196,7 +194,7 @@ async fn lists_are_sorted_filtered_and_short() {
     assert_eq!(tool, said(home, &["describe", "tool", "try/echo"]).await);
     assert!(said(home, &["get", "resource", "fake://text"]).await.contains("\nembedded\n"));
     assert!(said(home, &["prompt", "try_greet", "who=me"]).await.contains("Greet me."));
-    eventually(home, &["describe", "server", "try"], "MCPServerStarted").await;
+    prints_eventually(home, &["describe", "server", "try"], "MCPServerStarted").await;
     run(home, &["describe", "thing", "x"], &[])
         .await
         .fails(1, &["cannot describe kind `thing`", "hint: known kinds: tool, server"]);
@@ -220,7 +218,7 @@ async fn events_are_listed_and_followed() {
     let serving = Serving::start(&[("try", &definition("try"))]).await;
     let home = serving.home();
     let asked = ["events", "--resource-type", "server", "--resource-name", "try", "-o", "json"];
-    let listed = eventually(home, &asked, "MCPServerStarted").await;
+    let listed = prints_eventually(home, &asked, "MCPServerStarted").await;
     assert!(listed.lines().all(|line| serde_json::from_str::<Value>(line).unwrap()["resource_name"] == "try"));
     run(home, &["events", "--limit", "0"], &[]).await.fails(64, &["1..=1000"]);
     run(home, &["events", "--since", "never"], &[]).await.fails(1, &["since"]);

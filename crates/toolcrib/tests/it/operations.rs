@@ -11,6 +11,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::process::{Child, Command};
 use tokio::time::timeout;
+use toolcrib_testkit::eventually_finds;
 
 use crate::toolcrib::run;
 
@@ -38,16 +39,12 @@ async fn serve() -> Serving {
         .kill_on_drop(true)
         .spawn()
         .unwrap();
-    let until_ready = async {
-        loop {
-            if let Ok(text) = std::fs::read_to_string(&ready) {
-                let url = serde_json::from_str::<Value>(&text).unwrap()["url"].as_str().unwrap().to_owned();
-                return url.trim_start_matches("http://").trim_end_matches("/mcp").to_owned();
-            }
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
-    };
-    let address = timeout(TIMEOUT, until_ready).await.unwrap();
+    let until_ready = eventually_finds("a gateway that is ready", async || {
+        let text = std::fs::read_to_string(&ready)?;
+        let url = serde_json::from_str::<Value>(&text).unwrap()["url"].as_str().unwrap().to_owned();
+        Ok::<_, std::io::Error>(url.trim_start_matches("http://").trim_end_matches("/mcp").to_owned())
+    });
+    let address = until_ready.await;
     Serving { home, address, _child: child }
 }
 

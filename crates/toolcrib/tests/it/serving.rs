@@ -7,11 +7,14 @@ use std::time::Duration;
 use serde_json::Value;
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines};
 use tokio::process::{Child, ChildStdin, ChildStdout, Command};
+use toolcrib_testkit::{eventually, eventually_finds};
 
 use crate::toolcrib::run;
 
 /// How long something may take that must come.
 const TIMEOUT: Duration = Duration::from_secs(60);
+/// How long a command in the background is listened to before what it should report is done again.
+const AGAIN: Duration = Duration::from_secs(5);
 
 /// A gateway with its own home.
 pub(crate) struct Serving {
@@ -64,16 +67,11 @@ impl Serving {
         let ready = home.path().join("ready.json");
         let flags = ["serve", "--listen", "127.0.0.1:0", "--ready-file", ready.to_str().unwrap()];
         let child = command(home.path(), &flags).spawn().unwrap();
-        let url = tokio::time::timeout(TIMEOUT, async {
-            loop {
-                if let Ok(text) = std::fs::read_to_string(&ready) {
-                    let value: Value = serde_json::from_str(&text).unwrap();
-                    return value["url"].as_str().unwrap().to_owned();
-                }
-                tokio::time::sleep(Duration::from_millis(20)).await;
-            }
+        let url = eventually_finds("a gateway that is ready", async || {
+            let value: Value = serde_json::from_str(&std::fs::read_to_string(&ready)?).unwrap();
+            Ok::<_, std::io::Error>(value["url"].as_str().unwrap().to_owned())
         });
-        let url = url.await.unwrap();
+        let url = url.await;
         Self { home, child, url }
     }
 
@@ -92,18 +90,16 @@ impl Serving {
 
     /// Does something, again if need be, until the one in the background reports it: when it listens is not known.
     pub(crate) async fn until(&self, background: &mut Background, arguments: &[&str], part: &str) {
-        let told = background.reads(part);
-        let again = async {
+        let reported = async {
             loop {
                 // That there is nothing more to do is no matter.
                 run(self.home(), arguments, &[]).await;
-                tokio::time::sleep(Duration::from_secs(5)).await;
+                if tokio::time::timeout(AGAIN, background.reads(part)).await.is_ok() {
+                    return;
+                }
             }
         };
-        tokio::select! {
-            _ = told => {}
-            () = again => {}
-        }
+        eventually(part, reported).await;
     }
 
     pub(crate) async fn stop(mut self) {

@@ -129,7 +129,7 @@ async fn a_subscription_is_a_call_that_waits_for_ever_and_hears_what_is_tagged_w
     tokio::select! {
         biased;
         _ = &mut listening => panic!("it has no answer"),
-        () = tokio::time::sleep(LONG * 60 * 24 * 365) => {}
+        () = toolcrib_testkit::pass(LONG * 60 * 24 * 365) => {}
     }
     for (id, method) in [(json!(2), "a"), (json!("2"), "b"), (json!(2.0), "c")] {
         memory.receive(&tagged(id, method));

@@ -6,8 +6,9 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use toolcrib_protocol::Raw;
 use toolcrib_session::{QuestionError, Session};
+use toolcrib_testkit::eventually;
 
-use crate::house::{Ask, House, server, soon};
+use crate::house::{Ask, House, server};
 
 const LONG: Duration = Duration::from_secs(60);
 
@@ -45,7 +46,7 @@ async fn a_question_comes_on_the_stream_and_its_answer_by_a_post_of_the_same_pri
                 assert_eq!((reply.status.as_u16(), reply.body.len()), (202, 0));
             }
         };
-        let (answer, ()) = soon("an answer", async { tokio::join!(asking, answering) }).await;
+        let (answer, ()) = eventually("an answer", async { tokio::join!(asking, answering) }).await;
         assert_eq!(answer.unwrap().unwrap().as_str(), r#"{"roots":[]}"#);
     }
 }
@@ -64,7 +65,7 @@ async fn a_client_that_listens_nowhere_is_not_asked() {
         house.ask(Ask::new(http::Method::DELETE, "/mcp", "").header("mcp-session-id", &id)).await;
         assert!(events.next().await.is_none());
     };
-    let (asked, ()) = soon("the end", async { tokio::join!(asking, ending) }).await;
+    let (asked, ()) = eventually("the end", async { tokio::join!(asking, ending) }).await;
     assert_eq!(asked, Err(QuestionError::Gone), "the end of the session is an answer");
 }
 

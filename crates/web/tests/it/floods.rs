@@ -4,8 +4,9 @@ use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use toolcrib_base::Limits;
+use toolcrib_testkit::eventually;
 
-use crate::house::{Ask, House, soon};
+use crate::house::{Ask, House};
 
 const KIBI: usize = 1024;
 
@@ -36,7 +37,7 @@ async fn held_bodies_take_no_more_than_their_budget_and_leave_room() {
     }
     // The first has nearly all of the client's share.
     let mut answer = [0; 4_096];
-    let length = soon("a refusal", held[1].read(&mut answer)).await.unwrap();
+    let length = eventually("a refusal", held[1].read(&mut answer)).await.unwrap();
     let answer = String::from_utf8_lossy(&answer[..length]);
     assert!(answer.starts_with("HTTP/1.1 503") && answer.contains("retry-after: 1"), "{answer}");
     assert!(answer.contains("bodies_bytes"), "{answer}");
@@ -46,7 +47,8 @@ async fn held_bodies_take_no_more_than_their_budget_and_leave_room() {
     house.ask(Ask::modern("tools/list", large.clone()).admin()).await.result();
     drop(held);
     // The connections end a moment later; until then their bodies count.
-    soon("room", async { while house.ask(Ask::modern("tools/list", large.clone())).await.status != 200 {} }).await;
+    eventually("room", async { while house.ask(Ask::modern("tools/list", large.clone())).await.status != 200 {} })
+        .await;
 }
 
 #[tokio::test]

@@ -1,6 +1,5 @@
 //! A gateway that listens on a port of the system's choice, and requests to it.
 
-use std::future::Future;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
@@ -24,6 +23,7 @@ use toolcrib_gateway::{Gateway, Parts, Source};
 use toolcrib_protocol::sse::{self, Event};
 use toolcrib_session::Sessions;
 use toolcrib_store::Store;
+use toolcrib_testkit::eventually;
 use toolcrib_transport::http::client::HttpClient;
 use toolcrib_upstream::ServerDeps;
 use toolcrib_view::metrics::Metrics;
@@ -35,12 +35,6 @@ const TIMEOUT: Duration = Duration::from_secs(60);
 pub(crate) const TOKEN: &str = "t0ken";
 /// The idle time of sessions.
 pub(crate) const IDLE: Duration = Duration::from_secs(60);
-
-/// Waits for something that must happen.
-pub(crate) async fn soon<T>(what: &str, future: impl Future<Output = T>) -> T {
-    let waited = tokio::time::timeout(TIMEOUT, future).await;
-    waited.unwrap_or_else(|_| panic!("waited in vain for {what}"))
-}
 
 /// A file of the home folder: its path and its text.
 pub(crate) type File = (String, String);
@@ -239,7 +233,7 @@ impl Events {
                 }
                 continue;
             }
-            let frame = soon("an event", self.body.frame()).await?.unwrap();
+            let frame = eventually("an event", self.body.frame()).await?.unwrap();
             self.text.push_str(std::str::from_utf8(frame.data_ref().unwrap()).unwrap());
         }
     }
@@ -337,7 +331,7 @@ impl House {
         for running in self.gateway.servers.table().values() {
             if running.definition.start != toolcrib_catalog::Start::Manual {
                 let mut status = running.server.watch_status();
-                soon("a listing", status.wait_for(|status| status.listed)).await.unwrap();
+                eventually("a listing", status.wait_for(|status| status.listed)).await.unwrap();
             }
         }
         let mut builds = self.gateway.watch_builds();
@@ -346,12 +340,12 @@ impl House {
                 builds.changed().await.unwrap();
             }
         };
-        soon("views in step", waiting).await;
+        eventually("views in step", waiting).await;
     }
 
     /// Closes everything; whether all ended by itself.
     pub(crate) async fn end(&self) -> bool {
-        soon("the end", self.scope.close(TIMEOUT * 10)).await
+        eventually("the end", self.scope.close(TIMEOUT * 10)).await
     }
 
     /// What a file of the home folder says.
@@ -370,7 +364,7 @@ impl House {
     pub(crate) async fn try_ask(&self, ask: Ask) -> Result<Reply, hyper::Error> {
         let (response, connection) = self.send(ask).await?;
         let (head, body) = response.into_parts();
-        let body = soon("a body", body.collect()).await?.to_bytes();
+        let body = eventually("a body", body.collect()).await?.to_bytes();
         connection.abort();
         Ok(Reply { status: head.status, headers: head.headers, body })
     }
@@ -411,7 +405,7 @@ impl House {
             request = request.header(name, value);
         }
         let request = request.body(Full::new(ask.body)).unwrap();
-        let response = soon("an answer", sender.send_request(request)).await?;
+        let response = eventually("an answer", sender.send_request(request)).await?;
         Ok((response, connection))
     }
 

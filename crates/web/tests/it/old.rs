@@ -5,8 +5,9 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use toolcrib_protocol::Raw;
+use toolcrib_testkit::eventually;
 
-use crate::house::{Ask, Events, House, profile, server, soon, stopped};
+use crate::house::{Ask, Events, House, profile, server, stopped};
 
 /// Opens a stream and reads where to post.
 async fn open(house: &House, path: &str) -> (Events, String) {
@@ -56,7 +57,7 @@ async fn a_client_of_each_legacy_revision_is_served() {
             events.hang_up().await;
         }
     }
-    soon("the end of the sessions", async {
+    eventually("the end of the sessions", async {
         while house.gateway.sessions.count() > 0 {
             tokio::task::yield_now().await;
         }
@@ -73,7 +74,7 @@ async fn the_end_of_the_stream_is_the_end_of_its_session() {
     assert_eq!(house.gateway.sessions.count(), 1);
     events.hang_up().await;
     let post = || Ask::post(request(2, "ping", &json!({})).to_string()).to(&place);
-    soon("the end", async { while house.ask(post()).await.status != 404 {} }).await;
+    eventually("the end", async { while house.ask(post()).await.status != 404 {} }).await;
     let text = house.ask(post()).await.problem(404)["hint"].to_string();
     assert!(text.contains("GET /sse"), "{text}");
     assert_eq!(house.gateway.sessions.count(), 0);
@@ -101,7 +102,7 @@ async fn news_questions_and_batches_go_over_the_stream_too() {
         let question = events.next().await.unwrap();
         say(&house, &place, &json!({"jsonrpc": "2.0", "id": question["id"], "result": {"roots": []}})).await;
     };
-    let (answer, ()) = soon("an answer", async { tokio::join!(asking, answering) }).await;
+    let (answer, ()) = eventually("an answer", async { tokio::join!(asking, answering) }).await;
     assert_eq!(answer.unwrap().unwrap().as_str(), r#"{"roots":[]}"#);
     house.apply(&[stopped("beta", &["two"])]).await;
     assert_eq!(events.next().await.unwrap()["method"], "notifications/tools/list_changed");

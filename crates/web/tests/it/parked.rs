@@ -4,9 +4,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Value, json};
+use toolcrib_testkit::eventually;
 use toolcrib_testkit::script::Scripted;
 
-use crate::house::{Ask, House, profile, soon};
+use crate::house::{Ask, House, profile};
 use crate::script::{asking, count, heard, modern_call, modern_call_to, scripted};
 
 /// How long a parked call waits for its client, and one second.
@@ -260,7 +261,7 @@ async fn a_question_that_the_server_withdraws_is_not_waited_for() {
                 }
             }
         };
-        let result = tokio::join!(soon("the end of the call", going), async { server.release() }).0;
+        let result = tokio::join!(eventually("the end of the call", going), async { server.release() }).0;
         assert_eq!(result["content"][0]["text"], "went on without it");
         assert_eq!(text(&house, modern_call("withdraw", &forms(), &late)).await, "went on without it");
         assert_eq!(count(&server, "tools/call"), 1);

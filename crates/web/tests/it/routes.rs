@@ -3,8 +3,9 @@
 use http::Method;
 use serde_json::json;
 use toolcrib_base::Limits;
+use toolcrib_testkit::eventually;
 
-use crate::house::{Ask, House, profile, server, soon, stopped};
+use crate::house::{Ask, House, profile, server, stopped};
 
 #[tokio::test]
 async fn methods_that_a_route_does_not_have_are_405() {
@@ -94,7 +95,7 @@ async fn health_is_always_ok_and_ready_waits_for_the_first_listings() {
 async fn once_ready_the_tools_are_there() {
     let house = House::open(&[server("alpha", &[]), server("bad", &["--exit-at-start"])], Limits::default()).await;
     let ready = async { while house.ask(Ask::get("/readyz")).await.status != 200 {} };
-    soon("ready", ready).await;
+    eventually("ready", ready).await;
     let echo = json!({"name": "alpha_echo", "arguments": {"text": "a"}});
     let result = house.ask(Ask::modern("tools/call", echo)).await.result();
     assert_eq!(result["content"][0]["text"], "a");

@@ -3,9 +3,10 @@
 use std::sync::Arc;
 
 use serde_json::{Value, json};
+use toolcrib_testkit::eventually;
 use toolcrib_testkit::script::{Asked, Heard, Say, Scripted, Speaks};
 
-use crate::house::{Ask, File, House, soon};
+use crate::house::{Ask, File, House};
 
 /// What a form asks for.
 const FORM: &str = r#"{"mode":"form","message":"Your name?","requestedSchema":{"type":"object","properties":{"name":{"type":"string"}}}}"#;
@@ -107,7 +108,7 @@ fn text(say: &mut Say<'_>, text: &str) {
 pub(crate) async fn heard(server: &Arc<Scripted>, what: &str, wanted: impl Fn(&[Heard]) -> bool + Send + 'static) {
     let server = Arc::clone(server);
     let waited = tokio::task::spawn_blocking(move || server.wait(wanted));
-    assert!(soon(what, waited).await.unwrap(), "the server waited in vain for {what}");
+    assert!(eventually(what, waited).await.unwrap(), "the server waited in vain for {what}");
 }
 
 /// How many of a method a server heard.

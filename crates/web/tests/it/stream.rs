@@ -1,8 +1,9 @@
 //! Streams of events: progress before an answer, news of a session, and what happens when a client hangs up.
 
 use serde_json::{Value, json};
+use toolcrib_testkit::eventually;
 
-use crate::house::{Ask, Events, House, profile, server, soon, stopped};
+use crate::house::{Ask, Events, House, profile, server, stopped};
 
 fn progress(steps: u64, millis: u64, token: &Value) -> Value {
     json!({"name": "alpha_progress", "arguments": {"steps": steps, "ms": millis}, "_meta": {"progressToken": token}})
@@ -64,7 +65,7 @@ async fn until_cancelled(house: &House, wanted: usize) {
             }
         }
     };
-    soon("a cancellation at the server", waiting).await;
+    eventually("a cancellation at the server", waiting).await;
 }
 
 /// Opens a call that would not end, and reads its first progress.
@@ -101,7 +102,7 @@ async fn a_modern_client_that_hangs_up_cancels_and_a_legacy_one_comes_back() {
             }
         }
     };
-    let list = soon("two events", rows).await;
+    let list = eventually("two events", rows).await;
     assert!(list["events"].as_array().unwrap().iter().all(|event| event["outcome"] == "cancelled"), "{list}");
 }
 
@@ -128,7 +129,7 @@ async fn a_legacy_client_that_hangs_up_before_it_heard_anything_cancels_nothing(
             }
         }
     };
-    assert_eq!(soon("the event", rows).await["events"][0]["outcome"], "ok");
+    assert_eq!(eventually("the event", rows).await["events"][0]["outcome"], "ok");
 }
 
 fn resume(session: &str, event: &str) -> Ask {
@@ -184,7 +185,7 @@ async fn a_session_s_own_stream_is_taken_up_with_what_was_said_meanwhile() {
     assert!(primed.data.is_empty());
     events.hang_up().await;
     let own = house.gateway.sessions.of_profile(&"default".parse().unwrap()).pop().unwrap();
-    soon("the end of the stream", async {
+    eventually("the end of the stream", async {
         while own.is_listening() {
             tokio::task::yield_now().await;
         }
@@ -221,7 +222,7 @@ async fn a_legacy_client_cancels_by_a_notification_and_its_stream_ends_without_a
             assert_eq!(message["method"], "notifications/progress", "{message}");
         }
     };
-    soon("the end of the stream", rest).await;
+    eventually("the end of the stream", rest).await;
     until_cancelled(&house, 1).await;
 }
 
@@ -267,5 +268,5 @@ async fn streams_of_one_session_are_bounded() {
     house.ask(get()).await.problem(429);
     open.pop().unwrap().hang_up().await;
     let again = async { while house.try_ask_status(get()).await != 200 {} };
-    soon("the place of the one that hung up", again).await;
+    eventually("the place of the one that hung up", again).await;
 }

@@ -15,7 +15,7 @@ impl World {
         self.scope.close(Duration::ZERO).await;
         let World { home, records, .. } = self;
         let world = Self::over(home, &[], records);
-        tokio::time::sleep(Duration::from_millis(100)).await;
+        pass(Duration::from_millis(100)).await;
         world
     }
 
@@ -66,7 +66,7 @@ impl World {
         }
         write(&world.home, "services/a.yaml", &text);
         world.load();
-        tokio::time::sleep(Duration::from_millis(100)).await;
+        pass(Duration::from_millis(100)).await;
         world
     }
 }

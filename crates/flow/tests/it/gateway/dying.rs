@@ -2,9 +2,9 @@
 
 use serde_json::{Value, json};
 use toolcrib_store::RunStepRecord;
+use toolcrib_testkit::eventually_finds;
 
 use super::{Mill, asked, failed, server, workflow};
-use crate::gateway_house::soon;
 
 const LONG: &str = "steps:
 - {id: who, tool: fake/pid}
@@ -15,14 +15,11 @@ onFailure: [{id: undo, tool: other/echo, args: {text: \"after {{ .vars.failed_st
 
 /// The steps of a run, once the one that waits has begun.
 async fn waiting(mill: &Mill, id: &str) -> Vec<RunStepRecord> {
-    for _ in 0..2_000 {
+    eventually_finds("the second step of the run", async || {
         let steps = mill.store().runs().steps(id).unwrap();
-        if steps.iter().any(|step| step.step == "wait") {
-            return steps;
-        }
-        tokio::time::sleep(std::time::Duration::from_millis(10)).await;
-    }
-    panic!("the run {id} does not come to its second step");
+        if steps.iter().any(|step| step.step == "wait") { Ok(steps) } else { Err(steps) }
+    })
+    .await
 }
 
 #[tokio::test]
@@ -63,12 +60,11 @@ async fn a_step_whose_time_is_over_is_taken_back_at_its_server() {
     // Whatever the era of anyone who has called the workflow.
     for (told, client) in mill.house.both("default").into_iter().enumerate() {
         failed(&client, "workflow_short", &json!({}), &["step `s` failed", "timeout of 300ms"]).await;
-        let taken_back = async {
-            let heard = |text: String| serde_json::from_str::<Vec<Value>>(&text).unwrap().len();
-            while heard(client.text("fake/cancelled", &json!({})).await) <= told {
-                tokio::time::sleep(std::time::Duration::from_millis(5)).await;
-            }
-        };
-        soon("the server to hear of it", taken_back).await;
+        eventually_finds("one more cancellation at the server", async || {
+            let heard = client.text("fake/cancelled", &json!({})).await;
+            let count = serde_json::from_str::<Vec<Value>>(&heard).unwrap().len();
+            if count > told { Ok(()) } else { Err(heard) }
+        })
+        .await;
     }
 }

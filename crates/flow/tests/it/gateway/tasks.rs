@@ -3,9 +3,10 @@
 use serde_json::{Value, json};
 use toolcrib_protocol::task::EXTENSION;
 use toolcrib_store::RunQuery;
+use toolcrib_testkit::eventually_finds;
 
 use super::{ECHO, Mill, failed, server, text_of, workflow};
-use crate::gateway_house::{Client, soon};
+use crate::gateway_house::Client;
 
 fn declared() -> Value {
     json!({
@@ -28,16 +29,11 @@ async fn about(client: &Client, method: &str, id: &Value) -> Value {
 
 /// Looks until the task is no longer at work.
 async fn until_over(client: &Client, id: &Value) -> Value {
-    let looking = async {
-        loop {
-            let task = about(client, "tasks/get", id).await;
-            if task["status"] != "working" {
-                return task;
-            }
-            tokio::time::sleep(std::time::Duration::from_millis(5)).await;
-        }
-    };
-    soon("the end of a task", looking).await
+    eventually_finds("the end of a task", async || {
+        let task = about(client, "tasks/get", id).await;
+        if task["status"] == "working" { Err(task) } else { Ok(task) }
+    })
+    .await
 }
 
 #[tokio::test]
@@ -71,14 +67,10 @@ async fn a_task_that_is_cancelled_ends_its_run_and_the_call_under_way() {
     let mill = Mill::open(&[server("fake", &[]), workflow("slow", slow)]).await;
     let client = mill.house.modern("default");
     let id = begin(&client, "workflow_slow", json!({})).await;
-    let run = soon("a run at work", async {
-        loop {
-            let (runs, _) = mill.store().runs().list(&RunQuery { limit: 1, ..RunQuery::default() }).unwrap();
-            if let Some(run) = runs.first().filter(|run| !mill.store().runs().steps(&run.id).unwrap().is_empty()) {
-                return run.clone();
-            }
-            tokio::time::sleep(std::time::Duration::from_millis(5)).await;
-        }
+    let run = eventually_finds("a run at work", async || {
+        let (runs, _) = mill.store().runs().list(&RunQuery { limit: 1, ..RunQuery::default() }).unwrap();
+        let at_work = runs.first().filter(|run| !mill.store().runs().steps(&run.id).unwrap().is_empty());
+        at_work.cloned().ok_or(runs)
     })
     .await;
     assert_eq!(about(&client, "tasks/get", &id).await["status"], "working");
@@ -88,10 +80,9 @@ async fn a_task_that_is_cancelled_ends_its_run_and_the_call_under_way() {
     assert_eq!(ended.status, "failed");
     let steps = mill.store().runs().steps(&run.id).unwrap();
     assert_eq!(steps.iter().map(|step| step.step.as_str()).collect::<Vec<_>>(), ["s"]);
-    let taken_back = async {
-        while client.text("fake/cancelled", &json!({})).await == "[]" {
-            tokio::time::sleep(std::time::Duration::from_millis(5)).await;
-        }
-    };
-    soon("the server to hear of it", taken_back).await;
+    eventually_finds("a cancellation at the server", async || {
+        let heard = client.text("fake/cancelled", &json!({})).await;
+        if heard == "[]" { Err(heard) } else { Ok(()) }
+    })
+    .await;
 }

@@ -1,11 +1,11 @@
 //! Time, tries, cancelling, and what is too much.
 
 use std::sync::atomic::Ordering;
-use std::time::Duration;
 
 use serde_json::json;
 use tokio::sync::watch;
 use toolcrib_flow::workflow::{Book, Engine, KEPT_BYTES};
+use toolcrib_testkit::eventually_holds;
 
 use super::{Bench, error, program, record};
 
@@ -39,7 +39,7 @@ async fn a_step_is_tried_again_after_growing_waits() {
     assert_eq!(bench.fakes.called().len(), 3);
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_run_can_be_cancelled() {
     let bench = Bench::new();
     let (cancel, cancelled) = watch::channel(None);
@@ -48,9 +48,7 @@ async fn a_run_can_be_cancelled() {
     let book = Book::new(Some(bench.store.runs()), record(&input));
     let run = Engine::new(&program, &book, &input, &bench.fakes, cancelled).run();
     let stop = async {
-        while bench.fakes.called().is_empty() {
-            tokio::time::sleep(Duration::from_millis(1)).await;
-        }
+        eventually_holds("the call of the slow tool", || !bench.fakes.called().is_empty()).await;
         cancel.send_replace(Some("`bob`".to_owned()));
     };
     let (finished, ()) = tokio::join!(run, stop);

@@ -259,7 +259,7 @@ mod tests {
 
     fn ended_after(seconds: u64) -> RunningRequest {
         Box::pin(async move {
-            tokio::time::sleep(Duration::from_secs(seconds)).await;
+            toolcrib_testkit::pass(Duration::from_secs(seconds)).await;
             Some(FinalMessage::One(Answer::ok(Id::from_number(1), Raw::empty_object())))
         })
     }
@@ -301,7 +301,7 @@ mod tests {
         let breaks = async |session: Option<&Arc<Session>>| {
             let (sender, mut ended) = mpsc::channel::<()>(1);
             let running: RunningRequest = Box::pin(async move {
-                tokio::time::sleep(Duration::from_secs(1)).await;
+                toolcrib_testkit::pass(Duration::from_secs(1)).await;
                 let _ = sender.send(()).await;
                 None
             });
@@ -321,7 +321,7 @@ mod tests {
     fn noted(seconds: u64) -> (RunningRequest, tokio::sync::oneshot::Receiver<()>) {
         let (sender, ended) = tokio::sync::oneshot::channel();
         let running = async move {
-            tokio::time::sleep(Duration::from_secs(seconds)).await;
+            toolcrib_testkit::pass(Duration::from_secs(seconds)).await;
             let _ = sender.send(());
             Some(FinalMessage::One(Answer::ok(Id::from_number(1), Raw::empty_object())))
         };
@@ -354,7 +354,7 @@ mod tests {
             drop(reader);
             let mut back = None;
             if returns {
-                tokio::time::sleep(Duration::from_secs(20)).await;
+                toolcrib_testkit::pass(Duration::from_secs(20)).await;
                 back = Some(legacy.resume_stream(&event.id.expect("an id")).unwrap());
             }
             assert_eq!(ended.await.is_ok(), ends, "a request of {seconds} s");
