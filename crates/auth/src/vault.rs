@@ -16,6 +16,7 @@ use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use toolcrib_base::nearest::nearest;
 use toolcrib_base::{Secret, Timestamp};
 
 use crate::keyring::{Keyring, KeyringError};
@@ -112,7 +113,7 @@ impl VaultError {
     /// The next step.
     pub fn hint(&self) -> String {
         match self {
-            Self::Unknown { name, known } => match near(name.as_str(), known) {
+            Self::Unknown { name, known } => match nearest(name.as_str(), known.iter().map(EntryName::as_str)) {
                 Some(near) => format!("did you mean `{near}`?"),
                 None => {
                     format!("list secrets with `toolcrib secret list`, or set it with `toolcrib secret set {name}`")
@@ -143,27 +144,6 @@ impl VaultError {
             Self::Io { .. } => "check the folder's owner, mode and free space; existing data is unchanged".into(),
         }
     }
-}
-
-/// The known name that is most like `name`, when one is like it at all.
-fn near<'a>(name: &str, known: &'a [EntryName]) -> Option<&'a EntryName> {
-    let least = known.iter().map(|known| (distance(name, known.as_str()), known)).min_by_key(|(far, _)| *far)?;
-    (least.0 <= 2.max(name.chars().count() / 3)).then_some(least.1)
-}
-
-/// How many letters are to be added, removed or changed.
-fn distance(from: &str, to: &str) -> usize {
-    let to: Vec<char> = to.chars().collect();
-    let mut row: Vec<usize> = (0..=to.len()).collect();
-    for (line, letter) in from.chars().enumerate() {
-        let mut corner = std::mem::replace(&mut row[0], line + 1);
-        for (column, other) in to.iter().enumerate() {
-            let changed = corner + usize::from(letter != *other);
-            corner = row[column + 1];
-            row[column + 1] = changed.min(corner + 1).min(row[column] + 1);
-        }
-    }
-    row[to.len()]
 }
 
 // === impl Vault ===

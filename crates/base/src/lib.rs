@@ -9,6 +9,7 @@ pub mod error;
 pub mod glob;
 pub mod id;
 pub mod limits;
+pub mod nearest;
 pub mod random;
 pub mod secret;
 #[cfg(feature = "rt")]

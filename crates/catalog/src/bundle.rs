@@ -11,12 +11,13 @@ use serde_json::{Map, Value, json};
 use toolcrib_base::{Kind, Problem, ProfileName, ServerName};
 
 use crate::catalogue::Loaded;
+use crate::definition_id::DefinitionId;
 use crate::endpoint::{Endpoint, Link};
 use crate::entry::RegistryEntry;
 use crate::problem::DefinitionProblem;
 use crate::registry::{Available, Origin};
 use crate::secret::SecretRef;
-use crate::write::{Which, Written};
+use crate::write::Written;
 use crate::yaml;
 
 /// The form of bundles that is written and read.
@@ -25,12 +26,6 @@ const FORM: u32 = 1;
 pub const BUNDLE_BYTES: usize = 1024 * 1024;
 /// How many servers, and how many entries, a bundle may hold.
 const MOST: usize = 500;
-/// What of a definition is found out anew wherever it runs, and so is in no bundle.
-const FOUND_OUT: [&str; 2] = ["tools", "verified_at"];
-
-/// What of a profile opens it, here only.
-const KEYS: [&str; 1] = ["keys"];
-
 /// A bundle whose definitions are right.
 #[derive(Debug, Clone)]
 pub struct Bundle {
@@ -70,23 +65,15 @@ pub enum NeedPlace {
 #[derive(Debug, thiserror::Error)]
 pub enum BundleError {
     #[error("`{}` is wrong: {}", .0.name(), .1.first().map(ToString::to_string).unwrap_or_default())]
-    Wrong(Which, Vec<DefinitionProblem>),
+    Wrong(DefinitionId, Vec<DefinitionProblem>),
     #[error("`{place}` of {} looks like a secret, and a bundle holds none", named(.which))]
-    Secret { which: Which, place: String },
+    Secret { which: DefinitionId, place: String },
     #[error("the bundle would have {0}")]
     TooLarge(String),
 }
 
-fn named(which: &Which) -> String {
-    let kind = match which {
-        Which::Server(_) => "server",
-        Which::Profile(_) => "profile",
-        Which::Entry(_) => "registry entry",
-        Which::ServiceClass(_) => "service class",
-        Which::Service(_) => "service",
-        Which::Workflow(_) => "workflow",
-    };
-    format!("{kind} `{}`", which.name())
+fn named(which: &DefinitionId) -> String {
+    format!("{} `{}`", which.kind().noun(), which.name())
 }
 
 impl From<BundleError> for Problem {
@@ -189,7 +176,7 @@ impl Bundle {
         loaded: &Loaded,
     ) -> Result<Self, BundleError> {
         let (name, written) = profile;
-        let which = Which::Profile(name.clone());
+        let which = DefinitionId::Profile(name.clone());
         let mut own = match written {
             Some(written) => definition(&which, written)?,
             None => json!({ "name": name.as_str() }),
@@ -197,7 +184,7 @@ impl Bundle {
         let mut needs = protect::definition(&which, name, &mut own)?;
         let mut all = Vec::new();
         for (server, written) in servers {
-            let which = Which::Server(server.clone());
+            let which = DefinitionId::Server(server.clone());
             let mut value = definition(&which, written)?;
             let mut of_server = protect::definition(&which, name, &mut value)?;
             of_server.iter_mut().for_each(|need| need.learn(&loaded.registry));
@@ -212,7 +199,7 @@ impl Bundle {
         let custom = loaded.registry.values().filter(|it| it.origin != Origin::BuiltIn && is_wanted(&it.entry));
         let mut registry = Vec::new();
         for available in custom {
-            let which = Which::Entry(available.entry.name.clone());
+            let which = DefinitionId::Entry(available.entry.name.clone());
             let mut value = available.entry.to_value();
             forget(&which, &mut value);
             protect::definition(&which, name, &mut value)?;
@@ -262,10 +249,10 @@ impl Bundle {
     }
 
     /// All definitions as they are to be written: what others need first, the profile last.
-    pub fn definitions(&self) -> Vec<(Which, Value)> {
-        let registry = self.registry.iter().map(|(name, value)| (Which::Entry(name.clone()), value.clone()));
-        let servers = self.servers.iter().map(|(name, value)| (Which::Server(name.clone()), value.clone()));
-        let profile = (Which::Profile(self.profile.0.clone()), self.profile.1.clone());
+    pub fn definitions(&self) -> Vec<(DefinitionId, Value)> {
+        let registry = self.registry.iter().map(|(name, value)| (DefinitionId::Entry(name.clone()), value.clone()));
+        let servers = self.servers.iter().map(|(name, value)| (DefinitionId::Server(name.clone()), value.clone()));
+        let profile = (DefinitionId::Profile(self.profile.0.clone()), self.profile.1.clone());
         registry.chain(servers).chain([profile]).collect()
     }
 
@@ -331,7 +318,7 @@ fn address(url: &Value) -> Option<Endpoint> {
 }
 
 /// Whether two values of a definition say the same, as far as bundles say anything.
-pub fn says_the_same(which: &Which, one: &Value, other: &Value) -> bool {
+pub fn says_the_same(which: &DefinitionId, one: &Value, other: &Value) -> bool {
     let comparable = |value: &Value| {
         let mut value = value.clone();
         forget(which, &mut value);
@@ -340,16 +327,15 @@ pub fn says_the_same(which: &Which, one: &Value, other: &Value) -> bool {
     comparable(one) == comparable(other)
 }
 
-/// Takes out what is in no bundle. The `tools` of a profile are its rules, and stay.
-fn forget(which: &Which, value: &mut Value) {
-    let keys: &[&str] = if matches!(which, Which::Profile(_)) { &KEYS } else { &FOUND_OUT };
+/// Takes out what is in no bundle.
+fn forget(which: &DefinitionId, value: &mut Value) {
     if let Some(members) = value.as_object_mut() {
-        keys.iter().for_each(|key| drop(members.shift_remove(*key)));
+        which.kind().row().local.iter().for_each(|key| drop(members.shift_remove(*key)));
     }
 }
 
 /// What a file says, if it is right.
-fn definition(which: &Which, written: &Written) -> Result<Value, BundleError> {
+fn definition(which: &DefinitionId, written: &Written) -> Result<Value, BundleError> {
     which.check(written.text()).map_err(|problems| BundleError::Wrong(which.clone(), problems))?;
     let mut value = written.value(which).unwrap_or_default();
     forget(which, &mut value);
@@ -357,12 +343,12 @@ fn definition(which: &Which, written: &Written) -> Result<Value, BundleError> {
 }
 
 /// What a definition refers to in `env`, `headers` and its address.
-fn needs_of(which: &Which, value: &Value) -> Vec<Need> {
+fn needs_of(which: &DefinitionId, value: &Value) -> Vec<Need> {
     let server = match which {
-        Which::Server(name) => Some(name.clone()),
-        Which::Profile(_) => None,
-        // An entry refers to nothing; whoever configures it does.
-        Which::Entry(_) | Which::ServiceClass(_) | Which::Service(_) | Which::Workflow(_) => return Vec::new(),
+        DefinitionId::Server(name) => Some(name.clone()),
+        DefinitionId::Profile(_) => None,
+        // An entry refers to nothing; whoever configures it does. Other kinds are in no bundle.
+        _ => return Vec::new(),
     };
     let mut needs = Vec::new();
     let mut add = |variable: String, place, reference| {

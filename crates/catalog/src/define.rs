@@ -1,4 +1,4 @@
-//! What both kinds of definitions share: their folder, their name, and the keys that mean the same in both.
+//! What all kinds of definition share: how a file is read, its name, and the keys that mean the same in several kinds.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
@@ -7,17 +7,17 @@ use std::path::Path;
 
 use toolcrib_base::{Glob, IdError};
 
+use crate::kind::DefinitionKind;
 use crate::object_name::{self, ObjectName};
 use crate::problem::{DefinitionProblem, Findings, Sink, masked, shown};
 use crate::reader::{Cursor, Fields};
 use crate::secret::{SecretRef, is_variable};
-use crate::tree;
+use crate::yaml;
 
-/// A kind of definition: one file each, in one folder.
-pub(crate) trait Define: Sized + PartialEq {
-    /// The folder under the home folder.
-    const FOLDER: &'static str;
-    type Name: Ord + Clone + fmt::Debug;
+/// What the file of one kind says, and its reader. What else belongs to a kind stands in the table of `kind.rs`.
+pub(crate) trait Definition: Sized + PartialEq {
+    const KIND: DefinitionKind;
+    type Name: Ord + Clone + fmt::Debug + fmt::Display;
 
     /// Reads the file `stem.yaml`. Whatever is wrong goes to the cursor's sink; a value beside problems is thrown away.
     fn read(stem: &str, root: Cursor<'_>) -> Option<Self>;
@@ -26,25 +26,26 @@ pub(crate) trait Define: Sized + PartialEq {
 }
 
 /// A value or what is wrong with the text. `file` is named in the problems, and its stem must be the definition's name.
-pub(crate) fn read<D: Define>(file: &Path, stem: &str, text: &str) -> Result<D, Vec<DefinitionProblem>> {
+pub(crate) fn read<D: Definition>(file: &Path, stem: &str, text: &str) -> Result<D, Vec<DefinitionProblem>> {
     let (definition, findings) = read_all(file, stem, text);
     definition.ok_or(findings.problems)
 }
 
 /// A value and what there is to say of the text. There is no value exactly when there are problems.
-pub(crate) fn read_all<D: Define>(file: &Path, stem: &str, text: &str) -> (Option<D>, Findings) {
-    read_into(Sink::new(file), stem, text)
+pub(crate) fn read_all<D: Definition>(file: &Path, stem: &str, text: &str) -> (Option<D>, Findings) {
+    read_into(Sink::new(file), stem, text, D::read)
 }
 
-/// The same with a look at what is not needed for loading: schemas of tools.
-pub(crate) fn read_thoroughly<D: Define>(file: &Path, stem: &str, text: &str) -> (Option<D>, Findings) {
-    read_into(Sink::thorough(file), stem, text)
-}
-
-fn read_into<D: Define>(sink: Sink, stem: &str, text: &str) -> (Option<D>, Findings) {
+/// The same with any reader and sink, such as one that also looks at what is not needed for loading.
+pub(crate) fn read_into<T>(
+    sink: Sink,
+    stem: &str,
+    text: &str,
+    read: impl FnOnce(&str, Cursor<'_>) -> Option<T>,
+) -> (Option<T>, Findings) {
     let file = sink.file().to_owned();
     let text = if file.extension().is_some_and(|extension| extension == "json") { json(text) } else { text.into() };
-    let definition = tree::parse(&text, &sink).and_then(|root| D::read(stem, Cursor::root(&root, &sink)));
+    let definition = yaml::parse_into(&text, &sink).and_then(|root| read(stem, Cursor::root(&root, &sink)));
     let mut findings = sink.findings();
     match definition {
         Some(definition) if findings.problems.is_empty() => return (Some(definition), findings),
@@ -107,7 +108,7 @@ impl fmt::Debug for Kept {
 }
 
 pub(crate) fn kept(fields: &Fields<'_>, key: &'static str) -> Option<Kept> {
-    fields.get(key)?.json().map(Kept::of_json)
+    Some(Kept::of_json(fields.get(key)?.json()))
 }
 
 /// The key `name`: a name, and the stem of the file.

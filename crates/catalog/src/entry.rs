@@ -12,12 +12,11 @@ use std::path::Path;
 
 use toolcrib_base::ServerName;
 
-use crate::define::{self, Define, Kept};
+use crate::define::{self, Definition, Kept};
 use crate::endpoint::Link;
-use crate::problem::DefinitionProblem;
+use crate::kind::DefinitionKind;
 use crate::reader::{Cursor, Fields, choice};
 use crate::server::{self, ToolText};
-use crate::yaml;
 
 pub use authorization::{Authorization, AuthorizationKind, Variable};
 pub use configure::{Answers, ConfigureError, Configured};
@@ -94,14 +93,6 @@ pub struct Package {
     pub version: Option<String>,
 }
 
-/// What there is to say of a text that would be an entry.
-#[derive(Debug, Clone, Default)]
-pub struct EntryFindings {
-    pub problems: Vec<DefinitionProblem>,
-    /// What people and searches would miss.
-    pub warnings: Vec<DefinitionProblem>,
-}
-
 impl RegistryEntry {
     /// The host that its server is reached at, where that is an address.
     pub fn host(&self) -> Option<String> {
@@ -110,25 +101,10 @@ impl RegistryEntry {
             Reach::Stdio { .. } => None,
         }
     }
-
-    /// What is wrong with a text as the file of the entry `name`. Nothing is read or written.
-    pub fn check(name: &ServerName, text: &str) -> EntryFindings {
-        let file = Path::new(Self::FOLDER).join(format!("{name}.yaml"));
-        let (_, findings) = define::read_thoroughly::<Self>(&file, name.as_str(), text);
-        EntryFindings { problems: findings.problems, warnings: findings.warnings }
-    }
-
-    /// The text of an entry that is given as a value.
-    pub fn text_of(name: &ServerName, entry: &serde_json::Value) -> String {
-        let mut named = serde_json::Map::new();
-        named.insert("name".to_owned(), name.as_str().into());
-        named.extend(entry.as_object().cloned().unwrap_or_default());
-        yaml::render(&serde_json::Value::Object(named))
-    }
 }
 
-impl Define for RegistryEntry {
-    const FOLDER: &'static str = "registry";
+impl Definition for RegistryEntry {
+    const KIND: DefinitionKind = DefinitionKind::Entry;
     type Name = ServerName;
 
     fn name(&self) -> &ServerName {
@@ -221,7 +197,7 @@ fn package(cursor: Cursor<'_>) -> Option<Package> {
 fn metadata(cursor: &Cursor<'_>) -> Option<Kept> {
     // Whatever its keys are.
     cursor.map(|_, _| Some(()));
-    cursor.node().is_map().then(|| cursor.json()).flatten().map(Kept::of_json)
+    cursor.node().is_map().then(|| Kept::of_json(cursor.json()))
 }
 
 #[cfg(test)]

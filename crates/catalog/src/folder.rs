@@ -5,10 +5,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::hash::{Hash, Hasher};
 use std::io::{self, Read};
+use std::ops::Deref;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::define::{self, Define};
+use crate::define::{self, Definition};
 use crate::problem::{DefinitionProblem, Position, Sink};
 use crate::writing::Writing;
 
@@ -70,17 +71,71 @@ impl<D> Default for Folder<D> {
     }
 }
 
-// === impl Folder ===
+/// All folders of one kind, in the order of the table of kinds.
+#[derive(Debug)]
+pub(crate) struct Folders<D>(Vec<Folder<D>>);
 
-impl<D: Define> Folder<D> {
-    /// Looks into the folder. A file that became bad or is being written keeps what it said in `previous`; so do all
-    /// files of a folder that cannot be listed any more.
+/// What the folders of one kind say together.
+#[derive(Debug)]
+pub(crate) struct Contents<N, D> {
+    pub(crate) definitions: BTreeMap<N, Arc<D>>,
+    pub(crate) problems: Vec<DefinitionProblem>,
+    pub(crate) warnings: Vec<DefinitionProblem>,
+}
+
+/// What folders say of which each name stands in one only.
+pub(crate) fn combine<D: Definition>(folders: &[Folder<D>]) -> Contents<D::Name, D> {
+    Contents {
+        definitions: folders.iter().flat_map(Folder::definitions).collect(),
+        problems: folders.iter().flat_map(Folder::problems).cloned().collect(),
+        warnings: folders.iter().flat_map(Folder::warnings).cloned().collect(),
+    }
+}
+
+impl<D> Clone for Folders<D> {
+    fn clone(&self) -> Self {
+        Self(self.0.clone())
+    }
+}
+
+impl<D> Default for Folders<D> {
+    fn default() -> Self {
+        Self(Vec::new())
+    }
+}
+
+// === impl Folders ===
+
+impl<D: Definition> Folders<D> {
+    /// Looks into every folder of the kind; see [`Folder::read`].
     pub(crate) fn read(home: &Path, previous: &Self, writing: &Writing) -> Self {
-        Self::read_at(home, Path::new(D::FOLDER), previous, writing)
+        let unread = Folder::default();
+        let folders = D::KIND.row().folders.iter().enumerate().map(|(index, folder)| {
+            Folder::read(home, Path::new(folder), previous.0.get(index).unwrap_or(&unread), writing)
+        });
+        Self(folders.collect())
     }
 
-    /// The same for a folder of another name.
-    pub(crate) fn read_at(home: &Path, relative: &Path, previous: &Self, writing: &Writing) -> Self {
+    /// Files that are wrong now while what they said before still counts.
+    pub(crate) fn stale(&self) -> impl Iterator<Item = PathBuf> {
+        self.0.iter().flat_map(Folder::stale)
+    }
+}
+
+impl<D> Deref for Folders<D> {
+    type Target = [Folder<D>];
+
+    fn deref(&self) -> &[Folder<D>] {
+        &self.0
+    }
+}
+
+// === impl Folder ===
+
+impl<D: Definition> Folder<D> {
+    /// Looks into the folder. A file that became bad or is being written keeps what it said in `previous`; so do all
+    /// files of a folder that cannot be listed any more.
+    fn read(home: &Path, relative: &Path, previous: &Self, writing: &Writing) -> Self {
         let (paths, problems) = match list(home, relative) {
             Ok(listed) => listed,
             Err(error) if error.kind() == io::ErrorKind::NotFound => (Vec::new(), Vec::new()),
@@ -106,7 +161,7 @@ impl<D: Define> Folder<D> {
     }
 
     /// Everything that counts, by name.
-    pub(crate) fn definitions(&self) -> BTreeMap<D::Name, Arc<D>> {
+    fn definitions(&self) -> BTreeMap<D::Name, Arc<D>> {
         let counting = self.files.values().filter(|file| !file.is_shadowed).filter_map(|file| file.good.as_ref());
         counting.map(|definition| (definition.name().clone(), definition.clone())).collect()
     }
@@ -137,7 +192,7 @@ impl<D: Define> Folder<D> {
     }
 
     /// Files that are wrong now while what they said before still counts.
-    pub(crate) fn stale(&self) -> BTreeSet<PathBuf> {
+    fn stale(&self) -> BTreeSet<PathBuf> {
         let stale = |file: &FileState<D>| !file.problems.is_empty() && file.good.is_some() && !file.is_shadowed;
         self.files.iter().filter(|(_, file)| stale(file)).map(|(path, _)| path.clone()).collect()
     }
@@ -167,7 +222,7 @@ fn list(home: &Path, folder: &Path) -> io::Result<(Vec<PathBuf>, Vec<DefinitionP
 
 // === impl FileState ===
 
-impl<D: Define> FileState<D> {
+impl<D: Definition> FileState<D> {
     fn read(home: &Path, path: &Path, previous: Option<&Self>, writing: &Writing) -> Self {
         let stem = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
         let last_good = previous.and_then(|file| file.good.clone());

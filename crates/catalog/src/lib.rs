@@ -8,13 +8,12 @@ mod bundle;
 mod catalogue;
 pub mod clients;
 mod define;
-mod definition_kind;
-mod document;
+mod definition_id;
 mod endpoint;
 mod entry;
 mod expected;
 mod folder;
-mod nearest;
+mod kind;
 mod object_name;
 pub mod objects;
 mod pattern;
@@ -26,6 +25,7 @@ mod private;
 mod problem;
 mod profile;
 mod reader;
+mod readers;
 mod recognise;
 mod registry;
 mod runner;
@@ -36,26 +36,24 @@ mod service;
 mod service_class;
 mod toolschema;
 mod trace;
-mod tree;
 mod validate;
 mod watch;
 mod workflow;
 mod write;
 mod writing;
-mod yaml;
+pub mod yaml;
 
 pub use bundle::{BUNDLE_BYTES, Bundle, BundleError, Need, NeedPlace, says_the_same};
 pub use catalogue::{Changes, Delta, Loaded, load, reload};
 pub use define::Kept;
-pub use definition_kind::DefinitionKind;
-pub use document::{Document, documents};
+pub use definition_id::{DefinitionFindings, DefinitionId, DefinitionIdError};
 pub use endpoint::{Endpoint, EndpointError, Link};
 pub use entry::{
-    Answers, Authorization, AuthorizationKind, ConfigureError, Configured, EntryFindings, Package, PackageKind, Reach,
-    RegistryEntry, Runtime, Source, Variable,
+    Answers, Authorization, AuthorizationKind, ConfigureError, Configured, Package, PackageKind, Reach, RegistryEntry,
+    Runtime, Source, Variable,
 };
 pub use expected::{KINDS as PROGRAM_KINDS, ProgramKind, expected_variables, kinds_of, missing as missing_variables};
-pub use nearest::nearest;
+pub use kind::DefinitionKind;
 pub use object_name::{ObjectName, ObjectNameError};
 pub use pattern::{Pattern, PatternError};
 pub use period::{Period, PeriodError};
@@ -86,5 +84,5 @@ pub use service_class::{
 pub use validate::{Checked, Scope as ValidateScope, ValidateError, validate};
 pub use watch::watch;
 pub use workflow::{Action, Condition, RESERVED_ARGUMENTS, RETRY_DELAY_MAX, Retry, Step, Test, WorkflowDefinition};
-pub use write::{Change, Files, Which, WriteError, Written};
-pub use yaml::render as to_yaml;
+pub use write::{Change, Files, WriteError, Written};
+pub use yaml::{Document, documents, render as to_yaml};

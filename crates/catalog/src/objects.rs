@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value};
 
-use crate::definition_kind::DefinitionKind;
+use crate::kind::DefinitionKind;
 use crate::problem::{DefinitionProblem, Position, shown};
 
 pub use kind::kind_named;

@@ -3,12 +3,12 @@
 use std::path::Path;
 
 use crate::problem::{Position, Sink};
-use crate::tree::{self, Content, Node};
+use crate::yaml::{self, Content, Node};
 
 /// The place of the value of `key` (`tools.deny`) in the text of a definition; of `item` in it where that is given and the
 /// value is a list that has it. `None` where the file leaves the key out.
 pub fn place_of(text: &str, key: &str, item: Option<&str>) -> Option<Position> {
-    let root = tree::parse(text, &Sink::new(Path::new("")))?;
+    let root = yaml::parse_into(text, &Sink::new(Path::new("")))?;
     let mut value: &Node = &root;
     for part in key.split('.') {
         let Content::Map(entries) = &value.content else { return None };

@@ -7,10 +7,13 @@ mod limits;
 mod quota;
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use toolcrib_base::{Glob, ProfileName};
 
-use crate::define::{self, Define, Over};
+use crate::define::{self, Definition, Over};
+use crate::folder::{self, Contents, Folder};
+use crate::kind::DefinitionKind;
 use crate::period::Period;
 use crate::reader::{Cursor, Fields, choice};
 use crate::secret::SecretRef;
@@ -211,8 +214,19 @@ impl ProfileDefinition {
     }
 }
 
-impl Define for ProfileDefinition {
-    const FOLDER: &'static str = "profiles";
+/// What the files of profiles say, with the built-in `default` unless a file is there to define it, be it good or bad.
+pub(crate) fn combine(folders: &[Folder<ProfileDefinition>]) -> Contents<ProfileName, ProfileDefinition> {
+    let mut contents = folder::combine(folders);
+    let built_in = ProfileDefinition::built_in();
+    // A file that is meant to be the default and is wrong must not open what it wanted to close.
+    if folders.iter().all(|folder| folder.lacks(built_in.name.as_str())) {
+        contents.definitions.insert(built_in.name.clone(), Arc::new(built_in));
+    }
+    contents
+}
+
+impl Definition for ProfileDefinition {
+    const KIND: DefinitionKind = DefinitionKind::Profile;
     type Name = ProfileName;
 
     fn name(&self) -> &ProfileName {

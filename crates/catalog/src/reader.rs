@@ -6,10 +6,11 @@ use std::fmt::Display;
 use std::path::Path;
 use std::str::FromStr;
 
-use crate::nearest::nearest;
+use toolcrib_base::nearest::nearest;
+
 use crate::problem::{Position, Sink};
 use crate::trace::Shape;
-use crate::tree::{Content, Entry, Node, item_path, key_path};
+use crate::yaml::{Content, Entry, Node, item_path, key_path};
 
 /// What is said of a key that is not known where that does not matter.
 pub(crate) const UNKNOWN_KEY: &str = "is not known and means nothing here";
@@ -162,7 +163,7 @@ impl<'a> Cursor<'a> {
     /// Any number, as JSON has them.
     pub(crate) fn decimal(&self) -> Option<serde_json::Number> {
         self.trace(|| Shape::Decimal);
-        let number = self.json_value(self.node).and_then(|value| value.as_number().cloned());
+        let number = self.node.as_number();
         if number.is_none() {
             self.expected("a number");
         }
@@ -259,37 +260,14 @@ impl<'a> Cursor<'a> {
     }
 
     /// The value as JSON text, whatever it is.
-    pub(crate) fn json(&self) -> Option<String> {
-        self.trace(|| Shape::Any);
-        self.json_value(self.node).map(|value| value.to_string())
+    pub(crate) fn json(&self) -> String {
+        self.value().to_string()
     }
 
     /// The value as it is, whatever it is.
-    pub(crate) fn value(&self) -> Option<serde_json::Value> {
+    pub(crate) fn value(&self) -> serde_json::Value {
         self.trace(|| Shape::Any);
-        self.json_value(self.node)
-    }
-
-    fn json_value(&self, node: &Node) -> Option<serde_json::Value> {
-        use serde_json::Value;
-        match &node.content {
-            _ if node.is_null() => Some(Value::Null),
-            Content::List(items) => {
-                items.iter().map(|item| self.json_value(item)).collect::<Option<_>>().map(Value::Array)
-            }
-            Content::Map(entries) => {
-                let entry = |entry: &Entry| Some((entry.key.to_string(), self.json_value(&entry.value)?));
-                entries.iter().map(entry).collect::<Option<_>>().map(Value::Object)
-            }
-            Content::Scalar { text, plain } => {
-                if let Some(flag) = node.as_flag() {
-                    return Some(Value::Bool(flag));
-                }
-                // What JSON would not call a number (`0x10`, `.5`, `.inf`, `007`) is a text.
-                let number = plain.then(|| serde_json::from_str::<serde_json::Number>(text).ok()).flatten();
-                Some(number.map_or_else(|| Value::String(text.to_string()), Value::Number))
-            }
-        }
+        self.node.value()
     }
 }
 

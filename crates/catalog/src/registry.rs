@@ -10,14 +10,8 @@ use toolcrib_base::ServerName;
 
 use crate::define;
 use crate::entry::RegistryEntry;
-use crate::folder::Folder;
+use crate::folder::{Contents, Folder};
 use crate::problem::DefinitionProblem;
-use crate::writing::Writing;
-
-/// The folders with entries; a later one stands in front of an earlier one.
-pub(crate) const FOLDERS: [&str; 3] = ["registry/official", "registry", CUSTOM];
-/// The last of them, for entries that somebody wrote here.
-pub(crate) const CUSTOM: &str = "registry/custom";
 
 /// What is inside of this program: the name of each and its text.
 const BUILT_IN: [(&str, &str); 20] = [
@@ -83,50 +77,25 @@ impl fmt::Display for Origin {
     }
 }
 
-/// What is known of all folders.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct RegistryFiles([Folder<RegistryEntry>; FOLDERS.len()]);
-
-/// What they come to.
-#[derive(Debug, Default)]
-pub(crate) struct Registry {
-    pub(crate) entries: BTreeMap<ServerName, Arc<Available>>,
-    pub(crate) problems: Vec<DefinitionProblem>,
-    pub(crate) warnings: Vec<DefinitionProblem>,
+/// What the folders come to: those inside of this program, and in front of them those of files.
+pub(crate) fn combine(folders: &[Folder<RegistryEntry>]) -> Contents<ServerName, Available> {
+    let contents = Contents { definitions: built_in().clone(), problems: Vec::new(), warnings: Vec::new() };
+    let mut registry = Registry(contents);
+    for folder in folders {
+        registry.put_in_front(folder);
+    }
+    registry.0
 }
 
-// === impl RegistryFiles ===
-
-impl RegistryFiles {
-    /// Reads all folders again.
-    pub(crate) fn read(home: &Path, previous: &Self, writing: &Writing) -> Self {
-        let mut folders = FOLDERS.iter().zip(&previous.0);
-        Self(std::array::from_fn(|_| match folders.next() {
-            Some((folder, previous)) => Folder::read_at(home, Path::new(folder), previous, writing),
-            None => Folder::default(),
-        }))
-    }
-
-    /// Which entries count.
-    pub(crate) fn registry(&self) -> Registry {
-        let mut registry = Registry { entries: built_in().clone(), ..Registry::default() };
-        for folder in &self.0 {
-            registry.put_in_front(folder);
-        }
-        registry
-    }
-
-    pub(crate) fn stale(&self) -> impl Iterator<Item = PathBuf> {
-        self.0.iter().flat_map(Folder::stale)
-    }
-}
+/// The entries that count so far.
+struct Registry(Contents<ServerName, Available>);
 
 // === impl Registry ===
 
 impl Registry {
     fn put_in_front(&mut self, folder: &Folder<RegistryEntry>) {
-        self.problems.extend(folder.problems().cloned());
-        self.warnings.extend(folder.warnings().cloned());
+        self.0.problems.extend(folder.problems().cloned());
+        self.0.warnings.extend(folder.warnings().cloned());
         let mut places: BTreeMap<&str, String> = BTreeMap::new();
         for (path, entry, at) in folder.counting() {
             let place = at.map_or_else(
@@ -137,11 +106,11 @@ impl Registry {
                 let message = format!("ignored: entry `{}` is already defined by `{first}`", entry.name);
                 let problem =
                     DefinitionProblem { at, field: "name".to_owned(), ..DefinitionProblem::of_file(path, message) };
-                self.problems.push(problem.hint("remove one of the two"));
+                self.0.problems.push(problem.hint("remove one of the two"));
                 continue;
             }
             places.insert(entry.name.as_str(), place);
-            let hidden = self.entries.get(&entry.name);
+            let hidden = self.0.definitions.get(&entry.name);
             let shadows =
                 hidden.map(|hidden| std::iter::once(&hidden.origin).chain(&hidden.shadows).cloned().collect());
             let available = Available {
@@ -149,14 +118,14 @@ impl Registry {
                 origin: Origin::File(path.to_owned()),
                 shadows: shadows.unwrap_or_default(),
             };
-            self.entries.insert(entry.name.clone(), Arc::new(available));
+            self.0.definitions.insert(entry.name.clone(), Arc::new(available));
         }
         // Whoever wrote a file in front of an entry did not want that entry, also while the file is wrong.
         for (path, stem) in folder.bad() {
-            if let Some(hidden) = self.entries.get(stem).filter(|_| !places.contains_key(stem)) {
+            if let Some(hidden) = self.0.definitions.get(stem).filter(|_| !places.contains_key(stem)) {
                 let message = format!("is invalid, and hides the entry `{stem}` ({})", hidden.origin);
-                self.problems.push(DefinitionProblem::of_file(path, message).hint("fix it or remove it"));
-                self.entries.remove(stem);
+                self.0.problems.push(DefinitionProblem::of_file(path, message).hint("fix it or remove it"));
+                self.0.definitions.remove(stem);
             }
         }
     }

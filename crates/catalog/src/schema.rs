@@ -4,50 +4,26 @@
 //! A schema knows keys, types, words and patterns. What depends on other keys (which go with a transport, what the
 //! file is called) only the reader knows: `toolcrib registry validate`.
 
-mod words;
-
 use std::collections::BTreeMap;
 use std::path::Path;
 
 use serde_json::{Map, Value, json};
 
-use crate::define::Define;
-use crate::definition_kind::DefinitionKind;
-use crate::entry::RegistryEntry;
+use crate::kind::DefinitionKind;
 use crate::problem::Sink;
-use crate::profile::ProfileDefinition;
 use crate::reader::Cursor;
-use crate::server::ServerDefinition;
-use crate::service::ServiceDefinition;
-use crate::service_class::ServiceClassDefinition;
+use crate::readers::reader;
 use crate::trace::{Shape, TracedPlace};
-use crate::tree;
-use crate::workflow::WorkflowDefinition;
-
-/// Service classes with the rules that go with one kind of argument only.
-const OF_TEXTS: &str = "name: sample\nargs: {path: {type: string, minLength: 1, maxLength: 9, pattern: ^a}}\nserviceConfig: {lifecycleTools: {start: {tool: a}, stop: {tool: b}}}\n";
-const OF_NUMBERS: &str = "name: sample\nargs: {path: {type: integer, minimum: 0, maximum: 9}}\nserviceConfig: {lifecycleTools: {start: {tool: a}, stop: {tool: b}}}\n";
-const OF_CHOICES: &str = "name: sample\nargs: {path: {type: object, enum: [{}]}}\nserviceConfig: {lifecycleTools: {start: {tool: a}, stop: {tool: b}}}\n";
-
-/// Texts that together have every key.
-fn samples(kind: DefinitionKind) -> &'static [&'static str] {
-    match kind {
-        DefinitionKind::Entry => &[include_str!("schema/entry-stdio.yaml"), include_str!("schema/entry-http.yaml")],
-        DefinitionKind::Server => &[include_str!("schema/server-stdio.yaml"), include_str!("schema/server-http.yaml")],
-        DefinitionKind::Profile => &[include_str!("schema/profile.yaml")],
-        DefinitionKind::ServiceClass => &[include_str!("schema/service-class.yaml"), OF_TEXTS, OF_NUMBERS, OF_CHOICES],
-        DefinitionKind::Service => &[include_str!("schema/service.yaml")],
-        DefinitionKind::Workflow => &[include_str!("schema/workflow.yaml")],
-    }
-}
+use crate::yaml;
 
 /// The schema of one kind of file, in the draft of 2020-12.
 pub fn schema(kind: DefinitionKind) -> Value {
-    if kind == DefinitionKind::Workflow {
-        // Steps and conditions lie within each other, which what is made of a sample cannot say.
-        return serde_json::from_str(include_str!("schema/workflow.json")).expect("a test reads it");
+    let row = kind.row();
+    if let Some(schema) = row.schema {
+        return serde_json::from_str(schema).expect("a test reads it");
     }
-    let mut schema = json!({ "$schema": "https://json-schema.org/draft/2020-12/schema", "title": words::title(kind) });
+    let title = format!("Toolcrib: {} ({}/<name>.yaml)", row.title, row.folder);
+    let mut schema = json!({ "$schema": "https://json-schema.org/draft/2020-12/schema", "title": title });
     let places = places(kind);
     let root = object(&places, "", kind);
     if let (Some(schema), Value::Object(root)) = (schema.as_object_mut(), root) {
@@ -58,7 +34,7 @@ pub fn schema(kind: DefinitionKind) -> Value {
 
 /// What the reader asks for in all samples. A key is required if it is wherever the map that holds it is.
 fn places(kind: DefinitionKind) -> BTreeMap<String, TracedPlace> {
-    let traced: Vec<_> = samples(kind).iter().map(|text| trace(kind, text)).collect();
+    let traced: Vec<_> = kind.row().samples.iter().map(|text| trace(kind, text)).collect();
     let mut all: BTreeMap<String, TracedPlace> = BTreeMap::new();
     for (path, asked) in traced.iter().flatten() {
         let merged = all.entry(path.clone()).or_insert_with(|| TracedPlace { is_required: true, shape: None });
@@ -69,22 +45,17 @@ fn places(kind: DefinitionKind) -> BTreeMap<String, TracedPlace> {
     all
 }
 
+/// What the key at `path` is for.
+fn words_of(kind: DefinitionKind, path: &str) -> Option<&'static str> {
+    kind.row().words.iter().find(|(key, _)| *key == path).map(|(_, words)| *words)
+}
+
 fn trace(kind: DefinitionKind, text: &str) -> BTreeMap<String, TracedPlace> {
-    fn read<D: Define>(text: &str) -> BTreeMap<String, TracedPlace> {
-        let sink = Sink::tracing(Path::new("sample.yaml"));
-        if let Some(root) = tree::parse(text, &sink) {
-            D::read("sample", Cursor::root(&root, &sink));
-        }
-        sink.into_trace().into_places()
+    let sink = Sink::tracing(Path::new("sample.yaml"));
+    if let Some(root) = yaml::parse_into(text, &sink) {
+        reader(kind)("sample", Cursor::root(&root, &sink));
     }
-    match kind {
-        DefinitionKind::Entry => read::<RegistryEntry>(text),
-        DefinitionKind::Server => read::<ServerDefinition>(text),
-        DefinitionKind::Profile => read::<ProfileDefinition>(text),
-        DefinitionKind::ServiceClass => read::<ServiceClassDefinition>(text),
-        DefinitionKind::Service => read::<ServiceDefinition>(text),
-        DefinitionKind::Workflow => read::<WorkflowDefinition>(text),
-    }
+    sink.into_trace().into_places()
 }
 
 /// The path of the map or list that holds a place.
@@ -103,7 +74,7 @@ fn object(places: &BTreeMap<String, TracedPlace>, path: &str, kind: DefinitionKi
     let mut properties = Map::new();
     for (place, key, _) in &children {
         let mut property = value(places, place, kind);
-        if let (Some(property), Some(words)) = (property.as_object_mut(), words::of(kind, place)) {
+        if let (Some(property), Some(words)) = (property.as_object_mut(), words_of(kind, place)) {
             property.insert("description".to_owned(), words.into());
         }
         properties.insert((*key).to_owned(), property);

@@ -9,9 +9,10 @@ use std::path::PathBuf;
 
 use toolcrib_base::ServerName;
 
-use crate::define::{self, Define, Kept};
+use crate::define::{self, Definition, Kept};
 use crate::endpoint::{Endpoint, EndpointError};
 use crate::expected;
+use crate::kind::DefinitionKind;
 use crate::period::Period;
 use crate::placeholder::placeholder;
 use crate::reader::{Choice, Cursor, Fields, choice};
@@ -206,8 +207,8 @@ impl Transport {
     }
 }
 
-impl Define for ServerDefinition {
-    const FOLDER: &'static str = "servers";
+impl Definition for ServerDefinition {
+    const KIND: DefinitionKind = DefinitionKind::Server;
     type Name = ServerName;
 
     fn name(&self) -> &ServerName {
@@ -453,7 +454,7 @@ pub(crate) fn is_prefix(text: &str) -> bool {
 pub(crate) fn tools(cursor: &Cursor<'_>) -> Vec<ToolText> {
     let mut names = HashSet::new();
     cursor.list(|item| {
-        let json = item.json()?;
+        let json = item.json();
         // The tool's other keys are the server's own, so this map is not finished.
         let fields = item.clone().fields()?;
         let name = fields.require("name", "the tool's name", "take tools as `tools/list` gives them".to_owned())?;

@@ -4,7 +4,8 @@
 use serde_json::{Map, Value, json};
 use toolcrib_base::ProfileName;
 
-use crate::define::{self, Define};
+use crate::define::{self, Definition};
+use crate::kind::DefinitionKind;
 use crate::object_name::ObjectName;
 use crate::reader::{Cursor, Fields};
 use crate::service_class;
@@ -28,8 +29,8 @@ pub struct ServiceDefinition {
 
 // === impl ServiceDefinition ===
 
-impl Define for ServiceDefinition {
-    const FOLDER: &'static str = "services";
+impl Definition for ServiceDefinition {
+    const KIND: DefinitionKind = DefinitionKind::Service;
     type Name = ObjectName;
 
     fn name(&self) -> &ObjectName {
@@ -52,7 +53,7 @@ fn read(name: Option<ObjectName>, fields: Fields<'_>) -> Option<ServiceDefinitio
             cursor.warn("means nothing here", None);
         }
     }
-    let args = fields.get("args").map(|cursor| cursor.map(|_, value| value.value())).unwrap_or_default();
+    let args = fields.get("args").map(|cursor| cursor.map(|_, value| Some(value.value()))).unwrap_or_default();
     let definition = |name, class| ServiceDefinition {
         name,
         class,

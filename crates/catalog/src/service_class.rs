@@ -10,7 +10,8 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use crate::define::{self, Define};
+use crate::define::{self, Definition};
+use crate::kind::DefinitionKind;
 use crate::object_name::ObjectName;
 use crate::period::Period;
 use crate::problem::DefinitionProblem;
@@ -86,8 +87,8 @@ impl ServiceClassDefinition {
     }
 }
 
-impl Define for ServiceClassDefinition {
-    const FOLDER: &'static str = "service-classes";
+impl Definition for ServiceClassDefinition {
+    const KIND: DefinitionKind = DefinitionKind::ServiceClass;
     type Name = ObjectName;
 
     fn name(&self) -> &ObjectName {
@@ -143,7 +144,7 @@ fn rest(fields: &Fields<'_>) -> Option<Rest> {
         dependencies: config.get("dependencies").map(|cursor| dependencies(&cursor)).unwrap_or_default(),
         health: health(config.either("healthCheck", "health_check"), has_check),
         timeouts: config.get("timeout").and_then(timeouts).unwrap_or_default(),
-        outputs: config.get("outputs").map(|cursor| cursor.map(|_, value| value.value())).unwrap_or_default(),
+        outputs: config.get("outputs").map(|cursor| cursor.map(|_, value| Some(value.value()))).unwrap_or_default(),
         tools: tools.clone().unwrap_or_else(LifecycleTools::none),
     };
     config.finish();

@@ -26,11 +26,10 @@ pub(crate) fn check(fields: &Fields<'_>) {
 }
 
 fn fault(cursor: &Cursor<'_>) -> Option<String> {
-    let json = cursor.json()?;
     if !cursor.node().is_map() {
         return Some(format!("expected a JSON Schema, got {}", cursor.describe()));
     }
-    let value: Value = serde_json::from_str(&json).ok()?;
+    let value = cursor.value();
     if let Some(kind) = value.get("type").filter(|kind| *kind != "object") {
         return Some(format!("expected a JSON Schema with `type: object`, got `{}`", masked(&kind.to_string())));
     }

@@ -6,16 +6,11 @@ use std::path::{Component, Path, PathBuf};
 use toolcrib_base::{Kind, Problem};
 
 use crate::catalogue::load;
-use crate::define::{self, Define};
-use crate::definition_kind::DefinitionKind;
-use crate::entry::RegistryEntry;
+use crate::define;
 use crate::folder::{EXTENSIONS, FILES_MAX, not_text, read_bytes};
-use crate::problem::{DefinitionProblem, Findings, shown};
-use crate::profile::ProfileDefinition;
-use crate::server::ServerDefinition;
-use crate::service::ServiceDefinition;
-use crate::service_class::ServiceClassDefinition;
-use crate::workflow::WorkflowDefinition;
+use crate::kind::DefinitionKind;
+use crate::problem::{DefinitionProblem, Findings, Sink, shown};
+use crate::readers::reader;
 
 /// How deep folders are followed.
 const DEPTH_MAX: usize = 16;
@@ -73,16 +68,8 @@ impl From<&ValidateError> for Problem {
 pub fn validate(scope: &Scope) -> Result<Vec<Checked>, ValidateError> {
     let mut files = Vec::new();
     if scope.paths.is_empty() {
-        let folders = [
-            RegistryEntry::FOLDER,
-            ServerDefinition::FOLDER,
-            ProfileDefinition::FOLDER,
-            ServiceClassDefinition::FOLDER,
-            ServiceDefinition::FOLDER,
-            WorkflowDefinition::FOLDER,
-        ];
-        for folder in folders {
-            match find(&scope.home, Path::new(folder), 0, &mut files) {
+        for kind in DefinitionKind::ALL {
+            match find(&scope.home, Path::new(kind.folder()), 0, &mut files) {
                 Err(ValidateError::Unreadable { source, .. }) if source.kind() == std::io::ErrorKind::NotFound => {}
                 found => found?,
             }
@@ -143,16 +130,11 @@ fn find(base: &Path, path: &Path, depth: usize, files: &mut Vec<PathBuf>) -> Res
 fn kind_of(file: &Path) -> DefinitionKind {
     let whole = std::path::absolute(file).unwrap_or_else(|_| file.to_owned());
     let folders = whole.parent().into_iter().flat_map(Path::components).rev();
-    let named = folders.filter_map(|folder| match folder {
-        Component::Normal(name) if name == RegistryEntry::FOLDER => Some(DefinitionKind::Entry),
-        Component::Normal(name) if name == ServerDefinition::FOLDER => Some(DefinitionKind::Server),
-        Component::Normal(name) if name == ProfileDefinition::FOLDER => Some(DefinitionKind::Profile),
-        Component::Normal(name) if name == ServiceClassDefinition::FOLDER => Some(DefinitionKind::ServiceClass),
-        Component::Normal(name) if name == ServiceDefinition::FOLDER => Some(DefinitionKind::Service),
-        Component::Normal(name) if name == WorkflowDefinition::FOLDER => Some(DefinitionKind::Workflow),
+    let kind_of_folder = |folder: Component<'_>| match folder {
+        Component::Normal(name) => DefinitionKind::ALL.iter().find(|kind| name == kind.folder()).copied(),
         _ => None,
-    });
-    named.into_iter().next().unwrap_or(DefinitionKind::Entry)
+    };
+    folders.filter_map(kind_of_folder).next().unwrap_or(DefinitionKind::Entry)
 }
 
 /// One file with the place of its name.
@@ -167,16 +149,7 @@ fn check(base: &Path, file: &Path, kind: DefinitionKind) -> CheckedFile {
         Err(problem) => (None, Findings { problems: vec![problem], ..Findings::default() }),
         Ok(text) => {
             let stem = file.file_stem().unwrap_or_default().to_string_lossy();
-            match kind {
-                DefinitionKind::Entry => named(define::read_thoroughly::<RegistryEntry>(file, &stem, &text)),
-                DefinitionKind::Server => named(define::read_thoroughly::<ServerDefinition>(file, &stem, &text)),
-                DefinitionKind::Profile => named(define::read_thoroughly::<ProfileDefinition>(file, &stem, &text)),
-                DefinitionKind::ServiceClass => {
-                    named(define::read_thoroughly::<ServiceClassDefinition>(file, &stem, &text))
-                }
-                DefinitionKind::Service => named(define::read_thoroughly::<ServiceDefinition>(file, &stem, &text)),
-                DefinitionKind::Workflow => named(define::read_thoroughly::<WorkflowDefinition>(file, &stem, &text)),
-            }
+            define::read_into(Sink::thorough(file), &stem, &text, reader(kind))
         }
     };
     let Findings { problems, warnings, name_at: at } = findings;
@@ -187,10 +160,6 @@ fn check(base: &Path, file: &Path, kind: DefinitionKind) -> CheckedFile {
         place,
         at,
     }
-}
-
-fn named<D: Define<Name: ToString>>((definition, findings): (Option<D>, Findings)) -> (Option<String>, Findings) {
-    (definition.map(|definition| definition.name().to_string()), findings)
 }
 
 fn read(base: &Path, file: &Path) -> Result<String, DefinitionProblem> {

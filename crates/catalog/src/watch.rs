@@ -12,13 +12,7 @@ use tokio::time::{Instant, sleep, timeout_at};
 use toolcrib_base::task::{Scope, Stop};
 
 use crate::catalogue::{Changes, Loaded, reload};
-use crate::define::Define;
-use crate::profile::ProfileDefinition;
-use crate::registry::FOLDERS;
-use crate::server::ServerDefinition;
-use crate::service::ServiceDefinition;
-use crate::service_class::ServiceClassDefinition;
-use crate::workflow::WorkflowDefinition;
+use crate::kind::DefinitionKind;
 use crate::writing::Writing;
 
 /// Editors write in several steps: files are read when nothing has changed for this long.
@@ -141,14 +135,7 @@ impl WatchTask {
     fn watch_folders(&mut self) -> bool {
         let Some(watcher) = &mut self.watcher else { return false };
         // An inner folder may not exist; the home folder gives a sign when it comes.
-        let folders = [
-            ServerDefinition::FOLDER,
-            ProfileDefinition::FOLDER,
-            ServiceClassDefinition::FOLDER,
-            ServiceDefinition::FOLDER,
-            WorkflowDefinition::FOLDER,
-        ];
-        let folders = folders.into_iter().chain(FOLDERS);
+        let folders = DefinitionKind::ALL.iter().flat_map(|kind| kind.row().folders);
         let are_inner_watched = folders.map(|folder| self.home.join(folder)).fold(true, |all, folder| {
             let is_watched = watcher.watch(&folder, RecursiveMode::NonRecursive).is_ok() || !folder.exists();
             all && is_watched
@@ -173,8 +160,7 @@ impl WatchTask {
 /// Writes to the log what is new.
 fn tell(before: &Loaded, after: &Loaded) {
     let changes = Changes::between(before, after);
-    let Changes { servers, profiles, registry, service_classes, services, workflows } = changes;
-    tracing::info!(?servers, ?profiles, ?registry, ?service_classes, ?services, ?workflows, "definitions reloaded");
+    tracing::info!(%changes, "definitions reloaded");
     // Looked up in order: ten thousand files may have fifty problems each.
     let known: BTreeSet<_> = before.problems.iter().collect();
     for problem in after.problems.iter().filter(|problem| !known.contains(problem)) {

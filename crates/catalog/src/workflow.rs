@@ -9,7 +9,8 @@ use std::path::Path;
 
 use serde_json::{Map, Value};
 
-use crate::define::{self, Define};
+use crate::define::{self, Definition};
+use crate::kind::DefinitionKind;
 use crate::object_name::ObjectName;
 use crate::period::Period;
 use crate::problem::{DefinitionProblem, shown};
@@ -67,8 +68,8 @@ impl WorkflowDefinition {
     }
 }
 
-impl Define for WorkflowDefinition {
-    const FOLDER: &'static str = "workflows";
+impl Definition for WorkflowDefinition {
+    const KIND: DefinitionKind = DefinitionKind::Workflow;
     type Name = ObjectName;
 
     fn name(&self) -> &ObjectName {
@@ -114,7 +115,7 @@ fn read(name: Option<ObjectName>, fields: Fields<'_>) -> Option<WorkflowDefiniti
         on_failure: on_failure.unwrap_or_default(),
         output: fields.get("output").and_then(|cursor| output(&cursor)),
         timeout: fields.get("timeout").and_then(|cursor| cursor.parsed()),
-        spec: spec.and_then(|spec| spec.as_object().cloned()).unwrap_or_default(),
+        spec: spec.as_object().cloned().unwrap_or_default(),
     };
     let is_named = name.is_some();
     let mut read = definition(name.or_else(|| ObjectName::new("unnamed").ok())?);
@@ -178,7 +179,7 @@ fn output(cursor: &Cursor<'_>) -> Option<Value> {
         cursor.expected("a map: what a run answers");
         return None;
     }
-    cursor.value()
+    Some(cursor.value())
 }
 
 fn steps(cursor: &Cursor<'_>) -> Vec<Step> {

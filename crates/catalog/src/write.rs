@@ -1,7 +1,5 @@
 //! Writing definitions on request: whole files, atomically, never over something that the writer has not seen.
 
-mod amend;
-
 use std::fs::{self, File, OpenOptions, Permissions};
 use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
@@ -10,45 +8,23 @@ use std::sync::{Mutex, PoisonError};
 
 use serde_json::Value;
 use sha2::{Digest, Sha256};
-use toolcrib_base::{Kind, Problem, ProfileName, ServerName, random};
+use toolcrib_base::{Kind, Problem, random};
 
-use crate::define::{self, Define};
+use crate::definition_id::DefinitionId;
 use crate::endpoint::Endpoint;
-use crate::entry::RegistryEntry;
 use crate::folder::{EXTENSIONS, read_bytes};
-use crate::object_name::ObjectName;
 use crate::private::{MASK, is_harmless, is_name, is_secret_name, looks_secret};
-use crate::problem::{DefinitionProblem, Sink};
-use crate::profile::ProfileDefinition;
-use crate::reader::Cursor;
+use crate::problem::DefinitionProblem;
 use crate::secret::SecretRef;
-use crate::server::ServerDefinition;
-use crate::service::ServiceDefinition;
-use crate::service_class::ServiceClassDefinition;
-use crate::workflow::WorkflowDefinition;
-use crate::{tree, yaml};
+use crate::yaml;
 
-/// The keys of a definition whose values may hold secrets.
-const MASKED: [&str; 7] = ["env", "headers", "args", "url", "homepage", "auth", "keys"];
 const FILE_MODE: u32 = 0o600;
 const FOLDER_MODE: u32 = 0o700;
-
-/// Which definition is meant. The name's type keeps it inside its folder.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Which {
-    Server(ServerName),
-    Profile(ProfileName),
-    /// An entry of our own.
-    Entry(ServerName),
-    ServiceClass(ObjectName),
-    Service(ObjectName),
-    Workflow(ObjectName),
-}
 
 /// A definition to be written.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Change {
-    pub which: Which,
+    pub which: DefinitionId,
     pub text: String,
     /// Of the one that it replaces; `None` where there must be none.
     pub revision: Option<String>,
@@ -116,76 +92,6 @@ impl From<WriteError> for Problem {
     }
 }
 
-// === impl Which ===
-
-impl Which {
-    /// The name.
-    pub fn name(&self) -> &str {
-        match self {
-            Self::Server(name) | Self::Entry(name) => name.as_str(),
-            Self::Profile(name) => name.as_str(),
-            Self::ServiceClass(name) | Self::Service(name) | Self::Workflow(name) => name.as_str(),
-        }
-    }
-
-    fn folder(&self) -> &'static str {
-        match self {
-            Self::Server(_) => ServerDefinition::FOLDER,
-            Self::Profile(_) => ProfileDefinition::FOLDER,
-            Self::Entry(_) => crate::registry::CUSTOM,
-            Self::ServiceClass(_) => ServiceClassDefinition::FOLDER,
-            Self::Service(_) => ServiceDefinition::FOLDER,
-            Self::Workflow(_) => WorkflowDefinition::FOLDER,
-        }
-    }
-
-    fn file(&self, extension: &str) -> PathBuf {
-        Path::new(self.folder()).join(format!("{}.{extension}", self.name()))
-    }
-
-    /// Where it would be written if it were new, relative to the home folder.
-    pub fn new_file(&self) -> PathBuf {
-        self.file(EXTENSIONS[0])
-    }
-
-    /// The text of a definition that is given as a value; its `name` is the one that it is to be known by.
-    pub fn text_of(&self, definition: &Value) -> String {
-        let mut named = serde_json::Map::new();
-        named.insert("name".to_owned(), self.name().into());
-        named.extend(definition.as_object().cloned().unwrap_or_default());
-        yaml::render(&Value::Object(named))
-    }
-
-    /// What is wrong with a text as this definition.
-    pub fn check(&self, text: &str) -> Result<(), Vec<DefinitionProblem>> {
-        let file = self.file(EXTENSIONS[0]);
-        match self {
-            Self::Server(name) => define::read::<ServerDefinition>(&file, name.as_str(), text).map(drop),
-            Self::Profile(name) => define::read::<ProfileDefinition>(&file, name.as_str(), text).map(drop),
-            Self::Entry(name) => define::read::<RegistryEntry>(&file, name.as_str(), text).map(drop),
-            Self::ServiceClass(name) => define::read::<ServiceClassDefinition>(&file, name.as_str(), text).map(drop),
-            Self::Service(name) => define::read::<ServiceDefinition>(&file, name.as_str(), text).map(drop),
-            Self::Workflow(name) => define::read::<WorkflowDefinition>(&file, name.as_str(), text).map(drop),
-        }?;
-        // Whoever sends back what was shown to him must not lose the values that were not.
-        let is_masked =
-            |value: &Value| MASKED.iter().any(|key| value.get(key).is_some_and(|it| it.to_string().contains(MASK)));
-        if self.value(text).is_some_and(|value| is_masked(&value)) {
-            let message = format!("expected values, got `{MASK}`, the placeholder of a hidden value");
-            return Err(vec![
-                DefinitionProblem::of_file(&file, message).hint("write the value or a reference such as `env:KEY`"),
-            ]);
-        }
-        Ok(())
-    }
-
-    fn value(&self, text: &str) -> Option<Value> {
-        let sink = Sink::new(Path::new(self.folder()));
-        let root = tree::parse(text, &sink)?;
-        serde_json::from_str(&Cursor::root(&root, &sink).json()?).ok()
-    }
-}
-
 // === impl Written ===
 
 impl Written {
@@ -207,11 +113,11 @@ impl Written {
 
     /// This text, made to say what `text` says, with its comments and its order kept where its form allows that; otherwise
     /// `text` as it is.
-    pub fn amended(&self, which: &Which, text: &str) -> String {
+    pub fn amended(&self, which: &DefinitionId, text: &str) -> String {
         let read = |text: &str| which.value(text);
         let amended = match (self.value(which), which.value(text)) {
             (Some(Value::Object(before)), Some(Value::Object(after))) => {
-                amend::amend(&self.text, &before, &after, &read)
+                yaml::amend(&self.text, &before, &after, &read)
             }
             _ => None,
         };
@@ -219,12 +125,12 @@ impl Written {
     }
 
     /// What it says, secrets included; `None` when it is no YAML.
-    pub fn value(&self, which: &Which) -> Option<Value> {
+    pub fn value(&self, which: &DefinitionId) -> Option<Value> {
         which.value(&self.text)
     }
 
     /// What the file says, with `****` for every value that may be a secret; `None` when it is no YAML.
-    pub fn shown(&self, which: &Which) -> Option<Value> {
+    pub fn shown(&self, which: &DefinitionId) -> Option<Value> {
         let mut value = which.value(&self.text)?;
         if !value.is_object() {
             // A file that is something else altogether, such as a link to a token.
@@ -342,7 +248,7 @@ impl Files {
     }
 
     /// The file that defines it. Reads files: not for the thread of an async runtime, as all that follows.
-    pub fn read(&self, which: &Which) -> Result<Option<Written>, WriteError> {
+    pub fn read(&self, which: &DefinitionId) -> Result<Option<Written>, WriteError> {
         for extension in EXTENSIONS {
             let file = which.file(extension);
             let path = self.home.join(&file);
@@ -359,7 +265,7 @@ impl Files {
     }
 
     /// Writes a new definition. One that is there already stays as it is.
-    pub fn create(&self, which: &Which, text: &str) -> Result<Written, WriteError> {
+    pub fn create(&self, which: &DefinitionId, text: &str) -> Result<Written, WriteError> {
         let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
         which.check(text).map_err(WriteError::Bad)?;
         if let Some(there) = self.existing(which)? {
@@ -371,7 +277,7 @@ impl Files {
     }
 
     /// Puts a whole new text in the place of the one with this revision.
-    pub fn replace(&self, which: &Which, text: &str, revision: &str) -> Result<Written, WriteError> {
+    pub fn replace(&self, which: &DefinitionId, text: &str, revision: &str) -> Result<Written, WriteError> {
         let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
         which.check(text).map_err(WriteError::Bad)?;
         let before = self.own(which, Some(revision))?;
@@ -426,7 +332,7 @@ impl Files {
     }
 
     /// Removes a definition; with a revision only if that is what is there.
-    pub fn remove(&self, which: &Which, revision: Option<&str>) -> Result<PathBuf, WriteError> {
+    pub fn remove(&self, which: &DefinitionId, revision: Option<&str>) -> Result<PathBuf, WriteError> {
         let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
         let before = self.own(which, revision)?;
         fs::remove_file(self.home.join(&before.file))
@@ -436,7 +342,7 @@ impl Files {
     }
 
     /// The path of whatever stands where the definition would.
-    fn existing(&self, which: &Which) -> Result<Option<PathBuf>, WriteError> {
+    fn existing(&self, which: &DefinitionId) -> Result<Option<PathBuf>, WriteError> {
         for extension in EXTENSIONS {
             let file = which.file(extension);
             match fs::symlink_metadata(self.home.join(&file)) {
@@ -449,7 +355,7 @@ impl Files {
     }
 
     /// The file, if it is an ordinary one and has this revision.
-    fn own(&self, which: &Which, revision: Option<&str>) -> Result<Written, WriteError> {
+    fn own(&self, which: &DefinitionId, revision: Option<&str>) -> Result<Written, WriteError> {
         let file = self.existing(which)?.ok_or_else(|| WriteError::Missing(which.name().to_owned()))?;
         // What a link points to lies elsewhere and belongs to somebody else.
         if !fs::symlink_metadata(self.home.join(&file)).is_ok_and(|now| now.is_file()) {

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Value, json};
+use toolcrib_base::nearest::similar;
 use toolcrib_base::{Kind, Problem};
 use toolcrib_catalog::pin::{Difference, Digest, Item, Offer, Part, visible};
-use toolcrib_search::nearest;
 use toolcrib_session::Caller;
 use toolcrib_store::{AuditEvent, Decision, Outcome, PinChange};
 use toolcrib_view::ServerEntry;
@@ -152,7 +152,7 @@ fn chosen(running: &ServerEntry, which: &Which, offer: &Offer, difference: &Diff
         let item = item_of(server.as_str(), name);
         if !differing.contains(&item) {
             let names: Vec<String> = differing.iter().map(shown).collect();
-            let close = nearest(name, names.iter().map(String::as_str));
+            let close = similar(name, names.iter().map(String::as_str));
             let message = format!("`{}` of server `{server}` is as it was approved, or not there", visible(name));
             let hint = match close.first() {
                 Some(close) => format!("did you mean `{close}`?"),

@@ -12,7 +12,7 @@ use std::time::Duration;
 use tokio::sync::{Semaphore, watch};
 use tokio::time::Instant;
 use toolcrib_base::{Kind, Problem, ServerName};
-use toolcrib_catalog::{Answers, ConfigureError, Configured, RegistryEntry, Which};
+use toolcrib_catalog::{Answers, ConfigureError, Configured, DefinitionId, RegistryEntry};
 use toolcrib_upstream::State;
 use toolcrib_view::ServerTable;
 
@@ -201,7 +201,7 @@ impl Gateway {
     async fn configure(self: &Arc<Self>, configured: &Configured) -> Result<(), Problem> {
         let _place = self.configuring.places.acquire().await;
         let (gateway, which, text) =
-            (Arc::clone(self), Which::Server(configured.name.clone()), configured.text.clone());
+            (Arc::clone(self), DefinitionId::Server(configured.name.clone()), configured.text.clone());
         let wrote = tokio::task::spawn_blocking(move || {
             if gateway.files.home().as_os_str().is_empty() {
                 return Err(Problem::new(Kind::Conflict, "this gateway has no home folder to write to"));
@@ -278,7 +278,7 @@ impl Gateway {
     async fn take_back(self: &Arc<Self>, server: ServerName, revision: String) {
         let gateway = Arc::clone(self);
         let work = move || {
-            if let Err(error) = gateway.files.remove(&Which::Server(server.clone()), Some(&revision)) {
+            if let Err(error) = gateway.files.remove(&DefinitionId::Server(server.clone()), Some(&revision)) {
                 tracing::warn!(%server, %error, "failed to remove its definition, although none of its tools was \
                                                  loaded");
             }

@@ -3,12 +3,12 @@
 use std::path::Path;
 
 use serde_json::{Value, json};
+use toolcrib_base::nearest::similar;
 use toolcrib_base::{Kind, PrincipalId, Problem, ProfileName, ToolId};
 use toolcrib_catalog::pin::{Item, Part};
-use toolcrib_catalog::{ChangedTools, Which};
+use toolcrib_catalog::{ChangedTools, DefinitionId};
 use toolcrib_policy::{Act, Caller, Request};
 use toolcrib_protocol::inventory::Entry;
-use toolcrib_search::nearest;
 use toolcrib_upstream::{State, stderr_apart};
 use toolcrib_view::ServerEntry;
 use toolcrib_view::view::{View, annotations};
@@ -61,7 +61,7 @@ impl Gateway {
                     ids.collect::<Vec<_>>()
                 })
                 .collect();
-            nearest(name, ids.iter().map(String::as_str)).into_iter().map(str::to_owned).collect()
+            similar(name, ids.iter().map(String::as_str)).into_iter().map(str::to_owned).collect()
         };
         Ok(json!({
             "tool": id.map_or(shown, |id| id.to_string()), "profile": profile, "visible": visible,
@@ -163,7 +163,7 @@ impl Gateway {
 
     /// The file and the line of a key of a profile.
     fn place(&self, profile: &ProfileName, key: &str, pattern: Option<&str>) -> String {
-        let Ok(Some(written)) = self.files.read(&Which::Profile(profile.clone())) else {
+        let Ok(Some(written)) = self.files.read(&DefinitionId::Profile(profile.clone())) else {
             return format!("the built-in profile `{profile}`");
         };
         let file = written.file.display();
@@ -277,7 +277,7 @@ fn missing(running: &ServerEntry, id: &ToolId) -> String {
     if !status.listed {
         return format!("server `{server}` was not listed yet");
     }
-    let close = nearest(&id.tool, inventory.tools.iter().map(|tool| tool.key.as_str()));
+    let close = similar(&id.tool, inventory.tools.iter().map(|tool| tool.key.as_str()));
     let close: Vec<String> = close.iter().map(|name| format!("`{server}/{name}`")).collect();
     let near = if close.is_empty() { String::new() } else { format!("; nearest: {}", close.join(", ")) };
     format!("server `{server}` has {} tools, none of this name{near}", inventory.tools.len())

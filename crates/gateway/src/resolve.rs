@@ -7,10 +7,10 @@ mod renamed;
 use std::sync::Arc;
 
 use serde_json::json;
+use toolcrib_base::nearest::similar;
 use toolcrib_base::{Kind, Problem, ToolId};
 use toolcrib_catalog::{Dialect, ServerDefinition};
 use toolcrib_protocol::{Raw, json as raw_json};
-use toolcrib_search::nearest;
 use toolcrib_upstream::{ServerUnavailable, State};
 use toolcrib_view::Operation;
 use toolcrib_view::dialect::{self, Act, MetaName};
@@ -238,7 +238,7 @@ pub(crate) fn unknown_tool(view: &View, name: &str) -> Problem {
     let find = dialect::name_of(Act::Find, own);
     let known = view.tools.iter().map(|tool| &*tool.name);
     let metas = dialect::META_NAMES.iter().filter(|meta| meta.dialect == own).map(|meta| meta.name);
-    let close = nearest(name, known.chain(metas));
+    let close = similar(name, known.chain(metas));
     let shown: String = name.chars().take(128).collect();
     let mut problem = Problem::new(Kind::UnknownTool, format!("tool not found: `{shown}`"));
     if let Some(now) = renamed::now(view, name) {
@@ -299,7 +299,7 @@ pub(crate) fn away(view: &View, name: &str) -> Option<ServerUnavailable> {
 
 /// The answer to a prompt's name that nobody has.
 pub(crate) fn unknown_prompt(view: &View, name: &str) -> Problem {
-    let close = nearest(name, view.prompts.iter().map(|prompt| &*prompt.name));
+    let close = similar(name, view.prompts.iter().map(|prompt| &*prompt.name));
     let list = dialect::name_of(Act::ListPrompts, view.profile.dialect);
     let mut hint = String::new();
     if !close.is_empty() {

@@ -9,9 +9,9 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use tokio::sync::watch;
+use toolcrib_base::nearest::similar;
 use toolcrib_base::{Kind, PrincipalId, Problem, ServerName, Timestamp};
 use toolcrib_catalog::pin::{Difference, Digest, Offer};
-use toolcrib_search::nearest;
 use toolcrib_store::{PinChange, Snapshot};
 use toolcrib_upstream::{Inspection, State};
 use toolcrib_view::ServerEntry;
@@ -78,7 +78,7 @@ impl Gateway {
             let shown: String = name.chars().take(128).collect();
             let problem = Problem::new(Kind::NotFound, format!("no server `{shown}`"));
             let close: Vec<_> =
-                nearest(name, table.keys().map(ServerName::as_str)).iter().map(|name| format!("`{name}`")).collect();
+                similar(name, table.keys().map(ServerName::as_str)).iter().map(|name| format!("`{name}`")).collect();
             if close.is_empty() {
                 problem.hint("see all with `toolcrib list servers`")
             } else {

@@ -5,6 +5,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use serde_json::{Map, Value, json};
+use toolcrib_base::nearest::nearest;
 use toolcrib_base::task::Scope;
 
 use crate::drive::Speaker;
@@ -13,7 +14,6 @@ use crate::harness;
 use crate::outcome::{Outcome, Verdict};
 use crate::run::{Config, World};
 use crate::scenario::{Act, Scenario};
-use crate::wrong::nearest;
 
 /// The tool that lists the gateway's own tools, and how long it may take.
 const LIST: &str = "list_core_tools";

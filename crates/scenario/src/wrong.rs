@@ -28,11 +28,3 @@ impl fmt::Display for Wrong {
         self.hint.as_ref().map_or(Ok(()), |hint| write!(f, " ({hint})"))
     }
 }
-
-/// The known word that is near enough to be meant.
-pub(crate) fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
-    let plain = |word: &str| word.to_lowercase().replace('-', "_");
-    let (meant, most) = (plain(word), (word.chars().count() / 3).clamp(1, 3));
-    let distances = known.into_iter().map(|known| (strsim::osa_distance(&meant, &plain(known)), known));
-    distances.filter(|(distance, _)| *distance <= most).min_by_key(|(distance, _)| *distance).map(|(_, known)| known)
-}

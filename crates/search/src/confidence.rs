@@ -2,7 +2,7 @@
 
 use rust_stemmers::{Algorithm, Stemmer};
 
-use crate::nearest::edits;
+use crate::edits::edits;
 use crate::query;
 use crate::query::QUERY_TERMS;
 use crate::text::{parts, prefix, stop};

@@ -2,9 +2,9 @@
 //! words that look alike, and what tools say for what people say.
 
 use crate::bm25f::Term;
+use crate::edits::edits;
 use crate::frame::{Frame, Mask};
 use crate::meaning::Table;
-use crate::nearest::edits;
 use crate::query::QueryTerm;
 use crate::vocabulary::Match;
 

@@ -25,9 +25,8 @@
 //! - `learned` remembers what was called after which words and raises it among near ties; who notes what is the caller's.
 //! - Visibility is decided before anything is counted: scores, corrections, ties, folding and totals are those of an index
 //!   without the hidden tools. A [`View`] decides it once for one state of the index.
-//! - [`Signature`] and [`budget`] show hits to a model within a number of tokens that [`tokens`] counts; [`nearest()`]
-//!   proposes names where there was none; [`Confidence`] says whether the best hit fits
-//!   at all, [`measure`] how good a ranking is.
+//! - [`Signature`] and [`budget`] show hits to a model within a number of tokens that [`tokens`] counts;
+//!   [`Confidence`] says whether the best hit fits at all, [`measure`] how good a ranking is.
 //!
 //! # How to add a ranking component
 //!
@@ -46,6 +45,7 @@ mod bm25f;
 pub mod budget;
 mod confidence;
 mod document;
+mod edits;
 mod expand;
 mod frame;
 mod index;
@@ -54,7 +54,6 @@ mod letters;
 mod lexicon;
 mod meaning;
 pub mod measure;
-mod nearest;
 mod plain;
 mod query;
 mod rank;
@@ -71,7 +70,6 @@ pub use document::{Document, Parameter, ServerText};
 pub use index::{Index, View};
 pub use learned::{Learned, Use};
 pub use meaning::{Meaning, QueryVectors, TextKey, ToolVectors, VECTOR_DIMENSIONS, plain_letter, tool_texts};
-pub use nearest::nearest;
 pub use query::{QUERY_BYTES, QUERY_TERMS};
 pub use rank::{Correction, Explanation, Hit, Hits, Part, Query, Ranker, Ranking, TermPart, Visible};
 pub use signature::{Detail, SIGNATURE_CHARS, Signature};

@@ -7,6 +7,9 @@ pub(crate) mod stop;
 use std::collections::HashMap;
 
 use rust_stemmers::{Algorithm, Stemmer};
+use toolcrib_base::nearest::{is_apostrophe, is_letter};
+
+pub(crate) use toolcrib_base::nearest::prefix;
 
 /// Longer words are cut here, in bytes: base64 and hashes in descriptions are no vocabulary.
 const TERM_BYTES: usize = 40;
@@ -131,27 +134,9 @@ impl Stems {
     }
 }
 
-/// The lower-case parts of an identifier: cut at `_ - . /` and other signs, and at changes of case.
+/// The lower-case parts of an identifier, each cut at the longest term.
 pub(crate) fn parts(chunk: &str) -> Vec<String> {
-    let mut parts = Vec::new();
-    for word in chunk.split(|c| !(is_letter(c) || is_apostrophe(c))) {
-        let mut part = String::new();
-        let mut letters = word.chars().filter(|c| !is_apostrophe(*c)).peekable();
-        let mut before: Option<char> = None;
-        while let Some(letter) = letters.next() {
-            let follows_lower = before.is_some_and(|b| b.is_lowercase() || b.is_numeric());
-            let ends_acronym =
-                before.is_some_and(char::is_uppercase) && letters.peek().is_some_and(|next| next.is_lowercase());
-            if letter.is_uppercase() && (follows_lower || ends_acronym) && !part.is_empty() {
-                parts.push(std::mem::take(&mut part));
-            }
-            part.extend(letter.to_lowercase());
-            before = Some(letter);
-        }
-        if !part.is_empty() {
-            parts.push(part);
-        }
-    }
+    let mut parts = toolcrib_base::nearest::parts(chunk);
     for part in &mut parts {
         let end = prefix(part, TERM_BYTES).len();
         part.truncate(end);
@@ -170,32 +155,14 @@ fn chunks(text: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// Letters and digits of every script, and the marks that combine with them.
-fn is_letter(c: char) -> bool {
-    c.is_alphanumeric() || matches!(c, '\u{300}'..='\u{36f}')
-}
-
 fn is_connector(c: char) -> bool {
     matches!(c, '_' | '-' | '.' | '/')
-}
-
-fn is_apostrophe(c: char) -> bool {
-    matches!(c, '\'' | '’')
 }
 
 /// A hash for the dictionary (FNV-1a). It need not resist an attacker: who makes a word with the hash of another could
 /// as well use the other.
 pub(crate) fn hash(text: &str) -> u64 {
     text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
-}
-
-/// The longest prefix of at most `bound` bytes that ends at a character.
-pub(crate) fn prefix(text: &str, bound: usize) -> &str {
-    let mut end = bound.min(text.len());
-    while !text.is_char_boundary(end) {
-        end -= 1;
-    }
-    &text[..end]
 }
 
 #[cfg(test)]

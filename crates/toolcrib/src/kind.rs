@@ -156,6 +156,8 @@ impl Row {
 mod tests {
     use std::collections::BTreeSet;
 
+    use toolcrib_catalog::DefinitionKind;
+
     use super::*;
 
     #[test]
@@ -180,6 +182,16 @@ mod tests {
             assert_eq!(named(word).unwrap().many, many);
         }
         assert!(named("things").is_none());
+    }
+
+    #[test]
+    fn every_kind_of_definition_has_a_row() {
+        for kind in DefinitionKind::ALL {
+            let row = named(kind.as_str()).unwrap_or_else(|| panic!("no row takes the word `{kind}`"));
+            let of_folder = named(kind.folder()).map(|found| found.many);
+            assert_eq!(of_folder, Some(row.many), "`{}` is the folder of `{kind}`", kind.folder());
+            assert!(row.act(Verb::Get).is_some() && matches!(row.source, Source::Operation(_)), "{kind}");
+        }
     }
 
     #[test]

@@ -4,13 +4,17 @@ use serde_json::Value;
 use toolcrib_base::ProfileName;
 
 use super::{BundleError, Need, NeedPlace, address, needs_of};
+use crate::definition_id::DefinitionId;
 use crate::private::{is_harmless, is_secret_address, is_secret_name, is_secret_value};
 use crate::secret::SecretRef;
-use crate::write::Which;
 
 /// Makes references of what may be a secret in `env` and `headers`, and refuses it elsewhere. Gives what is referred to.
-pub(super) fn definition(which: &Which, profile: &ProfileName, value: &mut Value) -> Result<Vec<Need>, BundleError> {
-    if !matches!(which, Which::Entry(_)) {
+pub(super) fn definition(
+    which: &DefinitionId,
+    profile: &ProfileName,
+    value: &mut Value,
+) -> Result<Vec<Need>, BundleError> {
+    if !matches!(which, DefinitionId::Entry(_)) {
         for (key, place) in [("env", NeedPlace::Variable), ("headers", NeedPlace::Header)] {
             for (variable, value) in value.get_mut(key).and_then(Value::as_object_mut).into_iter().flatten() {
                 hide(which, profile, (variable, place), value);
@@ -19,9 +23,9 @@ pub(super) fn definition(which: &Which, profile: &ProfileName, value: &mut Value
     }
     for (key, value) in value.as_object().into_iter().flatten() {
         let place = match key.as_str() {
-            "env" | "headers" if !matches!(which, Which::Entry(_)) => None,
+            "env" | "headers" if !matches!(which, DefinitionId::Entry(_)) => None,
             "args" => argument(value).map(|index| format!("args[{index}]")),
-            "url" if !matches!(which, Which::Entry(_)) => {
+            "url" if !matches!(which, DefinitionId::Entry(_)) => {
                 let literal = address(value).map(|address| Value::from(address.literal()));
                 leaf(key, literal.as_ref().unwrap_or(value))
             }
@@ -34,12 +38,12 @@ pub(super) fn definition(which: &Which, profile: &ProfileName, value: &mut Value
     Ok(needs_of(which, value))
 }
 
-fn hide(which: &Which, profile: &ProfileName, (variable, place): (&str, NeedPlace), value: &mut Value) {
+fn hide(which: &DefinitionId, profile: &ProfileName, (variable, place): (&str, NeedPlace), value: &mut Value) {
     let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
     let is_literal = matches!(text.parse(), Ok(SecretRef::Literal(_)));
     let looks_so = (is_secret_name(variable) && !is_harmless(&text)) || is_secret_text(&text);
     if is_literal && looks_so {
-        let server = if let Which::Server(name) = which { Some(name.clone()) } else { None };
+        let server = if let DefinitionId::Server(name) = which { Some(name.clone()) } else { None };
         let reference = SecretRef::Literal(toolcrib_base::Secret::new(""));
         let variable = variable.to_owned();
         let need = Need { server, variable, place, reference, title: None, help_url: None };

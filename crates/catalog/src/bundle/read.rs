@@ -7,15 +7,15 @@ use std::path::Path;
 use serde_json::Value;
 use toolcrib_base::{ProfileName, ServerName};
 
-use super::{BUNDLE_BYTES, Bundle, FORM, FOUND_OUT, KEYS, MOST, Need, NeedPlace, needs_of};
-use crate::define::Define;
+use super::{BUNDLE_BYTES, Bundle, FORM, MOST, Need, NeedPlace, needs_of};
+use crate::define::Definition;
+use crate::definition_id::DefinitionId;
 use crate::entry::RegistryEntry;
 use crate::problem::{DefinitionProblem, Sink};
 use crate::profile::ProfileDefinition;
 use crate::reader::Cursor;
 use crate::server::ServerDefinition;
-use crate::tree;
-use crate::write::Which;
+use crate::yaml;
 
 pub(super) fn bundle(file: &Path, text: &str) -> Result<Bundle, Vec<DefinitionProblem>> {
     if text.len() > BUNDLE_BYTES {
@@ -23,7 +23,7 @@ pub(super) fn bundle(file: &Path, text: &str) -> Result<Bundle, Vec<DefinitionPr
         return Err(vec![DefinitionProblem::of_file(file, message)]);
     }
     let sink = Sink::new(file);
-    let bundle = tree::parse(text, &sink).and_then(|root| read(Cursor::root(&root, &sink)));
+    let bundle = yaml::parse_into(text, &sink).and_then(|root| read(Cursor::root(&root, &sink)));
     let problems = sink.finish();
     match bundle {
         Some(bundle) if problems.is_empty() => Ok(bundle),
@@ -37,7 +37,7 @@ fn read(root: Cursor<'_>) -> Option<Bundle> {
     let form = fields.require("bundle", "the form of the bundle", format!("add a line `bundle: {FORM}`"));
     let form = form.and_then(|cursor| cursor.number(FORM, FORM));
     let profile = fields.require("profile", "the profile", "add `profile` with its `name`".to_owned());
-    let profile = profile.and_then(|cursor| definition::<ProfileDefinition>(&cursor, &KEYS));
+    let profile = profile.and_then(|cursor| definition::<ProfileDefinition>(&cursor));
     let servers = fields.get("servers").map(|cursor| list::<ServerDefinition>(&cursor)).unwrap_or_default();
     let registry = fields.get("registry").map(|cursor| list::<RegistryEntry>(&cursor)).unwrap_or_default();
     let told = fields.get("needs").map(|cursor| cursor.list(need)).unwrap_or_default();
@@ -58,9 +58,9 @@ fn read(root: Cursor<'_>) -> Option<Bundle> {
             cursor.problem(format!("expected an entry that the profile finds, got `{}`", entry.name), Some(hint));
         }
     }
-    let mut needs = needs_of(&Which::Profile(name.clone()), &own);
+    let mut needs = needs_of(&DefinitionId::Profile(name.clone()), &own);
     for (server, value, _) in &servers {
-        needs.extend(needs_of(&Which::Server(server.name.clone()), value));
+        needs.extend(needs_of(&DefinitionId::Server(server.name.clone()), value));
     }
     for (told, cursor) in told {
         let is_it =
@@ -84,7 +84,7 @@ fn read(root: Cursor<'_>) -> Option<Bundle> {
 }
 
 /// The definitions of a list, each once.
-fn list<'a, D: Define>(cursor: &Cursor<'a>) -> Vec<(D, Value, Cursor<'a>)> {
+fn list<'a, D: Definition>(cursor: &Cursor<'a>) -> Vec<(D, Value, Cursor<'a>)> {
     let (mut names, mut count) = (HashSet::new(), 0);
     cursor.list(|item| {
         count += 1;
@@ -94,7 +94,7 @@ fn list<'a, D: Define>(cursor: &Cursor<'a>) -> Vec<(D, Value, Cursor<'a>)> {
             }
             return None;
         }
-        let read = definition::<D>(&item, &FOUND_OUT)?;
+        let read = definition::<D>(&item)?;
         if !names.insert(format!("{:?}", read.0.name())) {
             item.problem("expected each name once, got it again", Some("remove one of the two".to_owned()));
         }
@@ -102,17 +102,16 @@ fn list<'a, D: Define>(cursor: &Cursor<'a>) -> Vec<(D, Value, Cursor<'a>)> {
     })
 }
 
-/// One definition by its own reader, and as a value. Keys of `never` are in no bundle.
-fn definition<'a, D: Define>(cursor: &Cursor<'a>, never: &[&'static str]) -> Option<(D, Value, Cursor<'a>)> {
+/// One definition by its own reader, and as a value.
+fn definition<'a, D: Definition>(cursor: &Cursor<'a>) -> Option<(D, Value, Cursor<'a>)> {
     let fields = cursor.clone().fields()?;
-    for key in never {
+    for key in D::KIND.row().local {
         fields.misplaced(key, "belongs to one installation and is in no bundle");
     }
     // The name is checked by the reader; here it only stands for that of the file.
     let stem = fields.get("name").and_then(|name| name.text_or_nothing()).unwrap_or_default();
     let read = D::read(stem, cursor.clone())?;
-    let value = serde_json::from_str(&cursor.json()?).ok()?;
-    Some((read, value, cursor.clone()))
+    Some((read, cursor.value(), cursor.clone()))
 }
 
 fn need(item: Cursor<'_>) -> Option<(Need, Cursor<'_>)> {

@@ -24,11 +24,14 @@ impl Ground {
         let loaded = crate::load(self.home.path());
         assert!(loaded.problems.is_empty(), "{:?}", loaded.problems);
         let files = Files::new(self.home.path());
-        let read = |which: Which| files.read(&which).unwrap();
-        let servers: Vec<_> =
-            loaded.servers.keys().map(|name| (name.clone(), read(Which::Server(name.clone())).unwrap())).collect();
+        let read = |which: DefinitionId| files.read(&which).unwrap();
+        let servers: Vec<_> = loaded
+            .servers
+            .keys()
+            .map(|name| (name.clone(), read(DefinitionId::Server(name.clone())).unwrap()))
+            .collect();
         let name = ProfileName::new("team").unwrap();
-        let profile = read(Which::Profile(name.clone()));
+        let profile = read(DefinitionId::Profile(name.clone()));
         Bundle::of((&name, profile.as_ref()), &servers, &loaded)
     }
 
@@ -156,7 +159,7 @@ fn references_are_put_in_place_and_nothing_else() {
     assert_eq!(definitions[0].1["env"], json!({ "K": "vault:mine", "M": "fast" }));
     assert_eq!(
         definitions[1],
-        (Which::Profile(ProfileName::new("team").unwrap()), json!({ "name": "team", "env": { "T": "file:t" } }))
+        (DefinitionId::Profile(ProfileName::new("team").unwrap()), json!({ "name": "team", "env": { "T": "file:t" } }))
     );
 }
 
@@ -185,7 +188,7 @@ fn references_in_an_address_are_needs_too() {
 fn several_definitions_are_written_or_none() {
     let ground = Ground::new(&[("servers/a.yaml", "name: a\ncommand: old\n")]);
     let files = Files::new(ground.home.path());
-    let which = |name: &str| Which::Server(ServerName::new(name).unwrap());
+    let which = |name: &str| DefinitionId::Server(ServerName::new(name).unwrap());
     let change =
         |name: &str, revision| Change { which: which(name), text: format!("name: {name}\ncommand: new\n"), revision };
     let exists = |path: &str| ground.home.path().join(path).exists();
@@ -196,8 +199,11 @@ fn several_definitions_are_written_or_none() {
     // The second cannot be written, because something else is where its folder would be.
     std::fs::write(ground.home.path().join("registry"), "").unwrap();
     let revision = files.read(&which("a")).unwrap().map(|written| written.revision);
-    let entry =
-        Change { which: Which::Entry(ServerName::new("e").unwrap()), text: "name: e\n".to_owned(), revision: None };
+    let entry = Change {
+        which: DefinitionId::Entry(ServerName::new("e").unwrap()),
+        text: "name: e\n".to_owned(),
+        revision: None,
+    };
     let failed = files.put_all(&[change("b", None), change("a", revision.clone()), entry]);
     assert!(failed.is_err(), "{failed:?}");
     assert!(!exists("servers/b.yaml"));

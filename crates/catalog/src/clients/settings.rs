@@ -10,7 +10,7 @@ use super::jsonc::Json;
 use super::splice::{Splice, Splices};
 use super::table::{Client, Format, Source, Transports};
 use super::toml::Toml;
-use crate::definition_kind::DefinitionKind;
+use crate::kind::DefinitionKind;
 use crate::objects::objects_of_text;
 use crate::placeholder::{Piece, pieces};
 use crate::private::is_secret_name;

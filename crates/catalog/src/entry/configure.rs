@@ -9,7 +9,8 @@ use toolcrib_base::{Kind, Problem, ServerName};
 use super::runtime::fill;
 use super::value::{self, Members};
 use super::{AuthorizationKind, Reach, RegistryEntry, Variable};
-use crate::define::{self, Define};
+use crate::define;
+use crate::kind::DefinitionKind;
 use crate::problem::{DefinitionProblem, shown};
 use crate::secret::SecretRef;
 use crate::server::ServerDefinition;
@@ -119,7 +120,7 @@ impl RegistryEntry {
         if self.authorization.kind == AuthorizationKind::OAuth2 && values.is_empty() {
             members.set("auth", self.login());
         }
-        let file = Path::new(ServerDefinition::FOLDER).join(format!("{name}.yaml"));
+        let file = Path::new(DefinitionKind::Server.folder()).join(format!("{name}.yaml"));
         let text = format!("# From the registry entry `{}`.\n{}", self.name, yaml::render(&members.into_value()));
         // What the entry says was checked as an entry; whether it is a definition its own reader knows best.
         define::read::<ServerDefinition>(&file, name.as_str(), &text).map_err(ConfigureError::Definition)?;

@@ -50,7 +50,7 @@ pub(super) fn read(stem: &str, root: Cursor<'_>) -> Option<RegistryEntry> {
         renamed: BTreeMap::new(),
         tools: fields.get("tools").map(|cursor| server::tools(&cursor)).unwrap_or_default(),
         verified_at: verified_at.or_else(|| text(&fields, "verified_at")),
-        metadata: metadata.and_then(|cursor| cursor.json()).map(Kept::of_json),
+        metadata: metadata.map(|cursor| Kept::of_json(cursor.json())),
     };
     super::warn_of_gaps(&fields, &entry);
     fields.finish_leniently();

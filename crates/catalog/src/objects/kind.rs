@@ -1,16 +1,7 @@
 //! What a document says that it is, and whose.
 
-use crate::definition_kind::DefinitionKind;
+use crate::kind::DefinitionKind;
 use crate::problem::shown;
-
-/// The words of each kind, without dashes and whatever their letter case.
-const WORDS: [(DefinitionKind, &[&str]); 5] = [
-    (DefinitionKind::Server, &["server", "servers", "mcpserver", "mcpservers", "mcps"]),
-    (DefinitionKind::Profile, &["profile", "profiles"]),
-    (DefinitionKind::Workflow, &["workflow", "workflows", "wf", "wfs"]),
-    (DefinitionKind::ServiceClass, &["serviceclass", "serviceclasses", "sc", "scs"]),
-    (DefinitionKind::Service, &["service", "services", "svc", "svcs"]),
-];
 
 /// Kinds of muster that are no definitions.
 const RECORDS: [&str; 3] = ["workflowexecution", "workflowexecutions", "wfe"];
@@ -33,7 +24,7 @@ pub(super) enum DocumentKind {
 /// The kind of a word such as `MCPServer` or `service-class`.
 pub fn kind_named(word: &str) -> Option<DefinitionKind> {
     let word: String = word.chars().filter(|c| !matches!(c, '-' | '_')).collect::<String>().to_ascii_lowercase();
-    WORDS.iter().find(|(_, words)| words.contains(&word.as_str())).map(|(kind, _)| *kind)
+    DefinitionKind::ALL.iter().find(|kind| kind.row().aliases.contains(&word.as_str())).copied()
 }
 
 /// What is meant by `apiVersion` and `kind`.
@@ -61,12 +52,7 @@ pub(super) fn meant(api_version: Option<&str>, kind: Option<&str>) -> DocumentKi
 
 /// The kind that a folder's name says, ours or muster's.
 pub(super) fn of_folder(name: &str) -> Option<DefinitionKind> {
-    matches!(
-        name,
-        "mcpservers" | "servers" | "profiles" | "workflows" | "serviceclasses" | "service-classes" | "services"
-    )
-    .then(|| kind_named(name))
-    .flatten()
+    DefinitionKind::ALL.iter().find(|kind| kind.row().document_folders.contains(&name)).copied()
 }
 
 /// The kind that the keys of a document say which has no `kind`.

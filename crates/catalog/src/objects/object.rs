@@ -4,22 +4,17 @@ use std::path::Path;
 use std::sync::Arc;
 
 use serde_json::Value;
+use toolcrib_base::nearest::nearest;
 
 use super::kind::{self, DocumentKind};
 use super::source::called;
 use super::{Object, ObjectForm, ObjectPlace, ObjectProblem, Objects, SkippedObject, server};
-use crate::define::Define;
-use crate::definition_kind::DefinitionKind;
-use crate::nearest::nearest;
+use crate::kind::DefinitionKind;
 use crate::private::masked_path;
 use crate::problem::{DefinitionProblem, Findings, Position, Sink, shown};
-use crate::profile::ProfileDefinition;
 use crate::reader::{Cursor, UNKNOWN_KEY};
-use crate::server::ServerDefinition;
-use crate::service::ServiceDefinition;
-use crate::service_class::ServiceClassDefinition;
-use crate::tree::{Content, Entry, Node};
-use crate::workflow::WorkflowDefinition;
+use crate::readers::reader;
+use crate::yaml::{Content, Entry, Node};
 
 /// How deep lists may stand in lists.
 const DEPTH_MAX: usize = 4;
@@ -170,7 +165,7 @@ impl Reader<'_> {
         let value = root.value();
         match (kind, is_muster) {
             (DefinitionKind::Server, true) => server::check(root),
-            _ => check(kind, name, root),
+            _ => drop(reader(kind)(name, root)),
         }
         let prefix = if is_wrapped { "spec." } else { "" };
         let Findings { problems, warnings, .. } = sink.findings();
@@ -187,7 +182,7 @@ impl Reader<'_> {
         if is_wrapped {
             self.unknown_outside(entries);
         }
-        let Some(Value::Object(mut value)) = value else { return };
+        let Value::Object(mut value) = value else { return };
         value.shift_remove("name");
         // The file of a definition is what its loader reads: the plain form has no `kind`, and JSON has another reader.
         let is_json = self.file.extension().is_some_and(|extension| extension == "json");
@@ -229,19 +224,6 @@ fn plain((at, body): (Position, &[Entry]), name: &str, labels: Option<&Node>) ->
         entries.push(Entry { key: Arc::from("labels"), at: labels.at, value: labels.clone() });
     }
     Node { at, content: Content::Map(entries) }
-}
-
-/// What is wrong goes to the cursor's sink.
-fn check(kind: DefinitionKind, name: &str, root: Cursor<'_>) {
-    match kind {
-        DefinitionKind::Server => drop(ServerDefinition::read(name, root)),
-        DefinitionKind::Profile => drop(ProfileDefinition::read(name, root)),
-        DefinitionKind::Workflow => drop(WorkflowDefinition::read(name, root)),
-        DefinitionKind::ServiceClass => drop(ServiceClassDefinition::read(name, root)),
-        DefinitionKind::Service => drop(ServiceDefinition::read(name, root)),
-        // Entries of the registry are files of their own folder, never objects.
-        DefinitionKind::Entry => {}
-    }
 }
 
 fn get<'n>(entries: &'n [Entry], key: &str) -> Option<&'n Node> {

@@ -4,10 +4,10 @@ use std::path::{Component, Path, PathBuf};
 
 use super::object::{Reader, Said};
 use super::{ObjectPlace, ObjectProblem, Objects, SkippedObject, kind};
-use crate::definition_kind::DefinitionKind;
 use crate::folder::{EXTENSIONS, not_text, read_bytes};
+use crate::kind::DefinitionKind;
 use crate::problem::{DefinitionProblem, Position, Sink, shown};
-use crate::tree;
+use crate::yaml;
 
 /// How many documents a file may have, and how many files a folder.
 const DOCUMENTS_MAX: usize = 1_000;
@@ -113,7 +113,7 @@ fn add_file(file: &Path, kind: Option<DefinitionKind>, objects: &mut Objects) {
 
 fn add_text(text: &str, file: &Path, said: &Said<'_>, objects: &mut Objects) {
     let is_blank = |part: &str| part.lines().all(|line| line.trim_start().starts_with('#') || line.trim().is_empty());
-    let mut parts = crate::document::parts(text);
+    let mut parts = crate::yaml::parts(text);
     parts.retain(|(_, part)| !is_blank(part));
     if parts.len() > DOCUMENTS_MAX {
         let message = format!("expected at most {DOCUMENTS_MAX} documents, got {}", parts.len());
@@ -124,7 +124,7 @@ fn add_text(text: &str, file: &Path, said: &Said<'_>, objects: &mut Objects) {
     for (number, (lines, part)) in parts.into_iter().enumerate() {
         let document = several.then_some(number + 1);
         let sink = Sink::new(file);
-        let root = tree::parse(part, &sink);
+        let root = yaml::parse_into(part, &sink);
         let mut problems = sink.finish();
         // Places count from the beginning of the whole text.
         let below = u32::try_from(lines).unwrap_or(u32::MAX);

@@ -1,13 +1,13 @@
 //! Writing keys into a profile's text: comments, order and everything else stay as they are.
-//!
-//! The text is edited by lines, and what came of it is read again: unless it says exactly what was meant, nothing is
-//! changed.
 
 use std::path::Path;
 
+use serde_json::{Value, json};
+
 use super::{GatewayKey, ProfileDefinition};
 use crate::define;
-use crate::problem::DefinitionProblem;
+use crate::problem::{DefinitionProblem, Sink};
+use crate::yaml;
 
 /// Why a profile's text was not edited.
 #[derive(Debug, thiserror::Error)]
@@ -34,22 +34,9 @@ pub fn read_profile(file: &Path, stem: &str, text: &str) -> Result<ProfileDefini
 /// The profile is wrong, or its keys are in one line.
 pub fn add_key(file: &Path, stem: &str, text: &str, key: &GatewayKey) -> Result<String, KeyEditError> {
     let before = read_profile(file, stem, text).map_err(KeyEditError::Wrong)?;
-    let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
-    match before.keys.as_deref() {
-        None => lines.extend(["keys:".to_owned(), format!("  {}", line(key))]),
-        Some([]) => {
-            let at = opened(&mut lines).ok_or(KeyEditError::Form)?;
-            lines.insert(at + 1, format!("  {}", line(key)));
-        }
-        Some(_) => {
-            let items = items(&lines).ok_or(KeyEditError::Form)?;
-            let last = items.last().ok_or(KeyEditError::Form)?;
-            lines.insert(last.end, format!("{}{}", " ".repeat(last.indent), line(key)));
-        }
-    }
     let mut keys = before.keys.clone().unwrap_or_default();
     keys.push(key.clone());
-    checked(file, stem, &lines, &ProfileDefinition { keys: Some(keys), ..before })
+    edited(file, stem, text, ProfileDefinition { keys: Some(keys), ..before }, |written| written.push(value_of(key)))
 }
 
 /// The text without the keys that `goes` says. The profile stays shut, also without any key.
@@ -67,77 +54,38 @@ pub fn remove_keys(
     if gone.is_empty() {
         return Ok(text.to_owned());
     }
-    let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
-    for key in &gone {
-        let hash = key.hash.to_string();
-        let items = items(&lines).ok_or(KeyEditError::Form)?;
-        let holds = |item: &&Item| lines[item.start..item.end].iter().any(|line| line.contains(&hash));
-        let Some((start, end)) = items.iter().find(holds).map(|item| (item.start, item.end)) else {
-            return Err(KeyEditError::Form);
-        };
-        lines.drain(start..end);
+    let hashes: Vec<String> = gone.iter().map(|key| key.hash.to_string()).collect();
+    edited(file, stem, text, ProfileDefinition { keys: Some(kept), ..before }, |written| {
+        written.retain(|key| !hashes.iter().any(|hash| key["hash"] == hash.as_str()));
+    })
+}
+
+/// A key as it is written.
+fn value_of(key: &GatewayKey) -> Value {
+    let mut value = json!({ "name": key.name.as_str(), "hash": key.hash.to_string() });
+    if let Some(created) = &key.created {
+        value["created"] = created.as_str().into();
     }
-    if kept.is_empty() {
-        let at = lines.iter().position(|line| is_key_line(line)).ok_or(KeyEditError::Form)?;
-        lines[at] = lines[at].replacen("keys:", "keys: []", 1);
-    }
-    checked(file, stem, &lines, &ProfileDefinition { keys: Some(kept), ..before })
+    value
 }
 
-/// One item of the list: its lines, and how far it is indented.
-struct Item {
-    start: usize,
-    end: usize,
-    indent: usize,
-}
-
-fn line(key: &GatewayKey) -> String {
-    let created = key.created.as_ref().map(|created| format!(", created: \"{created}\"")).unwrap_or_default();
-    format!("- {{name: {}, hash: \"{}\"{created}}}", key.name, key.hash)
-}
-
-fn is_key_line(line: &str) -> bool {
-    let rest = line.strip_prefix("keys:").map(str::trim_start);
-    rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('#'))
-}
-
-/// Makes `keys: []` a list with a line for each. The number of its line.
-fn opened(lines: &mut [String]) -> Option<usize> {
-    let at = lines.iter().position(|line| line.starts_with("keys:"))?;
-    let rest = lines[at].strip_prefix("keys:")?.trim_start();
-    let after = rest.strip_prefix('[')?.trim_start().strip_prefix(']')?;
-    lines[at] = format!("keys:{after}");
-    Some(at)
-}
-
-/// The items under `keys:`. Comments and blank lines after the last word of an item are not its own.
-fn items(lines: &[String]) -> Option<Vec<Item>> {
-    let first = lines.iter().position(|line| is_key_line(line))? + 1;
-    let mut items: Vec<Item> = Vec::new();
-    for (number, line) in lines.iter().enumerate().skip(first) {
-        let text = line.trim_start();
-        let indent = line.len() - text.len();
-        if text.is_empty() || text.starts_with('#') {
-            continue;
-        }
-        let begins = text.starts_with("- ") && items.first().is_none_or(|item| item.indent == indent);
-        if begins {
-            items.push(Item { start: number, end: number + 1, indent });
-        } else {
-            match items.last_mut() {
-                Some(item) if indent > item.indent => item.end = number + 1,
-                // The next key of the profile.
-                _ => break,
-            }
-        }
-    }
-    Some(items)
-}
-
-fn checked(file: &Path, stem: &str, lines: &[String], meant: &ProfileDefinition) -> Result<String, KeyEditError> {
-    let text = lines.join("\n") + "\n";
+/// The text with its keys changed, which must then say exactly what is meant.
+fn edited(
+    file: &Path,
+    stem: &str,
+    text: &str,
+    meant: ProfileDefinition,
+    change: impl FnOnce(&mut Vec<Value>),
+) -> Result<String, KeyEditError> {
+    let says = |text: &str| Some(yaml::parse_into(text, &Sink::new(file))?.value());
+    let was = says(text).and_then(|value| value.as_object().cloned()).ok_or(KeyEditError::Form)?;
+    let mut now = was.clone();
+    let mut keys = now.get("keys").and_then(Value::as_array).cloned().unwrap_or_default();
+    change(&mut keys);
+    now.insert("keys".to_owned(), keys.into());
+    let text = yaml::amend(text, &was, &now, &says).ok_or(KeyEditError::Form)?;
     match read_profile(file, stem, &text) {
-        Ok(read) if read == *meant => Ok(text),
+        Ok(read) if read == meant => Ok(text),
         _ => Err(KeyEditError::Form),
     }
 }
@@ -182,7 +130,7 @@ mod tests {
             "name: a\nkeys: # who may\n# for ci\n- name: ci\n  # the old one\n  hash: {old}\n\n# bob's\n- hash: '{new}'\n  name: bob\n\n# the end\nread_only: true\n"
         );
         let more = added(&text, &key("eve", "3"));
-        assert!(more.contains("  name: bob\n- {name: eve, hash: \"sha256:"), "{more}");
+        assert!(more.contains("  name: bob\n- name: eve\n  hash: \"sha256:"), "{more}");
         assert!(more.ends_with("\n\n# the end\nread_only: true\n"), "{more}");
         let fewer = removed(&text, "ci");
         assert_eq!(
@@ -198,7 +146,6 @@ mod tests {
     fn what_cannot_be_edited_is_left_alone() {
         let hash = KeyHash::of("1");
         for text in [
-            format!("name: a\nkeys: [{{name: ci, hash: '{hash}'}}]\n"),
             format!("{{name: a, keys: [{{name: ci, hash: '{hash}'}}]}}\n"),
             format!("name: a\n\"keys\":\n  - {{name: ci, hash: '{hash}'}}\n"),
             "{\"name\": \"a\"}\n".to_owned(),

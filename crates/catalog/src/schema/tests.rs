@@ -4,40 +4,22 @@ use std::collections::BTreeSet;
 
 use super::*;
 use crate::define;
-
-const KINDS: [DefinitionKind; 6] = [
-    DefinitionKind::Entry,
-    DefinitionKind::Server,
-    DefinitionKind::Profile,
-    DefinitionKind::ServiceClass,
-    DefinitionKind::Service,
-    DefinitionKind::Workflow,
-];
+use crate::problem::DefinitionProblem;
 
 /// What the reader of a kind says to a text, and the text as JSON.
 fn read(kind: DefinitionKind, text: &str) -> (Vec<String>, Value) {
-    fn problems<D: Define>(text: &str) -> Vec<String> {
-        let (_, findings) = define::read_all::<D>(Path::new("sample.yaml"), "sample", text);
-        findings.problems.iter().map(|problem| format!("{problem} {}", problem.hint.as_deref().unwrap_or(""))).collect()
-    }
-    let problems = match kind {
-        DefinitionKind::Entry => problems::<RegistryEntry>(text),
-        DefinitionKind::Server => problems::<ServerDefinition>(text),
-        DefinitionKind::Profile => problems::<ProfileDefinition>(text),
-        DefinitionKind::ServiceClass => problems::<ServiceClassDefinition>(text),
-        DefinitionKind::Service => problems::<ServiceDefinition>(text),
-        DefinitionKind::Workflow => problems::<WorkflowDefinition>(text),
-    };
+    let (_, findings) = define::read_into(Sink::new(Path::new("sample.yaml")), "sample", text, reader(kind));
+    let told = |problem: &DefinitionProblem| format!("{problem} {}", problem.hint.as_deref().unwrap_or(""));
+    let problems = findings.problems.iter().map(told).collect();
     let sink = Sink::new(Path::new("sample.yaml"));
-    let root = tree::parse(text, &sink).unwrap();
-    let json = Cursor::root(&root, &sink).json().unwrap();
-    (problems, serde_json::from_str(&json).unwrap())
+    let root = yaml::parse_into(text, &sink).unwrap();
+    (problems, root.value())
 }
 
 #[test]
 fn every_key_of_a_reader_is_in_a_sample_and_has_words() {
     // The schema of workflows is written by hand; the tests below hold it to its reader.
-    for kind in KINDS.into_iter().filter(|kind| *kind != DefinitionKind::Workflow) {
+    for kind in DefinitionKind::ALL.iter().copied().filter(|kind| kind.row().schema.is_none()) {
         let places = places(kind);
         let is_in_map = |path: &str| matches!(places[parent(path)].shape, Some(Shape::Map));
         for (path, asked) in &places {
@@ -45,17 +27,17 @@ fn every_key_of_a_reader_is_in_a_sample_and_has_words() {
         }
         let keys: BTreeSet<&str> = places.keys().map(String::as_str).collect();
         let keys = keys.into_iter().filter(|path| !path.is_empty() && !path.ends_with("[]") && !is_in_map(path));
-        let told: BTreeSet<&str> = words::table(kind).iter().map(|(path, _)| *path).collect();
+        let told: BTreeSet<&str> = kind.row().words.iter().map(|(path, _)| *path).collect();
         assert_eq!(told, keys.collect::<BTreeSet<_>>(), "{kind}");
-        assert_eq!(told.len(), words::table(kind).len());
+        assert_eq!(told.len(), kind.row().words.len());
     }
 }
 
 #[test]
 fn what_is_right_fits_its_schema() {
-    for kind in KINDS {
+    for kind in DefinitionKind::ALL.iter().copied() {
         let validator = jsonschema::draft202012::new(&schema(kind)).unwrap();
-        for text in samples(kind) {
+        for text in kind.row().samples {
             let (problems, value) = read(kind, text);
             assert_eq!(problems, [""; 0], "{kind}");
             let faults: Vec<String> = validator.iter_errors(&value).map(|error| error.to_string()).collect();
@@ -71,9 +53,9 @@ fn what_is_right_fits_its_schema() {
 /// Each key in turn is misspelt, and each value replaced by one of another kind: both sides refuse the same.
 #[test]
 fn what_a_reader_refuses_its_schema_refuses() {
-    for kind in KINDS {
+    for kind in DefinitionKind::ALL.iter().copied() {
         let validator = jsonschema::draft202012::new(&schema(kind)).unwrap();
-        for text in samples(kind) {
+        for text in kind.row().samples {
             let (_, value) = read(kind, text);
             let mut tried = 0;
             for (pointer, changed) in changes(&value) {
@@ -121,8 +103,8 @@ fn no_message_repeats_a_secret() {
     // Nothing tells that this is one but where it stands.
     let plain = "hunter2marker".to_owned();
     let mut tried = 0;
-    for kind in KINDS {
-        for text in samples(kind) {
+    for kind in DefinitionKind::ALL.iter().copied() {
+        for text in kind.row().samples {
             let (_, value) = read(kind, text);
             for (pointer, changed) in planted(&value, &shaped, true).into_iter().chain(planted(&value, &plain, false)) {
                 for message in messages(kind, &changed.to_string()) {
@@ -169,17 +151,7 @@ fn planted(value: &Value, secret: &str, everywhere: bool) -> Vec<(String, Value)
 
 /// Everything that is said of a text.
 fn messages(kind: DefinitionKind, text: &str) -> Vec<String> {
-    fn all<D: Define>(text: &str) -> Vec<String> {
-        let (_, findings) = define::read_all::<D>(Path::new("sample.yaml"), "sample", text);
-        let told = findings.problems.iter().chain(&findings.warnings);
-        told.map(|problem| format!("{problem} {}", problem.hint.as_deref().unwrap_or(""))).collect()
-    }
-    match kind {
-        DefinitionKind::Entry => all::<RegistryEntry>(text),
-        DefinitionKind::Server => all::<ServerDefinition>(text),
-        DefinitionKind::Profile => all::<ProfileDefinition>(text),
-        DefinitionKind::ServiceClass => all::<ServiceClassDefinition>(text),
-        DefinitionKind::Service => all::<ServiceDefinition>(text),
-        DefinitionKind::Workflow => all::<WorkflowDefinition>(text),
-    }
+    let (_, findings) = define::read_into(Sink::new(Path::new("sample.yaml")), "sample", text, reader(kind));
+    let told = findings.problems.iter().chain(&findings.warnings);
+    told.map(|problem| format!("{problem} {}", problem.hint.as_deref().unwrap_or(""))).collect()
 }

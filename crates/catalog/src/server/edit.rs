@@ -1,15 +1,13 @@
 //! Writing the discovered tools into a server's text: comments, order and everything else stay as they are.
-//!
-//! The text is edited by lines, and what came of it is read again: unless it says exactly what was meant, nothing is
-//! changed.
 
 use std::path::Path;
 
 use serde_json::{Value, json};
 
 use super::ServerDefinition;
-use crate::problem::DefinitionProblem;
-use crate::{define, yaml};
+use crate::define;
+use crate::problem::{DefinitionProblem, Sink};
+use crate::yaml;
 
 /// Why a server's text was not edited.
 #[derive(Debug, thiserror::Error)]
@@ -34,41 +32,17 @@ pub fn with_tools(
     verified_at: &str,
 ) -> Result<String, ToolsEditError> {
     let before: ServerDefinition = define::read(file, stem, text).map_err(ToolsEditError::Wrong)?;
-    let mut lines: Vec<&str> = text.lines().collect();
-    for key in ["tools", "verified_at"] {
-        if let Some(block) = block_of(&lines, key) {
-            lines.drain(block);
-        }
-    }
-    while lines.last().is_some_and(|line| line.trim().is_empty()) {
-        lines.pop();
-    }
-    let added = yaml::render(&json!({ "tools": tools, "verified_at": verified_at }));
-    let text = format!("{}\n{added}", lines.join("\n"));
+    let says = |text: &str| Some(yaml::parse_into(text, &Sink::new(file))?.value());
+    let was = says(text).and_then(|value| value.as_object().cloned()).ok_or(ToolsEditError::Form)?;
+    let mut meant = was.clone();
+    meant.insert("tools".to_owned(), json!(tools));
+    meant.insert("verified_at".to_owned(), verified_at.into());
+    let text = yaml::amend(text, &was, &meant, &says).ok_or(ToolsEditError::Form)?;
     let read: ServerDefinition = define::read(file, stem, &text).map_err(|_| ToolsEditError::Form)?;
     let written: Option<Vec<Value>> = read.tools.iter().map(|tool| serde_json::from_str(&tool.json).ok()).collect();
     let is_as_meant = written.as_deref() == Some(tools) && read.verified_at.as_deref() == Some(verified_at);
     let rest = ServerDefinition { tools: before.tools.clone(), verified_at: before.verified_at.clone(), ..read };
     if is_as_meant && rest == before { Ok(text) } else { Err(ToolsEditError::Form) }
-}
-
-/// The lines of a key of the whole definition: its own, and those below that are indented, are items of its list, or
-/// nothing. Comments and blank lines after the last of them are not its own.
-pub(crate) fn block_of<L: AsRef<str>>(lines: &[L], key: &str) -> Option<std::ops::Range<usize>> {
-    let mut lines = lines.iter().map(AsRef::as_ref).enumerate();
-    let (first, _) = lines.find(|(_, line)| line.strip_prefix(key).is_some_and(|rest| rest.starts_with(':')))?;
-    let mut end = first + 1;
-    for (number, line) in lines {
-        let text = line.trim_start();
-        if text.is_empty() || text.starts_with('#') {
-            continue;
-        }
-        if line.len() == text.len() && !text.starts_with("- ") && text != "-" {
-            break;
-        }
-        end = number + 1;
-    }
-    Some(first..end)
 }
 
 #[cfg(test)]
@@ -92,7 +66,8 @@ mod tests {
         assert!(none.starts_with(begin) && none.contains("tools: []"), "{none}");
         let people = "name: a\ntools:\n- name: old\n  inputSchema: {type: object}\n\n# the end\ncommand: run\nverified_at: then\n";
         let text = written(people, &[plain]).unwrap();
-        assert!(text.starts_with("name: a\n\n# the end\ncommand: run\ntools:"), "{text}");
+        assert!(text.starts_with("name: a\ntools:\n  - name: b\n"), "{text}");
+        assert!(text.contains("\n\n# the end\ncommand: run\nverified_at:"), "{text}");
     }
 
     #[test]

@@ -153,9 +153,9 @@ fn argument(cursor: &Cursor<'_>) -> Option<ArgumentDefinition> {
     let argument = ArgumentDefinition {
         kind: kind.unwrap_or(ArgumentKind::String),
         required: fields.get("required").and_then(|cursor| cursor.flag()).unwrap_or(false),
-        default: written.default.as_ref().and_then(Cursor::value).filter(|value| !value.is_null()),
+        default: written.default.as_ref().map(Cursor::value).filter(|value| !value.is_null()),
         description: fields.text("description"),
-        choices: written.choices.iter().filter_map(Cursor::value).collect(),
+        choices: written.choices.iter().map(Cursor::value).collect(),
         minimum: number(&written.minimum),
         maximum: number(&written.maximum),
         min_length: length(&written.min_length),
@@ -231,10 +231,11 @@ impl<'a> Written<'a> {
         for choice in &self.choices {
             // What is asked of a value beside that it is one of them.
             let others = ArgumentDefinition { choices: Vec::new(), ..argument.clone() };
-            match choice.value() {
-                Some(value) if !kind.fits(&value) => choice.expected(format_args!("a value of the type `{kind}`")),
-                Some(value) => others.fault(&value).into_iter().for_each(|fault| choice.problem(fault, None)),
-                None => {}
+            let value = choice.value();
+            if kind.fits(&value) {
+                others.fault(&value).into_iter().for_each(|fault| choice.problem(fault, None));
+            } else {
+                choice.expected(format_args!("a value of the type `{kind}`"));
             }
         }
         if let (Some(written), Some(value)) = (&self.default, &argument.default) {

@@ -124,7 +124,7 @@ fn tool(cursor: &Cursor<'_>) -> Option<LifecycleTool> {
 }
 
 fn values(cursor: &Cursor<'_>) -> BTreeMap<String, Value> {
-    cursor.map(|_, value| value.value())
+    cursor.map(|_, value| Some(value.value()))
 }
 
 pub(crate) fn expectation(cursor: Cursor<'_>) -> Option<Expectation> {

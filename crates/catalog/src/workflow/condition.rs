@@ -102,13 +102,13 @@ fn one_of(kind: &str, fields: &Fields<'_>, cursor: &Cursor<'_>, depth: usize) ->
             for key in ["expect", "expectNot", "expect_not", "args"] {
                 fields.misplaced(key, "means nothing beside `template`");
             }
-            fields.get("template").and_then(|cursor| cursor.value()).map(Condition::Template)
+            fields.get("template").map(|cursor| Condition::Template(cursor.value()))
         }
         "tool" => {
             let tool = fields.get("tool").and_then(|cursor| cursor.word("the name of a tool"));
             let args = fields.get("args").filter(|cursor| !cursor.node().is_null());
             let args: BTreeMap<String, Value> =
-                args.map(|cursor| cursor.map(|_, value| value.value())).unwrap_or_default();
+                args.map(|cursor| cursor.map(|_, value| Some(value.value()))).unwrap_or_default();
             let test = test(fields, cursor);
             Some(Condition::Tool { tool: tool?, args: args.into_iter().collect(), test: test? })
         }

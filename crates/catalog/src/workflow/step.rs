@@ -152,7 +152,7 @@ fn for_each(cursor: Cursor<'_>) -> Option<Action> {
         Some(name)
     });
     let action = Action::ForEach {
-        items: items.and_then(|cursor| cursor.value()).unwrap_or_default(),
+        items: items.map(|cursor| cursor.value()).unwrap_or_default(),
         name: name.unwrap_or_else(|| "item".to_owned()),
         steps: steps.map(|cursor| plain_steps(&cursor)).unwrap_or_default(),
     };
@@ -174,7 +174,8 @@ fn tool(fields: &Fields<'_>) -> Option<Action> {
     let name = required(fields, "tool", "add `tool:` with the name of a tool".to_owned());
     let name = name.and_then(|cursor| cursor.word("the name of a tool"));
     let args = fields.either("args", "arguments").filter(|cursor| !cursor.node().is_null());
-    let args: BTreeMap<String, Value> = args.map(|cursor| cursor.map(|_, value| value.value())).unwrap_or_default();
+    let args: BTreeMap<String, Value> =
+        args.map(|cursor| cursor.map(|_, value| Some(value.value()))).unwrap_or_default();
     Some(Action::Tool { tool: name?, args: args.into_iter().collect() })
 }
 
@@ -211,7 +212,7 @@ fn list(cursor: &Cursor<'_>, word: &str, action: impl Fn(&Fields<'_>, &Cursor<'_
             idempotent: fields.get("idempotent").and_then(|cursor| cursor.flag()),
             outputs: fields
                 .get("outputs")
-                .map(|cursor| cursor.map(|_, value| value.value()).into_iter().collect())
+                .map(|cursor| cursor.map(|_, value| Some(value.value())).into_iter().collect())
                 .unwrap_or_default(),
         };
         let complete = id.is_some() && action.is_some();

@@ -1,11 +1,12 @@
 //! Definitions written on request: what is kept, what is refused, what becomes of the file when the disk fails.
 
 use serde_json::json;
+use toolcrib_base::ServerName;
 
 use super::*;
 
-fn which(name: &str) -> Which {
-    Which::Server(ServerName::new(name).unwrap())
+fn which(name: &str) -> DefinitionId {
+    DefinitionId::Server(ServerName::new(name).unwrap())
 }
 
 fn listed(home: &Path) -> Vec<String> {

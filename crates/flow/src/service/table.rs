@@ -15,7 +15,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 use toolcrib_base::task::Scope;
 use toolcrib_base::{Clock, Kind, Problem, ServerName};
 use toolcrib_catalog::{
-    DefinitionProblem, Files, Loaded, ObjectName, ServiceClassDefinition, ServiceDefinition, Which, place_of,
+    DefinitionId, DefinitionProblem, Files, Loaded, ObjectName, ServiceClassDefinition, ServiceDefinition, place_of,
 };
 use toolcrib_gateway::Happening;
 use toolcrib_store::{ServiceRecord, Services as Records};
@@ -378,7 +378,7 @@ impl Table {
 
     /// Something wrong in a class's file, with its place where the file spells the key as this does.
     fn problem(&self, class: &ObjectName, field: &str, message: &str, hint: Option<&str>) -> DefinitionProblem {
-        let which = Which::ServiceClass(class.clone());
+        let which = DefinitionId::ServiceClass(class.clone());
         let written = self.files.read(&which).ok().flatten();
         let at = written.as_ref().and_then(|written| place_of(written.text(), field, None));
         DefinitionProblem {

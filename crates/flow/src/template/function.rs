@@ -12,6 +12,7 @@ mod printf;
 mod text;
 
 use minijinja::{Error, ErrorKind, Value as Cell};
+use toolcrib_base::nearest::similar;
 
 use super::engine::write;
 use super::limit::Text;
@@ -98,7 +99,7 @@ pub(super) fn accepts(name: &str, count: usize) -> Result<(), String> {
         return Err(format!("function `{name}` is not available: it {why}"));
     }
     let Some((least, most)) = operator.or_else(row) else {
-        let names: Vec<&str> = ROWS.iter().map(|row| row.name).filter(|known| is_close(known, name)).take(3).collect();
+        let names = similar(name, ROWS.iter().map(|row| row.name));
         let hint = if names.is_empty() { String::new() } else { format!(" (did you mean {}?)", names.join(", ")) };
         return Err(format!("no function `{name}`{hint}"));
     };
@@ -111,12 +112,6 @@ pub(super) fn accepts(name: &str, count: usize) -> Result<(), String> {
         most => format!("{least} to {most}"),
     };
     Err(format!("`{name}` takes {expected} values, got {count}"))
-}
-
-/// Whether two names differ by little.
-fn is_close(known: &str, name: &str) -> bool {
-    let (known, name) = (known.to_lowercase(), name.to_lowercase());
-    known == name || name.len() > 2 && (known.starts_with(&name) || name.starts_with(&known))
 }
 
 /// One argument; how many there are was checked when the template was read, but for Jinja's.

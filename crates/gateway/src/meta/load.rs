@@ -284,7 +284,7 @@ fn of_server(context: &Context<'_>, arguments: &Raw) -> Result<(Vec<ToolId>, Opt
     let mut servers: Vec<&str> = view.tools.iter().map(|tool| tool.id.server.as_str()).collect();
     servers.dedup();
     servers.extend(view.available.servers());
-    let close = toolcrib_search::nearest(&name, servers);
+    let close = toolcrib_base::nearest::similar(&name, servers);
     let mut hint = format!("Search with {find}.");
     if !close.is_empty() {
         let names: Vec<String> = close.iter().map(|name| format!("`{name}`")).collect();

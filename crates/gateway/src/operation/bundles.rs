@@ -6,7 +6,10 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 use toolcrib_base::{Kind, Problem, ProfileName, ServerName};
-use toolcrib_catalog::{Bundle, Change, DefinitionProblem, Need, SecretRef, Which, WriteError, Written, says_the_same};
+use toolcrib_catalog::{
+    Bundle, Change, DefinitionId, DefinitionKind, DefinitionProblem, Need, SecretRef, WriteError, Written,
+    says_the_same,
+};
 use toolcrib_protocol::Raw;
 use toolcrib_view::{Effect, Method, Operation};
 
@@ -54,14 +57,14 @@ const FILE: &str = "bundle";
 
 /// What becomes of one definition.
 struct Planned {
-    which: Which,
+    which: DefinitionId,
     value: Value,
     there: Option<Written>,
     is_same: bool,
 }
 
 async fn export(gateway: &Arc<Gateway>, arguments: &Raw) -> Result<Value, Problem> {
-    let Which::Profile(name) = definition::known_profile(arguments)? else {
+    let DefinitionId::Profile(name) = definition::known(DefinitionKind::Profile, arguments)? else {
         return Err(Problem::new(Kind::InvalidParams, "expected the name of a profile"));
     };
     let gateway = Arc::clone(gateway);
@@ -74,19 +77,19 @@ async fn export(gateway: &Arc<Gateway>, arguments: &Raw) -> Result<Value, Proble
         let mut servers = Vec::new();
         for server in loaded.servers.keys().filter(|server| shows(server)) {
             // One that is gone in this moment is in no bundle.
-            if let Some(written) = gateway.files.read(&Which::Server(server.clone()))? {
+            if let Some(written) = gateway.files.read(&DefinitionId::Server(server.clone()))? {
                 servers.push((server.clone(), written));
             }
         }
-        let written = gateway.files.read(&Which::Profile(name.clone()))?;
+        let written = gateway.files.read(&DefinitionId::Profile(name.clone()))?;
         let bundle = Bundle::of((&name, written.as_ref()), &servers, &loaded)?;
-        let of_kind = |wanted: &str| -> Vec<String> {
+        let of_kind = |kind: DefinitionKind| -> Vec<String> {
             let all = bundle.definitions();
-            all.iter().filter(|(which, _)| kind(which) == wanted).map(|(which, _)| which.name().to_owned()).collect()
+            all.iter().filter(|(which, _)| which.kind() == kind).map(|(which, _)| which.name().to_owned()).collect()
         };
         Ok(json!({
-            "name": name.as_str(), "bundle": bundle.to_yaml()?, "servers": of_kind("server"),
-            "registry": of_kind("entry"), "needs": needs(&bundle),
+            "name": name.as_str(), "bundle": bundle.to_yaml()?, "servers": of_kind(DefinitionKind::Server),
+            "registry": of_kind(DefinitionKind::Entry), "needs": needs(&bundle),
         }))
     })
     .await
@@ -104,7 +107,7 @@ async fn import(gateway: &Arc<Gateway>, arguments: &Raw) -> Result<Value, Proble
         let planned = plan(&gateway, &bundle)?;
         let different = |it: &&Planned| it.there.is_some() && !it.is_same;
         let conflicts: Vec<String> =
-            planned.iter().filter(different).map(|it| format!("{} `{}`", kind(&it.which), it.which.name())).collect();
+            planned.iter().filter(different).map(|it| format!("{} `{}`", it.which.kind(), it.which.name())).collect();
         if !is_dry && !replaces && !conflicts.is_empty() {
             let message = format!("there already, with another definition: {}", conflicts.join(", "));
             let hint =
@@ -141,7 +144,7 @@ fn plan(gateway: &Gateway, bundle: &Bundle) -> Result<Vec<Planned>, Problem> {
         let there = gateway.files.read(&which)?;
         let now = there.as_ref().and_then(|written| written.value(&which));
         // Whoever replaces a profile does not open it.
-        if let (Which::Profile(_), Some(keys)) = (&which, now.as_ref().and_then(|now| now.get("keys"))) {
+        if let (DefinitionId::Profile(_), Some(keys)) = (&which, now.as_ref().and_then(|now| now.get("keys"))) {
             value["keys"] = keys.clone();
         }
         let is_same = now.is_some_and(|now| says_the_same(&which, &now, &value));
@@ -172,27 +175,16 @@ impl Planned {
         }
         let file = self.there.as_ref().map_or_else(|| self.which.new_file(), |there| there.file.clone());
         let mut shown = json!({
-            "kind": kind(&self.which), "name": self.which.name(), "file": file, "change": change,
+            "kind": self.which.kind().as_str(), "name": self.which.name(), "file": file, "change": change,
             "definition": definition,
         });
-        if let Which::Entry(name) = &self.which
+        if let DefinitionId::Entry(name) = &self.which
             && let Some(hidden) =
                 gateway.loaded().registry.get(name).filter(|it| it.origin.to_string() != file.to_string_lossy())
         {
             shown["hides"] = hidden.origin.to_string().into();
         }
         shown
-    }
-}
-
-fn kind(which: &Which) -> &'static str {
-    match which {
-        Which::Entry(_) => "entry",
-        Which::Server(_) => "server",
-        Which::Profile(_) => "profile",
-        Which::ServiceClass(_) => "service class",
-        Which::Service(_) => "service",
-        Which::Workflow(_) => "workflow",
     }
 }
 

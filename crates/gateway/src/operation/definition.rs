@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use serde_json::{Value, json};
-use toolcrib_base::{Kind, Problem, ProfileName, ServerName};
-use toolcrib_catalog::{DefinitionProblem, Files, Which, WriteError, Written};
+use toolcrib_base::nearest::similar;
+use toolcrib_base::{Kind, Problem};
+use toolcrib_catalog::{DefinitionId, DefinitionKind, DefinitionProblem, Files, WriteError, Written};
 use toolcrib_protocol::Raw;
-use toolcrib_search::nearest;
 
 use super::blocking;
 use crate::gateway::Gateway;
@@ -15,44 +15,27 @@ use crate::meta::{required, text};
 /// The largest text of a definition, in bytes: larger files are not read either.
 const TEXT_MAX: usize = 1024 * 1024;
 
-/// The server that the argument `name` names. A text that is no name cannot be one of a file.
-pub(super) fn server(arguments: &Raw) -> Result<Which, Problem> {
-    named(arguments, |name| ServerName::new(name).map(Which::Server))
+/// The definition of a kind that the argument `name` names. A text that is no name cannot be one of a file.
+pub(super) fn named(kind: DefinitionKind, arguments: &Raw) -> Result<DefinitionId, Problem> {
+    let name = required(arguments, "name")?;
+    DefinitionId::new(kind, &name).map_err(|error| Problem::new(Kind::InvalidParams, error.to_string()))
 }
 
-/// The profile that the argument `name` names.
-pub(super) fn profile(arguments: &Raw) -> Result<Which, Problem> {
-    named(arguments, |name| ProfileName::new(name).map(Which::Profile))
-}
-
-/// The same of a server that is there, or not found.
-pub(super) fn known_server(arguments: &Raw) -> Result<Which, Problem> {
-    server(arguments).map_err(|problem| no_name("server", arguments, problem))
-}
-
-/// The same of a profile that is there, or not found.
-pub(super) fn known_profile(arguments: &Raw) -> Result<Which, Problem> {
-    profile(arguments).map_err(|problem| no_name("profile", arguments, problem))
-}
-
-/// A text that can be no name, where one is looked for: nothing has it.
-fn no_name(kind: &str, arguments: &Raw, problem: Problem) -> Problem {
-    match arguments.text("name").filter(|name| !name.is_empty()) {
+/// The same of a definition that is there, or not found.
+pub(super) fn known(kind: DefinitionKind, arguments: &Raw) -> Result<DefinitionId, Problem> {
+    named(kind, arguments).map_err(|problem| match arguments.text("name").filter(|name| !name.is_empty()) {
+        // A text that can be no name: nothing has it.
         Some(name) => {
             let shown: String = name.chars().take(128).collect();
-            Problem::new(Kind::NotFound, format!("{kind} `{shown}` not found")).hint(format!("{}.", problem.message))
+            let message = format!("{} `{shown}` not found", kind.noun());
+            Problem::new(Kind::NotFound, message).hint(format!("{}.", problem.message))
         }
         None => problem,
-    }
-}
-
-fn named(arguments: &Raw, new: impl Fn(&str) -> Result<Which, toolcrib_base::id::IdError>) -> Result<Which, Problem> {
-    let name = required(arguments, "name")?;
-    new(&name).map_err(|error| Problem::new(Kind::InvalidParams, error.to_string()))
+    })
 }
 
 /// Writes a new file and takes it in.
-pub(super) async fn create(gateway: &Arc<Gateway>, which: Which, arguments: &Raw) -> Result<Value, Problem> {
+pub(super) async fn create(gateway: &Arc<Gateway>, which: DefinitionId, arguments: &Raw) -> Result<Value, Problem> {
     let text = given(&which, arguments)?;
     let gateway = writing(gateway)?;
     blocking(move || {
@@ -64,7 +47,7 @@ pub(super) async fn create(gateway: &Arc<Gateway>, which: Which, arguments: &Raw
 }
 
 /// Puts a whole new file in the place of the one that the caller has seen.
-pub(super) async fn update(gateway: &Arc<Gateway>, which: Which, arguments: &Raw) -> Result<Value, Problem> {
+pub(super) async fn update(gateway: &Arc<Gateway>, which: DefinitionId, arguments: &Raw) -> Result<Value, Problem> {
     let text = given(&which, arguments)?;
     let revision = required(arguments, "revision")?;
     let is_value = arguments.get("definition").is_some();
@@ -80,7 +63,7 @@ pub(super) async fn update(gateway: &Arc<Gateway>, which: Which, arguments: &Raw
 }
 
 /// Removes the file.
-pub(super) async fn delete(gateway: &Arc<Gateway>, which: Which, arguments: &Raw) -> Result<Value, Problem> {
+pub(super) async fn delete(gateway: &Arc<Gateway>, which: DefinitionId, arguments: &Raw) -> Result<Value, Problem> {
     let revision = text(arguments, "revision")?;
     let gateway = writing(gateway)?;
     blocking(move || {
@@ -93,7 +76,7 @@ pub(super) async fn delete(gateway: &Arc<Gateway>, which: Which, arguments: &Raw
 
 impl Gateway {
     /// The file of a definition as it is now.
-    pub async fn read_file(self: &Arc<Self>, which: Which) -> Result<Option<Written>, Problem> {
+    pub async fn read_file(self: &Arc<Self>, which: DefinitionId) -> Result<Option<Written>, Problem> {
         let gateway = Arc::clone(self);
         blocking(move || Ok(gateway.files.read(&which)?)).await
     }
@@ -114,14 +97,14 @@ impl Gateway {
 }
 
 /// What is wrong with a definition that is not written.
-pub(super) fn validate(which: &Which, arguments: &Raw) -> Result<Value, Problem> {
+pub(super) fn validate(which: &DefinitionId, arguments: &Raw) -> Result<Value, Problem> {
     let problems = which.check(&given(which, arguments)?).err().unwrap_or_default();
     let problems: Vec<Value> = problems.iter().map(problem).collect();
     Ok(json!({ "name": which.name(), "valid": problems.is_empty(), "problems": problems }))
 }
 
 /// What is known of the file: where it is, its revision, what it says, what is wrong with it. `None` without a file.
-pub(super) async fn file(gateway: &Arc<Gateway>, which: &Which) -> Result<Option<Value>, Problem> {
+pub(super) async fn file(gateway: &Arc<Gateway>, which: &DefinitionId) -> Result<Option<Value>, Problem> {
     let (gateway, which) = (Arc::clone(gateway), which.clone());
     blocking(move || {
         let Some(written) = gateway.files.read(&which)? else { return Ok(None) };
@@ -148,21 +131,13 @@ pub(crate) fn problem(problem: &DefinitionProblem) -> Value {
 /// The answer to a name that nothing has.
 pub(super) fn unknown<'a>(kind: &str, name: &str, known: impl IntoIterator<Item = &'a str>) -> Problem {
     let problem = Problem::new(Kind::NotFound, format!("{kind} `{name}` not found"));
-    let close: Vec<String> = nearest(name, known).iter().map(|name| format!("`{name}`")).collect();
+    let close: Vec<String> = similar(name, known).iter().map(|name| format!("`{name}`")).collect();
     if close.is_empty() { problem } else { problem.hint(format!("Nearest: {}.", close.join(", "))) }
 }
 
 /// The text that is given as YAML or as a value.
-fn given(which: &Which, arguments: &Raw) -> Result<String, Problem> {
-    given_text(arguments, which.name(), |definition| which.text_of(definition))
-}
-
-/// The same of anything that has a name.
-pub(super) fn given_text(
-    arguments: &Raw,
-    name: &str,
-    text_of: impl FnOnce(&Value) -> String,
-) -> Result<String, Problem> {
+pub(super) fn given(id: &DefinitionId, arguments: &Raw) -> Result<String, Problem> {
+    let name = id.name();
     let text = match (text(arguments, "yaml")?, arguments.get("definition")) {
         (Some(yaml), None) => yaml,
         (None, Some(definition)) => {
@@ -172,7 +147,7 @@ pub(super) fn given_text(
                 let message = format!("the definition is named {other} and not `{name}`");
                 return Err(Problem::new(Kind::InvalidParams, message));
             }
-            text_of(&definition)
+            id.text_of(&definition)
         }
         _ => {
             return Err(Problem::new(Kind::InvalidParams, "expected one of `definition` and `yaml`"));

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 use toolcrib_base::{Kind, Problem};
-use toolcrib_catalog::{Which, with_tools};
+use toolcrib_catalog::{DefinitionId, with_tools};
 use toolcrib_protocol::Raw;
 use toolcrib_session::Caller;
 use toolcrib_view::{Effect, Method, Operation};
@@ -167,7 +167,7 @@ async fn repair(gateway: &Arc<Gateway>, arguments: &Raw) -> Result<Value, Proble
 async fn write(gateway: &Arc<Gateway>, verified: Arc<Verified>) -> Result<String, Problem> {
     let gateway = writing(gateway)?;
     blocking(move || {
-        let which = Which::Server(verified.server.clone());
+        let which = DefinitionId::Server(verified.server.clone());
         let Some(written) = gateway.files.read(&which)? else {
             return Err(Problem::new(Kind::NotFound, format!("server `{}` has no file", verified.server)));
         };

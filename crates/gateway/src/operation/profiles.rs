@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 use toolcrib_base::{Kind, Problem, ProfileName};
+use toolcrib_catalog::DefinitionKind;
 use toolcrib_protocol::Raw;
 use toolcrib_view::view::View;
 use toolcrib_view::{Effect, Method, Operation};
@@ -15,7 +16,9 @@ use crate::gateway::Gateway;
 pub(super) const ROWS: &[Row] = &[
     row(
         Run::Global(|gateway, arguments| {
-            Box::pin(async { definition::create(gateway, definition::profile(arguments)?, arguments).await })
+            Box::pin(async {
+                definition::create(gateway, definition::named(DefinitionKind::Profile, arguments)?, arguments).await
+            })
         }),
         Operation {
             tool: "core_profile_create",
@@ -34,7 +37,9 @@ pub(super) const ROWS: &[Row] = &[
     ),
     row(
         Run::Global(|gateway, arguments| {
-            Box::pin(async { definition::delete(gateway, definition::known_profile(arguments)?, arguments).await })
+            Box::pin(async {
+                definition::delete(gateway, definition::known(DefinitionKind::Profile, arguments)?, arguments).await
+            })
         }),
         Operation {
             tool: "core_profile_delete",
@@ -78,7 +83,9 @@ pub(super) const ROWS: &[Row] = &[
     ),
     row(
         Run::Global(|gateway, arguments| {
-            Box::pin(async { definition::update(gateway, definition::known_profile(arguments)?, arguments).await })
+            Box::pin(async {
+                definition::update(gateway, definition::known(DefinitionKind::Profile, arguments)?, arguments).await
+            })
         }),
         Operation {
             tool: "core_profile_update",
@@ -96,7 +103,7 @@ pub(super) const ROWS: &[Row] = &[
     ),
     row(
         Run::Global(|_, arguments| {
-            Box::pin(async { definition::validate(&definition::profile(arguments)?, arguments) })
+            Box::pin(async { definition::validate(&definition::named(DefinitionKind::Profile, arguments)?, arguments) })
         }),
         Operation {
             tool: "core_profile_validate",
@@ -119,7 +126,7 @@ fn list(gateway: &Arc<Gateway>) -> Value {
 }
 
 async fn get(gateway: &Arc<Gateway>, arguments: &Raw) -> Result<Value, Problem> {
-    let which = definition::known_profile(arguments)?;
+    let which = definition::known(DefinitionKind::Profile, arguments)?;
     let file = definition::file(gateway, &which).await?;
     let views = gateway.views();
     let view = views.get(which.name()).map(|view| shown(view));

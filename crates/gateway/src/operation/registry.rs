@@ -5,7 +5,8 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 use toolcrib_base::{Kind, Problem, ServerName};
 use toolcrib_catalog::{
-    Answers, AuthorizationKind, Available, Loaded, RegistryEntry, SecretRef, SecretRefError, Which,
+    Answers, AuthorizationKind, Available, DefinitionId, DefinitionKind, Loaded, RegistryEntry, SecretRef,
+    SecretRefError,
 };
 use toolcrib_protocol::Raw;
 use toolcrib_view::{Effect, Method, Operation};
@@ -160,7 +161,7 @@ async fn add(gateway: &Arc<Gateway>, arguments: &Raw) -> Result<Value, Problem> 
     let configured = available.entry.to_definition(&answers).map_err(|error| Problem::from(&error))?;
     let gateway = definition::writing(gateway)?;
     blocking(move || {
-        let written = gateway.files.create(&Which::Server(configured.name.clone()), &configured.text)?;
+        let written = gateway.files.create(&DefinitionId::Server(configured.name.clone()), &configured.text)?;
         gateway.take_in();
         Ok(json!({ "name": configured.name, "file": written.file, "revision": written.revision }))
     })
@@ -181,14 +182,11 @@ fn values(arguments: &Raw) -> Result<std::collections::BTreeMap<String, SecretRe
 }
 
 fn validate(arguments: &Raw) -> Result<Value, Problem> {
-    let name = required(arguments, "name")?;
-    let name = ServerName::new(&name).map_err(|error| Problem::new(Kind::InvalidParams, error.to_string()))?;
-    let text =
-        definition::given_text(arguments, name.as_str(), |definition| RegistryEntry::text_of(&name, definition))?;
-    let found = RegistryEntry::check(&name, &text);
+    let entry = definition::named(DefinitionKind::Entry, arguments)?;
+    let found = entry.findings(&definition::given(&entry, arguments)?);
     let values = |findings: &[_]| findings.iter().map(definition::problem).collect::<Vec<Value>>();
     Ok(json!({
-        "name": name, "valid": found.problems.is_empty(), "problems": values(&found.problems),
+        "name": entry.name(), "valid": found.problems.is_empty(), "problems": values(&found.problems),
         "warnings": values(&found.warnings),
     }))
 }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 use toolcrib_base::{Kind, Problem, ServerName};
-use toolcrib_catalog::{Dialect, Which};
+use toolcrib_catalog::{DefinitionId, DefinitionKind, Dialect};
 use toolcrib_protocol::Raw;
 use toolcrib_session::Caller;
 use toolcrib_view::{Effect, Method, Operation, Permission, ServerEntry};
@@ -43,7 +43,9 @@ pub(super) const ROWS: &[Row] = &[
     ),
     row(
         Run::Global(|gateway, arguments| {
-            Box::pin(async { definition::delete(gateway, definition::known_server(arguments)?, arguments).await })
+            Box::pin(async {
+                definition::delete(gateway, definition::known(DefinitionKind::Server, arguments)?, arguments).await
+            })
         }),
         Operation {
             tool: "core_mcpserver_delete",
@@ -141,7 +143,7 @@ const CHANGED: &str = concat!(
 );
 
 async fn create(gateway: &Arc<Gateway>, arguments: &Raw) -> Result<Value, Problem> {
-    let which = definition::server(arguments)?;
+    let which = definition::named(DefinitionKind::Server, arguments)?;
     if !flat::is_flat(arguments)? {
         return definition::create(gateway, which, arguments).await;
     }
@@ -160,7 +162,7 @@ async fn create(gateway: &Arc<Gateway>, arguments: &Raw) -> Result<Value, Proble
 }
 
 async fn update(gateway: &Arc<Gateway>, arguments: &Raw) -> Result<Value, Problem> {
-    let which = definition::known_server(arguments)?;
+    let which = definition::known(DefinitionKind::Server, arguments)?;
     if !flat::is_flat(arguments)? {
         return definition::update(gateway, which, arguments).await;
     }
@@ -188,7 +190,7 @@ async fn update(gateway: &Arc<Gateway>, arguments: &Raw) -> Result<Value, Proble
 
 /// In muster's form what is wrong is an error; in ours it is the answer.
 fn validate(arguments: &Raw) -> Result<Value, Problem> {
-    let which = definition::server(arguments)?;
+    let which = definition::named(DefinitionKind::Server, arguments)?;
     if !flat::is_flat(arguments)? {
         return definition::validate(&which, arguments);
     }
@@ -236,7 +238,7 @@ fn list(gateway: &Arc<Gateway>, caller: &Caller, arguments: &Raw) -> Result<Valu
 }
 
 async fn get(gateway: &Arc<Gateway>, caller: &Caller, arguments: &Raw) -> Result<Value, Problem> {
-    let which = definition::known_server(arguments)?;
+    let which = definition::known(DefinitionKind::Server, arguments)?;
     let (table, scope) = (gateway.servers.table(), Scope::of(gateway, caller));
     if !scope.has_server(which.name()) {
         let known = table.keys().map(ServerName::as_str).filter(|name| scope.has_server(name));
@@ -262,7 +264,7 @@ async fn get(gateway: &Arc<Gateway>, caller: &Caller, arguments: &Raw) -> Result
 
 /// The running server that the argument `name` names.
 pub(super) fn running(gateway: &Arc<Gateway>, arguments: &Raw) -> Result<ServerEntry, Problem> {
-    let which: Which = definition::known_server(arguments)?;
+    let which: DefinitionId = definition::known(DefinitionKind::Server, arguments)?;
     let table = gateway.servers.table();
     let unknown = || definition::unknown("server", which.name(), table.keys().map(ServerName::as_str));
     table.get(which.name()).cloned().ok_or_else(unknown)

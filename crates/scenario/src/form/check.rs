@@ -2,9 +2,11 @@
 
 use std::path::Path;
 
+use toolcrib_base::nearest::nearest;
+
 use crate::document::{Content, Node};
 use crate::time;
-use crate::wrong::{Wrong, nearest};
+use crate::wrong::Wrong;
 
 use super::{Key, Shape, Table};
 

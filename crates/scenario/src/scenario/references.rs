@@ -4,9 +4,11 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
+use toolcrib_base::nearest::nearest;
+
 use super::{Act, Scenario, Step};
 use crate::document::{Content, Node};
-use crate::wrong::{Wrong, nearest};
+use crate::wrong::Wrong;
 use crate::{form, harness, template};
 
 /// Roots of the templates of workflows, which stand in `args` too and are not ours.

@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 use toolcrib_base::{ServerName, ToolId};
 use toolcrib_search::budget::{self, Entry};
-use toolcrib_search::{Detail, Hits, Index, Query, Ranker, Signature, nearest, schema, tokens};
+use toolcrib_search::{Detail, Hits, Index, Query, Ranker, Signature, schema, tokens};
 
 use crate::world::{Tool, World, build, replace, without};
 
@@ -156,7 +156,7 @@ proptest! {
         prop_assert!(listed.total <= 1);
         let exact = index.search(&Query::new(&name));
         prop_assert_eq!(exact.total, 1, "a tool is found by its name");
-        prop_assert!(nearest(&text, [name.as_str(), &text]).len() <= 2);
+        prop_assert!(toolcrib_base::nearest::similar(&text, [name.as_str(), &text]).len() <= 2);
         prop_assert!(budget::summary(&text).chars().count() <= budget::SUMMARY_CHARS);
         prop_assert!(tokens::count(&text) <= text.len());
     }

@@ -8,7 +8,6 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 use toolcrib_base::{Kind, Problem};
-use toolcrib_catalog::DefinitionKind;
 use toolcrib_catalog::objects::Object;
 
 use crate::home::Home;
@@ -33,23 +32,12 @@ struct Copy {
     text: String,
 }
 
-/// The folder of a kind.
-fn folder(kind: DefinitionKind) -> Option<&'static str> {
-    match kind {
-        DefinitionKind::Server => Some("servers"),
-        DefinitionKind::Workflow => Some("workflows"),
-        DefinitionKind::ServiceClass => Some("service-classes"),
-        DefinitionKind::Service => Some("services"),
-        DefinitionKind::Profile | DefinitionKind::Entry => None,
-    }
-}
-
 impl Copies {
     /// What becomes of objects that need no translation.
     pub(crate) fn of(objects: &[Object], home: &Home) -> Self {
         let mut copies = Self::default();
         for object in objects {
-            let Some(folder) = folder(object.kind) else { continue };
+            let folder = object.kind.folder();
             let there = EXTENSIONS.iter().map(|end| Path::new(folder).join(format!("{}.{end}", object.name)));
             let there = there.into_iter().find(|path| fs::symlink_metadata(home.path().join(path)).is_ok());
             if let Some(path) = there {

@@ -219,7 +219,7 @@ fn definition(arguments: &DefinitionArguments, environment: &Environment) -> any
 
 fn find<'a>(loaded: &'a Loaded, name: &str) -> Result<&'a Available, Problem> {
     loaded.registry.get(name).map(AsRef::as_ref).ok_or_else(|| {
-        let near = toolcrib_search::nearest(name, loaded.registry.keys().map(toolcrib_base::ServerName::as_str));
+        let near = toolcrib_base::nearest::similar(name, loaded.registry.keys().map(toolcrib_base::ServerName::as_str));
         let hint = match near.first() {
             Some(near) => format!("did you mean `{near}`?"),
             None => "see all with `toolcrib registry list`".to_owned(),

@@ -5,9 +5,9 @@ use std::io::Read;
 use std::path::Path;
 
 use toml::{Spanned, Value};
+use toolcrib_base::nearest::similar;
 use toolcrib_base::{Kind, Problem};
 use toolcrib_catalog::{MASK, is_secret_value};
-use toolcrib_search::nearest;
 
 use super::{KEYS, ValueWithSource};
 
@@ -57,7 +57,7 @@ fn unknown(place: &str, name: &str) -> Problem {
     // A key that was pasted into the place of one may be a secret.
     let short = if is_secret_value(name) { MASK.to_owned() } else { name.chars().take(80).collect() };
     let names: Vec<&str> = KEYS.iter().map(|key| key.name).collect();
-    let hint = match nearest(name, names.iter().copied()).first() {
+    let hint = match similar(name, names.iter().copied()).first() {
         Some(near) => format!("did you mean `{near}`?"),
         None => format!("known keys: {}", names.join(", ")),
     };

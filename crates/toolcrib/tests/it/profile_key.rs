@@ -49,7 +49,7 @@ async fn what_cannot_be_done_changes_nothing() {
     key(home, &["add", "../team", "ci"]).await.fails(64, &["is not a name"]);
     key(home, &["add", "team", "C I"]).await.fails(64, &["expected at most"]);
     key(home, &["add", "default", "ci"]).await;
-    assert!(text(home, "default").starts_with("name: default\nkeys:\n  - {name: ci, hash: "));
+    assert!(text(home, "default").starts_with("name: default\nkeys:\n  - name: ci\n    hash: "));
     for (wrong, part) in [("name: default\nkeys: 7\n", "2:7"), ("{name: default}\n", "nothing was changed")] {
         std::fs::write(home.join("profiles/default.yaml"), wrong).unwrap();
         key(home, &["add", "default", "ci"]).await.fails(1, &[part, "nothing was changed"]);

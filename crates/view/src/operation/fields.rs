@@ -1,8 +1,8 @@
 //! What operations read out of their arguments.
 
 use serde_json::Value;
+use toolcrib_base::nearest::similar;
 use toolcrib_base::{Kind, Problem};
-use toolcrib_search::nearest;
 
 /// Names every argument that must be there and is not.
 pub(super) fn tell_missing(schema: &Value, arguments: &Value) -> Result<(), Problem> {
@@ -26,7 +26,7 @@ pub fn tell_unknown(schema: &Value, arguments: &Value) -> Result<(), Problem> {
 pub fn unknown_argument<'a>(unknown: &str, known: impl Iterator<Item = &'a str>) -> Problem {
     let shown: String = unknown.chars().take(64).collect();
     let names: Vec<&str> = known.collect();
-    let close = nearest(unknown, names.iter().copied());
+    let close = similar(unknown, names.iter().copied());
     let quoted = |names: &[&str]| names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
     let hint = match (close.first(), names.is_empty()) {
         (Some(name), _) => format!("Did you mean `{name}`?"),

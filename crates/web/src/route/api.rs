@@ -154,7 +154,7 @@ fn unknown(operations: &OperationTable, path: &str) -> Problem {
     let problem = Problem::new(Kind::NotFound, "no operation has this route");
     let known = operations.iter().map(|operation| operation.path);
     let shown: String = path.chars().take(100).collect();
-    match toolcrib_search::nearest(&shown, known).first() {
+    match toolcrib_base::nearest::similar(&shown, known).first() {
         Some(path) => {
             problem.hint(format!("Did you mean `{ROOT}{path}`? All routes are listed in `{ROOT}/openapi.json`."))
         }

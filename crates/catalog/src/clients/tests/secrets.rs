@@ -45,7 +45,7 @@ fn settings(client: &Client, source: &Source) -> Value {
             "spec": spec,
         });
     }
-    let inputs = json!([{"type": "promptString", "id": "asked", "description": "Which", "password": true}]);
+    let inputs = json!([{"type": "promptString", "id": "asked", "description": "DefinitionId", "password": true}]);
     let mut whole = json!({"inputs": inputs, "theme": "dark"});
     for way in source.servers {
         let steps: Vec<&str> = way.iter().map(|step| if *step == "*" { "/work" } else { *step }).collect();

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 use toolcrib_base::{Kind, Problem};
-use toolcrib_catalog::{ObjectName, Which};
+use toolcrib_catalog::{DefinitionId, ObjectName};
 use toolcrib_gateway::{Scope, ServerOrder};
 use toolcrib_view::ObjectKind;
 
@@ -186,7 +186,7 @@ pub(super) async fn create(asking: &OperationCall) -> Result<Value, Problem> {
     let entry = asking.table.add(subject, Life::new(asking.table.around.clock.now())).map_err(failed)?;
     if persists {
         // Written before its start, so that a crash in between leaves a file to find it by.
-        let which = Which::Service(name.clone());
+        let which = DefinitionId::Service(name.clone());
         let text = which.text_of(&definition.to_value());
         let written = asking.errand.gateway.change_files(move |files| files.create(&which, &text)).await;
         if let Err(problem) = written {
@@ -238,7 +238,7 @@ pub(super) async fn delete(asking: &OperationCall) -> Result<Value, Problem> {
 
 /// Its file, and what was written down of it. A file that is gone already is not a fault.
 async fn remove_file(asking: &OperationCall, name: &ObjectName) -> Result<(), Problem> {
-    let which = Which::Service(name.clone());
+    let which = DefinitionId::Service(name.clone());
     let removed = asking.errand.gateway.change_files(move |files| files.remove(&which, None)).await;
     let records = asking.table.around.records.clone();
     let of = name.to_string();

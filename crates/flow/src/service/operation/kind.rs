@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
 use toolcrib_base::{Kind, Problem};
-use toolcrib_catalog::{ObjectName, ServiceClassDefinition, Which, WriteError};
+use toolcrib_catalog::{DefinitionId, ObjectName, ServiceClassDefinition, WriteError};
 use toolcrib_gateway::Scope;
 use toolcrib_view::ObjectKind;
 
@@ -111,7 +111,7 @@ pub(super) async fn delete(asking: &OperationCall) -> Result<Value, Problem> {
         .filter(|entry| entry.subject().class == name)
         .map(|entry| format!("`{}`", entry.subject().name))
         .collect();
-    let which = Which::ServiceClass(name.clone());
+    let which = DefinitionId::ServiceClass(name.clone());
     let removed = asking.errand.gateway.change_files(move |files| files.remove(&which, None)).await;
     removed.map_err(|problem| if problem.kind == Kind::NotFound { unknown(asking) } else { problem })?;
     let mut message = format!("ServiceClass '{name}' deleted successfully");
@@ -128,7 +128,7 @@ pub(super) fn planned(asking: &OperationCall, class: &Value) -> Result<Arc<Class
     lacking(class.get("serviceConfig").or_else(|| class.get("service_config")))?;
     let mut members = class.as_object().cloned().unwrap_or_default();
     members.remove("name");
-    let which = Which::ServiceClass(name.clone());
+    let which = DefinitionId::ServiceClass(name.clone());
     let text = which.text_of(&Value::Object(members));
     let definition = ServiceClassDefinition::parse(&which.new_file(), &name, &text);
     let definition = definition.map_err(|problems| Problem::from(WriteError::Bad(problems)))?;
@@ -139,7 +139,7 @@ pub(super) fn planned(asking: &OperationCall, class: &Value) -> Result<Arc<Class
 fn written(
     asking: &OperationCall,
     before: Option<&ServiceClassDefinition>,
-) -> Result<(ObjectName, Which, String), Problem> {
+) -> Result<(ObjectName, DefinitionId, String), Problem> {
     let name = asking.new_name()?;
     let mut definition = Map::new();
     let before = before.map(ServiceClassDefinition::to_value);
@@ -150,7 +150,7 @@ fn written(
         }
     }
     lacking(definition.get("serviceConfig"))?;
-    let which = Which::ServiceClass(name.clone());
+    let which = DefinitionId::ServiceClass(name.clone());
     let text = which.text_of(&Value::Object(definition));
     Ok((name, which, text))
 }
@@ -190,7 +190,7 @@ fn lacking(config: Option<&Value>) -> Result<(), Problem> {
 }
 
 /// Checks a text as a class among the others.
-fn check(asking: &OperationCall, name: &ObjectName, which: &Which, text: &str) -> Result<(), Problem> {
+fn check(asking: &OperationCall, name: &ObjectName, which: &DefinitionId, text: &str) -> Result<(), Problem> {
     let definition = ServiceClassDefinition::parse(&which.new_file(), name, text);
     let definition = definition.map_err(|problems| Problem::from(WriteError::Bad(problems)))?;
     asking.table.check_class(definition).map(drop)

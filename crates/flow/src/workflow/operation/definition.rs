@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
+use toolcrib_base::nearest::nearest;
 use toolcrib_base::{Kind, Problem};
-use toolcrib_catalog::{DefinitionProblem, ObjectName, Which, WorkflowDefinition, WriteError, Written, nearest};
+use toolcrib_catalog::{DefinitionId, DefinitionProblem, ObjectName, WorkflowDefinition, WriteError, Written};
 use toolcrib_view::ObjectKind;
 
 use super::OperationCall;
@@ -55,7 +56,7 @@ pub(super) async fn get(asking: &OperationCall) -> Result<Value, Problem> {
     let name = asking.given.text("name")?;
     let table = asking.inner.table();
     let Some(definition) = known(asking, &table, name) else { return Err(unknown(asking, name)) };
-    let which = Which::Workflow(definition.name.clone());
+    let which = DefinitionId::Workflow(definition.name.clone());
     let written = asking.errand.gateway.read_file(which).await?;
     let mut answer = json!({ "workflow": definition.spec });
     match written {
@@ -117,14 +118,14 @@ pub(super) async fn update(asking: &OperationCall) -> Result<Value, Problem> {
 pub(super) async fn delete(asking: &OperationCall) -> Result<Value, Problem> {
     let asked = asking.given.text("name")?;
     let Ok(name) = ObjectName::new(asked) else { return Err(unknown(asking, asked)) };
-    let which = Which::Workflow(name.clone());
+    let which = DefinitionId::Workflow(name.clone());
     let removed = asking.errand.gateway.change_files(move |files| files.remove(&which, None)).await;
     removed.map_err(|problem| if problem.kind == Kind::NotFound { unknown(asking, asked) } else { problem })?;
     Ok(said(&name, format!("successfully deleted workflow {name}"), None))
 }
 
 /// The definition in the arguments.
-fn given(asking: &OperationCall) -> Result<(ObjectName, Which, String), Problem> {
+fn given(asking: &OperationCall) -> Result<(ObjectName, DefinitionId, String), Problem> {
     let name = ObjectName::new(asking.given.text("name")?)
         .map_err(|error| Problem::new(Kind::InvalidParams, format!("validation failed: {error}")))?;
     let mut definition = Map::new();
@@ -133,13 +134,13 @@ fn given(asking: &OperationCall) -> Result<(ObjectName, Which, String), Problem>
             definition.insert(key.to_owned(), value.clone());
         }
     }
-    let which = Which::Workflow(name.clone());
+    let which = DefinitionId::Workflow(name.clone());
     let text = which.text_of(&Value::Object(definition));
     Ok((name, which, text))
 }
 
 /// What is wrong with a definition, all of it: what its reader says, its templates, and whether it calls itself.
-fn check(asking: &OperationCall, name: &ObjectName, which: &Which, text: &str) -> Result<Program, Problem> {
+fn check(asking: &OperationCall, name: &ObjectName, which: &DefinitionId, text: &str) -> Result<Program, Problem> {
     which.check(text).map_err(|problems| wrong(&problems))?;
     let definition = WorkflowDefinition::of_text(name.as_str(), text).map_err(|problems| wrong(&problems))?;
     let definition = Arc::new(definition);

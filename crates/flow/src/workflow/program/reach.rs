@@ -3,7 +3,8 @@
 
 use std::collections::BTreeSet;
 
-use toolcrib_catalog::{Action, Step, nearest};
+use toolcrib_base::nearest::nearest;
+use toolcrib_catalog::{Action, Step};
 
 use super::{Check, Code};
 use crate::template::Tree;

@@ -3,7 +3,7 @@
 
 use serde_json::{Map, Value, json};
 use toolcrib_base::{Kind, Problem};
-use toolcrib_catalog::Which;
+use toolcrib_catalog::DefinitionId;
 use toolcrib_protocol::Raw;
 
 use super::auth;
@@ -61,7 +61,7 @@ pub(super) fn is_flat(arguments: &Raw) -> Result<bool, Problem> {
 }
 
 /// A new definition.
-pub(super) fn new(which: &Which, arguments: &Raw) -> Result<Flat, Problem> {
+pub(super) fn new(which: &DefinitionId, arguments: &Raw) -> Result<Flat, Problem> {
     let given = arguments.to_value();
     if given.get("type").is_none() {
         return Err(Problem::new(Kind::InvalidParams, "required field `type` is missing")
@@ -71,7 +71,7 @@ pub(super) fn new(which: &Which, arguments: &Raw) -> Result<Flat, Problem> {
 }
 
 /// The definition as it is, with what the arguments say.
-pub(super) fn changed(which: &Which, before: Value, arguments: &Raw) -> Result<Flat, Problem> {
+pub(super) fn changed(which: &DefinitionId, before: Value, arguments: &Raw) -> Result<Flat, Problem> {
     if KEYS.iter().all(|key| arguments.get(key).is_none()) {
         return Err(Problem::new(Kind::InvalidParams, "nothing to change")
             .hint("Give `type`, `command`, `url` …, or the whole `definition` or `yaml` with its `revision`."));
@@ -82,7 +82,7 @@ pub(super) fn changed(which: &Which, before: Value, arguments: &Raw) -> Result<F
     write(which, before, &arguments.to_value())
 }
 
-fn write(which: &Which, mut definition: Map<String, Value>, given: &Value) -> Result<Flat, Problem> {
+fn write(which: &DefinitionId, mut definition: Map<String, Value>, given: &Value) -> Result<Flat, Problem> {
     let transport = transport(&definition, given)?;
     let is_remote = transport != "stdio";
     definition.insert("transport".to_owned(), transport.into());

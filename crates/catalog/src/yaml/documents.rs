@@ -5,9 +5,8 @@ use std::path::Path;
 
 use serde_json::Value;
 
+use super::tree::parse_into;
 use crate::problem::{DefinitionProblem, Sink};
-use crate::reader::Cursor;
-use crate::tree;
 
 /// One document of a text.
 #[derive(Debug, Clone, PartialEq)]
@@ -30,8 +29,7 @@ pub fn documents(text: &str, file: &Path) -> Result<Vec<Document>, DefinitionPro
         // Places count from the beginning of the whole text.
         let padded = "\n".repeat(line) + part;
         let sink = Sink::new(file);
-        let value = tree::parse(&padded, &sink).and_then(|node| Cursor::root(&node, &sink).json());
-        let value = value.and_then(|json| serde_json::from_str(&json).ok());
+        let value = parse_into(&padded, &sink).map(|node| node.value());
         if let Some(problem) = sink.finish().into_iter().next() {
             return Err(problem);
         }

@@ -2,12 +2,14 @@
 //! aliases multiply them.
 
 use std::collections::{HashMap, HashSet};
+use std::path::Path;
 use std::sync::Arc;
 
 use saphyr_parser::{Event, Marker, Parser, ScalarStyle, Tag};
+use serde_json::{Number, Value};
 
 use crate::private::{is_private, looks_secret};
-use crate::problem::{Position, Sink, shown};
+use crate::problem::{DefinitionProblem, Position, Sink, shown};
 
 /// How deep lists and maps may nest.
 const DEPTH_MAX: usize = 64;
@@ -18,13 +20,14 @@ const TEXT_MAX: usize = 8 * 1024 * 1024;
 
 /// A value and its place.
 #[derive(Debug, Clone)]
-pub(crate) struct Node {
-    pub(crate) at: Position,
-    pub(crate) content: Content,
+pub struct Node {
+    pub at: Position,
+    pub content: Content,
 }
 
+/// What stands at a place.
 #[derive(Debug, Clone)]
-pub(crate) enum Content {
+pub enum Content {
     /// The text as it was written; `plain` when it had no quotes, so that it may be a number, a boolean or nothing.
     Scalar {
         text: Arc<str>,
@@ -35,30 +38,35 @@ pub(crate) enum Content {
     Map(Vec<Entry>),
 }
 
+/// A key of a map and its value.
 #[derive(Debug, Clone)]
-pub(crate) struct Entry {
-    pub(crate) key: Arc<str>,
-    pub(crate) at: Position,
-    pub(crate) value: Node,
+pub struct Entry {
+    pub key: Arc<str>,
+    /// The place of the key.
+    pub at: Position,
+    pub value: Node,
 }
 
 // === impl Node ===
 
 impl Node {
-    pub(crate) fn is_null(&self) -> bool {
+    /// Whether it says nothing.
+    pub fn is_null(&self) -> bool {
         matches!(&self.content, Content::Scalar { text, plain: true } if matches!(&**text, "" | "~" | "null" | "Null" | "NULL"))
     }
 
-    pub(crate) fn is_list(&self) -> bool {
+    /// Whether it is a list.
+    pub fn is_list(&self) -> bool {
         matches!(self.content, Content::List(_))
     }
 
-    pub(crate) fn is_map(&self) -> bool {
+    /// Whether it is a map.
+    pub fn is_map(&self) -> bool {
         matches!(self.content, Content::Map(_))
     }
 
     /// Truth values of YAML 1.2; `yes` and `on` are texts.
-    pub(crate) fn as_flag(&self) -> Option<bool> {
+    pub fn as_flag(&self) -> Option<bool> {
         match &self.content {
             Content::Scalar { text, plain: true } => match &**text {
                 "true" | "True" | "TRUE" => Some(true),
@@ -70,10 +78,55 @@ impl Node {
     }
 
     /// Every text except nothing: `8080` is the text `8080`.
-    pub(crate) fn as_text(&self) -> Option<&Arc<str>> {
+    pub fn as_text(&self) -> Option<&Arc<str>> {
         match &self.content {
             Content::Scalar { text, .. } if !self.is_null() => Some(text),
             _ => None,
+        }
+    }
+
+    /// The value of a key that says something.
+    pub fn get(&self, key: &str) -> Option<&Node> {
+        let entry = self.entries().iter().find(|entry| *entry.key == *key)?;
+        Some(&entry.value).filter(|value| !value.is_null())
+    }
+
+    /// The entries of a map; empty for anything else.
+    pub fn entries(&self) -> &[Entry] {
+        if let Content::Map(entries) = &self.content { entries } else { &[] }
+    }
+
+    /// The items of a list; empty for anything else.
+    pub fn items(&self) -> &[Node] {
+        if let Content::List(items) = &self.content { items } else { &[] }
+    }
+
+    /// Every text except nothing, as [`Node::as_text`], for whoever keeps it.
+    pub fn text(&self) -> Option<String> {
+        self.as_text().map(|text| text.to_string())
+    }
+
+    /// A number, as JSON has them: `0x10`, `.5`, `.inf` and `007` are texts.
+    pub fn as_number(&self) -> Option<Number> {
+        match &self.content {
+            Content::Scalar { text, plain: true } => serde_json::from_str(text).ok(),
+            _ => None,
+        }
+    }
+
+    /// The same without places.
+    pub fn value(&self) -> Value {
+        match &self.content {
+            _ if self.is_null() => Value::Null,
+            Content::List(items) => items.iter().map(Node::value).collect(),
+            Content::Map(entries) => {
+                Value::Object(entries.iter().map(|entry| (entry.key.to_string(), entry.value.value())).collect())
+            }
+            Content::Scalar { text, .. } => match (self.as_flag(), self.as_number()) {
+                (Some(flag), _) => Value::Bool(flag),
+                (None, Some(number)) => Value::Number(number),
+                (None, None) => Value::String(text.to_string()),
+            },
         }
     }
 
@@ -85,7 +138,8 @@ impl Node {
         }
     }
 
-    fn describe(&self) -> String {
+    /// What is there, for "expected …, got …", where nothing is a secret.
+    pub fn describe(&self) -> String {
         match &self.content {
             _ if self.is_null() => "nothing".to_owned(),
             Content::Scalar { text, .. } => format!("`{}`", shown(text)),
@@ -95,25 +149,44 @@ impl Node {
     }
 }
 
-/// Reads one document. `None` when there is no tree to look at; the problem is then in `sink`.
-pub(crate) fn parse(text: &str, sink: &Sink) -> Option<Node> {
-    let mut builder =
-        Builder { sink, stack: Vec::new(), anchors: HashMap::new(), weight: Weight::default(), root: None };
-    for event in Parser::new_from_str(text.strip_prefix('\u{FEFF}').unwrap_or(text)) {
-        match event {
-            Ok((event, span)) => builder.take(event, position(&span.start)).ok()?,
-            Err(error) => {
-                let message = format!("not valid YAML: {}", shown(error.info()));
-                sink.add(position(error.marker()), &builder.path(), message, None);
-                return None;
-            }
-        }
+/// Reads one document; `file` is named in the problem. Nothing at all is nothing.
+///
+/// # Errors
+/// The first thing that is wrong with it as YAML.
+pub fn parse(file: &Path, text: &str) -> Result<Node, DefinitionProblem> {
+    let sink = Sink::new(file);
+    let nothing = || Node { at: Position::START, content: Content::Scalar { text: "".into(), plain: true } };
+    let root = build(text, &sink).ok().map(|root| root.unwrap_or_else(nothing));
+    match (root, sink.finish().into_iter().next()) {
+        (Some(root), None) => Ok(root),
+        (_, problem) => Err(problem.unwrap_or_else(|| DefinitionProblem::of_file(file, "not valid YAML"))),
     }
-    let root = builder.root.filter(|root| !root.is_null());
+}
+
+/// Reads one document. `None` when there is no tree to look at; the problem is then in `sink`.
+pub(crate) fn parse_into(text: &str, sink: &Sink) -> Option<Node> {
+    let root = build(text, sink).ok()?.filter(|root| !root.is_null());
     if root.is_none() {
         sink.add(Position::START, "", "expected a definition, got nothing: the file is empty", None);
     }
     root
+}
+
+/// The tree of a text, if it says anything. What is wrong goes to the sink.
+fn build(text: &str, sink: &Sink) -> Result<Option<Node>, Stop> {
+    let mut builder =
+        Builder { sink, stack: Vec::new(), anchors: HashMap::new(), weight: Weight::default(), root: None };
+    for event in Parser::new_from_str(text.strip_prefix('\u{FEFF}').unwrap_or(text)) {
+        match event {
+            Ok((event, span)) => builder.take(event, position(&span.start))?,
+            Err(error) => {
+                let message = format!("not valid YAML: {}", shown(error.info()));
+                sink.add(position(error.marker()), &builder.path(), message, None);
+                return Err(Stop);
+            }
+        }
+    }
+    Ok(builder.root)
 }
 
 fn position(marker: &Marker) -> Position {

@@ -1,7 +1,7 @@
-//! The names nearest to one that does not exist, for "did you mean".
+//! "Did you mean": the known names that are near to one that does not exist.
 
-use crate::text::{parts, prefix};
-
+/// Longer words are compared with nothing.
+const WORD_BYTES: usize = 40;
 /// How many names are proposed.
 const PROPOSALS: usize = 3;
 /// Longer names are compared by their first bytes.
@@ -16,8 +16,9 @@ const NEARLY_LETTERS: usize = 4;
 
 /// A name as it is compared.
 struct Shape {
-    /// Lower-case letters and digits without separators.
-    letters: Vec<char>,
+    /// Lower-case letters and digits without separators, and how many there are.
+    letters: String,
+    count: usize,
     /// The distinct parts, sorted.
     parts: Vec<String>,
 }
@@ -32,16 +33,29 @@ struct Sketch {
 }
 
 /// The unknown name.
-struct Wanted {
+struct UnknownName {
     shape: Shape,
     sketch: Sketch,
+}
+
+/// The word of `known` that was meant by a mistyped one, such as the key of a file: few slips of the keyboard away (at
+/// most a third of its letters and 3), whatever the letter case and the kind of dash. The first of equals.
+pub fn nearest<'a>(mistyped: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    if mistyped.len() > WORD_BYTES {
+        return None;
+    }
+    let plain = |word: &str| word.to_lowercase().replace('-', "_");
+    let meant = plain(mistyped);
+    let most = (meant.chars().count() / 3).clamp(1, 3);
+    let distances = known.into_iter().map(|word| (strsim::osa_distance(&meant, &plain(word)), word));
+    distances.filter(|(distance, _)| *distance <= most).min_by_key(|(distance, _)| *distance).map(|(_, word)| word)
 }
 
 /// At most three of `known` that are near to `unknown`, the nearest first, equal ones by name. Near are few slips of
 /// the keyboard (Damerau-Levenshtein, at most a quarter of the letters and 4) and names that share at least half of
 /// their parts. A known `server/tool` is also compared by its `tool` alone.
-pub fn nearest<'a>(unknown: &str, known: impl IntoIterator<Item = &'a str>) -> Vec<&'a str> {
-    let wanted = Wanted::new(unknown);
+pub fn similar<'a>(unknown: &str, known: impl IntoIterator<Item = &'a str>) -> Vec<&'a str> {
+    let wanted = UnknownName::new(unknown);
     let mut best: Vec<(f32, &'a str)> = Vec::new();
     for name in known {
         let Some(likeness) = wanted.likeness(name) else { continue };
@@ -58,9 +72,9 @@ fn bound(longest: usize) -> usize {
     (longest / 4).clamp(usize::from(longest > 2), EDITS)
 }
 
-// === impl Wanted ===
+// === impl UnknownName ===
 
-impl Wanted {
+impl UnknownName {
     fn new(name: &str) -> Self {
         let shape = Shape::new(name);
         Self { sketch: Sketch::new(prefix(name, NAME_BYTES)), shape }
@@ -124,18 +138,20 @@ impl Sketch {
 impl Shape {
     fn new(name: &str) -> Self {
         let mut parts = parts(prefix(name, NAME_BYTES));
-        let letters: Vec<char> = parts.iter().flat_map(|part| part.chars()).collect();
+        let letters = parts.concat();
+        let count = letters.chars().count();
         parts.sort_unstable();
         parts.dedup();
-        Self { letters, parts }
+        Self { letters, count, parts }
     }
 
     fn likeness(&self, other: &Self, may_slip: bool) -> Option<f32> {
-        let longest = self.letters.len().max(other.letters.len());
+        let longest = self.count.max(other.count);
         if longest == 0 {
             return None;
         }
-        let edits = if may_slip { edits(&self.letters, &other.letters, bound(longest)) } else { None };
+        let edits = may_slip.then(|| strsim::osa_distance(&self.letters, &other.letters));
+        let edits = edits.filter(|edits| *edits <= bound(longest));
         let (equal, unlike): (Vec<_>, Vec<_>) =
             other.parts.iter().partition(|part| self.parts.binary_search(part).is_ok());
         let share = |parts: f32| 2.0 * parts / (self.parts.len() + other.parts.len()) as f32;
@@ -149,40 +165,53 @@ impl Shape {
     }
 
     fn has_nearly(&self, part: &str) -> bool {
-        let letters: Vec<char> = part.chars().collect();
-        let mut own = self.parts.iter().map(|own| own.chars().collect::<Vec<_>>());
-        letters.len() >= NEARLY_LETTERS && own.any(|own| edits(&own, &letters, 1).is_some())
+        let letters = part.chars().count();
+        let is_near = |own: &String| own.chars().count().abs_diff(letters) <= 1 && strsim::osa_distance(own, part) <= 1;
+        letters >= NEARLY_LETTERS && self.parts.iter().any(is_near)
     }
 }
 
-/// The number of insertions, deletions, replacements and swaps of neighbours between two names (optimal string
-/// alignment); `None` above `bound`.
-pub(crate) fn edits(a: &[char], b: &[char], bound: usize) -> Option<usize> {
-    if a.len().abs_diff(b.len()) > bound {
-        return None;
-    }
-    let mut before: Vec<usize> = vec![usize::MAX / 2; b.len() + 1];
-    let mut last: Vec<usize> = (0..=b.len()).collect();
-    let mut row = last.clone();
-    for i in 1..=a.len() {
-        row[0] = i;
-        let mut least = i;
-        for j in 1..=b.len() {
-            let replaced = last[j - 1] + usize::from(a[i - 1] != b[j - 1]);
-            row[j] = replaced.min(last[j] + 1).min(row[j - 1] + 1);
-            if i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] {
-                row[j] = row[j].min(before[j - 2] + 1);
+/// The lower-case parts of an identifier: cut at `_ - . /` and other signs, and at changes of case.
+pub fn parts(identifier: &str) -> Vec<String> {
+    let mut parts = Vec::new();
+    for word in identifier.split(|c| !(is_letter(c) || is_apostrophe(c))) {
+        let mut part = String::new();
+        let mut letters = word.chars().filter(|c| !is_apostrophe(*c)).peekable();
+        let mut before: Option<char> = None;
+        while let Some(letter) = letters.next() {
+            let follows_lower = before.is_some_and(|b| b.is_lowercase() || b.is_numeric());
+            let ends_acronym =
+                before.is_some_and(char::is_uppercase) && letters.peek().is_some_and(|next| next.is_lowercase());
+            if letter.is_uppercase() && (follows_lower || ends_acronym) && !part.is_empty() {
+                parts.push(std::mem::take(&mut part));
             }
-            least = least.min(row[j]);
+            part.extend(letter.to_lowercase());
+            before = Some(letter);
         }
-        // A swap reaches back two rows, hence one more.
-        if least > bound + 1 {
-            return None;
+        if !part.is_empty() {
+            parts.push(part);
         }
-        std::mem::swap(&mut before, &mut last);
-        std::mem::swap(&mut last, &mut row);
     }
-    Some(last[b.len()]).filter(|edits| *edits <= bound)
+    parts
+}
+
+/// Letters and digits of every script, and the marks that combine with them.
+pub fn is_letter(c: char) -> bool {
+    c.is_alphanumeric() || matches!(c, '\u{300}'..='\u{36f}')
+}
+
+/// Apostrophes, which stand within words.
+pub fn is_apostrophe(c: char) -> bool {
+    matches!(c, '\'' | '’')
+}
+
+/// The longest prefix of at most `bound` bytes that ends at a character.
+pub fn prefix(text: &str, bound: usize) -> &str {
+    let mut end = bound.min(text.len());
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    &text[..end]
 }
 
 #[cfg(test)]
@@ -200,8 +229,8 @@ mod tests {
     ];
 
     fn check(unknown: &str, expect: &[&str]) {
-        assert_eq!(nearest(unknown, KNOWN), expect, "{unknown}");
-        assert_eq!(nearest(unknown, KNOWN.iter().rev().copied()), expect, "{unknown}, known names in another order");
+        assert_eq!(similar(unknown, KNOWN), expect, "{unknown}");
+        assert_eq!(similar(unknown, KNOWN.iter().rev().copied()), expect, "{unknown}, known names in another order");
     }
 
     #[test]
@@ -222,16 +251,22 @@ mod tests {
     }
 
     #[test]
-    fn edits_count_swaps_once_and_stop_at_the_bound() {
-        let check = |a: &str, b: &str, bound, expect| {
-            let letters = |text: &str| text.chars().collect::<Vec<_>>();
-            assert_eq!(edits(&letters(a), &letters(b), bound), expect, "{a} {b}");
-        };
-        check("abcd", "abcd", 1, Some(0));
-        check("abcd", "abdc", 1, Some(1));
-        check("abcd", "badc", 2, Some(2));
-        check("abcd", "xyz", 2, None);
-        check("", "ab", 2, Some(2));
-        check("kitten", "sitting", 3, Some(3));
+    fn the_keys_of_a_file_are_near_when_they_are_mistyped() {
+        let known = ["command", "args", "env", "cwd", "timeouts", "read_only", "description"];
+        for (word, expected) in [
+            ("comand", Some("command")),
+            ("Command", Some("command")),
+            ("timeout", Some("timeouts")),
+            ("read-only", Some("read_only")),
+            ("readonly", Some("read_only")),
+            ("enb", Some("env")),
+            ("arsg", Some("args")),
+            ("descripton", Some("description")),
+            ("wholly_else", None),
+            ("", None),
+        ] {
+            assert_eq!(nearest(word, known), expected, "{word}");
+        }
+        assert_eq!(nearest(&"command".repeat(100_000), known), None);
     }
 }

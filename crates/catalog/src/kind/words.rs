@@ -1,38 +1,10 @@
 //! What the schemas say about each key, in the order in which people write them.
 
-use crate::definition_kind::DefinitionKind;
-
 mod service;
 
-pub(super) fn title(kind: DefinitionKind) -> &'static str {
-    match kind {
-        DefinitionKind::Entry => "Toolcrib: an entry of the registry (registry/<name>.yaml)",
-        DefinitionKind::Server => "Toolcrib: the definition of a server (servers/<name>.yaml)",
-        DefinitionKind::Profile => "Toolcrib: the definition of a profile (profiles/<name>.yaml)",
-        DefinitionKind::ServiceClass => "Toolcrib: the definition of a service class (service-classes/<name>.yaml)",
-        DefinitionKind::Service => "Toolcrib: the definition of a service (services/<name>.yaml)",
-        DefinitionKind::Workflow => "Toolcrib: the definition of a workflow (workflows/<name>.yaml)",
-    }
-}
+pub(crate) use service::{CLASS as SERVICE_CLASS, SERVICE};
 
-/// What the key at `path` is for.
-pub(super) fn of(kind: DefinitionKind, path: &str) -> Option<&'static str> {
-    table(kind).iter().find(|(key, _)| *key == path).map(|(_, words)| *words)
-}
-
-pub(super) fn table(kind: DefinitionKind) -> &'static [(&'static str, &'static str)] {
-    match kind {
-        DefinitionKind::Entry => ENTRY,
-        DefinitionKind::Server => SERVER,
-        DefinitionKind::Profile => PROFILE,
-        DefinitionKind::ServiceClass => service::CLASS,
-        DefinitionKind::Service => service::SERVICE,
-        // Its schema has its own words.
-        DefinitionKind::Workflow => &[],
-    }
-}
-
-const ENTRY: &[(&str, &str)] = &[
+pub(crate) const ENTRY: &[(&str, &str)] = &[
     ("name", "The entry's name, the same as the file's without its ending."),
     ("version", "The version of what is described."),
     ("title", "What people call it."),
@@ -95,7 +67,7 @@ const ENTRY: &[(&str, &str)] = &[
     ("metadata", "Anything else."),
 ];
 
-const SERVER: &[(&str, &str)] = &[
+pub(crate) const SERVER: &[(&str, &str)] = &[
     ("name", "The server's name, the same as the file's without its ending."),
     ("title", "What people call it."),
     ("description", "What it is for; searched."),
@@ -142,7 +114,7 @@ const SERVER: &[(&str, &str)] = &[
     ("limits.per_tool", "Those of one tool; without the key as many as leave some to other tools."),
 ];
 
-const PROFILE: &[(&str, &str)] = &[
+pub(crate) const PROFILE: &[(&str, &str)] = &[
     ("name", "The profile's name, the same as the file's without its ending and the last part of its URL."),
     ("title", "What people call it."),
     ("description", "What it is for."),
@@ -176,7 +148,7 @@ const PROFILE: &[(&str, &str)] = &[
     ),
     (
         "examples",
-        "Which examples descriptions of tools have: those that are given, or also arguments of calls that went well, of the same principal or of all who use the profile. They are kept in memory, without what looks like a secret.",
+        "DefinitionId examples descriptions of tools have: those that are given, or also arguments of calls that went well, of the same principal or of all who use the profile. They are kept in memory, without what looks like a secret.",
     ),
     ("quota", "How much may be loaded at a time."),
     ("quota.tools", "How many tools."),

@@ -1,6 +1,6 @@
 //! What the schemas say about service classes and services.
 
-pub(super) const CLASS: &[(&str, &str)] = &[
+pub(crate) const CLASS: &[(&str, &str)] = &[
     ("name", "The class's name, the same as the file's without its ending."),
     ("description", "What its services are."),
     ("version", "A note; nothing follows from it."),
@@ -88,7 +88,7 @@ pub(super) const CLASS: &[(&str, &str)] = &[
     ("serviceConfig.outputs", "Values that are made when a service has started, by templates."),
 ];
 
-pub(super) const SERVICE: &[(&str, &str)] = &[
+pub(crate) const SERVICE: &[(&str, &str)] = &[
     ("name", "The service's name, the same as the file's without its ending."),
     ("serviceClassName", "Its service class."),
     ("description", "What it is for."),

@@ -1,14 +1,12 @@
 //! Places, the meaning of scalars, and what hostile documents must not do.
 
-use std::path::Path;
-
 use proptest::prelude::*;
 
 use super::*;
 
 fn read(text: &str) -> (Option<Node>, Vec<String>) {
     let sink = Sink::new(Path::new("a.yaml"));
-    let node = parse(text, &sink);
+    let node = parse_into(text, &sink);
     (node, sink.finish().iter().map(ToString::to_string).collect())
 }
 
