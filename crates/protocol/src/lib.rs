@@ -15,6 +15,7 @@ pub mod downgrade;
 pub mod error;
 pub mod event_id;
 pub mod header;
+pub mod http1;
 pub mod id;
 pub mod inventory;
 pub mod json;

@@ -173,6 +173,11 @@ impl HttpServer {
         self.shared.lock().requests.clone()
     }
 
+    /// How many connections there were in all.
+    pub fn connections(&self) -> u64 {
+        self.shared.lock().connections
+    }
+
     /// How many connections were open at the same time at most.
     pub fn most_connections(&self) -> usize {
         self.shared.lock().most

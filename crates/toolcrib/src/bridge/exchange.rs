@@ -202,13 +202,10 @@ impl Bridge {
         sink: &mut Sink<'_>,
     ) -> Result<HeaderMap, ExchangeError> {
         let endpoint = self.gateway.look().await.map_err(|problem| ExchangeError::Away(problem.to_string()))?;
-        let all = || {
-            let mut all = endpoint.headers.clone();
-            all.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-            all.insert(ACCEPT, HeaderValue::from_static("application/json, text/event-stream"));
-            all.extend(headers.clone());
-            all
-        };
+        let mut all = endpoint.headers.clone();
+        all.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        all.insert(ACCEPT, HeaderValue::from_static("application/json, text/event-stream"));
+        all.extend(headers.clone());
         let posted = self.client.post(&endpoint.uri, all, line, self.limits.message_bytes).await?;
         match posted.reply {
             Reply::Json(body) => sink.take(&body).await,
@@ -281,14 +278,11 @@ impl Bridge {
     ) -> Result<Option<EventStream>, LinkError> {
         let away = |problem: Problem| LinkError::Unreachable(problem.to_string());
         let endpoint = self.gateway.look().await.map_err(away)?;
-        let all = || {
-            let mut all = endpoint.headers.clone();
-            all.extend(headers.clone());
-            if let Some(last) = place.last() {
-                all.insert(HeaderName::from_static(header::LAST_EVENT_ID), HeaderValue::clone(last));
-            }
-            all
-        };
+        let mut all = endpoint.headers.clone();
+        all.extend(headers.clone());
+        if let Some(last) = place.last() {
+            all.insert(HeaderName::from_static(header::LAST_EVENT_ID), HeaderValue::clone(last));
+        }
         self.client.open_stream(&endpoint.uri, all, self.limits.message_bytes).await
     }
 

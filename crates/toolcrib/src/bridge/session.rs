@@ -149,11 +149,8 @@ impl Bridge {
     pub(super) async fn farewell(&self) {
         let Some(held) = self.session.held().filter(|held| held.has_id()) else { return };
         let Ok(endpoint) = self.gateway.look().await else { return };
-        let headers = || {
-            let mut headers = endpoint.headers.clone();
-            headers.extend(held.headers.clone());
-            headers
-        };
+        let mut headers = endpoint.headers.clone();
+        headers.extend(held.headers.clone());
         // It ends by itself if this is not heard.
         let _ = self.client.send(Method::DELETE, &endpoint.uri, headers, Bytes::new()).await;
     }

@@ -13,7 +13,6 @@ use toolcrib_protocol::json::{Outline, Rules};
 use toolcrib_transport::LinkError;
 use toolcrib_transport::http::client::HttpClient;
 use toolcrib_transport::http::events::EventStream;
-use toolcrib_transport::http::server::read_body;
 
 use super::{BOUNDS, ClientFlags, GatewayAddress, OPEN, failure, locate};
 use crate::home::Environment;
@@ -90,8 +89,7 @@ impl Rest {
         let uri: Uri = format!("{}{path}", self.root)
             .parse()
             .map_err(|_| Problem::new(Kind::InvalidParams, format!("`{path}` is not a path")))?;
-        let headers = self.headers();
-        match self.http.open_stream(&uri, || headers.clone(), BOUNDS.bytes).await {
+        match self.http.open_stream(&uri, self.headers(), BOUNDS.bytes).await {
             Ok(Some(stream)) => Ok(stream),
             Ok(None) => Err(Problem::new(Kind::BadServer, "this gateway has no event stream")),
             Err(LinkError::Status { status, body, .. }) => Err(self.refused(status, body.as_bytes())),
@@ -128,14 +126,14 @@ impl Rest {
     }
 
     async fn exchange(&self, method: Method, uri: &Uri, headers: HeaderMap, body: Bytes) -> Result<Raw, Problem> {
-        let response = self.http.send(method, uri, || headers.clone(), body).await;
+        let response = self.http.send(method, uri, headers, body).await;
         let response = response.map_err(|error| failure::of_link(error, &self.located))?;
-        let (head, body) = response.into_parts();
-        let body = read_body(body, BOUNDS.bytes).await.map_err(|error| {
+        let status = response.status;
+        let body = response.body.collect(BOUNDS.bytes).await.map_err(|error| {
             Problem::new(Kind::Unavailable, format!("the response of the gateway at `{uri}` is incomplete: {error}"))
         })?;
-        if !head.status.is_success() {
-            return Err(self.refused(head.status.as_u16(), &body));
+        if !status.is_success() {
+            return Err(self.refused(status.as_u16(), &body));
         }
         let is_answer = |raw: &Raw| !matches!(raw.outline(), Outline::Scalar(_));
         Raw::parse(body, Rules::relayed(BOUNDS.depth)).ok().filter(is_answer).ok_or_else(|| {

@@ -1,36 +1,50 @@
 //! The HTTP client: one pool of connections for all servers, answers as JSON or as a stream of events.
+//!
+//! A request runs in the task that waits for it: [`connection`] has no task of its own and no channel, so that a call wakes
+//! nobody else. What a request of a link carries each time is rendered once, in a [`RequestTemplate`].
 
-use std::time::Duration;
+mod connect;
+mod connection;
+mod pool;
+mod response;
 
-use bytes::{Bytes, BytesMut};
-use http::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderValue, LOCATION};
-use http::{Method, Request, Response, StatusCode, Uri};
-use http_body_util::{BodyExt, Full};
-use hyper::body::{Body as _, Incoming};
-use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
-use hyper_util::client::legacy::Client;
-use hyper_util::client::legacy::connect::HttpConnector;
-use hyper_util::rt::{TokioExecutor, TokioTimer};
+use std::fmt;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::header::{ACCEPT, CONTENT_TYPE, HOST, HeaderMap, HeaderValue, LOCATION};
+use http::{Method, StatusCode, Uri};
+use toolcrib_protocol::http1::MediaType;
 
 use crate::call::LinkError;
 use crate::http::events::EventStream;
 use crate::http::origin;
 use crate::http::refusal::Refusal;
 
-/// How long an unused connection is kept.
-const POOL_IDLE: Duration = Duration::from_secs(90);
-/// How many unused connections are kept for one server: as many as it has calls running at a time unless its definition
-/// says otherwise.
-const POOL_PER_HOST: usize = 256;
+use connect::Connector;
+use connection::{Connection, ExchangeError, Request, write_field, write_fields};
+use pool::{Host, Pool};
+
+pub use response::{Response, ResponseBody};
+
 /// How often one request is sent on to another place of the same origin.
 const REDIRECTS: usize = 3;
-/// How long establishing a TCP connection may take; the definition's own deadline may be shorter.
-const CONNECT: Duration = Duration::from_secs(10);
 
 /// The pool. Clones share it.
 #[derive(Debug, Clone)]
 pub struct HttpClient {
-    inner: Client<HttpsConnector<HttpConnector>, Full<Bytes>>,
+    connector: Connector,
+    pool: Arc<Pool>,
+}
+
+/// All of a request that is the same each time: where it goes, and its header fields as they are sent.
+pub(crate) struct RequestTemplate {
+    method: Method,
+    uri: Uri,
+    headers: HeaderMap,
+    /// The request line and the fields.
+    head: Vec<u8>,
+    host: Arc<Host>,
 }
 
 /// Where a server listens and what every request to it carries.
@@ -47,7 +61,7 @@ pub struct Endpoint {
 pub struct PostResponse {
     /// The status.
     pub status: StatusCode,
-    /// The headers.
+    /// The header fields that MCP knows, as in [`Response::headers`].
     pub headers: HeaderMap,
     /// The body.
     pub reply: Reply,
@@ -88,180 +102,191 @@ pub(crate) fn joined(base: &HeaderMap, more: &HeaderMap) -> HeaderMap {
 impl HttpClient {
     /// A new pool with the certificates of the platform. TLS by rustls.
     pub fn new() -> std::io::Result<Self> {
-        let mut tcp = HttpConnector::new();
-        tcp.enforce_http(false);
-        tcp.set_nodelay(true);
-        tcp.set_connect_timeout(Some(CONNECT));
-        let tls = match HttpsConnectorBuilder::new().with_native_roots() {
-            Ok(builder) => builder.https_or_http().enable_http1().wrap_connector(tcp),
-            Err(error) => {
-                // A machine without certificates can still reach plain HTTP; https then fails with its own reason.
-                tracing::warn!(%error, "no certificates found on this machine; https servers cannot be reached");
-                let empty = rustls_without_roots()?;
-                HttpsConnectorBuilder::new().with_tls_config(empty).https_or_http().enable_http1().wrap_connector(tcp)
-            }
-        };
-        let inner = Client::builder(TokioExecutor::new())
-            .pool_idle_timeout(POOL_IDLE)
-            .pool_max_idle_per_host(POOL_PER_HOST)
-            .pool_timer(TokioTimer::new())
-            .build(tls);
-        Ok(Self { inner })
+        Ok(Self { connector: Connector::new()?, pool: Arc::default() })
     }
 
-    /// Sends one request; a redirect of method and body within the origin is followed. `headers` makes all of its
-    /// headers, for each place anew.
+    /// What requests to `uri` with these headers have in common.
+    pub(crate) fn template(&self, method: Method, uri: &Uri, headers: HeaderMap) -> RequestTemplate {
+        let head = rendered(&method, uri, &headers);
+        RequestTemplate { method, uri: uri.clone(), headers, head, host: self.pool.host(uri) }
+    }
+
+    /// Sends one request; a redirect of method and body within the origin is followed, with the same headers.
     pub async fn send(
         &self,
         method: Method,
         uri: &Uri,
-        headers: impl Fn() -> HeaderMap,
-        body: Bytes,
-    ) -> Result<Response<Incoming>, LinkError> {
-        let mut next = uri.clone();
-        for _ in 0..REDIRECTS {
-            let response = self.send_to(&method, &next, headers(), body.clone()).await?;
-            match redirect(&response).and_then(|reference| origin::within(&next, reference)) {
-                Some(place) => next = place,
-                None => return Ok(response),
-            }
-        }
-        self.send_to(&method, &next, headers(), body).await
-    }
-
-    async fn send_to(
-        &self,
-        method: &Method,
-        uri: &Uri,
         headers: HeaderMap,
         body: Bytes,
-    ) -> Result<Response<Incoming>, LinkError> {
-        let mut request = Request::new(Full::new(body));
-        *request.method_mut() = method.clone();
-        *request.uri_mut() = uri.clone();
-        *request.headers_mut() = headers;
-        self.inner.request(request).await.map_err(|error| {
-            let text = reason(&chain(&error), uri);
-            if error.is_connect() { LinkError::Unreachable(text) } else { LinkError::Broken(text) }
-        })
+    ) -> Result<Response, LinkError> {
+        self.follow(self.template(method, uri, headers), &body, REDIRECTS).await
     }
 
     /// Posts a message and reads how it was answered.
     pub async fn post(
         &self,
         uri: &Uri,
-        headers: impl Fn() -> HeaderMap,
+        headers: HeaderMap,
         body: Bytes,
         limit: usize,
     ) -> Result<PostResponse, LinkError> {
-        let response = self.send(Method::POST, uri, headers, body).await?;
-        let (head, body) = response.into_parts();
-        let reply = match media_type(&head.headers) {
-            _ if !head.status.is_success() => Reply::Refused(Refusal::read(&head, body).await),
-            "text/event-stream" => Reply::Stream(Box::new(EventStream::new(body, limit))),
-            "application/json" => Reply::Json(collect(body, limit).await?),
-            _ if matches!(head.status, StatusCode::ACCEPTED | StatusCode::NO_CONTENT) => Reply::Accepted,
-            other => {
-                let other = other.chars().take(80).collect::<String>();
-                return Err(LinkError::NotMcp(format!("content type `{other}`")));
+        PostResponse::read(self.send(Method::POST, uri, headers, body).await?, limit).await
+    }
+
+    /// [`HttpClient::post`] with what is known from before; of `more` the later ones win.
+    pub(crate) async fn post_as(
+        &self,
+        template: &RequestTemplate,
+        more: &[&HeaderMap],
+        body: Bytes,
+        limit: usize,
+    ) -> Result<PostResponse, LinkError> {
+        PostResponse::read(self.send_as(template, more, &body).await?, limit).await
+    }
+
+    async fn send_as(
+        &self,
+        template: &RequestTemplate,
+        more: &[&HeaderMap],
+        body: &Bytes,
+    ) -> Result<Response, LinkError> {
+        let (mut uri, mut redirects) = (template.uri.clone(), REDIRECTS);
+        if !template.overlaps(more) {
+            let response = self.exchange(template, more, body).await?;
+            match redirected(&uri, &response) {
+                Some(next) => (uri, redirects) = (next, REDIRECTS - 1),
+                None => return Ok(response),
             }
-        };
-        Ok(PostResponse { status: head.status, headers: head.headers, reply })
+        }
+        let headers = more.iter().fold(template.headers.clone(), |all, more| joined(&all, more));
+        Box::pin(self.follow(self.template(template.method.clone(), &uri, headers), body, redirects)).await
+    }
+
+    /// Sends a request to the place that it names, or that it is led to.
+    async fn follow(
+        &self,
+        mut template: RequestTemplate,
+        body: &Bytes,
+        redirects: usize,
+    ) -> Result<Response, LinkError> {
+        for _ in 0..redirects {
+            let response = self.exchange(&template, &[], body).await?;
+            match redirected(&template.uri, &response) {
+                Some(next) => template = self.template(template.method, &next, template.headers),
+                None => return Ok(response),
+            }
+        }
+        self.exchange(&template, &[], body).await
+    }
+
+    /// Sends a request on a connection of the pool or a new one. It is sent a second time only if not one byte of it has
+    /// left this machine, because the server closed an unused connection in this very moment.
+    async fn exchange(
+        &self,
+        template: &RequestTemplate,
+        more: &[&HeaderMap],
+        body: &Bytes,
+    ) -> Result<Response, LinkError> {
+        let request = Request { method: &template.method, head: &template.head, more, body };
+        loop {
+            let (mut connection, is_new) = match template.host.take() {
+                Some(connection) => (connection, false),
+                None => (Connection::new(self.connector.connect(&template.uri).await?), true),
+            };
+            match connection.exchange(request).await {
+                Ok(head) => return Ok(Response::new(head, connection, Arc::clone(&template.host))),
+                Err(ExchangeError::Unsent(_)) if !is_new => {}
+                Err(ExchangeError::Unsent(error)) => return Err(LinkError::Broken(error.to_string())),
+                Err(ExchangeError::Broken(error)) => return Err(LinkError::Broken(error.to_string())),
+            }
+        }
     }
 
     /// Opens a stream of events; `None` when the server offers none.
     pub async fn open_stream(
         &self,
         uri: &Uri,
-        headers: impl Fn() -> HeaderMap,
+        mut headers: HeaderMap,
         limit: usize,
     ) -> Result<Option<EventStream>, LinkError> {
-        let headers = || {
-            let mut headers = headers();
-            headers.remove(CONTENT_TYPE);
-            headers.insert(ACCEPT, HeaderValue::from_static("text/event-stream"));
-            headers
-        };
+        headers.remove(CONTENT_TYPE);
+        headers.insert(ACCEPT, HeaderValue::from_static("text/event-stream"));
         let response = self.send(Method::GET, uri, headers, Bytes::new()).await?;
-        let (head, body) = response.into_parts();
-        match head.status {
+        match response.status {
             StatusCode::METHOD_NOT_ALLOWED => Ok(None),
-            status if !status.is_success() => Err(Refusal::read(&head, body).await.into_error()),
-            _ if media_type(&head.headers) == "text/event-stream" => Ok(Some(EventStream::new(body, limit))),
+            status if !status.is_success() => Err(Refusal::read(response).await.into_error()),
+            _ if response.media_type == MediaType::EventStream => Ok(Some(EventStream::new(response.body, limit))),
             _ => Ok(None),
         }
     }
 }
 
 /// Where a response sends the same request to.
-fn redirect(response: &Response<Incoming>) -> Option<&str> {
-    let same = matches!(response.status(), StatusCode::TEMPORARY_REDIRECT | StatusCode::PERMANENT_REDIRECT);
-    if !same {
-        return None;
+fn redirected(from: &Uri, response: &Response) -> Option<Uri> {
+    let is_same = matches!(response.status, StatusCode::TEMPORARY_REDIRECT | StatusCode::PERMANENT_REDIRECT);
+    let reference = response.headers.get(LOCATION).filter(|_| is_same)?.to_str().ok()?;
+    origin::within(from, reference)
+}
+
+// === impl PostResponse ===
+
+impl PostResponse {
+    async fn read(response: Response, limit: usize) -> Result<Self, LinkError> {
+        let (status, headers) = (response.status, response.headers.clone());
+        let reply = match &response.media_type {
+            _ if !status.is_success() => Reply::Refused(Refusal::read(response).await),
+            MediaType::EventStream => Reply::Stream(Box::new(EventStream::new(response.body, limit))),
+            MediaType::Json => Reply::Json(response.body.collect(limit).await?),
+            MediaType::Other(_) if matches!(status, StatusCode::ACCEPTED | StatusCode::NO_CONTENT) => Reply::Accepted,
+            MediaType::Other(other) => {
+                let other = other.chars().take(80).collect::<String>();
+                return Err(LinkError::NotMcp(format!("content type `{other}`")));
+            }
+        };
+        Ok(Self { status, headers, reply })
     }
-    response.headers().get(LOCATION)?.to_str().ok()
 }
 
-fn rustls_without_roots() -> std::io::Result<rustls::ClientConfig> {
-    let provider = std::sync::Arc::new(rustls::crypto::ring::default_provider());
-    let builder = rustls::ClientConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()
-        .map_err(std::io::Error::other)?;
-    Ok(builder.with_root_certificates(rustls::RootCertStore::empty()).with_no_client_auth())
-}
+// === impl RequestTemplate ===
 
-fn media_type(headers: &HeaderMap) -> &str {
-    let value = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
-    value.split(';').next().unwrap_or_default().trim()
-}
-
-/// Reads a body whole, at most `limit` bytes. A body of one frame is not copied.
-pub(crate) async fn collect(body: Incoming, limit: usize) -> Result<Bytes, LinkError> {
-    collect_if(body, limit, |_| true).await
-}
-
-/// The same, as long as there is room: `admit` is asked before so many more bytes are kept.
-pub(crate) async fn collect_if(
-    mut body: Incoming,
-    limit: usize,
-    mut admit: impl FnMut(usize) -> bool,
-) -> Result<Bytes, LinkError> {
-    let too_large = || LinkError::NotMcp(format!("a body of more than {limit} bytes"));
-    let expected = body.size_hint().exact();
-    if expected.is_some_and(|size| size > limit as u64) {
-        return Err(too_large());
+impl RequestTemplate {
+    /// The same with other headers.
+    pub(crate) fn with_headers(&self, client: &HttpClient, headers: HeaderMap) -> Self {
+        client.template(self.method.clone(), &self.uri, headers)
     }
-    let mut first = Bytes::new();
-    let mut rest = BytesMut::new();
-    while let Some(frame) = body.frame().await {
-        let frame = frame.map_err(|error| LinkError::Broken(chain(&error)))?;
-        let Ok(data) = frame.into_data() else { continue };
-        if first.len() + rest.len() + data.len() > limit {
-            return Err(too_large());
-        }
-        if !admit(data.len()) {
-            return Err(LinkError::NotMcp("no memory for the body".into()));
-        }
-        if first.is_empty() && rest.is_empty() {
-            first = data;
-            continue;
-        }
-        if rest.is_empty() {
-            let size = expected.and_then(|size| usize::try_from(size).ok()).unwrap_or(first.len() * 2);
-            rest.reserve(size.min(limit));
-            rest.extend_from_slice(&std::mem::take(&mut first));
-        }
-        rest.extend_from_slice(&data);
+
+    pub(crate) fn headers(&self) -> &HeaderMap {
+        &self.headers
     }
-    Ok(if rest.is_empty() { first } else { rest.freeze() })
+
+    /// Whether a header of `more` takes the place of another one.
+    fn overlaps(&self, more: &[&HeaderMap]) -> bool {
+        let has = |map: &HeaderMap, others: &HeaderMap| others.keys().any(|name| map.contains_key(name));
+        more.iter()
+            .enumerate()
+            .any(|(at, others)| has(&self.headers, others) || more[..at].iter().any(|map| has(map, others)))
+    }
 }
 
-/// Why a request was not answered; a name that is not known is named.
-fn reason(text: &str, uri: &Uri) -> String {
-    match (text.split_once("dns error: "), uri.host()) {
-        (Some((_, why)), Some(host)) => format!("the host name `{host}` cannot be resolved: {why}"),
-        _ => text.to_owned(),
+impl fmt::Debug for RequestTemplate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // What is rendered may hold secrets.
+        f.debug_struct("RequestTemplate").field("method", &self.method).finish_non_exhaustive()
     }
+}
+
+/// The request line and the header fields.
+fn rendered(method: &Method, uri: &Uri, headers: &HeaderMap) -> Vec<u8> {
+    let target = uri.path_and_query().map_or("/", |target| target.as_str());
+    let mut head = format!("{method} {target} HTTP/1.1\r\n").into_bytes();
+    if !headers.contains_key(HOST) {
+        let is_default =
+            matches!((uri.scheme_str(), uri.port_u16()), (Some("http"), Some(80)) | (Some("https"), Some(443)));
+        let port = uri.port_u16().filter(|_| !is_default).map(|port| format!(":{port}")).unwrap_or_default();
+        write_field(&mut head, "host", format!("{}{port}", uri.host().unwrap_or_default()).as_bytes());
+    }
+    write_fields(&mut head, headers);
+    head
 }
 
 /// An error with its causes: hyper's own text is too short to act on.

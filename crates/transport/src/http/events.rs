@@ -4,12 +4,10 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use http::header::HeaderValue;
-use http_body_util::BodyExt;
-use hyper::body::Incoming;
 use toolcrib_protocol::sse::{self, Event};
 
 use crate::call::LinkError;
-use crate::http::client::chain;
+use crate::http::client::ResponseBody;
 
 /// The wait before a stream is taken up again, where the server named none.
 const RETRY: Duration = Duration::from_secs(1);
@@ -21,13 +19,13 @@ const ID_BYTES: usize = 4_096;
 /// Events as they arrive.
 #[derive(Debug)]
 pub struct EventStream {
-    body: Incoming,
+    body: ResponseBody,
     reader: sse::Reader,
     ready: VecDeque<Event>,
 }
 
 impl EventStream {
-    pub(crate) fn new(body: Incoming, limit: usize) -> Self {
+    pub(crate) fn new(body: ResponseBody, limit: usize) -> Self {
         Self { body, reader: sse::Reader::new(limit), ready: VecDeque::new() }
     }
 
@@ -37,12 +35,9 @@ impl EventStream {
             if let Some(event) = self.ready.pop_front() {
                 return Ok(Some(event));
             }
-            let Some(frame) = self.body.frame().await else { return Ok(None) };
-            let frame = frame.map_err(|error| LinkError::Broken(chain(&error)))?;
-            if let Ok(data) = frame.into_data() {
-                let events = self.reader.push(&data).map_err(|error| LinkError::NotMcp(error.to_string()))?;
-                self.ready.extend(events);
-            }
+            let Some(bytes) = self.body.chunk().await? else { return Ok(None) };
+            let events = self.reader.push(bytes).map_err(|error| LinkError::NotMcp(error.to_string()))?;
+            self.ready.extend(events);
         }
     }
 }

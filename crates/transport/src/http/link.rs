@@ -21,7 +21,7 @@ use toolcrib_protocol::json::Rules;
 use toolcrib_protocol::{Id, Notification, Raw, Request, Revision, RpcError, header, method};
 
 use crate::call::{CallOptions, Inbox, LinkError, cancelled};
-use crate::http::client::{Endpoint, HttpClient, PostResponse, Reply as Body, joined};
+use crate::http::client::{Endpoint, HttpClient, PostResponse, Reply as Body, RequestTemplate, joined};
 use crate::http::refusal::Refusal;
 
 use exchange::Exchange;
@@ -42,8 +42,8 @@ const CANCELLATIONS: usize = 64;
 pub struct HttpLink {
     client: HttpClient,
     endpoint: Endpoint,
-    /// The headers of a POST before it is known how the server is spoken to.
-    opening: HeaderMap,
+    /// A POST before it is known how the server is spoken to.
+    opening: RequestTemplate,
     inbox: Arc<dyn Inbox>,
     scope: Scope,
     next: AtomicU64,
@@ -97,9 +97,10 @@ impl HttpLink {
         scope: Scope,
         bounds: Bounds,
     ) -> Arc<Self> {
+        let opening = client.template(Method::POST, &endpoint.uri, endpoint.post_headers());
         Arc::new(Self {
             client,
-            opening: endpoint.post_headers(),
+            opening,
             endpoint,
             inbox,
             scope,
@@ -126,12 +127,11 @@ impl HttpLink {
         revision: Revision,
         deadline: Duration,
     ) -> Result<ProbeResponse, LinkError> {
-        let mode = Mode::modern(&self.opening, revision);
+        let mode = Mode::modern(&self.client, &self.opening, revision);
         let request = Request { id: Id::from_number(id), method: method::DISCOVER.to_owned(), params };
         let mirrors = mode.mirrors(&request);
         let exchange = async {
-            let headers = || joined(&mode.headers, &mirrors);
-            let posted = self.client.post(&self.endpoint.uri, headers, request.to_bytes(), self.limit).await?;
+            let posted = self.client.post_as(&mode.template, &[&mirrors], request.to_bytes(), self.limit).await?;
             let status = posted.status.as_u16();
             let exchange = Exchange { link: self, id, handler: None, headers: &HeaderMap::new(), is_modern: true };
             Ok(match exchange.outcome(posted.reply).await {
@@ -161,7 +161,7 @@ impl HttpLink {
         let request = Request { id: Id::from_number(id), method: method::INITIALIZE.to_owned(), params };
         let none = HeaderMap::new();
         let exchange = async {
-            let mut posted = self.post(|| self.opening.clone(), request.to_bytes()).await?;
+            let mut posted = self.post(&[], request.to_bytes()).await?;
             let exchange = Exchange { link: self, id, handler: None, headers: &none, is_modern: false };
             let outcome = exchange.outcome(posted.reply).await?;
             Ok((outcome, posted.headers.remove(header::SESSION_ID)))
@@ -172,13 +172,13 @@ impl HttpLink {
     /// After `initialize`: keeps session and revision for all later messages.
     pub fn set_session(&self, session: Option<HeaderValue>, revision: Revision) {
         // A link is opened once; a new session is a new link.
-        let _ = self.mode.set(Mode::legacy(&self.opening, session, revision));
+        let _ = self.mode.set(Mode::legacy(&self.client, &self.opening, session, revision));
     }
 
     /// After a probe, or where the era is known: every message names revision, method and name in its headers, there
     /// is no session, and closing a call's stream cancels it.
     pub fn set_modern(&self, revision: Revision) {
-        let _ = self.mode.set(Mode::modern(&self.opening, revision));
+        let _ = self.mode.set(Mode::modern(&self.client, &self.opening, revision));
     }
 
     fn is_modern(&self) -> bool {
@@ -190,10 +190,14 @@ impl HttpLink {
         self.mode.get().is_some_and(|mode| mode.has_session)
     }
 
+    /// A POST without the headers that belong to one message.
+    fn template(&self) -> &RequestTemplate {
+        self.mode.get().map_or(&self.opening, |mode| &mode.template)
+    }
+
     /// The headers of a message that mirrors nothing, with those of the call that it belongs to.
     fn headers(&self, more: &HeaderMap) -> HeaderMap {
-        let base = self.mode.get().map_or(&self.opening, |mode| &mode.headers);
-        joined(base, more)
+        joined(self.template().headers(), more)
     }
 
     pub(crate) async fn call(
@@ -210,7 +214,7 @@ impl HttpLink {
         let mut pending = PendingCall { link: self, id, options: &options, answered: false };
         let _heard = options.handler.as_ref().map(|handler| self.handlers.register(id, handler));
         let exchange = async {
-            let posted = self.post(|| self.mirrored(&options.headers, &mirrors), body).await?;
+            let posted = self.post(&[&options.headers, &mirrors], body).await?;
             if let Some(seen) = &options.status {
                 seen.store(posted.status.as_u16(), Ordering::Relaxed);
             }
@@ -232,18 +236,9 @@ impl HttpLink {
         self.mode.get().map(|mode| mode.mirrors(request)).unwrap_or_default()
     }
 
-    /// The headers of a message with those that mirror it, which nothing else may replace.
-    fn mirrored(&self, more: &HeaderMap, mirrors: &HeaderMap) -> HeaderMap {
-        let mut headers = self.headers(more);
-        for (name, value) in mirrors {
-            headers.insert(name, value.clone());
-        }
-        headers
-    }
-
-    /// Posts one message.
-    async fn post(&self, headers: impl Fn() -> HeaderMap, body: Bytes) -> Result<PostResponse, LinkError> {
-        self.client.post(&self.endpoint.uri, headers, body, self.limit).await
+    /// Posts one message with headers of its own, the later of which win.
+    async fn post(&self, headers: &[&HeaderMap], body: Bytes) -> Result<PostResponse, LinkError> {
+        self.client.post_as(self.template(), headers, body, self.limit).await
     }
 
     pub(crate) async fn notify(&self, notification: &Notification) -> Result<(), LinkError> {
@@ -253,7 +248,8 @@ impl HttpLink {
     async fn notify_with(&self, notification: &Notification, more: &HeaderMap) -> Result<(), LinkError> {
         let Notification { method, params } = notification.clone();
         let mirrors = self.mirrors(&Request { id: Id::from_number(0), method, params });
-        let posting = self.post(|| self.mirrored(more, &mirrors), notification.to_bytes());
+        let headers = [more, &mirrors];
+        let posting = self.post(&headers, notification.to_bytes());
         match tokio::time::timeout(UNAWAITED, posting).await.unwrap_or(Err(LinkError::Timeout(UNAWAITED))) {
             Ok(PostResponse { reply: Body::Refused(refusal), .. }) => Err(self.refused(refusal)),
             // Taken, with a body that nobody reads: the status should have been 202, and often is 200.
@@ -272,7 +268,7 @@ impl HttpLink {
 
     pub(crate) async fn close(&self, grace: Duration) {
         if self.has_session() {
-            let headers = || self.headers(&HeaderMap::new());
+            let headers = self.headers(&HeaderMap::new());
             let delete = self.client.send(Method::DELETE, &self.endpoint.uri, headers, Bytes::new());
             // A server that does not take the farewell keeps its session until it idles out.
             let _ = tokio::time::timeout(grace, delete).await;

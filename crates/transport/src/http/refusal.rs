@@ -5,13 +5,11 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::StatusCode;
 use http::header::{HeaderMap, LOCATION, WWW_AUTHENTICATE};
-use http::response::Parts;
-use http_body_util::BodyExt;
-use hyper::body::Incoming;
 use toolcrib_protocol::json::Rules;
 use toolcrib_protocol::{Answer, Id, Message, RpcError};
 
 use crate::call::LinkError;
+use crate::http::client::Response;
 
 /// How much of the body is kept for the error's text, in bytes.
 const TEXT_BYTES: usize = 2_000;
@@ -31,20 +29,19 @@ pub struct Refusal {
 }
 
 impl Refusal {
-    pub(crate) async fn read(head: &Parts, mut body: Incoming) -> Self {
-        let status = head.status;
-        if let (true, Some(place)) = (status.is_redirection(), head.headers.get(LOCATION)) {
+    pub(crate) async fn read(response: Response) -> Self {
+        let Response { status, headers, mut body, .. } = response;
+        if let (true, Some(place)) = (status.is_redirection(), headers.get(LOCATION)) {
             let place: String = String::from_utf8_lossy(place.as_bytes()).chars().take(200).collect();
             let body = format!("it redirects to `{place}`, which is not followed from here");
             return Self { status, body: body.into(), challenge: None };
         }
         let mut text = Vec::new();
         let reading = async {
-            while let Some(Ok(frame)) = body.frame().await {
-                let data = frame.into_data().unwrap_or_default();
+            while let Ok(Some(data)) = body.chunk().await {
                 let is_json = text.first().or(data.first()) == Some(&b'{');
                 let most = if is_json { JSON_BYTES } else { TEXT_BYTES };
-                text.extend(data.into_iter().take(most - text.len()));
+                text.extend(data.iter().take(most - text.len()));
                 if text.len() == most {
                     break;
                 }
@@ -52,7 +49,7 @@ impl Refusal {
         };
         // The status is the news; a body that does not end must not turn it into a timeout.
         let _ = tokio::time::timeout(WAIT, reading).await;
-        Self { status, body: text.into(), challenge: challenge(&head.headers) }
+        Self { status, body: text.into(), challenge: challenge(&headers) }
     }
 
     /// The JSON-RPC error that this is to the request `id`, and the id that it names. With 401 and 403 the status says

@@ -6,18 +6,16 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use http::{Request, Response};
-use hyper::body::Incoming;
+use http_body_util::BodyExt;
+use hyper::body::{Body, Incoming};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
 use toolcrib_base::task::Scope;
-
-use crate::call::LinkError;
-use crate::http::client::collect_if;
 
 /// How long a client may take to send the head of a request.
 const HEAD: Duration = Duration::from_secs(15);
@@ -51,22 +49,39 @@ pub async fn read_body(body: Incoming, limit: usize) -> Result<Bytes, BodyError>
 }
 
 /// The same, as long as there is room: `admit` is asked before so many more bytes are kept.
-pub async fn read_body_if(
-    body: Incoming,
-    limit: usize,
-    mut admit: impl FnMut(usize) -> bool,
-) -> Result<Bytes, BodyError> {
-    let mut has_room = true;
-    let collected = collect_if(body, limit, |bytes| {
-        has_room = admit(bytes);
-        has_room
-    });
-    match tokio::time::timeout(BODY, collected).await {
-        Ok(Ok(bytes)) => Ok(bytes),
-        Ok(Err(_)) if !has_room => Err(BodyError::NoRoom),
-        Ok(Err(LinkError::NotMcp(_))) => Err(BodyError::TooLarge(limit)),
-        Ok(Err(_)) | Err(_) => Err(BodyError::Incomplete),
+pub async fn read_body_if(body: Incoming, limit: usize, admit: impl FnMut(usize) -> bool) -> Result<Bytes, BodyError> {
+    let collected = collect(body, limit, admit);
+    tokio::time::timeout(BODY, collected).await.unwrap_or(Err(BodyError::Incomplete))
+}
+
+/// A body of one piece is not copied.
+async fn collect(mut body: Incoming, limit: usize, mut admit: impl FnMut(usize) -> bool) -> Result<Bytes, BodyError> {
+    let expected = body.size_hint().exact();
+    if expected.is_some_and(|size| size > limit as u64) {
+        return Err(BodyError::TooLarge(limit));
     }
+    let mut first = Bytes::new();
+    let mut rest = BytesMut::new();
+    while let Some(frame) = body.frame().await {
+        let Ok(data) = frame.map_err(|_| BodyError::Incomplete)?.into_data() else { continue };
+        if first.len() + rest.len() + data.len() > limit {
+            return Err(BodyError::TooLarge(limit));
+        }
+        if !admit(data.len()) {
+            return Err(BodyError::NoRoom);
+        }
+        if first.is_empty() && rest.is_empty() {
+            first = data;
+            continue;
+        }
+        if rest.is_empty() {
+            let size = expected.and_then(|size| usize::try_from(size).ok()).unwrap_or(first.len() * 2);
+            rest.reserve(size.min(limit));
+            rest.extend_from_slice(&std::mem::take(&mut first));
+        }
+        rest.extend_from_slice(&data);
+    }
+    Ok(if rest.is_empty() { first } else { rest.freeze() })
 }
 
 /// Serves `listener` until the scope stops. `answer` gets each request with the address it came from.

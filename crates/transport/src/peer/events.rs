@@ -6,7 +6,7 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::Uri;
+use http::Method;
 use http::header::HeaderMap;
 use tokio::sync::{Semaphore, oneshot, watch};
 use tokio::time::timeout;
@@ -14,7 +14,7 @@ use toolcrib_base::task::{Scope, Stop};
 use toolcrib_protocol::json::Rules;
 
 use crate::call::LinkError;
-use crate::http::client::{Endpoint, HttpClient, Reply as Body, joined};
+use crate::http::client::{Endpoint, HttpClient, Reply as Body, RequestTemplate};
 use crate::http::events::{EventStream, is_message};
 use crate::http::link::Bounds;
 use crate::http::origin;
@@ -34,8 +34,7 @@ const RECEIPT: usize = 64 * 1024;
 /// The way to the server.
 pub(super) struct Posts {
     client: HttpClient,
-    uri: Uri,
-    headers: HeaderMap,
+    template: Arc<RequestTemplate>,
     rules: Rules,
     scope: Scope,
     asides: Arc<Semaphore>,
@@ -51,7 +50,7 @@ pub(super) async fn open(
     bounds: Bounds,
 ) -> Result<(Posts, EventStream), LinkError> {
     let opening = async {
-        let stream = client.open_stream(&endpoint.uri, || endpoint.headers.clone(), bounds.bytes).await?;
+        let stream = client.open_stream(&endpoint.uri, endpoint.headers.clone(), bounds.bytes).await?;
         let mut stream = stream.ok_or_else(|| LinkError::NotMcp("no event stream".into()))?;
         while let Some(event) = stream.next().await? {
             if event.event.as_deref() == Some("endpoint") {
@@ -67,10 +66,10 @@ pub(super) async fn open(
         let start: String = reference.chars().take(200).collect();
         return Err(LinkError::NotMcp(format!("messages should go to `{start}`, which is not at the server's origin")));
     };
+    let template = Arc::new(client.template(Method::POST, &uri, endpoint.post_headers()));
     let posts = Posts {
         client,
-        uri,
-        headers: endpoint.post_headers(),
+        template,
         rules: Rules::foreign(bounds.depth),
         scope: scope.clone(),
         asides: Arc::new(Semaphore::new(MOST_UNAWAITED)),
@@ -120,7 +119,7 @@ impl Posts {
 
     /// Posts a message; `Some` when the server refused it.
     async fn post(&self, line: Bytes, headers: &HeaderMap) -> Result<Option<Refusal>, LinkError> {
-        let posted = self.client.post(&self.uri, || joined(&self.headers, headers), line, RECEIPT).await;
+        let posted = self.client.post_as(&self.template, &[headers], line, RECEIPT).await;
         match posted.map(|posted| posted.reply) {
             Ok(Body::Refused(refusal)) => Ok(Some(refusal)),
             // Any success will do, whatever its body: the answer comes on the stream.
@@ -162,10 +161,10 @@ impl Posts {
     /// Posts what nobody waits for.
     pub(super) fn send_or_drop(&self, line: Bytes) {
         let Ok(place) = Arc::clone(&self.asides).try_acquire_owned() else { return };
-        let (client, uri, headers) = (self.client.clone(), self.uri.clone(), self.headers.clone());
+        let (client, template) = (self.client.clone(), Arc::clone(&self.template));
         self.scope.spawn(async move {
             let _place = place;
-            let _ = timeout(UNAWAITED, client.post(&uri, || headers.clone(), line, RECEIPT)).await;
+            let _ = timeout(UNAWAITED, client.post_as(&template, &[], line, RECEIPT)).await;
         });
     }
 }

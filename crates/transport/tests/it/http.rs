@@ -14,6 +14,7 @@ mod client;
 mod link;
 mod modern;
 mod old;
+mod pool;
 mod resume;
 mod server;
 

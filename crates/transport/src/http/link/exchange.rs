@@ -165,7 +165,8 @@ impl HttpLink {
             let scope = link.scope.clone();
             scope.spawn(async move {
                 let _place = place;
-                let posting = link.post(|| link.headers(&headers), answer.to_bytes());
+                let headers = [&headers];
+                let posting = link.post(&headers, answer.to_bytes());
                 // Whether it arrives is not known to us; the server times out by itself.
                 let _ = tokio::time::timeout(UNAWAITED, posting).await;
             });

@@ -49,7 +49,7 @@ impl HttpLink {
         let mut backoff = Backoff::new(Duration::from_secs(1), Duration::from_secs(60));
         let mut place = Place::default();
         loop {
-            let opened = self.client.open_stream(&self.endpoint.uri, || self.after(&place), self.limit).await;
+            let opened = self.client.open_stream(&self.endpoint.uri, self.after(&place), self.limit).await;
             // The first attempt is decided, one way or the other.
             drop(open.take());
             let mut least = None;

@@ -38,7 +38,7 @@ impl Exchange<'_> {
             }
             *fruitless += 1;
             tokio::time::sleep(place.wait(failures)).await;
-            match link.client.open_stream(&link.endpoint.uri, headers, link.limit).await {
+            match link.client.open_stream(&link.endpoint.uri, headers(), link.limit).await {
                 Ok(Some(stream)) => return Ok(stream),
                 Ok(None) => return Err(broken("the server offers no way to take it up")),
                 Err(LinkError::Status { status: 404, .. }) if link.has_session() => {

@@ -16,7 +16,7 @@ const LIMIT: usize = 1_000;
 
 async fn post_to(server: &HttpServer) -> Result<PostResponse, LinkError> {
     let client = HttpClient::new().unwrap();
-    client.post(&endpoint(server).uri, HeaderMap::new, Bytes::from_static(b"{}"), LIMIT).await
+    client.post(&endpoint(server).uri, HeaderMap::new(), Bytes::from_static(b"{}"), LIMIT).await
 }
 
 async fn post(answer: impl Fn(&mut Reply<'_>) + Send + Sync + 'static) -> Result<Body, LinkError> {
@@ -146,7 +146,7 @@ async fn a_redirect_within_the_origin_is_followed_with_method_and_body() {
             _ => reply.full(200, &[JSON], &request.body),
         });
         let client = HttpClient::new().unwrap();
-        let headers = || HeaderMap::from_iter([(http::header::AUTHORIZATION, "Bearer x".parse().unwrap())]);
+        let headers = HeaderMap::from_iter([(http::header::AUTHORIZATION, "Bearer x".parse().unwrap())]);
         let posted = client.post(&endpoint(&server).uri, headers, Bytes::from_static(b"{1}"), LIMIT).await.unwrap();
         assert!(matches!(posted.reply, Body::Json(body) if body == "{1}"));
         let seen = server.requests();
@@ -235,7 +235,7 @@ async fn a_server_may_offer_no_stream_of_its_own() {
     let client = HttpClient::new().unwrap();
     let open = async |status: u16, headers: &'static [&str]| {
         let server = HttpServer::start(move |_, reply| reply.full(status, headers, "data: 1\n\n"));
-        client.open_stream(&endpoint(&server).uri, HeaderMap::new, LIMIT).await.map(|stream| stream.is_some())
+        client.open_stream(&endpoint(&server).uri, HeaderMap::new(), LIMIT).await.map(|stream| stream.is_some())
     };
     assert_eq!(open(200, &[EVENTS]).await, Ok(true));
     assert_eq!(open(405, &[]).await, Ok(false));
@@ -248,9 +248,9 @@ async fn no_one_there_is_told_apart_from_a_broken_connection() {
     let server = HttpServer::start(|_, reply| reply.close());
     let endpoint = endpoint(&server);
     let client = HttpClient::new().unwrap();
-    let outcome = client.post(&endpoint.uri, HeaderMap::new, Bytes::new(), LIMIT).await.map(drop);
+    let outcome = client.post(&endpoint.uri, HeaderMap::new(), Bytes::new(), LIMIT).await.map(drop);
     assert!(matches!(outcome, Err(LinkError::Broken(_))), "{outcome:?}");
     drop(server);
-    let outcome = client.post(&endpoint.uri, HeaderMap::new, Bytes::new(), LIMIT).await.map(drop);
+    let outcome = client.post(&endpoint.uri, HeaderMap::new(), Bytes::new(), LIMIT).await.map(drop);
     assert!(matches!(outcome, Err(LinkError::Unreachable(_))), "{outcome:?}");
 }

@@ -59,7 +59,7 @@ async fn bodies_that_hold_no_answer_are_not_mcp() {
         ("7", "expected an object"),
         (r#"{"jsonrpc":"2.0","id":999,"result":{}}"#, "no answer"),
         (r#"{"jsonrpc":"2.0","id":"1.x","result":{}}"#, "no answer"),
-        (r#"{"jsonrpc":"2.0","id":1,"id":1,"result":{}}"#, "twice"),
+        (r#"{"jsonrpc":"2.0","id":1,"id":1,"result":{}}"#, "duplicate key"),
         (r#"{"jsonrpc":"2.0","id":1,"result":[[[[[[[[[[]]]]]]]]]]}"#, "deeper than 8"),
         (r#"{"jsonrpc":"2.0","method":"notifications/x"}"#, "no answer"),
     ] {

@@ -1,0 +1,144 @@
+//! New connections: TCP, and TLS above it for `https`.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+use std::{fmt, io};
+
+use http::Uri;
+use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder, MaybeHttpsStream};
+use hyper_util::client::legacy::connect::HttpConnector;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::TcpStream;
+use tower_service::Service as _;
+
+use super::chain;
+use crate::call::LinkError;
+
+/// How long establishing a TCP connection may take; the definition's own deadline may be shorter.
+const CONNECT: Duration = Duration::from_secs(10);
+
+/// Opens connections. Certificates are those of the platform.
+#[derive(Clone)]
+pub(super) struct Connector {
+    inner: HttpsConnector<HttpConnector>,
+}
+
+/// An open connection.
+pub(super) enum Stream {
+    /// Without TLS.
+    Plain(TcpStream),
+    /// With TLS.
+    Tls(Box<dyn Duplex>),
+}
+
+/// Bytes both ways.
+pub(super) trait Duplex: AsyncRead + AsyncWrite + Send + Sync + Unpin {}
+
+impl<T: AsyncRead + AsyncWrite + Send + Sync + Unpin> Duplex for T {}
+
+impl fmt::Debug for Connector {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Connector")
+    }
+}
+
+// === impl Connector ===
+
+impl Connector {
+    pub(super) fn new() -> io::Result<Self> {
+        let mut tcp = HttpConnector::new();
+        tcp.enforce_http(false);
+        tcp.set_nodelay(true);
+        tcp.set_connect_timeout(Some(CONNECT));
+        let builder = HttpsConnectorBuilder::new();
+        let builder = match builder.with_native_roots() {
+            Ok(builder) => builder,
+            Err(error) => {
+                // A machine without certificates can still reach plain HTTP; https then fails with its own reason.
+                tracing::warn!(%error, "no certificates found on this machine; https servers cannot be reached");
+                HttpsConnectorBuilder::new().with_tls_config(tls_without_roots()?)
+            }
+        };
+        Ok(Self { inner: builder.https_or_http().enable_http1().wrap_connector(tcp) })
+    }
+
+    /// A connection to the host and port of `uri`. An error means that nothing was sent.
+    pub(super) async fn connect(&self, uri: &Uri) -> Result<Stream, LinkError> {
+        let mut connector = self.inner.clone();
+        match connector.call(uri.clone()).await {
+            Ok(MaybeHttpsStream::Http(stream)) => Ok(Stream::Plain(stream.into_inner())),
+            Ok(MaybeHttpsStream::Https(stream)) => Ok(Stream::Tls(Box::new(stream.into_inner()))),
+            Err(error) => Err(LinkError::Unreachable(reason(&chain(&*error), uri))),
+        }
+    }
+}
+
+fn tls_without_roots() -> io::Result<rustls::ClientConfig> {
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let builder = rustls::ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .map_err(io::Error::other)?;
+    Ok(builder.with_root_certificates(rustls::RootCertStore::empty()).with_no_client_auth())
+}
+
+/// Why there is no connection; a name that is not known is named.
+fn reason(text: &str, uri: &Uri) -> String {
+    match (text.split_once("dns error: "), uri.host()) {
+        (Some((_, why)), Some(host)) => format!("the host name `{host}` cannot be resolved: {why}"),
+        _ => text.to_owned(),
+    }
+}
+
+// === impl Stream ===
+
+impl AsyncRead for Stream {
+    fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        match self.get_mut() {
+            Stream::Plain(stream) => Pin::new(stream).poll_read(cx, bytes),
+            Stream::Tls(stream) => Pin::new(stream).poll_read(cx, bytes),
+        }
+    }
+}
+
+impl AsyncWrite for Stream {
+    fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        match self.get_mut() {
+            Stream::Plain(stream) => Pin::new(stream).poll_write(cx, bytes),
+            Stream::Tls(stream) => Pin::new(stream).poll_write(cx, bytes),
+        }
+    }
+
+    fn poll_write_vectored(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        pieces: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        match self.get_mut() {
+            Stream::Plain(stream) => Pin::new(stream).poll_write_vectored(cx, pieces),
+            Stream::Tls(stream) => Pin::new(stream).poll_write_vectored(cx, pieces),
+        }
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        match self {
+            Stream::Plain(stream) => stream.is_write_vectored(),
+            Stream::Tls(stream) => stream.is_write_vectored(),
+        }
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match self.get_mut() {
+            Stream::Plain(stream) => Pin::new(stream).poll_flush(cx),
+            Stream::Tls(stream) => Pin::new(stream).poll_flush(cx),
+        }
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match self.get_mut() {
+            Stream::Plain(stream) => Pin::new(stream).poll_shutdown(cx),
+            Stream::Tls(stream) => Pin::new(stream).poll_shutdown(cx),
+        }
+    }
+}
