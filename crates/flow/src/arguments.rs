@@ -2,15 +2,15 @@
 
 use serde_json::{Map, Value};
 use toolcrib_base::{Kind, Problem};
-use toolcrib_gateway::Errand;
+use toolcrib_call::Invocation;
 
 /// What an operation was given.
 #[derive(Debug)]
 pub(crate) struct OperationArguments(Map<String, Value>);
 
 impl OperationArguments {
-    pub(crate) fn of(errand: &Errand) -> Self {
-        match errand.arguments.to_value() {
+    pub(crate) fn of(invocation: &Invocation) -> Self {
+        match invocation.arguments.to_value() {
             Value::Object(arguments) => Self(arguments),
             _ => Self(Map::new()),
         }

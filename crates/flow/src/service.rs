@@ -24,8 +24,9 @@ use futures_util::future::BoxFuture;
 use serde_json::Value;
 use toolcrib_base::task::Scope;
 use toolcrib_base::{Clock, Problem, ServerName};
+use toolcrib_call::{Invocation, Source};
 use toolcrib_catalog::{DefinitionProblem, Loaded};
-use toolcrib_gateway::{Errand, Gateway, Source};
+use toolcrib_gateway::Gateway;
 use toolcrib_protocol::Raw;
 use toolcrib_store::Services as Records;
 
@@ -98,8 +99,8 @@ impl Source for Services {
         self.table.apply(loaded)
     }
 
-    fn run(&self, errand: Errand) -> BoxFuture<'static, Result<Raw, Problem>> {
-        let problem = Problem::new(toolcrib_base::Kind::UnknownTool, format!("no tool `service/{}`", errand.tool));
+    fn run(&self, invocation: Invocation) -> BoxFuture<'static, Result<Raw, Problem>> {
+        let problem = Problem::new(toolcrib_base::Kind::UnknownTool, format!("no tool `service/{}`", invocation.tool));
         Box::pin(std::future::ready(Err(problem)))
     }
 
@@ -107,8 +108,16 @@ impl Source for Services {
         operation::rows()
     }
 
-    fn operate(&self, operation: &'static Operation, errand: Errand) -> BoxFuture<'static, Result<Value, Problem>> {
-        operation::run(Arc::clone(&self.table), operation, errand)
+    fn operate(
+        &self,
+        operation: &'static Operation,
+        invocation: Invocation,
+    ) -> BoxFuture<'static, Result<Value, Problem>> {
+        let Some(gateway) = self.house.gateway() else {
+            let gone = Problem::new(toolcrib_base::Kind::Unavailable, "the gateway is shutting down");
+            return Box::pin(std::future::ready(Err(gone)));
+        };
+        operation::run(Arc::clone(&self.table), gateway, operation, invocation)
     }
 }
 

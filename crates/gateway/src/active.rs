@@ -1,18 +1,18 @@
 //! Active sets: which tools a principal has loaded in a profile.
 //!
 //! Legacy clients keep a set per session, unless the profile says `durable`; everybody else one per principal and
-//! profile, kept in `state/`. Who is told of a change is in `change`.
-
-mod change;
+//! profile, kept in `state/`. Who is told of a change is in `active_sets`.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use toolcrib_base::{Clock, PrincipalId, ProfileName, ToolId};
+use toolcrib_base::{Clock, Kind, PrincipalId, Problem, ProfileName, ToolId};
+use toolcrib_call::{CallGuard, GuardedCall};
 use toolcrib_catalog::{ActiveSet, ProfileDefinition};
 use toolcrib_session::{Caller, LoadChange, LoadRule, LoadedTools, Moment, NotLoaded, Session};
 use toolcrib_store::{ActiveSets, ActiveTool};
+use toolcrib_view::resolve;
 
 /// How many sets are kept; the sets of principals that have loaded nothing are not kept at all.
 const SETS: usize = 10_000;
@@ -218,6 +218,23 @@ impl ActiveTools {
 
     fn now(&self) -> Moment {
         Moment { turn: self.turn.fetch_add(1, Ordering::Relaxed) + 1, at: self.clock.now() }
+    }
+}
+
+// === impl CallGuard ===
+
+impl CallGuard for ActiveTools {
+    /// Notes the use of a loaded tool. With `require_load`, one whose server is not active answers with what to do
+    /// first.
+    fn before(&self, call: &GuardedCall<'_>) -> Result<(), Problem> {
+        let (tool, profile) = (call.tool, &call.view.profile);
+        // A tool that is used stays loaded, whether it had to be loaded or not.
+        if self.touch(call.caller, profile.active_set, &tool.id) || !profile.require_load {
+            return Ok(());
+        }
+        let problem =
+            Problem::new(Kind::Forbidden, format!("server `{}` of `{}` is not active", tool.id.server, tool.name));
+        Err(problem.hint(format!("Activate it first: {}.", resolve::how_to_load(call.view, &tool.id))))
     }
 }
 

@@ -1,27 +1,9 @@
 //! What a person can do about a server that does not answer, and what a caller of it is advised.
 
-use toolcrib_base::ServerName;
-use toolcrib_catalog::{AuthorizationKind, RegistryEntry, SecretRef, ServerDefinition, Transport, built_in};
-use toolcrib_upstream::{ServerUnavailable, State, Status, stderr_apart};
+use toolcrib_call::servers::registry_entry_of;
+use toolcrib_catalog::{SecretRef, ServerDefinition, Transport};
+use toolcrib_upstream::{State, Status, stderr_apart};
 use toolcrib_view::ServerEntry;
-
-use crate::install;
-
-/// The built-in entry of the service at a server's address.
-pub(crate) fn entry_of(definition: &ServerDefinition) -> Option<&'static RegistryEntry> {
-    let (Transport::Http(remote) | Transport::Sse(remote)) = &definition.transport else { return None };
-    let host = remote.url.host();
-    built_in().values().map(|it| &*it.entry).find(|entry| host.is_some() && entry.host() == host)
-}
-
-/// Whether a server is known to want a login by OAuth: its definition says so, or the registry.
-pub(crate) fn wants_login(definition: &ServerDefinition) -> bool {
-    let is_oauth = |kept: &toolcrib_catalog::Kept| {
-        serde_json::from_str::<serde_json::Value>(kept.as_json()).is_ok_and(|auth| auth["type"] == "oauth")
-    };
-    let is_marked = |entry: &RegistryEntry| entry.authorization.kind == AuthorizationKind::OAuth2;
-    definition.auth.as_ref().is_some_and(is_oauth) || entry_of(definition).is_some_and(is_marked)
-}
 
 /// What a person can do about a server.
 pub(crate) fn advice(running: &ServerEntry) -> String {
@@ -31,7 +13,7 @@ pub(crate) fn advice(running: &ServerEntry) -> String {
             "its tools answer, but calls that were given up may still run in it: `toolcrib server restart {name}` ends them"
         );
     }
-    advice_for(&running.definition, &running.server.status(), install::runner(running))
+    advice_for(&running.definition, &running.server.status(), toolcrib_call::servers::install::runner(running))
 }
 
 /// The same of a definition and a status; `runner` installs its program.
@@ -112,7 +94,7 @@ fn reference(secret: &SecretRef) -> Option<String> {
 /// What to do about a server that wants a login: what else the registry knows, for Toolcrib itself cannot log in.
 fn login(definition: &ServerDefinition) -> String {
     let name = &definition.name;
-    let keys = entry_of(definition).into_iter().flat_map(|entry| &entry.authorization.variables);
+    let keys = registry_entry_of(definition).into_iter().flat_map(|entry| &entry.authorization.variables);
     let ways: Vec<String> = keys
         .filter_map(|key| {
             let header = key.header.as_ref()?;
@@ -125,25 +107,6 @@ fn login(definition: &ServerDefinition) -> String {
         ways => format!("write {}", ways.join(" or ")),
     };
     format!("this release of Toolcrib cannot log in by OAuth; {instead} under `headers` in `servers/{name}.yaml`")
-}
-
-/// What a caller can do who finds a server away.
-pub(crate) fn of_caller(away: &ServerUnavailable) -> String {
-    format!("{} Other servers are unaffected.", to_caller(&away.server, &away.status))
-}
-
-/// What somebody can do about a server who does not administer it.
-pub(crate) fn to_caller(name: &ServerName, status: &Status) -> String {
-    match status.state {
-        State::Stopped => format!("An admin can start it with `toolcrib server start {name}`."),
-        State::Installing => "It is being downloaded: try again in a minute.".to_owned(),
-        State::NeedsLogin => format!("An admin can see the next step with `toolcrib doctor {name}`."),
-        State::Failed if status.half_written.is_some() => {
-            "An admin can repair it with `toolcrib doctor --fix`.".to_owned()
-        }
-        State::Failed => format!("It is retried automatically; for the next step, run `toolcrib doctor {name}`."),
-        State::Idle | State::Starting | State::Ready => "Try again in a moment.".to_owned(),
-    }
 }
 
 #[cfg(test)]

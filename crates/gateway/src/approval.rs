@@ -14,7 +14,7 @@ use toolcrib_store::{AuditEvent, Decision, Outcome, PinChange};
 use toolcrib_view::ServerEntry;
 
 use crate::gateway::Gateway;
-use crate::pins::approval;
+use toolcrib_call::pins::approval;
 
 /// What is decided.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -51,7 +51,7 @@ impl Gateway {
     pub fn changes(&self, server: &str) -> Result<Value, Problem> {
         let running = self.running(server)?;
         let (offer, difference) = self.standing(&running);
-        let pin = self.pins.of(&running.definition);
+        let pin = self.path.pins.of(&running.definition);
         let rejected: Vec<Value> = offer
             .items()
             .filter_map(|(item, raw)| {
@@ -89,7 +89,7 @@ impl Gateway {
             let (offer, difference) = gateway.standing(&running);
             let items = chosen(&running, &which, &offer, &difference)?;
             let change = change(judgement, &items, &offer, &difference);
-            gateway.pins.decide(&running.definition, change, &principal)?;
+            gateway.path.pins.decide(&running.definition, change, &principal)?;
             gateway.rebuild();
             Ok::<_, Problem>(items)
         };
@@ -112,9 +112,9 @@ impl Gateway {
     /// Writes an administrative act into the audit log.
     async fn record(&self, by: &Caller, method: &'static str, target: Arc<str>) {
         // Closed only while the gateway ends; the operation's own event stands already.
-        let Ok(slot) = self.store.audit().reserve().await else { return };
+        let Ok(slot) = self.path.store.audit().reserve().await else { return };
         slot.record(AuditEvent {
-            at: self.clock.now(),
+            at: self.path.clock.now(),
             principal: by.principal.id.clone(),
             profile: Some(by.profile.clone()),
             door: by.door,

@@ -5,60 +5,28 @@
 //! up and nobody has loaded a tool, the definition is taken back. Nothing that a client says gets into a definition:
 //! the entry says it all, and the profile's `registry` is the administrator's permission for exactly these entries.
 
-use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::watch;
 use tokio::time::Instant;
 use toolcrib_base::{Kind, Problem, ServerName};
 use toolcrib_catalog::{Answers, ConfigureError, Configured, DefinitionId, RegistryEntry};
 use toolcrib_upstream::State;
-use toolcrib_view::ServerTable;
 
+use crate::configuring::{EntryRun, RunOutcome};
 use crate::gateway::Gateway;
 
-/// How many entries are started at a time: each may be a process.
-const AT_ONCE: usize = 8;
 /// What a start may take beside the deadlines of the definition.
-const MANNERS: Duration = Duration::from_secs(30);
-
-/// How a run ended; nothing while it is under way.
-type Outcome = Option<Result<(), Problem>>;
-
-/// The entries that become servers at this moment.
-#[derive(Debug)]
-pub(crate) struct Configuring {
-    runs: Mutex<BTreeMap<ServerName, Run>>,
-    places: Semaphore,
-}
-
-#[derive(Debug)]
-struct Run {
-    outcome: watch::Receiver<Outcome>,
-    /// How many claims there are, the run's own included.
-    claims: usize,
-    /// Whether somebody has loaded a tool of it.
-    kept: bool,
-    /// Whether views leave its server out: until it is known to work.
-    hidden: bool,
-    /// The revision of the file that was written and is to be taken back unless somebody keeps it.
-    written: Option<String>,
-}
+const MARGIN: Duration = Duration::from_secs(30);
 
 /// The wish that an entry be a server. Dropping it gives the wish up.
 #[derive(Debug)]
 pub(crate) struct Claim {
     gateway: Arc<Gateway>,
     server: ServerName,
-    outcome: watch::Receiver<Outcome>,
+    outcome: watch::Receiver<RunOutcome>,
     kept: bool,
-}
-
-impl Default for Configuring {
-    fn default() -> Self {
-        Self { runs: Mutex::default(), places: Semaphore::new(AT_ONCE) }
-    }
 }
 
 /// The definition that an entry comes to by itself.
@@ -98,25 +66,6 @@ fn missing(entry: &RegistryEntry, variables: &[String]) -> Problem {
     ))
 }
 
-// === impl Configuring ===
-
-impl Configuring {
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<ServerName, Run>> {
-        self.runs.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// The servers that may be seen.
-    pub(crate) fn seen(&self, table: Arc<ServerTable>) -> Arc<ServerTable> {
-        let runs = self.lock();
-        let is_hidden = |name: &ServerName| runs.get(name).is_some_and(|run| run.hidden);
-        if !table.keys().any(is_hidden) {
-            return table;
-        }
-        let seen = table.iter().filter(|(name, _)| !is_hidden(name));
-        Arc::new(seen.map(|(name, running)| (name.clone(), running.clone())).collect())
-    }
-}
-
 // === impl Claim ===
 
 impl Claim {
@@ -141,12 +90,12 @@ impl Drop for Claim {
         if run.claims > 0 {
             return;
         }
-        let Some(Run { kept: false, written: Some(revision), .. }) = runs.remove(&self.server) else { return };
+        let Some(EntryRun { kept: false, written: Some(revision), .. }) = runs.remove(&self.server) else { return };
         drop(runs);
         // Without a runtime the process is ending, and the definition stays.
         if tokio::runtime::Handle::try_current().is_ok() {
             let (gateway, server) = (Arc::clone(&self.gateway), self.server.clone());
-            self.gateway.servers.scope().spawn(async move { gateway.take_back(server, revision).await });
+            self.gateway.path.servers.scope().spawn(async move { gateway.take_back(server, revision).await });
         }
     }
 }
@@ -162,11 +111,11 @@ impl Gateway {
             return self.join(server, run);
         }
         let (tell, outcome) = watch::channel(None);
-        let run = Run { outcome, claims: 0, kept: false, hidden: true, written: None };
+        let run = EntryRun { outcome, claims: 0, kept: false, hidden: true, written: None };
         let run = runs.entry(server.clone()).or_insert(run);
         let (claim, own) = (self.join(server.clone(), run), self.join(server, run));
         drop(runs);
-        let (gateway, scope) = (Arc::clone(self), self.servers.scope());
+        let (gateway, scope) = (Arc::clone(self), self.path.servers.scope());
         let mut stop = scope.stop_signal();
         scope.spawn(async move {
             let ended = tokio::select! {
@@ -192,7 +141,7 @@ impl Gateway {
         Some(self.join(server.clone(), run))
     }
 
-    fn join(self: &Arc<Self>, server: ServerName, run: &mut Run) -> Claim {
+    fn join(self: &Arc<Self>, server: ServerName, run: &mut EntryRun) -> Claim {
         run.claims += 1;
         Claim { gateway: Arc::clone(self), server, outcome: run.outcome.clone(), kept: false }
     }
@@ -240,19 +189,12 @@ impl Gateway {
     async fn until_ready(&self, name: &ServerName) -> Result<(), Problem> {
         let mut until = None;
         loop {
-            let running = self.servers.table().get(name).cloned();
-            let removed = || {
-                Problem::new(
-                    Kind::Cancelled,
-                    format!(
-                        "the definition of `{name}` was removed in the \
-                 meantime"
-                    ),
-                )
-            };
+            let running = self.path.servers.table().get(name).cloned();
+            let removed =
+                || Problem::new(Kind::Cancelled, format!("the definition of `{name}` was removed in the meantime"));
             let running = running.ok_or_else(removed)?;
             let config = running.server.config();
-            let longest = config.longest_start() + config.timeouts.list + MANNERS;
+            let longest = config.longest_start() + config.timeouts.list + MARGIN;
             let until = *until.get_or_insert_with(|| Instant::now() + longest);
             let mut status = running.server.watch_status();
             running.server.order_start();
@@ -262,7 +204,7 @@ impl Gateway {
             };
             let state = ended.map(|status| (status.state, status.last_error.clone()));
             // Another one may stand in its place by now.
-            let now = self.servers.table().get(name).map(|now| now.server.is_same(&running.server));
+            let now = self.path.servers.table().get(name).map(|now| now.server.is_same(&running.server));
             match (state, now) {
                 (Ok((State::Ready, _)), Some(true)) => return Ok(()),
                 (Ok((_, why)), Some(true)) => {

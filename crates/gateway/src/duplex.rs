@@ -11,6 +11,7 @@ use bytes::Bytes;
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, mpsc};
 use toolcrib_base::task::Scope;
 use toolcrib_base::{Kind, Problem, ProfileName};
+use toolcrib_call::ProfileSnapshot;
 use toolcrib_protocol::json::Rules;
 use toolcrib_protocol::message::BadMessage;
 use toolcrib_protocol::{Answer, Id, Message, Notification, Request, RpcError, method};
@@ -33,8 +34,10 @@ const BATCH: usize = 50;
 pub struct Terms {
     /// Who.
     pub principal: Principal,
-    /// In which profile.
-    pub profile: ProfileName,
+    /// What was in force when it was let in.
+    pub snapshot: ProfileSnapshot,
+    /// Whether it runs as the owner of this process, so that keys of the profile do not count.
+    pub is_owner: bool,
     /// How messages are read.
     pub rules: Rules,
     /// Whether stateless requests are taken too: over stdio.
@@ -94,7 +97,7 @@ impl Duplex {
 
     /// The profile that it uses.
     pub fn profile(&self) -> &ProfileName {
-        &self.terms.profile
+        &self.terms.snapshot.profile().name
     }
 
     /// Takes a message, or a batch. Waits only for room in the queue to the client.
@@ -123,6 +126,15 @@ impl Duplex {
         if let Some(session) = self.session() {
             self.gateway.sessions.close(&session);
         }
+    }
+
+    /// What a message is decided by that comes now.
+    ///
+    /// # Errors
+    /// The profile is gone, or its keys were changed so that who is at the other end may no longer enter.
+    fn snapshot(&self) -> Result<ProfileSnapshot, Problem> {
+        let now = self.gateway.snapshot(self.profile())?;
+        if self.terms.is_owner { Ok(now) } else { self.terms.snapshot.renewed(now, self.principal()) }
     }
 
     /// Waits until the requests that run are answered. No news are passed on meanwhile.
@@ -166,10 +178,14 @@ impl Duplex {
     }
 
     async fn request(&self, request: Request) {
+        let snapshot = match self.snapshot() {
+            Ok(snapshot) => snapshot,
+            Err(problem) => return self.refuse(request.id, RpcError::from(&problem)).await,
+        };
         match front::classify(&request, None) {
             Err(error) => self.refuse(request.id, error).await,
             Ok(Opening::Initialize) => {
-                let (answer, session) = self.gateway.initialize(&request, &self.terms.principal, &self.terms.profile);
+                let (answer, session) = self.gateway.initialize(&snapshot, &request, &self.terms.principal, None);
                 self.say(answer.to_bytes()).await;
                 if let Some(session) = session {
                     self.opened(session);
@@ -184,11 +200,11 @@ impl Duplex {
                 self.refuse(request.id, RpcError::from(&problem.hint("Send them to /mcp."))).await;
             }
             Ok(Opening::Modern(declared)) => {
-                let (principal, profile) = (self.terms.principal.clone(), self.terms.profile.clone());
-                self.run(Caller::modern(principal, profile, &declared), request);
+                let (principal, profile) = (self.terms.principal.clone(), self.profile().clone());
+                self.run(snapshot, Caller::modern(principal, profile, &declared), request);
             }
             Ok(Opening::Legacy) => match self.session() {
-                Some(session) => self.run(self.legacy(&session), request),
+                Some(session) => self.run(snapshot, self.legacy(&session), request),
                 None => {
                     let problem = Problem::new(Kind::InvalidRequest, "send `initialize` first");
                     self.refuse(request.id, RpcError::from(&problem)).await;
@@ -232,7 +248,7 @@ impl Duplex {
     }
 
     /// Answers in a task of its own: a slow tool holds nobody up.
-    fn run(&self, caller: Caller, request: Request) {
+    fn run(&self, snapshot: ProfileSnapshot, caller: Caller, request: Request) {
         let Some(place) = self.place(Some(&request.id), &request.method) else { return };
         let (gateway, out) = (Arc::clone(&self.gateway), self.out.clone());
         let cancelled = Arc::new(Notify::new());
@@ -243,7 +259,7 @@ impl Duplex {
             let channel = Channel::new(out.clone());
             // Dropping a request takes it back at its server.
             let answer = tokio::select! {
-                answer = gateway.request(&caller, request, Some(channel)) => answer,
+                answer = gateway.request(&snapshot, &caller, request, Some(channel)) => answer,
                 () = cancelled.notified() => None,
                 // What is said is not read any more.
                 () = out.closed() => None,
@@ -263,8 +279,14 @@ impl Duplex {
 
     async fn batch(&self, text: &Bytes) {
         let session = self.session().filter(|session| session.revision.has_batches());
+        let snapshot = match self.snapshot() {
+            Ok(snapshot) => snapshot,
+            Err(problem) => return self.say(Answer::error(None, RpcError::from(&problem)).to_bytes()).await,
+        };
         let refused = match (Message::parse_batch(text, self.terms.rules), session) {
-            (Ok(messages), Some(session)) if messages.len() <= BATCH => return self.run_batch(&session, messages),
+            (Ok(messages), Some(session)) if messages.len() <= BATCH => {
+                return self.run_batch(snapshot, &session, messages);
+            }
             (Ok(_), Some(_)) => {
                 let problem = Problem::new(Kind::TooLarge, format!("a batch of more than {BATCH} messages"));
                 Answer::error(None, RpcError::from(&problem))
@@ -275,7 +297,7 @@ impl Duplex {
         self.say(refused.to_bytes()).await;
     }
 
-    fn run_batch(&self, session: &Arc<Session>, messages: Vec<Result<Message, BadMessage>>) {
+    fn run_batch(&self, snapshot: ProfileSnapshot, session: &Arc<Session>, messages: Vec<Result<Message, BadMessage>>) {
         let caller = self.legacy(session);
         let asked = self.gateway.heard(&caller, messages);
         if asked.is_empty() {
@@ -285,7 +307,7 @@ impl Duplex {
         let (gateway, out) = (Arc::clone(&self.gateway), self.out.clone());
         self.requests.spawn(async move {
             let _place = place;
-            let answers = gateway.batch(&caller, asked, &Channel::new(out.clone())).await;
+            let answers = gateway.batch(&snapshot, &caller, asked, &Channel::new(out.clone())).await;
             if !answers.is_empty() {
                 let _ = out.send(Answer::array(&answers)).await;
             }

@@ -8,6 +8,7 @@ use std::sync::{Mutex, PoisonError};
 
 use serde_json::Value;
 use toolcrib_base::{PrincipalId, ProfileName, ToolId};
+use toolcrib_call::{CallGuard, GuardedCall};
 use toolcrib_catalog::{Examples as Wanted, ProfileDefinition};
 use toolcrib_protocol::Raw;
 use toolcrib_session::Caller;
@@ -55,6 +56,17 @@ impl Kept {
             && self.principal == other.principal
             && self.tool == other.tool
             && names(self) == names(other)
+    }
+}
+
+// === impl CallGuard ===
+
+impl CallGuard for Examples {
+    fn after(&self, call: &GuardedCall<'_>) {
+        // What sources run is shown by their definitions.
+        if call.tool.server().is_some() {
+            self.called(call.caller, call.view, call.tool, call.arguments);
+        }
     }
 }
 

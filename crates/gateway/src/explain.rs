@@ -16,7 +16,7 @@ use toolcrib_view::view::{View, annotations};
 use crate::advice::{advice, remedy};
 use crate::gateway::Gateway;
 use crate::operation;
-use crate::resolve;
+use toolcrib_view::resolve;
 
 /// One step of the way.
 struct Step {
@@ -52,7 +52,7 @@ impl Gateway {
         let near: Vec<String> = if visible || id.is_some() {
             Vec::new()
         } else {
-            let table = self.servers.table();
+            let table = self.path.servers.table();
             let ids: Vec<String> = table
                 .values()
                 .flat_map(|running| {
@@ -76,7 +76,7 @@ impl Gateway {
             steps.push(Step::new("name", false, "no server has a tool of this id, and the profile none of this name"));
             return None;
         };
-        let table = self.servers.table();
+        let table = self.path.servers.table();
         let Some(running) = table.get(&id.server) else {
             steps.push(Step::new("definition", false, self.undefined(view, &id)));
             return None;
@@ -109,7 +109,7 @@ impl Gateway {
 
     /// The id that a text stands for when the profile has no such name: exact, or `server_tool`.
     fn guess(&self, name: &str) -> Option<ToolId> {
-        let table = self.servers.table();
+        let table = self.path.servers.table();
         if let Some(id) = ToolId::parse(name) {
             return Some(id);
         }
@@ -176,7 +176,7 @@ impl Gateway {
     fn held(&self, view: &View, running: &ServerEntry, entry: &Entry) -> Step {
         let server = &running.definition.name;
         let item = Item::new(Part::Tool, &entry.key);
-        let pin = self.pins.of(&running.definition);
+        let pin = self.path.pins.of(&running.definition);
         let approved = pin.as_ref().filter(|pin| pin.approved.is_some());
         let is_same = approved.is_some_and(|pin| pin.approves(&item, &entry.raw));
         let rejected = pin.as_ref().and_then(|pin| pin.rejection(&item, &entry.raw));
@@ -203,7 +203,7 @@ impl Gateway {
     pub fn doctor(&self, server: Option<&str>) -> Result<Value, Problem> {
         let all: Vec<ServerEntry> = match server {
             Some(name) => vec![self.running(name)?],
-            None => self.servers.table().values().cloned().collect(),
+            None => self.path.servers.table().values().cloned().collect(),
         };
         let patients: Vec<Value> = all.iter().map(|running| self.examine(running)).collect();
         let well = patients.iter().filter(|it| it["ok"] == true).count();
@@ -214,7 +214,7 @@ impl Gateway {
     fn examine(&self, running: &ServerEntry) -> Value {
         let (status, name) = (running.server.status(), running.definition.name.as_str());
         let (_, difference) = self.standing(running);
-        let pin = self.pins.of(&running.definition);
+        let pin = self.path.pins.of(&running.definition);
         let error = status.last_error.unwrap_or_default();
         let (what, stderr) = stderr_apart(&error);
         let mut value = json!({

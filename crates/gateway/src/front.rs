@@ -4,7 +4,8 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use futures_util::future::join_all;
-use toolcrib_base::{Kind, Problem, ProfileName};
+use toolcrib_base::{Kind, Problem};
+use toolcrib_call::ProfileSnapshot;
 use toolcrib_protocol::header;
 use toolcrib_protocol::message::BadMessage;
 use toolcrib_protocol::meta::{self, Declared};
@@ -70,36 +71,28 @@ impl Gateway {
     /// Answers a batch: the requests run side by side, the answers stand in their order.
     pub async fn batch(
         self: &Arc<Self>,
+        snapshot: &ProfileSnapshot,
         caller: &Caller,
         asked: Vec<Result<Request, BadMessage>>,
         channel: &Channel,
     ) -> Vec<Answer> {
         let answers = asked.into_iter().map(async |asked| match asked {
-            Ok(request) => Box::pin(self.request(caller, request, Some(channel.clone()))).await,
+            Ok(request) => Box::pin(self.request(snapshot, caller, request, Some(channel.clone()))).await,
             Err(bad) => Some(bad.to_answer()),
         });
         join_all(answers).await.into_iter().flatten().collect()
     }
 
-    /// Opens a session: the answer to `initialize`, and the session where it went well.
+    /// Opens a session: the answer to `initialize`, and the session where it went well. A client at an `address` has a
+    /// share of all sessions.
     pub fn initialize(
         &self,
+        snapshot: &ProfileSnapshot,
         request: &Request,
         principal: &Principal,
-        profile: &ProfileName,
-    ) -> (Answer, Option<Arc<Session>>) {
-        self.initialize_at(request, principal, profile, None)
-    }
-
-    /// The same for a client at an address, which has a share of all sessions.
-    pub fn initialize_at(
-        &self,
-        request: &Request,
-        principal: &Principal,
-        profile: &ProfileName,
         address: Option<IpAddr>,
     ) -> (Answer, Option<Arc<Session>>) {
-        let opened = self.open_session(&request.params, principal, profile, address);
+        let opened = self.open_session(snapshot, &request.params, principal, address);
         match opened {
             Ok((result, session)) => (Answer::ok(request.id.clone(), result), Some(session)),
             Err(problem) => (Answer::error(Some(request.id.clone()), RpcError::from(&problem)), None),
@@ -108,32 +101,21 @@ impl Gateway {
 
     fn open_session(
         &self,
+        snapshot: &ProfileSnapshot,
         params: &Raw,
         principal: &Principal,
-        profile: &ProfileName,
         address: Option<IpAddr>,
     ) -> Result<(Raw, Arc<Session>), Problem> {
-        let view = self.view(profile.as_str()).ok_or_else(|| no_profile(self, profile))?;
         let asked = params.text("protocolVersion").ok_or_else(|| {
             Problem::new(Kind::InvalidParams, "`params.protocolVersion` must be a string")
                 .hint(format!("The newest here is {}.", Revision::LATEST_LEGACY))
         })?;
         let revision = Revision::negotiate_legacy(&asked);
         let client = Introduction::read(params, revision).at(address);
-        let session = self.sessions.open(principal.clone(), profile.clone(), client)?;
-        self.reset_active_set(&view, &principal.id);
-        Ok((self.initialize_result(&view, revision), session))
+        let session = self.sessions.open(principal.clone(), snapshot.profile().name.clone(), client)?;
+        self.reset_active_set(snapshot.view(), &principal.id);
+        Ok((self.initialize_result(snapshot.view(), revision), session))
     }
-}
-
-/// The answer to a profile that is not there, with those that are.
-pub fn no_profile(gateway: &Gateway, profile: &ProfileName) -> Problem {
-    let views = gateway.views();
-    // Those that require a key are for whoever has been given one.
-    let open = views.iter().filter(|(_, view)| view.profile.keys.is_none());
-    let names: Vec<_> = open.map(|(name, _)| name.as_str()).collect();
-    Problem::new(Kind::NotFound, format!("profile `{profile}` does not exist"))
-        .hint(format!("Profiles are: {}.", names.join(", ")))
 }
 
 #[cfg(test)]

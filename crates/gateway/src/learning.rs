@@ -7,12 +7,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use serde_json::{Value, json};
 use toolcrib_base::{Clock, PrincipalId, ProfileName, Timestamp, ToolId};
+use toolcrib_call::{CallGuard, GuardedCall};
 use toolcrib_catalog::ProfileDefinition;
 use toolcrib_search::{Learned, Use};
 use toolcrib_session::Caller;
 use toolcrib_store::{Facts, StoreError};
-
-use crate::gateway::Gateway;
 
 /// How long after a search a call belongs to it, in milliseconds.
 const WITHIN: u64 = 10 * 60 * 1_000;
@@ -162,7 +161,12 @@ impl Learning {
     }
 
     /// Writes what has changed. Blocks. What could not be written is tried again the next time.
-    fn write(&self) {
+    /// Whether something was learned since the last write.
+    pub(crate) fn is_ahead(&self) -> bool {
+        self.is_ahead.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn write(&self) {
         let _one_at_a_time = lock(&self.writing);
         self.is_ahead.store(false, Ordering::Release);
         let mut ahead = Vec::new();
@@ -208,17 +212,16 @@ impl Learning {
     }
 }
 
-fn day(at: Timestamp) -> i64 {
-    at.0.div_euclid(DAY)
-}
+// === impl CallGuard ===
 
-impl Gateway {
-    /// Writes what was learned since the last time.
-    pub(crate) async fn keep_learned(self: &Arc<Self>) {
-        if self.learning.is_ahead.load(Ordering::Acquire) {
-            let gateway = Arc::clone(self);
-            // A panic while writing leaves what was written before.
-            let _ = tokio::task::spawn_blocking(move || gateway.learning.write()).await;
+impl CallGuard for Learning {
+    fn after(&self, call: &GuardedCall<'_>) {
+        if call.view.profile.learn {
+            self.called(call.caller, &call.tool.id);
         }
     }
+}
+
+fn day(at: Timestamp) -> i64 {
+    at.0.div_euclid(DAY)
 }

@@ -1,51 +1,49 @@
-//! The heart: active sets, meta-tools, operations, and the one path that every call takes.
+//! What the gateway itself can do: meta-tools and operations, what callers have loaded, verification and approval, and how
+//! it is put together. Calls take the path of the crate `call`; what profiles show is in `view`.
 //!
-//! Read in this order: [`gateway`] holds the parts; the crate `view` is what one profile shows; [`request`] is the path
-//! (resolve, decide, dispatch, audit); `passage` makes a call without a permit and an audit event impossible;
-//! `meta/` and `operation/` hold one file for each thing that the gateway itself can do.
+//! From below to above:
+//!
+//! | modules | own |
+//! |---|---|
+//! | `active`, `learning`, `examples`, `configuring`, `verification`, `configuration`, `vault`, `object_events`, `advice`, `embed` | one piece of what the gateway keeps; know no [`Gateway`] |
+//! | [`gateway`] | all of it in one value, new definitions and views |
+//! | `builder`, `upkeep`, `active_sets`, [`approval`], [`verify`], `configure`, `install`, `explain`, `search`, `economy` | one thing that is done with it |
+//! | `meta`, `operation` | one file for each meta-tool and group of operations |
+//! | [`request`], `operate`, [`front`], [`duplex`] | what doors call |
 
 pub mod active;
+mod active_sets;
 mod advice;
 pub mod approval;
-mod checks;
+mod builder;
+mod configuration;
 mod configure;
-mod conversation;
-mod dispatch;
+mod configuring;
 pub mod duplex;
 mod economy;
 mod embed;
-mod environment;
-pub mod events;
 mod examples;
-mod exchange;
 mod explain;
 pub mod front;
 pub mod gateway;
-pub mod happening;
 mod install;
 mod learning;
-mod listen;
 mod meta;
+mod object_events;
 mod operate;
 mod operation;
-mod parking;
-mod passage;
-mod pins;
 pub mod request;
-mod resolve;
-pub mod scope;
 mod search;
-pub mod servers;
-pub mod source;
-pub mod task;
-mod throttle;
+mod upkeep;
+mod vault;
+mod verification;
 pub mod verify;
 
+pub use builder::GatewayBuilder;
+pub use configuration::KeepSettings;
 pub use duplex::Duplex;
-pub use events::{Events, Kind as EventKind, Lost, Told};
-pub use gateway::{Gateway, Parts};
-pub use happening::Happening;
-pub use operation::secrets::{KeepSecrets, KeptSecret};
-pub use operation::{KeepSettings, ServerOrder};
-pub use scope::Scope;
-pub use source::{Errand, Source, Sources};
+pub use gateway::Gateway;
+pub use object_events::ObjectEvent;
+pub use operation::ServerOrder;
+pub use vault::{KeepSecrets, KeptSecret};
+pub use verification::Verification;

@@ -1,12 +1,10 @@
 //! The meta-tools: one file for each thing they do, one function to run them.
 //!
 //! To add one: an act and its names in `dialect.rs`, a file here with `run(&Context, &Raw) -> Result<Raw, Problem>`,
-//! a line in [`run`]. Meta-tools that stand for another call ([`call`], reading a resource, getting a prompt) are
-//! resolved into that call instead, so that it takes the one path; their files only shape the result.
+//! a line in [`run`]. Meta-tools that stand for another call (calling a tool, reading a resource, getting a prompt) are
+//! resolved into that call instead, so that it takes the one path; `view::shape` has the forms of their results.
 
 pub(crate) mod active;
-mod arguments;
-pub(crate) mod call;
 pub(crate) mod describe;
 pub(crate) mod find;
 mod list;
@@ -17,12 +15,13 @@ pub(crate) mod resources;
 use std::sync::Arc;
 
 use toolcrib_base::{Kind, Problem};
+use toolcrib_call::ProfileSnapshot;
 use toolcrib_protocol::Raw;
 use toolcrib_session::Caller;
 use toolcrib_view::dialect::{Act, MetaName};
 use toolcrib_view::view::View;
 
-pub(crate) use arguments::{check, flag, number, required, text, texts};
+use toolcrib_view::arguments::check;
 
 use crate::gateway::Gateway;
 
@@ -30,10 +29,18 @@ use crate::gateway::Gateway;
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Context<'a> {
     pub(crate) gateway: &'a Arc<Gateway>,
-    pub(crate) view: &'a View,
+    /// What the caller's profile shows, and by which rules.
+    pub(crate) snapshot: &'a ProfileSnapshot,
     pub(crate) caller: &'a Caller,
     /// The name by which it was called: its dialect decides arguments and result.
     pub(crate) meta: &'static MetaName,
+}
+
+impl<'a> Context<'a> {
+    /// What the caller's profile shows.
+    pub(crate) fn view(&self) -> &'a View {
+        self.snapshot.view()
+    }
 }
 
 /// Runs a meta-tool.

@@ -4,62 +4,54 @@
 use std::sync::Arc;
 
 use toolcrib_base::{Glob, Kind, Problem};
+use toolcrib_call::{Admitted, AuditContext, AuditedRequest, ProfileSnapshot, RequestContext};
 use toolcrib_policy::{Rules, Settings};
+use toolcrib_protocol::raw::Edit;
 use toolcrib_protocol::{Id, Raw, Request, method};
 use toolcrib_session::Caller;
-use toolcrib_store::Outcome;
-use toolcrib_view::Operation;
+use toolcrib_view::{Operation, resolve};
 
-use crate::front;
 use crate::gateway::Gateway;
-use crate::operation::{self, Asking};
-use crate::passage::{Asked, Desk, Passage, Refused};
-use crate::request::closing_problem;
+use crate::operation::{self, OperationContext};
+use crate::request::outcome_of;
 
 impl Gateway {
     /// Does an operation: decides, does it, records it. Its answer is a JSON object; of a call the tool's own result.
+    /// `snapshot` is that of the caller's profile, where there is one.
+    ///
+    /// # Errors
+    /// The arguments do not fit, the rules say no, or the operation came to nothing.
     pub async fn operate(
         self: &Arc<Self>,
         operation: &'static Operation,
+        snapshot: Option<&ProfileSnapshot>,
         caller: &Caller,
         arguments: Raw,
     ) -> Result<Raw, Problem> {
+        let needed = || snapshot.ok_or_else(|| self.path.views.no_profile(&caller.profile));
         if operation.is_call() {
-            return self.call_for(operation, caller, &arguments).await;
+            // The same check is made where the name is resolved; here it keeps its kind and its hint.
+            operation.check(&arguments)?;
+            return self.call_for(operation, needed()?, caller, arguments).await;
         }
-        let view = self.view(caller.profile.as_str());
-        let rules = match (operation.is_in_profile(), &view) {
-            (false, _) => None,
-            (_, Some(view)) => Some(view.rules.clone()),
-            (_, None) => return Err(front::no_profile(self, &caller.profile)),
-        };
-        let rules = rules.unwrap_or_else(|| house_rules(caller));
-        let desk = Desk {
-            log: self.store.audit(),
-            clock: &*self.clock,
+        let rules = if operation.is_in_profile() { needed()?.rules().clone() } else { gateway_rules(caller) };
+        let audit = AuditContext {
+            log: self.path.store.audit(),
+            clock: &*self.path.clock,
             rules: &rules,
             caller,
-            keep_arguments: self.keep_arguments,
-            events: &self.events,
+            keep_arguments: self.path.keep_arguments,
+            events: &self.path.events,
         };
-        let asked = Asked {
+        let asked = AuditedRequest {
             method: method::TOOLS_CALL,
             target: operation.tool.into(),
             arguments: operation.recorded(Some(&arguments)).map(|arguments| &arguments.bytes()[..]),
             request_id: String::new(),
         };
-        let passage = match Passage::open(desk, &operation.act(), asked).await {
-            Ok(passage) => passage,
-            Err(Refused::Closing) => return Err(closing_problem()),
-            Err(Refused::Denied(denial)) => {
-                let mut problem = Problem::new(Kind::Forbidden, denial.to_string());
-                problem.hint = denial.hint().map(str::to_owned);
-                return Err(problem);
-            }
-        };
-        let done =
-            operation::run(operation, self, Asking { view: view.as_deref(), caller, depth: 0 }, &arguments).await;
-        passage.finish(done.as_ref().map_or_else(|problem| Outcome::Error(problem.kind), |_| Outcome::Ok));
+        let admitted = Admitted::open(audit, &operation.act(), asked).await.map_err(|refusal| refusal.problem())?;
+        let done = operation::run(operation, self, OperationContext { snapshot, caller, depth: 0 }, &arguments).await;
+        admitted.end(outcome_of(&done));
         done.map(|value| Raw::from_value(&value))
     }
 
@@ -67,28 +59,26 @@ impl Gateway {
     async fn call_for(
         self: &Arc<Self>,
         operation: &'static Operation,
+        snapshot: &ProfileSnapshot,
         caller: &Caller,
-        arguments: &Raw,
+        arguments: Raw,
     ) -> Result<Raw, Problem> {
-        // The same check is made where the name is resolved; here it keeps its kind and its hint.
-        operation.check(arguments)?;
-        let Some(view) = self.view(caller.profile.as_str()) else {
-            return Err(front::no_profile(self, &caller.profile));
-        };
-        let name = arguments.text("name").unwrap_or_default();
-        let is_known = view.tool(&name).is_some();
         let params = serde_json::json!({ "name": operation.tool });
-        let arguments = toolcrib_protocol::raw::Edit::Set(arguments.as_str());
-        let request = Request {
-            id: Id::from_number(0),
-            method: method::TOOLS_CALL.to_owned(),
-            params: Raw::from_value(&params).edit(&[("arguments", arguments)]),
+        let params = Raw::from_value(&params).edit(&[("arguments", Edit::Set(arguments.as_str()))]);
+        let request = Request { id: Id::from_number(0), method: method::TOOLS_CALL.to_owned(), params };
+        let snapshot = &self.path.awaited_snapshot(snapshot, caller, &request).await?;
+        let Request { id, params, .. } = request;
+        let bad_server = |error: toolcrib_protocol::RpcError| Problem::new(Kind::BadServer, error.message);
+        let context = RequestContext::new(&self.path, snapshot, caller, &id, &params).map_err(bad_server)?;
+        let target = match resolve::call(snapshot.view(), operation.tool, arguments) {
+            Ok(target) => target,
+            Err(unresolved) => {
+                let asked = context.audited(method::TOOLS_CALL, &unresolved.name, Some(&params));
+                context.record_unknown(asked).await;
+                return Err(unresolved.problem);
+            }
         };
-        let answer = self.called(caller, &request).await;
-        let answer = answer.map_err(|error| Problem::new(Kind::BadServer, error.message))?;
-        if !is_known {
-            return Err(crate::resolve::unknown_tool(&view, &name));
-        }
+        let answer = self.call_resolved(context, target, &params).await.map_err(bad_server)?;
         // What the gateway itself says of the call is a problem; what the tool says is its result.
         match answer.problem {
             Some(problem) if operation.problems.contains(&problem.kind) => Err(*problem),
@@ -98,7 +88,7 @@ impl Gateway {
 }
 
 /// The rules where no profile has a say.
-fn house_rules(caller: &Caller) -> Rules {
+fn gateway_rules(caller: &Caller) -> Rules {
     Rules::new(Settings {
         profile: caller.profile.clone(),
         servers: Vec::new(),

@@ -23,22 +23,21 @@ mod tokens;
 mod tools;
 
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use futures_util::future::BoxFuture;
 use serde_json::Value;
 use toolcrib_base::{Kind, Problem};
+use toolcrib_call::{Invocation, ProfileSnapshot, Source};
 use toolcrib_protocol::Raw;
 use toolcrib_session::Caller;
+use toolcrib_view::arguments::text;
 use toolcrib_view::view::View;
 use toolcrib_view::{Operation, OperationScope, OperationTable};
 
 use crate::gateway::Gateway;
-use crate::search::Asked;
-use crate::source::{Errand, Source};
+use crate::search::SearchRequest;
 
-pub(crate) use config::Configuration;
-pub use config::KeepSettings;
 pub(crate) use definition::problem;
 pub use running::ServerOrder;
 pub(crate) use servers::unanswered;
@@ -56,7 +55,7 @@ pub(crate) enum Run {
     /// Something of what one profile shows.
     View(fn(&View, &Raw) -> Result<Value, Problem>),
     /// A search for the argument `query` in what one profile shows.
-    Search(fn(&View, &Asked<'_>, &Raw) -> Result<Value, Problem>),
+    Search(fn(&View, &SearchRequest<'_>, &Raw) -> Result<Value, Problem>),
     /// The same where it takes long: not on the threads that serve.
     Counting(fn(&View, &Raw) -> Value),
     /// A call of the tool that the arguments name, by the path that every call takes.
@@ -65,10 +64,10 @@ pub(crate) enum Run {
 
 /// Who asks for an operation, and what that caller's profile shows, where one has a say.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Asking<'a> {
-    pub(crate) view: Option<&'a View>,
+pub(crate) struct OperationContext<'a> {
+    pub(crate) snapshot: Option<&'a ProfileSnapshot>,
     pub(crate) caller: &'a Caller,
-    /// How deep it is nested in errands.
+    /// How deep it is nested in invocations.
     pub(crate) depth: u8,
 }
 
@@ -114,63 +113,46 @@ const FILES: &[&[Row]] = &[
     tools::ROWS,
 ];
 
-/// Who does an operation.
-#[derive(Debug)]
-enum Handler {
-    Gateway(Run),
-    /// The source in whose table it stands.
-    Source(Arc<dyn Source>),
-}
+/// What runs when one of the gateway's own operations is asked for, by the name of its tool.
+static RUNS: LazyLock<HashMap<&str, Run>> =
+    LazyLock::new(|| FILES.iter().flat_map(|rows| rows.iter()).map(|row| (row.operation.tool, row.run)).collect());
 
-/// Who does each operation, by the name of its tool.
-#[derive(Debug)]
-pub(crate) struct Handlers(HashMap<&'static str, Handler>);
-
-/// All operations, the gateway's own and those of its sources, and who does them. Where two have one name, the first
-/// counts.
-pub(crate) fn tables(sources: &[Arc<dyn Source>]) -> (OperationTable, Handlers) {
-    let own = FILES.iter().flat_map(|rows| rows.iter()).map(|row| (&row.operation, Handler::Gateway(row.run)));
-    let of_sources = sources.iter().flat_map(|source| {
-        source.operations().iter().map(|operation| (operation, Handler::Source(Arc::clone(source))))
-    });
-    let mut handlers = HashMap::new();
-    let table = OperationTable::new(own.chain(of_sources).map(|(operation, handler)| {
-        handlers.entry(operation.tool).or_insert(handler);
-        operation
-    }));
-    (table, Handlers(handlers))
+/// All operations, the gateway's own and those of its sources. Where two have one name, the first counts.
+pub(crate) fn table(sources: &[Arc<dyn Source>]) -> OperationTable {
+    let own = FILES.iter().flat_map(|rows| rows.iter()).map(|row| &row.operation);
+    OperationTable::new(own.chain(sources.iter().flat_map(|source| source.operations())))
 }
 
 /// Does an operation, once its arguments are known to be right.
 pub(crate) async fn run(
     operation: &'static Operation,
     gateway: &Arc<Gateway>,
-    asking: Asking<'_>,
+    context: OperationContext<'_>,
     arguments: &Raw,
 ) -> Result<Value, Problem> {
     operation.check(arguments)?;
     let unknown = || Problem::new(Kind::Internal, format!("`{}` was not resolved", operation.tool));
-    let run = match gateway.handlers.0.get(operation.tool).ok_or_else(unknown)? {
-        Handler::Gateway(run) => *run,
-        Handler::Source(source) => {
-            let mut errand = Errand::of_house(gateway, asking.caller.clone());
-            (errand.tool, errand.arguments, errand.depth) =
-                (operation.tool.to_owned(), arguments.clone(), asking.depth);
-            return source.operate(operation, errand).await;
-        }
+    let Some(run) = RUNS.get(operation.tool).copied() else {
+        let has = |source: &&Arc<dyn Source>| source.operations().iter().any(|own| own.tool == operation.tool);
+        let source = gateway.path.sources.iter().find(has).ok_or_else(unknown)?;
+        let invocation = Invocation {
+            tool: operation.tool.to_owned(),
+            arguments: arguments.clone(),
+            depth: context.depth,
+            ..Invocation::new(Arc::<Gateway>::clone(gateway), context.caller.clone())
+        };
+        return source.operate(operation, invocation).await;
     };
-    match (run, asking.view) {
+    match (run, context.snapshot.map(ProfileSnapshot::view)) {
         (Run::Global(run), _) => run(gateway, arguments).await,
-        (Run::AsCaller(run), _) => run(gateway, asking.caller, arguments).await,
+        (Run::AsCaller(run), _) => run(gateway, context.caller, arguments).await,
         (Run::View(run), Some(view)) => run(view, arguments),
         (Run::Search(run), Some(view)) => {
-            let query = crate::meta::text(arguments, "query")?.unwrap_or_default();
-            run(view, &Asked::of(gateway, view, &query).await, arguments)
+            let query = text(arguments, "query")?.unwrap_or_default();
+            run(view, &SearchRequest::of(gateway, view, &query).await, arguments)
         }
         (Run::Counting(run), Some(view)) => {
-            let view = gateway.view(view.profile.name.as_str());
-            let view = view.ok_or_else(|| crate::front::no_profile(gateway, &asking.caller.profile))?;
-            let arguments = arguments.clone();
+            let (view, arguments) = (Arc::clone(view), arguments.clone());
             blocking(move || Ok(run(&view, &arguments))).await
         }
         // A call is resolved into what it stands for, and whoever wants a view has one.

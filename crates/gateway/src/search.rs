@@ -11,7 +11,7 @@ use crate::gateway::Gateway;
 
 /// What is known of one query in one profile.
 #[derive(Debug)]
-pub(crate) struct Asked<'a> {
+pub(crate) struct SearchRequest<'a> {
     view: &'a View,
     text: String,
     meant: Option<Meant>,
@@ -20,9 +20,9 @@ pub(crate) struct Asked<'a> {
     learned: Vec<(ToolId, f32)>,
 }
 
-// === impl Asked ===
+// === impl SearchRequest ===
 
-impl<'a> Asked<'a> {
+impl<'a> SearchRequest<'a> {
     /// A query of which the index alone says what fits.
     pub(crate) fn plain(view: &'a View, text: &str) -> Self {
         Self { view, text: text.to_owned(), meant: None, words: Vec::new(), learned: Vec::new() }

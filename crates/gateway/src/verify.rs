@@ -3,76 +3,25 @@
 //!
 //! Several who want the same at a time share one run, and nobody's leaving ends it for the others.
 
-use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::sync::{Arc, PoisonError};
 
-use serde_json::{Value, json};
 use tokio::sync::watch;
 use toolcrib_base::nearest::similar;
-use toolcrib_base::{Kind, PrincipalId, Problem, ServerName, Timestamp};
-use toolcrib_catalog::pin::{Difference, Digest, Offer};
+use toolcrib_base::{Kind, PrincipalId, Problem, ServerName};
+use toolcrib_catalog::pin::{Difference, Offer};
 use toolcrib_store::{PinChange, Snapshot};
 use toolcrib_upstream::{Inspection, State};
 use toolcrib_view::ServerEntry;
 
 use crate::gateway::Gateway;
-use crate::pins::{approval, offer_of};
-use crate::servers::fingerprint;
-
-/// What a verification found.
-#[derive(Debug, Clone)]
-pub struct Verified {
-    /// The server.
-    pub server: ServerName,
-    /// How what it offers differs from what was approved; nothing at the first verification, which approves all.
-    pub difference: Difference,
-    /// Whether it was verified for the first time, so that all it offers counts as approved.
-    pub first: bool,
-    /// Names all that it offers; approving may ask that it is still this.
-    pub digest: Digest,
-    /// The definitions of its tools, as the server wrote them.
-    pub tools: Vec<toolcrib_protocol::Raw>,
-    /// How many prompts, resources and templates it offers.
-    pub others: [usize; 3],
-    /// What was odd in its lists.
-    pub warnings: Vec<String>,
-    /// When.
-    pub verified_at: Timestamp,
-    /// How long it took.
-    pub took: Duration,
-    /// The end of what its program wrote to stderr.
-    pub stderr: Vec<String>,
-}
-
-/// How a run ended; nothing while it is under way.
-type Outcome = Option<Result<Arc<Verified>, Problem>>;
-
-/// The verifications under way. How many of them start a server at a time, [`toolcrib_upstream::StartPlaces`] decides.
-#[derive(Debug, Default)]
-pub(crate) struct Verifications {
-    runs: Mutex<HashMap<ServerName, watch::Receiver<Outcome>>>,
-}
-
-impl Verified {
-    /// As data.
-    pub fn to_value(&self) -> Value {
-        let [prompts, resources, templates] = self.others;
-        json!({
-            "server": self.server.as_str(), "first": self.first, "digest": self.digest.to_string(),
-            "difference": self.difference.to_value(), "summary": self.difference.summary(),
-            "text": self.difference.to_text(),
-            "tools": self.tools.len(), "prompts": prompts, "resources": resources, "templates": templates,
-            "warnings": self.warnings, "verifiedAt": self.verified_at.to_string(),
-            "tookMs": u64::try_from(self.took.as_millis()).unwrap_or(u64::MAX), "stderr": self.stderr,
-        })
-    }
-}
+use crate::verification::{RunOutcome, Verification};
+use toolcrib_call::pins::{approval, offer_of};
+use toolcrib_call::servers::fingerprint;
 
 impl Gateway {
     /// The server of a name, or the problem that names the nearest ones.
     pub(crate) fn running(&self, name: &str) -> Result<ServerEntry, Problem> {
-        let table = self.servers.table();
+        let table = self.path.servers.table();
         let found = ServerName::new(name).ok().and_then(|name| table.get(&name).cloned());
         found.ok_or_else(|| {
             let shown: String = name.chars().take(128).collect();
@@ -92,7 +41,7 @@ impl Gateway {
     ///
     /// # Errors
     /// There is no such server; it cannot be started or listed, or not in time: then with the end of its stderr.
-    pub async fn verify(self: &Arc<Self>, server: &str, by: &PrincipalId) -> Result<Arc<Verified>, Problem> {
+    pub async fn verify(self: &Arc<Self>, server: &str, by: &PrincipalId) -> Result<Arc<Verification>, Problem> {
         let name = self.running(server)?.definition.name.clone();
         let mut outcome = self.verification_of(name, by.clone());
         let ended = outcome.wait_for(Option::is_some).await;
@@ -103,7 +52,7 @@ impl Gateway {
     }
 
     /// The run that is under way, or a new one.
-    fn verification_of(self: &Arc<Self>, name: ServerName, by: PrincipalId) -> watch::Receiver<Outcome> {
+    fn verification_of(self: &Arc<Self>, name: ServerName, by: PrincipalId) -> watch::Receiver<RunOutcome> {
         let mut runs = self.verifications.runs.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(run) = runs.get(&name) {
             return run.clone();
@@ -111,7 +60,7 @@ impl Gateway {
         let (tell, outcome) = watch::channel(None);
         runs.insert(name.clone(), outcome.clone());
         drop(runs);
-        let (gateway, scope) = (Arc::clone(self), self.servers.scope());
+        let (gateway, scope) = (Arc::clone(self), self.path.servers.scope());
         let mut stop = scope.stop_signal();
         scope.spawn(async move {
             let ended = tokio::select! {
@@ -125,7 +74,7 @@ impl Gateway {
         outcome
     }
 
-    async fn verify_now(self: &Arc<Self>, name: &ServerName, by: &PrincipalId) -> Result<Verified, Problem> {
+    async fn verify_now(self: &Arc<Self>, name: &ServerName, by: &PrincipalId) -> Result<Verification, Problem> {
         let running = self.running(name.as_str())?;
         let failed = |kind, why: &str| {
             Problem::new(kind, format!("server `{name}` could not be verified: {why}"))
@@ -160,7 +109,7 @@ impl Gateway {
     }
 
     /// Keeps what was seen and builds the views anew. Blocks.
-    fn keep(&self, running: &ServerEntry, seen: Inspection, by: &PrincipalId) -> Result<Verified, Problem> {
+    fn keep(&self, running: &ServerEntry, seen: Inspection, by: &PrincipalId) -> Result<Verification, Problem> {
         let definition = &running.definition;
         let now = self.running(definition.name.as_str())?;
         if !now.server.is_same(&running.server) {
@@ -169,25 +118,25 @@ impl Gateway {
         }
         let Inspection { inventory, stderr, took } = seen;
         let offer = offer_of(&inventory);
-        let approved = self.pins.of(definition).filter(|pin| pin.approved.is_some());
+        let approved = self.path.pins.of(definition).filter(|pin| pin.approved.is_some());
         let first = approved.is_none();
         let difference = match approved.as_ref().and_then(|pin| pin.approved.as_ref()) {
             Some(approved) => Difference::between(approved, &offer),
             None => {
                 let approve = offer.items().map(approval).collect();
-                self.pins.decide(definition, PinChange { approve, ..PinChange::default() }, by)?;
+                self.path.pins.decide(definition, PinChange { approve, ..PinChange::default() }, by)?;
                 Difference::default()
             }
         };
         let snapshot = Snapshot {
             server: definition.name.clone(),
-            taken_at: self.clock.now(),
+            taken_at: self.path.clock.now(),
             definition_hash: fingerprint(definition),
             inventory: inventory.to_json(),
         };
-        self.store.snapshots().put(&snapshot)?;
-        self.pins.verified(&definition.name, offer.digest())?;
-        let verified = Verified {
+        self.path.store.snapshots().put(&snapshot)?;
+        self.path.pins.verified(&definition.name, offer.digest())?;
+        let verified = Verification {
             server: definition.name.clone(),
             difference,
             first,
@@ -207,7 +156,7 @@ impl Gateway {
     /// What a server offers now, and how that differs from what was approved.
     pub(crate) fn standing(&self, running: &ServerEntry) -> (Offer, Difference) {
         let offer = offer_of(&running.server.inventory());
-        let pin = self.pins.of(&running.definition);
+        let pin = self.path.pins.of(&running.definition);
         let nothing = Offer::default();
         let approved = pin.as_ref().and_then(|pin| pin.approved.as_ref()).unwrap_or(&nothing);
         let difference = Difference::between(approved, &offer);

@@ -67,7 +67,7 @@ use std::time::Duration;
 use anyhow::Context;
 use tempfile::TempDir;
 use toolcrib_base::Problem;
-use toolcrib_gateway::Events;
+use toolcrib_call::LiveEvents;
 
 use crate::client::{Answer, Client, ClientFlags, Rest, for_a_shell};
 use crate::config::Config;
@@ -266,13 +266,13 @@ fn not_working(number: usize, of: usize) -> toolcrib_base::Problem {
 }
 
 /// Runs a gateway with telemetry on a runtime of all cores.
-fn run_gateway<F, T>(config: &Config, gateway: impl FnOnce(Events) -> F) -> anyhow::Result<T>
+fn run_gateway<F, T>(config: &Config, gateway: impl FnOnce(LiveEvents) -> F) -> anyhow::Result<T>
 where
     F: Future<Output = anyhow::Result<T>>,
 {
     // Before anything is opened: each client is a connection, and many systems allow 1,024 unless asked.
     toolcrib_transport::process::raise_file_limit();
-    let events = Events::default();
+    let events = LiveEvents::default();
     let logs = telemetry::init(config, events.clone())?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().context("start the runtime")?;
     let outcome = runtime.block_on(gateway(events));

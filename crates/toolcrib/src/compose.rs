@@ -16,12 +16,13 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc;
 use toolcrib_base::task::Scope;
 use toolcrib_base::{Clock, Kind, Problem, ProfileName, Secret, SystemClock};
+use toolcrib_call::Servers;
+use toolcrib_call::{LiveEvents, Source};
 use toolcrib_catalog::Loaded;
 use toolcrib_flow::service::Services;
 use toolcrib_flow::workflow::Workflows;
+use toolcrib_gateway::Gateway;
 use toolcrib_gateway::KeepSecrets;
-use toolcrib_gateway::servers::Servers;
-use toolcrib_gateway::{Events, Gateway, Parts, Source};
 use toolcrib_session::Sessions;
 use toolcrib_store::{Store, StoreError};
 use toolcrib_transport::http::client::HttpClient;
@@ -87,7 +88,7 @@ pub(crate) enum Entry {
 }
 
 /// Runs a gateway until its client leaves or the process is told to stop.
-pub(crate) async fn run(config: Config, events: Events, entry: Entry) -> anyhow::Result<()> {
+pub(crate) async fn run(config: Config, events: LiveEvents, entry: Entry) -> anyhow::Result<()> {
     let mut ended = End::listen()?;
     match entry {
         Entry::Stdio { profile } => {
@@ -113,7 +114,7 @@ pub(crate) async fn run(config: Config, events: Events, entry: Entry) -> anyhow:
 
 impl HttpGateway {
     /// Binds, builds and serves.
-    pub(crate) async fn start(config: Config, events: Events) -> anyhow::Result<Self> {
+    pub(crate) async fn start(config: Config, events: LiveEvents) -> anyhow::Result<Self> {
         config.check_listen()?;
         let listener = listen::bind(config.listen).await?;
         let address = listener.local_addr().context("read the listener's address")?;
@@ -164,7 +165,7 @@ impl HttpGateway {
             ready.write(path).with_context(|| format!("write `{}`", path.display()))?;
         }
         if unlisted.is_empty() {
-            tracing::info!(servers = self.gateway().servers.table().len(), "ready");
+            tracing::info!(servers = self.gateway().servers().table().len(), "ready");
         } else {
             let names = unlisted.join(", ");
             tracing::warn!(
@@ -199,7 +200,7 @@ impl HttpGateway {
 
 impl RunningGateway {
     /// A gateway without HTTP, in the first free state folder.
-    async fn start(config: Config, events: Events) -> anyhow::Result<Self> {
+    async fn start(config: Config, events: LiveEvents) -> anyhow::Result<Self> {
         let store = open_instance(&config).await?;
         let running = Self::new(config, store, events).await?;
         running.gateway.keep_settings(Arc::new(ProcessSettings::new(&running.config, None)));
@@ -213,7 +214,7 @@ impl RunningGateway {
         stdio::serve(&self.gateway, &self.doors, &self.config.limits, profile).await
     }
 
-    async fn new(config: Config, store: Store, told: Events) -> anyhow::Result<Self> {
+    async fn new(config: Config, store: Store, told: LiveEvents) -> anyhow::Result<Self> {
         let (doors, house) = (Scope::new(), Scope::new());
         let (events, happened) = mpsc::channel(EVENTS);
         let clock: Arc<dyn Clock> = Arc::new(SystemClock);
@@ -238,25 +239,21 @@ impl RunningGateway {
         let servers = Servers::new(deps, Arc::clone(&secrets) as _, &store, house.clone()).at_home(config.home.path());
         let sessions = Sessions::new(config.limits.sessions, config.limits.session_idle, Arc::clone(&clock));
         let keep_arguments = config.audit_arguments;
-        let keeper = Some(Arc::clone(&secrets) as Arc<dyn KeepSecrets>);
+        let keeper = Arc::clone(&secrets) as Arc<dyn KeepSecrets>;
         let embed = crate::model::start(&config.home.state());
         let workflows = Workflows::new(store.runs(), &house);
         let services = Services::new(config.home.path(), store.services(), Arc::clone(&clock), &house);
-        let parts = Parts {
-            store,
-            clock,
-            servers,
-            sessions,
-            metrics,
-            loaded,
-            keep_arguments,
-            events: told,
-            vault: keeper,
-            embed,
-            sources: Arc::new([Arc::clone(&services) as Arc<dyn Source>, Arc::clone(&workflows) as _]),
-        };
+        let builder = Gateway::builder(store, clock, servers, sessions)
+            .loaded(loaded)
+            .metrics(metrics)
+            .keep_arguments(keep_arguments)
+            .events(told)
+            .vault(keeper)
+            .embed(embed)
+            .source(Arc::clone(&services) as Arc<dyn Source>)
+            .source(Arc::clone(&workflows) as Arc<dyn Source>);
         // Inside the runtime, because the servers' tasks start here.
-        let gateway = tokio::task::spawn_blocking(move || Gateway::start(parts)).await?;
+        let gateway = tokio::task::spawn_blocking(move || builder.start()).await?;
         services.enter(&gateway);
         workflows.enter(&gateway);
         house.spawn(Arc::clone(&gateway).keep_in_step(happened, house.stop_signal()));
@@ -339,7 +336,7 @@ fn is_unknown(server: &Server) -> bool {
 /// Waits until the first listing of the eager servers, and of those that are to be waited for, has ended: well, badly
 /// or at its deadline.
 async fn listed(gateway: &Arc<Gateway>, awaited: impl Fn(&Server) -> bool) {
-    for running in gateway.servers.table().values() {
+    for running in gateway.servers().table().values() {
         let config = running.server.config();
         if config.start == Start::Eager || awaited(&running.server) {
             let mut status = running.server.watch_status();
@@ -356,7 +353,7 @@ async fn listed(gateway: &Arc<Gateway>, awaited: impl Fn(&Server) -> bool) {
 
 /// The eager servers whose first listing has not ended.
 fn unlisted_servers(gateway: &Arc<Gateway>) -> Vec<String> {
-    let table = gateway.servers.table();
+    let table = gateway.servers().table();
     let eager = table.values().filter(|running| running.server.config().start == Start::Eager);
     let waiting = eager.filter(|running| {
         let status = running.server.status();

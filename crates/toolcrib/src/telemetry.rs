@@ -5,7 +5,7 @@ mod server_log;
 use std::io::IsTerminal;
 
 use anyhow::Context;
-use toolcrib_gateway::Events;
+use toolcrib_call::LiveEvents;
 use tracing::Subscriber;
 use tracing_subscriber::field::MakeExt;
 use tracing_subscriber::fmt::format;
@@ -20,7 +20,7 @@ use crate::text;
 pub(crate) use server_log::ServerLogs;
 
 /// Starts the telemetry of this process. Call [`ServerLogs::finish`] at the end, after the last server.
-pub(crate) fn init(config: &Config, events: Events) -> anyhow::Result<ServerLogs> {
+pub(crate) fn init(config: &Config, events: LiveEvents) -> anyhow::Result<ServerLogs> {
     let filter = EnvFilter::try_new(&config.log).context("read the log filter")?;
     let (layer, logs) = server_log::start(config.home.logs(), events).context("start the servers' logs")?;
     let stderr = stderr_layer(config.log_format).with_filter(filter);

@@ -4,6 +4,8 @@
 //! Immutable: a new view is built whenever the catalogue or a profile changes. Knows no path of a call and no function
 //! that acts; servers are handles that it only asks how they are.
 
+pub mod advice;
+pub mod arguments;
 pub mod costs;
 pub mod dialect;
 mod embed;
@@ -12,10 +14,13 @@ pub mod metrics;
 mod object;
 pub mod operation;
 pub mod reply;
+pub mod resolve;
 pub mod schema;
 mod server_entry;
+pub mod shape;
 mod source;
 pub mod view;
+mod visibility;
 
 pub use embed::Embed;
 pub use metrics::Metrics;
@@ -24,3 +29,4 @@ pub use operation::{Effect, Method, Operation, OperationScope, OperationTable, P
 pub use server_entry::{ServerEntry, ServerTable};
 pub use source::{Offer, ToolSource, ToolSources, VisibleNames};
 pub use view::{Prompt, Tool, View};
+pub use visibility::Visibility;

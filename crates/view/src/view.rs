@@ -161,7 +161,7 @@ impl Tool {
     }
 
     /// Its counters, made at its first call: a server that lists new names all the time fills nothing.
-    pub fn metrics(&self) -> &ToolMetrics {
+    pub fn metrics(&self) -> &Arc<ToolMetrics> {
         self.counted.get_or_init(|| self.metrics.tool(&self.id))
     }
 
@@ -277,7 +277,7 @@ impl View {
     }
 
     /// The tool of a name in whatever dialect.
-    pub fn tool_anyhow(&self, name: &str) -> Option<&Arc<Tool>> {
+    pub fn tool_by_any_name(&self, name: &str) -> Option<&Arc<Tool>> {
         let servers = self.servers.iter().map(|(definition, _)| &**definition);
         self.tool(name).or_else(|| reach::ids(name, servers).find_map(|id| self.tool_by_id(&id)))
     }
@@ -287,7 +287,7 @@ impl View {
         let may = |operation: &Operation| is_admin || operation.permission == Permission::Open;
         self.operations.by_tool(name).is_some_and(may)
             || self.families.named(name).is_some()
-            || self.tool_anyhow(name).is_some()
+            || self.tool_by_any_name(name).is_some()
             || dialect::lookup(name, self.profile.dialect).is_some()
     }
 

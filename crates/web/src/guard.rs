@@ -8,7 +8,9 @@ use std::net::SocketAddr;
 use http::Uri;
 use http::header::{AUTHORIZATION, HeaderMap};
 use toolcrib_base::{Kind, PrincipalId, Problem, ProfileName, Secret};
-use toolcrib_catalog::{GatewayKey, KeyName, matching_key};
+use toolcrib_call::ProfileSnapshot;
+use toolcrib_call::snapshot::{is_shut_out, key_principal};
+use toolcrib_catalog::{GatewayKey, matching_key};
 
 use page::Pages;
 use toolcrib_session::Principal;
@@ -20,6 +22,13 @@ pub struct ProfileKeys<'a> {
     pub profile: &'a ProfileName,
     /// Its keys; with none of them only the token opens it.
     pub keys: &'a [GatewayKey],
+}
+
+impl<'a> ProfileKeys<'a> {
+    /// Those of a snapshot; `None` where its profile needs none.
+    pub(crate) fn of(snapshot: &'a ProfileSnapshot) -> Option<Self> {
+        Some(Self { profile: &snapshot.profile().name, keys: snapshot.keys()? })
+    }
 }
 
 /// The rules of the door.
@@ -106,44 +115,26 @@ impl Guard {
         }
         let ProfileKeys { profile, keys } = keys?;
         let key = matching_key(keys, credential)?;
-        Some(Principal { id: key_principal(profile, &key.name), is_admin: false })
+        Some(Principal { id: key_principal(profile, key.name.as_str()), is_admin: false })
     }
 
     /// Whether a principal that was admitted to a profile with the keys `before` would not be admitted with those of
-    /// `after`. Of two keys with one name either may be revoked: who came with the other is sent away too, and comes
-    /// back.
+    /// `after`. The token's bearer always is.
     pub(crate) fn shuts_out(
         &self,
         (profile, principal): (&ProfileName, &PrincipalId),
         before: Option<&[GatewayKey]>,
         after: Option<&[GatewayKey]>,
     ) -> bool {
-        if *principal == self.admin.id {
-            return false;
-        }
-        let of_key = |keys: Option<&[GatewayKey]>| -> Vec<GatewayKey> {
-            let keys = keys.unwrap_or_default().iter();
-            keys.filter(|key| key_principal(profile, &key.name) == *principal).cloned().collect()
-        };
-        let (had, has) = (of_key(before), of_key(after));
-        match after {
-            None => !had.is_empty(),
-            Some(_) => has.is_empty() || had.iter().any(|key| !has.iter().any(|kept| kept.hash == key.hash)),
-        }
+        *principal != self.admin.id && is_shut_out((profile, principal), before, after)
     }
-}
-
-/// Who comes with a key: two profiles may have keys of one name, which are not the same principal. Neither name has a
-/// `/`.
-fn key_principal(profile: &ProfileName, name: &KeyName) -> PrincipalId {
-    PrincipalId::new(&format!("key:{profile}/{name}"))
 }
 
 #[cfg(test)]
 mod tests {
     use http::HeaderValue;
     use http::header::{HOST, HeaderName, ORIGIN};
-    use toolcrib_catalog::KeyHash;
+    use toolcrib_catalog::{KeyHash, KeyName};
 
     use super::*;
 

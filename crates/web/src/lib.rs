@@ -18,7 +18,9 @@ use hyper::body::Incoming;
 use tokio::net::TcpListener;
 use toolcrib_base::Limits;
 use toolcrib_base::task::{Scope, Stop};
+use toolcrib_call::ProfileSnapshot;
 use toolcrib_gateway::Gateway;
+use toolcrib_session::Principal;
 use toolcrib_transport::http::body::Body;
 use toolcrib_transport::http::server;
 
@@ -60,6 +62,15 @@ impl Site {
     }
 }
 
+/// Who was let in, and by what. Everything that is decided for the request is decided by this snapshot.
+#[derive(Debug)]
+pub struct Visitor {
+    /// Who.
+    pub principal: Principal,
+    /// Of the profile whose keys were looked at; `None` where the path has no profile, or there is no such profile.
+    pub snapshot: Option<ProfileSnapshot>,
+}
+
 /// Serves the site until the scope stops.
 pub async fn serve(listener: TcpListener, site: Arc<Site>, scope: Scope) {
     scope.spawn(revoke::follow(Arc::clone(&site), scope.stop_signal()));
@@ -72,15 +83,13 @@ pub async fn serve(listener: TcpListener, site: Arc<Site>, scope: Scope) {
 }
 
 async fn answer(site: &Arc<Site>, peer: SocketAddr, mut request: Request<Incoming>) -> Response<Body> {
-    let view = route::profile_of(site, request.uri()).and_then(|profile| site.gateway.view(profile.as_str()));
-    let keys = view.as_ref().and_then(|view| {
-        let keys = view.profile.keys.as_deref()?;
-        Some(ProfileKeys { profile: &view.profile.name, keys })
-    });
+    // Taken once: who is admitted by these keys is answered by this view and its rules.
+    let snapshot = route::profile_of(site, request.uri()).and_then(|profile| site.gateway.snapshot(&profile).ok());
+    let keys = snapshot.as_ref().and_then(ProfileKeys::of);
     respond::shielded(match site.guard.admit(peer, request.uri(), request.headers(), keys) {
         Ok(principal) => {
             request.extensions_mut().insert(peer);
-            route::answer(site, principal, request).await
+            route::answer(site, Visitor { principal, snapshot }, request).await
         }
         Err(refusal) => respond::refusal(&refusal),
     })

@@ -10,10 +10,9 @@ use std::sync::Arc;
 use http::{Method, Request, Response, StatusCode, Uri};
 use hyper::body::Incoming;
 use toolcrib_base::{Kind, Problem, ProfileName};
-use toolcrib_session::Principal;
 use toolcrib_transport::http::body::Body;
 
-use crate::{Site, respond};
+use crate::{Site, Visitor, respond};
 
 pub(crate) use sse::SseClients;
 
@@ -31,13 +30,13 @@ pub const PATHS: [&str; 9] = [
 ];
 
 /// Answers an admitted request.
-pub async fn answer(site: &Arc<Site>, principal: Principal, request: Request<Incoming>) -> Response<Body> {
+pub async fn answer(site: &Arc<Site>, visitor: Visitor, request: Request<Incoming>) -> Response<Body> {
     let path = request.uri().path();
     if let Some(rest) = path.strip_prefix("/mcp")
         && let Some(profile) = profile(rest)
     {
         return match profile {
-            Ok(profile) => mcp::answer(site, principal, profile, request).await,
+            Ok(profile) => mcp::answer(site, visitor, profile, request).await,
             Err(problem) => respond::refusal(&problem),
         };
     }
@@ -45,17 +44,17 @@ pub async fn answer(site: &Arc<Site>, principal: Principal, request: Request<Inc
         && let Some(profile) = profile(rest)
     {
         return match profile {
-            Ok(profile) => sse::open(site, principal, profile, &request),
+            Ok(profile) => sse::open(site, visitor, &profile, &request),
             Err(problem) => respond::refusal(&problem),
         };
     }
     match (request.method(), path) {
         (&Method::GET, "/healthz") => respond::text(StatusCode::OK, "text/plain", "ok\n".into()),
-        (&Method::GET, "/readyz") => health::ready(site, &principal),
-        (&Method::GET, "/metrics") => health::metrics(site, &principal).await,
+        (&Method::GET, "/readyz") => health::ready(site, &visitor.principal),
+        (&Method::GET, "/metrics") => health::metrics(site, &visitor.principal).await,
         (_, "/healthz" | "/readyz" | "/metrics") => respond::not_allowed("GET"),
-        (_, "/messages") => sse::post(site, &principal, request).await,
-        (_, path) if path.starts_with("/api/v1/") => Box::pin(api::answer(site, principal, request)).await,
+        (_, "/messages") => sse::post(site, &visitor.principal, request).await,
+        (_, path) if path.starts_with("/api/v1/") => Box::pin(api::answer(site, visitor, request)).await,
         _ => {
             let problem = Problem::new(Kind::NotFound, "no such path")
                 .hint("MCP is at /mcp and /mcp/p/<profile>, older clients connect to /sse, health is at /healthz and /readyz.");

@@ -8,7 +8,8 @@ use futures_util::future::BoxFuture;
 use serde_json::Value;
 use tokio::sync::watch;
 use toolcrib_base::{PrincipalId, Problem, ProfileName};
-use toolcrib_gateway::{Errand, Gateway, Happening};
+use toolcrib_call::Invocation;
+use toolcrib_gateway::{Gateway, ObjectEvent};
 use toolcrib_protocol::{Raw, Revision};
 use toolcrib_session::{Caller, Principal};
 use toolcrib_store::Door;
@@ -41,7 +42,7 @@ pub(super) trait ServiceHost: Send + Sync + fmt::Debug {
     fn hands(&self, owner: &Owner, label: &str) -> Option<Arc<dyn ToolCaller>>;
 
     /// Tells what happened.
-    fn tell(&self, happening: Happening);
+    fn tell(&self, happening: ObjectEvent);
 
     /// Whether all tools that there are are known.
     fn is_settled(&self) -> bool;
@@ -50,18 +51,18 @@ pub(super) trait ServiceHost: Send + Sync + fmt::Debug {
     fn changes(&self) -> watch::Receiver<u64>;
 }
 
-// === impl ToolCaller for an errand ===
+// === impl ToolCaller for an invocation ===
 
-impl ToolCaller for Errand {
+impl ToolCaller for Invocation {
     fn call<'a>(&'a self, tool: &'a str, arguments: &'a Value) -> BoxFuture<'a, Result<Answer, Problem>> {
         Box::pin(async move {
-            let result = Errand::call(self, tool, Raw::from_value(arguments)).await?;
+            let result = Invocation::call(self, tool, Raw::from_value(arguments)).await?;
             Ok(Answer::of(&result.to_value()))
         })
     }
 
     fn missing(&self, tools: &[&str]) -> Vec<String> {
-        Errand::missing(self, tools.iter().copied())
+        Invocation::missing(self, tools.iter().copied())
     }
 }
 
@@ -109,7 +110,8 @@ impl GatewayHost {
         self.changes.send_modify(|count| *count += 1);
     }
 
-    fn gateway(&self) -> Option<Arc<Gateway>> {
+    /// The gateway, while there is one.
+    pub(super) fn gateway(&self) -> Option<Arc<Gateway>> {
         self.gateway.lock().unwrap_or_else(PoisonError::into_inner).upgrade()
     }
 }
@@ -123,12 +125,12 @@ impl ServiceHost for GatewayHost {
             revision: Revision::LATEST_LEGACY,
             session: None,
         };
-        let mut errand = Errand::of_house(&self.gateway()?, caller);
-        label.clone_into(&mut errand.label);
-        Some(Arc::new(errand))
+        let mut invocation = Invocation::new(self.gateway()?, caller);
+        label.clone_into(&mut invocation.label);
+        Some(Arc::new(invocation))
     }
 
-    fn tell(&self, happening: Happening) {
+    fn tell(&self, happening: ObjectEvent) {
         if let Some(gateway) = self.gateway() {
             gateway.happened(happening);
         }

@@ -13,7 +13,8 @@ use std::sync::Arc;
 use futures_util::future::BoxFuture;
 use serde_json::Value;
 use toolcrib_base::{Kind, Problem};
-use toolcrib_gateway::Errand;
+use toolcrib_call::Invocation;
+use toolcrib_gateway::Gateway;
 use toolcrib_view::{Effect, Method, Operation, Permission};
 
 use super::table::Table;
@@ -27,10 +28,11 @@ pub(super) fn rows() -> &'static [Operation] {
 /// Does one of them.
 pub(super) fn run(
     table: Arc<Table>,
+    gateway: Arc<Gateway>,
     operation: &'static Operation,
-    errand: Errand,
+    invocation: Invocation,
 ) -> BoxFuture<'static, Result<Value, Problem>> {
-    let asking = OperationCall::new(Arc::clone(&table), errand);
+    let asking = OperationCall::new(Arc::clone(&table), gateway, invocation);
     Box::pin(async move {
         match operation.tool {
             "core_service_create" => table.to_its_end(async move { instance::create(&asking).await }).await,

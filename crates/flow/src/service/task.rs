@@ -9,7 +9,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::{Instant, sleep_until, timeout};
 use toolcrib_base::task::Stop;
 use toolcrib_base::{Clock, Kind, Problem};
-use toolcrib_gateway::Happening;
+use toolcrib_gateway::ObjectEvent;
 use toolcrib_store::Services as Records;
 use toolcrib_view::ObjectKind;
 
@@ -338,7 +338,7 @@ impl ServiceTask {
     fn tell(&self, note: &Note) {
         let name = self.subject.load().name.to_string();
         let message = format!("service `{name}` {}", note.message);
-        self.around.house.tell(Happening {
+        self.around.house.tell(ObjectEvent {
             kind: ObjectKind::ServiceInstance,
             name,
             reason: note.reason,

@@ -16,7 +16,7 @@ use tokio::sync::watch;
 use toolcrib_base::task::Scope;
 use toolcrib_base::{Kind, ManualClock, PrincipalId, Problem, ProfileName, Timestamp};
 use toolcrib_catalog::{Loaded, ObjectName, ServiceClassDefinition};
-use toolcrib_gateway::Happening;
+use toolcrib_gateway::ObjectEvent;
 use toolcrib_store::{Services as Records, Store};
 use toolcrib_testkit::pass;
 use toolcrib_view::ObjectKind;
@@ -43,7 +43,7 @@ enum ToolScript {
 struct Workshop {
     tools: Mutex<BTreeMap<String, ToolScript>>,
     called: Mutex<Vec<(String, Value)>>,
-    told: Mutex<Vec<Happening>>,
+    told: Mutex<Vec<ObjectEvent>>,
     owners: Mutex<Vec<Owner>>,
     changes: watch::Sender<u64>,
 }
@@ -57,7 +57,7 @@ impl ServiceHost for Shop {
         Some(Arc::new(self.clone()))
     }
 
-    fn tell(&self, happening: Happening) {
+    fn tell(&self, happening: ObjectEvent) {
         self.0.told.lock().unwrap().push(happening);
     }
 

@@ -1,4 +1,4 @@
-//! The one thing that a run needs of the world: calling tools. Filled by an errand of the gateway, and by fakes in
+//! The one thing that a run needs of the world: calling tools. Filled by an invocation of the gateway, and by fakes in
 //! tests.
 
 use futures_util::future::BoxFuture;

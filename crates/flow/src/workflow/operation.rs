@@ -11,7 +11,8 @@ use std::sync::Arc;
 
 use serde_json::Value;
 use toolcrib_base::{Kind, Problem};
-use toolcrib_gateway::Errand;
+use toolcrib_call::Invocation;
+use toolcrib_gateway::Gateway;
 use toolcrib_view::{Effect, Method, Operation, Permission};
 
 use super::source::Inner;
@@ -25,14 +26,21 @@ pub(super) fn rows() -> &'static [Operation] {
 /// One operation that someone asks for.
 pub(super) struct OperationCall {
     inner: Arc<Inner>,
-    errand: Errand,
+    gateway: Arc<Gateway>,
+    invocation: Invocation,
     given: OperationArguments,
 }
 
 /// Does one of them.
-pub(super) async fn run(inner: Arc<Inner>, operation: &'static Operation, errand: Errand) -> Result<Value, Problem> {
-    let given = OperationArguments::of(&errand);
-    let asking = OperationCall { inner, errand, given };
+pub(super) async fn run(
+    inner: Arc<Inner>,
+    operation: &'static Operation,
+    invocation: Invocation,
+) -> Result<Value, Problem> {
+    let given = OperationArguments::of(&invocation);
+    let gone = || Problem::new(Kind::Unavailable, "the gateway is shutting down");
+    let gateway = inner.running.gateway().ok_or_else(gone)?;
+    let asking = OperationCall { inner, gateway, invocation, given };
     match operation.tool {
         "core_workflow_available" => definition::available(&asking),
         "core_workflow_create" => definition::create(&asking).await,

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::Duration;
 
 use futures_util::FutureExt;
@@ -12,8 +12,9 @@ use serde_json::{Value, json};
 use tokio::sync::watch;
 use toolcrib_base::task::Scope;
 use toolcrib_base::{Kind, Problem, random};
+use toolcrib_call::Invocation;
 use toolcrib_catalog::WorkflowDefinition;
-use toolcrib_gateway::{Errand, Gateway, Happening};
+use toolcrib_gateway::{Gateway, ObjectEvent};
 use toolcrib_protocol::{Raw, Revision};
 use toolcrib_session::{Caller, Principal};
 use toolcrib_store::{RunRecord, RunStepRecord, Runs};
@@ -36,6 +37,7 @@ const LOOK: Duration = Duration::from_millis(500);
 #[derive(Debug)]
 pub(super) struct Running {
     pub(super) runs: Runs,
+    gateway: OnceLock<Weak<Gateway>>,
     scope: Scope,
     under_way: Mutex<HashMap<String, RunningEntry>>,
     /// Set when the process is about to end: runs are left to the next one.
@@ -50,14 +52,15 @@ struct RunningEntry {
 
 /// Calls tools by the one path of the gateway.
 pub(super) struct InvocationCaller {
-    pub(super) errand: Errand,
+    pub(super) invocation: Invocation,
     pub(super) workflow: String,
+    running: Arc<Running>,
 }
 
 /// What a run is made of.
 pub(super) struct RunRequest {
     pub(super) program: Arc<Program>,
-    pub(super) errand: Errand,
+    pub(super) invocation: Invocation,
     pub(super) input: Input,
     pub(super) record: RunRecord,
     pub(super) past: Vec<RunStepRecord>,
@@ -67,24 +70,26 @@ pub(super) struct RunRequest {
 
 impl CallTool for InvocationCaller {
     fn call<'a>(&'a self, tool: &'a str, arguments: &'a Value) -> BoxFuture<'a, Result<Value, Problem>> {
-        async move { Ok(self.errand.call(tool, Raw::from_value(arguments)).await?.to_value()) }.boxed()
+        async move { Ok(self.invocation.call(tool, Raw::from_value(arguments)).await?.to_value()) }.boxed()
     }
 
     fn is_repeatable(&self, tool: &str) -> bool {
-        self.errand.is_repeatable(tool)
+        self.invocation.is_repeatable(tool)
     }
 
     fn missing(&self, tools: &[&str]) -> Vec<String> {
-        self.errand.missing(tools.iter().copied())
+        self.invocation.missing(tools.iter().copied())
     }
 
     fn happened(&self, reason: &'static str, message: String, warning: bool) {
-        let happening = Happening { kind: ObjectKind::Workflow, name: self.workflow.clone(), reason, message, warning };
-        self.errand.gateway.happened(happening);
+        let event = ObjectEvent { kind: ObjectKind::Workflow, name: self.workflow.clone(), reason, message, warning };
+        if let Some(gateway) = self.running.gateway() {
+            gateway.happened(event);
+        }
     }
 
     fn tell(&self, done: usize, total: usize, message: &str) {
-        self.errand.tell(done, Some(total), message);
+        self.invocation.tell(done, Some(total), message);
     }
 }
 
@@ -95,7 +100,7 @@ impl fmt::Debug for RunRequest {
 }
 
 /// What is written of a new run.
-pub(super) fn record(program: &Program, errand: &Errand, input: &Input, runs: &Runs) -> RunRecord {
+pub(super) fn record(program: &Program, invocation: &Invocation, input: &Input, runs: &Runs) -> RunRecord {
     let mut truncated = false;
     let hex = random::hex_128();
     RunRecord {
@@ -103,9 +108,9 @@ pub(super) fn record(program: &Program, errand: &Errand, input: &Input, runs: &R
         id: format!("{}-{}-4{}-8{}-{}", &hex[..8], &hex[8..12], &hex[13..16], &hex[17..20], &hex[20..32]),
         workflow: program.definition.name.to_string(),
         status: "inprogress".to_owned(),
-        principal: errand.caller.principal.id.clone(),
-        administers: errand.caller.principal.is_admin,
-        profile: errand.caller.profile.clone(),
+        principal: invocation.caller.principal.id.clone(),
+        administers: invocation.caller.principal.is_admin,
+        profile: invocation.caller.profile.clone(),
         definition: Value::Object(program.definition.spec.clone()).to_string(),
         input: kept(&input.values, &mut truncated),
         result: None,
@@ -122,7 +127,23 @@ pub(super) fn record(program: &Program, errand: &Errand, input: &Input, runs: &R
 impl Running {
     pub(super) fn new(runs: Runs, scope: &Scope) -> Arc<Self> {
         let scope = scope.clone();
-        Arc::new(Self { runs, scope, under_way: Mutex::default(), closing: AtomicBool::new(false) })
+        Arc::new(Self {
+            runs,
+            gateway: OnceLock::new(),
+            scope,
+            under_way: Mutex::default(),
+            closing: AtomicBool::new(false),
+        })
+    }
+
+    /// From now on the gateway is there; `false` where it was before.
+    pub(super) fn enter(&self, gateway: &Arc<Gateway>) -> bool {
+        self.gateway.set(Arc::downgrade(gateway)).is_ok()
+    }
+
+    /// The gateway, while there is one.
+    pub(super) fn gateway(&self) -> Option<Arc<Gateway>> {
+        self.gateway.get().and_then(Weak::upgrade)
     }
 
     fn under_way(&self) -> MutexGuard<'_, HashMap<String, RunningEntry>> {
@@ -177,12 +198,18 @@ impl Running {
         let (cancel, cancelled) = watch::channel(None);
         let id = order.record.id.clone();
         self.under_way().insert(id.clone(), RunningEntry { detached, cancel });
-        let RunRequest { program, mut errand, input, record, past } = order;
-        errand.label.clone_from(&id);
+        let RunRequest { program, mut invocation, input, record, past } = order;
+        invocation.label.clone_from(&id);
         let workflow = record.workflow.clone();
         let book = Arc::new(Book::going_on(Some(self.runs.clone()), record, past));
         let leave = RunGuard { running: Arc::clone(self), book, id };
-        PreparedRun { leave, program, input, caller: InvocationCaller { errand, workflow }, cancelled }
+        PreparedRun {
+            leave,
+            program,
+            input,
+            caller: InvocationCaller { invocation, workflow, running: Arc::clone(self) },
+            cancelled,
+        }
     }
 
     /// Takes up what an earlier process left.
@@ -204,12 +231,12 @@ impl Running {
         let caller = Caller {
             principal,
             profile: record.profile.clone(),
-            door: Errand::DOOR,
+            door: Invocation::DOOR,
             revision: Revision::LATEST_LEGACY,
             session: None,
         };
-        let errand = Errand::of_house(&gateway, caller);
-        let prepared = match self.order_again(errand, record.clone()).await {
+        let invocation = Invocation::new(Arc::<Gateway>::clone(&gateway), caller);
+        let prepared = match self.order_again(invocation, record.clone()).await {
             Ok(order) => self.prepare(order, true),
             Err(error) => {
                 let failed = RunRecord {
@@ -220,7 +247,7 @@ impl Running {
                 };
                 tracing::warn!(run = failed.id, workflow = failed.workflow, error, "cannot resume an interrupted run");
                 let message = format!("run {} failed: {error}", failed.id);
-                gateway.happened(Happening::warning(
+                gateway.happened(ObjectEvent::warning(
                     ObjectKind::Workflow,
                     &failed.workflow,
                     "ExecutionFailed",
@@ -248,7 +275,7 @@ impl Running {
     }
 
     /// What an interrupted run is made of: the workflow as it was, and what its steps have done.
-    async fn order_again(&self, errand: Errand, record: RunRecord) -> Result<RunRequest, String> {
+    async fn order_again(&self, invocation: Invocation, record: RunRecord) -> Result<RunRequest, String> {
         let definition = WorkflowDefinition::of_text(&record.workflow, &record.definition)
             .map_err(|problems| problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))?;
         let program = Program::compile(&Arc::new(definition))
@@ -261,7 +288,7 @@ impl Running {
         let past = tokio::task::spawn_blocking(move || runs.steps(&id)).await.map_err(|error| error.to_string())?;
         let past = past.map_err(|error| error.to_string())?;
         let input = Input { values, debug: false, detach: true };
-        Ok(RunRequest { program: Arc::new(program), errand, input, record, past })
+        Ok(RunRequest { program: Arc::new(program), invocation, input, record, past })
     }
 }
 

@@ -1,6 +1,6 @@
 //! Workflows as the gateway sees them: a source of tools and of operations.
 
-use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock, Weak};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 
 use futures_util::FutureExt;
@@ -8,8 +8,9 @@ use futures_util::future::BoxFuture;
 use serde_json::{Value, json};
 use toolcrib_base::task::Scope;
 use toolcrib_base::{Kind, Problem, ServerName};
+use toolcrib_call::{Invocation, Source};
 use toolcrib_catalog::{DefinitionProblem, Loaded};
-use toolcrib_gateway::{Errand, Gateway, Happening, Source};
+use toolcrib_gateway::{Gateway, ObjectEvent};
 use toolcrib_protocol::Raw;
 use toolcrib_store::{RunRecord, Runs};
 use toolcrib_view::{ObjectKind, Offer, Operation, ToolSource, VisibleNames};
@@ -37,7 +38,6 @@ pub struct Workflows {
 pub(super) struct Inner {
     table: RwLock<Arc<Table>>,
     pub(super) running: Arc<Running>,
-    gateway: OnceLock<Weak<Gateway>>,
 }
 
 // === impl Inner ===
@@ -48,8 +48,14 @@ impl Inner {
     }
 
     pub(super) fn tell(&self, name: &str, reason: &'static str, message: String, warning: bool) {
-        if let Some(gateway) = self.gateway.get().and_then(Weak::upgrade) {
-            gateway.happened(Happening { kind: ObjectKind::Workflow, name: name.to_owned(), reason, message, warning });
+        if let Some(gateway) = self.running.gateway() {
+            gateway.happened(ObjectEvent {
+                kind: ObjectKind::Workflow,
+                name: name.to_owned(),
+                reason,
+                message,
+                warning,
+            });
         }
     }
 }
@@ -64,7 +70,7 @@ impl Workflows {
             tracing::error!(%error, "cannot read interrupted runs");
             Vec::new()
         });
-        let inner = Inner { table: RwLock::default(), running: Running::new(runs, scope), gateway: OnceLock::new() };
+        let inner = Inner { table: RwLock::default(), running: Running::new(runs, scope) };
         let name = ServerName::new(SOURCE).expect("`workflow` is a name");
         Arc::new(Self { name, inner: Arc::new(inner), left: Mutex::new(left), scope: scope.clone() })
     }
@@ -72,7 +78,7 @@ impl Workflows {
     /// Tells the workflows that the gateway is there: what an earlier process left under way continues, and from now on
     /// changes of definitions are reported.
     pub fn enter(&self, gateway: &Arc<Gateway>) {
-        if self.inner.gateway.set(Arc::downgrade(gateway)).is_err() {
+        if !self.inner.running.enter(gateway) {
             return;
         }
         let left = std::mem::take(&mut *self.left.lock().unwrap_or_else(PoisonError::into_inner));
@@ -158,17 +164,21 @@ impl Source for Workflows {
         problems
     }
 
-    fn run(&self, errand: Errand) -> BoxFuture<'static, Result<Raw, Problem>> {
+    fn run(&self, invocation: Invocation) -> BoxFuture<'static, Result<Raw, Problem>> {
         let inner = Arc::clone(&self.inner);
-        run(inner, errand).boxed()
+        run(inner, invocation).boxed()
     }
 
     fn operations(&self) -> &'static [Operation] {
         operation::rows()
     }
 
-    fn operate(&self, operation: &'static Operation, errand: Errand) -> BoxFuture<'static, Result<Value, Problem>> {
-        operation::run(Arc::clone(&self.inner), operation, errand).boxed()
+    fn operate(
+        &self,
+        operation: &'static Operation,
+        invocation: Invocation,
+    ) -> BoxFuture<'static, Result<Value, Problem>> {
+        operation::run(Arc::clone(&self.inner), operation, invocation).boxed()
     }
 }
 
@@ -179,24 +189,24 @@ pub(super) fn unavailable(name: &str, missing: &[String]) -> Problem {
         .hint("Start the servers that have these tools, or allow them in the profile.")
 }
 
-async fn run(inner: Arc<Inner>, errand: Errand) -> Result<Raw, Problem> {
+async fn run(inner: Arc<Inner>, invocation: Invocation) -> Result<Raw, Problem> {
     let table = inner.table();
-    let Some(program) = table.programs.get(errand.tool.as_str()).cloned() else {
-        return Err(Problem::new(Kind::UnknownTool, format!("workflow `{}` not found", errand.tool)));
+    let Some(program) = table.programs.get(invocation.tool.as_str()).cloned() else {
+        return Err(Problem::new(Kind::UnknownTool, format!("workflow `{}` not found", invocation.tool)));
     };
-    let input = argument::read(&program.definition, &errand.arguments.to_value())?;
-    let missing = table.missing(&errand.tool, &|name| errand.missing([name]).is_empty());
+    let input = argument::read(&program.definition, &invocation.arguments.to_value())?;
+    let missing = table.missing(&invocation.tool, &|name| invocation.missing([name]).is_empty());
     if !missing.is_empty() {
         // Its profile showed it a moment ago, and may hide what it uses by now.
-        let scope = errand.scope();
-        if !scope.has_object(ObjectKind::Workflow, &errand.tool) {
-            return Err(Problem::new(Kind::UnknownTool, format!("workflow `{}` not found", errand.tool)));
+        let visibility = invocation.visibility();
+        if !visibility.has_object(ObjectKind::Workflow, &invocation.tool) {
+            return Err(Problem::new(Kind::UnknownTool, format!("workflow `{}` not found", invocation.tool)));
         }
-        return Err(unavailable(&errand.tool, &missing));
+        return Err(unavailable(&invocation.tool, &missing));
     }
-    let record = record(&program, &errand, &input, &inner.running.runs);
+    let record = record(&program, &invocation, &input, &inner.running.runs);
     let detach = input.detach;
-    let order = RunRequest { program, errand, input, record, past: Vec::new() };
+    let order = RunRequest { program, invocation, input, record, past: Vec::new() };
     if detach {
         let answer = inner.running.detach(order).await?;
         return Ok(result(&answer, false));

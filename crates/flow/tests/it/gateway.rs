@@ -10,9 +10,9 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use toolcrib_base::PrincipalId;
 use toolcrib_base::task::Scope;
+use toolcrib_call::Source;
 use toolcrib_flow::service::Services;
 use toolcrib_flow::workflow::Workflows;
-use toolcrib_gateway::Source;
 use toolcrib_store::{RunQuery, RunRecord, RunStepRecord, Store};
 use toolcrib_testkit::{eventually_finds, eventually_holds};
 

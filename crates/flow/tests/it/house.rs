@@ -8,10 +8,11 @@ use serde_json::{Value, json};
 use tokio::sync::mpsc;
 use toolcrib_base::task::Scope;
 use toolcrib_base::{Clock, Limits, PrincipalId, Problem, ProfileName, SystemClock};
+use toolcrib_call::Source;
+use toolcrib_call::{ProfileSnapshot, Servers};
 use toolcrib_catalog::LocalSecrets;
 use toolcrib_flow::service::Services;
-use toolcrib_gateway::servers::Servers;
-use toolcrib_gateway::{Gateway, Parts, Source};
+use toolcrib_gateway::Gateway;
 use toolcrib_protocol::{Id, Raw, Request, Revision};
 use toolcrib_session::{Caller, Principal, Sessions};
 use toolcrib_store::{Door, Store};
@@ -76,23 +77,19 @@ impl House {
         let metrics = Arc::new(Metrics::new());
         let secrets = Arc::new(LocalSecrets::new(home.path()));
         let services = Services::new(home.path(), store.services(), Arc::clone(&clock), &scope);
-        let parts = Parts {
-            servers: Servers::new(deps, secrets, &store, scope.clone()).at_home(home.path()),
-            store: store.clone(),
-            sessions: Sessions::new(100, TIMEOUT, Arc::clone(&clock)),
-            clock,
-            metrics,
-            loaded: Arc::new(loaded),
-            keep_arguments: false,
-            events: toolcrib_gateway::Events::default(),
-            vault: None,
-            embed: None,
-            sources: Arc::new([Arc::clone(&services) as Arc<dyn Source>]),
-        };
-        let gateway = Gateway::start(parts);
+        let gateway = Gateway::builder(
+            store.clone(),
+            Arc::clone(&clock),
+            Servers::new(deps, secrets, &store, scope.clone()).at_home(home.path()),
+            Sessions::new(100, TIMEOUT, Arc::clone(&clock)),
+        )
+        .loaded(Arc::new(loaded))
+        .metrics(metrics)
+        .source(Arc::clone(&services) as Arc<dyn Source>)
+        .start();
         services.enter(&gateway);
         scope.spawn(Arc::clone(&gateway).keep_in_step(happened, scope.stop_signal()));
-        for running in gateway.servers.table().values() {
+        for running in gateway.servers().table().values() {
             let mut status = running.server.watch_status();
             eventually("a listing", status.wait_for(|status| status.listed)).await.unwrap();
         }
@@ -111,6 +108,11 @@ impl House {
         self.caller(true)
     }
 
+    /// What decides about a caller's request now.
+    pub(crate) fn snapshot(&self, caller: &Caller) -> ProfileSnapshot {
+        self.gateway.snapshot(&caller.profile).unwrap()
+    }
+
     pub(crate) fn caller(&self, is_admin: bool) -> Caller {
         Caller {
             principal: Principal { id: PrincipalId::new("ann"), is_admin },
@@ -125,7 +127,8 @@ impl House {
     pub(crate) async fn operate(&self, tool: &str, arguments: Value) -> Result<Value, Problem> {
         let operation = self.gateway.operations.by_tool(tool).unwrap_or_else(|| panic!("no operation {tool}"));
         let admin = self.admin();
-        let done = self.gateway.operate(operation, &admin, Raw::from_value(&arguments));
+        let snapshot = self.snapshot(&admin);
+        let done = self.gateway.operate(operation, Some(&snapshot), &admin, Raw::from_value(&arguments));
         eventually(tool, Box::pin(done)).await.map(|raw| raw.to_value())
     }
 
@@ -151,7 +154,9 @@ impl House {
     pub(crate) async fn call(&self, caller: &Caller, tool: &str, arguments: &Value) -> Value {
         let params = Raw::from_value(&json!({"name": tool, "arguments": arguments}));
         let request = Request { id: Id::from_number(1), method: "tools/call".to_owned(), params };
-        let answer = eventually(tool, Box::pin(self.gateway.request(caller, request, None))).await.unwrap();
+        let answer = eventually(tool, Box::pin(self.gateway.request(&self.snapshot(caller), caller, request, None)))
+            .await
+            .unwrap();
         match answer.outcome {
             Ok(result) => result.to_value(),
             Err(error) => json!({"isError": true, "content": [{"type": "text", "text": error.message}]}),

@@ -234,7 +234,13 @@ impl Mill {
         caller: &Caller,
         arguments: &Value,
     ) -> Result<Raw, toolcrib_base::Problem> {
-        Box::pin(self.house.gateway.operate(operation, caller, Raw::from_value(arguments))).await
+        Box::pin(self.house.gateway.operate(
+            operation,
+            self.house.gateway.snapshot(&caller.profile).ok().as_ref(),
+            caller,
+            Raw::from_value(arguments),
+        ))
+        .await
     }
 }
 

@@ -7,6 +7,10 @@ use toolcrib_base::Timestamp;
 use toolcrib_upstream::HalfWritten;
 
 use super::*;
+use toolcrib_call::servers::wants_login;
+use toolcrib_catalog::{AuthorizationKind, RegistryEntry, built_in};
+use toolcrib_upstream::ServerUnavailable;
+use toolcrib_view::advice::{for_caller, for_caller_of};
 
 const PROGRAM: &str = "command: run\n";
 const REMOTE: &str = "transport: http\nurl: https://example.com/mcp\n";
@@ -81,7 +85,7 @@ fn every_state_has_a_next_step() {
             }
         };
         assert_eq!(own, expected, "{state:?}");
-        let theirs = to_caller(&program.name, &status);
+        let theirs = for_caller(&program.name, &status);
         let expected = match state {
             State::Stopped => "An admin can start it with `toolcrib server start gh`.",
             State::Installing => "It is being downloaded: try again in a minute.",
@@ -91,7 +95,7 @@ fn every_state_has_a_next_step() {
         };
         assert_eq!(theirs, expected, "{state:?}");
         let away = ServerUnavailable { server: program.name.clone(), status };
-        assert_eq!(of_caller(&away), format!("{expected} Other servers are unaffected."));
+        assert_eq!(for_caller_of(&away), format!("{expected} Other servers are unaffected."));
     }
     let downloads = advice_for(&program, &status(State::Installing, None), Some("npx"));
     assert_eq!(downloads, "wait: npx downloads it, which may take minutes");
@@ -124,7 +128,7 @@ fn what_failed_decides_the_remedy() {
         advice_for(&program, &failed, Some("npx"))
             .starts_with("remove the incomplete installation with `toolcrib doctor --fix`")
     );
-    assert_eq!(to_caller(&program.name, &failed), "An admin can repair it with `toolcrib doctor --fix`.");
+    assert_eq!(for_caller(&program.name, &failed), "An admin can repair it with `toolcrib doctor --fix`.");
 }
 
 #[test]

@@ -27,23 +27,23 @@ pub(super) fn run(context: &Context<'_>) -> Result<Raw, Problem> {
 
 /// The active list and its count.
 pub(super) fn list(context: &Context<'_>) -> Value {
-    let active = context.gateway.active.of(context.caller, context.view.profile.active_set);
+    let active = context.gateway.active.of(context.caller, context.view().profile.active_set);
     let tools: Vec<Value> = active.iter().filter_map(|id| entry(context, id)).collect();
     json!({ "count": tools.len(), "tools": tools })
 }
 
 fn entry(context: &Context<'_>, id: &ToolId) -> Option<Value> {
-    let tool = context.view.tool_by_id(id)?;
+    let tool = context.view().tool_by_id(id)?;
     let summary = toolcrib_search::budget::summary(tool.description());
     Some(json!({ "id": id.to_string(), "name": &*tool.name, "summary": summary }))
 }
 
 /// scooter's form: servers with their loaded tools.
 pub(super) fn by_server(context: &Context<'_>) -> Value {
-    let active = context.gateway.active.of(context.caller, context.view.profile.active_set);
+    let active = context.gateway.active.of(context.caller, context.view().profile.active_set);
     let mut servers: Vec<(String, Vec<String>)> = Vec::new();
     for id in &active {
-        let Some(tool) = context.view.tool_by_id(id) else { continue };
+        let Some(tool) = context.view().tool_by_id(id) else { continue };
         match servers.last_mut() {
             Some((server, tools)) if server == id.server.as_str() => tools.push(tool.name.to_string()),
             _ => servers.push((id.server.to_string(), vec![tool.name.to_string()])),

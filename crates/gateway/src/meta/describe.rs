@@ -9,26 +9,27 @@ use toolcrib_view::dialect::MetaName;
 use toolcrib_view::view::{AVAILABLE, Candidate, Tool};
 use toolcrib_view::{dialect, menu, reply};
 
-use super::{Context, required};
-use crate::resolve;
+use super::Context;
+use toolcrib_view::arguments::required;
+use toolcrib_view::resolve;
 
 /// How deep a tool of a definition may be.
 const DEPTH: usize = 64;
 
 pub(super) fn run(context: &Context<'_>, arguments: &Raw) -> Result<Raw, Problem> {
     let name = required(arguments, "name")?;
-    let own = context.view.profile.dialect;
+    let own = context.view().profile.dialect;
     if let Some(meta) = dialect::own_name(&name, own) {
         return Ok(of_meta(context, meta));
     }
-    if let Some(family) = context.view.families.named(&name) {
+    if let Some(family) = context.view().families.named(&name) {
         let value = json!({
             "name": &*family.name, "description": family.description(), "inputSchema": family.input_schema(),
         });
         return Ok(reply::data(&value));
     }
-    let Some(tool) = context.view.tool(&name) else {
-        if let Some(operation) = context.view.operations.by_tool(&name) {
+    let Some(tool) = context.view().tool(&name) else {
+        if let Some(operation) = context.view().operations.by_tool(&name) {
             let value = json!({
                 "name": operation.tool, "description": operation.description, "inputSchema": operation.input_schema(),
                 "outputSchema": reply::schema_of_data(operation.output_schema()),
@@ -38,10 +39,10 @@ pub(super) fn run(context: &Context<'_>, arguments: &Raw) -> Result<Raw, Problem
         if let Some(meta) = dialect::lookup(&name, own) {
             return Ok(of_meta(context, meta));
         }
-        return match context.view.available.named(&name) {
+        return match context.view().available.named(&name) {
             Some(candidate) => Ok(available(context, candidate)),
             None if context.meta.dialect == Dialect::Muster => Err(unknown_in_muster(context, &name)),
-            None => Err(resolve::unknown_tool(context.view, &name)),
+            None => Err(resolve::unknown_tool(context.view(), &name)),
         };
     };
     if context.meta.dialect == Dialect::Muster {
@@ -49,10 +50,10 @@ pub(super) fn run(context: &Context<'_>, arguments: &Raw) -> Result<Raw, Problem
         let value = json!({ "name": &*tool.name, "description": tool.description(), "inputSchema": schema });
         return Ok(reply::data(&value));
     }
-    let active = context.gateway.active.of(context.caller, context.view.profile.active_set).contains(&tool.id);
+    let active = context.gateway.active.of(context.caller, context.view().profile.active_set).contains(&tool.id);
     let mut value = whole(tool, active);
     if value.get("examples").is_none() {
-        let recorded = context.gateway.examples.of(context.caller, context.view, tool);
+        let recorded = context.gateway.examples.of(context.caller, context.view(), tool);
         if !recorded.is_empty() {
             value["examples"] = recorded.into();
         }
@@ -77,7 +78,7 @@ fn of_meta(context: &Context<'_>, meta: &MetaName) -> Raw {
 
 /// The same as elsewhere, beginning with the words that muster's clients look for.
 fn unknown_in_muster(context: &Context<'_>, name: &str) -> Problem {
-    let problem = resolve::unknown_tool(context.view, name);
+    let problem = resolve::unknown_tool(context.view(), name);
     let shown: String = name.chars().take(128).collect();
     if problem.kind != Kind::UnknownTool {
         return problem;
@@ -140,7 +141,7 @@ fn available(context: &Context<'_>, candidate: &Candidate) -> Raw {
     let mut value = json!({
         "id": candidate.name, "name": candidate.name, "server": candidate.id.server.as_str(),
         "description": candidate.description(), "inputSchema": schema, "active": false, "state": AVAILABLE,
-        "next": resolve::how_to_load(context.view, &candidate.id),
+        "next": resolve::how_to_load(context.view(), &candidate.id),
     });
     let raw = |key| candidate.entry.as_ref().and_then(|entry| entry.raw.get(key)).map(|raw| raw.to_value());
     for (key, part) in [

@@ -11,8 +11,9 @@ use toolcrib_search::{Hit, Query, Ranker};
 use toolcrib_view::reply;
 use toolcrib_view::view::{Found, View};
 
-use super::{Context, flag, number, text};
-use crate::search::Asked;
+use super::Context;
+use crate::search::SearchRequest;
+use toolcrib_view::arguments::{flag, number, text};
 
 /// The most hits of one answer.
 const MOST: u64 = 100;
@@ -44,12 +45,12 @@ pub(super) async fn run(context: &Context<'_>, arguments: &Raw) -> Result<Raw, P
         Dialect::Scooter => super::list::scooter::servers(context, arguments).await,
         Dialect::Native => {
             let ask = native(context, arguments)?;
-            Ok(answer::render(context.view, &ask, shown(context, &ask).await).reply())
+            Ok(answer::render(context.view(), &ask, shown(context, &ask).await).reply())
         }
         Dialect::GoEnt => {
-            let query = super::required(arguments, "query")?;
+            let query = toolcrib_view::arguments::required(arguments, "query")?;
             let limit = number(arguments, "limit")?.filter(|limit| *limit > 0).unwrap_or(10).min(MOST);
-            let ask = Ask { limit: usize::try_from(limit).unwrap_or(10), ..plain(context.view, query) };
+            let ask = Ask { limit: usize::try_from(limit).unwrap_or(10), ..plain(context.view(), query) };
             Ok(go_ent(context, &ask, &shown(context, &ask).await))
         }
     }
@@ -58,7 +59,7 @@ pub(super) async fn run(context: &Context<'_>, arguments: &Raw) -> Result<Raw, P
 /// What a native answer to a query says, with nothing but the query given.
 pub(crate) fn told(view: &View, query: &str) -> String {
     let ask = plain(view, query.to_owned());
-    answer::render(view, &ask, search(view, &ask, &Asked::plain(view, query))).text
+    answer::render(view, &ask, search(view, &ask, &SearchRequest::plain(view, query))).text
 }
 
 fn plain(view: &View, query: String) -> Ask {
@@ -89,7 +90,7 @@ fn native(context: &Context<'_>, arguments: &Raw) -> Result<Ask, Problem> {
         }
     };
     let query = text(arguments, "query")?.unwrap_or_default();
-    let base = plain(context.view, query);
+    let base = plain(context.view(), query);
     let max_tokens = number(arguments, "max_tokens")?.and_then(|most| usize::try_from(most).ok());
     Ok(Ask {
         server: text(arguments, "server")?.filter(|server| !server.is_empty()),
@@ -114,14 +115,14 @@ struct Findings<'a> {
 
 /// Searches, and remembers what is shown where the profile learns.
 async fn shown<'a>(context: &Context<'a>, ask: &Ask) -> Findings<'a> {
-    let asked = Asked::of(context.gateway, context.view, &ask.query).await;
-    let findings = search(context.view, ask, &asked);
+    let asked = SearchRequest::of(context.gateway, context.view(), &ask.query).await;
+    let findings = search(context.view(), ask, &asked);
     let tools = findings.page.iter().flat_map(|(hit, _)| std::iter::once(&hit.id).chain(&hit.also));
     asked.shown(context.gateway, context.caller, tools);
     findings
 }
 
-fn search<'a>(view: &'a View, ask: &Ask, asked: &Asked<'_>) -> Findings<'a> {
+fn search<'a>(view: &'a View, ask: &Ask, asked: &SearchRequest<'_>) -> Findings<'a> {
     let mut hits = view.search.search(&Query {
         server: ask.server.as_deref(),
         limit: ask.limit.max(LOOKED_AT),
@@ -136,7 +137,7 @@ fn search<'a>(view: &'a View, ask: &Ask, asked: &Asked<'_>) -> Findings<'a> {
 
 fn go_ent(context: &Context<'_>, ask: &Ask, findings: &Findings<'_>) -> Raw {
     let found = &findings.page;
-    let active = context.gateway.active.of(context.caller, context.view.profile.active_set);
+    let active = context.gateway.active.of(context.caller, context.view().profile.active_set);
     let mut text = format!("# Found {} tools for \"{}\"\n", found.len(), ask.query);
     if found.is_empty() {
         text.push_str("\nNo tools found. Try other words.\n");

@@ -12,9 +12,10 @@ use toolcrib_search::{Query, Ranker};
 use toolcrib_view::reply;
 use toolcrib_view::view::View;
 
-use super::{Context, flag, number, text};
-use crate::search::Asked;
+use super::Context;
+use crate::search::SearchRequest;
 use row::{Detail, Page, Row};
+use toolcrib_view::arguments::{flag, number, text};
 
 /// The most rows of one answer.
 const MOST: u64 = 1_000;
@@ -28,7 +29,7 @@ const OWN: f32 = 0.6;
 /// `list_tools`: every tool with its description, in pages.
 pub(super) fn run(context: &Context<'_>, arguments: &Raw) -> Result<Raw, Problem> {
     let Bounds { limit, offset, is_lowered } = bounds(arguments, MOST)?;
-    let all = Row::all(context.view);
+    let all = Row::all(context.view());
     let page = Page::cut(&all, offset, limit, |row| row.shown(Detail::Description));
     let mut value = json!({ "tools": page.rows, "total": all.len(), "truncated": page.next.is_some() });
     tell_next(&mut value, page.next, is_lowered, "list_tools");
@@ -39,7 +40,7 @@ pub(super) fn run(context: &Context<'_>, arguments: &Raw) -> Result<Raw, Problem
 pub(super) fn core(context: &Context<'_>, arguments: &Raw) -> Result<Raw, Problem> {
     let with_schema = flag(arguments, "include_schema")?.unwrap_or(true);
     let detail = if with_schema { Detail::Schema } else { Detail::Description };
-    let operations = context.view.operations.iter();
+    let operations = context.view().operations.iter();
     let tools: Vec<Value> = operations.map(|operation| Row::Operation(operation).shown(detail)).collect();
     let count = tools.len();
     Ok(reply::data(&json!({
@@ -58,12 +59,12 @@ struct Filter {
 
 /// `filter_tools`: by pattern, by description, by labels, or ranked by a query.
 pub(super) async fn filter(context: &Context<'_>, arguments: &Raw) -> Result<Raw, Problem> {
-    let view = context.view;
+    let view = context.view();
     let filter = Filter::read(arguments)?;
     let query = text(arguments, "query")?.filter(|query| !query.trim().is_empty());
     let with_schema = flag(arguments, "include_schema")?.unwrap_or(false);
     let Bounds { limit, offset, is_lowered } = bounds(arguments, FEW)?;
-    let asked = Asked::of(context.gateway, view, query.as_deref().unwrap_or_default()).await;
+    let asked = SearchRequest::of(context.gateway, view, query.as_deref().unwrap_or_default()).await;
     let fits = filter.fits()?;
     let all = if query.is_some() { ranked(view, &asked) } else { unranked(view) };
     let matching: Vec<(f32, Row<'_>)> = all.into_iter().filter(|(_, row)| fits(row)).collect();
@@ -149,7 +150,7 @@ fn unranked(view: &View) -> Vec<(f32, Row<'_>)> {
 }
 
 /// What fits a query, best first, equal ones by name.
-fn ranked<'a>(view: &'a View, asked: &Asked<'_>) -> Vec<(f32, Row<'a>)> {
+fn ranked<'a>(view: &'a View, asked: &SearchRequest<'_>) -> Vec<(f32, Row<'a>)> {
     let hits = view.search.search(&Query { limit: usize::MAX, fold: false, ..asked.query() }).hits;
     let mut rows: Vec<(f32, Row<'a>)> = Vec::new();
     let mut told = std::collections::HashSet::new();

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use futures_util::future::join_all;
 use serde_json::{Value, json};
 use toolcrib_base::{Kind, Problem, ServerName, ToolId};
+use toolcrib_call::{Admitted, AuditContext, AuditedRequest, Refusal};
 use toolcrib_catalog::Dialect;
 use toolcrib_protocol::Raw;
 use toolcrib_session::{LoadChange, NotLoaded};
@@ -14,11 +15,10 @@ use toolcrib_store::Outcome;
 use toolcrib_view::view::{ALL, Candidate};
 use toolcrib_view::{dialect, reply};
 
-use super::{Context, active, flag, text};
+use super::{Context, active};
 use crate::configure::{self, Claim};
-use crate::passage::{Asked, Desk, Passage, Refused};
-use crate::request::closing_problem;
-use crate::resolve;
+use toolcrib_view::arguments::{flag, text};
+use toolcrib_view::resolve;
 
 /// How many names of loaded tools an error tells.
 const TOLD: usize = 20;
@@ -30,12 +30,13 @@ pub(super) async fn load(context: &Context<'_>, arguments: &Raw) -> Result<Raw, 
     let wanted = wanted(context, arguments)?;
     let mut claims: Vec<Claim> =
         wanted.servers.iter().filter_map(|server| context.gateway.claim_if_running(server)).collect();
-    let mut view = None;
+    let mut snapshot = None;
     if !wanted.entries.is_empty() {
         claims.extend(configure(context, &wanted.entries).await.map_err(nothing_loaded)?);
-        view = context.gateway.view(context.view.profile.name.as_str());
+        let newest = context.gateway.snapshot(&context.caller.profile)?;
+        snapshot = Some(context.snapshot.renewed(newest, &context.caller.principal)?);
     }
-    let context = Context { view: view.as_deref().unwrap_or(context.view), ..*context };
+    let context = Context { snapshot: snapshot.as_ref().unwrap_or(context.snapshot), ..*context };
     for entry in &wanted.entries {
         offers(&context, &entry.id).map_err(nothing_loaded)?;
     }
@@ -52,7 +53,7 @@ struct Wanted {
 
 /// What the names mean; one unknown name and nothing happens.
 fn wanted(context: &Context<'_>, arguments: &Raw) -> Result<Wanted, Problem> {
-    let view = context.view;
+    let view = context.view();
     let mut wanted = Wanted { servers: BTreeSet::new(), entries: Vec::new() };
     if context.meta.dialect == Dialect::Scooter {
         let name = server_name(arguments)?;
@@ -78,16 +79,16 @@ async fn configure(context: &Context<'_>, wanted: &[Arc<Candidate>]) -> Result<V
     let mut entries: Vec<_> = wanted.iter().map(|candidate| &candidate.available.entry).collect();
     entries.sort_by(|a, b| a.name.cmp(&b.name));
     entries.dedup_by(|a, b| a.name == b.name);
-    let mut passages = Vec::new();
+    let mut admitted = Vec::new();
     for entry in &entries {
         let act = toolcrib_policy::Act::Configure { entry: entry.name.clone() };
         let target = entry.name.as_str().into();
-        let asked = Asked { method: CONFIGURE, target, arguments: None, request_id: String::new() };
-        match Passage::open(desk(context), &act, asked).await {
-            Ok(passage) => passages.push(passage),
+        let asked = AuditedRequest { method: CONFIGURE, target, arguments: None, request_id: String::new() };
+        match Admitted::open(audit(context), &act, asked).await {
+            Ok(entry) => admitted.push(entry),
             // Only what is visible is found; the rules say the same again.
-            Err(Refused::Denied(_)) => return Err(unknown(context, entry.name.as_str())),
-            Err(Refused::Closing) => return Err(closing_problem()),
+            Err(Refusal::Denied(_)) => return Err(unknown(context, entry.name.as_str())),
+            Err(refusal) => return Err(refusal.problem()),
         }
     }
     // What all of them need is known before any is started.
@@ -102,26 +103,26 @@ async fn configure(context: &Context<'_>, wanted: &[Arc<Candidate>]) -> Result<V
         }
     };
     let outcome = ended.as_ref().map_or_else(|problem| Outcome::Error(problem.kind), |_| Outcome::Ok);
-    for passage in passages {
-        passage.finish(outcome);
+    for entry in admitted {
+        entry.end(outcome);
     }
     ended
 }
 
-fn desk<'a>(context: &'a Context<'_>) -> Desk<'a> {
-    Desk {
-        log: context.gateway.store.audit(),
-        clock: &*context.gateway.clock,
-        rules: &context.view.rules,
+fn audit<'a>(context: &'a Context<'_>) -> AuditContext<'a> {
+    AuditContext {
+        log: context.gateway.path.store.audit(),
+        clock: &*context.gateway.path.clock,
+        rules: context.snapshot.rules(),
         caller: context.caller,
-        keep_arguments: context.gateway.keep_arguments,
-        events: &context.gateway.events,
+        keep_arguments: context.gateway.path.keep_arguments,
+        events: &context.gateway.path.events,
     }
 }
 
 /// Whether a server that was just started offers what its entry told of.
 fn offers(context: &Context<'_>, id: &ToolId) -> Result<(), Problem> {
-    let (server, view) = (&id.server, context.view);
+    let (server, view) = (&id.server, context.view());
     let of_server = view.tools.iter().filter(|tool| tool.id.server == *server);
     let shown: Vec<String> = of_server.take(TOLD).map(|tool| format!("`{}`", tool.id)).collect();
     if shown.is_empty() {
@@ -145,7 +146,7 @@ fn nothing_loaded(mut problem: Problem) -> Problem {
 
 /// Loads what is there.
 fn loaded(context: &Context<'_>, arguments: &Raw) -> Result<Raw, Problem> {
-    let view = context.view;
+    let view = context.view();
     let by_server = context.meta.dialect == Dialect::Scooter;
     let (tools, server) =
         if by_server { of_server(context, arguments)? } else { (named(context, arguments, &BTreeSet::new())?, None) };
@@ -173,7 +174,7 @@ fn loaded(context: &Context<'_>, arguments: &Raw) -> Result<Raw, Problem> {
 }
 
 pub(super) fn unload(context: &Context<'_>, arguments: &Raw) -> Result<Raw, Problem> {
-    let set = context.view.profile.active_set;
+    let set = context.view().profile.active_set;
     let scooter = context.meta.dialect == Dialect::Scooter;
     let now = context.gateway.active.of(context.caller, set);
     if scooter && flag(arguments, "all")? != Some(true) {
@@ -181,7 +182,7 @@ pub(super) fn unload(context: &Context<'_>, arguments: &Raw) -> Result<Raw, Prob
     }
     let tools = if scooter { now.into_iter().collect() } else { named(context, arguments, &now)? };
     let gone = context.gateway.active.unload(context.caller, set, &tools);
-    context.gateway.set_changed(context.view, context.caller, &gone);
+    context.gateway.set_changed(context.view(), context.caller, &gone);
     if scooter {
         return Ok(reply::data(&json!({ "status": "off", "message": "No server is active any more." })));
     }
@@ -203,8 +204,8 @@ fn deactivate(context: &Context<'_>, arguments: &Raw, now: &BTreeSet<ToolId>) ->
         let problem = Problem::new(Kind::NotFound, format!("server `{name}` is not active"));
         return Err(problem.hint(format!("List active servers with {list}.")));
     }
-    let gone = context.gateway.active.unload(context.caller, context.view.profile.active_set, &tools);
-    context.gateway.set_changed(context.view, context.caller, &gone);
+    let gone = context.gateway.active.unload(context.caller, context.view().profile.active_set, &tools);
+    context.gateway.set_changed(context.view(), context.caller, &gone);
     let message = format!("The tools of `{name}` are unloaded.");
     Ok(reply::data(&json!({ "status": "off", "server": name, "message": message })))
 }
@@ -229,13 +230,13 @@ fn names(arguments: &Raw) -> Result<Vec<String>, Problem> {
         Problem::new(Kind::InvalidParams, "`names` must be a list of tool names")
             .hint("Give at least one, by id or exposed name.")
     };
-    super::texts(arguments, "names").ok_or_else(wrong)
+    toolcrib_view::arguments::texts(arguments, "names").ok_or_else(wrong)
 }
 
 /// What a name means: a tool, or with `server/*` all that the profile shows of a server. What is `loaded` has a name
 /// even where the profile shows it no longer.
 fn meant(context: &Context<'_>, name: &str, loaded: &BTreeSet<ToolId>) -> Vec<ToolId> {
-    if let Some(tool) = context.view.tool(name) {
+    if let Some(tool) = context.view().tool(name) {
         return vec![tool.id.clone()];
     }
     let Some(id) = ToolId::parse(name) else { return Vec::new() };
@@ -245,12 +246,12 @@ fn meant(context: &Context<'_>, name: &str, loaded: &BTreeSet<ToolId>) -> Vec<To
     if *id.tool != *ALL {
         return Vec::new();
     }
-    let shown = context.view.tools.iter().map(|tool| &tool.id);
+    let shown = context.view().tools.iter().map(|tool| &tool.id);
     shown.chain(loaded).filter(|tool| tool.server == id.server).cloned().collect()
 }
 
 fn unknown(context: &Context<'_>, name: &str) -> Problem {
-    let mut problem = resolve::unknown_tool(context.view, name);
+    let mut problem = resolve::unknown_tool(context.view(), name);
     let done = if context.meta.act == dialect::Act::Load { "loaded" } else { "unloaded" };
     problem.message.push_str(&format!("; nothing was {done}"));
     problem
@@ -265,7 +266,7 @@ fn server_name(arguments: &Raw) -> Result<String, Problem> {
 /// All tools of the server that scooter calls `tool_name`. One that is hidden and one that does not exist are answered
 /// by the same bytes.
 fn of_server(context: &Context<'_>, arguments: &Raw) -> Result<(Vec<ToolId>, Option<String>), Problem> {
-    let view = context.view;
+    let view = context.view();
     let name = server_name(arguments)?;
     let tools: Vec<ToolId> =
         view.tools.iter().filter(|tool| tool.id.server.as_str() == name).map(|tool| tool.id.clone()).collect();
@@ -295,7 +296,7 @@ fn of_server(context: &Context<'_>, arguments: &Raw) -> Result<(Vec<ToolId>, Opt
 }
 
 fn activated(context: &Context<'_>, server: &str, tools: &[ToolId], changed: &LoadChange) -> Value {
-    let found: Vec<_> = tools.iter().filter_map(|id| context.view.tool_by_id(id)).collect();
+    let found: Vec<_> = tools.iter().filter_map(|id| context.view().tool_by_id(id)).collect();
     let names: Vec<_> = found.iter().map(|tool| &*tool.name).collect();
     let schemas: Vec<Value> = found.iter().map(|tool| tool.exposed().to_value()).collect();
     let already = changed.added.is_empty();
@@ -333,7 +334,7 @@ fn activated(context: &Context<'_>, server: &str, tools: &[ToolId], changed: &Lo
 }
 
 fn not_loaded(context: &Context<'_>, refused: &NotLoaded) -> Problem {
-    let profile = &context.view.profile.name;
+    let profile = &context.view().profile.name;
     match refused {
         NotLoaded::TooLarge { tools, servers } => {
             let asked = format!("{tools} tools of {servers} server(s) are more than the quota of {}", quota(context));
@@ -366,7 +367,7 @@ fn not_loaded(context: &Context<'_>, refused: &NotLoaded) -> Problem {
 
 /// The quota in words.
 fn quota(context: &Context<'_>) -> String {
-    let quota = context.view.profile.quota;
+    let quota = context.view().profile.quota;
     let servers = quota.servers.map(|most| format!(" of {most} servers")).unwrap_or_default();
     format!("{} tools{servers}", quota.tools)
 }

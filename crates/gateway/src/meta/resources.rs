@@ -4,13 +4,13 @@ use serde_json::{Value, json};
 use toolcrib_base::{Kind, Problem};
 use toolcrib_catalog::Dialect;
 use toolcrib_protocol::Raw;
-use toolcrib_view::dialect::MetaName;
 use toolcrib_view::reply;
 
-use super::{Context, required};
+use super::Context;
+use toolcrib_view::arguments::required;
 
 pub(super) fn list(context: &Context<'_>) -> Raw {
-    let listed = context.view.resources.resources_listed.plain().to_value();
+    let listed = context.view().resources.resources_listed.plain().to_value();
     let resources = listed["resources"].as_array().cloned().unwrap_or_default();
     if context.meta.dialect == Dialect::Muster {
         if resources.is_empty() {
@@ -19,14 +19,14 @@ pub(super) fn list(context: &Context<'_>) -> Raw {
         let short: Vec<Value> = resources.iter().map(short).collect();
         return reply::text(&serde_json::to_string_pretty(&short).unwrap_or_default());
     }
-    let templates = context.view.resources.templates_listed.plain().to_value()["resourceTemplates"].clone();
+    let templates = context.view().resources.templates_listed.plain().to_value()["resourceTemplates"].clone();
     reply::data(&json!({ "resources": resources, "resourceTemplates": templates }))
 }
 
 pub(super) fn describe(context: &Context<'_>, arguments: &Raw) -> Result<Raw, Problem> {
     let uri = required(arguments, "uri")?;
-    let listed = context.view.resources.resources_listed.plain().to_value();
-    let own = context.view.natively()[0].plain().to_value();
+    let listed = context.view().resources.resources_listed.plain().to_value();
+    let own = context.view().natively()[0].plain().to_value();
     let all = [&listed, &own].into_iter().filter_map(|list| list["resources"].as_array()).flatten();
     let found = all.into_iter().find(|it| it["uri"] == uri.as_str());
     match found {
@@ -47,31 +47,4 @@ fn short(resource: &Value) -> Value {
         }
     }
     short
-}
-
-/// What was read, as the result of a tool: each part is an embedded resource, so nothing is lost.
-pub(crate) fn shape(by: &MetaName, result: &Raw) -> Raw {
-    let value = result.to_value();
-    let contents = value["contents"].as_array().cloned().unwrap_or_default();
-    let text: Vec<String> = contents
-        .iter()
-        .map(|part| match (part["text"].as_str(), part["blob"].as_str()) {
-            (Some(text), _) => text.to_owned(),
-            (None, Some(blob)) => format!("[Binary data: {} bytes]", blob.trim_end_matches('=').len() * 3 / 4),
-            (None, None) => part.to_string(),
-        })
-        .collect();
-    let embedded = contents.iter().map(|part| json!({ "type": "resource", "resource": part }));
-    let content: Vec<Value> = if by.dialect == Dialect::Muster {
-        let first = json!({ "type": "text", "text": text.join("\n") });
-        let blobs = embedded.filter(|block| !block["resource"]["blob"].is_null());
-        std::iter::once(first).chain(blobs).collect()
-    } else {
-        embedded.collect()
-    };
-    let mut shaped = json!({ "content": content });
-    if let Some(meta) = value.get("_meta") {
-        shaped["_meta"] = meta.clone();
-    }
-    Raw::from_value(&shaped)
 }

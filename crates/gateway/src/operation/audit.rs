@@ -10,7 +10,7 @@ use toolcrib_view::Operation;
 
 use super::{ROW, Row, Run, blocking, row};
 use crate::gateway::Gateway;
-use crate::meta::{number, text};
+use toolcrib_view::arguments::{number, text};
 
 pub(super) const ROWS: &[Row] = &[
     row(
@@ -70,8 +70,8 @@ async fn list(gateway: &Arc<Gateway>, arguments: &Raw) -> Result<Value, Problem>
         limit,
     };
     // What happened a moment ago is listed too.
-    let _ = gateway.store.audit().flush().await;
-    let log = gateway.store.audit().clone();
+    let _ = gateway.path.store.audit().flush().await;
+    let log = gateway.path.store.audit().clone();
     let events = blocking(move || Ok(log.list(&filter)?)).await?;
     let events: Vec<Value> = events.iter().map(|event| shown(&value!(event))).collect();
     // Counting all that match would read the whole log; whether there are more is enough.
@@ -89,8 +89,8 @@ fn shown(event: &Value) -> Value {
 }
 
 async fn verify(gateway: &Arc<Gateway>) -> Result<Value, Problem> {
-    let _ = gateway.store.audit().flush().await;
-    let log = gateway.store.audit().clone();
+    let _ = gateway.path.store.audit().flush().await;
+    let log = gateway.path.store.audit().clone();
     let verification = blocking(move || Ok(log.verify(None)?)).await?;
     Ok(match verification {
         Verification::Intact(verified) => {

@@ -16,7 +16,7 @@ use toolcrib_view::{Effect, Method, Operation};
 use super::servers::NAMED;
 use super::{ROW, Row, Run, blocking, definition, row};
 use crate::gateway::Gateway;
-use crate::meta::{flag, required};
+use toolcrib_view::arguments::{flag, required};
 
 pub(super) const ROWS: &[Row] = &[
     row(

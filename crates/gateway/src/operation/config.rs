@@ -2,10 +2,8 @@
 //!
 //! A change is held in memory until it is saved; only then does it stand in `config.toml`. Nothing shown is a secret.
 
-use std::fmt;
-use std::net::{IpAddr, SocketAddr};
-use std::path::PathBuf;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::net::IpAddr;
+use std::sync::Arc;
 
 use serde_json::{Value, json};
 use toolcrib_base::{Kind, Problem};
@@ -13,36 +11,8 @@ use toolcrib_protocol::Raw;
 use toolcrib_view::{Effect, Method, Operation};
 
 use super::{ROW, Row, Run, blocking, definition, row};
+use crate::configuration::KeepSettings;
 use crate::gateway::Gateway;
-
-/// The settings of the process. Those that read and write the file wait for the disk.
-pub trait KeepSettings: Send + Sync + fmt::Debug {
-    /// The address of this start.
-    fn listen(&self) -> SocketAddr;
-
-    /// Whether it listens there: a gateway over stdin and stdout does not.
-    fn is_listening(&self) -> bool;
-
-    /// Every setting in force with where it came from; no secrets.
-    fn shown(&self) -> Value;
-
-    /// Whether it may listen there.
-    fn check_listen(&self, address: SocketAddr) -> Result<(), Problem>;
-
-    /// The address that the file says, if it says one.
-    fn saved_listen(&self) -> Result<Option<SocketAddr>, Problem>;
-
-    /// Writes the address into the file, which is given.
-    fn save_listen(&self, address: SocketAddr) -> Result<PathBuf, Problem>;
-}
-
-/// The settings and what of them is to change.
-#[derive(Debug, Default)]
-pub(crate) struct Configuration {
-    settings: OnceLock<Arc<dyn KeepSettings>>,
-    /// The address that was asked for and is not saved.
-    wanted: Mutex<Option<SocketAddr>>,
-}
 
 pub(super) const ROWS: &[Row] = &[
     row(
@@ -128,23 +98,11 @@ const AGGREGATOR: &str = r#"{"type":"object","properties":{"Port":{"type":"integ
 const PREFIX: &str = "x";
 const TRANSPORT: &str = "streamable-http";
 
-impl Configuration {
-    fn settings(&self) -> Result<&Arc<dyn KeepSettings>, Problem> {
-        self.settings
-            .get()
-            .ok_or_else(|| Problem::new(Kind::Conflict, "this gateway was started without settings of its own"))
-    }
-
-    fn wanted(&self) -> std::sync::MutexGuard<'_, Option<SocketAddr>> {
-        self.wanted.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
 impl Gateway {
     /// Takes the settings of the process, once.
     pub fn keep_settings(&self, settings: Arc<dyn KeepSettings>) {
         // The composition root does it once.
-        let _ = self.configuration.settings.set(settings);
+        self.configuration.set(settings);
     }
 }
 
@@ -159,7 +117,7 @@ fn aggregator(gateway: &Arc<Gateway>) -> Result<Value, Problem> {
 
 fn get(gateway: &Arc<Gateway>) -> Result<Value, Problem> {
     let mut value = json!({
-        "Aggregator": aggregator(gateway)?, "Namespace": crate::happening::NAMESPACE, "Kubernetes": false,
+        "Aggregator": aggregator(gateway)?, "Namespace": crate::object_events::NAMESPACE, "Kubernetes": false,
         "settings": gateway.configuration.settings()?.shown(),
     });
     if let Some(listen) = *gateway.configuration.wanted() {

@@ -10,7 +10,7 @@ use toolcrib_protocol::Raw;
 
 use super::blocking;
 use crate::gateway::Gateway;
-use crate::meta::{required, text};
+use toolcrib_view::arguments::{required, text};
 
 /// The largest text of a definition, in bytes: larger files are not read either.
 const TEXT_MAX: usize = 1024 * 1024;

@@ -13,9 +13,8 @@ use toolcrib_view::{ObjectKind, Operation, Permission};
 
 use super::{ROW, Row, Run, blocking, row};
 use crate::gateway::Gateway;
-use crate::happening::{self, NAMESPACE, Wanted};
-use crate::meta::{flag, number, text};
-use crate::scope::Scope;
+use crate::object_events::{self, FollowFilter, NAMESPACE};
+use toolcrib_view::arguments::{flag, number, text};
 
 pub(super) const ROWS: &[Row] = &[row(
     Run::AsCaller(|gateway, caller, arguments| Box::pin(list(gateway, caller, arguments))),
@@ -40,11 +39,11 @@ const OUTPUT: &str = r#"{"type":"array","items":{"type":"object","properties":{"
 const LIMIT: u64 = 50;
 
 async fn list(gateway: &Arc<Gateway>, caller: &Caller, arguments: &Raw) -> Result<Value, Problem> {
-    let wanted = wanted(arguments)?;
-    let now = gateway.clock.now();
+    let wanted = follow_filter(arguments)?;
+    let now = gateway.path.clock.now();
     let limit = number(arguments, "limit")?.unwrap_or(LIMIT);
     let limit = usize::try_from(limit).unwrap_or(EVENTS_MAX);
-    let scope = Scope::of(gateway, caller);
+    let scope = gateway.visibility(caller);
     let filter = EventFilter {
         kind: wanted.kind.map(|kind| kind.as_str().to_owned()),
         name: wanted.name.clone(),
@@ -67,17 +66,17 @@ async fn list(gateway: &Arc<Gateway>, caller: &Caller, arguments: &Raw) -> Resul
     if !is_here {
         return Ok(json!([]));
     }
-    let events = gateway.store.events().clone();
+    let events = gateway.path.store.events().clone();
     let found = blocking(move || Ok(events.list(&filter)?)).await?;
     Ok(found
         .iter()
         .filter(|event| scope.has_event(event))
         .take(limit)
-        .map(|event| happening::shown_to(&scope, event))
+        .map(|event| object_events::shown_to(&scope, event))
         .collect())
 }
 
-fn wanted(arguments: &Raw) -> Result<Wanted, Problem> {
+fn follow_filter(arguments: &Raw) -> Result<FollowFilter, Problem> {
     let wrong = |key: &str, got: &str, known: &str| {
         let got: String = got.chars().take(64).collect();
         Problem::new(Kind::InvalidParams, format!("`{key}` is `{got}`; expected one of {known}"))
@@ -95,7 +94,7 @@ fn wanted(arguments: &Raw) -> Result<Wanted, Problem> {
         () if text.eq_ignore_ascii_case("normal") => Ok(false),
         () => Err(wrong("eventType", &text, "Normal, Warning")),
     });
-    Ok(Wanted { kind: kind.transpose()?, name: given("resourceName")?, warning: warning.transpose()? })
+    Ok(FollowFilter { kind: kind.transpose()?, name: given("resourceName")?, warning: warning.transpose()? })
 }
 
 /// A moment: how long before now, or a date with or without a time.

@@ -9,9 +9,8 @@ use toolcrib_view::view::View;
 use toolcrib_view::{Effect, Method, Operation};
 
 use super::{ROW, Row, Run, blocking, row};
-use crate::front;
 use crate::gateway::Gateway;
-use crate::meta::required;
+use toolcrib_view::arguments::required;
 
 /// How many rows are shown; all of them are exported.
 const SHOWN: usize = 50;
@@ -70,7 +69,7 @@ pub(super) const ROWS: &[Row] = &[
 fn view(gateway: &Arc<Gateway>, arguments: &Raw) -> Result<Arc<View>, Problem> {
     let name = required(arguments, "profile")?;
     let unknown = || match toolcrib_base::ProfileName::new(&name) {
-        Ok(name) => front::no_profile(gateway, &name),
+        Ok(name) => gateway.path.views.no_profile(&name),
         Err(error) => Problem::new(Kind::InvalidParams, error.to_string()),
     };
     gateway.view(&name).ok_or_else(unknown)

@@ -14,8 +14,8 @@ use super::servers::NAMED;
 use super::{ROW, Row, Run, blocking, row};
 use crate::approval::{self, Judgement};
 use crate::gateway::Gateway;
-use crate::meta::{flag, required, text, texts};
-use crate::verify::Verified;
+use crate::verification::Verification;
+use toolcrib_view::arguments::{flag, required, text, texts};
 
 pub(super) const ROWS: &[Row] = &[
     row(
@@ -164,7 +164,7 @@ async fn repair(gateway: &Arc<Gateway>, arguments: &Raw) -> Result<Value, Proble
 }
 
 /// Writes what was verified into the definition's file, which stays as it is otherwise. Gives its name.
-async fn write(gateway: &Arc<Gateway>, verified: Arc<Verified>) -> Result<String, Problem> {
+async fn write(gateway: &Arc<Gateway>, verified: Arc<Verification>) -> Result<String, Problem> {
     let gateway = writing(gateway)?;
     blocking(move || {
         let which = DefinitionId::Server(verified.server.clone());

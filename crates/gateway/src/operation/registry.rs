@@ -14,7 +14,7 @@ use toolcrib_view::{Effect, Method, Operation};
 use super::servers::{NAMED, VALIDATE, VALIDATED, WRITTEN};
 use super::{ROW, Row, Run, blocking, definition, row};
 use crate::gateway::Gateway;
-use crate::meta::{required, text};
+use toolcrib_view::arguments::{required, text};
 
 pub(super) const ROWS: &[Row] = &[
     row(

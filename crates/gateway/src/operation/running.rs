@@ -12,7 +12,7 @@ use toolcrib_view::{Effect, Method, Operation, ServerEntry};
 use super::servers::{self, NAMED};
 use super::{ROW, Row, Run, row};
 use crate::gateway::Gateway;
-use crate::scope::Scope;
+use toolcrib_view::Visibility;
 
 pub(super) const ROWS: &[Row] = &[
     row(
@@ -90,21 +90,21 @@ impl Gateway {
     /// Starts, stops or restarts a server and waits until it has settled; how it is then, as `core_mcpserver_list` shows
     /// it. Whoever asks must have been found to administer.
     pub async fn order_server(&self, name: &str, order: ServerOrder) -> Result<Value, Problem> {
-        let running = self.servers.table().get(name).cloned();
+        let running = self.path.servers.table().get(name).cloned();
         let unknown = || Problem::new(Kind::NotFound, format!("no server `{name}`"));
         carry_out(running.ok_or_else(unknown)?, order).await
     }
 
     /// How the servers are that a caller may know of, by name, as `core_mcpserver_list` shows them.
-    pub fn server_conditions(&self, scope: &Scope) -> Vec<Value> {
-        let table = self.servers.table();
+    pub fn server_conditions(&self, scope: &Visibility) -> Vec<Value> {
+        let table = self.path.servers.table();
         let known = table.values().filter(|running| scope.has_server(running.definition.name.as_str()));
         known.map(|running| servers::shown_to(scope, running)).collect()
     }
 
     /// How one server is; `None` also where the caller may not know of it.
-    pub fn server_condition(&self, scope: &Scope, name: &str) -> Option<Value> {
-        let table = self.servers.table();
+    pub fn server_condition(&self, scope: &Visibility, name: &str) -> Option<Value> {
+        let table = self.path.servers.table();
         table.get(name).filter(|_| scope.has_server(name)).map(|running| servers::shown_to(scope, running))
     }
 }

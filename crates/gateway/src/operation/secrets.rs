@@ -2,7 +2,6 @@
 //!
 //! The vault itself is put in at the composition root, as [`KeepSecrets`].
 
-use std::fmt;
 use std::sync::Arc;
 
 use serde_json::{Value, json};
@@ -12,32 +11,8 @@ use toolcrib_view::{Effect, Method, Operation};
 
 use super::{ROW, Row, Run, blocking, row};
 use crate::gateway::Gateway;
-use crate::meta::{required, texts};
-
-/// Something that keeps secrets. Its functions wait for the disk.
-pub trait KeepSecrets: Send + Sync + fmt::Debug {
-    /// All entries, in the order of their names.
-    fn list(&self) -> Result<Vec<KeptSecret>, Problem>;
-
-    /// Sets an entry. Gives whether there was one of this name, which is replaced.
-    fn set(&self, secret: &KeptSecret, value: &Secret) -> Result<bool, Problem>;
-
-    /// Removes an entry; one that is not there is a problem.
-    fn remove(&self, name: &str) -> Result<(), Problem>;
-}
-
-/// An entry without its value.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct KeptSecret {
-    /// What definitions refer to as `vault:NAME`.
-    pub name: String,
-    /// The servers that may use it; none stands for every server.
-    pub servers: Vec<ServerName>,
-    /// The profiles through which it may be used; none stands for every profile.
-    pub profiles: Vec<ProfileName>,
-    /// When it was set, as people read it; empty for one that is about to be.
-    pub set_at: String,
-}
+use crate::vault::{KeepSecrets, KeptSecret};
+use toolcrib_view::arguments::{required, texts};
 
 pub(super) const ROWS: &[Row] = &[
     row(

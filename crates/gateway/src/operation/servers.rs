@@ -16,9 +16,9 @@ use toolcrib_view::{Effect, Method, Operation, Permission, ServerEntry};
 
 use super::{ROW, Row, Run, blocking, definition, row};
 use crate::gateway::Gateway;
-use crate::meta::{flag, text};
-use crate::scope::Scope;
 use flat::{Flat, flat_properties};
+use toolcrib_view::Visibility;
+use toolcrib_view::arguments::{flag, text};
 
 pub(crate) use shown::unanswered;
 pub(super) use shown::{shown, shown_to};
@@ -205,7 +205,7 @@ fn is_in_muster(gateway: &Gateway, caller: &Caller) -> bool {
 }
 
 /// A server as its caller may see it.
-fn info(gateway: &Gateway, caller: &Caller, scope: &Scope, running: &ServerEntry) -> Value {
+fn info(gateway: &Gateway, caller: &Caller, scope: &Visibility, running: &ServerEntry) -> Value {
     shown::stripped(shown::info(running, is_in_muster(gateway, caller)), scope, running)
 }
 
@@ -213,7 +213,7 @@ fn list(gateway: &Arc<Gateway>, caller: &Caller, arguments: &Raw) -> Result<Valu
     let in_muster = is_in_muster(gateway, caller);
     let shows_all = flag(arguments, "showAll")?.unwrap_or(!in_muster);
     let explains = flag(arguments, "verbose")?.unwrap_or(!in_muster);
-    let (table, scope) = (gateway.servers.table(), Scope::of(gateway, caller));
+    let (table, scope) = (gateway.path.servers.table(), gateway.visibility(caller));
     let known = table.values().filter(|running| scope.has_server(running.definition.name.as_str()));
     let (hidden, listed): (Vec<_>, Vec<_>) = known.partition(|it| !shows_all && shown::is_hidden(it));
     let servers: Vec<Value> = listed
@@ -239,7 +239,7 @@ fn list(gateway: &Arc<Gateway>, caller: &Caller, arguments: &Raw) -> Result<Valu
 
 async fn get(gateway: &Arc<Gateway>, caller: &Caller, arguments: &Raw) -> Result<Value, Problem> {
     let which = definition::known(DefinitionKind::Server, arguments)?;
-    let (table, scope) = (gateway.servers.table(), Scope::of(gateway, caller));
+    let (table, scope) = (gateway.path.servers.table(), gateway.visibility(caller));
     if !scope.has_server(which.name()) {
         let known = table.keys().map(ServerName::as_str).filter(|name| scope.has_server(name));
         return Err(definition::unknown("server", which.name(), known));
@@ -265,7 +265,7 @@ async fn get(gateway: &Arc<Gateway>, caller: &Caller, arguments: &Raw) -> Result
 /// The running server that the argument `name` names.
 pub(super) fn running(gateway: &Arc<Gateway>, arguments: &Raw) -> Result<ServerEntry, Problem> {
     let which: DefinitionId = definition::known(DefinitionKind::Server, arguments)?;
-    let table = gateway.servers.table();
+    let table = gateway.path.servers.table();
     let unknown = || definition::unknown("server", which.name(), table.keys().map(ServerName::as_str));
     table.get(which.name()).cloned().ok_or_else(unknown)
 }

@@ -11,7 +11,7 @@ use toolcrib_view::{Operation, Permission, ServerEntry};
 use super::{ROW, Row, Run, definition, row, servers};
 use crate::advice;
 use crate::gateway::Gateway;
-use crate::scope::Scope;
+use toolcrib_view::Visibility;
 
 pub(super) const ROWS: &[Row] = &[row(
     Run::AsCaller(|gateway, caller, _| Box::pin(std::future::ready(Ok(status(gateway, caller))))),
@@ -28,7 +28,7 @@ pub(super) const ROWS: &[Row] = &[row(
 )];
 
 fn status(gateway: &Arc<Gateway>, caller: &Caller) -> Value {
-    let (table, scope) = (gateway.servers.table(), Scope::of(gateway, caller));
+    let (table, scope) = (gateway.path.servers.table(), gateway.visibility(caller));
     let mut states: BTreeMap<&str, usize> = BTreeMap::new();
     let known = table.values().filter(|running| scope.has_server(running.definition.name.as_str()));
     let servers: Vec<Value> = known
@@ -43,7 +43,7 @@ fn status(gateway: &Arc<Gateway>, caller: &Caller) -> Value {
         .collect();
     let problems = &gateway.loaded().problems;
     let problems: Vec<Value> = problems.iter().filter(|_| scope.is_everything()).map(definition::problem).collect();
-    let health = gateway.store.audit().health();
+    let health = gateway.path.store.audit().health();
     let mut audit = json!({ "recording": health.blocked_since.is_none() });
     if scope.is_everything() {
         audit["queued"] = json!(health.queued);
@@ -52,7 +52,7 @@ fn status(gateway: &Arc<Gateway>, caller: &Caller) -> Value {
     json!({
         "version": env!("CARGO_PKG_VERSION"),
         "started": gateway.started.to_string(),
-        "uptime_s": gateway.clock.now().since(gateway.started) / 1_000,
+        "uptime_s": gateway.path.clock.now().since(gateway.started) / 1_000,
         "sessions": sessions(gateway, &scope),
         "states": states,
         "servers": servers,
@@ -62,7 +62,7 @@ fn status(gateway: &Arc<Gateway>, caller: &Caller) -> Value {
 }
 
 /// How many sessions are open; of a caller who does not administer its own in its profile.
-fn sessions(gateway: &Gateway, scope: &Scope) -> usize {
+fn sessions(gateway: &Gateway, scope: &Visibility) -> usize {
     match scope.owner() {
         None => gateway.sessions.count(),
         Some((principal, profile)) => {
@@ -73,7 +73,7 @@ fn sessions(gateway: &Gateway, scope: &Scope) -> usize {
 }
 
 /// What to do about a server that is not well.
-fn next_step(scope: &Scope, running: &ServerEntry) -> Option<String> {
+fn next_step(scope: &Visibility, running: &ServerEntry) -> Option<String> {
     let status = running.server.status();
     match status.state {
         State::Ready | State::Idle | State::Starting => None,
@@ -81,7 +81,7 @@ fn next_step(scope: &Scope, running: &ServerEntry) -> Option<String> {
             Some(advice::advice(running))
         }
         State::Installing | State::NeedsLogin | State::Stopped | State::Failed => {
-            Some(advice::to_caller(&running.definition.name, &status))
+            Some(toolcrib_view::advice::for_caller(&running.definition.name, &status))
         }
     }
 }

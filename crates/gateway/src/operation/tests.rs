@@ -8,7 +8,7 @@ use toolcrib_view::{Effect, Method, OperationTable, RoutedOperation};
 use super::*;
 
 fn table() -> OperationTable {
-    tables(&[]).0
+    super::table(&[])
 }
 
 #[test]

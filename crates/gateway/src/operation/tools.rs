@@ -9,9 +9,9 @@ use toolcrib_view::view::{Found, View};
 use toolcrib_view::{Effect, Method, Operation, Permission};
 
 use super::{ROW, Row, Run, row};
-use crate::meta::{flag, number, required, text};
-use crate::resolve;
-use crate::search::Asked;
+use crate::search::SearchRequest;
+use toolcrib_view::arguments::{flag, number, required, text};
+use toolcrib_view::resolve;
 
 /// The most hits of one answer.
 const MOST: usize = 100;
@@ -113,7 +113,7 @@ fn list(view: &View, arguments: &Raw) -> Result<Value, Problem> {
     Ok(json!({ "tools": tools, "total": tools.len() }))
 }
 
-fn find(view: &View, asked: &Asked<'_>, arguments: &Raw) -> Result<Value, Problem> {
+fn find(view: &View, asked: &SearchRequest<'_>, arguments: &Raw) -> Result<Value, Problem> {
     let server = text(arguments, "server")?;
     let limit = number(arguments, "limit")?.and_then(|limit| usize::try_from(limit).ok()).unwrap_or(DEFAULT_HITS);
     let explains = flag(arguments, "explain")?.unwrap_or(false);

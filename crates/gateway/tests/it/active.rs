@@ -276,7 +276,8 @@ async fn a_new_session_begins_with_nothing_where_the_profile_says_so() {
         let params = Raw::from_value(&json!({"protocolVersion": "2025-11-25", "capabilities": {}}));
         let request = Request { id: Id::from_number(1), method: "initialize".into(), params };
         let who = Principal { id: PrincipalId::new("local"), is_admin: false };
-        let (_, session) = house.gateway.initialize(&request, &who, &ProfileName::new("default").unwrap());
+        let snapshot = house.gateway.snapshot(&ProfileName::new("default").unwrap()).unwrap();
+        let (_, session) = house.gateway.initialize(&snapshot, &request, &who, None);
         assert!(session.is_some());
         assert_eq!(active(&client).await, expected);
         assert_eq!(news.try_recv().map(|message| method_of(&message)), reset.then(|| CHANGED.to_owned()));

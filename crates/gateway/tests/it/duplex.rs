@@ -24,8 +24,9 @@ impl Line {
     fn new(house: &House, takes_modern: bool) -> Self {
         let (out, heard) = mpsc::channel(OUT);
         let principal = Principal { id: PrincipalId::new("local"), is_admin: false };
-        let profile = ProfileName::new("default").unwrap();
-        let terms = Terms { principal, profile, rules: Rules::strict(64), takes_modern };
+        let snapshot = house.gateway.snapshot(&ProfileName::new("default").unwrap()).unwrap();
+        let rules = Rules::strict(64);
+        let terms = Terms { principal, snapshot, is_owner: false, rules, takes_modern };
         Self { duplex: Arc::new(Duplex::new(Arc::clone(&house.gateway), terms, out)), heard }
     }
 

@@ -1,14 +1,15 @@
 //! What happens is kept, listed by `core_events`, and told to the sessions that follow.
 
 use serde_json::{Value, json};
-use toolcrib_gateway::{EventKind, Happening};
+use toolcrib_call::live_events::Kind as EventKind;
+use toolcrib_gateway::ObjectEvent;
 use toolcrib_testkit::eventually;
 use toolcrib_view::ObjectKind;
 
 use crate::house::{Client, House, profile, server, stopped, text_of};
 
-fn happening(kind: ObjectKind, name: &str, reason: &'static str, warning: bool) -> Happening {
-    Happening { kind, name: name.to_owned(), reason, message: format!("{reason} of {name}"), warning }
+fn happening(kind: ObjectKind, name: &str, reason: &'static str, warning: bool) -> ObjectEvent {
+    ObjectEvent { kind, name: name.to_owned(), reason, message: format!("{reason} of {name}"), warning }
 }
 
 async fn events(client: &Client, arguments: Value) -> Vec<Value> {
@@ -164,7 +165,7 @@ async fn a_session_that_follows_is_told_what_it_asked_for() {
 #[tokio::test]
 async fn listeners_of_the_control_api_hear_events() {
     let house = House::settled(&[]).await;
-    let mut listener = house.gateway.events.listen(vec![EventKind::Event]).unwrap();
+    let mut listener = house.gateway.events().listen(vec![EventKind::Event]).unwrap();
     house.gateway.happened(happening(ObjectKind::ServiceInstance, "db", "Healthy", false));
     let told = eventually("an event", listener.next()).await.unwrap().unwrap();
     assert_eq!(told.what["reason"], "ServiceInstanceHealthy");

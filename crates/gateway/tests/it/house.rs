@@ -9,9 +9,10 @@ use serde_json::{Value, json};
 use tokio::sync::mpsc;
 use toolcrib_base::task::Scope;
 use toolcrib_base::{Clock, Limits, PrincipalId, ProfileName, SystemClock};
+use toolcrib_call::Servers;
+use toolcrib_call::Sources;
 use toolcrib_catalog::LocalSecrets;
-use toolcrib_gateway::servers::Servers;
-use toolcrib_gateway::{Gateway, KeepSecrets, Parts, Sources};
+use toolcrib_gateway::{Gateway, KeepSecrets};
 use toolcrib_protocol::{Id, Notification, Raw, Request, Revision, RpcError};
 use toolcrib_session::{Caller, Channel, Introduction, Principal, Reader, Session, Sessions};
 use toolcrib_store::{AuditFilter, AuditOrder, AuditRecord, Door, Store};
@@ -113,27 +114,24 @@ impl House {
         let servers = Servers::new(deps, secrets, &ground.store, scope.clone()).at_home(home.path());
         let idle = Duration::from_secs(60);
         let sessions = Sessions::new(100, idle, Arc::clone(&ground.clock));
-        let parts = Parts {
-            store: ground.store,
-            clock: ground.clock,
-            servers,
-            sessions,
-            metrics,
-            loaded: Arc::new(loaded),
-            keep_arguments: false,
-            events: toolcrib_gateway::Events::default(),
-            vault: ground.vault,
-            embed: ground.embed,
-            sources: ground.sources,
-        };
-        let gateway = Gateway::start(parts);
+        let mut builder = Gateway::builder(ground.store, ground.clock, servers, sessions)
+            .loaded(Arc::new(loaded))
+            .metrics(metrics)
+            .embed(ground.embed);
+        if let Some(vault) = ground.vault {
+            builder = builder.vault(vault);
+        }
+        for source in ground.sources.iter() {
+            builder = builder.source(Arc::clone(source));
+        }
+        let gateway = builder.start();
         scope.spawn(Arc::clone(&gateway).keep_in_step(happened, scope.stop_signal()));
         Self { home, gateway, scope }
     }
 
     /// Waits until every server's first listing has ended and the views show it.
     pub(crate) async fn settle(&self) {
-        let table = self.gateway.servers.table();
+        let table = self.gateway.servers().table();
         for running in table.values().filter(|running| running.definition.start != toolcrib_catalog::Start::Manual) {
             let mut status = running.server.watch_status();
             let listed = async { status.wait_for(|status| status.listed).await.map(|_| ()) };
@@ -160,7 +158,7 @@ impl House {
     }
 
     pub(crate) fn server(&self, name: &str) -> Server {
-        self.gateway.servers.table().get(name).unwrap().server.clone()
+        self.gateway.servers().table().get(name).unwrap().server.clone()
     }
 
     /// Where its files are.
@@ -312,7 +310,8 @@ impl Client {
         progress: Option<mpsc::Sender<Bytes>>,
     ) -> Option<Result<Raw, RpcError>> {
         let request = Request { id: id.clone(), method: method.to_owned(), params };
-        let asked = self.gateway.request(&self.caller, request, progress.map(Channel::new));
+        let snapshot = self.gateway.snapshot(&self.caller.profile).unwrap();
+        let asked = self.gateway.request(&snapshot, &self.caller, request, progress.map(Channel::new));
         let answer = eventually(method, Box::pin(asked)).await?;
         assert_eq!(answer.id, Some(id), "every answer carries the id of its request");
         Some(answer.outcome)

@@ -7,8 +7,8 @@ use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use serde_json::{Value, json};
 use toolcrib_base::{Kind, Problem, ServerName};
+use toolcrib_call::{Invocation, Source, Sources};
 use toolcrib_catalog::{DefinitionProblem, Loaded};
-use toolcrib_gateway::{Errand, Source, Sources};
 use toolcrib_protocol::Raw;
 use toolcrib_protocol::inventory::{Entry, Listing};
 use toolcrib_view::{ObjectKind, Offer, Operation, Permission, ToolSource, VisibleNames};
@@ -81,13 +81,13 @@ impl Source for Programs {
         Vec::new()
     }
 
-    fn run(&self, errand: Errand) -> BoxFuture<'static, Result<Raw, Problem>> {
+    fn run(&self, invocation: Invocation) -> BoxFuture<'static, Result<Raw, Problem>> {
         let offers = self.tools();
         async move {
-            let offer = offers.iter().find(|offer| offer.entry.key == errand.tool).unwrap();
+            let offer = offers.iter().find(|offer| offer.entry.key == invocation.tool).unwrap();
             let mut said = Vec::new();
             for tool in &offer.uses {
-                said.push(errand.call(tool, errand.arguments.clone()).await?.to_value());
+                said.push(invocation.call(tool, invocation.arguments.clone()).await?.to_value());
             }
             let text = said.iter().map(text_of).collect::<Vec<_>>().join("+");
             Ok(Raw::from_value(&json!({"content": [{"type": "text", "text": text}]})))
@@ -99,7 +99,7 @@ impl Source for Programs {
         OPERATIONS
     }
 
-    fn operate(&self, operation: &'static Operation, _: Errand) -> BoxFuture<'static, Result<Value, Problem>> {
+    fn operate(&self, operation: &'static Operation, _: Invocation) -> BoxFuture<'static, Result<Value, Problem>> {
         assert_eq!(operation.tool, "core_program_count");
         let count = self.tools().len();
         async move { Ok(json!({"count": count})) }.boxed()
@@ -204,7 +204,16 @@ async fn its_operations_have_every_door() {
     let wrong = client.call("core_program_count", &json!({"what": 1})).await;
     assert!(text_of(&wrong).contains("what"), "{wrong}");
     let operation = house.gateway.operations.by_tool("core_program_count").unwrap();
-    let answer = house.gateway.operate(operation, &client.caller, Raw::empty_object()).await.unwrap();
+    let answer = house
+        .gateway
+        .operate(
+            operation,
+            house.gateway.snapshot(&client.caller.profile).ok().as_ref(),
+            &client.caller,
+            Raw::empty_object(),
+        )
+        .await
+        .unwrap();
     assert_eq!(answer.to_value()["count"], 1);
     let listed = house.modern("default").call("list_core_tools", &json!({})).await;
     assert!(strings(&listed["structuredContent"]["tools"], "name").contains(&"core_program_count".to_owned()));

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 use toolcrib_base::task::Scope;
-use toolcrib_gateway::task::{Begin, NotAsked};
+use toolcrib_call::TaskStart;
+use toolcrib_call::own_tasks::TaskQuestionError;
 use toolcrib_protocol::{Capabilities, Id, Raw, RpcError, ask::Asked, task as wire};
 use toolcrib_testkit::eventually;
 
@@ -233,12 +234,13 @@ async fn a_slow_operation_is_a_task_of_our_own() {
 async fn who_listens_to_a_task_hears_how_it_goes_on() {
     let house = House::open(&[], Ground::default());
     let (client, scope) = (house.modern("default"), toolcrib_base::task::Scope::new());
-    let begin = Begin { target: "workflow_test", capabilities: Arc::default() };
+    let begin = TaskStart { target: "workflow_test", capabilities: Arc::default() };
     let (go, going) = tokio::sync::oneshot::channel::<()>();
-    let handle = house.gateway.run_as_task(&client.caller, begin, move |_| async move {
-        going.await.unwrap();
-        Ok(Raw::from_value(&json!({ "content": [] })))
-    });
+    let handle =
+        house.gateway.path.tasks.run(house.gateway.servers().scope(), &client.caller, begin, move |_| async move {
+            going.await.unwrap();
+            Ok(Raw::from_value(&json!({ "content": [] })))
+        });
     let id = handle.await.unwrap().to_value()["taskId"].clone();
     let wanted = json!({ "notifications": { "taskIds": [id, "somebody's"] }, "_meta": declared(false) });
     let (sender, mut queue) = tokio::sync::mpsc::channel(8);
@@ -268,17 +270,22 @@ async fn our_tasks_ask_end_and_are_bounded() {
     let form = Arc::new(Capabilities { form: true, ..Capabilities::NONE });
     let params = Raw::from_value(&json!({ "message": "Really?", "requestedSchema": { "type": "object" } }));
     let asked = Asked { method: "elicitation/create".into(), params };
-    let begin = |capabilities| Begin { target: "workflow_test", capabilities };
+    let begin = |capabilities| TaskStart { target: "workflow_test", capabilities };
 
     let question = asked.clone();
-    let handle = house.gateway.run_as_task(&caller, begin(Arc::clone(&form)), move |task| async move {
-        task.tell("asking");
-        let answer = task.ask(&question).await.unwrap();
-        Ok(Raw::from_value(&json!({ "content": [], "answer": answer.to_value() })))
-    });
+    let handle = house.gateway.path.tasks.run(
+        house.gateway.servers().scope(),
+        &caller,
+        begin(Arc::clone(&form)),
+        move |task| async move {
+            task.tell("asking");
+            let answer = task.ask(&question).await.unwrap();
+            Ok(Raw::from_value(&json!({ "content": [], "answer": answer.to_value() })))
+        },
+    );
     let handle = handle.await.unwrap().to_value();
     let id = &handle["taskId"];
-    let mut news = house.gateway.watch_task(&caller, id.as_str().unwrap()).unwrap();
+    let mut news = house.gateway.path.tasks.watch(&caller, id.as_str().unwrap()).unwrap();
     let asking = until(&client, id, "input_required").await;
     assert_eq!(asking["statusMessage"], "asking");
     let wrong = about(&client, "tasks/update", id, &json!({ "inputResponses": 7 })).await.unwrap_err();
@@ -289,15 +296,26 @@ async fn our_tasks_ask_end_and_are_bounded() {
     assert_eq!(done["result"]["answer"], json!({ "action": "decline" }));
     assert!(news.has_changed().is_err() || *news.borrow_and_update() > 0, "whoever listens heard of it");
 
-    let mute = house.gateway.run_as_task(&caller, begin(Arc::default()), move |task| async move {
-        assert_eq!(task.ask(&asked).await, Err(NotAsked::NotOffered("elicitation")));
-        Err(RpcError::new(-32_603, "nobody to ask"))
-    });
+    let mute = house.gateway.path.tasks.run(
+        house.gateway.servers().scope(),
+        &caller,
+        begin(Arc::default()),
+        move |task| async move {
+            assert_eq!(task.ask(&asked).await, Err(TaskQuestionError::NotOffered("elicitation")));
+            Err(RpcError::new(-32_603, "nobody to ask"))
+        },
+    );
     let mute = mute.await.unwrap().to_value();
     let failed = until(&client, &mute["taskId"], "failed").await;
     assert_eq!((&failed["error"]["code"], &failed["statusMessage"]), (&json!(-32_603), &json!("nobody to ask")));
 
-    let endless = || house.gateway.run_as_task(&caller, begin(Arc::default()), |_| std::future::pending());
+    let endless = || {
+        house
+            .gateway
+            .path
+            .tasks
+            .run(house.gateway.servers().scope(), &caller, begin(Arc::default()), |_| std::future::pending())
+    };
     let mut running = Vec::new();
     let full = loop {
         match endless().await {

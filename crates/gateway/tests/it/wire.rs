@@ -73,8 +73,9 @@ impl Wire {
         let (out, heard) = mpsc::channel(OUT);
         let (speaks, capabilities) = client;
         let principal = Principal { id: PrincipalId::new(principal), is_admin: false };
-        let profile = ProfileName::new(profile).unwrap();
-        let terms = Terms { principal, profile, rules: Rules::strict(64), takes_modern: true };
+        let snapshot = house.gateway.snapshot(&ProfileName::new(profile).unwrap()).unwrap();
+        let rules = Rules::strict(64);
+        let terms = Terms { principal, snapshot, is_owner: false, rules, takes_modern: true };
         let duplex = Arc::new(Duplex::new(Arc::clone(&house.gateway), terms, out));
         let mut wire = Self { duplex, heard, speaks, next: 0 };
         if speaks == Speaks::Legacy {

@@ -8,10 +8,10 @@ use serde_json::{Value, json};
 use tokio::sync::mpsc;
 use toolcrib_base::task::Scope;
 use toolcrib_base::{Clock, Limits, PrincipalId, ProfileName, SystemClock};
+use toolcrib_call::Servers;
 use toolcrib_catalog::LocalSecrets;
+use toolcrib_gateway::Gateway;
 use toolcrib_gateway::duplex::{Duplex, OUT, Terms};
-use toolcrib_gateway::servers::Servers;
-use toolcrib_gateway::{Gateway, Parts};
 use toolcrib_protocol::json::Rules;
 use toolcrib_session::{Principal, Sessions};
 use toolcrib_store::Store;
@@ -66,22 +66,9 @@ impl House {
         let sessions = Sessions::new(100, Duration::from_secs(60), Arc::clone(&clock));
         let loaded = Arc::new(toolcrib_catalog::load(home.path()));
         assert!(loaded.problems.is_empty(), "{:?}", loaded.problems);
-        let parts = Parts {
-            store,
-            clock,
-            servers,
-            sessions,
-            metrics,
-            loaded,
-            keep_arguments: false,
-            events: toolcrib_gateway::Events::default(),
-            vault: None,
-            embed: None,
-            sources: Arc::new([]),
-        };
-        let gateway = Gateway::start(parts);
+        let gateway = Gateway::builder(store, clock, servers, sessions).loaded(loaded).metrics(metrics).start();
         scope.spawn(Arc::clone(&gateway).keep_in_step(happened, scope.stop_signal()));
-        for running in gateway.servers.table().values() {
+        for running in gateway.servers().table().values() {
             let mut status = running.server.watch_status();
             eventually("a listing", status.wait_for(|status| status.listed)).await.unwrap();
         }
@@ -109,8 +96,9 @@ impl Wire {
     pub(crate) async fn open(house: &House, speaks: Speaks, capabilities: Value) -> Self {
         let (out, heard) = mpsc::channel(OUT);
         let principal = Principal { id: PrincipalId::new("local"), is_admin: false };
-        let profile = ProfileName::new("default").unwrap();
-        let terms = Terms { principal, profile, rules: Rules::strict(64), takes_modern: true };
+        let snapshot = house.gateway.snapshot(&ProfileName::new("default").unwrap()).unwrap();
+        let rules = Rules::strict(64);
+        let terms = Terms { principal, snapshot, is_owner: false, rules, takes_modern: true };
         let duplex = Duplex::new(Arc::clone(&house.gateway), terms, out);
         let mut wire = Self { duplex, heard, speaks, capabilities, next: 0 };
         if speaks == Speaks::Legacy {

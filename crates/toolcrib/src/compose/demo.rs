@@ -12,7 +12,7 @@ use anyhow::Context;
 use tokio::net::TcpListener;
 use toolcrib_base::random;
 use toolcrib_base::task::Scope;
-use toolcrib_gateway::Events;
+use toolcrib_call::LiveEvents;
 use toolcrib_web::Guard;
 
 use super::{HttpGateway, wait_for_end};
@@ -26,14 +26,14 @@ const OVER_HTTP: &str = "units";
 const GRACE: Duration = Duration::from_secs(1);
 
 /// Shows the walk, then serves until the process is told to end, or not with `once`.
-pub(crate) async fn run(config: Config, events: Events, once: bool) -> anyhow::Result<()> {
+pub(crate) async fn run(config: Config, events: LiveEvents, once: bool) -> anyhow::Result<()> {
     let scope = Scope::new();
     let outcome = run_until_stopped(config, events, once, &scope).await;
     scope.close(GRACE).await;
     outcome
 }
 
-async fn run_until_stopped(config: Config, events: Events, once: bool, scope: &Scope) -> anyhow::Result<()> {
+async fn run_until_stopped(config: Config, events: LiveEvents, once: bool, scope: &Scope) -> anyhow::Result<()> {
     let mut end = pin!(wait_for_end());
     let mut starting = pin!(start(config, events, scope));
     // The signals are listened to before anything starts, and what has begun to start is ended cleanly.
@@ -54,7 +54,7 @@ async fn run_until_stopped(config: Config, events: Events, once: bool, scope: &S
 }
 
 /// Starts the server over HTTP, writes the definitions of all and starts the gateway over them.
-async fn start(config: Config, events: Events, scope: &Scope) -> anyhow::Result<HttpGateway> {
+async fn start(config: Config, events: LiveEvents, scope: &Scope) -> anyhow::Result<HttpGateway> {
     let listener = TcpListener::bind(("127.0.0.1", 0)).await.context("listen for the example server over HTTP")?;
     let address = listener.local_addr().context("read the listener's address")?;
     let server = example::named(OVER_HTTP).expect("it is one of the example servers");

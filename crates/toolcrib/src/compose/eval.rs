@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use anyhow::{Context, ensure};
 use serde_json::{Value, json};
-use toolcrib_gateway::Events;
+use toolcrib_call::LiveEvents;
 use toolcrib_protocol::Raw;
 use toolcrib_search::measure::Scores;
 use toolcrib_search::tokens;
@@ -36,7 +36,7 @@ pub(crate) struct Measurement {
 }
 
 /// Starts a gateway and asks it.
-pub(crate) async fn run(config: Config, events: Events, questions: &[Question]) -> anyhow::Result<Measurement> {
+pub(crate) async fn run(config: Config, events: LiveEvents, questions: &[Question]) -> anyhow::Result<Measurement> {
     let serving = HttpGateway::start(config, events).await?;
     serving.eager_servers_listed().await;
     let home = serving.running.config.home.path().to_owned();

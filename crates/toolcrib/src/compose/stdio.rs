@@ -8,7 +8,7 @@ use tokio::sync::mpsc;
 use toolcrib_base::task::Scope;
 use toolcrib_base::{Limits, PrincipalId, ProfileName};
 use toolcrib_gateway::duplex::{OUT, Terms};
-use toolcrib_gateway::{Duplex, Gateway, front};
+use toolcrib_gateway::{Duplex, Gateway};
 use toolcrib_protocol::json::Rules;
 use toolcrib_protocol::{Answer, RpcError};
 use toolcrib_session::Principal;
@@ -25,15 +25,14 @@ pub(crate) async fn serve(
     limits: &Limits,
     profile: ProfileName,
 ) -> anyhow::Result<()> {
-    if gateway.view(profile.as_str()).is_none() {
-        return Err(front::no_profile(gateway, &profile).into());
-    }
+    let snapshot = gateway.snapshot(&profile)?;
     let (out, queue) = mpsc::channel(OUT);
     let writer = scope.spawn(lines::write(queue));
     let terms = Terms {
         // Anyone who can start us with this home could read its token file as well.
         principal: Principal { id: PrincipalId::new("local"), is_admin: false },
-        profile,
+        snapshot,
+        is_owner: true,
         rules: Rules::strict(limits.depth),
         takes_modern: true,
     };

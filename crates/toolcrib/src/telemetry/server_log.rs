@@ -13,7 +13,7 @@ use std::sync::mpsc::{Receiver, SyncSender, TrySendError, channel, sync_channel}
 use std::time::Duration;
 
 use toolcrib_base::{Clock, ServerName, SystemClock};
-use toolcrib_gateway::{Events, Told};
+use toolcrib_call::{LiveEvent, LiveEvents};
 use tracing::field::{Field, Visit};
 use tracing::{Event, Level, Subscriber};
 use tracing_subscriber::Layer;
@@ -47,7 +47,7 @@ struct ServerLogLayer {
     queue: SyncSender<Order>,
     dropped: Arc<AtomicU64>,
     /// Who listens hears the same lines.
-    events: Events,
+    events: LiveEvents,
 }
 
 /// The writing end.
@@ -58,7 +58,7 @@ pub(crate) struct ServerLogs {
 }
 
 /// Starts the thread that writes into `folder`, which is made with the first line.
-pub(super) fn start<S>(folder: PathBuf, events: Events) -> io::Result<(impl Layer<S>, ServerLogs)>
+pub(super) fn start<S>(folder: PathBuf, events: LiveEvents) -> io::Result<(impl Layer<S>, ServerLogs)>
 where
     S: Subscriber + for<'span> LookupSpan<'span>,
 {
@@ -107,7 +107,7 @@ impl<S: Subscriber> Layer<S> for ServerLogLayer {
         line = text::line(&line).into_owned();
         self.events.tell(|| {
             let said = format!("{}{}", fields.message, fields.rest);
-            Told::log(now, server.as_str(), level.as_str(), &text::line(&said[..cut_at(&said, LINE_BYTES)]))
+            LiveEvent::log(now, server.as_str(), level.as_str(), &text::line(&said[..cut_at(&said, LINE_BYTES)]))
         });
         line.push('\n');
         if let Err(TrySendError::Full(_)) = self.queue.try_send(Order::Line(server, line)) {
@@ -211,7 +211,7 @@ mod tests {
     /// Runs `log` and gives the folder once all is written.
     fn logged(log: impl FnOnce()) -> tempfile::TempDir {
         let folder = tempfile::tempdir().unwrap();
-        let (layer, logs) = start(folder.path().join("logs"), Events::default()).unwrap();
+        let (layer, logs) = start(folder.path().join("logs"), LiveEvents::default()).unwrap();
         tracing::subscriber::with_default(tracing_subscriber::registry().with(layer), log);
         logs.finish();
         folder
@@ -236,8 +236,8 @@ mod tests {
 
     #[tokio::test]
     async fn listeners_get_the_same_lines() {
-        let (folder, events) = (tempfile::tempdir().unwrap(), Events::default());
-        let mut listener = events.listen(vec![toolcrib_gateway::EventKind::Log]).unwrap();
+        let (folder, events) = (tempfile::tempdir().unwrap(), LiveEvents::default());
+        let mut listener = events.listen(vec![toolcrib_call::live_events::Kind::Log]).unwrap();
         let (layer, logs) = start(folder.path().join("logs"), events).unwrap();
         tracing::subscriber::with_default(tracing_subscriber::registry().with(layer), || {
             tracing::warn!(target: "toolcrib::stderr", server = "files", "it \u{1b}[2J says");

@@ -14,6 +14,7 @@ use http::request::Parts;
 use http::{Request, Response, StatusCode};
 use hyper::body::Incoming;
 use toolcrib_base::{Kind, Problem, ProfileName};
+use toolcrib_call::ProfileSnapshot;
 use toolcrib_protocol::{Raw, Revision};
 use toolcrib_session::{Caller, Principal, ShareKey};
 use toolcrib_store::Door;
@@ -22,17 +23,17 @@ use toolcrib_view::{Operation, OperationTable, Permission, RoutedOperation};
 
 use super::mcp::{address, read};
 use crate::guard::ProfileKeys;
-use crate::{Site, respond};
+use crate::{Site, Visitor, respond};
 
 /// Where the control API begins.
 const ROOT: &str = "/api/v1";
 
-pub(super) async fn answer(site: &Arc<Site>, principal: Principal, request: Request<Incoming>) -> Response<Body> {
+pub(super) async fn answer(site: &Arc<Site>, visitor: Visitor, request: Request<Incoming>) -> Response<Body> {
     let (head, body) = request.into_parts();
     let path = head.uri.path().strip_prefix(ROOT).unwrap_or_default();
     match (head.method.as_str(), path) {
         ("GET", "/openapi.json") => return openapi::answer(site),
-        ("GET", "/events") => return events::answer(site, &principal, &head),
+        ("GET", "/events") => return events::answer(site, &visitor.principal, &head),
         (_, "/openapi.json" | "/events") => return respond::wrong_method("GET"),
         _ => {}
     }
@@ -43,8 +44,8 @@ pub(super) async fn answer(site: &Arc<Site>, principal: Principal, request: Requ
             respond::wrong_method(&words.join(", "))
         }
         RoutedOperation::Operation(operation, values) => {
-            let is_admin = principal.is_admin;
-            let done = operate(site, principal, &head, body, (operation, &values)).await;
+            let is_admin = visitor.principal.is_admin;
+            let done = operate(site, visitor, &head, body, operation, &values).await;
             match done {
                 Ok(result) => success(operation, &head, &result),
                 Err(RouteError::Problem(problem)) => respond::refusal(&for_caller(problem, is_admin, &head)),
@@ -68,11 +69,13 @@ impl From<Problem> for RouteError {
 
 async fn operate(
     site: &Arc<Site>,
-    principal: Principal,
+    visitor: Visitor,
     head: &Parts,
     body: Incoming,
-    (operation, values): (&'static Operation, &[(&'static str, &str)]),
+    operation: &'static Operation,
+    values: &[(&'static str, &str)],
 ) -> Result<Raw, RouteError> {
+    let Visitor { principal, mut snapshot } = visitor;
     let mut caller = Caller {
         principal,
         profile: ProfileName::new("default").expect("`default` is a name"),
@@ -82,14 +85,17 @@ async fn operate(
     };
     if operation.permission == Permission::Admin && !caller.principal.is_admin {
         // Refused and recorded before anything that was sent is looked at.
-        return Ok(site.gateway.operate(operation, &caller, Raw::empty_object()).await?);
+        return Ok(site.gateway.operate(operation, snapshot.as_ref(), &caller, Raw::empty_object()).await?);
     }
     let query = arguments::query(head.uri.query().unwrap_or_default())?;
     if let Some(profile) = arguments::profile(operation, &query)? {
         caller.profile = profile;
     }
+    if snapshot.as_ref().is_none_or(|snapshot| snapshot.profile().name != caller.profile) {
+        snapshot = site.gateway.snapshot(&caller.profile).ok();
+    }
     // Who was let in by the keys of one profile is in this one only by its own.
-    caller.principal = opened(site, caller.principal, &caller.profile, head)?;
+    caller.principal = opened(site, caller.principal, snapshot.as_ref(), head)?;
     let body = if operation.method.has_body() {
         let key = ShareKey::new(&caller.principal, address(&head.extensions));
         let body = read(site, body, key).await.map_err(RouteError::Response)?;
@@ -102,14 +108,18 @@ async fn operate(
     };
     let given = arguments::RequestParts { values, query, headers: &head.headers, body, depth: site.limits.depth };
     let arguments = given.gather(operation)?;
-    Ok(site.gateway.operate(operation, &caller, arguments).await?)
+    Ok(site.gateway.operate(operation, snapshot.as_ref(), &caller, arguments).await?)
 }
 
 /// Who the caller is in a profile: its own keys decide, as at its own address.
-fn opened(site: &Site, principal: Principal, profile: &ProfileName, head: &Parts) -> Result<Principal, Problem> {
-    let view = site.gateway.view(profile.as_str());
-    match view.as_ref().and_then(|view| view.profile.keys.as_deref()) {
-        Some(keys) if !principal.is_admin => site.guard.prove(&head.headers, ProfileKeys { profile, keys }),
+fn opened(
+    site: &Site,
+    principal: Principal,
+    snapshot: Option<&ProfileSnapshot>,
+    head: &Parts,
+) -> Result<Principal, Problem> {
+    match snapshot.and_then(ProfileKeys::of) {
+        Some(keys) if !principal.is_admin => site.guard.prove(&head.headers, keys),
         _ => Ok(principal),
     }
 }

@@ -14,7 +14,7 @@ use crate::{Site, respond};
 /// Ready when every server's first listing has ended, well or badly, and the profiles show it: then the catalogue is
 /// all that can be known. How many servers are in which state everyone reads; which ones, who administers.
 pub(super) fn ready(site: &Arc<Site>, principal: &Principal) -> Response<Body> {
-    let table = site.gateway.servers.table();
+    let table = site.gateway.servers().table();
     let mut ready = true;
     let mut states: BTreeMap<&str, usize> = BTreeMap::new();
     let servers: serde_json::Map<String, Value> = table
@@ -46,7 +46,7 @@ pub(super) async fn metrics(site: &Arc<Site>, principal: &Principal) -> Response
     let text = match principal.is_admin {
         true => {
             site.gateway.gauge_tokens().await;
-            let table = site.gateway.servers.table();
+            let table = site.gateway.servers().table();
             site.gateway.metrics.set_calls(table.values().map(|running| &running.server));
             site.gateway.metrics.render()
         }

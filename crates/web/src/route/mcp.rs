@@ -14,12 +14,12 @@ use http::header::HeaderMap;
 use http::{Extensions, Method, Request, Response, StatusCode};
 use hyper::body::Incoming;
 use toolcrib_base::{Kind, Problem, ProfileName};
-use toolcrib_gateway::front;
+use toolcrib_call::ProfileSnapshot;
 use toolcrib_protocol::{Answer, Id, Revision, RpcError, header};
 use toolcrib_session::{Caller, Principal, Reader, Session, ShareKey};
 use toolcrib_transport::http::body::Body;
 
-use crate::{Site, respond};
+use crate::{Site, Visitor, respond};
 
 pub(super) use post::{is_json, read};
 
@@ -28,6 +28,8 @@ pub(super) use post::{is_json, read};
 struct Origin {
     principal: Principal,
     profile: ProfileName,
+    /// What decides about the request.
+    snapshot: ProfileSnapshot,
     headers: HeaderMap,
     address: Option<IpAddr>,
 }
@@ -48,16 +50,16 @@ impl Origin {
 
 pub(super) async fn answer(
     site: &Arc<Site>,
-    principal: Principal,
+    visitor: Visitor,
     profile: ProfileName,
     request: Request<Incoming>,
 ) -> Response<Body> {
-    if site.gateway.view(profile.as_str()).is_none() {
-        return respond::refusal(&front::no_profile(&site.gateway, &profile));
-    }
+    let Visitor { principal, snapshot: Some(snapshot) } = visitor else {
+        return respond::refusal(&site.gateway.path.views.no_profile(&profile));
+    };
     let (head, body) = request.into_parts();
     let address = address(&head.extensions);
-    let origin = Origin { principal, profile, headers: head.headers, address };
+    let origin = Origin { principal, profile, snapshot, headers: head.headers, address };
     match head.method {
         Method::POST => post::answer(site, origin, body).await,
         Method::GET => get(site, &origin),

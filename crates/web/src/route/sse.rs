@@ -14,15 +14,15 @@ use hyper::body::Incoming;
 use tokio::sync::mpsc;
 use toolcrib_base::task::Scope;
 use toolcrib_base::{Kind, Problem, ProfileName, random};
+use toolcrib_gateway::Duplex;
 use toolcrib_gateway::duplex::{OUT, Terms};
-use toolcrib_gateway::{Duplex, front};
 use toolcrib_protocol::json::Rules;
 use toolcrib_protocol::sse::Event;
 use toolcrib_session::{Principal, ShareKey};
 use toolcrib_transport::http::body::{Body, Feed};
 
 use super::mcp::{address, is_json, read};
-use crate::{Site, respond};
+use crate::{Site, Visitor, respond};
 
 /// How many streams may be open: each is a session, and holds a connection.
 const OPEN: usize = 1_000;
@@ -59,19 +59,20 @@ struct Stream {
 /// `/sse` and `/sse/p/<profile>`.
 pub(super) fn open(
     site: &Arc<Site>,
-    principal: Principal,
-    profile: ProfileName,
+    visitor: Visitor,
+    profile: &ProfileName,
     request: &Request<Incoming>,
 ) -> Response<Body> {
     // A newer client that tries to post here learns that this is the older door.
     if request.method() != Method::GET {
         return respond::not_allowed("GET");
     }
-    if site.gateway.view(profile.as_str()).is_none() {
-        return respond::refusal(&front::no_profile(&site.gateway, &profile));
-    }
+    let Visitor { principal, snapshot: Some(snapshot) } = visitor else {
+        return respond::refusal(&site.gateway.path.views.no_profile(profile));
+    };
     let (out, queue) = mpsc::channel(OUT);
-    let terms = Terms { principal, profile, rules: Rules::strict(site.limits.depth), takes_modern: false };
+    let rules = Rules::strict(site.limits.depth);
+    let terms = Terms { principal, snapshot, is_owner: false, rules, takes_modern: false };
     let share = ShareKey::new(&terms.principal, address(request.extensions()));
     let client = Arc::new(Duplex::new(Arc::clone(&site.gateway), terms, out));
     match site.sse_clients.add(client, share) {

@@ -53,7 +53,7 @@ async fn a_server_is_added_shown_replaced_and_removed() {
     house.ask(delete(&format!("/api/v1/servers/files?revision={revision}"))).await.problem(412);
     assert_eq!(house.ask(delete("/api/v1/servers/files")).await.json()["deleted"], true);
     house.ask(delete("/api/v1/servers/files")).await.problem(404);
-    assert!(house.gateway.servers.table().is_empty());
+    assert!(house.gateway.servers().table().is_empty());
     assert!(house.text_of("servers/files.yaml").is_none());
 }
 
@@ -95,7 +95,7 @@ async fn what_is_no_definition_is_refused_and_nothing_is_written() {
         checked["problems"][0]["line"].is_u64() && checked.to_string().contains("did you mean `command`"),
         "{checked}"
     );
-    assert_eq!(house.gateway.servers.table().len(), 1);
+    assert_eq!(house.gateway.servers().table().len(), 1);
     assert_eq!(house.gateway.loaded().problems, []);
 }
 

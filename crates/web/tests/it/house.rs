@@ -15,11 +15,12 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc;
 use toolcrib_base::task::Scope;
 use toolcrib_base::{Clock, Limits, ManualClock, Secret, SystemClock, Timestamp};
+use toolcrib_call::Servers;
+use toolcrib_call::Source;
 use toolcrib_catalog::LocalSecrets;
 use toolcrib_flow::service::Services;
 use toolcrib_flow::workflow::Workflows;
-use toolcrib_gateway::servers::Servers;
-use toolcrib_gateway::{Gateway, Parts, Source};
+use toolcrib_gateway::Gateway;
 use toolcrib_protocol::sse::{self, Event};
 use toolcrib_session::Sessions;
 use toolcrib_store::Store;
@@ -300,20 +301,11 @@ impl House {
         let servers = Servers::new(deps, secrets, &store, scope.clone()).at_home(home.path());
         let sessions = Sessions::new(100, IDLE, Arc::clone(&time) as Arc<dyn Clock>);
         let clock = Arc::clone(&fuse) as Arc<dyn Clock>;
-        let parts = Parts {
-            store,
-            clock,
-            servers,
-            sessions,
-            metrics,
-            loaded: Arc::new(loaded),
-            keep_arguments: false,
-            events: toolcrib_gateway::Events::default(),
-            vault: None,
-            embed: None,
-            sources,
-        };
-        let gateway = Gateway::start(parts);
+        let mut builder = Gateway::builder(store, clock, servers, sessions).loaded(Arc::new(loaded)).metrics(metrics);
+        for source in sources.iter() {
+            builder = builder.source(Arc::clone(source));
+        }
+        let gateway = builder.start();
         workflows.enter(&gateway);
         services.enter(&gateway);
         scope.spawn(Arc::clone(&gateway).keep_in_step(happened, scope.stop_signal()));
@@ -328,7 +320,7 @@ impl House {
 
     /// Waits until the views show what every server offers.
     pub(crate) async fn settle(&self) {
-        for running in self.gateway.servers.table().values() {
+        for running in self.gateway.servers().table().values() {
             if running.definition.start != toolcrib_catalog::Start::Manual {
                 let mut status = running.server.watch_status();
                 eventually("a listing", status.wait_for(|status| status.listed)).await.unwrap();

@@ -111,7 +111,7 @@ async fn a_legacy_client_that_hangs_up_before_it_heard_anything_cancels_nothing(
     let house = House::settled(&[server("alpha", &[])]).await;
     let session = house.session().await;
     let params = json!({"name": "alpha_progress", "arguments": {"steps": 20, "ms": 5}});
-    let alpha = house.gateway.servers.table().get("alpha").unwrap().server.clone();
+    let alpha = house.gateway.servers().table().get("alpha").unwrap().server.clone();
     let begun = async {
         while alpha.running() == 0 {
             tokio::task::yield_now().await;

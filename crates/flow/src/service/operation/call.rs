@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 use toolcrib_base::{Kind, Problem, ProfileName};
+use toolcrib_call::Invocation;
 use toolcrib_catalog::ObjectName;
-use toolcrib_gateway::Errand;
+use toolcrib_gateway::Gateway;
 
 use crate::arguments::OperationArguments;
 use crate::service::class::Class;
@@ -15,32 +16,33 @@ use crate::service::table::{Servers, Table};
 /// One operation that someone asks for.
 pub(super) struct OperationCall {
     pub(super) table: Arc<Table>,
-    pub(super) errand: Errand,
+    pub(super) gateway: Arc<Gateway>,
+    pub(super) invocation: Invocation,
     pub(super) given: OperationArguments,
 }
 
 impl Servers for OperationCall {
     fn state(&self, server: &str) -> Option<String> {
-        self.errand.gateway.server_condition(&self.errand.scope(), server)?["state"].as_str().map(str::to_owned)
+        self.gateway.server_condition(&self.invocation.visibility(), server)?["state"].as_str().map(str::to_owned)
     }
 }
 
 impl OperationCall {
-    pub(super) fn new(table: Arc<Table>, errand: Errand) -> Self {
-        let given = OperationArguments::of(&errand);
-        Self { table, errand, given }
+    pub(super) fn new(table: Arc<Table>, gateway: Arc<Gateway>, invocation: Invocation) -> Self {
+        let given = OperationArguments::of(&invocation);
+        Self { table, gateway, invocation, given }
     }
 
     /// What the caller may do.
     pub(super) fn hands(&self, label: &str) -> Arc<dyn ToolCaller> {
-        let mut errand = self.errand.clone();
-        label.clone_into(&mut errand.label);
-        Arc::new(errand)
+        let mut invocation = self.invocation.clone();
+        label.clone_into(&mut invocation.label);
+        Arc::new(invocation)
     }
 
     /// In whose name a service works that is made now.
     pub(super) fn owner(&self) -> Owner {
-        let caller = &self.errand.caller;
+        let caller = &self.invocation.caller;
         let profile: &ProfileName = &caller.profile;
         Owner {
             principal: caller.principal.id.clone(),
@@ -56,7 +58,7 @@ impl OperationCall {
 
     /// Those of a class's tools that are not there for the caller.
     pub(super) fn missing_tools(&self, class: &Class) -> Vec<String> {
-        self.errand.missing(class.definition.tools.names())
+        self.invocation.missing(class.definition.tools.names())
     }
 
     /// What a class depends on that is not there at all.

@@ -6,8 +6,9 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 use toolcrib_base::{Kind, Problem};
 use toolcrib_catalog::{DefinitionId, ObjectName};
-use toolcrib_gateway::{Scope, ServerOrder};
+use toolcrib_gateway::ServerOrder;
 use toolcrib_view::ObjectKind;
+use toolcrib_view::Visibility;
 
 use super::call::{OperationCall, said};
 use super::kind;
@@ -29,41 +30,43 @@ enum Target {
 
 fn named(asking: &OperationCall) -> Result<(String, Target), Problem> {
     let name = asking.given.text("name")?;
-    let scope = asking.errand.scope();
-    if let Some(entry) = asking.table.entry(name).filter(|_| scope.has_object(ObjectKind::ServiceInstance, name)) {
+    let visibility = asking.invocation.visibility();
+    if let Some(entry) = asking.table.entry(name).filter(|_| visibility.has_object(ObjectKind::ServiceInstance, name)) {
         return Ok((name.to_owned(), Target::Instance(entry)));
     }
     if name == AGGREGATOR {
         return Ok((name.to_owned(), Target::Gateway));
     }
-    match asking.errand.gateway.server_condition(&scope, name) {
+    match asking.gateway.server_condition(&visibility, name) {
         Some(server) => Ok((name.to_owned(), Target::Server(server))),
         None => Err(unknown(name)),
     }
 }
 
-/// A service as a caller of this scope may read it.
-fn to(scope: &Scope, service: Value) -> Value {
-    if scope.is_everything() { service } else { shown::of_a_non_admin(service) }
+/// A service as a caller with this visibility may read it.
+fn to(visibility: &Visibility, service: Value) -> Value {
+    if visibility.is_everything() { service } else { shown::of_a_non_admin(service) }
 }
 
 pub(super) fn list(asking: &OperationCall) -> Value {
     let classes = asking.table.classes();
-    let scope = asking.errand.scope();
-    let servers = asking.errand.gateway.server_conditions(&scope);
+    let visibility = asking.invocation.visibility();
+    let servers = asking.gateway.server_conditions(&visibility);
     let mut entries = asking.table.entries();
-    entries.retain(|name, _| scope.has_object(ObjectKind::ServiceInstance, name.as_str()));
+    entries.retain(|name, _| visibility.has_object(ObjectKind::ServiceInstance, name.as_str()));
     let services: Vec<Value> = [shown::aggregator()]
         .into_iter()
         .chain(servers.iter().map(shown::server))
-        .chain(entries.values().map(|entry| to(&scope, shown::status(entry, &classes))))
+        .chain(entries.values().map(|entry| to(&visibility, shown::status(entry, &classes))))
         .collect();
     json!({ "total": services.len(), "services": services })
 }
 
 pub(super) fn get(asking: &OperationCall) -> Result<Value, Problem> {
     Ok(match named(asking)?.1 {
-        Target::Instance(entry) => to(&asking.errand.scope(), shown::instance(&entry, &asking.table.classes())),
+        Target::Instance(entry) => {
+            to(&asking.invocation.visibility(), shown::instance(&entry, &asking.table.classes()))
+        }
         Target::Server(server) => shown::static_instance(&shown::server(&server)),
         Target::Gateway => shown::static_instance(&shown::aggregator()),
     })
@@ -72,15 +75,15 @@ pub(super) fn get(asking: &OperationCall) -> Result<Value, Problem> {
 pub(super) async fn status(asking: &OperationCall) -> Result<Value, Problem> {
     Ok(match named(asking)? {
         (name, Target::Instance(entry)) => {
-            let scope = asking.errand.scope();
+            let visibility = asking.invocation.visibility();
             // How it was when its status tool was last asked is reported where the tool cannot be asked now, and to
             // anyone who only reads: asking changes how the service is for everyone.
             let has_status =
                 asking.table.around.class(entry.subject().class.as_str()).is_ok_and(|it| it.tool("status").is_some());
-            if scope.is_everything() && has_status && entry.life().state != State::Stopped {
+            if visibility.is_everything() && has_status && entry.life().state != State::Stopped {
                 entry.order(Order::Examine, asking.hands(&name)).await?;
             }
-            to(&scope, shown::status(&entry, &asking.table.classes()))
+            to(&visibility, shown::status(&entry, &asking.table.classes()))
         }
         (_, Target::Server(server)) => shown::server(&server),
         (_, Target::Gateway) => shown::aggregator(),
@@ -188,7 +191,7 @@ pub(super) async fn create(asking: &OperationCall) -> Result<Value, Problem> {
         // Written before its start, so that a crash in between leaves a file to find it by.
         let which = DefinitionId::Service(name.clone());
         let text = which.text_of(&definition.to_value());
-        let written = asking.errand.gateway.change_files(move |files| files.create(&which, &text)).await;
+        let written = asking.gateway.change_files(move |files| files.create(&which, &text)).await;
         if let Err(problem) = written {
             asking.table.forget(&entry);
             return Err(failed(problem));
@@ -239,7 +242,7 @@ pub(super) async fn delete(asking: &OperationCall) -> Result<Value, Problem> {
 /// Its file, and what was written down of it. A file that is gone already is not a fault.
 async fn remove_file(asking: &OperationCall, name: &ObjectName) -> Result<(), Problem> {
     let which = DefinitionId::Service(name.clone());
-    let removed = asking.errand.gateway.change_files(move |files| files.remove(&which, None)).await;
+    let removed = asking.gateway.change_files(move |files| files.remove(&which, None)).await;
     let records = asking.table.around.records.clone();
     let of = name.to_string();
     if let Some(records) = records {
@@ -255,7 +258,7 @@ async fn remove_file(asking: &OperationCall, name: &ObjectName) -> Result<(), Pr
 }
 
 async fn order_server(asking: &OperationCall, name: &str, order: ServerOrder, done: &str) -> Result<Value, Problem> {
-    let server = asking.errand.gateway.order_server(name, order).await?;
+    let server = asking.gateway.order_server(name, order).await?;
     let status = shown::server(&server);
     if order != ServerOrder::Stop && status["health"] != "healthy" {
         let error = server["lastError"].as_str().unwrap_or("it is not ready");

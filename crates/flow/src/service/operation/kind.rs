@@ -5,21 +5,21 @@ use std::sync::Arc;
 use serde_json::{Map, Value, json};
 use toolcrib_base::{Kind, Problem};
 use toolcrib_catalog::{DefinitionId, ObjectName, ServiceClassDefinition, WriteError};
-use toolcrib_gateway::Scope;
 use toolcrib_view::ObjectKind;
+use toolcrib_view::Visibility;
 
 use super::call::{OperationCall, said};
 use crate::service::class::Class;
 use crate::service::shown;
 
 pub(super) fn list(asking: &OperationCall) -> Value {
-    let (classes, scope) = (asking.table.classes(), asking.errand.scope());
+    let (classes, visibility) = (asking.table.classes(), asking.invocation.visibility());
     let listed: Vec<Value> = classes
         .iter()
-        .filter(|(name, _)| scope.has_object(ObjectKind::ServiceClass, name.as_str()))
+        .filter(|(name, _)| visibility.has_object(ObjectKind::ServiceClass, name.as_str()))
         .map(|(name, class)| match class {
-            Ok(class) => shown(asking, &scope, class),
-            Err(_) if !scope.is_everything() => json!({ "name": name.as_str(), "available": false }),
+            Ok(class) => shown(asking, &visibility, class),
+            Err(_) if !visibility.is_everything() => json!({ "name": name.as_str(), "available": false }),
             Err(faults) => json!({
                 "name": name.as_str(), "available": false,
                 "error": faults.iter().map(|it| format!("`{}`: {}", it.field, it.message)).collect::<Vec<_>>().join("; "),
@@ -31,23 +31,23 @@ pub(super) fn list(asking: &OperationCall) -> Value {
 
 pub(super) fn get(asking: &OperationCall) -> Result<Value, Problem> {
     let class = known(asking, asking.given.text("name")?)?;
-    Ok(shown(asking, &asking.errand.scope(), &class))
+    Ok(shown(asking, &asking.invocation.visibility(), &class))
 }
 
-/// A class as a caller of this scope may read it.
-fn shown(asking: &OperationCall, scope: &Scope, class: &Class) -> Value {
+/// A class as a caller with this visibility may read it.
+fn shown(asking: &OperationCall, visibility: &Visibility, class: &Class) -> Value {
     let class = shown::class(class, &asking.missing_tools(class), &asking.missing_needs(class));
-    if scope.is_everything() { class } else { shown::class_of_a_non_admin(class) }
+    if visibility.is_everything() { class } else { shown::class_of_a_non_admin(class) }
 }
 
 /// The class of a name, where the caller may know of it.
 fn known(asking: &OperationCall, name: &str) -> Result<Arc<Class>, Problem> {
-    let scope = asking.errand.scope();
-    if !scope.has_object(ObjectKind::ServiceClass, name) {
+    let visibility = asking.invocation.visibility();
+    if !visibility.has_object(ObjectKind::ServiceClass, name) {
         return Err(crate::service::task::unknown_class(name));
     }
     let class = asking.table.around.class(name);
-    class.map_err(|problem| match scope.is_everything() || problem.kind == Kind::NotFound {
+    class.map_err(|problem| match visibility.is_everything() || problem.kind == Kind::NotFound {
         true => problem,
         // What is wrong repeats the definition.
         false => Problem::new(problem.kind, format!("the definition of service class `{name}` is not valid"))
@@ -84,7 +84,7 @@ pub(super) async fn create(asking: &OperationCall) -> Result<Value, Problem> {
         return Err(exists(&name));
     }
     check(asking, &name, &which, &text)?;
-    let created = asking.errand.gateway.change_files(move |files| files.create(&which, &text)).await;
+    let created = asking.gateway.change_files(move |files| files.create(&which, &text)).await;
     created.map_err(|problem| if problem.kind == Kind::Conflict { exists(&name) } else { problem })?;
     Ok(said(name.as_str(), format!("ServiceClass '{name}' created successfully"), None))
 }
@@ -94,7 +94,7 @@ pub(super) async fn update(asking: &OperationCall) -> Result<Value, Problem> {
     let before = before.ok_or_else(|| unknown(asking))?;
     let (name, which, text) = written(asking, Some(&before))?;
     check(asking, &name, &which, &text)?;
-    let replaced = asking.errand.gateway.change_files(move |files| {
+    let replaced = asking.gateway.change_files(move |files| {
         let now = files.read(&which)?.ok_or_else(|| WriteError::Missing(which.name().to_owned()))?;
         files.replace(&which, &now.amended(&which, &text), &now.revision)
     });
@@ -112,7 +112,7 @@ pub(super) async fn delete(asking: &OperationCall) -> Result<Value, Problem> {
         .map(|entry| format!("`{}`", entry.subject().name))
         .collect();
     let which = DefinitionId::ServiceClass(name.clone());
-    let removed = asking.errand.gateway.change_files(move |files| files.remove(&which, None)).await;
+    let removed = asking.gateway.change_files(move |files| files.remove(&which, None)).await;
     removed.map_err(|problem| if problem.kind == Kind::NotFound { unknown(asking) } else { problem })?;
     let mut message = format!("ServiceClass '{name}' deleted successfully");
     if !users.is_empty() {

@@ -17,7 +17,7 @@ const MEMBERS: [&str; 8] = ["description", "labels", "args", "steps", "onFailure
 
 pub(super) fn list(asking: &OperationCall) -> Value {
     let table = asking.inner.table();
-    let view = asking.errand.view().ok();
+    let view = asking.invocation.view().ok();
     let shown = |definition: &Arc<WorkflowDefinition>| {
         let name = definition.name.as_str();
         let available = view.as_ref().is_some_and(|view| view.tool(&format!("workflow/{name}")).is_some());
@@ -29,8 +29,8 @@ pub(super) fn list(asking: &OperationCall) -> Value {
         shown["args"] = definition.args.keys().cloned().collect();
         shown
     };
-    let scope = asking.errand.scope();
-    let known = table.definitions().filter(|it| scope.has_object(ObjectKind::Workflow, it.name.as_str()));
+    let visibility = asking.invocation.visibility();
+    let known = table.definitions().filter(|it| visibility.has_object(ObjectKind::Workflow, it.name.as_str()));
     let workflows: Vec<Value> = known.map(shown).collect();
     json!({ "total": workflows.len(), "workflows": workflows })
 }
@@ -44,7 +44,7 @@ pub(super) fn available(asking: &OperationCall) -> Result<Value, Problem> {
     if let Some(why) = table.broken.get(name) {
         return Ok(json!({ "name": name, "available": false, "error": why }));
     }
-    let missing = table.missing(name, &|tool| asking.errand.missing([tool]).is_empty());
+    let missing = table.missing(name, &|tool| asking.invocation.missing([tool]).is_empty());
     let mut answer = json!({ "name": name, "available": missing.is_empty() });
     if !missing.is_empty() {
         answer["missing"] = missing.into();
@@ -57,7 +57,7 @@ pub(super) async fn get(asking: &OperationCall) -> Result<Value, Problem> {
     let table = asking.inner.table();
     let Some(definition) = known(asking, &table, name) else { return Err(unknown(asking, name)) };
     let which = DefinitionId::Workflow(definition.name.clone());
-    let written = asking.errand.gateway.read_file(which).await?;
+    let written = asking.gateway.read_file(which).await?;
     let mut answer = json!({ "workflow": definition.spec });
     match written {
         Some(written) => {
@@ -73,7 +73,7 @@ pub(super) async fn get(asking: &OperationCall) -> Result<Value, Problem> {
 
 /// The definition of a name, where the caller may know of it.
 fn known<'t>(asking: &OperationCall, table: &'t Table, name: &str) -> Option<&'t Arc<WorkflowDefinition>> {
-    table.definition(name).filter(|_| asking.errand.scope().has_object(ObjectKind::Workflow, name))
+    table.definition(name).filter(|_| asking.invocation.visibility().has_object(ObjectKind::Workflow, name))
 }
 
 pub(super) fn validate(asking: &OperationCall) -> Result<Value, Problem> {
@@ -92,7 +92,7 @@ pub(super) async fn create(asking: &OperationCall) -> Result<Value, Problem> {
         return Err(exists(&name));
     }
     let program = check(asking, &name, &which, &text)?;
-    let created = asking.errand.gateway.change_files(move |files| files.create(&which, &text)).await;
+    let created = asking.gateway.change_files(move |files| files.create(&which, &text)).await;
     let written = created.map_err(|problem| if problem.kind == Kind::Conflict { exists(&name) } else { problem })?;
     let said =
         said(&name, format!("successfully created workflow {name}: it is the tool workflow_{name}"), Some(&written));
@@ -107,7 +107,7 @@ pub(super) async fn update(asking: &OperationCall) -> Result<Value, Problem> {
     let (name, which, text) = given(asking)?;
     let program = check(asking, &name, &which, &text)?;
     let revision = asking.given.get("revision").and_then(Value::as_str).map(str::to_owned);
-    let replaced = asking.errand.gateway.change_files(move |files| {
+    let replaced = asking.gateway.change_files(move |files| {
         let now = files.read(&which)?.ok_or_else(|| WriteError::Missing(which.name().to_owned()))?;
         files.replace(&which, &now.amended(&which, &text), revision.as_deref().unwrap_or(&now.revision))
     });
@@ -119,7 +119,7 @@ pub(super) async fn delete(asking: &OperationCall) -> Result<Value, Problem> {
     let asked = asking.given.text("name")?;
     let Ok(name) = ObjectName::new(asked) else { return Err(unknown(asking, asked)) };
     let which = DefinitionId::Workflow(name.clone());
-    let removed = asking.errand.gateway.change_files(move |files| files.remove(&which, None)).await;
+    let removed = asking.gateway.change_files(move |files| files.remove(&which, None)).await;
     removed.map_err(|problem| if problem.kind == Kind::NotFound { unknown(asking, asked) } else { problem })?;
     Ok(said(&name, format!("successfully deleted workflow {name}"), None))
 }
@@ -145,7 +145,7 @@ fn check(asking: &OperationCall, name: &ObjectName, which: &DefinitionId, text: 
     let definition = WorkflowDefinition::of_text(name.as_str(), text).map_err(|problems| wrong(&problems))?;
     let definition = Arc::new(definition);
     let program = Program::compile(&definition).map_err(|problems| wrong(&problems))?;
-    let mut all = asking.errand.gateway.loaded().workflows.clone();
+    let mut all = asking.gateway.loaded().workflows.clone();
     all.insert(name.clone(), definition);
     match cycle(name, &all) {
         None => Ok(program),
@@ -201,9 +201,9 @@ fn exists(name: &ObjectName) -> Problem {
 fn unknown(asking: &OperationCall, name: &str) -> Problem {
     let shown: String = name.chars().filter(|c| !c.is_control()).take(80).collect();
     let problem = Problem::new(Kind::NotFound, format!("workflow `{shown}` not found"));
-    let (table, scope) = (asking.inner.table(), asking.errand.scope());
+    let (table, visibility) = (asking.inner.table(), asking.invocation.visibility());
     let known = table.definitions().map(|definition| definition.name.as_str());
-    match nearest(name, known.filter(|name| scope.has_object(ObjectKind::Workflow, name))) {
+    match nearest(name, known.filter(|name| visibility.has_object(ObjectKind::Workflow, name))) {
         Some(close) => problem.hint(format!("Did you mean `{close}`?")),
         None => problem,
     }

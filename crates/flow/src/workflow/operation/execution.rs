@@ -13,13 +13,13 @@ const LIMIT: u32 = 50;
 const SHOWN_BYTES: usize = 4 * 1024 * 1024;
 
 pub(super) async fn list(asking: &OperationCall) -> Result<Value, Problem> {
-    let scope = asking.errand.scope();
+    let visibility = asking.invocation.visibility();
     let (limit, offset) = (asking.given.number("limit", LIMIT), asking.given.number("offset", 0));
     let text = |key: &str| asking.given.get(key).and_then(Value::as_str).map(str::to_owned);
     let query = RunQuery {
         workflow: text("workflow_name"),
         status: text("status"),
-        owner: scope.owner().map(|(principal, profile)| (principal.clone(), profile.clone())),
+        owner: visibility.owner().map(|(principal, profile)| (principal.clone(), profile.clone())),
         limit,
         offset,
     };
@@ -92,7 +92,7 @@ pub(super) async fn get(asking: &OperationCall) -> Result<Value, Problem> {
 
 pub(super) async fn cancel(asking: &OperationCall) -> Result<Value, Problem> {
     let run = find_run(asking).await?;
-    let by = format!("`{}`", asking.errand.caller.principal.id.as_str());
+    let by = format!("`{}`", asking.invocation.caller.principal.id.as_str());
     if asking.inner.running.cancel(&run.id, &by) {
         let message = format!("cancelling the run of workflow `{}`", run.workflow);
         return Ok(json!({ "execution_id": run.id, "message": message }));
@@ -104,10 +104,10 @@ pub(super) async fn cancel(asking: &OperationCall) -> Result<Value, Problem> {
 /// The run that the arguments name, if it is visible to the caller.
 async fn find_run(asking: &OperationCall) -> Result<RunRecord, Problem> {
     let id = asking.given.text("execution_id")?.to_owned();
-    let scope = asking.errand.scope();
+    let visibility = asking.invocation.visibility();
     let wanted = id.clone();
     let run = read(asking, move |runs| runs.get(&wanted)).await?;
-    run.filter(|run| scope.has_made(&run.principal, &run.profile)).ok_or_else(|| {
+    run.filter(|run| visibility.has_made(&run.principal, &run.profile)).ok_or_else(|| {
         let shown: String = id.chars().filter(|c| !c.is_control()).take(120).collect();
         Problem::new(Kind::NotFound, format!("execution `{shown}` not found"))
             .hint("List the runs with core_workflow_execution_list.")

@@ -9,14 +9,15 @@ use toolcrib_search::{Query, Ranker, budget};
 use toolcrib_view::reply;
 use toolcrib_view::view::{AVAILABLE, Candidate};
 
-use crate::meta::{Context, text};
-use crate::search::Asked;
+use crate::meta::Context;
+use crate::search::SearchRequest;
+use toolcrib_view::arguments::text;
 
 /// The servers that a query finds.
 pub(in crate::meta) async fn servers(context: &Context<'_>, arguments: &Raw) -> Result<Raw, Problem> {
     let query = text(arguments, "query")?.unwrap_or_default();
-    let asked = Asked::of(context.gateway, context.view, &query).await;
-    let hits = context.view.search.search(&Query { limit: usize::MAX, fold: false, ..asked.query() }).hits;
+    let asked = SearchRequest::of(context.gateway, context.view(), &query).await;
+    let hits = context.view().search.search(&Query { limit: usize::MAX, fold: false, ..asked.query() }).hits;
     let mut order: Vec<&str> = Vec::new();
     for hit in &hits {
         if !order.contains(&hit.id.server.as_str()) {
@@ -24,11 +25,11 @@ pub(in crate::meta) async fn servers(context: &Context<'_>, arguments: &Raw) -> 
         }
     }
     let describe = |name: &str| {
-        if let [candidate, ..] = context.view.available.of_server(name) {
-            return Some(available(candidate, context.view.available.of_server(name)));
+        if let [candidate, ..] = context.view().available.of_server(name) {
+            return Some(available(candidate, context.view().available.of_server(name)));
         }
-        let (definition, _) = context.view.servers.iter().find(|(server, _)| server.name.as_str() == name)?;
-        let of_server = context.view.tools.iter().filter(|tool| tool.id.server.as_str() == name);
+        let (definition, _) = context.view().servers.iter().find(|(server, _)| server.name.as_str() == name)?;
+        let of_server = context.view().tools.iter().filter(|tool| tool.id.server.as_str() == name);
         let tools: Vec<_> = of_server.map(|tool| &*tool.name).collect();
         Some(json!({
             "name": name, "title": definition.title, "category": definition.category,

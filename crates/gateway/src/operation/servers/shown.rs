@@ -7,7 +7,7 @@ use toolcrib_protocol::Era;
 use toolcrib_upstream::State;
 use toolcrib_view::ServerEntry;
 
-use crate::scope::Scope;
+use toolcrib_view::Visibility;
 
 /// How a server is.
 pub(in crate::operation) fn shown(running: &ServerEntry) -> Value {
@@ -126,12 +126,12 @@ const OF_ANYBODY: [&str; 13] = [
 ];
 
 /// How a server is, as a caller of this scope may read it.
-pub(in crate::operation) fn shown_to(scope: &Scope, running: &ServerEntry) -> Value {
+pub(in crate::operation) fn shown_to(scope: &Visibility, running: &ServerEntry) -> Value {
     stripped(shown(running), scope, running)
 }
 
 /// What is left of a shown server for a caller of this scope; its tools are those that the profile shows.
-pub(super) fn stripped(mut server: Value, scope: &Scope, running: &ServerEntry) -> Value {
+pub(super) fn stripped(mut server: Value, scope: &Visibility, running: &ServerEntry) -> Value {
     if scope.is_everything() {
         return server;
     }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use serde_json::Value;
 use tokio::time::{Instant, sleep, timeout};
 use toolcrib_base::{Problem, ServerName};
-use toolcrib_gateway::Events;
+use toolcrib_call::LiveEvents;
 
 use crate::client::{ClientFlags, Rest};
 use crate::compose::HttpGateway;
@@ -37,7 +37,7 @@ pub(super) struct ServerSummary {
 
 impl SetupGateway {
     /// Finds the gateway, or starts one.
-    pub(super) async fn open(config: Config, events: Events, environment: &Environment) -> anyhow::Result<Self> {
+    pub(super) async fn open(config: Config, events: LiveEvents, environment: &Environment) -> anyhow::Result<Self> {
         let home = config.home.path().to_owned();
         let running = ready::read(&config.home.serve_file()).filter(ready::ReadyFile::is_alive);
         if let Some(running) = running {

@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use std::process::ExitCode;
 
 use toolcrib_base::{Kind, Problem, ServerName};
+use toolcrib_call::LiveEvents;
 use toolcrib_catalog::Start;
-use toolcrib_gateway::Events;
 
 use super::complain;
 use super::gateway::SetupGateway;
@@ -59,7 +59,7 @@ struct SetupSummary {
     gateway_runs: bool,
 }
 
-pub(super) async fn run(mut job: SetupPlan, config: Config, events: Events) -> anyhow::Result<ExitCode> {
+pub(super) async fn run(mut job: SetupPlan, config: Config, events: LiveEvents) -> anyhow::Result<ExitCode> {
     let mut ended = End::listen()?;
     let has_new = job.write_servers()?;
     let mut has_problems = job.has_problems;

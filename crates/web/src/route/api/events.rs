@@ -11,7 +11,7 @@ use http::request::Parts;
 use serde_json::json;
 use tokio::sync::mpsc;
 use toolcrib_base::{Kind, Problem};
-use toolcrib_gateway::{EventKind, Lost};
+use toolcrib_call::live_events::{Kind as EventKind, MissedEvents};
 use toolcrib_protocol::sse::Event;
 use toolcrib_session::Principal;
 use toolcrib_transport::http::body::{Body, Feed};
@@ -35,7 +35,7 @@ pub(super) fn answer(site: &Arc<Site>, principal: &Principal, head: &Parts) -> R
         let problem = Problem::new(Kind::Forbidden, "only admins can follow events");
         return respond::refusal(&for_caller(problem, false, head));
     }
-    let opened = kinds(head.uri.query().unwrap_or_default()).and_then(|kinds| site.gateway.events.listen(kinds));
+    let opened = kinds(head.uri.query().unwrap_or_default()).and_then(|kinds| site.gateway.events().listen(kinds));
     let mut listener = match opened {
         Ok(listener) => listener,
         Err(problem) => return respond::refusal(&problem),
@@ -52,7 +52,7 @@ pub(super) fn answer(site: &Arc<Site>, principal: &Principal, head: &Parts) -> R
             };
             let (name, what) = match next {
                 Some(Ok(told)) => (told.kind.as_str(), told.what.clone()),
-                Some(Err(Lost(count))) => ("lost", json!({ "count": count })),
+                Some(Err(MissedEvents(count))) => ("lost", json!({ "count": count })),
                 None => return,
             };
             let event = Event { event: Some(name.into()), data: what.to_string().into(), ..Event::default() };

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use http::{Response, StatusCode};
 use serde_json::{Map, Value, json};
 use toolcrib_base::Kind;
-use toolcrib_gateway::EventKind;
+use toolcrib_call::live_events::Kind as EventKind;
 use toolcrib_transport::http::body::Body;
 use toolcrib_view::{Operation, OperationTable, Permission};
 

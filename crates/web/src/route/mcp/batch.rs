@@ -41,9 +41,9 @@ pub(super) async fn answer(site: &Arc<Site>, origin: &Origin, body: &Bytes, rule
         return respond::status(StatusCode::ACCEPTED);
     }
     let (channel, coming) = mpsc::channel(STREAM_QUEUE);
-    let gateway = Arc::clone(&site.gateway);
+    let (gateway, snapshot) = (Arc::clone(&site.gateway), origin.snapshot.clone());
     let running = async move {
-        let answers = gateway.batch(&caller, asked, &Channel::new(channel)).await;
+        let answers = gateway.batch(&snapshot, &caller, asked, &Channel::new(channel)).await;
         (!answers.is_empty()).then_some(FinalMessage::Batch(answers))
     };
     exchange::answer(site, Some(&session), &origin.headers, (Box::pin(running), coming)).await

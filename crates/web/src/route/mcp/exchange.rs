@@ -12,6 +12,7 @@ use http::{Response, StatusCode};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until};
 use toolcrib_base::task::Scope;
+use toolcrib_call::ProfileSnapshot;
 use toolcrib_protocol::sse::Event;
 use toolcrib_protocol::{Answer, Era, Request, method};
 use toolcrib_session::{Caller, Channel, Reader, STREAM_QUEUE, Session, Stream};
@@ -69,7 +70,13 @@ enum FirstEvent {
 }
 
 /// Answers one request.
-pub(super) async fn one(site: &Arc<Site>, caller: Caller, asked: Request, headers: &HeaderMap) -> Response<Body> {
+pub(super) async fn one(
+    site: &Arc<Site>,
+    snapshot: &ProfileSnapshot,
+    caller: Caller,
+    asked: Request,
+    headers: &HeaderMap,
+) -> Response<Body> {
     let streams = accepts(headers, &["text/event-stream", "text/*", "*/*"]);
     if asked.method == method::LISTEN && !streams {
         return respond::status(StatusCode::NOT_ACCEPTABLE);
@@ -77,14 +84,14 @@ pub(super) async fn one(site: &Arc<Site>, caller: Caller, asked: Request, header
     let era = caller.revision.era();
     if !caller.needs_channel(&asked) || !streams && era == Era::Modern {
         // Boxed: the server moves the future of a response, all of it, for each request of any kind.
-        return whole(Box::pin(site.gateway.request(&caller, asked, None)).await.map(FinalMessage::One), era);
+        return whole(Box::pin(site.gateway.request(snapshot, &caller, asked, None)).await.map(FinalMessage::One), era);
     }
     let (channel, messages) = mpsc::channel(STREAM_QUEUE);
-    let (gateway, session) = (Arc::clone(&site.gateway), caller.session.clone());
+    let (gateway, snapshot, session) = (Arc::clone(&site.gateway), snapshot.clone(), caller.session.clone());
     let running = async move {
         let channel = streams.then(|| Channel::new(channel));
         // Boxed where it begins, so that only what is given to it is moved on the way there.
-        Box::pin(gateway.request(&caller, asked, channel)).await.map(FinalMessage::One)
+        Box::pin(gateway.request(&snapshot, &caller, asked, channel)).await.map(FinalMessage::One)
     };
     answer(site, session.as_ref(), headers, (Box::pin(running), messages)).await
 }

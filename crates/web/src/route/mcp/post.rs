@@ -106,20 +106,22 @@ async fn one_request(site: &Arc<Site>, origin: Origin, request: Request) -> Resp
                 return wrong(error);
             }
             let caller = Caller::modern(origin.principal, origin.profile, &declared);
-            if let Err(error) = site.gateway.check_headers(&caller, &request, &origin.headers) {
+            if let Err(error) = site.gateway.check_headers(&origin.snapshot, &caller, &request, &origin.headers) {
                 return wrong(error);
             }
-            exchange::one(site, caller, request, &origin.headers).await
+            exchange::one(site, &origin.snapshot, caller, request, &origin.headers).await
         }
         Ok(Opening::Legacy) => match session(site, &origin, session_id, Some(&request.id)) {
-            Ok(session) => exchange::one(site, origin.caller(&session), request, &origin.headers).await,
+            Ok(session) => {
+                exchange::one(site, &origin.snapshot, origin.caller(&session), request, &origin.headers).await
+            }
             Err(response) => *response,
         },
     }
 }
 
 fn initialize(site: &Arc<Site>, origin: &Origin, request: &Request) -> Response<Body> {
-    let (answer, session) = site.gateway.initialize_at(request, &origin.principal, &origin.profile, origin.address);
+    let (answer, session) = site.gateway.initialize(&origin.snapshot, request, &origin.principal, origin.address);
     let mut response = respond::answer(&answer, Era::Legacy);
     match session {
         Some(session) => {

@@ -1,0 +1,265 @@
+//! Admission: the rules decide, a place in the audit log is taken, and what comes of it is one value from the admission to
+//! the end of the call. Nothing reaches a server without an [`Admitted`].
+//!
+//! The place is reserved before the decision, so an event is recorded whatever becomes of the call, also when its
+//! future is dropped. The log blocks when it is full; it never drops.
+//!
+//! Nobody makes an [`Admitted`] but [`Admitted::open`]:
+//!
+//! ```compile_fail
+//! let admitted = toolcrib_call::Admitted { permit: None, entry: todo!(), metrics: None, slot: None };
+//! ```
+//!
+//! It ends once:
+//!
+//! ```compile_fail
+//! fn twice(admitted: toolcrib_call::Admitted) {
+//!     admitted.end(toolcrib_store::Outcome::Ok);
+//!     admitted.end(toolcrib_store::Outcome::Ok);
+//! }
+//! ```
+//!
+//! And no call is made without one, nor with one that is another's copy:
+//!
+//! ```compile_fail
+//! fn copied(admitted: &toolcrib_call::Admitted) -> toolcrib_call::Admitted {
+//!     admitted.clone()
+//! }
+//! ```
+
+mod redact;
+
+use std::borrow::Cow;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use toolcrib_base::{Clock, Kind, PrincipalId, Problem, ServerName, Timestamp};
+use toolcrib_policy::{Act, Denial, Permit, Request, Rules};
+use toolcrib_protocol::RpcError;
+use toolcrib_session::Caller;
+use toolcrib_store::{ArgsHash, AuditEvent, AuditLog, AuditSlot, Decision, Outcome};
+use toolcrib_view::metrics::ToolMetrics;
+
+use crate::live_events::{LiveEvent, LiveEvents};
+use crate::throttle::CallSlot;
+
+/// What the audit log is told about a call before it is decided.
+#[derive(Debug)]
+pub struct AuditedRequest<'a> {
+    pub method: &'a str,
+    pub target: Arc<str>,
+    pub arguments: Option<&'a [u8]>,
+    pub request_id: String,
+}
+
+/// Where calls are decided and written down.
+#[derive(Debug, Clone, Copy)]
+pub struct AuditContext<'a> {
+    pub log: &'a AuditLog,
+    pub clock: &'a dyn Clock,
+    pub rules: &'a Rules,
+    pub caller: &'a Caller,
+    /// Whether events keep their arguments, redacted.
+    pub keep_arguments: bool,
+    /// Where it is told that a call has ended.
+    pub events: &'a LiveEvents,
+}
+
+/// A call from its admission to its end: the proof that the rules let it through, its audit event in the making, its
+/// place among the calls of its principal and the counters of its tool. Dropped, it ends as cancelled.
+#[derive(Debug)]
+pub struct Admitted {
+    /// `None` once [`Admitted::detach`] has taken it away.
+    permit: Option<Permit>,
+    entry: Entry,
+    slot: Option<CallSlot>,
+}
+
+/// An audit event that is recorded when it is dropped at the latest, and what is counted then.
+#[derive(Debug)]
+struct Entry {
+    open: Option<(AuditSlot, AuditEvent)>,
+    metrics: Option<Arc<ToolMetrics>>,
+    started: Instant,
+    events: LiveEvents,
+}
+
+/// Why a call was not let through.
+#[derive(Debug)]
+pub enum Refusal {
+    /// The rules say no.
+    Denied(Denial),
+    /// The audit log is closed: the gateway is ending.
+    Closing,
+}
+
+// === impl Refusal ===
+
+impl Refusal {
+    /// What the caller is told, where the thing that was asked for is no secret.
+    pub fn problem(&self) -> Problem {
+        match self {
+            Self::Denied(denial) => {
+                let mut problem = Problem::new(Kind::Forbidden, denial.to_string());
+                problem.hint = denial.hint().map(str::to_owned);
+                problem
+            }
+            Self::Closing => closing_problem(),
+        }
+    }
+
+    /// The error for the caller: `unknown` where the rules say no and the thing must look as if it were not there.
+    pub fn or_unknown(&self, unknown: impl FnOnce() -> RpcError) -> RpcError {
+        match self {
+            Self::Denied(_) => unknown(),
+            Self::Closing => closing(),
+        }
+    }
+}
+
+/// The error of whatever is asked for while the gateway ends.
+pub fn closing() -> RpcError {
+    RpcError::from(&closing_problem())
+}
+
+fn closing_problem() -> Problem {
+    Problem::new(Kind::Unavailable, "the gateway is shutting down")
+}
+
+// === impl Admitted ===
+
+impl Admitted {
+    /// Reserves a place in the log, decides, and records a refusal at once.
+    ///
+    /// # Errors
+    /// The rules say no, or the gateway is ending.
+    pub async fn open(audit: AuditContext<'_>, act: &Act, asked: AuditedRequest<'_>) -> Result<Self, Refusal> {
+        let AuditContext { log, clock, rules, caller, .. } = audit;
+        let slot = log.reserve().await.map_err(|_| Refusal::Closing)?;
+        let hash = asked.arguments.map(|arguments| log.hash_arguments(arguments));
+        let policy_caller =
+            toolcrib_policy::Caller { principal: &caller.principal.id, is_admin: caller.principal.is_admin };
+        let verdict = rules.decide(&Request { caller: policy_caller, act });
+        let decision = match &verdict {
+            Ok(permit) => Decision::Permit(Cow::Borrowed(permit.rule().name())),
+            Err(denial) => Decision::Deny(Cow::Borrowed(denial.reason.name())),
+        };
+        let arguments = audit.keep_arguments.then(|| asked.arguments.map(redact::redacted)).flatten();
+        let event = AuditEvent { arguments, ..event(clock.now(), caller, asked, hash, decision) };
+        let mut entry = Entry::new((slot, event), audit.events);
+        match verdict {
+            Ok(permit) => Ok(Self { permit: Some(permit), entry, slot: None }),
+            Err(denial) => {
+                entry.close(Outcome::Denied);
+                Err(Refusal::Denied(denial))
+            }
+        }
+    }
+
+    /// Counts the end of the call for its tool.
+    #[must_use]
+    pub fn counted_by(mut self, metrics: Arc<ToolMetrics>) -> Self {
+        self.entry.metrics = Some(metrics);
+        self
+    }
+
+    /// Keeps a place among the calls of its principal until the call ends.
+    pub(crate) fn hold(&mut self, slot: CallSlot) {
+        self.slot = Some(slot);
+    }
+
+    /// What the permit was given for.
+    pub(crate) fn act(&self) -> Option<&Act> {
+        self.permit.as_ref().map(Permit::act)
+    }
+
+    /// Whether a server may be called with it.
+    pub(crate) fn permits(&self, server: &ServerName) -> bool {
+        self.act().and_then(Act::server) == Some(server)
+    }
+
+    /// Hands the call to something that outlives the request, which ends it then. The place among the calls of the
+    /// principal stays here, and ends with the request; nothing can be called with what is left.
+    pub fn detach(&mut self) -> Self {
+        let (started, events) = (self.entry.started, self.entry.events.clone());
+        let left = Entry { open: None, metrics: None, started, events };
+        Self { permit: self.permit.take(), entry: std::mem::replace(&mut self.entry, left), slot: None }
+    }
+
+    /// Ends the call: records the event, counts it, and gives its place free. Does nothing more once it was detached.
+    pub fn end(mut self, outcome: Outcome) {
+        self.entry.close(outcome);
+    }
+}
+
+/// Records that something unknown was asked for.
+pub async fn record_unknown(audit: AuditContext<'_>, asked: AuditedRequest<'_>) {
+    let AuditContext { log, clock, caller, .. } = audit;
+    let Ok(slot) = log.reserve().await else { return };
+    let hash = asked.arguments.map(|arguments| log.hash_arguments(arguments));
+    let event = event(clock.now(), caller, asked, hash, Decision::Deny(Cow::Borrowed(Kind::UnknownTool.name())));
+    Entry::new((slot, event), audit.events).close(Outcome::Denied);
+}
+
+fn event(
+    at: Timestamp,
+    caller: &Caller,
+    asked: AuditedRequest<'_>,
+    args_hash: Option<ArgsHash>,
+    decision: Decision,
+) -> AuditEvent {
+    let principal: PrincipalId = caller.principal.id.clone();
+    AuditEvent {
+        at,
+        principal,
+        profile: Some(caller.profile.clone()),
+        door: caller.door,
+        method: method_text(asked.method),
+        target: asked.target,
+        args_hash,
+        arguments: None,
+        decision,
+        // What stays if the call is dropped before it ends.
+        outcome: Outcome::Cancelled,
+        duration: Duration::ZERO,
+        request_id: asked.request_id,
+        session: caller.session.as_ref().map(|session| session.audit_name()),
+    }
+}
+
+/// The usual method names without an allocation.
+fn method_text(method: &str) -> Cow<'static, str> {
+    use toolcrib_protocol::method as known;
+    for name in [known::TOOLS_CALL, known::RESOURCES_READ, known::PROMPTS_GET, known::COMPLETE] {
+        if method == name {
+            return Cow::Borrowed(name);
+        }
+    }
+    Cow::Owned(method.to_owned())
+}
+
+// === impl Entry ===
+
+impl Entry {
+    fn new(open: (AuditSlot, AuditEvent), events: &LiveEvents) -> Self {
+        Self { open: Some(open), metrics: None, started: Instant::now(), events: events.clone() }
+    }
+
+    fn close(&mut self, outcome: Outcome) {
+        let Some((slot, mut event)) = self.open.take() else { return };
+        let duration = self.started.elapsed();
+        if let Some(metrics) = &self.metrics {
+            metrics.record(outcome, duration);
+        }
+        event.outcome = outcome;
+        event.duration = duration;
+        self.events.tell(|| LiveEvent::call(&event));
+        slot.record(event);
+    }
+}
+
+impl Drop for Entry {
+    fn drop(&mut self) {
+        self.close(Outcome::Cancelled);
+    }
+}

@@ -1,0 +1,78 @@
+//! What of a client decides how servers are called for it: what it can be asked, from which level on it hears messages.
+
+use std::sync::Arc;
+
+use toolcrib_protocol::level::Level;
+use toolcrib_protocol::{Capabilities, Raw, RpcError, json, meta};
+use toolcrib_session::Caller;
+use toolcrib_upstream::{CallHandler, Client, Conversation};
+
+/// The principals that stand for the owner of this installation, to whom the main connections belong.
+const OWNER: [&str; 2] = ["local", "admin"];
+
+/// What stands behind one request.
+#[derive(Debug, Clone, Default)]
+pub struct ClientOptions {
+    pub capabilities: Arc<Capabilities>,
+    pub level: Option<Level>,
+    /// The conversation with the server that the call belongs to.
+    pub conversation: Option<Arc<Conversation>>,
+}
+
+impl ClientOptions {
+    /// Reads it from the session of a legacy client or from the request of a modern one.
+    ///
+    /// Errors: a log level that does not exist.
+    pub fn read(caller: &Caller, params: &Raw) -> Result<Self, RpcError> {
+        if caller.session.is_some() {
+            return Ok(Self::of_caller(caller));
+        }
+        let Some(given) = params.get("_meta") else { return Ok(Self::default()) };
+        let members = given.members();
+        let capabilities = match json::find(&members, meta::CLIENT_CAPABILITIES) {
+            Some(declared) if declared != "{}" => Arc::new(Capabilities::read(&given.part(declared), caller.revision)),
+            _ => Arc::default(),
+        };
+        let level = match json::find(&members, meta::LOG_LEVEL) {
+            None => None,
+            Some(level) => {
+                let level = json::text(level).and_then(|name| Level::parse(&name));
+                Some(level.ok_or_else(|| {
+                    let names = Level::ALL.map(Level::as_str).join(", ");
+                    let message = format!("`_meta.{}` must be one of {names}", meta::LOG_LEVEL);
+                    RpcError::new(toolcrib_protocol::error::INVALID_PARAMS, message)
+                })?)
+            }
+        };
+        Ok(Self { capabilities, level, conversation: None })
+    }
+
+    /// What is known of a client where no request of it says more: nothing of a modern one.
+    pub fn of_caller(caller: &Caller) -> Self {
+        caller.session.as_ref().map_or_else(Self::default, |session| Self {
+            capabilities: Arc::clone(session.relayed()),
+            level: session.level(),
+            conversation: None,
+        })
+    }
+
+    /// The same in a conversation with the server.
+    pub fn within(&self, conversation: &Arc<Conversation>) -> Self {
+        Self { conversation: Some(Arc::clone(conversation)), ..self.clone() }
+    }
+
+    /// The client as the choice of a connection needs it. `own` takes what is said on a connection of its own.
+    pub fn client(&self, caller: &Caller, own: Option<Arc<dyn CallHandler>>) -> Client {
+        let principal = caller.principal.id.as_str();
+        Client {
+            principal: (!OWNER.contains(&principal)).then(|| principal.into()),
+            session: caller.session.as_ref().map(|session| session.audit_name()),
+            conversation: self.conversation.clone(),
+            environment: None,
+            era: Some(caller.revision.era()),
+            capabilities: Arc::clone(&self.capabilities),
+            level: self.level,
+            own,
+        }
+    }
+}

@@ -1,0 +1,128 @@
+//! One request on its way: for whom, by what it is decided, and the ways back to its client. Everything that is done for
+//! the request is a method of it, in the files that `lib.rs` lists as steps of the path.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use toolcrib_policy::Act;
+use toolcrib_protocol::{Era, Id, Raw, RpcError, json, task};
+use toolcrib_session::{Caller, RunningRequest};
+use toolcrib_upstream::Server;
+use toolcrib_view::view::View;
+
+use crate::admission::{self, Admitted, AuditContext, AuditedRequest, Refusal};
+use crate::client::ClientOptions;
+use crate::path::CallPath;
+use crate::reply::ReplyChannel;
+use crate::snapshot::ProfileSnapshot;
+
+/// One request on its way.
+#[derive(Debug)]
+pub struct RequestContext<'a> {
+    /// What all requests share.
+    pub path: &'a Arc<CallPath>,
+    /// What decides about it.
+    pub snapshot: &'a ProfileSnapshot,
+    /// Who asks.
+    pub caller: &'a Caller,
+    /// Its id, as the client gave it.
+    pub id: &'a Id,
+    /// By which a legacy client cancels it.
+    pub running: Option<&'a RunningRequest>,
+    /// The way back to the client before the answer.
+    pub reply: ReplyChannel,
+    /// What of the client decides how servers are called for it.
+    pub client: ClientOptions,
+    /// How deep it is nested in invocations; 0 for what a client asks.
+    pub depth: u8,
+}
+
+impl<'a> RequestContext<'a> {
+    /// A request of a client, or of something that asks in the client's name.
+    ///
+    /// # Errors
+    /// A log level that does not exist.
+    pub fn new(
+        path: &'a Arc<CallPath>,
+        snapshot: &'a ProfileSnapshot,
+        caller: &'a Caller,
+        id: &'a Id,
+        params: &Raw,
+    ) -> Result<Self, RpcError> {
+        let client = ClientOptions::read(caller, params)?;
+        Ok(Self { path, snapshot, caller, id, running: None, reply: ReplyChannel::default(), client, depth: 0 })
+    }
+
+    /// What the caller's profile shows.
+    pub fn view(&self) -> &'a View {
+        self.snapshot.view()
+    }
+
+    /// Decides about something, and takes its place in the audit log.
+    ///
+    /// # Errors
+    /// The rules say no, or the gateway is ending.
+    pub async fn admit(&self, act: &Act, asked: AuditedRequest<'_>) -> Result<Admitted, Refusal> {
+        Admitted::open(self.audit(), act, asked).await
+    }
+
+    /// Records that something unknown was asked for.
+    pub async fn record_unknown(&self, asked: AuditedRequest<'_>) {
+        admission::record_unknown(self.audit(), asked).await;
+    }
+
+    fn audit(&self) -> AuditContext<'_> {
+        let path = self.path;
+        AuditContext {
+            log: path.store.audit(),
+            clock: &*path.clock,
+            rules: self.snapshot.rules(),
+            caller: self.caller,
+            keep_arguments: path.keep_arguments,
+            events: &path.events,
+        }
+    }
+
+    /// What the audit log is told of this request.
+    pub fn audited<'b>(&self, method: &'b str, target: &str, arguments: Option<&'b Raw>) -> AuditedRequest<'b> {
+        AuditedRequest {
+            method,
+            target: target.into(),
+            arguments: arguments.map(|arguments| &arguments.bytes()[..]),
+            request_id: self.id.as_str().to_owned(),
+        }
+    }
+
+    /// The request's id as a text.
+    pub(crate) fn label(&self) -> String {
+        json::text(self.id.as_str()).map_or_else(|| self.id.as_str().to_owned(), Cow::into_owned)
+    }
+
+    /// Whether a server is spoken to in the modern era for this caller. A session with a server is what only the legacy
+    /// era knows, whoever takes part in it.
+    pub(crate) fn speaks_modern(&self, server: &Server) -> bool {
+        let era = if self.client.conversation.is_some() { Era::Legacy } else { self.caller.revision.era() };
+        server.era_for(era) == Some(Era::Modern)
+    }
+
+    /// Whether the client has declared, on this request, that it knows tasks.
+    pub fn declares_tasks(&self) -> bool {
+        let declared = &self.client.capabilities;
+        self.caller.revision.era() == Era::Modern && declared.has_extension(task::EXTENSION) && {
+            let extensions = declared.extensions.clone().unwrap_or_default();
+            let extensions = Raw::parse(extensions.into(), json::Rules::relayed(64)).ok();
+            extensions.and_then(|all| all.get(task::EXTENSION)).is_some_and(|settings| settings.is_object())
+        }
+    }
+
+    /// The name that a user reads before a question, where more than one server could be asking.
+    pub(crate) fn asks_for(&self, server: &Server) -> Option<String> {
+        let servers = &self.view().servers;
+        (servers.len() > 1).then(|| {
+            let name = &server.config().name;
+            let definition = servers.iter().find(|(definition, _)| definition.name == *name);
+            let title = definition.and_then(|(definition, _)| definition.title.clone());
+            title.unwrap_or_else(|| name.to_string())
+        })
+    }
+}

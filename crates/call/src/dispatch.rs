@@ -1,0 +1,169 @@
+//! The only place that calls servers. Everything here wants an [`Admitted`].
+
+use std::sync::atomic::Ordering;
+
+use toolcrib_base::{Kind, Problem};
+use toolcrib_policy::Act;
+use toolcrib_protocol::error::HEADER_MISMATCH;
+use toolcrib_protocol::{Raw, RpcError, method};
+use toolcrib_session::{Caller, RunningRequest};
+use toolcrib_store::Outcome;
+use toolcrib_upstream::places::{NoPlace, WAITING};
+use toolcrib_upstream::server::Call;
+use toolcrib_upstream::{CallError, Place, Server};
+
+use crate::admission::Admitted;
+use crate::environment::NeedsEnvironment;
+
+/// How a call at a server ended.
+#[derive(Debug, Clone)]
+pub(crate) enum CallOutcome {
+    /// The server answered.
+    Answered(Result<Raw, RpcError>),
+    /// The server could not be asked, or did not answer.
+    Failed(CallError),
+    /// The client took the call back.
+    Cancelled,
+    /// There was no place for the call, or the server needs something that could not be had from the client.
+    Unanswered(Problem),
+}
+
+// === impl CallOutcome ===
+
+impl CallOutcome {
+    /// Whether the call came to nothing, in whichever form its server says so.
+    pub(crate) fn has_failed(&self) -> bool {
+        match self {
+            Self::Answered(Ok(result)) => toolcrib_view::reply::is_failure(result),
+            Self::Answered(Err(_)) => true,
+            _ => false,
+        }
+    }
+
+    /// Whether a modern server refused the call because of its headers, so that what is known of the tool is out of date.
+    pub(crate) fn is_out_of_date(&self) -> bool {
+        matches!(self, Self::Answered(Err(error)) if error.code == HEADER_MISMATCH)
+    }
+
+    /// What the audit log has of it, where nothing more is made of the answer.
+    pub(crate) fn audited(&self) -> Outcome {
+        match self {
+            Self::Answered(Ok(result)) if toolcrib_view::reply::is_failure(result) => Outcome::ToolError,
+            Self::Answered(Ok(_)) => Outcome::Ok,
+            Self::Answered(Err(_)) => Outcome::Error(Kind::BadServer),
+            Self::Failed(error) => Outcome::Error(error.kind()),
+            Self::Cancelled => Outcome::Cancelled,
+            Self::Unanswered(problem) => Outcome::Error(problem.kind),
+        }
+    }
+}
+
+/// What is sent to the server.
+#[derive(Debug)]
+pub(crate) struct OutgoingCall<'a> {
+    pub server: &'a Server,
+    pub method: &'a str,
+    pub params: Raw,
+    /// What the caller's profile adds to the server's environment.
+    pub environment: Option<NeedsEnvironment>,
+    /// For whom, and what is heard in its course.
+    pub call: Call,
+}
+
+/// Calls the server that the call was admitted for, as soon as it has a place for the call.
+///
+/// Dropping the future takes the call back at the server. Whoever may come back for the answer keeps it.
+pub(crate) async fn call(
+    admitted: &Admitted,
+    caller: &Caller,
+    running: Option<&RunningRequest>,
+    outgoing: OutgoingCall<'_>,
+) -> CallOutcome {
+    let Some(act) = admitted.act().filter(|_| admitted.permits(&outgoing.server.config().name)) else {
+        debug_assert!(false, "a permit for another server, or one that was detached");
+        // Cannot happen while every caller takes the server from what was admitted.
+        return CallOutcome::Cancelled;
+    };
+    outgoing.call.cancel_on_drop.store(true, Ordering::Relaxed);
+    let asking = async {
+        let place = match place(act, caller, outgoing.server).await {
+            Ok(place) => place,
+            Err(problem) => return CallOutcome::Unanswered(problem),
+        };
+        let mut call = Call { waited: place.waited, ..outgoing.call };
+        if let Some(needed) = outgoing.environment {
+            // Boxed: only few profiles have one, and the future of each call is moved.
+            match Box::pin(needed.get()).await {
+                Ok(environment) => call.client.environment = Some(environment),
+                Err(problem) => return CallOutcome::Unanswered(problem),
+            }
+        }
+        match outgoing.server.call(outgoing.method, &outgoing.params, call).await {
+            Ok(outcome) => CallOutcome::Answered(outcome),
+            Err(error) => CallOutcome::Failed(error),
+        }
+    };
+    match running {
+        None => asking.await,
+        // Biased: what was cancelled while it waited for its turn is not sent at all.
+        Some(running) => tokio::select! {
+            biased;
+            () = running.cancelled() => CallOutcome::Cancelled,
+            outcome = asking => outcome,
+        },
+    }
+}
+
+/// Waits for a place at the server, as long as a call of it may take.
+async fn place(act: &Act, caller: &Caller, server: &Server) -> Result<Place, Problem> {
+    let (lane, most) = (lane(act), server.config().timeouts.call);
+    let taken = server.places().take(&caller.principal.id, lane, most).await;
+    taken.map_err(|why| no_place(server, lane, why))
+}
+
+/// What takes turns with others at a server: each tool, and everything else of one kind.
+fn lane(act: &Act) -> &str {
+    match act {
+        Act::CallTool { tool, .. } => &tool.tool,
+        Act::ReadResource { .. } => method::RESOURCES_READ,
+        Act::GetPrompt { .. } => method::PROMPTS_GET,
+        Act::Complete { .. } => method::COMPLETE,
+        Act::Forward { .. } => "other methods",
+        Act::Configure { .. } | Act::MetaTool { .. } | Act::Operation { .. } => "the gateway itself",
+    }
+}
+
+/// A server that is asked too much, in words for the client. Nothing was sent to it.
+fn no_place(server: &Server, lane: &str, why: NoPlace) -> Problem {
+    let (name, load) = (&server.config().name, server.places().load());
+    let message = match why {
+        NoPlace::Full => format!("the queue of server `{name}` is full: {WAITING} calls are waiting"),
+        NoPlace::Timeout(waited) => {
+            let (most, waiting) = (load.concurrency.calls, load.waiting);
+            let whose = match server.places().running(lane) {
+                running if load.running < most => format!("`{lane}` has {running} calls running, which is its share"),
+                _ => format!("all {most} are taken"),
+            };
+            let waited = waited.as_secs_f64();
+            format!("waited {waited} s for a place at server `{name}`: {whose}, and {waiting} more calls wait")
+        }
+    };
+    let hint = format!(
+        "Nothing was sent to the server, so the call can be repeated. `toolcrib get server {name}` shows what runs; \
+         `limits` in `servers/{name}.yaml` says how many calls may run at a time."
+    );
+    Problem::new(Kind::Busy, message).hint(hint)
+}
+
+/// A server that cannot be asked, in words for the client.
+pub(crate) fn unavailable(error: &CallError) -> Problem {
+    let problem = Problem::new(error.kind(), error.to_string());
+    match error {
+        CallError::Unavailable(away) => problem.hint(toolcrib_view::advice::for_caller_of(away)),
+        CallError::Full { .. } => {
+            problem.hint("Other servers are not affected; try again when some of them have ended.")
+        }
+        CallError::Ended(_) => problem,
+        CallError::Link { .. } => problem.hint("The call may have run; check before you repeat it."),
+    }
+}

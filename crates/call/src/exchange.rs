@@ -1,0 +1,322 @@
+//! One call to a server with all that may come in between: what the server asks reaches the client of its caller in the
+//! client's era, and the answers reach the server.
+//!
+//! | client | server | what is done |
+//! |---|---|---|
+//! | legacy | legacy | questions go to the session and the answers back, while the call runs |
+//! | legacy | modern | its result asks: the session is asked, and the call is made again with the answers |
+//! | modern | modern | its result asks: that is the answer, and the client makes the call again |
+//! | modern | legacy | the call is parked while the client answers ([`crate::parking`]) |
+
+mod hold;
+mod legacy_task;
+mod park;
+mod received;
+mod tasks;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::HeaderMap;
+use toolcrib_base::{Kind, Problem, random};
+use toolcrib_protocol::ask::{self, Asked, InputRequired, Question};
+use toolcrib_protocol::error::URL_REQUIRED;
+use toolcrib_protocol::rounds::{Rounds, Step};
+use toolcrib_protocol::{Capabilities, Era, Raw, RpcError, method};
+use toolcrib_session::{Channel, Session};
+use toolcrib_upstream::server::Call;
+use toolcrib_upstream::{CallHandler, Client, Server};
+
+use crate::admission::Admitted;
+use crate::context::RequestContext;
+use crate::dispatch::{self, CallOutcome, OutgoingCall};
+use crate::environment::NeedsEnvironment;
+use crate::listener::{ANSWER, CallListener, QuestionRelay, SessionListener};
+use crate::path::ASKING;
+
+pub(crate) use legacy_task::needs_task;
+
+/// How long one call of a legacy client may take with all its rounds.
+const LONGEST: Duration = Duration::from_secs(60 * 60);
+/// The wait before a call is made again for a server that only request it later.
+const LATER: Duration = Duration::from_millis(200);
+
+/// What is to be called.
+#[derive(Debug)]
+pub(crate) struct ServerRequest<'a> {
+    pub(crate) server: &'a Server,
+    pub(crate) method: &'a str,
+    pub(crate) params: Raw,
+    /// What of the arguments is mirrored in headers, for modern servers.
+    pub(crate) headers: HeaderMap,
+}
+
+impl RequestContext<'_> {
+    /// Calls the server that the call was admitted for. Where the call outlives this request, it is detached from
+    /// `admitted`.
+    pub(crate) async fn exchange(&self, admitted: &mut Admitted, request: ServerRequest<'_>) -> CallOutcome {
+        let (server, method, asked) = (request.server, request.method, request.params.clone());
+        let outcome = self.exchange_as_is(admitted, request).await;
+        self.received(server, method, &asked, outcome)
+    }
+
+    async fn exchange_as_is(&self, admitted: &mut Admitted, request: ServerRequest<'_>) -> CallOutcome {
+        match &self.caller.session {
+            None if self.parks(request.server, &request.params) => Box::pin(self.park(admitted, request)).await,
+            Some(session) => self.in_rounds(admitted, session, request).await,
+            None => self.once(admitted, &request, request.params.clone()).await,
+        }
+    }
+
+    /// Whether a call may have to wait for answers of a modern client while it runs, or belongs to one that does: a retry
+    /// must find that one, whatever its client declares by now and of whichever era the server is.
+    fn parks(&self, server: &Server, params: &Raw) -> bool {
+        let state = || ask::state(params);
+        self.caller.revision.era() == Era::Modern
+            && match self.speaks_modern(server) {
+                true => state().is_some_and(|state| self.path.parking.knows(&state)),
+                false => self.client.capabilities.can_be_asked() || state().is_some(),
+            }
+    }
+
+    /// One call, as it is.
+    pub(crate) async fn once(&self, admitted: &Admitted, request: &ServerRequest<'_>, params: Raw) -> CallOutcome {
+        let listener = self.listener(request.server);
+        let call = Call {
+            client: self.client_of(request.server),
+            wants_progress: self.reply.token.is_some(),
+            handler: listener.clone().map(|listener| {
+                let handler: Arc<dyn CallHandler> = listener;
+                handler
+            }),
+            headers: request.headers.clone(),
+            ..Call::default()
+        };
+        let environment = self.environment_for(request.server);
+        let outgoing = OutgoingCall { server: request.server, method: request.method, params, environment, call };
+        let outcome = dispatch::call(admitted, self.caller, self.running, outgoing).await;
+        match listener.and_then(|listener| listener.missing()) {
+            // The call failed because the client of this era did not declare what it must.
+            Some(question) if self.caller.session.is_none() && outcome.has_failed() => {
+                CallOutcome::Answered(Err(question.missing()))
+            }
+            _ => self.checked(request.server, outcome),
+        }
+    }
+
+    /// What the profile adds to the environment of a server.
+    pub(crate) fn environment_for(&self, server: &Server) -> Option<NeedsEnvironment> {
+        self.path.servers.environment(&self.view().profile, &server.config().name)
+    }
+
+    /// For whom a call of a server is made.
+    pub(crate) fn client_of(&self, server: &Server) -> Client {
+        let session = self.caller.session.as_ref().filter(|_| self.client.capabilities.can_be_asked());
+        let own = session.map(|session| {
+            let from = self.asks_for(server);
+            let own: Arc<dyn CallHandler> = SessionListener::new(session, self.path.servers.scope(), from);
+            own
+        });
+        let mut client = self.client.client(self.caller, own);
+        if self.reply.channel.is_none() && self.caller.session.is_none() {
+            // Nobody would hear them.
+            client.level = None;
+        }
+        client
+    }
+
+    /// What takes the server's words in the course of the call; nothing where nobody would hear them.
+    fn listener(&self, server: &Server) -> Option<Arc<CallListener>> {
+        let channel = self.reply.channel.is_some();
+        let asked = match self.caller.session {
+            Some(_) => self.client.capabilities.can_be_asked(),
+            // What a legacy server asks in vain is what the client must be told.
+            None => self.caller.revision.era() == Era::Modern && !self.speaks_modern(server),
+        };
+        (channel || asked).then(|| {
+            // Nothing that such a server asks would fit a client that can be asked nothing.
+            let session = self.caller.session.as_ref().filter(|_| self.client.capabilities.can_be_asked());
+            let scope = self.path.servers.scope();
+            let relay = session.map(|session| QuestionRelay::new(session, scope.clone(), self.asks_for(server)));
+            Arc::new(CallListener::new(self.reply.clone(), self.caller.revision, self.client.clone(), relay))
+        })
+    }
+
+    /// What a modern server asks must fit what the client declared, and is written for it.
+    pub(crate) fn checked(&self, server: &Server, outcome: CallOutcome) -> CallOutcome {
+        if let CallOutcome::Answered(Err(error)) = &outcome
+            && error.code == URL_REQUIRED
+            && !self.caller.revision.has_url_error()
+        {
+            return self.url_required(error);
+        }
+        let CallOutcome::Answered(Ok(result)) = &outcome else { return outcome };
+        if self.caller.session.is_some() || !ask::is_input_required(result) {
+            return outcome;
+        }
+        let mut required = match InputRequired::read(result) {
+            Ok(required) => required,
+            Err(why) => return CallOutcome::Unanswered(odd(server, &why)),
+        };
+        if let Some(error) = unfit(&required.questions, &self.client.capabilities) {
+            return CallOutcome::Answered(Err(error));
+        }
+        let Some(from) = self.asks_for(server) else { return outcome };
+        for (_, asked) in &mut required.questions {
+            *asked = ask::question_for(self.caller.revision, asked, "", Some(&from));
+        }
+        let asked = required.to_raw();
+        let edits = asked.get("inputRequests");
+        let edited = edits.as_ref().map_or_else(
+            || result.clone(),
+            |requests| result.edit(&[("inputRequests", toolcrib_protocol::raw::Edit::Set(requests.as_str()))]),
+        );
+        CallOutcome::Answered(Ok(edited))
+    }
+
+    /// A legacy server that wants a page opened first: a modern client is asked for it in the way of its era, any other
+    /// reads where to go.
+    fn url_required(&self, error: &RpcError) -> CallOutcome {
+        let pages = ask::pages(error);
+        let modern = self.caller.revision.era() == Era::Modern;
+        if modern && self.client.capabilities.url && !pages.is_empty() {
+            let questions = pages.into_iter().enumerate().map(|(index, asked)| (format!("page-{}", index + 1), asked));
+            let required = InputRequired { questions: questions.collect(), state: None };
+            return CallOutcome::Answered(Ok(required.to_raw()));
+        }
+        let urls: Vec<String> = pages.iter().filter_map(|page| page.params.text("url")).collect();
+        CallOutcome::Unanswered(
+            Problem::new(Kind::Forbidden, error.message.clone())
+                .hint(format!("Open {} first, then make the call again.", urls.join(" and "))),
+        )
+    }
+
+    /// A legacy client and a server of whichever era: what a modern one needs is asked of the session.
+    async fn in_rounds(&self, admitted: &Admitted, session: &Arc<Session>, request: ServerRequest<'_>) -> CallOutcome {
+        if self.client.capabilities.can_be_asked() {
+            return Box::pin(self.rounds(admitted, session, request, None)).await;
+        }
+        // Nobody is asked in its course, so its own deadline is enough, and mostly its first round is all.
+        let first = self.once(admitted, &request, request.params.clone()).await;
+        match &first {
+            CallOutcome::Answered(Ok(result)) if ask::is_input_required(result) => {
+                Box::pin(self.rounds(admitted, session, request, Some(first))).await
+            }
+            _ => first,
+        }
+    }
+
+    /// All rounds of a call, or those after the `first`.
+    async fn rounds(
+        &self,
+        admitted: &Admitted,
+        session: &Arc<Session>,
+        request: ServerRequest<'_>,
+        mut first: Option<CallOutcome>,
+    ) -> CallOutcome {
+        let odd = |why: &str| CallOutcome::Unanswered(odd(request.server, why));
+        let rounds = async {
+            let mut rounds = Rounds::new(request.params.clone());
+            let mut params = request.params.clone();
+            loop {
+                let outcome = match first.take() {
+                    Some(first) => first,
+                    None => self.once(admitted, &request, params).await,
+                };
+                let CallOutcome::Answered(Ok(result)) = &outcome else { return outcome };
+                let questions = match rounds.take(result) {
+                    Step::Done => return outcome,
+                    Step::Odd(why) => return odd(&why),
+                    Step::Later => {
+                        tokio::time::sleep(LATER).await;
+                        Vec::new()
+                    }
+                    Step::Ask(questions) => questions,
+                };
+                if let Some(error) = unfit(&questions, &self.client.capabilities) {
+                    return CallOutcome::Answered(Err(error));
+                }
+                let place = match self.path.asking.try_acquire() {
+                    Ok(place) if !questions.is_empty() => Some(place),
+                    Err(_) if !questions.is_empty() => {
+                        let message = format!(
+                            "the limit of {ASKING} calls that wait for answers of their clients is \
+                                               reached"
+                        );
+                        let problem = Problem::new(Kind::Busy, message);
+                        return CallOutcome::Unanswered(problem.hint("Answer some of them, or wait for them to end."));
+                    }
+                    _ => None,
+                };
+                let answers = match self.ask_session(session, request.server, questions).await {
+                    Ok(answers) => answers,
+                    Err(problem) => return CallOutcome::Unanswered(problem),
+                };
+                drop(place);
+                params = rounds.next(&answers);
+            }
+        };
+        tokio::time::timeout(LONGEST, rounds).await.unwrap_or_else(|_| odd("it asked for too long"))
+    }
+
+    async fn ask_session(
+        &self,
+        session: &Arc<Session>,
+        server: &Server,
+        questions: Vec<(String, Asked)>,
+    ) -> Result<Vec<(String, Raw)>, Problem> {
+        let from = self.asks_for(server);
+        let mut answers = Vec::with_capacity(questions.len());
+        // One after the other: people answer one question at a time.
+        for (key, asked) in questions {
+            let asked = ask::question_for(session.revision, &asked, &random::hex_128(), from.as_deref());
+            let asking = ask_one(session, self.reply.channel.as_ref(), &asked);
+            let answered = match self.running {
+                None => asking.await,
+                Some(running) => tokio::select! {
+                    biased;
+                    () = running.cancelled() => return Err(Problem::new(Kind::Cancelled, "the call was cancelled")),
+                    answered = asking => answered,
+                },
+            };
+            answers.push((key, answered?));
+        }
+        Ok(answers)
+    }
+}
+
+/// Asks a legacy client; an answer that is an error becomes one that a modern server can read.
+async fn ask_one(session: &Session, channel: Option<&Channel>, asked: &Asked) -> Result<Raw, Problem> {
+    let answered = session.ask(channel, &asked.method, asked.params.clone(), ANSWER).await;
+    match answered {
+        Ok(Ok(answer)) => Ok(answer),
+        Ok(Err(_)) | Err(_) if asked.method == method::ELICITATION_CREATE => {
+            Ok(Raw::from_value(&serde_json::json!({ "action": "cancel" })))
+        }
+        Ok(Err(error)) => {
+            let message = format!("the client refused `{}`: {}", asked.method, error.message);
+            Err(Problem::new(Kind::InvalidParams, message))
+        }
+        Err(unasked) => {
+            let message = format!("`{}` was not answered: {unasked}", asked.method);
+            Err(Problem::new(Kind::Unavailable, message))
+        }
+    }
+}
+
+/// The error for a question that the client has not declared to answer.
+pub(crate) fn unfit(questions: &[(String, Asked)], capabilities: &Capabilities) -> Option<RpcError> {
+    questions.iter().find_map(|(_, asked)| match Question::of(&asked.method, &asked.params) {
+        Some(question) if question.fits(capabilities) => None,
+        Some(question) => Some(question.missing()),
+        None => {
+            let method: String = asked.method.chars().take(100).collect();
+            let problem = Problem::new(Kind::BadServer, format!("the server asks `{method}`, which no client answers"));
+            Some(RpcError::from(&problem))
+        }
+    })
+}
+
+fn odd(server: &Server, why: &str) -> Problem {
+    Problem::new(Kind::BadServer, format!("server `{}` needs input: {why}", server.config().name))
+}

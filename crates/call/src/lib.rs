@@ -1,0 +1,59 @@
+//! The one path of every call: admission, limits, exchange with servers and clients, parked calls, tasks, and the servers
+//! themselves. Nothing reaches a server but by [`Admitted`], and whoever is admitted is so by one [`ProfileSnapshot`].
+//!
+//! The steps of a call, from above to below:
+//!
+//! 1. [`snapshot`]: what decides about the request, taken once where its caller is proven.
+//! 2. [`context`]: the request with all that it needs; [`pending`] waits for a server that is being listed.
+//! 3. [`admission`]: rules and audit log; then [`throttle`](limits), [`guard`], [`checks`](arguments).
+//! 4. [`tool_call`], [`offer`], [`listen`](subscriptions), `tasks`: one file for each kind of request.
+//! 5. [`exchange`]: the call with all that may come in between; `dispatch` is the only place that calls a server.
+//!
+//! Knows sessions and views; knows no operation, no meta-tool and no door.
+
+pub mod admission;
+mod answer;
+mod checks;
+mod client;
+mod context;
+mod conversations;
+mod dispatch;
+mod environment;
+mod exchange;
+pub mod guard;
+mod listen;
+mod listener;
+pub mod live_events;
+mod offer;
+mod own_resource;
+pub mod own_tasks;
+pub mod params;
+mod parking;
+mod path;
+mod pending;
+pub mod pins;
+mod reply;
+pub mod servers;
+pub mod snapshot;
+pub mod source;
+mod subscriptions;
+mod throttle;
+mod ticket;
+mod tool_call;
+mod views;
+
+pub use admission::{Admitted, AuditContext, AuditedRequest, Refusal};
+pub use answer::CallAnswer;
+pub use client::ClientOptions;
+pub use context::RequestContext;
+pub use guard::{CallGuard, GuardedCall};
+pub use live_events::{LiveEvent, LiveEvents};
+pub use own_tasks::{OwnTask, TaskStart};
+pub use path::{CallPath, PathParts};
+pub use reply::ReplyChannel;
+pub use servers::Servers;
+pub use snapshot::ProfileSnapshot;
+pub use source::{CallTool, Invocation, Source, SourceCall, Sources};
+pub use ticket::{KnownTask, Ticket};
+pub use tool_call::{CallResult, ToolCall, problem_of};
+pub use views::{ViewTable, Views};

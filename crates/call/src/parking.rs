@@ -1,0 +1,306 @@
+//! Calls of modern clients that wait, at a legacy server, for answers: the server asks and keeps its call open, the
+//! client is told what is needed and comes back with the answers in a request of its own.
+//!
+//! A call runs once, in a task of its own. The first request and every retry attach to it and leave with its outcome or
+//! with its questions. What leads back to it is a sealed state, bound to principal, profile, the call itself and a time.
+//! Calls wait in the memory of this process.
+
+mod table;
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use tokio::sync::watch;
+use tokio::time::Instant;
+use toolcrib_base::{Kind, Problem, random};
+use toolcrib_protocol::ask::{self, Asked, Question};
+use toolcrib_protocol::park::{Park, Waiting};
+use toolcrib_protocol::seal::Sealer;
+use toolcrib_protocol::{Answer, Id, Notification, Raw, Request, Revision, method};
+use toolcrib_upstream::{CallHandler, Reply};
+
+use crate::client::ClientOptions;
+use crate::dispatch::CallOutcome;
+use crate::listener::refuse;
+use crate::reply::ReplyChannel;
+use table::Table;
+
+/// What the sealed states are for.
+const PURPOSE: &str = "parked-call";
+/// How long a call waits for its client to come back.
+const RETURN: Duration = Duration::from_secs(10 * 60);
+/// The same in milliseconds of the clock.
+pub(crate) const RETURN_MS: i64 = 10 * 60 * 1_000;
+/// How many bytes the result of a finished call may have to be kept that long too.
+const SMALL: usize = 256 * 1024;
+/// How long a finished call with a larger one is kept.
+const KEPT: Duration = Duration::from_secs(60);
+
+/// The calls that are parked.
+pub(crate) struct Parking {
+    calls: Mutex<Table>,
+    sealer: Sealer,
+}
+
+impl fmt::Debug for Parking {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Parking").field("calls", &lock(&self.calls).len()).finish_non_exhaustive()
+    }
+}
+
+/// What a sealed state says.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct ParkTicket {
+    pub(crate) call: String,
+    pub(crate) principal: String,
+    pub(crate) profile: String,
+    pub(crate) digest: String,
+    /// Milliseconds of the clock.
+    pub(crate) until: i64,
+}
+
+/// One call that runs.
+#[derive(Debug)]
+pub(crate) struct ParkedCall {
+    state: Mutex<State>,
+    /// The highest progress told: a modern client must hear it rise.
+    rising: Mutex<f64>,
+    /// Counts what happened, so that those who are attached look again.
+    news: watch::Sender<u64>,
+}
+
+#[derive(Default)]
+struct State {
+    park: Park<(Request, Reply)>,
+    /// How it ended.
+    ended: Option<CallOutcome>,
+    /// Since when it is only kept in case its client asks again.
+    kept_since: Option<Instant>,
+    /// The way back to whoever attached last.
+    reply: ReplyChannel,
+    client: ClientOptions,
+    from: Option<String>,
+    /// What the server asked in vain, because the client that was there did not offer it.
+    missing: Option<Question>,
+}
+
+impl fmt::Debug for State {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("State").field("ended", &self.ended.is_some()).finish_non_exhaustive()
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+// === impl Parked ===
+
+impl ParkedCall {
+    fn begin() -> Arc<Self> {
+        let (rising, news) = (Mutex::new(f64::NEG_INFINITY), watch::Sender::new(0));
+        Arc::new(Self { state: Mutex::default(), rising, news })
+    }
+
+    fn tell(&self) {
+        self.news.send_modify(|count| *count += 1);
+    }
+
+    /// Counts what happens to it.
+    pub(crate) fn watch(&self) -> watch::Receiver<u64> {
+        self.news.subscribe()
+    }
+
+    /// The name that a user reads before its questions.
+    pub(crate) fn asks_for(&self, from: Option<String>) {
+        lock(&self.state).from = from;
+    }
+
+    /// Notes how it ended, for a client whose answer got lost, or who answers a question that the server has given up.
+    /// Gives for how long it is kept; `None` for one that never left its first request.
+    pub(crate) fn ended_with(&self, outcome: CallOutcome) -> Option<Duration> {
+        let kept = if is_small(&outcome) { RETURN } else { KEPT };
+        let was_parked = {
+            let mut state = lock(&self.state);
+            state.ended = Some(outcome);
+            state.kept_since = Some(Instant::now());
+            let was_parked = state.park.was_parked();
+            state.park.end();
+            was_parked
+        };
+        self.tell();
+        was_parked.then_some(kept)
+    }
+
+    /// How it is by now: ended, asking, or neither.
+    pub(crate) fn look(&self) -> Option<Result<CallOutcome, Vec<(String, Asked)>>> {
+        let mut state = lock(&self.state);
+        if let Some(ended) = &state.ended {
+            let missing = state.missing.filter(|_| ended.has_failed());
+            return Some(Ok(missing.map_or_else(|| ended.clone(), |it| CallOutcome::Answered(Err(it.missing())))));
+        }
+        // What this client cannot be asked is refused now: the one that came before may have declared more.
+        let capabilities = Arc::clone(&state.client.capabilities);
+        let unfit = state.park.unfit(&capabilities);
+        let questions = unfit.iter().filter_map(|it| Question::of(&it.asked.method, &it.asked.params));
+        state.missing = state.missing.or(questions.into_iter().next());
+        let left = state.park.is_asking().then(|| state.park.leave());
+        drop(state);
+        for Waiting { asked, way: (request, reply), .. } in unfit {
+            refuse(Question::of(&asked.method, &asked.params), &request, reply);
+        }
+        left.map(Err)
+    }
+
+    pub(crate) fn is_asking(&self) -> bool {
+        let state = lock(&self.state);
+        state.ended.is_none() && state.park.is_asking()
+    }
+
+    pub(crate) fn answer(&self, answers: BTreeMap<String, Raw>) {
+        let answered = lock(&self.state).park.answer(answers);
+        for (Waiting { way: (request, reply), .. }, answer) in answered {
+            reply.send(Answer::ok(request.id, answer));
+        }
+    }
+}
+
+impl CallHandler for ParkedCall {
+    fn notification(&self, notification: Notification) {
+        let mut state = lock(&self.state);
+        match notification.method.as_str() {
+            method::PROGRESS => state.reply.progress(&notification, Some(&self.rising)),
+            method::MESSAGE if state.client.level.is_some() => state.reply.message(&notification, state.client.level),
+            method::CANCELLED => {
+                if let Some(id) = notification.params.get("requestId").and_then(Id::from_raw) {
+                    state.park.withdraw(&id);
+                }
+                drop(state);
+                self.tell();
+            }
+            _ => {}
+        }
+    }
+
+    fn request(&self, request: Request, reply: Reply) {
+        if request.method == method::PING {
+            return reply.send_default(&request);
+        }
+        let Some(question) = Question::of(&request.method, &request.params) else {
+            return refuse(None, &request, reply);
+        };
+        let mut state = lock(&self.state);
+        let asked = Asked { method: request.method.clone(), params: request.params.clone() };
+        let asked = ask::question_for(Revision::LATEST, &asked, "", state.from.as_deref());
+        let waiting = Waiting { id: request.id.clone(), asked, way: (request, reply) };
+        let refused = state.park.ask(waiting);
+        drop(state);
+        match refused {
+            Ok(()) => self.tell(),
+            Err(Waiting { way: (request, reply), .. }) => refuse(Some(question), &request, reply),
+        }
+    }
+}
+
+/// A request that waits at a parked call.
+pub(crate) struct Attachment<'a> {
+    pub(crate) parked: &'a ParkedCall,
+}
+
+impl<'a> Attachment<'a> {
+    pub(crate) fn new(parked: &'a ParkedCall, reply: &ReplyChannel, client: &ClientOptions) -> Self {
+        let mut state = lock(&parked.state);
+        state.park.attach();
+        state.reply = reply.clone();
+        state.client = client.clone();
+        Self { parked }
+    }
+}
+
+impl Drop for Attachment<'_> {
+    fn drop(&mut self) {
+        let mut state = lock(&self.parked.state);
+        state.park.detach();
+        if state.park.is_alone() {
+            state.reply = ReplyChannel::default();
+        }
+        drop(state);
+        self.parked.tell();
+    }
+}
+
+// === impl Parking ===
+
+impl Parking {
+    pub(crate) fn new(sealer: Sealer) -> Self {
+        Self { calls: Mutex::default(), sealer }
+    }
+
+    pub(crate) fn find(&self, principal: &str, call: &str) -> Option<Arc<ParkedCall>> {
+        lock(&self.calls).get(principal, call)
+    }
+
+    pub(crate) fn remove(&self, principal: &str, call: &str) {
+        lock(&self.calls).remove(principal, call);
+    }
+
+    /// One of this principal has ended and is kept.
+    pub(crate) fn make_room_to_keep(&self, principal: &str) {
+        lock(&self.calls).make_room_to_keep(principal);
+    }
+
+    /// The state that leads a client back to its call.
+    pub(crate) fn seal(&self, ticket: &ParkTicket) -> String {
+        let text = serde_json::to_vec(ticket).unwrap_or_default();
+        self.sealer.seal(PURPOSE, &text)
+    }
+
+    /// What a state says, if it is one of ours.
+    pub(crate) fn opened(&self, state: &Raw) -> Option<ParkTicket> {
+        let text = toolcrib_protocol::json::text(state.as_str())?;
+        serde_json::from_slice(&self.sealer.open(PURPOSE, &text)?).ok()
+    }
+
+    /// Whether a state was given out here.
+    pub(crate) fn knows(&self, state: &Raw) -> bool {
+        self.opened(state).is_some()
+    }
+
+    pub(crate) fn enter(&self, principal: &str) -> Result<(String, Arc<ParkedCall>), Problem> {
+        let (call, parked) = (random::hex_128(), ParkedCall::begin());
+        if lock(&self.calls).insert(principal, call.clone(), Arc::clone(&parked)) {
+            return Ok((call, parked));
+        }
+        let message = "too many calls of clients that can be asked run or wait for answers";
+        Err(Problem::new(Kind::Busy, message).hint("Answer some of them, or wait for them to end."))
+    }
+}
+
+/// Waits until nobody will come back for a call: its client went away before it was asked anything, or has not come
+/// back in time.
+pub(crate) async fn given_up(parked: &ParkedCall) {
+    let mut news = parked.news.subscribe();
+    loop {
+        news.borrow_and_update();
+        let (alone, abandoned) = {
+            let state = lock(&parked.state);
+            (state.park.is_alone(), state.park.is_abandoned())
+        };
+        if abandoned {
+            return;
+        }
+        let until = Instant::now() + RETURN;
+        tokio::select! {
+            changed = news.changed() => if changed.is_err() { return },
+            () = tokio::time::sleep_until(until), if alone => return,
+        }
+    }
+}
+
+/// Whether it costs little to keep.
+fn is_small(ended: &CallOutcome) -> bool {
+    !matches!(ended, CallOutcome::Answered(Ok(result)) if result.bytes().len() > SMALL)
+}

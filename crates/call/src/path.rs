@@ -1,0 +1,156 @@
+//! All that the one path of calls is made of. What only the gateway's own meta-tools and operations need is not in here.
+
+use std::sync::{Arc, OnceLock, Weak};
+
+use tokio::sync::Semaphore;
+use toolcrib_base::{Clock, ServerName};
+use toolcrib_protocol::Raw;
+use toolcrib_protocol::seal::Sealer;
+use toolcrib_session::Caller;
+use toolcrib_store::Store;
+
+use crate::checks::Checks;
+use crate::conversations::Conversations;
+use crate::guard::{CallGuard, GuardedCall};
+use crate::live_events::LiveEvents;
+use crate::own_tasks::OwnTasks;
+use crate::parking::Parking;
+use crate::pins::Pins;
+use crate::servers::Servers;
+use crate::source::{CallTool, Source, Sources};
+use crate::subscriptions::Subscriptions;
+use crate::throttle::Throttle;
+use crate::ticket::{KnownTask, Ticket};
+use crate::views::ViewTable;
+
+/// How many calls may wait for answers of legacy clients at a time, as many as may wait for one server. They hold no
+/// place at it meanwhile.
+pub(crate) const ASKING: usize = 8_192;
+
+/// What a [`CallPath`] is made of.
+#[derive(Debug)]
+pub struct PathParts {
+    /// What outlives the process.
+    pub store: Store,
+    /// The time.
+    pub clock: Arc<dyn Clock>,
+    /// The servers, none running yet.
+    pub servers: Servers,
+    /// What of this process offers tools of its own.
+    pub sources: Sources,
+    /// Where what happens is told to whoever listens.
+    pub events: LiveEvents,
+    /// Whether the audit log keeps arguments, their secrets redacted.
+    pub keep_arguments: bool,
+    /// What else looks at each call of a tool, in this order.
+    pub guards: Vec<Arc<dyn CallGuard>>,
+    /// Our name and version, as clients see them: an object.
+    pub server_info: Raw,
+}
+
+/// The one path of calls: what is shared by all requests.
+#[derive(Debug)]
+pub struct CallPath {
+    /// What outlives the process.
+    pub store: Store,
+    /// The time.
+    pub clock: Arc<dyn Clock>,
+    /// The servers.
+    pub servers: Servers,
+    /// What each profile shows.
+    pub views: ViewTable,
+    /// Where what happens is told to whoever listens.
+    pub events: LiveEvents,
+    /// What of each server was approved.
+    pub pins: Pins,
+    /// Seals what clients hold for us: cursors, ids of tasks, states of calls.
+    pub sealer: Sealer,
+    /// Our name and version, as clients see them.
+    pub server_info: Raw,
+    /// The sessions that callers have opened at servers.
+    pub conversations: Conversations,
+    /// Who hears of what changes.
+    pub subscriptions: Subscriptions,
+    /// Whether the audit log keeps arguments, their secrets redacted.
+    pub keep_arguments: bool,
+    /// What of this process offers tools of its own.
+    pub sources: Sources,
+    /// The tasks that run here.
+    pub tasks: Arc<OwnTasks>,
+    pub(crate) throttle: Throttle,
+    pub(crate) checks: Checks,
+    pub(crate) parking: Parking,
+    /// Places for calls that wait for answers of legacy clients.
+    pub(crate) asking: Semaphore,
+    guards: Vec<Arc<dyn CallGuard>>,
+    /// What resolves the names that sources call. It owns this value, so it is held weakly.
+    tools: OnceLock<Weak<dyn CallTool>>,
+}
+
+impl CallPath {
+    /// Blocks: it reads the state.
+    pub fn new(parts: PathParts) -> Self {
+        let key = parts.store.sealing_key().unwrap_or_else(|error| {
+            tracing::warn!(%error, "cannot read the sealing key; cursors and request states expire at a restart");
+            let mut key = [0; 32];
+            key.copy_from_slice(&toolcrib_base::random::token().expose().as_bytes()[..32]);
+            key
+        });
+        let sealer = Sealer::new(key);
+        Self {
+            pins: Pins::new(parts.store.pins()),
+            tasks: Arc::new(OwnTasks::new(parts.store.clone(), Arc::clone(&parts.clock))),
+            parking: Parking::new(sealer.clone()),
+            sealer,
+            store: parts.store,
+            clock: parts.clock,
+            servers: parts.servers,
+            views: ViewTable::default(),
+            events: parts.events,
+            server_info: parts.server_info,
+            conversations: Conversations::default(),
+            subscriptions: Subscriptions::default(),
+            keep_arguments: parts.keep_arguments,
+            sources: parts.sources,
+            throttle: Throttle::default(),
+            checks: Checks::default(),
+            asking: Semaphore::new(ASKING),
+            guards: parts.guards,
+            tools: OnceLock::new(),
+        }
+    }
+
+    /// Says once what resolves the names that sources call.
+    pub fn resolve_by(&self, tools: Weak<dyn CallTool>) {
+        // A second one changes nothing: there is one gateway to a path.
+        let _ = self.tools.set(tools);
+    }
+
+    /// What sources call by; `None` while the gateway is being built, and once it is gone.
+    pub(crate) fn tools(&self) -> Option<Arc<dyn CallTool>> {
+        self.tools.get()?.upgrade()
+    }
+
+    /// The source of a name.
+    pub fn source(&self, name: &ServerName) -> Option<&Arc<dyn Source>> {
+        self.sources.iter().find(|source| source.name() == name)
+    }
+
+    /// What a task id leads to for this caller; `None` for ids that are nobody's, and those of others.
+    pub async fn find_task(&self, caller: &Caller, id: &str) -> Option<KnownTask> {
+        match Ticket::open(&self.sealer, caller, id) {
+            Some(ticket) => Some(KnownTask::Relayed(ticket)),
+            None => self.tasks.find(caller, id).await.map(KnownTask::Own),
+        }
+    }
+
+    /// Asks the guards before a call.
+    pub(crate) fn guard(&self, call: &GuardedCall<'_>) -> Result<(), toolcrib_base::Problem> {
+        self.guards.iter().try_for_each(|guard| guard.before(call))
+    }
+
+    /// Tells the guards of a call that went well.
+    pub(crate) fn tell_guards(&self, call: &GuardedCall<'_>) {
+        self.guards.iter().for_each(|guard| guard.after(call));
+    }
+}

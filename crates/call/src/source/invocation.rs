@@ -1,0 +1,126 @@
+//! One piece of work for a source: for whom, with what, and the way to call other tools in its course.
+
+use std::fmt;
+use std::sync::Arc;
+
+use serde_json::json;
+use toolcrib_base::{Kind, Problem};
+use toolcrib_protocol::{Notification, Raw, Revision, downgrade, method};
+use toolcrib_session::Caller;
+use toolcrib_store::Door;
+use toolcrib_view::Visibility;
+use toolcrib_view::view::View;
+
+use crate::reply::ReplyChannel;
+use crate::source::{CallTool, SourceCall};
+
+/// How deep invocations may nest: a workflow calls a workflow calls a workflow …
+pub const DEEPEST: u8 = 16;
+
+/// One piece of work for a source.
+#[derive(Clone)]
+pub struct Invocation {
+    /// The path that its calls take.
+    pub path: Arc<dyn CallTool>,
+    /// For whom it is done.
+    pub caller: Caller,
+    /// The tool's name within the source; that of the operation's tool for an operation.
+    pub tool: String,
+    /// An object that fits the schema.
+    pub arguments: Raw,
+    /// What the audit log has as the id of the requests that are made in its course, such as the id of a run.
+    pub label: String,
+    /// How deep it is nested: 0 for what a client asked for.
+    pub depth: u8,
+    /// The way back to the client while it runs.
+    pub reply: ReplyChannel,
+}
+
+impl fmt::Debug for Invocation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Invocation").field("tool", &self.tool).field("depth", &self.depth).finish_non_exhaustive()
+    }
+}
+
+impl Invocation {
+    /// The door by which its calls come. The name stands in audit logs.
+    pub const DOOR: Door = Door::new("errand");
+
+    /// One that no request stands behind: a health check, a run that goes on after a restart.
+    pub fn new(path: Arc<dyn CallTool>, caller: Caller) -> Self {
+        Self {
+            path,
+            caller,
+            tool: String::new(),
+            arguments: Raw::empty_object(),
+            label: String::new(),
+            depth: 0,
+            reply: ReplyChannel::default(),
+        }
+    }
+
+    /// What its caller's profile shows now.
+    ///
+    /// # Errors
+    /// There is no such profile any more.
+    pub fn view(&self) -> Result<Arc<View>, Problem> {
+        self.path.view(&self.caller.profile)
+    }
+
+    /// What its caller may know of.
+    pub fn visibility(&self) -> Visibility {
+        Visibility::new(&self.caller.principal, &self.caller.profile, self.view().ok())
+    }
+
+    /// Those of these tools that the caller cannot use, by whatever name a dialect gives them.
+    pub fn missing<'n>(&self, tools: impl IntoIterator<Item = &'n str>) -> Vec<String> {
+        let Ok(view) = self.view() else { return tools.into_iter().map(str::to_owned).collect() };
+        let is_missing = |name: &&str| !view.reaches(name, self.caller.principal.is_admin);
+        tools.into_iter().filter(is_missing).map(str::to_owned).collect()
+    }
+
+    /// Whether calling a tool twice is as good as once, as far as its annotations say so.
+    pub fn is_repeatable(&self, tool: &str) -> bool {
+        let Ok(view) = self.view() else { return false };
+        match (view.operations.by_tool(tool), view.tool_by_any_name(tool)) {
+            (Some(operation), _) => {
+                let hints = operation.annotations();
+                hints.read_only == Some(true) || hints.idempotent == Some(true)
+            }
+            (None, Some(tool)) => tool.is_repeatable(),
+            (None, None) => false,
+        }
+    }
+
+    /// Calls a tool of a server, of a source or of the gateway itself as the caller, by whatever name a dialect gives it.
+    /// The result is one of `tools/call` in the last legacy revision, also where it says that the tool failed.
+    ///
+    /// # Errors
+    /// Calls nest too deep; the server answered with an error; no tool has this name.
+    ///
+    /// Not cancel-safe: dropping the future takes the call back.
+    pub async fn call(&self, tool: &str, arguments: Raw) -> Result<Raw, Problem> {
+        if self.depth >= DEEPEST {
+            let message = format!("`{tool}` calls nest more than {DEEPEST} deep");
+            return Err(Problem::new(Kind::InvalidParams, message).hint("Look for a workflow that calls itself."));
+        }
+        let revision = self.caller.session.as_ref().map_or(Revision::LATEST_LEGACY, |session| session.revision);
+        let caller = Caller { door: Self::DOOR, revision, ..self.caller.clone() };
+        // Progress of a step is not the progress of the whole.
+        let reply = ReplyChannel { channel: self.reply.channel.clone(), token: None };
+        let (label, depth) = (self.label.as_str(), self.depth + 1);
+        let call = SourceCall { caller: &caller, tool, arguments, label, depth, reply };
+        let result = Arc::clone(&self.path).call(call).await?;
+        Ok(downgrade::result_for_revision(Revision::LATEST_LEGACY, method::TOOLS_CALL, &result))
+    }
+
+    /// Tells the client how far it is, if the client wants to know.
+    pub fn tell(&self, progress: usize, total: Option<usize>, message: &str) {
+        let mut params = json!({ "progressToken": 0, "progress": progress, "message": message });
+        if let Some(total) = total {
+            params["total"] = total.into();
+        }
+        let notification = Notification { method: method::PROGRESS.to_owned(), params: Raw::from_value(&params) };
+        self.reply.progress(&notification, None);
+    }
+}

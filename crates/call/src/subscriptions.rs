@@ -1,0 +1,408 @@
+//! Who hears of what changes: the subscriptions of clients of both eras, and the way of news from servers to them.
+//!
+//! However many clients watch a resource, its server is asked once. News wait for each listener by themselves and are
+//! merged while they wait, so a slow reader holds nobody up and misses nothing but repetitions.
+
+mod session;
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::{Notify, watch};
+use toolcrib_base::{Kind, PrincipalId, Problem, ProfileName, ServerName};
+use toolcrib_protocol::Raw;
+use toolcrib_protocol::raw::Edit;
+use toolcrib_protocol::subscription::{self, Filter, New, News};
+use toolcrib_upstream::{Server, Subscription};
+use toolcrib_view::ServerTable;
+
+use crate::views::{ViewTable, Views};
+
+/// How many `subscriptions/listen` one principal may have open.
+const PER_PRINCIPAL: usize = 64;
+/// How many may be open in all.
+const IN_ALL: usize = 10_000;
+/// How long news are gathered before they are told: changes come in swarms.
+pub(crate) const GATHER: Duration = Duration::from_millis(100);
+/// How long servers may take to take subscriptions before the client is answered without them.
+pub(crate) const TAKEN: Duration = Duration::from_secs(5);
+
+/// All listeners and what they watch.
+#[derive(Debug, Default)]
+pub struct Subscriptions {
+    state: Mutex<State>,
+    closing: watch::Sender<bool>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    next: u64,
+    listeners: HashMap<u64, Entry>,
+    /// How many `subscriptions/listen` are open, in all and of each principal.
+    listens: usize,
+    listens_of: HashMap<PrincipalId, usize>,
+    /// The listeners of sessions, by the sessions' audit names.
+    sessions: HashMap<Arc<str>, u64>,
+    /// What is watched.
+    resources: Table,
+    tasks: Table,
+}
+
+/// What is watched, by its server and as the server spells it.
+type Table = HashMap<ServerName, BTreeMap<Arc<str>, Watch>>;
+/// What one listener watches, by its own names.
+type Places = HashMap<Arc<str>, (ServerName, Arc<str>)>;
+
+/// What kind of thing is watched.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum WatchKind {
+    Resource,
+    Task,
+}
+
+#[derive(Debug)]
+struct Entry {
+    listener: Arc<Listener>,
+    /// Whose `subscriptions/listen` it is.
+    principal: Option<PrincipalId>,
+    resources: Places,
+    tasks: Places,
+}
+
+/// One resource or task of a server, and who hears of it.
+#[derive(Debug)]
+struct Watch {
+    server: Server,
+    subscription: Subscription,
+    /// Listener and the name under which it knows the thing; whether its profile shows that still.
+    heard_by: BTreeMap<(u64, Arc<str>), bool>,
+}
+
+/// Somebody who hears news.
+#[derive(Debug)]
+pub(crate) struct Listener {
+    number: u64,
+    profile: ProfileName,
+    /// The lists whose changes it hears of.
+    lists: Filter,
+    news: Mutex<News>,
+    wake: Notify,
+    ended: AtomicBool,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+// === impl Listener ===
+
+impl Listener {
+    pub(crate) fn number(&self) -> u64 {
+        self.number
+    }
+
+    /// The lists whose changes it hears of.
+    pub(crate) fn lists(&self) -> &Filter {
+        &self.lists
+    }
+
+    /// Waits for news, or for its end. Cancel-safe.
+    pub(crate) async fn woken(&self) {
+        self.wake.notified().await;
+    }
+
+    pub(crate) fn note(&self, new: New) {
+        lock(&self.news).note(new);
+        self.wake.notify_one();
+    }
+
+    pub(crate) fn take(&self) -> Option<New> {
+        lock(&self.news).take()
+    }
+
+    pub(crate) fn waiting(&self) -> usize {
+        lock(&self.news).len()
+    }
+
+    fn end(&self) {
+        self.ended.store(true, Ordering::Release);
+        self.wake.notify_one();
+    }
+
+    pub(crate) fn has_ended(&self) -> bool {
+        self.ended.load(Ordering::Acquire)
+    }
+}
+
+// === impl Subscriptions ===
+
+impl Subscriptions {
+    /// Whether the gateway ends.
+    pub(crate) fn closing(&self) -> watch::Receiver<bool> {
+        self.closing.subscribe()
+    }
+
+    /// Ends every `subscriptions/listen` with its result, and takes no further ones.
+    pub fn close(&self) {
+        self.closing.send_replace(true);
+    }
+
+    /// A place for one more `subscriptions/listen`.
+    pub(crate) fn enter(
+        &self,
+        principal: &PrincipalId,
+        profile: &ProfileName,
+        lists: Filter,
+    ) -> Result<Arc<Listener>, Problem> {
+        let mut state = lock(&self.state);
+        let own = state.listens_of.get(principal).copied().unwrap_or(0);
+        if own >= PER_PRINCIPAL || state.listens >= IN_ALL {
+            let (most, whose) = if own >= PER_PRINCIPAL { (PER_PRINCIPAL, "of yours ") } else { (IN_ALL, "") };
+            let message = format!("the limit of {most} subscriptions {whose}is reached");
+            return Err(Problem::new(Kind::Busy, message).hint("Close others, or put more into one."));
+        }
+        state.listens += 1;
+        *state.listens_of.entry(principal.clone()).or_default() += 1;
+        Ok(state.add(profile, lists, Some(principal.clone())))
+    }
+
+    pub(crate) fn leave(&self, number: u64) {
+        // Dropped after the lock is released: it reaches into servers.
+        let gone = lock(&self.state).remove(number);
+        drop(gone);
+    }
+
+    /// Has a listener hear of a resource that its profile exposes as `uri`, where that leads to what was `permitted`.
+    pub(crate) fn watch(
+        &self,
+        views: &ViewTable,
+        number: u64,
+        uri: &str,
+        permitted: (&ServerName, &str),
+    ) -> Option<Subscription> {
+        let mut state = lock(&self.state);
+        let profile = state.listeners.get(&number)?.listener.profile.clone();
+        // Looked at under the lock: a view that is built later is compared with what is watched (see `reconcile`).
+        let place = views.get(profile.as_str())?.resources.place(uri)?;
+        if (&place.name, &*place.uri) != permitted {
+            return None;
+        }
+        let key = Arc::<str>::from(place.uri);
+        state.watch(WatchKind::Resource, number, (&place.server, key), uri.into())
+    }
+
+    /// Has a listener hear of a task that it knows as `exposed`.
+    pub(crate) fn watch_task(&self, number: u64, (server, id): (&Server, &str), exposed: &str) -> Option<Subscription> {
+        lock(&self.state).watch(WatchKind::Task, number, (server, id.into()), exposed.into())
+    }
+
+    /// Has a listener hear no longer of what it knows by this name.
+    pub(crate) fn unwatch(&self, what: WatchKind, number: u64, exposed: &str) {
+        let gone = lock(&self.state).unwatch(what, number, exposed);
+        drop(gone);
+    }
+
+    /// A server says that a resource changed.
+    pub fn updated(&self, server: &ServerName, uri: &str) {
+        let state = lock(&self.state);
+        let Some(of_server) = state.resources.get(server) else { return };
+        for (root, watched) in subscription::above(of_server, uri) {
+            let part = uri.get(root.len()..).unwrap_or_default();
+            state.tell(watched, |exposed| {
+                let watched = Arc::clone(exposed);
+                let uri = if part.is_empty() { Arc::clone(exposed) } else { format!("{exposed}{part}").into() };
+                New::Updated { uri, watched }
+            });
+        }
+    }
+
+    /// A server says that a task changed.
+    pub fn task_changed(&self, server: &ServerName, params: &Raw) {
+        let Some(id) = params.text("taskId") else { return };
+        let state = lock(&self.state);
+        let Some(watched) = state.tasks.get(server).and_then(|tasks| tasks.get(&*id)) else { return };
+        state.tell(watched, |exposed| {
+            let id = Raw::from_value(&&**exposed);
+            New::Task { id: Arc::clone(exposed), params: params.edit(&[("taskId", Edit::Set(id.as_str()))]) }
+        });
+    }
+
+    /// Ends the listening of principals that may do so no longer in a profile.
+    pub fn end_of(&self, profile: &ProfileName, lost: impl Fn(&PrincipalId) -> bool) {
+        for Entry { listener, principal, .. } in lock(&self.state).listeners.values() {
+            if listener.profile == *profile && principal.as_ref().is_some_and(&lost) {
+                listener.end();
+            }
+        }
+    }
+
+    /// Lists of a profile have changed.
+    pub fn lists_changed(&self, profile: &ProfileName, changed: &[New]) {
+        let state = lock(&self.state);
+        for Entry { listener, .. } in state.listeners.values().filter(|entry| entry.listener.profile == *profile) {
+            for new in changed.iter().filter(|new| listener.lists.admits(&new.to_notification())) {
+                listener.note(new.clone());
+            }
+        }
+    }
+
+    /// Compares what is watched with new views and servers: what a profile shows no longer is heard no longer, a server
+    /// that was replaced is subscribed to again, and listeners of a profile that is gone have ended.
+    pub fn reconcile(&self, views: &Views, table: &ServerTable) {
+        let mut state = lock(&self.state);
+        let State { listeners, resources, .. } = &mut *state;
+        let mut gone = Vec::new();
+        for entry in listeners.values().filter(|entry| !views.contains_key(&entry.listener.profile)) {
+            entry.listener.end();
+        }
+        for (name, of_server) in resources.iter_mut() {
+            let server = table.get(name).map(|running| &running.server);
+            for (uri, watched) in of_server {
+                let replaced = server.filter(|server| !watched.server.is_same(server));
+                if let Some(server) = replaced {
+                    gone.push(watched.follow(server, server.subscribe(uri)));
+                }
+                for ((number, exposed), shown) in &mut watched.heard_by {
+                    let Some(entry) = listeners.get(number) else { continue };
+                    let view = views.get(&entry.listener.profile);
+                    let place = view.and_then(|view| view.resources.place(exposed));
+                    let before =
+                        std::mem::replace(shown, place.is_some_and(|place| place.name == *name && *place.uri == **uri));
+                    if *shown && (!before || replaced.is_some()) {
+                        // What happened while nobody heard of it is not known.
+                        let (uri, watched) = (Arc::clone(exposed), Arc::clone(exposed));
+                        entry.listener.note(New::Updated { uri, watched });
+                    }
+                }
+            }
+        }
+        drop(state);
+        drop(gone);
+    }
+}
+
+// === impl State ===
+
+impl State {
+    fn add(&mut self, profile: &ProfileName, lists: Filter, principal: Option<PrincipalId>) -> Arc<Listener> {
+        self.next += 1;
+        let listener = Arc::new(Listener {
+            number: self.next,
+            profile: profile.clone(),
+            lists,
+            news: Mutex::default(),
+            wake: Notify::new(),
+            ended: AtomicBool::new(false),
+        });
+        let entry =
+            Entry { listener: Arc::clone(&listener), principal, resources: Places::new(), tasks: Places::new() };
+        self.listeners.insert(self.next, entry);
+        listener
+    }
+
+    /// Forgets a listener. Gives what nobody watches any more.
+    fn remove(&mut self, number: u64) -> Vec<Watch> {
+        let Some(entry) = self.listeners.remove(&number) else { return Vec::new() };
+        entry.listener.end();
+        if let Some(principal) = entry.principal {
+            self.listens -= 1;
+            if let Some(count) = self.listens_of.get_mut(&principal) {
+                *count -= 1;
+                if *count == 0 {
+                    self.listens_of.remove(&principal);
+                }
+            }
+        }
+        let resources = entry
+            .resources
+            .iter()
+            .filter_map(|(exposed, place)| forget(&mut self.resources, place, &(number, Arc::clone(exposed))));
+        let mut gone: Vec<Watch> = resources.collect();
+        gone.extend(
+            entry
+                .tasks
+                .iter()
+                .filter_map(|(exposed, place)| forget(&mut self.tasks, place, &(number, Arc::clone(exposed)))),
+        );
+        gone
+    }
+
+    pub(crate) fn watch(
+        &mut self,
+        what: WatchKind,
+        number: u64,
+        (server, key): (&Server, Arc<str>),
+        exposed: Arc<str>,
+    ) -> Option<Subscription> {
+        // What it knew by this name before may have been another.
+        let gone = self.unwatch(what, number, &exposed);
+        let entry = self.listeners.get_mut(&number)?;
+        let name = server.config().name.clone();
+        let (table, places) = match what {
+            WatchKind::Resource => (&mut self.resources, &mut entry.resources),
+            WatchKind::Task => (&mut self.tasks, &mut entry.tasks),
+        };
+        let subscribe = || match what {
+            WatchKind::Resource => server.subscribe(&key),
+            WatchKind::Task => server.watch_task(&key),
+        };
+        let watched = table.entry(name.clone()).or_default();
+        let watched = watched.entry(Arc::clone(&key)).or_insert_with(|| Watch::new(server, subscribe()));
+        if !watched.server.is_same(server) {
+            watched.follow(server, subscribe());
+        }
+        places.insert(Arc::clone(&exposed), (name, key));
+        watched.heard_by.insert((number, exposed), true);
+        drop(gone);
+        Some(watched.subscription.clone())
+    }
+
+    pub(crate) fn unwatch(&mut self, what: WatchKind, number: u64, exposed: &str) -> Option<Watch> {
+        let entry = self.listeners.get_mut(&number)?;
+        let (table, places) = match what {
+            WatchKind::Resource => (&mut self.resources, &mut entry.resources),
+            WatchKind::Task => (&mut self.tasks, &mut entry.tasks),
+        };
+        let (exposed, place) = places.remove_entry(exposed)?;
+        forget(table, &place, &(number, exposed))
+    }
+
+    fn tell(&self, watched: &Watch, new: impl Fn(&Arc<str>) -> New) {
+        for ((number, exposed), _) in watched.heard_by.iter().filter(|(_, shown)| **shown) {
+            if let Some(entry) = self.listeners.get(number) {
+                entry.listener.note(new(exposed));
+            }
+        }
+    }
+}
+
+/// Has a listener hear no more of a place. Gives what nobody watches any more.
+fn forget(table: &mut Table, (name, key): &(ServerName, Arc<str>), heard: &(u64, Arc<str>)) -> Option<Watch> {
+    let of_server = table.get_mut(name)?;
+    let watched = of_server.get_mut(key)?;
+    watched.heard_by.remove(heard);
+    if !watched.heard_by.is_empty() {
+        return None;
+    }
+    let gone = of_server.remove(key);
+    if of_server.is_empty() {
+        table.remove(name);
+    }
+    gone
+}
+
+// === impl Watched ===
+
+impl Watch {
+    fn new(server: &Server, subscription: Subscription) -> Self {
+        Self { server: server.clone(), subscription, heard_by: BTreeMap::new() }
+    }
+
+    /// From now on another server of the same name is watched. Gives the old subscription.
+    fn follow(&mut self, server: &Server, subscription: Subscription) -> Subscription {
+        self.server = server.clone();
+        std::mem::replace(&mut self.subscription, subscription)
+    }
+}

@@ -1,0 +1,314 @@
+//! `tools/call` of one tool, of a server or of a source: prepare, run, and one end.
+
+mod session;
+
+use std::sync::Arc;
+
+use http::HeaderMap;
+use toolcrib_base::{Kind, Problem};
+use toolcrib_catalog::pin::Part;
+use toolcrib_catalog::{CallLimits, Dialect};
+use toolcrib_protocol::error::CAPABILITY_MISSING;
+use toolcrib_protocol::param_header::ParamHeaders;
+use toolcrib_protocol::raw::Edit;
+use toolcrib_protocol::{Raw, Revision, RpcError, ask, convert, method, task};
+use toolcrib_store::Outcome;
+use toolcrib_upstream::{CallError, Server, State};
+use toolcrib_view::dialect::MetaName;
+use toolcrib_view::schema::CheckOutcome;
+use toolcrib_view::view::{Home, SessionPart, Tool};
+use toolcrib_view::{reply, resolve, shape};
+
+use crate::admission::{Admitted, Refusal, closing};
+use crate::answer::CallAnswer;
+use crate::context::RequestContext;
+use crate::dispatch::{CallOutcome, unavailable};
+use crate::exchange::{ServerRequest, needs_task};
+use crate::guard::GuardedCall;
+use crate::own_tasks::{OwnTask, TaskStart};
+use crate::source::Invocation;
+use session::SessionArgument;
+
+/// The answer to a call of a tool.
+pub type CallResult = Result<CallAnswer, RpcError>;
+
+/// A call of a tool, resolved.
+#[derive(Debug)]
+pub struct ToolCall {
+    /// What is called.
+    pub tool: Arc<Tool>,
+    /// The parameters of the request, whose `name` and `arguments` the two fields around stand for.
+    pub params: Raw,
+    /// An object.
+    pub arguments: Raw,
+    /// The meta-tool by which it was called, if any.
+    pub by: Option<&'static MetaName>,
+}
+
+/// How a call of a tool ended: for the record, and for the caller.
+struct ToolOutcome {
+    outcome: Outcome,
+    answer: CallResult,
+}
+
+// === impl ToolOutcome ===
+
+impl ToolOutcome {
+    /// A call that came to nothing, told as a result.
+    fn failed(problem: Problem) -> Self {
+        Self { outcome: Outcome::Error(problem.kind), answer: Ok(CallAnswer::failed(problem)) }
+    }
+
+    /// What this process did.
+    fn own(done: Result<Raw, Problem>) -> Self {
+        let outcome = match &done {
+            Ok(result) if reply::is_failure(result) => Outcome::ToolError,
+            Ok(_) => Outcome::Ok,
+            Err(problem) => Outcome::Error(problem.kind),
+        };
+        Self { outcome, answer: Ok(CallAnswer::from(done)) }
+    }
+
+    fn cancelled() -> Self {
+        Self { outcome: Outcome::Cancelled, answer: Err(RpcError::from(Kind::Cancelled)) }
+    }
+}
+
+// === impl RequestContext ===
+
+impl RequestContext<'_> {
+    /// Calls a tool that the caller's profile shows.
+    ///
+    /// # Errors
+    /// The rules hide it, its server answered with an error, or it was cancelled. All else is told as a result.
+    pub async fn call_tool(&mut self, mut call: ToolCall) -> CallResult {
+        // Before anything is written down: whoever reads a handle could use it.
+        let (arguments, session) = session::without_session(&call.tool, call.arguments);
+        call.arguments = arguments;
+        let recorded = (call.tool.session != SessionPart::Close).then_some(&call.arguments);
+        let mut asked = self.audited(method::TOOLS_CALL, "", recorded);
+        asked.target = call.tool.id.to_string().into();
+        let mut admitted = match self.admit(&call.tool.act(), asked).await {
+            Ok(admitted) => admitted.counted_by(Arc::clone(call.tool.metrics())),
+            // Only what is visible was resolved; the rules say the same again, or the view was built by older ones.
+            Err(Refusal::Denied(_)) => return Err(self.unknown_tool(&call.tool)),
+            Err(Refusal::Closing) => return Err(closing()),
+        };
+        let ToolOutcome { outcome, answer } = match self.prepare(&mut admitted, &call).await {
+            Ok(()) => self.run(&mut admitted, &call, session).await,
+            Err(problem) => ToolOutcome::failed(problem),
+        };
+        if outcome == Outcome::Ok
+            && let Ok(answer) = &answer
+            && !ask::is_input_required(&answer.result)
+            && !task::is_task(&answer.result)
+        {
+            self.path.tell_guards(&self.guarded(&call));
+        }
+        admitted.end(outcome);
+        answer
+    }
+
+    /// What stands between the admission of a call and its run.
+    ///
+    /// # Errors
+    /// Too many calls, a guard that says no, or arguments that do not fit.
+    async fn prepare(&self, admitted: &mut Admitted, call: &ToolCall) -> Result<(), Problem> {
+        let profile = self.snapshot.profile();
+        // What an invocation does beside its first call is not another call at a time.
+        let concurrent = profile.limits.concurrent.filter(|_| self.depth == 0);
+        let limits = CallLimits { concurrent, ..profile.limits };
+        let principal = &self.caller.principal.id;
+        admitted.hold(self.path.throttle.admit(principal, &profile.name, limits, self.path.clock.now())?);
+        self.path.guard(&self.guarded(call))?;
+        self.misfit(&call.tool, &call.arguments).await.map_or(Ok(()), Err)
+    }
+
+    fn guarded<'c>(&'c self, call: &'c ToolCall) -> GuardedCall<'c> {
+        GuardedCall { caller: self.caller, view: self.view(), tool: &call.tool, arguments: &call.arguments }
+    }
+
+    async fn run(&mut self, admitted: &mut Admitted, call: &ToolCall, session: SessionArgument) -> ToolOutcome {
+        let Some(server) = call.tool.server() else {
+            return Box::pin(self.run_source(admitted, call)).await;
+        };
+        if matches!(call.tool.session, SessionPart::Open | SessionPart::Close) {
+            return self.session_tool(call, server);
+        }
+        match self.is_held_now(server, Part::Tool, &call.tool.id.tool).await {
+            Ok(false) => {}
+            Ok(true) => return ToolOutcome { outcome: Outcome::Denied, answer: Err(self.unknown_tool(&call.tool)) },
+            Err(problem) => return ToolOutcome::failed(problem),
+        }
+        match self.conversation(&call.tool, &session) {
+            Ok(conversation) => self.client.conversation = conversation,
+            Err(problem) => return ToolOutcome::failed(problem),
+        }
+        let name = Raw::from_value(&&*call.tool.id.tool);
+        let edits = [("name", Edit::Set(name.as_str())), ("arguments", Edit::Set(call.arguments.as_str()))];
+        let params = call.params.edit(&edits);
+        let outcome = if !self.speaks_modern(server) && needs_task(&call.tool, server) {
+            Box::pin(self.call_as_task(admitted, &call.tool, server, &params)).await
+        } else {
+            self.exchange_tool(admitted, call, server, params).await
+        };
+        self.told(call, server, outcome)
+    }
+
+    /// What a server's answer means to the caller.
+    fn told(&self, call: &ToolCall, server: &Server, outcome: CallOutcome) -> ToolOutcome {
+        let form = if self.speaks_modern(server) { Revision::LATEST } else { Revision::LATEST_LEGACY };
+        match outcome {
+            CallOutcome::Answered(Ok(result)) => {
+                let outcome = if reply::is_failure(&result) { Outcome::ToolError } else { Outcome::Ok };
+                // What asks, or runs on as a task, is for the client and not for its model.
+                let plain = call.by.is_none() || ask::is_input_required(&result) || task::is_task(&result);
+                let result = if plain { result } else { shape::call(call.by, result) };
+                ToolOutcome { outcome, answer: Ok(CallAnswer::of_tool(result, form)) }
+            }
+            CallOutcome::Answered(Err(error)) => {
+                let error = convert::error_for(self.caller.revision, error);
+                let in_result = call.by.is_some() && error.code != CAPABILITY_MISSING;
+                let answer = if in_result { Ok(CallAnswer::failed(problem_of(&error))) } else { Err(error) };
+                ToolOutcome { outcome: Outcome::Error(Kind::BadServer), answer }
+            }
+            CallOutcome::Failed(error) => {
+                let problem = match &error {
+                    CallError::Ended(_) => self.not_open(&call.tool),
+                    error => self.gone(error),
+                };
+                ToolOutcome { outcome: Outcome::Error(error.kind()), answer: Ok(CallAnswer::failed(problem)) }
+            }
+            CallOutcome::Cancelled => ToolOutcome::cancelled(),
+            CallOutcome::Unanswered(problem) => ToolOutcome::failed(problem),
+        }
+    }
+
+    /// The answer for a tool that must look as if it were not there.
+    fn unknown_tool(&self, tool: &Tool) -> RpcError {
+        RpcError::from(&resolve::unknown_tool(self.view(), &tool.name))
+    }
+
+    /// Why the arguments do not fit the tool's schema; `None` where they do, and where the server is left to decide.
+    async fn misfit(&self, tool: &Arc<Tool>, arguments: &Raw) -> Option<Problem> {
+        if tool.checks_arguments() {
+            return None;
+        }
+        match self.check_arguments(tool, arguments).await {
+            CheckOutcome::Fits => None,
+            // The server decides, as it does where there is no schema.
+            CheckOutcome::Unchecked => {
+                tool.metrics().record_unchecked();
+                None
+            }
+            CheckOutcome::Faults(faults) => {
+                let message = format!("the arguments do not fit `{}`:\n{faults}", tool.id);
+                Some(Problem::new(Kind::InvalidParams, message))
+            }
+        }
+    }
+
+    /// Checks arguments against the tool's schema: at once where that is cheap.
+    async fn check_arguments(&self, tool: &Arc<Tool>, arguments: &Raw) -> CheckOutcome {
+        if let Some(checked) = tool.check_if_cheap().and_then(|check| check.at_once(arguments)) {
+            return checked;
+        }
+        let (checked, arguments) = (Arc::clone(tool), arguments.clone());
+        Box::pin(self.path.checks.run(&tool.id.server, move || checked.check().check(&arguments))).await
+    }
+
+    /// Has a source run its tool; for a client that knows tasks as one, where it may take long.
+    async fn run_source(&self, admitted: &mut Admitted, call: &ToolCall) -> ToolOutcome {
+        let internal = || ToolOutcome::failed(Problem::new(Kind::Internal, "the source of the tool is gone"));
+        let Home::Source { slow, .. } = &call.tool.home else { return internal() };
+        let Some(source) = self.path.source(&call.tool.id.server) else { return internal() };
+        let by = call.by;
+        let Some(invocation) = self.invocation(call) else { return internal() };
+        let run = source.run(invocation);
+        if *slow && self.depth == 0 && self.declares_tasks() {
+            let target = call.tool.id.to_string();
+            let begin = TaskStart { target: &target, capabilities: Arc::clone(&self.client.capabilities) };
+            let detached = admitted.detach();
+            let work = move |_: OwnTask| async move {
+                let ToolOutcome { outcome, answer } = ToolOutcome::own(run.await);
+                detached.end(outcome);
+                Ok(answer?.map(|result| shape::call(by, result)).marked())
+            };
+            let scope = self.path.servers.scope();
+            let handle = self.path.tasks.run(scope, self.caller, begin, work).await;
+            let answer = handle.map(|handle| CallAnswer::of_tool(handle, Revision::LATEST));
+            // Ended by the task, so nothing of this outcome is recorded.
+            return ToolOutcome {
+                outcome: Outcome::Cancelled,
+                answer: answer.map_err(|problem| RpcError::from(&problem)),
+            };
+        }
+        let ran = match self.running {
+            None => run.await,
+            Some(running) => tokio::select! {
+                biased;
+                () = running.cancelled() => return ToolOutcome::cancelled(),
+                ran = run => ran,
+            },
+        };
+        let ToolOutcome { outcome, answer } = ToolOutcome::own(ran);
+        ToolOutcome { outcome, answer: answer.map(|answer| answer.map(|result| shape::call(by, result))) }
+    }
+
+    fn invocation(&self, call: &ToolCall) -> Option<Invocation> {
+        Some(Invocation {
+            path: self.path.tools()?,
+            caller: self.caller.clone(),
+            tool: call.tool.id.tool.to_string(),
+            arguments: call.arguments.clone(),
+            label: self.label(),
+            depth: self.depth,
+            reply: self.reply.clone(),
+        })
+    }
+
+    /// Calls the tool's server with what of the arguments is mirrored in headers. A modern server that refuses them has
+    /// changed the tool: its lists are read again, and where that changes the headers, the call is made once more.
+    async fn exchange_tool(
+        &self,
+        admitted: &mut Admitted,
+        call: &ToolCall,
+        server: &Server,
+        params: Raw,
+    ) -> CallOutcome {
+        let request = |headers| ServerRequest { server, method: method::TOOLS_CALL, params: params.clone(), headers };
+        let headers = mirrored(call.tool.param_headers(), &call.arguments);
+        let outcome = self.exchange(admitted, request(headers.clone())).await;
+        if !outcome.is_out_of_date() || admitted.act().is_none() {
+            return outcome;
+        }
+        let listed_again = server.listed_again().await;
+        let now = listed_again.and_then(|inventory| {
+            let entry = inventory.tools.iter().find(|entry| entry.key == *call.tool.id.tool)?.clone();
+            ParamHeaders::read(&entry.input_schema()?).ok()
+        });
+        match now.map(|now| mirrored(&now, &call.arguments)).filter(|now| *now != headers) {
+            Some(headers) => Box::pin(self.exchange(admitted, request(headers))).await,
+            None => outcome,
+        }
+    }
+
+    /// A server that gives no answer. muster knows no server that was stopped, and its clients look for these words.
+    fn gone(&self, error: &CallError) -> Problem {
+        let mut problem = unavailable(error);
+        let is_stopped = matches!(error, CallError::Unavailable(away) if away.status.state == State::Stopped);
+        if is_stopped && self.view().profile.dialect == Dialect::Muster {
+            problem.message = format!("server not found: {}", problem.message);
+        }
+        problem
+    }
+}
+
+fn mirrored(headers: &ParamHeaders, arguments: &Raw) -> HeaderMap {
+    headers.mirror(arguments).into_iter().collect()
+}
+
+/// A server's error as a problem, for answers that are results.
+pub fn problem_of(error: &RpcError) -> Problem {
+    Problem::new(Kind::BadServer, error.message.clone())
+}

@@ -1,0 +1,164 @@
+//! How a gateway is put together: by the program, and by every test in the same way.
+
+use std::sync::{Arc, Mutex};
+
+use arc_swap::ArcSwap;
+use serde_json::json;
+use toolcrib_base::Clock;
+use toolcrib_call::pins::Quarantine;
+use toolcrib_call::source::tools_of;
+use toolcrib_call::{CallGuard, CallPath, CallTool, LiveEvents, PathParts, Servers, Source};
+use toolcrib_catalog::{Files, Loaded};
+use toolcrib_protocol::Raw;
+use toolcrib_session::Sessions;
+use toolcrib_store::Store;
+use toolcrib_view::Embed;
+use toolcrib_view::metrics::Metrics;
+use toolcrib_view::view::Builder;
+
+use crate::active::ActiveTools;
+use crate::configuration::Configuration;
+use crate::configuring::Configuring;
+use crate::examples::Examples;
+use crate::gateway::Gateway;
+use crate::learning::Learning;
+use crate::object_events::{Followers, ServerEvents};
+use crate::operation;
+use crate::vault::KeepSecrets;
+use crate::verification::Verifications;
+
+/// What a gateway is made of. What is not set is empty, off, or the usual.
+#[derive(Debug)]
+#[must_use]
+pub struct GatewayBuilder {
+    store: Store,
+    clock: Arc<dyn Clock>,
+    servers: Servers,
+    sessions: Sessions,
+    loaded: Arc<Loaded>,
+    metrics: Arc<Metrics>,
+    keep_arguments: bool,
+    events: LiveEvents,
+    vault: Option<Arc<dyn KeepSecrets>>,
+    embed: Option<Arc<dyn Embed>>,
+    sources: Vec<Arc<dyn Source>>,
+}
+
+impl Gateway {
+    /// A gateway with this store, these servers (none running yet) and sessions, and no definitions.
+    pub fn builder(store: Store, clock: Arc<dyn Clock>, servers: Servers, sessions: Sessions) -> GatewayBuilder {
+        GatewayBuilder {
+            store,
+            clock,
+            servers,
+            sessions,
+            loaded: Arc::default(),
+            metrics: Arc::default(),
+            keep_arguments: false,
+            events: LiveEvents::default(),
+            vault: None,
+            embed: None,
+            sources: Vec::new(),
+        }
+    }
+}
+
+impl GatewayBuilder {
+    /// The definitions.
+    pub fn loaded(self, loaded: Arc<Loaded>) -> Self {
+        Self { loaded, ..self }
+    }
+
+    /// The counters.
+    pub fn metrics(self, metrics: Arc<Metrics>) -> Self {
+        Self { metrics, ..self }
+    }
+
+    /// Whether the audit log keeps arguments, their secrets redacted.
+    pub fn keep_arguments(self, keep_arguments: bool) -> Self {
+        Self { keep_arguments, ..self }
+    }
+
+    /// Where what happens is told to whoever listens.
+    pub fn events(self, events: LiveEvents) -> Self {
+        Self { events, ..self }
+    }
+
+    /// What the operations on secrets act on.
+    pub fn vault(self, vault: Arc<dyn KeepSecrets>) -> Self {
+        Self { vault: Some(vault), ..self }
+    }
+
+    /// A model that says what texts mean.
+    pub fn embed(self, embed: Option<Arc<dyn Embed>>) -> Self {
+        Self { embed, ..self }
+    }
+
+    /// Something of this process that offers tools and operations of its own, after those before.
+    pub fn source(mut self, source: Arc<dyn Source>) -> Self {
+        self.sources.push(source);
+        self
+    }
+
+    /// Starts the servers and builds the first views. Blocks: it reads the state. Inside a runtime: the tasks of servers
+    /// start here.
+    pub fn start(self) -> Arc<Gateway> {
+        let sources: Arc<[_]> = self.sources.into();
+        let operations = Arc::new(operation::table(&sources));
+        let mut builder = Builder::new(self.store.names(), Arc::clone(&self.metrics), self.embed.clone());
+        (builder.operations, builder.sources) = (Arc::clone(&operations), tools_of(&sources));
+        let active = Arc::new(ActiveTools::open(self.store.active_sets(), Arc::clone(&self.clock)));
+        let learning = Arc::new(Learning::new(self.store.facts(), Arc::clone(&self.clock)));
+        let examples = Arc::<Examples>::default();
+        // Asked and told in this order; a further guard is a further line.
+        let guards: Vec<Arc<dyn CallGuard>> = vec![
+            Arc::<ActiveTools>::clone(&active),
+            Arc::<Learning>::clone(&learning),
+            Arc::<Examples>::clone(&examples),
+        ];
+        let (files, started) = (Files::new(self.servers.home()), self.clock.now());
+        let server_events = ServerEvents::new(self.store.facts());
+        let server_info = json!({ "name": "toolcrib", "title": "Toolcrib", "version": env!("CARGO_PKG_VERSION") });
+        let path = Arc::new(CallPath::new(PathParts {
+            store: self.store,
+            clock: self.clock,
+            servers: self.servers,
+            sources,
+            events: self.events,
+            keep_arguments: self.keep_arguments,
+            guards,
+            server_info: Raw::from_value(&server_info),
+        }));
+        let gateway = Arc::new(Gateway {
+            path,
+            sessions: self.sessions,
+            metrics: self.metrics,
+            operations,
+            active,
+            learning,
+            examples,
+            vault: self.vault,
+            embed: self.embed,
+            followers: Followers::default(),
+            server_events,
+            configuration: Configuration::default(),
+            files,
+            started,
+            configuring: Configuring::default(),
+            verifications: Verifications::default(),
+            applying: Mutex::new(()),
+            loaded: ArcSwap::new(self.loaded),
+            builder: Mutex::new((builder, Quarantine::default())),
+        });
+        let tools: std::sync::Weak<Gateway> = Arc::downgrade(&gateway);
+        gateway.path.resolve_by(tools.clone() as std::sync::Weak<dyn CallTool>);
+        gateway.sessions.on_end(Box::new(move |session| {
+            if let Some(gateway) = tools.upgrade() {
+                gateway.path.subscriptions.forget_session(session);
+                gateway.path.servers.table().values().for_each(|running| running.server.forget_session(session));
+            }
+        }));
+        gateway.reconcile();
+        gateway
+    }
+}

@@ -1,0 +1,164 @@
+//! What a definition of a server says, as a digest that is kept: by it the next start tells which definitions changed.
+//!
+//! The text behind the digest is written here and nowhere else, so that no change of a type changes what is on the disk.
+//! What a definition leaves out is left out, so that a new key changes the digests of those alone that have it.
+
+use serde_json::{Map, Value, json};
+use sha2::{Digest, Sha256};
+use toolcrib_catalog::{ServerDefinition, ServerLimits, SessionScope, SpokenEra, Start, Timeouts};
+
+use toolcrib_call::servers::encoded as encoded_transport;
+
+/// Names the encoding: another one gets another number. The first one had no name.
+const ENCODING: &str = "2:";
+
+/// The digest of all that a definition says, secrets as stars.
+pub(super) fn digest(definition: &ServerDefinition) -> String {
+    let digest = Sha256::digest(encoded(definition).as_bytes());
+    let digits: String = digest.iter().take(16).map(|byte| format!("{byte:02x}")).collect();
+    format!("{ENCODING}{digits}")
+}
+
+/// Whether a digest that was kept can be compared with those of today.
+pub(super) fn is_comparable(kept: &str) -> bool {
+    kept.starts_with(ENCODING)
+}
+
+fn encoded(definition: &ServerDefinition) -> String {
+    // Every field is named, so that a new one is not forgotten here.
+    let ServerDefinition {
+        name,
+        title,
+        description,
+        transport: _,
+        start,
+        idle,
+        session,
+        era,
+        declares: _,
+        timeouts,
+        category,
+        tags,
+        keywords,
+        icon,
+        homepage,
+        labels,
+        prefix,
+        family,
+        renamed,
+        tools,
+        verified_at,
+        auth,
+        limits: ServerLimits { concurrent, per_tool },
+    } = definition;
+    let defaults = Timeouts::default();
+    let Timeouts { connect, list, call } = timeouts;
+    let unless = |is_default: bool, word: &str| (!is_default).then(|| word.to_owned());
+    let members = [
+        ("name", json!(name.as_str())),
+        ("title", json!(title)),
+        ("description", json!(description)),
+        // How it is reached and what it is told that its client can be asked for.
+        ("reached", json!(encoded_transport(definition))),
+        ("start", json!(unless(*start == Start::Lazy, start.as_str()))),
+        ("idle", json!(idle.map(|idle| idle.to_string()))),
+        ("session", json!(unless(*session == SessionScope::Principal, session.as_str()))),
+        ("era", json!(unless(*era == SpokenEra::Auto, era.as_str()))),
+        ("timeouts.connect", json!(connect.map(|period| period.to_string()))),
+        ("timeouts.list", json!(unless(*list == defaults.list, &list.to_string()))),
+        ("timeouts.call", json!(unless(*call == defaults.call, &call.to_string()))),
+        ("category", json!(category)),
+        ("tags", json!(tags)),
+        ("keywords", json!(keywords)),
+        ("icon", json!(icon)),
+        ("homepage", json!(homepage.as_ref().map(ToString::to_string))),
+        ("labels", json!(labels)),
+        ("prefix", json!(prefix)),
+        ("family", json!(family.as_ref().map(|family| [&family.name, &family.instance_arg]))),
+        ("renamed", json!(renamed)),
+        ("tools", tools.iter().map(|tool| Value::from(tool.json.as_str())).collect()),
+        ("verified_at", json!(verified_at)),
+        // It may hold secrets.
+        ("auth", json!(auth.as_ref().map(|_| "****"))),
+        ("limits.concurrent", json!(concurrent)),
+        ("limits.per_tool", json!(per_tool)),
+    ];
+    let said = members.into_iter().filter(|(_, value)| !is_empty(value)).map(|(key, value)| (key.to_owned(), value));
+    Value::Object(said.collect::<Map<_, _>>()).to_string()
+}
+
+fn is_empty(value: &Value) -> bool {
+    match value {
+        Value::Null => true,
+        Value::Array(items) => items.is_empty(),
+        Value::Object(members) => members.is_empty(),
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn definition(text: &str) -> std::sync::Arc<ServerDefinition> {
+        let home = tempfile::tempdir().unwrap();
+        std::fs::create_dir(home.path().join("servers")).unwrap();
+        std::fs::write(home.path().join("servers/a.yaml"), format!("name: a\n{text}")).unwrap();
+        let loaded = toolcrib_catalog::load(home.path());
+        assert!(loaded.problems.is_empty(), "{:?}", loaded.problems);
+        loaded.servers["a"].clone()
+    }
+
+    /// Of `{"name":"a","reached":"{\"args\":[],\"command\":\"run\",\"cwd\":null,\"env\":{},\"transport\":\"stdio\"}"}`.
+    const GOLDEN: &str = "2:a4f2e89e7f6f685c86bb6570891df2be";
+
+    #[test]
+    fn what_is_kept_stays_what_it_is() {
+        let plain = definition("command: run\n");
+        assert_eq!(
+            encoded(&plain),
+            r#"{"name":"a","reached":"{\"args\":[],\"command\":\"run\",\"cwd\":null,\"env\":{},\"transport\":\"stdio\"}"}"#
+        );
+        assert_eq!(digest(&plain), GOLDEN);
+        assert!(is_comparable(GOLDEN) && !is_comparable("0123456789abcdef0123456789abcdef"));
+    }
+
+    #[test]
+    fn every_key_changes_the_digest_and_a_secret_does_not() {
+        let plain = digest(&definition("command: run\n"));
+        for line in [
+            "title: t",
+            "description: d",
+            "args: [a]",
+            "env: {K: v}",
+            "inherit_env: [K]",
+            "cwd: c",
+            "start: eager",
+            "idle: 5m",
+            "session: shared",
+            "era: legacy",
+            "declares: [roots]",
+            "timeouts: {connect: 5s}",
+            "timeouts: {list: 5s}",
+            "timeouts: {call: 5s}",
+            "category: c",
+            "tags: [t]",
+            "keywords: [k]",
+            "icon: i",
+            "homepage: https://example.com",
+            "labels: {a: b}",
+            "prefix: p",
+            "renamed: {a: b}",
+            "tools: [{name: t, inputSchema: {type: object}}]",
+            "verified_at: 2026-01-01",
+            "auth: {type: oauth}",
+            "limits: {concurrent: 5}",
+            "limits: {per_tool: 5}",
+        ] {
+            assert_ne!(digest(&definition(&format!("command: run\n{line}\n"))), plain, "{line}");
+        }
+        let secret = |value: &str| digest(&definition(&format!("command: run\nenv: {{K: {value}}}\n")));
+        assert_eq!(secret("one"), secret("two"));
+        assert_ne!(secret("env:ONE"), secret("env:TWO"), "a reference is no secret");
+    }
+}

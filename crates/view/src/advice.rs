@@ -1,0 +1,23 @@
+//! What a caller can do who finds a server unavailable. What its administrator can do stands in `gateway`.
+
+use toolcrib_base::ServerName;
+use toolcrib_upstream::{ServerUnavailable, State, Status};
+
+/// What a caller can do who finds a server away.
+pub fn for_caller_of(away: &ServerUnavailable) -> String {
+    format!("{} Other servers are unaffected.", for_caller(&away.server, &away.status))
+}
+
+/// What somebody can do about a server who does not administer it.
+pub fn for_caller(name: &ServerName, status: &Status) -> String {
+    match status.state {
+        State::Stopped => format!("An admin can start it with `toolcrib server start {name}`."),
+        State::Installing => "It is being downloaded: try again in a minute.".to_owned(),
+        State::NeedsLogin => format!("An admin can see the next step with `toolcrib doctor {name}`."),
+        State::Failed if status.half_written.is_some() => {
+            "An admin can repair it with `toolcrib doctor --fix`.".to_owned()
+        }
+        State::Failed => format!("It is retried automatically; for the next step, run `toolcrib doctor {name}`."),
+        State::Idle | State::Starting | State::Ready => "Try again in a moment.".to_owned(),
+    }
+}
