@@ -1,19 +1,19 @@
 //! Admission: the rules decide, a place in the audit log is taken, and what comes of it is one value from the admission to
-//! the end of the call. Nothing reaches a server without an [`Admitted`].
+//! the end of the call. Nothing reaches a server without an [`AdmittedCall`].
 //!
 //! The place is reserved before the decision, so an event is recorded whatever becomes of the call, also when its
 //! future is dropped. The log blocks when it is full; it never drops.
 //!
-//! Nobody makes an [`Admitted`] but [`Admitted::open`]:
+//! Nobody makes an [`AdmittedCall`] but [`AdmittedCall::open`]:
 //!
 //! ```compile_fail
-//! let admitted = toolcrib_call::Admitted { permit: None, entry: todo!(), metrics: None, slot: None };
+//! let admitted = toolcrib_call::AdmittedCall { permit: None, entry: todo!(), metrics: None, slot: None };
 //! ```
 //!
 //! It ends once:
 //!
 //! ```compile_fail
-//! fn twice(admitted: toolcrib_call::Admitted) {
+//! fn twice(admitted: toolcrib_call::AdmittedCall) {
 //!     admitted.end(toolcrib_store::Outcome::Ok);
 //!     admitted.end(toolcrib_store::Outcome::Ok);
 //! }
@@ -22,7 +22,7 @@
 //! And no call is made without one, nor with one that is another's copy:
 //!
 //! ```compile_fail
-//! fn copied(admitted: &toolcrib_call::Admitted) -> toolcrib_call::Admitted {
+//! fn copied(admitted: &toolcrib_call::AdmittedCall) -> toolcrib_call::AdmittedCall {
 //!     admitted.clone()
 //! }
 //! ```
@@ -68,8 +68,8 @@ pub struct AuditContext<'a> {
 /// A call from its admission to its end: the proof that the rules let it through, its audit event in the making, its
 /// place among the calls of its principal and the counters of its tool. Dropped, it ends as cancelled.
 #[derive(Debug)]
-pub struct Admitted {
-    /// `None` once [`Admitted::detach`] has taken it away.
+pub struct AdmittedCall {
+    /// `None` once [`AdmittedCall::detach`] has taken it away.
     permit: Option<Permit>,
     entry: Entry,
     slot: Option<CallSlot>,
@@ -126,9 +126,9 @@ fn closing_problem() -> Problem {
     Problem::new(Kind::Unavailable, "the gateway is shutting down")
 }
 
-// === impl Admitted ===
+// === impl AdmittedCall ===
 
-impl Admitted {
+impl AdmittedCall {
     /// Reserves a place in the log, decides, and records a refusal at once.
     ///
     /// # Errors

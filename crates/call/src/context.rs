@@ -10,7 +10,7 @@ use toolcrib_session::{Caller, RunningRequest};
 use toolcrib_upstream::Server;
 use toolcrib_view::view::View;
 
-use crate::admission::{self, Admitted, AuditContext, AuditedRequest, Refusal};
+use crate::admission::{self, AdmittedCall, AuditContext, AuditedRequest, Refusal};
 use crate::client::ClientOptions;
 use crate::path::CallPath;
 use crate::reply::ReplyChannel;
@@ -62,8 +62,8 @@ impl<'a> RequestContext<'a> {
     ///
     /// # Errors
     /// The rules say no, or the gateway is ending.
-    pub async fn admit(&self, act: &Act, asked: AuditedRequest<'_>) -> Result<Admitted, Refusal> {
-        Admitted::open(self.audit(), act, asked).await
+    pub async fn admit(&self, act: &Act, asked: AuditedRequest<'_>) -> Result<AdmittedCall, Refusal> {
+        AdmittedCall::open(self.audit(), act, asked).await
     }
 
     /// Records that something unknown was asked for.

@@ -1,4 +1,4 @@
-//! The only place that calls servers. Everything here wants an [`Admitted`].
+//! The only place that calls servers. Everything here wants an [`AdmittedCall`].
 
 use std::sync::atomic::Ordering;
 
@@ -12,7 +12,7 @@ use toolcrib_upstream::places::{NoPlace, WAITING};
 use toolcrib_upstream::server::Call;
 use toolcrib_upstream::{CallError, Place, Server};
 
-use crate::admission::Admitted;
+use crate::admission::AdmittedCall;
 use crate::environment::NeedsEnvironment;
 
 /// How a call at a server ended.
@@ -74,7 +74,7 @@ pub(crate) struct OutgoingCall<'a> {
 ///
 /// Dropping the future takes the call back at the server. Whoever may come back for the answer keeps it.
 pub(crate) async fn call(
-    admitted: &Admitted,
+    admitted: &AdmittedCall,
     caller: &Caller,
     running: Option<&RunningRequest>,
     outgoing: OutgoingCall<'_>,

@@ -27,7 +27,7 @@ use toolcrib_session::{Channel, Session};
 use toolcrib_upstream::server::Call;
 use toolcrib_upstream::{CallHandler, Client, Server};
 
-use crate::admission::Admitted;
+use crate::admission::AdmittedCall;
 use crate::context::RequestContext;
 use crate::dispatch::{self, CallOutcome, OutgoingCall};
 use crate::environment::NeedsEnvironment;
@@ -54,13 +54,13 @@ pub(crate) struct ServerRequest<'a> {
 impl RequestContext<'_> {
     /// Calls the server that the call was admitted for. Where the call outlives this request, it is detached from
     /// `admitted`.
-    pub(crate) async fn exchange(&self, admitted: &mut Admitted, request: ServerRequest<'_>) -> CallOutcome {
+    pub(crate) async fn exchange(&self, admitted: &mut AdmittedCall, request: ServerRequest<'_>) -> CallOutcome {
         let (server, method, asked) = (request.server, request.method, request.params.clone());
         let outcome = self.exchange_as_is(admitted, request).await;
         self.received(server, method, &asked, outcome)
     }
 
-    async fn exchange_as_is(&self, admitted: &mut Admitted, request: ServerRequest<'_>) -> CallOutcome {
+    async fn exchange_as_is(&self, admitted: &mut AdmittedCall, request: ServerRequest<'_>) -> CallOutcome {
         match &self.caller.session {
             None if self.parks(request.server, &request.params) => Box::pin(self.park(admitted, request)).await,
             Some(session) => self.in_rounds(admitted, session, request).await,
@@ -80,7 +80,7 @@ impl RequestContext<'_> {
     }
 
     /// One call, as it is.
-    pub(crate) async fn once(&self, admitted: &Admitted, request: &ServerRequest<'_>, params: Raw) -> CallOutcome {
+    pub(crate) async fn once(&self, admitted: &AdmittedCall, request: &ServerRequest<'_>, params: Raw) -> CallOutcome {
         let listener = self.listener(request.server);
         let call = Call {
             client: self.client_of(request.server),
@@ -192,7 +192,12 @@ impl RequestContext<'_> {
     }
 
     /// A legacy client and a server of whichever era: what a modern one needs is asked of the session.
-    async fn in_rounds(&self, admitted: &Admitted, session: &Arc<Session>, request: ServerRequest<'_>) -> CallOutcome {
+    async fn in_rounds(
+        &self,
+        admitted: &AdmittedCall,
+        session: &Arc<Session>,
+        request: ServerRequest<'_>,
+    ) -> CallOutcome {
         if self.client.capabilities.can_be_asked() {
             return Box::pin(self.rounds(admitted, session, request, None)).await;
         }
@@ -209,7 +214,7 @@ impl RequestContext<'_> {
     /// All rounds of a call, or those after the `first`.
     async fn rounds(
         &self,
-        admitted: &Admitted,
+        admitted: &AdmittedCall,
         session: &Arc<Session>,
         request: ServerRequest<'_>,
         mut first: Option<CallOutcome>,

@@ -1,5 +1,5 @@
 //! The one path of every call: admission, limits, exchange with servers and clients, parked calls, tasks, and the servers
-//! themselves. Nothing reaches a server but by [`Admitted`], and whoever is admitted is so by one [`ProfileSnapshot`].
+//! themselves. Nothing reaches a server but by [`AdmittedCall`], and whoever is admitted is so by one [`ProfileSnapshot`].
 //!
 //! The steps of a call, from above to below:
 //!
@@ -42,7 +42,7 @@ mod ticket;
 mod tool_call;
 mod views;
 
-pub use admission::{Admitted, AuditContext, AuditedRequest, Refusal};
+pub use admission::{AdmittedCall, AuditContext, AuditedRequest, Refusal};
 pub use answer::CallAnswer;
 pub use client::ClientOptions;
 pub use context::RequestContext;

@@ -73,10 +73,10 @@ pub enum TaskQuestionError {
 /// A task that runs, in the hands of what it runs. Clones are the same task.
 #[derive(Clone)]
 pub struct OwnTask {
-    shared: Arc<Shared>,
+    shared: Arc<TaskCell>,
 }
 
-struct Shared {
+struct TaskCell {
     id: String,
     principal: PrincipalId,
     profile: ProfileName,
@@ -115,7 +115,7 @@ impl OwnTask {
         let times = Times { ttl_ms: Some(millis(LIFE)), poll_ms: Some(millis(POLL)) };
         let record = Task::new(id.clone(), now, times);
         Self {
-            shared: Arc::new(Shared {
+            shared: Arc::new(TaskCell {
                 id,
                 principal: caller.principal.id.clone(),
                 profile: caller.profile.clone(),

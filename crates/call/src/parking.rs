@@ -40,14 +40,14 @@ const SMALL: usize = 256 * 1024;
 const KEPT: Duration = Duration::from_secs(60);
 
 /// The calls that are parked.
-pub(crate) struct Parking {
+pub(crate) struct ParkedCalls {
     calls: Mutex<Table>,
     sealer: Sealer,
 }
 
-impl fmt::Debug for Parking {
+impl fmt::Debug for ParkedCalls {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Parking").field("calls", &lock(&self.calls).len()).finish_non_exhaustive()
+        f.debug_struct("ParkedCalls").field("calls", &lock(&self.calls).len()).finish_non_exhaustive()
     }
 }
 
@@ -232,9 +232,9 @@ impl Drop for Attachment<'_> {
     }
 }
 
-// === impl Parking ===
+// === impl ParkedCalls ===
 
-impl Parking {
+impl ParkedCalls {
     pub(crate) fn new(sealer: Sealer) -> Self {
         Self { calls: Mutex::default(), sealer }
     }

@@ -14,7 +14,7 @@ use crate::conversations::Conversations;
 use crate::guard::{CallGuard, GuardedCall};
 use crate::live_events::LiveEvents;
 use crate::own_tasks::OwnTasks;
-use crate::parking::Parking;
+use crate::parking::ParkedCalls;
 use crate::pins::Pins;
 use crate::servers::Servers;
 use crate::source::{CallTool, Source, Sources};
@@ -79,7 +79,7 @@ pub struct CallPath {
     pub tasks: Arc<OwnTasks>,
     pub(crate) throttle: Throttle,
     pub(crate) checks: Checks,
-    pub(crate) parking: Parking,
+    pub(crate) parking: ParkedCalls,
     /// Places for calls that wait for answers of legacy clients.
     pub(crate) asking: Semaphore,
     guards: Vec<Arc<dyn CallGuard>>,
@@ -100,7 +100,7 @@ impl CallPath {
         Self {
             pins: Pins::new(parts.store.pins()),
             tasks: Arc::new(OwnTasks::new(parts.store.clone(), Arc::clone(&parts.clock))),
-            parking: Parking::new(sealer.clone()),
+            parking: ParkedCalls::new(sealer.clone()),
             sealer,
             store: parts.store,
             clock: parts.clock,

@@ -19,7 +19,7 @@ use toolcrib_view::schema::CheckOutcome;
 use toolcrib_view::view::{Home, SessionPart, Tool};
 use toolcrib_view::{reply, resolve, shape};
 
-use crate::admission::{Admitted, Refusal, closing};
+use crate::admission::{AdmittedCall, Refusal, closing};
 use crate::answer::CallAnswer;
 use crate::context::RequestContext;
 use crate::dispatch::{CallOutcome, unavailable};
@@ -113,7 +113,7 @@ impl RequestContext<'_> {
     ///
     /// # Errors
     /// Too many calls, a guard that says no, or arguments that do not fit.
-    async fn prepare(&self, admitted: &mut Admitted, call: &ToolCall) -> Result<(), Problem> {
+    async fn prepare(&self, admitted: &mut AdmittedCall, call: &ToolCall) -> Result<(), Problem> {
         let profile = self.snapshot.profile();
         // What an invocation does beside its first call is not another call at a time.
         let concurrent = profile.limits.concurrent.filter(|_| self.depth == 0);
@@ -128,7 +128,7 @@ impl RequestContext<'_> {
         GuardedCall { caller: self.caller, view: self.view(), tool: &call.tool, arguments: &call.arguments }
     }
 
-    async fn run(&mut self, admitted: &mut Admitted, call: &ToolCall, session: SessionArgument) -> ToolOutcome {
+    async fn run(&mut self, admitted: &mut AdmittedCall, call: &ToolCall, session: SessionArgument) -> ToolOutcome {
         let Some(server) = call.tool.server() else {
             return Box::pin(self.run_source(admitted, call)).await;
         };
@@ -218,7 +218,7 @@ impl RequestContext<'_> {
     }
 
     /// Has a source run its tool; for a client that knows tasks as one, where it may take long.
-    async fn run_source(&self, admitted: &mut Admitted, call: &ToolCall) -> ToolOutcome {
+    async fn run_source(&self, admitted: &mut AdmittedCall, call: &ToolCall) -> ToolOutcome {
         let internal = || ToolOutcome::failed(Problem::new(Kind::Internal, "the source of the tool is gone"));
         let Home::Source { slow, .. } = &call.tool.home else { return internal() };
         let Some(source) = self.path.source(&call.tool.id.server) else { return internal() };
@@ -271,7 +271,7 @@ impl RequestContext<'_> {
     /// changed the tool: its lists are read again, and where that changes the headers, the call is made once more.
     async fn exchange_tool(
         &self,
-        admitted: &mut Admitted,
+        admitted: &mut AdmittedCall,
         call: &ToolCall,
         server: &Server,
         params: Raw,

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use toolcrib_base::{Glob, Kind, Problem};
-use toolcrib_call::{Admitted, AuditContext, AuditedRequest, ProfileSnapshot, RequestContext};
+use toolcrib_call::{AdmittedCall, AuditContext, AuditedRequest, ProfileSnapshot, RequestContext};
 use toolcrib_policy::{Rules, Settings};
 use toolcrib_protocol::raw::Edit;
 use toolcrib_protocol::{Id, Raw, Request, method};
@@ -49,7 +49,7 @@ impl Gateway {
             arguments: operation.recorded(Some(&arguments)).map(|arguments| &arguments.bytes()[..]),
             request_id: String::new(),
         };
-        let admitted = Admitted::open(audit, &operation.act(), asked).await.map_err(|refusal| refusal.problem())?;
+        let admitted = AdmittedCall::open(audit, &operation.act(), asked).await.map_err(|refusal| refusal.problem())?;
         let done = operation::run(operation, self, OperationContext { snapshot, caller, depth: 0 }, &arguments).await;
         admitted.end(outcome_of(&done));
         done.map(|value| Raw::from_value(&value))

@@ -41,7 +41,7 @@ pub enum Target {
 
 /// A name that means nothing here, or cannot be used in this way.
 #[derive(Debug)]
-pub struct Unresolved {
+pub struct ResolveError {
     /// The name as asked.
     pub name: String,
     /// What to answer.
@@ -51,7 +51,7 @@ pub struct Unresolved {
 }
 
 /// Resolves a `tools/call` of `name`.
-pub fn call(view: &View, name: &str, arguments: Raw) -> Result<Target, Unresolved> {
+pub fn call(view: &View, name: &str, arguments: Raw) -> Result<Target, ResolveError> {
     let own = view.profile.dialect;
     if let Some(meta) = dialect::own_name(name, own) {
         return by_meta(view, meta, arguments);
@@ -72,18 +72,18 @@ pub fn call(view: &View, name: &str, arguments: Raw) -> Result<Target, Unresolve
     if let Some(meta) = dialect::lookup(name, own) {
         return by_meta(view, meta, arguments);
     }
-    Err(Unresolved { name: name.to_owned(), problem: unknown_tool(view, name), by: None })
+    Err(ResolveError { name: name.to_owned(), problem: unknown_tool(view, name), by: None })
 }
 
 /// In muster's dialect only meta-tools answer directly.
-fn not_directly(asked: &str, name: &str) -> Unresolved {
+fn not_directly(asked: &str, name: &str) -> ResolveError {
     let problem = Problem::new(Kind::UnknownTool, format!("tool not found: `{asked}`"))
         .hint(format!("Call it through call_tool with the name `{name}`."));
-    Unresolved { name: asked.to_owned(), problem, by: None }
+    ResolveError { name: asked.to_owned(), problem, by: None }
 }
 
 /// Resolves a name that something of this process has of a tool, by whatever dialect it was written.
-pub fn invocation(view: &View, name: &str, arguments: Raw) -> Result<Target, Unresolved> {
+pub fn invocation(view: &View, name: &str, arguments: Raw) -> Result<Target, ResolveError> {
     if let Some(operation) = view.operations.by_tool(name) {
         return of_operation(view, operation, arguments, None);
     }
@@ -95,14 +95,14 @@ pub fn invocation(view: &View, name: &str, arguments: Raw) -> Result<Target, Unr
     }
     match dialect::lookup(name, view.profile.dialect) {
         Some(meta) => by_meta(view, meta, arguments),
-        None => Err(Unresolved { name: name.to_owned(), problem: unknown_tool(view, name), by: None }),
+        None => Err(ResolveError { name: name.to_owned(), problem: unknown_tool(view, name), by: None }),
     }
 }
 
 /// What a call of a meta-tool means: some of them stand for another call.
-fn by_meta(view: &View, meta: &'static MetaName, arguments: Raw) -> Result<Target, Unresolved> {
+fn by_meta(view: &View, meta: &'static MetaName, arguments: Raw) -> Result<Target, ResolveError> {
     if matches!(meta.act, Act::Call | Act::ReadResource | Act::GetPrompt) {
-        let failed = |problem| Unresolved { name: meta.name.to_owned(), problem, by: Some(meta) };
+        let failed = |problem| ResolveError { name: meta.name.to_owned(), problem, by: Some(meta) };
         arguments::check(meta, &arguments).map_err(failed)?;
     }
     match meta.act {
@@ -115,18 +115,18 @@ fn by_meta(view: &View, meta: &'static MetaName, arguments: Raw) -> Result<Targe
             let name = required(meta, &arguments, "name")?;
             match view.prompt(&name) {
                 Some(prompt) => {
-                    let failed = |problem| Unresolved { name: meta.name.to_owned(), problem, by: Some(meta) };
+                    let failed = |problem| ResolveError { name: meta.name.to_owned(), problem, by: Some(meta) };
                     let arguments = arguments::prompt_texts(&inner(meta, &arguments)?).map_err(failed)?;
                     Ok(Target::Prompt { prompt: Arc::clone(prompt), arguments, by: meta })
                 }
-                None => Err(Unresolved { problem: unknown_prompt(view, &name), name, by: Some(meta) }),
+                None => Err(ResolveError { problem: unknown_prompt(view, &name), name, by: Some(meta) }),
             }
         }
         _ => Ok(Target::Meta { meta, arguments }),
     }
 }
 
-fn inner_call(view: &View, meta: &'static MetaName, arguments: &Raw) -> Result<Target, Unresolved> {
+fn inner_call(view: &View, meta: &'static MetaName, arguments: &Raw) -> Result<Target, ResolveError> {
     // scooter's wrapper calls its parameter `tool`; either word is understood in every dialect.
     let (own, other) = if meta.dialect == Dialect::Scooter { ("tool", "name") } else { ("name", "tool") };
     let key = if arguments.text(own).is_none() && arguments.get(other).is_some() { other } else { own };
@@ -148,13 +148,13 @@ fn inner_call(view: &View, meta: &'static MetaName, arguments: &Raw) -> Result<T
             let shown = other.name;
             let problem = Problem::new(Kind::UnknownTool, format!("tool not found: `{shown}` cannot call itself"))
                 .hint("Give the name of the tool that is meant.");
-            Err(Unresolved { name, problem, by: Some(meta) })
+            Err(ResolveError { name, problem, by: Some(meta) })
         }
         Some(other) => {
             let target = Box::new(by_meta(view, other, arguments)?);
             Ok(Target::Within { by: meta, target })
         }
-        None => Err(Unresolved { problem: unknown_tool(view, &name), name, by: Some(meta) }),
+        None => Err(ResolveError { problem: unknown_tool(view, &name), name, by: Some(meta) }),
     }
 }
 
@@ -164,14 +164,14 @@ fn of_family(
     name: &str,
     arguments: &Raw,
     by: Option<&'static MetaName>,
-) -> Option<Result<Target, Unresolved>> {
+) -> Option<Result<Target, ResolveError>> {
     let family = view.families.named(name)?;
     Some(match family.pick(arguments) {
         Ok((tool, arguments)) => Ok(Target::Tool { tool, arguments, by }),
         // Told as a result wherever it was asked for: the tool is there, the arguments are wrong.
         Err(problem) => {
             let by = by.or_else(|| dialect::own_name("call_tool", Dialect::Native));
-            Err(Unresolved { name: name.to_owned(), problem, by })
+            Err(ResolveError { name: name.to_owned(), problem, by })
         }
     })
 }
@@ -183,12 +183,12 @@ fn of_operation(
     operation: &'static Operation,
     arguments: Raw,
     by: Option<&'static MetaName>,
-) -> Result<Target, Unresolved> {
+) -> Result<Target, ResolveError> {
     if !operation.is_call() {
         return Ok(Target::Operation { operation, arguments, by });
     }
     let by = by.or_else(|| dialect::own_name("call_tool", Dialect::Native));
-    let failed = |name: String, problem| Unresolved { name, problem, by };
+    let failed = |name: String, problem| ResolveError { name, problem, by };
     operation.check(&arguments).map_err(|problem| failed(operation.tool.to_owned(), problem))?;
     let name = arguments.text("name").unwrap_or_default();
     let inner = arguments.get("arguments").unwrap_or_else(Raw::empty_object);
@@ -198,16 +198,16 @@ fn of_operation(
     }
 }
 
-fn required(meta: &'static MetaName, arguments: &Raw, key: &str) -> Result<String, Unresolved> {
+fn required(meta: &'static MetaName, arguments: &Raw, key: &str) -> Result<String, ResolveError> {
     arguments::required(arguments, key).map_err(|problem| {
         let problem = problem.hint(format!("The arguments of {} are {}", meta.name, meta.schema));
-        Unresolved { name: meta.name.to_owned(), problem, by: Some(meta) }
+        ResolveError { name: meta.name.to_owned(), problem, by: Some(meta) }
     })
 }
 
 /// The arguments within the arguments. Models are seen to send them as a text that holds JSON.
-fn inner(meta: &'static MetaName, arguments: &Raw) -> Result<Raw, Unresolved> {
-    let wrong = || Unresolved {
+fn inner(meta: &'static MetaName, arguments: &Raw) -> Result<Raw, ResolveError> {
+    let wrong = || ResolveError {
         name: meta.name.to_owned(),
         problem: Problem::new(Kind::InvalidParams, "arguments must be a JSON object")
             .hint("Leave `arguments` out for a tool without parameters."),

@@ -4,7 +4,7 @@ use super::Finding;
 use crate::workspace::{Package, Workspace};
 
 /// The `may use` column of the map in the design. Names are folders; the package is `toolcrib-<folder>`.
-const MAY_USE: [(&str, &[&str]); 20] = [
+const MAY_USE: [(&str, &[&str]); 21] = [
     ("base", &[]),
     ("protocol", &["base"]),
     ("search", &["base"]),
@@ -17,8 +17,9 @@ const MAY_USE: [(&str, &[&str]); 20] = [
     ("upstream", &["base", "protocol", "transport"]),
     ("session", &["base", "protocol", "store", "catalog"]),
     ("view", &["base", "protocol", "search", "policy", "store", "catalog", "upstream", "session"]),
-    ("gateway", &["base", "protocol", "search", "policy", "store", "catalog", "upstream", "session", "view"]),
-    ("flow", &["base", "protocol", "store", "catalog", "session", "view", "gateway"]),
+    ("call", &["base", "protocol", "policy", "store", "catalog", "upstream", "session", "view"]),
+    ("gateway", &["base", "protocol", "search", "policy", "store", "catalog", "upstream", "session", "view", "call"]),
+    ("flow", &["base", "protocol", "store", "catalog", "session", "view", "call", "gateway"]),
     (
         "web",
         &[
@@ -33,6 +34,7 @@ const MAY_USE: [(&str, &[&str]); 20] = [
             "upstream",
             "session",
             "view",
+            "call",
             "gateway",
             "flow",
         ],
@@ -52,6 +54,7 @@ const MAY_USE: [(&str, &[&str]); 20] = [
             "upstream",
             "session",
             "view",
+            "call",
             "gateway",
             "flow",
             "web",

@@ -12,7 +12,7 @@ use toolcrib_protocol::{Era, Raw, method};
 use toolcrib_upstream::{Conversation, Server, SessionPolicy};
 use toolcrib_view::view::Tool;
 
-use crate::admission::Admitted;
+use crate::admission::AdmittedCall;
 use crate::context::RequestContext;
 use crate::dispatch::CallOutcome;
 use crate::exchange::ServerRequest;
@@ -58,7 +58,7 @@ impl RequestContext<'_> {
     /// back with the answers to a call that has ended long before.
     pub(crate) async fn call_as_task(
         &self,
-        admitted: &Admitted,
+        admitted: &AdmittedCall,
         tool: &Tool,
         server: &Server,
         params: &Raw,
@@ -75,7 +75,7 @@ impl RequestContext<'_> {
         within.run_task(admitted, tool, server, params).await
     }
 
-    async fn run_task(&self, admitted: &Admitted, tool: &Tool, server: &Server, params: &Raw) -> CallOutcome {
+    async fn run_task(&self, admitted: &AdmittedCall, tool: &Tool, server: &Server, params: &Raw) -> CallOutcome {
         let begun = self.step(admitted, server, method::TOOLS_CALL, params.edit(&[("task", Edit::Set("{}"))])).await;
         let task = match &begun {
             CallOutcome::Answered(Ok(result)) => result.get("task"),
@@ -95,7 +95,7 @@ impl RequestContext<'_> {
         outcome
     }
 
-    async fn until_it_ends(&self, admitted: &Admitted, server: &Server, named: &Raw) -> CallOutcome {
+    async fn until_it_ends(&self, admitted: &AdmittedCall, server: &Server, named: &Raw) -> CallOutcome {
         loop {
             let outcome = self.step(admitted, server, method::TASKS_GET, named.clone()).await;
             let CallOutcome::Answered(Ok(task)) = &outcome else { return outcome };
@@ -108,7 +108,7 @@ impl RequestContext<'_> {
         }
     }
 
-    async fn step(&self, admitted: &Admitted, server: &Server, method: &str, params: Raw) -> CallOutcome {
+    async fn step(&self, admitted: &AdmittedCall, server: &Server, method: &str, params: Raw) -> CallOutcome {
         let request = ServerRequest { server, method, params: params.clone(), headers: HeaderMap::new() };
         let outcome = self.once(admitted, &request, params.clone()).await;
         self.received(server, if method == RESULT { method::TOOLS_CALL } else { method }, &params, outcome)

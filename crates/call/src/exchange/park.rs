@@ -11,7 +11,7 @@ use toolcrib_protocol::{Raw, RpcError};
 use toolcrib_upstream::server::Call;
 use toolcrib_upstream::{CallHandler, Server};
 
-use crate::admission::Admitted;
+use crate::admission::AdmittedCall;
 use crate::context::RequestContext;
 use crate::dispatch::{self, CallOutcome, OutgoingCall};
 use crate::exchange::ServerRequest;
@@ -25,7 +25,7 @@ const LONGEST: Duration = Duration::from_secs(60 * 60);
 impl RequestContext<'_> {
     /// Calls a legacy server for a modern client that can be asked, or goes on with such a call. The first request's call
     /// is detached from `admitted`; a retry's ends with its request.
-    pub(crate) async fn park(&self, admitted: &mut Admitted, request: ServerRequest<'_>) -> CallOutcome {
+    pub(crate) async fn park(&self, admitted: &mut AdmittedCall, request: ServerRequest<'_>) -> CallOutcome {
         let session = self.client.conversation.as_ref().map_or("", |conversation| conversation.handle());
         let digest = digest(request.method, &request.params, session);
         if let Some(state) = ask::state(&request.params) {
@@ -68,7 +68,7 @@ impl RequestContext<'_> {
     }
 
     /// Runs the call in a task of its own: it outlives the request that began it.
-    fn start(&self, admitted: Admitted, request: ServerRequest<'_>, call: &str, parked: Arc<ParkedCall>) {
+    fn start(&self, admitted: AdmittedCall, request: ServerRequest<'_>, call: &str, parked: Arc<ParkedCall>) {
         let (path, caller) = (Arc::clone(self.path), self.caller.clone());
         let (server, method) = (request.server.clone(), request.method.to_owned());
         let params = ask::retry(&request.params, &[], None);

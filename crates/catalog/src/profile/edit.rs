@@ -36,7 +36,7 @@ pub fn add_key(file: &Path, stem: &str, text: &str, key: &GatewayKey) -> Result<
     let before = read_profile(file, stem, text).map_err(KeyEditError::Wrong)?;
     let mut keys = before.keys.clone().unwrap_or_default();
     keys.push(key.clone());
-    edited(file, stem, text, ProfileDefinition { keys: Some(keys), ..before }, |written| written.push(value_of(key)))
+    edited(file, stem, text, &ProfileDefinition { keys: Some(keys), ..before }, |written| written.push(value_of(key)))
 }
 
 /// The text without the keys that `goes` says. The profile stays shut, also without any key.
@@ -55,7 +55,7 @@ pub fn remove_keys(
         return Ok(text.to_owned());
     }
     let hashes: Vec<String> = gone.iter().map(|key| key.hash.to_string()).collect();
-    edited(file, stem, text, ProfileDefinition { keys: Some(kept), ..before }, |written| {
+    edited(file, stem, text, &ProfileDefinition { keys: Some(kept), ..before }, |written| {
         written.retain(|key| !hashes.iter().any(|hash| key["hash"] == hash.as_str()));
     })
 }
@@ -74,7 +74,7 @@ fn edited(
     file: &Path,
     stem: &str,
     text: &str,
-    meant: ProfileDefinition,
+    meant: &ProfileDefinition,
     change: impl FnOnce(&mut Vec<Value>),
 ) -> Result<String, KeyEditError> {
     let says = |text: &str| Some(yaml::parse_into(text, &Sink::new(file))?.value());
@@ -85,7 +85,7 @@ fn edited(
     now.insert("keys".to_owned(), keys.into());
     let text = yaml::amend(text, &was, &now, &says).ok_or(KeyEditError::Form)?;
     match read_profile(file, stem, &text) {
-        Ok(read) if read == meant => Ok(text),
+        Ok(read) if read == *meant => Ok(text),
         _ => Err(KeyEditError::Form),
     }
 }

@@ -103,7 +103,7 @@ impl Node {
 
     /// Every text except nothing, as [`Node::as_text`], for whoever keeps it.
     pub fn text(&self) -> Option<String> {
-        self.as_text().map(|text| text.to_string())
+        self.as_text().map(std::string::ToString::to_string)
     }
 
     /// A number, as JSON has them: `0x10`, `.5`, `.inf` and `007` are texts.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use toolcrib_base::{Kind, Problem};
 use toolcrib_call::{
-    Admitted, CallAnswer, CallResult, OwnTask, Refusal, RequestContext, TaskStart, ToolCall, problem_of,
+    AdmittedCall, CallAnswer, CallResult, OwnTask, Refusal, RequestContext, TaskStart, ToolCall, problem_of,
 };
 use toolcrib_policy::Act;
 use toolcrib_protocol::raw::Edit;
@@ -12,7 +12,7 @@ use toolcrib_protocol::{Raw, Revision, RpcError, ask, convert, json, method};
 use toolcrib_session::Caller;
 use toolcrib_store::Outcome;
 use toolcrib_view::dialect::{Act as DialectAct, MetaName};
-use toolcrib_view::resolve::{self, Target, Unresolved};
+use toolcrib_view::resolve::{self, ResolveError, Target};
 use toolcrib_view::{Operation, reply, shape};
 
 use super::{RequestHandler, in_client_form};
@@ -95,7 +95,7 @@ impl RequestHandler<'_> {
         }
     }
 
-    async fn unresolved(&self, params: &Raw, unresolved: Unresolved) -> CallResult {
+    async fn unresolved(&self, params: &Raw, unresolved: ResolveError) -> CallResult {
         let asked = self.context.audited(method::TOOLS_CALL, &unresolved.name, Some(params));
         self.context.record_unknown(asked).await;
         match unresolved.by {
@@ -147,7 +147,7 @@ impl RequestHandler<'_> {
     /// Runs a slow operation as a task of our own and answers with it.
     async fn operation_as_task(
         &self,
-        admitted: Admitted,
+        admitted: AdmittedCall,
         operation: &'static Operation,
         arguments: Raw,
         shape: impl Fn(Raw) -> Raw + Send + 'static,

@@ -45,7 +45,7 @@ pub(super) async fn answer(site: &Arc<Site>, visitor: Visitor, request: Request<
         }
         RoutedOperation::Operation(operation, values) => {
             let is_admin = visitor.principal.is_admin;
-            let done = operate(site, visitor, &head, body, operation, &values).await;
+            let done = operate(site, visitor, &head, body, OperationRoute { operation, values: &values }).await;
             match done {
                 Ok(result) => success(operation, &head, &result),
                 Err(RouteError::Problem(problem)) => respond::refusal(&for_caller(problem, is_admin, &head)),
@@ -67,14 +67,20 @@ impl From<Problem> for RouteError {
     }
 }
 
+/// An operation and what its path says of its arguments.
+struct OperationRoute<'a> {
+    operation: &'static Operation,
+    values: &'a [(&'static str, &'a str)],
+}
+
 async fn operate(
     site: &Arc<Site>,
     visitor: Visitor,
     head: &Parts,
     body: Incoming,
-    operation: &'static Operation,
-    values: &[(&'static str, &str)],
+    route: OperationRoute<'_>,
 ) -> Result<Raw, RouteError> {
+    let OperationRoute { operation, values } = route;
     let Visitor { principal, mut snapshot } = visitor;
     let mut caller = Caller {
         principal,
