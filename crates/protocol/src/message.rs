@@ -307,7 +307,7 @@ mod tests {
         check_refused(r#"{"jsonrpc":"2.0","id":1}"#, -32_600, Some("1"), "none of");
         check_refused(r#"{"jsonrpc":"2.0","id":1,"result":1,"error":{}}"#, -32_600, Some("1"), "both");
         check_refused(r#"{"jsonrpc":"2.0","id":null,"result":1}"#, -32_600, None, "`id` must be");
-        check_refused(r#"{"jsonrpc":"2.0","id":1,"id":2,"method":"m"}"#, -32_600, None, "twice");
+        check_refused(r#"{"jsonrpc":"2.0","id":1,"id":2,"method":"m"}"#, -32_600, None, "duplicate key");
         check_refused(&format!("{}1{}", "[".repeat(100), "]".repeat(100)), -32_600, None, "deeper");
     }
 

@@ -68,10 +68,8 @@ impl RequestContext<'_> {
         );
         let problem = Problem::new(Kind::NotFound, message);
         match &tool.session {
-            SessionPart::Argument(key) => {
-                problem.hint(format!("OpenConversation one with `{open}`, or leave `{key}` out."))
-            }
-            _ => problem.hint(format!("OpenConversation one with `{open}`.")),
+            SessionPart::Argument(key) => problem.hint(format!("Open one with `{open}`, or leave `{key}` out.")),
+            _ => problem.hint(format!("Open one with `{open}`.")),
         }
     }
 

@@ -310,7 +310,11 @@ impl Client {
         progress: Option<mpsc::Sender<Bytes>>,
     ) -> Option<Result<Raw, RpcError>> {
         let request = Request { id: id.clone(), method: method.to_owned(), params };
-        let snapshot = self.gateway.snapshot(&self.caller.profile).unwrap();
+        let snapshot = match self.gateway.snapshot(&self.caller.profile) {
+            Ok(snapshot) => snapshot,
+            // What every door answers before the gateway is asked.
+            Err(problem) => return Some(Err(RpcError::from(&problem))),
+        };
         let asked = self.gateway.request(&snapshot, &self.caller, request, progress.map(Channel::new));
         let answer = eventually(method, Box::pin(asked)).await?;
         assert_eq!(answer.id, Some(id), "every answer carries the id of its request");

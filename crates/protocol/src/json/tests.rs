@@ -44,9 +44,9 @@ fn a_table_of_texts() {
         ("\"\\u12g4\"", "four hexadecimal"),
         ("\"open", "closing quote"),
         ("{} {}", "the end"),
-        ("{\"a\":1,\"a\":2}", "twice"),
-        ("{\"a\":1,\"\\u0061\":2}", "twice"),
-        ("{\"x\":[{\"a\":1,\"a\":2}]}", "twice"),
+        ("{\"a\":1,\"a\":2}", "duplicate key"),
+        ("{\"a\":1,\"\\u0061\":2}", "duplicate key"),
+        ("{\"x\":[{\"a\":1,\"a\":2}]}", "duplicate key"),
         ("{\"x\":{\"\\ud800\":1,\"\\uD800\":2}}", "surrogate"),
         ("[[[[[[[[[1]]]]]]]]]", "deeper than 8"),
     ] {
