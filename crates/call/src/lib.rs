@@ -4,10 +4,10 @@
 //! The steps of a call, from above to below:
 //!
 //! 1. [`snapshot`]: what decides about the request, taken once where its caller is proven.
-//! 2. [`context`]: the request with all that it needs; [`pending`] waits for a server that is being listed.
-//! 3. [`admission`]: rules and audit log; then [`throttle`](limits), [`guard`], [`checks`](arguments).
-//! 4. [`tool_call`], [`offer`], [`listen`](subscriptions), `tasks`: one file for each kind of request.
-//! 5. [`exchange`]: the call with all that may come in between; `dispatch` is the only place that calls a server.
+//! 2. `context`: the request with all that it needs; `pending` waits for a server that is being listed.
+//! 3. [`admission`]: rules and audit log; then `throttle` (limits), [`guard`], `checks` (arguments).
+//! 4. `tool_call`, `offer`, `listen` (subscriptions), `exchange/tasks`: one file for each kind of request.
+//! 5. `exchange`: the call with all that may come in between; `dispatch` is the only place that calls a server.
 //!
 //! Knows sessions and views; knows no operation, no meta-tool and no door.
 
