@@ -6,13 +6,15 @@
 //!
 //! Nobody makes an [`AdmittedCall`] but [`AdmittedCall::open`]:
 //!
-//! ```compile_fail
-//! let admitted = toolcrib_call::AdmittedCall { permit: None, entry: todo!(), metrics: None, slot: None };
+//! ```compile_fail,E0451
+//! fn forged(like: toolcrib_call::AdmittedCall) -> toolcrib_call::AdmittedCall {
+//!     toolcrib_call::AdmittedCall { permit: None, ..like }
+//! }
 //! ```
 //!
 //! It ends once:
 //!
-//! ```compile_fail
+//! ```compile_fail,E0382
 //! fn twice(admitted: toolcrib_call::AdmittedCall) {
 //!     admitted.end(toolcrib_store::Outcome::Ok);
 //!     admitted.end(toolcrib_store::Outcome::Ok);
@@ -21,7 +23,7 @@
 //!
 //! And no call is made without one, nor with one that is another's copy:
 //!
-//! ```compile_fail
+//! ```compile_fail,E0308
 //! fn copied(admitted: &toolcrib_call::AdmittedCall) -> toolcrib_call::AdmittedCall {
 //!     admitted.clone()
 //! }
@@ -122,7 +124,8 @@ pub fn closing() -> RpcError {
     RpcError::from(&closing_problem())
 }
 
-fn closing_problem() -> Problem {
+/// The same as a problem.
+pub fn closing_problem() -> Problem {
     Problem::new(Kind::Unavailable, "the gateway is shutting down")
 }
 

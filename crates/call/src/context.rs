@@ -72,18 +72,10 @@ impl<'a> RequestContext<'a> {
     }
 
     fn audit(&self) -> AuditContext<'_> {
-        let path = self.path;
-        AuditContext {
-            log: path.store.audit(),
-            clock: &*path.clock,
-            rules: self.snapshot.rules(),
-            caller: self.caller,
-            keep_arguments: path.keep_arguments,
-            events: &path.events,
-        }
+        self.path.audit(self.snapshot.rules(), self.caller)
     }
 
-    /// What the audit log is told of this request.
+    /// What the audit log records of this request.
     pub fn audited<'b>(&self, method: &'b str, target: &str, arguments: Option<&'b Raw>) -> AuditedRequest<'b> {
         AuditedRequest {
             method,

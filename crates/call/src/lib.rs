@@ -27,7 +27,7 @@ pub mod live_events;
 mod offer;
 mod own_resource;
 pub mod own_tasks;
-pub mod params;
+mod params;
 mod parking;
 mod path;
 mod pending;

@@ -118,7 +118,7 @@ impl RequestContext<'_> {
         read
     }
 
-    /// The answer for a resource that this profile does not show, or that does not exist: nobody can tell which.
+    /// The answer for a resource that this profile does not show, or that does not exist: a caller cannot tell which.
     pub fn resource_not_found(&self, uri: &str) -> RpcError {
         let shown: String = uri.chars().take(500).collect();
         RpcError::new(self.not_found_code(), format!("resource not found: `{shown}`"))
@@ -185,7 +185,7 @@ impl RequestContext<'_> {
         }
     }
 
-    /// A method that nobody here knows goes to the profile's server, where it has just one to ask.
+    /// A method that the gateway does not know goes to the profile's server, where it has just one to ask.
     pub async fn forward(&self, name: &str, params: &Raw) -> Result<Raw, RpcError> {
         // Whatever belongs to a family that the rules decide about goes through its own methods or not at all.
         let families = ["notifications/", "tools/", "resources/", "prompts/", "completion/", "tasks/"];

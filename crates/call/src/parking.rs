@@ -279,7 +279,7 @@ impl ParkedCalls {
     }
 }
 
-/// Waits until nobody will come back for a call: its client went away before it was asked anything, or has not come
+/// Waits until no request will come back for a call: its client went away before it was asked anything, or has not come
 /// back in time.
 pub(crate) async fn given_up(parked: &ParkedCall) {
     let mut news = parked.news.subscribe();

@@ -3,12 +3,14 @@
 use std::sync::{Arc, OnceLock, Weak};
 
 use tokio::sync::Semaphore;
-use toolcrib_base::{Clock, ServerName};
+use toolcrib_base::{Clock, Problem, ServerName};
+use toolcrib_policy::Rules;
 use toolcrib_protocol::Raw;
 use toolcrib_protocol::seal::Sealer;
 use toolcrib_session::Caller;
 use toolcrib_store::Store;
 
+use crate::admission::AuditContext;
 use crate::checks::Checks;
 use crate::conversations::Conversations;
 use crate::guard::{CallGuard, GuardedCall};
@@ -83,7 +85,7 @@ pub struct CallPath {
     /// Places for calls that wait for answers of legacy clients.
     pub(crate) asking: Semaphore,
     guards: Vec<Arc<dyn CallGuard>>,
-    /// What resolves the names that sources call. It owns this value, so it is held weakly.
+    /// What resolves the names that sources call. The gateway owns this path, so this is weak.
     tools: OnceLock<Weak<dyn CallTool>>,
 }
 
@@ -136,7 +138,7 @@ impl CallPath {
         self.sources.iter().find(|source| source.name() == name)
     }
 
-    /// What a task id leads to for this caller; `None` for ids that are nobody's, and those of others.
+    /// What a task id leads to for this caller; `None` for ids that are unknown, and those of others.
     pub async fn find_task(&self, caller: &Caller, id: &str) -> Option<KnownTask> {
         match Ticket::open(&self.sealer, caller, id) {
             Some(ticket) => Some(KnownTask::Relayed(ticket)),
@@ -144,8 +146,20 @@ impl CallPath {
         }
     }
 
+    /// What a caller's act is decided by and recorded in.
+    pub fn audit<'a>(&'a self, rules: &'a Rules, caller: &'a Caller) -> AuditContext<'a> {
+        AuditContext {
+            log: self.store.audit(),
+            clock: &*self.clock,
+            rules,
+            caller,
+            keep_arguments: self.keep_arguments,
+            events: &self.events,
+        }
+    }
+
     /// Asks the guards before a call.
-    pub(crate) fn guard(&self, call: &GuardedCall<'_>) -> Result<(), toolcrib_base::Problem> {
+    pub(crate) fn guard(&self, call: &GuardedCall<'_>) -> Result<(), Problem> {
         self.guards.iter().try_for_each(|guard| guard.before(call))
     }
 

@@ -319,7 +319,7 @@ fn idle(definition: &ServerDefinition) -> Option<std::time::Duration> {
 }
 
 /// The tools that a definition's own file lists.
-pub fn listed_in(definition: &ServerDefinition) -> Vec<Entry> {
+pub(crate) fn listed_in(definition: &ServerDefinition) -> Vec<Entry> {
     let tools = definition.tools.iter().filter_map(|tool| {
         let raw = Raw::parse(tool.json.clone().into(), json::Rules::relayed(64)).ok()?;
         Entry::from_raw(Listing::Tools, raw).ok()

@@ -98,11 +98,7 @@ impl RequestContext<'_> {
             Ok(()) => self.run(&mut admitted, &call, session).await,
             Err(problem) => ToolOutcome::failed(problem),
         };
-        if outcome == Outcome::Ok
-            && let Ok(answer) = &answer
-            && !ask::is_input_required(&answer.result)
-            && !task::is_task(&answer.result)
-        {
+        if outcome == Outcome::Ok && has_acted(&call.tool, &answer) {
             self.path.tell_guards(&self.guarded(&call));
         }
         admitted.end(outcome);
@@ -152,11 +148,11 @@ impl RequestContext<'_> {
         } else {
             self.exchange_tool(admitted, call, server, params).await
         };
-        self.told(call, server, outcome)
+        self.outcome_of(call, server, outcome)
     }
 
     /// What a server's answer means to the caller.
-    fn told(&self, call: &ToolCall, server: &Server, outcome: CallOutcome) -> ToolOutcome {
+    fn outcome_of(&self, call: &ToolCall, server: &Server, outcome: CallOutcome) -> ToolOutcome {
         let form = if self.speaks_modern(server) { Revision::LATEST } else { Revision::LATEST_LEGACY };
         match outcome {
             CallOutcome::Answered(Ok(result)) => {
@@ -302,6 +298,13 @@ impl RequestContext<'_> {
         }
         problem
     }
+}
+
+/// Whether a tool has done what was asked. The tools that open and close sessions are the gateway's own, and what they
+/// are called with is a handle that no one else may learn; what asks or runs on as a task has done nothing yet.
+fn has_acted(tool: &Tool, answer: &CallResult) -> bool {
+    !matches!(tool.session, SessionPart::Open | SessionPart::Close)
+        && answer.as_ref().is_ok_and(|answer| !ask::is_input_required(&answer.result) && !task::is_task(&answer.result))
 }
 
 fn mirrored(headers: &ParamHeaders, arguments: &Raw) -> HeaderMap {

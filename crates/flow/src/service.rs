@@ -24,6 +24,7 @@ use futures_util::future::BoxFuture;
 use serde_json::Value;
 use toolcrib_base::task::Scope;
 use toolcrib_base::{Clock, Problem, ServerName};
+use toolcrib_call::admission::closing_problem;
 use toolcrib_call::{Invocation, Source};
 use toolcrib_catalog::{DefinitionProblem, Loaded};
 use toolcrib_gateway::Gateway;
@@ -114,8 +115,7 @@ impl Source for Services {
         invocation: Invocation,
     ) -> BoxFuture<'static, Result<Value, Problem>> {
         let Some(gateway) = self.house.gateway() else {
-            let gone = Problem::new(toolcrib_base::Kind::Unavailable, "the gateway is shutting down");
-            return Box::pin(std::future::ready(Err(gone)));
+            return Box::pin(std::future::ready(Err(closing_problem())));
         };
         operation::run(Arc::clone(&self.table), gateway, operation, invocation)
     }

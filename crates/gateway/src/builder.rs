@@ -1,6 +1,6 @@
 //! How a gateway is put together: by the program, and by every test in the same way.
 
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, Weak};
 
 use arc_swap::ArcSwap;
 use serde_json::json;
@@ -150,8 +150,8 @@ impl GatewayBuilder {
             loaded: ArcSwap::new(self.loaded),
             builder: Mutex::new((builder, Quarantine::default())),
         });
-        let tools: std::sync::Weak<Gateway> = Arc::downgrade(&gateway);
-        gateway.path.resolve_by(tools.clone() as std::sync::Weak<dyn CallTool>);
+        let tools: Weak<Gateway> = Arc::downgrade(&gateway);
+        gateway.path.resolve_by(tools.clone() as Weak<dyn CallTool>);
         gateway.sessions.on_end(Box::new(move |session| {
             if let Some(gateway) = tools.upgrade() {
                 gateway.path.subscriptions.forget_session(session);

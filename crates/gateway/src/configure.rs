@@ -14,6 +14,8 @@ use toolcrib_base::{Kind, Problem, ServerName};
 use toolcrib_catalog::{Answers, ConfigureError, Configured, DefinitionId, RegistryEntry};
 use toolcrib_upstream::State;
 
+use toolcrib_call::admission::closing_problem;
+
 use crate::configuring::{EntryRun, RunOutcome};
 use crate::gateway::Gateway;
 
@@ -72,7 +74,7 @@ impl Claim {
     /// Waits until the server works or does not.
     pub(crate) async fn ended(&mut self) -> Result<(), Problem> {
         let ended = self.outcome.wait_for(Option::is_some).await;
-        ended.ok().and_then(|outcome| outcome.clone()).unwrap_or_else(|| Err(closing()))
+        ended.ok().and_then(|outcome| outcome.clone()).unwrap_or_else(|| Err(closing_problem()))
     }
 
     /// Its tools are loaded: the definition stays.
@@ -119,7 +121,7 @@ impl Gateway {
         let mut stop = scope.stop_signal();
         scope.spawn(async move {
             let ended = tokio::select! {
-                () = stop.stopped() => Err(closing()),
+                () = stop.stopped() => Err(closing_problem()),
                 ended = gateway.configure(&configured) => ended,
             };
             tell.send_replace(Some(ended));
@@ -210,7 +212,7 @@ impl Gateway {
                 (Ok((_, why)), Some(true)) => {
                     return Err(failed(name, Kind::Unavailable, why.as_deref().unwrap_or("it did not start")));
                 }
-                (Err(_), Some(true)) => return Err(closing()),
+                (Err(_), Some(true)) => return Err(closing_problem()),
                 (_, Some(false) | None) => {}
             }
         }
@@ -234,8 +236,4 @@ impl Gateway {
 fn failed(server: &ServerName, kind: Kind, why: &str) -> Problem {
     Problem::new(kind, format!("server `{server}` could not be started and is not set up: {why}"))
         .hint(format!("To see what it requires, run `toolcrib registry show {server}`; then try again."))
-}
-
-fn closing() -> Problem {
-    Problem::new(Kind::Unavailable, "the gateway is shutting down")
 }

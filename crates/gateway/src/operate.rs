@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use toolcrib_base::{Glob, Kind, Problem};
-use toolcrib_call::{AdmittedCall, AuditContext, AuditedRequest, ProfileSnapshot, RequestContext};
+use toolcrib_call::{AdmittedCall, AuditedRequest, ProfileSnapshot, RequestContext};
 use toolcrib_policy::{Rules, Settings};
 use toolcrib_protocol::raw::Edit;
 use toolcrib_protocol::{Id, Raw, Request, method};
@@ -35,14 +35,7 @@ impl Gateway {
             return self.call_for(operation, needed()?, caller, arguments).await;
         }
         let rules = if operation.is_in_profile() { needed()?.rules().clone() } else { gateway_rules(caller) };
-        let audit = AuditContext {
-            log: self.path.store.audit(),
-            clock: &*self.path.clock,
-            rules: &rules,
-            caller,
-            keep_arguments: self.path.keep_arguments,
-            events: &self.path.events,
-        };
+        let audit = self.path.audit(&rules, caller);
         let asked = AuditedRequest {
             method: method::TOOLS_CALL,
             target: operation.tool.into(),

@@ -8,6 +8,9 @@ use std::sync::{Arc, PoisonError};
 use tokio::sync::watch;
 use toolcrib_base::nearest::similar;
 use toolcrib_base::{Kind, PrincipalId, Problem, ServerName};
+use toolcrib_call::admission::closing_problem;
+use toolcrib_call::pins::{approval, offer_of};
+use toolcrib_call::servers::fingerprint;
 use toolcrib_catalog::pin::{Difference, Offer};
 use toolcrib_store::{PinChange, Snapshot};
 use toolcrib_upstream::{Inspection, State};
@@ -15,8 +18,6 @@ use toolcrib_view::ServerEntry;
 
 use crate::gateway::Gateway;
 use crate::verification::{RunOutcome, Verification};
-use toolcrib_call::pins::{approval, offer_of};
-use toolcrib_call::servers::fingerprint;
 
 impl Gateway {
     /// The server of a name, or the problem that names the nearest ones.
@@ -47,7 +48,7 @@ impl Gateway {
         let ended = outcome.wait_for(Option::is_some).await;
         match ended.ok().and_then(|outcome| outcome.clone()) {
             Some(outcome) => outcome,
-            None => Err(Problem::new(Kind::Unavailable, "the gateway is shutting down")),
+            None => Err(closing_problem()),
         }
     }
 
@@ -64,7 +65,7 @@ impl Gateway {
         let mut stop = scope.stop_signal();
         scope.spawn(async move {
             let ended = tokio::select! {
-                () = stop.stopped() => Err(Problem::new(Kind::Unavailable, "the gateway is shutting down")),
+                () = stop.stopped() => Err(closing_problem()),
                 ended = gateway.verify_now(&name, &by) => ended.map(Arc::new),
             };
             // Whoever asks from here on begins anew.

@@ -42,7 +42,7 @@ impl RequestContext<'_> {
             Err(problem) => return CallOutcome::Unanswered(problem),
         };
         parked.asks_for(self.asks_for(request.server));
-        // Attached before it starts: a call that nobody waits for is given up.
+        // Attached before it starts: a call without a waiting request is given up.
         let attachment = Attachment::new(&parked, &self.reply, &self.client);
         let server = request.server;
         self.start(admitted.detach(), request, &call, Arc::clone(&parked));

@@ -12,6 +12,7 @@ use std::sync::Arc;
 use serde_json::Value;
 use toolcrib_base::{Kind, Problem};
 use toolcrib_call::Invocation;
+use toolcrib_call::admission::closing_problem;
 use toolcrib_gateway::Gateway;
 use toolcrib_view::{Effect, Method, Operation, Permission};
 
@@ -38,8 +39,7 @@ pub(super) async fn run(
     invocation: Invocation,
 ) -> Result<Value, Problem> {
     let given = OperationArguments::of(&invocation);
-    let gone = || Problem::new(Kind::Unavailable, "the gateway is shutting down");
-    let gateway = inner.running.gateway().ok_or_else(gone)?;
+    let gateway = inner.running.gateway().ok_or_else(closing_problem)?;
     let asking = OperationCall { inner, gateway, invocation, given };
     match operation.tool {
         "core_workflow_available" => definition::available(&asking),

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use futures_util::future::join_all;
 use serde_json::{Value, json};
 use toolcrib_base::{Kind, Problem, ServerName, ToolId};
-use toolcrib_call::{AdmittedCall, AuditContext, AuditedRequest, Refusal};
+use toolcrib_call::{AdmittedCall, AuditedRequest, Refusal};
 use toolcrib_catalog::Dialect;
 use toolcrib_protocol::Raw;
 use toolcrib_session::{LoadChange, NotLoaded};
@@ -84,7 +84,9 @@ async fn configure(context: &Context<'_>, wanted: &[Arc<Candidate>]) -> Result<V
         let act = toolcrib_policy::Act::Configure { entry: entry.name.clone() };
         let target = entry.name.as_str().into();
         let asked = AuditedRequest { method: CONFIGURE, target, arguments: None, request_id: String::new() };
-        match AdmittedCall::open(audit(context), &act, asked).await {
+        match AdmittedCall::open(context.gateway.path.audit(context.snapshot.rules(), context.caller), &act, asked)
+            .await
+        {
             Ok(entry) => admitted.push(entry),
             // Only what is visible is found; the rules say the same again.
             Err(Refusal::Denied(_)) => return Err(unknown(context, entry.name.as_str())),
@@ -107,17 +109,6 @@ async fn configure(context: &Context<'_>, wanted: &[Arc<Candidate>]) -> Result<V
         entry.end(outcome);
     }
     ended
-}
-
-fn audit<'a>(context: &'a Context<'_>) -> AuditContext<'a> {
-    AuditContext {
-        log: context.gateway.path.store.audit(),
-        clock: &*context.gateway.path.clock,
-        rules: context.snapshot.rules(),
-        caller: context.caller,
-        keep_arguments: context.gateway.path.keep_arguments,
-        events: &context.gateway.path.events,
-    }
 }
 
 /// Whether a server that was just started offers what its entry told of.

@@ -358,3 +358,20 @@ async fn each_policy_shares_what_it_says() {
     assert_eq!(house.server("alpha").extra_connections(), 0);
     assert_eq!(house.server("gamma").extra_connections(), 0);
 }
+
+#[tokio::test]
+async fn a_handle_never_becomes_an_example() {
+    let house = House::settled(&[alpha(&[]), profile("team", "examples: shared\nlearn: true")]).await;
+    let [ann, bob] = ["ann", "bob"].map(|name| house.modern_of(name, "team"));
+    let session = open(&ann).await;
+    let counting = json!({"name": "alpha_counter", "arguments": {"session": session}});
+    ann.call("call_tool", &counting).await;
+    ann.call(CLOSE, &json!({"session": session})).await;
+    for tool in [OPEN, CLOSE] {
+        let described = bob.call("describe_tool", &json!({"name": tool})).await;
+        assert_ne!(described["isError"], true, "{described}");
+        assert_eq!(described["structuredContent"]["examples"], Value::Null, "{tool}");
+    }
+    let described = bob.call("describe_tool", &json!({"name": "alpha_counter"})).await;
+    assert_eq!(described["structuredContent"]["examples"], json!([{}]), "without the handle");
+}
