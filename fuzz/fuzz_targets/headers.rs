@@ -26,7 +26,7 @@ fuzz_target!(|data: &[u8]| {
         return;
     };
     let date = meta::declared_date(&request.params).unwrap_or_else(|| "2026-07-28".to_owned());
-    let declared = meta::declared(&request.params);
+    let declared = meta::read_request(&request.params);
     if let Ok(declared) = &declared {
         assert_eq!(declared.date, date);
     }

@@ -256,7 +256,7 @@ impl Entry {
         }
         event.outcome = outcome;
         event.duration = duration;
-        self.events.tell(|| LiveEvent::call(&event));
+        self.events.publish(|| LiveEvent::call(&event));
         slot.record(event);
     }
 }

@@ -19,7 +19,7 @@ use std::time::Duration;
 
 use http::HeaderMap;
 use toolcrib_base::{Kind, Problem, random};
-use toolcrib_protocol::ask::{self, Asked, InputRequired, Question};
+use toolcrib_protocol::ask::{self, InputKind, InputRequest, InputRequired};
 use toolcrib_protocol::error::URL_REQUIRED;
 use toolcrib_protocol::rounds::{Rounds, Step};
 use toolcrib_protocol::{Capabilities, Era, Raw, RpcError, method};
@@ -231,8 +231,8 @@ impl RequestContext<'_> {
                 let CallOutcome::Answered(Ok(result)) = &outcome else { return outcome };
                 let questions = match rounds.take(result) {
                     Step::Done => return outcome,
-                    Step::Odd(why) => return odd(&why),
-                    Step::Later => {
+                    Step::Invalid(why) => return odd(&why),
+                    Step::Retry => {
                         tokio::time::sleep(LATER).await;
                         Vec::new()
                     }
@@ -268,7 +268,7 @@ impl RequestContext<'_> {
         &self,
         session: &Arc<Session>,
         server: &Server,
-        questions: Vec<(String, Asked)>,
+        questions: Vec<(String, InputRequest)>,
     ) -> Result<Vec<(String, Raw)>, Problem> {
         let from = self.asks_for(server);
         let mut answers = Vec::with_capacity(questions.len());
@@ -291,7 +291,7 @@ impl RequestContext<'_> {
 }
 
 /// Asks a legacy client; an answer that is an error becomes one that a modern server can read.
-async fn ask_one(session: &Session, channel: Option<&Channel>, asked: &Asked) -> Result<Raw, Problem> {
+async fn ask_one(session: &Session, channel: Option<&Channel>, asked: &InputRequest) -> Result<Raw, Problem> {
     let answered = session.ask(channel, &asked.method, asked.params.clone(), ANSWER).await;
     match answered {
         Ok(Ok(answer)) => Ok(answer),
@@ -310,8 +310,8 @@ async fn ask_one(session: &Session, channel: Option<&Channel>, asked: &Asked) ->
 }
 
 /// The error for a question that the client has not declared to answer.
-pub(crate) fn unfit(questions: &[(String, Asked)], capabilities: &Capabilities) -> Option<RpcError> {
-    questions.iter().find_map(|(_, asked)| match Question::of(&asked.method, &asked.params) {
+pub(crate) fn unfit(questions: &[(String, InputRequest)], capabilities: &Capabilities) -> Option<RpcError> {
+    questions.iter().find_map(|(_, asked)| match InputKind::of(&asked.method, &asked.params) {
         Some(question) if question.fits(capabilities) => None,
         Some(question) => Some(question.missing()),
         None => {

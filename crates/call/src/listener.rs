@@ -8,7 +8,7 @@ use std::time::Duration;
 use tokio::sync::{oneshot, watch};
 use toolcrib_base::random;
 use toolcrib_base::task::Scope;
-use toolcrib_protocol::ask::{self, Asked, Question};
+use toolcrib_protocol::ask::{self, InputKind, InputRequest};
 use toolcrib_protocol::error::METHOD_NOT_FOUND;
 use toolcrib_protocol::level::Level;
 use toolcrib_protocol::{Answer, Era, Id, Notification, Request, Revision, RpcError, method};
@@ -30,7 +30,7 @@ pub(crate) struct CallListener {
     /// The session that questions go to; a modern client is not asked in this way.
     relay: Option<QuestionRelay>,
     /// What the server asked first although the client does not offer it.
-    missing: OnceLock<Question>,
+    missing: OnceLock<InputKind>,
 }
 
 impl fmt::Debug for CallListener {
@@ -53,7 +53,7 @@ impl CallListener {
 
 impl CallListener {
     /// What the server asked in vain, because the client does not offer it.
-    pub(crate) fn missing(&self) -> Option<Question> {
+    pub(crate) fn missing(&self) -> Option<InputKind> {
         self.missing.get().copied()
     }
 }
@@ -76,7 +76,7 @@ impl CallHandler for CallListener {
     }
 
     fn request(&self, request: Request, reply: Reply) {
-        match (&self.relay, Question::of(&request.method, &request.params)) {
+        match (&self.relay, InputKind::of(&request.method, &request.params)) {
             _ if request.method == method::PING => reply.send_default(&request),
             (Some(relay), Some(question)) if question.fits(&self.client.capabilities) => {
                 relay.ask(self.reply.channel.clone(), request, reply);
@@ -93,10 +93,10 @@ impl CallHandler for CallListener {
 }
 
 /// Answers a question that cannot be passed on.
-pub(crate) fn refuse(question: Option<Question>, request: &Request, reply: Reply) {
+pub(crate) fn refuse(question: Option<InputKind>, request: &Request, reply: Reply) {
     let error = question.map_or_else(
         || RpcError::new(METHOD_NOT_FOUND, format!("this client does not answer `{}`", request.method)),
-        Question::refused,
+        InputKind::refused,
     );
     reply.send(Answer { id: Some(request.id.clone()), outcome: Err(error) });
 }
@@ -122,7 +122,7 @@ impl QuestionRelay {
             let gone = RpcError::new(METHOD_NOT_FOUND, "the client disconnected");
             return reply.send(Answer { id: Some(request.id), outcome: Err(gone) });
         };
-        let asked = Asked { method: request.method, params: request.params };
+        let asked = InputRequest { method: request.method, params: request.params };
         let asked = ask::question_for(session.revision, &asked, &random::hex_128(), self.from.as_deref());
         let key = request.id.as_str().to_owned();
         let (withdraw, withdrawn) = oneshot::channel();
@@ -184,7 +184,7 @@ impl CallHandler for SessionListener {
                     Level::of_message(&notification.params).is_none_or(|level| level.passes(threshold))
                 });
                 if heard {
-                    session.tell(&notification);
+                    session.notify(&notification);
                 }
             }
             method::CANCELLED => self.relay.withdraw(&notification),
@@ -193,7 +193,7 @@ impl CallHandler for SessionListener {
     }
 
     fn request(&self, request: Request, reply: Reply) {
-        let question = Question::of(&request.method, &request.params);
+        let question = InputKind::of(&request.method, &request.params);
         let fits = self
             .session
             .upgrade()

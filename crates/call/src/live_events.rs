@@ -130,11 +130,11 @@ impl Default for LiveEvents {
 }
 
 impl LiveEvents {
-    /// Tells something, if somebody listens.
-    pub fn tell(&self, told: impl FnOnce() -> LiveEvent) {
+    /// Publishes an event; it is built only if somebody listens.
+    pub fn publish(&self, event: impl FnOnce() -> LiveEvent) {
         if self.sender.receiver_count() > 0 {
             // The last one may have gone meanwhile.
-            let _ = self.sender.send(Arc::new(told()));
+            let _ = self.sender.send(Arc::new(event()));
         }
     }
 
@@ -175,11 +175,11 @@ mod tests {
     #[tokio::test]
     async fn a_slow_listener_misses_the_oldest_and_is_told_how_many() {
         let events = LiveEvents::default();
-        events.tell(|| panic!("nobody listens"));
+        events.publish(|| panic!("nobody listens"));
         let mut slow = events.listen(vec![Kind::Log]).unwrap();
         let mut other = events.listen(vec![Kind::State]).unwrap();
         for number in 0..WAITING + 10 {
-            events.tell(|| line(number));
+            events.publish(|| line(number));
         }
         assert_eq!(slow.next().await.unwrap().unwrap_err(), MissedEvents(10));
         assert_eq!(slow.next().await.unwrap().unwrap().what["line"], "10");

@@ -12,9 +12,9 @@ use std::time::Duration;
 use tokio::sync::{oneshot, watch};
 use toolcrib_base::task::Scope;
 use toolcrib_base::{Clock, Kind, PrincipalId, Problem, ProfileName, Timestamp, random};
-use toolcrib_protocol::ask::{Asked, Question};
+use toolcrib_protocol::ask::{InputKind, InputRequest};
 use toolcrib_protocol::raw::{Edit, Writer};
-use toolcrib_protocol::task::{Ended, Task, Times};
+use toolcrib_protocol::task::{Task, TaskStepError, Times};
 use toolcrib_protocol::{Capabilities, Raw, RpcError, json};
 use toolcrib_session::Caller;
 use toolcrib_store::{Store, StoreError, TaskRecord};
@@ -67,7 +67,7 @@ pub enum TaskQuestionError {
     NoQuestion(String),
     /// The task has ended, or asked too often.
     #[error(transparent)]
-    Ended(#[from] Ended),
+    Refused(#[from] TaskStepError),
 }
 
 /// A task that runs, in the hands of what it runs. Clones are the same task.
@@ -86,7 +86,7 @@ struct TaskCell {
     clock: Arc<dyn Clock>,
     state: Mutex<TaskState>,
     /// Counts the changes.
-    news: watch::Sender<u64>,
+    changes: watch::Sender<u64>,
     cancelled: watch::Sender<bool>,
 }
 
@@ -124,7 +124,7 @@ impl OwnTask {
                 created: now,
                 clock,
                 state: Mutex::new(TaskState { record, asked: 0, waiting: HashMap::new() }),
-                news: watch::Sender::new(0),
+                changes: watch::Sender::new(0),
                 cancelled: watch::Sender::new(false),
             }),
         }
@@ -136,16 +136,16 @@ impl OwnTask {
     }
 
     /// Says how it goes.
-    pub fn tell(&self, message: impl Into<String>) {
+    pub fn set_message(&self, message: impl Into<String>) {
         // One that has ended says nothing more.
-        let _ = self.change(|record, now| record.tell(now, Some(message.into())));
+        let _ = self.change(|record, now| record.set_message(now, Some(message.into())));
     }
 
     /// Asks the client and waits for its answer, which comes by `tasks/update`. The task's own life is the deadline.
     ///
     /// Cancel-safe: a question that nobody waits for any more stays open until it is answered.
-    pub async fn ask(&self, asked: &Asked) -> Result<Raw, TaskQuestionError> {
-        let question = Question::of(&asked.method, &asked.params);
+    pub async fn ask(&self, asked: &InputRequest) -> Result<Raw, TaskQuestionError> {
+        let question = InputKind::of(&asked.method, &asked.params);
         let question = question.ok_or_else(|| TaskQuestionError::NoQuestion(asked.method.clone()))?;
         if !question.fits(&self.shared.capabilities) {
             return Err(TaskQuestionError::NotOffered(question.name()));
@@ -163,10 +163,15 @@ impl OwnTask {
         }
         self.changed();
         // Whoever ends the task drops the other half.
-        answered.await.map_err(|_| TaskQuestionError::Ended(Ended::Already(lock(&self.shared.state).record.status())))
+        answered
+            .await
+            .map_err(|_| TaskQuestionError::Refused(TaskStepError::Ended(lock(&self.shared.state).record.status())))
     }
 
-    fn change(&self, change: impl FnOnce(&mut Task, Timestamp) -> Result<(), Ended>) -> Result<(), Ended> {
+    fn change(
+        &self,
+        change: impl FnOnce(&mut Task, Timestamp) -> Result<(), TaskStepError>,
+    ) -> Result<(), TaskStepError> {
         let changed = {
             let mut state = lock(&self.shared.state);
             let changed = change(&mut state.record, self.shared.clock.now());
@@ -180,7 +185,7 @@ impl OwnTask {
     }
 
     fn changed(&self) {
-        self.shared.news.send_modify(|count| *count += 1);
+        self.shared.changes.send_modify(|count| *count += 1);
     }
 
     fn end(&self, ended: Option<Result<Raw, RpcError>>) {
@@ -188,7 +193,7 @@ impl OwnTask {
         let _ = self.change(|record, now| match ended {
             Some(Ok(result)) => record.complete(now, result),
             Some(Err(error)) => {
-                record.tell(now, Some(error.message.clone()))?;
+                record.set_message(now, Some(error.message.clone()))?;
                 record.fail(now, error)
             }
             None => record.cancel(now),
@@ -348,7 +353,7 @@ impl OwnTasks {
     /// Waits for changes of a task of our own that runs; `None` for any other.
     pub fn watch(&self, caller: &Caller, id: &str) -> Option<watch::Receiver<u64>> {
         let task = self.get(id).filter(|task| task.belongs_to(caller))?;
-        Some(task.shared.news.subscribe())
+        Some(task.shared.changes.subscribe())
     }
 }
 

@@ -16,8 +16,8 @@ use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
 use tokio::time::Instant;
 use toolcrib_base::{Kind, Problem, random};
-use toolcrib_protocol::ask::{self, Asked, Question};
-use toolcrib_protocol::park::{Park, Waiting};
+use toolcrib_protocol::ask::{self, InputKind, InputRequest};
+use toolcrib_protocol::park::{OpenQuestion, ParkState};
 use toolcrib_protocol::seal::Sealer;
 use toolcrib_protocol::{Answer, Id, Notification, Raw, Request, Revision, method};
 use toolcrib_upstream::{CallHandler, Reply};
@@ -69,12 +69,12 @@ pub(crate) struct ParkedCall {
     /// The highest progress told: a modern client must hear it rise.
     rising: Mutex<f64>,
     /// Counts what happened, so that those who are attached look again.
-    news: watch::Sender<u64>,
+    changes: watch::Sender<u64>,
 }
 
 #[derive(Default)]
 struct State {
-    park: Park<(Request, Reply)>,
+    park: ParkState<(Request, Reply)>,
     /// How it ended.
     ended: Option<CallOutcome>,
     /// Since when it is only kept in case its client asks again.
@@ -84,7 +84,7 @@ struct State {
     client: ClientOptions,
     from: Option<String>,
     /// What the server asked in vain, because the client that was there did not offer it.
-    missing: Option<Question>,
+    missing: Option<InputKind>,
 }
 
 impl fmt::Debug for State {
@@ -101,17 +101,17 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 impl ParkedCall {
     fn begin() -> Arc<Self> {
-        let (rising, news) = (Mutex::new(f64::NEG_INFINITY), watch::Sender::new(0));
-        Arc::new(Self { state: Mutex::default(), rising, news })
+        let (rising, changes) = (Mutex::new(f64::NEG_INFINITY), watch::Sender::new(0));
+        Arc::new(Self { state: Mutex::default(), rising, changes })
     }
 
-    fn tell(&self) {
-        self.news.send_modify(|count| *count += 1);
+    fn changed(&self) {
+        self.changes.send_modify(|count| *count += 1);
     }
 
     /// Counts what happens to it.
     pub(crate) fn watch(&self) -> watch::Receiver<u64> {
-        self.news.subscribe()
+        self.changes.subscribe()
     }
 
     /// The name that a user reads before its questions.
@@ -131,12 +131,12 @@ impl ParkedCall {
             state.park.end();
             was_parked
         };
-        self.tell();
+        self.changed();
         was_parked.then_some(kept)
     }
 
     /// How it is by now: ended, asking, or neither.
-    pub(crate) fn look(&self) -> Option<Result<CallOutcome, Vec<(String, Asked)>>> {
+    pub(crate) fn look(&self) -> Option<Result<CallOutcome, Vec<(String, InputRequest)>>> {
         let mut state = lock(&self.state);
         if let Some(ended) = &state.ended {
             let missing = state.missing.filter(|_| ended.has_failed());
@@ -145,12 +145,12 @@ impl ParkedCall {
         // What this client cannot be asked is refused now: the one that came before may have declared more.
         let capabilities = Arc::clone(&state.client.capabilities);
         let unfit = state.park.unfit(&capabilities);
-        let questions = unfit.iter().filter_map(|it| Question::of(&it.asked.method, &it.asked.params));
+        let questions = unfit.iter().filter_map(|it| InputKind::of(&it.input.method, &it.input.params));
         state.missing = state.missing.or(questions.into_iter().next());
         let left = state.park.is_asking().then(|| state.park.leave());
         drop(state);
-        for Waiting { asked, way: (request, reply), .. } in unfit {
-            refuse(Question::of(&asked.method, &asked.params), &request, reply);
+        for OpenQuestion { input, reply_to: (request, reply), .. } in unfit {
+            refuse(InputKind::of(&input.method, &input.params), &request, reply);
         }
         left.map(Err)
     }
@@ -162,7 +162,7 @@ impl ParkedCall {
 
     pub(crate) fn answer(&self, answers: BTreeMap<String, Raw>) {
         let answered = lock(&self.state).park.answer(answers);
-        for (Waiting { way: (request, reply), .. }, answer) in answered {
+        for (OpenQuestion { reply_to: (request, reply), .. }, answer) in answered {
             reply.send(Answer::ok(request.id, answer));
         }
     }
@@ -179,7 +179,7 @@ impl CallHandler for ParkedCall {
                     state.park.withdraw(&id);
                 }
                 drop(state);
-                self.tell();
+                self.changed();
             }
             _ => {}
         }
@@ -189,18 +189,18 @@ impl CallHandler for ParkedCall {
         if request.method == method::PING {
             return reply.send_default(&request);
         }
-        let Some(question) = Question::of(&request.method, &request.params) else {
+        let Some(question) = InputKind::of(&request.method, &request.params) else {
             return refuse(None, &request, reply);
         };
         let mut state = lock(&self.state);
-        let asked = Asked { method: request.method.clone(), params: request.params.clone() };
+        let asked = InputRequest { method: request.method.clone(), params: request.params.clone() };
         let asked = ask::question_for(Revision::LATEST, &asked, "", state.from.as_deref());
-        let waiting = Waiting { id: request.id.clone(), asked, way: (request, reply) };
+        let waiting = OpenQuestion { id: request.id.clone(), input: asked, reply_to: (request, reply) };
         let refused = state.park.ask(waiting);
         drop(state);
         match refused {
-            Ok(()) => self.tell(),
-            Err(Waiting { way: (request, reply), .. }) => refuse(Some(question), &request, reply),
+            Ok(()) => self.changed(),
+            Err(OpenQuestion { reply_to: (request, reply), .. }) => refuse(Some(question), &request, reply),
         }
     }
 }
@@ -228,7 +228,7 @@ impl Drop for Attachment<'_> {
             state.reply = ReplyChannel::default();
         }
         drop(state);
-        self.parked.tell();
+        self.parked.changed();
     }
 }
 
@@ -282,9 +282,9 @@ impl ParkedCalls {
 /// Waits until no request will come back for a call: its client went away before it was asked anything, or has not come
 /// back in time.
 pub(crate) async fn given_up(parked: &ParkedCall) {
-    let mut news = parked.news.subscribe();
+    let mut changes = parked.changes.subscribe();
     loop {
-        news.borrow_and_update();
+        changes.borrow_and_update();
         let (alone, abandoned) = {
             let state = lock(&parked.state);
             (state.park.is_alone(), state.park.is_abandoned())
@@ -294,7 +294,7 @@ pub(crate) async fn given_up(parked: &ParkedCall) {
         }
         let until = Instant::now() + RETURN;
         tokio::select! {
-            changed = news.changed() => if changed.is_err() { return },
+            changed = changes.changed() => if changed.is_err() { return },
             () = tokio::time::sleep_until(until), if alone => return,
         }
     }

@@ -1,7 +1,7 @@
-//! Who hears of what changes: the subscriptions of clients of both eras, and the way of news from servers to them.
+//! The subscriptions of clients of both eras, and how changes of servers reach them.
 //!
-//! However many clients watch a resource, its server is asked once. News wait for each listener by themselves and are
-//! merged while they wait, so a slow reader holds nobody up and misses nothing but repetitions.
+//! However many clients watch a resource, its server has one subscription. Each listener has its own queue of changes,
+//! merged while they wait, so a slow reader delays no other and misses only repetitions.
 
 mod session;
 
@@ -14,7 +14,7 @@ use tokio::sync::{Notify, watch};
 use toolcrib_base::{Kind, PrincipalId, Problem, ProfileName, ServerName};
 use toolcrib_protocol::Raw;
 use toolcrib_protocol::raw::Edit;
-use toolcrib_protocol::subscription::{self, Filter, New, News};
+use toolcrib_protocol::subscription::{self, Change, ChangeQueue, Filter};
 use toolcrib_upstream::{Server, Subscription};
 use toolcrib_view::ServerTable;
 
@@ -24,7 +24,7 @@ use crate::views::{ViewTable, Views};
 const PER_PRINCIPAL: usize = 64;
 /// How many may be open in all.
 const IN_ALL: usize = 10_000;
-/// How long news are gathered before they are told: changes come in swarms.
+/// How long changes are gathered before they are sent: they come in bursts.
 pub(crate) const GATHER: Duration = Duration::from_millis(100);
 /// How long servers may take to take subscriptions before the client is answered without them.
 pub(crate) const TAKEN: Duration = Duration::from_secs(5);
@@ -80,14 +80,14 @@ struct Watch {
     heard_by: BTreeMap<(u64, Arc<str>), bool>,
 }
 
-/// Somebody who hears news.
+/// A receiver of changes: one stream or one session.
 #[derive(Debug)]
 pub(crate) struct Listener {
     number: u64,
     profile: ProfileName,
-    /// The lists whose changes it hears of.
+    /// The lists whose changes it receives.
     lists: Filter,
-    news: Mutex<News>,
+    changes: Mutex<ChangeQueue>,
     wake: Notify,
     ended: AtomicBool,
 }
@@ -103,27 +103,27 @@ impl Listener {
         self.number
     }
 
-    /// The lists whose changes it hears of.
+    /// The lists whose changes it receives.
     pub(crate) fn lists(&self) -> &Filter {
         &self.lists
     }
 
-    /// Waits for news, or for its end. Cancel-safe.
+    /// Waits for a change, or for its end. Cancel-safe.
     pub(crate) async fn woken(&self) {
         self.wake.notified().await;
     }
 
-    pub(crate) fn note(&self, new: New) {
-        lock(&self.news).note(new);
+    pub(crate) fn push(&self, change: Change) {
+        lock(&self.changes).push(change);
         self.wake.notify_one();
     }
 
-    pub(crate) fn take(&self) -> Option<New> {
-        lock(&self.news).take()
+    pub(crate) fn pop(&self) -> Option<Change> {
+        lock(&self.changes).pop()
     }
 
     pub(crate) fn waiting(&self) -> usize {
-        lock(&self.news).len()
+        lock(&self.changes).len()
     }
 
     fn end(&self) {
@@ -210,10 +210,10 @@ impl Subscriptions {
         let Some(of_server) = state.resources.get(server) else { return };
         for (root, watched) in subscription::above(of_server, uri) {
             let part = uri.get(root.len()..).unwrap_or_default();
-            state.tell(watched, |exposed| {
+            state.notify(watched, |exposed| {
                 let watched = Arc::clone(exposed);
                 let uri = if part.is_empty() { Arc::clone(exposed) } else { format!("{exposed}{part}").into() };
-                New::Updated { uri, watched }
+                Change::Updated { uri, watched }
             });
         }
     }
@@ -223,9 +223,9 @@ impl Subscriptions {
         let Some(id) = params.text("taskId") else { return };
         let state = lock(&self.state);
         let Some(watched) = state.tasks.get(server).and_then(|tasks| tasks.get(&*id)) else { return };
-        state.tell(watched, |exposed| {
+        state.notify(watched, |exposed| {
             let id = Raw::from_value(&&**exposed);
-            New::Task { id: Arc::clone(exposed), params: params.edit(&[("taskId", Edit::Set(id.as_str()))]) }
+            Change::Task { id: Arc::clone(exposed), params: params.edit(&[("taskId", Edit::Set(id.as_str()))]) }
         });
     }
 
@@ -239,11 +239,11 @@ impl Subscriptions {
     }
 
     /// Lists of a profile have changed.
-    pub fn lists_changed(&self, profile: &ProfileName, changed: &[New]) {
+    pub fn lists_changed(&self, profile: &ProfileName, changed: &[Change]) {
         let state = lock(&self.state);
         for Entry { listener, .. } in state.listeners.values().filter(|entry| entry.listener.profile == *profile) {
-            for new in changed.iter().filter(|new| listener.lists.admits(&new.to_notification())) {
-                listener.note(new.clone());
+            for change in changed.iter().filter(|change| listener.lists.admits(&change.to_notification())) {
+                listener.push(change.clone());
             }
         }
     }
@@ -273,7 +273,7 @@ impl Subscriptions {
                     if *shown && (!before || replaced.is_some()) {
                         // What happened while nobody heard of it is not known.
                         let (uri, watched) = (Arc::clone(exposed), Arc::clone(exposed));
-                        entry.listener.note(New::Updated { uri, watched });
+                        entry.listener.push(Change::Updated { uri, watched });
                     }
                 }
             }
@@ -292,7 +292,7 @@ impl State {
             number: self.next,
             profile: profile.clone(),
             lists,
-            news: Mutex::default(),
+            changes: Mutex::default(),
             wake: Notify::new(),
             ended: AtomicBool::new(false),
         });
@@ -369,10 +369,10 @@ impl State {
         forget(table, &place, &(number, exposed))
     }
 
-    fn tell(&self, watched: &Watch, new: impl Fn(&Arc<str>) -> New) {
+    fn notify(&self, watched: &Watch, change: impl Fn(&Arc<str>) -> Change) {
         for ((number, exposed), _) in watched.heard_by.iter().filter(|(_, shown)| **shown) {
             if let Some(entry) = self.listeners.get(number) {
-                entry.listener.note(new(exposed));
+                entry.listener.push(change(exposed));
             }
         }
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use toolcrib_base::{PrincipalId, ProfileName, ToolId};
 use toolcrib_catalog::{ActiveSet, Exposure};
-use toolcrib_protocol::subscription::New;
+use toolcrib_protocol::subscription::Change;
 use toolcrib_session::{Caller, LoadRule, Session};
 use toolcrib_view::view::{Tool, View};
 
@@ -15,7 +15,7 @@ impl Gateway {
     /// Tools came into a caller's set or went out of it.
     pub(crate) fn set_changed(&self, view: &View, caller: &Caller, tools: &[ToolId]) {
         match (view.profile.active_set, &caller.session) {
-            (ActiveSet::Session, Some(session)) => tell(view, session, tools),
+            (ActiveSet::Session, Some(session)) => notify(view, session, tools),
             // A modern client's own set, which no legacy one lists.
             (ActiveSet::Session, None) => {}
             // One set for all sessions of the principal, whoever of its clients has changed it.
@@ -26,7 +26,7 @@ impl Gateway {
     fn tell_principal(&self, view: &View, principal: &PrincipalId, tools: &[ToolId]) {
         for session in self.sessions.of_profile(&view.profile.name) {
             if session.principal.id == *principal {
-                tell(view, &session, tools);
+                notify(view, &session, tools);
             }
         }
     }
@@ -49,7 +49,7 @@ impl Gateway {
             for session in self.sessions.of_profile(&view.profile.name) {
                 let gone = self.active.unload_idle_of(&session, &rule);
                 if !gone.is_empty() && view.profile.active_set == ActiveSet::Session {
-                    tell(view, &session, &gone);
+                    notify(view, &session, &gone);
                 }
             }
         }
@@ -97,8 +97,8 @@ fn is_equal(one: &Tool, other: &Tool) -> bool {
 }
 
 /// Tells a session that its list has changed, where it lists what is loaded and shows any of these.
-fn tell(view: &View, session: &Session, tools: &[ToolId]) {
+fn notify(view: &View, session: &Session, tools: &[ToolId]) {
     if view.profile.exposure == Exposure::Dynamic && tools.iter().any(|id| view.tool_by_id(id).is_some()) {
-        session.tell(&New::Tools.to_notification());
+        session.notify(&Change::Tools.to_notification());
     }
 }

@@ -8,7 +8,7 @@ use toolcrib_base::{Kind, Problem};
 use toolcrib_call::ProfileSnapshot;
 use toolcrib_protocol::header;
 use toolcrib_protocol::message::BadMessage;
-use toolcrib_protocol::meta::{self, Declared};
+use toolcrib_protocol::meta::{self, RequestMeta};
 use toolcrib_protocol::{Answer, Message, Raw, Request, Revision, RpcError, method};
 use toolcrib_session::{Caller, Channel, Introduction, Principal, Session};
 
@@ -20,7 +20,7 @@ pub enum Opening {
     /// `initialize`, whatever else it carries: clients are seen to send it after a good `server/discover`.
     Initialize,
     /// A request that carries all that it needs.
-    Modern(Declared),
+    Modern(RequestMeta),
     /// A request that belongs to a session.
     Legacy,
 }
@@ -42,7 +42,7 @@ pub fn classify(request: &Request, named: Option<&str>) -> Result<Opening, RpcEr
         return Err(header::contradicts(header::PROTOCOL_VERSION, in_body));
     }
     let modern = in_body.is_some() || named.is_some_and(Revision::is_modern_date) || request.method == method::DISCOVER;
-    if modern { meta::declared(&request.params).map(Opening::Modern) } else { Ok(Opening::Legacy) }
+    if modern { meta::read_request(&request.params).map(Opening::Modern) } else { Ok(Opening::Legacy) }
 }
 
 impl Gateway {

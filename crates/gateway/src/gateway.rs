@@ -10,7 +10,7 @@ use toolcrib_call::live_events::Kind;
 use toolcrib_call::pins::Quarantine;
 use toolcrib_call::{CallPath, LiveEvent, LiveEvents, ProfileSnapshot, Servers, Views};
 use toolcrib_catalog::{ChangedTools, Files, Loaded};
-use toolcrib_protocol::subscription::New;
+use toolcrib_protocol::subscription::Change;
 use toolcrib_protocol::{Notification, Raw};
 use toolcrib_session::{Caller, Sessions};
 use toolcrib_store::Store;
@@ -128,8 +128,8 @@ impl Gateway {
     pub fn happened(&self, event: ObjectEvent) {
         let event = event.record(self.path.clock.now());
         tracing::debug!(kind = event.kind, name = event.name, reason = event.reason, "{}", event.message);
-        self.path.events.tell(|| LiveEvent { kind: Kind::Event, what: object_events::shown(&event) });
-        self.followers.tell(&event, |session| {
+        self.path.events.publish(|| LiveEvent { kind: Kind::Event, what: object_events::shown(&event) });
+        self.followers.notify(&event, |session| {
             let view = self.view(session.profile.as_str());
             let visibility = Visibility::new(&session.principal, &session.profile, view);
             let params = || Raw::from_value(&object_events::shown_to(&visibility, &event));
@@ -230,14 +230,14 @@ impl Gateway {
         let after = self.path.views.all();
         for (name, after) in after.iter() {
             if let Some(before) = before.get(name) {
-                self.tell_changes(name, before, after);
+                self.notify_changes(name, before, after);
             }
         }
         self.path.subscriptions.reconcile(&after, &self.path.servers.table());
         self.path.views.built();
     }
 
-    fn tell_changes(&self, profile: &ProfileName, before: &View, after: &View) {
+    fn notify_changes(&self, profile: &ProfileName, before: &View, after: &View) {
         let resources = &before.resources;
         let mut changed = Vec::new();
         let same = |before: Option<&Listed>, after: Option<&Listed>| match (before, after) {
@@ -245,24 +245,24 @@ impl Gateway {
             (before, after) => before.is_none() && after.is_none(),
         };
         if !before.listed.equals(&after.listed) || !same(before.whole.as_ref(), after.whole.as_ref()) {
-            changed.push(New::Tools);
+            changed.push(Change::Tools);
         }
         if !before.prompts_listed.equals(&after.prompts_listed) {
-            changed.push(New::Prompts);
+            changed.push(Change::Prompts);
         }
         if !resources.resources_listed.equals(&after.resources.resources_listed)
             || !resources.templates_listed.equals(&after.resources.templates_listed)
         {
-            changed.push(New::Resources);
+            changed.push(Change::Resources);
         }
         if !changed.is_empty() {
             self.path.subscriptions.lists_changed(profile, &changed);
         }
         for session in self.sessions.of_profile(profile) {
-            let alone = self.lists_loaded_again(&session, before, after) && !changed.contains(&New::Tools);
-            for new in changed.iter().chain(alone.then_some(&New::Tools)) {
+            let alone = self.lists_loaded_again(&session, before, after) && !changed.contains(&Change::Tools);
+            for change in changed.iter().chain(alone.then_some(&Change::Tools)) {
                 // A client that does not keep up lists again at its own time.
-                session.tell(&new.to_notification());
+                session.notify(&change.to_notification());
             }
         }
     }

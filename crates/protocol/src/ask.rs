@@ -21,25 +21,25 @@ pub const QUESTIONS: usize = 32;
 /// How long the opaque state of one call may be, in bytes.
 pub const STATE_MAX: usize = 64 * 1024;
 
-/// What is asked.
+/// What kind of input a server asks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Question {
+pub enum InputKind {
     /// A form for the user.
     Form,
-    /// A page that the user shall open.
+    /// A page for the user to open.
     Url,
     /// Something for the client's model.
     Sample {
         /// With tools.
         tools: bool,
     },
-    /// The folders that the client works in.
+    /// The client's roots: the folders that it works in.
     Roots,
 }
 
-/// One question as it travels.
+/// One request for input: a method that only clients answer, with its parameters.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Asked {
+pub struct InputRequest {
     /// The method.
     pub method: String,
     /// Its parameters.
@@ -50,12 +50,12 @@ pub struct Asked {
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct InputRequired {
     /// The questions by the server's own keys, in its order.
-    pub questions: Vec<(String, Asked)>,
+    pub questions: Vec<(String, InputRequest)>,
     /// What must be given back unchanged.
     pub state: Option<Raw>,
 }
 
-impl Question {
+impl InputKind {
     /// What a request of a server asks; `None` for methods that no client answers.
     pub fn of(method: &str, params: &Raw) -> Option<Self> {
         match method {
@@ -102,7 +102,7 @@ impl Question {
         }
     }
 
-    /// The answer to a legacy server that asks what its client never offered.
+    /// The error for a legacy server that asks for what its client does not offer.
     pub fn refused(self) -> RpcError {
         let message = format!("the client behind this call does not offer `{}`", self.name());
         match self {
@@ -151,7 +151,7 @@ impl InputRequired {
                 if !params.is_object() {
                     return Err("a question whose `params` are not an object".into());
                 }
-                questions.push((member.key.to_string(), Asked { method, params }));
+                questions.push((member.key.to_string(), InputRequest { method, params }));
             }
         }
         if questions.is_empty() && state.is_none() {
@@ -182,13 +182,13 @@ impl InputRequired {
 }
 
 /// The pages that a legacy server wants opened first, from its error (2025-11-25, client/elicitation).
-pub fn pages(error: &RpcError) -> Vec<Asked> {
+pub fn pages(error: &RpcError) -> Vec<InputRequest> {
     let listed = error.data.as_ref().and_then(|data| data.get("elicitations"));
     let Some(Outline::Array(items)) = listed.as_ref().map(Raw::outline) else { return Vec::new() };
     let pages = items.into_iter().take(QUESTIONS).filter_map(|item| {
         let params = listed.as_ref()?.part(item);
         let is_page = params.is_object() && params.text("url").is_some();
-        is_page.then(|| Asked {
+        is_page.then(|| InputRequest {
             method: method::ELICITATION_CREATE.to_owned(),
             params: params.edit(&[("mode", Edit::Set("\"url\"")), ("elicitationId", Edit::Remove)]),
         })
@@ -240,7 +240,7 @@ pub fn retry(params: &Raw, answers: &[(String, Raw)], state: Option<&Raw>) -> Ra
 ///
 /// `fresh` is an id that no one has used, for what older revisions want named; `from` is the server's name where the
 /// user could not tell otherwise who asks.
-pub fn question_for(revision: Revision, asked: &Asked, fresh: &str, from: Option<&str>) -> Asked {
+pub fn question_for(revision: Revision, asked: &InputRequest, fresh: &str, from: Option<&str>) -> InputRequest {
     let mut params = asked.params.clone();
     if asked.method == method::ELICITATION_CREATE {
         let fresh = Raw::from_value(&fresh);
@@ -265,7 +265,7 @@ pub fn question_for(revision: Revision, asked: &Asked, fresh: &str, from: Option
         params = params.edit(&edits);
     }
     // What belongs to the hop behind does not reach the client.
-    Asked { method: asked.method.clone(), params: meta::for_legacy_server(&params, None) }
+    InputRequest { method: asked.method.clone(), params: meta::for_legacy_server(&params, None) }
 }
 
 /// `inner` with the answers and the state that a retry through another tool carries in `outer`.
@@ -311,20 +311,20 @@ mod tests {
         let all = Capabilities::read(&raw(&all), Revision::LATEST);
         let few = Capabilities::read(&raw(&json!({"elicitation": {}, "sampling": {}})), Revision::LATEST);
         for (method, params, expect, in_few) in [
-            ("elicitation/create", json!({"message": "m"}), Question::Form, true),
-            ("elicitation/create", json!({"mode": "url"}), Question::Url, false),
-            ("sampling/createMessage", json!({}), Question::Sample { tools: false }, true),
-            ("sampling/createMessage", json!({"tools": []}), Question::Sample { tools: true }, false),
-            ("roots/list", json!({}), Question::Roots, false),
+            ("elicitation/create", json!({"message": "m"}), InputKind::Form, true),
+            ("elicitation/create", json!({"mode": "url"}), InputKind::Url, false),
+            ("sampling/createMessage", json!({}), InputKind::Sample { tools: false }, true),
+            ("sampling/createMessage", json!({"tools": []}), InputKind::Sample { tools: true }, false),
+            ("roots/list", json!({}), InputKind::Roots, false),
         ] {
-            let question = Question::of(method, &raw(&params)).unwrap();
+            let question = InputKind::of(method, &raw(&params)).unwrap();
             assert_eq!((question, question.fits(&all), question.fits(&few)), (expect, true, in_few), "{method}");
             assert!(!question.fits(&Capabilities::NONE));
             assert_eq!(question.missing().code, CAPABILITY_MISSING);
             let data = question.missing().data.unwrap().get("requiredCapabilities").unwrap();
             assert!(question.fits(&Capabilities::read(&data, Revision::LATEST)), "what is named would do");
         }
-        assert_eq!(Question::of("tools/call", &raw(&json!({}))), None);
+        assert_eq!(InputKind::of("tools/call", &raw(&json!({}))), None);
     }
 
     #[test]
@@ -352,7 +352,7 @@ mod tests {
     #[test]
     fn questions_are_written_for_their_reader() {
         let check = |revision, params: &Value, from, expect: &Value| {
-            let asked = Asked { method: "elicitation/create".into(), params: raw(params) };
+            let asked = InputRequest { method: "elicitation/create".into(), params: raw(params) };
             assert_eq!(&question_for(revision, &asked, "e1", from).params.to_value(), expect, "{params}");
         };
         let form = json!({"mode": "form", "message": "m", "requestedSchema": {}});

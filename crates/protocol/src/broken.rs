@@ -3,26 +3,26 @@
 /// The id of the answer whose text begins with `start` and ends with `end`, both of which may be the whole of it. A
 /// number only, as ours are; `None` for what is not an answer, or does not show its id at the outermost level.
 pub fn answered_id(start: &[u8], end: &[u8]) -> Option<u64> {
-    let seen = Seen::of(start);
+    let hints = EnvelopeHints::of(start);
     // The server numbers its own requests as it likes.
-    if seen.has_method || !seen.has_outcome {
+    if hints.has_method || !hints.has_outcome {
         return None;
     }
-    seen.id.or_else(|| trailing_id(end))
+    hints.id.or_else(|| trailing_id(end))
 }
 
-/// What the outermost level of a text shows, as far as it goes.
+/// What the outermost level of an incomplete text shows.
 #[derive(Default)]
-struct Seen {
+struct EnvelopeHints {
     id: Option<u64>,
     has_method: bool,
     has_outcome: bool,
 }
 
-impl Seen {
+impl EnvelopeHints {
     fn of(text: &[u8]) -> Self {
-        let mut seen = Self::default();
-        let Some(open) = text.iter().position(|byte| *byte == b'{') else { return seen };
+        let mut hints = Self::default();
+        let Some(open) = text.iter().position(|byte| *byte == b'{') else { return hints };
         let mut at = open + 1;
         let mut depth = 1_usize;
         while let Some(byte) = text.get(at) {
@@ -30,15 +30,15 @@ impl Seen {
                 b'{' | b'[' => depth += 1,
                 b'}' | b']' => depth = depth.saturating_sub(1),
                 b'"' => {
-                    let Some(end) = end_of_string(text, at) else { return seen };
+                    let Some(end) = end_of_string(text, at) else { return hints };
                     let name = &text[at + 1..end];
                     at = end + 1;
                     // A text at the outermost level that a colon follows is the name of a member.
                     if let (1, Some(value)) = (depth, text[at..].trim_ascii_start().strip_prefix(b":")) {
                         match name {
-                            b"id" => seen.id = number(value),
-                            b"method" => seen.has_method = true,
-                            b"result" | b"error" => seen.has_outcome = true,
+                            b"id" => hints.id = number(value),
+                            b"method" => hints.has_method = true,
+                            b"result" | b"error" => hints.has_outcome = true,
                             _ => {}
                         }
                     }
@@ -48,7 +48,7 @@ impl Seen {
             }
             at += 1;
         }
-        seen
+        hints
     }
 }
 
@@ -57,7 +57,7 @@ fn trailing_id(end: &[u8]) -> Option<u64> {
     let members = end.trim_ascii_end().strip_suffix(b"}")?;
     let result = members.iter().rposition(|byte| matches!(byte, b'}' | b']'))?;
     let members = members[result + 1..].trim_ascii_start().strip_prefix(b",")?;
-    Seen::of(&[&b"{"[..], members, b"}"].concat()).id
+    EnvelopeHints::of(&[&b"{"[..], members, b"}"].concat()).id
 }
 
 fn end_of_string(text: &[u8], quote: usize) -> Option<usize> {

@@ -17,14 +17,14 @@ pub struct Rules {
     /// How deep arrays and objects may nest.
     pub depth: usize,
     /// Where the same key may not stand twice in one object.
-    pub unique: Unique,
+    pub unique: UniqueKeys,
     /// What becomes of the keys of `_meta` that only the gateway itself sets, in a message.
-    pub own: Own,
+    pub own: OwnKeys,
 }
 
 /// What becomes of the keys of `_meta` that only the gateway itself sets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Own {
+pub enum OwnKeys {
     /// They stay.
     Kept,
     /// They are taken out.
@@ -33,7 +33,7 @@ pub enum Own {
 
 /// Where the same key may not stand twice in one object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Unique {
+pub enum UniqueKeys {
     /// At every level.
     Everywhere,
     /// In the outermost object.
@@ -45,22 +45,22 @@ pub enum Unique {
 impl Rules {
     /// For what clients send: what is authorised must be exactly what is forwarded.
     pub const fn strict(depth: usize) -> Self {
-        Self { depth, unique: Unique::Everywhere, own: Own::Kept }
+        Self { depth, unique: UniqueKeys::Everywhere, own: OwnKeys::Kept }
     }
 
     /// For what is relayed unread: only the envelope must be unambiguous.
     pub const fn relayed(depth: usize) -> Self {
-        Self { depth, unique: Unique::Outermost, own: Own::Kept }
+        Self { depth, unique: UniqueKeys::Outermost, own: OwnKeys::Kept }
     }
 
     /// For what servers say: relayed unread, and none of it may speak in our name.
     pub const fn foreign(depth: usize) -> Self {
-        Self { own: Own::Stripped, ..Self::relayed(depth) }
+        Self { own: OwnKeys::Stripped, ..Self::relayed(depth) }
     }
 
     /// For parts of a text that was checked before.
     pub const fn checked() -> Self {
-        Self { depth: usize::MAX, unique: Unique::Nowhere, own: Own::Kept }
+        Self { depth: usize::MAX, unique: UniqueKeys::Nowhere, own: OwnKeys::Kept }
     }
 }
 
@@ -326,7 +326,7 @@ impl<'a> Scanner<'a> {
         self.enter_check(1)?;
         self.at += 1;
         let mut members: Vec<Member<'a>> = Vec::with_capacity(8);
-        let room = if self.rules.unique == Unique::Nowhere { 0 } else { 8 };
+        let room = if self.rules.unique == UniqueKeys::Nowhere { 0 } else { 8 };
         let mut seen = Keys::Few(Vec::with_capacity(room));
         self.blanks();
         if self.peek() == Some(b'}') {
@@ -393,13 +393,13 @@ impl<'a> Scanner<'a> {
         let key = match text(raw) {
             Some(key) => key,
             // Half a surrogate pair can be spelt in several ways, so no one could say which keys are equal.
-            None if self.rules.unique == Unique::Everywhere => {
+            None if self.rules.unique == UniqueKeys::Everywhere => {
                 self.at = start;
                 return Err(self.syntax("a key without half a surrogate pair"));
             }
             None => Cow::Borrowed(raw),
         };
-        if self.rules.unique != Unique::Nowhere && !seen.add(key.clone()) {
+        if self.rules.unique != UniqueKeys::Nowhere && !seen.add(key.clone()) {
             return Err(Fault::DuplicateKey { at: start, key: key.chars().take(64).collect() });
         }
         self.blanks();
@@ -426,7 +426,7 @@ impl<'a> Scanner<'a> {
                         self.at += 1;
                     } else {
                         open.push(Frame::Object);
-                        if self.rules.unique == Unique::Everywhere {
+                        if self.rules.unique == UniqueKeys::Everywhere {
                             self.keys.push(Keys::Few(Vec::new()));
                         }
                         self.inner_key()?;
@@ -465,7 +465,7 @@ impl<'a> Scanner<'a> {
                             self.inner_key()?;
                             break;
                         }
-                        if self.rules.unique == Unique::Everywhere {
+                        if self.rules.unique == UniqueKeys::Everywhere {
                             self.keys.pop();
                         }
                     }

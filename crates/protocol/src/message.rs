@@ -5,7 +5,7 @@ use bytestring::ByteString;
 
 use crate::error::RpcError;
 use crate::id::Id;
-use crate::json::{self, Fault, Member, Outline, Own, Rules};
+use crate::json::{self, Fault, Member, Outline, OwnKeys, Rules};
 use crate::own_meta;
 use crate::raw::{Raw, Writer};
 
@@ -112,10 +112,10 @@ impl Message {
         }
     }
 
-    fn from_members(text: &ByteString, members: &[Member<'_>], own: Own) -> Result<Self, BadMessage> {
+    fn from_members(text: &ByteString, members: &[Member<'_>], own: OwnKeys) -> Result<Self, BadMessage> {
         let raw = |key| {
             let value = Raw::slice_of(text, json::find(members, key)?);
-            Some(if own == Own::Stripped { own_meta::stripped(value) } else { value })
+            Some(if own == OwnKeys::Stripped { own_meta::stripped(value) } else { value })
         };
         let raw_id = raw("id");
         let id = raw_id.clone().and_then(Id::from_raw);

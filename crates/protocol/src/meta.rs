@@ -24,7 +24,7 @@ pub const PROGRESS_TOKEN: &str = "progressToken";
 
 /// What a modern request declares of itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Declared {
+pub struct RequestMeta {
     /// The revision, one that is spoken here.
     pub revision: Revision,
     /// The date as it was written.
@@ -43,7 +43,7 @@ pub fn declared_date(params: &Raw) -> Option<String> {
 /// Reads what a modern request declares.
 ///
 /// Errors: [`INVALID_PARAMS`] for a missing key, [`REVISION_UNSUPPORTED`] with `{supported, requested}` as data.
-pub fn declared(params: &Raw) -> Result<Declared, RpcError> {
+pub fn read_request(params: &Raw) -> Result<RequestMeta, RpcError> {
     let missing = |key: &str| RpcError::new(INVALID_PARAMS, format!("`params._meta` lacks `{key}`"));
     let meta = params.get("_meta").filter(Raw::is_object).ok_or_else(|| missing(PROTOCOL_VERSION))?;
     let members = meta.members();
@@ -56,7 +56,7 @@ pub fn declared(params: &Raw) -> Result<Declared, RpcError> {
     let part = |value| meta.part(value);
     let capabilities = given(CLIENT_CAPABILITIES).map(part).filter(Raw::is_object);
     let capabilities = capabilities.ok_or_else(|| missing(CLIENT_CAPABILITIES))?;
-    Ok(Declared { revision, date, capabilities, client_info: given(CLIENT_INFO).map(part) })
+    Ok(RequestMeta { revision, date, capabilities, client_info: given(CLIENT_INFO).map(part) })
 }
 
 /// The error for a revision that is not spoken here.
@@ -169,7 +169,7 @@ mod tests {
     #[test]
     fn a_modern_request_must_declare_itself() {
         let full = serde_json::json!({"_meta": {PROTOCOL_VERSION: "2026-07-28", CLIENT_CAPABILITIES: {}}});
-        assert_eq!(declared(&raw(&full)).unwrap().revision, Revision::LATEST);
+        assert_eq!(read_request(&raw(&full)).unwrap().revision, Revision::LATEST);
         for (meta, code) in [
             (serde_json::json!({}), INVALID_PARAMS),
             (serde_json::json!({PROTOCOL_VERSION: "2026-07-28"}), INVALID_PARAMS),
@@ -177,7 +177,7 @@ mod tests {
             (serde_json::json!({PROTOCOL_VERSION: "2025-11-25", CLIENT_CAPABILITIES: {}}), REVISION_UNSUPPORTED),
             (serde_json::json!({PROTOCOL_VERSION: 7}), INVALID_PARAMS),
         ] {
-            let error = declared(&raw(&serde_json::json!({ "_meta": meta }))).unwrap_err();
+            let error = read_request(&raw(&serde_json::json!({ "_meta": meta }))).unwrap_err();
             assert_eq!(error.code, code, "{meta}");
         }
     }

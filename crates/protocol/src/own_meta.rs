@@ -172,7 +172,7 @@ mod tests {
     #[test]
     fn a_key_that_stands_twice_is_gone_twice() {
         let text = r#"{"_meta":{"toolcrib/error":1,"toolcrib/error":2},"_meta":{"toolcrib/error":3}}"#;
-        let rules = json::Rules { unique: json::Unique::Nowhere, ..json::Rules::relayed(64) };
+        let rules = json::Rules { unique: json::UniqueKeys::Nowhere, ..json::Rules::relayed(64) };
         assert_eq!(stripped(Raw::parse(text.into(), rules).unwrap()).as_str(), r#"{"_meta":{},"_meta":{}}"#);
     }
 

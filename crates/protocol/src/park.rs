@@ -1,23 +1,23 @@
-//! A call that waits for answers of a client which comes back in its own requests: the state machine, without I/O.
+//! A parked call: it waits for answers that its client sends in later requests. The state machine, without I/O.
 //!
 //! ```text
 //! running ── ask ──▶ asking ── leave ──▶ parked ── answer ──▶ running …
 //!    └──────────────── end ────────────────▶ ended      (from any state; nothing leads out of it)
 //! ```
 //!
-//! Requests attach to the call and detach from it. `W` is the way back for an answer, whatever that is to the caller.
+//! Requests attach to the call and detach from it. `W` is whatever the caller uses to send an answer back.
 
 use std::collections::BTreeMap;
 
-use crate::ask::{Asked, QUESTIONS, Question};
+use crate::ask::{InputKind, InputRequest, QUESTIONS};
 use crate::capability::Capabilities;
 use crate::id::Id;
 use crate::raw::Raw;
 
-/// One call.
+/// The state of one parked call.
 #[derive(Debug)]
-pub struct Park<W> {
-    questions: BTreeMap<usize, Waiting<W>>,
+pub struct ParkState<W> {
+    questions: BTreeMap<usize, OpenQuestion<W>>,
     /// How many were asked in all, which names the next.
     asked: usize,
     attached: usize,
@@ -25,18 +25,18 @@ pub struct Park<W> {
     ended: bool,
 }
 
-/// A question that waits for its answer.
+/// A question without an answer so far.
 #[derive(Debug)]
-pub struct Waiting<W> {
-    /// The server's id of it.
+pub struct OpenQuestion<W> {
+    /// The id of the server's request.
     pub id: Id,
     /// What is asked, as the client reads it.
-    pub asked: Asked,
+    pub input: InputRequest,
     /// Where the answer goes.
-    pub way: W,
+    pub reply_to: W,
 }
 
-impl<W> Default for Park<W> {
+impl<W> Default for ParkState<W> {
     fn default() -> Self {
         Self { questions: BTreeMap::new(), asked: 0, attached: 0, parked: false, ended: false }
     }
@@ -51,9 +51,9 @@ fn number(name: &str) -> Option<usize> {
     if plain { digits.parse().ok() } else { None }
 }
 
-impl<W> Park<W> {
-    /// The server asks. Gives the question back when the call has ended or asks too much already.
-    pub fn ask(&mut self, question: Waiting<W>) -> Result<(), Waiting<W>> {
+impl<W> ParkState<W> {
+    /// The server asks. Gives the question back when the call has ended or has 32 open questions.
+    pub fn ask(&mut self, question: OpenQuestion<W>) -> Result<(), OpenQuestion<W>> {
         if self.ended || self.questions.len() >= QUESTIONS {
             return Err(question);
         }
@@ -62,13 +62,13 @@ impl<W> Park<W> {
         Ok(())
     }
 
-    /// The server no longer wants the answer to its question.
+    /// The server has withdrawn its question.
     pub fn withdraw(&mut self, id: &Id) {
         self.questions.retain(|_, waiting| waiting.id != *id);
     }
 
-    /// Takes the answers of a client. Those to nothing, and second ones, are ignored.
-    pub fn answer(&mut self, answers: BTreeMap<String, Raw>) -> Vec<(Waiting<W>, Raw)> {
+    /// Takes a client's answers and gives those that answer an open question. Others are ignored.
+    pub fn answer(&mut self, answers: BTreeMap<String, Raw>) -> Vec<(OpenQuestion<W>, Raw)> {
         let taken = answers.into_iter().filter_map(|(name, answer)| {
             let waiting = self.questions.remove(&number(&name)?)?;
             Some((waiting, answer))
@@ -76,10 +76,10 @@ impl<W> Park<W> {
         taken.collect()
     }
 
-    /// Takes out what a client with these capabilities cannot be asked: the one before may have declared more.
-    pub fn unfit(&mut self, capabilities: &Capabilities) -> Vec<Waiting<W>> {
-        let fits = |waiting: &Waiting<W>| {
-            Question::of(&waiting.asked.method, &waiting.asked.params).is_some_and(|it| it.fits(capabilities))
+    /// Removes the questions that a client with these capabilities cannot answer: the one before may have declared more.
+    pub fn unfit(&mut self, capabilities: &Capabilities) -> Vec<OpenQuestion<W>> {
+        let fits = |waiting: &OpenQuestion<W>| {
+            InputKind::of(&waiting.input.method, &waiting.input.params).is_some_and(|it| it.fits(capabilities))
         };
         let out: Vec<usize> = self.questions.iter().filter(|(_, it)| !fits(it)).map(|(number, _)| *number).collect();
         out.into_iter().filter_map(|number| self.questions.remove(&number)).collect()
@@ -90,10 +90,10 @@ impl<W> Park<W> {
         !self.questions.is_empty()
     }
 
-    /// A request leaves with all questions that wait, by their names; from now on someone may come back.
-    pub fn leave(&mut self) -> Vec<(String, Asked)> {
+    /// A request leaves with all open questions by name; from now on a client may return with answers.
+    pub fn leave(&mut self) -> Vec<(String, InputRequest)> {
         self.parked = true;
-        self.questions.iter().map(|(number, waiting)| (format!("{NAME}{number}"), waiting.asked.clone())).collect()
+        self.questions.iter().map(|(number, waiting)| (format!("{NAME}{number}"), waiting.input.clone())).collect()
     }
 
     /// A request waits at the call.
@@ -101,9 +101,8 @@ impl<W> Park<W> {
         self.attached += 1;
     }
 
-    /// It does no longer: it has left with what it came for, or its client went away. Where nothing is asked that
-    /// someone could come back with an answer to, a client that went away has taken the call back (2026-07-28,
-    /// basic/transports).
+    /// A request no longer waits at the call: it was answered, or its client disconnected. With no open question, a
+    /// client that disconnects cancels the call (2026-07-28, basic/transports).
     pub fn detach(&mut self) {
         self.attached = self.attached.saturating_sub(1);
         if self.is_alone() && !self.is_asking() {
@@ -139,9 +138,9 @@ mod tests {
 
     use super::*;
 
-    fn question(id: u64, method: &str) -> Waiting<u64> {
-        let asked = Asked { method: method.into(), params: Raw::empty_object() };
-        Waiting { id: Id::from_number(id), asked, way: id }
+    fn question(id: u64, method: &str) -> OpenQuestion<u64> {
+        let asked = InputRequest { method: method.into(), params: Raw::empty_object() };
+        OpenQuestion { id: Id::from_number(id), input: asked, reply_to: id }
     }
 
     fn answers(names: &[&str]) -> BTreeMap<String, Raw> {
@@ -150,7 +149,7 @@ mod tests {
 
     #[test]
     fn a_call_is_parked_and_goes_on() {
-        let mut park = Park::default();
+        let mut park = ParkState::default();
         assert!(park.is_abandoned());
         park.attach();
         park.ask(question(7, "roots/list")).unwrap();
@@ -160,7 +159,7 @@ mod tests {
         park.detach();
         assert!(park.is_alone() && !park.is_abandoned());
         let taken = park.answer(answers(&["question-2", "question-3", "question-02", "other"]));
-        assert_eq!(taken.into_iter().map(|(waiting, _)| waiting.way).collect::<Vec<_>>(), [8]);
+        assert_eq!(taken.into_iter().map(|(waiting, _)| waiting.reply_to).collect::<Vec<_>>(), [8]);
         assert!(park.answer(answers(&["question-2"])).is_empty(), "the first answer counts");
         let form = Capabilities { form: true, ..Capabilities::NONE };
         assert_eq!(park.unfit(&form).len(), 1, "this client has no roots");
@@ -174,7 +173,7 @@ mod tests {
 
     #[test]
     fn what_is_withdrawn_is_gone_and_there_is_a_bound() {
-        let mut park = Park::default();
+        let mut park = ParkState::default();
         for id in 0..QUESTIONS {
             park.ask(question(id as u64, "roots/list")).unwrap();
         }
@@ -200,18 +199,18 @@ mod tests {
             (0..6_u64).prop_map(Step::Ask), (0..8_usize).prop_map(Step::Answer), (0..6_u64).prop_map(Step::Withdraw),
             Just(Step::Leave), Just(Step::End),
         ], 0..40)) {
-            let (mut park, mut answered, mut ended) = (Park::default(), std::collections::BTreeSet::new(), false);
+            let (mut park, mut answered, mut ended) = (ParkState::default(), std::collections::BTreeSet::new(), false);
             let mut next = 0;
             for step in steps {
                 match step {
                     Step::Ask(id) => {
                         let mut asked = question(id, "roots/list");
                         next += 1;
-                        asked.way = next;
+                        asked.reply_to = next;
                         prop_assert_eq!(park.ask(asked).is_err(), ended);
                     }
                     Step::Answer(number) => for (waiting, _) in park.answer(answers(&[&format!("question-{number}")])) {
-                        prop_assert!(!ended && answered.insert(waiting.way), "{} twice", waiting.way);
+                        prop_assert!(!ended && answered.insert(waiting.reply_to), "{} twice", waiting.reply_to);
                     },
                     Step::Withdraw(id) => park.withdraw(&Id::from_number(id)),
                     Step::Leave => prop_assert!(!ended || park.leave().is_empty()),

@@ -236,7 +236,7 @@ mod tests {
     #[test]
     fn editing_a_key_that_stands_twice_leaves_no_old_value() {
         let text = Bytes::from_static(br#"{"k":1,"\u006b":2,"x":{}}"#);
-        let before = Raw::parse(text, Rules { unique: json::Unique::Nowhere, ..Rules::strict(4) }).unwrap();
+        let before = Raw::parse(text, Rules { unique: json::UniqueKeys::Nowhere, ..Rules::strict(4) }).unwrap();
         assert_eq!(before.edit(&[("k", Edit::Set("9"))]).as_str(), r#"{"k":9,"\u006b":9,"x":{}}"#);
         assert_eq!(before.edit(&[("k", Edit::Remove)]).as_str(), r#"{"x":{}}"#);
     }

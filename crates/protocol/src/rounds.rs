@@ -1,12 +1,12 @@
 //! A call of a legacy client at a modern server, which asks in its results: the state machine, without I/O.
 //!
-//! Each round is one call. Its result is the end, or asks; the answers go into the next call, which is otherwise the
-//! same.
+//! Each round is one call. Its result is final, or asks questions; their answers go into the next call, which is
+//! otherwise the same.
 
-use crate::ask::{self, Asked, InputRequired};
+use crate::ask::{self, InputRequest, InputRequired};
 use crate::raw::Raw;
 
-/// How often one call may ask again before it is given up.
+/// How many rounds one call may take before it fails.
 pub const ROUNDS: usize = 16;
 
 /// One call with its rounds.
@@ -20,14 +20,14 @@ pub struct Rounds {
 /// What a result means.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Step {
-    /// It is the result.
+    /// It is the final result.
     Done,
-    /// Questions by the server's keys; the call goes on with their answers.
-    Ask(Vec<(String, Asked)>),
-    /// The server only wants the call later.
-    Later,
-    /// It cannot be gone on with; why, as a fragment.
-    Odd(String),
+    /// Questions by the server's keys; the next round carries their answers.
+    Ask(Vec<(String, InputRequest)>),
+    /// The server asks nothing; it wants the call again with its state.
+    Retry,
+    /// The result is not valid; the reason as a fragment.
+    Invalid(String),
 }
 
 impl Rounds {
@@ -42,14 +42,14 @@ impl Rounds {
             return Step::Done;
         }
         if self.left == 0 {
-            return Step::Odd(format!("it asked {ROUNDS} times in the course of one call"));
+            return Step::Invalid(format!("it asked {ROUNDS} times in the course of one call"));
         }
         self.left -= 1;
         match InputRequired::read(result) {
-            Err(why) => Step::Odd(why),
+            Err(why) => Step::Invalid(why),
             Ok(InputRequired { questions, state }) => {
                 self.state = state;
-                if questions.is_empty() { Step::Later } else { Step::Ask(questions) }
+                if questions.is_empty() { Step::Retry } else { Step::Ask(questions) }
             }
         }
     }
@@ -80,18 +80,18 @@ mod tests {
         let next = rounds.next(&[("k".into(), raw(&json!({"roots": []})))]);
         assert_eq!(next.to_value(), json!({"name": "t", "inputResponses": {"k": {"roots": []}}, "requestState": "s"}));
         let later = json!({"resultType": "input_required", "requestState": "s2"});
-        assert_eq!(rounds.take(&raw(&later)), Step::Later);
+        assert_eq!(rounds.take(&raw(&later)), Step::Retry);
         assert_eq!(rounds.next(&[]).to_value(), json!({"name": "t", "requestState": "s2"}));
         assert_eq!(rounds.take(&raw(&json!({"content": []}))), Step::Done);
         assert_eq!(rounds.next(&[]).to_value(), json!({"name": "t"}), "no state was given, so none is sent");
-        assert!(matches!(rounds.take(&raw(&json!({"resultType": "input_required"}))), Step::Odd(_)));
+        assert!(matches!(rounds.take(&raw(&json!({"resultType": "input_required"}))), Step::Invalid(_)));
     }
 
     #[test]
     fn a_server_that_asks_for_ever_is_given_up() {
         let mut rounds = Rounds::new(Raw::empty_object());
         let later = raw(&json!({"resultType": "input_required", "requestState": "s"}));
-        let steps = (0..100).take_while(|_| rounds.take(&later) == Step::Later).count();
+        let steps = (0..100).take_while(|_| rounds.take(&later) == Step::Retry).count();
         assert_eq!(steps, ROUNDS);
     }
 }

@@ -1,6 +1,6 @@
 //! `subscriptions/listen`: which notifications a stream carries, and what marks them as belonging to it (2026-07-28).
 
-mod news;
+mod change;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
@@ -14,7 +14,7 @@ use crate::meta;
 use crate::method;
 use crate::raw::{self, Edit, Raw, Writer};
 
-pub use news::{New, News};
+pub use change::{Change, ChangeQueue};
 
 /// The `_meta` key that ties a message to the `subscriptions/listen` request with this id.
 pub const SUBSCRIPTION_ID: &str = "io.modelcontextprotocol/subscriptionId";

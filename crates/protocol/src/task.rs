@@ -8,7 +8,7 @@ mod record;
 use crate::error::{CAPABILITY_MISSING, RpcError};
 use crate::raw::{Edit, Raw};
 
-pub use record::{Ended, Status, Task, Times};
+pub use record::{Status, Task, TaskStepError, Times};
 
 /// The extension's name among the `extensions` of capabilities.
 pub const EXTENSION: &str = "io.modelcontextprotocol/tasks";

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use toolcrib_base::ProfileName;
-use toolcrib_protocol::meta::Declared;
+use toolcrib_protocol::meta::RequestMeta;
 use toolcrib_protocol::{Request, Revision, json, meta, method};
 use toolcrib_store::Door;
 
@@ -29,7 +29,7 @@ pub struct Caller {
 
 impl Caller {
     /// The caller of a request that carries all that it needs.
-    pub fn modern(principal: Principal, profile: ProfileName, declared: &Declared) -> Self {
+    pub fn modern(principal: Principal, profile: ProfileName, declared: &RequestMeta) -> Self {
         Self { principal, profile, door: Door::MCP, revision: declared.revision, session: None }
     }
 

@@ -149,7 +149,7 @@ impl Bridge {
             }
             ClientMessage::Initialized => {
                 self.session.remember_initialized(line.clone());
-                self.tell(line).await;
+                self.forward(line).await;
                 self.listen();
             }
             ClientMessage::Cancelled(id) => {
@@ -157,10 +157,10 @@ impl Bridge {
                 match cancelled {
                     // It may have ended in this moment.
                     Some(cancel) => drop(cancel.send(())),
-                    None => self.tell(line).await,
+                    None => self.forward(line).await,
                 }
             }
-            ClientMessage::Aside => self.tell(line).await,
+            ClientMessage::Aside => self.forward(line).await,
             ClientMessage::Requests(ids) => self.start(Call::legacy(line, ids)).await,
             ClientMessage::Modern(request, date) => self.start(Call::modern(line, request, date)).await,
         }

@@ -5,7 +5,7 @@ use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-use toolcrib_protocol::ask::Question;
+use toolcrib_protocol::ask::InputKind;
 use toolcrib_protocol::{Answer, Capabilities, Id, Notification, Raw, Request, RpcError, method};
 use toolcrib_transport::{CallHandler, Reply};
 
@@ -38,7 +38,7 @@ struct State {
 /// Why a question cannot be passed on.
 #[derive(Debug, PartialEq, Eq)]
 enum NoOwner {
-    NotOffered(Question),
+    NotOffered(InputKind),
     Unknown,
     NoCall,
     Several(usize),
@@ -132,7 +132,7 @@ impl Calls {
         }
         match self.owner_of(&request) {
             Ok(handler) => {
-                let offered = Question::of(&request.method, &request.params).is_some_and(|it| it.fits(&self.offered));
+                let offered = InputKind::of(&request.method, &request.params).is_some_and(|it| it.fits(&self.offered));
                 self.pass(&handler, request, reply);
                 offered && !self.asks.swap(true, Ordering::Relaxed)
             }
@@ -145,7 +145,7 @@ impl Calls {
     }
 
     fn owner_of(&self, request: &Request) -> Result<Arc<dyn CallHandler>, NoOwner> {
-        let question = Question::of(&request.method, &request.params).ok_or(NoOwner::Unknown)?;
+        let question = InputKind::of(&request.method, &request.params).ok_or(NoOwner::Unknown)?;
         let offered = question.fits(&self.offered);
         let state = self.lock();
         if state.asked.len() >= QUESTIONS {

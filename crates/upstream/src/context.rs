@@ -67,7 +67,7 @@ pub(crate) struct ServerContext {
     /// Up to which of the changes that it told of its lists were read.
     pub(crate) read_changes: AtomicU64,
     /// What is wanted to be heard of it.
-    pub(crate) wishes: Arc<Subscriptions>,
+    pub(crate) subscriptions: Arc<Subscriptions>,
     /// Which eras it speaks, and whether it asks without saying in which call.
     pub(crate) eras: Arc<Eras>,
     /// How many calls may run, and who is next.
@@ -120,7 +120,7 @@ impl ServerContext {
             retired: Scope::new(),
             listings: watch::Sender::new(0),
             read_changes: AtomicU64::new(0),
-            wishes: Arc::default(),
+            subscriptions: Arc::default(),
         };
         (context, receiver)
     }
@@ -131,15 +131,15 @@ impl ServerContext {
         let _ = self.orders.try_send(order);
     }
 
-    /// Tells what happened to it.
-    pub(crate) async fn tell(&self, event: Event) {
+    /// Emits an event of this server.
+    pub(crate) async fn emit(&self, event: Event) {
         // The reader ends before us only when everything ends.
         let _ = self.deps.events.send(event).await;
     }
 
-    /// Tells which eras it speaks.
-    pub(crate) async fn tell_nature(&self) {
-        self.tell(Event::Nature { server: self.config.name.clone(), nature: self.eras.nature() }).await;
+    /// Emits the eras that it speaks.
+    pub(crate) async fn emit_nature(&self) {
+        self.emit(Event::Nature { server: self.config.name.clone(), nature: self.eras.nature() }).await;
     }
 
     /// Whether its next start may be a download.

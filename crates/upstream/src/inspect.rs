@@ -72,7 +72,7 @@ impl Server {
             eras: Arc::clone(&context.eras),
             unanswered: context.unanswered.clone(),
             principal: None,
-            wishes: Arc::default(),
+            subscriptions: Arc::default(),
             turn: &context.turn,
             told: None,
             kept: &kept,

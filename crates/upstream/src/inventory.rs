@@ -93,7 +93,7 @@ impl Inventory {
     }
 
     /// Whether the server declared `part` of the capability `name`, as in `resources.subscribe`.
-    pub fn tells(&self, name: &str, part: &str) -> bool {
+    pub fn declares(&self, name: &str, part: &str) -> bool {
         let capability = self.capabilities.as_ref().and_then(|capabilities| capabilities.get(name));
         capability.and_then(|it| it.get(part)).is_some_and(|it| it.as_str() == "true")
     }
@@ -207,7 +207,7 @@ pub(crate) async fn drain(
             // What was left for the last page says nothing to people.
             Err(LinkError::Timeout(_)) if listing == Listing::Tools => return Err(LinkError::Timeout(deadline)),
             Ok((entries, warnings, ttl)) => {
-                if live.is_modern() && !inventory.tells(capability, "listChanged") {
+                if live.is_modern() && !inventory.declares(capability, "listChanged") {
                     fresh = Some(fresh.map_or(ttl, |fresh| fresh.min(ttl)));
                 }
                 *inventory.list_mut(listing) = entries;

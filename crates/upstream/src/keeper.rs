@@ -1,4 +1,4 @@
-//! The task that keeps the subscriptions of one main connection equal to what callers want to hear of the server.
+//! The task that keeps the subscriptions of one main connection equal to what callers subscribe to at the server.
 
 mod legacy;
 mod modern;
@@ -10,7 +10,7 @@ use std::time::Duration;
 use tokio::sync::{mpsc, watch};
 use toolcrib_base::backoff::Backoff;
 use toolcrib_base::task::Stop;
-use toolcrib_protocol::subscription::{Filter, New};
+use toolcrib_protocol::subscription::{Change, Filter};
 
 use crate::context::ServerContext;
 use crate::event::Event;
@@ -19,8 +19,8 @@ use crate::live::LiveConnection;
 use crate::report::Report;
 use crate::subscribe::{Kind, Verdict};
 
-/// How soon after some news the next are passed on: a server that tells without end must not keep us busy.
-const TELL_AGAIN: Duration = Duration::from_millis(100);
+/// The shortest time between two rounds of forwarding: a server that notifies without end must not keep us busy.
+const FORWARD_INTERVAL: Duration = Duration::from_millis(100);
 /// The waits between attempts.
 const FIRST_RETRY: Duration = Duration::from_millis(500);
 const LAST_RETRY: Duration = Duration::from_secs(5 * 60);
@@ -30,7 +30,7 @@ pub(crate) struct Keeper {
     context: Arc<ServerContext>,
     live: Arc<LiveConnection>,
     reports: mpsc::Sender<Report>,
-    /// The lists whose changes the server tells.
+    /// The lists whose changes the server notifies.
     lists: Filter,
     /// Whether a legacy server takes subscriptions to resources.
     subscribes: bool,
@@ -45,7 +45,7 @@ pub(crate) struct KeeperHandle {
 }
 
 impl KeeperHandle {
-    /// Waits until changes of lists are reported, or the server has shown that it does not tell them; not for long.
+    /// Waits until changes of lists are reported, or the server has shown that it does not report them, at most `longest`.
     /// Changes after that are reported.
     pub(crate) async fn before_listing(mut self, longest: Duration) {
         // A server that is slower than this has its lists read once more.
@@ -68,12 +68,12 @@ impl Keeper {
             live: Arc::clone(live),
             reports,
             lists: Filter {
-                tools: bare.tells("tools", "listChanged"),
-                prompts: bare.tells("prompts", "listChanged"),
-                resources: bare.tells("resources", "listChanged"),
+                tools: bare.declares("tools", "listChanged"),
+                prompts: bare.declares("prompts", "listChanged"),
+                resources: bare.declares("resources", "listChanged"),
                 ..Filter::default()
             },
-            subscribes: bare.tells("resources", "subscribe"),
+            subscribes: bare.declares("resources", "subscribe"),
             settled,
             list_begun: Arc::clone(&list_begun),
         };
@@ -87,27 +87,27 @@ impl Keeper {
             biased;
             () = stop.stopped() => {}
             // Neither ends by itself. A drop leaves nothing half done: the connection ends with it.
-            ((), ()) = async { tokio::join!(keeping, self.tell()) } => {}
+            ((), ()) = async { tokio::join!(keeping, self.forward_changes()) } => {}
         }
     }
 
-    /// Passes news on. Those that come while the reader of events is busy are merged.
-    async fn tell(&self) {
-        let wishes = &self.context.wishes;
+    /// Forwards changes as events. Those that come while the receiver is busy are merged.
+    async fn forward_changes(&self) {
+        let subscriptions = &self.context.subscriptions;
         loop {
-            while let Some(new) = wishes.next() {
+            while let Some(change) = subscriptions.pop() {
                 let server = self.context.config.name.clone();
-                let event = match new {
-                    New::Updated { uri, .. } => Event::ResourceUpdated { server, uri: uri.to_string() },
-                    New::Task { params, .. } => Event::TaskChanged { server, params },
-                    New::Tools | New::Prompts | New::Resources => continue,
+                let event = match change {
+                    Change::Updated { uri, .. } => Event::ResourceUpdated { server, uri: uri.to_string() },
+                    Change::Task { params, .. } => Event::TaskChanged { server, params },
+                    Change::Tools | Change::Prompts | Change::Resources => continue,
                 };
                 if self.context.deps.events.send(event).await.is_err() {
                     return std::future::pending().await;
                 }
             }
-            tokio::time::sleep(TELL_AGAIN).await;
-            wishes.news().await;
+            tokio::time::sleep(FORWARD_INTERVAL).await;
+            subscriptions.ready().await;
         }
     }
 
@@ -124,8 +124,8 @@ impl Keeper {
     /// The server takes none of all that is wanted.
     fn refuse_all(&self) {
         for kind in [Kind::Resource, Kind::Task] {
-            for key in self.context.wishes.wanted(kind).keys() {
-                self.context.wishes.settle(kind, key, &Verdict::Refused(None));
+            for key in self.context.subscriptions.wanted(kind).keys() {
+                self.context.subscriptions.settle(kind, key, &Verdict::Refused(None));
             }
         }
     }

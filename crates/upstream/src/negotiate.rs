@@ -80,8 +80,8 @@ pub(crate) struct HandshakeOptions<'a> {
 }
 
 /// Opens a connection. The caller brings the deadline.
-pub(crate) async fn open(link: &Link, wish: HandshakeOptions<'_>) -> Result<Handshake, HandshakeError> {
-    let HandshakeOptions { known, only, offered } = wish;
+pub(crate) async fn open(link: &Link, item: HandshakeOptions<'_>) -> Result<Handshake, HandshakeError> {
+    let HandshakeOptions { known, only, offered } = item;
     match (link, known) {
         (Link::Http(_), Some(Era::Legacy)) if only => posted_handshake(link, offered).await,
         (_, Some(Era::Legacy)) => Ok(handshake(link, offered).await?),

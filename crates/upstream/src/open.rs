@@ -50,7 +50,7 @@ pub(crate) struct OpenRequest<'a> {
     /// The principal whose connection it is; `None` is the owner.
     pub(crate) principal: Option<Arc<str>>,
     /// What is wanted to be heard of it.
-    pub(crate) wishes: Arc<Subscriptions>,
+    pub(crate) subscriptions: Arc<Subscriptions>,
     /// Calls that it has not answered.
     pub(crate) unanswered: UnansweredCalls,
     /// Held while a program that installs itself is opened.
@@ -119,13 +119,13 @@ pub(crate) async fn open(opening: &OpenRequest<'_>) -> Result<OpenConnection, Op
         let unanswered = opening.unanswered.on(&opening.config.name, opening.generation);
         let calls = Calls::new(Arc::clone(&opening.offered), opening.owner.clone(), asks, unanswered);
         let (link, stderr) = connect(opening, &calls, sse, until).await?;
-        let wish = HandshakeOptions { known: era, only: only.is_some(), offered: &opening.offered };
-        let negotiated = negotiate::open(&link, wish);
+        let item = HandshakeOptions { known: era, only: only.is_some(), offered: &opening.offered };
+        let negotiated = negotiate::open(&link, item);
         let opened = match (&opening.config.installs, &stderr) {
             (Some(installs), Some(stderr)) => tokio::select! {
                 biased;
                 opened = negotiated => opened,
-                took = installs.out_of_time(stderr, |line| opening.tell(&line)) => {
+                took = installs.out_of_time(stderr, |line| opening.note_line(&line)) => {
                     // It is ended with the scope, which gives it time to clean up its cache.
                     let seconds = took.as_secs_f32().ceil();
                     let what = format!("{} did not finish within {seconds} s and was stopped", installs.runner);
@@ -190,7 +190,7 @@ fn names_metadata(challenge: &str) -> bool {
 
 impl OpenRequest<'_> {
     /// What the program says while it installs itself.
-    fn tell(&self, line: &str) {
+    fn note_line(&self, line: &str) {
         let Some(told) = self.told else { return };
         let line: String = line.chars().take(NOTE).collect();
         let note = format!("it says: {}", self.config.masked(&line));
@@ -218,7 +218,7 @@ async fn connect(
         events: deps.events.clone(),
         calls: Arc::clone(calls),
         eras: Arc::clone(&opening.eras),
-        wishes: Arc::clone(&opening.wishes),
+        subscriptions: Arc::clone(&opening.subscriptions),
         budget: LogBudget::default(),
         mask: config.mask(),
     });
@@ -307,7 +307,7 @@ struct ServerInbox {
     events: mpsc::Sender<Event>,
     calls: Arc<Calls>,
     eras: Arc<Eras>,
-    wishes: Arc<Subscriptions>,
+    subscriptions: Arc<Subscriptions>,
     budget: LogBudget,
     mask: Mask,
 }
@@ -342,11 +342,11 @@ impl Inbox for ServerInbox {
         let Some(notification) = self.calls.notify(notification) else { return };
         match notification.method.as_str() {
             method::TOOLS_CHANGED | method::RESOURCES_CHANGED | method::PROMPTS_CHANGED => {
-                report_list_changed(&self.wishes, &self.reports, self.generation);
+                report_list_changed(&self.subscriptions, &self.reports, self.generation);
             }
             method::RESOURCE_UPDATED => {
                 if let Some(uri) = notification.params.text("uri") {
-                    self.wishes.updated(&uri);
+                    self.subscriptions.updated(&uri);
                 }
             }
             method::MESSAGE => {

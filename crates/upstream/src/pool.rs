@@ -445,7 +445,7 @@ impl Pool {
     async fn tell_if_idle(&self) {
         if self.context.status.borrow().state == State::Idle {
             let (server, status) = (self.context.config.name.clone(), self.status());
-            self.context.tell(Event::Status { server, status }).await;
+            self.context.emit(Event::Status { server, status }).await;
         }
     }
 
@@ -508,7 +508,7 @@ impl ExtraTask {
             eras: Arc::clone(&self.context.eras),
             unanswered: self.context.unanswered.clone(),
             principal: self.key.principal.clone(),
-            wishes: Arc::clone(&self.context.wishes),
+            subscriptions: Arc::clone(&self.context.subscriptions),
             turn: &self.context.turn,
             told: None,
             kept: &Mutex::default(),
@@ -589,7 +589,7 @@ impl ExtraTask {
                 tracing::info!(target: "toolcrib::server", %server, "legacy clients are bridged: {why}");
             }
         }
-        self.context.tell_nature().await;
+        self.context.emit_nature().await;
     }
 
     /// Until the connection ends, no one has used it for long, or the one call that it is for has ended.

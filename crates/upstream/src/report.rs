@@ -19,9 +19,9 @@ pub(crate) enum Report {
 }
 
 /// Reports that a list changed.
-pub(crate) fn report_list_changed(wishes: &Subscriptions, reports: &mpsc::Sender<Report>, generation: u64) {
+pub(crate) fn report_list_changed(subscriptions: &Subscriptions, reports: &mpsc::Sender<Report>, generation: u64) {
     // Known at once, whenever the report is read.
-    wishes.list_changed();
+    subscriptions.list_changed();
     // A queue that fills already holds the same news; the last places are for the end of a connection.
     if reports.capacity() > RESERVED {
         let _ = reports.try_send(Report::ListChanged(generation));

@@ -193,7 +193,7 @@ impl Server {
     /// now. `false` when that does not happen within the time that connecting and listing may take. One that cannot be
     /// called has nothing to catch up with.
     pub async fn caught_up(&self) -> bool {
-        let told = self.context.wishes.list_changes();
+        let told = self.context.subscriptions.list_changes();
         let is_behind = || {
             let state = self.context.status.borrow().state;
             let is_read = self.context.read_changes.load(Ordering::SeqCst) >= told;
@@ -268,24 +268,24 @@ impl Server {
         self.pool.roots_changed(session);
     }
 
-    /// Wishes to hear of a resource's changes, and of those of what is below it, for as long as the guard lives. They
+    /// Watches a resource and what is below it until the last clone of the subscription is dropped. Changes
     /// come as [`Event::ResourceUpdated`](crate::Event::ResourceUpdated). A server that idles is started.
     pub fn subscribe(&self, uri: &str) -> Subscription {
-        self.hold(subscribe::Kind::Resource, uri)
+        self.watch(subscribe::Kind::Resource, uri)
     }
 
-    /// Wishes to hear of a task's changes for as long as the guard lives. They come as
+    /// Watches a task until the last clone of the subscription is dropped. Changes come as
     /// [`Event::TaskChanged`](crate::Event::TaskChanged).
     pub fn watch_task(&self, task: &str) -> Subscription {
-        self.hold(subscribe::Kind::Task, task)
+        self.watch(subscribe::Kind::Task, task)
     }
 
-    fn hold(&self, kind: subscribe::Kind, key: &str) -> Subscription {
-        let held = self.context.wishes.hold(kind, key);
+    fn watch(&self, kind: subscribe::Kind, key: &str) -> Subscription {
+        let subscription = self.context.subscriptions.subscribe(kind, key);
         if self.context.status.borrow().state == State::Idle {
             self.order_start();
         }
-        held
+        subscription
     }
 
     /// A profile's environment is another one now, or none: what runs with it ends when it is not in use any more.
@@ -504,7 +504,7 @@ impl Server {
             }
             Err(LeaseError::Timeout) => {
                 if key.era.is_some() && self.context.eras.failed_beside(Failure::Silent) {
-                    self.context.tell_nature().await;
+                    self.context.emit_nature().await;
                 }
                 Err(self.no_own("timed out opening a dedicated connection for this client".to_owned()))
             }

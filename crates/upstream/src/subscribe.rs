@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::{Notify, watch};
-use toolcrib_protocol::subscription::{self, New, News};
+use toolcrib_protocol::subscription::{self, Change, ChangeQueue};
 use toolcrib_protocol::{Raw, RpcError};
 
 /// How many resources, and how many tasks, one server is asked to watch: what a filter may hold (see
@@ -35,14 +35,14 @@ pub(crate) enum Verdict {
     Refused(Option<RpcError>),
 }
 
-/// Something that someone wants to hear of.
+/// A resource or a task that at least one caller watches.
 #[derive(Debug)]
 struct WatchedItem {
-    /// Tells one wish from a later one for the same.
+    /// Distinguishes this item from a later one with the same key.
     number: u64,
     holders: usize,
     verdict: watch::Sender<Verdict>,
-    /// Whether the server told once and was lost: what happened in the meantime is unknown.
+    /// Whether an accepted subscription was lost with its connection: changes since then are unknown.
     lapsed: bool,
 }
 
@@ -51,7 +51,7 @@ struct State {
     resources: BTreeMap<Arc<str>, WatchedItem>,
     tasks: BTreeMap<Arc<str>, WatchedItem>,
     next: u64,
-    news: News,
+    changes: ChangeQueue,
 }
 
 impl State {
@@ -63,24 +63,24 @@ impl State {
     }
 }
 
-/// All that is wanted of one server, and the news that came of it.
+/// What callers watch at one server, and the changes that it has reported.
 #[derive(Debug, Default)]
 pub(crate) struct Subscriptions {
     state: Mutex<State>,
     changed: watch::Sender<()>,
-    told: Notify,
-    /// How often the server has told that a list of it changed.
+    ready: Notify,
+    /// How often the server has reported a changed list.
     list_changes: AtomicU64,
 }
 
-/// A wish to hear of a resource or a task, for as long as it, or a clone of it, lives. What is heard comes as events.
+/// A subscription to a resource or a task; it ends with its last clone. Changes arrive as events.
 #[derive(Clone)]
 pub struct Subscription {
-    held: Arc<Holder>,
+    holder: Arc<Holder>,
 }
 
 struct Holder {
-    wishes: Arc<Subscriptions>,
+    subscriptions: Arc<Subscriptions>,
     kind: Kind,
     key: Arc<str>,
     number: u64,
@@ -89,13 +89,13 @@ struct Holder {
 
 impl fmt::Debug for Subscription {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Subscription").field("to", &self.held.key).finish_non_exhaustive()
+        f.debug_struct("Subscription").field("to", &self.holder.key).finish_non_exhaustive()
     }
 }
 
 impl Drop for Holder {
     fn drop(&mut self) {
-        self.wishes.release(self.kind, &self.key, self.number);
+        self.subscriptions.release(self.kind, &self.key, self.number);
     }
 }
 
@@ -105,14 +105,14 @@ impl Subscription {
     /// Whether the server has taken it, as far as is known within the deadline. A server that is lost and found again
     /// is asked again by itself.
     pub async fn accepted(&self, deadline: Duration) -> bool {
-        let mut verdict = self.held.verdict.clone();
+        let mut verdict = self.holder.verdict.clone();
         let known = tokio::time::timeout(deadline, verdict.wait_for(|verdict| *verdict != Verdict::Open)).await;
         matches!(known, Ok(Ok(verdict)) if *verdict == Verdict::Accepted)
     }
 
     /// The server's error, where it refused with one.
     pub fn refusal(&self) -> Option<RpcError> {
-        match &*self.held.verdict.borrow() {
+        match &*self.holder.verdict.borrow() {
             Verdict::Refused(error) => error.clone(),
             Verdict::Open | Verdict::Accepted => None,
         }
@@ -122,12 +122,12 @@ impl Subscription {
 // === impl Subscriptions ===
 
 impl Subscriptions {
-    /// Notes that the server has told of a changed list.
+    /// Counts a changed list that the server reports.
     pub(crate) fn list_changed(&self) {
         self.list_changes.fetch_add(1, Ordering::SeqCst);
     }
 
-    /// How often it has.
+    /// How many changed lists the server has reported.
     pub(crate) fn list_changes(&self) -> u64 {
         self.list_changes.load(Ordering::SeqCst)
     }
@@ -136,21 +136,21 @@ impl Subscriptions {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether nothing is wanted to be heard.
+    /// Whether nothing is watched.
     pub(crate) fn is_empty(&self) -> bool {
         let state = self.lock();
         state.resources.is_empty() && state.tasks.is_empty()
     }
 
-    /// Adds a wish, or a holder to one. Beyond the bounds it is refused at once.
-    pub(crate) fn hold(self: &Arc<Self>, kind: Kind, key: &str) -> Subscription {
+    /// Watches an item, or adds a holder to it. Beyond the bounds it is refused at once.
+    pub(crate) fn subscribe(self: &Arc<Self>, kind: Kind, key: &str) -> Subscription {
         let mut state = self.lock();
         let held = |key, number, verdict| Subscription {
-            held: Arc::new(Holder { wishes: Arc::clone(self), kind, key, number, verdict }),
+            holder: Arc::new(Holder { subscriptions: Arc::clone(self), kind, key, number, verdict }),
         };
-        if let Some((key, wish)) = state.of(kind).get_key_value(key) {
-            let (key, number, verdict) = (Arc::clone(key), wish.number, wish.verdict.subscribe());
-            state.of(kind).entry(Arc::clone(&key)).and_modify(|wish| wish.holders += 1);
+        if let Some((key, item)) = state.of(kind).get_key_value(key) {
+            let (key, number, verdict) = (Arc::clone(key), item.number, item.verdict.subscribe());
+            state.of(kind).entry(Arc::clone(&key)).and_modify(|item| item.holders += 1);
             return held(key, number, verdict);
         }
         state.next += 1;
@@ -168,54 +168,54 @@ impl Subscriptions {
 
     fn release(&self, kind: Kind, key: &str, number: u64) {
         let mut state = self.lock();
-        let Some(wish) = state.of(kind).get_mut(key).filter(|wish| wish.number == number) else { return };
-        wish.holders -= 1;
-        if wish.holders == 0 {
+        let Some(item) = state.of(kind).get_mut(key).filter(|item| item.number == number) else { return };
+        item.holders -= 1;
+        if item.holders == 0 {
             state.of(kind).remove(key);
             drop(state);
             self.changed.send_replace(());
         }
     }
 
-    /// Changes whenever something else is wanted.
+    /// Signals each change of what is watched.
     pub(crate) fn changes(&self) -> watch::Receiver<()> {
         self.changed.subscribe()
     }
 
-    /// Waits until there may be news for [`Self::next`].
-    pub(crate) async fn news(&self) {
-        self.told.notified().await;
+    /// Waits until there may be a change for [`Self::pop`].
+    pub(crate) async fn ready(&self) {
+        self.ready.notified().await;
     }
 
-    /// What is wanted now, with the numbers of the wishes.
+    /// What is watched now, by key, with the number of each item.
     pub(crate) fn wanted(&self, kind: Kind) -> BTreeMap<Arc<str>, u64> {
-        self.lock().of(kind).iter().map(|(key, wish)| (Arc::clone(key), wish.number)).collect()
+        self.lock().of(kind).iter().map(|(key, item)| (Arc::clone(key), item.number)).collect()
     }
 
-    /// Notes what the server makes of a wish. One that was lost in the meantime may have missed something.
+    /// Records the server's verdict. An item that had lapsed may have missed a change, so it is reported as changed.
     pub(crate) fn settle(&self, kind: Kind, key: &str, verdict: &Verdict) {
         let mut state = self.lock();
-        let Some((key, wish)) = state.of(kind).get_key_value(key) else { return };
-        let missed = (wish.lapsed && *verdict == Verdict::Accepted && kind == Kind::Resource).then(|| Arc::clone(key));
-        wish.verdict.send_if_modified(|known| {
+        let Some((key, item)) = state.of(kind).get_key_value(key) else { return };
+        let missed = (item.lapsed && *verdict == Verdict::Accepted && kind == Kind::Resource).then(|| Arc::clone(key));
+        item.verdict.send_if_modified(|known| {
             let differs = known != verdict;
             known.clone_from(verdict);
             differs
         });
         let Some(uri) = missed else { return };
-        state.of(kind).entry(Arc::clone(&uri)).and_modify(|wish| wish.lapsed = false);
-        state.news.note(New::Updated { watched: Arc::clone(&uri), uri });
+        state.of(kind).entry(Arc::clone(&uri)).and_modify(|item| item.lapsed = false);
+        state.changes.push(Change::Updated { watched: Arc::clone(&uri), uri });
         drop(state);
-        self.told.notify_one();
+        self.ready.notify_one();
     }
 
-    /// The connection is lost: nothing is known of the wishes until they are settled on the next one.
+    /// The connection is lost: all verdicts are open until the next connection settles them.
     pub(crate) fn lapse(&self) {
         let mut state = self.lock();
         let State { resources, tasks, .. } = &mut *state;
-        for wish in resources.values_mut().chain(tasks.values_mut()) {
-            wish.lapsed |= *wish.verdict.borrow() == Verdict::Accepted;
-            wish.verdict.send_if_modified(|verdict| std::mem::replace(verdict, Verdict::Open) != Verdict::Open);
+        for item in resources.values_mut().chain(tasks.values_mut()) {
+            item.lapsed |= *item.verdict.borrow() == Verdict::Accepted;
+            item.verdict.send_if_modified(|verdict| std::mem::replace(verdict, Verdict::Open) != Verdict::Open);
         }
     }
 
@@ -229,9 +229,9 @@ impl Subscriptions {
             return;
         };
         let uri = if *watched == *uri { Arc::clone(&watched) } else { uri.into() };
-        state.news.note(New::Updated { uri, watched });
+        state.changes.push(Change::Updated { uri, watched });
         drop(state);
-        self.told.notify_one();
+        self.ready.notify_one();
     }
 
     /// A task changed. Without effect unless it is watched.
@@ -240,14 +240,14 @@ impl Subscriptions {
         let mut state = self.lock();
         let Some((id, _)) = state.tasks.get_key_value(&*id) else { return };
         let id = Arc::clone(id);
-        state.news.note(New::Task { id, params });
+        state.changes.push(Change::Task { id, params });
         drop(state);
-        self.told.notify_one();
+        self.ready.notify_one();
     }
 
-    /// The next piece of news.
-    pub(crate) fn next(&self) -> Option<New> {
-        self.lock().news.take()
+    /// The oldest change.
+    pub(crate) fn pop(&self) -> Option<Change> {
+        self.lock().changes.pop()
     }
 }
 
@@ -262,73 +262,77 @@ mod tests {
     const NOW: Duration = Duration::ZERO;
 
     #[tokio::test]
-    async fn wishes_are_counted() {
-        let wishes = Arc::new(Subscriptions::default());
-        let (first, second) = (wishes.hold(Kind::Resource, "a:1"), wishes.hold(Kind::Resource, "a:1"));
-        assert_eq!(wishes.wanted(Kind::Resource).len(), 1);
+    async fn watched_items_are_counted() {
+        let subscriptions = Arc::new(Subscriptions::default());
+        let (first, second) =
+            (subscriptions.subscribe(Kind::Resource, "a:1"), subscriptions.subscribe(Kind::Resource, "a:1"));
+        assert_eq!(subscriptions.wanted(Kind::Resource).len(), 1);
         assert!(!first.accepted(NOW).await);
-        wishes.settle(Kind::Resource, "a:1", &Verdict::Accepted);
+        subscriptions.settle(Kind::Resource, "a:1", &Verdict::Accepted);
         assert!(first.accepted(NOW).await && second.accepted(NOW).await);
         drop(first);
         let third = second.clone();
         drop(second);
-        assert_eq!(wishes.wanted(Kind::Resource).len(), 1);
-        assert!(wishes.wanted(Kind::Task).is_empty());
+        assert_eq!(subscriptions.wanted(Kind::Resource).len(), 1);
+        assert!(subscriptions.wanted(Kind::Task).is_empty());
         drop(third);
-        assert!(wishes.wanted(Kind::Resource).is_empty());
-        let again = wishes.hold(Kind::Resource, "a:1");
-        assert!(!again.accepted(NOW).await, "what was known of an earlier wish is forgotten");
+        assert!(subscriptions.wanted(Kind::Resource).is_empty());
+        let again = subscriptions.subscribe(Kind::Resource, "a:1");
+        assert!(!again.accepted(NOW).await, "what was known of an earlier item is forgotten");
     }
 
     #[tokio::test]
-    async fn wishes_are_bounded_and_what_is_refused_releases_nothing() {
-        let wishes = Arc::new(Subscriptions::default());
-        let held: Vec<_> = (0..WATCHED).map(|number| wishes.hold(Kind::Resource, &format!("a:{number}"))).collect();
-        let beyond = wishes.hold(Kind::Resource, "a:beyond");
+    async fn watched_items_are_bounded_and_a_refused_one_releases_nothing() {
+        let subscriptions = Arc::new(Subscriptions::default());
+        let held: Vec<_> =
+            (0..WATCHED).map(|number| subscriptions.subscribe(Kind::Resource, &format!("a:{number}"))).collect();
+        let beyond = subscriptions.subscribe(Kind::Resource, "a:beyond");
         assert!(!beyond.accepted(Duration::MAX).await);
-        assert_eq!(wishes.wanted(Kind::Resource).len(), WATCHED);
+        assert_eq!(subscriptions.wanted(Kind::Resource).len(), WATCHED);
         drop(held);
-        let now = wishes.hold(Kind::Resource, "a:beyond");
+        let now = subscriptions.subscribe(Kind::Resource, "a:beyond");
         drop(beyond);
-        assert_eq!(wishes.wanted(Kind::Resource).len(), 1);
+        assert_eq!(subscriptions.wanted(Kind::Resource).len(), 1);
         drop(now);
         for odd in [String::new(), "x".repeat(LENGTH + 1)] {
-            assert!(!wishes.hold(Kind::Task, &odd).accepted(Duration::MAX).await);
+            assert!(!subscriptions.subscribe(Kind::Task, &odd).accepted(Duration::MAX).await);
         }
-        assert!(wishes.wanted(Kind::Task).is_empty());
+        assert!(subscriptions.wanted(Kind::Task).is_empty());
     }
 
     #[tokio::test]
     async fn only_what_is_watched_is_news() {
-        let wishes = Arc::new(Subscriptions::default());
-        let _held = (wishes.hold(Kind::Resource, "a:/"), wishes.hold(Kind::Task, "t"));
-        wishes.updated("b:/");
-        wishes.updated(&format!("a:/{}", "x".repeat(LENGTH)));
-        wishes.task(Raw::from_value(&json!({"taskId": "u"})));
-        wishes.task(Raw::from_value(&json!({"taskId": 7})));
-        assert_eq!(wishes.next(), None);
-        wishes.updated("a:/b");
-        wishes.task(Raw::from_value(&json!({"taskId": "t"})));
-        assert!(matches!(wishes.next(), Some(New::Updated { uri, watched }) if &*uri == "a:/b" && &*watched == "a:/"));
-        assert!(matches!(wishes.next(), Some(New::Task { id, .. }) if &*id == "t"));
-        assert_eq!(wishes.next(), None);
+        let subscriptions = Arc::new(Subscriptions::default());
+        let _held = (subscriptions.subscribe(Kind::Resource, "a:/"), subscriptions.subscribe(Kind::Task, "t"));
+        subscriptions.updated("b:/");
+        subscriptions.updated(&format!("a:/{}", "x".repeat(LENGTH)));
+        subscriptions.task(Raw::from_value(&json!({"taskId": "u"})));
+        subscriptions.task(Raw::from_value(&json!({"taskId": 7})));
+        assert_eq!(subscriptions.pop(), None);
+        subscriptions.updated("a:/b");
+        subscriptions.task(Raw::from_value(&json!({"taskId": "t"})));
+        assert!(
+            matches!(subscriptions.pop(), Some(Change::Updated { uri, watched }) if &*uri == "a:/b" && &*watched == "a:/")
+        );
+        assert!(matches!(subscriptions.pop(), Some(Change::Task { id, .. }) if &*id == "t"));
+        assert_eq!(subscriptions.pop(), None);
     }
 
     #[tokio::test]
     async fn what_was_missed_is_told_once_the_server_tells_again() {
-        let wishes = Arc::new(Subscriptions::default());
-        let held = [wishes.hold(Kind::Resource, "a:1"), wishes.hold(Kind::Resource, "a:2")];
-        wishes.settle(Kind::Resource, "a:1", &Verdict::Accepted);
-        wishes.settle(Kind::Resource, "a:2", &Verdict::Refused(None));
-        wishes.lapse();
+        let subscriptions = Arc::new(Subscriptions::default());
+        let held = [subscriptions.subscribe(Kind::Resource, "a:1"), subscriptions.subscribe(Kind::Resource, "a:2")];
+        subscriptions.settle(Kind::Resource, "a:1", &Verdict::Accepted);
+        subscriptions.settle(Kind::Resource, "a:2", &Verdict::Refused(None));
+        subscriptions.lapse();
         assert!(!held[0].accepted(NOW).await);
-        assert_eq!(wishes.next(), None);
+        assert_eq!(subscriptions.pop(), None);
         for _ in 0..2 {
-            wishes.settle(Kind::Resource, "a:1", &Verdict::Accepted);
-            wishes.settle(Kind::Resource, "a:2", &Verdict::Accepted);
+            subscriptions.settle(Kind::Resource, "a:1", &Verdict::Accepted);
+            subscriptions.settle(Kind::Resource, "a:2", &Verdict::Accepted);
         }
         assert!(held[0].accepted(NOW).await);
-        assert!(matches!(wishes.next(), Some(New::Updated { uri, .. }) if &*uri == "a:1"));
-        assert_eq!(wishes.next(), None);
+        assert!(matches!(subscriptions.pop(), Some(Change::Updated { uri, .. }) if &*uri == "a:1"));
+        assert_eq!(subscriptions.pop(), None);
     }
 }

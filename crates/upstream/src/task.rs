@@ -146,8 +146,8 @@ impl ServerTask {
                     self.publish(State::Idle, None, None).await;
                     // Anyone who came in the meantime has seen it idle, or will not see the gate closed.
                     context.gate.open();
-                    // A wish that came in the meantime either saw it idle and ordered a start, or is seen here.
-                    self.wanted = !context.wishes.is_empty();
+                    // An item watched in the meantime either saw it idle and ordered a start, or is seen here.
+                    self.wanted = !context.subscriptions.is_empty();
                 }
                 ConnectionEnd::Restart => self.wanted = true,
                 ConnectionEnd::Failed(why) => {
@@ -273,7 +273,7 @@ impl ServerTask {
         let is_installing = self.context.config.installs.is_some() && !was_open;
         // Ends whatever the connection started: its process with all below it, its streams.
         scope.close(self.context.ending(is_installing)).await;
-        self.context.wishes.lapse();
+        self.context.subscriptions.lapse();
         let kept: Option<Arc<Peer>> = kept.into_inner().unwrap_or_else(PoisonError::into_inner);
         if let Some(program) = kept.as_ref().and_then(|peer| peer.process()).filter(|_| is_installing) {
             self.look_behind(&mut left, program.stderr().last(install::LINES)).await;
@@ -314,7 +314,7 @@ impl ServerTask {
             eras: Arc::clone(&self.context.eras),
             unanswered: self.context.unanswered.clone(),
             principal: None,
-            wishes: Arc::clone(&self.context.wishes),
+            subscriptions: Arc::clone(&self.context.subscriptions),
             turn: &self.context.turn,
             told: Some(&self.context.status),
             kept,
@@ -385,7 +385,7 @@ impl ServerTask {
         }
         let nature = self.context.eras.nature();
         if self.context.config.nature != nature {
-            self.context.tell(Event::Nature { server: self.context.config.name.clone(), nature }).await;
+            self.context.emit(Event::Nature { server: self.context.config.name.clone(), nature }).await;
         }
     }
 
@@ -453,7 +453,7 @@ impl ServerTask {
             return Some(due);
         }
         // Connections of others and of conversations end by themselves when they idle.
-        let in_use = self.pool.len() > 0 || !context.wishes.is_empty();
+        let in_use = self.pool.len() > 0 || !context.subscriptions.is_empty();
         (in_use || !context.gate.close_if_empty()).then(|| now + idle)
     }
 
@@ -465,7 +465,7 @@ impl ServerTask {
         orders: &mut mpsc::Receiver<Order>,
     ) -> Result<ListOutcome, ConnectionEnd> {
         let before = self.context.inventory.load_full();
-        let told = self.context.wishes.list_changes();
+        let told = self.context.subscriptions.list_changes();
         let deadline = self.context.config.timeouts.list;
         let mut again = false;
         let draining = inventory::drain(live, bare, &before, deadline);
@@ -488,7 +488,7 @@ impl ServerTask {
         }
         if first || *before != *inventory {
             let server = self.context.config.name.clone();
-            self.context.tell(Event::Inventory { server, inventory }).await;
+            self.context.emit(Event::Inventory { server, inventory }).await;
         }
         Ok(ListOutcome { again, fresh })
     }
@@ -540,7 +540,7 @@ impl ServerTask {
 
     async fn publish(&self, state: State, error: Option<String>, next_retry: Option<Timestamp>) {
         let status = self.change_status(state, error, next_retry);
-        self.context.tell(Event::Status { server: self.context.config.name.clone(), status }).await;
+        self.context.emit(Event::Status { server: self.context.config.name.clone(), status }).await;
     }
 
     fn change_status(&self, state: State, error: Option<String>, next_retry: Option<Timestamp>) -> Status {

@@ -88,7 +88,7 @@ impl RequestContext<'_> {
     }
 
     /// What a subscription tells as `tasks/get` would; `None` for a task whose questions this client cannot be asked.
-    pub(crate) fn task_news(&self, notification: Notification) -> Option<Notification> {
+    pub(crate) fn task_change(&self, notification: Notification) -> Option<Notification> {
         if notification.method != method::TASK_CHANGED {
             return Some(notification);
         }

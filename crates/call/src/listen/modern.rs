@@ -9,7 +9,7 @@ use tokio::sync::watch;
 use toolcrib_base::{Kind, Problem};
 use toolcrib_policy::Act;
 use toolcrib_protocol::raw::Edit;
-use toolcrib_protocol::subscription::{self, Filter, New};
+use toolcrib_protocol::subscription::{self, Change, Filter};
 use toolcrib_protocol::{Raw, RpcError, method, task};
 use toolcrib_session::Channel;
 use toolcrib_store::Outcome;
@@ -69,13 +69,13 @@ impl RequestContext<'_> {
         let listener = listener.map_err(|problem| RpcError::from(&problem))?;
         let listening = ListenPlace { path: Arc::clone(self.path), listener };
         let own = wanted.tasks.iter().filter_map(|id| {
-            let news = self.path.tasks.watch(self.caller, id)?;
-            Some((id.clone(), news))
+            let changes = self.path.tasks.watch(self.caller, id)?;
+            Some((id.clone(), changes))
         });
         let own: Vec<_> = own.collect();
         let mut granted = self.granted(&listening, wanted).await?;
         granted.tasks.extend(own.iter().map(|(id, _)| id.clone()));
-        let watching = join_all(own.into_iter().map(|(id, news)| self.watch_own(&listening, id, news)));
+        let watching = join_all(own.into_iter().map(|(id, changes)| self.watch_own(&listening, id, changes)));
         let ended = tokio::select! {
             biased;
             ended = self.hear(channel, &listening, &granted) => ended,
@@ -88,16 +88,16 @@ impl RequestContext<'_> {
     }
 
     /// Tells a listener of each change of a task of our own, until the task has ended.
-    async fn watch_own(&self, listening: &ListenPlace, id: String, mut news: watch::Receiver<u64>) {
+    async fn watch_own(&self, listening: &ListenPlace, id: String, mut changes: watch::Receiver<u64>) {
         let known: Arc<str> = id.as_str().into();
         loop {
-            // The other half is gone once the task has ended, which is the last news.
-            let goes_on = news.changed().await.is_ok();
+            // The other half is gone once the task has ended, which is the last change.
+            let goes_on = changes.changed().await.is_ok();
             let Some(KnownTask::Own(OwnTaskState { body, .. })) = self.path.find_task(self.caller, &id).await else {
                 return;
             };
             let params = body.edit(&[("resultType", Edit::Remove)]);
-            listening.listener.note(New::Task { id: Arc::clone(&known), params });
+            listening.listener.push(Change::Task { id: Arc::clone(&known), params });
             if !goes_on {
                 return;
             }
@@ -172,12 +172,12 @@ impl RequestContext<'_> {
                 tokio::time::sleep(GATHER).await;
                 // What comes meanwhile is told the next time.
                 for _ in 0..listener.waiting() {
-                    let Some(new) = listener.take() else { break };
-                    let notification = new.to_notification();
+                    let Some(change) = listener.pop() else { break };
+                    let notification = change.to_notification();
                     if !granted.admits(&notification) {
                         continue;
                     }
-                    let Some(notification) = self.task_news(notification) else { continue };
+                    let Some(notification) = self.task_change(notification) else { continue };
                     // Waits as long as the client likes: what comes meanwhile is merged.
                     if !channel.deliver(subscription::tag(&notification, self.id).to_bytes()).await {
                         return End::Theirs;

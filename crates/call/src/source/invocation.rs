@@ -114,8 +114,8 @@ impl Invocation {
         Ok(downgrade::result_for_revision(Revision::LATEST_LEGACY, method::TOOLS_CALL, &result))
     }
 
-    /// Tells the client how far it is, if the client wants to know.
-    pub fn tell(&self, progress: usize, total: Option<usize>, message: &str) {
+    /// Sends the client its progress, if it has asked for it.
+    pub fn report_progress(&self, progress: usize, total: Option<usize>, message: &str) {
         let mut params = json!({ "progressToken": 0, "progress": progress, "message": message });
         if let Some(total) = total {
             params["total"] = total.into();

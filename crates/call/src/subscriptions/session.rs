@@ -1,10 +1,10 @@
-//! What a session hears on its streams of the resources that it has subscribed to.
+//! Notifies a session on its streams of changes of the resources that it subscribes to.
 
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use toolcrib_base::task::{Scope, Stop};
-use toolcrib_protocol::subscription::{Filter, New};
+use toolcrib_protocol::subscription::{Change, Filter};
 use toolcrib_session::Session;
 
 use super::{GATHER, Listener, Subscriptions, WatchKind, lock};
@@ -16,7 +16,7 @@ const LAST_WAIT: Duration = Duration::from_secs(10);
 // === impl Subscriptions ===
 
 impl Subscriptions {
-    /// The listener of a session, begun if need be.
+    /// The listener of a session, created at the first use.
     pub(crate) fn of_session(&self, session: &Arc<Session>, scope: &Scope) -> Arc<Listener> {
         let mut state = lock(&self.state);
         let name = session.audit_name();
@@ -26,7 +26,7 @@ impl Subscriptions {
         let listener = state.add(&session.profile, Filter::default(), None);
         state.sessions.insert(name, listener.number);
         drop(state);
-        scope.spawn(tell(Arc::downgrade(session), Arc::clone(&listener), scope.stop_signal()));
+        scope.spawn(deliver(Arc::downgrade(session), Arc::clone(&listener), scope.stop_signal()));
         listener
     }
 
@@ -47,9 +47,9 @@ impl Subscriptions {
     }
 }
 
-/// Tells a session its news, for as long as it lives.
-async fn tell(session: Weak<Session>, listener: Arc<Listener>, mut stop: Stop) {
-    let telling = async {
+/// Sends a session its changes until it closes.
+async fn deliver(session: Weak<Session>, listener: Arc<Listener>, mut stop: Stop) {
+    let delivery = async {
         loop {
             listener.wake.notified().await;
             if listener.has_ended() {
@@ -57,24 +57,24 @@ async fn tell(session: Weak<Session>, listener: Arc<Listener>, mut stop: Stop) {
             }
             tokio::time::sleep(GATHER).await;
             let mut wait = FIRST_WAIT;
-            while let Some(new) = listener.take() {
+            while let Some(change) = listener.pop() {
                 let Some(session) = session.upgrade().filter(|session| !session.is_closed()) else { return };
-                let New::Updated { watched, .. } = &new else { continue };
-                if !session.subscribes_to(watched) || session.tell(&new.to_notification()) {
+                let Change::Updated { watched, .. } = &change else { continue };
+                if !session.subscribes_to(watched) || session.notify(&change.to_notification()) {
                     wait = FIRST_WAIT;
                     continue;
                 }
                 drop(session);
                 // It reads nothing, or too slowly: what comes meanwhile is merged.
-                listener.note(new);
+                listener.push(change);
                 tokio::time::sleep(wait).await;
                 wait = (wait * 2).min(LAST_WAIT);
             }
         }
     };
-    // A piece of news that is dropped here nobody hears any more.
+    // A change that is dropped here has no reader any more.
     tokio::select! {
-        () = telling => {}
+        () = delivery => {}
         () = stop.stopped() => {}
     }
 }

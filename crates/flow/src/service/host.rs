@@ -41,8 +41,8 @@ pub(super) trait ServiceHost: Send + Sync + fmt::Debug {
     /// The owner's hands; nothing while there is no house yet or no more.
     fn hands(&self, owner: &Owner, label: &str) -> Option<Arc<dyn ToolCaller>>;
 
-    /// Tells what happened.
-    fn tell(&self, happening: ObjectEvent);
+    /// Emits an event of a service.
+    fn emit(&self, event: ObjectEvent);
 
     /// Whether all tools that there are are known.
     fn is_settled(&self) -> bool;
@@ -130,9 +130,9 @@ impl ServiceHost for GatewayHost {
         Some(Arc::new(invocation))
     }
 
-    fn tell(&self, happening: ObjectEvent) {
+    fn emit(&self, event: ObjectEvent) {
         if let Some(gateway) = self.gateway() {
-            gateway.happened(happening);
+            gateway.happened(event);
         }
     }
 

@@ -249,7 +249,7 @@ impl Table {
     /// Tells what happened to a service class.
     pub(super) fn tell_class(&self, name: &ObjectName, reason: &'static str, what: &str, warning: bool) {
         let message = format!("service class `{name}` {what}");
-        self.around.house.tell(ObjectEvent {
+        self.around.house.emit(ObjectEvent {
             kind: ObjectKind::ServiceClass,
             name: name.to_string(),
             reason,
@@ -261,7 +261,7 @@ impl Table {
     /// Tells what happened to a service that its task does not tell.
     pub(super) fn tell_service(&self, name: &str, reason: &'static str, message: String, warning: bool) {
         let kind = ObjectKind::ServiceInstance;
-        self.around.house.tell(ObjectEvent { kind, name: name.to_owned(), reason, message, warning });
+        self.around.house.emit(ObjectEvent { kind, name: name.to_owned(), reason, message, warning });
     }
 
     fn apply_services(self: &Arc<Self>, loaded: &Loaded) {

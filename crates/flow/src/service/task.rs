@@ -226,7 +226,7 @@ impl ServiceTask {
         life.kept.insert(word.to_owned(), kept.clone().into());
         // The tool has done its work: an output that cannot be made is no reason to say that nothing runs.
         let outputs = class.outputs(&kept, &self.context(&life)).unwrap_or_else(|error| {
-            self.tell(&warning("ToolExecutionFailed", error));
+            self.emit(&warning("ToolExecutionFailed", error));
             kept.clone()
         });
         Ok((kept, outputs))
@@ -281,7 +281,7 @@ impl ServiceTask {
         let Some(arguments) = arguments.inspect_err(|problem| self.tool_failed(problem))? else {
             return Ok(Map::new());
         };
-        self.tell(&note("ToolExecutionStarted", format!("calls `{}` to {}", tool.name, tool.word)));
+        self.emit(&note("ToolExecutionStarted", format!("calls `{}` to {}", tool.name, tool.word)));
         let deadline = class.deadline(tool.word);
         let answer = match timeout(deadline, hands.call(&tool.name, &arguments)).await {
             Ok(answer) => answer,
@@ -293,14 +293,14 @@ impl ServiceTask {
         };
         let kept = answer.and_then(|answer| tool.judge(&answer).map_err(|error| Problem::new(Kind::BadServer, error)));
         match &kept {
-            Ok(_) => self.tell(&note("ToolExecutionCompleted", format!("`{}` succeeded", tool.name))),
+            Ok(_) => self.emit(&note("ToolExecutionCompleted", format!("`{}` succeeded", tool.name))),
             Err(problem) => self.tool_failed(problem),
         }
         kept
     }
 
     fn tool_failed(&self, problem: &Problem) {
-        self.tell(&warning("ToolExecutionFailed", problem.message.clone()));
+        self.emit(&warning("ToolExecutionFailed", problem.message.clone()));
     }
 
     fn context(&self, life: &Life) -> Value {
@@ -318,7 +318,7 @@ impl ServiceTask {
         let is_new = before.state != life.state || before.kept != life.kept || before.error != life.error;
         let life = Arc::new(life);
         self.life.send_replace(Arc::clone(&life));
-        notes.iter().for_each(|note| self.tell(note));
+        notes.iter().for_each(|note| self.emit(note));
         if is_new {
             self.write_down(&life).await;
         }
@@ -335,10 +335,10 @@ impl ServiceTask {
         }
     }
 
-    fn tell(&self, note: &Note) {
+    fn emit(&self, note: &Note) {
         let name = self.subject.load().name.to_string();
         let message = format!("service `{name}` {}", note.message);
-        self.around.house.tell(ObjectEvent {
+        self.around.house.emit(ObjectEvent {
             kind: ObjectKind::ServiceInstance,
             name,
             reason: note.reason,

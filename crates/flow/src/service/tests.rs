@@ -57,8 +57,8 @@ impl ServiceHost for Shop {
         Some(Arc::new(self.clone()))
     }
 
-    fn tell(&self, happening: ObjectEvent) {
-        self.0.told.lock().unwrap().push(happening);
+    fn emit(&self, event: ObjectEvent) {
+        self.0.told.lock().unwrap().push(event);
     }
 
     fn is_settled(&self) -> bool {

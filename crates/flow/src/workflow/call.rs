@@ -21,7 +21,7 @@ pub trait CallTool: Send + Sync {
     fn happened(&self, reason: &'static str, message: String, warning: bool);
 
     /// Tells anyone who waits how far the run is.
-    fn tell(&self, done: usize, total: usize, message: &str);
+    fn report_progress(&self, done: usize, total: usize, message: &str);
 }
 
 /// What a tool answered.

@@ -133,11 +133,11 @@ impl<'a> Engine<'a> {
     async fn steps(&self, state: &mut State, count: &mut usize) -> Result<(), Stop> {
         let total = self.program.steps.len();
         for (at, code) in self.program.steps.iter().enumerate() {
-            self.caller.0.tell(at, total, &code.step.id);
+            self.caller.0.report_progress(at, total, &code.step.id);
             self.step(code, state, count).await?;
             self.book.write(false).await.map_err(|error| Stop { step: None, error })?;
         }
-        self.caller.0.tell(total, total, "completed");
+        self.caller.0.report_progress(total, total, "completed");
         Ok(())
     }
 

@@ -88,8 +88,8 @@ impl CallTool for InvocationCaller {
         }
     }
 
-    fn tell(&self, done: usize, total: usize, message: &str) {
-        self.invocation.tell(done, Some(total), message);
+    fn report_progress(&self, done: usize, total: usize, message: &str) {
+        self.invocation.report_progress(done, Some(total), message);
     }
 }
 

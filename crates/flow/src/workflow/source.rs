@@ -47,7 +47,7 @@ impl Inner {
         Arc::clone(&self.table.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    pub(super) fn tell(&self, name: &str, reason: &'static str, message: String, warning: bool) {
+    pub(super) fn emit(&self, name: &str, reason: &'static str, message: String, warning: bool) {
         if let Some(gateway) = self.running.gateway() {
             gateway.happened(ObjectEvent {
                 kind: ObjectKind::Workflow,
@@ -153,12 +153,12 @@ impl Source for Workflows {
             (&news.deleted, "Deleted", "deleted"),
         ] {
             for name in names {
-                self.inner.tell(name.as_str(), reason, format!("workflow `{name}` was {what}"), false);
+                self.inner.emit(name.as_str(), reason, format!("workflow `{name}` was {what}"), false);
             }
         }
         for (name, why) in broken {
             if news.created.iter().chain(&news.updated).any(|it| it.as_str() == name) {
-                self.inner.tell(&name, "ValidationFailed", format!("workflow `{name}` is not valid: {why}"), true);
+                self.inner.emit(&name, "ValidationFailed", format!("workflow `{name}` is not valid: {why}"), true);
             }
         }
         problems

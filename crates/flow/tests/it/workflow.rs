@@ -82,7 +82,7 @@ impl CallTool for Fakes {
         self.events.lock().unwrap().push((reason, message));
     }
 
-    fn tell(&self, _: usize, _: usize, _: &str) {}
+    fn report_progress(&self, _: usize, _: usize, _: &str) {}
 }
 
 impl Fakes {

@@ -63,7 +63,7 @@ impl Followers {
     }
 
     /// Tells an event to those who want it, as each may read it.
-    pub(crate) fn tell(&self, event: &EventRecord, as_read_by: impl Fn(&Session) -> Option<Notification>) {
+    pub(crate) fn notify(&self, event: &EventRecord, as_read_by: impl Fn(&Session) -> Option<Notification>) {
         let followers = self.lock();
         let fitting = followers.iter().filter(|(_, wanted)| wanted.fits(event));
         let sessions: Vec<_> = fitting.filter_map(|(session, _)| session.upgrade()).collect();
@@ -71,7 +71,7 @@ impl Followers {
         for session in sessions {
             if let Some(notification) = as_read_by(&session) {
                 // A client that does not keep up asks for what it missed.
-                session.tell(&notification);
+                session.notify(&notification);
             }
         }
     }

@@ -7,7 +7,7 @@ use tokio::sync::mpsc;
 use toolcrib_base::task::Scope;
 use toolcrib_call::TaskStart;
 use toolcrib_call::own_tasks::TaskQuestionError;
-use toolcrib_protocol::{Capabilities, Id, Raw, RpcError, ask::Asked, task as wire};
+use toolcrib_protocol::{Capabilities, Id, Raw, RpcError, ask::InputRequest, task as wire};
 use toolcrib_testkit::eventually;
 
 use crate::house::{Client, Ground, House, profile, server, text_of};
@@ -269,7 +269,7 @@ async fn our_tasks_ask_end_and_are_bounded() {
     let caller = client.caller.clone();
     let form = Arc::new(Capabilities { form: true, ..Capabilities::NONE });
     let params = Raw::from_value(&json!({ "message": "Really?", "requestedSchema": { "type": "object" } }));
-    let asked = Asked { method: "elicitation/create".into(), params };
+    let asked = InputRequest { method: "elicitation/create".into(), params };
     let begin = |capabilities| TaskStart { target: "workflow_test", capabilities };
 
     let question = asked.clone();
@@ -278,7 +278,7 @@ async fn our_tasks_ask_end_and_are_bounded() {
         &caller,
         begin(Arc::clone(&form)),
         move |task| async move {
-            task.tell("asking");
+            task.set_message("asking");
             let answer = task.ask(&question).await.unwrap();
             Ok(Raw::from_value(&json!({ "content": [], "answer": answer.to_value() })))
         },

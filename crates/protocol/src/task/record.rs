@@ -47,13 +47,13 @@ impl Status {
 
 /// Why a task did not take a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum Ended {
+pub enum TaskStepError {
     /// It has ended before.
     #[error("the task has ended as `{}`", .0.as_str())]
-    Already(Status),
+    Ended(Status),
     /// The key of a question was used before, or there were too many questions.
     #[error("the task cannot ask this: its key was used before, or it asked too often")]
-    Asked,
+    QuestionRefused,
 }
 
 /// How long a task is kept and how often it is asked for.
@@ -122,19 +122,19 @@ impl Task {
     }
 
     /// Sets the text that says how it goes; `None` takes it away.
-    pub fn tell(&mut self, now: Timestamp, message: Option<String>) -> Result<(), Ended> {
+    pub fn set_message(&mut self, now: Timestamp, message: Option<String>) -> Result<(), TaskStepError> {
         self.step(now)?;
         self.message = message;
         Ok(())
     }
 
     /// Asks the client: `request` is `{method, params}` as an `input_required` result has it.
-    pub fn ask(&mut self, now: Timestamp, key: &str, request: Raw) -> Result<(), Ended> {
+    pub fn ask(&mut self, now: Timestamp, key: &str, request: Raw) -> Result<(), TaskStepError> {
         if self.status().is_terminal() {
-            return Err(Ended::Already(self.status()));
+            return Err(TaskStepError::Ended(self.status()));
         }
         if self.asked.len() >= ASKS || !self.asked.insert(key.to_owned()) {
-            return Err(Ended::Asked);
+            return Err(TaskStepError::QuestionRefused);
         }
         self.step(now)?;
         let question = (key.to_owned(), request);
@@ -167,29 +167,29 @@ impl Task {
     }
 
     /// Ends with the result that the request would have had.
-    pub fn complete(&mut self, now: Timestamp, result: Raw) -> Result<(), Ended> {
+    pub fn complete(&mut self, now: Timestamp, result: Raw) -> Result<(), TaskStepError> {
         self.end(now, State::Completed(result))
     }
 
     /// Ends with the JSON-RPC error that the request would have had.
-    pub fn fail(&mut self, now: Timestamp, error: RpcError) -> Result<(), Ended> {
+    pub fn fail(&mut self, now: Timestamp, error: RpcError) -> Result<(), TaskStepError> {
         self.end(now, State::Failed(error))
     }
 
     /// Ends because it was taken back.
-    pub fn cancel(&mut self, now: Timestamp) -> Result<(), Ended> {
+    pub fn cancel(&mut self, now: Timestamp) -> Result<(), TaskStepError> {
         self.end(now, State::Cancelled)
     }
 
-    fn end(&mut self, now: Timestamp, state: State) -> Result<(), Ended> {
+    fn end(&mut self, now: Timestamp, state: State) -> Result<(), TaskStepError> {
         self.step(now)?;
         self.state = state;
         Ok(())
     }
 
-    fn step(&mut self, now: Timestamp) -> Result<(), Ended> {
+    fn step(&mut self, now: Timestamp) -> Result<(), TaskStepError> {
         if self.status().is_terminal() {
-            return Err(Ended::Already(self.status()));
+            return Err(TaskStepError::Ended(self.status()));
         }
         // The wall clock may go back; what is reported must not.
         self.updated = self.updated.max(now);

@@ -147,7 +147,7 @@ impl Drop for Question<'_> {
         match self.via {
             Some(channel) => channel.send(&notification),
             None => {
-                self.session.tell(&notification);
+                self.session.notify(&notification);
             }
         }
     }

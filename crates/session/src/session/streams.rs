@@ -49,7 +49,7 @@ pub(super) struct Streams {
 struct Kept {
     stream: Arc<Stream>,
     /// Whether it carries what belongs to no request.
-    for_news: bool,
+    for_notifications: bool,
 }
 
 // === impl Shared ===
@@ -91,7 +91,7 @@ impl Streams {
 
     /// Ends the streams that carry what belongs to no request.
     pub(super) fn end_news(&self) {
-        for kept in lock(&self.kept).iter().filter(|kept| kept.for_news) {
+        for kept in lock(&self.kept).iter().filter(|kept| kept.for_notifications) {
             kept.stream.finish(None);
         }
     }
@@ -100,13 +100,14 @@ impl Streams {
         !lock(&self.kept).iter().any(|kept| kept.stream.is_attached())
     }
 
-    fn add(&self, kept: &mut VecDeque<Kept>, resumption: Resumption, for_news: bool) -> Arc<Stream> {
+    fn add(&self, kept: &mut VecDeque<Kept>, resumption: Resumption, for_notifications: bool) -> Arc<Stream> {
         kept.retain(|kept| !kept.stream.is_expired());
         while kept.len() >= KEPT {
             // The oldest that has ended or that no one reads, else one of a request: it only cannot be taken up again.
             let idle = |kept: &Kept| kept.stream.has_ended() || !kept.stream.is_attached();
-            let oldest =
-                (kept.iter().position(idle)).or_else(|| kept.iter().position(|kept| !kept.for_news)).unwrap_or(0);
+            let oldest = (kept.iter().position(idle))
+                .or_else(|| kept.iter().position(|kept| !kept.for_notifications))
+                .unwrap_or(0);
             if let Some(gone) = kept.remove(oldest)
                 && !gone.stream.is_attached()
             {
@@ -114,7 +115,7 @@ impl Streams {
             }
         }
         let stream = Stream::new(resumption, Arc::clone(&self.shared.budget));
-        kept.push_back(Kept { stream: Arc::clone(&stream), for_news });
+        kept.push_back(Kept { stream: Arc::clone(&stream), for_notifications });
         stream
     }
 }
@@ -132,7 +133,7 @@ impl Session {
         if self.is_closed() {
             return Err(ended());
         }
-        if kept.iter().filter(|kept| kept.for_news && kept.stream.is_attached()).count() >= OPEN {
+        if kept.iter().filter(|kept| kept.for_notifications && kept.stream.is_attached()).count() >= OPEN {
             return Err(Problem::new(Kind::Busy, format!("the session has {OPEN} open streams"))
                 .hint("Close one before opening another."));
         }
@@ -142,7 +143,7 @@ impl Session {
 
     /// Whether it reads a stream for news now.
     pub fn is_listening(&self) -> bool {
-        lock(&self.streams.kept).iter().any(|kept| kept.for_news && kept.stream.is_attached())
+        lock(&self.streams.kept).iter().any(|kept| kept.for_notifications && kept.stream.is_attached())
     }
 
     /// Begins the stream of a request, with its reader.
@@ -175,8 +176,8 @@ impl Session {
         found.and_then(|kept| kept.stream.read_after(id.sequence)).ok_or_else(unknown)
     }
 
-    /// Says something on one of the session's streams. `false` when it has none, or the client does not keep up.
-    pub fn tell(&self, notification: &Notification) -> bool {
+    /// Sends a notification on one of the session's streams. `false` when it has none, or the client does not keep up.
+    pub fn notify(&self, notification: &Notification) -> bool {
         self.put(&notification.to_bytes(), false)
     }
 
@@ -185,7 +186,7 @@ impl Session {
     pub(super) fn put(&self, message: &Bytes, must_be_read: bool) -> bool {
         let kept = lock(&self.streams.kept);
         let with_room =
-            || kept.iter().filter(|kept| kept.for_news && !kept.stream.is_expired() && kept.stream.has_room());
+            || kept.iter().filter(|kept| kept.for_notifications && !kept.stream.is_expired() && kept.stream.has_room());
         let read = with_room().find(|kept| kept.stream.is_attached());
         match read.or_else(|| with_room().next_back().filter(|_| !must_be_read)) {
             Some(kept) => {

@@ -317,7 +317,7 @@ impl Bridge {
     }
 
     /// Sends what no one answers. What cannot be sent is lost: it belongs to a session that is gone.
-    pub(super) async fn tell(&self, line: Bytes) {
+    pub(super) async fn forward(&self, line: Bytes) {
         let headers = self.session.held().map(|held| held.headers.clone()).unwrap_or_default();
         let mut sink = Sink::new(self, Vec::new());
         match tokio::time::timeout(TELL, self.post(line, &headers, &mut sink)).await {

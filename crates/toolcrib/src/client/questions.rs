@@ -6,7 +6,7 @@ use futures_util::future::BoxFuture;
 use serde_json::json;
 use toolcrib_base::{Kind, Problem};
 use toolcrib_protocol::Raw;
-use toolcrib_protocol::ask::{self, Asked, InputRequired};
+use toolcrib_protocol::ask::{self, InputRequest, InputRequired};
 
 /// How often one call may ask.
 const ROUNDS: usize = 16;
@@ -14,7 +14,7 @@ const ROUNDS: usize = 16;
 /// Who answers.
 pub(crate) trait Answer: Send + Sync + std::fmt::Debug {
     /// The answer to one question, an `ElicitResult`. The error ends the call.
-    fn answer<'a>(&'a self, asked: &'a Asked) -> BoxFuture<'a, Result<Raw, Problem>>;
+    fn answer<'a>(&'a self, asked: &'a InputRequest) -> BoxFuture<'a, Result<Raw, Problem>>;
 }
 
 /// What a client declares that answers: forms, and pages to open.

@@ -105,7 +105,7 @@ impl<S: Subscriber> Layer<S> for ServerLogLayer {
             line.push('…');
         }
         line = text::line(&line).into_owned();
-        self.events.tell(|| {
+        self.events.publish(|| {
             let said = format!("{}{}", fields.message, fields.rest);
             LiveEvent::log(now, server.as_str(), level.as_str(), &text::line(&said[..cut_at(&said, LINE_BYTES)]))
         });

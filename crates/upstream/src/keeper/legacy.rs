@@ -20,7 +20,7 @@ const ANSWER: Duration = Duration::from_secs(5);
 /// How many requests are made at a time.
 const AT_A_TIME: usize = 8;
 
-/// What the server was asked, by the number of the wish, and what it said.
+/// What the server was asked, by the number of the item, and its verdict.
 struct SentRequest {
     number: u64,
     refused: Option<RpcError>,
@@ -34,8 +34,8 @@ enum Step {
 
 impl Keeper {
     pub(super) async fn keep_legacy(&self) {
-        let wishes = &self.context.wishes;
-        let mut changed = wishes.changes();
+        let subscriptions = &self.context.subscriptions;
+        let mut changed = subscriptions.changes();
         if !self.subscribes {
             return self.refuse_on(changed).await;
         }
@@ -66,9 +66,9 @@ impl Keeper {
 
     /// Makes what the server was asked equal to what is wanted. Gives the failure that kept it from that.
     async fn catch_up(&self, asked: &mut BTreeMap<Arc<str>, SentRequest>) -> Option<LinkError> {
-        let wanted = self.context.wishes.wanted(Kind::Resource);
-        for task in self.context.wishes.wanted(Kind::Task).keys() {
-            self.context.wishes.settle(Kind::Task, task, &Verdict::Refused(None));
+        let wanted = self.context.subscriptions.wanted(Kind::Resource);
+        for task in self.context.subscriptions.wanted(Kind::Task).keys() {
+            self.context.subscriptions.settle(Kind::Task, task, &Verdict::Refused(None));
         }
         asked.retain(|uri, asked| wanted.contains_key(uri) || asked.refused.is_none());
         let mut steps: Vec<Step> =
@@ -101,7 +101,7 @@ impl Keeper {
 
     fn note(&self, uri: &str, asked: &SentRequest) {
         let verdict = asked.refused.clone().map_or(Verdict::Accepted, |error| Verdict::Refused(Some(error)));
-        self.context.wishes.settle(Kind::Resource, uri, &verdict);
+        self.context.subscriptions.settle(Kind::Resource, uri, &verdict);
     }
 
     async fn take(&self, step: Step) -> (Step, Result<Result<Raw, RpcError>, LinkError>) {

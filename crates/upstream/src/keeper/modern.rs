@@ -43,7 +43,7 @@ enum OpenOutcome {
 
 /// Takes what is said on one stream.
 struct StreamHandler {
-    wishes: Arc<Subscriptions>,
+    subscriptions: Arc<Subscriptions>,
     reports: mpsc::Sender<Report>,
     generation: u64,
     asked: Filter,
@@ -68,14 +68,14 @@ impl CallHandler for StreamHandler {
         }
         match notification.method.as_str() {
             method::TOOLS_CHANGED | method::PROMPTS_CHANGED | method::RESOURCES_CHANGED => {
-                report_list_changed(&self.wishes, &self.reports, self.generation);
+                report_list_changed(&self.subscriptions, &self.reports, self.generation);
             }
             method::RESOURCE_UPDATED => {
                 if let Some(uri) = notification.params.text("uri") {
-                    self.wishes.updated(&uri);
+                    self.subscriptions.updated(&uri);
                 }
             }
-            method::TASK_CHANGED => self.wishes.task(notification.params),
+            method::TASK_CHANGED => self.subscriptions.task(notification.params),
             _ => {}
         }
     }
@@ -116,7 +116,7 @@ async fn opened(stream: &mut Option<Stream>) -> OpenOutcome {
 
 impl Keeper {
     pub(super) async fn keep_modern(&self) {
-        let mut changed = self.context.wishes.changes();
+        let mut changed = self.context.subscriptions.changes();
         let (mut current, mut next): (Option<Stream>, Option<Stream>) = (None, None);
         let mut backoff = Self::backoff();
         let mut retry: Option<Instant> = None;
@@ -144,7 +144,7 @@ impl Keeper {
                     match (outcome, stream) {
                         (Ok(granted), Some(stream)) => {
                             if missed || (current.is_none() && began) {
-                                report_list_changed(&self.context.wishes, &self.reports, self.live.generation);
+                                report_list_changed(&self.context.subscriptions, &self.reports, self.live.generation);
                             }
                             missed = false;
                             self.grant(&stream.asked, &granted);
@@ -170,7 +170,7 @@ impl Keeper {
                         backoff.reset();
                     }
                     missed = true;
-                    self.context.wishes.lapse();
+                    self.context.subscriptions.lapse();
                     retry = Some(Instant::now() + backoff.next_wait());
                 }
                 _ = changed.changed() => {}
@@ -180,14 +180,14 @@ impl Keeper {
     }
 
     fn wanted(&self) -> Filter {
-        let texts = |kind| self.context.wishes.wanted(kind).keys().map(ToString::to_string).collect();
+        let texts = |kind| self.context.subscriptions.wanted(kind).keys().map(ToString::to_string).collect();
         Filter { uris: texts(Kind::Resource), tasks: texts(Kind::Task), ..self.lists.clone() }
     }
 
     fn open(&self, asked: Filter) -> Stream {
         let (sender, granted) = watch::channel(None);
         let handler = Arc::new(StreamHandler {
-            wishes: Arc::clone(&self.context.wishes),
+            subscriptions: Arc::clone(&self.context.subscriptions),
             reports: self.reports.clone(),
             generation: self.live.generation,
             asked: asked.clone(),
@@ -215,7 +215,7 @@ impl Keeper {
         {
             for key in asked {
                 let verdict = if granted.contains(key) { Verdict::Accepted } else { Verdict::Refused(None) };
-                self.context.wishes.settle(kind, key, &verdict);
+                self.context.subscriptions.settle(kind, key, &verdict);
             }
         }
     }
@@ -226,10 +226,10 @@ impl Keeper {
         let empty = Filter::default();
         let told = told.unwrap_or(&empty);
         for uri in asked.uris.difference(&told.uris) {
-            self.context.wishes.settle(Kind::Resource, uri, &verdict);
+            self.context.subscriptions.settle(Kind::Resource, uri, &verdict);
         }
         for task in asked.tasks.difference(&told.tasks) {
-            self.context.wishes.settle(Kind::Task, task, &verdict);
+            self.context.subscriptions.settle(Kind::Task, task, &verdict);
         }
     }
 }

@@ -50,7 +50,7 @@ async fn it_is_not_stopped_while_someone_listens() {
     let world = World::new(pausing(IDLE, fake(&[])));
     hold_time(&world.scope);
     world.until(State::Ready).await;
-    let wish = world.server.subscribe("file:///one");
+    let item = world.server.subscribe("file:///one");
     for _ in 0..4 {
         advance(IDLE).await;
         world.echo().await;
@@ -59,7 +59,7 @@ async fn it_is_not_stopped_while_someone_listens() {
     let pid = world.tool("pid", json!({})).await.unwrap();
     advance(IDLE * 2).await;
     assert_eq!(world.tool("pid", json!({})).await.unwrap(), pid, "the same process all the time");
-    drop(wish);
+    drop(item);
     while world.server.status().state != State::Idle {
         advance(IDLE).await;
         // Its health is checked in the meantime, and the program answers in its own time.

@@ -79,10 +79,10 @@ fn known<'t>(asking: &OperationCall, table: &'t Table, name: &str) -> Option<&'t
 pub(super) fn validate(asking: &OperationCall) -> Result<Value, Problem> {
     let (name, which, text) = given(asking)?;
     let program = check(asking, &name, &which, &text).inspect_err(|problem| {
-        asking.inner.tell(name.as_str(), "ValidationFailed", problem.message.clone(), true);
+        asking.inner.emit(name.as_str(), "ValidationFailed", problem.message.clone(), true);
     })?;
     let message = format!("Validation successful for workflow {name}");
-    asking.inner.tell(name.as_str(), "ValidationSucceeded", message.clone(), false);
+    asking.inner.emit(name.as_str(), "ValidationSucceeded", message.clone(), false);
     Ok(warned(said(&name, message, None), &program))
 }
 

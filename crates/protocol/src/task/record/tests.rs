@@ -43,9 +43,9 @@ fn a_task_asks_and_completes() {
     let mut task = task();
     let now = Timestamp(1_000);
     check(&task, "working", "1970-01-01T00:00:00.000Z", &json!({}));
-    task.tell(now, Some("half way".to_owned())).unwrap();
+    task.set_message(now, Some("half way".to_owned())).unwrap();
     check(&task, "working", "1970-01-01T00:00:01.000Z", &json!({"statusMessage": "half way"}));
-    task.tell(Timestamp(-5), None).unwrap();
+    task.set_message(Timestamp(-5), None).unwrap();
     let question = json!({"method": "elicitation/create", "params": {}});
     task.ask(now, "a", raw(&question)).unwrap();
     task.ask(now, "b", raw(&question)).unwrap();
@@ -63,7 +63,7 @@ fn a_task_asks_and_completes() {
     assert_eq!(task.answer(now, &raw(&json!({"a": {"x": 2}}))), [], "answered before");
     assert_eq!(task.answer(now, &raw(&json!({"b": null}))).len(), 1);
     check(&task, "working", "1970-01-01T00:00:02.000Z", &json!({}));
-    assert_eq!(task.ask(now, "a", raw(&question)), Err(Ended::Asked), "keys are never used again");
+    assert_eq!(task.ask(now, "a", raw(&question)), Err(TaskStepError::QuestionRefused), "keys are never used again");
     let result = json!({"content": [], "isError": true});
     task.complete(Timestamp(3_000), raw(&result)).unwrap();
     check(&task, "completed", "1970-01-01T00:00:03.000Z", &json!({ "result": result }));
@@ -99,7 +99,7 @@ fn questions_are_bounded() {
     for number in 0..ASKS {
         task.ask(Timestamp(0), &number.to_string(), Raw::empty_object()).unwrap();
     }
-    assert_eq!(task.ask(Timestamp(0), "more", Raw::empty_object()), Err(Ended::Asked));
+    assert_eq!(task.ask(Timestamp(0), "more", Raw::empty_object()), Err(TaskStepError::QuestionRefused));
 }
 
 proptest! {
@@ -111,7 +111,7 @@ proptest! {
             let now = Timestamp(i64::try_from(number).unwrap());
             let before = task.to_result();
             let outcome = match step {
-                0 => task.tell(now, Some("m".to_owned())),
+                0 => task.set_message(now, Some("m".to_owned())),
                 1 => task.ask(now, &number.to_string(), Raw::empty_object()),
                 2 => {
                     let open = task.to_result().get("inputRequests").unwrap_or_else(Raw::empty_object);
@@ -125,7 +125,7 @@ proptest! {
             };
             match end {
                 Some(status) => {
-                    prop_assert!(step == 2 || outcome == Err(Ended::Already(status)));
+                    prop_assert!(step == 2 || outcome == Err(TaskStepError::Ended(status)));
                     prop_assert_eq!(task.to_result(), before);
                 }
                 None => prop_assert!(outcome.is_ok()),

@@ -10,7 +10,7 @@ use futures_util::future::BoxFuture;
 use serde_json::{Map, Value, json};
 use toolcrib_base::{Kind, Problem};
 use toolcrib_protocol::Raw;
-use toolcrib_protocol::ask::{Asked, Question};
+use toolcrib_protocol::ask::{InputKind, InputRequest};
 
 use crate::client::Answer;
 use crate::text;
@@ -55,7 +55,7 @@ impl Person {
         Ok(answers.then(|| Arc::new(Self { given, is_there }) as Arc<dyn Answer>))
     }
 
-    async fn fill(&self, asked: &Asked) -> Result<Value, Problem> {
+    async fn fill(&self, asked: &InputRequest) -> Result<Value, Problem> {
         let params = asked.params.to_value();
         let fields = fields(&params["requestedSchema"]);
         if self.is_there {
@@ -95,7 +95,7 @@ impl Person {
         Ok(json!({ "action": "accept", "content": content }))
     }
 
-    async fn open_page(&self, asked: &Asked) -> Result<Value, Problem> {
+    async fn open_page(&self, asked: &InputRequest) -> Result<Value, Problem> {
         let url = asked.params.text("url").unwrap_or_default();
         let message = asked.params.text("message").unwrap_or_default();
         say(&format!("The tool asks you to open a page: {}\n  {}", text::line(&message), text::line(&url)))?;
@@ -112,11 +112,11 @@ impl Person {
 }
 
 impl Answer for Person {
-    fn answer<'a>(&'a self, asked: &'a Asked) -> BoxFuture<'a, Result<Raw, Problem>> {
+    fn answer<'a>(&'a self, asked: &'a InputRequest) -> BoxFuture<'a, Result<Raw, Problem>> {
         Box::pin(async move {
-            let answer = match Question::of(&asked.method, &asked.params) {
-                Some(Question::Form) => self.fill(asked).await?,
-                Some(Question::Url) => self.open_page(asked).await?,
+            let answer = match InputKind::of(&asked.method, &asked.params) {
+                Some(InputKind::Form) => self.fill(asked).await?,
+                Some(InputKind::Url) => self.open_page(asked).await?,
                 _ => {
                     let method = text::line(&asked.method);
                     return Err(Problem::new(

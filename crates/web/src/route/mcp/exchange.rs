@@ -121,12 +121,12 @@ pub(super) async fn answer(
     if let Some(first) = first {
         stream.push(first);
     }
-    site.scope.spawn(tell(stream, running, messages, session.cloned()));
+    site.scope.spawn(stream_to_end(stream, running, messages, session.cloned()));
     respond::events(SessionBody(reader))
 }
 
 /// Puts everything on the stream until the request has ended.
-async fn tell(
+async fn stream_to_end(
     stream: Arc<Stream>,
     mut running: RunningRequest,
     mut messages: mpsc::Receiver<Bytes>,
@@ -352,7 +352,7 @@ mod tests {
             let (running, ended) = noted(seconds);
             let (stream, reader) = legacy.begin_stream();
             let (_sender, messages) = mpsc::channel(1);
-            scope.spawn(tell(stream, running, messages, Some(Arc::clone(&legacy))));
+            scope.spawn(stream_to_end(stream, running, messages, Some(Arc::clone(&legacy))));
             tokio::task::yield_now().await;
             let mut reader = reader;
             let event = std::future::poll_fn(|cx| reader.poll_event(cx))

@@ -65,15 +65,15 @@ fn a_prompt_shows_what_may_be_answered_and_cannot_steer_the_terminal() {
     );
 }
 
-async fn answered(given: &[&str], asked: Asked) -> Result<Value, Problem> {
+async fn answered(given: &[&str], asked: InputRequest) -> Result<Value, Problem> {
     let given: Vec<_> = given.iter().map(|pair| pair.split_once('=').unwrap()).collect();
     let given = given.into_iter().map(|(field, value)| (field.to_owned(), value.to_owned())).collect();
     let person = Person { given, is_there: false };
     person.answer(&asked).await.map(|answer| answer.to_value())
 }
 
-fn asked(params: &Value) -> Asked {
-    Asked { method: "elicitation/create".to_owned(), params: Raw::from_value(params) }
+fn asked(params: &Value) -> InputRequest {
+    InputRequest { method: "elicitation/create".to_owned(), params: Raw::from_value(params) }
 }
 
 #[tokio::test]

@@ -1,5 +1,4 @@
-//! News that wait for a reader: merged where they say the same, so that however many there are, they stay few and none
-//! is lost.
+//! A queue of changes for one reader. Changes of the same thing are merged, so the queue is bounded and none is lost.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -8,16 +7,16 @@ use crate::message::Notification;
 use crate::method;
 use crate::raw::{Edit, Raw};
 
-/// How many parts of watched resources may wait by name; of further ones the news is that the whole has changed.
+/// How many parts of watched resources may wait by name. For further ones the whole is reported as changed.
 const PARTS: usize = 256;
 /// How long their URIs may be together, in bytes.
 const PART_BYTES: usize = 64 * 1024;
-/// How much the states of tasks may take that wait, in bytes. A state that does not fit is asked for by its reader.
+/// How many bytes of task states may wait. A state that does not fit is dropped: the reader polls the task.
 const TASK_BYTES: usize = 4 * 1024 * 1024;
 
-/// One piece of news.
+/// One change that a client may be notified of.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum New {
+pub enum Change {
     /// The list of tools changed.
     Tools,
     /// The list of prompts changed.
@@ -40,7 +39,7 @@ pub enum New {
     },
 }
 
-/// What is the same news.
+/// What changed; two changes with the same subject are merged.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 enum Subject {
     Tools,
@@ -50,20 +49,20 @@ enum Subject {
     Task(Arc<str>),
 }
 
-/// News in the order in which they first came. At most one for each list, each watched resource and each watched task,
-/// and some more for parts of resources.
+/// Changes in the order of their first arrival: at most one for each list, watched resource and watched task, and 256
+/// for parts of resources.
 #[derive(Debug, Default)]
-pub struct News {
+pub struct ChangeQueue {
     order: VecDeque<Subject>,
-    waiting: HashMap<Subject, New>,
+    waiting: HashMap<Subject, Change>,
     parts: usize,
     part_bytes: usize,
     task_bytes: usize,
 }
 
-// === impl New ===
+// === impl Change ===
 
-impl New {
+impl Change {
     fn subject(&self) -> Subject {
         match self {
             Self::Tools => Subject::Tools,
@@ -74,7 +73,7 @@ impl New {
         }
     }
 
-    /// The notification that says it.
+    /// The notification of the change.
     pub fn to_notification(&self) -> Notification {
         match self {
             Self::Tools => Notification::new(method::TOOLS_CHANGED, Raw::empty_object()),
@@ -89,7 +88,7 @@ impl New {
         }
     }
 
-    /// How much it takes beside what is watched anyway: bytes of a part's URI, bytes of a task's state.
+    /// Bytes of a part's URI and bytes of a task's state; what is watched by its own URI costs nothing.
     fn sizes(&self) -> (usize, usize) {
         match self {
             Self::Updated { uri, watched } if uri != watched => (uri.len(), 0),
@@ -99,39 +98,39 @@ impl New {
     }
 }
 
-// === impl News ===
+// === impl ChangeQueue ===
 
-impl News {
-    /// Adds a piece of news. What says the same as one that waits takes its place.
-    pub fn note(&mut self, new: New) {
-        let (part, task) = new.sizes();
-        let subject = new.subject();
+impl ChangeQueue {
+    /// Adds a change. It replaces one of the same subject.
+    pub fn push(&mut self, change: Change) {
+        let (part, task) = change.sizes();
+        let subject = change.subject();
         if part > 0 {
             let is_full = self.parts >= PARTS || self.part_bytes + part > PART_BYTES;
             if is_full && !self.waiting.contains_key(&subject) {
-                if let New::Updated { watched, .. } = new {
-                    self.note(New::Updated { uri: Arc::clone(&watched), watched });
+                if let Change::Updated { watched, .. } = change {
+                    self.push(Change::Updated { uri: Arc::clone(&watched), watched });
                 }
                 return;
             }
         }
-        let before = self.waiting.get(&subject).map_or((0, 0), New::sizes);
+        let before = self.waiting.get(&subject).map_or((0, 0), Change::sizes);
         if task > 0 && self.task_bytes - before.1 + task > TASK_BYTES {
             return;
         }
         self.count(before, false);
         self.count((part, task), true);
-        if self.waiting.insert(subject.clone(), new).is_none() {
+        if self.waiting.insert(subject.clone(), change).is_none() {
             self.order.push_back(subject);
         }
     }
 
     /// Takes out the oldest.
-    pub fn take(&mut self) -> Option<New> {
+    pub fn pop(&mut self) -> Option<Change> {
         let subject = self.order.pop_front()?;
-        let new = self.waiting.remove(&subject)?;
-        self.count(new.sizes(), false);
-        Some(new)
+        let change = self.waiting.remove(&subject)?;
+        self.count(change.sizes(), false);
+        Some(change)
     }
 
     /// How many wait.
@@ -166,69 +165,69 @@ mod tests {
     use super::*;
     use crate::subscription::is_at_or_below;
 
-    fn updated(uri: &str, watched: &str) -> New {
-        New::Updated { uri: uri.into(), watched: watched.into() }
+    fn updated(uri: &str, watched: &str) -> Change {
+        Change::Updated { uri: uri.into(), watched: watched.into() }
     }
 
-    fn task(id: &str, state: &str) -> New {
-        New::Task { id: id.into(), params: Raw::from_value(&json!({"taskId": id, "x": state})) }
+    fn task(id: &str, state: &str) -> Change {
+        Change::Task { id: id.into(), params: Raw::from_value(&json!({"taskId": id, "x": state})) }
     }
 
-    fn drained(mut news: News) -> Vec<New> {
-        std::iter::from_fn(|| news.take()).collect()
+    fn drained(mut queue: ChangeQueue) -> Vec<Change> {
+        std::iter::from_fn(|| queue.pop()).collect()
     }
 
     #[test]
     fn the_same_news_wait_once_and_in_order() {
-        let mut news = News::default();
+        let mut queue = ChangeQueue::default();
         for _ in 0..1_000 {
-            news.note(updated("a:1", "a:1"));
-            news.note(New::Tools);
-            news.note(task("t", "working"));
-            news.note(task("t", "done"));
+            queue.push(updated("a:1", "a:1"));
+            queue.push(Change::Tools);
+            queue.push(task("t", "working"));
+            queue.push(task("t", "done"));
         }
-        assert_eq!(drained(news), [updated("a:1", "a:1"), New::Tools, task("t", "done")]);
+        assert_eq!(drained(queue), [updated("a:1", "a:1"), Change::Tools, task("t", "done")]);
     }
 
     #[test]
     fn a_flood_of_parts_becomes_news_of_the_whole() {
-        let mut news = News::default();
+        let mut queue = ChangeQueue::default();
         for number in 0..100_000 {
-            news.note(updated(&format!("a:/{number}"), "a:/"));
+            queue.push(updated(&format!("a:/{number}"), "a:/"));
         }
-        assert_eq!(news.len(), PARTS + 1);
-        let taken = drained(news);
+        assert_eq!(queue.len(), PARTS + 1);
+        let taken = drained(queue);
         assert_eq!(taken.last(), Some(&updated("a:/", "a:/")));
-        let mut news = News::default();
+        let mut queue = ChangeQueue::default();
         for number in 0..100 {
-            news.note(updated(&format!("a:/{number}{}", "x".repeat(8_000)), "a:/"));
+            queue.push(updated(&format!("a:/{number}{}", "x".repeat(8_000)), "a:/"));
         }
-        assert_eq!(news.len(), PART_BYTES / 8_000 + 1);
+        assert_eq!(queue.len(), PART_BYTES / 8_000 + 1);
     }
 
     #[test]
     fn states_of_tasks_are_bounded() {
-        let mut news = News::default();
+        let mut queue = ChangeQueue::default();
         let large = "x".repeat(TASK_BYTES / 3);
         for number in 0..10 {
-            news.note(task(&number.to_string(), &large));
+            queue.push(task(&number.to_string(), &large));
         }
-        assert_eq!(news.len(), 2);
-        news.note(task("0", "small"));
-        news.note(task("3", &large));
-        assert_eq!(drained(news).len(), 3);
+        assert_eq!(queue.len(), 2);
+        queue.push(task("0", "small"));
+        queue.push(task("3", &large));
+        assert_eq!(drained(queue).len(), 3);
     }
 
     #[test]
     fn news_are_told_as_notifications() {
-        for (new, method, params) in [
-            (New::Tools, "notifications/tools/list_changed", json!({})),
-            (New::Prompts, "notifications/prompts/list_changed", json!({})),
-            (New::Resources, "notifications/resources/list_changed", json!({})),
+        for (change, method, params) in [
+            (Change::Tools, "notifications/tools/list_changed", json!({})),
+            (Change::Prompts, "notifications/prompts/list_changed", json!({})),
+            (Change::Resources, "notifications/resources/list_changed", json!({})),
             (updated("a:\"b", "a:"), "notifications/resources/updated", json!({"uri": "a:\"b"})),
             (task("t", "s"), "notifications/tasks", json!({"taskId": "t", "x": "s"})),
         ] {
-            let told = new.to_notification();
+            let told = change.to_notification();
             assert_eq!((told.method.as_str(), told.params.to_value()), (method, params));
         }
     }
@@ -238,28 +237,28 @@ mod tests {
         fn nothing_is_lost_however_it_comes_and_goes(
             steps in prop::collection::vec((0..4_u8, "a:/[ab]{0,2}"), 0..200),
         ) {
-            let mut news = News::default();
+            let mut queue = ChangeQueue::default();
             let mut open: Vec<Arc<str>> = Vec::new();
-            let note_told = |open: &mut Vec<Arc<str>>, new: New| match new {
-                New::Updated { uri, .. } => open.retain(|missed| !is_at_or_below(missed, &uri)),
+            let deliver = |open: &mut Vec<Arc<str>>, change: Change| match change {
+                Change::Updated { uri, .. } => open.retain(|missed| !is_at_or_below(missed, &uri)),
                 other => panic!("{other:?}"),
             };
             for (step, uri) in steps {
                 if step == 0 {
-                    if let Some(new) = news.take() {
-                        note_told(&mut open, new);
+                    if let Some(change) = queue.pop() {
+                        deliver(&mut open, change);
                     }
                 } else {
-                    news.note(updated(&uri, "a:/"));
+                    queue.push(updated(&uri, "a:/"));
                     open.push(uri.as_str().into());
                 }
-                prop_assert!(news.len() <= PARTS + 1);
+                prop_assert!(queue.len() <= PARTS + 1);
             }
-            while let Some(new) = news.take() {
-                note_told(&mut open, new);
+            while let Some(change) = queue.pop() {
+                deliver(&mut open, change);
             }
             prop_assert!(open.is_empty(), "{open:?}");
-            prop_assert_eq!((news.parts, news.part_bytes, news.task_bytes), (0, 0, 0));
+            prop_assert_eq!((queue.parts, queue.part_bytes, queue.task_bytes), (0, 0, 0));
         }
     }
 }
