@@ -3,6 +3,7 @@
 #![allow(unreachable_pub, reason = "a binary exports nothing, so `pub` means public to the other modules")]
 #![allow(clippy::print_stdout, reason = "a command line program talks to the person who called it")]
 
+mod bench;
 mod build;
 mod child;
 mod conformance;
@@ -40,8 +41,9 @@ usage: cargo xtask <command>
        [--list] [--binary PATH]
   picture                            draws docs/terminal.svg from the README's console block
   fuzz [target] [--seconds N]        fuzz targets (all of them without a name)
-  bench [--profile NAME] [...]       the benchmarks, built with the profile `dist` or the one named: all of them, or
-                                     what the arguments say, such as `run --only calls` or `soak --minutes 30`
+  bench [--profile NAME]             the benchmarks, built with the profile `dist` or the one named: all of them, or
+        [--before COMMIT|FILE|none]  what the arguments say, such as `run --only ratios --quick` or `soak --minutes 30`;
+        [...]                        --before: the earlier build of the ratios, 04859e2 by default
   eval-search DIR [...]              how well the search finds, over query sets with known answers, and how fast";
 
 fn main() -> ExitCode {
@@ -57,7 +59,7 @@ fn main() -> ExitCode {
         Some("conformance") => conformance::command(&workspace, rest),
         Some("picture") => picture::command(&workspace),
         Some("fuzz") => fuzz::command(&workspace, rest),
-        Some("bench") => bench(&workspace, rest),
+        Some("bench") => bench::command(&workspace, rest),
         Some("eval-search") => eval::command(&workspace, rest),
         Some("help" | "--help" | "-h") => {
             println!("{USAGE}");
@@ -76,25 +78,4 @@ fn main() -> ExitCode {
             ExitCode::from(2)
         }
     }
-}
-
-/// Gateway and yardsticks are built with the same profile: `dist`, the fastest, unless `--profile` names another.
-fn bench(workspace: &Workspace, rest: &[String]) -> anyhow::Result<bool> {
-    let (profile, rest) = match rest {
-        [flag, profile, rest @ ..] if flag == "--profile" => (profile.as_str(), rest),
-        rest => ("dist", rest),
-    };
-    let mut build = workspace.cargo();
-    build.args(["build", "--profile", profile, "--package", "toolcrib", "--package", "toolcrib-bench"]);
-    if !build.status()?.success() {
-        return Ok(false);
-    }
-    let mut command = workspace.cargo();
-    command.args(["run", "--quiet", "--profile", profile, "--package", "toolcrib-bench", "--"]).args(rest);
-    if rest.is_empty() {
-        // Without arguments everything is measured.
-        command.arg("run");
-    }
-    // The person watches the table grow, so the terminal is handed through and there is no deadline.
-    Ok(command.status()?.success())
 }

@@ -116,3 +116,15 @@ fn all_threads() -> std::io::Result<Runtime> {
 fn say(text: &str) {
     let _ = std::io::stdout().lock().write_all(text.as_bytes());
 }
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory as _;
+
+    use super::*;
+
+    #[test]
+    fn the_commands_contradict_nothing() {
+        Arguments::command().debug_assert();
+    }
+}

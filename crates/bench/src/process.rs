@@ -51,6 +51,22 @@ pub(crate) fn cpu_time_of_children() -> Option<Duration> {
     Some(Duration::from_millis(ticks * 1_000 / TICKS_PER_SECOND))
 }
 
+#[allow(clippy::cast_precision_loss)]
+impl Sizes {
+    pub(crate) fn resident_mib(&self) -> f64 {
+        self.resident_kib as f64 / 1024.0
+    }
+
+    pub(crate) fn own_mib(&self) -> f64 {
+        self.own_kib as f64 / 1024.0
+    }
+
+    /// As a number that is put beside others.
+    pub(crate) fn thread_count(&self) -> f64 {
+        self.threads as f64
+    }
+}
+
 impl Process {
     /// `None` when the process is gone or this is not Linux.
     pub(crate) fn cpu_time(self) -> Option<CpuTime> {

@@ -8,6 +8,7 @@ mod footprint;
 mod foundation;
 mod lifecycle;
 mod lists;
+mod ratios;
 mod sheet;
 mod workflows;
 mod yard;
@@ -15,7 +16,7 @@ mod yard;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use anyhow::{Context, bail};
+use anyhow::{Context, bail, ensure};
 
 use crate::report::write_region;
 use crate::{gateway, machine, say};
@@ -34,6 +35,8 @@ enum Part {
     Lists,
     /// Lazy servers, first calls, changed definitions, a server that hangs
     Lifecycle,
+    /// Calls beside the byte forwarder, the SDK's proxy and an earlier build, with the bounds on them
+    Ratios,
     /// Steps of workflows, the list of many, behaviour scenarios
     Workflows,
     /// 1,000 and 4,000 clients of one server
@@ -68,6 +71,9 @@ pub(crate) struct Run {
     /// Measure the yardsticks only
     #[arg(long, conflicts_with = "gateway")]
     no_gateway: bool,
+    /// The program of an earlier build, which `ratios` measures beside the gateway's
+    #[arg(long, value_name = "FILE")]
+    before: Option<PathBuf>,
     /// Another gateway that runs in front of this run's backend: NAME=URL or NAME=URL,PID (see --backend-listen)
     #[arg(long, value_parser = yard::parse_peer)]
     peer: Vec<yard::Peer>,
@@ -80,10 +86,13 @@ pub(crate) struct Run {
     /// Also compile the gateway from cold
     #[arg(long)]
     compile: bool,
-    /// A document whose regions `bench`, `crowd`, `lifecycle` and `workflows` receive the tables of the parts that were
-    /// measured
+    /// A document whose regions `bench`, `crowd`, `lifecycle`, `ratios` and `workflows` receive the tables of the parts
+    /// that were measured
     #[arg(long)]
     write: Option<PathBuf>,
+    /// A file that receives the figures of `ratios` as JSON
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
 }
 
 impl Run {
@@ -136,6 +145,9 @@ impl Findings {
 
 pub(crate) async fn run(run: &Run) -> anyhow::Result<()> {
     let program = if run.no_gateway { None } else { Some(gateway::program(run.gateway.clone())?) };
+    if let Some(before) = &run.before {
+        ensure!(before.is_file(), "there is no program `{}`; name the earlier build with --before", before.display());
+    }
     let mut findings = Findings::default();
     let facts = machine::facts();
     say(&format!("{facts}\n\n"));
@@ -165,6 +177,10 @@ pub(crate) async fn run(run: &Run) -> anyhow::Result<()> {
         build::measure(run, &mut findings)?;
     }
     if let Some(program) = program.as_deref() {
+        if run.wants(Part::Ratios) {
+            let text = ratios::measure(run, program, &facts, &mut findings).await;
+            write_own(run, "ratios", &facts, &text)?;
+        }
         if run.wants(Part::Lifecycle) {
             let text = lifecycle::measure(run, program, &mut findings).await;
             write_own(run, "lifecycle", &facts, &text)?;
@@ -179,7 +195,7 @@ pub(crate) async fn run(run: &Run) -> anyhow::Result<()> {
         }
     }
     // What has a region of its own leaves that of the others alone.
-    let own = |part: &Part| matches!(part, Part::Crowd | Part::Hung | Part::Lifecycle | Part::Workflows);
+    let own = |part: &Part| matches!(part, Part::Crowd | Part::Hung | Part::Lifecycle | Part::Ratios | Part::Workflows);
     if !run.only.is_empty() && run.only.iter().all(own) { verdict(&findings) } else { finish(run, &facts, &findings) }
 }
 

@@ -22,6 +22,8 @@ const CALLS_AT_A_TIME: usize = 64;
 
 /// What the proxy stands in front of, and how it answers.
 #[derive(Debug, Clone, clap::Args)]
+// The command's own group has this name already.
+#[group(skip)]
 pub(crate) struct SdkProxy {
     /// URL of a backend over HTTP; without it, this program's own backend is started over stdio
     #[arg(long)]

@@ -8,6 +8,13 @@ use crate::report::{Table, maybe, median};
 use super::yard::{Path, Payload, Yard, Yardsticks};
 use super::{Findings, Run};
 
+/// What is measured at a time: one payload, so many clients.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Cell {
+    pub(super) payload: Payload,
+    pub(super) clients: usize,
+}
+
 /// One number per round.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Series(Vec<Option<f64>>);
@@ -25,6 +32,22 @@ impl Series {
 
     pub(super) fn over(&self, other: &Self) -> Option<f64> {
         self.with(other, |mine, theirs| mine / theirs)
+    }
+}
+
+// === impl Cell ===
+
+impl Cell {
+    /// As in `echo, 0.2 KB, 16 clients`.
+    pub(super) fn title(self) -> String {
+        let plural = if self.clients == 1 { "client" } else { "clients" };
+        format!("{}, {} {plural}", self.payload.title(), self.clients)
+    }
+}
+
+impl FromIterator<f64> for Series {
+    fn from_iter<T: IntoIterator<Item = f64>>(numbers: T) -> Self {
+        Self(numbers.into_iter().map(Some).collect())
     }
 }
 
@@ -62,17 +85,17 @@ pub(super) fn of<'a>(rows: &'a [Row], name: &str, none: &'a Row) -> &'a Row {
 pub(super) async fn measure(run: &Run, yard: &Yard, findings: &mut Findings) {
     for payload in [Payload::Echo, Payload::Text] {
         for &clients in &run.clients {
-            let rows = rounds(run, yard, payload, clients, findings).await;
+            let rows = rounds(run, &paths_for(yard, payload), Cell { payload, clients }, findings).await;
             findings.aims.add_calls(payload, clients, &rows);
             findings.foundation.add_calls(payload, clients, &rows);
-            let plural = if clients == 1 { "client" } else { "clients" };
-            findings.section(&format!("{}, {clients} {plural}", payload.title()), table(&rows).markdown());
+            findings.section(&Cell { payload, clients }.title(), table(&rows).markdown());
         }
     }
 }
 
 pub(super) async fn measure_big(run: &Run, yard: &Yard, findings: &mut Findings) {
-    let rows = rounds(run, yard, Payload::Big, 1, findings).await;
+    let cell = Cell { payload: Payload::Big, clients: 1 };
+    let rows = rounds(run, &paths_for(yard, Payload::Big), cell, findings).await;
     let columns = ["path", "ms per call", "÷ direct", "MB/s", "CPU ms/call", "peak resident MiB"];
     let mut out = Table::new(&columns);
     let none = Row::default();
@@ -99,20 +122,21 @@ fn paths_for(yard: &Yard, payload: Payload) -> Vec<Path> {
     yard.paths().into_iter().filter(|path| payload == Payload::Echo || path.serves_large()).collect()
 }
 
-async fn rounds(run: &Run, yard: &Yard, payload: Payload, clients: usize, findings: &mut Findings) -> Vec<Row> {
-    let paths = paths_for(yard, payload);
+/// One measurement of each path in each round; a path that fails has no figure in that round.
+pub(super) async fn rounds(run: &Run, paths: &[Path], cell: Cell, findings: &mut Findings) -> Vec<Row> {
+    let Cell { payload, clients } = cell;
     let mut asks: Vec<Option<Ask>> = Vec::new();
-    for path in &paths {
+    for path in paths {
         let ask = path.ask(payload).await;
         asks.push(findings.note(&path.name, ask).flatten());
     }
     let mut rows: Vec<_> = paths.iter().map(Row::new).collect();
     for round in 1..=run.rounds() {
-        eprintln!("{}, {clients} clients: round {round} of {}", payload.title(), run.rounds());
+        eprintln!("{}: round {round} of {}", cell.title(), run.rounds());
         for ((path, ask), row) in paths.iter().zip(&asks).zip(&mut rows) {
             let Some(ask) = ask.clone() else { continue };
             let outcome = load(run, path, ask, clients).run().await;
-            let outcome = findings.note(&format!("{}, {}, {clients} clients", path.name, payload.title()), outcome);
+            let outcome = findings.note(&format!("{}, {}", path.name, cell.title()), outcome);
             row.add(outcome.as_ref());
         }
     }

@@ -54,7 +54,7 @@ async fn make_known(program: &Path, home: &Home, tools: usize) -> anyhow::Result
 }
 
 /// Asks for the names of all tools until they are as they should be.
-async fn until_listed(client: &mut Client, wanted: impl Fn(&[String]) -> bool) -> anyhow::Result<()> {
+pub(super) async fn until_listed(client: &mut Client, wanted: impl Fn(&[String]) -> bool) -> anyhow::Result<()> {
     let started = Instant::now();
     loop {
         let names = list(client).await?;

@@ -199,19 +199,19 @@ impl Yard {
 
     /// Every path, in the order of the table.
     pub(super) fn paths(&self) -> Vec<Path> {
-        let of_role = |name: &str, role: &Role| Path::new(name, &role.url, Some(role.process));
-        let mut paths = vec![of_role(DIRECT, &self.legacy.backend), of_role(FORWARDER, &self.legacy.forwarder)];
-        paths.extend(self.sdk_http.as_ref().map(|role| of_role(SDK_HTTP, role)));
-        paths.extend(self.sdk_stdio.as_ref().map(|role| of_role(SDK_STDIO, role)));
+        let (backend, forwarder) = (&self.legacy.backend, &self.legacy.forwarder);
+        let mut paths = vec![Path::of_role(DIRECT, backend), Path::of_role(FORWARDER, forwarder)];
+        paths.extend(self.sdk_http.as_ref().map(|role| Path::of_role(SDK_HTTP, role)));
+        paths.extend(self.sdk_stdio.as_ref().map(|role| Path::of_role(SDK_STDIO, role)));
         if let Some(gateway) = &self.legacy.gateway {
-            let (http, stdio) = direct_paths(gateway, (GATEWAY_HTTP, GATEWAY_STDIO));
+            let [http, stdio] = direct_paths(gateway, [GATEWAY_HTTP, GATEWAY_STDIO]);
             paths.push(http.clone());
             if self.small {
                 paths.push(stdio);
             }
             let (url, name) = (gateway.url.clone(), GATEWAY_CALL_TOOL.to_owned());
             paths.push(Path { name, url, by_call_tool: true, ..http.clone() });
-            paths.push(Path { name: GATEWAY_MODERN_CLIENT.to_owned(), manner: Manner::Modern, ..http.clone() });
+            paths.push(http.by_modern_client(GATEWAY_MODERN_CLIENT));
             paths.push(Path { name: GATEWAY_ASKABLE.to_owned(), manner: Manner::Askable, ..http });
         }
         paths.extend(self.modern_paths());
@@ -221,11 +221,11 @@ impl Yard {
 
     fn modern_paths(&self) -> Vec<Path> {
         let modern = |path: Path| Path { manner: Manner::Modern, to_modern: true, ..path };
-        let of_role = |name: &str, role: &Role| modern(Path::new(name, &role.url, Some(role.process)));
+        let of_role = |name: &str, role: &Role| modern(Path::of_role(name, role));
         let mut paths =
             vec![of_role(MODERN_DIRECT, &self.modern.backend), of_role(MODERN_FORWARDER, &self.modern.forwarder)];
         if let Some(gateway) = &self.modern.gateway {
-            let (http, stdio) = direct_paths(gateway, (GATEWAY_MODERN, GATEWAY_MODERN_STDIO));
+            let [http, stdio] = direct_paths(gateway, [GATEWAY_MODERN, GATEWAY_MODERN_STDIO]);
             paths.push(modern(http.clone()));
             if self.small {
                 paths.push(modern(stdio));
@@ -247,16 +247,25 @@ impl Yard {
 }
 
 /// By name through the profile that exposes everything: the server over HTTP, and one over stdio.
-fn direct_paths(gateway: &Gateway, (http, stdio): (&str, &str)) -> (Path, Path) {
+pub(super) fn direct_paths(gateway: &Gateway, [http, stdio]: [&str; 2]) -> [Path; 2] {
     let url = gateway.profile("direct");
     let path = |name, server| Path { server, ..Path::new(name, &url, Some(gateway.process)) };
-    (path(http, "bench-http"), path(stdio, "bench-stdio"))
+    [path(http, "bench-http"), path(stdio, "bench-stdio")]
 }
 
 impl Path {
     fn new(name: &str, url: &str, process: Option<Process>) -> Self {
         let (name, url, manner) = (name.to_owned(), url.to_owned(), Manner::Legacy);
         Self { name, url, manner, process, to_modern: false, server: "", by_call_tool: false }
+    }
+
+    pub(super) fn of_role(name: &str, role: &Role) -> Self {
+        Self::new(name, &role.url, Some(role.process))
+    }
+
+    /// The same path under another name, called by a client of revision 2026-07-28.
+    pub(super) fn by_modern_client(&self, name: &str) -> Self {
+        Self { name: name.to_owned(), manner: Manner::Modern, ..self.clone() }
     }
 }
 
