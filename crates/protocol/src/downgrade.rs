@@ -5,6 +5,10 @@
 //! came with 2025-03-26, `resource_link`, `structuredContent` and `outputSchema` with 2025-06-18, both of them an
 //! object until 2026-07-28 lets them be anything.
 
+use std::sync::LazyLock;
+
+use memchr::memmem::Finder;
+
 use crate::json;
 use crate::method;
 use crate::raw::{self, Edit, Raw, Writer};
@@ -104,7 +108,8 @@ fn without_flags(schema: &str) -> Option<Raw> {
 fn tool_result(revision: Revision, result: &Raw) -> Raw {
     // Most results need nothing and some are large: they are searched, not read. A key with escapes is overlooked, as
     // is then the harm that its sender does to its own result.
-    let named = || memchr::memmem::find(result.bytes(), b"structuredContent").is_some();
+    static KEY: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new("structuredContent"));
+    let named = || KEY.find(result.bytes()).is_some();
     if revision.has_structured_content() && !named() {
         return result.clone();
     }

@@ -8,7 +8,7 @@ use crate::raw::Raw;
 /// A request's id: a string or an integer, kept as it was written.
 ///
 /// Two ids are equal when their raw texts are; for answers to our own requests use [`Id::number`].
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq, Hash)]
 pub struct Id(Raw);
 
 impl Id {

@@ -10,6 +10,8 @@ use bytestring::ByteString;
 
 /// From this many keys on an object's keys are looked up in a set instead of one by one.
 const SET_FROM: usize = 16;
+/// How many bytes of a string are looked at one by one.
+const SHORT: usize = 24;
 
 /// What to insist on.
 #[derive(Debug, Clone, Copy)]
@@ -170,12 +172,12 @@ pub(crate) fn values<'a>(members: &[Member<'a>], key: &str) -> impl Iterator<Ite
 
 /// The members of an object that was checked before, `None` for anything else.
 pub(crate) fn object(text: &str) -> Option<Vec<Member<'_>>> {
-    scan_text(text, Rules::checked()).ok()?.into_object()
+    Scanner::of_checked(text).run().ok()?.into_object()
 }
 
 /// The items of an array that was checked before, `None` for anything else.
 pub(crate) fn array(text: &str) -> Option<Vec<&str>> {
-    match scan_text(text, Rules::checked()).ok()? {
+    match Scanner::of_checked(text).run().ok()? {
         Outline::Array(items) => Some(items),
         Outline::Object(_) | Outline::Scalar(_) => None,
     }
@@ -224,35 +226,80 @@ pub fn write_string(out: &mut String, value: &str) {
     out.push_str(&serde_json::to_string(value).expect("a string serialises into memory"));
 }
 
-/// Keys of one open object.
-enum Keys<'a> {
-    Few(Vec<Cow<'a, str>>),
-    Many(HashSet<Cow<'a, str>>),
+/// The keys of the open objects, those of the outermost first: one list for all, so that an object costs no memory of its
+/// own. Only kept where duplicates are refused.
+#[derive(Default)]
+struct SeenKeys<'a> {
+    all: Vec<Cow<'a, str>>,
+    open: Vec<OpenObject<'a>>,
 }
 
-impl<'a> Keys<'a> {
-    /// Adds a key; `false` when it was there.
-    fn add(&mut self, key: Cow<'a, str>) -> bool {
-        match self {
-            Keys::Few(list) => {
-                if list.contains(&key) {
-                    return false;
-                }
-                list.push(key);
-                if list.len() >= SET_FROM {
-                    *self = Keys::Many(list.drain(..).collect());
-                }
-                true
-            }
-            Keys::Many(set) => set.insert(key),
+/// Where the keys of one open object begin in the list, or all of them once they are many.
+struct OpenObject<'a> {
+    start: usize,
+    many: Option<HashSet<Cow<'a, str>>>,
+}
+
+impl<'a> SeenKeys<'a> {
+    fn begin(&mut self) {
+        self.open.push(OpenObject { start: self.all.len(), many: None });
+    }
+
+    fn end(&mut self) {
+        if let Some(object) = self.open.pop() {
+            self.all.truncate(object.start);
         }
+    }
+
+    /// Adds a key of the innermost object; `false` when it was there.
+    fn add(&mut self, key: Cow<'a, str>) -> bool {
+        let Some(object) = self.open.last_mut() else { return true };
+        if let Some(many) = &mut object.many {
+            return many.insert(key);
+        }
+        let seen = &self.all[object.start..];
+        if seen.contains(&key) {
+            return false;
+        }
+        if seen.len() + 1 < SET_FROM {
+            self.all.push(key);
+        } else {
+            object.many = Some(self.all.drain(object.start..).chain([key]).collect());
+        }
+        true
     }
 }
 
-/// What is open around the scanner's position.
-enum Frame {
-    Array,
-    Object,
+/// Which of the open values are objects, the others being arrays: a bit for each of the innermost 64.
+#[derive(Default)]
+struct Nesting {
+    depth: usize,
+    innermost: u64,
+    /// The bits of 64 levels each, further out.
+    outer: Vec<u64>,
+}
+
+impl Nesting {
+    fn push(&mut self, is_object: bool) {
+        if self.depth > 0 && self.depth.is_multiple_of(64) {
+            self.outer.push(self.innermost);
+        }
+        self.innermost = self.innermost << 1 | u64::from(is_object);
+        self.depth += 1;
+    }
+
+    fn pop(&mut self) {
+        self.depth -= 1;
+        self.innermost >>= 1;
+        if self.depth > 0 && self.depth.is_multiple_of(64) {
+            self.innermost = self.outer.pop().unwrap_or_default();
+        }
+    }
+
+    /// Whether the innermost value is an object; `None` when none is open.
+    fn innermost(&self) -> Option<bool> {
+        (self.depth > 0).then_some(self.innermost & 1 == 1)
+    }
 }
 
 struct Scanner<'a> {
@@ -260,23 +307,25 @@ struct Scanner<'a> {
     bytes: &'a [u8],
     at: usize,
     rules: Rules,
-    /// Keys of the open objects, innermost last; only kept where duplicates are refused.
-    keys: Vec<Keys<'a>>,
+    seen: SeenKeys<'a>,
     /// Whether a control character stands anywhere, if only as a line break between values. Compact JSON has none, and
     /// its strings need not be searched for one.
     has_control: bool,
+    /// Whether the text was checked before, so that values can be skipped.
+    is_checked: bool,
 }
 
 impl<'a> Scanner<'a> {
     fn new(text: &'a str, rules: Rules) -> Self {
         let bytes = text.as_bytes();
-        Self { text, bytes, at: 0, rules, keys: Vec::new(), has_control: has_control(bytes) }
+        let (seen, has_control) = (SeenKeys::default(), has_control(bytes));
+        Self { text, bytes, at: 0, rules, seen, has_control, is_checked: false }
     }
 
-    /// Of a text that was checked before: no string in it has a control character.
+    /// Of a text that was checked before: no string in it has a control character, and its values are well formed.
     fn of_checked(text: &'a str) -> Self {
-        let bytes = text.as_bytes();
-        Self { text, bytes, at: 0, rules: Rules::checked(), keys: Vec::new(), has_control: false }
+        let (bytes, seen) = (text.as_bytes(), SeenKeys::default());
+        Self { text, bytes, at: 0, rules: Rules::checked(), seen, has_control: false, is_checked: true }
     }
 
     fn member(mut self, wanted: &str) -> Option<&'a str> {
@@ -289,9 +338,8 @@ impl<'a> Scanner<'a> {
         if self.peek() == Some(b'}') {
             return None;
         }
-        let mut seen = Keys::Few(Vec::new());
         loop {
-            let (_, key) = self.key(&mut seen).ok()?;
+            let (_, key) = self.key().ok()?;
             self.blanks();
             let start = self.at;
             self.value().ok()?;
@@ -326,15 +374,17 @@ impl<'a> Scanner<'a> {
         self.enter_check(1)?;
         self.at += 1;
         let mut members: Vec<Member<'a>> = Vec::with_capacity(8);
-        let room = if self.rules.unique == UniqueKeys::Nowhere { 0 } else { 8 };
-        let mut seen = Keys::Few(Vec::with_capacity(room));
+        if self.rules.unique != UniqueKeys::Nowhere {
+            self.seen.all.reserve(8);
+            self.seen.begin();
+        }
         self.blanks();
         if self.peek() == Some(b'}') {
             self.at += 1;
             return Ok(Outline::Object(members));
         }
         loop {
-            let (raw_key, key) = self.key(&mut seen)?;
+            let (raw_key, key) = self.key()?;
             self.blanks();
             let start = self.at;
             self.value()?;
@@ -381,16 +431,16 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    /// A key, raw and as text, and its colon; refused unless it is new among `seen`.
-    fn key(&mut self, seen: &mut Keys<'a>) -> Result<(&'a str, Cow<'a, str>), Fault> {
+    /// A key, raw and as text, and its colon; refused where it stands twice in its object and must not.
+    fn key(&mut self) -> Result<(&'a str, Cow<'a, str>), Fault> {
         self.blanks();
         let start = self.at;
         if self.peek() != Some(b'"') {
             return Err(self.syntax("a key in double quotes"));
         }
-        self.string()?;
+        let is_plain = self.string()?;
         let raw = &self.text[start..self.at];
-        let key = match text(raw) {
+        let key = match if is_plain { Some(Cow::Borrowed(&raw[1..raw.len() - 1])) } else { text(raw) } {
             Some(key) => key,
             // Half a surrogate pair can be spelt in several ways, so no one could say which keys are equal.
             None if self.rules.unique == UniqueKeys::Everywhere => {
@@ -399,7 +449,7 @@ impl<'a> Scanner<'a> {
             }
             None => Cow::Borrowed(raw),
         };
-        if self.rules.unique != UniqueKeys::Nowhere && !seen.add(key.clone()) {
+        if self.rules.unique != UniqueKeys::Nowhere && !self.seen.add(key.clone()) {
             return Err(Fault::DuplicateKey { at: start, key: key.chars().take(64).collect() });
         }
         self.blanks();
@@ -412,39 +462,42 @@ impl<'a> Scanner<'a> {
 
     /// One value of any kind, without recursion. Positioned at its first byte, ends after its last.
     fn value(&mut self) -> Result<(), Fault> {
-        let mut open: Vec<Frame> = Vec::new();
+        if self.is_checked {
+            return self.skip();
+        }
+        let mut open = Nesting::default();
         // The outermost array or object is open too and counts as one level.
         let outer = 1;
         loop {
             self.blanks();
             match self.peek() {
                 Some(b'{') => {
-                    self.enter_check(open.len() + outer + 1)?;
+                    self.enter_check(open.depth + outer + 1)?;
                     self.at += 1;
                     self.blanks();
                     if self.peek() == Some(b'}') {
                         self.at += 1;
                     } else {
-                        open.push(Frame::Object);
+                        open.push(true);
                         if self.rules.unique == UniqueKeys::Everywhere {
-                            self.keys.push(Keys::Few(Vec::new()));
+                            self.seen.begin();
                         }
                         self.inner_key()?;
                         continue;
                     }
                 }
                 Some(b'[') => {
-                    self.enter_check(open.len() + outer + 1)?;
+                    self.enter_check(open.depth + outer + 1)?;
                     self.at += 1;
                     self.blanks();
                     if self.peek() == Some(b']') {
                         self.at += 1;
                     } else {
-                        open.push(Frame::Array);
+                        open.push(false);
                         continue;
                     }
                 }
-                Some(b'"') => self.string()?,
+                Some(b'"') => drop(self.string()?),
                 Some(b'-' | b'0'..=b'9') => self.number()?,
                 Some(b't') => self.word("true")?,
                 Some(b'f') => self.word("false")?,
@@ -453,20 +506,20 @@ impl<'a> Scanner<'a> {
             }
             // A value has ended: close what ends with it.
             loop {
-                match open.last() {
+                match open.innermost() {
                     None => return Ok(()),
-                    Some(Frame::Array) => {
+                    Some(false) => {
                         if !self.ends(b']')? {
                             break;
                         }
                     }
-                    Some(Frame::Object) => {
+                    Some(true) => {
                         if !self.ends(b'}')? {
                             self.inner_key()?;
                             break;
                         }
                         if self.rules.unique == UniqueKeys::Everywhere {
-                            self.keys.pop();
+                            self.seen.end();
                         }
                     }
                 }
@@ -475,12 +528,46 @@ impl<'a> Scanner<'a> {
         }
     }
 
+    /// One value of a text that was checked before: brackets are counted, and nothing else is looked at.
+    fn skip(&mut self) -> Result<(), Fault> {
+        let mut depth = 0_usize;
+        loop {
+            match self.peek() {
+                Some(b'"') => drop(self.string()?),
+                Some(b'{' | b'[') => {
+                    self.at += 1;
+                    depth += 1;
+                }
+                Some(b'}' | b']') if depth > 0 => {
+                    self.at += 1;
+                    depth -= 1;
+                }
+                Some(b',' | b':' | b' ' | b'\n' | b'\r' | b'\t') if depth > 0 => self.at += 1,
+                Some(_) => self.skip_scalar()?,
+                None => return Err(self.syntax("a value")),
+            }
+            if depth == 0 {
+                return Ok(());
+            }
+        }
+    }
+
+    /// A number or a word.
+    fn skip_scalar(&mut self) -> Result<(), Fault> {
+        let is_part = |byte: &&u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'+' | b'.');
+        match self.bytes[self.at..].iter().take_while(is_part).count() {
+            0 => Err(self.syntax("a value")),
+            count => {
+                self.at += count;
+                Ok(())
+            }
+        }
+    }
+
     /// The key of an inner object; only looked at closely where duplicates are refused.
     fn inner_key(&mut self) -> Result<(), Fault> {
-        if let Some(mut seen) = self.keys.pop() {
-            let key = self.key(&mut seen);
-            self.keys.push(seen);
-            return key.map(drop);
+        if self.rules.unique == UniqueKeys::Everywhere {
+            return self.key().map(drop);
         }
         self.blanks();
         if self.peek() != Some(b'"') {
@@ -502,12 +589,13 @@ impl<'a> Scanner<'a> {
         Ok(())
     }
 
-    fn string(&mut self) -> Result<(), Fault> {
+    /// A string; whether its text is what stands between the quotes.
+    fn string(&mut self) -> Result<bool, Fault> {
         self.at += 1;
+        let mut is_plain = true;
         loop {
             let rest = &self.bytes[self.at..];
-            let stop = if self.has_control { special(rest) } else { memchr::memchr2(b'"', b'\\', rest) };
-            let Some(stop) = stop else {
+            let Some(stop) = self.end_of_plain(rest) else {
                 self.at = self.bytes.len();
                 return Err(self.syntax("the closing quote of a string"));
             };
@@ -515,15 +603,27 @@ impl<'a> Scanner<'a> {
             match rest[stop] {
                 b'"' => {
                     self.at += 1;
-                    return Ok(());
+                    return Ok(is_plain);
                 }
                 b'\\' => {
+                    is_plain = false;
                     self.at += 1;
                     self.escape()?;
                 }
                 _ => return Err(self.syntax("no control character in a string")),
             }
         }
+    }
+
+    /// The first byte of a string's content that is not plain. Most strings are short: a few bytes are looked at one by
+    /// one before a search begins that is made for long ones.
+    fn end_of_plain(&self, content: &[u8]) -> Option<usize> {
+        let (short, long) = content.split_at(content.len().min(SHORT));
+        let is_special = |byte: &u8| matches!(byte, b'"' | b'\\' | ..0x20);
+        short.iter().position(is_special).or_else(|| {
+            let stop = if self.has_control { special(long) } else { memchr::memchr2(b'"', b'\\', long) };
+            stop.map(|stop| SHORT + stop)
+        })
     }
 
     /// What follows a backslash.

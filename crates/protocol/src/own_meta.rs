@@ -1,6 +1,10 @@
 //! The keys of `_meta` that only the gateway itself may set: taken out of whatever a server sends, wherever in it they
 //! stand, so that what is read from such a key was written here.
 
+use std::sync::LazyLock;
+
+use memchr::memmem::Finder;
+
 use crate::json;
 use crate::raw::Raw;
 
@@ -13,7 +17,8 @@ pub const ERROR: &str = "toolcrib/error";
 pub fn stripped(raw: Raw) -> Raw {
     // A key of ours is written as it is, or with escapes.
     let bytes = raw.bytes();
-    if memchr::memmem::find(bytes, OWN.as_bytes()).is_none() && memchr::memmem::find(bytes, b"\\").is_none() {
+    static OURS: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(OWN));
+    if OURS.find(bytes).is_none() && memchr::memchr(b'\\', bytes).is_none() {
         return raw;
     }
     let mut walk = Walk { text: raw.as_str(), at: 0, out: String::with_capacity(bytes.len()), found: false };

@@ -11,7 +11,7 @@ use serde::Serialize;
 use crate::json::{self, Fault, Member, Outline, Rules};
 
 /// One JSON value as text. It was checked when it was made, so reading its outline cannot fail.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq, Hash)]
 pub struct Raw(ByteString);
 
 impl Raw {

@@ -53,7 +53,7 @@ pub struct Session {
     last_used: AtomicI64,
     /// Whether its client has used it since it was opened.
     is_used: AtomicBool,
-    running: Mutex<HashMap<String, Arc<Cancelled>>>,
+    running: Mutex<HashMap<Id, Arc<Cancelled>>>,
     streams: Streams,
     loaded: Mutex<LoadedTools>,
     questions: Questions,
@@ -90,7 +90,7 @@ impl fmt::Debug for Sessions {
 #[derive(Debug)]
 pub struct RunningRequest {
     session: Arc<Session>,
-    id: String,
+    id: Id,
     cancelled: Arc<Cancelled>,
 }
 
@@ -128,13 +128,13 @@ impl Session {
     /// Notes a request that runs, so that it can be cancelled.
     pub fn run(self: &Arc<Self>, id: &Id) -> RunningRequest {
         let cancelled = Arc::new(Cancelled::default());
-        lock(&self.running).insert(id.as_str().to_owned(), Arc::clone(&cancelled));
-        RunningRequest { session: Arc::clone(self), id: id.as_str().to_owned(), cancelled }
+        lock(&self.running).insert(id.clone(), Arc::clone(&cancelled));
+        RunningRequest { session: Arc::clone(self), id: id.clone(), cancelled }
     }
 
     /// Cancels a running request; nothing happens when it has ended.
     pub fn cancel(&self, id: &Id) {
-        if let Some(cancelled) = lock(&self.running).get(id.as_str()) {
+        if let Some(cancelled) = lock(&self.running).get(id) {
             cancelled.set();
         }
     }

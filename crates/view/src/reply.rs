@@ -1,5 +1,8 @@
 //! Results of tools that the gateway itself gives.
 
+use std::sync::LazyLock;
+
+use memchr::memmem::Finder;
 use serde_json::{Value, json};
 use toolcrib_base::{Kind, Problem};
 use toolcrib_protocol::raw::Edit;
@@ -54,9 +57,9 @@ pub fn marked(result: &Raw, kind: Kind) -> Raw {
 pub fn is_failure(result: &Raw) -> bool {
     // The content may be large. Only where the bytes `"isError": true` stand somewhere are the members looked at.
     let bytes = result.bytes();
-    let key = b"\"isError\"";
-    let mut claims = memchr::memmem::find_iter(bytes, key).filter(|at| {
-        let after = bytes[at + key.len()..].trim_ascii_start();
+    static KEY: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new("\"isError\""));
+    let mut claims = KEY.find_iter(bytes).filter(|at| {
+        let after = bytes[at + KEY.needle().len()..].trim_ascii_start();
         after.strip_prefix(b":").is_some_and(|value| value.trim_ascii_start().starts_with(b"true"))
     });
     claims.next().is_some() && result.get("isError").is_some_and(|flag| flag.as_str() == "true")

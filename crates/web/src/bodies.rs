@@ -12,10 +12,12 @@ use bytes::Bytes;
 use hyper::body::Incoming;
 use tokio::sync::Notify;
 use toolcrib_session::ShareKey;
-use toolcrib_transport::http::server::{BodyError, read_body_if};
+use toolcrib_transport::http::server::{BodyError, BodyReader};
 
 /// A body up to this size is taken although its client holds its share: calls stay possible beside large ones.
 const SMALL: usize = 64 * 1024;
+/// A body up to this size is copied, in bytes: its connection reads on into the same memory.
+const COPIED: usize = 4 * 1024;
 
 /// The budget. Clones are handles to the same one.
 #[derive(Debug, Clone)]
@@ -36,11 +38,11 @@ struct Holdings {
     shares: HashMap<ShareKey, Share>,
 }
 
+/// A body that is being read.
 #[derive(Debug)]
 struct Body {
     key: ShareKey,
     bytes: usize,
-    is_complete: bool,
     gives_way: Arc<Notify>,
 }
 
@@ -53,7 +55,7 @@ struct Share {
     growing: BTreeSet<(usize, Reverse<u64>)>,
 }
 
-/// One body's part of the budget, given back when dropped.
+/// The part of the budget of a body that is being read, given back when dropped.
 #[derive(Debug)]
 struct Claim {
     bodies: Bodies,
@@ -61,10 +63,18 @@ struct Claim {
     gives_way: Arc<Notify>,
 }
 
-/// A complete body with its claim.
+/// The part of the budget of a complete body, which does not give way any more. Given back when dropped.
+#[derive(Debug)]
+struct Held {
+    bodies: Bodies,
+    key: ShareKey,
+    bytes: usize,
+}
+
+/// A complete body with its part of the budget.
 struct CountedBody {
     bytes: Bytes,
-    _claim: Claim,
+    _held: Held,
 }
 
 impl AsRef<[u8]> for CountedBody {
@@ -82,16 +92,50 @@ impl Bodies {
     }
 
     /// Reads a body of at most `limit` bytes that counts for this client.
+    ///
+    /// # Errors
+    /// It did not arrive, is too large, or there is no room for it.
     pub(crate) async fn read(&self, body: Incoming, limit: usize, key: ShareKey) -> Result<Bytes, BodyError> {
+        let mut reader = BodyReader::new(body, limit)?;
+        let first = reader.first().await?;
+        if reader.is_done() {
+            return self.keep(first, key);
+        }
+        // Boxed: hardly any body has more than one part, and the future of each request is moved.
+        Box::pin(self.read_on(reader, first, key)).await
+    }
+
+    /// Counts a body that came in one part. A short one is copied out of the buffer of its connection, which can use that
+    /// again.
+    fn keep(&self, bytes: Bytes, key: ShareKey) -> Result<Bytes, BodyError> {
+        let held = self.hold(key, bytes.len()).ok_or(BodyError::NoRoom)?;
+        let bytes = if bytes.len() <= COPIED { Bytes::copy_from_slice(&bytes) } else { bytes };
+        Ok(Bytes::from_owner(CountedBody { bytes, _held: held }))
+    }
+
+    /// A part of the budget for a complete body; `None` without room.
+    fn hold(&self, key: ShareKey, bytes: usize) -> Option<Held> {
+        let mut held = self.held();
+        held.make_room(self.0.most, &key, bytes, bytes).then(|| {
+            held.add(&key, bytes);
+            Held { bodies: self.clone(), key, bytes }
+        })
+    }
+
+    /// Reads a body that comes in parts. Until it is complete it may have to give way to another.
+    async fn read_on(&self, reader: BodyReader, first: Bytes, key: ShareKey) -> Result<Bytes, BodyError> {
         let claim = self.claim(key);
-        let read = read_body_if(body, limit, |bytes| claim.grow(bytes));
+        if !claim.grow(first.len()) {
+            return Err(BodyError::NoRoom);
+        }
+        let read = reader.rest(first, |bytes| claim.grow(bytes));
         let bytes = tokio::select! {
             biased;
             () = claim.gives_way.notified() => return Err(BodyError::NoRoom),
             read = read => read?,
         };
-        claim.complete();
-        Ok(Bytes::from_owner(CountedBody { bytes, _claim: claim }))
+        let held = claim.complete().ok_or(BodyError::NoRoom)?;
+        Ok(Bytes::from_owner(CountedBody { bytes, _held: held }))
     }
 
     fn claim(&self, key: ShareKey) -> Claim {
@@ -99,8 +143,8 @@ impl Bodies {
         let mut held = self.held();
         let id = held.next;
         held.next += 1;
-        held.shares.entry(key.clone()).or_default().bodies += 1;
-        held.claims.insert(id, Body { key, bytes: 0, is_complete: false, gives_way: Arc::clone(&gives_way) });
+        held.add(&key, 0);
+        held.claims.insert(id, Body { key, bytes: 0, gives_way: Arc::clone(&gives_way) });
         Claim { bodies: self.clone(), id, gives_way }
     }
 
@@ -119,35 +163,20 @@ impl Bodies {
 impl Claim {
     /// Takes so many more bytes; `false` when there is no room, or when this body had to give way.
     fn grow(&self, more: usize) -> bool {
-        let most = self.bodies.0.most;
         let mut held = self.bodies.held();
-        loop {
-            let Some(body) = held.claims.get(&self.id) else { return false };
-            let (key, wanted) = (body.key.clone(), body.bytes + more);
-            let own = held.shares.get(&key).map_or(0, |share| share.bytes) + more;
-            // The administrator may use all of it, the others leave an eighth. Half is the most that one of them has.
-            let over_share = !key.is_admin && wanted > SMALL && own > most / 2;
-            let over_all = held.total + more > if key.is_admin { most } else { most - most / 8 };
-            if !over_share && !over_all {
-                held.resize(self.id, wanted);
-                return true;
-            }
-            let victim = if over_share { None } else { held.victim(&key, own, wanted) };
-            let Some(victim) = victim else { return false };
-            held.remove(victim);
+        let Some(body) = held.claims.get(&self.id) else { return false };
+        let (key, wanted) = (body.key.clone(), body.bytes + more);
+        let has_room = held.make_room(self.bodies.0.most, &key, wanted, more);
+        if has_room {
+            held.resize(self.id, wanted);
         }
+        has_room
     }
 
-    /// All of it has come: it does not give way any more.
-    fn complete(&self) {
-        let mut held = self.bodies.held();
-        let Holdings { claims, shares, .. } = &mut *held;
-        if let Some(body) = claims.get_mut(&self.id) {
-            body.is_complete = true;
-            if let Some(share) = shares.get_mut(&body.key) {
-                share.growing.remove(&(body.bytes, Reverse(self.id)));
-            }
-        }
+    /// All of it has come; `None` when it had to give way before.
+    fn complete(self) -> Option<Held> {
+        let Body { key, bytes, .. } = self.bodies.held().release(self.id)?;
+        Some(Held { bodies: self.bodies.clone(), key, bytes })
     }
 }
 
@@ -157,9 +186,55 @@ impl Drop for Claim {
     }
 }
 
+// === impl Held ===
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        self.bodies.held().subtract(&self.key, self.bytes);
+    }
+}
+
 // === impl Holdings ===
 
 impl Holdings {
+    /// Whether there is room for `more` bytes of a body that then has `wanted`. Others may have to give way to it.
+    fn make_room(&mut self, most: usize, key: &ShareKey, wanted: usize, more: usize) -> bool {
+        loop {
+            let own = self.shares.get(key).map_or(0, |share| share.bytes) + more;
+            // The administrator may use all of it, the others leave an eighth. Half is the most that one of them has.
+            let over_share = !key.is_admin && wanted > SMALL && own > most / 2;
+            let over_all = self.total + more > if key.is_admin { most } else { most - most / 8 };
+            if !over_share && !over_all {
+                return true;
+            }
+            let victim = if over_share { None } else { self.victim(key, own, wanted) };
+            let Some(victim) = victim else { return false };
+            self.remove(victim);
+        }
+    }
+
+    /// Counts one more body.
+    fn add(&mut self, key: &ShareKey, bytes: usize) {
+        self.total += bytes;
+        let share = match self.shares.get_mut(key) {
+            Some(share) => share,
+            None => self.shares.entry(key.clone()).or_default(),
+        };
+        share.bytes += bytes;
+        share.bodies += 1;
+    }
+
+    /// The inverse.
+    fn subtract(&mut self, key: &ShareKey, bytes: usize) {
+        self.total -= bytes;
+        let Some(share) = self.shares.get_mut(key) else { return };
+        share.bytes -= bytes;
+        share.bodies -= 1;
+        if share.bodies == 0 {
+            self.shares.remove(key);
+        }
+    }
+
     fn resize(&mut self, id: u64, bytes: usize) {
         let Some(body) = self.claims.get_mut(&id) else { return };
         let share = self.shares.entry(body.key.clone()).or_default();
@@ -186,17 +261,18 @@ impl Holdings {
 
     /// Takes a body out of the account, and notifies its reader, which then frees its memory.
     fn remove(&mut self, id: u64) {
-        let Some(body) = self.claims.remove(&id) else { return };
-        self.total -= body.bytes;
-        if let Some(share) = self.shares.get_mut(&body.key) {
-            share.bytes -= body.bytes;
-            share.bodies -= 1;
-            share.growing.remove(&(body.bytes, Reverse(id)));
-            if share.bodies == 0 {
-                self.shares.remove(&body.key);
-            }
-        }
+        let Some(body) = self.release(id) else { return };
+        self.subtract(&body.key, body.bytes);
         body.gives_way.notify_one();
+    }
+
+    /// A body is not among those that grow any more. It counts as before.
+    fn release(&mut self, id: u64) -> Option<Body> {
+        let body = self.claims.remove(&id)?;
+        if let Some(share) = self.shares.get_mut(&body.key) {
+            share.growing.remove(&(body.bytes, Reverse(id)));
+        }
+        Some(body)
     }
 }
 
@@ -224,10 +300,13 @@ mod tests {
     #[test]
     fn what_is_taken_is_given_back() {
         let bodies = Bodies::new(MOST);
-        let claims = hold(&bodies, "a", 3);
-        claims[0].complete();
-        assert_eq!((claims.len(), bodies.total()), (3, 3 * MEBI));
-        drop(claims);
+        let mut claims = hold(&bodies, "a", 3);
+        let complete = claims.remove(0).complete();
+        let short = bodies.hold(key("a"), 200);
+        assert_eq!((claims.len(), bodies.total()), (2, 3 * MEBI + 200));
+        drop((claims, complete));
+        assert_eq!(bodies.total(), 200);
+        drop(short);
         assert_eq!(bodies.total(), 0);
         assert!(bodies.held().claims.is_empty() && bodies.held().shares.is_empty());
     }
@@ -261,11 +340,7 @@ mod tests {
     #[test]
     fn complete_bodies_do_not_give_way() {
         let bodies = Bodies::new(MOST);
-        let full = ["a", "b"].map(|name| {
-            let claims = hold(&bodies, name, 100);
-            claims.iter().for_each(Claim::complete);
-            claims
-        });
+        let full = ["a", "b"].map(|name| hold(&bodies, name, 100).into_iter().map(Claim::complete).collect::<Vec<_>>());
         assert_eq!([full[0].len(), full[1].len()], [4, 3], "an eighth is left");
         assert!(hold(&bodies, "c", 1).is_empty());
         assert_eq!(hold(&bodies, "admin", 2).len(), 1, "the administrator has an eighth more");

@@ -9,7 +9,7 @@ pub mod respond;
 mod revoke;
 pub mod route;
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
@@ -69,6 +69,8 @@ pub struct Visitor {
     pub principal: Principal,
     /// Of the profile whose keys were looked at; `None` where the path has no profile, or there is no such profile.
     pub snapshot: Option<ProfileSnapshot>,
+    /// From where.
+    pub address: IpAddr,
 }
 
 /// Serves the site until the scope stops.
@@ -82,15 +84,12 @@ pub async fn serve(listener: TcpListener, site: Arc<Site>, scope: Scope) {
     .await;
 }
 
-async fn answer(site: &Arc<Site>, peer: SocketAddr, mut request: Request<Incoming>) -> Response<Body> {
+async fn answer(site: &Arc<Site>, peer: SocketAddr, request: Request<Incoming>) -> Response<Body> {
     // Taken once: who is admitted by these keys is answered by this view and its rules.
     let snapshot = route::profile_of(site, request.uri()).and_then(|profile| site.gateway.snapshot(&profile).ok());
     let keys = snapshot.as_ref().and_then(ProfileKeys::of);
     respond::shielded(match site.guard.admit(peer, request.uri(), request.headers(), keys) {
-        Ok(principal) => {
-            request.extensions_mut().insert(peer);
-            route::answer(site, Visitor { principal, snapshot }, request).await
-        }
+        Ok(principal) => route::answer(site, Visitor { principal, snapshot, address: peer.ip() }, request).await,
         Err(refusal) => respond::refusal(&refusal),
     })
 }

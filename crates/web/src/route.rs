@@ -5,7 +5,7 @@ mod health;
 mod mcp;
 mod sse;
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use http::{Method, Request, Response, StatusCode, Uri};
 use hyper::body::Incoming;
@@ -53,7 +53,7 @@ pub async fn answer(site: &Arc<Site>, visitor: Visitor, request: Request<Incomin
         (&Method::GET, "/readyz") => health::ready(site, &visitor.principal),
         (&Method::GET, "/metrics") => health::metrics(site, &visitor.principal).await,
         (_, "/healthz" | "/readyz" | "/metrics") => respond::not_allowed("GET"),
-        (_, "/messages") => sse::post(site, &visitor.principal, request).await,
+        (_, "/messages") => sse::post(site, &visitor, request).await,
         (_, path) if path.starts_with("/api/v1/") => Box::pin(api::answer(site, visitor, request)).await,
         _ => {
             let problem = Problem::new(Kind::NotFound, "no such path")
@@ -84,8 +84,10 @@ pub(crate) fn profile_of(site: &Site, uri: &Uri) -> Option<ProfileName> {
 
 /// The profile that the rest of an endpoint's path names, where it is such a path.
 fn profile(rest: &str) -> Option<Result<ProfileName, Problem>> {
+    // Made once: most requests name none.
+    static DEFAULT: LazyLock<ProfileName> = LazyLock::new(|| ProfileName::new("default").expect("`default` is a name"));
     if matches!(rest, "" | "/") {
-        return Some(Ok(ProfileName::new("default").expect("`default` is a name")));
+        return Some(Ok(DEFAULT.clone()));
     }
     let name = rest.strip_prefix("/p/")?.trim_end_matches('/');
     Some(ProfileName::new(name).map_err(|error| Problem::new(Kind::NotFound, error.to_string())))

@@ -141,6 +141,27 @@ proptest! {
     }
 
     #[test]
+    fn a_checked_text_has_the_same_outline_without_a_second_check(text in nearly_json()) {
+        if let Ok(outline) = scan(text.as_bytes(), Rules::relayed(100)) {
+            prop_assert_eq!(outline_of_checked(&text), outline);
+        }
+    }
+
+    /// Brackets of both kinds, nested more than 64 deep: what is open is known at each level.
+    #[test]
+    fn deep_nesting_closes_as_it_opened(kinds in prop::collection::vec(any::<bool>(), 1..300), wrong in any::<usize>()) {
+        let open: String = kinds.iter().map(|is_object| if *is_object { "{\"a\":[1," } else { "[{\"b\":" }).collect();
+        let close: String = kinds.iter().rev().map(|is_object| if *is_object { "]}" } else { "}]" }).collect();
+        let text = format!("{open}1{close}");
+        prop_assert!(scan(text.as_bytes(), Rules::strict(1_000)).is_ok(), "{text}");
+        let mut broken = close.into_bytes();
+        let at = wrong % broken.len();
+        broken[at] = if broken[at] == b'}' { b']' } else { b'}' };
+        let broken = [open.as_bytes(), b"1", &broken].concat();
+        prop_assert!(scan(&broken, Rules::strict(1_000)).is_err());
+    }
+
+    #[test]
     fn one_member_is_found_as_among_all(text in nearly_json(), key in "[a-c]{1,2}") {
         if let Ok(outline) = scan(text.as_bytes(), Rules::relayed(100)) {
             let members = if let Outline::Object(members) = outline { members } else { Vec::new() };

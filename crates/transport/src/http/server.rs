@@ -15,6 +15,7 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
+use tokio::time::Instant;
 use toolcrib_base::task::Scope;
 
 /// How long a client may take to send the head of a request.
@@ -44,44 +45,92 @@ pub enum BodyError {
 }
 
 /// Reads the body of a client's request, at most `limit` bytes.
+///
+/// # Errors
+/// See [`BodyError`].
 pub async fn read_body(body: Incoming, limit: usize) -> Result<Bytes, BodyError> {
-    read_body_if(body, limit, |_| true).await
+    let mut reader = BodyReader::new(body, limit)?;
+    let first = reader.first().await?;
+    reader.rest(first, |_| true).await
 }
 
-/// The same, as long as there is room: `admit` is asked before so many more bytes are kept.
-pub async fn read_body_if(body: Incoming, limit: usize, admit: impl FnMut(usize) -> bool) -> Result<Bytes, BodyError> {
-    let collected = collect(body, limit, admit);
-    tokio::time::timeout(BODY, collected).await.unwrap_or(Err(BodyError::Incomplete))
+/// The body of a client's request while it is read, within a minute.
+#[derive(Debug)]
+pub struct BodyReader {
+    body: Incoming,
+    limit: usize,
+    until: Instant,
 }
 
-/// A body of one piece is not copied.
-async fn collect(mut body: Incoming, limit: usize, mut admit: impl FnMut(usize) -> bool) -> Result<Bytes, BodyError> {
-    let expected = body.size_hint().exact();
-    if expected.is_some_and(|size| size > limit as u64) {
-        return Err(BodyError::TooLarge(limit));
+impl BodyReader {
+    /// Of at most `limit` bytes.
+    ///
+    /// # Errors
+    /// The body says that it is longer.
+    pub fn new(body: Incoming, limit: usize) -> Result<Self, BodyError> {
+        match body.size_hint().exact() {
+            Some(size) if size > limit as u64 => Err(BodyError::TooLarge(limit)),
+            _ => Ok(Self { body, limit, until: Instant::now() + BODY }),
+        }
     }
-    let mut first = Bytes::new();
-    let mut rest = BytesMut::new();
-    while let Some(frame) = body.frame().await {
-        let Ok(data) = frame.map_err(|_| BodyError::Incomplete)?.into_data() else { continue };
-        if first.len() + rest.len() + data.len() > limit {
-            return Err(BodyError::TooLarge(limit));
-        }
-        if !admit(data.len()) {
-            return Err(BodyError::NoRoom);
-        }
-        if first.is_empty() && rest.is_empty() {
-            first = data;
-            continue;
-        }
-        if rest.is_empty() {
-            let size = expected.and_then(|size| usize::try_from(size).ok()).unwrap_or(first.len() * 2);
-            rest.reserve(size.min(limit));
-            rest.extend_from_slice(&std::mem::take(&mut first));
-        }
-        rest.extend_from_slice(&data);
+
+    /// Its first part, which is mostly all of it; empty at the end.
+    ///
+    /// # Errors
+    /// It did not arrive, or is longer than the limit.
+    pub async fn first(&mut self) -> Result<Bytes, BodyError> {
+        let (until, limit) = (self.until, self.limit);
+        let first = tokio::time::timeout_at(until, self.part()).await.unwrap_or(Err(BodyError::Incomplete))?;
+        let first = first.unwrap_or_default();
+        if first.len() > limit { Err(BodyError::TooLarge(limit)) } else { Ok(first) }
     }
-    Ok(if rest.is_empty() { first } else { rest.freeze() })
+
+    /// Whether nothing comes any more.
+    pub fn is_done(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    /// All of it, which begins with `first`, as long as there is room: `admit` is asked before so many more bytes are
+    /// kept. A body of one part is not copied.
+    ///
+    /// # Errors
+    /// It did not arrive, is longer than the limit, or `admit` says no.
+    pub async fn rest(mut self, first: Bytes, admit: impl FnMut(usize) -> bool) -> Result<Bytes, BodyError> {
+        let until = self.until;
+        let collected = self.collect(first, admit);
+        tokio::time::timeout_at(until, collected).await.unwrap_or(Err(BodyError::Incomplete))
+    }
+
+    async fn collect(&mut self, mut first: Bytes, mut admit: impl FnMut(usize) -> bool) -> Result<Bytes, BodyError> {
+        let left = self.body.size_hint().exact().and_then(|left| usize::try_from(left).ok());
+        let expected = left.map_or(first.len() * 2, |left| first.len() + left);
+        let mut rest = BytesMut::new();
+        while let Some(data) = self.part().await? {
+            if first.len() + rest.len() + data.len() > self.limit {
+                return Err(BodyError::TooLarge(self.limit));
+            }
+            if !admit(data.len()) {
+                return Err(BodyError::NoRoom);
+            }
+            if rest.is_empty() {
+                rest.reserve(expected.max(first.len() + data.len()).min(self.limit));
+                rest.extend_from_slice(&std::mem::take(&mut first));
+            }
+            rest.extend_from_slice(&data);
+        }
+        Ok(if rest.is_empty() { first } else { rest.freeze() })
+    }
+
+    /// The next part that is not empty.
+    async fn part(&mut self) -> Result<Option<Bytes>, BodyError> {
+        while let Some(frame) = self.body.frame().await {
+            let Ok(data) = frame.map_err(|_| BodyError::Incomplete)?.into_data() else { continue };
+            if !data.is_empty() {
+                return Ok(Some(data));
+            }
+        }
+        Ok(None)
+    }
 }
 
 /// Serves `listener` until the scope stops. `answer` gets each request with the address it came from.

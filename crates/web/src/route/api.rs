@@ -21,7 +21,7 @@ use toolcrib_store::Door;
 use toolcrib_transport::http::body::Body;
 use toolcrib_view::{Operation, OperationTable, Permission, RoutedOperation};
 
-use super::mcp::{address, read};
+use super::mcp::read;
 use crate::guard::ProfileKeys;
 use crate::{Site, Visitor, respond};
 
@@ -81,7 +81,7 @@ async fn operate(
     route: OperationRoute<'_>,
 ) -> Result<Raw, RouteError> {
     let OperationRoute { operation, values } = route;
-    let Visitor { principal, mut snapshot } = visitor;
+    let Visitor { principal, mut snapshot, address } = visitor;
     let mut caller = Caller {
         principal,
         profile: ProfileName::new("default").expect("`default` is a name"),
@@ -103,7 +103,7 @@ async fn operate(
     // Who was let in by the keys of one profile is in this one only by its own.
     caller.principal = opened(site, caller.principal, snapshot.as_ref(), head)?;
     let body = if operation.method.has_body() {
-        let key = ShareKey::new(&caller.principal, address(&head.extensions));
+        let key = ShareKey::new(&caller.principal, Some(address));
         let body = read(site, body, key).await.map_err(RouteError::Response)?;
         if arguments::is_not_json(&head.headers, &body) {
             return Err(RouteError::Response(Box::new(respond::wrong_media())));

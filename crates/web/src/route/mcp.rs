@@ -3,15 +3,17 @@
 //! `post` tells messages apart, `exchange` answers requests, `batch` takes several at a time; what is here belongs to
 //! sessions: their streams, and their end.
 
+mod accept;
 mod batch;
 mod exchange;
 mod post;
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use http::header::HeaderMap;
-use http::{Extensions, Method, Request, Response, StatusCode};
+use http::request::Parts;
+use http::{Method, Request, Response, StatusCode};
 use hyper::body::Incoming;
 use toolcrib_base::{Kind, Problem, ProfileName};
 use toolcrib_call::ProfileSnapshot;
@@ -31,7 +33,7 @@ struct Origin {
     /// What decides about the request.
     snapshot: ProfileSnapshot,
     headers: HeaderMap,
-    address: Option<IpAddr>,
+    address: IpAddr,
 }
 
 impl Origin {
@@ -40,7 +42,7 @@ impl Origin {
     }
 
     fn share(&self) -> ShareKey {
-        ShareKey::new(&self.principal, self.address)
+        ShareKey::new(&self.principal, Some(self.address))
     }
 
     fn caller(&self, session: &Arc<Session>) -> Caller {
@@ -54,23 +56,17 @@ pub(super) async fn answer(
     profile: ProfileName,
     request: Request<Incoming>,
 ) -> Response<Body> {
-    let Visitor { principal, snapshot: Some(snapshot) } = visitor else {
+    let Visitor { principal, snapshot: Some(snapshot), address } = visitor else {
         return respond::refusal(&site.gateway.path.views.no_profile(&profile));
     };
-    let (head, body) = request.into_parts();
-    let address = address(&head.extensions);
-    let origin = Origin { principal, profile, snapshot, headers: head.headers, address };
-    match head.method {
+    let (Parts { method, headers, .. }, body) = request.into_parts();
+    let origin = Origin { principal, profile, snapshot, headers, address };
+    match method {
         Method::POST => post::answer(site, origin, body).await,
         Method::GET => get(site, &origin),
         Method::DELETE => delete(site, &origin),
         _ => not_allowed(),
     }
-}
-
-/// Where a request came from.
-pub(super) fn address(extensions: &Extensions) -> Option<IpAddr> {
-    extensions.get::<SocketAddr>().map(SocketAddr::ip)
 }
 
 fn not_allowed() -> Response<Body> {

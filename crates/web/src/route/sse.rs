@@ -21,7 +21,7 @@ use toolcrib_protocol::sse::Event;
 use toolcrib_session::{Principal, ShareKey};
 use toolcrib_transport::http::body::{Body, Feed};
 
-use super::mcp::{address, is_json, read};
+use super::mcp::{is_json, read};
 use crate::{Site, Visitor, respond};
 
 /// How many streams may be open: each is a session, and holds a connection.
@@ -67,13 +67,13 @@ pub(super) fn open(
     if request.method() != Method::GET {
         return respond::not_allowed("GET");
     }
-    let Visitor { principal, snapshot: Some(snapshot) } = visitor else {
+    let Visitor { principal, snapshot: Some(snapshot), address } = visitor else {
         return respond::refusal(&site.gateway.path.views.no_profile(profile));
     };
     let (out, queue) = mpsc::channel(OUT);
     let rules = Rules::strict(site.limits.depth);
     let terms = Terms { principal, snapshot, is_owner: false, rules, takes_modern: false };
-    let share = ShareKey::new(&terms.principal, address(request.extensions()));
+    let share = ShareKey::new(&terms.principal, Some(address));
     let client = Arc::new(Duplex::new(Arc::clone(&site.gateway), terms, out));
     match site.sse_clients.add(client, share) {
         Ok(id) => {
@@ -94,12 +94,12 @@ fn posted_to(query: Option<&str>) -> &str {
 }
 
 /// `/messages?session=<id>`.
-pub(super) async fn post(site: &Arc<Site>, principal: &Principal, request: Request<Incoming>) -> Response<Body> {
+pub(super) async fn post(site: &Arc<Site>, visitor: &Visitor, request: Request<Incoming>) -> Response<Body> {
     if request.method() != Method::POST {
         return respond::not_allowed("POST");
     }
     let id = posted_to(request.uri().query());
-    let Some(client) = site.sse_clients.get(id, principal) else {
+    let Some(client) = site.sse_clients.get(id, &visitor.principal) else {
         let problem = Problem::new(Kind::NotFound, "the session does not exist or its stream has ended");
         return respond::refusal(
             &problem.hint("Open a stream with `GET /sse`; its first event contains the URL to post to."),
@@ -108,7 +108,7 @@ pub(super) async fn post(site: &Arc<Site>, principal: &Principal, request: Reque
     if !is_json(request.headers()) {
         return respond::status(StatusCode::UNSUPPORTED_MEDIA_TYPE);
     }
-    let key = ShareKey::new(principal, address(request.extensions()));
+    let key = ShareKey::new(&visitor.principal, Some(visitor.address));
     let body = match read(site, request.into_body(), key).await {
         Ok(body) => body,
         Err(response) => return *response,

@@ -12,14 +12,16 @@ use toolcrib_protocol::message::BadMessage;
 use toolcrib_session::{Channel, STREAM_QUEUE};
 use toolcrib_transport::http::body::Body;
 
-use super::exchange::{self, FinalMessage};
+use super::accept::Accept;
+use super::exchange::{self, FinalMessage, StartedRequest};
 use super::{Origin, session};
 use crate::{Site, respond};
 
 /// How many messages one batch may have.
 const BATCH: usize = 50;
 
-pub(super) async fn answer(site: &Arc<Site>, origin: &Origin, body: &Bytes, rules: Rules) -> Response<Body> {
+pub(super) async fn answer(site: &Arc<Site>, origin: &Origin, accept: Accept, body: &Bytes) -> Response<Body> {
+    let rules = Rules::strict(site.limits.depth);
     let refuse = || respond::bad_request(&BadMessage::Batch.to_answer());
     let Ok(Some(id)) = origin.session_id() else { return refuse() };
     let session = match session(site, origin, Some(id), None) {
@@ -46,5 +48,6 @@ pub(super) async fn answer(site: &Arc<Site>, origin: &Origin, body: &Bytes, rule
         let answers = gateway.batch(&snapshot, &caller, asked, &Channel::new(channel)).await;
         (!answers.is_empty()).then_some(FinalMessage::Batch(answers))
     };
-    exchange::answer(site, Some(&session), &origin.headers, (Box::pin(running), coming)).await
+    exchange::answer(site, Some(&session), accept, StartedRequest { running: Box::pin(running), messages: coming })
+        .await
 }

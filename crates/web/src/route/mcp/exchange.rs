@@ -7,7 +7,6 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::header::HeaderMap;
 use http::{Response, StatusCode};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until};
@@ -18,7 +17,7 @@ use toolcrib_protocol::{Answer, Era, Request, method};
 use toolcrib_session::{Caller, Channel, Reader, STREAM_QUEUE, Session, Stream};
 use toolcrib_transport::http::body::{Body, Feed};
 
-use super::post::accepts;
+use super::accept::Accept;
 use crate::{Site, respond};
 
 /// After how long an answer that is not there yet becomes a stream, for clients that can then take it up again and
@@ -69,43 +68,52 @@ enum FirstEvent {
     Nothing,
 }
 
+/// A request, or a batch, that has begun, and what it says before its end.
+pub(super) struct StartedRequest {
+    pub(super) running: RunningRequest,
+    pub(super) messages: mpsc::Receiver<Bytes>,
+}
+
 /// Answers one request.
 pub(super) async fn one(
     site: &Arc<Site>,
-    snapshot: &ProfileSnapshot,
+    snapshot: ProfileSnapshot,
     caller: Caller,
     asked: Request,
-    headers: &HeaderMap,
+    accept: Accept,
 ) -> Response<Body> {
-    let streams = accepts(headers, &["text/event-stream", "text/*", "*/*"]);
+    let streams = accept.takes_events();
     if asked.method == method::LISTEN && !streams {
         return respond::status(StatusCode::NOT_ACCEPTABLE);
     }
     let era = caller.revision.era();
     if !caller.needs_channel(&asked) || !streams && era == Era::Modern {
         // Boxed: the server moves the future of a response, all of it, for each request of any kind.
-        return whole(Box::pin(site.gateway.request(snapshot, &caller, asked, None)).await.map(FinalMessage::One), era);
+        return whole(
+            Box::pin(site.gateway.request(&snapshot, &caller, asked, None)).await.map(FinalMessage::One),
+            era,
+        );
     }
     let (channel, messages) = mpsc::channel(STREAM_QUEUE);
-    let (gateway, snapshot, session) = (Arc::clone(&site.gateway), snapshot.clone(), caller.session.clone());
+    let (gateway, session) = (Arc::clone(&site.gateway), caller.session.clone());
     let running = async move {
         let channel = streams.then(|| Channel::new(channel));
         // Boxed where it begins, so that only what is given to it is moved on the way there.
         Box::pin(gateway.request(&snapshot, &caller, asked, channel)).await.map(FinalMessage::One)
     };
-    answer(site, session.as_ref(), headers, (Box::pin(running), messages)).await
+    answer(site, session.as_ref(), accept, StartedRequest { running: Box::pin(running), messages }).await
 }
 
-/// Answers with what `running` ends with, and with the messages before it.
+/// Answers with what a request ends with, and with the messages before it.
 pub(super) async fn answer(
     site: &Arc<Site>,
     session: Option<&Arc<Session>>,
-    headers: &HeaderMap,
-    (running, mut messages): (RunningRequest, mpsc::Receiver<Bytes>),
+    accept: Accept,
+    started: StartedRequest,
 ) -> Response<Body> {
+    let StartedRequest { running, mut messages } = started;
     let era = session.map_or(Era::Modern, |_| Era::Legacy);
-    // Not for those that take anything: they are seen to expect one body.
-    let in_time = session.is_some() && headers.contains_key("accept") && accepts(headers, &["text/event-stream"]);
+    let in_time = session.is_some() && accept.names_events();
     let mut unheard = PendingStream { running: Some(running), session, scope: &site.scope };
     let first = match unheard.first(&mut messages, in_time).await {
         FirstEvent::Message(message) => Some(message),

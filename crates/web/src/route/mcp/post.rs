@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use http::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
+use http::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use http::{Response, StatusCode};
 use hyper::body::Incoming;
 use toolcrib_base::{Kind, Problem};
@@ -15,12 +15,17 @@ use toolcrib_session::{Caller, ShareKey};
 use toolcrib_transport::http::body::Body;
 use toolcrib_transport::http::server::BodyError;
 
+use super::accept::Accept;
 use super::{Origin, batch, exchange, session};
 use crate::{Site, respond};
 
 pub(super) async fn answer(site: &Arc<Site>, origin: Origin, body: Incoming) -> Response<Body> {
-    if let Some(refused) = refused_media(&origin.headers) {
-        return respond::status(refused);
+    if !is_json(&origin.headers) {
+        return respond::status(StatusCode::UNSUPPORTED_MEDIA_TYPE);
+    }
+    let accept = Accept::read(&origin.headers);
+    if !accept.fits() {
+        return respond::status(StatusCode::NOT_ACCEPTABLE);
     }
     let body = match read(site, body, origin.share()).await {
         Ok(body) => body,
@@ -28,9 +33,9 @@ pub(super) async fn answer(site: &Arc<Site>, origin: Origin, body: Incoming) -> 
     };
     let rules = Rules::strict(site.limits.depth);
     match Message::parse(&body, rules) {
-        Ok(Message::Request(request)) => one_request(site, origin, request).await,
+        Ok(Message::Request(request)) => one_request(site, origin, accept, request).await,
         Ok(other) => aside(site, &origin, other),
-        Err(BadMessage::Batch) => batch::answer(site, &origin, &body, rules).await,
+        Err(BadMessage::Batch) => batch::answer(site, &origin, accept, &body).await,
         Err(bad) => respond::bad_request(&bad.to_answer()),
     }
 }
@@ -50,78 +55,47 @@ pub(crate) async fn read(site: &Arc<Site>, body: Incoming, key: ShareKey) -> Res
     })
 }
 
-/// Why the media that a client sends or takes do not fit.
-fn refused_media(headers: &HeaderMap) -> Option<StatusCode> {
-    if !is_json(headers) {
-        return Some(StatusCode::UNSUPPORTED_MEDIA_TYPE);
-    }
-    // Clients must accept both forms; those that name only one of them, or say nothing, are served anyway.
-    let fits = ["application/json", "text/event-stream", "*/*", "application/*", "text/*"];
-    (!accepts(headers, &fits)).then_some(StatusCode::NOT_ACCEPTABLE)
-}
-
 /// Whether the body says that it is JSON.
 pub(crate) fn is_json(headers: &HeaderMap) -> bool {
     let sent = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
     sent.split(';').next().unwrap_or_default().trim().eq_ignore_ascii_case("application/json")
 }
 
-/// Whether one of `kinds` is named, or nothing at all.
-pub(super) fn accepts(headers: &HeaderMap, kinds: &[&str]) -> bool {
-    let mut named = headers.get_all(ACCEPT).iter().peekable();
-    if named.peek().is_none() {
-        return true;
-    }
-    named.any(|value| kinds.iter().any(|kind| names(value.as_bytes(), kind.as_bytes())))
+async fn one_request(site: &Arc<Site>, origin: Origin, accept: Accept, request: Request) -> Response<Body> {
+    let caller = match caller(site, &origin, &request) {
+        Ok(caller) => caller,
+        Err(response) => return *response,
+    };
+    // The headers are read: what they stand in is memory of the connection, which it uses again for the next request.
+    let Origin { snapshot, .. } = origin;
+    exchange::one(site, snapshot, caller, request, accept).await
 }
 
-/// Whether `kind` stands somewhere in a header, in whatever case. Each request is asked this a few times.
-fn names(value: &[u8], kind: &[u8]) -> bool {
-    value.windows(kind.len()).any(|part| part.eq_ignore_ascii_case(kind))
-}
-
-async fn one_request(site: &Arc<Site>, origin: Origin, request: Request) -> Response<Body> {
-    let wrong = |error: RpcError| respond::bad_request(&Answer::error(Some(request.id.clone()), error));
-    let named = match header::single(&origin.headers, header::PROTOCOL_VERSION) {
-        Ok(named) => named,
-        Err(error) => return wrong(error),
-    };
-    let session_id = match origin.session_id() {
-        Ok(id) => id,
-        Err(error) => return wrong(error),
-    };
-    if let Err(error) = header::check_present(&origin.headers, &request) {
-        return wrong(error);
-    }
+/// Who asks, by the rules of the era that the request is of; or the answer, where it has none further on.
+fn caller(site: &Arc<Site>, origin: &Origin, request: &Request) -> Result<Caller, Box<Response<Body>>> {
+    let wrong = |error: RpcError| Box::new(respond::bad_request(&Answer::error(Some(request.id.clone()), error)));
+    let named = header::single(&origin.headers, header::PROTOCOL_VERSION).map_err(wrong)?;
+    let session_id = origin.session_id().map_err(wrong)?;
+    header::check_present(&origin.headers, request).map_err(wrong)?;
     // A session speaks for itself, whatever the version header of a sloppy client says.
     let opening = match session_id {
-        Some(_) if meta::declared_date(&request.params).is_none() => front::classify(&request, None),
-        _ => front::classify(&request, named),
+        Some(_) if meta::declared_date(&request.params).is_none() => front::classify(request, None),
+        _ => front::classify(request, named),
     };
-    match opening {
-        Err(error) => wrong(error),
-        Ok(Opening::Initialize) => initialize(site, &origin, &request),
-        Ok(Opening::Modern(declared)) => {
-            if let Err(error) = header::check_modern(&origin.headers, &request, &declared.date) {
-                return wrong(error);
-            }
-            let caller = Caller::modern(origin.principal, origin.profile, &declared);
-            if let Err(error) = site.gateway.check_headers(&origin.snapshot, &caller, &request, &origin.headers) {
-                return wrong(error);
-            }
-            exchange::one(site, &origin.snapshot, caller, request, &origin.headers).await
+    match opening.map_err(wrong)? {
+        Opening::Initialize => Err(Box::new(initialize(site, origin, request))),
+        Opening::Modern(declared) => {
+            header::check_modern(&origin.headers, request, &declared.date).map_err(wrong)?;
+            let caller = Caller::modern(origin.principal.clone(), origin.profile.clone(), &declared);
+            site.gateway.check_headers(&origin.snapshot, &caller, request, &origin.headers).map_err(wrong)?;
+            Ok(caller)
         }
-        Ok(Opening::Legacy) => match session(site, &origin, session_id, Some(&request.id)) {
-            Ok(session) => {
-                exchange::one(site, &origin.snapshot, origin.caller(&session), request, &origin.headers).await
-            }
-            Err(response) => *response,
-        },
+        Opening::Legacy => Ok(origin.caller(&session(site, origin, session_id, Some(&request.id))?)),
     }
 }
 
 fn initialize(site: &Arc<Site>, origin: &Origin, request: &Request) -> Response<Body> {
-    let (answer, session) = site.gateway.initialize(&origin.snapshot, request, &origin.principal, origin.address);
+    let (answer, session) = site.gateway.initialize(&origin.snapshot, request, &origin.principal, Some(origin.address));
     let mut response = respond::answer(&answer, Era::Legacy);
     match session {
         Some(session) => {
