@@ -100,7 +100,10 @@ pub(crate) fn joined(base: &HeaderMap, more: &HeaderMap) -> HeaderMap {
 }
 
 impl HttpClient {
-    /// A new pool with the certificates of the platform. TLS by rustls.
+    /// A new pool. TLS by rustls; it trusts the certificates of the platform, which are read when they are needed.
+    ///
+    /// # Errors
+    /// TLS cannot be set up at all.
     pub fn new() -> std::io::Result<Self> {
         Ok(Self { connector: Connector::new()?, pool: Arc::default() })
     }

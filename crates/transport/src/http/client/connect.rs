@@ -7,10 +7,13 @@ use std::time::Duration;
 use std::{fmt, io};
 
 use http::Uri;
-use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder, MaybeHttpsStream};
+use http::uri::Scheme;
+use hyper_rustls::{ConfigBuilderExt, HttpsConnector, HttpsConnectorBuilder, MaybeHttpsStream};
 use hyper_util::client::legacy::connect::HttpConnector;
+use rustls::{ClientConfig, ConfigBuilder, WantsVerifier};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
+use tokio::sync::OnceCell;
 use tower_service::Service as _;
 
 use super::chain;
@@ -19,10 +22,19 @@ use crate::call::LinkError;
 /// How long establishing a TCP connection may take; the definition's own deadline may be shorter.
 const CONNECT: Duration = Duration::from_secs(10);
 
-/// Opens connections. Certificates are those of the platform.
+/// Opens connections. Certificates are those of the platform, read when a URL asks for TLS for the first time: they are
+/// hundreds of files, and many homes have no such server.
 #[derive(Clone)]
 pub(super) struct Connector {
-    inner: HttpsConnector<HttpConnector>,
+    tcp: HttpConnector,
+    tls: Arc<Tls>,
+}
+
+/// What `https` needs. Clones of a connector share it.
+struct Tls {
+    settings: ConfigBuilder<ClientConfig, WantsVerifier>,
+    /// Empty until the certificates are read.
+    connector: OnceCell<HttpsConnector<HttpConnector>>,
 }
 
 /// An open connection.
@@ -52,35 +64,50 @@ impl Connector {
         tcp.enforce_http(false);
         tcp.set_nodelay(true);
         tcp.set_connect_timeout(Some(CONNECT));
-        let builder = HttpsConnectorBuilder::new();
-        let builder = match builder.with_native_roots() {
-            Ok(builder) => builder,
-            Err(error) => {
-                // A machine without certificates can still reach plain HTTP; https then fails with its own reason.
-                tracing::warn!(%error, "no certificates found on this machine; https servers cannot be reached");
-                HttpsConnectorBuilder::new().with_tls_config(tls_without_roots()?)
-            }
-        };
-        Ok(Self { inner: builder.https_or_http().enable_http1().wrap_connector(tcp) })
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let settings = ClientConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .map_err(io::Error::other)?;
+        Ok(Self { tcp, tls: Arc::new(Tls { settings, connector: OnceCell::new() }) })
     }
 
     /// A connection to the host and port of `uri`. An error means that nothing was sent.
     pub(super) async fn connect(&self, uri: &Uri) -> Result<Stream, LinkError> {
-        let mut connector = self.inner.clone();
-        match connector.call(uri.clone()).await {
+        if uri.scheme() == Some(&Scheme::HTTP) {
+            return match self.tcp.clone().call(uri.clone()).await {
+                Ok(stream) => Ok(Stream::Plain(stream.into_inner())),
+                Err(error) => Err(LinkError::Unreachable(reason(&chain(&error), uri))),
+            };
+        }
+        match self.https().await?.call(uri.clone()).await {
             Ok(MaybeHttpsStream::Http(stream)) => Ok(Stream::Plain(stream.into_inner())),
             Ok(MaybeHttpsStream::Https(stream)) => Ok(Stream::Tls(Box::new(stream.into_inner()))),
             Err(error) => Err(LinkError::Unreachable(reason(&chain(&*error), uri))),
         }
     }
+
+    /// The connector for `https`. The first caller has the certificates read, outside the runtime's threads.
+    async fn https(&self) -> Result<HttpsConnector<HttpConnector>, LinkError> {
+        let build = || {
+            let (settings, tcp) = (self.tls.settings.clone(), self.tcp.clone());
+            tokio::task::spawn_blocking(move || {
+                let builder = HttpsConnectorBuilder::new().with_tls_config(with_certificates(settings));
+                builder.https_or_http().enable_http1().wrap_connector(tcp)
+            })
+        };
+        let connector = self.tls.connector.get_or_try_init(build).await;
+        connector.cloned().map_err(|error| LinkError::Unreachable(format!("cannot set up TLS: {error}")))
+    }
 }
 
-fn tls_without_roots() -> io::Result<rustls::ClientConfig> {
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let builder = rustls::ClientConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()
-        .map_err(io::Error::other)?;
-    Ok(builder.with_root_certificates(rustls::RootCertStore::empty()).with_no_client_auth())
+/// TLS that trusts the certificates of the platform.
+fn with_certificates(settings: ConfigBuilder<ClientConfig, WantsVerifier>) -> ClientConfig {
+    let trusting = settings.clone().with_native_roots().unwrap_or_else(|error| {
+        // The handshake then fails with its own reason.
+        tracing::warn!(%error, "no certificates found on this machine; https servers cannot be reached");
+        settings.with_root_certificates(rustls::RootCertStore::empty())
+    });
+    trusting.with_no_client_auth()
 }
 
 /// Why there is no connection; a name that is not known is named.
