@@ -22,19 +22,19 @@ impl Expectations {
             let hint = Some("a list of `{name: …, reason: …}`".to_owned());
             Wrong { file: file.to_owned(), line, path: String::new(), message: message.to_owned(), hint }
         };
-        let root = document::parse(text).map_err(|broken| wrong(broken.line, &broken.message))?;
-        if !root.is_null() && !matches!(root.content, document::Content::List(_)) {
-            return Err(wrong(root.line, "expected a list"));
+        let root = document::parse(file, text).map_err(|found| wrong(found.line, &found.message))?;
+        if !root.is_null() && !root.is_list() {
+            return Err(wrong(root.at.line, "expected a list"));
         }
         let mut entries = Vec::new();
         for item in root.items() {
             let value = item.value();
             let word = |key: &str| value[key].as_str().filter(|word| !word.trim().is_empty()).map(str::to_owned);
             let (Some(name), Some(reason)) = (word("name"), word("reason")) else {
-                return Err(wrong(item.line, "expected a name and a reason"));
+                return Err(wrong(item.at.line, "expected a name and a reason"));
             };
             if value.as_object().map_or(0, serde_json::Map::len) != 2 {
-                return Err(wrong(item.line, "expected nothing but a name and a reason"));
+                return Err(wrong(item.at.line, "expected nothing but a name and a reason"));
             }
             entries.push((name, reason));
         }

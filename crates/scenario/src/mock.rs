@@ -58,11 +58,7 @@ impl Mock {
     /// # Errors
     /// Everything that is wrong with it.
     pub fn read(file: &Path, text: &str) -> Result<Self, Vec<Wrong>> {
-        let wrong = |broken: document::Broken| {
-            let (line, message) = (broken.line, broken.message);
-            vec![Wrong { file: file.to_owned(), line, path: String::new(), message, hint: None }]
-        };
-        let root = document::parse(text).map_err(wrong)?;
+        let root = document::parse(file, text).map_err(|wrong| vec![wrong])?;
         let found = form::check(&root, &form::MOCK, file);
         if found.is_empty() { Ok(behaviour(&root)) } else { Err(found) }
     }

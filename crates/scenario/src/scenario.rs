@@ -9,8 +9,9 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use serde_json::{Map, Value};
+use toolcrib_catalog::yaml::Node;
 
-use crate::document::{self, Content, Node};
+use crate::document;
 use crate::drive::Speaker;
 use crate::form;
 use crate::mock::Mock;
@@ -157,7 +158,7 @@ pub(crate) struct Expected {
 pub fn read(file: &Path, text: &str) -> Result<Scenario, Vec<Wrong>> {
     let wrong =
         |line, message: String| vec![Wrong { file: file.to_owned(), line, path: String::new(), message, hint: None }];
-    let root = document::parse(text).map_err(|broken| wrong(broken.line, broken.message))?;
+    let root = document::parse(file, text).map_err(|wrong| vec![wrong])?;
     if root.is_null() {
         return Err(wrong(1, "expected a scenario, got nothing: the file is empty".to_owned()));
     }
@@ -170,7 +171,7 @@ pub fn read(file: &Path, text: &str) -> Result<Scenario, Vec<Wrong>> {
         found.extend(scooter::misplaced(&root, file));
     }
     if steps.is_empty() && found.is_empty() {
-        found.extend(wrong(root.line, "expected at least one step, got none".to_owned()));
+        found.extend(wrong(root.at.line, "expected at least one step, got none".to_owned()));
     }
     if !found.is_empty() {
         return Err(found);
@@ -227,10 +228,10 @@ fn speaker(node: &Node) -> Option<Speaker> {
 /// `skip: true` or `skip: "why"`.
 fn skip(root: &Node) -> Option<String> {
     let node = root.get("skip")?;
-    match &node.content {
-        Content::Flag(false) => None,
-        Content::Flag(true) => Some("the file says `skip`".to_owned()),
-        _ => Some(format!("the file says `skip`: {}", node.text().unwrap_or_default())),
+    match node.as_flag() {
+        Some(false) => None,
+        Some(true) => Some("the file says `skip`".to_owned()),
+        None => Some(format!("the file says `skip`: {}", node.text().unwrap_or_default())),
     }
 }
 

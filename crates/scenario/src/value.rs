@@ -4,8 +4,8 @@
 use std::time::Duration;
 
 use serde_json::{Map, Value};
+use toolcrib_catalog::yaml::Node;
 
-use crate::document::{Content, Node};
 use crate::time;
 
 pub(crate) fn text(node: &Node, key: &str) -> Option<String> {
@@ -25,7 +25,7 @@ pub(crate) fn time(node: &Node, key: &str) -> Option<Duration> {
 }
 
 pub(crate) fn flag(node: &Node, key: &str) -> bool {
-    matches!(node.get(key).map(|node| &node.content), Some(Content::Flag(true)))
+    node.get(key).and_then(Node::as_flag) == Some(true)
 }
 
 pub(crate) fn number(node: &Node, key: &str) -> Option<f64> {

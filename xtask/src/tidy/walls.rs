@@ -39,7 +39,7 @@ const MAY_USE: [(&str, &[&str]); 21] = [
             "flow",
         ],
     ),
-    ("scenario", &["base", "protocol", "transport"]),
+    ("scenario", &["base", "protocol", "catalog", "transport"]),
     (
         "toolcrib",
         &[

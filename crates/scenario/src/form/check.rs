@@ -3,8 +3,8 @@
 use std::path::Path;
 
 use toolcrib_base::nearest::nearest;
+use toolcrib_catalog::yaml::{Content, Entry, Node};
 
-use crate::document::{Content, Node};
 use crate::time;
 use crate::wrong::Wrong;
 
@@ -41,16 +41,16 @@ impl Check<'_> {
     }
 
     fn expected(&mut self, node: &Node, path: &str, what: &str) {
-        self.add(node.line, path, format!("expected {what}, got {}", node.describe()), None);
+        self.add(node.at.line, path, format!("expected {what}, got {}", node.describe()), None);
     }
 
     fn map(&mut self, node: &Node, table: &'static Table, path: &str) {
         let Content::Map(entries) = &node.content else {
             return self.expected(node, path, "a map of keys and values");
         };
-        for (name, value) in entries {
-            let path = if path.is_empty() { name.clone() } else { format!("{path}.{name}") };
-            match table.keys.iter().find(|key| key.name == name) {
+        for Entry { key: name, value, .. } in entries {
+            let path = if path.is_empty() { name.to_string() } else { format!("{path}.{name}") };
+            match table.keys.iter().find(|key| *key.name == **name) {
                 Some(key) => self.value(value, key, &path),
                 None if table.open => {}
                 None => {
@@ -59,12 +59,12 @@ impl Check<'_> {
                         || format!("known keys are {}", known().collect::<Vec<_>>().join(", ")),
                         |word| format!("did you mean `{word}`?"),
                     );
-                    self.add(value.line, &path, "is not a known key", Some(hint));
+                    self.add(value.at.line, &path, "is not a known key", Some(hint));
                 }
             }
         }
         for key in table.keys.iter().filter(|key| key.required && node.get(key.name).is_none()) {
-            self.add(node.line, path, format!("lacks the key `{}`", key.name), None);
+            self.add(node.at.line, path, format!("lacks the key `{}`", key.name), None);
         }
     }
 
@@ -81,18 +81,18 @@ impl Check<'_> {
                 }
             }
             Shape::Flag => {
-                if !matches!(node.content, Content::Flag(_)) {
+                if node.as_flag().is_none() {
                     self.expected(node, path, "`true` or `false`");
                 }
             }
             Shape::Number(least, most) => {
-                let number = if let Content::Number(number, _) = &node.content { number.as_f64() } else { None };
+                let number = node.as_number().and_then(|number| number.as_f64());
                 if !number.is_some_and(|number| (least..=most).contains(&number)) {
                     self.expected(node, path, &format!("a number from {least} to {most}"));
                 }
             }
             Shape::Whole(least, most) => {
-                let number = if let Content::Number(number, _) = &node.content { number.as_u64() } else { None };
+                let number = node.as_number().and_then(|number| number.as_u64());
                 if !number.is_some_and(|number| (u64::from(least)..=u64::from(most)).contains(&number)) {
                     self.expected(node, path, &format!("a whole number from {least} to {most}"));
                 }
@@ -108,11 +108,11 @@ impl Check<'_> {
                 _ => self.texts(node, path, "a map or a list of texts"),
             },
             Shape::TextMap => {
-                if !matches!(node.content, Content::Map(_)) {
+                if !node.is_map() {
                     return self.expected(node, path, "a map of texts");
                 }
-                for (name, value) in node.entries().iter().filter(|(_, value)| value.text().is_none()) {
-                    self.expected(value, &format!("{path}.{name}"), "a text");
+                for entry in node.entries().iter().filter(|entry| entry.value.text().is_none()) {
+                    self.expected(&entry.value, &format!("{path}.{}", entry.key), "a text");
                 }
             }
             Shape::Words(words) => {
@@ -120,16 +120,16 @@ impl Check<'_> {
                 if !words.contains(&text.as_str()) {
                     let hint = nearest(&text, words.iter().copied()).map(|word| format!("did you mean `{word}`?"));
                     let message = format!("expected one of {}, got {}", words.join(", "), node.describe());
-                    self.add(node.line, path, message, hint);
+                    self.add(node.at.line, path, message, hint);
                 }
             }
             Shape::Map => {
-                if !matches!(node.content, Content::Map(_)) {
+                if !node.is_map() {
                     self.expected(node, path, "a map");
                 }
             }
             Shape::List => {
-                if !matches!(node.content, Content::List(_)) {
+                if !node.is_list() {
                     self.expected(node, path, "a list");
                 }
             }
@@ -145,7 +145,7 @@ impl Check<'_> {
 
     /// One text, or a list of them.
     fn texts(&mut self, node: &Node, path: &str, what: &str) {
-        let items = matches!(node.content, Content::List(_)).then(|| node.items());
+        let items = node.is_list().then(|| node.items());
         if node.text().is_none() && !items.is_some_and(|items| items.iter().all(|item| item.text().is_some())) {
             self.expected(node, path, what);
         }

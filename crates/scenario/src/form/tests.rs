@@ -78,9 +78,9 @@ fn least(table: &Table) -> Value {
 }
 
 fn faults(table: &'static Table, value: &Value) -> Vec<Wrong> {
-    let node =
-        document::parse(&serde_json::to_string_pretty(value).unwrap()).unwrap_or_else(|b| panic!("{b:?} {value}"));
-    let found = check(&node, table, std::path::Path::new("f.yaml"));
+    let file = std::path::Path::new("f.yaml");
+    let node = document::parse(file, &serde_json::to_string_pretty(value).unwrap()).unwrap();
+    let found = check(&node, table, file);
     let accepted = VALIDATORS.with(|known| {
         let mut known = known.borrow_mut();
         let compiled = || jsonschema::validator_for(&map_schema(table)).unwrap();
@@ -167,8 +167,9 @@ fn every_key_that_is_needed_is_missed() {
             assert!(found.iter().any(|fault| fault.message == format!("lacks the key `{}`", key.name)), "{found:?}");
             // Nothing behind the key is as good as no key. The schema says so by the type.
             map.insert(key.name.to_owned(), Value::Null);
-            let node = document::parse(&Value::Object(map).to_string()).unwrap();
-            assert!(!check(&node, table, std::path::Path::new("f.yaml")).is_empty());
+            let file = std::path::Path::new("f.yaml");
+            let node = document::parse(file, &Value::Object(map).to_string()).unwrap();
+            assert!(!check(&node, table, file).is_empty());
         }
     }
 }

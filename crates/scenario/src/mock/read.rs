@@ -1,7 +1,8 @@
 //! Reads what a mock server does from a document that has passed the tables.
 
+use toolcrib_catalog::yaml::Node;
+
 use super::{Mock, Response, Tool};
-use crate::document::Node;
 use crate::value::{map, text, time};
 
 /// The behaviour of a mock server.

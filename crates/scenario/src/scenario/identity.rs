@@ -1,8 +1,9 @@
 //! Which scenarios need identity, which the gateway does not have yet: decided by what the file asks for, not by its
 //! name.
 
+use toolcrib_catalog::yaml::Node;
+
 use super::{Scenario, Step};
-use crate::document::Node;
 use crate::harness;
 
 /// Why the scenario cannot be run without identity; `None` when it can.

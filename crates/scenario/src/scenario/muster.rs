@@ -4,9 +4,9 @@ use std::path::Path;
 use std::time::Duration;
 
 use serde_json::{Map, Value};
+use toolcrib_catalog::yaml::{Content, Node};
 
 use super::{Act, Expected, Form, Needs, Retry, Scenario, Server, Setup, Step, Transport, identity, skip, speaker};
-use crate::document::Node;
 use crate::drive::Speaker;
 use crate::mock;
 use crate::value::{flag, map, number, text, texts, time, whole};
@@ -54,7 +54,7 @@ fn steps_of(root: &Node, key: &str, word: &str, client: Speaker) -> Vec<Step> {
 fn step(node: &Node, otherwise: String, client: Speaker) -> Step {
     let id = text(node, "id").unwrap_or(otherwise);
     Step {
-        line: node.line,
+        line: node.at.line,
         act: Act::Call { tool: text(node, "tool").unwrap_or_default(), args: map(node, "args") },
         profile: text(node, "profile"),
         speaker: speaker(node).unwrap_or(client),
@@ -87,7 +87,7 @@ fn expected(node: &Node) -> Expected {
 
 /// Also those that are `null`.
 fn values(node: &Node) -> Vec<(String, Value)> {
-    node.entries().iter().map(|(path, value)| (path.clone(), value.value())).collect()
+    node.entries().iter().map(|entry| (entry.key.to_string(), entry.value.value())).collect()
 }
 
 pub(super) fn setup(node: &Node) -> Setup {
@@ -104,8 +104,8 @@ pub(super) fn setup(node: &Node) -> Setup {
     for (folder, key) in [("service-classes", "service_classes"), ("services", "services")] {
         for entry in items(key) {
             let mut config = map(entry, "config");
-            let own = entry.entries().iter().filter(|(key, _)| key != "config");
-            config.extend(own.map(|(key, value)| (key.clone(), value.value())));
+            let own = entry.entries().iter().filter(|entry| &*entry.key != "config");
+            config.extend(own.map(|entry| (entry.key.to_string(), entry.value.value())));
             definitions.push(definition(folder, entry, config));
         }
     }
@@ -115,7 +115,7 @@ pub(super) fn setup(node: &Node) -> Setup {
         servers: items("mcp_servers").iter().map(server).collect(),
         definitions,
         profiles: profiles.map(|node| (text(node, "name").unwrap_or_default(), map(node, "config"))).collect(),
-        files: files.filter_map(|(path, node)| Some((path.clone(), node.text()?))).collect(),
+        files: files.filter_map(|entry| Some((entry.key.to_string(), entry.value.text()?))).collect(),
     }
 }
 
@@ -126,7 +126,7 @@ fn definition(folder: &'static str, node: &Node, mut config: Map<String, Value>)
 }
 
 fn server(node: &Node) -> Server {
-    let empty = Node { line: node.line, content: crate::document::Content::Null };
+    let empty = Node { at: node.at, content: Content::Map(Vec::new()) };
     let config = node.get("config").unwrap_or(&empty);
     Server {
         name: text(node, "name").unwrap_or_default(),

@@ -5,9 +5,9 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use toolcrib_base::nearest::nearest;
+use toolcrib_catalog::yaml::{Content, Node};
 
 use super::{Act, Scenario, Step};
-use crate::document::{Content, Node};
 use crate::wrong::Wrong;
 use crate::{form, harness, template};
 
@@ -48,7 +48,7 @@ pub(super) fn arguments(root: &Node, file: &Path) -> Vec<Wrong> {
         match step.get("args") {
             Some(args) => found.extend(form::check_at(args, tool, file, &format!("{path}.args"))),
             None => {
-                let nothing = Node { line: step.line, content: Content::Map(Vec::new()) };
+                let nothing = Node { at: step.at, content: Content::Map(Vec::new()) };
                 found.extend(form::check_at(&nothing, tool, file, path));
             }
         }

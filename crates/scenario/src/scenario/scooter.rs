@@ -3,10 +3,9 @@
 use std::path::Path;
 use std::time::Duration;
 
-use serde_json::Value;
+use toolcrib_catalog::yaml::{Entry, Node};
 
 use super::{Act, Expected, Form, Needs, Scenario, Setup, Step, muster, skip, speaker};
-use crate::document::{Content, Node};
 use crate::drive::Speaker;
 use crate::value::{map, number, text, texts, time};
 use crate::wrong::Wrong;
@@ -45,17 +44,17 @@ pub(super) fn misplaced(root: &Node, file: &Path) -> Vec<Wrong> {
         let action = text(step, "action").unwrap_or_default();
         let mut add = |node: &Node, key: &str, message: String| {
             let path = format!("steps[{index}].{key}");
-            found.push(Wrong { file: file.to_owned(), line: node.line, path, message, hint: None });
+            found.push(Wrong { file: file.to_owned(), line: node.at.line, path, message, hint: None });
         };
         if let Some(tool) = step.get("tool").filter(|_| action != "call_tool") {
             add(tool, "tool", format!("the action `{action}` calls no tool"));
         }
         let args = step.get("args").map(Node::entries).unwrap_or_default();
-        for (key, value) in args.iter().filter(|_| action != "call_tool") {
-            let is_seconds = action == "wait" && key == "seconds";
+        for Entry { key, value, .. } in args.iter().filter(|_| action != "call_tool") {
+            let is_seconds = action == "wait" && &**key == "seconds";
             if !is_seconds {
                 add(value, &format!("args.{key}"), format!("the action `{action}` has no such argument"));
-            } else if !matches!(value.content, Content::Number(..)) {
+            } else if value.as_number().is_none() {
                 add(value, "args.seconds", format!("expected a number, got {}", value.describe()));
             }
         }
@@ -75,7 +74,7 @@ fn step(node: &Node, index: usize, client: Speaker) -> Step {
     };
     Step {
         id: text(node, "name").unwrap_or_else(|| format!("step-{}", index + 1)),
-        line: node.line,
+        line: node.at.line,
         act,
         profile: None,
         speaker: speaker(node).unwrap_or(client),
@@ -89,18 +88,15 @@ fn step(node: &Node, index: usize, client: Speaker) -> Step {
 }
 
 fn expected(node: &Node) -> Expected {
-    let error = node.entries().iter().find(|(key, _)| key == "error").map(|(_, value)| value);
-    let (success, error_contains) = match error.map(|error| &error.content) {
+    let error = node.entries().iter().find(|entry| &*entry.key == "error").map(|entry| &entry.value);
+    let (success, error_contains) = match error {
         None => (None, Vec::new()),
-        Some(Content::Null | Content::Flag(false)) => (Some(true), Vec::new()),
-        Some(Content::Flag(true)) => (Some(false), Vec::new()),
-        Some(_) => {
-            let told = match error.map(Node::value) {
-                // The error as an object: its message.
-                Some(Value::Object(error)) => error.get("message").and_then(Value::as_str).map(str::to_owned),
-                _ => error.and_then(Node::text),
-            };
-            (Some(false), told.into_iter().collect())
+        Some(error) if error.is_null() || error.as_flag() == Some(false) => (Some(true), Vec::new()),
+        Some(error) if error.as_flag() == Some(true) => (Some(false), Vec::new()),
+        Some(error) => {
+            // An object has its message in a member.
+            let message = if error.is_map() { text(error, "message") } else { error.text() };
+            (Some(false), message.into_iter().collect())
         }
     };
     let content =
