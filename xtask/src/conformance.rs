@@ -20,8 +20,8 @@ use crate::verdict::{Setting, Verdict};
 use crate::workspace::Workspace;
 use crate::{build, child};
 use cell::{CELLS, Cell, Side};
-use expected::Expected;
-use judge::{Judged, Scenario};
+use expected::ExpectedFailures;
+use judge::{CellOutcome, Scenario};
 use stage::Stage;
 
 const SUITE_DEADLINE: Duration = Duration::from_secs(10 * 60);
@@ -120,7 +120,7 @@ fn run(workspace: &Workspace, options: &Options) -> Result<Verdict> {
         verdict += Verdict::repeated(cell.name, || {
             let judged = one(workspace, options, &programs, cell, &folder).unwrap_or_else(|error| {
                 // One cell that cannot run says so and leaves the others their turn.
-                Judged::broken(format!("{error:#}"))
+                CellOutcome::broken(format!("{error:#}"))
             });
             println!("{}", judged.describe(cell.name, &folder));
             Ok((Verdict::counted(true, judged.tally()), judged.failed_names()))
@@ -129,10 +129,16 @@ fn run(workspace: &Workspace, options: &Options) -> Result<Verdict> {
     Ok(verdict)
 }
 
-fn one(workspace: &Workspace, options: &Options, programs: &Programs, cell: &Cell, folder: &Path) -> Result<Judged> {
+fn one(
+    workspace: &Workspace,
+    options: &Options,
+    programs: &Programs,
+    cell: &Cell,
+    folder: &Path,
+) -> Result<CellOutcome> {
     let expected = match options.direct {
-        true => Expected::default(),
-        false => Expected::read(&workspace.root.join("acceptance/conformance/expected"), cell)?,
+        true => ExpectedFailures::default(),
+        false => ExpectedFailures::read(&workspace.root.join("acceptance/conformance/expected"), cell)?,
     };
     let mut stage = Stage::new(folder)?;
     let wanted = match &options.scenario {

@@ -50,7 +50,7 @@ pub struct Suite {
 
 /// Where the acceptance programs are after [`acceptance`].
 #[derive(Debug)]
-pub struct Installed {
+pub struct AcceptancePrograms {
     /// Absolute path of a Node that is new enough.
     pub node: PathBuf,
     /// The folder with `node_modules` and the copied test files.
@@ -76,13 +76,13 @@ pub fn step(workspace: &Workspace, _: Setting) -> Result<Verdict> {
 }
 
 /// The pinned Node, npm packages and Python packages; returns at once when they are there already.
-pub fn acceptance(workspace: &Workspace) -> Result<Installed> {
+pub fn acceptance(workspace: &Workspace) -> Result<AcceptancePrograms> {
     let folder = folder(workspace)?;
     let node = node(&folder)?;
     let node_folder = npm_packages(workspace, &folder, "node")?;
     let python_bin = python_packages(workspace, &folder, "python", "venv")?;
     let old_python_bin = python_packages(workspace, &folder, "python-old", "venv-old")?;
-    Ok(Installed { node, node_folder, python_bin, old_python_bin })
+    Ok(AcceptancePrograms { node, node_folder, python_bin, old_python_bin })
 }
 
 /// The pinned Node and the pinned conformance suite; returns at once when they are there already.

@@ -17,15 +17,15 @@ const LOG_LINES: usize = 40;
 
 /// A program with its log file; it is killed when it is dropped.
 #[derive(Debug)]
-pub struct Running {
+pub struct RunningProgram {
     name: &'static str,
     child: Child,
     log: PathBuf,
 }
 
-// === impl Running ===
+// === impl RunningProgram ===
 
-impl Running {
+impl RunningProgram {
     pub fn start(name: &'static str, command: &mut Command, log: &Path) -> Result<Self> {
         let file = File::create(log).with_context(|| format!("failed to create `{}`", log.display()))?;
         command.stdin(Stdio::null()).stdout(file.try_clone()?).stderr(file);
@@ -71,7 +71,7 @@ impl Running {
     }
 }
 
-impl Drop for Running {
+impl Drop for RunningProgram {
     fn drop(&mut self) {
         if self.child.try_wait().is_ok_and(|status| status.is_none()) {
             // Nothing to do about an error here: the run has failed already.
@@ -137,7 +137,7 @@ mod tests {
         let log = std::env::temp_dir().join(format!("{mark}.log"));
         let mut command = Command::new("tail");
         command.args(["-f", "/dev/null"]).env(MARK, &mark);
-        let mut running = Running::start("tail", &mut command, &log).unwrap();
+        let mut running = RunningProgram::start("tail", &mut command, &log).unwrap();
         // The new program is there as soon as its command line is.
         let found = running.wait_for(Duration::from_secs(30), || marked(&mark).filter(|found| !found.is_empty()));
         assert!(found.unwrap()[0].contains("tail"));
@@ -155,7 +155,8 @@ mod tests {
     #[test]
     fn a_program_that_ends_too_early_is_reported_with_its_log() {
         let log = std::env::temp_dir().join(format!("early-{}.log", std::process::id()));
-        let mut running = Running::start("sh", Command::new("sh").args(["-c", "echo why >&2; exit 7"]), &log).unwrap();
+        let mut running =
+            RunningProgram::start("sh", Command::new("sh").args(["-c", "echo why >&2; exit 7"]), &log).unwrap();
         let error = running.wait_for(Duration::from_secs(30), || None::<()>).unwrap_err().to_string();
         assert!(error.contains("ended before it was ready") && error.contains("why"), "{error}");
         fs::remove_file(log).unwrap();

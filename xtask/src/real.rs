@@ -15,8 +15,8 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::Value;
 
-use crate::need::{self, Installed};
-use crate::process::{self, MARK, Running};
+use crate::need::{self, AcceptancePrograms};
+use crate::process::{self, MARK, RunningProgram};
 use crate::tally::{self, Tally};
 use crate::verdict::{Setting, Verdict};
 use crate::workspace::Workspace;
@@ -123,7 +123,7 @@ fn run(workspace: &Workspace, options: &Options) -> Result<Verdict> {
 
 fn with_gateway(
     workspace: &Workspace,
-    installed: &Installed,
+    installed: &AcceptancePrograms,
     options: &Options,
     stage: &Stage,
     binary: &Path,
@@ -151,19 +151,19 @@ fn with_gateway(
 }
 
 /// Starts the gateway and waits for its ready file; gives its URL.
-fn serve(stage: &Stage, binary: &Path, log: &str) -> Result<(Running, String)> {
+fn serve(stage: &Stage, binary: &Path, log: &str) -> Result<(RunningProgram, String)> {
     let (gateway, ready) = serve_home(stage, binary, log, &stage.home())?;
     let url = ready["url"].as_str().context("the ready file names no `url`")?.to_owned();
     Ok((gateway, url))
 }
 
 /// The same with the home it is to have; gives what the ready file says.
-fn serve_home(stage: &Stage, binary: &Path, log: &str, home: &Path) -> Result<(Running, Value)> {
+fn serve_home(stage: &Stage, binary: &Path, log: &str, home: &Path) -> Result<(RunningProgram, Value)> {
     let ready_file = stage.root.join(format!("{log}.ready"));
     let mut command = Command::new(binary);
     command.args(["serve", "--listen", "127.0.0.1:0", "--home"]).arg(home).arg("--ready-file").arg(&ready_file);
     command.current_dir(&stage.root).env(MARK, &stage.mark);
-    let mut gateway = Running::start("the gateway", &mut command, &stage.root.join(format!("{log}.log")))?;
+    let mut gateway = RunningProgram::start("the gateway", &mut command, &stage.root.join(format!("{log}.log")))?;
     // The file appears by rename, so it is whole as soon as it is there.
     let ready = gateway.wait_for(READY_DEADLINE, || fs::read_to_string(&ready_file).ok())?;
     let ready: Value = serde_json::from_str(&ready).with_context(|| format!("the ready file says `{ready}`"))?;
@@ -172,7 +172,7 @@ fn serve_home(stage: &Stage, binary: &Path, log: &str, home: &Path) -> Result<(R
 
 fn suites(
     workspace: &Workspace,
-    installed: &Installed,
+    installed: &AcceptancePrograms,
     options: &Options,
     setting: &Path,
     url: Option<&str>,
@@ -206,7 +206,7 @@ fn counted(tally: Tally) -> Verdict {
     Verdict::counted(true, tally)
 }
 
-fn suite(workspace: &Workspace, installed: &Installed, options: &Options, name: &str) -> Command {
+fn suite(workspace: &Workspace, installed: &AcceptancePrograms, options: &Options, name: &str) -> Command {
     if name == "typescript" {
         let mut command = Command::new(&installed.node);
         command.current_dir(&installed.node_folder).args(["--test", "--test-force-exit", "--test-reporter=spec"]);
@@ -256,7 +256,7 @@ fn gateway(workspace: &Workspace) -> Result<PathBuf> {
 }
 
 /// Node looks for packages beside the file that asks, so the suite lies where its packages are.
-fn copy_node_suite(workspace: &Workspace, installed: &Installed) -> Result<()> {
+fn copy_node_suite(workspace: &Workspace, installed: &AcceptancePrograms) -> Result<()> {
     for entry in fs::read_dir(workspace.root.join("acceptance/node"))? {
         let path = entry?.path();
         if let Some(name) = path.file_name().filter(|_| path.extension().is_some_and(|extension| extension == "mjs")) {

@@ -63,7 +63,7 @@ pub(crate) const CLOSING: &[u8] = b"}";
 
 /// What a request over HTTP repeats of its body in headers.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Mirrored<'a> {
+pub(crate) struct MirroredHeaders<'a> {
     pub(crate) revision: &'a str,
     pub(crate) method: &'a str,
     pub(crate) name: Option<&'a str>,
@@ -136,7 +136,7 @@ impl Backend {
     }
 
     /// Answers one message; `None` for a notification. `mirrored` is of no meaning over stdio and in the legacy era.
-    pub(crate) fn answer(&self, message: &[u8], mirrored: Option<Mirrored<'_>>) -> Option<Answer> {
+    pub(crate) fn answer(&self, message: &[u8], mirrored: Option<MirroredHeaders<'_>>) -> Option<Answer> {
         let Ok(envelope) = serde_json::from_slice::<Envelope<'_>>(message) else {
             return Some(error(400, "null", -32700, "the message is not JSON-RPC"));
         };
@@ -187,7 +187,7 @@ impl Backend {
 fn modern_faults(
     envelope: &Envelope<'_>,
     params: &Params<'_>,
-    mirrored: Option<Mirrored<'_>>,
+    mirrored: Option<MirroredHeaders<'_>>,
 ) -> Result<(), (i32, &'static str)> {
     let declared = params.meta.as_ref().filter(|meta| meta.capabilities.is_some());
     match declared.and_then(|meta| meta.revision.as_deref()) {
@@ -212,7 +212,7 @@ fn error(status: u16, id: &str, code: i32, message: &str) -> Answer {
 mod tests {
     use super::*;
 
-    fn answer(modern: bool, message: &str, mirrored: Option<Mirrored<'_>>) -> Option<(u16, serde_json::Value)> {
+    fn answer(modern: bool, message: &str, mirrored: Option<MirroredHeaders<'_>>) -> Option<(u16, serde_json::Value)> {
         let backend = Backend::new(&Offer { tools: 5, big_mib: 1, modern, hang: None });
         let answer = backend.answer(message.as_bytes(), mirrored)?;
         let bytes = [&answer.opening[..], &answer.result[..], CLOSING].concat();
@@ -261,7 +261,7 @@ mod tests {
 
     #[test]
     fn a_modern_result_has_what_the_revision_demands() {
-        let mirrored = Mirrored { revision: MODERN_REVISION, method: "tools/call", name: Some("echo") };
+        let mirrored = MirroredHeaders { revision: MODERN_REVISION, method: "tools/call", name: Some("echo") };
         let (_, echoed) = answer(true, &modern_echo(MODERN_REVISION), Some(mirrored)).unwrap();
         assert_eq!(echoed["result"]["resultType"], "complete");
         assert_eq!(echoed["result"]["content"][0]["text"], "m");
@@ -276,12 +276,12 @@ mod tests {
         let code = |message: &str, mirrored| answer(true, message, mirrored).unwrap().1["error"]["code"].as_i64();
         assert_eq!(code(r#"{"id":1,"method":"tools/list"}"#, None), Some(-32602));
         assert_eq!(code(&modern_echo(LEGACY_REVISION), None), Some(-32022));
-        let good = Mirrored { revision: MODERN_REVISION, method: "tools/call", name: Some("echo") };
+        let good = MirroredHeaders { revision: MODERN_REVISION, method: "tools/call", name: Some("echo") };
         for bad in [
-            Mirrored { revision: LEGACY_REVISION, ..good },
-            Mirrored { method: "tools/list", ..good },
-            Mirrored { name: None, ..good },
-            Mirrored { name: Some("text"), ..good },
+            MirroredHeaders { revision: LEGACY_REVISION, ..good },
+            MirroredHeaders { method: "tools/list", ..good },
+            MirroredHeaders { name: None, ..good },
+            MirroredHeaders { name: Some("text"), ..good },
         ] {
             assert_eq!(code(&modern_echo(MODERN_REVISION), Some(bad)), Some(-32020), "{bad:?}");
         }

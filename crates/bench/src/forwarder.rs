@@ -36,9 +36,13 @@ pub(crate) async fn run(listen: &Listen, backend: &str) -> anyhow::Result<()> {
     serve(listen, service).await
 }
 
-type Forwarded = Response<Either<Incoming, Empty<Bytes>>>;
+type ForwardedResponse = Response<Either<Incoming, Empty<Bytes>>>;
 
-async fn forward(client: &Client<HttpConnector, Incoming>, backend: Uri, mut request: Request<Incoming>) -> Forwarded {
+async fn forward(
+    client: &Client<HttpConnector, Incoming>,
+    backend: Uri,
+    mut request: Request<Incoming>,
+) -> ForwardedResponse {
     *request.uri_mut() = backend;
     for header in [HOST, CONNECTION, TRANSFER_ENCODING] {
         request.headers_mut().remove(header);

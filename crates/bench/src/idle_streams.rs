@@ -13,13 +13,13 @@ const SETTLE: Duration = Duration::from_secs(2);
 
 /// Memory with and without the streams.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Found {
+pub(crate) struct StreamMemory {
     pub(crate) before: Sizes,
     pub(crate) with_streams: Sizes,
 }
 
 #[allow(clippy::cast_precision_loss)]
-impl Found {
+impl StreamMemory {
     /// Resident memory that one stream adds, in KiB.
     pub(crate) fn kib_per_stream(&self, streams: usize) -> f64 {
         (self.with_streams.resident_kib as f64 - self.before.resident_kib as f64) / streams as f64
@@ -27,7 +27,7 @@ impl Found {
 }
 
 /// Opens `count` streams, waits, reads the sizes, and checks that all are still open.
-pub(crate) async fn run(url: &str, process: Process, count: usize) -> anyhow::Result<Found> {
+pub(crate) async fn run(url: &str, process: Process, count: usize) -> anyhow::Result<StreamMemory> {
     let before = process.sizes().context("read the sizes of the process")?;
     let mut streams = Vec::with_capacity(count);
     for number in 0..count {
@@ -40,7 +40,7 @@ pub(crate) async fn run(url: &str, process: Process, count: usize) -> anyhow::Re
     if closed > 0 {
         bail!("{closed} of {count} idle streams were closed");
     }
-    Ok(Found { before, with_streams })
+    Ok(StreamMemory { before, with_streams })
 }
 
 /// Whether the other side has ended the stream; comments that keep it alive are read away.

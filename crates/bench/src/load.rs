@@ -94,7 +94,7 @@ impl Load {
         }
         let mut tasks = Vec::with_capacity(self.clients);
         for (number, client) in clients.into_iter().enumerate() {
-            let asking = Asking::new(&self.ask, number);
+            let asking = RequestPlan::new(&self.ask, number);
             tasks.push(scope.spawn(ask_until_done(client, asking, Arc::clone(&phase))));
         }
         tokio::time::sleep(self.warm_up).await;
@@ -126,7 +126,7 @@ struct OneClient {
     bytes: u64,
 }
 
-async fn ask_until_done(mut client: Client, asking: Asking, phase: Arc<AtomicU8>) -> anyhow::Result<OneClient> {
+async fn ask_until_done(mut client: Client, asking: RequestPlan, phase: Arc<AtomicU8>) -> anyhow::Result<OneClient> {
     let mut found = OneClient::default();
     let mut round = 0;
     loop {
@@ -148,24 +148,24 @@ async fn ask_until_done(mut client: Client, asking: Asking, phase: Arc<AtomicU8>
 
 /// One client's requests, rendered before the clock runs.
 #[derive(Debug)]
-struct Asking {
-    requests: Vec<(Request, Expected)>,
+struct RequestPlan {
+    requests: Vec<(Request, ExpectedAnswer)>,
     pages: Option<usize>,
 }
 
 /// How a right answer is known without parsing it.
 #[derive(Debug)]
-struct Expected {
+struct ExpectedAnswer {
     mark: String,
     at_least: usize,
 }
 
-impl Asking {
+impl RequestPlan {
     fn new(ask: &Ask, number: usize) -> Self {
         let text = format!("message of client {number:04} {}", "abcdefghij".repeat(10));
         let text = &text[..ECHO_BYTES];
         let arguments = format!("{{\"message\":\"{text}\"}}");
-        let expected = |mark: &str, at_least| Expected { mark: mark.to_owned(), at_least };
+        let expected = |mark: &str, at_least| ExpectedAnswer { mark: mark.to_owned(), at_least };
         let (requests, pages) = match ask {
             Ask::Echo { tool } => (vec![(Request::call(tool, &arguments), expected(text, ECHO_BYTES))], None),
             Ask::EchoByCallTool { tool } => {
@@ -211,7 +211,7 @@ impl Asking {
     }
 }
 
-impl Expected {
+impl ExpectedAnswer {
     fn check(&self, id: u64, answer: &[u8]) -> anyhow::Result<()> {
         let marked = answer.len() >= self.at_least && memchr::memmem::rfind(answer, self.mark.as_bytes()).is_some();
         if marked && has_id(answer, id) && !is_error(answer) {
@@ -291,7 +291,7 @@ mod tests {
 
     #[test]
     fn a_right_answer_passes_and_wrong_ones_do_not() {
-        let expected = Expected { mark: "hello".to_owned(), at_least: 5 };
+        let expected = ExpectedAnswer { mark: "hello".to_owned(), at_least: 5 };
         let right = br#"{"jsonrpc":"2.0","id":7,"result":{"content":[{"type":"text","text":"hello"}]}}"#;
         assert!(expected.check(7, right).is_ok());
         assert!(expected.check(8, right).is_err());
@@ -319,7 +319,7 @@ mod tests {
     #[test]
     fn messages_of_different_clients_differ() {
         let ask = Ask::Echo { tool: "echo".to_owned() };
-        let (one, other) = (Asking::new(&ask, 1), Asking::new(&ask, 2));
+        let (one, other) = (RequestPlan::new(&ask, 1), RequestPlan::new(&ask, 2));
         assert_ne!(one.requests[0].1.mark, other.requests[0].1.mark);
         assert_eq!(one.requests[0].1.mark.len(), ECHO_BYTES);
     }

@@ -12,7 +12,7 @@ use toolcrib_protocol::{Era, Raw, RpcError, method};
 use toolcrib_store::Outcome;
 use toolcrib_upstream::Server;
 use toolcrib_view::resolve;
-use toolcrib_view::view::{Listed, Stamp};
+use toolcrib_view::view::{PagedList, Stamp};
 
 use crate::admission::{AuditedRequest, Refusal};
 use crate::context::RequestContext;
@@ -79,7 +79,7 @@ impl RequestContext<'_> {
     }
 
     /// A page of a list.
-    pub fn listed(&self, params: &Raw, list: &Listed) -> Result<Raw, RpcError> {
+    pub fn listed(&self, params: &Raw, list: &PagedList) -> Result<Raw, RpcError> {
         let stamp = Stamp { sealer: &self.path.sealer, server_info: &self.path.server_info };
         list.page(self.caller.revision, stamp, params.get("cursor").as_ref())
     }

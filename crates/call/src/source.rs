@@ -10,7 +10,7 @@ use std::sync::Arc;
 use futures_util::future::BoxFuture;
 use serde_json::Value;
 use toolcrib_base::{Problem, ProfileName};
-use toolcrib_catalog::{DefinitionProblem, Loaded};
+use toolcrib_catalog::{Catalog, DefinitionProblem};
 use toolcrib_protocol::Raw;
 use toolcrib_session::Caller;
 use toolcrib_view::{Operation, ToolSource, ToolSources, View};
@@ -23,7 +23,7 @@ pub use invocation::{DEEPEST, Invocation};
 pub trait Source: ToolSource {
     /// Takes new definitions, before views are built of them. Gives what is wrong with them beside what their readers
     /// have found. Blocks: it may not wait for anything that waits for a view.
-    fn apply(&self, loaded: &Arc<Loaded>) -> Vec<DefinitionProblem>;
+    fn apply(&self, loaded: &Arc<Catalog>) -> Vec<DefinitionProblem>;
 
     /// Runs one of its tools, [`Invocation::tool`]. The result is one of `tools/call`. Dropping the future cancels the
     /// run.

@@ -10,14 +10,14 @@ use std::path::Path;
 use serde_json::{Map, Value, json};
 use toolcrib_base::{Kind, Problem, ProfileName, ServerName};
 
-use crate::catalogue::Loaded;
+use crate::catalog::Catalog;
 use crate::definition_id::DefinitionId;
 use crate::endpoint::{Endpoint, Link};
 use crate::entry::RegistryEntry;
 use crate::problem::DefinitionProblem;
 use crate::registry::{Available, Origin};
 use crate::secret::SecretRef;
-use crate::write::Written;
+use crate::write::DefinitionFile;
 use crate::yaml;
 
 /// The form of bundles that is written and read.
@@ -171,9 +171,9 @@ impl Bundle {
     /// # Errors
     /// A file is wrong, holds a secret in the wrong place, or there is too much.
     pub fn of(
-        profile: (&ProfileName, Option<&Written>),
-        servers: &[(ServerName, Written)],
-        loaded: &Loaded,
+        profile: (&ProfileName, Option<&DefinitionFile>),
+        servers: &[(ServerName, DefinitionFile)],
+        loaded: &Catalog,
     ) -> Result<Self, BundleError> {
         let (name, written) = profile;
         let which = DefinitionId::Profile(name.clone());
@@ -335,7 +335,7 @@ fn forget(which: &DefinitionId, value: &mut Value) {
 }
 
 /// What a file says, if it is right.
-fn definition(which: &DefinitionId, written: &Written) -> Result<Value, BundleError> {
+fn definition(which: &DefinitionId, written: &DefinitionFile) -> Result<Value, BundleError> {
     which.check(written.text()).map_err(|problems| BundleError::Wrong(which.clone(), problems))?;
     let mut value = written.value(which).unwrap_or_default();
     forget(which, &mut value);

@@ -23,16 +23,17 @@ mod table;
 mod toml;
 mod translate;
 
-pub use draft::{Draft, Origin, Wanted};
+pub use draft::{Draft, Origin, SecretReference};
 pub use file::{FileError, SettingsFile, WriteAll, file_stamp, write_all_and_sync};
 pub use moving::{MovedServer, Undo, move_out, region, restore};
 pub use muster::translate_object;
 pub use place::{Place, Places, Platform, Root, VariableOf};
 pub use preview::preview;
 pub use settings::{
-    ClientServer, Connected, Input, SettingsError, connect, disconnect, entry, find, find_entry, inputs, is_connected,
+    ClientServer, ConnectOutcome, Input, SettingsError, connect, disconnect, entry, find, find_entry, inputs,
+    is_connected,
 };
-pub use settle::{Outcome, Settled, settle};
+pub use settle::{ImportDecision, Outcome, settle};
 pub use splice::{Splice, Splices};
 pub use table::{CLIENTS, Client, Format, Source, Transports, client};
 pub use translate::{Answer, ITSELF, Surroundings, translate};

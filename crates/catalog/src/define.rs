@@ -88,9 +88,9 @@ fn json(text: &str) -> Cow<'_, str> {
 
 /// A value that is kept for later work: its JSON text. Not printed, as it may hold secrets.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Kept(String);
+pub struct OpaqueValue(String);
 
-impl Kept {
+impl OpaqueValue {
     pub(crate) fn of_json(text: String) -> Self {
         Self(text)
     }
@@ -101,14 +101,14 @@ impl Kept {
     }
 }
 
-impl fmt::Debug for Kept {
+impl fmt::Debug for OpaqueValue {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("…")
     }
 }
 
-pub(crate) fn kept(fields: &Fields<'_>, key: &'static str) -> Option<Kept> {
-    Some(Kept::of_json(fields.get(key)?.json()))
+pub(crate) fn kept(fields: &Fields<'_>, key: &'static str) -> Option<OpaqueValue> {
+    Some(OpaqueValue::of_json(fields.get(key)?.json()))
 }
 
 /// The key `name`: a name, and the stem of the file.
@@ -267,7 +267,7 @@ fn secret(value: &Cursor<'_>) -> Option<SecretRef> {
 
 /// What patterns are matched against.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Over {
+pub(crate) enum GlobTarget {
     /// Names of servers, and of entries that could become servers.
     Servers,
     /// `server/tool`.
@@ -276,7 +276,7 @@ pub(crate) enum Over {
 
 /// A list of patterns; `default` when the key is absent. A pattern that can never match is a mistake, and in a list of
 /// what to deny a dangerous one.
-pub(crate) fn globs(cursor: Option<Cursor<'_>>, over: Over, default: &[&str]) -> Vec<Glob> {
+pub(crate) fn globs(cursor: Option<Cursor<'_>>, over: GlobTarget, default: &[&str]) -> Vec<Glob> {
     let Some(cursor) = cursor else {
         return default.iter().filter_map(|pattern| Glob::new(pattern).ok()).collect();
     };
@@ -291,7 +291,7 @@ pub(crate) fn globs(cursor: Option<Cursor<'_>>, over: Over, default: &[&str]) ->
             }
         };
         if let Some(hint) = never_matches(text, over) {
-            let what = if over == Over::Tools { "`server/tool`" } else { "the name of a server" };
+            let what = if over == GlobTarget::Tools { "`server/tool`" } else { "the name of a server" };
             let message = format!("expected a pattern that can match {what}, got {}", item.describe());
             item.problem(message, Some(hint));
         }
@@ -300,14 +300,14 @@ pub(crate) fn globs(cursor: Option<Cursor<'_>>, over: Over, default: &[&str]) ->
 }
 
 /// The hint for a pattern that matches nothing that can exist.
-fn never_matches(pattern: &str, over: Over) -> Option<String> {
+fn never_matches(pattern: &str, over: GlobTarget) -> Option<String> {
     let in_name = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-';
     match over {
-        Over::Servers => pattern
+        GlobTarget::Servers => pattern
             .bytes()
             .any(|b| !in_name(b) && !matches!(b, b'*' | b'?'))
             .then(|| "names of servers are made of a-z, 0-9 and `-`; patterns for tools go into `tools`".to_owned()),
-        Over::Tools => {
+        GlobTarget::Tools => {
             let server = pattern.bytes().position(|b| matches!(b, b'*' | b'?' | b'/'));
             let fits = server.is_some_and(|end| pattern.bytes().take(end).all(in_name));
             (!fits).then(|| match server {

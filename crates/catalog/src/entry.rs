@@ -12,14 +12,14 @@ use std::path::Path;
 
 use toolcrib_base::ServerName;
 
-use crate::define::{self, Definition, Kept};
+use crate::define::{self, Definition, OpaqueValue};
 use crate::endpoint::Link;
 use crate::kind::DefinitionKind;
 use crate::reader::{Cursor, Fields, choice};
 use crate::server::{self, ToolText};
 
 pub use authorization::{Authorization, AuthorizationKind, Variable};
-pub use configure::{Answers, ConfigureError, Configured};
+pub use configure::{Answers, ConfigureError, NewDefinition};
 pub use runtime::{Reach, Runtime};
 
 /// A server that could be configured: what it is, what it needs, how it runs.
@@ -56,7 +56,7 @@ pub struct RegistryEntry {
     /// When that was, as written.
     pub verified_at: Option<String>,
     /// A map of anything else that somebody wants to note.
-    pub metadata: Option<Kept>,
+    pub metadata: Option<OpaqueValue>,
 }
 
 choice! {
@@ -194,10 +194,10 @@ fn package(cursor: Cursor<'_>) -> Option<Package> {
     Some(Package { kind: kind?.choice()?, name: name?.word("the package's name")?, version })
 }
 
-fn metadata(cursor: &Cursor<'_>) -> Option<Kept> {
+fn metadata(cursor: &Cursor<'_>) -> Option<OpaqueValue> {
     // Whatever its keys are.
     cursor.map(|_, _| Some(()));
-    cursor.node().is_map().then(|| Kept::of_json(cursor.json()))
+    cursor.node().is_map().then(|| OpaqueValue::of_json(cursor.json()))
 }
 
 #[cfg(test)]

@@ -10,8 +10,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::define::{self, Definition};
+use crate::pending_writes::PendingWrites;
 use crate::problem::{DefinitionProblem, Position, Sink};
-use crate::writing::Writing;
 
 /// The largest file that is read, in bytes.
 const FILE_MAX: u64 = 1024 * 1024;
@@ -108,7 +108,7 @@ impl<D> Default for Folders<D> {
 
 impl<D: Definition> Folders<D> {
     /// Looks into every folder of the kind; see [`Folder::read`].
-    pub(crate) fn read(home: &Path, previous: &Self, writing: &Writing) -> Self {
+    pub(crate) fn read(home: &Path, previous: &Self, writing: &PendingWrites) -> Self {
         let unread = Folder::default();
         let folders = D::KIND.row().folders.iter().enumerate().map(|(index, folder)| {
             Folder::read(home, Path::new(folder), previous.0.get(index).unwrap_or(&unread), writing)
@@ -135,7 +135,7 @@ impl<D> Deref for Folders<D> {
 impl<D: Definition> Folder<D> {
     /// Looks into the folder. A file that became bad or is being written keeps what it said in `previous`; so do all
     /// files of a folder that cannot be listed any more.
-    fn read(home: &Path, relative: &Path, previous: &Self, writing: &Writing) -> Self {
+    fn read(home: &Path, relative: &Path, previous: &Self, writing: &PendingWrites) -> Self {
         let (paths, problems) = match list(home, relative) {
             Ok(listed) => listed,
             Err(error) if error.kind() == io::ErrorKind::NotFound => (Vec::new(), Vec::new()),
@@ -223,7 +223,7 @@ fn list(home: &Path, folder: &Path) -> io::Result<(Vec<PathBuf>, Vec<DefinitionP
 // === impl FileState ===
 
 impl<D: Definition> FileState<D> {
-    fn read(home: &Path, path: &Path, previous: Option<&Self>, writing: &Writing) -> Self {
+    fn read(home: &Path, path: &Path, previous: Option<&Self>, writing: &PendingWrites) -> Self {
         let stem = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
         let last_good = previous.and_then(|file| file.good.clone());
         let bad = |digest, problem| Self {

@@ -5,7 +5,7 @@
 //! something changes. One bad file never stops the others: what is wrong is a [`DefinitionProblem`] with its place.
 
 mod bundle;
-mod catalogue;
+mod catalog;
 pub mod clients;
 mod define;
 mod definition_id;
@@ -17,6 +17,7 @@ mod kind;
 mod object_name;
 pub mod objects;
 mod pattern;
+mod pending_writes;
 mod period;
 pub mod pin;
 mod place;
@@ -40,17 +41,16 @@ mod validate;
 mod watch;
 mod workflow;
 mod write;
-mod writing;
 pub mod yaml;
 
 pub use bundle::{BUNDLE_BYTES, Bundle, BundleError, Need, NeedPlace, says_the_same};
-pub use catalogue::{Changes, Delta, Loaded, load, reload};
-pub use define::Kept;
+pub use catalog::{Catalog, Changes, Delta, load, reload};
+pub use define::OpaqueValue;
 pub use definition_id::{DefinitionFindings, DefinitionId, DefinitionIdError};
 pub use endpoint::{Endpoint, EndpointError, Link};
 pub use entry::{
-    Answers, Authorization, AuthorizationKind, ConfigureError, Configured, Package, PackageKind, Reach, RegistryEntry,
-    Runtime, Source, Variable,
+    Answers, Authorization, AuthorizationKind, ConfigureError, NewDefinition, Package, PackageKind, Reach,
+    RegistryEntry, Runtime, Source, Variable,
 };
 pub use expected::{KINDS as PROGRAM_KINDS, ProgramKind, expected_variables, kinds_of, missing as missing_variables};
 pub use kind::DefinitionKind;
@@ -81,8 +81,8 @@ pub use service_class::{
     ArgumentDefinition, ArgumentKind, Expectation, HealthCheck, LifecycleTool, LifecycleTools, ServiceClassDefinition,
     ServiceTimeouts,
 };
-pub use validate::{Checked, Scope as ValidateScope, ValidateError, validate};
+pub use validate::{FileReport, Scope as ValidateScope, ValidateError, validate};
 pub use watch::watch;
 pub use workflow::{Action, Condition, RESERVED_ARGUMENTS, RETRY_DELAY_MAX, Retry, Step, Test, WorkflowDefinition};
-pub use write::{Change, Files, WriteError, Written};
+pub use write::{Change, DefinitionFile, Files, WriteError};
 pub use yaml::{Document, documents, render as to_yaml};

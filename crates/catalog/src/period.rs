@@ -34,7 +34,7 @@ impl From<Period> for Duration {
     }
 }
 
-impl crate::reader::Written for Period {
+impl crate::reader::TextPattern for Period {
     const PATTERN: &'static str = "^[0-9]+(ms|s|m|h)$";
 }
 

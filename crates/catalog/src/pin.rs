@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 use toolcrib_protocol::Raw;
 use toolcrib_protocol::inventory::Entry;
 
-pub use difference::{Changed, Difference, Field, Item, Renamed};
+pub use difference::{Difference, Field, Item, ItemChange, ItemRename};
 pub use digest::Digest;
 pub use visible::visible;
 

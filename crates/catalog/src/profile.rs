@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use toolcrib_base::{Glob, ProfileName};
 
-use crate::define::{self, Definition, Over};
+use crate::define::{self, Definition, GlobTarget};
 use crate::folder::{self, Contents, Folder};
 use crate::kind::DefinitionKind;
 use crate::period::Period;
@@ -243,14 +243,14 @@ impl Definition for ProfileDefinition {
             name: default.name,
             title: fields.text("title"),
             description: fields.text("description"),
-            servers: define::globs(fields.get("servers"), Over::Servers, &["*"]),
+            servers: define::globs(fields.get("servers"), GlobTarget::Servers, &["*"]),
             tools: fields.get("tools").and_then(tool_rules).unwrap_or(default.tools),
             exposure: fields.get("exposure").and_then(|cursor| cursor.choice()).unwrap_or(default.exposure),
             auto: fields.get("auto").and_then(auto::read).unwrap_or_default(),
-            pinned: define::globs(fields.get("pinned"), Over::Tools, &[]),
+            pinned: define::globs(fields.get("pinned"), GlobTarget::Tools, &[]),
             dialect,
             prefix: fields.get("prefix").and_then(|cursor| cursor.choice()).unwrap_or(default.prefix),
-            registry: define::globs(fields.get("registry"), Over::Servers, &[]),
+            registry: define::globs(fields.get("registry"), GlobTarget::Servers, &[]),
             groups: groups(&fields),
             read_only: fields.get("read_only").and_then(|cursor| cursor.flag()).unwrap_or(default.read_only),
             require_load: fields
@@ -280,8 +280,8 @@ impl Definition for ProfileDefinition {
 
 fn tool_rules(cursor: Cursor<'_>) -> Option<ToolRules> {
     let fields = cursor.fields()?;
-    let allow = define::globs(fields.get("allow"), Over::Tools, &["*"]);
-    let deny = define::globs(fields.get("deny"), Over::Tools, &[]);
+    let allow = define::globs(fields.get("allow"), GlobTarget::Tools, &["*"]);
+    let deny = define::globs(fields.get("deny"), GlobTarget::Tools, &[]);
     fields.finish();
     Some(ToolRules { allow, deny })
 }

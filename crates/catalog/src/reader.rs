@@ -187,7 +187,7 @@ impl<'a> Cursor<'a> {
     /// A text that reads as a `T`; its error says what was expected.
     pub(crate) fn parsed<T>(&self) -> Option<T>
     where
-        T: FromStr + Written,
+        T: FromStr + TextPattern,
         T::Err: Display,
     {
         let text = self.text()?;
@@ -404,7 +404,7 @@ impl<'a> Fields<'a> {
 }
 
 /// What a text that reads as this type looks like, as a regular expression.
-pub(crate) trait Written {
+pub(crate) trait TextPattern {
     const PATTERN: &'static str;
 }
 

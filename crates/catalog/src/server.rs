@@ -9,7 +9,7 @@ use std::path::PathBuf;
 
 use toolcrib_base::ServerName;
 
-use crate::define::{self, Definition, Kept};
+use crate::define::{self, Definition, OpaqueValue};
 use crate::endpoint::{Endpoint, EndpointError};
 use crate::expected;
 use crate::kind::DefinitionKind;
@@ -58,7 +58,7 @@ pub struct ServerDefinition {
     pub tools: Vec<ToolText>,
     /// When the snapshot was taken, as written.
     pub verified_at: Option<String>,
-    pub auth: Option<Kept>,
+    pub auth: Option<OpaqueValue>,
     /// How many calls may run at a time.
     pub limits: ServerLimits,
 }

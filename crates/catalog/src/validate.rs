@@ -5,7 +5,7 @@ use std::path::{Component, Path, PathBuf};
 
 use toolcrib_base::{Kind, Problem};
 
-use crate::catalogue::load;
+use crate::catalog::load;
 use crate::define;
 use crate::folder::{EXTENSIONS, FILES_MAX, not_text, read_bytes};
 use crate::kind::DefinitionKind;
@@ -28,7 +28,7 @@ pub struct Scope {
 
 /// What was found in one file.
 #[derive(Debug, Clone)]
-pub struct Checked {
+pub struct FileReport {
     /// As it was named; relative to the home folder when nothing was named.
     pub file: PathBuf,
     pub kind: DefinitionKind,
@@ -65,7 +65,7 @@ impl From<&ValidateError> for Problem {
 
 /// Reads every file and says what is wrong with it. That no file was found is an error, and so is each named path
 /// without one: what was not looked at has not passed. Reads files: not for the thread of an async runtime.
-pub fn validate(scope: &Scope) -> Result<Vec<Checked>, ValidateError> {
+pub fn validate(scope: &Scope) -> Result<Vec<FileReport>, ValidateError> {
     let mut files = Vec::new();
     if scope.paths.is_empty() {
         for kind in DefinitionKind::ALL {
@@ -88,7 +88,7 @@ pub fn validate(scope: &Scope) -> Result<Vec<Checked>, ValidateError> {
     let is_home = scope.paths.is_empty();
     let base = if is_home { scope.home.as_path() } else { Path::new("") };
     let mut places = BTreeMap::new();
-    let mut checked: Vec<Checked> = Vec::with_capacity(files.len());
+    let mut checked: Vec<FileReport> = Vec::with_capacity(files.len());
     for file in files {
         let kind = scope.kind.unwrap_or_else(|| kind_of(&base.join(&file)));
         let mut one = check(base, &file, kind);
@@ -139,7 +139,7 @@ fn kind_of(file: &Path) -> DefinitionKind {
 
 /// One file with the place of its name.
 struct CheckedFile {
-    checked: Checked,
+    checked: FileReport,
     place: String,
     at: Option<crate::Position>,
 }
@@ -156,7 +156,7 @@ fn check(base: &Path, file: &Path, kind: DefinitionKind) -> CheckedFile {
     let shown = shown(&file.to_string_lossy());
     let place = at.map_or_else(|| shown.clone(), |at| format!("{shown}:{}:{}", at.line, at.column));
     CheckedFile {
-        checked: Checked { file: file.to_owned(), kind, name, problems, warnings, notes: Vec::new() },
+        checked: FileReport { file: file.to_owned(), kind, name, problems, warnings, notes: Vec::new() },
         place,
         at,
     }
@@ -188,7 +188,7 @@ fn tell_twins(one: &mut CheckedFile, places: &mut Places) {
 }
 
 /// Entries that stand in front of others.
-fn tell_hidden(checked: &mut [Checked], home: Option<&PathBuf>) {
+fn tell_hidden(checked: &mut [FileReport], home: Option<&PathBuf>) {
     let loaded = home.map(|home| load(home).registry);
     for one in checked.iter_mut().filter(|one| one.kind == DefinitionKind::Entry) {
         let Some(name) = one.name.as_deref() else { continue };

@@ -11,9 +11,9 @@ use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, sleep, timeout_at};
 use toolcrib_base::task::{Scope, Stop};
 
-use crate::catalogue::{Changes, Loaded, reload};
+use crate::catalog::{Catalog, Changes, reload};
 use crate::kind::DefinitionKind;
-use crate::writing::Writing;
+use crate::pending_writes::PendingWrites;
 
 /// Editors write in several steps: files are read when nothing has changed for this long.
 const QUIET: Duration = Duration::from_millis(200);
@@ -29,9 +29,9 @@ const NUDGES: usize = 1;
 /// Reads the definitions under `home` and goes on doing so in a task of `scope`. The receiver has the first reading at
 /// once and a new one when definitions or problems are different; [`crate::Changes::between`] says how. The task ends
 /// with the scope or with the last receiver.
-pub async fn watch(home: &Path, scope: &Scope) -> watch::Receiver<Arc<Loaded>> {
+pub async fn watch(home: &Path, scope: &Scope) -> watch::Receiver<Arc<Catalog>> {
     let (nudge, nudged) = mpsc::channel(NUDGES);
-    let writing = Writing::default();
+    let writing = PendingWrites::default();
     let watcher = new_watcher(nudge.clone(), writing.clone());
     let mut task = WatchTask { home: home.to_owned(), watcher, _nudge: nudge, nudged };
     // Watched before it is read, so that nothing changes unseen in between.
@@ -42,7 +42,7 @@ pub async fn watch(home: &Path, scope: &Scope) -> watch::Receiver<Arc<Loaded>> {
             RESCAN_UNWATCHED.as_secs()
         );
     }
-    let first = task.read(Arc::new(Loaded::nothing(writing))).await;
+    let first = task.read(Arc::new(Catalog::nothing(writing))).await;
     let (sender, receiver) = watch::channel(first);
     let stop = scope.stop_signal();
     scope.spawn(task.run(sender, stop, is_watched));
@@ -58,7 +58,7 @@ struct WatchTask {
     nudged: mpsc::Receiver<()>,
 }
 
-fn new_watcher(nudge: mpsc::Sender<()>, writing: Writing) -> Option<RecommendedWatcher> {
+fn new_watcher(nudge: mpsc::Sender<()>, writing: PendingWrites) -> Option<RecommendedWatcher> {
     let on_event = move |event: notify::Result<notify::Event>| {
         writing.note(&event);
         // An error or an overflow means that events were lost, which is a reason to look, too.
@@ -80,7 +80,7 @@ fn is_change(kind: EventKind) -> bool {
 // === impl WatchTask ===
 
 impl WatchTask {
-    async fn run(mut self, sender: watch::Sender<Arc<Loaded>>, mut stop: Stop, mut is_watched: bool) {
+    async fn run(mut self, sender: watch::Sender<Arc<Catalog>>, mut stop: Stop, mut is_watched: bool) {
         loop {
             let rescan = if is_watched { RESCAN } else { RESCAN_UNWATCHED };
             tokio::select! {
@@ -144,7 +144,7 @@ impl WatchTask {
     }
 
     /// Reads everything again on a thread that may block; what was before if that thread is gone.
-    async fn read(&self, before: Arc<Loaded>) -> Arc<Loaded> {
+    async fn read(&self, before: Arc<Catalog>) -> Arc<Catalog> {
         let (home, previous) = (self.home.clone(), before.clone());
         let reading = tokio::task::spawn_blocking(move || reload(&previous, &home).0);
         match reading.await {
@@ -158,7 +158,7 @@ impl WatchTask {
 }
 
 /// Writes to the log what is new.
-fn tell(before: &Loaded, after: &Loaded) {
+fn tell(before: &Catalog, after: &Catalog) {
     let changes = Changes::between(before, after);
     tracing::info!(%changes, "definitions reloaded");
     // Looked up in order: ten thousand files may have fifty problems each.

@@ -32,7 +32,7 @@ pub struct Change {
 
 /// A definition's file as it is now.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Written {
+pub struct DefinitionFile {
     /// Relative to the home folder.
     pub file: PathBuf,
     /// A digest of the text; whoever replaces it says which text is meant.
@@ -92,9 +92,9 @@ impl From<WriteError> for Problem {
     }
 }
 
-// === impl Written ===
+// === impl DefinitionFile ===
 
-impl Written {
+impl DefinitionFile {
     fn new(file: &Path, text: String) -> Self {
         use std::fmt::Write as _;
         let digest = Sha256::digest(text.as_bytes());
@@ -248,7 +248,7 @@ impl Files {
     }
 
     /// The file that defines it. Reads files: not for the thread of an async runtime, as all that follows.
-    pub fn read(&self, which: &DefinitionId) -> Result<Option<Written>, WriteError> {
+    pub fn read(&self, which: &DefinitionId) -> Result<Option<DefinitionFile>, WriteError> {
         for extension in EXTENSIONS {
             let file = which.file(extension);
             let path = self.home.join(&file);
@@ -259,13 +259,13 @@ impl Files {
             }
             let bytes = read_bytes(&path)
                 .map_err(|message| WriteError::Bad(vec![DefinitionProblem::of_file(&file, message)]))?;
-            return Ok(Some(Written::new(&file, String::from_utf8_lossy(&bytes).into_owned())));
+            return Ok(Some(DefinitionFile::new(&file, String::from_utf8_lossy(&bytes).into_owned())));
         }
         Ok(None)
     }
 
     /// Writes a new definition. One that is there already stays as it is.
-    pub fn create(&self, which: &DefinitionId, text: &str) -> Result<Written, WriteError> {
+    pub fn create(&self, which: &DefinitionId, text: &str) -> Result<DefinitionFile, WriteError> {
         let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
         which.check(text).map_err(WriteError::Bad)?;
         if let Some(there) = self.existing(which)? {
@@ -273,22 +273,22 @@ impl Files {
         }
         let file = which.file(EXTENSIONS[0]);
         self.put(&file, text, None)?;
-        Ok(Written::new(&file, text.to_owned()))
+        Ok(DefinitionFile::new(&file, text.to_owned()))
     }
 
     /// Puts a whole new text in the place of the one with this revision.
-    pub fn replace(&self, which: &DefinitionId, text: &str, revision: &str) -> Result<Written, WriteError> {
+    pub fn replace(&self, which: &DefinitionId, text: &str, revision: &str) -> Result<DefinitionFile, WriteError> {
         let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
         which.check(text).map_err(WriteError::Bad)?;
         let before = self.own(which, Some(revision))?;
         let mode = self.mode(&before.file);
         self.put(&before.file, text, Some(mode))?;
-        Ok(Written::new(&before.file, text.to_owned()))
+        Ok(DefinitionFile::new(&before.file, text.to_owned()))
     }
 
     /// Writes several definitions: all of them, or none. Their order is that of the writing, so whoever needs another
     /// comes after it. What a crash leaves behind is whole files.
-    pub fn put_all(&self, changes: &[Change]) -> Result<Vec<Written>, WriteError> {
+    pub fn put_all(&self, changes: &[Change]) -> Result<Vec<DefinitionFile>, WriteError> {
         let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
         let mut before = Vec::new();
         for change in changes {
@@ -301,12 +301,12 @@ impl Files {
                 },
             });
         }
-        let mut done: Vec<Written> = Vec::new();
+        let mut done: Vec<DefinitionFile> = Vec::new();
         for (change, there) in changes.iter().zip(&before) {
             let file = there.as_ref().map_or_else(|| change.which.file(EXTENSIONS[0]), |there| there.file.clone());
             let mode = there.as_ref().map(|there| self.mode(&there.file));
             match self.put(&file, &change.text, mode) {
-                Ok(()) => done.push(Written::new(&file, change.text.clone())),
+                Ok(()) => done.push(DefinitionFile::new(&file, change.text.clone())),
                 Err(error) => {
                     self.undo(&done, &before);
                     return Err(error);
@@ -321,7 +321,7 @@ impl Files {
     }
 
     /// Takes back what was written. What cannot be taken back stays: the error that led here is told.
-    fn undo(&self, done: &[Written], before: &[Option<Written>]) {
+    fn undo(&self, done: &[DefinitionFile], before: &[Option<DefinitionFile>]) {
         for (written, before) in done.iter().zip(before).rev() {
             let _ = match before {
                 Some(before) => self.put(&before.file, &before.text, Some(self.mode(&before.file))),
@@ -355,7 +355,7 @@ impl Files {
     }
 
     /// The file, if it is an ordinary one and has this revision.
-    fn own(&self, which: &DefinitionId, revision: Option<&str>) -> Result<Written, WriteError> {
+    fn own(&self, which: &DefinitionId, revision: Option<&str>) -> Result<DefinitionFile, WriteError> {
         let file = self.existing(which)?.ok_or_else(|| WriteError::Missing(which.name().to_owned()))?;
         // What a link points to lies elsewhere and belongs to somebody else.
         if !fs::symlink_metadata(self.home.join(&file)).is_ok_and(|now| now.is_file()) {

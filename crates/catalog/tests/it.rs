@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use toolcrib_base::task::Scope;
 use toolcrib_base::{ProfileName, ServerName};
-use toolcrib_catalog::{Changes, Loaded, ProfileDefinition, load, reload, watch};
+use toolcrib_catalog::{Catalog, Changes, ProfileDefinition, load, reload, watch};
 
 /// How long a test waits for the system to tell of a change before it gives up.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -44,15 +44,15 @@ fn server(name: &str, command: &str) -> String {
     format!("name: {name}\ncommand: {command}\n")
 }
 
-fn servers(loaded: &Loaded) -> Vec<&str> {
+fn servers(loaded: &Catalog) -> Vec<&str> {
     loaded.servers.keys().map(ServerName::as_str).collect()
 }
 
-fn profiles(loaded: &Loaded) -> Vec<&str> {
+fn profiles(loaded: &Catalog) -> Vec<&str> {
     loaded.profiles.keys().map(ProfileName::as_str).collect()
 }
 
-fn problems(loaded: &Loaded) -> Vec<String> {
+fn problems(loaded: &Catalog) -> Vec<String> {
     loaded.problems.iter().map(ToString::to_string).collect()
 }
 
@@ -61,13 +61,13 @@ fn entry(name: &str, title: &str) -> String {
 }
 
 /// The title of an entry, and where it and what it hides come from.
-fn available(loaded: &Loaded, name: &str) -> Option<(String, String, Vec<String>)> {
+fn available(loaded: &Catalog, name: &str) -> Option<(String, String, Vec<String>)> {
     let available = loaded.registry.get(name)?;
     let shadows = available.shadows.iter().map(ToString::to_string).collect();
     Some((available.entry.title.clone().unwrap_or_default(), available.origin.to_string(), shadows))
 }
 
-fn title(loaded: &Loaded, name: &str) -> Option<String> {
+fn title(loaded: &Catalog, name: &str) -> Option<String> {
     loaded.servers.get(name).and_then(|server| server.title.clone())
 }
 
@@ -252,9 +252,9 @@ fn hostile_files_are_answered() {
 
 /// Waits until a reading satisfies `is_it`.
 async fn until(
-    readings: &mut tokio::sync::watch::Receiver<Arc<Loaded>>,
-    is_it: impl FnMut(&Arc<Loaded>) -> bool,
-) -> Arc<Loaded> {
+    readings: &mut tokio::sync::watch::Receiver<Arc<Catalog>>,
+    is_it: impl FnMut(&Arc<Catalog>) -> bool,
+) -> Arc<Catalog> {
     let found = tokio::time::timeout(PATIENCE, readings.wait_for(is_it)).await;
     found.expect("the change is told in time").expect("the watching goes on").clone()
 }
@@ -327,7 +327,7 @@ async fn half_of_a_file_is_not_taken_in_however_whole_it_looks() {
     }
     writer.write_all(b"  deny: [\"a/remove\"]\n").unwrap();
     drop((writer, new));
-    let is_whole = |loaded: &Arc<Loaded>| loaded.profiles.contains_key("new") && loaded.profiles["team"] != before;
+    let is_whole = |loaded: &Arc<Catalog>| loaded.profiles.contains_key("new") && loaded.profiles["team"] != before;
     let loaded = until(&mut readings, is_whole).await;
     assert_eq!(loaded.profiles["team"].tools.deny.len(), 1);
     assert!(loaded.problems.is_empty(), "{:?}", loaded.problems);
@@ -398,7 +398,7 @@ async fn changes_of_the_registry_are_told() {
     let home = Home::with(&[]);
     let scope = Scope::new();
     let mut readings = watch(home.path(), &scope).await;
-    let title = |loaded: &Loaded| available(loaded, "desk").map(|(title, ..)| title);
+    let title = |loaded: &Catalog| available(loaded, "desk").map(|(title, ..)| title);
     assert_eq!(title(&readings.borrow()), None);
     home.write("registry/custom/desk.json", br#"{"name": "desk", "title": "one"}"#);
     until(&mut readings, |loaded| title(loaded).as_deref() == Some("one")).await;

@@ -48,32 +48,32 @@ pub enum Report {
 
 /// The thread. It ends when the last handle is dropped.
 pub struct Worker {
-    shared: Arc<Shared>,
+    shared: Arc<WorkerState>,
 }
 
-struct Shared {
-    waiting: Mutex<Waiting>,
+struct WorkerState {
+    waiting: Mutex<WorkQueue>,
     something: Condvar,
     tools: Mutex<Arc<ToolVectors>>,
 }
 
 #[derive(Default)]
-struct Waiting {
+struct WorkQueue {
     texts: VecDeque<(TextKey, String)>,
     /// The keys of `texts`.
     keys: HashSet<TextKey>,
-    queries: VecDeque<Asked>,
+    queries: VecDeque<QueryJob>,
     ended: bool,
 }
 
-struct Asked {
+struct QueryJob {
     texts: Vec<String>,
     until: Instant,
     answer: SyncSender<QueryVectors>,
 }
 
 enum Work {
-    Query(Asked),
+    Query(QueryJob),
     Text(TextKey, String),
     /// Nothing waits at this moment.
     Rest,
@@ -100,7 +100,7 @@ impl Worker {
         open: impl FnOnce() -> Result<(E, Option<Cache>), ModelError> + Send + 'static,
         tell: impl Fn(Report) + Send + 'static,
     ) -> io::Result<Self> {
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(WorkerState {
             waiting: Mutex::default(),
             something: Condvar::new(),
             tools: Mutex::new(Arc::new(ToolVectors::new(0))),
@@ -146,7 +146,7 @@ impl Worker {
         if waiting.ended || texts.is_empty() || waiting.queries.len() >= WAITING_QUERIES {
             return None;
         }
-        waiting.queries.push_back(Asked { texts, until: Instant::now() + within, answer });
+        waiting.queries.push_back(QueryJob { texts, until: Instant::now() + within, answer });
         drop(waiting);
         self.shared.something.notify_one();
         answered.recv_timeout(within).ok()
@@ -166,9 +166,9 @@ impl fmt::Debug for Worker {
     }
 }
 
-// === impl Waiting ===
+// === impl WorkQueue ===
 
-impl Waiting {
+impl WorkQueue {
     fn end(&mut self) {
         *self = Self { ended: true, ..Self::default() };
     }
@@ -190,10 +190,10 @@ impl Waiting {
     }
 }
 
-// === impl Shared ===
+// === impl WorkerState ===
 
-impl Shared {
-    fn waiting(&self) -> MutexGuard<'_, Waiting> {
+impl WorkerState {
+    fn waiting(&self) -> MutexGuard<'_, WorkQueue> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -245,7 +245,8 @@ impl Shared {
 
     /// Waits until there is something to do.
     fn rest(&self) {
-        let nothing = |waiting: &mut Waiting| !waiting.ended && waiting.queries.is_empty() && waiting.texts.is_empty();
+        let nothing =
+            |waiting: &mut WorkQueue| !waiting.ended && waiting.queries.is_empty() && waiting.texts.is_empty();
         drop(self.something.wait_while(self.waiting(), nothing));
     }
 }
@@ -255,7 +256,7 @@ impl Shared {
 struct Recent(VecDeque<(String, Vec<f32>)>);
 
 impl Recent {
-    fn answer(&mut self, model: &impl Encode, asked: &Asked) {
+    fn answer(&mut self, model: &impl Encode, asked: &QueryJob) {
         let mut vectors = Vec::new();
         for text in &asked.texts {
             let known = self.0.iter().find(|(known, _)| known == text).map(|(_, vector)| vector.clone());

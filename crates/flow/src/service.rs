@@ -26,7 +26,7 @@ use toolcrib_base::task::Scope;
 use toolcrib_base::{Clock, Problem, ServerName};
 use toolcrib_call::admission::closing_problem;
 use toolcrib_call::{Invocation, Source};
-use toolcrib_catalog::{DefinitionProblem, Loaded};
+use toolcrib_catalog::{Catalog, DefinitionProblem};
 use toolcrib_gateway::Gateway;
 use toolcrib_protocol::Raw;
 use toolcrib_store::Services as Records;
@@ -96,7 +96,7 @@ impl ToolSource for Services {
 }
 
 impl Source for Services {
-    fn apply(&self, loaded: &Arc<Loaded>) -> Vec<DefinitionProblem> {
+    fn apply(&self, loaded: &Arc<Catalog>) -> Vec<DefinitionProblem> {
         self.table.apply(loaded)
     }
 

@@ -22,7 +22,7 @@ type Key = (PrincipalId, ProfileName);
 /// All sets: those that do not belong to a session, and the way to those that do.
 #[derive(Debug)]
 pub(crate) struct ActiveTools {
-    sets: Mutex<HashMap<Key, Kept>>,
+    sets: Mutex<HashMap<Key, StoredSet>>,
     /// How many sets there are; most gateways have none, and then no call looks for one.
     count: AtomicUsize,
     /// Whether any set is to be written.
@@ -36,7 +36,7 @@ pub(crate) struct ActiveTools {
 
 /// A set that is kept in `state/`.
 #[derive(Debug, Default)]
-struct Kept {
+struct StoredSet {
     tools: LoadedTools,
     /// Whether it differs from what `state/` holds.
     is_ahead: bool,
@@ -49,7 +49,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 impl ActiveTools {
     /// The sets as they were kept. Blocks.
     pub(crate) fn open(store: ActiveSets, clock: Arc<dyn Clock>) -> Self {
-        let mut sets: HashMap<Key, Kept> = HashMap::new();
+        let mut sets: HashMap<Key, StoredSet> = HashMap::new();
         let mut turn = 0;
         let rows = store.all().unwrap_or_else(|error| {
             tracing::warn!(%error, "cannot restore loaded tools");
@@ -211,7 +211,7 @@ impl ActiveTools {
         gone
     }
 
-    fn mark(&self, kept: &mut Kept) {
+    fn mark(&self, kept: &mut StoredSet) {
         kept.is_ahead = true;
         self.is_ahead.store(true, Ordering::Release);
     }

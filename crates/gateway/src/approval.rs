@@ -36,7 +36,7 @@ impl Judgement {
 
 /// About what it is decided.
 #[derive(Debug, Clone, Default)]
-pub struct Which {
+pub struct Selection {
     /// Names of tools, `prompt:name`, `template:uri`, `instructions`; nothing means all that differs.
     pub names: Vec<String>,
     /// Only if all that the server offers still has this digest: what was looked at is what is decided about.
@@ -78,7 +78,7 @@ impl Gateway {
     pub async fn decide(
         self: &Arc<Self>,
         server: &str,
-        which: Which,
+        which: Selection,
         judgement: Judgement,
         by: &Caller,
     ) -> Result<Value, Problem> {
@@ -132,7 +132,12 @@ impl Gateway {
 }
 
 /// What of the difference is meant.
-fn chosen(running: &ServerEntry, which: &Which, offer: &Offer, difference: &Difference) -> Result<Vec<Item>, Problem> {
+fn chosen(
+    running: &ServerEntry,
+    which: &Selection,
+    offer: &Offer,
+    difference: &Difference,
+) -> Result<Vec<Item>, Problem> {
     let server = &running.definition.name;
     if let Some(digest) = &which.digest
         && *digest != offer.digest().to_string()

@@ -8,7 +8,7 @@ use toolcrib_base::Clock;
 use toolcrib_call::pins::Quarantine;
 use toolcrib_call::source::tools_of;
 use toolcrib_call::{CallGuard, CallPath, CallTool, LiveEvents, PathParts, Servers, Source};
-use toolcrib_catalog::{Files, Loaded};
+use toolcrib_catalog::{Catalog, Files};
 use toolcrib_protocol::Raw;
 use toolcrib_session::Sessions;
 use toolcrib_store::Store;
@@ -18,10 +18,10 @@ use toolcrib_view::view::Builder;
 
 use crate::active::ActiveTools;
 use crate::configuration::Configuration;
-use crate::configuring::Configuring;
+use crate::entry_runs::EntryRuns;
 use crate::examples::Examples;
 use crate::gateway::Gateway;
-use crate::learning::Learning;
+use crate::learning::UsageLearner;
 use crate::object_events::{Followers, ServerEvents};
 use crate::operation;
 use crate::vault::KeepSecrets;
@@ -35,7 +35,7 @@ pub struct GatewayBuilder {
     clock: Arc<dyn Clock>,
     servers: Servers,
     sessions: Sessions,
-    loaded: Arc<Loaded>,
+    loaded: Arc<Catalog>,
     metrics: Arc<Metrics>,
     keep_arguments: bool,
     events: LiveEvents,
@@ -65,7 +65,7 @@ impl Gateway {
 
 impl GatewayBuilder {
     /// The definitions.
-    pub fn loaded(self, loaded: Arc<Loaded>) -> Self {
+    pub fn loaded(self, loaded: Arc<Catalog>) -> Self {
         Self { loaded, ..self }
     }
 
@@ -108,12 +108,12 @@ impl GatewayBuilder {
         let mut builder = Builder::new(self.store.names(), Arc::clone(&self.metrics), self.embed.clone());
         (builder.operations, builder.sources) = (Arc::clone(&operations), tools_of(&sources));
         let active = Arc::new(ActiveTools::open(self.store.active_sets(), Arc::clone(&self.clock)));
-        let learning = Arc::new(Learning::new(self.store.facts(), Arc::clone(&self.clock)));
+        let learning = Arc::new(UsageLearner::new(self.store.facts(), Arc::clone(&self.clock)));
         let examples = Arc::<Examples>::default();
         // Asked and told in this order; a further guard is a further line.
         let guards: Vec<Arc<dyn CallGuard>> = vec![
             Arc::<ActiveTools>::clone(&active),
-            Arc::<Learning>::clone(&learning),
+            Arc::<UsageLearner>::clone(&learning),
             Arc::<Examples>::clone(&examples),
         ];
         let (files, started) = (Files::new(self.servers.home()), self.clock.now());
@@ -144,7 +144,7 @@ impl GatewayBuilder {
             configuration: Configuration::default(),
             files,
             started,
-            configuring: Configuring::default(),
+            entry_runs: EntryRuns::default(),
             verifications: Verifications::default(),
             applying: Mutex::new(()),
             loaded: ArcSwap::new(self.loaded),

@@ -11,12 +11,12 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::Instant;
 use toolcrib_base::{Kind, Problem, ServerName};
-use toolcrib_catalog::{Answers, ConfigureError, Configured, DefinitionId, RegistryEntry};
+use toolcrib_catalog::{Answers, ConfigureError, DefinitionId, NewDefinition, RegistryEntry};
 use toolcrib_upstream::State;
 
 use toolcrib_call::admission::closing_problem;
 
-use crate::configuring::{EntryRun, RunOutcome};
+use crate::entry_runs::{EntryRun, RunOutcome};
 use crate::gateway::Gateway;
 
 /// What a start may take beside the deadlines of the definition.
@@ -32,7 +32,7 @@ pub(crate) struct Claim {
 }
 
 /// The definition that an entry comes to by itself.
-pub(crate) fn definition_of(entry: &RegistryEntry) -> Result<Configured, Problem> {
+pub(crate) fn definition_of(entry: &RegistryEntry) -> Result<NewDefinition, Problem> {
     entry.to_definition(&Answers::default()).map_err(|error| match &error {
         ConfigureError::Missing { variables, .. } => missing(entry, variables),
         _ => {
@@ -85,7 +85,7 @@ impl Claim {
 
 impl Drop for Claim {
     fn drop(&mut self) {
-        let mut runs = self.gateway.configuring.lock();
+        let mut runs = self.gateway.entry_runs.lock();
         let Some(run) = runs.get_mut(&self.server) else { return };
         run.kept |= self.kept;
         run.claims -= 1;
@@ -106,9 +106,9 @@ impl Drop for Claim {
 
 impl Gateway {
     /// A claim on the run of an entry, which begins unless it is under way.
-    pub(crate) fn claim(self: &Arc<Self>, configured: Configured) -> Claim {
+    pub(crate) fn claim(self: &Arc<Self>, configured: NewDefinition) -> Claim {
         let server = configured.name.clone();
-        let mut runs = self.configuring.lock();
+        let mut runs = self.entry_runs.lock();
         if let Some(run) = runs.get_mut(&server) {
             return self.join(server, run);
         }
@@ -133,12 +133,12 @@ impl Gateway {
 
     /// Whether an entry is becoming a server, or is still being taken back into the entries.
     pub fn is_configuring(&self) -> bool {
-        !self.configuring.lock().is_empty()
+        !self.entry_runs.lock().is_empty()
     }
 
     /// A claim on a run of which somebody may still give the last claim up.
     pub(crate) fn claim_if_running(self: &Arc<Self>, server: &ServerName) -> Option<Claim> {
-        let mut runs = self.configuring.lock();
+        let mut runs = self.entry_runs.lock();
         let run = runs.get_mut(server)?;
         Some(self.join(server.clone(), run))
     }
@@ -149,8 +149,8 @@ impl Gateway {
     }
 
     /// Writes the definition, starts the server, and has the views show it. What does not work leaves nothing behind.
-    async fn configure(self: &Arc<Self>, configured: &Configured) -> Result<(), Problem> {
-        let _place = self.configuring.places.acquire().await;
+    async fn configure(self: &Arc<Self>, configured: &NewDefinition) -> Result<(), Problem> {
+        let _place = self.entry_runs.places.acquire().await;
         let (gateway, which, text) =
             (Arc::clone(self), DefinitionId::Server(configured.name.clone()), configured.text.clone());
         let wrote = tokio::task::spawn_blocking(move || {
@@ -158,7 +158,7 @@ impl Gateway {
                 return Err(Problem::new(Kind::Conflict, "this gateway has no home folder to write to"));
             }
             let written = gateway.files.create(&which, &text)?;
-            if let Some(run) = gateway.configuring.lock().get_mut(which.name()) {
+            if let Some(run) = gateway.entry_runs.lock().get_mut(which.name()) {
                 run.written = Some(written.revision.clone());
             }
             gateway.take_in();
@@ -175,7 +175,7 @@ impl Gateway {
             Ok(Err(problem)) => Err(problem),
             Err(error) => Err(Problem::new(Kind::Internal, error.to_string())),
         };
-        if let Some(run) = self.configuring.lock().get_mut(&configured.name) {
+        if let Some(run) = self.entry_runs.lock().get_mut(&configured.name) {
             run.hidden = false;
             if worked.is_err() {
                 run.written = None;

@@ -62,7 +62,7 @@ pub struct Duplex {
 }
 
 /// A modern request that runs; forgotten when dropped.
-struct Noted {
+struct CancelGuard {
     running: Arc<Mutex<HashMap<String, Arc<Notify>>>>,
     id: String,
     cancelled: Arc<Notify>,
@@ -271,10 +271,10 @@ impl Duplex {
         });
     }
 
-    fn note(&self, id: &Id, cancelled: &Arc<Notify>) -> Noted {
+    fn note(&self, id: &Id, cancelled: &Arc<Notify>) -> CancelGuard {
         let id = id.as_str().to_owned();
         lock(&self.modern).insert(id.clone(), Arc::clone(cancelled));
-        Noted { running: Arc::clone(&self.modern), id, cancelled: Arc::clone(cancelled) }
+        CancelGuard { running: Arc::clone(&self.modern), id, cancelled: Arc::clone(cancelled) }
     }
 
     async fn batch(&self, text: &Bytes) {
@@ -321,9 +321,9 @@ impl Drop for Duplex {
     }
 }
 
-// === impl Noted ===
+// === impl CancelGuard ===
 
-impl Drop for Noted {
+impl Drop for CancelGuard {
     fn drop(&mut self) {
         let mut running = lock(&self.running);
         if running.get(&self.id).is_some_and(|entry| Arc::ptr_eq(entry, &self.cancelled)) {

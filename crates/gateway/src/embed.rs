@@ -12,14 +12,14 @@ const QUERY: Duration = Duration::from_millis(250);
 
 /// What a model makes of one query.
 #[derive(Debug)]
-pub(crate) struct Meant {
+pub(crate) struct QueryMeaning {
     tools: Arc<ToolVectors>,
     query: QueryVectors,
 }
 
-// === impl Meant ===
+// === impl QueryMeaning ===
 
-impl Meant {
+impl QueryMeaning {
     /// `None` when the model does not answer in time, or knows no tool yet.
     pub(crate) async fn of(embed: &Arc<dyn Embed>, view: &View, query: &str) -> Option<Self> {
         let tools = embed.tools();

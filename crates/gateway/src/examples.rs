@@ -9,7 +9,7 @@ use std::sync::{Mutex, PoisonError};
 use serde_json::Value;
 use toolcrib_base::{PrincipalId, ProfileName, ToolId};
 use toolcrib_call::{CallGuard, GuardedCall};
-use toolcrib_catalog::{Examples as Wanted, ProfileDefinition};
+use toolcrib_catalog::{Examples as ExamplePolicy, ProfileDefinition};
 use toolcrib_protocol::Raw;
 use toolcrib_session::Caller;
 
@@ -26,11 +26,11 @@ const BYTES: usize = 2 * 1024;
 /// What was called well, the newest first.
 #[derive(Debug, Default)]
 pub(crate) struct Examples {
-    kept: Mutex<VecDeque<Kept>>,
+    kept: Mutex<VecDeque<RecordedExample>>,
 }
 
 #[derive(Debug)]
-struct Kept {
+struct RecordedExample {
     profile: ProfileName,
     principal: PrincipalId,
     tool: ToolId,
@@ -42,9 +42,9 @@ fn schema(tool: &Tool) -> Value {
     tool.entry.input_schema().map(|schema| schema.to_value()).unwrap_or_default()
 }
 
-// === impl Kept ===
+// === impl RecordedExample ===
 
-impl Kept {
+impl RecordedExample {
     fn is_of(&self, caller: &Caller) -> bool {
         self.principal == caller.principal.id && self.profile == caller.profile
     }
@@ -75,12 +75,12 @@ impl CallGuard for Examples {
 impl Examples {
     /// Keeps the arguments of a call that went well, where the profile wants it.
     pub(crate) fn called(&self, caller: &Caller, view: &View, tool: &Tool, arguments: &Raw) {
-        if view.profile.examples == Wanted::Given || arguments.as_str().len() > BYTES {
+        if view.profile.examples == ExamplePolicy::Given || arguments.as_str().len() > BYTES {
             return;
         }
         let Some(arguments) = redact::redacted(&arguments.to_value(), &schema(tool)) else { return };
         let (profile, principal) = (caller.profile.clone(), caller.principal.id.clone());
-        let new = Kept { profile, principal, tool: tool.id.clone(), arguments };
+        let new = RecordedExample { profile, principal, tool: tool.id.clone(), arguments };
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         kept.retain(|old| !old.is_like(&new));
         // Whoever calls much pushes out the own examples first.
@@ -93,10 +93,10 @@ impl Examples {
     /// The newest examples of a tool that a caller may see: the own ones, and where the profile shares them those of all
     /// who use it. Those with arguments that the tool has no more are left out.
     pub(crate) fn of(&self, caller: &Caller, view: &View, tool: &Tool) -> Vec<Value> {
-        let may_see = |kept: &Kept| match view.profile.examples {
-            Wanted::Given => false,
-            Wanted::Recorded => kept.is_of(caller),
-            Wanted::Shared => kept.profile == view.profile.name,
+        let may_see = |kept: &RecordedExample| match view.profile.examples {
+            ExamplePolicy::Given => false,
+            ExamplePolicy::Recorded => kept.is_of(caller),
+            ExamplePolicy::Shared => kept.profile == view.profile.name,
         };
         let schema = schema(tool);
         let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
@@ -113,7 +113,7 @@ impl Examples {
     /// Forgets what profiles do not want any more.
     pub(crate) fn keep_only<'p>(&self, profiles: impl Iterator<Item = &'p ProfileDefinition>) {
         let wanted: Vec<&ProfileName> =
-            profiles.filter(|profile| profile.examples != Wanted::Given).map(|profile| &profile.name).collect();
+            profiles.filter(|profile| profile.examples != ExamplePolicy::Given).map(|profile| &profile.name).collect();
         self.retain(|kept| wanted.contains(&&kept.profile));
     }
 
@@ -122,7 +122,7 @@ impl Examples {
         self.retain(|kept| kept.profile != *profile);
     }
 
-    fn retain(&self, stays: impl Fn(&Kept) -> bool) {
+    fn retain(&self, stays: impl Fn(&RecordedExample) -> bool) {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner).retain(stays);
     }
 }

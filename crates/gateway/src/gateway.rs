@@ -9,20 +9,20 @@ use toolcrib_base::{PrincipalId, Problem, ProfileName, Timestamp};
 use toolcrib_call::live_events::Kind;
 use toolcrib_call::pins::Quarantine;
 use toolcrib_call::{CallPath, LiveEvent, LiveEvents, ProfileSnapshot, Servers, Views};
-use toolcrib_catalog::{ChangedTools, Files, Loaded};
+use toolcrib_catalog::{Catalog, ChangedTools, Files};
 use toolcrib_protocol::subscription::Change;
 use toolcrib_protocol::{Notification, Raw};
 use toolcrib_session::{Caller, Sessions};
 use toolcrib_store::Store;
 use toolcrib_view::metrics::Metrics;
-use toolcrib_view::view::{Builder, Entries, Listed, View};
+use toolcrib_view::view::{Builder, Entries, PagedList, View};
 use toolcrib_view::{Embed, OperationTable, ServerTable, Visibility};
 
 use crate::active::ActiveTools;
 use crate::configuration::Configuration;
-use crate::configuring::Configuring;
+use crate::entry_runs::EntryRuns;
 use crate::examples::Examples;
-use crate::learning::Learning;
+use crate::learning::UsageLearner;
 use crate::object_events::{self, Followers, ObjectEvent, ServerEvents};
 use crate::vault::KeepSecrets;
 use crate::verification::Verifications;
@@ -41,7 +41,7 @@ pub struct Gateway {
     /// The tools that callers have loaded.
     pub(crate) active: Arc<ActiveTools>,
     /// What searches of profiles learned.
-    pub(crate) learning: Arc<Learning>,
+    pub(crate) learning: Arc<UsageLearner>,
     /// Arguments of calls that went well.
     pub(crate) examples: Arc<Examples>,
     pub(crate) vault: Option<Arc<dyn KeepSecrets>>,
@@ -56,11 +56,11 @@ pub struct Gateway {
     /// When it was started.
     pub(crate) started: Timestamp,
     /// The entries of the registry that become servers at this moment.
-    pub(crate) configuring: Configuring,
+    pub(crate) entry_runs: EntryRuns,
     pub(crate) verifications: Verifications,
     /// Taken while definitions are put into force, so that two of them do not start a server each.
     pub(crate) applying: Mutex<()>,
-    pub(crate) loaded: ArcSwap<Loaded>,
+    pub(crate) loaded: ArcSwap<Catalog>,
     pub(crate) builder: Mutex<(Builder, Quarantine)>,
 }
 
@@ -89,7 +89,7 @@ impl Gateway {
     }
 
     /// The definitions in force.
-    pub fn loaded(&self) -> Arc<Loaded> {
+    pub fn loaded(&self) -> Arc<Catalog> {
         self.loaded.load_full()
     }
 
@@ -116,7 +116,7 @@ impl Gateway {
     /// Whether the views show all that the servers offer by now, and nothing of servers that are gone. A listing that has
     /// just ended is not shown yet.
     pub fn is_in_step(&self) -> bool {
-        self.path.views.shows_just(&self.configuring.seen(self.path.servers.table()))
+        self.path.views.shows_just(&self.entry_runs.seen(self.path.servers.table()))
     }
 
     /// Ends all streams of subscriptions with their results: the gateway is about to end.
@@ -141,7 +141,7 @@ impl Gateway {
 
     /// Takes new definitions, unless newer ones were taken meanwhile: what watches the files may have read them before an
     /// operation wrote one. Blocks.
-    pub fn apply(&self, loaded: Arc<Loaded>) {
+    pub fn apply(&self, loaded: Arc<Catalog>) {
         let _turn = self.applying.lock().unwrap_or_else(PoisonError::into_inner);
         if loaded.is_older_than(&self.loaded.load()) {
             return;
@@ -191,7 +191,7 @@ impl Gateway {
     }
 
     /// What sources find wrong stands among the problems of the definitions.
-    fn apply_to_sources(&self, mut loaded: Arc<Loaded>) {
+    fn apply_to_sources(&self, mut loaded: Arc<Catalog>) {
         let problems: Vec<_> = self.path.sources.iter().flat_map(|source| source.apply(&loaded)).collect();
         if !problems.is_empty() {
             for problem in &problems {
@@ -212,7 +212,7 @@ impl Gateway {
     pub fn rebuild(&self) {
         let mut building = self.builder.lock().unwrap_or_else(PoisonError::into_inner);
         let (builder, quarantine) = &mut *building;
-        let servers = self.configuring.seen(self.path.servers.table());
+        let servers = self.entry_runs.seen(self.path.servers.table());
         let loaded = self.loaded.load_full();
         self.learning.open(loaded.profiles.values().map(|profile| &**profile));
         self.examples.keep_only(loaded.profiles.values().map(|profile| &**profile));
@@ -240,7 +240,7 @@ impl Gateway {
     fn notify_changes(&self, profile: &ProfileName, before: &View, after: &View) {
         let resources = &before.resources;
         let mut changed = Vec::new();
-        let same = |before: Option<&Listed>, after: Option<&Listed>| match (before, after) {
+        let same = |before: Option<&PagedList>, after: Option<&PagedList>| match (before, after) {
             (Some(before), Some(after)) => before.equals(after),
             (before, after) => before.is_none() && after.is_none(),
         };
@@ -269,7 +269,7 @@ impl Gateway {
 }
 
 /// The entries that some profile may start and that are no servers yet.
-fn entries(loaded: &Loaded, servers: &ServerTable) -> Entries {
+fn entries(loaded: &Catalog, servers: &ServerTable) -> Entries {
     let globs = || loaded.profiles.values().flat_map(|profile| &profile.registry);
     if globs().next().is_none() {
         return Entries::new();

@@ -1,5 +1,5 @@
 //! Learning from use: which tools are called after which searches, for profiles with `learn: true`. What is learned and
-//! how it counts is in `toolcrib_search::Learned`; here is who asked what lately, and what `state/` keeps.
+//! how it counts is in `toolcrib_search::UsageStats`; here is who asked what lately, and what `state/` keeps.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use toolcrib_base::{Clock, PrincipalId, ProfileName, Timestamp, ToolId};
 use toolcrib_call::{CallGuard, GuardedCall};
 use toolcrib_catalog::ProfileDefinition;
-use toolcrib_search::{Learned, Use};
+use toolcrib_search::{UsageStats, Use};
 use toolcrib_session::Caller;
 use toolcrib_store::{Facts, StoreError};
 
@@ -26,10 +26,10 @@ type Key = (PrincipalId, ProfileName);
 
 /// What all profiles learned.
 #[derive(Debug)]
-pub(crate) struct Learning {
-    profiles: Mutex<HashMap<ProfileName, Kept>>,
+pub(crate) struct UsageLearner {
+    profiles: Mutex<HashMap<ProfileName, ProfileUsage>>,
     /// Never kept: the words of searches that a call may follow.
-    recent: Mutex<HashMap<Key, VecDeque<Searched>>>,
+    recent: Mutex<HashMap<Key, VecDeque<RecentSearch>>>,
     is_ahead: AtomicBool,
     clock: Arc<dyn Clock>,
     facts: Facts,
@@ -39,15 +39,15 @@ pub(crate) struct Learning {
 
 /// What one profile learned.
 #[derive(Debug, Default)]
-struct Kept {
-    learned: Learned,
+struct ProfileUsage {
+    learned: UsageStats,
     /// The tools of which `state/` knows something else.
     ahead: BTreeSet<ToolId>,
 }
 
 /// A search that a call may follow.
 #[derive(Debug)]
-struct Searched {
+struct RecentSearch {
     words: Vec<String>,
     /// What was found and not called since.
     found: Vec<ToolId>,
@@ -63,9 +63,9 @@ fn scope(profile: &ProfileName) -> String {
     format!("learned/{profile}")
 }
 
-// === impl Learning ===
+// === impl UsageLearner ===
 
-impl Learning {
+impl UsageLearner {
     pub(crate) fn new(facts: Facts, clock: Arc<dyn Clock>) -> Self {
         Self {
             profiles: Mutex::default(),
@@ -86,9 +86,9 @@ impl Learning {
             }
             let learned = self.read(name).unwrap_or_else(|error| {
                 tracing::warn!(profile = %name, %error, "cannot read what was learned before");
-                Learned::default()
+                UsageStats::default()
             });
-            lock(&self.profiles).entry(name.clone()).or_insert(Kept { learned, ahead: BTreeSet::new() });
+            lock(&self.profiles).entry(name.clone()).or_insert(ProfileUsage { learned, ahead: BTreeSet::new() });
         }
     }
 
@@ -115,7 +115,7 @@ impl Learning {
         }
         let searches = recent.entry(key).or_default();
         searches.truncate(SEARCHES - 1);
-        searches.push_front(Searched { words, found, at: now });
+        searches.push_front(RecentSearch { words, found, at: now });
     }
 
     /// Learns that a caller has called a tool well, if it has found it lately. Once for each search.
@@ -155,7 +155,7 @@ impl Learning {
         lock(&self.recent).retain(|key, _| key.1 != *profile);
         if let Some(kept) = lock(&self.profiles).get_mut(profile) {
             tools.extend(kept.learned.rows().map(|(tool, ..)| tool.to_string()));
-            *kept = Kept::default();
+            *kept = ProfileUsage::default();
         }
         Ok(tools.len())
     }
@@ -195,8 +195,8 @@ impl Learning {
         }
     }
 
-    fn read(&self, profile: &ProfileName) -> Result<Learned, StoreError> {
-        let mut learned = Learned::default();
+    fn read(&self, profile: &ProfileName) -> Result<UsageStats, StoreError> {
+        let mut learned = UsageStats::default();
         for (tool, fact) in self.facts.all(&scope(profile))? {
             let words: BTreeMap<String, (f32, i64)> = serde_json::from_str(&fact.value).unwrap_or_default();
             let Some(tool) = ToolId::parse(&tool) else { continue };
@@ -214,7 +214,7 @@ impl Learning {
 
 // === impl CallGuard ===
 
-impl CallGuard for Learning {
+impl CallGuard for UsageLearner {
     fn after(&self, call: &GuardedCall<'_>) {
         if call.view.profile.learn {
             self.called(call.caller, &call.tool.id);

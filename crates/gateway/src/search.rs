@@ -2,11 +2,11 @@
 //! of such queries. Every door that ranks by a query asks here, so that all rank alike.
 
 use toolcrib_base::ToolId;
-use toolcrib_search::{Learned, Query};
+use toolcrib_search::{Query, UsageStats};
 use toolcrib_session::Caller;
 use toolcrib_view::view::View;
 
-use crate::embed::Meant;
+use crate::embed::QueryMeaning;
 use crate::gateway::Gateway;
 
 /// What is known of one query in one profile.
@@ -14,7 +14,7 @@ use crate::gateway::Gateway;
 pub(crate) struct SearchRequest<'a> {
     view: &'a View,
     text: String,
-    meant: Option<Meant>,
+    meant: Option<QueryMeaning>,
     /// Empty where the profile does not learn.
     words: Vec<String>,
     learned: Vec<(ToolId, f32)>,
@@ -35,20 +35,20 @@ impl<'a> SearchRequest<'a> {
             return plain;
         }
         let meant = match &gateway.embed {
-            Some(embed) => Meant::of(embed, view, text).await,
+            Some(embed) => QueryMeaning::of(embed, view, text).await,
             None => None,
         };
         if !view.profile.learn {
             return Self { meant, ..plain };
         }
-        let words = Learned::words(text);
+        let words = UsageStats::words(text);
         let learned = gateway.learning.boosts(&view.profile.name, &words);
         Self { meant, words, learned, ..plain }
     }
 
     /// As the index wants it, with the usual number of hits.
     pub(crate) fn query(&self) -> Query<'_> {
-        let meaning = self.meant.as_ref().map(Meant::meaning);
+        let meaning = self.meant.as_ref().map(QueryMeaning::meaning);
         Query { learned: &self.learned, meaning, ..self.view.query(&self.text) }
     }
 

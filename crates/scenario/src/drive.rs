@@ -36,16 +36,16 @@ pub enum Speaker {
 
 /// What came back for a call.
 #[derive(Debug, Clone)]
-pub struct Told {
+pub struct CallReply {
     /// The tool's own result (`content`, `structuredContent`, `isError`), or why there is none.
-    pub outcome: Result<Value, Refused>,
+    pub outcome: Result<Value, CallFailure>,
     /// The HTTP status of the answer; `None` where nothing answered.
     pub status: Option<u16>,
 }
 
 /// Why there is no result.
 #[derive(Debug, Clone)]
-pub struct Refused {
+pub struct CallFailure {
     /// For people, with the hint.
     pub text: String,
     /// The JSON-RPC error `{code, message, data?}`, where that was the answer.
@@ -73,13 +73,13 @@ pub trait Drive: fmt::Debug + Send + Sync {
 /// One open session.
 pub trait Session: Send + Sync {
     /// Calls a tool by its plain name, also where the profile's dialect wraps calls.
-    fn call<'a>(&'a self, tool: &'a str, arguments: Value, deadline: Duration) -> BoxFuture<'a, Told>;
+    fn call<'a>(&'a self, tool: &'a str, arguments: Value, deadline: Duration) -> BoxFuture<'a, CallReply>;
 
     /// Calls a tool of `tools/list` as it is, without unwrapping anything.
-    fn call_direct<'a>(&'a self, tool: &'a str, arguments: Value, deadline: Duration) -> BoxFuture<'a, Told>;
+    fn call_direct<'a>(&'a self, tool: &'a str, arguments: Value, deadline: Duration) -> BoxFuture<'a, CallReply>;
 
     /// Sends any request of MCP and gives its result as it is.
-    fn send<'a>(&'a self, method: &'a str, params: Value, deadline: Duration) -> BoxFuture<'a, Told>;
+    fn send<'a>(&'a self, method: &'a str, params: Value, deadline: Duration) -> BoxFuture<'a, CallReply>;
 
     /// The entries of `tools/list`.
     fn list(&self) -> BoxFuture<'_, Result<Vec<Value>, String>>;

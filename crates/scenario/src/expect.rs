@@ -2,9 +2,9 @@
 
 use serde_json::Value;
 
-use crate::drive::Told;
+use crate::drive::CallReply;
 use crate::path;
-use crate::scenario::Expected;
+use crate::scenario::Expectation;
 
 /// How much of an answer a fault shows, in characters.
 const SHOWN: usize = 600;
@@ -30,7 +30,7 @@ pub(crate) struct Answer {
 // === impl Answer ===
 
 impl Answer {
-    pub(crate) fn of_call(told: Told) -> Self {
+    pub(crate) fn of_call(told: CallReply) -> Self {
         let status = told.status;
         let result = match told.outcome {
             Ok(result) => result,
@@ -63,7 +63,7 @@ impl Answer {
     }
 
     /// A result that is looked at as it is, and not as that of a tool.
-    pub(crate) fn of_request(told: Told) -> Self {
+    pub(crate) fn of_request(told: CallReply) -> Self {
         let Ok(result) = &told.outcome else { return Self::of_call(told) };
         let success = result["isError"] != Value::Bool(true);
         Self { success, status: told.status, ..Self::done(result.clone()) }
@@ -93,7 +93,7 @@ pub(crate) fn shortened(text: &str) -> String {
 }
 
 /// Every expectation that is not met; nothing when all are.
-pub(crate) fn unmet(expected: &Expected, answer: &Answer) -> Vec<String> {
+pub(crate) fn unmet(expected: &Expectation, answer: &Answer) -> Vec<String> {
     let mut unmet = Vec::new();
     let success = expected.success.unwrap_or(expected.error_contains.is_empty());
     if success != answer.success {
@@ -138,7 +138,7 @@ pub(crate) fn unmet(expected: &Expected, answer: &Answer) -> Vec<String> {
 }
 
 /// What MCP Scooter's form asks of lists and raw results.
-fn of_lists(expected: &Expected, answer: &Answer, unmet: &mut Vec<String>) {
+fn of_lists(expected: &Expectation, answer: &Answer, unmet: &mut Vec<String>) {
     let listed = |name: &String| answer.tools.as_ref().is_some_and(|tools| tools.contains(name));
     if answer.tools.is_none() && !(expected.tools_contain.is_empty() && expected.tools_not_contain.is_empty()) {
         unmet.push("`tools_contain`: the action gave no list of tools".to_owned());

@@ -34,7 +34,7 @@ pub(crate) struct Gateway {
 }
 
 /// What a gateway tells when it is ready.
-struct Told {
+struct GatewayAddress {
     url: String,
     token_file: PathBuf,
     pid: u32,
@@ -50,9 +50,9 @@ pub(crate) struct Place {
     pub(crate) scope: Scope,
 }
 
-// === impl Told ===
+// === impl GatewayAddress ===
 
-impl Told {
+impl GatewayAddress {
     fn of(ready: &Value) -> Option<Self> {
         let word = |key: &str| ready[key].as_str().map(str::to_owned);
         let pid = u32::try_from(ready["pid"].as_u64()?).ok()?;
@@ -66,11 +66,11 @@ impl Place {
     /// Starts a gateway and waits until it is ready.
     pub(crate) async fn start(self) -> Result<Gateway, String> {
         let (process, told) = self.run(ANY_PORT).await?;
-        let Told { url, token_file, pid } = told;
+        let GatewayAddress { url, token_file, pid } = told;
         Ok(Gateway { place: self, process, url, token_file, pid, past: Vec::new() })
     }
 
-    async fn run(&self, listen: &str) -> Result<(Process, Told), String> {
+    async fn run(&self, listen: &str) -> Result<(Process, GatewayAddress), String> {
         let ready = self.home.join("ready.json");
         // The one of a gateway that was here before tells nothing about this one.
         match std::fs::remove_file(&ready) {
@@ -101,7 +101,7 @@ impl Place {
             }
             let told = std::fs::read_to_string(&ready).ok().and_then(|text| serde_json::from_str::<Value>(&text).ok());
             if let Some(told) = told {
-                return Ok((process, Told::of(&told).ok_or("the ready file lacks a key")?));
+                return Ok((process, GatewayAddress::of(&told).ok_or("the ready file lacks a key")?));
             }
             if Instant::now() > until {
                 let log = process.stderr().last(LINES).join("\n");
@@ -131,7 +131,7 @@ impl Gateway {
         let (process, told) = again.map_err(|reason| format!("after the restart {reason}"))?;
         let same = told.url == self.url;
         self.process = process;
-        Told { url: self.url, token_file: self.token_file, pid: self.pid } = told;
+        GatewayAddress { url: self.url, token_file: self.token_file, pid: self.pid } = told;
         Ok(same)
     }
 

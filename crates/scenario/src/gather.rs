@@ -19,7 +19,7 @@ const FILES: usize = 10_000;
 
 /// What was found.
 #[derive(Debug, Default)]
-pub struct Found {
+pub struct ScenarioSet {
     /// In the order of their paths.
     pub scenarios: Vec<Scenario>,
     /// Files that are none, with everything that is wrong with them.
@@ -43,8 +43,8 @@ pub struct Select {
 ///
 /// # Errors
 /// When the path cannot be read, or holds no such file.
-pub fn gather(path: &Path) -> io::Result<Found> {
-    let mut found = Found::default();
+pub fn gather(path: &Path) -> io::Result<ScenarioSet> {
+    let mut found = ScenarioSet::default();
     let mut search = Search { files: Vec::new(), most: FILES, seen: BTreeSet::new() };
     if fs::metadata(path)?.is_dir() {
         // The folder that was named has to be readable; one below that is not is told beside what was found.
@@ -138,9 +138,9 @@ impl Search {
     }
 }
 
-// === impl Found ===
+// === impl ScenarioSet ===
 
-impl Found {
+impl ScenarioSet {
     /// Files that are no scenarios, as outcomes.
     pub fn unread(&self) -> Vec<Outcome> {
         let outcome = |(file, faults): &(PathBuf, Vec<Wrong>)| {

@@ -27,9 +27,9 @@ mod time;
 mod value;
 mod wrong;
 
-pub use drive::{Drive, Place, Refused, Session, Speaker, Told};
+pub use drive::{CallFailure, CallReply, Drive, Place, Session, Speaker};
 pub use expected::Expectations;
-pub use gather::{Found, Select, gather};
+pub use gather::{ScenarioSet, Select, gather};
 pub use inspect::{core_schemas, schema_document, validate};
 pub use mock::{Mock, serve_stdio};
 pub use outcome::{Outcome, StepOutcome, Tally, Verdict};

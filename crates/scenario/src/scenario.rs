@@ -109,7 +109,7 @@ pub(crate) struct Step {
     pub(crate) user: Option<String>,
     pub(crate) timeout: Option<Duration>,
     pub(crate) retry: Option<Retry>,
-    pub(crate) expected: Expected,
+    pub(crate) expected: Expectation,
     pub(crate) continues: bool,
     pub(crate) cleanup: Vec<Step>,
 }
@@ -133,7 +133,7 @@ pub(crate) struct Retry {
 
 /// What must be true of an answer.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Expected {
+pub(crate) struct Expectation {
     /// No one said anything about the answer.
     pub(crate) nothing: bool,
     pub(crate) success: Option<bool>,

@@ -14,7 +14,7 @@ use toolcrib_protocol::error::INVALID_PARAMS;
 use toolcrib_protocol::{Raw, Request, RpcError, method};
 
 use crate::expected::Expectations;
-use crate::gather::{Found, Select, gather};
+use crate::gather::{ScenarioSet, Select, gather};
 use crate::outcome::{Outcome, Tally};
 use crate::run::Config;
 use crate::scenario::{self, Scenario};
@@ -149,7 +149,7 @@ impl Server {
     }
 
     /// What is wanted of the folder. Files that cannot be read are reported where everything is wanted.
-    fn chosen(&self, args: &Value) -> Result<(Vec<Scenario>, Found), String> {
+    fn chosen(&self, args: &Value) -> Result<(Vec<Scenario>, ScenarioSet), String> {
         let texts = |key: &str| match &args[key] {
             Value::Null => Ok(Vec::new()),
             Value::String(text) => Ok(vec![text.clone()]),
@@ -178,7 +178,7 @@ impl Server {
     }
 }
 
-fn list(scenarios: &[Scenario], found: &Found) -> Value {
+fn list(scenarios: &[Scenario], found: &ScenarioSet) -> Value {
     let one = |scenario: &Scenario| {
         json!({
             "name": scenario.name, "file": scenario.file, "category": scenario.category, "concept": scenario.concept,

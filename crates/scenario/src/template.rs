@@ -15,11 +15,11 @@ const FUNCTIONS: [(&str, Function); 4] = [
 type Function = fn(&str) -> String;
 
 /// What is wrong with the use of a template.
-pub(crate) type Unknown = String;
+pub(crate) type TemplateError = String;
 
 /// Replaces `{{ step.field }}` in every text of a value. What does not begin with the name of a step stays as it is: it
 /// belongs to a workflow that is created.
-pub(crate) fn fill(value: &Value, results: &Map<String, Value>, steps: &[&str]) -> Result<Value, Unknown> {
+pub(crate) fn fill(value: &Value, results: &Map<String, Value>, steps: &[&str]) -> Result<Value, TemplateError> {
     each_text(value, &|text| {
         replace(text, &|expression| {
             let root = expression.split('.').next().unwrap_or_default();
@@ -37,7 +37,7 @@ pub(crate) fn fill(value: &Value, results: &Map<String, Value>, steps: &[&str]) 
 }
 
 /// Replaces `{{ .arg }}` in every text of a mock's answer; the result of that is a text.
-pub(crate) fn answer(value: &Value, arguments: &Value) -> Result<Value, Unknown> {
+pub(crate) fn answer(value: &Value, arguments: &Value) -> Result<Value, TemplateError> {
     each_text(value, &|text| {
         let filled = replace(text, &|expression| {
             let mut parts = expression.split('|').map(str::trim);
@@ -83,20 +83,20 @@ fn is_path(text: &str) -> bool {
         && text.chars().all(|c| c.is_alphanumeric() || matches!(c, '_' | '-' | '.' | '[' | ']' | '/'))
 }
 
-fn each_text(value: &Value, fill: &dyn Fn(&str) -> Result<Value, Unknown>) -> Result<Value, Unknown> {
+fn each_text(value: &Value, fill: &dyn Fn(&str) -> Result<Value, TemplateError>) -> Result<Value, TemplateError> {
     Ok(match value {
         Value::String(text) => fill(text)?,
         Value::Array(items) => Value::Array(items.iter().map(|item| each_text(item, fill)).collect::<Result<_, _>>()?),
         Value::Object(members) => {
             let member = |(key, value): (&String, &Value)| Ok((key.clone(), each_text(value, fill)?));
-            Value::Object(members.iter().map(member).collect::<Result<_, Unknown>>()?)
+            Value::Object(members.iter().map(member).collect::<Result<_, TemplateError>>()?)
         }
         other => other.clone(),
     })
 }
 
 /// A text that is one expression keeps the type of what it stands for; in a longer text everything becomes text.
-fn replace(text: &str, find: &dyn Fn(&str) -> Result<Option<Value>, Unknown>) -> Result<Value, Unknown> {
+fn replace(text: &str, find: &dyn Fn(&str) -> Result<Option<Value>, TemplateError>) -> Result<Value, TemplateError> {
     let mut filled = String::with_capacity(text.len());
     let mut rest = text;
     while let Some(start) = rest.find("{{") {

@@ -49,7 +49,7 @@ pub struct Entry<'a> {
 
 /// A text and what it costs.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Rendered {
+pub struct RenderedHits {
     /// One line per hit, each beginning with `- `, without a line break at the end.
     pub text: String,
     /// How many tokens it is, each line with its line break.
@@ -57,12 +57,12 @@ pub struct Rendered {
     /// Whether anything was shortened to fit.
     pub shortened: bool,
     /// What the line of each hit shows.
-    pub shown: Vec<Shown>,
+    pub shown: Vec<RenderedHit>,
 }
 
 /// What is left of a hit.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Shown {
+pub struct RenderedHit {
     /// The parentheses with what follows them.
     pub signature: String,
     /// The summary.
@@ -91,7 +91,7 @@ const STEPS: [Step; 6] = [
 ];
 
 /// Renders hits within `max_tokens` tokens; see above for what happens when they do not fit.
-pub fn render(entries: &[Entry<'_>], max_tokens: usize) -> Rendered {
+pub fn render(entries: &[Entry<'_>], max_tokens: usize) -> RenderedHits {
     let is_page = entries.len() <= DEFAULT_HITS;
     let max_tokens = if is_page { max_tokens.min(MOST_TOKENS) } else { max_tokens };
     if !is_page {
@@ -182,7 +182,7 @@ fn is_printable(c: char) -> bool {
 struct Line {
     text: String,
     tokens: usize,
-    shown: Shown,
+    shown: RenderedHit,
 }
 
 /// All of them and what they cost.
@@ -217,7 +217,7 @@ impl Line {
             Step::Only(_) if entry.summary.is_empty() && entry.also.is_empty() => {}
             Step::Only(_) => text.extend([' ', CUT]),
         }
-        let shown = Shown { signature, summary, shortened: step != Step::Whole };
+        let shown = RenderedHit { signature, summary, shortened: step != Step::Whole };
         Self { tokens: line_tokens(&text), text, shown }
     }
 }
@@ -263,9 +263,9 @@ impl Lines {
         }
     }
 
-    fn join(self) -> Rendered {
+    fn join(self) -> RenderedHits {
         let texts: Vec<&str> = self.lines.iter().map(|line| line.text.as_str()).collect();
-        Rendered {
+        RenderedHits {
             text: texts.join("\n"),
             tokens: self.tokens,
             shortened: self.lines.iter().any(|line| line.shown.shortened),

@@ -14,5 +14,5 @@ pub use channel::Channel;
 pub use loaded::{LoadChange, LoadRule, LoadedTools, Moment, NotLoaded};
 pub use principal::{Principal, ShareKey};
 pub use session::{
-    Detached, Introduction, QuestionError, Reader, RunningRequest, STREAM_QUEUE, Session, Sessions, Stream,
+    DetachPermit, Introduction, QuestionError, Reader, RunningRequest, STREAM_QUEUE, Session, Sessions, Stream,
 };

@@ -21,13 +21,13 @@ use toolcrib_protocol::{Capabilities, Id, Raw, Revision};
 use crate::loaded::LoadedTools;
 use crate::principal::{Principal, ShareKey};
 use question::Questions;
-use streams::{Shared, Streams};
+use streams::{StreamLimits, Streams};
 use subscriptions::Subscriptions;
 
 pub use introduction::Introduction;
 pub use question::QuestionError;
 pub use stream::{Reader, Stream};
-pub use streams::Detached;
+pub use streams::DetachPermit;
 
 /// How many messages may wait for a client that reads slowly; further ones are dropped for it.
 pub const STREAM_QUEUE: usize = 64;
@@ -53,7 +53,7 @@ pub struct Session {
     last_used: AtomicI64,
     /// Whether its client has used it since it was opened.
     is_used: AtomicBool,
-    running: Mutex<HashMap<Id, Arc<Cancelled>>>,
+    running: Mutex<HashMap<Id, Arc<CancelSignal>>>,
     streams: Streams,
     loaded: Mutex<LoadedTools>,
     questions: Questions,
@@ -65,7 +65,7 @@ pub struct Session {
 /// All open sessions.
 pub struct Sessions {
     open: Mutex<HashMap<String, Arc<Session>>>,
-    shared: Arc<Shared>,
+    shared: Arc<StreamLimits>,
     most: usize,
     idle: Duration,
     clock: Arc<dyn Clock>,
@@ -91,17 +91,17 @@ impl fmt::Debug for Sessions {
 pub struct RunningRequest {
     session: Arc<Session>,
     id: Id,
-    cancelled: Arc<Cancelled>,
+    cancelled: Arc<CancelSignal>,
 }
 
 /// Whether a request was taken back, and the news of it.
 #[derive(Debug, Default)]
-struct Cancelled {
+struct CancelSignal {
     flag: AtomicBool,
     news: Notify,
 }
 
-impl Cancelled {
+impl CancelSignal {
     fn set(&self) {
         self.flag.store(true, Ordering::Release);
         self.news.notify_one();
@@ -127,7 +127,7 @@ impl Session {
 
     /// Notes a request that runs, so that it can be cancelled.
     pub fn run(self: &Arc<Self>, id: &Id) -> RunningRequest {
-        let cancelled = Arc::new(Cancelled::default());
+        let cancelled = Arc::new(CancelSignal::default());
         lock(&self.running).insert(id.clone(), Arc::clone(&cancelled));
         RunningRequest { session: Arc::clone(self), id: id.clone(), cancelled }
     }

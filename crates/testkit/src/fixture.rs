@@ -27,7 +27,7 @@ use rmcp::transport::{StreamableHttpServerConfig, StreamableHttpService};
 use serde_json::json;
 
 use options::{Door, Options, Pin};
-use server::{Fixture, Shared};
+use server::{Fixture, FixtureState};
 
 /// Runs the server with these flags: over stdio until its stdin is closed, over HTTP until it is ended.
 pub fn run(args: impl Iterator<Item = String>) -> ExitCode {
@@ -57,7 +57,7 @@ pub fn run(args: impl Iterator<Item = String>) -> ExitCode {
 }
 
 async fn serve(options: &Options) -> anyhow::Result<()> {
-    let shared = Arc::new(Shared::new(options.pin));
+    let shared = Arc::new(FixtureState::new(options.pin));
     match options.door {
         Door::Stdio => {
             let running = Fixture::new(shared).serve(rmcp::transport::stdio()).await?;
@@ -68,7 +68,7 @@ async fn serve(options: &Options) -> anyhow::Result<()> {
     }
 }
 
-async fn serve_http(address: SocketAddr, pin: Pin, shared: Arc<Shared>) -> anyhow::Result<()> {
+async fn serve_http(address: SocketAddr, pin: Pin, shared: Arc<FixtureState>) -> anyhow::Result<()> {
     let mut config = StreamableHttpServerConfig::default();
     // A server of the modern era alone knows no sessions: GET and DELETE are 405.
     config.legacy_session_mode = pin != Pin::Modern;

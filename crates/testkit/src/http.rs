@@ -41,7 +41,7 @@ impl Request {
 #[derive(Debug)]
 pub struct Reply<'a> {
     stream: &'a TcpStream,
-    shared: &'a Shared,
+    shared: &'a ServerState,
 }
 
 impl Reply<'_> {
@@ -104,7 +104,7 @@ impl Reply<'_> {
 }
 
 #[derive(Debug, Default)]
-struct Shared {
+struct ServerState {
     state: Mutex<State>,
     changed: Condvar,
 }
@@ -120,7 +120,7 @@ struct State {
     most: usize,
 }
 
-impl Shared {
+impl ServerState {
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -132,7 +132,7 @@ type Answer = dyn Fn(&Request, &mut Reply<'_>) + Send + Sync;
 #[derive(Debug)]
 pub struct HttpServer {
     address: SocketAddr,
-    shared: Arc<Shared>,
+    shared: Arc<ServerState>,
     accepting: Option<JoinHandle<()>>,
 }
 
@@ -152,7 +152,7 @@ impl HttpServer {
     pub fn start_at(address: SocketAddr, answer: impl Fn(&Request, &mut Reply<'_>) + Send + Sync + 'static) -> Self {
         let listener = TcpListener::bind(address).expect("a loopback port can be had");
         let address = listener.local_addr().expect("a listener has an address");
-        let shared = Arc::new(Shared::default());
+        let shared = Arc::new(ServerState::default());
         let (answer, accepting): (Arc<Answer>, _) = (Arc::new(answer), Arc::clone(&shared));
         let accepting = std::thread::spawn(move || accept(&listener, &accepting, &answer));
         Self { address, shared, accepting: Some(accepting) }
@@ -213,7 +213,7 @@ impl Drop for HttpServer {
     }
 }
 
-fn accept(listener: &TcpListener, shared: &Arc<Shared>, answer: &Arc<Answer>) {
+fn accept(listener: &TcpListener, shared: &Arc<ServerState>, answer: &Arc<Answer>) {
     for stream in listener.incoming().flatten() {
         let mut state = shared.lock();
         if state.ended {
@@ -235,7 +235,7 @@ fn accept(listener: &TcpListener, shared: &Arc<Shared>, answer: &Arc<Answer>) {
     }
 }
 
-fn converse(stream: &TcpStream, shared: &Shared, answer: &Answer) -> io::Result<()> {
+fn converse(stream: &TcpStream, shared: &ServerState, answer: &Answer) -> io::Result<()> {
     let mut reader = BufReader::new(stream);
     while let Some(request) = read(&mut reader)? {
         shared.lock().requests.push(request.clone());

@@ -16,8 +16,8 @@ use serde_json::value::RawValue;
 
 use crate::http::{self, HttpServer};
 
-use say::Posted;
-pub use say::{Asked, Say};
+use say::PostReply;
+pub use say::{PendingQuestion, Say};
 
 /// No wait of a test is longer.
 const LONGEST: Duration = Duration::from_secs(60);
@@ -40,7 +40,7 @@ pub enum Speaks {
 
 /// A message as it came in.
 #[derive(Debug, Clone)]
-pub struct Heard {
+pub struct ReceivedMessage {
     /// The id as it was written; absent for notifications.
     pub id: Option<String>,
     /// Empty for answers.
@@ -53,7 +53,7 @@ pub struct Heard {
     pub connection: u64,
 }
 
-impl Heard {
+impl ReceivedMessage {
     /// The parameters, read.
     ///
     /// # Panics
@@ -76,9 +76,9 @@ struct Envelope<'a> {
     error: Option<&'a RawValue>,
 }
 
-type Script = dyn Fn(&Heard, &mut Say<'_>) + Send + Sync;
+type Script = dyn Fn(&ReceivedMessage, &mut Say<'_>) + Send + Sync;
 
-struct Shared {
+struct ScriptState {
     script: Box<Script>,
     state: Mutex<State>,
     changed: Condvar,
@@ -86,7 +86,7 @@ struct Shared {
 
 struct State {
     speaks: Speaks,
-    heard: Vec<Heard>,
+    heard: Vec<ReceivedMessage>,
     /// Who waits for answers to questions, by the id as it was written.
     asked: HashMap<String, mpsc::Sender<String>>,
     questions: u64,
@@ -101,7 +101,7 @@ struct State {
     refused: usize,
 }
 
-impl fmt::Debug for Shared {
+impl fmt::Debug for ScriptState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Shared")
     }
@@ -109,21 +109,21 @@ impl fmt::Debug for Shared {
 
 /// The server; dropping it breaks its connections.
 #[derive(Debug)]
-pub struct Scripted {
-    shared: Arc<Shared>,
+pub struct ScriptedServer {
+    shared: Arc<ScriptState>,
     http: HttpServer,
     stdio: stdio::Door,
 }
 
-// === impl Scripted ===
+// === impl ScriptedServer ===
 
-impl Scripted {
+impl ScriptedServer {
     /// Listens on both doors. `script` answers whatever does not belong to the opening of a connection; requests run
     /// side by side, each in a thread.
     ///
     /// # Panics
     /// When no port can be had: the test cannot run.
-    pub fn start(speaks: Speaks, script: impl Fn(&Heard, &mut Say<'_>) + Send + Sync + 'static) -> Self {
+    pub fn start(speaks: Speaks, script: impl Fn(&ReceivedMessage, &mut Say<'_>) + Send + Sync + 'static) -> Self {
         let state = State {
             speaks,
             heard: Vec::new(),
@@ -136,7 +136,8 @@ impl Scripted {
             released: 0,
             refused: 0,
         };
-        let shared = Arc::new(Shared { script: Box::new(script), state: Mutex::new(state), changed: Condvar::new() });
+        let shared =
+            Arc::new(ScriptState { script: Box::new(script), state: Mutex::new(state), changed: Condvar::new() });
         let posted = Arc::clone(&shared);
         let http = HttpServer::start(move |request, reply| posted.http(request, reply));
         let stdio = stdio::Door::open(&shared);
@@ -162,17 +163,17 @@ impl Scripted {
     }
 
     /// All messages so far.
-    pub fn heard(&self) -> Vec<Heard> {
+    pub fn heard(&self) -> Vec<ReceivedMessage> {
         self.shared.lock().heard.clone()
     }
 
     /// The messages of one method.
-    pub fn heard_of(&self, method: &str) -> Vec<Heard> {
+    pub fn heard_of(&self, method: &str) -> Vec<ReceivedMessage> {
         self.heard().into_iter().filter(|heard| heard.method == method).collect()
     }
 
     /// Waits until what was heard is as wanted; `false` when that never happens. Blocks.
-    pub fn wait(&self, wanted: impl Fn(&[Heard]) -> bool) -> bool {
+    pub fn wait(&self, wanted: impl Fn(&[ReceivedMessage]) -> bool) -> bool {
         let waiting = |state: &mut State| !wanted(&state.heard);
         let state = self.shared.changed.wait_timeout_while(self.shared.lock(), LONGEST, waiting);
         state.is_ok_and(|(_, waited)| !waited.timed_out())
@@ -195,24 +196,24 @@ impl Scripted {
     }
 }
 
-// === impl Shared ===
+// === impl ScriptState ===
 
-impl Shared {
+impl ScriptState {
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn note(&self, heard: &Heard) {
+    fn note(&self, heard: &ReceivedMessage) {
         self.lock().heard.push(heard.clone());
         self.changed.notify_all();
     }
 
     /// Reads a message and delivers answers; gives what the script may have to answer.
-    fn take(&self, text: &str, headers: &[(String, String)], connection: u64) -> Option<Heard> {
+    fn take(&self, text: &str, headers: &[(String, String)], connection: u64) -> Option<ReceivedMessage> {
         let envelope: Envelope<'_> = serde_json::from_str(text).ok()?;
         let raw = |value: Option<&RawValue>| value.map(|value| value.get().to_owned());
         let content = envelope.params.or(envelope.result).or(envelope.error);
-        let heard = Heard {
+        let heard = ReceivedMessage {
             id: raw(envelope.id),
             method: envelope.method.clone().unwrap_or_default(),
             params: raw(content).unwrap_or_else(|| "{}".to_owned()),
@@ -232,7 +233,7 @@ impl Shared {
     }
 
     /// The era of a request; `None` where its connection began in the other one.
-    fn spoken(&self, heard: &Heard, declared: bool) -> Option<Speaks> {
+    fn spoken(&self, heard: &ReceivedMessage, declared: bool) -> Option<Speaks> {
         let mut state = self.lock();
         if state.speaks != Speaks::Both {
             return Some(state.speaks);
@@ -246,14 +247,14 @@ impl Shared {
         (begun == of_request).then_some(of_request)
     }
 
-    fn count_refused(&self, heard: &Heard) {
+    fn count_refused(&self, heard: &ReceivedMessage) {
         if heard.method == "tools/call" {
             self.lock().refused += 1;
         }
     }
 
     /// Answers one request or notification.
-    fn answer(&self, heard: &Heard, say: &mut Say<'_>) {
+    fn answer(&self, heard: &ReceivedMessage, say: &mut Say<'_>) {
         if heard.id.is_none() || heard.method.is_empty() {
             return;
         }
@@ -311,7 +312,7 @@ impl Shared {
         if heard.id.is_none() || heard.method.is_empty() {
             return reply.full(202, &[], "");
         }
-        let mut posted = Posted { reply, status: 200, session: None, streams: false };
+        let mut posted = PostReply { reply, status: 200, session: None, streams: false };
         let refused = match (speaks, session) {
             (Speaks::Legacy, _) if heard.method == "initialize" => {
                 let mut state = self.lock();

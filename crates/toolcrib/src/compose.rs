@@ -18,7 +18,7 @@ use toolcrib_base::task::Scope;
 use toolcrib_base::{Clock, Kind, Problem, ProfileName, Secret, SystemClock};
 use toolcrib_call::Servers;
 use toolcrib_call::{LiveEvents, Source};
-use toolcrib_catalog::Loaded;
+use toolcrib_catalog::Catalog;
 use toolcrib_flow::service::Services;
 use toolcrib_flow::workflow::Workflows;
 use toolcrib_gateway::Gateway;
@@ -366,7 +366,7 @@ fn url(address: SocketAddr) -> String {
     format!("http://{address}/mcp")
 }
 
-fn log_problems(loaded: &Loaded, home: &Path) {
+fn log_problems(loaded: &Catalog, home: &Path) {
     for problem in &loaded.problems {
         let hint = problem.hint.as_deref().unwrap_or_default();
         tracing::error!(home = %home.display(), hint, "bad definition: {problem}");

@@ -30,7 +30,7 @@ pub use environment::{INHERITED, inherited};
 pub use files::raise_file_limit;
 pub use lines::{Edges, Line};
 pub use program::SpawnError;
-pub use sender::{Full, Sender, Shut};
+pub use sender::{SendError, Sender, StdinClosed};
 pub use spec::{GuardCommand, ProcessLimits, Spec};
 pub use stderr::StderrTail;
 

@@ -24,10 +24,10 @@ const EXCERPT: usize = 300;
 
 /// A compiled schema, or nothing where there is none that can be used.
 #[derive(Debug)]
-pub struct ArgumentCheck(Option<Compiled>);
+pub struct ArgumentCheck(Option<CompiledSchema>);
 
 #[derive(Debug)]
-struct Compiled {
+struct CompiledSchema {
     validator: Validator,
     schema: Value,
     cost: Cost,
@@ -63,7 +63,7 @@ impl ArgumentCheck {
         };
         let patterns = PatternOptions::regex().size_limit(cost::PATTERN_BYTES);
         match jsonschema::options().with_pattern_options(patterns).build(&value) {
-            Ok(validator) => Self(Some(Compiled { validator, schema: value, cost })),
+            Ok(validator) => Self(Some(CompiledSchema { validator, schema: value, cost })),
             Err(error) => unusable(&error),
         }
     }
@@ -75,7 +75,7 @@ impl ArgumentCheck {
 
     /// What can be said at once: nothing where it takes long, or where a fault has to be explained.
     pub fn at_once(&self, arguments: &Raw) -> Option<CheckOutcome> {
-        let Some(Compiled { validator, schema, cost }) = &self.0 else { return Some(CheckOutcome::Fits) };
+        let Some(CompiledSchema { validator, schema, cost }) = &self.0 else { return Some(CheckOutcome::Fits) };
         let value = arguments.to_value();
         match cost.effort(&value, arguments.bytes().len()) {
             Effort::TooMuch => Some(CheckOutcome::Unchecked),
@@ -108,7 +108,7 @@ impl ArgumentCheck {
     }
 }
 
-impl Compiled {
+impl CompiledSchema {
     /// What is wrong with arguments that do not fit. Errors take a thousand times the memory of a plain no, so where
     /// there may be many, only the first is looked for, and none where it would hold those of all alternatives.
     fn explain(&self, value: &Value, effort: Effort) -> String {

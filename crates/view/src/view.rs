@@ -6,11 +6,11 @@ mod available;
 mod build;
 mod conversation;
 mod family;
+mod forwarded;
 mod known;
 mod listed;
 mod name;
 mod naming;
-mod offered;
 mod own_lists;
 mod reach;
 mod resource;
@@ -35,12 +35,12 @@ use crate::metrics::{Metrics, ToolMetrics};
 use crate::schema::ArgumentCheck;
 use crate::source::ToolSources;
 
-pub use available::{ALL, Candidate, Candidates, Entries, Found, STATE as AVAILABLE};
+pub use available::{ALL, Candidate, Candidates, Entries, STATE as AVAILABLE, SearchHit};
 pub use build::Builder;
 pub use conversation::SessionPart;
 pub use family::{Families, FamilyTool};
-pub use listed::{Listed, PAGE, Paging, Stamp};
-pub use offered::Offered;
+pub use forwarded::ForwardedCapabilities;
+pub use listed::{PAGE, PagedList, Paging, Stamp};
 pub use own_lists::{AUTH_STATUS, OwnLists};
 pub use resource::Resources;
 
@@ -117,7 +117,7 @@ pub struct View {
     /// What it may have beside them: tools of entries that no one has configured.
     pub available: Candidates,
     /// What its servers can do beside the usual.
-    pub offered: Offered,
+    pub offered: ForwardedCapabilities,
     /// Whether every server had been listed when it was built.
     pub is_complete: bool,
     /// The operations that there are.
@@ -132,12 +132,12 @@ pub struct View {
     hidden: Vec<Arc<ServerDefinition>>,
     pub search: toolcrib_search::View,
     /// The listed tools as the result of `tools/list`, for every exposure whose list is the same for all callers.
-    pub listed: Listed,
+    pub listed: PagedList,
     /// With `exposure: auto` and many tools: the list of legacy clients that search long lists themselves.
-    pub whole: Option<Listed>,
+    pub whole: Option<PagedList>,
     /// The meta-tools of its menu, already rendered.
     pub menu: Vec<Raw>,
-    pub prompts_listed: Listed,
+    pub prompts_listed: PagedList,
     /// What is listed natively in the place of what servers offer, in dialects that do so.
     pub own_lists: Option<OwnLists>,
     /// What its tools cost, counted when it is first asked for.
@@ -292,13 +292,13 @@ impl View {
     }
 
     /// The list of tools that a caller sees, what it has loaded aside.
-    pub fn listed_for(&self, session: Option<&Session>) -> &Listed {
+    pub fn listed_for(&self, session: Option<&Session>) -> &PagedList {
         let defers = |session: &&Session| auto::defers(&self.profile, session);
         session.filter(defers).and(self.whole.as_ref()).unwrap_or(&self.listed)
     }
 
     /// The lists of resources, templates and prompts as clients see them natively.
-    pub fn natively(&self) -> [&Listed; 3] {
+    pub fn natively(&self) -> [&PagedList; 3] {
         match &self.own_lists {
             Some(own) => [&own.resources, &own.templates, &own.prompts],
             None => [&self.resources.resources_listed, &self.resources.templates_listed, &self.prompts_listed],

@@ -65,7 +65,7 @@ struct Claim {
 
 /// The part of the budget of a complete body, which does not give way any more. Given back when dropped.
 #[derive(Debug)]
-struct Held {
+struct Reservation {
     bodies: Bodies,
     key: ShareKey,
     bytes: usize,
@@ -74,7 +74,7 @@ struct Held {
 /// A complete body with its part of the budget.
 struct CountedBody {
     bytes: Bytes,
-    _held: Held,
+    _reservation: Reservation,
 }
 
 impl AsRef<[u8]> for CountedBody {
@@ -110,15 +110,15 @@ impl Bodies {
     fn keep(&self, bytes: Bytes, key: ShareKey) -> Result<Bytes, BodyError> {
         let held = self.hold(key, bytes.len()).ok_or(BodyError::NoRoom)?;
         let bytes = if bytes.len() <= COPIED { Bytes::copy_from_slice(&bytes) } else { bytes };
-        Ok(Bytes::from_owner(CountedBody { bytes, _held: held }))
+        Ok(Bytes::from_owner(CountedBody { bytes, _reservation: held }))
     }
 
     /// A part of the budget for a complete body; `None` without room.
-    fn hold(&self, key: ShareKey, bytes: usize) -> Option<Held> {
+    fn hold(&self, key: ShareKey, bytes: usize) -> Option<Reservation> {
         let mut held = self.held();
         held.make_room(self.0.most, &key, bytes, bytes).then(|| {
             held.add(&key, bytes);
-            Held { bodies: self.clone(), key, bytes }
+            Reservation { bodies: self.clone(), key, bytes }
         })
     }
 
@@ -135,7 +135,7 @@ impl Bodies {
             read = read => read?,
         };
         let held = claim.complete().ok_or(BodyError::NoRoom)?;
-        Ok(Bytes::from_owner(CountedBody { bytes, _held: held }))
+        Ok(Bytes::from_owner(CountedBody { bytes, _reservation: held }))
     }
 
     fn claim(&self, key: ShareKey) -> Claim {
@@ -174,9 +174,9 @@ impl Claim {
     }
 
     /// All of it has come; `None` when it had to give way before.
-    fn complete(self) -> Option<Held> {
+    fn complete(self) -> Option<Reservation> {
         let Body { key, bytes, .. } = self.bodies.held().release(self.id)?;
-        Some(Held { bodies: self.bodies.clone(), key, bytes })
+        Some(Reservation { bodies: self.bodies.clone(), key, bytes })
     }
 }
 
@@ -186,9 +186,9 @@ impl Drop for Claim {
     }
 }
 
-// === impl Held ===
+// === impl Reservation ===
 
-impl Drop for Held {
+impl Drop for Reservation {
     fn drop(&mut self) {
         self.bodies.held().subtract(&self.key, self.bytes);
     }

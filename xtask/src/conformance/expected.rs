@@ -18,7 +18,7 @@ use super::judge::Scenario;
 
 /// Failures that a cell may have, and has to have.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub struct Expected {
+pub struct ExpectedFailures {
     entries: Vec<Entry>,
 }
 
@@ -44,9 +44,9 @@ impl Entry {
     }
 }
 
-// === impl Expected ===
+// === impl ExpectedFailures ===
 
-impl Expected {
+impl ExpectedFailures {
     /// The cell's file; an absent one expects nothing. A cell within one era may not have one.
     pub fn read(folder: &Path, cell: &Cell) -> Result<Self> {
         let path = folder.join(format!("{}.yaml", cell.name));
@@ -99,11 +99,11 @@ mod tests {
     #[test]
     fn entries_need_a_reason() {
         let text = "# About the file.\n\nserver:\n  # the old era has no code for it\n  - ping\n  - caching:ttl\n";
-        let expected = Expected::parse(text).unwrap();
+        let expected = ExpectedFailures::parse(text).unwrap();
         let texts: Vec<String> = expected.entries().iter().map(Entry::text).collect();
         assert_eq!(texts, ["ping", "caching:ttl"]);
         assert!(expected.entries()[0].covers("ping", "any") && !expected.entries()[1].covers("caching", "other"));
-        assert!(Expected::parse("server:\n  - ping\n").unwrap_err().to_string().contains("line 2"));
-        assert!(Expected::parse("client:\n").is_err());
+        assert!(ExpectedFailures::parse("server:\n  - ping\n").unwrap_err().to_string().contains("line 2"));
+        assert!(ExpectedFailures::parse("client:\n").is_err());
     }
 }

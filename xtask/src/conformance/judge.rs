@@ -7,7 +7,7 @@ use std::path::Path;
 use anyhow::{Context, Result};
 use serde_json::Value;
 
-use super::expected::Expected;
+use super::expected::ExpectedFailures;
 use crate::tally::Tally;
 
 /// Longer messages are cut in the summary; the folder of the cell has them whole.
@@ -29,7 +29,7 @@ pub struct Failure {
 
 /// A cell's outcome.
 #[derive(Debug, Default)]
-pub struct Judged {
+pub struct CellOutcome {
     passed: usize,
     /// Scenarios whose failures are all expected.
     excused: usize,
@@ -92,8 +92,8 @@ fn scenario_of<'a>(folder: &'a str, prefix: &str) -> Option<&'a str> {
     rest.ends_with('Z').then_some(name)
 }
 
-pub fn judge(scenarios: Vec<Scenario>, expected: &Expected) -> Judged {
-    let mut judged = Judged::default();
+pub fn judge(scenarios: Vec<Scenario>, expected: &ExpectedFailures) -> CellOutcome {
+    let mut judged = CellOutcome::default();
     for entry in expected.entries() {
         let fails = |scenario: &Scenario| scenario.failures.iter().any(|f| entry.covers(&scenario.name, &f.check));
         if !scenarios.iter().any(fails) {
@@ -116,9 +116,9 @@ pub fn judge(scenarios: Vec<Scenario>, expected: &Expected) -> Judged {
     judged
 }
 
-// === impl Judged ===
+// === impl CellOutcome ===
 
-impl Judged {
+impl CellOutcome {
     /// A cell that could not run at all.
     pub fn broken(why: String) -> Self {
         Self { failed: vec![Scenario::failed("(the cell)", "broken", why)], ..Self::default() }
@@ -201,7 +201,7 @@ mod tests {
         let cell = super::super::cell::Cell::named("modern-to-legacy-http").unwrap();
         let text = "server:\n  # why\n  - one:a\n  # why\n  - two\n";
         fs::write(folder.join("modern-to-legacy-http.yaml"), text).unwrap();
-        let expected = Expected::read(&folder, cell).unwrap();
+        let expected = ExpectedFailures::read(&folder, cell).unwrap();
         fs::remove_dir_all(&folder).unwrap();
 
         let judged = judge(vec![scenario("one", &["a"]), scenario("two", &[]), scenario("three", &["b"])], &expected);
@@ -210,7 +210,7 @@ mod tests {
         assert!(text.starts_with("FAILED: cell: 1 passed, 1 failed, 1 fail as expected"), "{text}");
         assert!(text.contains("two: expected to fail") && text.contains("b: why"), "{text}");
 
-        let judged = judge(vec![scenario("one", &["a", "other"])], &Expected::default());
+        let judged = judge(vec![scenario("one", &["a", "other"])], &ExpectedFailures::default());
         assert_eq!(judged.tally(), Tally { passed: 0, failed: 1, skipped: 0 });
     }
 }

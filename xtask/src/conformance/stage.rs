@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use super::Programs;
 use super::cell::{Carrier, Cell, Side, pin};
-use crate::process::Running;
+use crate::process::RunningProgram;
 
 const READY_DEADLINE: Duration = Duration::from_secs(90);
 const END_DEADLINE: Duration = Duration::from_secs(20);
@@ -18,8 +18,8 @@ const END_DEADLINE: Duration = Duration::from_secs(20);
 #[derive(Debug)]
 pub struct Stage {
     root: PathBuf,
-    gateway: Option<Running>,
-    fixture: Option<Running>,
+    gateway: Option<RunningProgram>,
+    fixture: Option<RunningProgram>,
 }
 
 // === impl Stage ===
@@ -92,7 +92,7 @@ impl Stage {
         let log = self.root.join("fixture.log");
         let mut command = Command::new(&programs.fixture);
         command.args(["--http", "127.0.0.1:0", "--pin", pin]);
-        let mut fixture = Running::start("the fixture", &mut command, &log)?;
+        let mut fixture = RunningProgram::start("the fixture", &mut command, &log)?;
         let url = fixture.wait_for(READY_DEADLINE, || {
             let log = fs::read_to_string(&log).ok()?;
             log.lines().find_map(|line| text(&serde_json::from_str::<Value>(line).ok()?["url"]))
@@ -105,7 +105,7 @@ impl Stage {
         let ready = self.root.join("ready.json");
         let mut command = Command::new(&programs.gateway);
         command.args(["serve", "--listen", "127.0.0.1:0", "--home"]).arg(home).arg("--ready-file").arg(&ready);
-        let mut gateway = Running::start("the gateway", &mut command, &self.root.join("gateway.log"))?;
+        let mut gateway = RunningProgram::start("the gateway", &mut command, &self.root.join("gateway.log"))?;
         // The file appears by rename, so it is whole as soon as it is there.
         let url = gateway.wait_for(READY_DEADLINE, || {
             text(&serde_json::from_str::<Value>(&fs::read_to_string(&ready).ok()?).ok()?["url"])

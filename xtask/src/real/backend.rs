@@ -9,8 +9,8 @@ use std::time::Duration;
 use anyhow::Result;
 use serde_json::{Value, json};
 
-use crate::need::Installed;
-use crate::process::{self, Running};
+use crate::need::AcceptancePrograms;
+use crate::process::{self, RunningProgram};
 
 const READY_DEADLINE: Duration = Duration::from_secs(90);
 const ATTEMPTS: u32 = 3;
@@ -18,7 +18,7 @@ const ATTEMPTS: u32 = 3;
 /// The folders that the programs come from.
 #[derive(Debug)]
 pub struct Places<'a> {
-    pub installed: &'a Installed,
+    pub installed: &'a AcceptancePrograms,
     /// `acceptance/` of the workspace.
     pub suites: PathBuf,
     /// The fixture on the official Rust SDK.
@@ -31,7 +31,7 @@ pub struct Backend {
     pub name: &'static str,
     /// Its definition: `url` and `transport`.
     pub definition: Value,
-    _running: Running,
+    _running: RunningProgram,
 }
 
 /// One row per server: its name, its program, the path of its endpoint and its transport. A new one is also named in
@@ -95,14 +95,14 @@ pub fn start(places: &Places<'_>, logs: &Path) -> Result<Vec<Backend>> {
 // === impl Row ===
 
 impl Row {
-    fn start(&self, places: &Places<'_>, port: u16, logs: &Path) -> Result<Running> {
+    fn start(&self, places: &Places<'_>, port: u16, logs: &Path) -> Result<RunningProgram> {
         let mut command = self.program.command(places, port);
         command.env("PORT", port.to_string()).env("PYTHONDONTWRITEBYTECODE", "1");
-        Running::start(self.name, &mut command, &logs.join(format!("{}.log", self.name)))
+        RunningProgram::start(self.name, &mut command, &logs.join(format!("{}.log", self.name)))
     }
 
     /// Waits until it listens. Someone else may have taken the port before the server did: then it gets another one.
-    fn ready(&self, places: &Places<'_>, mut port: u16, mut running: Running, logs: &Path) -> Result<Backend> {
+    fn ready(&self, places: &Places<'_>, mut port: u16, mut running: RunningProgram, logs: &Path) -> Result<Backend> {
         let mut attempt = 1;
         while let Err(error) = running.wait_for(READY_DEADLINE, || process::listens(port).then_some(())) {
             if attempt == ATTEMPTS {

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use super::home::{Stage, definition};
 use super::{END_DEADLINE, check, serve_home};
 use crate::child::{self, Outcome};
-use crate::process::{self, MARK, Running};
+use crate::process::{self, MARK, RunningProgram};
 use crate::tally::Tally;
 
 const COMMAND_DEADLINE: Duration = Duration::from_secs(180);
@@ -44,7 +44,7 @@ struct Life<'a> {
     binary: &'a Path,
     /// What the servers carry in their environment, and the gateway does not.
     mark: String,
-    gateway: Running,
+    gateway: RunningProgram,
     tally: Tally,
 }
 

@@ -13,10 +13,10 @@ const KEYWORDS: [&str; 4] = ["struct", "enum", "trait", "type"];
 /// Words that end as participles do and are none: nouns, and `Embed`, which names what a trait does. One that stands
 /// for its result (a `Listing`) belongs here, one that stands for anyone who does it (`Running`) or for what was done
 /// to it does not.
-const NOUNS: [&str; 26] = [
+const NOUNS: [&str; 28] = [
     "Binding", "Caching", "Embed", "Ending", "Encoding", "Feed", "Finding", "Framing", "Heading", "Keyring", "Listing",
-    "Mapping", "Meaning", "Naming", "Need", "Opening", "Paging", "Pairing", "Ranking", "Reading", "Seed", "Setting",
-    "Speed", "String", "Thing", "Warning",
+    "Mapping", "Meaning", "Naming", "Need", "Nesting", "Opening", "Paging", "Pairing", "Posting", "Ranking", "Reading",
+    "Seed", "Setting", "Speed", "String", "Thing", "Warning",
 ];
 
 /// Participles that no ending gives away.

@@ -13,7 +13,7 @@ use hyper::header::{CONTENT_TYPE, HeaderValue};
 use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
 
-use super::{Answer, Backend, CLOSING, Mirrored, Offer};
+use super::{Answer, Backend, CLOSING, MirroredHeaders, Offer};
 use crate::serve::{Listen, serve};
 
 const SESSION: &str = "mcp-session-id";
@@ -41,7 +41,7 @@ async fn respond(backend: &Backend, request: Request<Incoming>) -> Response<Piec
     let (head, body) = request.into_parts();
     let Ok(body) = body.collect().await else { return empty(StatusCode::BAD_REQUEST) };
     let header = |name| head.headers.get(name).and_then(|value: &HeaderValue| value.to_str().ok());
-    let mirrored = backend.modern.then(|| Mirrored {
+    let mirrored = backend.modern.then(|| MirroredHeaders {
         revision: header(REVISION).unwrap_or_default(),
         method: header(METHOD).unwrap_or_default(),
         name: header(NAME),

@@ -11,7 +11,7 @@ pub fn registry_entry_of(definition: &ServerDefinition) -> Option<&'static Regis
 
 /// Whether a server is known to want a login by OAuth: its definition says so, or the registry.
 pub fn wants_login(definition: &ServerDefinition) -> bool {
-    let is_oauth = |kept: &toolcrib_catalog::Kept| {
+    let is_oauth = |kept: &toolcrib_catalog::OpaqueValue| {
         serde_json::from_str::<serde_json::Value>(kept.as_json()).is_ok_and(|auth| auth["type"] == "oauth")
     };
     let is_marked = |entry: &RegistryEntry| entry.authorization.kind == AuthorizationKind::OAuth2;

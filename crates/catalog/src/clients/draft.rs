@@ -46,7 +46,7 @@ pub(super) enum UrlPart {
 
 /// A secret that a definition refers to.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Wanted {
+pub struct SecretReference {
     /// What it is to be kept under, such as `github-token`: fit for a file's name and for an entry of a vault.
     pub name: String,
     /// The secret; nothing when the client's settings do not hold it and it must be given.
@@ -100,7 +100,7 @@ impl Draft {
     }
 
     /// The secrets that the definition of this name refers to. Every one has a name of its own.
-    pub fn secrets(&self, name: &ServerName) -> Vec<Wanted> {
+    pub fn secrets(&self, name: &ServerName) -> Vec<SecretReference> {
         let mut taken = BTreeSet::new();
         let mut wanted = Vec::new();
         let settings = self.env.iter().chain(&self.headers).filter_map(|(of, setting)| match setting {
@@ -118,7 +118,7 @@ impl Draft {
             let free = std::iter::once(stem.to_owned()).chain(numbered).find(|name| !taken.contains(name));
             let name = free.unwrap_or_default();
             taken.insert(name.clone());
-            wanted.push(Wanted { name, value: value.clone(), of });
+            wanted.push(SecretReference { name, value: value.clone(), of });
         }
         wanted
     }

@@ -49,7 +49,7 @@ pub struct ClientServer {
 
 /// What connecting leads to.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Connected {
+pub enum ConnectOutcome {
     /// Our entry says already what it should.
     Already,
     /// The text with our entry, and how to get back to the text without it.
@@ -187,18 +187,18 @@ pub fn entry(client: &Client, url: &str, command: &str, args: &[String], prefer_
     }
 }
 
-/// Puts our entry into a text. `undo` is what an earlier [`Connected::New`] gave for this file.
+/// Puts our entry into a text. `undo` is what an earlier [`ConnectOutcome::New`] gave for this file.
 pub fn connect(
     client: &Client,
     source: &Source,
     text: &str,
     entry: &Value,
     undo: Option<(&Splices, bool)>,
-) -> Result<Connected, SettingsError> {
+) -> Result<ConnectOutcome, SettingsError> {
     let container = container(source)?;
     let ours = our_entry(client, container, text)?;
     if ours.as_ref().is_some_and(|ours| says(ours, entry)) {
-        return Ok(Connected::Already);
+        return Ok(ConnectOutcome::Already);
     }
     let base = disconnect(client, source, text, undo)?.unwrap_or_else(|| text.to_owned());
     let (mark, without) = body(&base);
@@ -212,7 +212,7 @@ pub fn connect(
     if !value_of(client.format, body(&text).1).is_ok_and(|after| same(&after, &expected)) {
         return Err(SettingsError::Unsure);
     }
-    Ok(Connected::New { text, splices, made_container, replaces: ours.is_some() })
+    Ok(ConnectOutcome::New { text, splices, made_container, replaces: ours.is_some() })
 }
 
 /// Takes our entry out of a text; `None` when it is not there. With `undo`, and as long as what we wrote is still there

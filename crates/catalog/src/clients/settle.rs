@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use toolcrib_base::{Secret, ServerName};
 
-use super::draft::{Draft, Wanted, words};
+use super::draft::{Draft, SecretReference, words};
 use crate::problem::DefinitionProblem;
 use crate::server::ServerDefinition;
 
@@ -14,7 +14,7 @@ const NAMES_MAX: usize = 1_000;
 
 /// A draft and what becomes of it.
 #[derive(Debug, Clone)]
-pub struct Settled {
+pub struct ImportDecision {
     pub draft: Draft,
     pub outcome: Outcome,
 }
@@ -23,7 +23,7 @@ pub struct Settled {
 #[derive(Debug, Clone)]
 pub enum Outcome {
     /// A new definition.
-    New { name: ServerName, text: String, secrets: Vec<Wanted> },
+    New { name: ServerName, text: String, secrets: Vec<SecretReference> },
     /// A definition, or an earlier draft, says the same.
     Present { name: ServerName },
     /// No definition can be made of it.
@@ -39,7 +39,7 @@ pub fn settle(
     is_taken: &dyn Fn(&ServerName) -> bool,
     refer: &dyn Fn(&str) -> String,
     stored: &dyn Fn(&ServerName, &str) -> Option<Secret>,
-) -> Vec<Settled> {
+) -> Vec<ImportDecision> {
     let mut known: BTreeMap<ServerName, Arc<ServerDefinition>> = present.clone();
     let mut kept: BTreeMap<String, Option<Secret>> = BTreeMap::new();
     let mut settled = Vec::new();
@@ -60,7 +60,7 @@ pub fn settle(
         for name in names(&draft).take(if outcome.is_some() { 0 } else { NAMES_MAX }) {
             let secrets = draft.secrets(&name);
             // Two servers that differ in nothing but a secret are two, and a secret that is kept stays what it is.
-            let other_secret = |wanted: &Wanted| {
+            let other_secret = |wanted: &SecretReference| {
                 let kept = kept.get(&wanted.name).cloned().unwrap_or_else(|| stored(&name, &wanted.name));
                 wanted.value.is_some() && kept.is_some() && kept != wanted.value
             };
@@ -82,7 +82,7 @@ pub fn settle(
             }
         }
         let outcome = outcome.unwrap_or(Outcome::Impossible { problems: Vec::new() });
-        settled.push(Settled { draft, outcome });
+        settled.push(ImportDecision { draft, outcome });
     }
     settled
 }

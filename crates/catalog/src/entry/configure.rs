@@ -27,7 +27,7 @@ pub struct Answers {
 
 /// A definition that is ready to be written.
 #[derive(Clone)]
-pub struct Configured {
+pub struct NewDefinition {
     pub name: ServerName,
     /// Relative to the home folder.
     pub file: PathBuf,
@@ -61,7 +61,7 @@ fn names(variables: &[String]) -> String {
     variables.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
 }
 
-impl std::fmt::Debug for Configured {
+impl std::fmt::Debug for NewDefinition {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         // The text may hold plain values that are nobody else's business.
         f.debug_struct("Configured").field("name", &self.name).field("file", &self.file).finish_non_exhaustive()
@@ -100,7 +100,7 @@ impl From<&ConfigureError> for Problem {
 impl RegistryEntry {
     /// The definition of a server as this entry describes it, filled with `answers`. The text is what the reader of
     /// definitions takes, with references where secrets would be.
-    pub fn to_definition(&self, answers: &Answers) -> Result<Configured, ConfigureError> {
+    pub fn to_definition(&self, answers: &Answers) -> Result<NewDefinition, ConfigureError> {
         let wanted = answers.name.as_deref().unwrap_or(self.name.as_str());
         let name = ServerName::new(wanted).map_err(|_| ConfigureError::Name(shown(wanted)))?;
         let runtime = self.runtime.as_ref().ok_or_else(|| ConfigureError::NoRuntime(self.name.clone()))?;
@@ -124,7 +124,7 @@ impl RegistryEntry {
         let text = format!("# From the registry entry `{}`.\n{}", self.name, yaml::render(&members.into_value()));
         // What the entry says was checked as an entry; whether it is a definition its own reader knows best.
         define::read::<ServerDefinition>(&file, name.as_str(), &text).map_err(ConfigureError::Definition)?;
-        Ok(Configured { name, file, text })
+        Ok(NewDefinition { name, file, text })
     }
 
     /// The value of each variable that has one, all of them checked.

@@ -8,7 +8,7 @@ use toolcrib_base::ServerName;
 use super::authorization::{self, Authorization, AuthorizationKind, Variable};
 use super::runtime::{self, Reach, Runtime};
 use super::{Package, PackageKind, RegistryEntry, Source};
-use crate::define::Kept;
+use crate::define::OpaqueValue;
 use crate::endpoint::Link;
 use crate::period::Period;
 use crate::problem::{masked, shown};
@@ -50,7 +50,7 @@ pub(super) fn read(stem: &str, root: Cursor<'_>) -> Option<RegistryEntry> {
         renamed: BTreeMap::new(),
         tools: fields.get("tools").map(|cursor| server::tools(&cursor)).unwrap_or_default(),
         verified_at: verified_at.or_else(|| text(&fields, "verified_at")),
-        metadata: metadata.map(|cursor| Kept::of_json(cursor.json())),
+        metadata: metadata.map(|cursor| OpaqueValue::of_json(cursor.json())),
     };
     super::warn_of_gaps(&fields, &entry);
     fields.finish_leniently();

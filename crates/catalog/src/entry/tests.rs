@@ -398,7 +398,7 @@ proptest! {
         entry.authorization.variables = variables.into_iter().map(|(name, (text, secret, required))| Variable {
             default: Some(text).filter(|text| !secret && is_plain(text)), secret, required, ..Variable::new(&name)
         }).collect();
-        entry.metadata = (!metadata.is_empty()).then(|| Kept::of_json(json!(metadata).to_string()));
+        entry.metadata = (!metadata.is_empty()).then(|| OpaqueValue::of_json(json!(metadata).to_string()));
         let text = entry.to_yaml();
         let again = read("registry/crm.yaml", &text);
         prop_assert!(again.0.is_some(), "{:#?}\n{text}", again.1);

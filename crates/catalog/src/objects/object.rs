@@ -41,7 +41,7 @@ const OF_MUSTER: [&str; 3] = ["type", "toolPrefix", "autoStart"];
 
 /// What whoever asks says of documents that do not say it themselves.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Said<'a> {
+pub(super) struct DocumentDefaults<'a> {
     pub(super) kind: Option<DefinitionKind>,
     pub(super) name: Option<&'a str>,
 }
@@ -57,7 +57,7 @@ pub(super) struct Reader<'a> {
 // === impl Reader ===
 
 impl Reader<'_> {
-    pub(super) fn document(&mut self, root: &Node, said: &Said<'_>) {
+    pub(super) fn document(&mut self, root: &Node, said: &DocumentDefaults<'_>) {
         self.object(root, said, 0);
     }
 
@@ -71,7 +71,7 @@ impl Reader<'_> {
     }
 
     /// One object, or each of a list.
-    fn object(&mut self, node: &Node, said: &Said<'_>, depth: usize) {
+    fn object(&mut self, node: &Node, said: &DocumentDefaults<'_>, depth: usize) {
         let Content::Map(entries) = &node.content else {
             let message = format!("expected a map of keys and values, got {}", node.describe_at(""));
             return self.problem(node.at, "", message, "each document tells of one thing");
@@ -118,10 +118,10 @@ impl Reader<'_> {
         self.one(node, entries, (kind, name), depth);
     }
 
-    fn list(&mut self, node: &Node, entries: &[Entry], said: &Said<'_>, depth: usize) {
+    fn list(&mut self, node: &Node, entries: &[Entry], said: &DocumentDefaults<'_>, depth: usize) {
         match get(entries, "items").map(|items| &items.content) {
             Some(Content::List(items)) => {
-                items.iter().for_each(|item| self.object(item, &Said { name: None, ..*said }, depth + 1));
+                items.iter().for_each(|item| self.object(item, &DocumentDefaults { name: None, ..*said }, depth + 1));
             }
             _ => self.problem(node.at, "items", "expected a list of objects", "add `items: [{kind: MCPServer, …}]`"),
         }

@@ -2,7 +2,7 @@
 
 use std::path::{Component, Path, PathBuf};
 
-use super::object::{Reader, Said};
+use super::object::{DocumentDefaults, Reader};
 use super::{ObjectPlace, ObjectProblem, Objects, SkippedObject, kind};
 use crate::folder::{EXTENSIONS, not_text, read_bytes};
 use crate::kind::DefinitionKind;
@@ -40,7 +40,7 @@ pub fn objects_at(path: &Path, kind: Option<DefinitionKind>) -> Objects {
 /// The objects of a text; `file` is named in what is said of them.
 pub fn objects_of_text(text: &str, file: &Path, kind: Option<DefinitionKind>, name: Option<&str>) -> Objects {
     let mut objects = Objects::default();
-    add_text(text, file, &Said { kind, name }, &mut objects);
+    add_text(text, file, &DocumentDefaults { kind, name }, &mut objects);
     objects.refuse_twins();
     objects
 }
@@ -102,7 +102,7 @@ fn add_file(file: &Path, kind: Option<DefinitionKind>, objects: &mut Objects) {
     match String::from_utf8(bytes) {
         Ok(text) => {
             objects.files.push(file.to_owned());
-            add_text(&text, file, &Said { kind, name: None }, objects);
+            add_text(&text, file, &DocumentDefaults { kind, name: None }, objects);
         }
         Err(error) => {
             let valid = error.utf8_error().valid_up_to();
@@ -111,7 +111,7 @@ fn add_file(file: &Path, kind: Option<DefinitionKind>, objects: &mut Objects) {
     }
 }
 
-fn add_text(text: &str, file: &Path, said: &Said<'_>, objects: &mut Objects) {
+fn add_text(text: &str, file: &Path, said: &DocumentDefaults<'_>, objects: &mut Objects) {
     let is_blank = |part: &str| part.lines().all(|line| line.trim_start().starts_with('#') || line.trim().is_empty());
     let mut parts = crate::yaml::parts(text);
     parts.retain(|(_, part)| !is_blank(part));

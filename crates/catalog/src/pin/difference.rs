@@ -29,7 +29,7 @@ pub struct Item {
 
 /// A definition that has another name now.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Renamed {
+pub struct ItemRename {
     /// What it is.
     pub part: Part,
     /// The name that was approved.
@@ -40,7 +40,7 @@ pub struct Renamed {
 
 /// A definition that says something else under the same name.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Changed {
+pub struct ItemChange {
     /// Which.
     pub item: Item,
     /// What of it, by member.
@@ -66,9 +66,9 @@ pub struct Difference {
     /// Not there any more.
     pub removed: Vec<Item>,
     /// There under another name.
-    pub renamed: Vec<Renamed>,
+    pub renamed: Vec<ItemRename>,
     /// There with another definition.
-    pub changed: Vec<Changed>,
+    pub changed: Vec<ItemChange>,
 }
 
 // === impl Item ===
@@ -114,7 +114,7 @@ impl Difference {
                 Some(then) => {
                     let fields = fields(then, now);
                     if !fields.is_empty() {
-                        difference.changed.push(Changed { item: item.clone(), fields });
+                        difference.changed.push(ItemChange { item: item.clone(), fields });
                     }
                 }
             }
@@ -145,8 +145,11 @@ impl Difference {
             self.added.retain(|item| !pairs.contains_key(item));
             let froms: std::collections::HashSet<&Item> = pairs.values().collect();
             self.removed.retain(|item| !froms.contains(item));
-            let renamed =
-                pairs.iter().map(|(to, from)| Renamed { part: to.part, from: from.name.clone(), to: to.name.clone() });
+            let renamed = pairs.iter().map(|(to, from)| ItemRename {
+                part: to.part,
+                from: from.name.clone(),
+                to: to.name.clone(),
+            });
             self.renamed.extend(renamed);
         }
     }
@@ -192,7 +195,7 @@ impl Difference {
             let _ = writeln!(out, "removed {}", self.removed[index].words());
         });
         each("renamed", self.renamed.len(), &|out, index| {
-            let Renamed { part, from, to } = &self.renamed[index];
+            let ItemRename { part, from, to } = &self.renamed[index];
             let _ = writeln!(out, "renamed {} `{}` to `{}`", part.as_str(), visible(from), visible(to));
         });
         each("changed", self.changed.len(), &|out, index| {
@@ -211,8 +214,8 @@ impl Difference {
     pub fn to_value(&self) -> Value {
         let item = |item: &Item| json!({ "kind": item.part.as_str(), "name": item.name });
         let side = |raw: &Option<Raw>| raw.as_ref().map_or(Value::Null, Raw::to_value);
-        let renamed = |it: &Renamed| json!({ "kind": it.part.as_str(), "from": it.from, "to": it.to });
-        let changed = |it: &Changed| {
+        let renamed = |it: &ItemRename| json!({ "kind": it.part.as_str(), "from": it.from, "to": it.to });
+        let changed = |it: &ItemChange| {
             let field =
                 |it: &Field| json!({ "field": it.words(), "before": side(&it.before), "after": side(&it.after) });
             json!({

@@ -87,7 +87,7 @@ fn what_only_differs_in_how_it_is_written_is_shown_as_written() {
 #[test]
 fn a_renamed_tool_is_known_again() {
     let same = between(&[r#"{"name":"a","x":1}"#, r#"{"name":"k"}"#], &[r#"{"name":"b","x":1}"#, r#"{"name":"k"}"#]);
-    assert_eq!(same.renamed, [Renamed { part: Part::Tool, from: "a".into(), to: "b".into() }]);
+    assert_eq!(same.renamed, [ItemRename { part: Part::Tool, from: "a".into(), to: "b".into() }]);
     assert!(same.added.is_empty() && same.removed.is_empty() && same.changed.is_empty());
     assert_eq!(same.to_text(), "renamed tool `a` to `b`\n");
     let gist = between(&[r#"{"name":"a","description":"D","title":"A"}"#], &[r#"{"name":"b","description":"D"}"#]);

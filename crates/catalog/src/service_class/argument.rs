@@ -147,7 +147,7 @@ fn argument(cursor: &Cursor<'_>) -> Option<ArgumentDefinition> {
     let hint = "add `type: string`, or one of integer, boolean, number, object, array".to_owned();
     let kind: Option<ArgumentKind> =
         fields.require("type", "the kind of its values", hint).and_then(|cursor| cursor.choice());
-    let written = Written::of(&fields);
+    let written = DefinitionFile::of(&fields);
     let number = |cursor: &Option<Cursor<'_>>| cursor.as_ref().and_then(Cursor::decimal);
     let length = |cursor: &Option<Cursor<'_>>| cursor.as_ref().and_then(|cursor| cursor.number(0, LENGTH_MAX));
     let argument = ArgumentDefinition {
@@ -169,7 +169,7 @@ fn argument(cursor: &Cursor<'_>) -> Option<ArgumentDefinition> {
 }
 
 /// The rules of an argument where they are written, to say there what contradicts the others.
-struct Written<'a> {
+struct DefinitionFile<'a> {
     default: Option<Cursor<'a>>,
     list: Option<Cursor<'a>>,
     choices: Vec<Cursor<'a>>,
@@ -180,7 +180,7 @@ struct Written<'a> {
     pattern: Option<Cursor<'a>>,
 }
 
-impl<'a> Written<'a> {
+impl<'a> DefinitionFile<'a> {
     fn of(fields: &Fields<'a>) -> Self {
         let list = fields.get("enum");
         Self {

@@ -14,11 +14,11 @@ fn home(files: &[(&str, &str)]) -> tempfile::TempDir {
     home
 }
 
-fn all(home: &Path) -> Vec<Checked> {
+fn all(home: &Path) -> Vec<FileReport> {
     validate(&Scope { home: home.to_owned(), ..Scope::default() }).unwrap()
 }
 
-fn problems(checked: &[Checked]) -> Vec<String> {
+fn problems(checked: &[FileReport]) -> Vec<String> {
     checked.iter().flat_map(|one| &one.problems).map(ToString::to_string).collect()
 }
 

@@ -15,7 +15,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 use toolcrib_base::task::Scope;
 use toolcrib_base::{Clock, Kind, Problem, ServerName};
 use toolcrib_catalog::{
-    DefinitionId, DefinitionProblem, Files, Loaded, ObjectName, ServiceClassDefinition, ServiceDefinition, place_of,
+    Catalog, DefinitionId, DefinitionProblem, Files, ObjectName, ServiceClassDefinition, ServiceDefinition, place_of,
 };
 use toolcrib_gateway::ObjectEvent;
 use toolcrib_store::{ServiceRecord, Services as Records};
@@ -51,7 +51,7 @@ pub(super) struct Table {
     pub(super) around: Arc<ServiceContext>,
     entries: Mutex<BTreeMap<ObjectName, Entry>>,
     /// What the files say, as last applied.
-    loaded: ArcSwap<Loaded>,
+    loaded: ArcSwap<Catalog>,
     scope: Scope,
     /// Where the files lie, for the places of what is wrong in them.
     files: Files,
@@ -120,7 +120,7 @@ impl Table {
     }
 
     /// What the files say.
-    pub(super) fn loaded(&self) -> Arc<Loaded> {
+    pub(super) fn loaded(&self) -> Arc<Catalog> {
         self.loaded.load_full()
     }
 
@@ -195,14 +195,14 @@ impl Table {
     }
 
     /// Takes new definitions. Blocks: it reads what was written down of services.
-    pub(super) fn apply(self: &Arc<Self>, loaded: &Arc<Loaded>) -> Vec<DefinitionProblem> {
+    pub(super) fn apply(self: &Arc<Self>, loaded: &Arc<Catalog>) -> Vec<DefinitionProblem> {
         let before = self.loaded.swap(Arc::clone(loaded));
         let problems = self.apply_classes(&before, loaded);
         self.apply_services(loaded);
         problems
     }
 
-    fn apply_classes(&self, before: &Loaded, loaded: &Loaded) -> Vec<DefinitionProblem> {
+    fn apply_classes(&self, before: &Catalog, loaded: &Catalog) -> Vec<DefinitionProblem> {
         let known = self.classes();
         let mut problems = Vec::new();
         let mut classes = Classes::new();
@@ -232,7 +232,7 @@ impl Table {
         problems
     }
 
-    fn report_classes(&self, before: &Loaded, after: &Loaded) {
+    fn report_classes(&self, before: &Catalog, after: &Catalog) {
         let tell = |name: &ObjectName, reason, what| self.tell_class(name, reason, what, false);
         for (name, class) in &after.service_classes {
             match before.service_classes.get(name) {
@@ -264,7 +264,7 @@ impl Table {
         self.around.house.emit(ObjectEvent { kind, name: name.to_owned(), reason, message, warning });
     }
 
-    fn apply_services(self: &Arc<Self>, loaded: &Loaded) {
+    fn apply_services(self: &Arc<Self>, loaded: &Catalog) {
         let mut entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
         let mut records: Option<BTreeMap<String, ServiceRecord>> = None;
         let mut new = Vec::new();

@@ -15,7 +15,7 @@ use serde_json::{Map, Value, json};
 use tokio::sync::watch;
 use toolcrib_base::task::Scope;
 use toolcrib_base::{Kind, ManualClock, PrincipalId, Problem, ProfileName, Timestamp};
-use toolcrib_catalog::{Loaded, ObjectName, ServiceClassDefinition};
+use toolcrib_catalog::{Catalog, ObjectName, ServiceClassDefinition};
 use toolcrib_gateway::ObjectEvent;
 use toolcrib_store::{Services as Records, Store};
 use toolcrib_testkit::pass;
@@ -150,7 +150,7 @@ impl World {
 
     /// Reads the files again; what is wrong with them beside what their readers find.
     fn load(&self) -> Vec<String> {
-        let loaded: Loaded = toolcrib_catalog::load(self.home.path());
+        let loaded: Catalog = toolcrib_catalog::load(self.home.path());
         assert!(loaded.problems.is_empty(), "{:?}", loaded.problems);
         self.table.apply(&Arc::new(loaded)).iter().map(ToString::to_string).collect()
     }

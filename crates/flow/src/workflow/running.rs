@@ -35,7 +35,7 @@ const LOOK: Duration = Duration::from_millis(500);
 
 /// The runs of all workflows.
 #[derive(Debug)]
-pub(super) struct Running {
+pub(super) struct RunTable {
     pub(super) runs: Runs,
     gateway: OnceLock<Weak<Gateway>>,
     scope: Scope,
@@ -54,7 +54,7 @@ struct RunningEntry {
 pub(super) struct InvocationCaller {
     pub(super) invocation: Invocation,
     pub(super) workflow: String,
-    running: Arc<Running>,
+    running: Arc<RunTable>,
 }
 
 /// What a run is made of.
@@ -122,9 +122,9 @@ pub(super) fn record(program: &Program, invocation: &Invocation, input: &Input, 
     }
 }
 
-// === impl Running ===
+// === impl RunTable ===
 
-impl Running {
+impl RunTable {
     pub(super) fn new(runs: Runs, scope: &Scope) -> Arc<Self> {
         let scope = scope.clone();
         Arc::new(Self {
@@ -312,7 +312,7 @@ impl PreparedRun {
 
 /// Whatever becomes of a run, also when its future is dropped, it is under way no more and its book says so.
 struct RunGuard {
-    running: Arc<Running>,
+    running: Arc<RunTable>,
     book: Arc<Book>,
     id: String,
 }

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use toolcrib_base::task::Scope;
 use toolcrib_base::{Kind, Problem, ServerName};
 use toolcrib_call::{Invocation, Source};
-use toolcrib_catalog::{DefinitionProblem, Loaded};
+use toolcrib_catalog::{Catalog, DefinitionProblem};
 use toolcrib_gateway::{Gateway, ObjectEvent};
 use toolcrib_protocol::Raw;
 use toolcrib_store::{RunRecord, Runs};
@@ -17,7 +17,7 @@ use toolcrib_view::{ObjectKind, Offer, Operation, ToolSource, VisibleNames};
 
 use super::argument;
 use super::operation;
-use super::running::{RunRequest, Running, record};
+use super::running::{RunRequest, RunTable, record};
 use super::table::{SOURCE, Table};
 
 /// How often runs that are too old are forgotten.
@@ -37,7 +37,7 @@ pub struct Workflows {
 #[derive(Debug)]
 pub(super) struct Inner {
     table: RwLock<Arc<Table>>,
-    pub(super) running: Arc<Running>,
+    pub(super) running: Arc<RunTable>,
 }
 
 // === impl Inner ===
@@ -70,7 +70,7 @@ impl Workflows {
             tracing::error!(%error, "cannot read interrupted runs");
             Vec::new()
         });
-        let inner = Inner { table: RwLock::default(), running: Running::new(runs, scope) };
+        let inner = Inner { table: RwLock::default(), running: RunTable::new(runs, scope) };
         let name = ServerName::new(SOURCE).expect("`workflow` is a name");
         Arc::new(Self { name, inner: Arc::new(inner), left: Mutex::new(left), scope: scope.clone() })
     }
@@ -140,7 +140,7 @@ impl ToolSource for Workflows {
 }
 
 impl Source for Workflows {
-    fn apply(&self, loaded: &Arc<Loaded>) -> Vec<DefinitionProblem> {
+    fn apply(&self, loaded: &Arc<Catalog>) -> Vec<DefinitionProblem> {
         let before = self.inner.table();
         let (table, problems) = Table::of(loaded, &before);
         let news = table.news(&before);

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use serde_json::{Value, json};
-use toolcrib_catalog::{DefinitionProblem, Loaded, ObjectName, WorkflowDefinition};
+use toolcrib_catalog::{Catalog, DefinitionProblem, ObjectName, WorkflowDefinition};
 use toolcrib_protocol::Raw;
 use toolcrib_protocol::inventory::{Entry, Listing};
 use toolcrib_view::Offer;
@@ -41,7 +41,7 @@ pub(super) struct TableChanges {
 
 impl Table {
     /// Makes programs of the definitions; those that are as before stay.
-    pub(super) fn of(loaded: &Loaded, before: &Self) -> (Self, Vec<DefinitionProblem>) {
+    pub(super) fn of(loaded: &Catalog, before: &Self) -> (Self, Vec<DefinitionProblem>) {
         let mut table = Self { definitions: loaded.workflows.clone(), ..Self::default() };
         let mut problems = Vec::new();
         for (name, definition) in &loaded.workflows {

@@ -9,7 +9,7 @@ use toolcrib_protocol::Raw;
 use toolcrib_search::budget::DEFAULT_HITS;
 use toolcrib_search::{Hit, Query, Ranker};
 use toolcrib_view::reply;
-use toolcrib_view::view::{Found, View};
+use toolcrib_view::view::{SearchHit, View};
 
 use super::Context;
 use crate::search::SearchRequest;
@@ -28,12 +28,12 @@ struct Ask {
     limit: usize,
     offset: usize,
     fold: bool,
-    detail: Shown,
+    detail: DetailLevel,
     max_tokens: usize,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Shown {
+enum DetailLevel {
     Names,
     Signatures,
     Schemas,
@@ -69,7 +69,7 @@ fn plain(view: &View, query: String) -> Ask {
         limit: DEFAULT_HITS,
         offset: 0,
         fold: true,
-        detail: Shown::Signatures,
+        detail: DetailLevel::Signatures,
         max_tokens: view.profile.max_tokens as usize,
     }
 }
@@ -80,9 +80,9 @@ fn native(context: &Context<'_>, arguments: &Raw) -> Result<Ask, Problem> {
         return Err(Problem::new(Kind::InvalidParams, format!("`limit` must be from 1 to {MOST}")));
     }
     let detail = match text(arguments, "detail")?.as_deref() {
-        None | Some("signatures") => Shown::Signatures,
-        Some("names") => Shown::Names,
-        Some("schemas") => Shown::Schemas,
+        None | Some("signatures") => DetailLevel::Signatures,
+        Some("names") => DetailLevel::Names,
+        Some("schemas") => DetailLevel::Schemas,
         Some(other) => {
             let shown: String = other.chars().take(40).collect();
             let message = format!("`detail` is `{shown}`; expected `names`, `signatures` or `schemas`");
@@ -106,7 +106,7 @@ fn native(context: &Context<'_>, arguments: &Raw) -> Result<Ask, Problem> {
 /// What a search found.
 struct Findings<'a> {
     /// The hits of the page with what they are.
-    page: Vec<(Hit, Found<'a>)>,
+    page: Vec<(Hit, SearchHit<'a>)>,
     /// What comes after them, as far as it was looked at.
     rest: Vec<Hit>,
     /// How many tools match.
@@ -131,7 +131,7 @@ fn search<'a>(view: &'a View, ask: &Ask, asked: &SearchRequest<'_>) -> Findings<
         ..asked.query()
     });
     let rest = hits.hits.split_off(ask.limit.min(hits.hits.len()));
-    let page = hits.hits.into_iter().filter_map(|hit| Found::of(view, &hit.id).map(|found| (hit, found)));
+    let page = hits.hits.into_iter().filter_map(|hit| SearchHit::of(view, &hit.id).map(|found| (hit, found)));
     Findings { page: page.collect(), rest, total: hits.total }
 }
 

@@ -46,15 +46,15 @@ pub(super) async fn load(context: &Context<'_>, arguments: &Raw) -> Result<Raw, 
 }
 
 /// What is to be loaded that is there, and what is not.
-struct Wanted {
+struct LoadTargets {
     servers: BTreeSet<ServerName>,
     entries: Vec<Arc<Candidate>>,
 }
 
 /// What the names mean; one unknown name and nothing happens.
-fn wanted(context: &Context<'_>, arguments: &Raw) -> Result<Wanted, Problem> {
+fn wanted(context: &Context<'_>, arguments: &Raw) -> Result<LoadTargets, Problem> {
     let view = context.view();
-    let mut wanted = Wanted { servers: BTreeSet::new(), entries: Vec::new() };
+    let mut wanted = LoadTargets { servers: BTreeSet::new(), entries: Vec::new() };
     if context.meta.dialect == Dialect::Scooter {
         let name = server_name(arguments)?;
         match view.available.of_server(&name) {

@@ -21,12 +21,12 @@ pub(crate) struct ServerEvents {
     facts: Facts,
     /// A digest of each definition; read from the facts at the start.
     defined: Mutex<BTreeMap<String, String>>,
-    states: Mutex<BTreeMap<ServerName, Told>>,
+    states: Mutex<BTreeMap<ServerName, ReportedState>>,
 }
 
 /// What was told of the state of one server.
 #[derive(Debug, Clone)]
-struct Told {
+struct ReportedState {
     state: State,
     /// It failed and has not been ready since, with the last reason.
     outage: Option<String>,
@@ -104,7 +104,7 @@ impl ServerEvents {
             return Vec::new();
         }
         let mut states = lock(&self.states);
-        let first = Told { state: State::Idle, outage: None, tools: 0 };
+        let first = ReportedState { state: State::Idle, outage: None, tools: 0 };
         let before = states.entry(server.clone()).or_insert(first);
         let (name, was) = (server.as_str(), before.state);
         if was == status.state {
@@ -158,7 +158,8 @@ impl ServerEvents {
         }
         let (name, tools) = (server.as_str(), inventory.tools.len());
         let mut states = lock(&self.states);
-        let known = states.entry(server.clone()).or_insert(Told { state: State::Idle, outage: None, tools: 0 });
+        let known =
+            states.entry(server.clone()).or_insert(ReportedState { state: State::Idle, outage: None, tools: 0 });
         let before = std::mem::replace(&mut known.tools, tools);
         if tools == 0 && before > 0 {
             return vec![warning(name, "ToolsUnavailable", format!("server `{name}` has no tools any more"))];
@@ -168,7 +169,7 @@ impl ServerEvents {
 }
 
 /// A failure: the first of an outage is told whole, later ones where they say something new.
-fn failed(name: &str, was: State, told: &mut Told, why: &str) -> Vec<ObjectEvent> {
+fn failed(name: &str, was: State, told: &mut ReportedState, why: &str) -> Vec<ObjectEvent> {
     let before = told.outage.replace(why.to_owned());
     match (before, was) {
         (Some(before), _) if before == why => Vec::new(),

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 use toolcrib_base::{Kind, Problem, ProfileName, ServerName};
 use toolcrib_catalog::{
-    Bundle, Change, DefinitionId, DefinitionKind, DefinitionProblem, Need, SecretRef, WriteError, Written,
+    Bundle, Change, DefinitionFile, DefinitionId, DefinitionKind, DefinitionProblem, Need, SecretRef, WriteError,
     says_the_same,
 };
 use toolcrib_protocol::Raw;
@@ -56,10 +56,10 @@ pub(super) const ROWS: &[Row] = &[
 const FILE: &str = "bundle";
 
 /// What becomes of one definition.
-struct Planned {
+struct ImportItem {
     which: DefinitionId,
     value: Value,
-    there: Option<Written>,
+    there: Option<DefinitionFile>,
     is_same: bool,
 }
 
@@ -105,7 +105,7 @@ async fn import(gateway: &Arc<Gateway>, arguments: &Raw) -> Result<Value, Proble
         let mut bundle = Bundle::read(Path::new(FILE), &text).map_err(|problems| wrong(&problems))?;
         bundle.refer(&references)?;
         let planned = plan(&gateway, &bundle)?;
-        let different = |it: &&Planned| it.there.is_some() && !it.is_same;
+        let different = |it: &&ImportItem| it.there.is_some() && !it.is_same;
         let conflicts: Vec<String> =
             planned.iter().filter(different).map(|it| format!("{} `{}`", it.which.kind(), it.which.name())).collect();
         if !is_dry && !replaces && !conflicts.is_empty() {
@@ -115,7 +115,7 @@ async fn import(gateway: &Arc<Gateway>, arguments: &Raw) -> Result<Value, Proble
             return Err(Problem::new(Kind::Conflict, message).hint(hint));
         }
         if !is_dry {
-            let changes: Vec<Change> = planned.iter().filter(|it| !it.is_same).map(Planned::change).collect();
+            let changes: Vec<Change> = planned.iter().filter(|it| !it.is_same).map(ImportItem::change).collect();
             gateway.files.put_all(&changes)?;
             gateway.take_in();
         }
@@ -139,7 +139,7 @@ fn references(arguments: &Raw) -> Result<BTreeMap<String, SecretRef>, Problem> {
 }
 
 /// What the bundle changes here; each definition is checked as the file that it will be.
-fn plan(gateway: &Gateway, bundle: &Bundle) -> Result<Vec<Planned>, Problem> {
+fn plan(gateway: &Gateway, bundle: &Bundle) -> Result<Vec<ImportItem>, Problem> {
     let planned = bundle.definitions().into_iter().map(|(which, mut value)| {
         let there = gateway.files.read(&which)?;
         let now = there.as_ref().and_then(|written| written.value(&which));
@@ -149,12 +149,12 @@ fn plan(gateway: &Gateway, bundle: &Bundle) -> Result<Vec<Planned>, Problem> {
         }
         let is_same = now.is_some_and(|now| says_the_same(&which, &now, &value));
         which.check(&which.text_of(&value)).map_err(WriteError::Bad)?;
-        Ok(Planned { which, value, there, is_same })
+        Ok(ImportItem { which, value, there, is_same })
     });
     planned.collect()
 }
 
-impl Planned {
+impl ImportItem {
     fn change(&self) -> Change {
         Change {
             which: self.which.clone(),

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 use toolcrib_base::nearest::similar;
 use toolcrib_base::{Kind, Problem};
-use toolcrib_catalog::{DefinitionId, DefinitionKind, DefinitionProblem, Files, WriteError, Written};
+use toolcrib_catalog::{DefinitionFile, DefinitionId, DefinitionKind, DefinitionProblem, Files, WriteError};
 use toolcrib_protocol::Raw;
 
 use super::blocking;
@@ -76,7 +76,7 @@ pub(super) async fn delete(gateway: &Arc<Gateway>, which: DefinitionId, argument
 
 impl Gateway {
     /// The file of a definition as it is now.
-    pub async fn read_file(self: &Arc<Self>, which: DefinitionId) -> Result<Option<Written>, Problem> {
+    pub async fn read_file(self: &Arc<Self>, which: DefinitionId) -> Result<Option<DefinitionFile>, Problem> {
         let gateway = Arc::clone(self);
         blocking(move || Ok(gateway.files.read(&which)?)).await
     }

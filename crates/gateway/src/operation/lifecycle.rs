@@ -191,7 +191,7 @@ async fn decide(gateway: &Arc<Gateway>, judgement: Judgement, by: &Caller, argum
         Some(_) => texts(arguments, "tools")
             .ok_or_else(|| Problem::new(Kind::InvalidParams, "`tools` must be a list of names"))?,
     };
-    let which = approval::Which { names, digest: text(arguments, "digest")? };
+    let which = approval::Selection { names, digest: text(arguments, "digest")? };
     gateway.decide(&required(arguments, "name")?, which, judgement, by).await
 }
 

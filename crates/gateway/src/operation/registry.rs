@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 use toolcrib_base::{Kind, Problem, ServerName};
 use toolcrib_catalog::{
-    Answers, AuthorizationKind, Available, DefinitionId, DefinitionKind, Loaded, RegistryEntry, SecretRef,
+    Answers, AuthorizationKind, Available, Catalog, DefinitionId, DefinitionKind, RegistryEntry, SecretRef,
     SecretRefError,
 };
 use toolcrib_protocol::Raw;
@@ -135,7 +135,7 @@ fn get(gateway: &Arc<Gateway>, arguments: &Raw) -> Result<Value, Problem> {
 }
 
 /// Where an entry comes from, what it hides, what it wants, and whether there is such a server.
-fn stand(loaded: &Loaded, available: &Available, row: &mut Value) {
+fn stand(loaded: &Catalog, available: &Available, row: &mut Value) {
     let entry = &available.entry;
     let required = entry.authorization.variables.iter().filter(|variable| variable.required);
     let mut needs: Vec<&str> = required.map(|variable| variable.name.as_str()).collect();
@@ -149,7 +149,7 @@ fn stand(loaded: &Loaded, available: &Available, row: &mut Value) {
     row["configured"] = loaded.servers.contains_key(&entry.name).into();
 }
 
-fn find<'a>(loaded: &'a Loaded, name: &str) -> Result<&'a Arc<Available>, Problem> {
+fn find<'a>(loaded: &'a Catalog, name: &str) -> Result<&'a Arc<Available>, Problem> {
     let unknown = || definition::unknown("entry", name, loaded.registry.keys().map(ServerName::as_str));
     loaded.registry.get(name).ok_or_else(unknown)
 }

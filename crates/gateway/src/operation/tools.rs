@@ -5,7 +5,7 @@ use toolcrib_base::{Glob, Kind, Problem};
 use toolcrib_protocol::Raw;
 use toolcrib_search::budget::{self, DEFAULT_HITS};
 use toolcrib_search::{Detail, Explanation, Part, Query, Ranker};
-use toolcrib_view::view::{Found, View};
+use toolcrib_view::view::{SearchHit, View};
 use toolcrib_view::{Effect, Method, Operation, Permission};
 
 use super::{ROW, Row, Run, row};
@@ -119,7 +119,7 @@ fn find(view: &View, asked: &SearchRequest<'_>, arguments: &Raw) -> Result<Value
     let explains = flag(arguments, "explain")?.unwrap_or(false);
     let wanted = Query { server: server.as_deref(), limit: limit.min(MOST), ..asked.query() };
     let hits = view.search.search(&wanted);
-    let found = hits.hits.iter().filter_map(|hit| Some((hit, Found::of(view, &hit.id)?)));
+    let found = hits.hits.iter().filter_map(|hit| Some((hit, SearchHit::of(view, &hit.id)?)));
     let tools: Vec<Value> = found
         .map(|(hit, found)| {
             let mut tool = json!({

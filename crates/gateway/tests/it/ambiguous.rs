@@ -3,14 +3,14 @@
 use std::sync::Arc;
 
 use serde_json::{Value, json};
-use toolcrib_testkit::script::{Scripted, Speaks};
+use toolcrib_testkit::script::{ScriptedServer, Speaks};
 
 use crate::house::{House, profile};
 use crate::wire::{Wire, declared, heard, outcome, over};
 
 /// A legacy server that asks in the course of a call, once all calls of a round have arrived.
-fn asking() -> Arc<Scripted> {
-    Arc::new(Scripted::start(Speaks::Legacy, |heard, say| match heard.method.as_str() {
+fn asking() -> Arc<ScriptedServer> {
+    Arc::new(ScriptedServer::start(Speaks::Legacy, |heard, say| match heard.method.as_str() {
         "tools/list" => say.result(r#"{"tools":[{"name":"ask"}]}"#),
         "tools/call" => {
             let arguments = heard.value()["arguments"].clone();

@@ -9,7 +9,7 @@ use toolcrib_base::{Limits, ManualClock, PrincipalId, ProfileName};
 use toolcrib_protocol::{Id, Raw, Revision};
 use toolcrib_session::{Principal, Sessions};
 use toolcrib_testkit::eventually;
-use toolcrib_testkit::script::{Heard, Say, Scripted, Speaks};
+use toolcrib_testkit::script::{ReceivedMessage, Say, ScriptedServer, Speaks};
 
 use crate::house::{Client, House, server, server_with};
 use crate::wire::{heard, over_http_with, over_stdio_with};
@@ -18,7 +18,7 @@ use crate::wire::{heard, over_http_with, over_stdio_with};
 const SHARE: usize = 14;
 
 /// `hang` is never answered, `late` once the script is released, `good` at once.
-fn script(heard: &Heard, say: &mut Say<'_>) {
+fn script(heard: &ReceivedMessage, say: &mut Say<'_>) {
     let tool = |name: &str| json!({"name": name, "inputSchema": {"type": "object"}});
     match heard.method.as_str() {
         "tools/list" => say.result(&json!({"tools": [tool("hang"), tool("late"), tool("good")]}).to_string()),
@@ -33,11 +33,11 @@ fn script(heard: &Heard, say: &mut Say<'_>) {
     }
 }
 
-fn called(heard: &Heard) -> String {
+fn called(heard: &ReceivedMessage) -> String {
     heard.value()["name"].as_str().unwrap_or_default().to_owned()
 }
 
-fn count(heard: &[Heard], tool: &str) -> usize {
+fn count(heard: &[ReceivedMessage], tool: &str) -> usize {
     heard.iter().filter(|heard| heard.method == "tools/call" && called(heard) == tool).count()
 }
 
@@ -49,7 +49,7 @@ enum GivenUp {
 }
 
 /// Makes as many calls of `hang` as may run, and gives them up; those of legacy clients in either way.
-async fn hang(house: &House, client: &Client, scripted: &Arc<Scripted>, (wave, how): (usize, GivenUp)) {
+async fn hang(house: &House, client: &Client, scripted: &Arc<ScriptedServer>, (wave, how): (usize, GivenUp)) {
     let scope = Scope::new();
     let mut calls = Vec::new();
     for number in 0..SHARE {
@@ -82,7 +82,7 @@ async fn three_hundred_calls_that_hang_and_are_given_up_leave_the_others_alone()
     for (speaks, stdio) in
         [(Speaks::Legacy, true), (Speaks::Legacy, false), (Speaks::Modern, true), (Speaks::Modern, false)]
     {
-        let scripted = Arc::new(Scripted::start(speaks, script));
+        let scripted = Arc::new(ScriptedServer::start(speaks, script));
         let limits = "limits: {concurrent: 16}\n";
         let file = if stdio {
             over_stdio_with("alpha", &scripted, limits)
@@ -110,7 +110,7 @@ async fn three_hundred_calls_that_hang_and_are_given_up_leave_the_others_alone()
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_answer_that_comes_after_its_call_was_given_up_is_expected() {
-    let scripted = Arc::new(Scripted::start(Speaks::Legacy, script));
+    let scripted = Arc::new(ScriptedServer::start(Speaks::Legacy, script));
     let house = House::settled(&[over_stdio_with("alpha", &scripted, "")]).await;
     let client = house.modern("default");
     let scope = Scope::new();

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use serde_json::{Value, json};
-use toolcrib_testkit::script::{Scripted, Speaks};
+use toolcrib_testkit::script::{ScriptedServer, Speaks};
 
 use crate::house::{File, House, profile};
 use crate::wire::{Wire, declared, outcome, over_http_with, over_stdio_with};
@@ -25,8 +25,8 @@ fn capabilities() -> Value {
 }
 
 /// Asks each client in the way of the era in which it is called, and says which that was.
-fn asking(speaks: Speaks) -> Arc<Scripted> {
-    Arc::new(Scripted::start(speaks, |heard, say| match heard.method.as_str() {
+fn asking(speaks: Speaks) -> Arc<ScriptedServer> {
+    Arc::new(ScriptedServer::start(speaks, |heard, say| match heard.method.as_str() {
         "tools/list" => say.result(r#"{"tools":[{"name":"ask"}]}"#),
         "tools/call" => {
             let params = heard.value();
@@ -53,7 +53,7 @@ fn asking(speaks: Speaks) -> Arc<Scripted> {
     }))
 }
 
-fn files(server: &Scripted, stdio: bool, more: &str) -> [File; 2] {
+fn files(server: &ScriptedServer, stdio: bool, more: &str) -> [File; 2] {
     let over = if stdio { over_stdio_with } else { over_http_with };
     [over("alpha", server, more), profile("default", "exposure: direct\nprefix: none")]
 }
@@ -113,7 +113,7 @@ async fn each_client_is_asked_in_its_own_era_whatever_the_session_policy() {
 #[tokio::test]
 async fn a_client_that_can_be_asked_nothing_is_served_in_its_own_era_too() {
     for stdio in [true, false] {
-        let server = Arc::new(Scripted::start(Speaks::Both, |heard, say| match heard.method.as_str() {
+        let server = Arc::new(ScriptedServer::start(Speaks::Both, |heard, say| match heard.method.as_str() {
             "tools/list" => say.result(r#"{"tools":[{"name":"era"}]}"#),
             "tools/call" => {
                 let modern = heard.params.contains("io.modelcontextprotocol/protocolVersion");
@@ -153,7 +153,7 @@ async fn a_definition_may_choose_one_era_and_the_other_clients_are_bridged() {
 
 #[tokio::test]
 async fn a_change_of_a_list_that_both_connections_tell_is_told_once() {
-    let server = Arc::new(Scripted::start(Speaks::Both, |heard, say| match heard.method.as_str() {
+    let server = Arc::new(ScriptedServer::start(Speaks::Both, |heard, say| match heard.method.as_str() {
         "tools/list" => say.result(r#"{"tools":[{"name":"change"}]}"#),
         "subscriptions/listen" => {
             let id = heard.id.clone().unwrap();

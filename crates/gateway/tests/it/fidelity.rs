@@ -11,11 +11,11 @@ use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 use proptest::test_runner::{Config, TestRunner};
 use serde_json::json;
-use toolcrib_testkit::script::{Heard, Say, Scripted, Speaks};
+use toolcrib_testkit::script::{ReceivedMessage, Say, ScriptedServer, Speaks};
 
 use crate::house::{House, profile};
 use crate::wire::{Wire, over};
-use table::{Pairing, Sent};
+use table::{ClientRequest, Pairing};
 use traffic::Object;
 
 /// How many messages each pairing gets.
@@ -23,16 +23,16 @@ const CASES: u32 = 96;
 
 /// What the scripted servers answer next.
 #[derive(Clone)]
-enum Planned {
+enum PlannedReply {
     Result(String),
     Error(String),
     /// Notifications first, as method and parameters; `TOKEN` stands for the token that the request brought.
     After(Vec<(&'static str, String)>),
 }
 
-type Plan = Arc<Mutex<Planned>>;
+type Plan = Arc<Mutex<PlannedReply>>;
 
-fn script(plan: &Plan) -> impl Fn(&Heard, &mut Say<'_>) + Send + Sync + 'static {
+fn script(plan: &Plan) -> impl Fn(&ReceivedMessage, &mut Say<'_>) + Send + Sync + 'static {
     let plan = Arc::clone(plan);
     move |heard, say| match heard.method.as_str() {
         // Without a schema nothing is checked.
@@ -44,9 +44,9 @@ fn script(plan: &Plan) -> impl Fn(&Heard, &mut Say<'_>) + Send + Sync + 'static 
         _ => {
             let planned = plan.lock().unwrap().clone();
             match planned {
-                Planned::Result(result) => say.result(&result),
-                Planned::Error(error) => say.raw_error(&error),
-                Planned::After(notifications) => {
+                PlannedReply::Result(result) => say.result(&result),
+                PlannedReply::Error(error) => say.raw_error(&error),
+                PlannedReply::After(notifications) => {
                     let token = heard.value()["_meta"]["progressToken"].to_string();
                     for (method, params) in notifications {
                         say.notify(method, &params.replace("TOKEN", &token));
@@ -62,17 +62,17 @@ fn script(plan: &Plan) -> impl Fn(&Heard, &mut Say<'_>) + Send + Sync + 'static 
 struct Ground {
     house: House,
     plan: Plan,
-    legacy: Scripted,
-    modern: Scripted,
+    legacy: ScriptedServer,
+    modern: ScriptedServer,
 }
 
 // === impl Ground ===
 
 impl Ground {
     async fn new() -> Self {
-        let plan: Plan = Arc::new(Mutex::new(Planned::Result("{}".into())));
-        let legacy = Scripted::start(Speaks::Legacy, script(&plan));
-        let modern = Scripted::start(Speaks::Modern, script(&plan));
+        let plan: Plan = Arc::new(Mutex::new(PlannedReply::Result("{}".into())));
+        let legacy = ScriptedServer::start(Speaks::Legacy, script(&plan));
+        let modern = ScriptedServer::start(Speaks::Modern, script(&plan));
         let mut files = Vec::new();
         for pairing in Pairing::all().into_iter().filter(|pairing| pairing.client == Speaks::Legacy) {
             let server = if pairing.server == Speaks::Legacy { &legacy } else { &modern };
@@ -83,7 +83,7 @@ impl Ground {
         Self { house: House::settled(&files).await, plan, legacy, modern }
     }
 
-    fn plan(&self, planned: Planned) {
+    fn plan(&self, planned: PlannedReply) {
         *self.plan.lock().unwrap() = planned;
     }
 
@@ -92,14 +92,14 @@ impl Ground {
     }
 
     /// The last request of a method that the server of a pairing got.
-    fn got(&self, pairing: Pairing, method: &str) -> Heard {
+    fn got(&self, pairing: Pairing, method: &str) -> ReceivedMessage {
         let server = if pairing.server == Speaks::Legacy { &self.legacy } else { &self.modern };
         server.heard_of(method).pop().expect("the request arrived")
     }
 }
 
 /// A request of any kind.
-fn sent() -> impl Strategy<Value = Sent> {
+fn sent() -> impl Strategy<Value = ClientRequest> {
     let arguments = prop_oneof![
         traffic::members(4).prop_map(|members| Some(members.text())),
         Just(Some("null".to_owned())),
@@ -130,12 +130,12 @@ fn sent() -> impl Strategy<Value = Sent> {
             let members = object.0.into_iter();
             Object(members.map(|(key, value)| (traffic::decodable(&key), traffic::decodable(&value))).collect())
         };
-        Sent { method, params: plain(params), meta: meta.map(|(at, meta)| (at, plain(meta))) }
+        ClientRequest { method, params: plain(params), meta: meta.map(|(at, meta)| (at, plain(meta))) }
     })
 }
 
 /// The name that a client uses is the exposed one.
-fn named(mut sent: Sent, pairing: Pairing) -> Sent {
+fn named(mut sent: ClientRequest, pairing: Pairing) -> ClientRequest {
     if sent.params.get("name").is_some() {
         sent.params.set("name", format!("\"{}_odd\"", pairing.name()));
     }
@@ -164,7 +164,7 @@ async fn requests_and_results_of_every_kind_come_out_as_the_table_says() {
             let sent = named(sent, pairing);
             let result = if sent.method == "tools/call" { of_tool } else { other };
             let (method, meta) = (sent.method, meta.as_ref());
-            ground.plan(Planned::Result(pairing.answered(method, &result, meta).text()));
+            ground.plan(PlannedReply::Result(pairing.answered(method, &result, meta).text()));
             let (answer, before) = client.ask(method, &pairing.written(&sent).text()).await;
             assert_eq!(before, [""; 0], "{pairing:?}");
             let got = ground.got(pairing, method);
@@ -190,8 +190,8 @@ async fn errors_keep_code_message_and_data() {
                 let message = serde_json::Value::from(message).to_string();
                 let data = data.map(|data| format!(",\"data\":{data}")).unwrap_or_default();
                 let error = format!(r#"{{"code":{code},"message":{message}{data}}}"#);
-                ground.plan(Planned::Error(error.clone()));
-                let sent = Sent { method: "x-vendor/ask", params: Object::default(), meta: None };
+                ground.plan(PlannedReply::Error(error.clone()));
+                let sent = ClientRequest { method: "x-vendor/ask", params: Object::default(), meta: None };
                 let (answer, _) = client.ask(sent.method, &pairing.written(&sent).text()).await;
                 assert_eq!(answer, error, "{pairing:?}");
             },
@@ -219,8 +219,8 @@ async fn codes_that_only_one_era_has_are_told_in_those_of_the_other() {
             if !modern_server && code == -32_022 {
                 continue;
             }
-            ground.plan(Planned::Error(format!(r#"{{"code":{code},"message":"m","data":{{ "uri" : "u" }}}}"#)));
-            let sent = Sent { method: "x-vendor/ask", params: Object::default(), meta: None };
+            ground.plan(PlannedReply::Error(format!(r#"{{"code":{code},"message":"m","data":{{ "uri" : "u" }}}}"#)));
+            let sent = ClientRequest { method: "x-vendor/ask", params: Object::default(), meta: None };
             let (answer, _) = client.ask(sent.method, &pairing.written(&sent).text()).await;
             assert_eq!(answer, format!(r#"{{"code":{expect},"message":"m","data":{{ "uri" : "u" }}}}"#), "{pairing:?}");
         }
@@ -235,14 +235,14 @@ async fn what_comes_before_an_answer_keeps_all_but_the_token() {
         let progress = r#"{"message":"\ud800","progressToken":TOKEN,"progress":1.50,"total":1e400,"x":{ "y" : -0 }}"#;
         let falling = r#"{"progressToken":TOKEN,"progress":1.0}"#;
         let message = r#"{"level":"error","logger":"\u006c","data":{ "big" : 9007199254740993 },"_meta":{"k":1}}"#;
-        ground.plan(Planned::After(vec![
+        ground.plan(PlannedReply::After(vec![
             ("notifications/progress", progress.to_owned()),
             ("notifications/progress", falling.to_owned()),
             ("notifications/message", message.to_owned()),
         ]));
         let mut meta = Object(vec![("progressToken".into(), r#""tok\u0065n""#.into())]);
         meta.add("io.modelcontextprotocol/logLevel", "\"debug\"");
-        let sent = Sent {
+        let sent = ClientRequest {
             method: "tools/call",
             params: Object(vec![("name".into(), format!("\"{}_odd\"", pairing.name()))]),
             meta: Some((0, meta)),

@@ -2,14 +2,14 @@
 
 use serde_json::{Value, json};
 use toolcrib_testkit::eventually;
-use toolcrib_testkit::script::{Scripted, Speaks};
+use toolcrib_testkit::script::{ScriptedServer, Speaks};
 use toolcrib_upstream::State;
 
 use crate::house::{House, profile};
 use crate::wire::{Wire, declared, over};
 
-fn plain(speaks: Speaks) -> Scripted {
-    Scripted::start(speaks, |heard, say| match heard.method.as_str() {
+fn plain(speaks: Speaks) -> ScriptedServer {
+    ScriptedServer::start(speaks, |heard, say| match heard.method.as_str() {
         "tools/list" => say.result(r#"{"tools":[{"name":"run"}]}"#),
         "tools/call" => say.result(r#"{"content":[{"type":"text","text":"ran"}]}"#),
         _ => {}

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use serde_json::{Value, json};
-use toolcrib_testkit::script::{Scripted, Speaks};
+use toolcrib_testkit::script::{ScriptedServer, Speaks};
 
 use crate::house::{House, profile};
 use crate::wire::{Wire, declared, outcome, over};
@@ -12,8 +12,8 @@ use crate::wire::{Wire, declared, outcome, over};
 const ASKED: &str = r#"{"resultType":"input_required","inputRequests":{"k\u0065y":{"method":"elicitation/create","params":{ "message" : "\ud800" , "requestedSchema":{"type":"object","properties":{},"x":1.10},"n":9007199254740993}}},"requestState":"st\u0061te \ud800","x":{ "y" : 1e400 }}"#;
 const ANSWER: &str = r#"{ "action" : "accept" , "content":{"n":9007199254740993,"t":"\ud800"},"x":1.10}"#;
 
-async fn ground(stdio: bool, forever: bool) -> (Arc<Scripted>, House) {
-    let server = Arc::new(Scripted::start(Speaks::Modern, move |heard, say| match heard.method.as_str() {
+async fn ground(stdio: bool, forever: bool) -> (Arc<ScriptedServer>, House) {
+    let server = Arc::new(ScriptedServer::start(Speaks::Modern, move |heard, say| match heard.method.as_str() {
         "tools/list" => say.result(r#"{"tools":[{"name":"ask"}],"resultType":"complete"}"#),
         "tools/call" if forever || !heard.params.contains("inputResponses") => say.result(ASKED),
         "tools/call" => say.result(r#"{"resultType":"complete","content":[]}"#),

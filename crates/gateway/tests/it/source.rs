@@ -8,7 +8,7 @@ use futures_util::future::BoxFuture;
 use serde_json::{Value, json};
 use toolcrib_base::{Kind, Problem, ServerName};
 use toolcrib_call::{Invocation, Source, Sources};
-use toolcrib_catalog::{DefinitionProblem, Loaded};
+use toolcrib_catalog::{Catalog, DefinitionProblem};
 use toolcrib_protocol::Raw;
 use toolcrib_protocol::inventory::{Entry, Listing};
 use toolcrib_view::{ObjectKind, Offer, Operation, Permission, ToolSource, VisibleNames};
@@ -77,7 +77,7 @@ impl ToolSource for Programs {
 }
 
 impl Source for Programs {
-    fn apply(&self, _: &Arc<Loaded>) -> Vec<DefinitionProblem> {
+    fn apply(&self, _: &Arc<Catalog>) -> Vec<DefinitionProblem> {
         Vec::new()
     }
 

@@ -10,42 +10,42 @@ use toolcrib_gateway::duplex::{Duplex, OUT, Terms};
 use toolcrib_protocol::json::Rules;
 use toolcrib_session::Principal;
 use toolcrib_testkit::eventually;
-use toolcrib_testkit::script::{Scripted, Speaks};
+use toolcrib_testkit::script::{ScriptedServer, Speaks};
 
 use crate::house::{File, House};
 
 /// The definition of a scripted server over HTTP.
-pub(crate) fn over_http(name: &str, server: &Scripted) -> File {
+pub(crate) fn over_http(name: &str, server: &ScriptedServer) -> File {
     over_http_with(name, server, "")
 }
 
 /// As [`over_http`], with further lines.
-pub(crate) fn over_http_with(name: &str, server: &Scripted, more: &str) -> File {
+pub(crate) fn over_http_with(name: &str, server: &ScriptedServer, more: &str) -> File {
     (format!("servers/{name}.yaml"), format!("name: {name}\ntransport: http\nurl: {}\n{more}", server.url()))
 }
 
 /// The definition of a scripted server over stdio.
-pub(crate) fn over_stdio(name: &str, server: &Scripted) -> File {
+pub(crate) fn over_stdio(name: &str, server: &ScriptedServer) -> File {
     over_stdio_with(name, server, "")
 }
 
 /// As [`over_stdio`], with further lines.
-pub(crate) fn over_stdio_with(name: &str, server: &Scripted, more: &str) -> File {
+pub(crate) fn over_stdio_with(name: &str, server: &ScriptedServer, more: &str) -> File {
     let program = toolcrib_testkit::fake_server();
     let args = json!(["--relay", server.relay()]);
     (format!("servers/{name}.yaml"), format!("name: {name}\ncommand: {}\nargs: {args}\n{more}", json!(program)))
 }
 
 /// The definition of one of both.
-pub(crate) fn over(name: &str, server: &Scripted, stdio: bool) -> File {
+pub(crate) fn over(name: &str, server: &ScriptedServer, stdio: bool) -> File {
     if stdio { over_stdio(name, server) } else { over_http(name, server) }
 }
 
 /// Waits until what a server heard is as wanted.
 pub(crate) async fn heard(
-    server: &Arc<Scripted>,
+    server: &Arc<ScriptedServer>,
     what: &str,
-    wanted: impl Fn(&[toolcrib_testkit::script::Heard]) -> bool + Send + 'static,
+    wanted: impl Fn(&[toolcrib_testkit::script::ReceivedMessage]) -> bool + Send + 'static,
 ) {
     let server = Arc::clone(server);
     let waited = tokio::task::spawn_blocking(move || server.wait(wanted));

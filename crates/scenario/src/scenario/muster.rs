@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde_json::{Map, Value};
 use toolcrib_catalog::yaml::{Content, Node};
 
-use super::{Act, Expected, Form, Needs, Retry, Scenario, Server, Setup, Step, Transport, identity, skip, speaker};
+use super::{Act, Expectation, Form, Needs, Retry, Scenario, Server, Setup, Step, Transport, identity, skip, speaker};
 use crate::drive::Speaker;
 use crate::mock;
 use crate::value::{flag, map, number, text, texts, time, whole};
@@ -65,15 +65,15 @@ fn step(node: &Node, otherwise: String, client: Speaker) -> Step {
             delay: time(retry, "delay").unwrap_or(RETRY_DELAY),
             factor: number(retry, "backoff_multiplier").unwrap_or(1.0),
         }),
-        expected: node.get("expected").map_or(Expected { nothing: true, ..Expected::default() }, expected),
+        expected: node.get("expected").map_or(Expectation { nothing: true, ..Expectation::default() }, expected),
         continues: flag(node, "continue_on_failure"),
         cleanup: steps_of(node, "cleanup", &format!("{id}/cleanup"), client),
         id,
     }
 }
 
-fn expected(node: &Node) -> Expected {
-    Expected {
+fn expected(node: &Node) -> Expectation {
+    Expectation {
         success: node.get("success").and_then(|node| node.value().as_bool()),
         contains: texts(node, "contains"),
         not_contains: texts(node, "not_contains"),
@@ -81,7 +81,7 @@ fn expected(node: &Node) -> Expected {
         json_path: node.get("json_path").map(values).unwrap_or_default(),
         status_code: whole(node, "status_code").and_then(|code| u16::try_from(code).ok()),
         wait_for_state: time(node, "wait_for_state"),
-        ..Expected::default()
+        ..Expectation::default()
     }
 }
 

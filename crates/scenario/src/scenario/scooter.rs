@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use toolcrib_catalog::yaml::{Entry, Node};
 
-use super::{Act, Expected, Form, Needs, Scenario, Setup, Step, muster, skip, speaker};
+use super::{Act, Expectation, Form, Needs, Scenario, Setup, Step, muster, skip, speaker};
 use crate::drive::Speaker;
 use crate::value::{map, number, text, texts, time};
 use crate::wrong::Wrong;
@@ -81,13 +81,13 @@ fn step(node: &Node, index: usize, client: Speaker) -> Step {
         user: None,
         timeout: time(node, "timeout"),
         retry: None,
-        expected: node.get("expect").map_or(Expected { nothing: true, ..Expected::default() }, expected),
+        expected: node.get("expect").map_or(Expectation { nothing: true, ..Expectation::default() }, expected),
         continues: false,
         cleanup: Vec::new(),
     }
 }
 
-fn expected(node: &Node) -> Expected {
+fn expected(node: &Node) -> Expectation {
     let error = node.entries().iter().find(|entry| &*entry.key == "error").map(|entry| &entry.value);
     let (success, error_contains) = match error {
         None => (None, Vec::new()),
@@ -101,7 +101,7 @@ fn expected(node: &Node) -> Expected {
     };
     let content =
         text(node, "result.content").or_else(|| node.get("result").and_then(|result| text(result, "content")));
-    Expected {
+    Expectation {
         success,
         error_contains,
         tools_contain: texts(node, "tools_contain"),
@@ -109,6 +109,6 @@ fn expected(node: &Node) -> Expected {
         result_contains: texts(node, "result_contains"),
         result_not_contains: texts(node, "result_not_contains"),
         has_content: content.map(|word| word == "not_empty"),
-        ..Expected::default()
+        ..Expectation::default()
     }
 }

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use toolcrib_base::Glob;
-use toolcrib_scenario::{Found, Select, gather};
+use toolcrib_scenario::{ScenarioSet, Select, gather};
 
 fn folder(files: &[(&str, &str)]) -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
@@ -15,7 +15,7 @@ fn folder(files: &[(&str, &str)]) -> tempfile::TempDir {
     folder
 }
 
-fn named(found: &Found) -> Vec<&str> {
+fn named(found: &ScenarioSet) -> Vec<&str> {
     found.scenarios.iter().map(|scenario| scenario.name.as_str()).collect()
 }
 

@@ -11,8 +11,8 @@ use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use serde_json::{Value, json};
 use toolcrib_scenario::{
-    Config, Drive, Expectations, Outcome, Pace, Place, Progress, Refused, Scenario, Session, Speaker, Tally, Told,
-    Verdict, read, run,
+    CallFailure, CallReply, Config, Drive, Expectations, Outcome, Pace, Place, Progress, Scenario, Session, Speaker,
+    Tally, Verdict, read, run,
 };
 
 /// Tells that it is ready and waits for the end. It notes how it was started, and refuses a port that a file names.
@@ -28,20 +28,20 @@ exec cat > /dev/null
 
 /// What all sessions have seen, and how often each tool was called.
 #[derive(Debug, Default)]
-struct Seen {
+struct CallLog {
     lines: Mutex<Vec<String>>,
     counts: Mutex<HashMap<String, usize>>,
 }
 
 #[derive(Debug)]
-struct Fake(Arc<Seen>);
+struct Fake(Arc<CallLog>);
 
 struct Open {
-    seen: Arc<Seen>,
+    seen: Arc<CallLog>,
     who: String,
 }
 
-impl Seen {
+impl CallLog {
     fn add(&self, line: String) {
         self.lines.lock().unwrap().push(line);
     }
@@ -70,13 +70,13 @@ impl Drive for Fake {
     }
 }
 
-fn text(text: &str, is_error: bool) -> Told {
+fn text(text: &str, is_error: bool) -> CallReply {
     let result = json!({ "content": [{ "type": "text", "text": text }], "isError": is_error });
-    Told { outcome: Ok(result), status: Some(200) }
+    CallReply { outcome: Ok(result), status: Some(200) }
 }
 
 impl Open {
-    async fn answer(&self, door: &str, tool: &str, arguments: Value) -> Told {
+    async fn answer(&self, door: &str, tool: &str, arguments: Value) -> CallReply {
         self.seen.add(format!("{door} {} {tool} {arguments}", self.who));
         let count = {
             let mut counts = self.seen.counts.lock().unwrap();
@@ -86,15 +86,17 @@ impl Open {
         };
         match tool {
             "echo" => text(&arguments.to_string(), false),
-            "proxied" => Told { status: Some(203), ..text("{}", false) },
+            "proxied" => CallReply { status: Some(203), ..text("{}", false) },
             "fail" => text("it broke: on purpose", true),
             "third" => text(&format!("{{\"count\":{count}}}"), count < 3),
             "refused" => {
                 let error = json!({ "code": -32_602, "message": "no such thing", "data": { "kind": "unknown" } });
-                let refused = Refused { text: "no such thing (look elsewhere)".to_owned(), error: Some(error) };
-                Told { outcome: Err(refused), status: Some(400) }
+                let refused = CallFailure { text: "no such thing (look elsewhere)".to_owned(), error: Some(error) };
+                CallReply { outcome: Err(refused), status: Some(400) }
             }
-            "gone" => Told { outcome: Err(Refused { text: "cannot connect".to_owned(), error: None }), status: None },
+            "gone" => {
+                CallReply { outcome: Err(CallFailure { text: "cannot connect".to_owned(), error: None }), status: None }
+            }
             "slow" => {
                 std::future::pending::<()>().await;
                 text("never", false)
@@ -105,15 +107,15 @@ impl Open {
 }
 
 impl Session for Open {
-    fn call<'a>(&'a self, tool: &'a str, arguments: Value, _: Duration) -> BoxFuture<'a, Told> {
+    fn call<'a>(&'a self, tool: &'a str, arguments: Value, _: Duration) -> BoxFuture<'a, CallReply> {
         self.answer("call", tool, arguments).boxed()
     }
 
-    fn call_direct<'a>(&'a self, tool: &'a str, arguments: Value, _: Duration) -> BoxFuture<'a, Told> {
+    fn call_direct<'a>(&'a self, tool: &'a str, arguments: Value, _: Duration) -> BoxFuture<'a, CallReply> {
         self.answer("direct", tool, arguments).boxed()
     }
 
-    fn send<'a>(&'a self, method: &'a str, params: Value, _: Duration) -> BoxFuture<'a, Told> {
+    fn send<'a>(&'a self, method: &'a str, params: Value, _: Duration) -> BoxFuture<'a, CallReply> {
         self.answer("send", method, params).boxed()
     }
 
@@ -129,9 +131,9 @@ impl Session for Open {
 }
 
 #[derive(Default)]
-struct Heard(Mutex<Vec<String>>);
+struct ProgressLog(Mutex<Vec<String>>);
 
-impl Progress for Heard {
+impl Progress for ProgressLog {
     fn begins(&self, name: &str) {
         self.0.lock().unwrap().push(format!("+{name}"));
     }
@@ -144,7 +146,7 @@ impl Progress for Heard {
 struct House {
     _folder: tempfile::TempDir,
     config: Config,
-    seen: Arc<Seen>,
+    seen: Arc<CallLog>,
 }
 
 impl House {
@@ -153,7 +155,7 @@ impl House {
         let program = folder.path().join("gateway");
         std::fs::write(&program, GATEWAY).unwrap();
         std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
-        let seen = Arc::new(Seen::default());
+        let seen = Arc::new(CallLog::default());
         let config = Config {
             program,
             guarded: false,
@@ -164,13 +166,13 @@ impl House {
         Self { _folder: folder, config, seen }
     }
 
-    async fn all(&self, scenarios: &[Scenario], pace: Pace, told: &Heard) -> Vec<Outcome> {
+    async fn all(&self, scenarios: &[Scenario], pace: Pace, told: &ProgressLog) -> Vec<Outcome> {
         run(scenarios, &self.config, &pace, &Expectations::default(), told).await
     }
 
     async fn one(&self, text: &str) -> Outcome {
         let pace = Pace { parallel: 1, fail_fast: false };
-        self.all(&[scenario(text)], pace, &Heard::default()).await.remove(0)
+        self.all(&[scenario(text)], pace, &ProgressLog::default()).await.remove(0)
     }
 }
 
@@ -329,7 +331,7 @@ async fn time_that_is_used_up_ends_the_steps_and_not_the_cleanup() {
     let config = Config { timeout: Duration::from_millis(150), ..house.config.clone() };
     let scenarios = [scenario("steps: [{id: a, tool: slow}]\n")];
     let pace = Pace { parallel: 1, fail_fast: false };
-    let outcomes = run(&scenarios, &config, &pace, &Expectations::default(), &Heard::default()).await;
+    let outcomes = run(&scenarios, &config, &pace, &Expectations::default(), &ProgressLog::default()).await;
     assert!(outcomes[0].reason.as_deref().unwrap().contains("150ms"), "{outcomes:?}");
 }
 
@@ -417,14 +419,15 @@ async fn after_a_failure_nothing_more_begins_where_that_is_wanted() {
     for (fail_fast, expected) in
         [(true, "1 passed, 1 failed, 1 skipped, 0 errors"), (false, "2 passed, 1 failed, 0 skipped, 0 errors")]
     {
-        let (house, told) = (House::new(), Heard::default());
+        let (house, told) = (House::new(), ProgressLog::default());
         let outcomes = house.all(&scenarios, Pace { parallel: 1, fail_fast }, &told).await;
         let tally = Tally::of(&outcomes);
         assert_eq!(tally.to_string(), expected);
         assert!(!tally.is_good());
         assert_eq!(told.0.lock().unwrap().len(), if fail_fast { 4 } else { 6 });
     }
-    let outcomes = House::new().all(&scenarios[..1], Pace { parallel: 8, fail_fast: true }, &Heard::default()).await;
+    let outcomes =
+        House::new().all(&scenarios[..1], Pace { parallel: 8, fail_fast: true }, &ProgressLog::default()).await;
     assert!(Tally::of(&outcomes).is_good());
 }
 
@@ -437,7 +440,7 @@ async fn outcomes_keep_the_order_of_scenarios_however_many_run_at_a_time() {
         .enumerate()
         .map(|(index, text)| read(Path::new("s.yaml"), &format!("name: s{index}\n{text}")).unwrap())
         .collect();
-    let told = Heard::default();
+    let told = ProgressLog::default();
     let outcomes = House::new().all(&scenarios, Pace { parallel: 3, fail_fast: false }, &told).await;
     let names: Vec<&str> = outcomes.iter().map(|outcome| outcome.name.as_str()).collect();
     assert_eq!(names, ["s0", "s1", "s2"]);

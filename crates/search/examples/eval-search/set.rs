@@ -16,12 +16,12 @@ pub struct Set {
     /// By the name that the index knows the server by.
     servers: BTreeMap<String, Vec<Value>>,
     ids: HashMap<ToolId, String>,
-    pub queries: Vec<Asked>,
+    pub queries: Vec<LabeledQuery>,
 }
 
 /// One query with the ids of the tools that answer it.
 #[derive(Debug)]
-pub struct Asked {
+pub struct LabeledQuery {
     pub id: String,
     pub text: String,
     pub relevant: Vec<String>,
@@ -36,7 +36,7 @@ impl Set {
             name: folder.file_name().unwrap_or_default().to_string_lossy().into_owned(),
             servers: BTreeMap::new(),
             ids: HashMap::new(),
-            queries: lines(&folder.join("queries.jsonl"))?.into_iter().map(Asked::new).collect(),
+            queries: lines(&folder.join("queries.jsonl"))?.into_iter().map(LabeledQuery::new).collect(),
         };
         for tool in lines(&folder.join("tools.jsonl"))? {
             set.add(tool)?;
@@ -139,9 +139,9 @@ fn document(tool: &Value) -> Document<'_> {
     }
 }
 
-// === impl Asked ===
+// === impl LabeledQuery ===
 
-impl Asked {
+impl LabeledQuery {
     fn new(line: Value) -> Self {
         let relevant = line["relevant"].as_array().map(Vec::as_slice).unwrap_or_default();
         Self {

@@ -108,7 +108,7 @@ fn many_hits_become_ids_and_none_is_dropped() {
         }
         assert_eq!(rendered.text.lines().count(), 100);
     });
-    assert_eq!(render(&[], 10), Rendered { text: String::new(), tokens: 0, shortened: false, shown: Vec::new() });
+    assert_eq!(render(&[], 10), RenderedHits { text: String::new(), tokens: 0, shortened: false, shown: Vec::new() });
 }
 
 #[test]

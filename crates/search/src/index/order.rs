@@ -6,8 +6,8 @@ use toolcrib_base::ToolId;
 
 use crate::blend::{Scores, cosine};
 use crate::frame::{Frame, Groups, Mask};
-use crate::learned;
 use crate::rank::{Hit, Hits, Query};
+use crate::usage;
 
 /// A visible tool that matches.
 #[derive(Debug, Clone, Copy)]
@@ -84,7 +84,7 @@ fn raise_learned(frame: &Frame, query: &Query<'_>, candidates: &mut [Candidate])
         let Ok(tool) = frame.segments[segment].ids.binary_search(id) else { continue };
         let place = frame.base(segment) + tool;
         if let Ok(at) = candidates.binary_search_by_key(&place, |candidate| candidate.place) {
-            candidates[at].score += learned::MOST * share.clamp(0.0, 1.0) * best;
+            candidates[at].score += usage::MOST * share.clamp(0.0, 1.0) * best;
         }
     }
 }

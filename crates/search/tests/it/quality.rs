@@ -13,7 +13,7 @@ use sha2::{Digest, Sha256};
 use toolcrib_search::measure::Scores;
 use toolcrib_search::{Index, Query, Ranker};
 
-use crate::set::{Asked, Set};
+use crate::set::{LabeledQuery, Set};
 
 const VARIABLE: &str = "TOOLCRIB_ACCEPTANCE";
 const ALL: &str = "TOOLCRIB_SEARCH_ALL";
@@ -56,7 +56,7 @@ fn requests_in_everyday_words_find_the_tools_of_real_servers() {
     assert!(first >= FIRST && among_five >= AMONG_FIVE, "fell to {first:.3} and {among_five:.3}");
 }
 
-fn score(set: &Set, index: &Index, query: &Asked) -> Scores {
+fn score(set: &Set, index: &Index, query: &LabeledQuery) -> Scores {
     let hits = index.search(&Query { limit: 10, fold: false, ..Query::new(&query.text) });
     let ranked: Vec<&str> = hits.hits.iter().map(|hit| set.id(&hit.id)).collect();
     Scores::of(&query.relevant, &ranked)

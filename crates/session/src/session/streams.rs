@@ -25,7 +25,7 @@ const ALL_DETACHED: usize = 1_024;
 
 /// What all sessions share.
 #[derive(Debug)]
-pub(super) struct Shared {
+pub(super) struct StreamLimits {
     /// What their streams keep.
     pub(super) budget: Arc<Budget>,
     detached: Arc<Semaphore>,
@@ -35,26 +35,26 @@ pub(super) struct Shared {
 
 /// The places of a request that goes on without a connection.
 #[derive(Debug)]
-pub struct Detached(#[expect(dead_code, reason = "held until it is dropped")] [OwnedSemaphorePermit; 2]);
+pub struct DetachPermit(#[expect(dead_code, reason = "held until it is dropped")] [OwnedSemaphorePermit; 2]);
 
 /// The streams of one session, oldest first.
 #[derive(Debug)]
 pub(super) struct Streams {
-    kept: Mutex<VecDeque<Kept>>,
-    shared: Arc<Shared>,
+    kept: Mutex<VecDeque<StreamEntry>>,
+    shared: Arc<StreamLimits>,
     detached: Arc<Semaphore>,
 }
 
 #[derive(Debug)]
-struct Kept {
+struct StreamEntry {
     stream: Arc<Stream>,
     /// Whether it carries what belongs to no request.
     for_notifications: bool,
 }
 
-// === impl Shared ===
+// === impl StreamLimits ===
 
-impl Default for Shared {
+impl Default for StreamLimits {
     fn default() -> Self {
         Self {
             budget: Arc::default(),
@@ -64,7 +64,7 @@ impl Default for Shared {
     }
 }
 
-impl Shared {
+impl StreamLimits {
     /// From here on streams for news end as soon as their session is quiet.
     pub(super) fn end(&self) {
         self.ending.store(true, Ordering::SeqCst);
@@ -74,7 +74,7 @@ impl Shared {
 // === impl Streams ===
 
 impl Streams {
-    pub(super) fn new(shared: Arc<Shared>) -> Self {
+    pub(super) fn new(shared: Arc<StreamLimits>) -> Self {
         Self { kept: Mutex::default(), shared, detached: Arc::new(Semaphore::new(DETACHED)) }
     }
 
@@ -100,11 +100,11 @@ impl Streams {
         !lock(&self.kept).iter().any(|kept| kept.stream.is_attached())
     }
 
-    fn add(&self, kept: &mut VecDeque<Kept>, resumption: Resumption, for_notifications: bool) -> Arc<Stream> {
+    fn add(&self, kept: &mut VecDeque<StreamEntry>, resumption: Resumption, for_notifications: bool) -> Arc<Stream> {
         kept.retain(|kept| !kept.stream.is_expired());
         while kept.len() >= KEPT {
             // The oldest that has ended or that no one reads, else one of a request: it only cannot be taken up again.
-            let idle = |kept: &Kept| kept.stream.has_ended() || !kept.stream.is_attached();
+            let idle = |kept: &StreamEntry| kept.stream.has_ended() || !kept.stream.is_attached();
             let oldest = (kept.iter().position(idle))
                 .or_else(|| kept.iter().position(|kept| !kept.for_notifications))
                 .unwrap_or(0);
@@ -115,7 +115,7 @@ impl Streams {
             }
         }
         let stream = Stream::new(resumption, Arc::clone(&self.shared.budget));
-        kept.push_back(Kept { stream: Arc::clone(&stream), for_notifications });
+        kept.push_back(StreamEntry { stream: Arc::clone(&stream), for_notifications });
         stream
     }
 }
@@ -155,9 +155,9 @@ impl Session {
     }
 
     /// A place for a request that goes on although its connection broke; `None` when too many do.
-    pub fn detach(&self) -> Option<Detached> {
+    pub fn detach(&self) -> Option<DetachPermit> {
         let place = |of: &Arc<Semaphore>| Arc::clone(of).try_acquire_owned().ok();
-        Some(Detached([place(&self.streams.detached)?, place(&self.streams.shared.detached)?]))
+        Some(DetachPermit([place(&self.streams.detached)?, place(&self.streams.shared.detached)?]))
     }
 
     /// Takes a stream up again after the event that a client names, which must be one of this session's.

@@ -3,19 +3,19 @@
 use std::fmt;
 use std::sync::mpsc;
 
-use super::{Heard, LONGEST, Shared, State};
+use super::{LONGEST, ReceivedMessage, ScriptState, State};
 use crate::http::Reply;
 
 /// The way back to the client during one request.
 pub struct Say<'a> {
-    shared: &'a Shared,
+    shared: &'a ScriptState,
     id: String,
-    out: Box<dyn Out + 'a>,
+    out: Box<dyn MessageSink + 'a>,
     ended: bool,
 }
 
 /// How messages travel.
-pub(super) trait Out {
+pub(super) trait MessageSink {
     /// One that others follow.
     fn message(&mut self, text: &str);
     /// The answer.
@@ -25,7 +25,7 @@ pub(super) trait Out {
 }
 
 /// On the stream of a POST, or in its body when nothing came before.
-pub(super) struct Posted<'a, 'r> {
+pub(super) struct PostReply<'a, 'r> {
     pub(super) reply: &'a mut Reply<'r>,
     pub(super) status: u16,
     pub(super) session: Option<u64>,
@@ -41,7 +41,7 @@ impl fmt::Debug for Say<'_> {
 // === impl Say ===
 
 impl<'a> Say<'a> {
-    pub(super) fn new(shared: &'a Shared, heard: &Heard, out: impl Out + 'a) -> Self {
+    pub(super) fn new(shared: &'a ScriptState, heard: &ReceivedMessage, out: impl MessageSink + 'a) -> Self {
         Self { shared, id: heard.id.clone().unwrap_or_default(), out: Box::new(out), ended: false }
     }
 
@@ -78,7 +78,7 @@ impl<'a> Say<'a> {
     }
 
     /// Asks the client; [`Say::wait_for_answer`] gives what it says.
-    pub fn ask(&mut self, method: &str, params: &str) -> Asked {
+    pub fn ask(&mut self, method: &str, params: &str) -> PendingQuestion {
         let (sender, answer) = mpsc::channel();
         let id = {
             let mut state = self.shared.lock();
@@ -88,15 +88,15 @@ impl<'a> Say<'a> {
             id
         };
         self.out.message(&format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"{method}","params":{params}}}"#));
-        Asked { id, answer }
+        PendingQuestion { id, answer }
     }
 
     /// The result or error that the client answered with, as it was written; the text `no answer` when none came.
-    pub fn wait_for_answer(&mut self, asked: &Asked) -> String {
+    pub fn wait_for_answer(&mut self, asked: &PendingQuestion) -> String {
         asked.answer.recv_timeout(LONGEST).unwrap_or_else(|_| "no answer".to_owned())
     }
 
-    /// Waits until [`super::Scripted::release`] was called so often in all.
+    /// Waits until [`super::ScriptedServer::release`] was called so often in all.
     pub fn wait_for_release(&mut self, count: usize) {
         let waiting = |state: &mut State| state.released < count;
         let _ = self.shared.changed.wait_timeout_while(self.shared.lock(), LONGEST, waiting);
@@ -127,15 +127,15 @@ impl<'a> Say<'a> {
 
 /// A question that was asked.
 #[derive(Debug)]
-pub struct Asked {
+pub struct PendingQuestion {
     /// Its id, as it was written.
     pub id: String,
     answer: mpsc::Receiver<String>,
 }
 
-// === impl Posted ===
+// === impl PostReply ===
 
-impl Out for Posted<'_, '_> {
+impl MessageSink for PostReply<'_, '_> {
     fn message(&mut self, text: &str) {
         if !self.streams {
             self.streams = true;

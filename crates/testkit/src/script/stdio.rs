@@ -5,14 +5,14 @@ use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::thread::JoinHandle;
 
-use super::Shared;
-use super::say::{Out, Say};
+use super::ScriptState;
+use super::say::{MessageSink, Say};
 
 /// Where processes connect to.
 #[derive(Debug)]
 pub(super) struct Door {
     address: SocketAddr,
-    shared: Arc<Shared>,
+    shared: Arc<ScriptState>,
     accepting: Option<JoinHandle<()>>,
 }
 
@@ -42,7 +42,7 @@ impl Connections {
 // === impl Door ===
 
 impl Door {
-    pub(super) fn open(shared: &Arc<Shared>) -> Self {
+    pub(super) fn open(shared: &Arc<ScriptState>) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a loopback port can be had");
         let address = listener.local_addr().expect("a listener has an address");
         let weak = Arc::downgrade(shared);
@@ -70,7 +70,7 @@ impl Drop for Door {
     }
 }
 
-fn accept(listener: &TcpListener, shared: &Weak<Shared>) {
+fn accept(listener: &TcpListener, shared: &Weak<ScriptState>) {
     for stream in listener.incoming().flatten() {
         let Some(shared) = shared.upgrade() else { return };
         let number = {
@@ -88,7 +88,7 @@ fn accept(listener: &TcpListener, shared: &Weak<Shared>) {
     }
 }
 
-fn converse(stream: &TcpStream, shared: &Arc<Shared>, number: u64) {
+fn converse(stream: &TcpStream, shared: &Arc<ScriptState>, number: u64) {
     let Ok(writing) = stream.try_clone() else { return };
     let line = Line(Arc::new(Mutex::new(writing)));
     for text in BufReader::new(stream).lines() {
@@ -101,7 +101,7 @@ fn converse(stream: &TcpStream, shared: &Arc<Shared>, number: u64) {
 
 // === impl Line ===
 
-impl Out for Line {
+impl MessageSink for Line {
     fn message(&mut self, text: &str) {
         let mut stream = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         // The process may have gone, and the test sees that itself.

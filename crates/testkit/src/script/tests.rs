@@ -4,7 +4,7 @@ use super::*;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 
-fn post(server: &Scripted, headers: &str, body: &str) -> String {
+fn post(server: &ScriptedServer, headers: &str, body: &str) -> String {
     let mut stream = TcpStream::connect(server.http.address()).unwrap();
     let head = format!("POST /mcp HTTP/1.1\r\ncontent-length: {}\r\n{headers}\r\n", body.len());
     stream.write_all((head + body).as_bytes()).unwrap();
@@ -14,7 +14,7 @@ fn post(server: &Scripted, headers: &str, body: &str) -> String {
     text
 }
 
-fn echo(heard: &Heard, say: &mut Say<'_>) {
+fn echo(heard: &ReceivedMessage, say: &mut Say<'_>) {
     if heard.method == "tools/call" {
         say.notify("notifications/progress", r#"{"progress":1}"#);
         say.result(&heard.params);
@@ -23,7 +23,7 @@ fn echo(heard: &Heard, say: &mut Say<'_>) {
 
 #[test]
 fn a_script_answers_by_post_in_the_rules_of_its_era() {
-    let server = Scripted::start(Speaks::Legacy, echo);
+    let server = ScriptedServer::start(Speaks::Legacy, echo);
     let call = r#"{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{ "x" : 1.0 }}"#;
     assert!(post(&server, "", call).starts_with("HTTP/1.1 400"), "no session");
     let opened = post(&server, "", r#"{"jsonrpc":"2.0","id":1,"method":"initialize","params":{}}"#);
@@ -40,7 +40,7 @@ fn a_script_answers_by_post_in_the_rules_of_its_era() {
 
 #[test]
 fn a_script_answers_line_by_line_and_a_restart_ends_its_processes() {
-    let server = Scripted::start(Speaks::Modern, echo);
+    let server = ScriptedServer::start(Speaks::Modern, echo);
     let mut stream = TcpStream::connect(server.relay()).unwrap();
     stream.write_all(b"{\"jsonrpc\":\"2.0\",\"id\":\"a\",\"method\":\"server/discover\"}\n").unwrap();
     let mut lines = BufReader::new(stream.try_clone().unwrap()).lines();

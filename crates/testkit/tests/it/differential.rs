@@ -11,7 +11,7 @@ use rmcp::model::{
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
-use toolcrib_testkit::script::{Heard, Say, Scripted, Speaks};
+use toolcrib_testkit::script::{ReceivedMessage, Say, ScriptedServer, Speaks};
 
 use crate::house::{House, Wire};
 
@@ -67,7 +67,7 @@ fn said(speaks: Speaks, method: &str, result: &str) -> String {
     result
 }
 
-fn answer(speaks: Speaks, heard: &Heard, say: &mut Say<'_>) {
+fn answer(speaks: Speaks, heard: &ReceivedMessage, say: &mut Say<'_>) {
     let arguments = heard.value()["arguments"].clone();
     let result = match heard.method.as_str() {
         "tools/list" => TOOLS,
@@ -92,7 +92,7 @@ fn answer(speaks: Speaks, heard: &Heard, say: &mut Say<'_>) {
     say.result(&said(speaks, &heard.method, result));
 }
 
-fn ask(speaks: Speaks, heard: &Heard, say: &mut Say<'_>, (method, params, _): (&str, &str, &str)) {
+fn ask(speaks: Speaks, heard: &ReceivedMessage, say: &mut Say<'_>, (method, params, _): (&str, &str, &str)) {
     if speaks == Speaks::Legacy {
         let asked = say.ask(method, params);
         say.wait_for_answer(&asked);
@@ -148,7 +148,7 @@ fn known_to_client(message: &str) -> Value {
 }
 
 /// A message to the server, which the SDK must know; gives what it understands of its parameters.
-fn known_to_server(heard: &Heard) -> Option<Value> {
+fn known_to_server(heard: &ReceivedMessage) -> Option<Value> {
     let id = heard.id.as_ref().map(|id| format!(r#""id":{id},"#)).unwrap_or_default();
     let message = match heard.method.as_str() {
         "" => format!(r#"{{"jsonrpc":"2.0",{id}"result":{}}}"#, heard.params),
@@ -213,7 +213,7 @@ async fn the_official_sdk_understands_the_same_on_both_sides() {
     for (speaks, client, stdio) in
         ERAS.into_iter().flat_map(|s| ERAS.into_iter().flat_map(move |c| [true, false].map(|stdio| (s, c, stdio))))
     {
-        let server = Scripted::start(speaks, move |heard, say| answer(speaks, heard, say));
+        let server = ScriptedServer::start(speaks, move |heard, say| answer(speaks, heard, say));
         let house = House::before(&server, stdio).await;
         let mut wire = Wire::open(&house, client, json!({})).await;
         let calls = (0..RESULTS.len()).map(|number| {

@@ -16,7 +16,7 @@ use toolcrib_protocol::json::Rules;
 use toolcrib_session::{Principal, Sessions};
 use toolcrib_store::Store;
 use toolcrib_testkit::eventually;
-use toolcrib_testkit::script::{Scripted, Speaks};
+use toolcrib_testkit::script::{ScriptedServer, Speaks};
 use toolcrib_transport::http::client::HttpClient;
 use toolcrib_upstream::ServerDeps;
 use toolcrib_view::metrics::Metrics;
@@ -30,7 +30,7 @@ pub(crate) struct House {
 
 impl House {
     /// In front of this server, whose lists have been read.
-    pub(crate) async fn before(server: &Scripted, stdio: bool) -> Self {
+    pub(crate) async fn before(server: &ScriptedServer, stdio: bool) -> Self {
         let home = tempfile::tempdir().unwrap();
         let place = if stdio {
             let args = json!(["--relay", server.relay()]);

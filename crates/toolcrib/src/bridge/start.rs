@@ -13,7 +13,7 @@ use rustix::io::Errno;
 use tokio::net::TcpStream;
 use tokio::time::{Instant, sleep, timeout};
 use toolcrib_base::{Kind, Problem};
-use toolcrib_transport::process::beside::{self, Detached};
+use toolcrib_transport::process::beside::{self, DetachedProgram};
 
 use super::note;
 use crate::autostart;
@@ -45,7 +45,7 @@ enum StartedGateway {
     Nothing,
     /// By the system's service manager.
     Service(#[expect(dead_code, reason = "held until the gateway answers")] File),
-    Program(Detached, #[expect(dead_code, reason = "held until the gateway answers")] File),
+    Program(DetachedProgram, #[expect(dead_code, reason = "held until the gateway answers")] File),
 }
 
 // === impl GatewayStarter ===

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use serde_json::Value;
 use toolcrib_auth::KeyWish;
 use toolcrib_base::{Kind, Problem, ProfileName};
-use toolcrib_catalog::clients::{self as catalog, Client, Connected, SettingsFile, Source, preview};
+use toolcrib_catalog::clients::{self as catalog, Client, ConnectOutcome, SettingsFile, Source, preview};
 
 use super::record::{self, Record};
 use super::take::{ImportPlan, gather};
@@ -76,7 +76,7 @@ pub(crate) fn plan(
     if keys.is_empty() && !has_moved {
         let plain = undo.map(|undo| (undo.splices, undo.made_container));
         let connected = catalog::connect(client, source, before, &entry, plain).map_err(|error| failed_at(&error))?;
-        let Connected::New { text, splices, made_container, replaces } = connected else {
+        let ConnectOutcome::New { text, splices, made_container, replaces } = connected else {
             return Ok(Plan::Already(way));
         };
         let made_file = earlier.is_some_and(|record| record.made_file) || !file.exists();
@@ -87,7 +87,7 @@ pub(crate) fn plan(
     let restored = catalog::restore(client, source, before, undo).map_err(|error| failed_at(&error))?;
     let replaces = restored.is_some();
     let base = restored.unwrap_or_else(|| before.to_owned());
-    let Connected::New { text, made_container, .. } =
+    let ConnectOutcome::New { text, made_container, .. } =
         catalog::connect(client, source, &base, &entry, None).map_err(|error| failed_at(&error))?
     else {
         return Ok(Plan::Already(way));

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use toolcrib_auth::{EntryName, KeyWish, Reach, SecretEntry, User, Vault};
 use toolcrib_base::{Clock, Kind, Problem, Secret, ServerName, SystemClock};
-use toolcrib_catalog::clients::Wanted;
+use toolcrib_catalog::clients::SecretReference;
 
 use crate::home::{Environment, Home};
 use crate::secrets;
@@ -51,9 +51,9 @@ impl ImportVault {
     }
 
     /// Keeps the secrets of servers, all of them or none. What is kept already stays as it is, for whomever it is.
-    pub(crate) fn keep(&self, wanted: &[(&ServerName, &Wanted)]) -> Result<(), Problem> {
+    pub(crate) fn keep(&self, wanted: &[(&ServerName, &SecretReference)]) -> Result<(), Problem> {
         let mut entries = Vec::new();
-        for (server, Wanted { name, value, .. }) in wanted {
+        for (server, SecretReference { name, value, .. }) in wanted {
             let Some(value) = value else { continue };
             if self.stored(server, name).as_ref() == Some(value) {
                 continue;

@@ -11,8 +11,8 @@ use toolcrib_auth::KeyWish;
 use toolcrib_base::{Kind, Problem, Secret, ServerName};
 use toolcrib_catalog::DefinitionKind;
 use toolcrib_catalog::clients::{
-    Answer, Client, Draft, Format, ITSELF, Input, Outcome, SettingsFile, Settled, Source, Surroundings, Wanted, find,
-    inputs, settle, translate, translate_object,
+    Answer, Client, Draft, Format, ITSELF, ImportDecision, Input, Outcome, SecretReference, SettingsFile, Source,
+    Surroundings, find, inputs, settle, translate, translate_object,
 };
 use toolcrib_catalog::objects::{Object, ObjectForm, ObjectProblem, objects_at};
 
@@ -58,7 +58,7 @@ pub(crate) struct ImportSources {
 
 /// The outcome of the servers; nothing is written yet.
 pub(crate) struct ImportPlan {
-    settled: Vec<Settled>,
+    settled: Vec<ImportDecision>,
     left_out: Vec<Value>,
     keep: ImportVault,
     imported: ImportRecords,
@@ -313,7 +313,7 @@ impl ImportPlan {
         for draft in gathered.drafts {
             // What a person fixed since is theirs, and one that was removed may come again.
             match imported.name_of(&draft).filter(is_taken) {
-                Some(name) => settled.push(Settled { draft, outcome: Outcome::Present { name } }),
+                Some(name) => settled.push(ImportDecision { draft, outcome: Outcome::Present { name } }),
                 None => drafts.push(draft),
             }
         }
@@ -340,7 +340,7 @@ impl ImportPlan {
 
     /// Whether there is one that cannot be imported, for another reason than that it is Toolcrib itself.
     pub(crate) fn has_left_out(&self) -> bool {
-        let is_impossible = |settled: &Settled| matches!(settled.outcome, Outcome::Impossible { .. });
+        let is_impossible = |settled: &ImportDecision| matches!(settled.outcome, Outcome::Impossible { .. });
         let is_other = |row: &Value| row["state"].as_str().is_some_and(|state| !state.ends_with(ITSELF));
         self.settled.iter().any(is_impossible) || self.left_out.iter().any(is_other)
     }
@@ -355,7 +355,7 @@ impl ImportPlan {
 
     /// What the clients call the servers that are not there.
     pub(crate) fn absent_keys(&self) -> Vec<String> {
-        let is_absent = |settled: &&Settled| !matches!(settled.outcome, Outcome::Present { .. });
+        let is_absent = |settled: &&ImportDecision| !matches!(settled.outcome, Outcome::Present { .. });
         let settled = self.settled.iter().filter(is_absent).map(|settled| settled.draft.origin.key.clone());
         let left_out = self.left_out.iter().filter(|row| row["state"].as_str().is_some_and(|it| !it.ends_with(ITSELF)));
         settled.chain(left_out.map(|row| field(row, "name"))).collect()
@@ -371,7 +371,7 @@ impl ImportPlan {
         let mut rows = Vec::new();
         let mut notes = BTreeMap::new();
         let (mut texts, mut present) = (String::new(), 0);
-        for Settled { draft, outcome } in &self.settled {
+        for ImportDecision { draft, outcome } in &self.settled {
             let (name, state) = match outcome {
                 Outcome::New { name, text, secrets } => {
                     let lines: &mut Vec<String> = notes.entry(name.to_string()).or_default();
@@ -419,7 +419,7 @@ impl ImportPlan {
     }
 
     /// What to tell of a secret that is neither in the client's settings nor kept here.
-    fn missing(&self, server: &ServerName, secret: &Wanted) -> Option<String> {
+    fn missing(&self, server: &ServerName, secret: &SecretReference) -> Option<String> {
         let is_missing = secret.value.is_none() && self.keep.stored(server, &secret.name).is_none();
         let how = || keep::how_to_give(server, &secret.name);
         is_missing.then(|| format!("the secret for `{}` is missing: {}", secret.of, how()))
@@ -436,7 +436,7 @@ impl ImportPlan {
         let wanted: Vec<_> = new().flat_map(|(name, _, all)| all.iter().map(move |secret| (name, secret))).collect();
         self.keep.keep(&wanted)?;
         new().try_for_each(|(name, text, _)| write_definition(&self.folder, name, text))?;
-        for Settled { draft, outcome } in &self.settled {
+        for ImportDecision { draft, outcome } in &self.settled {
             if let Outcome::New { name, .. } | Outcome::Present { name } = outcome {
                 self.imported.note(draft, name);
             }

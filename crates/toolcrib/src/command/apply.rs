@@ -25,7 +25,7 @@ pub(crate) struct Arguments {
 
 /// The outcome of one thing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Done {
+enum ApplyOutcome {
     Created,
     Configured,
     Unchanged,
@@ -39,9 +39,9 @@ impl Arguments {
     }
 }
 
-// === impl Done ===
+// === impl ApplyOutcome ===
 
-impl Done {
+impl ApplyOutcome {
     fn as_str(self) -> &'static str {
         match self {
             Self::Created => "created",
@@ -79,7 +79,7 @@ pub(crate) async fn run(wishes: &Wishes, client: &Client, output: Output) -> any
     failed.map_or(Ok(()), |problem| Err(problem.into()))
 }
 
-async fn apply(wish: &Wish, client: &Client, output: Output) -> Result<Done, Problem> {
+async fn apply(wish: &Wish, client: &Client, output: Output) -> Result<ApplyOutcome, Problem> {
     let row = wish.row;
     let get = row.act(Verb::Get).unwrap_or_default();
     let before = match client.obtain(get, &json!({ "name": wish.name })).await {
@@ -92,11 +92,11 @@ async fn apply(wish: &Wish, client: &Client, output: Output) -> Result<Done, Pro
         let create = row.act(Verb::Create).unwrap_or_default();
         let said = client.act(create, &wish.asked()).await?;
         super::create::warn(&said.value().to_value(), output);
-        return Ok(Done::Created);
+        return Ok(ApplyOutcome::Created);
     };
     let Some(update) = row.act(Verb::Update) else { return settled(wish, &before) };
     if is_as_wished(wish, &before) {
-        return Ok(Done::Unchanged);
+        return Ok(ApplyOutcome::Unchanged);
     }
     let mut asked = wish.asked();
     if let Some(revision) = before["revision"].as_str() {
@@ -110,7 +110,7 @@ async fn apply(wish: &Wish, client: &Client, output: Output) -> Result<Done, Pro
         // What has no revision is compared as it is shown.
         _ => client.obtain(get, &json!({ "name": wish.name })).await?.to_value() == before,
     };
-    Ok(if is_same { Done::Unchanged } else { Done::Configured })
+    Ok(if is_same { ApplyOutcome::Unchanged } else { ApplyOutcome::Configured })
 }
 
 /// Whether a workflow says already what is requested, in whichever form its file is written.
@@ -127,12 +127,12 @@ fn is_as_wished(wish: &Wish, before: &Value) -> bool {
 }
 
 /// A service cannot be changed: it is as it is requested, or it must be made again.
-fn settled(wish: &Wish, before: &Value) -> Result<Done, Problem> {
+fn settled(wish: &Wish, before: &Value) -> Result<ApplyOutcome, Problem> {
     let class = wish.value.get("serviceClassName").or_else(|| wish.value.get("service_class_name"));
     let has_class = class.is_none_or(|class| *class == before["serviceClassName"]);
     let mut given = wish.value["args"].as_object().into_iter().flatten();
     if has_class && given.all(|(key, value)| before["args"][key] == *value) {
-        return Ok(Done::Unchanged);
+        return Ok(ApplyOutcome::Unchanged);
     }
     let (one, name) = (wish.row.one, &wish.name);
     Err(Problem::new(

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 
 use serde_json::{Value, json};
 use toolcrib_base::{Kind, Problem};
-use toolcrib_catalog::clients::Wanted;
+use toolcrib_catalog::clients::SecretReference;
 use toolcrib_protocol::Raw;
 
 use super::call::arguments::ExtraArguments;
@@ -78,7 +78,7 @@ pub(crate) struct Wish {
     /// Whether it is only what changes, and the rest stays.
     changes: bool,
     /// What the definition refers to in the vault.
-    secrets: Vec<Wanted>,
+    secrets: Vec<SecretReference>,
 }
 
 /// Everything that is requested, read before any request is sent.
@@ -275,7 +275,7 @@ impl Wish {
         let kept = client.obtain("core_secret_list", &json!({})).await?.to_value();
         let has = |name: &str| kept["secrets"].as_array().into_iter().flatten().any(|entry| entry["name"] == name);
         for secret in self.secrets.iter().filter(|secret| !has(&secret.name)) {
-            let Wanted { name, value, of } = secret;
+            let SecretReference { name, value, of } = secret;
             let Some(value) = value else {
                 let how = format!("set it with `toolcrib secret set {name} --server {}`", self.name);
                 output.note(&format!("{}: the secret for `{of}` is missing: {how}", self.name));

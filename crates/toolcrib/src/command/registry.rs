@@ -8,7 +8,7 @@ use std::path::PathBuf;
 
 use serde_json::{Value, json};
 use toolcrib_base::{Glob, Kind, Problem};
-use toolcrib_catalog::{Answers, Available, DefinitionKind, Loaded, SecretRef};
+use toolcrib_catalog::{Answers, Available, Catalog, DefinitionKind, SecretRef};
 use toolcrib_protocol::Raw;
 
 use crate::home::{Environment, Home};
@@ -137,7 +137,7 @@ impl LocalFlags {
         Home::find(self.home.as_deref(), environment)
     }
 
-    fn load(&self, environment: &Environment) -> Result<Loaded, Problem> {
+    fn load(&self, environment: &Environment) -> Result<Catalog, Problem> {
         Ok(toolcrib_catalog::load(self.home(environment)?.path()))
     }
 }
@@ -217,7 +217,7 @@ fn definition(arguments: &DefinitionArguments, environment: &Environment) -> any
     Ok(())
 }
 
-fn find<'a>(loaded: &'a Loaded, name: &str) -> Result<&'a Available, Problem> {
+fn find<'a>(loaded: &'a Catalog, name: &str) -> Result<&'a Available, Problem> {
     loaded.registry.get(name).map(AsRef::as_ref).ok_or_else(|| {
         let near = toolcrib_base::nearest::similar(name, loaded.registry.keys().map(toolcrib_base::ServerName::as_str));
         let hint = match near.first() {
@@ -230,7 +230,7 @@ fn find<'a>(loaded: &'a Loaded, name: &str) -> Result<&'a Available, Problem> {
 }
 
 /// Entries that could not be read are missed by someone.
-fn print_problems(loaded: &Loaded, output: Output) {
+fn print_problems(loaded: &Catalog, output: Output) {
     for problem in loaded.problems.iter().filter(|problem| problem.file.starts_with("registry")) {
         output.note(&format!("bad entry: {problem}"));
     }

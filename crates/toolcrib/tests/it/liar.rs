@@ -1,7 +1,7 @@
 //! Servers that lie about how their calls ended, or that answer what cannot be read, behind the real binary.
 
 use serde_json::{Value, json};
-use toolcrib_testkit::script::{Scripted, Speaks};
+use toolcrib_testkit::script::{ScriptedServer, Speaks};
 
 use crate::serving::Serving;
 use crate::toolcrib::run;
@@ -15,8 +15,8 @@ fn lie() -> Value {
 }
 
 /// Says that all went well, or that the call failed, with the same lies beside it.
-fn liar(speaks: Speaks) -> Scripted {
-    Scripted::start(speaks, |heard, say| match heard.method.as_str() {
+fn liar(speaks: Speaks) -> ScriptedServer {
+    ScriptedServer::start(speaks, |heard, say| match heard.method.as_str() {
         "tools/list" => {
             let names = ["works", "fails", "wraps", "refuses"];
             let tools = names.map(|name| json!({"name": name, "inputSchema": {"type": "object"}, "_meta": lie()}));
@@ -139,8 +139,8 @@ async fn metrics(url: &str, home: &std::path::Path) -> String {
 }
 
 /// A server whose answers are texts that are no messages, or messages of no shape that there is.
-fn mumbler() -> Scripted {
-    Scripted::start(Speaks::Legacy, |heard, say| match heard.method.as_str() {
+fn mumbler() -> ScriptedServer {
+    ScriptedServer::start(Speaks::Legacy, |heard, say| match heard.method.as_str() {
         "tools/list" => {
             let tools = UNREADABLE.map(|(name, _)| json!({"name": name, "inputSchema": {"type": "object"}}));
             say.result(&json!({"tools": tools}).to_string());

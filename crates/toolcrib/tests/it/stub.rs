@@ -14,7 +14,7 @@ use toolcrib_transport::http::body::Body;
 use toolcrib_transport::http::server;
 
 /// A request as it arrived: its headers and its message.
-pub(crate) type Asked = (HeaderMap, Value);
+pub(crate) type StubRequest = (HeaderMap, Value);
 
 /// In place of a status: no answer at all.
 const NEVER: u16 = 0;
@@ -48,7 +48,7 @@ impl Answer {
 pub(crate) struct Stub {
     pub(crate) url: String,
     scope: Scope,
-    asked: Arc<Mutex<Vec<Asked>>>,
+    asked: Arc<Mutex<Vec<StubRequest>>>,
     count: watch::Receiver<usize>,
 }
 
@@ -100,7 +100,7 @@ impl Stub {
     }
 
     /// The requests for a method so far.
-    pub(crate) fn asked(&self, method: &str) -> Vec<Asked> {
+    pub(crate) fn asked(&self, method: &str) -> Vec<StubRequest> {
         let asked = self.asked.lock().unwrap();
         asked.iter().filter(|(_, message)| message["method"] == method).cloned().collect()
     }

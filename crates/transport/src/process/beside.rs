@@ -30,7 +30,7 @@ pub struct Output {
 
 /// A program that lives on when this is dropped.
 #[derive(Debug)]
-pub struct Detached {
+pub struct DetachedProgram {
     child: Child,
 }
 
@@ -61,7 +61,7 @@ pub fn detach(
     args: impl IntoIterator<Item = impl AsRef<OsStr>>,
     cwd: &Path,
     log: &File,
-) -> Result<Detached, SpawnError> {
+) -> Result<DetachedProgram, SpawnError> {
     let start = || {
         let mut command = Command::new(spec::own_executable()?);
         command.arg0("toolcrib").args(args).current_dir(cwd).stdin(Stdio::null());
@@ -69,7 +69,7 @@ pub fn detach(
         command.spawn()
     };
     let child = start().map_err(|source| SpawnError::System { program: "toolcrib".to_owned(), source })?;
-    Ok(Detached { child })
+    Ok(DetachedProgram { child })
 }
 
 /// Leaves the session of whoever started this process, so that their end is not its end. One that leads a session, or a
@@ -98,9 +98,9 @@ fn exit(status: ExitStatus) -> Exit {
     }
 }
 
-// === impl Detached ===
+// === impl DetachedProgram ===
 
-impl Detached {
+impl DetachedProgram {
     /// Its process id, as long as it was not waited for.
     pub fn pid(&self) -> Option<u32> {
         self.child.id()

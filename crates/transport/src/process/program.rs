@@ -94,7 +94,7 @@ impl SpawnError {
 }
 
 /// A program that was just started.
-pub(super) struct Started {
+pub(super) struct StartedProgram {
     pub(super) child: Child,
     pub(super) pid: u32,
     /// Our end of the guard's lifeline.
@@ -105,7 +105,7 @@ pub(super) struct Started {
 }
 
 /// Starts the program, below its guard if it has one.
-pub(super) fn start(spec: &Spec) -> Result<Started, SpawnError> {
+pub(super) fn start(spec: &Spec) -> Result<StartedProgram, SpawnError> {
     let environment = environment(spec)?;
     if let Some(number) = spec.args.iter().position(|arg| arg.contains('\0')) {
         return Err(bad_text(spec, format!("argument {}", number + 1)));
@@ -115,7 +115,7 @@ pub(super) fn start(spec: &Spec) -> Result<Started, SpawnError> {
     spawn(spec, &program, environment).map_err(|source| SpawnError::System { program: spec.program.clone(), source })
 }
 
-fn spawn(spec: &Spec, program: &Path, environment: Vec<(OsString, OsString)>) -> io::Result<Started> {
+fn spawn(spec: &Spec, program: &Path, environment: Vec<(OsString, OsString)>) -> io::Result<StartedProgram> {
     // All ends are close-on-exec, so no other child that is started meanwhile holds them open.
     let (stdin_theirs, stdin) = io::pipe()?;
     let (stdout, stdout_theirs) = io::pipe()?;
@@ -144,7 +144,7 @@ fn spawn(spec: &Spec, program: &Path, environment: Vec<(OsString, OsString)>) ->
     let child = command.spawn()?;
     // The command holds the other ends of the pipes; they must close here to be seen closed there.
     drop(command);
-    Ok(Started {
+    Ok(StartedProgram {
         pid: child.id().unwrap_or(0),
         child,
         lifeline,

@@ -25,17 +25,17 @@ const TURN: usize = 16;
 /// The program's stdin is closed: it has ended, closed it, or was told to stop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the program's stdin is closed")]
-pub struct Shut;
+pub struct StdinClosed;
 
 /// Why a line was not taken.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Full {
+pub enum SendError {
     /// The program does not read its stdin and the queue is full. The line comes back.
     #[error("the program does not read its stdin; {QUEUE_LINES} lines are waiting")]
     Full(Bytes),
-    /// See [`Shut`].
+    /// See [`StdinClosed`].
     #[error(transparent)]
-    Shut(#[from] Shut),
+    StdinClosed(#[from] StdinClosed),
 }
 
 /// Writes lines to a program's stdin. Clones write to the same pipe; lines are never mixed.
@@ -86,11 +86,11 @@ impl Sender {
     ///
     /// Newlines and carriage returns inside the line become blanks: in JSON they can only stand between tokens, and a
     /// line that passed them on would let a client smuggle a second message past whoever checked the first.
-    pub async fn send(&self, line: Bytes) -> Result<(), Shut> {
+    pub async fn send(&self, line: Bytes) -> Result<(), StdinClosed> {
         let mut line = match self.try_send(line) {
             Ok(()) => return Ok(()),
-            Err(Full::Shut(shut)) => return Err(shut),
-            Err(Full::Full(line)) => line,
+            Err(SendError::StdinClosed(closed)) => return Err(closed),
+            Err(SendError::Full(line)) => line,
         };
         loop {
             let room = self.0.room.notified();
@@ -99,22 +99,22 @@ impl Sender {
             room.as_mut().enable();
             line = match self.try_send(line) {
                 Ok(()) => return Ok(()),
-                Err(Full::Shut(shut)) => return Err(shut),
-                Err(Full::Full(line)) => line,
+                Err(SendError::StdinClosed(closed)) => return Err(closed),
+                Err(SendError::Full(line)) => line,
             };
             room.await;
         }
     }
 
     /// Sends a line if there is room, in the calling task.
-    pub fn try_send(&self, line: Bytes) -> Result<(), Full> {
+    pub fn try_send(&self, line: Bytes) -> Result<(), SendError> {
         let blocked = {
             let mut queue = lock(&self.0.queue);
             if queue.closed {
-                return Err(Shut.into());
+                return Err(StdinClosed.into());
             }
             if queue.lines.len() >= QUEUE_LINES || queue.bytes >= QUEUE_BYTES {
-                return Err(Full::Full(line));
+                return Err(SendError::Full(line));
             }
             let line = single_line(line);
             queue.bytes += line.len();
@@ -124,7 +124,7 @@ impl Sender {
         if blocked {
             return Ok(());
         }
-        self.0.flush(false).map_err(Full::Shut)
+        self.0.flush(false).map_err(SendError::StdinClosed)
     }
 }
 
@@ -156,7 +156,7 @@ impl Outbox {
 
     /// Writes what is queued, unless somebody else is at it or the pipe is full. `unblock` is for the writer task, which
     /// alone may try again after the pipe was full.
-    fn flush(&self, unblock: bool) -> Result<(), Shut> {
+    fn flush(&self, unblock: bool) -> Result<(), StdinClosed> {
         loop {
             let mut turn = match self.turn.try_lock() {
                 Ok(turn) => turn,
@@ -178,7 +178,7 @@ impl Outbox {
     }
 
     /// Writes until the queue is empty, the pipe is full, or it was enough for one turn.
-    fn write_all(&self, turn: &mut Turn) -> Result<(), Shut> {
+    fn write_all(&self, turn: &mut Turn) -> Result<(), StdinClosed> {
         for _ in 0..TURN {
             {
                 let mut queue = lock(&self.queue);
@@ -192,7 +192,7 @@ impl Outbox {
                     self.room.notify_waiters();
                 }
             }
-            let Some(pipe) = &turn.pipe else { return Err(Shut) };
+            let Some(pipe) = &turn.pipe else { return Err(StdinClosed) };
             if turn.batch.is_empty() {
                 return Ok(());
             }
@@ -202,7 +202,7 @@ impl Outbox {
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(_) => {
                     self.shut(turn);
-                    return Err(Shut);
+                    return Err(StdinClosed);
                 }
             }
         }
@@ -259,7 +259,7 @@ impl Outbox {
         };
         if empty || turn.pipe.is_none() {
             self.shut(&mut turn);
-            return State::Shut;
+            return State::StdinClosed;
         }
         if blocked { State::Blocked } else { State::Closing }
     }
@@ -274,7 +274,7 @@ enum State {
     /// Write what is left.
     Closing,
     /// End: stdin is closed.
-    Shut,
+    StdinClosed,
 }
 
 /// The writer task: waits for a full pipe to have room again, and closes stdin at the end.
@@ -294,7 +294,7 @@ pub(super) async fn write_queued(outbox: Arc<Outbox>) {
             }
             // A sender may be writing still.
             State::Closing => tokio::task::yield_now().await,
-            State::Shut => return,
+            State::StdinClosed => return,
         }
         let _ = outbox.flush(true);
     }

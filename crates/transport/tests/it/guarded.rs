@@ -9,7 +9,7 @@ use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::{Child, Command};
 use toolcrib_transport::process::{Exit, ProcessLimits, Spec};
 
-use crate::running::{Running, fake};
+use crate::running::{RunningProcess, fake};
 use crate::table::{kill, new_tag, session, tagged, until};
 
 /// The fake server, its child, grandchild and great-grandchild; the last in a session of its own.
@@ -68,7 +68,7 @@ async fn a_program_that_ends_by_itself_leaves_no_one() {
         let tag = new_tag();
         let limits = ProcessLimits { grace, ..ProcessLimits::default() };
         let flags = [&["--fork-grandchildren", "--exit-after", "2", "--tag", &tag], flags].concat();
-        let mut running = Running::start(&Spec { limits, ..fake(&flags) });
+        let mut running = RunningProcess::start(&Spec { limits, ..fake(&flags) });
         running.initialize().await;
         let guard = i32::try_from(running.process.pid()).unwrap();
         until("the family is there", || grown_up(&tag, guard)).await;
@@ -82,7 +82,7 @@ async fn a_program_that_ends_by_itself_leaves_no_one() {
 #[tokio::test]
 async fn dropping_a_process_ends_its_whole_family() {
     let tag = new_tag();
-    let mut running = Running::start(&fake(&["--fork-grandchildren", "--ignore-sigterm", "--tag", &tag]));
+    let mut running = RunningProcess::start(&fake(&["--fork-grandchildren", "--ignore-sigterm", "--tag", &tag]));
     running.initialize().await;
     let guard = i32::try_from(running.process.pid()).unwrap();
     until("the family is there", || grown_up(&tag, guard)).await;
@@ -95,7 +95,7 @@ async fn dropping_a_process_ends_its_whole_family() {
 #[tokio::test]
 async fn a_killed_guard_takes_the_program_and_its_session_with_it() {
     let tag = new_tag();
-    let mut running = Running::start(&fake(&["--fork-grandchildren", "--ignore-sigterm", "--tag", &tag]));
+    let mut running = RunningProcess::start(&fake(&["--fork-grandchildren", "--ignore-sigterm", "--tag", &tag]));
     running.initialize().await;
     let guard = i32::try_from(running.process.pid()).unwrap();
     until("the family is there", || grown_up(&tag, guard)).await;
@@ -146,6 +146,6 @@ async fn a_program_may_open_as_many_files_as_before_we_asked_for_more() {
     let now = getrlimit(Resource::Nofile).current;
     assert!(now.is_none_or(|now| now > 512), "{now:?} of {:?}", limit.maximum);
     let guard = crate::running::guard();
-    let mut program = Running::start(&Spec { guard, ..crate::running::shell("ulimit -S -n") });
+    let mut program = RunningProcess::start(&Spec { guard, ..crate::running::shell("ulimit -S -n") });
     assert_eq!(program.text().await, "512");
 }

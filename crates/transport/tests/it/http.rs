@@ -53,15 +53,15 @@ impl Inbox for Notes {
 
 /// Notes what is said in the course of one call; answers what every client must.
 #[derive(Debug, Default)]
-pub(crate) struct Heard(Notes);
+pub(crate) struct RecordedCall(Notes);
 
-impl Heard {
+impl RecordedCall {
     pub(crate) fn all(&self) -> Vec<String> {
         self.0.all()
     }
 }
 
-impl CallHandler for Heard {
+impl CallHandler for RecordedCall {
     fn notification(&self, notification: Notification) {
         self.0.notification(notification);
     }

@@ -12,7 +12,7 @@ use toolcrib_transport::peer::Peer;
 use toolcrib_transport::process::{self, Edges, Line};
 use toolcrib_transport::{CallOptions, Inbox, Link, LinkError, Reply};
 
-use crate::http::{Heard, Notes};
+use crate::http::{Notes, RecordedCall};
 use crate::running::shell;
 
 const LONG: Duration = Duration::from_secs(60);
@@ -113,8 +113,9 @@ async fn progress_goes_to_its_call_only() {
 #[tokio::test(start_paused = true)]
 async fn a_subscription_is_a_call_that_waits_for_ever_and_hears_what_is_tagged_with_its_id() {
     let mut memory = Memory::new();
-    let heard = Arc::new(Heard::default());
-    let options = CallOptions { handler: Some(Arc::<Heard>::clone(&heard)), ..CallOptions::within(Duration::MAX) };
+    let heard = Arc::new(RecordedCall::default());
+    let options =
+        CallOptions { handler: Some(Arc::<RecordedCall>::clone(&heard)), ..CallOptions::within(Duration::MAX) };
     let tagged = |id: Value, method: &str| {
         let params = json!({"_meta": {"io.modelcontextprotocol/subscriptionId": id}, "progressToken": 1});
         json!({"jsonrpc": "2.0", "method": method, "params": params})
@@ -176,9 +177,9 @@ async fn ids_are_ours_however_the_other_side_writes_them() {
 
 /// Keeps every question.
 #[derive(Debug, Default)]
-struct Parking(Mutex<Vec<(toolcrib_protocol::Request, Reply)>>, Notes);
+struct QuestionInbox(Mutex<Vec<(toolcrib_protocol::Request, Reply)>>, Notes);
 
-impl Inbox for Parking {
+impl Inbox for QuestionInbox {
     fn notification(&self, notification: Notification) {
         self.1.notification(notification);
     }
@@ -196,8 +197,8 @@ impl Inbox for Parking {
 
 #[tokio::test]
 async fn questions_that_wait_are_bounded_and_those_beyond_are_refused() {
-    let parking = Arc::new(Parking::default());
-    let (peer, mut sent) = Peer::in_memory(Arc::<Parking>::clone(&parking), 8);
+    let parking = Arc::new(QuestionInbox::default());
+    let (peer, mut sent) = Peer::in_memory(Arc::<QuestionInbox>::clone(&parking), 8);
     let ask = |id: u64| {
         let question = json!({"jsonrpc": "2.0", "id": id, "method": "elicitation/create"});
         peer.message(&question.to_string().into());

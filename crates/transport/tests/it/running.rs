@@ -11,7 +11,7 @@ use toolcrib_transport::process::{self, GuardCommand, Line, Process, Spec};
 /// The longest wait for a line on a busy machine.
 const DEADLINE: Duration = Duration::from_secs(60);
 
-pub(crate) struct Running {
+pub(crate) struct RunningProcess {
     pub(crate) process: Process,
     pub(crate) scope: Scope,
     lines: mpsc::UnboundedReceiver<Line>,
@@ -38,7 +38,7 @@ pub(crate) fn both(spec: Spec) -> [Spec; 2] {
     [Spec { guard: None, ..spec }, guarded]
 }
 
-impl Running {
+impl RunningProcess {
     pub(crate) fn start(spec: &Spec) -> Self {
         let scope = Scope::new();
         let (sender, lines) = mpsc::unbounded_channel();

@@ -278,9 +278,9 @@ async fn a_conversation_that_could_not_begin_may_be_tried_again() {
 }
 
 /// Answers every question with its name.
-struct Named(&'static str);
+struct NamedResponder(&'static str);
 
-impl CallHandler for Named {
+impl CallHandler for NamedResponder {
     fn notification(&self, _: Notification) {}
     fn request(&self, request: Request, reply: Reply) {
         reply.send(Answer::ok(request.id, Raw::from_value(&json!({"action": self.0}))));
@@ -295,7 +295,7 @@ async fn calls_of_a_conversation_with_a_server_that_asks_come_one_after_the_othe
     let conversation = Conversation::new(Arc::new(FORM));
     let ask = async |name: &'static str| {
         let client = Client { capabilities: Arc::new(FORM), ..within(&conversation) };
-        let call = Call { client, handler: Some(Arc::new(Named(name))), ..Call::default() };
+        let call = Call { client, handler: Some(Arc::new(NamedResponder(name))), ..Call::default() };
         let params = Raw::from_value(&json!({"name": "ask", "arguments": {"kind": "elicitation"}}));
         let result = world.server.call("tools/call", &params, call).await.unwrap().unwrap().to_value();
         result["content"][0]["text"].as_str().unwrap().to_owned()

@@ -144,14 +144,14 @@ impl Candidates {
 
 /// What a search finds: a tool that is there, or what could be.
 #[derive(Debug, Clone, Copy)]
-pub enum Found<'a> {
+pub enum SearchHit<'a> {
     Tool(&'a Tool),
     Candidate(&'a Candidate),
 }
 
-// === impl Found ===
+// === impl SearchHit ===
 
-impl<'a> Found<'a> {
+impl<'a> SearchHit<'a> {
     /// Of the id of a hit. The index and the view are of the same build, so every hit is something.
     pub fn of(view: &'a View, id: &ToolId) -> Option<Self> {
         let tool = view.tool_by_id(id).map(|tool| Self::Tool(tool));

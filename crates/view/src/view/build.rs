@@ -22,11 +22,11 @@ use toolcrib_upstream::Inventory;
 use super::auto;
 use super::available::{Candidate, Candidates, Entries};
 use super::conversation::{self, Free, SessionPart, SessionTools};
+use super::forwarded::ForwardedCapabilities;
 use super::name::Owner;
 use super::naming::Naming;
-use super::offered::Offered;
 use super::resource::Resources;
-use super::{Families, Home, Listed, OwnLists, PAGE, Paging, Prompt, Tool, View};
+use super::{Families, Home, OwnLists, PAGE, PagedList, Paging, Prompt, Tool, View};
 use crate::dialect::META_NAMES;
 use crate::embed::Embed;
 use crate::metrics::Metrics;
@@ -57,14 +57,14 @@ pub struct Builder {
 
 /// By what the tools of one profile are chosen and changed.
 #[derive(Clone, Copy)]
-struct Shaping<'a> {
+struct ShapeRules<'a> {
     profile: &'a ProfileDefinition,
     rules: &'a Rules,
     resources: &'a Resources,
 }
 
 /// A tool that a profile shows, before it has its name.
-struct Found<'a> {
+struct ToolDraft<'a> {
     id: ToolId,
     place: usize,
     entry: Entry,
@@ -225,7 +225,7 @@ impl Builder {
         let handles: Vec<_> = shown.iter().map(|it| (it.definition.name.clone(), it.server.clone())).collect();
         let paging = Paging { profile: profile.name.clone(), size: self.page };
         let resources = Resources::gather(&handles, &paging, holds.then_some(&**held));
-        let shaping = Shaping { profile, rules: &rules, resources: &resources };
+        let shaping = ShapeRules { profile, rules: &rules, resources: &resources };
         let tools = self.tools(&shaping, &shown, &sources);
         let exposure = auto::settled(profile, &tools);
         let is_many = profile.exposure == Exposure::Auto && exposure != Exposure::Direct;
@@ -243,7 +243,7 @@ impl Builder {
             |id: &ToolId| tools.binary_search_by(|tool| tool.id.cmp(id)).is_ok() || available.get(id).is_some();
         let search = self.index.view(&visible);
         let exposed = prompts.iter().map(|prompt| exposed_prompt(prompt)).collect();
-        let prompts_listed = Listed::new(Listing::Prompts, &paging, exposed);
+        let prompts_listed = PagedList::new(Listing::Prompts, &paging, exposed);
         let own_lists = OwnLists::of(profile.dialect, &paging);
         let mut view = View {
             profile,
@@ -256,14 +256,14 @@ impl Builder {
             resources,
             available,
             is_complete: shown.iter().all(|it| it.server.status().listed),
-            offered: Offered::gather(&handles),
+            offered: ForwardedCapabilities::gather(&handles),
             operations: Arc::clone(&self.operations),
             sources,
             every_source: Arc::clone(&self.sources),
             hidden,
             servers: shown.iter().map(|it| (Arc::clone(&it.definition), it.server.clone())).collect(),
             search,
-            listed: Listed::new(Listing::Tools, &paging, Vec::new()),
+            listed: PagedList::new(Listing::Tools, &paging, Vec::new()),
             whole: None,
             menu: menu.into_iter().map(|(_, raw)| raw).collect(),
             prompts_listed,
@@ -275,15 +275,20 @@ impl Builder {
             let mut listed: Vec<_> = view.tools.iter().filter(|tool| fits(tool)).collect();
             listed.sort_by(|a, b| (&a.id.server, a.place).cmp(&(&b.id.server, b.place)));
             let listed = listed.into_iter().map(|tool| tool.exposed());
-            Listed::new(Listing::Tools, &paging, view.menu.iter().cloned().chain(listed).collect())
+            PagedList::new(Listing::Tools, &paging, view.menu.iter().cloned().chain(listed).collect())
         };
         let (listed, whole) = (list(&|tool| view.lists(tool)), is_many.then(|| list(&|_| true)));
         (view.listed, view.whole) = (listed, whole);
         view
     }
 
-    fn tools(&self, shaping: &Shaping<'_>, shown: &[&ServerEntry], sources: &[Arc<dyn ToolSource>]) -> Vec<Arc<Tool>> {
-        let Shaping { profile, rules, resources } = *shaping;
+    fn tools(
+        &self,
+        shaping: &ShapeRules<'_>,
+        shown: &[&ServerEntry],
+        sources: &[Arc<dyn ToolSource>],
+    ) -> Vec<Arc<Tool>> {
+        let ShapeRules { profile, rules, resources } = *shaping;
         let offered: Vec<(&Arc<dyn ToolSource>, _)> =
             sources.iter().filter_map(|source| Some((source, self.offered.get(source.name())?))).collect();
         // Room for all at once and no copy to sort: what grows and goes here leaves holes in the memory of a gateway
@@ -300,7 +305,7 @@ impl Builder {
                 {
                     let entry = resources.rewritten_entry(&id.server, entry);
                     let of = Origin::Server(running);
-                    found.push(Found { id, place, entry, session: SessionPart::None, annotations, of });
+                    found.push(ToolDraft { id, place, entry, session: SessionPart::None, annotations, of });
                 }
             }
             if found.len() > before {
@@ -309,7 +314,7 @@ impl Builder {
         }
         for (source, offers) in offered {
             let place = found.len();
-            found.extend(offers.iter().enumerate().map(|(index, offer)| Found {
+            found.extend(offers.iter().enumerate().map(|(index, offer)| ToolDraft {
                 id: ToolId::new(source.name().clone(), &offer.entry.key),
                 place: place + index,
                 entry: offer.entry.clone(),
@@ -325,7 +330,7 @@ impl Builder {
         let operations = self.operations.iter().map(|operation| operation.tool);
         let reserved = own.chain(operations).collect();
         let names = Naming { names: &self.names, profile, reserved, space: "", told: &self.told }.give(&wanted);
-        let opens = |(it, name): (&Found<'_>, &Arc<str>)| {
+        let opens = |(it, name): (&ToolDraft<'_>, &Arc<str>)| {
             (it.session == SessionPart::Open).then(|| (it.id.server.clone(), Arc::clone(name)))
         };
         let opens: HashMap<ServerName, Arc<str>> = found.iter().zip(&names).filter_map(opens).collect();
@@ -334,7 +339,7 @@ impl Builder {
         let mut tools = Vec::with_capacity(found.len());
         // Not collected, which would keep the room of what was found for the far smaller pointers.
         tools.extend(found.into_iter().zip(names).zip(usable).filter_map(|((found, name), usable)| {
-            let Found { id, place, entry, session, of, .. } = found;
+            let ToolDraft { id, place, entry, session, of, .. } = found;
             let annotations = usable?;
             let (entry, session) = match opens.get(&id.server) {
                 Some(open) if session == SessionPart::None => conversation::with_parameter(entry, open),
@@ -426,7 +431,7 @@ impl<'a> Origin<'a> {
 
 /// The tools that open and close sessions with a server, as far as the rules show them. One that is known to be modern
 /// only has none.
-fn session_tools<'a>(rules: &Rules, running: &'a ServerEntry, inventory: &Inventory) -> Vec<Found<'a>> {
+fn session_tools<'a>(rules: &Rules, running: &'a ServerEntry, inventory: &Inventory) -> Vec<ToolDraft<'a>> {
     let definition = &running.definition;
     let tools = SessionTools::of(definition, inventory).filter(|_| running.server.may_have_sessions());
     let Some(SessionTools { open, close }) = tools else { return Vec::new() };
@@ -442,7 +447,7 @@ fn session_tools<'a>(rules: &Rules, running: &'a ServerEntry, inventory: &Invent
         let id = id(&free.name);
         let entry = conversation::entry(&session, &id, definition);
         let (place, of) = (inventory.tools.len() + found.len(), Origin::Server(running));
-        found.push(Found { id, place, entry, session, annotations, of });
+        found.push(ToolDraft { id, place, entry, session, annotations, of });
     }
     found
 }

@@ -37,7 +37,7 @@ pub struct Families {
 
 /// The members of one family by the names that their servers give to the tools.
 #[derive(Default)]
-struct Gathered<'a> {
+struct FamilyMembers<'a> {
     arguments: HashSet<&'a str>,
     tools: BTreeMap<&'a str, Vec<&'a Arc<Tool>>>,
 }
@@ -47,7 +47,7 @@ struct Gathered<'a> {
 impl Families {
     /// The families among these tools.
     pub fn of(tools: &[Arc<Tool>]) -> Self {
-        let mut gathered: BTreeMap<&str, Gathered<'_>> = BTreeMap::new();
+        let mut gathered: BTreeMap<&str, FamilyMembers<'_>> = BTreeMap::new();
         for tool in tools {
             if let Some(family) = tool.definition().and_then(|definition| definition.family.as_ref()) {
                 let into = gathered.entry(&family.name).or_default();
@@ -60,7 +60,7 @@ impl Families {
             return families;
         }
         let taken: HashMap<&str, &ToolId> = tools.iter().map(|tool| (&*tool.name, &tool.id)).collect();
-        for (family, Gathered { arguments, tools }) in gathered {
+        for (family, FamilyMembers { arguments, tools }) in gathered {
             // Two words for the same argument: no one could say which one counts.
             let mut arguments = arguments.into_iter();
             let (Some(argument), None) = (arguments.next(), arguments.next()) else { continue };

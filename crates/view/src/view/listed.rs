@@ -45,7 +45,7 @@ enum Form {
 type Pages = Arc<[Raw]>;
 
 /// A list that is the same for everyone in the profile.
-pub struct Listed {
+pub struct PagedList {
     listing: Listing,
     paging: Paging,
     entries: Vec<Raw>,
@@ -54,13 +54,13 @@ pub struct Listed {
     forms: [OnceLock<Pages>; 4],
 }
 
-impl fmt::Debug for Listed {
+impl fmt::Debug for PagedList {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Listed").field("listing", &self.listing).field("entries", &self.entries.len()).finish()
     }
 }
 
-impl Listed {
+impl PagedList {
     /// A list of these entries, in this order.
     pub fn new(listing: Listing, paging: &Paging, entries: Vec<Raw>) -> Self {
         Self {

@@ -6,7 +6,7 @@ use toolcrib_catalog::Dialect;
 use toolcrib_protocol::Raw;
 use toolcrib_protocol::inventory::Listing;
 
-use super::{Listed, Paging};
+use super::{PagedList, Paging};
 
 /// The resource that tells which servers are connected.
 pub const AUTH_STATUS: &str = "auth://status";
@@ -14,9 +14,9 @@ pub const AUTH_STATUS: &str = "auth://status";
 /// Lists in the place of those of the servers.
 #[derive(Debug)]
 pub struct OwnLists {
-    pub resources: Listed,
-    pub templates: Listed,
-    pub prompts: Listed,
+    pub resources: PagedList,
+    pub templates: PagedList,
+    pub prompts: PagedList,
 }
 
 impl OwnLists {
@@ -29,9 +29,9 @@ impl OwnLists {
                 "mimeType": "application/json",
             });
             Self {
-                resources: Listed::new(Listing::Resources, paging, vec![Raw::from_value(&status)]),
-                templates: Listed::new(Listing::Templates, paging, Vec::new()),
-                prompts: Listed::new(Listing::Prompts, paging, Vec::new()),
+                resources: PagedList::new(Listing::Resources, paging, vec![Raw::from_value(&status)]),
+                templates: PagedList::new(Listing::Templates, paging, Vec::new()),
+                prompts: PagedList::new(Listing::Prompts, paging, Vec::new()),
             }
         })
     }

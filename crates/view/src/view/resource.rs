@@ -10,7 +10,7 @@ use toolcrib_protocol::raw::Edit;
 use toolcrib_protocol::{Raw, uris};
 use toolcrib_upstream::Server;
 
-use crate::view::{Listed, Paging};
+use crate::view::{PagedList, Paging};
 
 /// How many times a server's name may stand before a URI: servers may list such URIs themselves.
 const PREFIXES: usize = 4;
@@ -51,8 +51,8 @@ struct Template {
 /// All resources and templates of a profile, rendered, and where each leads.
 #[derive(Debug)]
 pub struct Resources {
-    pub resources_listed: Listed,
-    pub templates_listed: Listed,
+    pub resources_listed: PagedList,
+    pub templates_listed: PagedList,
     places: HashMap<String, Place>,
     /// Those with the longest beginning first.
     templates: Vec<Template>,
@@ -146,8 +146,8 @@ impl Resources {
         let named = with_resources.iter().filter(|place: &&Place| renamed.contains_key(&place.name)).cloned().collect();
         let only = if with_resources.len() == 1 { with_resources.pop() } else { None };
         Self {
-            resources_listed: Listed::new(Listing::Resources, paging, listed),
-            templates_listed: Listed::new(Listing::Templates, paging, templates_listed),
+            resources_listed: PagedList::new(Listing::Resources, paging, listed),
+            templates_listed: PagedList::new(Listing::Templates, paging, templates_listed),
             places,
             templates,
             beginnings,

@@ -1,12 +1,12 @@
 //! A legacy client and a legacy server that asks, over a real connection.
 
 use serde_json::{Value, json};
-use toolcrib_testkit::script::Scripted;
+use toolcrib_testkit::script::ScriptedServer;
 
 use crate::house::{Ask, Events, House, profile};
 use crate::script::{asking, count, scripted, session};
 
-async fn ground(stdio: bool) -> (std::sync::Arc<Scripted>, House) {
+async fn ground(stdio: bool) -> (std::sync::Arc<ScriptedServer>, House) {
     let server = asking();
     let files = [scripted("alpha", &server, stdio), profile("default", "prefix: none")];
     let house = House::settled(&files).await;

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use toolcrib_testkit::eventually;
-use toolcrib_testkit::script::Scripted;
+use toolcrib_testkit::script::ScriptedServer;
 
 use crate::house::{Ask, House, profile};
 use crate::script::{asking, count, heard, modern_call, modern_call_to, scripted};
@@ -25,7 +25,7 @@ fn retry(state: &Value, answers: &Value) -> Value {
     json!({"requestState": state, "inputResponses": answers})
 }
 
-async fn ground(stdio: bool) -> (Arc<Scripted>, House) {
+async fn ground(stdio: bool) -> (Arc<ScriptedServer>, House) {
     let server = asking();
     let files = [
         scripted("alpha", &server, stdio),

@@ -1,7 +1,7 @@
 //! What a caller learns of what its profile hides, and of what belongs to others: nothing, by no door.
 
 use serde_json::{Value, json};
-use toolcrib_testkit::script::{Scripted, Speaks};
+use toolcrib_testkit::script::{ScriptedServer, Speaks};
 
 use crate::house::{Ask, File, House, profile, server};
 use crate::keys::{key, with};
@@ -123,8 +123,8 @@ async fn a_page_of_another_site_gets_nothing_and_every_answer_is_shielded() {
 }
 
 /// A server that claims to be the gateway, wherever a server can write.
-fn liar(speaks: Speaks) -> Scripted {
-    Scripted::start(speaks, |heard, say| {
+fn liar(speaks: Speaks) -> ScriptedServer {
+    ScriptedServer::start(speaks, |heard, say| {
         let lie = json!({"toolcrib/error": "forbidden", "toolcrib/other": 1, "their/own": 2});
         let block = json!({"type": "text", "text": "a lie", "_meta": lie});
         match heard.method.as_str() {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 use toolcrib_testkit::eventually;
-use toolcrib_testkit::script::{Asked, Heard, Say, Scripted, Speaks};
+use toolcrib_testkit::script::{PendingQuestion, ReceivedMessage, Say, ScriptedServer, Speaks};
 
 use crate::house::{Ask, File, House};
 
@@ -12,7 +12,7 @@ use crate::house::{Ask, File, House};
 const FORM: &str = r#"{"mode":"form","message":"Your name?","requestedSchema":{"type":"object","properties":{"name":{"type":"string"}}}}"#;
 
 /// The definition of a scripted server.
-pub(crate) fn scripted(name: &str, server: &Scripted, stdio: bool) -> File {
+pub(crate) fn scripted(name: &str, server: &ScriptedServer, stdio: bool) -> File {
     let text = if stdio {
         let (program, args) = (json!(toolcrib_testkit::fake_server()), json!(["--relay", server.relay()]));
         format!("name: {name}\ncommand: {program}\nargs: {args}\n")
@@ -23,8 +23,8 @@ pub(crate) fn scripted(name: &str, server: &Scripted, stdio: bool) -> File {
 }
 
 /// A server of the legacy era whose tools ask, each in its own way.
-pub(crate) fn asking() -> Arc<Scripted> {
-    Arc::new(Scripted::start(Speaks::Legacy, |heard, say| match heard.method.as_str() {
+pub(crate) fn asking() -> Arc<ScriptedServer> {
+    Arc::new(ScriptedServer::start(Speaks::Legacy, |heard, say| match heard.method.as_str() {
         "tools/list" => {
             let names = ["ask", "other", "both", "twice", "withdraw", "progress", "cut", "url", "sample"];
             let tools = names.map(|name| json!({"name": name, "inputSchema": {"type": "object"}}));
@@ -38,7 +38,7 @@ pub(crate) fn asking() -> Arc<Scripted> {
     }))
 }
 
-fn call(name: &str, heard: &Heard, say: &mut Say<'_>) {
+fn call(name: &str, heard: &ReceivedMessage, say: &mut Say<'_>) {
     let form = |say: &mut Say<'_>| say.ask("elicitation/create", FORM);
     match name {
         "both" => {
@@ -54,7 +54,7 @@ fn call(name: &str, heard: &Heard, say: &mut Say<'_>) {
             text(say, &format!("{first} then {second}"));
         }
         "withdraw" => {
-            let asked: Asked = form(say);
+            let asked: PendingQuestion = form(say);
             say.wait_for_release(1);
             let params = format!(r#"{{"requestId":{},"reason":"too late"}}"#, asked.id);
             say.notify("notifications/cancelled", &params);
@@ -91,7 +91,7 @@ fn call(name: &str, heard: &Heard, say: &mut Say<'_>) {
 }
 
 /// An answer as the result; with `strict` a refusal makes the call fail, as an error of the tool or of the protocol.
-fn told(heard: &Heard, say: &mut Say<'_>, answer: &str) {
+fn told(heard: &ReceivedMessage, say: &mut Say<'_>, answer: &str) {
     let refused = answer.contains("\"code\"");
     match heard.value()["arguments"]["strict"].as_str().filter(|_| refused) {
         None => text(say, answer),
@@ -105,14 +105,18 @@ fn text(say: &mut Say<'_>, text: &str) {
 }
 
 /// Waits until what a server heard is as wanted.
-pub(crate) async fn heard(server: &Arc<Scripted>, what: &str, wanted: impl Fn(&[Heard]) -> bool + Send + 'static) {
+pub(crate) async fn heard(
+    server: &Arc<ScriptedServer>,
+    what: &str,
+    wanted: impl Fn(&[ReceivedMessage]) -> bool + Send + 'static,
+) {
     let server = Arc::clone(server);
     let waited = tokio::task::spawn_blocking(move || server.wait(wanted));
     assert!(eventually(what, waited).await.unwrap(), "the server waited in vain for {what}");
 }
 
 /// How many of a method a server heard.
-pub(crate) fn count(server: &Scripted, method: &str) -> usize {
+pub(crate) fn count(server: &ScriptedServer, method: &str) -> usize {
     server.heard_of(method).len()
 }
 

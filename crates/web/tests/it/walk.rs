@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use serde_json::{Value, json};
-use toolcrib_testkit::script::{Scripted, Speaks};
+use toolcrib_testkit::script::{ScriptedServer, Speaks};
 use toolcrib_view::dialect::META_NAMES;
 use toolcrib_view::{Method, Operation};
 use toolcrib_web::route;
@@ -20,8 +20,8 @@ const MARKS: [&str; 2] = ["zebra", "quagga"];
 /// The dialects, and so the profiles of the walk.
 const DIALECTS: [&str; 4] = ["native", "muster", "go-ent", "scooter"];
 
-fn hidden_server() -> Scripted {
-    Scripted::start(Speaks::Legacy, |heard, say| {
+fn hidden_server() -> ScriptedServer {
+    ScriptedServer::start(Speaks::Legacy, |heard, say| {
         match heard.method.as_str() {
         "initialize" => say.result(
             &json!({
@@ -48,8 +48,8 @@ fn hidden_server() -> Scripted {
 }
 
 /// A server that is shown, with one tool that is denied.
-fn shown_server() -> Scripted {
-    Scripted::start(Speaks::Legacy, |heard, say| match heard.method.as_str() {
+fn shown_server() -> ScriptedServer {
+    ScriptedServer::start(Speaks::Legacy, |heard, say| match heard.method.as_str() {
         "tools/list" => {
             let tool =
                 |name: &str, text: &str| json!({"name": name, "description": text, "inputSchema": {"type": "object"}});
@@ -106,7 +106,7 @@ struct Walk {
 }
 
 impl Walk {
-    async fn begin(shown: &Scripted, hidden: &Scripted) -> Self {
+    async fn begin(shown: &ScriptedServer, hidden: &ScriptedServer) -> Self {
         let key = key("ci");
         let rules = "servers: [shown, broken, halted, workflow]\ntools: {allow: ['*'], deny: ['*/zebra*']}\npinned: [shown/open, 'zebra-server/*']\n";
         let (place, text) = scripted("shown", shown, false);

@@ -54,7 +54,7 @@ struct Cell {
 
 /// What the calls of one tool came to.
 #[derive(Debug, Default)]
-struct Found {
+struct ToolResults {
     latency: Histogram,
     lost: u64,
     hung: u64,
@@ -82,7 +82,7 @@ pub(super) async fn measure(run: &Run, program: &Path, sheet: &mut Sheet) -> any
                 tokio::join!(Box::pin(over_http.measure(run, program)), Box::pin(over_stdio.measure(run, program)));
             for (cell, found) in [(over_http, first), (over_stdio, second)] {
                 let (before, [good, fickle]) = found.with_context(|| cell.name())?;
-                let p99 = |found: &Found| found.latency.quantile(0.99).map(|it| micros(it) / 1e3);
+                let p99 = |found: &ToolResults| found.latency.quantile(0.99).map(|it| micros(it) / 1e3);
                 let ratio = p99(&good).zip(p99(&before)).map(|(after, before)| after / before);
                 lost += good.lost;
                 worst = worst.max(ratio.unwrap_or(f64::INFINITY));
@@ -122,7 +122,7 @@ impl Cell {
     }
 
     /// Without hung calls, and then with them: those of the other tool and of the one that hangs.
-    async fn measure(self, run: &Run, program: &Path) -> anyhow::Result<(Found, [Found; 2])> {
+    async fn measure(self, run: &Run, program: &Path) -> anyhow::Result<(ToolResults, [ToolResults; 2])> {
         let modern = self.manner.is_modern();
         let arguments: &[&str] = if modern { &["backend-http", "--modern"] } else { &["backend-http"] };
         let backend = Role::start(arguments).await.context("start the backend")?;
@@ -142,7 +142,7 @@ impl Cell {
         Ok((before, after))
     }
 
-    async fn both(self, url: &str, length: Duration, hangs: bool) -> anyhow::Result<[Found; 2]> {
+    async fn both(self, url: &str, length: Duration, hangs: bool) -> anyhow::Result<[ToolResults; 2]> {
         let scope = Scope::new();
         let done = Arc::new(AtomicBool::new(false));
         let good = listed_name(url, self.manner, "echo", "one").await?;
@@ -158,7 +158,7 @@ impl Cell {
         }
         tokio::time::sleep(length).await;
         done.store(true, Ordering::Relaxed);
-        let mut found = [Found::default(), Found::default()];
+        let mut found = [ToolResults::default(), ToolResults::default()];
         for (of_fickle, task) in tasks {
             let one = task.await.context("a client ended early")??;
             let all = &mut found[usize::from(of_fickle)];
@@ -176,8 +176,8 @@ impl Cell {
         (url, tool): (String, String),
         every: Option<usize>,
         done: Arc<AtomicBool>,
-    ) -> anyhow::Result<Found> {
-        let mut found = Found::default();
+    ) -> anyhow::Result<ToolResults> {
+        let mut found = ToolResults::default();
         let good = Request::call(&tool, r#"{"message":"good"}"#);
         let hangs = Request::call(&tool, r#"{"message":"hangs","hang":true}"#);
         let patience = if every.is_some() { PATIENCE } else { LOST };

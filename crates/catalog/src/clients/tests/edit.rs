@@ -22,13 +22,13 @@ fn source(client: &Client) -> &'static Source {
 fn check(name: &str, before: &str, after: &str) {
     let client = client(name).unwrap();
     let source = source(client);
-    let Connected::New { text, splices, made_container, .. } =
+    let ConnectOutcome::New { text, splices, made_container, .. } =
         connect(client, source, before, &ours(client), None).unwrap()
     else {
         panic!("it was connected already");
     };
     assert_eq!(text, after);
-    assert_eq!(connect(client, source, &text, &ours(client), None).unwrap(), Connected::Already);
+    assert_eq!(connect(client, source, &text, &ours(client), None).unwrap(), ConnectOutcome::Already);
     let undo = Some((&splices, made_container));
     assert_eq!(disconnect(client, source, &text, undo).unwrap().as_deref(), Some(before));
     assert_eq!(disconnect(client, source, before, undo).unwrap(), None);
@@ -55,7 +55,7 @@ fn each_client_gets_its_own_form() {
         ("zed", "context_servers", json!({ "url": URL })),
     ] {
         let client = client(name).unwrap();
-        let Connected::New { text, .. } = connect(client, source(client), "", &ours(client), None).unwrap() else {
+        let ConnectOutcome::New { text, .. } = connect(client, source(client), "", &ours(client), None).unwrap() else {
             panic!("{name}");
         };
         assert_eq!(
@@ -102,7 +102,8 @@ fn comments_commas_and_indents_stay() {
     // Nothing at all, and nothing but a remark.
     for before in ["", "\n", "// Mine.\n", "// Mine.", "{}", "{ }", "{ /* x */ }", "{ // x\n}", "{\n  // x\n\n}\n"] {
         let client = client("cursor").unwrap();
-        let Connected::New { text, .. } = connect(client, source(client), before, &ours(client), None).unwrap() else {
+        let ConnectOutcome::New { text, .. } = connect(client, source(client), before, &ours(client), None).unwrap()
+        else {
             panic!("{before}");
         };
         check("cursor", before, &text);
@@ -150,14 +151,14 @@ fn another_address_replaces_the_entry_and_disconnecting_goes_back_to_the_beginni
     let client = client("cursor").unwrap();
     let source = source(client);
     let before = "{ \"a\": 1 }\n";
-    let Connected::New { text: first, splices, made_container, replaces } =
+    let ConnectOutcome::New { text: first, splices, made_container, replaces } =
         connect(client, source, before, &ours(client), None).unwrap()
     else {
         panic!()
     };
     assert!(!replaces);
     let other = json!({ "url": "http://127.0.0.1:8700/mcp/p/work" });
-    let Connected::New { text: second, splices, made_container, replaces } =
+    let ConnectOutcome::New { text: second, splices, made_container, replaces } =
         connect(client, source, &first, &other, Some((&splices, made_container))).unwrap()
     else {
         panic!()
@@ -171,7 +172,7 @@ fn what_others_changed_since_stays() {
     let client = client("cursor").unwrap();
     let source = source(client);
     let before = "{\n  \"a\": 1\n}\n";
-    let Connected::New { text, splices, made_container, .. } =
+    let ConnectOutcome::New { text, splices, made_container, .. } =
         connect(client, source, before, &ours(client), None).unwrap()
     else {
         panic!()
@@ -189,7 +190,7 @@ fn what_others_changed_since_stays() {
     let back = disconnect(client, source, &later, undo).unwrap().unwrap();
     assert_eq!(back, before);
     // A switch that a person added is no other entry.
-    assert_eq!(connect(client, source, &later, &ours(client), undo).unwrap(), Connected::Already);
+    assert_eq!(connect(client, source, &later, &ours(client), undo).unwrap(), ConnectOutcome::Already);
 }
 
 #[test]
@@ -403,16 +404,16 @@ proptest! {
         let source = source(client);
         let toml = toml_edit::Document::parse(before.as_str());
         match connect(client, source, &before, &ours(client), None) {
-            Ok(Connected::New { text, splices, made_container, .. }) => {
+            Ok(ConnectOutcome::New { text, splices, made_container, .. }) => {
                 prop_assert!(splices.as_slice().iter().all(|splice| splice.out.is_empty()));
                 prop_assert!(toml_edit::Document::parse(text.as_str()).is_ok(), "{}", text);
-                prop_assert_eq!(connect(client, source, &text, &ours(client), None).unwrap(), Connected::Already);
+                prop_assert_eq!(connect(client, source, &text, &ours(client), None).unwrap(), ConnectOutcome::Already);
                 let undo = Some((&splices, made_container));
                 prop_assert_eq!(disconnect(client, source, &text, undo).unwrap().unwrap(), before);
                 let cut = disconnect(client, source, &text, None).unwrap().unwrap();
                 prop_assert!(!is_connected(client, source, &cut).unwrap());
             }
-            Ok(Connected::Already) => prop_assert!(false, "it is not there"),
+            Ok(ConnectOutcome::Already) => prop_assert!(false, "it is not there"),
             // The same table twice, and such: nothing is written.
             Err(_) => prop_assert!(toml.is_err(), "{}", before),
         }
@@ -422,7 +423,7 @@ proptest! {
     fn connecting_and_disconnecting_gives_the_same_bytes(before in document()) {
         let client = client("claude-code").unwrap();
         let source = source(client);
-        let Connected::New { text, splices, made_container, .. } =
+        let ConnectOutcome::New { text, splices, made_container, .. } =
             connect(client, source, &before, &ours(client), None).unwrap() else { panic!() };
         // Everything else is unchanged: what came in are pieces, and without them it is the same text.
         prop_assert!(splices.as_slice().iter().all(|splice| splice.out.is_empty()));
@@ -430,7 +431,7 @@ proptest! {
         let servers = expected.as_object_mut().unwrap().entry("mcpServers").or_insert_with(|| json!({}));
         servers.as_object_mut().unwrap().insert("toolcrib".to_owned(), ours(client));
         prop_assert_eq!(said(&text).to_string(), expected.to_string());
-        prop_assert_eq!(connect(client, source, &text, &ours(client), None).unwrap(), Connected::Already);
+        prop_assert_eq!(connect(client, source, &text, &ours(client), None).unwrap(), ConnectOutcome::Already);
         let undo = Some((&splices, made_container));
         prop_assert_eq!(disconnect(client, source, &text, undo).unwrap().unwrap(), before.clone());
         // Without the record: the same values, comments included, and again no entry of ours.
@@ -447,7 +448,7 @@ proptest! {
             let client = client(name).unwrap();
             for text in [&text, &json] {
                 let connected = connect(client, source(client), text, &ours(client), None);
-                if let Ok(Connected::New { text: changed, splices, made_container, .. }) = connected {
+                if let Ok(ConnectOutcome::New { text: changed, splices, made_container, .. }) = connected {
                     let back = disconnect(client, source(client), &changed, Some((&splices, made_container)));
                     prop_assert_eq!(back.unwrap().unwrap(), text.clone());
                 }

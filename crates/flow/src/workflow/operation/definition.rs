@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde_json::{Map, Value, json};
 use toolcrib_base::nearest::nearest;
 use toolcrib_base::{Kind, Problem};
-use toolcrib_catalog::{DefinitionId, DefinitionProblem, ObjectName, WorkflowDefinition, WriteError, Written};
+use toolcrib_catalog::{DefinitionFile, DefinitionId, DefinitionProblem, ObjectName, WorkflowDefinition, WriteError};
 use toolcrib_view::ObjectKind;
 
 use super::OperationCall;
@@ -170,7 +170,7 @@ fn wrong(problems: &[DefinitionProblem]) -> Problem {
     }
 }
 
-fn said(name: &ObjectName, message: impl Into<String>, written: Option<&Written>) -> Value {
+fn said(name: &ObjectName, message: impl Into<String>, written: Option<&DefinitionFile>) -> Value {
     let mut said = json!({ "name": name.as_str(), "message": message.into() });
     if let Some(written) = written {
         said["file"] = json!(written.file);

@@ -6,12 +6,12 @@ use std::collections::BTreeMap;
 use serde_json::{Value, json};
 use toolcrib_base::ToolId;
 use toolcrib_protocol::Raw;
-use toolcrib_search::budget::{self, DEFAULT_HITS, Entry, MOST_TOKENS, Rendered};
+use toolcrib_search::budget::{self, DEFAULT_HITS, Entry, MOST_TOKENS, RenderedHits};
 use toolcrib_search::{Confidence, Detail, Hit, tokens};
-use toolcrib_view::view::{AVAILABLE, Found, View};
+use toolcrib_view::view::{AVAILABLE, SearchHit, View};
 use toolcrib_view::{dialect, reply};
 
-use super::{Ask, Findings, Shown, rounded};
+use super::{Ask, DetailLevel, Findings, rounded};
 
 /// How many other servers and how many that could be loaded are named.
 const SERVERS: usize = 4;
@@ -60,7 +60,7 @@ pub(super) fn render(view: &View, ask: &Ask, mut findings: Findings<'_>) -> Answ
     let is_page = findings.page.len() <= DEFAULT_HITS;
     let budget = if is_page { ask.max_tokens.min(MOST_TOKENS) } else { ask.max_tokens };
     let room = |frame: &Frame| budget.saturating_sub(frame.tokens() + tokens::count(SHORTENED) + 1);
-    if ask.detail == Shown::Names {
+    if ask.detail == DetailLevel::Names {
         // What is said around them grows a little when some are left for the next page.
         while findings.cut_to_names(room(&frame)) {
             frame = Frame::new(view, ask, &findings);
@@ -69,7 +69,7 @@ pub(super) fn render(view: &View, ask: &Ask, mut findings: Findings<'_>) -> Answ
     let (room, findings) = (room(&frame), &findings);
     let rendered = hits(ask, findings, room);
     let schemas = match ask.detail {
-        Shown::Schemas => Schemas::fitting(findings, room.saturating_sub(rendered.tokens)),
+        DetailLevel::Schemas => Schemas::fitting(findings, room.saturating_sub(rendered.tokens)),
         _ => Schemas::default(),
     };
     let left_out = schemas.given.iter().filter(|given| !**given).count();
@@ -95,10 +95,10 @@ pub(super) fn render(view: &View, ask: &Ask, mut findings: Findings<'_>) -> Answ
 }
 
 /// The hits as text.
-fn hits(ask: &Ask, findings: &Findings<'_>, room: usize) -> Rendered {
-    if ask.detail == Shown::Names {
+fn hits(ask: &Ask, findings: &Findings<'_>, room: usize) -> RenderedHits {
+    if ask.detail == DetailLevel::Names {
         let (lines, tokens) = budget::names(&findings.labels(), usize::MAX);
-        return Rendered { tokens, text: lines.join("\n"), shortened: false, shown: Vec::new() };
+        return RenderedHits { tokens, text: lines.join("\n"), shortened: false, shown: Vec::new() };
     }
     let summaries: Vec<String> = findings.page.iter().map(|(_, found)| found.summary()).collect();
     let entries: Vec<Entry<'_>> = findings
@@ -117,7 +117,7 @@ fn hits(ask: &Ask, findings: &Findings<'_>, room: usize) -> Rendered {
 }
 
 /// One hit as data: what its line shows, so that it costs no more where clients give models the data.
-fn tool(ask: &Ask, findings: &Findings<'_>, parts: (&Rendered, &Schemas), at: usize) -> Value {
+fn tool(ask: &Ask, findings: &Findings<'_>, parts: (&RenderedHits, &Schemas), at: usize) -> Value {
     let (hit, found) = &findings.page[at];
     let (rendered, schemas) = parts;
     let mut value = json!({
@@ -132,7 +132,7 @@ fn tool(ask: &Ask, findings: &Findings<'_>, parts: (&Rendered, &Schemas), at: us
             value["shortened"] = true.into();
         }
     }
-    if ask.detail == Shown::Schemas {
+    if ask.detail == DetailLevel::Schemas {
         match schemas.given.get(at) {
             Some(true) => {
                 value["inputSchema"] = found.input_schema().map_or(Value::Null, |schema| schema.to_value());
@@ -217,7 +217,7 @@ impl Frame {
             tail.push(format!("({AVAILABLE}) ones are started by {load}."));
         }
         tail.extend(more(&others, is_more, ask.server.is_some()));
-        if is_more && ask.detail == Shown::Names && shown > 0 && shown < ask.limit {
+        if is_more && ask.detail == DetailLevel::Names && shown > 0 && shown < ask.limit {
             tail.push(format!("The next with offset {}.", ask.offset + shown));
         }
         if fits_nothing {
@@ -246,7 +246,7 @@ impl Frame {
 }
 
 /// How well the best hit fits.
-fn sureness(ask: &Ask, (hit, found): &(Hit, Found<'_>)) -> Confidence {
+fn sureness(ask: &Ask, (hit, found): &(Hit, SearchHit<'_>)) -> Confidence {
     let signature = found.signature().render(Detail::OptionalNames);
     let words = found.keywords().join(" ");
     let texts = [

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use serde_json::json;
-use toolcrib_testkit::script::{Heard, Say, Scripted, Speaks};
+use toolcrib_testkit::script::{ReceivedMessage, Say, ScriptedServer, Speaks};
 
 use super::table::Pairing;
 use crate::house::{House, profile};
@@ -41,7 +41,7 @@ fn page(all: &[String], cursor: Option<&str>) -> (Vec<String>, Option<String>) {
     (all.get(from..until).unwrap_or_default().to_vec(), next)
 }
 
-fn listed(all: &[String], heard: &Heard, say: &mut Say<'_>) {
+fn listed(all: &[String], heard: &ReceivedMessage, say: &mut Say<'_>) {
     if heard.method != "tools/list" {
         return;
     }
@@ -79,7 +79,7 @@ async fn a_thousand_tools_in_odd_pages_come_out_whole_and_in_order() {
     let all = Arc::new(tools());
     let start = |speaks| {
         let all = Arc::clone(&all);
-        Scripted::start(speaks, move |heard, say| listed(&all, heard, say))
+        ScriptedServer::start(speaks, move |heard, say| listed(&all, heard, say))
     };
     let (legacy, modern) = (start(Speaks::Legacy), start(Speaks::Modern));
     let mut files = Vec::new();

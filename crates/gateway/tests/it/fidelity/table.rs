@@ -19,7 +19,7 @@ pub(crate) struct Pairing {
 
 /// A request as the client writes it.
 #[derive(Debug, Clone)]
-pub(crate) struct Sent {
+pub(crate) struct ClientRequest {
     pub(crate) method: &'static str,
     /// Without `_meta`.
     pub(crate) params: Object,
@@ -42,7 +42,7 @@ impl Pairing {
     }
 
     /// What the client writes: a modern one adds what each of its requests must carry.
-    pub(crate) fn written(self, sent: &Sent) -> Object {
+    pub(crate) fn written(self, sent: &ClientRequest) -> Object {
         let mut params = sent.params.clone();
         let declares = self.client == Speaks::Modern;
         let (at, mut meta) = match &sent.meta {
@@ -60,7 +60,7 @@ impl Pairing {
     }
 
     /// The parameters that the server must get, in a request with this id.
-    pub(crate) fn params(self, sent: &Sent, id: &str) -> Object {
+    pub(crate) fn params(self, sent: &ClientRequest, id: &str) -> Object {
         let mut params = self.written(sent);
         match sent.method {
             // By its own name; no arguments are empty arguments.

@@ -19,7 +19,7 @@ const TOLD_MAX: usize = 20;
 
 /// What stands in files.
 #[derive(Debug, Default)]
-pub(in crate::command) struct Found {
+pub(in crate::command) struct ParsedFiles {
     pub(in crate::command) wishes: Vec<Wish>,
     /// What is reported beside them: what is left out, what has another name.
     pub(in crate::command) notes: Vec<String>,
@@ -31,7 +31,7 @@ pub(in crate::command) fn wishes(
     chosen: Option<&KindSelection>,
     words: &[String],
     verb: Verb,
-) -> Result<Found, Problem> {
+) -> Result<ParsedFiles, Problem> {
     let names = chosen.map(|kind| kind.names(words)).unwrap_or_default();
     let kind = chosen.and_then(|chosen| kind_named(chosen.row.one));
     let mut read = Vec::new();
@@ -45,7 +45,7 @@ pub(in crate::command) fn wishes(
             .hint("omit the name: each document has its own"));
     }
     refuse_wrong(&read, verb)?;
-    let mut found = Found::default();
+    let mut found = ParsedFiles::default();
     for objects in read {
         found.notes.extend(objects.warnings.iter().map(ObjectProblem::as_warning));
         for skipped in objects.skipped {

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use serde_json::{Value, json};
 use toolcrib_base::{Kind, Problem};
-use toolcrib_catalog::{Checked, DefinitionKind, DefinitionProblem, ValidateScope};
+use toolcrib_catalog::{DefinitionKind, DefinitionProblem, FileReport, ValidateScope};
 use toolcrib_protocol::Raw;
 
 use super::LocalFlags;
@@ -35,7 +35,7 @@ pub(super) fn run(arguments: &Arguments, environment: &Environment) -> anyhow::R
     let home = arguments.local.home(environment)?.path().to_owned();
     let scope = ValidateScope { home, paths: arguments.paths.clone(), kind: arguments.kind };
     let checked = toolcrib_catalog::validate(&scope).map_err(|error| Problem::from(&error))?;
-    let is_wrong = |one: &&Checked| !one.problems.is_empty() || arguments.strict && !one.warnings.is_empty();
+    let is_wrong = |one: &&FileReport| !one.problems.is_empty() || arguments.strict && !one.warnings.is_empty();
     let wrong = checked.iter().filter(is_wrong).count();
     let warnings: usize = checked.iter().map(|one| one.warnings.len()).sum();
     if output.is_for_programs() {
@@ -64,7 +64,7 @@ fn count(number: usize, what: &str) -> String {
     if number == 1 { format!("1 {what}") } else { format!("{number} {what}s") }
 }
 
-fn result(one: &Checked, is_valid: bool) -> Value {
+fn result(one: &FileReport, is_valid: bool) -> Value {
     let told = |problems: &[DefinitionProblem]| problems.iter().map(told).collect::<Vec<_>>();
     json!({
         "file": one.file.to_string_lossy(),
@@ -88,7 +88,7 @@ fn told(problem: &DefinitionProblem) -> Value {
 }
 
 /// One finding a line, each with its hint below; nothing of files that are simply right.
-fn lines(checked: &[Checked]) -> String {
+fn lines(checked: &[FileReport]) -> String {
     let mut out = String::new();
     let mut tell = |kind: &str, text: &str, hint: Option<&str>| {
         out.push_str(&format!("{kind}: {text}\n"));

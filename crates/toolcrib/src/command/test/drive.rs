@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use toolcrib_base::ProfileName;
 use toolcrib_protocol::Raw;
 use toolcrib_protocol::inventory::Listing;
-use toolcrib_scenario::{Drive, Place, Refused, Session, Speaker, Told};
+use toolcrib_scenario::{CallFailure, CallReply, Drive, Place, Session, Speaker};
 
 use crate::client::{CallObservation, Client, ClientFlags, Declares};
 use crate::home::Environment;
@@ -39,15 +39,15 @@ impl Drive for HttpDriver {
 }
 
 impl Session for ClientSession {
-    fn call<'a>(&'a self, tool: &'a str, arguments: Value, deadline: Duration) -> BoxFuture<'a, Told> {
+    fn call<'a>(&'a self, tool: &'a str, arguments: Value, deadline: Duration) -> BoxFuture<'a, CallReply> {
         Box::pin(async move { told(self.0.call_plain(tool, &Raw::from_value(&arguments), deadline).await) })
     }
 
-    fn call_direct<'a>(&'a self, tool: &'a str, arguments: Value, deadline: Duration) -> BoxFuture<'a, Told> {
+    fn call_direct<'a>(&'a self, tool: &'a str, arguments: Value, deadline: Duration) -> BoxFuture<'a, CallReply> {
         Box::pin(async move { told(self.0.call_direct(tool, &Raw::from_value(&arguments), deadline).await) })
     }
 
-    fn send<'a>(&'a self, method: &'a str, params: Value, deadline: Duration) -> BoxFuture<'a, Told> {
+    fn send<'a>(&'a self, method: &'a str, params: Value, deadline: Duration) -> BoxFuture<'a, CallReply> {
         Box::pin(async move { told(self.0.send(method, Raw::from_value(&params), deadline).await) })
     }
 
@@ -64,7 +64,7 @@ impl Session for ClientSession {
 }
 
 /// An error's text with its hint: that is what a person reads, too.
-fn told(seen: CallObservation) -> Told {
+fn told(seen: CallObservation) -> CallReply {
     let error = seen.error.map(|error| {
         let mut value = json!({ "code": error.code, "message": error.message });
         if let Some(data) = error.data {
@@ -77,7 +77,7 @@ fn told(seen: CallObservation) -> Told {
             Some(hint) => format!("{} ({hint})", problem.message),
             None => problem.message,
         };
-        Refused { text, error }
+        CallFailure { text, error }
     });
-    Told { outcome, status: seen.status }
+    CallReply { outcome, status: seen.status }
 }

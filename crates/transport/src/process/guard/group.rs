@@ -5,7 +5,7 @@ use std::io;
 use rustix::process::{Pid, Signal, WaitOptions, WaitStatus, kill_process_group, waitpid};
 
 /// What [`reap`] found.
-pub(super) struct Reaped {
+pub(super) struct ReapOutcome {
     /// The program's end, when this was the time.
     pub(super) program: Option<WaitStatus>,
     /// The program has ended; its group was told to.
@@ -22,14 +22,14 @@ pub(super) fn die_with(_parent: u64) -> io::Result<()> {
 }
 
 /// Reaps the program and kills what it left in its group.
-pub(super) fn reap(program: Pid) -> Reaped {
+pub(super) fn reap(program: Pid) -> ReapOutcome {
     match waitpid(Some(program), WaitOptions::NOHANG) {
         Ok(Some((_, status))) => {
             let _ = kill_process_group(program, Signal::KILL);
-            Reaped { program: Some(status), none_left: true }
+            ReapOutcome { program: Some(status), none_left: true }
         }
-        Ok(None) | Err(rustix::io::Errno::INTR) => Reaped { program: None, none_left: false },
-        Err(_) => Reaped { program: None, none_left: true },
+        Ok(None) | Err(rustix::io::Errno::INTR) => ReapOutcome { program: None, none_left: false },
+        Err(_) => ReapOutcome { program: None, none_left: true },
     }
 }
 

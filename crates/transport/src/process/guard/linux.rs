@@ -9,7 +9,7 @@ use rustix::process::{
 use super::super::table;
 
 /// What [`reap`] found.
-pub(super) struct Reaped {
+pub(super) struct ReapOutcome {
     /// The program's end, when this was the time.
     pub(super) program: Option<WaitStatus>,
     /// No descendant is left.
@@ -29,8 +29,8 @@ pub(super) fn die_with(parent: u64) -> io::Result<()> {
 }
 
 /// Reaps all that have ended.
-pub(super) fn reap(program: Pid) -> Reaped {
-    let mut reaped = Reaped { program: None, none_left: false };
+pub(super) fn reap(program: Pid) -> ReapOutcome {
+    let mut reaped = ReapOutcome { program: None, none_left: false };
     loop {
         match wait(WaitOptions::NOHANG) {
             Ok(Some((pid, status))) if pid == program => reaped.program = Some(status),

@@ -49,7 +49,7 @@ async fn lines_of_many_senders_arrive_whole_and_in_order() {
         next[number] += 1;
     }
     assert_eq!(next, [2_000; 8]);
-    assert_eq!(sender.try_send("late".into()), Err(Full::Shut(Shut)));
+    assert_eq!(sender.try_send("late".into()), Err(SendError::StdinClosed(StdinClosed)));
     assert!(scope.close(Duration::from_secs(20)).await, "the writer task ends with its pipe");
 }
 
@@ -93,8 +93,8 @@ async fn a_closed_reader_shuts_the_sender_and_wakes_those_who_wait() {
     });
     tokio::task::yield_now().await;
     drop(reader);
-    assert_eq!(waiting.await.unwrap(), Err(Shut));
-    assert_eq!(sender.send("x".into()).await, Err(Shut));
+    assert_eq!(waiting.await.unwrap(), Err(StdinClosed));
+    assert_eq!(sender.send("x".into()).await, Err(StdinClosed));
     assert!(scope.close(Duration::from_secs(20)).await);
 }
 

@@ -149,9 +149,11 @@ async fn an_answer_to_the_server_carries_the_headers_of_the_call_in_whose_course
     let scope = Scope::new();
     let (http, link, notes) = connect(&server, &scope);
     http.set_session(Some(http::HeaderValue::from_static("s")), Revision::LATEST_LEGACY);
-    let heard = std::sync::Arc::new(super::Heard::default());
-    let mut options =
-        CallOptions { handler: Some(std::sync::Arc::<super::Heard>::clone(&heard)), ..CallOptions::within(LONG) };
+    let heard = std::sync::Arc::new(super::RecordedCall::default());
+    let mut options = CallOptions {
+        handler: Some(std::sync::Arc::<super::RecordedCall>::clone(&heard)),
+        ..CallOptions::within(LONG)
+    };
     options.headers.insert("authorization", "Bearer x".parse().unwrap());
     assert!(call_with(&link, options).await.is_ok());
     until("the question was answered", || server.requests().len() == 2).await;

@@ -12,7 +12,7 @@ use toolcrib_testkit::http::{HttpServer, Reply, Request};
 use toolcrib_transport::http::link::ProbeResponse;
 use toolcrib_transport::{CallOptions, Link, LinkError};
 
-use super::{Heard, connect};
+use super::{RecordedCall, connect};
 use crate::table::until;
 
 const JSON: &[&str] = &["content-type: application/json"];
@@ -141,8 +141,9 @@ async fn a_subscription_is_a_call_whose_aside_takes_the_stream() {
     let (http, link, notes) = connect(&server, &scope);
     http.set_modern(Revision::LATEST);
     for end in ["answer", "nothing"] {
-        let heard = Arc::new(Heard::default());
-        let options = CallOptions { handler: Some(Arc::<Heard>::clone(&heard)), ..CallOptions::within(Duration::MAX) };
+        let heard = Arc::new(RecordedCall::default());
+        let options =
+            CallOptions { handler: Some(Arc::<RecordedCall>::clone(&heard)), ..CallOptions::within(Duration::MAX) };
         let outcome = call(&link, "subscriptions/listen", json!({"end": end}), options).await;
         match end {
             "answer" => assert!(outcome.unwrap().is_ok()),

@@ -13,7 +13,7 @@ use toolcrib_transport::http::link::Bounds;
 use toolcrib_transport::peer::Peer;
 use toolcrib_transport::{CallOptions, Link, LinkError};
 
-use super::{Heard, Notes, endpoint, hold_time};
+use super::{Notes, RecordedCall, endpoint, hold_time};
 use crate::table::until;
 
 const EVENTS: &[&str] = &["content-type: text/event-stream"];
@@ -114,8 +114,8 @@ async fn messages_are_posted_and_everything_else_comes_on_the_stream() {
         accepted(reply);
     })
     .await;
-    let heard = Arc::new(Heard::default());
-    let mut options = CallOptions { handler: Some(Arc::<Heard>::clone(&heard)), ..CallOptions::within(LONG) };
+    let heard = Arc::new(RecordedCall::default());
+    let mut options = CallOptions { handler: Some(Arc::<RecordedCall>::clone(&heard)), ..CallOptions::within(LONG) };
     options.headers.insert("authorization", "Bearer x".parse().unwrap());
     assert_eq!(old.call(options).await.unwrap(), r#"{"of":1}"#);
     assert_eq!(heard.all(), ["notification notifications/progress"]);

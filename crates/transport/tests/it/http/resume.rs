@@ -11,7 +11,7 @@ use toolcrib_testkit::http::{HttpServer, Reply, Request};
 use toolcrib_transport::http::link::HttpLink;
 use toolcrib_transport::{CallOptions, Link, LinkError};
 
-use super::{Heard, Notes, connect, hold_time};
+use super::{Notes, RecordedCall, connect, hold_time};
 use crate::table::until;
 
 const EVENTS: &[&str] = &["content-type: text/event-stream"];
@@ -70,7 +70,7 @@ impl Session {
     }
 
     /// Makes a call.
-    async fn call(&self, handler: Option<Arc<Heard>>) -> Outcome {
+    async fn call(&self, handler: Option<Arc<RecordedCall>>) -> Outcome {
         let mut options = CallOptions::within(LONG);
         options.handler = handler.map(|heard| heard as Arc<dyn toolcrib_transport::CallHandler>);
         options.headers.insert("authorization", "Bearer x".parse().unwrap());
@@ -101,7 +101,7 @@ async fn a_call_is_taken_up_until_its_answer_comes() {
         ("GET", Some("4")) => stream(reply, &format!("data: {}\n\n", answer(1))),
         _ => reply.full(500, &[], "unexpected"),
     });
-    let heard = Arc::new(Heard::default());
+    let heard = Arc::new(RecordedCall::default());
     let start = Instant::now();
     let outcome = session.call(Some(Arc::clone(&heard))).await;
     assert_eq!(outcome.unwrap().unwrap().as_str(), r#"{"done":true}"#);

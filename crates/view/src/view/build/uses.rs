@@ -13,14 +13,14 @@ use toolcrib_protocol::inventory::Entry;
 use toolcrib_protocol::raw::Edit;
 
 use super::super::reach;
-use super::{Found, Origin};
+use super::{Origin, ToolDraft};
 use crate::server_entry::ServerEntry;
 
 /// What is known before it is settled which tools of sources are there.
 pub(super) struct Uses<'a> {
     pub(super) profile: &'a ProfileDefinition,
     /// Sorted by id.
-    pub(super) found: &'a [Found<'a>],
+    pub(super) found: &'a [ToolDraft<'a>],
     pub(super) names: &'a [Arc<str>],
     pub(super) operations: &'a OperationTable,
     pub(super) shown: &'a [&'a ServerEntry],
@@ -40,7 +40,7 @@ impl Uses<'_> {
     /// The annotations of each tool that is there. One that uses itself, by whatever way, never is.
     pub(super) fn settle(&self, visible: impl Fn(&ToolId, Annotations) -> bool) -> Vec<Option<Annotations>> {
         let mut settled: Vec<Option<Annotations>> = Vec::with_capacity(self.found.len());
-        let of_server = |found: &Found<'_>| matches!(found.of, Origin::Server(_)).then_some(found.annotations);
+        let of_server = |found: &ToolDraft<'_>| matches!(found.of, Origin::Server(_)).then_some(found.annotations);
         settled.extend(self.found.iter().map(of_server));
         let by_name: HashMap<&str, usize> = match self.found.iter().any(|it| matches!(it.of, Origin::Source(..))) {
             true => self.names.iter().enumerate().map(|(index, name)| (&**name, index)).collect(),

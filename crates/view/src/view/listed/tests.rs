@@ -15,13 +15,13 @@ fn entries(count: usize) -> Vec<Raw> {
 }
 
 /// Asks for a page with its own gateway for each key.
-fn page(listed: &Listed, revision: Revision, cursor: Option<&Raw>) -> Result<Raw, RpcError> {
+fn page(listed: &PagedList, revision: Revision, cursor: Option<&Raw>) -> Result<Raw, RpcError> {
     let (sealer, info) = (Sealer::new([1; 32]), Raw::from_value(&json!({ "name": "t" })));
     listed.page(revision, Stamp { sealer: &sealer, server_info: &info }, cursor)
 }
 
 /// Follows the cursors to the end.
-fn walk(listed: &Listed, revision: Revision) -> (Vec<String>, usize) {
+fn walk(listed: &PagedList, revision: Revision) -> (Vec<String>, usize) {
     let (mut names, mut pages, mut cursor) = (Vec::new(), 0, None);
     loop {
         let page = page(listed, revision, cursor.as_ref()).unwrap().to_value();
@@ -35,7 +35,7 @@ fn walk(listed: &Listed, revision: Revision) -> (Vec<String>, usize) {
     }
 }
 
-fn first_cursor(listed: &Listed) -> Raw {
+fn first_cursor(listed: &PagedList) -> Raw {
     page(listed, Revision::LATEST, None).unwrap().get("nextCursor").unwrap()
 }
 
@@ -44,7 +44,7 @@ const REVISIONS: [Revision; 4] =
 
 #[test]
 fn a_list_of_one_page_is_shared_and_not_copied() {
-    let listed = Listed::new(Listing::Tools, &paging("p", 10), entries(10));
+    let listed = PagedList::new(Listing::Tools, &paging("p", 10), entries(10));
     for revision in REVISIONS {
         let first = page(&listed, revision, None).unwrap();
         assert!(first.get("nextCursor").is_none());
@@ -63,7 +63,7 @@ fn each_revision_reads_its_own_form() {
         "name": "a", "execution": { "taskSupport": "optional" }, "outputSchema": { "type": "object" },
         "inputSchema": { "type": "object" },
     });
-    let listed = Listed::new(Listing::Tools, &paging("p", 10), vec![Raw::from_value(&tool)]);
+    let listed = PagedList::new(Listing::Tools, &paging("p", 10), vec![Raw::from_value(&tool)]);
     for (revision, execution, output) in [
         (Revision::LATEST, false, true),
         (Revision::V2025_11_25, true, true),
@@ -81,20 +81,20 @@ fn each_revision_reads_its_own_form() {
 
 #[test]
 fn cursors_that_were_not_given_out_for_the_list_as_it_is_are_refused() {
-    let listed = Listed::new(Listing::Tools, &paging("p", 10), entries(25));
+    let listed = PagedList::new(Listing::Tools, &paging("p", 10), entries(25));
     let good = first_cursor(&listed);
-    let same = Listed::new(Listing::Tools, &paging("p", 10), entries(25));
+    let same = PagedList::new(Listing::Tools, &paging("p", 10), entries(25));
     assert!(
         page(&same, Revision::V2025_03_26, Some(&good)).is_ok(),
         "an equal list, whenever and wherever it was built"
     );
     let (other_profile, other_list) = (paging("q", 10), paging("p", 10));
     for (other, text) in [
-        (Listed::new(Listing::Tools, &other_profile, entries(25)), "not one of this list's"),
-        (Listed::new(Listing::Prompts, &other_list, entries(25)), "not one of this list's"),
-        (Listed::new(Listing::Tools, &other_list, entries(26)), "has changed"),
-        (Listed::new(Listing::Tools, &other_list, entries(3)), "has changed"),
-        (Listed::new(Listing::Tools, &paging("p", 7), entries(25)), "has changed"),
+        (PagedList::new(Listing::Tools, &other_profile, entries(25)), "not one of this list's"),
+        (PagedList::new(Listing::Prompts, &other_list, entries(25)), "not one of this list's"),
+        (PagedList::new(Listing::Tools, &other_list, entries(26)), "has changed"),
+        (PagedList::new(Listing::Tools, &other_list, entries(3)), "has changed"),
+        (PagedList::new(Listing::Tools, &paging("p", 7), entries(25)), "has changed"),
     ] {
         let error = page(&other, Revision::LATEST, Some(&good)).unwrap_err();
         assert_eq!(error.code, INVALID_PARAMS);
@@ -110,7 +110,7 @@ proptest! {
     #[test]
     fn pages_hold_each_entry_once_and_in_order(count in 0_usize..60, size in 0_usize..20) {
         for listing in Listing::ALL {
-            let listed = Listed::new(listing, &paging("p", size), entries(count));
+            let listed = PagedList::new(listing, &paging("p", size), entries(count));
             for revision in REVISIONS {
                 let (names, pages) = walk(&listed, revision);
                 let expect: Vec<_> = (0..count).map(|number| format!("tool-{number}")).collect();
@@ -122,7 +122,7 @@ proptest! {
 
     #[test]
     fn a_tampered_cursor_is_refused(at in 0_usize..60, to in "[A-Za-z0-9_-]") {
-        let listed = Listed::new(Listing::Tools, &paging("p", 10), entries(25));
+        let listed = PagedList::new(Listing::Tools, &paging("p", 10), entries(25));
         let good = json::text(first_cursor(&listed).as_str()).unwrap().into_owned();
         let at = at % good.len();
         let tampered = format!("{}{to}{}", &good[..at], &good[at + 1..]);

@@ -16,7 +16,7 @@ pub(crate) type RunOutcome = Option<Result<(), Problem>>;
 
 /// The entries that become servers at this moment.
 #[derive(Debug)]
-pub(crate) struct Configuring {
+pub(crate) struct EntryRuns {
     runs: Mutex<BTreeMap<ServerName, EntryRun>>,
     pub(crate) places: Semaphore,
 }
@@ -34,15 +34,15 @@ pub(crate) struct EntryRun {
     pub(crate) written: Option<String>,
 }
 
-impl Default for Configuring {
+impl Default for EntryRuns {
     fn default() -> Self {
         Self { runs: Mutex::default(), places: Semaphore::new(AT_ONCE) }
     }
 }
 
-// === impl Configuring ===
+// === impl EntryRuns ===
 
-impl Configuring {
+impl EntryRuns {
     pub(crate) fn lock(&self) -> MutexGuard<'_, BTreeMap<ServerName, EntryRun>> {
         self.runs.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -25,7 +25,7 @@ const SHARE: f32 = 0.5;
 
 /// What was learned. The same notes in the same order give the same value on every machine.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Learned {
+pub struct UsageStats {
     tools: BTreeMap<ToolId, BTreeMap<String, Use>>,
     rows: usize,
 }
@@ -39,9 +39,9 @@ pub struct Use {
     pub day: i64,
 }
 
-// === impl Learned ===
+// === impl UsageStats ===
 
-impl Learned {
+impl UsageStats {
     /// How many pairs of word and tool are kept; more make the weakest go.
     pub const ROWS: usize = 4_096;
     /// How many words of one tool are kept: a tool that fits everything shall not push out the others.
@@ -157,27 +157,27 @@ mod tests {
         ToolId::parse(text).unwrap()
     }
 
-    fn note(learned: &mut Learned, query: &str, tool: &str, day: i64) {
-        learned.note(&Learned::words(query), &id(tool), day);
+    fn note(learned: &mut UsageStats, query: &str, tool: &str, day: i64) {
+        learned.note(&UsageStats::words(query), &id(tool), day);
     }
 
-    fn boost(learned: &Learned, query: &str, tool: &str, day: i64) -> f32 {
-        let boosts = learned.boosts(&Learned::words(query), day);
+    fn boost(learned: &UsageStats, query: &str, tool: &str, day: i64) -> f32 {
+        let boosts = learned.boosts(&UsageStats::words(query), day);
         boosts.iter().find(|(known, _)| *known == id(tool)).map_or(0.0, |(_, boost)| *boost)
     }
 
     #[test]
     fn words_are_stems_and_bounded() {
-        assert_eq!(Learned::words("List the ISSUES, issue list"), Learned::words("list issue"));
-        assert!(Learned::words("  \n").is_empty());
+        assert_eq!(UsageStats::words("List the ISSUES, issue list"), UsageStats::words("list issue"));
+        assert!(UsageStats::words("  \n").is_empty());
         let long = "x".repeat(500) + " " + &(0..90).map(|n| format!("word{n}x ")).collect::<String>();
-        let words = Learned::words(&long);
+        let words = UsageStats::words(&long);
         assert!(words.len() <= WORDS && words.iter().all(|word| word.len() <= WORD_BYTES), "{words:?}");
     }
 
     #[test]
     fn more_calls_raise_more_and_never_above_one() {
-        let mut learned = Learned::default();
+        let mut learned = UsageStats::default();
         let mut before = 0.0;
         for _ in 0..100 {
             note(&mut learned, "send a letter", "mail/send", 5);
@@ -191,7 +191,7 @@ mod tests {
 
     #[test]
     fn what_is_old_or_ambiguous_says_less() {
-        let mut learned = Learned::default();
+        let mut learned = UsageStats::default();
         note(&mut learned, "send letter", "mail/send", 0);
         let fresh = boost(&learned, "send letter", "mail/send", 0);
         assert!(boost(&learned, "send letter", "mail/send", 60) < fresh / 2.0);
@@ -202,24 +202,24 @@ mod tests {
 
     #[test]
     fn it_is_bounded_and_the_weakest_go() {
-        let mut learned = Learned::default();
+        let mut learned = UsageStats::default();
         note(&mut learned, "old", "a/old", 0);
         let mut gone = Vec::new();
-        for n in 0..Learned::ROWS {
+        for n in 0..UsageStats::ROWS {
             gone.extend(learned.note(&[format!("w{n}")], &id(&format!("b/new{}", n % 16)), 40));
         }
-        assert_eq!((learned.rows().count(), gone), (Learned::ROWS, vec![id("a/old")]));
-        let mut learned = Learned::default();
+        assert_eq!((learned.rows().count(), gone), (UsageStats::ROWS, vec![id("a/old")]));
+        let mut learned = UsageStats::default();
         (0..600).for_each(|n| drop(learned.note(&[format!("w{n}")], &id("a/all"), n)));
-        assert_eq!(learned.of_tool(&id("a/all")).count(), Learned::WORDS_OF_TOOL);
+        assert_eq!(learned.of_tool(&id("a/all")).count(), UsageStats::WORDS_OF_TOOL);
         assert!(learned.of_tool(&id("a/all")).all(|(_, used)| used.day >= 88), "the oldest went");
     }
 
     #[test]
     fn what_was_kept_comes_back_and_nonsense_does_not() {
-        let mut learned = Learned::default();
+        let mut learned = UsageStats::default();
         note(&mut learned, "send letters", "mail/send", 3);
-        let mut again = Learned::default();
+        let mut again = UsageStats::default();
         learned.rows().for_each(|(tool, word, used)| again.restore(tool, word, used));
         for count in [f32::NAN, f32::INFINITY, -1.0, 0.0, 1e9] {
             again.restore(&id("mail/bad"), "x", Use { count, day: 3 });

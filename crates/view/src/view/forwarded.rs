@@ -15,14 +15,14 @@ const BYTES: usize = 16 * 1024;
 
 /// What is passed on to clients.
 #[derive(Debug, Default)]
-pub struct Offered {
+pub struct ForwardedCapabilities {
     /// Name and settings, an object.
     extensions: Vec<(String, Raw)>,
     /// Of the only server that there is.
     others: Vec<(String, Raw)>,
 }
 
-impl Offered {
+impl ForwardedCapabilities {
     /// Gathers what the servers declare. Where two declare the same extension, the settings of the first are passed on.
     pub fn gather(servers: &[(ServerName, Server)]) -> Self {
         let mut offered = Self::default();

@@ -17,9 +17,9 @@ const FILES: usize = 1_024;
 
 /// The files that are being written. Clones share them.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Writing(Arc<Mutex<BTreeMap<PathBuf, Instant>>>);
+pub(crate) struct PendingWrites(Arc<Mutex<BTreeMap<PathBuf, Instant>>>);
 
-impl Writing {
+impl PendingWrites {
     /// Takes a sign of the system. Only Linux tells that a file was closed, so only there a writer is waited for.
     pub(crate) fn note(&self, event: &notify::Result<notify::Event>) {
         if !cfg!(target_os = "linux") {
@@ -83,7 +83,7 @@ mod tests {
             lost,
             Err(notify::Error::generic("x")),
         ] {
-            let writing = Writing::default();
+            let writing = PendingWrites::default();
             assert!(!writing.has(Path::new("a")));
             writing.note(&event(WRITTEN, "a"));
             writing.note(&event(EventKind::Access(AccessKind::Close(AccessMode::Read)), "a"));
@@ -96,7 +96,7 @@ mod tests {
 
     #[test]
     fn no_more_files_are_followed_than_there_is_room_for() {
-        let writing = Writing::default();
+        let writing = PendingWrites::default();
         for number in 0..2 * FILES {
             writing.note(&event(WRITTEN, &number.to_string()));
         }

@@ -12,6 +12,7 @@ use crate::entry::RegistryEntry;
 use crate::folder::{self, Folders};
 use crate::kind::{DefinitionKind, definition_kinds};
 use crate::object_name::ObjectName;
+use crate::pending_writes::PendingWrites;
 use crate::problem::DefinitionProblem;
 use crate::profile::{self, ProfileDefinition};
 use crate::registry::{self, Available};
@@ -19,9 +20,8 @@ use crate::server::ServerDefinition;
 use crate::service::ServiceDefinition;
 use crate::service_class::ServiceClassDefinition;
 use crate::workflow::WorkflowDefinition;
-use crate::writing::Writing;
 
-/// How often files were read; see [`Loaded::is_older_than`].
+/// How often files were read; see [`Catalog::is_older_than`].
 static READINGS: AtomicU64 = AtomicU64::new(1);
 
 macro_rules! catalogue {
@@ -32,7 +32,7 @@ macro_rules! catalogue {
     )+) => {
         /// What the files say, and what is wrong with them. Equal files give equal values in equal order.
         #[derive(Debug, Clone, Default)]
-        pub struct Loaded {
+        pub struct Catalog {
             $($(#[$doc])* pub $member: BTreeMap<$name, Arc<$held>>,)+
             /// In the order of the kinds, of the files and of the places in them.
             pub problems: Vec<DefinitionProblem>,
@@ -44,7 +44,7 @@ macro_rules! catalogue {
             reading: u64,
             files: Files,
             /// What the watching found out, so that every later reading knows it.
-            writing: Writing,
+            writing: PendingWrites,
         }
 
         /// What is known of the files of each kind.
@@ -60,13 +60,13 @@ macro_rules! catalogue {
         }
 
         impl Files {
-            fn read(home: &Path, previous: &Self, writing: &Writing) -> Self {
+            fn read(home: &Path, previous: &Self, writing: &PendingWrites) -> Self {
                 Self { $($member: Folders::read(home, &previous.$member, writing),)+ }
             }
         }
 
-        impl Loaded {
-            fn of(files: Files, reading: u64, writing: Writing) -> Self {
+        impl Catalog {
+            fn of(files: Files, reading: u64, writing: PendingWrites) -> Self {
                 let mut loaded = Self { reading, writing, ..Self::default() };
                 $(
                     let contents = $combine(&files.$member);
@@ -81,7 +81,7 @@ macro_rules! catalogue {
 
         impl Changes {
             /// What `after` has that `before` had not, and the other way round.
-            pub fn between(before: &Loaded, after: &Loaded) -> Self {
+            pub fn between(before: &Catalog, after: &Catalog) -> Self {
                 Self { $($member: Delta::between(&before.$member, &after.$member),)+ }
             }
 
@@ -120,33 +120,33 @@ impl<N> Default for Delta<N> {
 
 /// Reads the folders of definitions under `home`. Folders that do not exist are empty. Reads files: not for the thread
 /// of an async runtime.
-pub fn load(home: &Path) -> Loaded {
-    reload(&Loaded::default(), home).0
+pub fn load(home: &Path) -> Catalog {
+    reload(&Catalog::default(), home).0
 }
 
 /// Reads everything again. A file that became bad keeps its last good version of `previous` while its problem is told;
 /// so does one that is being written at this moment, where `previous` comes from [`crate::watch`] and the system tells.
 /// A file that is gone is gone.
-pub fn reload(previous: &Loaded, home: &Path) -> (Loaded, Changes) {
+pub fn reload(previous: &Catalog, home: &Path) -> (Catalog, Changes) {
     // Taken before the first file is looked at.
     let reading = READINGS.fetch_add(1, Ordering::SeqCst);
     let writing = &previous.writing;
     let files = Files::read(home, &previous.files, writing);
-    let loaded = Loaded::of(files, reading, writing.clone());
+    let loaded = Catalog::of(files, reading, writing.clone());
     let changes = Changes::between(previous, &loaded);
     (loaded, changes)
 }
 
-// === impl Loaded ===
+// === impl Catalog ===
 
-impl Loaded {
+impl Catalog {
     /// Whether it was begun to be read before `other` was, so that it may lack what `other` has seen.
     pub fn is_older_than(&self, other: &Self) -> bool {
         self.reading < other.reading
     }
 
     /// Nothing read yet.
-    pub(crate) fn nothing(writing: Writing) -> Self {
+    pub(crate) fn nothing(writing: PendingWrites) -> Self {
         Self { writing, ..Self::default() }
     }
 }
