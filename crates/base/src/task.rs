@@ -1,9 +1,13 @@
 //! Task scopes: every task belongs to one, can be told to stop and is waited for. The only caller of `tokio::spawn`.
+//!
+//! A scope's tasks run in the runtime in which the scope was made, wherever they are started: what a connection begins
+//! that outlives its request is no burden of the connection's own thread.
 
 use std::future::Future;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use tokio::runtime::Handle;
 use tokio::sync::watch;
 use tokio::task::{AbortHandle, JoinHandle};
 
@@ -19,6 +23,8 @@ struct Inner {
     /// Every task holds a receiver until it ends; the scope is empty when none is left.
     alive: watch::Sender<()>,
     aborts: Mutex<Vec<AbortHandle>>,
+    /// `None` for a scope that was made outside of any: its tasks run where they are started.
+    runtime: Option<Handle>,
 }
 
 /// Tells a task that its scope is ending.
@@ -47,7 +53,12 @@ impl Default for Scope {
 impl Scope {
     /// An empty scope.
     pub fn new() -> Self {
-        let inner = Inner { stop: watch::Sender::new(false), alive: watch::Sender::new(()), aborts: Mutex::default() };
+        let inner = Inner {
+            stop: watch::Sender::new(false),
+            alive: watch::Sender::new(()),
+            aborts: Mutex::default(),
+            runtime: Handle::try_current().ok(),
+        };
         Self { inner: Arc::new(inner) }
     }
 
@@ -57,14 +68,29 @@ impl Scope {
     }
 
     /// Starts a task in this scope. It should end soon after [`Stop::stopped`].
-    #[allow(clippy::disallowed_methods, reason = "this is the one place where tasks start")]
+    ///
+    /// # Panics
+    /// The scope was made outside of a runtime, and there is none here either.
     pub fn spawn<F>(&self, future: F) -> JoinHandle<F::Output>
     where
         F: Future + Send + 'static,
         F::Output: Send + 'static,
     {
+        match &self.inner.runtime {
+            Some(runtime) => self.spawn_on(runtime, future),
+            None => self.spawn_on(&Handle::current(), future),
+        }
+    }
+
+    /// Starts a task of this scope in another runtime than its own.
+    #[allow(clippy::disallowed_methods, reason = "this is the one place where tasks start")]
+    pub fn spawn_on<F>(&self, runtime: &Handle, future: F) -> JoinHandle<F::Output>
+    where
+        F: Future + Send + 'static,
+        F::Output: Send + 'static,
+    {
         let alive = self.inner.alive.subscribe();
-        let handle = tokio::spawn(async move {
+        let handle = runtime.spawn(async move {
             let output = future.await;
             drop(alive);
             output
@@ -114,6 +140,24 @@ mod tests {
         let task = scope.spawn(std::future::pending::<()>());
         assert!(!scope.close(Duration::from_secs(5)).await);
         assert!(task.await.unwrap_err().is_cancelled());
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+    async fn tasks_run_where_their_scope_was_made() {
+        let (scope, here) = (Scope::new(), Handle::current().id());
+        let other = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        let (inner, elsewhere) = (scope.clone(), other.handle().clone());
+        let told = std::thread::spawn(move || {
+            let there = other.handle().id();
+            let ran = other.block_on(async {
+                let own = inner.spawn(async { Handle::current().id() }).await.unwrap();
+                (own, inner.spawn_on(&elsewhere, async { Handle::current().id() }).await.unwrap())
+            });
+            (there, ran)
+        });
+        let (there, ran) = tokio::task::spawn_blocking(move || told.join().unwrap()).await.unwrap();
+        assert_eq!(ran, (here, there));
+        assert!(scope.close(Duration::from_secs(5)).await);
     }
 
     #[tokio::test]

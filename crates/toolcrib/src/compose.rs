@@ -26,6 +26,7 @@ use toolcrib_gateway::KeepSecrets;
 use toolcrib_session::Sessions;
 use toolcrib_store::{Store, StoreError};
 use toolcrib_transport::http::client::HttpClient;
+use toolcrib_transport::http::workers::Workers;
 use toolcrib_transport::process::GuardCommand;
 use toolcrib_upstream::{Server, ServerDeps, Start};
 use toolcrib_view::metrics::Metrics;
@@ -126,7 +127,7 @@ impl HttpGateway {
         };
         let running = RunningGateway::new(config, store, events).await?;
         running.gateway.keep_settings(Arc::new(ProcessSettings::new(&running.config, Some(address))));
-        running.open_doors(listener, token);
+        running.open_doors(listener, token)?;
         Ok(Self { running, url: url(address), token_file })
     }
 
@@ -290,11 +291,13 @@ impl RunningGateway {
         Ok(Self { gateway, workflows, config, doors, house })
     }
 
-    fn open_doors(&self, listener: TcpListener, token: Secret) {
+    fn open_doors(&self, listener: TcpListener, token: Secret) -> anyhow::Result<()> {
         let guard = Guard::new(token, self.config.allowed_hosts.clone(), self.config.allowed_origins.clone());
         let limits = self.config.limits.clone();
         let site = Site::new(Arc::clone(&self.gateway), guard, limits, self.doors.clone());
-        self.doors.spawn(toolcrib_web::serve(listener, Arc::new(site), self.doors.clone()));
+        let workers = Workers::for_each_core().context("start the threads that serve HTTP")?;
+        self.doors.spawn(toolcrib_web::serve(listener, Arc::new(site), self.doors.clone(), workers));
+        Ok(())
     }
 
     /// Clients first, then servers, then the last words of the audit log.

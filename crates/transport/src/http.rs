@@ -7,3 +7,4 @@ pub mod link;
 pub(crate) mod origin;
 pub mod refusal;
 pub mod server;
+pub mod workers;

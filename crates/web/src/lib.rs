@@ -23,6 +23,7 @@ use toolcrib_gateway::Gateway;
 use toolcrib_session::Principal;
 use toolcrib_transport::http::body::Body;
 use toolcrib_transport::http::server;
+use toolcrib_transport::http::workers::Workers;
 
 use bodies::Bodies;
 pub use guard::Guard;
@@ -73,11 +74,11 @@ pub struct Visitor {
     pub address: IpAddr,
 }
 
-/// Serves the site until the scope stops.
-pub async fn serve(listener: TcpListener, site: Arc<Site>, scope: Scope) {
+/// Serves the site on the threads of `workers` until the scope stops.
+pub async fn serve(listener: TcpListener, site: Arc<Site>, scope: Scope, workers: Workers) {
     scope.spawn(revoke::follow(Arc::clone(&site), scope.stop_signal()));
     scope.spawn(Arc::clone(&site).end_streams(scope.stop_signal(), scope.clone()));
-    server::serve(listener, scope, move |peer: SocketAddr, request: Request<Incoming>| {
+    server::serve_on(workers, listener, scope, move |peer: SocketAddr, request: Request<Incoming>| {
         let site = Arc::clone(&site);
         async move { answer(&site, peer, request).await }
     })

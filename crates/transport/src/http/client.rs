@@ -194,7 +194,7 @@ impl HttpClient {
         loop {
             let (mut connection, is_new) = match template.host.take() {
                 Some(connection) => (connection, false),
-                None => (Connection::new(self.connector.connect(&template.uri).await?), true),
+                None => (Connection::new(self.connector.connect(&template.uri).await?, pool::stack()), true),
             };
             match connection.exchange(request).await {
                 Ok(head) => return Ok(Response::new(head, connection, Arc::clone(&template.host))),

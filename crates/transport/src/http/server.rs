@@ -13,10 +13,12 @@ use hyper::body::{Body, Incoming};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
-use toolcrib_base::task::Scope;
+use toolcrib_base::task::{Scope, Stop};
+
+use super::workers::Workers;
 
 /// How long a client may take to send the head of a request.
 const HEAD: Duration = Duration::from_secs(15);
@@ -133,23 +135,41 @@ impl BodyReader {
     }
 }
 
-/// Serves `listener` until the scope stops. `answer` gets each request with the address it came from.
+/// Serves `listener` until the scope stops, in the runtime of the caller. `answer` gets each request with the address it
+/// came from.
 pub async fn serve<A, F, B>(listener: TcpListener, scope: Scope, answer: A)
 where
     A: Fn(SocketAddr, Request<Incoming>) -> F + Clone + Send + Sync + 'static,
     F: Future<Output = Response<B>> + Send + 'static,
     B: http_body::Body<Data = Bytes, Error: std::error::Error + Send + Sync> + Send + 'static,
 {
-    serve_within(Arc::new(Semaphore::new(CONNECTIONS)), listener, scope, answer).await;
+    serve_on(Workers::none(), listener, scope, answer).await;
 }
 
-/// [`serve`] with as many connections at a time as there are places.
-async fn serve_within<A, F, B>(places: Arc<Semaphore>, listener: TcpListener, scope: Scope, answer: A)
+/// [`serve`] with each connection on a thread of `workers`.
+pub async fn serve_on<A, F, B>(workers: Workers, listener: TcpListener, scope: Scope, answer: A)
 where
     A: Fn(SocketAddr, Request<Incoming>) -> F + Clone + Send + Sync + 'static,
     F: Future<Output = Response<B>> + Send + 'static,
     B: http_body::Body<Data = Bytes, Error: std::error::Error + Send + Sync> + Send + 'static,
 {
+    serve_within(Arc::new(Semaphore::new(CONNECTIONS)), workers, Acceptor { listener, scope }, answer).await;
+}
+
+/// What connections come from, and the scope of their tasks.
+struct Acceptor {
+    listener: TcpListener,
+    scope: Scope,
+}
+
+/// [`serve_on`] with as many connections at a time as there are places.
+async fn serve_within<A, F, B>(places: Arc<Semaphore>, workers: Workers, acceptor: Acceptor, answer: A)
+where
+    A: Fn(SocketAddr, Request<Incoming>) -> F + Clone + Send + Sync + 'static,
+    F: Future<Output = Response<B>> + Send + 'static,
+    B: http_body::Body<Data = Bytes, Error: std::error::Error + Send + Sync> + Send + 'static,
+{
+    let Acceptor { listener, scope } = acceptor;
     let mut stop = scope.stop_signal();
     loop {
         let place = tokio::select! {
@@ -170,36 +190,55 @@ where
         };
         // Small messages must not wait for more.
         let _ = stream.set_nodelay(true);
-        let answer = answer.clone();
-        let mut stop = scope.stop_signal();
-        scope.spawn(async move {
-            let service = service_fn(move |request| {
-                let reply = answer(peer, request);
-                async move { Ok::<_, Infallible>(reply.await) }
+        let (answer, stop) = (answer.clone(), scope.stop_signal());
+        let Some(worker) = workers.place() else {
+            scope.spawn(async move {
+                serve_connection(stream, peer, stop, answer).await;
+                drop(place);
             });
-            let connection = http1::Builder::new()
-                .timer(TokioTimer::new())
-                .header_read_timeout(HEAD)
-                .max_buf_size(READ_AHEAD)
-                .serve_connection(TokioIo::new(stream), service);
-            let mut connection = std::pin::pin!(connection);
-            // A connection that breaks is the client's affair.
-            tokio::select! {
-                _ = connection.as_mut() => {}
-                () = stop.stopped() => {
-                    connection.as_mut().graceful_shutdown();
-                    let _ = connection.await;
-                }
+            continue;
+        };
+        let runtime = worker.runtime().clone();
+        scope.spawn_on(&runtime, async move {
+            // From here on the socket belongs to the runtime of the worker. An error is that of a closed connection.
+            if let Ok(stream) = stream.into_std().and_then(TcpStream::from_std) {
+                serve_connection(stream, peer, stop, answer).await;
             }
-            drop(place);
+            drop((place, worker));
         });
+    }
+}
+
+/// Serves one connection until it ends, or the request that runs when the scope stops is answered.
+async fn serve_connection<A, F, B>(stream: TcpStream, peer: SocketAddr, mut stop: Stop, answer: A)
+where
+    A: Fn(SocketAddr, Request<Incoming>) -> F,
+    F: Future<Output = Response<B>>,
+    B: http_body::Body<Data = Bytes, Error: std::error::Error + Send + Sync> + Send + 'static,
+{
+    let service = service_fn(move |request| {
+        let reply = answer(peer, request);
+        async move { Ok::<_, Infallible>(reply.await) }
+    });
+    let connection = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(HEAD)
+        .max_buf_size(READ_AHEAD)
+        .serve_connection(TokioIo::new(stream), service);
+    let mut connection = std::pin::pin!(connection);
+    // A connection that breaks is the client's affair.
+    tokio::select! {
+        _ = connection.as_mut() => {}
+        () = stop.stopped() => {
+            connection.as_mut().graceful_shutdown();
+            let _ = connection.await;
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
-    use tokio::net::TcpStream;
 
     use super::*;
     use crate::http::body::Body;
@@ -210,7 +249,8 @@ mod tests {
         let address = listener.local_addr().unwrap();
         let (scope, places) = (Scope::new(), Arc::new(Semaphore::new(2)));
         let answer = |_, _| async { Response::new(Body::full("x")) };
-        scope.spawn(serve_within(Arc::clone(&places), listener, scope.clone(), answer));
+        let acceptor = Acceptor { listener, scope: scope.clone() };
+        scope.spawn(serve_within(Arc::clone(&places), Workers::none(), acceptor, answer));
         let ask = async |stream: &mut TcpStream| {
             stream.write_all(b"GET / HTTP/1.1\r\nhost: x\r\n\r\n").await.unwrap();
         };

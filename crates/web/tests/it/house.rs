@@ -26,6 +26,7 @@ use toolcrib_session::Sessions;
 use toolcrib_store::Store;
 use toolcrib_testkit::eventually;
 use toolcrib_transport::http::client::HttpClient;
+use toolcrib_transport::http::workers::Workers;
 use toolcrib_upstream::ServerDeps;
 use toolcrib_view::metrics::Metrics;
 use toolcrib_web::{Guard, Site};
@@ -314,7 +315,7 @@ impl House {
         let guard =
             Guard::new(Secret::new(TOKEN), vec!["tools.example.com".into()], vec!["https://app.example.com".into()]);
         let site = Site::new(Arc::clone(&gateway), guard, limits, scope.clone());
-        scope.spawn(toolcrib_web::serve(listener, Arc::new(site), scope.clone()));
+        scope.spawn(toolcrib_web::serve(listener, Arc::new(site), scope.clone(), Workers::none()));
         Self { home, gateway, address, time, fuse, scope }
     }
 

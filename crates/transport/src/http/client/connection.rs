@@ -60,6 +60,8 @@ pub(super) enum BreakError {
 /// An open connection.
 pub(super) struct Connection {
     stream: Stream,
+    /// Where it is kept while it is not used: with those that were opened on the same thread.
+    stack: usize,
     /// What was read and not yet taken.
     input: BytesMut,
     /// How much room a read gets, in bytes.
@@ -83,8 +85,9 @@ struct Output {
 // === impl Connection ===
 
 impl Connection {
-    pub(super) fn new(stream: Stream) -> Box<Self> {
-        Box::new(Self { stream, input: BytesMut::new(), room: READS.0, output: Output::default() })
+    /// A connection that was just opened. It belongs to the pool's `stack`.
+    pub(super) fn new(stream: Stream, stack: usize) -> Box<Self> {
+        Box::new(Self { stream, stack, input: BytesMut::new(), room: READS.0, output: Output::default() })
     }
 
     /// Sends a request and reads the head of its response. The connection is of no use after an error.
@@ -118,6 +121,11 @@ impl Connection {
                 (Err(error), _) => return Poll::Ready(Err(ExchangeError::Broken(error.into()))),
             }
         }
+    }
+
+    /// The stack of the pool in which it is kept.
+    pub(super) fn stack(&self) -> usize {
+        self.stack
     }
 
     /// What was read and not yet taken.

@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 use std::fmt;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
@@ -13,6 +13,7 @@ use tokio::time::Instant;
 use toolcrib_base::task::{Scope, Stop};
 
 use super::connection::Connection;
+use crate::http::workers;
 
 /// How long an unused connection is kept.
 const IDLE: Duration = Duration::from_secs(90);
@@ -21,6 +22,8 @@ const SWEEP: Duration = Duration::from_secs(15);
 /// How many unused connections are kept for one server: as many as it has calls running at a time unless its definition
 /// says otherwise.
 const PER_HOST: usize = 256;
+/// How many stacks a host has: one for the threads that are no workers, and the workers share the others.
+const STACKS: usize = 9;
 
 /// Where connections lead to. To a URL without the two there is none, as an attempt to connect says.
 type Origin = (Option<Scheme>, Option<Authority>);
@@ -34,15 +37,26 @@ pub(super) struct Pool {
     scope: Scope,
 }
 
-/// The unused connections of one origin.
+/// The unused connections of one origin, in stacks. Those that were opened on one worker thread are kept together: used
+/// on another one, they would wake both.
 pub(super) struct Host {
     pool: Weak<Pool>,
-    idle: Mutex<Vec<Idle>>,
+    stacks: [Mutex<Vec<Idle>>; STACKS],
+    /// How many are kept in all stacks.
+    kept: AtomicUsize,
 }
 
 struct Idle {
     connection: Box<Connection>,
     since: Instant,
+}
+
+/// The stack of the thread on which this is called.
+pub(super) fn stack() -> usize {
+    match workers::current() {
+        0 => 0,
+        worker => 1 + (worker - 1) % (STACKS - 1),
+    }
 }
 
 impl fmt::Debug for Pool {
@@ -63,7 +77,7 @@ impl Pool {
     /// The connections to the origin of `uri`.
     pub(super) fn host(self: &Arc<Self>, uri: &Uri) -> Arc<Host> {
         let origin = (uri.scheme().cloned(), uri.authority().cloned());
-        let new = || Arc::new(Host { pool: Arc::downgrade(self), idle: Mutex::default() });
+        let new = || Arc::new(Host::new(self));
         Arc::clone(self.hosts().entry(origin).or_insert_with(new))
     }
 
@@ -71,11 +85,10 @@ impl Pool {
     fn sweep(&self) -> bool {
         let mut hosts = self.hosts();
         hosts.retain(|_, host| {
-            let mut idle = host.idle();
-            idle.retain_mut(Idle::is_usable);
-            !idle.is_empty() || Arc::strong_count(host) > 1
+            host.sweep();
+            !host.is_empty() || Arc::strong_count(host) > 1
         });
-        hosts.values().any(|host| !host.idle().is_empty())
+        hosts.values().any(|host| !host.is_empty())
     }
 
     /// Sees to it that a task sweeps as long as connections are kept.
@@ -112,10 +125,19 @@ async fn sweep_often(pool: Weak<Pool>, mut stop: Stop) {
 // === impl Host ===
 
 impl Host {
-    /// The connection that was used last, if it is open still.
+    fn new(pool: &Arc<Pool>) -> Self {
+        Self {
+            pool: Arc::downgrade(pool),
+            stacks: std::array::from_fn(|_| Mutex::default()),
+            kept: AtomicUsize::new(0),
+        }
+    }
+
+    /// The connection of this thread's stack that was used last, if it is open still.
     pub(super) fn take(&self) -> Option<Box<Connection>> {
         loop {
-            let mut idle = self.idle().pop()?;
+            let mut idle = self.stack(stack()).pop()?;
+            self.kept.fetch_sub(1, Ordering::Relaxed);
             if idle.is_usable() {
                 return Some(idle.connection);
             }
@@ -125,17 +147,31 @@ impl Host {
     /// Keeps a connection for the next request, unless there are enough.
     pub(super) fn keep(&self, mut connection: Box<Connection>) {
         let Some(pool) = self.pool.upgrade().filter(|_| connection.is_idle()) else { return };
+        if self.kept.fetch_add(1, Ordering::Relaxed) >= PER_HOST {
+            self.kept.fetch_sub(1, Ordering::Relaxed);
+            return;
+        }
         connection.shrink();
-        let mut idle = self.idle();
-        if idle.len() < PER_HOST {
-            idle.push(Idle { connection, since: Instant::now() });
-            drop(idle);
-            pool.keep_swept();
+        let stack = connection.stack();
+        self.stack(stack).push(Idle { connection, since: Instant::now() });
+        pool.keep_swept();
+    }
+
+    fn sweep(&self) {
+        for stack in 0..STACKS {
+            let mut idle = self.stack(stack);
+            let before = idle.len();
+            idle.retain_mut(Idle::is_usable);
+            self.kept.fetch_sub(before - idle.len(), Ordering::Relaxed);
         }
     }
 
-    fn idle(&self) -> MutexGuard<'_, Vec<Idle>> {
-        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
+    fn is_empty(&self) -> bool {
+        self.kept.load(Ordering::Relaxed) == 0
+    }
+
+    fn stack(&self, index: usize) -> MutexGuard<'_, Vec<Idle>> {
+        self.stacks[index].lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
