@@ -35,6 +35,7 @@ mod secret;
 mod server;
 mod service;
 mod service_class;
+mod template_language;
 mod toolschema;
 mod trace;
 mod validate;
@@ -81,6 +82,7 @@ pub use service_class::{
     ArgumentDefinition, ArgumentKind, Expectation, HealthCheck, LifecycleTool, LifecycleTools, ServiceClassDefinition,
     ServiceTimeouts,
 };
+pub use template_language::TemplateLanguage;
 pub use validate::{FileReport, Scope as ValidateScope, ValidateError, validate};
 pub use watch::watch;
 pub use workflow::{Action, Condition, RESERVED_ARGUMENTS, RETRY_DELAY_MAX, Retry, Step, Test, WorkflowDefinition};

@@ -16,6 +16,7 @@ use crate::object_name::ObjectName;
 use crate::period::Period;
 use crate::problem::DefinitionProblem;
 use crate::reader::{Cursor, Fields};
+use crate::template_language::{TemplateLanguage, template_language};
 
 pub(crate) use argument::arguments;
 pub use argument::{ArgumentDefinition, ArgumentKind};
@@ -47,6 +48,8 @@ pub struct ServiceClassDefinition {
     pub timeouts: ServiceTimeouts,
     /// Values that are made when a service has started, by templates.
     pub outputs: BTreeMap<String, Value>,
+    /// What its templates are written in.
+    pub templates: TemplateLanguage,
 }
 
 /// When and how often a running service is examined.
@@ -138,6 +141,7 @@ fn rest(fields: &Fields<'_>) -> Option<Rest> {
         name: ObjectName::new("unnamed").ok()?,
         description,
         version,
+        templates: template_language(fields),
         args,
         service_type: config.either("serviceType", "service_type").and_then(|cursor| cursor.text().map(str::to_owned)),
         default_name: config.either("defaultName", "default_name").and_then(|cursor| cursor.text().map(str::to_owned)),

@@ -16,6 +16,7 @@ use crate::period::Period;
 use crate::problem::{DefinitionProblem, shown};
 use crate::reader::{Cursor, Fields};
 use crate::service_class::{ArgumentDefinition, ArgumentKind, arguments};
+use crate::template_language::{TemplateLanguage, template_language};
 
 pub use condition::{Condition, Test};
 pub use step::{Action, RETRY_DELAY_MAX, Retry, Step};
@@ -42,6 +43,8 @@ pub struct WorkflowDefinition {
     pub output: Option<Value>,
     /// How long a run may take.
     pub timeout: Option<Period>,
+    /// What its templates are written in.
+    pub templates: TemplateLanguage,
     /// What the file says, as it is written.
     pub spec: Map<String, Value>,
 }
@@ -115,6 +118,7 @@ fn read(name: Option<ObjectName>, fields: Fields<'_>) -> Option<WorkflowDefiniti
         on_failure: on_failure.unwrap_or_default(),
         output: fields.get("output").and_then(|cursor| output(&cursor)),
         timeout: fields.get("timeout").and_then(|cursor| cursor.parsed()),
+        templates: template_language(&fields),
         spec: spec.as_object().cloned().unwrap_or_default(),
     };
     let is_named = name.is_some();

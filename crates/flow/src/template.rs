@@ -1,4 +1,5 @@
-//! Templates in definitions: Go's `{{ .input.x }}` with the functions of sprig, or Jinja's `{{ input.x }}`.
+//! Templates in definitions: Go's `{{ .input.x }}` with the functions of sprig, or, where the definition says
+//! `templates: jinja`, Jinja's `{{ input.x }}`.
 //!
 //! Both run on one engine. A text is read once ([`Template::parse`]) and rendered as often as needed. Nothing that a
 //! template says can take long, grow without bound or reach anything but the value that it is rendered with.
@@ -18,6 +19,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use serde_json::Value;
+use toolcrib_catalog::TemplateLanguage;
 
 pub use context::Context;
 pub use error::{Fault, TemplateError};
@@ -57,9 +59,11 @@ enum Piece {
 // === impl Template ===
 
 impl Template {
-    /// Reads a text. Which of the two languages it is written in is decided by the text alone: Go's when a field
-    /// begins with a dot or an action with a word of Go's, else Jinja's.
-    pub fn parse(text: &str) -> Result<Self, TemplateError> {
+    /// Reads a text that is written in `language`.
+    ///
+    /// # Errors
+    /// It cannot be read; what looks like the other language is named.
+    pub fn parse(text: &str, language: TemplateLanguage) -> Result<Self, TemplateError> {
         if !text.contains("{{") && !text.contains("{%") && !text.contains("{#") {
             return Ok(Self { text: text.into(), kind: CompiledTemplate::Plain });
         }
@@ -67,11 +71,18 @@ impl Template {
             let message = format!("a template has at most {TEMPLATE_BYTES} bytes, this one has {}", text.len());
             return Err(TemplateError::new(Fault::Syntax, message));
         }
-        let kind = if go::is_go(text)? { Self::of_go(text)? } else { Self::of_jinja(text)? };
+        let kind = match language {
+            TemplateLanguage::Go => Self::of_go(text)?,
+            TemplateLanguage::Jinja => Self::of_jinja(text)?,
+        };
         Ok(Self { text: text.into(), kind })
     }
 
     fn of_go(text: &str) -> Result<CompiledTemplate, TemplateError> {
+        if text.contains("{%") {
+            let message = "`{% … %}` is Jinja's: say `templates: jinja` in the definition, or write Go's `{{ if … }}`";
+            return Err(TemplateError::syntax(message));
+        }
         let nodes = go::parse(text)?;
         if let Some(pieces) = go::pieces(&nodes) {
             return Ok(Self::of_pieces(pieces));

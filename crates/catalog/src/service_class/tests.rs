@@ -25,7 +25,12 @@ fn the_plain_form_is_read_with_its_defaults() {
     assert_eq!((class.health.failure_threshold, class.health.success_threshold), (3, 1));
     assert_eq!(class.timeouts, ServiceTimeouts::default());
     // What is shown of it reads back as the same.
-    assert_eq!(read(&class.to_value().to_string()).unwrap(), ServiceClassDefinition { health: class.health, ..class });
+    assert_eq!(
+        read(&class.to_value().to_string()).unwrap(),
+        ServiceClassDefinition { health: class.health, ..class.clone() }
+    );
+    let jinja = ServiceClassDefinition { templates: TemplateLanguage::Jinja, ..class };
+    assert_eq!(read(&jinja.to_value().to_string()).unwrap(), jinja);
 }
 
 #[test]

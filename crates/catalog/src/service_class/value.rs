@@ -3,6 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use super::{ArgumentDefinition, Expectation, LifecycleTool, ServiceClassDefinition};
+use crate::template_language::TemplateLanguage;
 
 impl ServiceClassDefinition {
     /// The definition with the keys of its YAML form.
@@ -38,6 +39,9 @@ impl ServiceClassDefinition {
         value.insert("name".to_owned(), self.name.as_str().into());
         put(&mut value, "version", self.version.clone());
         put(&mut value, "description", self.description.clone());
+        if self.templates != TemplateLanguage::Go {
+            put(&mut value, "templates", Some(self.templates.to_string()));
+        }
         if !self.args.is_empty() {
             let args: Map<String, Value> = self.args.iter().map(|(name, arg)| (name.clone(), argument(arg))).collect();
             value.insert("args".to_owned(), args.into());

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Map, Value, json};
-use toolcrib_catalog::{Expectation, LifecycleTool, ObjectName, ServiceClassDefinition};
+use toolcrib_catalog::{Expectation, LifecycleTool, ObjectName, ServiceClassDefinition, TemplateLanguage};
 
 use super::life::{Life, Thresholds};
 use crate::template::{Context, JsonPath, Template, Tree};
@@ -68,13 +68,13 @@ impl Class {
         let mut faults = Vec::new();
         let mut tools = BTreeMap::new();
         for (word, tool) in definition.tools.all() {
-            match Tool::new(word, tool) {
+            match Tool::new(word, tool, definition.templates) {
                 Ok(tool) => drop(tools.insert(word, tool)),
                 Err(more) => faults.extend(more),
             }
         }
         let outputs: Map<String, Value> = definition.outputs.clone().into_iter().collect();
-        let outputs = Tree::parse(&Value::from(outputs));
+        let outputs = Tree::parse(&Value::from(outputs), definition.templates);
         let outputs = outputs.map_err(|error| faults.push(fault("serviceConfig.outputs", &error)));
         match outputs {
             Ok(outputs) if faults.is_empty() => Ok(Self { definition: Arc::clone(definition), tools, outputs }),
@@ -176,12 +176,12 @@ pub(super) fn context(name: &str, class: &str, args: &Map<String, Value>, life: 
 // === impl Tool ===
 
 impl Tool {
-    fn new(word: &'static str, tool: &LifecycleTool) -> Result<Self, Vec<Fault>> {
+    fn new(word: &'static str, tool: &LifecycleTool, language: TemplateLanguage) -> Result<Self, Vec<Fault>> {
         let place = |key: &str| format!("serviceConfig.lifecycleTools.{word}.{key}");
         let mut faults = Vec::new();
-        let args = Tree::parse(&Value::from(tool.args.clone()));
+        let args = Tree::parse(&Value::from(tool.args.clone()), language);
         let args = args.map_err(|error| faults.push(fault(&place("args"), &error))).ok();
-        let condition = tool.condition.as_deref().map(Template::parse).transpose();
+        let condition = tool.condition.as_deref().map(|text| Template::parse(text, language)).transpose();
         let condition = condition.map_err(|error| faults.push(fault(&place("condition"), &error))).ok().flatten();
         let mut outputs = Vec::new();
         for (name, path) in &tool.outputs {

@@ -80,13 +80,6 @@ const REFUSED: [(&[&str], &str); 3] = [
     (&["getHostByName"], "uses the network, which templates cannot access: pass the value as an argument"),
 ];
 
-/// Whether there is a function of this name, or one of sprig that is refused with a reason.
-pub(super) fn is_known(name: &str) -> bool {
-    OPERATORS.iter().any(|(known, ..)| *known == name)
-        || ROWS.iter().any(|row| row.name == name)
-        || refused(name).is_some()
-}
-
 fn refused(name: &str) -> Option<&'static str> {
     REFUSED.iter().find(|(names, _)| names.contains(&name)).map(|(_, why)| *why)
 }

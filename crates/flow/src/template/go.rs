@@ -13,7 +13,6 @@ use super::error::TemplateError;
 use super::path::{Path, Step};
 
 pub(super) use emit::compile;
-pub(super) use lex::is_go;
 pub(super) use parse::parse;
 
 /// A part of a template.

@@ -1,6 +1,7 @@
 //! What templates mean, and what is said of those that cannot be read or have no bound.
 
 use serde_json::{Value, json};
+use toolcrib_catalog::TemplateLanguage;
 
 use super::Context;
 use super::{Fault, JsonPath, TEMPLATE_BYTES, Template, TemplateError, Tree};
@@ -16,8 +17,23 @@ fn context() -> Value {
     })
 }
 
+fn go(text: &str) -> Result<Template, TemplateError> {
+    Template::parse(text, TemplateLanguage::Go)
+}
+
+fn jinja(text: &str) -> Result<Template, TemplateError> {
+    Template::parse(text, TemplateLanguage::Jinja)
+}
+
 fn render(text: &str) -> Result<Value, TemplateError> {
-    Template::parse(text)?.render(&Context::from(&context()))
+    go(text)?.render(&Context::from(&context()))
+}
+
+#[track_caller]
+#[allow(clippy::needless_pass_by_value, reason = "tables read better")]
+fn check_jinja(text: &str, expected: Value) {
+    let rendered = jinja(text).and_then(|template| template.render(&Context::from(&context())));
+    assert_eq!(rendered.unwrap_or_else(|error| panic!("{text}: {error}")), expected, "{text}");
 }
 
 #[track_caller]
@@ -50,12 +66,12 @@ fn a_bare_field_keeps_its_type() {
         ("{{ $.input.name }}", json!("ada")),
         ("{{ .input.none }}", Value::Null),
         ("{{ .input.text }}", json!("true")),
-        ("{{ input.count }}", json!(3)),
-        ("{{ results.pods['items'][0].name }}", json!("p1")),
-        ("{{ vars.item }}", json!({"id": 9})),
     ] {
         check(text, expected);
     }
+    check_jinja("{{ input.count }}", json!(3));
+    check_jinja("{{ results.pods['items'][0].name }}", json!("p1"));
+    check_jinja("{{ vars.item }}", json!({"id": 9}));
 }
 
 #[test]
@@ -147,21 +163,21 @@ fn functions_of_go_and_sprig() {
 
 #[test]
 fn jinja_is_taken_as_it_is() {
-    check(
+    check_jinja(
         "{% for p in results.pods.items %}{{ p.name }}{% if not loop.last %},{% endif %}{% endfor %}",
         json!("p1,p2"),
     );
-    check("{{ input.name | upper }}", json!("ADA"));
-    check("{{ input.missing | default('d') }}", json!("d"));
-    check("{{ input.count + 1 }}", json!("4"));
-    check("{{ input.count > 2 and input.flag }}", json!(true));
-    check("{{ input.tags | join('+') }}", json!("b+a+b"));
-    check("{{ input.json | fromjson }}", json!({"k": [1, 2]}));
-    check("{{ input.tags | first }} {{ input.name ~ '!' }}", json!("b ada!"));
-    check("{{ input.url | trimPrefix('https://') }}", json!("x.org/a/repo.git"));
-    check("{{ input.name is defined }}", json!(true));
-    check("{{ 'x' if input.flag else 'y' }}", json!("x"));
-    check("{{ results['get-list'].n }} of {{ input.count }}", json!("7 of 3"));
+    check_jinja("{{ input.name | upper }}", json!("ADA"));
+    check_jinja("{{ input.missing | default('d') }}", json!("d"));
+    check_jinja("{{ input.count + 1 }}", json!("4"));
+    check_jinja("{{ input.count > 2 and input.flag }}", json!(true));
+    check_jinja("{{ input.tags | join('+') }}", json!("b+a+b"));
+    check_jinja("{{ input.json | fromjson }}", json!({"k": [1, 2]}));
+    check_jinja("{{ input.tags | first }} {{ input.name ~ '!' }}", json!("b ada!"));
+    check_jinja("{{ input.url | trimPrefix('https://') }}", json!("x.org/a/repo.git"));
+    check_jinja("{{ input.name is defined }}", json!(true));
+    check_jinja("{{ 'x' if input.flag else 'y' }}", json!("x"));
+    check_jinja("{{ results['get-list'].n }} of {{ input.count }}", json!("7 of 3"));
 }
 
 #[test]
@@ -170,11 +186,18 @@ fn what_is_missing_is_named() {
         "{{ .context.non_existent_value }}",
         "a {{ .context.non_existent_value }}",
         "{{ upper .context.non_existent_value }}",
+    ] {
+        fails(text, &Fault::Missing(String::new()), &["non_existent_value"]);
+    }
+    for text in [
         "{{ context.non_existent_value }}",
         "x {{ context.non_existent_value | upper }}",
         "{{ context.non_existent_value ~ 'a' }}",
+        "{{ nothing }}",
     ] {
-        fails(text, &Fault::Missing(String::new()), &["non_existent_value"]);
+        let error = jinja(text).unwrap().render(&Context::from(&context())).expect_err(text);
+        assert!(matches!(error.fault, Fault::Missing(_)), "{text}: {error}");
+        assert!(error.to_string().contains(if text.contains("nothing") { "nothing" } else { "non_existent_value" }));
     }
     fails("{{ .input.nme }}", &Fault::Missing(String::new()), &["no `nme` in `.input`", "there is count, empty"]);
     fails(
@@ -185,7 +208,6 @@ fn what_is_missing_is_named() {
     fails("{{ .results.pods.items[7].name }}", &Fault::Missing(String::new()), &["no `7`", "a list of 2"]);
     fails("{{ range .results.pods.items }}{{ .nme }}{{ end }}", &Fault::Missing(String::new()), &["no `nme`"]);
     fails("{{ index .results.pods.items 9 }}", &Fault::Missing(String::new()), &["no `9`"]);
-    fails("{{ nothing }}", &Fault::Missing(String::new()), &["nothing"]);
     // A branch that is not taken asks for nothing.
     check("{{ if .input.flag }}a{{ else }}{{ .input.gone }}{{ end }}", json!("a"));
 }
@@ -205,19 +227,30 @@ fn what_cannot_be_read_is_told_when_it_is_read() {
         ("{{ .a | 5 }}", "expected a function"),
         ("{{ \"open }}", "no `}}`"),
         ("{{ (eq 1 1 }}", "`(` without `)`"),
-        ("{{ .a }}{% if b %}{% endif %}", "mixes"),
+        ("{{ nothing }}", "no function `nothing`"),
+        // The other language is named.
+        ("{{ .a }}{% if b %}{% endif %}", "say `templates: jinja`"),
+        ("{{ input.x }}", "expected `.input` (or say `templates: jinja` in the definition), got `input`"),
+        ("a {{ upper input.x }}", "no function `input`"),
+    ] {
+        let error = go(text).expect_err(text);
+        assert_eq!(error.fault, Fault::Syntax, "{text}");
+        assert!(error.to_string().contains(part), "{text}: {error}");
+    }
+    for (text, part) in [
+        ("{{ .a }}", "not a template"),
         ("{% set x = 1 %}", "`{% set %}` is not supported"),
         ("{% include 'a' %}", "not supported"),
         ("{{ 'a' * 9 }}", "`*` is not supported"),
         ("{{ a. }}", "not a template"),
         ("{% for x in y %}", "not a template"),
     ] {
-        let error = Template::parse(text).expect_err(text);
+        let error = jinja(text).expect_err(text);
         assert_eq!(error.fault, Fault::Syntax, "{text}");
         assert!(error.to_string().contains(part), "{text}: {error}");
     }
     let long = format!("{{{{ .a }}}}{}", "x".repeat(TEMPLATE_BYTES));
-    assert!(Template::parse(&long).is_err());
+    assert!(go(&long).is_err());
     for deep in [
         format!("{{{{ {}.a{} }}}}", "(upper ".repeat(5_000), ")".repeat(5_000)),
         format!("{}{}", "{{ if .a }}".repeat(4_000), "{{ end }}".repeat(4_000)),
@@ -228,7 +261,7 @@ fn what_cannot_be_read_is_told_when_it_is_read() {
         format!("{{{{ .a{} }}}}", " | upper".repeat(7_000)),
         format!("{{{{ {} a }}}}", "not ".repeat(15_000)),
     ] {
-        if let Ok(template) = Template::parse(&deep) {
+        for template in [go(&deep), jinja(&deep)].into_iter().flatten() {
             assert!(template.render(&Context::from(&json!({"a": []}))).is_err(), "{}", &deep[..40]);
         }
     }
@@ -241,11 +274,10 @@ fn what_has_no_bound_is_an_error() {
     fails("{{ $a := repeat 100000 \"x\" }}{{ replace \"x\" $a $a }}", too_much, &["more than"]);
     fails("{{ range 10001 }}x{{ end }}", too_much, &["at most 10000"]);
     fails("{{ range until 9999 }}{{ range until 9999 }}x{{ end }}{{ end }}", too_much, &["exceeds the limit of steps"]);
-    fails(
-        "{% for a in range(9999) %}{% for b in range(9999) %}{% for c in range(9999) %}{% endfor %}{% endfor %}{% endfor %}",
-        too_much,
-        &["exceeds the limit of steps"],
-    );
+    let loops = "{% for a in range(9999) %}{% for b in range(9999) %}{% for c in range(9999) %}{% endfor %}{% endfor %}{% endfor %}";
+    let error = jinja(loops).unwrap().render(&Context::from(&context())).expect_err(loops);
+    assert_eq!(error.fault, Fault::TooMuch, "{error}");
+    assert!(error.to_string().contains("exceeds the limit of steps"), "{error}");
     let doubling = format!("{{{{ $a := list 1 2 }}}}{}{{{{ toJson $a }}}}", "{{ $a := list $a $a }}".repeat(40));
     fails(&doubling, too_much, &["too large"]);
     let doubling = format!("{{{{ $a := \"xx\" }}}}{}{{{{ $a }}}}", "{{ $a := cat $a $a }}".repeat(40));
@@ -262,15 +294,19 @@ fn what_has_no_bound_is_an_error() {
 
 #[test]
 fn a_tree_names_the_place_of_what_is_wrong() {
-    let tree = Tree::parse(&json!({"a": {"b": ["x", "{{ .input.count }}"]}, "n": 1, "keep": "true"})).expect("a tree");
+    let tree =
+        Tree::parse(&json!({"a": {"b": ["x", "{{ .input.count }}"]}, "n": 1, "keep": "true"}), TemplateLanguage::Go)
+            .expect("a tree");
     assert_eq!(
         tree.render(&Context::from(&context())).expect("rendered"),
         json!({"a": {"b": ["x", 3]}, "n": 1, "keep": "true"})
     );
-    assert!(Tree::parse(&json!({"a": [1, "x"]})).expect("plain").is_plain());
-    let error = Tree::parse(&json!({"a": {"b": ["x", "{{ .input.count"]}})).expect_err("not a template");
+    assert!(Tree::parse(&json!({"a": [1, "x"]}), TemplateLanguage::Go).expect("plain").is_plain());
+    let error =
+        Tree::parse(&json!({"a": {"b": ["x", "{{ .input.count"]}}), TemplateLanguage::Go).expect_err("not a template");
     assert_eq!(error.field(), "a.b[1]");
-    let tree = Tree::parse(&json!({"text": "{{ .context.non_existent_value }}"})).expect("a tree");
+    let tree =
+        Tree::parse(&json!({"text": "{{ .context.non_existent_value }}"}), TemplateLanguage::Go).expect("a tree");
     let error = tree.render(&Context::from(&context())).expect_err("missing");
     assert!(error.to_string().starts_with("`text`: no `non_existent_value` in `.context`"), "{error}");
     assert_eq!(error.fault, Fault::Missing("non_existent_value".to_owned()));
@@ -301,8 +337,8 @@ fn paths_of_conditions() {
 #[test]
 fn what_is_below_a_root_can_be_exchanged_and_is_seen_by_both_languages() {
     let mut context = Context::from(&json!({"input": {"n": 1}, "results": {}, "list": [1, 2]}));
-    let check = |context: &Context, text: &str, expected: Value| {
-        let template = Template::parse(text).unwrap_or_else(|error| panic!("{text}: {error}"));
+    let check_in = |language, context: &Context, text: &str, expected: Value| {
+        let template = Template::parse(text, language).unwrap_or_else(|error| panic!("{text}: {error}"));
         assert_eq!(template.render(context).unwrap_or_else(|error| panic!("{text}: {error}")), expected, "{text}");
     };
     context.set("results", &["say_0", "say"], json!({"deep": [{"a": "x"}, {"a": "y"}], "n": 2}), None);
@@ -318,10 +354,6 @@ fn what_is_below_a_root_can_be_exchanged_and_is_seen_by_both_languages() {
         ("{{ keys .results | join \",\" }}", json!("say,say_0")),
         ("{{ hasKey .results \"say\" }}", json!(true)),
         ("{{ .results.gone | default \"none\" }}", json!("none")),
-        ("{{ results.say.deep | length }}", json!("2")),
-        ("{% for key in results %}{{ key }} {% endfor %}", json!("say say_0 ")),
-        ("{{ results | length }}", json!("2")),
-        ("{{ results.say.deep[0].a ~ results.say.n }}", json!("x2")),
         (
             "{{ .results | toJson }}",
             json!(
@@ -329,17 +361,26 @@ fn what_is_below_a_root_can_be_exchanged_and_is_seen_by_both_languages() {
             ),
         ),
     ] {
-        check(&context, text, expected);
+        check_in(TemplateLanguage::Go, &context, text, expected);
     }
+    for (text, expected) in [
+        ("{{ results.say.deep | length }}", json!("2")),
+        ("{% for key in results %}{{ key }} {% endfor %}", json!("say say_0 ")),
+        ("{{ results | length }}", json!("2")),
+        ("{{ results.say.deep[0].a ~ results.say.n }}", json!("x2")),
+    ] {
+        check_in(TemplateLanguage::Jinja, &context, text, expected);
+    }
+    let check = |context: &Context, text, expected| check_in(TemplateLanguage::Go, context, text, expected);
     let before = context.clone();
     context.set("results", &["say"], json!("new"), None);
     check(&context, "{{ .results.say | upper }}", json!("NEW"));
     check(&context, "{{ .results.say_0.n | add 1 }}", json!("3"));
     check(&before, "{{ .results.say.n | add 1 }}", json!("3"));
     context.remove("results", "say");
-    let error = Template::parse("{{ .results.say }}").unwrap().render(&context).expect_err("it is gone");
+    let error = go("{{ .results.say }}").unwrap().render(&context).expect_err("it is gone");
     assert!(error.message().contains("no `say` in `.results`; there is say_0"), "{error}");
-    let error = Template::parse("{{ upper .nothing }}").unwrap().render(&context).expect_err("no such root");
+    let error = go("{{ upper .nothing }}").unwrap().render(&context).expect_err("no such root");
     assert!(error.message().contains("no `nothing` here; there is input, list, results"), "{error}");
 }
 
@@ -347,25 +388,35 @@ fn what_is_below_a_root_can_be_exchanged_and_is_seen_by_both_languages() {
 fn functions_go_through_no_more_than_a_bound_in_all() {
     let texts: Vec<String> = (0..10_000).map(|at| at.to_string()).collect();
     let context = Context::from(&json!({"input": {"i": texts, "t": "a".repeat(1_000_000)}}));
-    for text in [
+    for template in [
         "{{ range until 10000 }}{{ $x := toJson $.input.i }}{{ end }}",
         "{{ range until 10000 }}{{ $x := sortAlpha $.input.i }}{{ end }}",
         "{{ range until 10000 }}{{ $x := upper $.input.t }}{{ end }}",
         "{{ range until 10000 }}{{ $x := regexMatch (printf \"a{1,500}%d\" .) \"a\" }}{{ end }}",
-        "{% for x in input.i %}{% if input.i | sort | first %}{% endif %}{% endfor %}",
-        "{% for x in input.i %}{% if input.i | map('upper') | list %}{% endif %}{% endfor %}",
-    ] {
-        let error = Template::parse(text).unwrap().render(&context).expect_err(text);
+    ]
+    .map(go)
+    .into_iter()
+    .chain(
+        [
+            "{% for x in input.i %}{% if input.i | sort | first %}{% endif %}{% endfor %}",
+            "{% for x in input.i %}{% if input.i | map('upper') | list %}{% endif %}{% endfor %}",
+        ]
+        .map(jinja),
+    ) {
+        let template = template.unwrap();
+        let text = template.text();
+        let error = template.render(&context).expect_err(text);
         assert_eq!(error.fault, Fault::TooMuch, "{text}: {error}");
         assert!(error.message().contains("exceeds the limit of work in functions"), "{text}: {error}");
     }
     // What goes through it once for each item, or looks at each item, is far below.
-    for text in [
-        "{{ range .input.i }}{{ upper . }}{{ regexMatch \"^1\" . }}{{ end }}",
-        "{% for x in input.i | sort %}{{ x | upper }}{% endfor %}",
-        "{{ range $at, $x := .input.i }}{{ len $.input.i }}{{ index $.input.i $at }}{{ end }}",
+    for template in [
+        go("{{ range .input.i }}{{ upper . }}{{ regexMatch \"^1\" . }}{{ end }}"),
+        jinja("{% for x in input.i | sort %}{{ x | upper }}{% endfor %}"),
+        go("{{ range $at, $x := .input.i }}{{ len $.input.i }}{{ index $.input.i $at }}{{ end }}"),
     ] {
-        Template::parse(text).unwrap().render(&context).unwrap_or_else(|error| panic!("{text}: {error}"));
+        let template = template.unwrap();
+        template.render(&context).unwrap_or_else(|error| panic!("{}: {error}", template.text()));
     }
 }
 
@@ -373,11 +424,10 @@ fn functions_go_through_no_more_than_a_bound_in_all() {
 fn clock_functions_show_the_moment_of_the_rendering() {
     // 2026-03-09T05:06:07.089Z, a Monday.
     let now = toolcrib_base::Timestamp::parse("2026-03-09T05:06:07.089Z").unwrap();
-    let render = |text: &str| Template::parse(text)?.render(&Context::from(&context()).at(now));
+    let render = |text: &str| go(text)?.render(&Context::from(&context()).at(now));
     for (text, expected) in [
         (r#"{{ now | date "2006-01-02T15:04:05Z07:00" }}"#, "2026-03-09T05:06:07Z"),
         ("{{ now }}", "2026-03-09T05:06:07.089Z"),
-        (r#"{{ now() | date("2006-01-02") }}"#, "2026-03-09"),
         (r#"{{ date "Mon, 02 Jan 2006 15:04:05 MST" now }}"#, "Mon, 09 Mar 2026 05:06:07 UTC"),
         (
             r#"{{ now | date "Monday January 2 _2 3:04PM 03pm 1 06 -0700" }}"#,
@@ -396,6 +446,8 @@ fn clock_functions_show_the_moment_of_the_rendering() {
     ] {
         assert_eq!(render(text).unwrap_or_else(|error| panic!("{text}: {error}")), json!(expected), "{text}");
     }
+    let called = jinja(r#"{{ now() | date("2006-01-02") }}"#).unwrap();
+    assert_eq!(called.render(&Context::from(&context()).at(now)).unwrap(), json!("2026-03-09"));
     for (text, part) in [
         (r#"{{ now | date }}"#, "`date` takes 2 values, got 1"),
         (r#"{{ date "2006" "soon" }}"#, "expected a time such as"),

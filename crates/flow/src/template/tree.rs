@@ -1,6 +1,7 @@
 //! A deep value with templates in it.
 
 use serde_json::{Map, Value};
+use toolcrib_catalog::TemplateLanguage;
 
 use super::error::TemplateError;
 use super::{Context, Template};
@@ -21,9 +22,9 @@ enum Branch {
 // === impl Tree ===
 
 impl Tree {
-    /// Reads a value; a template that cannot be read is named with its place.
-    pub fn parse(value: &Value) -> Result<Self, TemplateError> {
-        Branch::parse(value).map(Self)
+    /// Reads a value whose texts are written in `language`; a template that cannot be read is named with its place.
+    pub fn parse(value: &Value, language: TemplateLanguage) -> Result<Self, TemplateError> {
+        Branch::parse(value, language).map(Self)
     }
 
     /// A value that is not to be rendered.
@@ -59,20 +60,21 @@ impl Tree {
 // === impl Branch ===
 
 impl Branch {
-    fn parse(value: &Value) -> Result<Self, TemplateError> {
+    fn parse(value: &Value, language: TemplateLanguage) -> Result<Self, TemplateError> {
         let branch = match value {
             Value::String(text) => {
-                let template = Template::parse(text)?;
+                let template = Template::parse(text, language)?;
                 if template.is_plain() { Self::Fixed(value.clone()) } else { Self::Leaf(template) }
             }
             Value::Array(items) => {
-                let parse = |(index, item)| Self::parse(item).map_err(|error| error.inside(&format!("[{index}]")));
+                let parse =
+                    |(index, item)| Self::parse(item, language).map_err(|error| error.inside(&format!("[{index}]")));
                 let items = items.iter().enumerate().map(parse).collect::<Result<Vec<_>, _>>()?;
                 if items.iter().all(Self::is_fixed) { Self::Fixed(value.clone()) } else { Self::List(items) }
             }
             Value::Object(members) => {
                 let parse = |(key, member): (&String, &Value)| {
-                    Ok((key.clone(), Self::parse(member).map_err(|error: TemplateError| error.inside(key))?))
+                    Ok((key.clone(), Self::parse(member, language).map_err(|error: TemplateError| error.inside(key))?))
                 };
                 let members = members.iter().map(parse).collect::<Result<Vec<_>, TemplateError>>()?;
                 let is_fixed = members.iter().all(|(_, member)| member.is_fixed());

@@ -6,7 +6,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use serde_json::Value;
-use toolcrib_catalog::{Action, Condition, DefinitionProblem, Expectation, Position, Step, Test, WorkflowDefinition};
+use toolcrib_catalog::{
+    Action, Condition, DefinitionProblem, Expectation, Position, Step, TemplateLanguage, Test, WorkflowDefinition,
+};
 
 use crate::template::{JsonPath, TemplateError, Tree};
 
@@ -60,8 +62,8 @@ pub(super) struct CompiledExpectation {
 impl Program {
     /// Reads the templates of a definition, or says what is wrong with each of them.
     pub fn compile(definition: &Arc<WorkflowDefinition>) -> Result<Self, Vec<DefinitionProblem>> {
-        let mut compiler =
-            Compiler { file: PathBuf::from(format!("workflows/{}.yaml", definition.name)), problems: Vec::new() };
+        let file = PathBuf::from(format!("workflows/{}.yaml", definition.name));
+        let mut compiler = Compiler { file, language: definition.templates, problems: Vec::new() };
         let steps = compiler.codes(&definition.steps);
         let on_failure = compiler.codes(&definition.on_failure);
         let output = definition.output.as_ref().map(|output| compiler.tree(output, None, "output"));
@@ -113,6 +115,7 @@ impl Tests {
 
 struct Compiler {
     file: PathBuf,
+    language: TemplateLanguage,
     problems: Vec<DefinitionProblem>,
 }
 
@@ -184,7 +187,7 @@ impl Compiler {
     }
 
     fn tree(&mut self, value: &Value, step: Option<&Step>, field: &str) -> Tree {
-        Tree::parse(value).unwrap_or_else(|error: TemplateError| {
+        Tree::parse(value, self.language).unwrap_or_else(|error: TemplateError| {
             let dot = if error.field().is_empty() || error.field().starts_with('[') { "" } else { "." };
             let field = format!("{field}{dot}{}", error.field());
             self.problem(step, &field, error.message().to_owned(), None);

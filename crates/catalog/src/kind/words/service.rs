@@ -4,6 +4,7 @@ pub(crate) const CLASS: &[(&str, &str)] = &[
     ("name", "The class's name, the same as the file's without its ending."),
     ("description", "What its services are."),
     ("version", "A note; nothing follows from it."),
+    ("templates", "The language of its templates: `go` (without the key) or `jinja`."),
     ("args", "The arguments of its services. Without any, services take whatever they are given."),
     // The sample's argument; its keys are those of every one.
     ("args.path.type", "The kind of its values."),

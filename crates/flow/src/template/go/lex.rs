@@ -3,14 +3,8 @@
 use serde_json::Value;
 
 use super::super::error::{TemplateError, shown};
-use super::super::function;
 use super::super::limit::ACTION;
 use super::super::path::Step;
-
-/// Words that begin an action.
-const KEYWORDS: [&str; 9] = ["if", "else", "end", "range", "with", "define", "template", "block", "break"];
-/// Words that stand between values in Jinja, so that what is in front of them is none of Go's functions.
-const JINJA_WORDS: [&str; 7] = ["is", "in", "not", "and", "or", "if", "else"];
 
 /// A text or what stands in braces.
 #[derive(Debug, Clone, Copy)]
@@ -37,46 +31,6 @@ pub(super) enum Token {
     Comma,
     Declare,
     Assign,
-}
-
-/// Whether a text is in Go's language. A text that is in both is an error.
-pub(in super::super) fn is_go(text: &str) -> Result<bool, TemplateError> {
-    let Ok(parts) = cut(text) else { return Ok(true) };
-    let is_go = parts.iter().any(|part| matches!(part, Part::Action(action) if speaks_go(action)));
-    if is_go && text.contains("{%") {
-        let message =
-            format!("mixes Go's fields (`{{{{ .x }}}}`) with Jinja's blocks (`{{% … %}}`): `{}`", shown(text));
-        return Err(TemplateError::syntax(message));
-    }
-    Ok(is_go)
-}
-
-/// Whether an action can only be Go's.
-fn speaks_go(action: &str) -> bool {
-    let bare = unquoted(action.trim());
-    let bare = bare.trim_start_matches(['(', ' ']);
-    let mut before = ' ';
-    for (at, c) in bare.char_indices() {
-        let after = bare[at + c.len_utf8()..].chars().next().unwrap_or(' ');
-        let begins = before.is_whitespace() || matches!(before, '(' | '|' | ',' | '=');
-        let is_field = after.is_alphabetic() || after == '_' || after.is_whitespace() || after == ')';
-        if c == '$' || c == '.' && begins && is_field {
-            return true;
-        }
-        before = c;
-    }
-    let word: &str = bare.split(|c: char| !(c.is_alphanumeric() || c == '_')).next().unwrap_or("");
-    if bare.starts_with("/*") || KEYWORDS.contains(&word) {
-        return true;
-    }
-    let rest = &bare[word.len()..];
-    // Functions that are called with nothing; in Jinja's language they are called with brackets.
-    if matches!(word, "now" | "uuidv4") && !rest.starts_with(['(', '.', '[']) {
-        return true;
-    }
-    let next: String = rest.trim_start().chars().take_while(|c| c.is_alphanumeric()).collect();
-    let is_operand = rest.trim_start().starts_with(|c: char| c.is_alphanumeric() || matches!(c, '"' | '`' | '('));
-    function::is_known(word) && rest.starts_with(char::is_whitespace) && is_operand && !JINJA_WORDS.contains(&&*next)
 }
 
 /// An action with every quoted text emptied.

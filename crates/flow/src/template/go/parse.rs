@@ -217,6 +217,11 @@ impl Reader<'_> {
     /// A function with its arguments, the piped value last; or a single value.
     fn command(&mut self, piped: Option<Expr>) -> Result<Expr, TemplateError> {
         if let Some(Token::Word(word)) = self.tokens.next_if(|token| matches!(token, Token::Word(_))) {
+            if matches!(self.tokens.peek(), Some(Token::Field { spaced: false, .. })) {
+                return Err(self.fault(&format!(
+                    "expected `.{word}` (or say `templates: jinja` in the definition), got `{word}`"
+                )));
+            }
             let mut arguments = Vec::new();
             while let Some(argument) = self.operand()? {
                 arguments.push(argument);

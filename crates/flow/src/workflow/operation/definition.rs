@@ -13,7 +13,8 @@ use crate::workflow::program::Program;
 use crate::workflow::table::{Table, cycle};
 
 /// The members of a definition beside its name.
-const MEMBERS: [&str; 8] = ["description", "labels", "args", "steps", "onFailure", "on_failure", "output", "timeout"];
+const MEMBERS: [&str; 9] =
+    ["description", "labels", "args", "steps", "onFailure", "on_failure", "output", "timeout", "templates"];
 
 pub(super) fn list(asking: &OperationCall) -> Value {
     let table = asking.inner.table();

@@ -182,9 +182,12 @@ mod tests {
             "steps:\n- {id: get-list, tool: t}\n- {id: b, tool: t, args: {x: \"a {{ .results.get-lost.n | upper }}\"}}\n",
             &["steps[1].args: no step named `get-lost`"],
         );
-        check("steps:\n- {id: a, tool: t}\n- {id: b, tool: t, args: {x: \"{{ results.a.n }}\"}}\n", &[]);
         check(
-            "steps: [{id: b, tool: t, args: {x: \"{{ results.nobody.n }}\"}}]\n",
+            "templates: jinja\nsteps:\n- {id: a, tool: t}\n- {id: b, tool: t, args: {x: \"{{ results.a.n }}\"}}\n",
+            &[],
+        );
+        check(
+            "templates: jinja\nsteps: [{id: b, tool: t, args: {x: \"{{ results.nobody.n }}\"}}]\n",
             &["steps[0].args: no step named `nobody`"],
         );
         check("steps: [{id: a, tool: t, outputs: {n: \"{{ .results.a.n }}\"}}]\n", &[]);
@@ -199,7 +202,7 @@ mod tests {
         check("steps: [{id: a, tool: t, args: {x: \"{{ .results.b | default 1 }}\"}}]\n", &[]);
         check("steps: [{id: a, tool: t, args: {x: \"{{ index .results \\\"b\\\" }}\"}}]\n", &[]);
         check("steps: [{id: a, tool: t, args: {x: \"{{ .context.b }}\"}}]\n", &["steps[0].args: no step named `b`"]);
-        check("steps: [{id: a, tool: t, args: {x: \"{{ results.b | default(1) }}\"}}]\n", &[]);
+        check("templates: jinja\nsteps: [{id: a, tool: t, args: {x: \"{{ results.b | default(1) }}\"}}]\n", &[]);
     }
 
     #[test]

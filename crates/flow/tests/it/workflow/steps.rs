@@ -1,7 +1,11 @@
 //! Steps one after the other: what templates see, what is answered, what is written down, what a failure does.
 
+use std::sync::Arc;
+
 use serde_json::{Value, json};
 use toolcrib_base::PrincipalId;
+use toolcrib_catalog::WorkflowDefinition;
+use toolcrib_flow::workflow::Program;
 use toolcrib_store::RunQuery;
 
 use super::{Bench, error};
@@ -140,13 +144,13 @@ async fn outputs_of_a_step_are_variables_of_later_ones() {
 }
 
 /// The first step answers a text with structured content; what the second was called with.
-async fn passed_on(text: &str, data: &Value, template: &str) -> Value {
+async fn passed_on(language: &str, text: &str, data: &Value, template: &str) -> Value {
     let bench = Bench::new();
     let steps = json!([
         {"id": "a", "tool": "text", "args": {"text": text, "data": data}},
         {"id": "b", "tool": "echo", "args": {"got": template}},
     ]);
-    let finished = bench.run(&format!("steps: {steps}\n"), json!({})).await;
+    let finished = bench.run(&format!("templates: {language}\nsteps: {steps}\n"), json!({})).await;
     assert_eq!(finished.error, None, "{template}");
     bench.fakes.calls.lock().unwrap().last().unwrap().1["got"].clone()
 }
@@ -165,8 +169,6 @@ async fn steps_read_structured_content_where_the_text_does_not_have_it() {
         ("2.5 km", "{{ index .results.a \"unit\" }}", json!("km")),
         ("2.5 km", "{{ with .results.a }}{{ .unit }}{{ end }}", json!("km")),
         ("2.5 km", "{{ range .results.a.parts }}{{ .n }}{{ end }}", json!("7")),
-        ("2.5 km", "{{ results.a.unit | upper }}", json!("KM")),
-        ("2.5 km", "{{ results.a | upper }}", json!("2.5 KM")),
         // A text that is JSON comes first; what it lacks is looked for in the structured content.
         (object, "{{ .results.a.shared }}", json!("text")),
         (object, "{{ .results.a.own }}", json!(1)),
@@ -179,7 +181,10 @@ async fn steps_read_structured_content_where_the_text_does_not_have_it() {
         ("", "{{ .results.a }}", data.clone()),
         ("", "{{ .results.a.unit }}", json!("km")),
     ] {
-        assert_eq!(passed_on(text, &data, template).await, expected, "{template} of `{text}`");
+        assert_eq!(passed_on("go", text, &data, template).await, expected, "{template} of `{text}`");
+    }
+    for (template, expected) in [("{{ results.a.unit | upper }}", "KM"), ("{{ results.a | upper }}", "2.5 KM")] {
+        assert_eq!(passed_on("jinja", "2.5 km", &data, template).await, expected, "{template}");
     }
 }
 
@@ -207,15 +212,27 @@ async fn conditions_loops_branches_and_outputs_see_structured_content() {
 }
 
 #[tokio::test]
+async fn the_key_templates_decides_the_language() {
+    let step = "steps:\n- {id: a, tool: echo, args: {said: \"{{ input.two | upper }}\"}}\n";
+    let bench = Bench::new();
+    let finished = bench.run(&format!("templates: jinja\n{step}"), json!({"two": "b"})).await;
+    assert_eq!(finished.error, None);
+    let definition = Arc::new(WorkflowDefinition::of_text("w", &format!("name: w\n{step}")).unwrap());
+    let problems = Program::compile(&definition).unwrap_err();
+    assert_eq!(problems[0].field, "steps[0].args.said");
+    assert!(problems[0].message.contains("say `templates: jinja`"), "{}", problems[0]);
+}
+
+#[tokio::test]
 async fn a_run_names_the_arguments_that_its_templates_mentioned() {
     let text = r#"steps:
 - {id: a, tool: echo, args: {two: "{{ .input.two }} and {{ .input.one }}", again: "{{.input.two}}", glued: "{{.input.g}}-{{.input.h}}"}}
 - {id: s, tool: echo, args: {never: "{{ .input.never }}"}, condition: {template: "{{ eq .input.flag \"x\" }}"}}
 - id: l
   forEach: {items: "{{ .input.list }}", steps: [{id: x, tool: echo, args: {deep: [{k: "{{ default \"d\" .input.deep.er }}"}]}}]}
-- {id: z, tool: echo, args: {plain: ".input.plain", jinja: "{{ input.jinja }}"}}
+- {id: z, tool: echo, args: {plain: ".input.plain"}}
 "#;
-    let input = json!({"one": 1, "two": 2, "g": 1, "h": 2, "flag": "y", "list": [1, 2], "deep": {}, "jinja": 1});
+    let input = json!({"one": 1, "two": 2, "g": 1, "h": 2, "flag": "y", "list": [1, 2], "deep": {}});
     let finished = Bench::new().run(text, input.clone()).await;
     assert_eq!(finished.error, None);
     let expected = json!(["input.two", "input.g", "input.one", "input.flag", "input.list", "input.deep.er"]);
