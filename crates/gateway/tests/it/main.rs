@@ -12,6 +12,7 @@ mod crowd;
 mod dialect;
 mod discovery;
 mod duplex;
+mod edge;
 mod environments;
 mod eras;
 mod examples;
