@@ -76,6 +76,8 @@ pub struct HeadReader {
     is_to_head: bool,
     /// How many bytes were there without an end of the head.
     scanned: usize,
+    /// How many bytes at the start are informational responses. They are not parsed again.
+    passed: usize,
 }
 
 /// Separates the data of a body from its framing.
@@ -110,7 +112,7 @@ pub struct Span {
 impl HeadReader {
     /// A reader of the response to a request of this method.
     pub fn new(method: &Method) -> Self {
-        Self { is_to_head: method == Method::HEAD, scanned: 0 }
+        Self { is_to_head: method == Method::HEAD, scanned: 0, passed: 0 }
     }
 
     /// The head at the start of `bytes` and its length; `None` when it is not whole. Called again, the bytes are the same
@@ -121,15 +123,15 @@ impl HeadReader {
         if scanned > 0 && !has_empty_line(&bytes[scanned.saturating_sub(3)..]) {
             return if bytes.len() > HEAD_BYTES { Err(ResponseError::HeadTooLarge) } else { Ok(None) };
         }
-        let mut start = 0;
-        while let Some((head, length)) = parse(&bytes[start..], self.is_to_head)? {
-            start += length;
-            if start > HEAD_BYTES {
+        while let Some((head, length)) = parse(&bytes[self.passed..], self.is_to_head)? {
+            let end = self.passed + length;
+            if end > HEAD_BYTES {
                 break;
             }
             if let Some(head) = head {
-                return Ok(Some((head, start)));
+                return Ok(Some((head, end)));
             }
+            self.passed = end;
         }
         if bytes.len() > HEAD_BYTES { Err(ResponseError::HeadTooLarge) } else { Ok(None) }
     }

@@ -97,6 +97,20 @@ fn informational_heads_are_passed_over() {
 }
 
 #[test]
+fn informational_heads_are_not_parsed_again() {
+    let one = "HTTP/1.1 100 x\r\n\r\n";
+    let mut reader = HeadReader::new(&Method::POST);
+    let mut bytes = Vec::new();
+    for count in 1..=HEAD_BYTES / one.len() {
+        bytes.extend_from_slice(one.as_bytes());
+        assert_eq!(reader.read(&bytes), Ok(None));
+        assert_eq!(reader.passed, count * one.len());
+    }
+    bytes.extend_from_slice(one.as_bytes());
+    assert_eq!(reader.read(&bytes), Err(ResponseError::HeadTooLarge));
+}
+
+#[test]
 fn bodies_are_the_same_wherever_they_are_cut() {
     let chunked = |body: &str| format!("HTTP/1.1 200 x\r\ntransfer-encoding: chunked\r\n\r\n{body}");
     for (text, body) in [

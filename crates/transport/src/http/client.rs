@@ -108,6 +108,14 @@ impl HttpClient {
         Ok(Self { connector: Connector::new()?, pool: Arc::default() })
     }
 
+    /// A new pool that trusts the authorities of `roots` in place of those of the platform.
+    ///
+    /// # Errors
+    /// TLS cannot be set up on this machine.
+    pub fn trusting(roots: rustls::RootCertStore) -> std::io::Result<Self> {
+        Ok(Self { connector: Connector::trusting(roots)?, pool: Arc::default() })
+    }
+
     /// What requests to `uri` with these headers have in common.
     pub(crate) fn template(&self, method: Method, uri: &Uri, headers: HeaderMap) -> RequestTemplate {
         let head = rendered(&method, uri, &headers);

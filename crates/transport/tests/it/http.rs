@@ -11,12 +11,14 @@ use toolcrib_transport::{CallHandler, Inbox, Link, Reply};
 
 mod body;
 mod client;
+mod hostile;
 mod link;
 mod modern;
 mod old;
 mod pool;
 mod resume;
 mod server;
+mod tls;
 
 /// Notes what it is told; answers what every client must.
 #[derive(Debug, Default)]

@@ -10,7 +10,7 @@ use http::Uri;
 use http::uri::Scheme;
 use hyper_rustls::{ConfigBuilderExt, HttpsConnector, HttpsConnectorBuilder, MaybeHttpsStream};
 use hyper_util::client::legacy::connect::HttpConnector;
-use rustls::{ClientConfig, ConfigBuilder, WantsVerifier};
+use rustls::{ClientConfig, ConfigBuilder, RootCertStore, WantsVerifier};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::sync::OnceCell;
@@ -71,6 +71,15 @@ impl Connector {
         Ok(Self { tcp, tls: Arc::new(Tls { settings, connector: OnceCell::new() }) })
     }
 
+    /// One that trusts these certificates in place of the platform's.
+    pub(super) fn trusting(roots: RootCertStore) -> io::Result<Self> {
+        let connector = Self::new()?;
+        let settings = connector.tls.settings.clone().with_root_certificates(roots).with_no_client_auth();
+        let https = https(settings, connector.tcp.clone());
+        let tls = Tls { settings: connector.tls.settings.clone(), connector: OnceCell::new_with(Some(https)) };
+        Ok(Self { tls: Arc::new(tls), ..connector })
+    }
+
     /// A connection to the host and port of `uri`. An error means that nothing was sent.
     pub(super) async fn connect(&self, uri: &Uri) -> Result<Stream, LinkError> {
         if uri.scheme() == Some(&Scheme::HTTP) {
@@ -90,14 +99,15 @@ impl Connector {
     async fn https(&self) -> Result<HttpsConnector<HttpConnector>, LinkError> {
         let build = || {
             let (settings, tcp) = (self.tls.settings.clone(), self.tcp.clone());
-            tokio::task::spawn_blocking(move || {
-                let builder = HttpsConnectorBuilder::new().with_tls_config(with_certificates(settings));
-                builder.https_or_http().enable_http1().wrap_connector(tcp)
-            })
+            tokio::task::spawn_blocking(move || https(with_certificates(settings), tcp))
         };
         let connector = self.tls.connector.get_or_try_init(build).await;
         connector.cloned().map_err(|error| LinkError::Unreachable(format!("cannot set up TLS: {error}")))
     }
+}
+
+fn https(settings: ClientConfig, tcp: HttpConnector) -> HttpsConnector<HttpConnector> {
+    HttpsConnectorBuilder::new().with_tls_config(settings).https_or_http().enable_http1().wrap_connector(tcp)
 }
 
 /// TLS that trusts the certificates of the platform.
@@ -105,7 +115,7 @@ fn with_certificates(settings: ConfigBuilder<ClientConfig, WantsVerifier>) -> Cl
     let trusting = settings.clone().with_native_roots().unwrap_or_else(|error| {
         // The handshake then fails with its own reason.
         tracing::warn!(%error, "no certificates found on this machine; https servers cannot be reached");
-        settings.with_root_certificates(rustls::RootCertStore::empty())
+        settings.with_root_certificates(RootCertStore::empty())
     });
     trusting.with_no_client_auth()
 }
