@@ -1,9 +1,6 @@
 //! What a server may ask of a client: as a request of its own (legacy) or inside an `input_required` result (modern).
 
 use std::collections::BTreeMap;
-use std::sync::LazyLock;
-
-use memchr::memmem::Finder;
 
 use crate::capability::Capabilities;
 use crate::error::{CAPABILITY_MISSING, INVALID_PARAMS, METHOD_NOT_FOUND, RpcError};
@@ -127,9 +124,7 @@ impl InputKind {
 
 /// Whether a result says that it needs answers first.
 pub fn is_input_required(result: &Raw) -> bool {
-    // The content may be large: the word is looked for before the members are.
-    static WORD: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(INPUT_REQUIRED));
-    WORD.find(result.bytes()).is_some() && result.text("resultType").as_deref() == Some(INPUT_REQUIRED)
+    result.text("resultType").as_deref() == Some(INPUT_REQUIRED)
 }
 
 impl InputRequired {

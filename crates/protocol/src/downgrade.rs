@@ -109,7 +109,7 @@ fn tool_result(revision: Revision, result: &Raw) -> Raw {
     // Most results need nothing and some are large: they are searched, not read. A key with escapes is overlooked, as
     // is then the harm that its sender does to its own result.
     static KEY: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new("structuredContent"));
-    let named = || KEY.find(result.bytes()).is_some();
+    let named = || result.may_have("structuredContent") && KEY.find(result.bytes()).is_some();
     if revision.has_structured_content() && !named() {
         return result.clone();
     }

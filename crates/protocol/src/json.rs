@@ -8,10 +8,12 @@ use std::collections::HashSet;
 use bytes::Bytes;
 use bytestring::ByteString;
 
+use crate::own_meta;
+
 /// From this many keys on an object's keys are looked up in a set instead of one by one.
 const SET_FROM: usize = 16;
-/// How many bytes of a string are looked at one by one.
-const SHORT: usize = 24;
+/// How many bytes of a string are looked at word by word, before a search begins that is made for long ones.
+const SHORT: usize = 64;
 
 /// What to insist on.
 #[derive(Debug, Clone, Copy)]
@@ -110,6 +112,46 @@ pub struct Member<'a> {
     pub raw_key: &'a str,
     /// The value's raw text without surrounding blanks.
     pub value: &'a str,
+    /// Which keys the value may have, where it is an object.
+    pub(crate) keys: KeyFilter,
+    /// Whether a key of the value, at whatever depth, may be one of those that only the gateway itself sets.
+    pub(crate) may_be_own: bool,
+}
+
+/// Which keys may stand in the outermost object of a text: noted while it is scanned or written, so that a large text is
+/// not searched for a key that it does not have. It may say yes for a key that is not there, and never no for one that is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct KeyFilter(u64);
+
+impl KeyFilter {
+    /// Nothing is known of the keys.
+    pub(crate) const UNKNOWN: Self = Self(u64::MAX);
+    /// There are no keys.
+    pub(crate) const EMPTY: Self = Self(0);
+
+    /// Notes a key, without its escapes.
+    pub(crate) fn add(&mut self, key: &str) {
+        self.0 |= Self::bit(key);
+    }
+
+    /// Notes a key as it is written, with its quotes.
+    pub(crate) fn add_raw(&mut self, raw: &str) {
+        match raw.get(1..raw.len().saturating_sub(1)) {
+            Some(key) if !key.contains('\\') => self.add(key),
+            _ => *self = Self::UNKNOWN,
+        }
+    }
+
+    /// Whether there may be such a key.
+    pub(crate) fn may_have(self, key: &str) -> bool {
+        self.0 & Self::bit(key) != 0
+    }
+
+    fn bit(key: &str) -> u64 {
+        let bytes = key.as_bytes();
+        let (first, last) = (bytes.first().copied().unwrap_or_default(), bytes.last().copied().unwrap_or_default());
+        1 << ((bytes.len() * 5 + usize::from(first) * 3 + usize::from(last)) % 64)
+    }
 }
 
 /// What the outermost value is.
@@ -309,23 +351,29 @@ struct Scanner<'a> {
     rules: Rules,
     seen: SeenKeys<'a>,
     /// Whether a control character stands anywhere, if only as a line break between values. Compact JSON has none, and
-    /// its strings need not be searched for one.
-    has_control: bool,
+    /// its strings need not be searched for one. `None` as long as no string was long enough to ask.
+    has_control: Option<bool>,
     /// Whether the text was checked before, so that values can be skipped.
     is_checked: bool,
+    /// What [`Member`] tells of the value that is scanned.
+    keys: KeyFilter,
+    may_be_own: bool,
 }
 
 impl<'a> Scanner<'a> {
     fn new(text: &'a str, rules: Rules) -> Self {
         let bytes = text.as_bytes();
-        let (seen, has_control) = (SeenKeys::default(), has_control(bytes));
-        Self { text, bytes, at: 0, rules, seen, has_control, is_checked: false }
+        let seen = SeenKeys::default();
+        let keys = KeyFilter::EMPTY;
+        Self { text, bytes, at: 0, rules, seen, has_control: None, is_checked: false, keys, may_be_own: false }
     }
 
     /// Of a text that was checked before: no string in it has a control character, and its values are well formed.
     fn of_checked(text: &'a str) -> Self {
-        let (bytes, seen) = (text.as_bytes(), SeenKeys::default());
-        Self { text, bytes, at: 0, rules: Rules::checked(), seen, has_control: false, is_checked: true }
+        let (bytes, seen, rules) = (text.as_bytes(), SeenKeys::default(), Rules::checked());
+        // What is skipped is not noted.
+        let keys = KeyFilter::UNKNOWN;
+        Self { text, bytes, at: 0, rules, seen, has_control: Some(false), is_checked: true, keys, may_be_own: true }
     }
 
     fn member(mut self, wanted: &str) -> Option<&'a str> {
@@ -387,8 +435,12 @@ impl<'a> Scanner<'a> {
             let (raw_key, key) = self.key()?;
             self.blanks();
             let start = self.at;
+            if !self.is_checked {
+                (self.keys, self.may_be_own) = (KeyFilter::EMPTY, false);
+            }
             self.value()?;
-            members.push(Member { key, raw_key, value: &self.text[start..self.at] });
+            let (keys, may_be_own) = (self.keys, self.may_be_own);
+            members.push(Member { key, raw_key, value: &self.text[start..self.at], keys, may_be_own });
             if self.ends(b'}')? {
                 return Ok(Outline::Object(members));
             }
@@ -482,7 +534,7 @@ impl<'a> Scanner<'a> {
                         if self.rules.unique == UniqueKeys::Everywhere {
                             self.seen.begin();
                         }
-                        self.inner_key()?;
+                        self.inner_key(open.depth)?;
                         continue;
                     }
                 }
@@ -515,7 +567,7 @@ impl<'a> Scanner<'a> {
                     }
                     Some(true) => {
                         if !self.ends(b'}')? {
-                            self.inner_key()?;
+                            self.inner_key(open.depth)?;
                             break;
                         }
                         if self.rules.unique == UniqueKeys::Everywhere {
@@ -564,16 +616,28 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    /// The key of an inner object; only looked at closely where duplicates are refused.
-    fn inner_key(&mut self) -> Result<(), Fault> {
-        if self.rules.unique == UniqueKeys::Everywhere {
-            return self.key().map(drop);
-        }
+    /// The key of an inner object, so many levels below the value; only looked at closely where duplicates are refused.
+    fn inner_key(&mut self, depth: usize) -> Result<(), Fault> {
         self.blanks();
+        let start = self.at;
+        if self.rules.unique == UniqueKeys::Everywhere {
+            let (_, key) = self.key()?;
+            if depth == 1 {
+                self.keys.add(&key);
+            }
+            // Whoever may repeat no key is no server, and only what servers say is asked.
+            self.may_be_own = true;
+            return Ok(());
+        }
         if self.peek() != Some(b'"') {
             return Err(self.syntax("a key in double quotes"));
         }
-        self.string()?;
+        let is_plain = self.string()?;
+        let raw = &self.text[start..self.at];
+        self.may_be_own |= !is_plain || raw[1..].starts_with(own_meta::OWN);
+        if depth == 1 {
+            self.keys.add_raw(raw);
+        }
         self.blanks();
         if self.peek() != Some(b':') {
             return Err(self.syntax("`:`"));
@@ -615,15 +679,15 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    /// The first byte of a string's content that is not plain. Most strings are short: a few bytes are looked at one by
-    /// one before a search begins that is made for long ones.
-    fn end_of_plain(&self, content: &[u8]) -> Option<usize> {
+    /// The first byte of a string's content that is not plain.
+    fn end_of_plain(&mut self, content: &[u8]) -> Option<usize> {
         let (short, long) = content.split_at(content.len().min(SHORT));
-        let is_special = |byte: &u8| matches!(byte, b'"' | b'\\' | ..0x20);
-        short.iter().position(is_special).or_else(|| {
-            let stop = if self.has_control { special(long) } else { memchr::memchr2(b'"', b'\\', long) };
-            stop.map(|stop| SHORT + stop)
-        })
+        if let Some(stop) = special_in_words(short) {
+            return Some(stop);
+        }
+        let has_control = *self.has_control.get_or_insert_with(|| has_control(self.bytes));
+        let stop = if has_control { special(long) } else { memchr::memchr2(b'"', b'\\', long) };
+        stop.map(|stop| short.len() + stop)
     }
 
     /// What follows a backslash.
@@ -701,6 +765,27 @@ impl<'a> Scanner<'a> {
 /// turns into vector instructions: long texts are what large results consist of.
 fn has_control(bytes: &[u8]) -> bool {
     bytes.chunks(256).any(|block| block.iter().fold(false, |any, byte| any | (*byte < 0x20)))
+}
+
+/// [`special`] for short strings, and for those with many escapes: eight bytes at a time.
+fn special_in_words(bytes: &[u8]) -> Option<usize> {
+    const ONES: u64 = 0x0101_0101_0101_0101;
+    const HIGHS: u64 = 0x8080_8080_8080_8080;
+    // The lowest bit that is set stands for a byte below `limit`; those above it need not be true.
+    let below = |word: u64, limit: u64| word.wrapping_sub(ONES * limit) & !word & HIGHS;
+    let words = bytes.chunks_exact(8);
+    let rest = words.remainder();
+    for (index, word) in words.enumerate() {
+        let word = word.try_into().map_or(0, u64::from_le_bytes);
+        let quote = below(word ^ (ONES * u64::from(b'"')), 1);
+        let backslash = below(word ^ (ONES * u64::from(b'\\')), 1);
+        let found = quote | backslash | below(word, 0x20);
+        if found != 0 {
+            return Some(index * 8 + found.trailing_zeros() as usize / 8);
+        }
+    }
+    let stop = rest.iter().position(|byte| matches!(byte, b'"' | b'\\' | ..0x20));
+    stop.map(|stop| bytes.len() - rest.len() + stop)
 }
 
 /// The first byte of a string's content that is not plain: a quote, a backslash or a control character.

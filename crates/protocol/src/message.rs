@@ -114,8 +114,10 @@ impl Message {
 
     fn from_members(text: &ByteString, members: &[Member<'_>], own: OwnKeys) -> Result<Self, BadMessage> {
         let raw = |key| {
-            let value = Raw::slice_of(text, json::find(members, key)?);
-            Some(if own == OwnKeys::Stripped { own_meta::stripped(value) } else { value })
+            let member = members.iter().find(|member| member.key == key)?;
+            let value = Raw::of_member(text, member);
+            let strips = own == OwnKeys::Stripped && member.may_be_own;
+            Some(if strips { own_meta::stripped(value) } else { value })
         };
         let raw_id = raw("id");
         let id = raw_id.clone().and_then(Id::from_raw);

@@ -1,10 +1,6 @@
 //! The keys of `_meta` that only the gateway itself may set: taken out of whatever a server sends, wherever in it they
 //! stand, so that what is read from such a key was written here.
 
-use std::sync::LazyLock;
-
-use memchr::memmem::Finder;
-
 use crate::json;
 use crate::raw::Raw;
 
@@ -13,14 +9,10 @@ pub const OWN: &str = "toolcrib/";
 /// The kind of a problem that the gateway reports in a result, by its stable name.
 pub const ERROR: &str = "toolcrib/error";
 
-/// The value without our own keys in any `_meta`. What has none is neither read to its end nor copied.
-pub fn stripped(raw: Raw) -> Raw {
-    // A key of ours is written as it is, or with escapes.
+/// The value without our own keys in any `_meta`. It is read to its end and copied: the scanner knows which value may
+/// have one.
+pub(crate) fn stripped(raw: Raw) -> Raw {
     let bytes = raw.bytes();
-    static OURS: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(OWN));
-    if OURS.find(bytes).is_none() && memchr::memchr(b'\\', bytes).is_none() {
-        return raw;
-    }
     let mut walk = Walk { text: raw.as_str(), at: 0, out: String::with_capacity(bytes.len()), found: false };
     walk.value(false);
     match walk.found {

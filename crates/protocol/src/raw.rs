@@ -2,45 +2,75 @@
 
 mod lossy;
 
+use std::borrow::Cow;
 use std::fmt;
+use std::hash::{Hash, Hasher};
 
 use bytes::Bytes;
 use bytestring::ByteString;
 use serde::Serialize;
 
-use crate::json::{self, Fault, Member, Outline, Rules};
+use crate::json::{self, Fault, KeyFilter, Member, Outline, Rules};
 
 /// One JSON value as text. It was checked when it was made, so reading its outline cannot fail.
-#[derive(Clone, PartialEq, Eq, Hash)]
-pub struct Raw(ByteString);
+#[derive(Clone)]
+pub struct Raw {
+    text: ByteString,
+    /// Which members it may have, where it is an object.
+    keys: KeyFilter,
+}
+
+impl PartialEq for Raw {
+    fn eq(&self, other: &Self) -> bool {
+        self.text == other.text
+    }
+}
+
+impl Eq for Raw {}
+
+impl Hash for Raw {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.text.hash(state);
+    }
+}
 
 impl Raw {
     /// Checks `bytes` and keeps them.
     pub fn parse(bytes: Bytes, rules: Rules) -> Result<Self, Fault> {
         let text = json::text_of(bytes)?;
         json::scan_text(&text, rules)?;
-        Ok(Self(text))
+        Ok(Self::of_text(text))
     }
 
     /// A value of ours. Only for types whose serialisation cannot fail (no maps with keys that are not texts).
     pub fn from_value(value: &impl Serialize) -> Self {
-        Self(serde_json::to_string(value).expect("our own types serialise").into())
+        Self::of_text(serde_json::to_string(value).expect("our own types serialise").into())
+    }
+
+    /// A text of which it is not known which members it has.
+    fn of_text(text: ByteString) -> Self {
+        Self { text, keys: KeyFilter::UNKNOWN }
     }
 
     /// A constant of ours.
     pub(crate) fn from_static(text: &'static str) -> Self {
-        Self(ByteString::from_static(text))
+        Self::of_text(ByteString::from_static(text))
     }
 
     /// A value that a [`Writer`] of this crate made, or a slice of a text that was checked whole.
     pub(crate) fn trusted(text: String) -> Self {
         debug_assert!(json::scan_text(&text, Rules::checked()).is_ok(), "a checked text: {text:?}");
-        Self(text.into())
+        Self::of_text(text.into())
     }
 
     /// The part `text` of `whole`, shared and not copied. `text` must lie inside `whole`.
     pub(crate) fn slice_of(whole: &ByteString, text: &str) -> Self {
-        Self(whole.slice_ref(text))
+        Self::of_text(whole.slice_ref(text))
+    }
+
+    /// The value of a member of `whole`, shared and not copied.
+    pub(crate) fn of_member(whole: &ByteString, member: &Member<'_>) -> Self {
+        Self { text: whole.slice_ref(member.value), keys: member.keys }
     }
 
     /// The empty object.
@@ -50,12 +80,12 @@ impl Raw {
 
     /// The raw text.
     pub fn as_str(&self) -> &str {
-        &self.0
+        &self.text
     }
 
     /// The raw bytes, shared.
     pub fn bytes(&self) -> &Bytes {
-        self.0.as_bytes()
+        self.text.as_bytes()
     }
 
     /// What the value consists of.
@@ -70,17 +100,26 @@ impl Raw {
 
     /// The member `key` of an object, shared.
     pub fn get(&self, key: &str) -> Option<Raw> {
-        json::member(self.as_str(), key).map(|value| self.part(value))
+        self.member(key).map(|value| self.part(value))
+    }
+
+    /// Whether there may be a member `key`: `false` is known without a look at the text.
+    pub fn may_have(&self, key: &str) -> bool {
+        self.keys.may_have(key)
+    }
+
+    fn member(&self, key: &str) -> Option<&str> {
+        if self.may_have(key) { json::member(self.as_str(), key) } else { None }
     }
 
     /// The member `key` of an object as text, when it is a string.
     pub fn text(&self, key: &str) -> Option<String> {
-        json::member(self.as_str(), key).and_then(json::text).map(std::borrow::Cow::into_owned)
+        self.member(key).and_then(json::text).map(Cow::into_owned)
     }
 
     /// `value`, a part of this text, as its own value that shares the bytes.
     pub fn part(&self, value: &str) -> Raw {
-        Self::slice_of(&self.0, value)
+        Self::slice_of(&self.text, value)
     }
 
     /// Whether the value is an object.
@@ -91,14 +130,14 @@ impl Raw {
     /// The value as a tree, for the places that own its meaning. What a tree cannot hold is replaced: half a surrogate
     /// pair by U+FFFD, a number out of range by its text.
     pub fn to_value(&self) -> serde_json::Value {
-        serde_json::from_str(&self.0).unwrap_or_else(|_| lossy::value(self.as_str()))
+        serde_json::from_str(&self.text).unwrap_or_else(|_| lossy::value(self.as_str()))
     }
 
     /// The same object with members set or removed; the order and the bytes of all others stay.
     #[must_use]
     pub fn edit(&self, edits: &[(&str, Edit<'_>)]) -> Raw {
         let members = self.members();
-        let mut out = Writer::object(self.0.len() + 64);
+        let mut out = Writer::object(self.text.len() + 64);
         for member in &members {
             match edits.iter().find(|(key, _)| *key == member.key) {
                 None | Some((_, Edit::Add(_))) => out.raw_member(member.raw_key, member.value),
@@ -144,6 +183,7 @@ pub enum Edit<'a> {
 #[derive(Debug)]
 pub struct Writer {
     out: String,
+    keys: KeyFilter,
 }
 
 impl Writer {
@@ -151,7 +191,7 @@ impl Writer {
     pub fn object(capacity: usize) -> Self {
         let mut out = String::with_capacity(capacity);
         out.push('{');
-        Self { out }
+        Self { out, keys: KeyFilter::EMPTY }
     }
 
     /// Adds a member whose value is raw JSON.
@@ -169,6 +209,7 @@ impl Writer {
     /// Adds a member whose key is raw JSON too.
     pub(crate) fn raw_member(&mut self, raw_key: &str, value: &str) {
         self.comma();
+        self.keys.add_raw(raw_key);
         self.out.push_str(raw_key);
         self.out.push(':');
         self.out.push_str(value);
@@ -182,6 +223,7 @@ impl Writer {
 
     fn key(&mut self, key: &str) {
         self.comma();
+        self.keys.add(key);
         json::write_string(&mut self.out, key);
         self.out.push(':');
     }
@@ -189,7 +231,7 @@ impl Writer {
     /// Ends the object.
     pub fn finish(mut self) -> Raw {
         self.out.push('}');
-        Raw::trusted(self.out)
+        Raw { keys: self.keys, ..Raw::trusted(self.out) }
     }
 }
 

@@ -6,7 +6,6 @@
 mod record;
 
 use crate::error::{CAPABILITY_MISSING, RpcError};
-use crate::json;
 use crate::raw::{Edit, Raw};
 
 pub use record::{Status, Task, TaskStepError, Times};
@@ -31,7 +30,7 @@ pub fn not_declared() -> RpcError {
 
 /// Whether a result is a task that stands for the result to come.
 pub fn is_task(result: &Raw) -> bool {
-    json::member(result.as_str(), "resultType").and_then(json::text).as_deref() == Some(RESULT_TYPE)
+    result.text("resultType").as_deref() == Some(RESULT_TYPE)
 }
 
 /// The task that a result, a request or a notification is about.

@@ -55,14 +55,16 @@ pub fn marked(result: &Raw, kind: Kind) -> Raw {
 
 /// Whether a result says that it is an error.
 pub fn is_failure(result: &Raw) -> bool {
-    // The content may be large. Only where the bytes `"isError": true` stand somewhere are the members looked at.
+    // The content may be large. Only where such a member may be and the bytes `"isError": true` stand somewhere are the members looked at.
     let bytes = result.bytes();
     static KEY: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new("\"isError\""));
     let mut claims = KEY.find_iter(bytes).filter(|at| {
         let after = bytes[at + KEY.needle().len()..].trim_ascii_start();
         after.strip_prefix(b":").is_some_and(|value| value.trim_ascii_start().starts_with(b"true"))
     });
-    claims.next().is_some() && result.get("isError").is_some_and(|flag| flag.as_str() == "true")
+    result.may_have("isError")
+        && claims.next().is_some()
+        && result.get("isError").is_some_and(|flag| flag.as_str() == "true")
 }
 
 #[cfg(test)]

@@ -76,6 +76,10 @@ fn may_ask(method: &str) -> bool {
 /// In the mouth of a legacy server the words of the modern era mean nothing. What asks was written here, for a server
 /// that asked in its own way.
 fn of_legacy(method: &str, result: Raw) -> Raw {
+    let keys = ["resultType", "ttlMs", "cacheScope"];
+    if !keys.iter().any(|key| result.may_have(key)) {
+        return result;
+    }
     let mut edits = Vec::new();
     {
         let members = result.members();

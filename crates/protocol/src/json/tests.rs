@@ -143,7 +143,16 @@ proptest! {
     #[test]
     fn a_checked_text_has_the_same_outline_without_a_second_check(text in nearly_json()) {
         if let Ok(outline) = scan(text.as_bytes(), Rules::relayed(100)) {
-            prop_assert_eq!(outline_of_checked(&text), outline);
+            // What is noted of the values is not the same: what is skipped is not looked at.
+            let plain = |outline: Outline<'_>| match outline {
+                Outline::Object(members) => {
+                    let text = |it: Member<'_>| (it.key.into_owned(), it.raw_key.to_owned(), it.value.to_owned());
+                    (members.into_iter().map(text).collect(), Vec::new())
+                }
+                Outline::Array(items) => (Vec::new(), items.into_iter().map(str::to_owned).collect()),
+                Outline::Scalar(text) => (Vec::new(), vec![text.to_owned()]),
+            };
+            prop_assert_eq!(plain(outline_of_checked(&text)), plain(outline));
         }
     }
 
@@ -159,6 +168,31 @@ proptest! {
         broken[at] = if broken[at] == b'}' { b']' } else { b'}' };
         let broken = [open.as_bytes(), b"1", &broken].concat();
         prop_assert!(scan(&broken, Rules::strict(1_000)).is_err());
+    }
+
+    #[test]
+    fn a_word_shows_its_first_special_byte(bytes in prop::collection::vec(prop_oneof![
+        any::<u8>(), Just(b'"'), Just(b'\\'), Just(0x1f), Just(0x20), Just(b'!'), Just(0xff), Just(b'a')
+    ], 0..40)) {
+        let expect = bytes.iter().position(|byte| matches!(byte, b'"' | b'\\' | ..0x20));
+        prop_assert_eq!(special_in_words(&bytes), expect);
+        prop_assert_eq!(special(&bytes), expect);
+    }
+
+    /// What is noted of the keys of a value while it is scanned never hides one of them.
+    #[test]
+    fn no_key_is_hidden_by_what_was_noted(
+        inner in nearly_json(), keys in prop::collection::vec("[a-c\"\\\\/é]{0,3}", 0..6), asked in "[a-c\"\\\\/é]{0,3}",
+    ) {
+        prop_assume!(scan(inner.as_bytes(), Rules::relayed(90)).is_ok());
+        let keys: std::collections::BTreeSet<_> = keys.into_iter().collect();
+        let written: Vec<_> = keys.iter().map(|key| format!("{}:{inner}", serde_json::to_string(key).unwrap())).collect();
+        let text = format!("{{\"result\":{{{}}}}}", written.join(","));
+        for rules in [Rules::relayed(100), Rules::strict(100)] {
+            let Ok(Outline::Object(members)) = scan(text.as_bytes(), rules) else { continue };
+            prop_assert!(keys.iter().all(|key| members[0].keys.may_have(key)), "{text}");
+            prop_assert!(members[0].keys.may_have(&asked) || !keys.contains(&asked));
+        }
     }
 
     #[test]
