@@ -658,13 +658,8 @@ impl<'a> Scanner<'a> {
         self.at += 1;
         let mut is_plain = true;
         loop {
-            let rest = &self.bytes[self.at..];
-            let Some(stop) = self.end_of_plain(rest) else {
-                self.at = self.bytes.len();
-                return Err(self.syntax("the closing quote of a string"));
-            };
-            self.at += stop;
-            match rest[stop] {
+            self.plain()?;
+            match self.bytes[self.at] {
                 b'"' => {
                     self.at += 1;
                     return Ok(is_plain);
@@ -679,15 +674,30 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    /// The first byte of a string's content that is not plain.
-    fn end_of_plain(&mut self, content: &[u8]) -> Option<usize> {
-        let (short, long) = content.split_at(content.len().min(SHORT));
-        if let Some(stop) = special_in_words(short) {
-            return Some(stop);
+    /// Goes on to the first byte of a string's content that is not plain, eight bytes at a time.
+    fn plain(&mut self) -> Result<(), Fault> {
+        let end = self.at + SHORT;
+        while let Some(word) = self.bytes.get(self.at..self.at + 8) {
+            let special = special_in(word.try_into().map_or(0, u64::from_le_bytes));
+            if special != 0 {
+                self.at += special.trailing_zeros() as usize / 8;
+                return Ok(());
+            }
+            self.at += 8;
+            if self.at >= end {
+                break;
+            }
         }
-        let has_control = *self.has_control.get_or_insert_with(|| has_control(self.bytes));
-        let stop = if has_control { special(long) } else { memchr::memchr2(b'"', b'\\', long) };
-        stop.map(|stop| short.len() + stop)
+        let rest = &self.bytes[self.at..];
+        let stop = if rest.len() < 8 {
+            rest.iter().position(|byte| matches!(byte, b'"' | b'\\' | ..0x20))
+        } else if *self.has_control.get_or_insert_with(|| has_control(self.bytes)) {
+            special(rest)
+        } else {
+            memchr::memchr2(b'"', b'\\', rest)
+        };
+        self.at += stop.unwrap_or(rest.len());
+        stop.map(drop).ok_or_else(|| self.syntax("the closing quote of a string"))
     }
 
     /// What follows a backslash.
@@ -767,25 +777,15 @@ fn has_control(bytes: &[u8]) -> bool {
     bytes.chunks(256).any(|block| block.iter().fold(false, |any, byte| any | (*byte < 0x20)))
 }
 
-/// [`special`] for short strings, and for those with many escapes: eight bytes at a time.
-fn special_in_words(bytes: &[u8]) -> Option<usize> {
+/// Which of eight bytes are not plain in a string: the lowest bit that is set stands for the first of them, those above it
+/// need not be true.
+fn special_in(word: u64) -> u64 {
     const ONES: u64 = 0x0101_0101_0101_0101;
     const HIGHS: u64 = 0x8080_8080_8080_8080;
-    // The lowest bit that is set stands for a byte below `limit`; those above it need not be true.
-    let below = |word: u64, limit: u64| word.wrapping_sub(ONES * limit) & !word & HIGHS;
-    let words = bytes.chunks_exact(8);
-    let rest = words.remainder();
-    for (index, word) in words.enumerate() {
-        let word = word.try_into().map_or(0, u64::from_le_bytes);
-        let quote = below(word ^ (ONES * u64::from(b'"')), 1);
-        let backslash = below(word ^ (ONES * u64::from(b'\\')), 1);
-        let found = quote | backslash | below(word, 0x20);
-        if found != 0 {
-            return Some(index * 8 + found.trailing_zeros() as usize / 8);
-        }
-    }
-    let stop = rest.iter().position(|byte| matches!(byte, b'"' | b'\\' | ..0x20));
-    stop.map(|stop| bytes.len() - rest.len() + stop)
+    let below = |word: u64, limit: u64| word.wrapping_sub(ONES * limit) & !word;
+    let quote = below(word ^ (ONES * u64::from(b'"')), 1);
+    let backslash = below(word ^ (ONES * u64::from(b'\\')), 1);
+    (quote | backslash | below(word, 0x20)) & HIGHS
 }
 
 /// The first byte of a string's content that is not plain: a quote, a backslash or a control character.
