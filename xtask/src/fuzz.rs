@@ -53,8 +53,8 @@ pub fn step(workspace: &Workspace, _: Setting) -> Result<Verdict> {
 
 /// What this machine lacks, with the command that fixes it.
 pub fn missing(workspace: &Workspace) -> Result<Option<String>> {
-    if !has_nightly() {
-        return Ok(Some("no nightly toolchain: `rustup toolchain install nightly --profile minimal`".to_owned()));
+    if !has_cpp() {
+        return Ok(Some("no C++ compiler for libFuzzer: `apt install g++`".to_owned()));
     }
     let mut probe = cargo_fuzz(workspace)?;
     if !child::quiet(probe.arg("--version"), PROBE_DEADLINE)?.success {
@@ -63,18 +63,32 @@ pub fn missing(workspace: &Workspace) -> Result<Option<String>> {
     Ok(None)
 }
 
-pub fn has_nightly() -> bool {
+fn has_nightly() -> bool {
     child::answers("rustup", &["run", "nightly", "cargo", "--version"])
 }
 
-/// `cargo fuzz` of the nightly toolchain; a cargo-fuzz below the target folder is found too.
+/// Whether libFuzzer can be compiled.
+pub fn has_cpp() -> bool {
+    child::answers("c++", &["--version"])
+}
+
+/// `cargo fuzz` of the nightly toolchain, or of this one with the switch that lets it do the same: sanitizers are not
+/// stable. A cargo-fuzz below the target folder is found too.
 fn cargo_fuzz(workspace: &Workspace) -> Result<Command> {
-    let mut command = Command::new("rustup");
-    workspace::clean(&mut command);
+    let mut command = if has_nightly() {
+        let mut command = Command::new("rustup");
+        command.args(["run", "nightly", "cargo"]);
+        workspace::clean(&mut command);
+        command
+    } else {
+        let mut command = workspace.cargo();
+        command.env("RUSTC_BOOTSTRAP", "1");
+        command
+    };
     let path = std::env::var_os("PATH").unwrap_or_default();
     let folders = std::iter::once(workspace.tools()?.join("bin")).chain(std::env::split_paths(&path));
     command.env("PATH", std::env::join_paths(folders)?);
-    command.current_dir(&workspace.root).args(["run", "nightly", "cargo", "fuzz"]);
+    command.current_dir(&workspace.root).arg("fuzz");
     Ok(command)
 }
 

@@ -196,9 +196,9 @@ fn python_packages(workspace: &Workspace, folder: &Path, name: &str, home: &str)
     Ok(bin)
 }
 
-/// cargo-fuzz below the target folder, where there are fuzz targets and a nightly toolchain but no cargo-fuzz.
+/// cargo-fuzz below the target folder, where there are fuzz targets that could run and no cargo-fuzz.
 fn cargo_fuzz(workspace: &Workspace) -> Result<()> {
-    if fuzz::targets(workspace)?.is_empty() || !fuzz::has_nightly() || fuzz::missing(workspace)?.is_none() {
+    if fuzz::targets(workspace)?.is_empty() || !fuzz::has_cpp() || fuzz::missing(workspace)?.is_none() {
         return Ok(());
     }
     println!("installing cargo-fuzz {CARGO_FUZZ_VERSION}");
