@@ -149,7 +149,7 @@ impl AdmittedCall {
         };
         let arguments = audit.keep_arguments.then(|| asked.arguments.map(redact::redacted)).flatten();
         let event = AuditEvent { arguments, ..event(clock.now(), caller, asked, hash, decision) };
-        let mut entry = Entry::new((slot, event), audit.events);
+        let mut entry = Entry::new(slot, event, audit.events);
         match verdict {
             Ok(permit) => Ok(Self { permit: Some(permit), entry, slot: None }),
             Err(denial) => {
@@ -201,7 +201,7 @@ pub async fn record_unknown(audit: AuditContext<'_>, asked: AuditedRequest<'_>) 
     let Ok(slot) = log.reserve().await else { return };
     let hash = asked.arguments.map(|arguments| log.hash_arguments(arguments));
     let event = event(clock.now(), caller, asked, hash, Decision::Deny(Cow::Borrowed(Kind::UnknownTool.name())));
-    Entry::new((slot, event), audit.events).close(Outcome::Denied);
+    Entry::new(slot, event, audit.events).close(Outcome::Denied);
 }
 
 fn event(
@@ -244,8 +244,8 @@ fn method_text(method: &str) -> Cow<'static, str> {
 // === impl Entry ===
 
 impl Entry {
-    fn new(open: (AuditSlot, AuditEvent), events: &LiveEvents) -> Self {
-        Self { open: Some(open), metrics: None, started: Instant::now(), events: events.clone() }
+    fn new(slot: AuditSlot, event: AuditEvent, events: &LiveEvents) -> Self {
+        Self { open: Some((slot, event)), metrics: None, started: Instant::now(), events: events.clone() }
     }
 
     fn close(&mut self, outcome: Outcome) {

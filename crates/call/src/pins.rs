@@ -156,7 +156,11 @@ impl Pins {
                 change.approve.iter().any(|(part, name, _)| same(part, name))
                     || change.forget.iter().any(|(part, name)| same(part, name))
             };
-            let kept: Vec<_> = file.items().filter(|(item, _)| !named(item)).map(approval).collect();
+            let kept: Vec<_> = file
+                .items()
+                .filter(|(item, _)| !named(item))
+                .map(|(item, definition)| approval(item, definition))
+                .collect();
             change.approve.extend(kept);
         }
         self.store.decide(&definition.name, &change, by)?;
@@ -172,7 +176,7 @@ impl Pins {
 }
 
 /// The record of an approval.
-pub fn approval((item, definition): (&Item, &Raw)) -> (String, String, String) {
+pub fn approval(item: &Item, definition: &Raw) -> (String, String, String) {
     (item.part.as_str().to_owned(), item.name.clone(), json::compact(definition.as_str()).into_owned())
 }
 

@@ -53,9 +53,7 @@ impl ProfileSnapshot {
     /// The key with which the principal came is revoked, or the profile needs one by now.
     pub fn renewed(&self, newer: Self, principal: &Principal) -> Result<Self, Problem> {
         let is_same = Arc::ptr_eq(&self.view, &newer.view) || self.keys() == newer.keys();
-        if is_same
-            || principal.is_admin
-            || !is_shut_out((&self.profile().name, &principal.id), self.keys(), newer.keys())
+        if is_same || principal.is_admin || !is_shut_out(&self.profile().name, &principal.id, self.keys(), newer.keys())
         {
             return Ok(newer);
         }
@@ -67,7 +65,8 @@ impl ProfileSnapshot {
 /// Whether a principal that was admitted to a profile with the keys `before` would not be admitted with those of `after`.
 /// Of two keys with one name either may be revoked: who came with the other is sent away too, and comes back.
 pub fn is_shut_out(
-    (profile, principal): (&ProfileName, &PrincipalId),
+    profile: &ProfileName,
+    principal: &PrincipalId,
     before: Option<&[GatewayKey]>,
     after: Option<&[GatewayKey]>,
 ) -> bool {

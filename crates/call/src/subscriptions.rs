@@ -17,6 +17,7 @@ use toolcrib_protocol::raw::Edit;
 use toolcrib_protocol::subscription::{self, Change, ChangeQueue, Filter};
 use toolcrib_upstream::{Server, Subscription};
 use toolcrib_view::ServerTable;
+use toolcrib_view::view::ResourcePlace;
 
 use crate::views::{ViewTable, Views};
 
@@ -53,13 +54,28 @@ struct State {
 /// What is watched, by its server and as the server spells it.
 type Table = HashMap<ServerName, BTreeMap<Arc<str>, Watch>>;
 /// What one listener watches, by its own names.
-type Places = HashMap<Arc<str>, (ServerName, Arc<str>)>;
+type Places = HashMap<Arc<str>, WatchPlace>;
 
 /// What kind of thing is watched.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum WatchKind {
     Resource,
     Task,
+}
+
+/// Where something that is watched is.
+#[derive(Debug)]
+struct WatchPlace {
+    server: ServerName,
+    /// The URI or task id, as the server spells it.
+    key: Arc<str>,
+}
+
+/// A listener, and the name under which it knows what it watches.
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Watcher {
+    listener: u64,
+    exposed: Arc<str>,
 }
 
 #[derive(Debug)]
@@ -76,8 +92,8 @@ struct Entry {
 struct Watch {
     server: Server,
     subscription: Subscription,
-    /// Listener and the name under which it knows the thing; whether its profile shows that still.
-    heard_by: BTreeMap<(u64, Arc<str>), bool>,
+    /// Whether the watcher's profile still shows it.
+    heard_by: BTreeMap<Watcher, bool>,
 }
 
 /// A receiver of changes: one stream or one session.
@@ -180,22 +196,23 @@ impl Subscriptions {
         views: &ViewTable,
         number: u64,
         uri: &str,
-        permitted: (&ServerName, &str),
+        permitted: &ResourcePlace,
     ) -> Option<Subscription> {
         let mut state = lock(&self.state);
         let profile = state.listeners.get(&number)?.listener.profile.clone();
         // Looked at under the lock: a view that is built later is compared with what is watched (see `reconcile`).
         let place = views.get(profile.as_str())?.resources.place(uri)?;
-        if (&place.name, &*place.uri) != permitted {
+        if (&place.name, &place.uri) != (&permitted.name, &permitted.uri) {
             return None;
         }
-        let key = Arc::<str>::from(place.uri);
-        state.watch(WatchKind::Resource, number, (&place.server, key), uri.into())
+        let watcher = Watcher { listener: number, exposed: uri.into() };
+        state.watch(WatchKind::Resource, &place.server, place.uri.into(), watcher)
     }
 
     /// Has a listener hear of a task that it knows as `exposed`.
-    pub(crate) fn watch_task(&self, number: u64, (server, id): (&Server, &str), exposed: &str) -> Option<Subscription> {
-        lock(&self.state).watch(WatchKind::Task, number, (server, id.into()), exposed.into())
+    pub(crate) fn watch_task(&self, number: u64, server: &Server, id: &str, exposed: &str) -> Option<Subscription> {
+        let watcher = Watcher { listener: number, exposed: exposed.into() };
+        lock(&self.state).watch(WatchKind::Task, server, id.into(), watcher)
     }
 
     /// Has a listener hear no longer of what it knows by this name.
@@ -264,8 +281,8 @@ impl Subscriptions {
                 if let Some(server) = replaced {
                     gone.push(watched.follow(server, server.subscribe(uri)));
                 }
-                for ((number, exposed), shown) in &mut watched.heard_by {
-                    let Some(entry) = listeners.get(number) else { continue };
+                for (Watcher { listener, exposed }, shown) in &mut watched.heard_by {
+                    let Some(entry) = listeners.get(listener) else { continue };
                     let view = views.get(&entry.listener.profile);
                     let place = view.and_then(|view| view.resources.place(exposed));
                     let before =
@@ -315,30 +332,24 @@ impl State {
                 }
             }
         }
-        let resources = entry
-            .resources
-            .iter()
-            .filter_map(|(exposed, place)| forget(&mut self.resources, place, &(number, Arc::clone(exposed))));
-        let mut gone: Vec<Watch> = resources.collect();
-        gone.extend(
-            entry
-                .tasks
-                .iter()
-                .filter_map(|(exposed, place)| forget(&mut self.tasks, place, &(number, Arc::clone(exposed)))),
-        );
+        let mut gone = Vec::new();
+        for (table, places) in [(&mut self.resources, entry.resources), (&mut self.tasks, entry.tasks)] {
+            let watched = places.into_iter().map(|(exposed, place)| (place, Watcher { listener: number, exposed }));
+            gone.extend(watched.filter_map(|(place, watcher)| forget(table, &place, &watcher)));
+        }
         gone
     }
 
     pub(crate) fn watch(
         &mut self,
         what: WatchKind,
-        number: u64,
-        (server, key): (&Server, Arc<str>),
-        exposed: Arc<str>,
+        server: &Server,
+        key: Arc<str>,
+        watcher: Watcher,
     ) -> Option<Subscription> {
         // What it knew by this name before may have been another.
-        let gone = self.unwatch(what, number, &exposed);
-        let entry = self.listeners.get_mut(&number)?;
+        let gone = self.unwatch(what, watcher.listener, &watcher.exposed);
+        let entry = self.listeners.get_mut(&watcher.listener)?;
         let name = server.config().name.clone();
         let (table, places) = match what {
             WatchKind::Resource => (&mut self.resources, &mut entry.resources),
@@ -353,8 +364,8 @@ impl State {
         if !watched.server.is_same(server) {
             watched.follow(server, subscribe());
         }
-        places.insert(Arc::clone(&exposed), (name, key));
-        watched.heard_by.insert((number, exposed), true);
+        places.insert(Arc::clone(&watcher.exposed), WatchPlace { server: name, key });
+        watched.heard_by.insert(watcher, true);
         drop(gone);
         Some(watched.subscription.clone())
     }
@@ -366,12 +377,12 @@ impl State {
             WatchKind::Task => (&mut self.tasks, &mut entry.tasks),
         };
         let (exposed, place) = places.remove_entry(exposed)?;
-        forget(table, &place, &(number, exposed))
+        forget(table, &place, &Watcher { listener: number, exposed })
     }
 
     fn notify(&self, watched: &Watch, change: impl Fn(&Arc<str>) -> Change) {
-        for ((number, exposed), _) in watched.heard_by.iter().filter(|(_, shown)| **shown) {
-            if let Some(entry) = self.listeners.get(number) {
+        for (Watcher { listener, exposed }, _) in watched.heard_by.iter().filter(|(_, shown)| **shown) {
+            if let Some(entry) = self.listeners.get(listener) {
                 entry.listener.push(change(exposed));
             }
         }
@@ -379,16 +390,16 @@ impl State {
 }
 
 /// Has a listener hear no more of a place. Gives what nobody watches any more.
-fn forget(table: &mut Table, (name, key): &(ServerName, Arc<str>), heard: &(u64, Arc<str>)) -> Option<Watch> {
-    let of_server = table.get_mut(name)?;
+fn forget(table: &mut Table, WatchPlace { server, key }: &WatchPlace, watcher: &Watcher) -> Option<Watch> {
+    let of_server = table.get_mut(server)?;
     let watched = of_server.get_mut(key)?;
-    watched.heard_by.remove(heard);
+    watched.heard_by.remove(watcher);
     if !watched.heard_by.is_empty() {
         return None;
     }
     let gone = of_server.remove(key);
     if of_server.is_empty() {
-        table.remove(name);
+        table.remove(server);
     }
     gone
 }

@@ -201,7 +201,7 @@ fn change(judgement: Judgement, items: &[Item], offer: &Offer, difference: &Diff
         let now = offer.get(item);
         match (judgement, now) {
             (Judgement::Approve, Some(definition)) => {
-                change.approve.push(approval((item, definition)));
+                change.approve.push(approval(item, definition));
                 let renamed = difference.renamed.iter().find(|it| it.part == item.part && it.to == item.name);
                 change.forget.extend(renamed.map(|it| (it.part.as_str().to_owned(), it.from.clone())));
             }

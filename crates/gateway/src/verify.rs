@@ -124,7 +124,7 @@ impl Gateway {
         let difference = match approved.as_ref().and_then(|pin| pin.approved.as_ref()) {
             Some(approved) => Difference::between(approved, &offer),
             None => {
-                let approve = offer.items().map(approval).collect();
+                let approve = offer.items().map(|(item, definition)| approval(item, definition)).collect();
                 self.path.pins.decide(definition, PinChange { approve, ..PinChange::default() }, by)?;
                 Difference::default()
             }

@@ -42,7 +42,7 @@ pub use family::{Families, FamilyTool};
 pub use forwarded::ForwardedCapabilities;
 pub use listed::{PAGE, PagedList, Paging, Stamp};
 pub use own_lists::{AUTH_STATUS, OwnLists};
-pub use resource::Resources;
+pub use resource::{ResourcePlace, Resources};
 
 /// One tool of one profile.
 #[derive(Debug)]

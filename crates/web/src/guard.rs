@@ -122,11 +122,12 @@ impl Guard {
     /// `after`. The token's bearer always is.
     pub(crate) fn shuts_out(
         &self,
-        (profile, principal): (&ProfileName, &PrincipalId),
+        profile: &ProfileName,
+        principal: &PrincipalId,
         before: Option<&[GatewayKey]>,
         after: Option<&[GatewayKey]>,
     ) -> bool {
-        *principal != self.admin.id && is_shut_out((profile, principal), before, after)
+        *principal != self.admin.id && is_shut_out(profile, principal, before, after)
     }
 }
 
@@ -238,7 +239,7 @@ mod tests {
             (some(&[&bob]), none, vec!["key:p/bob"]),
         ] {
             let gone =
-                |who: &&str| guard.shuts_out((&profile, &PrincipalId::new(who)), before.as_deref(), after.as_deref());
+                |who: &&str| guard.shuts_out(&profile, &PrincipalId::new(who), before.as_deref(), after.as_deref());
             let mut had = vec!["local", "admin"];
             for (who, name) in [("key:p/ci", "ci"), ("key:p/bob", "bob")] {
                 had.extend(before.iter().flatten().any(|key| key.name.as_str() == name).then_some(who));

@@ -26,7 +26,7 @@ pub(crate) async fn follow(site: Arc<Site>, mut stop: Stop) {
         for (profile, now) in after.iter().filter(|(profile, now)| before.get(*profile) != Some(*now)) {
             // A missing profile, for example because its file was invalid, keeps the keys that it had before.
             let then = before.get(profile).and_then(Option::as_deref);
-            site.gateway.end_access(profile, |who| site.guard.shuts_out((profile, who), then, now.as_deref()));
+            site.gateway.end_access(profile, |who| site.guard.shuts_out(profile, who, then, now.as_deref()));
         }
         // What a profile held is remembered while it is away.
         before.extend(after);

@@ -1,12 +1,13 @@
 //! `resources/subscribe` and `resources/unsubscribe`: what a session hears on its streams.
 use std::sync::Arc;
 
-use toolcrib_base::{Kind, Problem, ServerName};
+use toolcrib_base::{Kind, Problem};
 use toolcrib_policy::Act;
 use toolcrib_protocol::error::{INVALID_PARAMS, RESOURCE_NOT_FOUND};
 use toolcrib_protocol::{Raw, RpcError, method};
 use toolcrib_session::Session;
 use toolcrib_store::Outcome;
+use toolcrib_view::view::ResourcePlace;
 
 use crate::context::RequestContext;
 use crate::params::{required_text, unknown_method};
@@ -53,7 +54,7 @@ impl RequestContext<'_> {
         let target = format!("{}/{}", place.name, place.uri);
         let admitted = self.admit(&act, self.audited(method::RESOURCES_SUBSCRIBE, &target, None)).await;
         let admitted = admitted.map_err(|refusal| refusal.or_unknown(not_found))?;
-        let subscribed = self.subscribe_session(session, &uri, (&place.name, &place.uri)).await;
+        let subscribed = self.subscribe_session(session, &uri, &place).await;
         let outcome = subscribed.as_ref().map_or_else(|failure| failure.outcome, |()| Outcome::Ok);
         admitted.end(outcome);
         match subscribed {
@@ -68,7 +69,7 @@ impl RequestContext<'_> {
         &self,
         session: &Arc<Session>,
         uri: &str,
-        permitted: (&ServerName, &str),
+        permitted: &ResourcePlace,
     ) -> Result<(), SubscribeError> {
         let hub = &self.path.subscriptions;
         let is_new = session.subscribe(uri).map_err(|problem| SubscribeError::of(problem.kind, Some(problem)))?;
@@ -93,7 +94,7 @@ impl RequestContext<'_> {
         if subscription.refusal().as_ref().is_some_and(is_unknown) {
             return Err(SubscribeError::of(Kind::NotFound, None));
         }
-        let message = format!("server `{}` does not report changes of `{uri}`", permitted.0);
+        let message = format!("server `{}` does not report changes of `{uri}`", permitted.name);
         let problem = Problem::new(Kind::Unavailable, message).hint("Read it again when you need it.");
         Err(SubscribeError::of(Kind::Unavailable, Some(problem)))
     }

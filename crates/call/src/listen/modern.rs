@@ -119,15 +119,13 @@ impl RequestContext<'_> {
                 Err(Refusal::Denied(_)) => continue,
                 Err(Refusal::Closing) => return Err(closing()),
             };
-            asked.extend(
-                hub.watch(&self.path.views, number, &uri, (&place.name, &place.uri))
-                    .map(|subscription| (uri, subscription)),
-            );
+            let subscription = hub.watch(&self.path.views, number, &uri, &place);
+            asked.extend(subscription.map(|subscription| (uri, subscription)));
         }
         let mut tasks = Vec::new();
         for id in wanted.tasks {
             let Some((server, there)) = self.task_place(&id).await? else { continue };
-            tasks.extend(hub.watch_task(number, (&server, &there), &id).map(|subscription| (id, subscription)));
+            tasks.extend(hub.watch_task(number, &server, &there, &id).map(|subscription| (id, subscription)));
         }
         let taken = async |what: WatchKind, asked: Vec<(String, Subscription)>| -> BTreeSet<String> {
             let waits = asked.into_iter().map(async |(key, subscription)| {

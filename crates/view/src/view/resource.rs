@@ -17,7 +17,7 @@ const PREFIXES: usize = 4;
 
 /// Where a URI leads.
 #[derive(Debug, Clone)]
-pub struct Place {
+pub struct ResourcePlace {
     pub name: ServerName,
     pub server: Server,
     /// The URI as its server spells it.
@@ -45,7 +45,7 @@ struct Template {
     text: String,
     /// How many bytes at its beginning are ours.
     added: usize,
-    place: Place,
+    place: ResourcePlace,
 }
 
 /// All resources and templates of a profile, rendered, and where each leads.
@@ -53,18 +53,18 @@ struct Template {
 pub struct Resources {
     pub resources_listed: PagedList,
     pub templates_listed: PagedList,
-    places: HashMap<String, Place>,
+    places: HashMap<String, ResourcePlace>,
     /// Those with the longest beginning first.
     templates: Vec<Template>,
     /// Which template a beginning belongs to, and the lengths that there are, longest first.
     beginnings: HashMap<String, usize>,
     lengths: Vec<usize>,
     /// The only server with resources, which then gets every unlisted URI.
-    only: Option<Place>,
+    only: Option<ResourcePlace>,
     /// The servers some of whose URIs go by another name here, and those names by the URI.
     renamed: HashMap<ServerName, HashMap<String, String>>,
     /// Where unlisted URIs with the name of such a server before them lead.
-    named: Vec<Place>,
+    named: Vec<ResourcePlace>,
 }
 
 impl Resources {
@@ -80,7 +80,7 @@ impl Resources {
         let mut renamed: HashMap<ServerName, HashMap<String, String>> = HashMap::new();
         for (name, server) in servers {
             let inventory = server.inventory();
-            let place = |uri: &str| Place { name: name.clone(), server: server.clone(), uri: uri.to_owned() };
+            let place = |uri: &str| ResourcePlace { name: name.clone(), server: server.clone(), uri: uri.to_owned() };
             if inventory.has_capability("resources") {
                 with_resources.push(place(""));
             }
@@ -118,7 +118,7 @@ impl Resources {
         // Servers need not list what only their tools point to.
         for (name, server) in servers {
             for uri in server.inventory().tools.iter().filter_map(interface) {
-                if places.get(&uri).is_some_and(|place: &Place| place.name == *name) {
+                if places.get(&uri).is_some_and(|place: &ResourcePlace| place.name == *name) {
                     continue;
                 }
                 if renamed.get(name).is_some_and(|renamed| renamed.contains_key(&uri)) {
@@ -128,7 +128,7 @@ impl Resources {
                 if exposed != uri {
                     renamed.entry(name.clone()).or_default().insert(uri.clone(), exposed.clone());
                 }
-                places.insert(exposed, Place { name: name.clone(), server: server.clone(), uri });
+                places.insert(exposed, ResourcePlace { name: name.clone(), server: server.clone(), uri });
             }
         }
         templates.sort_by_key(|template: &Template| std::cmp::Reverse(fixed(&template.text).len()));
@@ -143,7 +143,8 @@ impl Resources {
             }
             beginnings.entry(beginning.to_owned()).or_insert(index);
         }
-        let named = with_resources.iter().filter(|place: &&Place| renamed.contains_key(&place.name)).cloned().collect();
+        let named =
+            with_resources.iter().filter(|place: &&ResourcePlace| renamed.contains_key(&place.name)).cloned().collect();
         let only = if with_resources.len() == 1 { with_resources.pop() } else { None };
         Self {
             resources_listed: PagedList::new(Listing::Resources, paging, listed),
@@ -160,7 +161,7 @@ impl Resources {
 
     /// Where a URI leads: to the server that lists it, to the one whose template begins like it, or to the only one
     /// that has resources at all.
-    pub fn place(&self, uri: &str) -> Option<Place> {
+    pub fn place(&self, uri: &str) -> Option<ResourcePlace> {
         if let Some(place) = self.places.get(uri) {
             return Some(place.clone());
         }
@@ -170,16 +171,16 @@ impl Resources {
             return self.templates.get(*index).map(|template| template.place(uri));
         }
         if let Some(only) = &self.only {
-            return Some(Place { uri: uri.to_owned(), ..only.clone() });
+            return Some(ResourcePlace { uri: uri.to_owned(), ..only.clone() });
         }
         self.named.iter().find_map(|place| {
             let uri = uri.strip_prefix(place.name.as_str())?.strip_prefix('+')?;
-            Some(Place { uri: uri.to_owned(), ..place.clone() })
+            Some(ResourcePlace { uri: uri.to_owned(), ..place.clone() })
         })
     }
 
     /// Where a template leads, for completion.
-    pub fn template(&self, template: &str) -> Option<Place> {
+    pub fn template(&self, template: &str) -> Option<ResourcePlace> {
         let same = self.templates.iter().find(|known| known.text == template);
         let known = same.or_else(|| self.templates.iter().find(|known| fixed(&known.text) == fixed(template)))?;
         Some(known.place(template))
@@ -225,8 +226,8 @@ impl Resources {
 
 impl Template {
     /// Its server and the text as that server spells it.
-    fn place(&self, text: &str) -> Place {
-        Place { uri: text.get(self.added..).unwrap_or_default().to_owned(), ..self.place.clone() }
+    fn place(&self, text: &str) -> ResourcePlace {
+        ResourcePlace { uri: text.get(self.added..).unwrap_or_default().to_owned(), ..self.place.clone() }
     }
 }
 

@@ -261,12 +261,12 @@ impl Walk {
             let (bare, full) = (ask("tight-native", ""), ask("tight-native", &query));
             self.ask(operation.tool, &text, bare).await;
             self.ask_both(operation.tool, &text, full, ask("keyed", &query)).await;
-            self.tool((operation.tool, &schema), &text, &DIALECTS[..1]).await;
+            self.tool(operation.tool, &schema, &text, &DIALECTS[..1]).await;
         }
     }
 
     /// A tool of the gateway, called directly and by whatever calls others.
-    async fn tool(&mut self, (name, schema): (&str, &Value), text: &str, dialects: &[&str]) {
+    async fn tool(&mut self, name: &str, schema: &Value, text: &str, dialects: &[&str]) {
         let arguments = arguments(schema, text);
         let call = |profile: &str, name: &str, arguments: &Value| {
             Ask::modern("tools/call", json!({"name": name, "arguments": arguments})).to(&format!("/mcp/p/{profile}"))
@@ -437,7 +437,7 @@ async fn no_meta_tool_tells_of_what_is_hidden() {
     for meta in META_NAMES {
         let schema: Value = serde_json::from_str(meta.schema).unwrap();
         for text in walk.texts.clone() {
-            walk.tool((meta.name, &schema), &text, &DIALECTS).await;
+            walk.tool(meta.name, &schema, &text, &DIALECTS).await;
         }
     }
     assert_tight(&walk);
